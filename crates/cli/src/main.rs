@@ -1,0 +1,3 @@
+//! The `sealane` program.
+
+fn main() {}

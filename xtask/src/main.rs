@@ -1,0 +1,3 @@
+//! House rules and chores.
+
+fn main() {}
