@@ -1,3 +1,50 @@
-//! House rules and chores.
+//! House rules and chores of the workspace, run as `cargo xtask COMMAND`.
+//!
+//! It depends on no crate of the workspace, so the rules can be checked while the product does not build, and the
+//! check costs seconds. What needs the product (manual pages, completions) runs the program itself.
 
-fn main() {}
+#![forbid(unsafe_code)]
+
+mod generate;
+mod peers;
+mod tidy;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo xtask COMMAND
+
+  tidy             check the house rules; the same check is a test of `cargo test`
+  man DIR          write the manual pages into DIR
+  completions DIR  write the completions of every shell into DIR
+  peers            install the foreign programs that tests compare with (apt-get, as root)";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let root = workspace_root();
+    let outcome = match arguments.as_slice() {
+        ["tidy"] => tidy::run(&root),
+        ["man", directory] => generate::man(&root, Path::new(directory)),
+        ["completions", directory] => generate::completions(&root, Path::new(directory)),
+        ["peers"] => peers::install(),
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The folder that holds the workspace manifest: the parent of this package's own.
+fn workspace_root() -> PathBuf {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    package.parent().expect("xtask lies one folder below the workspace root").to_path_buf()
+}

@@ -1,0 +1,70 @@
+//! The foreign programs that tests talk to or compare with, and how a Debian machine gets them.
+//!
+//! Tests skip, with a printed reason, where one is missing; with `SEALANE_REQUIRE_PEERS=1` they fail instead.
+
+use anyhow::{Context, Result, ensure};
+use std::process::Command;
+
+/// Package, and what needs it.
+const PACKAGES: &[(&str, &str)] = &[
+    ("openssh-client", "ssh sessions that start the far end, scp as a rival"),
+    ("openssh-server", "a throw-away sshd on a loopback port"),
+    ("rsync", "a rival, and an oracle for trees and filters"),
+    ("iperf3", "the bare speed of the path that a copy is compared with"),
+    ("rclone", "a rival"),
+    ("curl", "a rival over TLS, and stray HTTP requests against the daemon's port"),
+    ("nginx-light", "the other end of the rival over TLS"),
+    ("attr", "extended attributes, read by another program than ours"),
+    ("acl", "access control lists, read by another program than ours"),
+    ("iproute2", "network namespaces and links with delay and loss"),
+];
+
+/// Installs every package that is not there yet.
+///
+/// # Errors
+/// When `apt-get` is missing, refuses, or the user may not install packages.
+pub(crate) fn install() -> Result<()> {
+    let missing: Vec<&str> = PACKAGES.iter().map(|&(name, _)| name).filter(|name| !installed(name)).collect();
+    if missing.is_empty() {
+        println!("all {} packages are installed", PACKAGES.len());
+        return Ok(());
+    }
+    println!("installing {}", missing.join(" "));
+    apt_get(&["update", "--quiet=2"])?;
+    let mut arguments = vec!["install", "--yes", "--quiet=2", "--no-install-recommends"];
+    arguments.extend(missing);
+    apt_get(&arguments)
+}
+
+fn installed(package: &str) -> bool {
+    let output =
+        Command::new("dpkg-query").args(["--show", "--showformat=${db:Status-Status}", package]).output();
+    output.is_ok_and(|output| output.status.success() && output.stdout == b"installed")
+}
+
+fn apt_get(arguments: &[&str]) -> Result<()> {
+    let mut command = Command::new("apt-get");
+    command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
+    let status = command.status().context("running apt-get")?;
+    ensure!(status.success(), "apt-get {} failed: {status}", arguments.join(" "));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packages_are_named_once_and_explained() {
+        let mut names: Vec<&str> = PACKAGES.iter().map(|&(name, _)| name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), PACKAGES.len());
+        assert!(PACKAGES.iter().all(|(_, why)| why.len() > 5));
+    }
+
+    #[test]
+    fn an_unknown_package_is_not_installed() {
+        assert!(!installed("sealane-no-such-package"));
+    }
+}

@@ -1,0 +1,232 @@
+//! Rules about manifests and lock files: which crate may know which, and what each crate must declare.
+
+use super::Finding;
+use super::tree::File;
+use toml::{Table, Value};
+
+/// One crate of the product: the crates of the workspace that it may know, and why no others.
+struct Crate {
+    folder: &'static str,
+    may_know: &'static [&'static str],
+    /// Read by people; kept beside the rule so that a change of one is a change of the other.
+    #[cfg_attr(not(test), expect(dead_code))]
+    why: &'static str,
+}
+
+/// The arrows of the house, from the bottom up: a crate may know only crates above its own line here.
+const ARROWS: &[Crate] = &[
+    Crate { folder: "transform", may_know: &[], why: "algorithms alone: no I/O, no threads" },
+    Crate { folder: "engine", may_know: &["transform"], why: "runs transforms, knows no protocol" },
+    Crate { folder: "stack", may_know: &["engine", "transform"], why: "layers and lanes over engines" },
+    Crate { folder: "tree", may_know: &[], why: "files alone: no network, no cryptography" },
+    Crate {
+        folder: "peer",
+        may_know: &[],
+        why: "identities and control channels alone: no file trees, no data path",
+    },
+    Crate {
+        folder: "copy",
+        may_know: &["peer", "tree", "stack", "engine", "transform"],
+        why: "the transfer joins peers, trees and sealed lanes",
+    },
+    Crate {
+        folder: "lab",
+        may_know: &["copy", "peer", "tree", "stack", "engine", "transform"],
+        why: "measures whatever ships",
+    },
+    Crate {
+        folder: "cli",
+        may_know: &["lab", "copy", "peer", "tree", "stack", "engine", "transform"],
+        why: "turns arguments into calls, and nobody calls it",
+    },
+];
+
+/// Workspace members that are no part of the product, and so are known by nobody.
+const OUTSIDERS: &[&str] = &["xtask/Cargo.toml", "fuzz/Cargo.toml"];
+
+/// Findings in the manifests and the lock files among `files`.
+pub(crate) fn check(files: &[File]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for file in files.iter().filter(|file| file.name() == "Cargo.toml" && file.path != "Cargo.toml") {
+        match file.text.parse::<Table>() {
+            Ok(manifest) => package(file, &manifest, &mut findings),
+            Err(error) => findings.push(Finding::new(&file.path, 0, "manifest", error.message())),
+        }
+    }
+    lock_files(files, &mut findings);
+    findings
+}
+
+fn package(file: &File, manifest: &Table, findings: &mut Vec<Finding>) {
+    let mut find = |rule, message: String| findings.push(Finding::new(&file.path, 0, rule, message));
+    let package = manifest.get("package").and_then(Value::as_table);
+    let description = package.and_then(|package| package.get("description")).and_then(Value::as_str);
+    if description.is_none_or(|text| !text.contains(' ')) {
+        find("manifest", "no description that says what the crate is for".to_owned());
+    }
+    let lints = manifest.get("lints").and_then(|lints| lints.get("workspace")).and_then(Value::as_bool);
+    // The fuzz targets are a workspace of their own, because they need another tool chain.
+    if lints != Some(true) && !manifest.contains_key("workspace") {
+        find("manifest", "no `lints.workspace = true`".to_owned());
+    }
+    if OUTSIDERS.contains(&file.path.as_str()) {
+        return;
+    }
+    let folder = file.path.strip_prefix("crates/").and_then(|path| path.strip_suffix("/Cargo.toml"));
+    let Some(arrows) = folder.and_then(|folder| ARROWS.iter().find(|found| found.folder == folder)) else {
+        find("arrows", "no line in the table of arrows says what this crate may know".to_owned());
+        return;
+    };
+    for name in dependencies(manifest) {
+        let Some(known) = workspace_crate(&name) else { continue };
+        if !arrows.may_know.contains(&known) {
+            find("arrows", format!("{} must not know {known}: {}", arrows.folder, allowed(arrows)));
+        }
+    }
+}
+
+fn allowed(arrows: &Crate) -> String {
+    match arrows.may_know {
+        [] => "it may know no crate of the workspace".to_owned(),
+        some => format!("it may know {}", some.join(", ")),
+    }
+}
+
+/// The folder of a crate of this workspace, by its package name.
+fn workspace_crate(package: &str) -> Option<&str> {
+    match package {
+        "sealane" => Some("cli"),
+        "xtask" => Some("xtask"),
+        other => other.strip_prefix("sealane-"),
+    }
+}
+
+/// The packages that a manifest names in any of its dependency tables, renamed ones by their real name. Tests may not
+/// point back either: an arrow that only a test needs still decides which crate can be built without the other.
+fn dependencies(manifest: &Table) -> Vec<String> {
+    let mut tables = vec![manifest];
+    if let Some(targets) = manifest.get("target").and_then(Value::as_table) {
+        tables.extend(targets.values().filter_map(Value::as_table));
+    }
+    let kinds = ["dependencies", "dev-dependencies", "build-dependencies"];
+    let lists = tables.into_iter().flat_map(|table| kinds.map(|kind| table.get(kind)));
+    lists
+        .filter_map(|list| list?.as_table())
+        .flatten()
+        .map(|(name, value)| value.get("package").and_then(Value::as_str).unwrap_or(name).to_owned())
+        .collect()
+}
+
+fn lock_files(files: &[File], findings: &mut Vec<Finding>) {
+    let locks = files.iter().filter(|file| file.name() == "Cargo.lock");
+    let mut main = false;
+    for file in locks {
+        // The fuzz targets lock their own tool chain's runtime and nothing else that ships.
+        match file.path.as_str() {
+            "Cargo.lock" => main = true,
+            "fuzz/Cargo.lock" => {}
+            _ => findings.push(Finding::new(&file.path, 0, "lock file", "a second lock file")),
+        }
+    }
+    if !main {
+        findings.push(Finding::new(
+            "Cargo.lock",
+            0,
+            "lock file",
+            "missing: a program's build must be repeatable",
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOCK: &str = "version = 4\n";
+
+    fn file(path: &str, text: &str) -> File {
+        File { path: path.to_owned(), text: text.to_owned() }
+    }
+
+    fn manifest(dependencies: &str) -> String {
+        format!("[package]\ndescription = \"does this\"\n[lints]\nworkspace = true\n{dependencies}")
+    }
+
+    #[track_caller]
+    fn check_rules(files: &[(&str, &str)], expected: &[&str]) {
+        let mut files: Vec<File> = files.iter().map(|(path, text)| file(path, text)).collect();
+        if files.iter().all(|file| file.path != "Cargo.lock") {
+            files.push(file("Cargo.lock", LOCK));
+        }
+        let found = check(&files);
+        let rules: Vec<&str> = found.iter().map(|found| found.rule).collect();
+        assert_eq!(rules, expected, "{found:?}");
+    }
+
+    #[test]
+    fn the_table_of_arrows_points_one_way() {
+        for (index, line) in ARROWS.iter().enumerate() {
+            assert!(line.why.len() > 10, "{} says too little", line.folder);
+            for known in line.may_know {
+                assert!(
+                    ARROWS[..index].iter().any(|earlier| earlier.folder == *known),
+                    "{} knows {known}, which is not below it",
+                    line.folder
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn every_arrow_that_is_not_drawn_is_found() {
+        for line in ARROWS {
+            for other in ARROWS.iter().filter(|other| other.folder != line.folder) {
+                let package = if other.folder == "cli" {
+                    "sealane".to_owned()
+                } else {
+                    format!("sealane-{}", other.folder)
+                };
+                let path = format!("crates/{}/Cargo.toml", line.folder);
+                let drawn = line.may_know.contains(&other.folder);
+                let expected: &[&str] = if drawn { &[] } else { &["arrows"] };
+                for table in
+                    ["dependencies", "dev-dependencies", "build-dependencies", "target.x.dependencies"]
+                {
+                    let text = manifest(&format!("[{table}]\n{package}.workspace = true\n"));
+                    check_rules(&[(&path, &text)], expected);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_renamed_arrow_is_found() {
+        let text = manifest("[dependencies]\nx = { package = \"sealane-cli\" }\n");
+        check_rules(&[("crates/engine/Cargo.toml", &text)], &["arrows"]);
+        let text = manifest("[dependencies]\nxtask = { path = \"../../xtask\" }\n");
+        check_rules(&[("crates/cli/Cargo.toml", &text)], &["arrows"]);
+    }
+
+    #[test]
+    fn a_crate_without_a_line_is_found() {
+        check_rules(&[("crates/extra/Cargo.toml", &manifest(""))], &["arrows"]);
+        check_rules(&[("xtask/Cargo.toml", &manifest(""))], &[]);
+    }
+
+    #[test]
+    fn what_a_crate_must_declare_is_found_missing() {
+        let bare = "[package]\ndescription = \"copy\"\n";
+        check_rules(&[("crates/copy/Cargo.toml", bare)], &["manifest", "manifest"]);
+        check_rules(&[("crates/copy/Cargo.toml", "[package")], &["manifest"]);
+        let own_workspace = "[package]\ndescription = \"fuzz targets\"\n[workspace]\n";
+        check_rules(&[("fuzz/Cargo.toml", own_workspace)], &[]);
+    }
+
+    #[test]
+    fn there_is_one_lock_file() {
+        check_rules(&[("fuzz/Cargo.lock", LOCK)], &[]);
+        check_rules(&[("crates/tree/Cargo.lock", LOCK)], &["lock file"]);
+        let nothing: Vec<&str> = check(&[]).iter().map(|found| found.rule).collect();
+        assert_eq!(nothing, ["lock file"]);
+    }
+}
