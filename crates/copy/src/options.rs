@@ -1,0 +1,250 @@
+//! What a user may ask of a transfer, as plain data.
+//!
+//! Guarantees: every field is a wish that is met or refused. Nothing here opens, connects or guesses.
+
+use std::{fmt, path::PathBuf, str::FromStr, time::Duration};
+
+use sealane_engine::Suite;
+use serde::{Deserialize, Serialize};
+
+/// How far the data on the wire is protected: the ladder of the multicore GridFTP study (`PROT` C, S, P
+/// with and without `DCAU`). Ordered: a later level promises all that an earlier one does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Level {
+    /// No protection on the data streams.
+    Clear,
+    /// Each data stream proves at its opening that it belongs to the authenticated peer; data is clear.
+    Authenticated,
+    /// Every record carries a cryptographic integrity tag; data is readable on the wire.
+    Safe,
+    /// Every record is encrypted and authenticated.
+    Private,
+}
+
+impl Level {
+    /// All levels, weakest first.
+    pub const ALL: [Self; 4] = [Self::Clear, Self::Authenticated, Self::Safe, Self::Private];
+
+    /// The name used on the command line and in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Clear => "clear",
+            Self::Authenticated => "authenticated",
+            Self::Safe => "safe",
+            Self::Private => "private",
+        }
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A word on the command line that names nothing we know.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+#[error("unknown {what} {word:?}; choose one of {choices}")]
+pub struct UnknownName {
+    /// What was looked for.
+    pub what: &'static str,
+    /// What was given.
+    pub word: String,
+    /// What would have been understood.
+    pub choices: &'static str,
+}
+
+impl FromStr for Level {
+    type Err = UnknownName;
+
+    fn from_str(word: &str) -> Result<Self, Self::Err> {
+        Self::ALL.into_iter().find(|level| level.name() == word).ok_or_else(|| UnknownName {
+            what: "level",
+            word: word.to_owned(),
+            choices: "clear, authenticated, safe, private",
+        })
+    }
+}
+
+/// Which lane runs a batch: the papers' unit of concurrency.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Placement {
+    /// A stream is owned by one lane; no locks.
+    Connection,
+    /// Any lane takes the next batch of any stream; order is restored by ticket.
+    Packet,
+}
+
+impl Placement {
+    /// The name used on the command line and in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Connection => "connection",
+            Self::Packet => "packet",
+        }
+    }
+}
+
+impl fmt::Display for Placement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Placement {
+    type Err = UnknownName;
+
+    fn from_str(word: &str) -> Result<Self, Self::Err> {
+        [Self::Connection, Self::Packet].into_iter().find(|placement| placement.name() == word).ok_or_else(
+            || UnknownName {
+                what: "placement",
+                word: word.to_owned(),
+                choices: "connection, packet",
+            },
+        )
+    }
+}
+
+/// What the receiving end does with verified data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Sink {
+    /// Writes files.
+    #[default]
+    Files,
+    /// Verifies and discards: transport and cryptography alone (`--sink null`).
+    Null,
+}
+
+/// Which ends do their full work: the laboratory measures one end at a time, as the papers' in-memory
+/// drivers did, because two ends on one machine compete for its cores.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MeasuredEnd {
+    /// As a user would have it.
+    #[default]
+    Both,
+    /// The sender works in full; the receiver reads and discards without opening a record.
+    Send,
+    /// The receiver works in full; the sender writes records that it sealed before the clock started.
+    Receive,
+}
+
+/// What is copied besides contents, modes, times and symbolic links.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Preserve {
+    /// Keep hard links within the transfer (`--hard-links`).
+    pub hard_links: bool,
+    /// Keep extended attributes (`--xattrs`).
+    pub xattrs: bool,
+    /// Keep user and group ids (`--owner`).
+    pub owner: bool,
+}
+
+/// One include or exclude pattern; the last match wins.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Pattern {
+    /// Take what matches.
+    Include(String),
+    /// Leave out what matches, and do not descend into it.
+    Exclude(String),
+}
+
+/// Everything that shapes one transfer.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Descend into directories.
+    pub recursive: bool,
+    /// Protection asked for. Met or refused, never lowered.
+    pub level: Level,
+    /// Algorithm, or the level's default.
+    pub suite: Option<Suite>,
+    /// Allow suites whose algorithms are broken or outdated.
+    pub allow_legacy: bool,
+    /// Parallel TCP streams (1 to 64), or the measured default.
+    pub streams: Option<u16>,
+    /// Lanes (threads) at each end (1 to 64), or the measured default.
+    pub lanes: Option<u16>,
+    /// Unit of concurrency.
+    pub placement: Option<Placement>,
+    /// Compute and check a BLAKE3 digest of every file while it moves.
+    pub digest: bool,
+    /// Carry the data inside ssh, where data ports are blocked.
+    pub through_ssh: bool,
+    /// Bytes per second over all streams.
+    pub limit_rate: Option<u64>,
+    /// Continue what an earlier run of the same command left, and leave what can be continued.
+    pub resume: bool,
+    /// Skip files whose size and modification time are the same at the target.
+    pub update: bool,
+    /// List what would be sent; change nothing.
+    pub dry_run: bool,
+    /// Attributes kept on request.
+    pub preserve: Preserve,
+    /// Filters in the order given.
+    pub patterns: Vec<Pattern>,
+    /// Do not cross file-system boundaries.
+    pub one_file_system: bool,
+    /// Flush every file to stable storage before its rename.
+    pub fsync: bool,
+    /// Files, or nothing.
+    pub sink: Sink,
+    /// Laboratory only.
+    pub measured_end: MeasuredEnd,
+    /// Give up on a peer that is silent for so long.
+    pub timeout: Duration,
+    /// Listen for data streams only on these ports at the far end (`--data-ports`).
+    pub data_ports: Option<(u16, u16)>,
+    /// How the far end is reached.
+    pub remote: RemoteOptions,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            recursive: false,
+            level: Level::Private,
+            suite: None,
+            allow_legacy: false,
+            streams: None,
+            lanes: None,
+            placement: None,
+            digest: false,
+            through_ssh: false,
+            limit_rate: None,
+            resume: true,
+            update: false,
+            dry_run: false,
+            preserve: Preserve::default(),
+            patterns: Vec::new(),
+            one_file_system: false,
+            fsync: false,
+            sink: Sink::Files,
+            measured_end: MeasuredEnd::Both,
+            timeout: Duration::from_secs(30),
+            data_ports: None,
+            remote: RemoteOptions::default(),
+        }
+    }
+}
+
+/// How to reach the far end; passed on to `ssh` or to the daemon's TLS.
+#[derive(Clone, Debug, Default)]
+pub struct RemoteOptions {
+    /// ssh's `-p` (`-P` of scp).
+    pub port: Option<u16>,
+    /// ssh's `-i`.
+    pub ssh_identity: Option<PathBuf>,
+    /// ssh's `-o`, in order.
+    pub ssh_options: Vec<String>,
+    /// ssh's `-F`.
+    pub ssh_config: Option<PathBuf>,
+    /// ssh's `-J`.
+    pub ssh_jump: Option<String>,
+    /// The far end's `sealane`, when it is not in its PATH.
+    pub remote_program: Option<String>,
+    /// Ed25519 identity for daemons, or the default file.
+    pub identity: Option<PathBuf>,
+    /// Known peers' keys, or the default file.
+    pub known_peers: Option<PathBuf>,
+    /// Trust an unknown daemon's key on first use.
+    pub accept_new: bool,
+}

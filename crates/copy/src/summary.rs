@@ -1,0 +1,159 @@
+//! What a transfer tells its user: progress while it runs, and the facts at its end.
+//!
+//! Guarantees: counters only grow; reading them never blocks a lane.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use crate::{Level, Placement};
+use sealane_engine::Suite;
+
+/// CPU seconds (user and system) of each end, helper processes included.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct CpuSeconds {
+    /// This process, and the `ssh` it started.
+    pub local: f64,
+    /// The far end's process.
+    pub remote: f64,
+}
+
+/// The facts of a finished transfer.
+#[derive(Clone, Debug)]
+pub struct Summary {
+    /// Bytes of file content that the target now has by this run.
+    pub bytes: u64,
+    /// Entries (files, directories, links) that the target now has by this run.
+    pub files: u64,
+    /// Entries left alone because the target had them.
+    pub skipped: u64,
+    /// Entries that failed; each was reported as a warning.
+    pub failed: u64,
+    /// Wall time from the start of the command, in seconds.
+    pub seconds: f64,
+    /// CPU time at both ends.
+    pub cpu_seconds: CpuSeconds,
+    /// Bytes sent more than once because a stream was cut.
+    pub resent_bytes: u64,
+    /// Protection that was in force.
+    pub level: Level,
+    /// Algorithm that was in force.
+    pub suite: Suite,
+    /// TCP streams.
+    pub streams: u16,
+    /// Lanes at this end.
+    pub lanes: u16,
+    /// Unit of concurrency.
+    pub placement: Placement,
+    /// Implementation of the suite that ran here, for example `native (aws-lc)`.
+    pub tier: &'static str,
+    /// Digests asked for by `--digest`: path relative to the target and BLAKE3 of the content.
+    pub digests: Vec<(Vec<u8>, [u8; 32])>,
+}
+
+/// Facts known once both ends have agreed; shown beside the progress bar.
+#[derive(Clone, Debug)]
+pub struct Agreement {
+    /// Protection in force.
+    pub level: Level,
+    /// Algorithm in force.
+    pub suite: Suite,
+    /// TCP streams.
+    pub streams: u16,
+    /// Lanes at this end.
+    pub lanes: u16,
+    /// Unit of concurrency.
+    pub placement: Placement,
+    /// Congestion control of the data streams, where it was chosen by us.
+    pub congestion: Option<String>,
+}
+
+/// Live counters of one transfer, shared with whoever draws them.
+#[derive(Debug, Default)]
+pub struct Progress {
+    /// Content bytes found so far by the scan (grows until `scan_complete`).
+    pub bytes_found: AtomicU64,
+    /// Entries found so far by the scan.
+    pub files_found: AtomicU64,
+    /// Content bytes moved, at this end.
+    pub bytes_moved: AtomicU64,
+    /// Entries finished, at this end.
+    pub files_done: AtomicU64,
+    /// The totals above are final.
+    pub scan_complete: AtomicBool,
+    /// Set by the user's interface to stop the transfer cleanly (Ctrl-C).
+    pub cancel: AtomicBool,
+}
+
+/// One reading of [`Progress`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProgressSnapshot {
+    /// Content bytes found so far.
+    pub bytes_found: u64,
+    /// Entries found so far.
+    pub files_found: u64,
+    /// Content bytes moved.
+    pub bytes_moved: u64,
+    /// Entries finished.
+    pub files_done: u64,
+    /// Whether the totals are final.
+    pub scan_complete: bool,
+}
+
+impl Progress {
+    /// Reads all counters.
+    pub fn snapshot(&self) -> ProgressSnapshot {
+        ProgressSnapshot {
+            bytes_found: self.bytes_found.load(Relaxed),
+            files_found: self.files_found.load(Relaxed),
+            bytes_moved: self.bytes_moved.load(Relaxed),
+            files_done: self.files_done.load(Relaxed),
+            scan_complete: self.scan_complete.load(Relaxed),
+        }
+    }
+}
+
+/// What happens on the way and is worth a line.
+#[derive(Clone, Debug)]
+pub enum Notice {
+    /// Both ends agreed on how to proceed.
+    Agreed(Agreement),
+    /// One entry could not be copied; the rest goes on.
+    EntryFailed {
+        /// Path relative to the target.
+        path: Vec<u8>,
+        /// Why.
+        reason: String,
+    },
+    /// A data stream was cut and re-opened.
+    StreamReopened {
+        /// Which of the parallel streams.
+        stream: u16,
+        /// Content bytes queued again.
+        bytes: u64,
+    },
+    /// A run before this one left work done; it is not sent again.
+    Resuming {
+        /// Content bytes the target already has.
+        bytes: u64,
+    },
+    /// With `--dry-run`: this entry would be sent.
+    WouldSend {
+        /// Path relative to the target.
+        path: Vec<u8>,
+        /// Content bytes.
+        bytes: u64,
+    },
+    /// Anything else the user should read.
+    Warning(String),
+}
+
+/// Receives notices; called from the control thread only.
+pub trait Observer: Send {
+    /// Something happened.
+    fn notice(&mut self, notice: Notice);
+}
+
+impl<F: FnMut(Notice) + Send> Observer for F {
+    fn notice(&mut self, notice: Notice) {
+        self(notice);
+    }
+}

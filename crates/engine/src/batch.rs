@@ -1,0 +1,141 @@
+//! Buffers and the jobs in them.
+//!
+//! Guarantees: a buffer never grows after it was made, its bytes start on a cache line, and a job can name
+//! no byte outside it: [`Batch::run`] checks every range before it touches one.
+
+use std::sync::Arc;
+
+use crate::Session;
+
+const CACHE_LINE_BYTES: usize = 64;
+
+/// A fixed block of bytes that starts on a cache line.
+pub struct Buffer {
+    storage: Vec<u8>,
+    start: usize,
+    capacity_bytes: usize,
+}
+
+impl Buffer {
+    /// Allocates `capacity_bytes` zero bytes.
+    pub fn new(capacity_bytes: usize) -> Self {
+        let storage = vec![0; capacity_bytes + CACHE_LINE_BYTES];
+        let start = storage.as_ptr().align_offset(CACHE_LINE_BYTES).min(CACHE_LINE_BYTES);
+        Self { storage, start, capacity_bytes }
+    }
+
+    /// All bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.storage[self.start..self.start + self.capacity_bytes]
+    }
+
+    /// All bytes, to write.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.storage[self.start..self.start + self.capacity_bytes]
+    }
+
+    /// Fixed size in bytes.
+    pub fn capacity_bytes(&self) -> usize {
+        self.capacity_bytes
+    }
+}
+
+impl std::fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Contents may be plaintext.
+        f.debug_struct("Buffer").field("capacity_bytes", &self.capacity_bytes).finish_non_exhaustive()
+    }
+}
+
+/// Which way a batch's jobs run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// Protect: plaintext to sealed record.
+    Seal,
+    /// Verify and unprotect.
+    Open,
+}
+
+/// What became of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JobStatus {
+    /// Not run yet.
+    Pending,
+    /// Done; the body now has this many bytes (sealed, or plain).
+    Done {
+        /// Bytes of the body after the job.
+        body_bytes: usize,
+    },
+    /// The tag is wrong, or the record too short to have one. Its bytes are not to be used.
+    Forged,
+    /// The ranges do not fit the buffer: a fault of the caller.
+    OutOfRange,
+}
+
+/// One record: `header_bytes` that are authenticated only, then the body.
+#[derive(Clone, Copy, Debug)]
+pub struct Job {
+    /// Where the header starts in the buffer.
+    pub offset: usize,
+    /// Length of the header.
+    pub header_bytes: usize,
+    /// Length of the body: plain for [`Direction::Seal`] (room for the expansion must follow), sealed for
+    /// [`Direction::Open`].
+    pub body_bytes: usize,
+    /// Number of the record under its key; the nonce is made of it, so it must never come twice when sealing.
+    pub sequence: u64,
+    /// Outcome.
+    pub status: JobStatus,
+}
+
+/// Jobs of one association over one buffer: the unit of submission.
+#[derive(Debug)]
+pub struct Batch {
+    /// The bytes.
+    pub buffer: Buffer,
+    /// The records in them.
+    pub jobs: Vec<Job>,
+    /// Algorithm and keys.
+    pub session: Arc<Session>,
+    /// Which way.
+    pub direction: Direction,
+    /// Place in the association's order; given before work fans out.
+    pub ticket: u64,
+}
+
+impl Batch {
+    /// Runs every pending job on the calling thread. Each job's outcome is in its status; the return value
+    /// is the number that did not end in [`JobStatus::Done`].
+    pub fn run(&mut self) -> usize {
+        let bytes = self.buffer.bytes_mut();
+        let mut failed = 0;
+        for job in self.jobs.iter_mut().filter(|job| job.status == JobStatus::Pending) {
+            job.status = run_job(&self.session, self.direction, bytes, job);
+            failed += usize::from(!matches!(job.status, JobStatus::Done { .. }));
+        }
+        failed
+    }
+}
+
+fn run_job(session: &Session, direction: Direction, bytes: &mut [u8], job: &Job) -> JobStatus {
+    let room = match direction {
+        Direction::Seal => session.suite().expansion_bytes(job.body_bytes),
+        Direction::Open => 0,
+    };
+    let record = job
+        .header_bytes
+        .checked_add(job.body_bytes)
+        .and_then(|length| length.checked_add(room))
+        .and_then(|length| Some(job.offset..job.offset.checked_add(length)?))
+        .and_then(|range| bytes.get_mut(range));
+    let Some(record) = record else { return JobStatus::OutOfRange };
+    match direction {
+        Direction::Seal => {
+            JobStatus::Done { body_bytes: session.seal(job.sequence, record, job.header_bytes, job.body_bytes) }
+        }
+        Direction::Open => match session.open(job.sequence, record, job.header_bytes) {
+            Some(body_bytes) => JobStatus::Done { body_bytes },
+            None => JobStatus::Forged,
+        },
+    }
+}

@@ -1,0 +1,241 @@
+//! Every suite through every engine: published vectors, tampering, and engine against engine.
+
+use std::{num::NonZeroUsize, sync::Arc};
+
+use hex_literal::hex;
+use proptest::prelude::*;
+use sealane_engine::{Batch, Buffer, Direction, Engine, Inline, Job, JobStatus, Lanes, Session, Suite};
+
+const HEADER_BYTES: usize = 16;
+
+fn session(suite: Suite, seed: u8) -> Arc<Session> {
+    let material: Vec<u8> =
+        (0..suite.key_bytes()).map(|i| (i as u8).wrapping_mul(37).wrapping_add(seed)).collect();
+    Arc::new(Session::new(suite, &material).expect("the length is the suite's"))
+}
+
+/// Lays records of the given plaintext lengths one after another, each with its header and room to grow.
+fn batch_of(session: &Arc<Session>, bodies: &[Vec<u8>], first_sequence: u64) -> Batch {
+    let suite = session.suite();
+    let total = bodies.iter().map(|body| HEADER_BYTES + body.len() + suite.expansion_bytes(body.len())).sum();
+    let mut buffer = Buffer::new(total);
+    let mut jobs = Vec::new();
+    let mut offset = 0;
+    for (index, body) in bodies.iter().enumerate() {
+        let bytes = &mut buffer.bytes_mut()[offset..];
+        bytes[..HEADER_BYTES].fill(index as u8);
+        bytes[HEADER_BYTES..HEADER_BYTES + body.len()].copy_from_slice(body);
+        jobs.push(Job {
+            offset,
+            header_bytes: HEADER_BYTES,
+            body_bytes: body.len(),
+            sequence: first_sequence + index as u64,
+            status: JobStatus::Pending,
+        });
+        offset += HEADER_BYTES + body.len() + suite.expansion_bytes(body.len());
+    }
+    Batch { buffer, jobs, session: session.clone(), direction: Direction::Seal, ticket: 0 }
+}
+
+fn turn_to_open(batch: &mut Batch) {
+    batch.direction = Direction::Open;
+    for job in &mut batch.jobs {
+        let JobStatus::Done { body_bytes } = job.status else { panic!("sealing cannot fail: {job:?}") };
+        job.body_bytes = body_bytes;
+        job.status = JobStatus::Pending;
+    }
+}
+
+fn opened(batch: &Batch) -> Vec<Option<Vec<u8>>> {
+    batch
+        .jobs
+        .iter()
+        .map(|job| match job.status {
+            JobStatus::Done { body_bytes } => {
+                let start = job.offset + job.header_bytes;
+                Some(batch.buffer.bytes()[start..start + body_bytes].to_vec())
+            }
+            _ => None,
+        })
+        .collect()
+}
+
+fn pool() -> Lanes {
+    Lanes::new(NonZeroUsize::new(2).unwrap(), NonZeroUsize::new(4).unwrap()).expect("two threads can be had")
+}
+
+/// Seals one record under the given key material and returns the sealed body.
+fn seal_one(suite: Suite, material: &[u8], header: &[u8], body: &[u8], sequence: u64) -> Vec<u8> {
+    let session = Arc::new(Session::new(suite, material).unwrap());
+    let mut buffer = Buffer::new(header.len() + body.len() + suite.expansion_bytes(body.len()));
+    buffer.bytes_mut()[..header.len()].copy_from_slice(header);
+    buffer.bytes_mut()[header.len()..header.len() + body.len()].copy_from_slice(body);
+    let job = Job {
+        offset: 0,
+        header_bytes: header.len(),
+        body_bytes: body.len(),
+        sequence,
+        status: JobStatus::Pending,
+    };
+    let mut batch = Batch { buffer, jobs: vec![job], session, direction: Direction::Seal, ticket: 0 };
+    assert_eq!(batch.run(), 0);
+    batch.buffer.bytes()[header.len()..].to_vec()
+}
+
+/// The GCM specification's test case 4 (McGrew and Viega); sequence 0 makes the nonce equal the mask.
+#[test]
+fn aes_128_gcm_test_case_4() {
+    let material = hex!("feffe9928665731c6d6a8f9467308308" "cafebabefacedbaddecaf888");
+    let header = hex!("feedfacedeadbeeffeedfacedeadbeefabaddad2");
+    let body = hex!(
+        "d9313225f88406e5a55909c5aff5269a86a7a9531534f7da2e4c303d8a318a72"
+        "1c3c0c95956809532fcf0e2449a6b525b16aedf5aa0de657ba637b39"
+    );
+    let sealed = seal_one(Suite::Aes128Gcm, &material, &header, &body, 0);
+    let expected = hex!(
+        "42831ec2217774244b7221b784d0d49ce3aa212f2c02a4e035c17e2329aca12e"
+        "21d514b25466931c7d8f6a5aac84aa051ba30b396a0aac973d58e091"
+        "5bc94fbc3221a5db94fae95ae7121a47"
+    );
+    assert_eq!(sealed, expected);
+}
+
+/// The GCM specification's test case 16.
+#[test]
+fn aes_256_gcm_test_case_16() {
+    let material = hex!(
+        "feffe9928665731c6d6a8f9467308308feffe9928665731c6d6a8f9467308308" "cafebabefacedbaddecaf888"
+    );
+    let header = hex!("feedfacedeadbeeffeedfacedeadbeefabaddad2");
+    let body = hex!(
+        "d9313225f88406e5a55909c5aff5269a86a7a9531534f7da2e4c303d8a318a72"
+        "1c3c0c95956809532fcf0e2449a6b525b16aedf5aa0de657ba637b39"
+    );
+    let sealed = seal_one(Suite::Aes256Gcm, &material, &header, &body, 0);
+    let expected = hex!(
+        "522dc1f099567d07f47f37a32a84427d643a8cdcbfe5c0c97598a2bd2555d1aa"
+        "8cb08e48590dbb3da7b08b1056828838c5f61e6393ba7a0abcc9f662"
+        "76fc6ece0f4e1768cddf8853bb2d551b"
+    );
+    assert_eq!(sealed, expected);
+}
+
+/// RFC 8439, section 2.8.2.
+#[test]
+fn chacha20_poly1305_rfc_8439() {
+    let material = hex!(
+        "808182838485868788898a8b8c8d8e8f909192939495969798999a9b9c9d9e9f" "070000004041424344454647"
+    );
+    let header = hex!("50515253c0c1c2c3c4c5c6c7");
+    let body = b"Ladies and Gentlemen of the class of '99: If I could offer you only one tip for the future, \
+        sunscreen would be it.";
+    let sealed = seal_one(Suite::ChaCha20Poly1305, &material, &header, body, 0);
+    assert_eq!(sealed[..16], hex!("d31a8d34648e60db7b86afbc53ef7ec2"));
+    assert_eq!(sealed[body.len()..], hex!("1ae10b594f09e26a7e902ecbd0600691"));
+}
+
+/// GMAC is GCM with nothing to encrypt: the GCM specification's test case 1 has an empty input.
+#[test]
+fn gmac_of_nothing_is_gcm_test_case_1() {
+    let sealed = seal_one(Suite::Aes128Gmac, &[0; 28], &[], &[], 0);
+    assert_eq!(sealed, hex!("58e2fccefa7e3061367f1d57a4e7455a"));
+}
+
+/// FIPS 198-1 by way of RFC 2202, test case 1, whose data here is the 8-byte record number that the suite
+/// puts first: "Hi There" read as a big-endian number.
+#[test]
+fn hmac_sha1_rfc_2202_case_1() {
+    let sealed = seal_one(Suite::HmacSha1, &[0x0b; 20], &[], &[], u64::from_be_bytes(*b"Hi There"));
+    assert_eq!(sealed, hex!("b617318655057264e28bc0b6fb378c8ef146be00"));
+}
+
+#[test]
+fn every_suite_opens_what_it_sealed_at_boundary_lengths_on_every_engine() {
+    let lengths = [0, 1, 7, 8, 9, 15, 16, 17, 63, 64, 65, 1023, 1024, 1025, 65535, 65536];
+    let bodies: Vec<Vec<u8>> = lengths.iter().map(|&n| (0..n).map(|i| (i % 251) as u8).collect()).collect();
+    let lanes = pool();
+    for suite in Suite::ALL {
+        let session = session(suite, 1);
+        let inline = Inline.run(batch_of(&session, &bodies, 41));
+        let mut pooled = lanes.run(batch_of(&session, &bodies, 41));
+        assert_eq!(inline.buffer.bytes(), pooled.buffer.bytes(), "{suite}: engines must agree byte for byte");
+        turn_to_open(&mut pooled);
+        let pooled = lanes.run(pooled);
+        assert_eq!(opened(&pooled), bodies.iter().cloned().map(Some).collect::<Vec<_>>(), "{suite}");
+    }
+}
+
+#[test]
+fn a_private_record_does_not_show_its_body() {
+    for suite in Suite::ALL.into_iter().filter(|suite| suite.encrypts()) {
+        let body = vec![0x5a; 4096];
+        let sealed = Inline.run(batch_of(&session(suite, 2), &[body], 0));
+        let shown = sealed.buffer.bytes()[HEADER_BYTES..].windows(8).any(|window| window == [0x5a; 8]);
+        assert!(!shown, "{suite}");
+    }
+}
+
+#[test]
+fn an_out_of_range_job_is_refused_and_the_rest_runs() {
+    let session = session(Suite::Aes128Gcm, 3);
+    let mut batch = batch_of(&session, &[vec![1; 10], vec![2; 10]], 0);
+    batch.jobs[0].body_bytes = usize::MAX - 3;
+    assert_eq!(batch.run(), 1);
+    assert_eq!(batch.jobs[0].status, JobStatus::OutOfRange);
+    assert!(matches!(batch.jobs[1].status, JobStatus::Done { body_bytes: 26 }));
+}
+
+#[test]
+fn a_full_queue_hands_the_batch_back() {
+    let lanes = Lanes::new(NonZeroUsize::MIN, NonZeroUsize::MIN).unwrap();
+    let mut completions = lanes.completions(NonZeroUsize::new(2).unwrap());
+    let session = session(Suite::Null, 0);
+    let mut refused = 0;
+    for ticket in 0..100 {
+        let mut batch = batch_of(&session, &[vec![0; 8]], 0);
+        batch.ticket = ticket;
+        while let Err(back) = lanes.submit(batch, &mut completions) {
+            assert_eq!(back.ticket, ticket);
+            refused += 1;
+            batch = back;
+            completions.wait();
+        }
+        assert!(completions.in_flight() <= 2);
+    }
+    assert!(refused > 0);
+    while completions.wait().is_some() {}
+    assert_eq!(completions.in_flight(), 0);
+    assert!(completions.poll().is_none());
+}
+
+#[test]
+fn wrong_key_lengths_are_refused() {
+    for suite in Suite::ALL {
+        assert!(Session::new(suite, &vec![0; suite.key_bytes() + 1]).is_err(), "{suite}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// One flipped bit anywhere (header, body, tag), a wrong number, another key: all forged.
+    #[test]
+    fn any_change_is_noticed(
+        suite in prop::sample::select(Suite::ALL.iter().copied().filter(|s| s.authenticates()).collect::<Vec<_>>()),
+        body in prop::collection::vec(any::<u8>(), 0..300),
+        position in any::<prop::sample::Index>(),
+        bit in 0..8u32,
+        change in 0..4,
+    ) {
+        let mut batch = Inline.run(batch_of(&session(suite, 4), &[body], 7));
+        turn_to_open(&mut batch);
+        match change {
+            0 => { let at = position.index(batch.buffer.capacity_bytes()); batch.buffer.bytes_mut()[at] ^= 1 << bit; }
+            1 => batch.jobs[0].sequence ^= 1 << bit,
+            2 => batch.session = session(suite, 5),
+            _ => batch.jobs[0].body_bytes -= 1 + position.index(batch.jobs[0].body_bytes),
+        }
+        prop_assert_eq!(batch.run(), 1);
+        prop_assert_eq!(batch.jobs[0].status, JobStatus::Forged);
+    }
+}
