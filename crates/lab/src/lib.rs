@@ -1,1 +1,20 @@
-//! lab.
+//! Experiments as data, their statistics, and reports.
+//!
+//! The lab runs the product itself, as child processes, so what it measures is what ships. It keeps every raw sample,
+//! says what machine gave it, checks each published claim as a *shape* (a ratio, an order, a slope, never an absolute
+//! speed), and writes terminal tables, JSON and one self-contained HTML file.
+//!
+//! It contains no cryptography and no protocol, and it never drops a sample.
+#![deny(unsafe_code)]
+
+pub mod compare;
+mod error;
+pub mod experiment;
+pub mod load;
+pub mod machine;
+pub mod program;
+pub mod rng;
+pub mod scratch;
+pub mod stats;
+
+pub use error::LabError;

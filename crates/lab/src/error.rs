@@ -1,0 +1,90 @@
+//! What can go wrong in the lab, with the facts a reader needs.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A failure of the lab or of the program under test.
+#[derive(Debug, thiserror::Error)]
+pub enum LabError {
+    /// The program under test could not be started.
+    #[error("cannot start {program}: {source}")]
+    Start {
+        /// What was to be started.
+        program: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The program under test reported a failure.
+    #[error("the copy failed ({kind}): {message}")]
+    Copy {
+        /// Its machine-readable kind.
+        kind: String,
+        /// Its message.
+        message: String,
+    },
+    /// The program under test ended without its last event.
+    #[error("the copy ended with {status} and no result{}", with_tail(.stderr_tail))]
+    NoResult {
+        /// Exit status as the system words it.
+        status: String,
+        /// The end of what it printed on standard error.
+        stderr_tail: String,
+    },
+    /// The program under test took too long and was killed.
+    #[error("the copy was stopped after {} s", .limit.as_secs())]
+    TimedOut {
+        /// The limit it ran under.
+        limit: Duration,
+    },
+    /// The target differs from the source although the copy reported success.
+    #[error("{} differs from its source: {difference}", .path.display())]
+    Differs {
+        /// The file that differs.
+        path: PathBuf,
+        /// In which way.
+        difference: String,
+    },
+    /// A file or directory of the lab's own could not be used.
+    #[error("{action} {}: {source}", .path.display())]
+    File {
+        /// What was tried, e.g. "cannot write".
+        action: &'static str,
+        /// On which path.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// There is not enough room for the workload.
+    #[error("{} has room for {available_bytes} bytes, the workload needs {needed_bytes}", .path.display())]
+    NoRoom {
+        /// Where the workload was to be put.
+        path: PathBuf,
+        /// Bytes free there.
+        available_bytes: u64,
+        /// Bytes needed.
+        needed_bytes: u64,
+    },
+    /// The environment lacks something an experiment needs.
+    #[error("{0}")]
+    Unavailable(String),
+    /// A report could not be rendered.
+    #[error("cannot render the report: {0}")]
+    Render(String),
+    /// Progress lines could not be written.
+    #[error("cannot write progress: {0}")]
+    Progress(#[from] io::Error),
+}
+
+impl LabError {
+    /// For `map_err` after file operations: names the action and the path.
+    pub(crate) fn file(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::File { action, path, source }
+    }
+}
+
+fn with_tail(tail: &str) -> String {
+    let tail = tail.trim();
+    if tail.is_empty() { String::new() } else { format!(": {tail}") }
+}

@@ -1,0 +1,106 @@
+//! Load that is not ours, and the cost of memory the host took back: the two traps of measuring on virtual machines.
+//!
+//! Guarantees: time stolen by the hypervisor is never counted as CPU time; memory touched by [`warm_memory`] is free
+//! again when it returns.
+
+use std::fs;
+use std::time::Duration;
+
+/// `sysconf(_SC_CLK_TCK)` is 100 on every Linux architecture Rust supports; `/proc/stat` counts in it.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// CPU time of the whole machine since it started.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct MachineTime {
+    /// Seconds in which a CPU worked, user and system, interrupts included, stolen time excluded.
+    pub busy_seconds: f64,
+    /// Seconds in which a CPU wanted to run and the hypervisor gave the time to others.
+    pub stolen_seconds: f64,
+}
+
+impl MachineTime {
+    /// Reads the counters; `None` where the kernel does not show them.
+    pub fn now() -> Option<Self> {
+        Self::parse(&fs::read_to_string("/proc/stat").ok()?)
+    }
+
+    /// What passed since `earlier`.
+    pub fn since(self, earlier: Self) -> Self {
+        Self {
+            busy_seconds: (self.busy_seconds - earlier.busy_seconds).max(0.0),
+            stolen_seconds: (self.stolen_seconds - earlier.stolen_seconds).max(0.0),
+        }
+    }
+
+    /// proc_pid_stat(5): user nice system idle iowait irq softirq steal guest guest_nice; guest is within user.
+    fn parse(text: &str) -> Option<Self> {
+        let line = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
+        let ticks: Vec<f64> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+        let [user, nice, system, _idle, _wait, irq, softirq, steal, ..] = ticks[..] else { return None };
+        Some(Self {
+            busy_seconds: (user + nice + system + irq + softirq) / TICKS_PER_SECOND,
+            stolen_seconds: steal / TICKS_PER_SECOND,
+        })
+    }
+}
+
+/// Load beside a run that makes it worth repeating, in cores.
+pub const DISTURBING_CORES: f64 = 0.35;
+
+/// The counters' own grain: below this many CPU seconds a difference says nothing.
+const GRAIN_SECONDS: f64 = 0.06;
+
+/// Whether others used, or the hypervisor took, so much time that a run of `wall` should be repeated.
+pub fn is_disturbed(other_seconds: f64, stolen_seconds: f64, wall: Duration) -> bool {
+    let excess = other_seconds.max(0.0) + stolen_seconds.max(0.0) - GRAIN_SECONDS;
+    excess > DISTURBING_CORES * wall.as_secs_f64()
+}
+
+/// Touches and frees `bytes`.
+///
+/// On a virtual machine with ballooning or free-page reporting, memory freed by the last run goes back to the host, and
+/// its first touch later costs up to three times as much. Doing that before the clock starts keeps it out of the run.
+pub fn warm_memory(bytes: u64) {
+    const PAGE_BYTES: usize = 4096;
+    let available = crate::machine::available_memory_bytes().unwrap_or(0);
+    // Half of what is available: warming must never push the machine into swapping or the OOM killer.
+    let bytes = usize::try_from(bytes.min(available / 2)).unwrap_or(0);
+    let mut memory: Vec<u8> = Vec::new();
+    if memory.try_reserve_exact(bytes).is_err() {
+        return;
+    }
+    memory.resize(bytes, 0);
+    for page in memory.chunks_mut(PAGE_BYTES) {
+        page[0] = 1;
+    }
+    std::hint::black_box(&memory);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stolen_time_is_kept_apart() {
+        let text = "cpu  100 10 50 1000 5 2 3 70 20 0\ncpu0 1 1 1 1 1 1 1 1 1 1\n";
+        let time = MachineTime::parse(text).unwrap();
+        assert_eq!(time, MachineTime { busy_seconds: 1.65, stolen_seconds: 0.7 });
+        assert_eq!(time.since(time), MachineTime::default());
+        assert_eq!(MachineTime::parse("cpu  1 2 3\n"), None);
+        assert_eq!(MachineTime::parse(""), None);
+    }
+
+    #[test]
+    fn short_runs_are_not_disturbed_by_the_grain_of_the_counters() {
+        assert!(!is_disturbed(0.05, 0.0, Duration::from_millis(20)));
+        assert!(is_disturbed(0.5, 0.0, Duration::from_secs(1)));
+        assert!(is_disturbed(0.0, 0.5, Duration::from_secs(1)));
+        assert!(!is_disturbed(-3.0, 0.0, Duration::from_secs(1)));
+    }
+
+    #[test]
+    fn warming_more_than_there_is_does_no_harm() {
+        warm_memory(1 << 20);
+        warm_memory(0);
+    }
+}

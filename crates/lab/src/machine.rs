@@ -1,0 +1,201 @@
+//! What a reader must know of the machine before believing a figure.
+//!
+//! Guarantees: reading it changes nothing and needs no rights; what cannot be read is absent, not guessed.
+
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The machine, the kernel's settings that matter to a transfer, and the build of the program.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Machine {
+    /// CPU model as the kernel names it.
+    pub cpu_model: Option<String>,
+    /// CPU vendor, family, model and stepping, where the kernel gives them; two hosts may share a model name.
+    pub cpu_id: Option<String>,
+    /// CPUs this process may use.
+    pub cores: usize,
+    /// Instruction sets that decide how fast ciphers run, as far as this CPU has them.
+    pub cpu_features: Vec<String>,
+    /// Whether the CPU reports a hypervisor above it.
+    pub is_virtual: bool,
+    /// Installed memory.
+    pub memory_bytes: Option<u64>,
+    /// Kernel name and release.
+    pub kernel: Option<String>,
+    /// Operating system release.
+    pub system: Option<String>,
+    /// TCP congestion control of new connections: BBR paces even loopback, CUBIC does not.
+    pub congestion_control: Option<String>,
+    /// Whether `net.ipv4.tcp_rmem` and `tcp_wmem` are at these values (minimum, default, maximum bytes).
+    pub tcp_buffers: Option<String>,
+    /// CPU frequency governor of the first CPU, if the machine shows one.
+    pub governor: Option<String>,
+    /// Commit the program was built from; `+changes` if the tree differed from it.
+    pub commit: Option<String>,
+    /// Compiler of the program.
+    pub rustc: Option<String>,
+    /// Version of the program.
+    pub version: String,
+    /// Whether the lab was built without optimisation; figures of such a build mean nothing.
+    pub is_debug_build: bool,
+}
+
+/// Instruction sets worth naming in a report on ciphers and hashes.
+const NOTABLE_FEATURES: [&str; 13] = [
+    "aes",
+    "pclmulqdq",
+    "sha_ni",
+    "avx2",
+    "avx512f",
+    "avx512bw",
+    "avx512ifma",
+    "vaes",
+    "vpclmulqdq",
+    "gfni",
+    "sha2",
+    "sha3",
+    "pmull",
+];
+
+impl Machine {
+    /// Describes the machine this runs on.
+    pub fn describe() -> Self {
+        let cpu = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let first_cpu = cpu.split("\n\n").next().unwrap_or_default();
+        let flags = field(first_cpu, "flags").or_else(|| field(first_cpu, "Features")).unwrap_or_default();
+        let has = |name: &str| flags.split_whitespace().any(|flag| flag == name);
+        Self {
+            cpu_model: field(first_cpu, "model name"),
+            cpu_id: cpu_id(first_cpu),
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            cpu_features: NOTABLE_FEATURES
+                .iter()
+                .filter(|name| has(name))
+                .map(|&name| name.to_owned())
+                .collect(),
+            is_virtual: has("hypervisor"),
+            memory_bytes: memory_field("MemTotal"),
+            kernel: Some(kernel()),
+            system: system(),
+            congestion_control: setting("/proc/sys/net/ipv4/tcp_congestion_control"),
+            tcp_buffers: tcp_buffers(),
+            governor: setting("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+            commit: non_empty(env!("SEALANE_COMMIT")),
+            rustc: non_empty(env!("SEALANE_RUSTC")),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            is_debug_build: cfg!(debug_assertions),
+        }
+    }
+}
+
+/// Memory the kernel would give without swapping.
+pub fn available_memory_bytes() -> Option<u64> {
+    memory_field("MemAvailable")
+}
+
+/// The time now, as UTC in ISO 8601 with seconds.
+pub fn utc_now() -> String {
+    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    utc_text(seconds)
+}
+
+/// Civil date from days since 1970 (Howard Hinnant's algorithm), valid for all years a clock can show.
+fn utc_text(unix_seconds: u64) -> String {
+    let (days, second) = (unix_seconds / 86_400, unix_seconds % 86_400);
+    let shifted = days + 719_468;
+    let era = shifted / 146_097;
+    let day_of_era = shifted % 146_097;
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    let (hour, minute) = (second / 3_600, second / 60 % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{:02}Z", second % 60)
+}
+
+fn cpu_id(cpu: &str) -> Option<String> {
+    let vendor = field(cpu, "vendor_id")?;
+    let number = |name| field(cpu, name).unwrap_or_else(|| "?".to_owned());
+    Some(format!(
+        "{vendor} family {} model {} stepping {}",
+        number("cpu family"),
+        number("model"),
+        number("stepping")
+    ))
+}
+
+fn field(text: &str, name: &str) -> Option<String> {
+    let line = text.lines().find(|line| line.split(':').next().is_some_and(|key| key.trim() == name))?;
+    non_empty(line.split_once(':')?.1)
+}
+
+fn memory_field(name: &str) -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let value = field(&text, name)?;
+    value.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
+}
+
+fn kernel() -> String {
+    let names = rustix::system::uname();
+    let text = |name: &std::ffi::CStr| name.to_string_lossy().into_owned();
+    format!("{} {} {}", text(names.sysname()), text(names.release()), text(names.machine()))
+}
+
+fn system() -> Option<String> {
+    let text = fs::read_to_string("/etc/os-release").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="))?;
+    non_empty(line.trim_matches('"'))
+}
+
+fn tcp_buffers() -> Option<String> {
+    let read = setting("/proc/sys/net/ipv4/tcp_rmem")?;
+    let write = setting("/proc/sys/net/ipv4/tcp_wmem")?;
+    let tidy = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    Some(format!("receive {}; send {}", tidy(read), tidy(write)))
+}
+
+fn setting(path: &str) -> Option<String> {
+    non_empty(&fs::read_to_string(path).ok()?)
+}
+
+fn non_empty(text: &str) -> Option<String> {
+    let text = text.trim();
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_right_at_the_edges() {
+        for (seconds, text) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (951_782_399, "2000-02-28T23:59:59Z"),
+            (951_782_400, "2000-02-29T00:00:00Z"),
+            (1_709_251_200, "2024-03-01T00:00:00Z"),
+            (4_102_444_799, "2099-12-31T23:59:59Z"),
+        ] {
+            assert_eq!(utc_text(seconds), text);
+        }
+    }
+
+    #[test]
+    fn fields_are_found_by_their_whole_name() {
+        let text = "vendor_id\t: X\nmodel\t\t: 2\nmodel name\t: Fast CPU\nempty\t:\n";
+        assert_eq!(field(text, "model").as_deref(), Some("2"));
+        assert_eq!(field(text, "model name").as_deref(), Some("Fast CPU"));
+        assert_eq!(field(text, "empty"), None);
+        assert_eq!(field(text, "mode"), None);
+    }
+
+    #[test]
+    fn this_machine_has_a_core_and_a_kernel() {
+        let machine = Machine::describe();
+        assert!(machine.cores >= 1);
+        assert!(machine.kernel.is_some());
+    }
+}

@@ -1,0 +1,207 @@
+//! Where workloads live while the lab runs, and how they vanish afterwards.
+//!
+//! Guarantees: the directory is gone when the lab ends, however it ends (a watching shell removes it when the lab was
+//! killed); nothing outside the directory is written; a place without room is refused before the first byte.
+
+use crate::error::LabError;
+use crate::machine::available_memory_bytes;
+use crate::rng::Rng;
+use rustix::fs::{StatVfs, statvfs};
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A directory of the lab's own.
+#[derive(Debug)]
+pub struct Scratch {
+    path: PathBuf,
+    watcher: Option<Child>,
+    is_memory: bool,
+}
+
+/// Room left over beyond what a workload needs, for directories, blocks and whoever else writes there.
+const MARGIN_BYTES: u64 = 64 << 20;
+
+/// `statfs(2)` magic of tmpfs.
+const TMPFS_MAGIC: i64 = 0x0102_1994;
+
+impl Scratch {
+    /// Makes a directory with room for `needed_bytes`: under `parent` if given, else in shared memory if that has room,
+    /// else in the system's directory for temporary files.
+    pub fn create(parent: Option<&Path>, needed_bytes: u64) -> Result<Self, LabError> {
+        let parent = match parent {
+            Some(parent) => parent.to_owned(),
+            None => default_parent(needed_bytes),
+        };
+        let available_bytes = room_bytes(&parent);
+        if available_bytes < needed_bytes.saturating_add(MARGIN_BYTES) {
+            return Err(LabError::NoRoom { path: parent, available_bytes, needed_bytes });
+        }
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = parent.join(format!("sealane-lab-{}-{number}", std::process::id()));
+        let is_memory = is_tmpfs(&parent);
+        let mut builder = fs::DirBuilder::new();
+        // Copies of the user's own files land here; nobody else may read them.
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        builder.create(&path).map_err(LabError::file("cannot create", &path))?;
+        let watcher = watch(&path);
+        Ok(Self { path, watcher, is_memory })
+    }
+
+    /// Bytes a workload may use where [`Scratch::create`] would put it.
+    pub fn room_bytes(parent: Option<&Path>, wished_bytes: u64) -> u64 {
+        let parent = parent.map_or_else(|| default_parent(wished_bytes), Path::to_owned);
+        room_bytes(&parent).saturating_sub(MARGIN_BYTES)
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether it lies in memory, so that no disk is part of a figure.
+    pub fn is_memory(&self) -> bool {
+        self.is_memory
+    }
+
+    /// Writes `bytes` random bytes to the file `name`, replacing it.
+    pub fn random_file(&self, name: &str, bytes: u64, seed: u64) -> Result<PathBuf, LabError> {
+        let path = self.path.join(name);
+        write_random(&path, bytes, seed)?;
+        Ok(path)
+    }
+
+    /// Makes the empty directory `name`, removing what was there.
+    pub fn empty_directory(&self, name: &str) -> Result<PathBuf, LabError> {
+        let path = self.path.join(name);
+        remove(&path)?;
+        fs::create_dir(&path).map_err(LabError::file("cannot create", &path))?;
+        Ok(path)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // Nobody can act on an error here; the watcher tries once more.
+        let _ = fs::remove_dir_all(&self.path);
+        if let Some(mut watcher) = self.watcher.take() {
+            drop(watcher.stdin.take());
+            let _ = watcher.wait();
+        }
+    }
+}
+
+/// A shell that removes `path` once its input ends, which the kernel sees to even if the lab is killed. It has its own
+/// process group so that Ctrl-C reaches the lab and not the one who cleans up.
+fn watch(path: &Path) -> Option<Child> {
+    use std::os::unix::process::CommandExt;
+    Command::new("/bin/sh")
+        .args(["-c", "read -r line; sleep 0.2; rm -rf -- \"$1\"", "sh"])
+        .arg(path)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .spawn()
+        .ok()
+}
+
+/// Removes a file or a tree; its absence is no error.
+pub(crate) fn remove(path: &Path) -> Result<(), LabError> {
+    let result = match fs::symlink_metadata(path) {
+        Err(_) => return Ok(()),
+        Ok(metadata) if metadata.is_dir() => fs::remove_dir_all(path),
+        Ok(_) => fs::remove_file(path),
+    };
+    result.map_err(LabError::file("cannot remove", path))
+}
+
+fn write_random(path: &Path, bytes: u64, seed: u64) -> Result<(), LabError> {
+    const CHUNK_BYTES: usize = 1 << 20;
+    let mut file = File::create(path).map_err(LabError::file("cannot create", path))?;
+    let mut rng = Rng::new(seed);
+    let mut buffer = vec![0; CHUNK_BYTES];
+    let mut left = bytes;
+    while left > 0 {
+        let taken = usize::try_from(left).unwrap_or(CHUNK_BYTES).min(CHUNK_BYTES);
+        rng.fill(&mut buffer[..taken]);
+        file.write_all(&buffer[..taken]).map_err(LabError::file("cannot write", path))?;
+        left -= taken as u64;
+    }
+    Ok(())
+}
+
+/// Shared memory first: a disk in the path would measure the disk. Containers often give it 64 MiB, hence the check.
+fn default_parent(needed_bytes: u64) -> PathBuf {
+    let shared = Path::new("/dev/shm");
+    if is_tmpfs(shared) && room_bytes(shared) >= needed_bytes.saturating_add(MARGIN_BYTES) {
+        return shared.to_owned();
+    }
+    std::env::temp_dir()
+}
+
+fn is_tmpfs(path: &Path) -> bool {
+    #[allow(clippy::unnecessary_cast)] // The field's type differs between architectures.
+    rustix::fs::statfs(path).is_ok_and(|facts| facts.f_type as i64 == TMPFS_MAGIC)
+}
+
+fn room_bytes(path: &Path) -> u64 {
+    let Ok(StatVfs { f_bavail, f_frsize, .. }) = statvfs(path) else { return 0 };
+    let free = f_bavail.saturating_mul(f_frsize);
+    if is_tmpfs(path) {
+        // Its pages are memory: leave a quarter of what is available to the programs.
+        let memory = available_memory_bytes().map_or(free, |bytes| bytes / 4 * 3);
+        return free.min(memory);
+    }
+    free
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn vanishes_with_its_files() {
+        let parent = tempfile::tempdir().unwrap();
+        let scratch = Scratch::create(Some(parent.path()), 1 << 20).unwrap();
+        let file = scratch.random_file("data", 3_000_001, 5).unwrap();
+        assert_eq!(fs::metadata(&file).unwrap().len(), 3_000_001);
+        let same = scratch.random_file("same", 3_000_001, 5).unwrap();
+        assert_eq!(fs::read(&file).unwrap(), fs::read(&same).unwrap());
+        let directory = scratch.empty_directory("out").unwrap();
+        fs::write(directory.join("x"), "x").unwrap();
+        scratch.empty_directory("out").unwrap();
+        assert!(!directory.join("x").exists());
+        let path = scratch.path().to_owned();
+        drop(scratch);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn refuses_a_place_without_room() {
+        let parent = tempfile::tempdir().unwrap();
+        let error = Scratch::create(Some(parent.path()), u64::MAX / 2).unwrap_err();
+        assert!(matches!(error, LabError::NoRoom { .. }));
+        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn the_watcher_cleans_up_after_a_killed_lab() {
+        let parent = tempfile::tempdir().unwrap();
+        let path = parent.path().join("left");
+        fs::create_dir(&path).unwrap();
+        fs::write(path.join("file"), "x").unwrap();
+        let Some(mut watcher) = watch(&path) else {
+            println!("skipped: no /bin/sh");
+            return;
+        };
+        assert!(path.exists());
+        // What the kernel does when the lab dies: the pipe closes.
+        drop(watcher.stdin.take());
+        watcher.wait().unwrap();
+        assert!(!path.exists());
+    }
+}
