@@ -1,1 +1,45 @@
-//! tree.
+//! File trees as a copy tool needs them, on Linux: sources that are walked and read without a surprise, and targets
+//! that no peer can break out of. No network and no cryptography is here.
+//!
+//! - [`RelativePath`] is a path that cannot leave its root; [`Metadata`] and [`Kind`] travel beside a file's bytes.
+//! - [`Source`] holds the roots of a copy, [`Walk`] lists their entries in bounded memory, a [`Reader`] per thread
+//!   opens them.
+//! - [`Target`] is the directory a tree is built in; a [`Writer`] per thread makes its entries, [`PartFile`] takes the
+//!   bytes of one large file from many threads. What appears under its final name is complete.
+//!
+//! Below the roots no symbolic link is ever followed, on either side.
+
+#![forbid(unsafe_code)]
+
+mod beneath;
+mod bytes;
+mod descent;
+mod error;
+mod filter;
+mod metadata;
+mod part;
+mod path;
+mod reader;
+mod source;
+mod survey;
+mod target;
+mod walk;
+mod writer;
+mod xattrs;
+
+pub use beneath::Resolution;
+pub use descent::Identity;
+pub use error::{EntryType, Error, Operation, Result};
+pub use filter::{Filter, Rule};
+pub use metadata::{
+    Kind, LinkTarget, MAX_LINK_BYTES, MAX_XATTR_NAME_BYTES, MAX_XATTR_VALUE_BYTES, MAX_XATTRS, MODE_BITS,
+    Metadata, Owner, Timestamp, Xattr,
+};
+pub use part::{PartFile, TempName};
+pub use path::{MAX_COMPONENT_BYTES, MAX_PATH_BYTES, PathError, RelativePath};
+pub use reader::{Extents, OpenFile, Reader};
+pub use source::{Naming, Source, SourceRoot};
+pub use survey::{ExistingFile, Files};
+pub use target::{Dropped, FinishReport, Target, TargetOptions};
+pub use walk::{Entry, EntryKind, Walk, WalkOptions};
+pub use writer::{Existing, Writer};

@@ -1,0 +1,144 @@
+//! Opening below a directory without ever following a symbolic link.
+//!
+//! [`Beneath`] resolves a path in one `openat2` call that forbids links, magic links and leaving the root, or, on
+//! kernels without it, one component at a time with `O_NOFOLLOW`. Both hold against a link swapped in by another
+//! process at any moment: what was opened is a descriptor, not a name.
+//!
+//! [`ParentCache`] keeps the last few parent directories open, so that a run of files in one directory costs one
+//! resolution. Each thread has its own.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::fs::{Mode, OFlags, ResolveFlags, openat, openat2};
+use rustix::io::Errno;
+
+/// How paths below the root are resolved.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Resolution {
+    /// `openat2` where the kernel has it.
+    #[default]
+    Detect,
+    /// One `openat` for each component, as on kernels before 5.6.
+    ComponentWise,
+}
+
+/// Flags of a handle that only serves to reach what is below it.
+const HANDLE: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+/// `openat2` may ask to try again when a rename disturbs it; more often than this is an attack or a broken file system.
+const MAX_ATTEMPTS: u32 = 64;
+
+/// A directory, and the way to open what is below it.
+#[derive(Debug)]
+pub(crate) struct Beneath {
+    root: Arc<OwnedFd>,
+    one_call: bool,
+}
+
+impl Beneath {
+    /// `root` is a directory.
+    pub(crate) fn new(root: OwnedFd, resolution: Resolution) -> Self {
+        let one_call = resolution == Resolution::Detect && resolve(&root, b".", HANDLE).is_ok();
+        Self { root: Arc::new(root), one_call }
+    }
+
+    /// The directory itself.
+    pub(crate) fn root(&self) -> &Arc<OwnedFd> {
+        &self.root
+    }
+
+    /// Opens `path`, which is a checked relative path or empty for the root itself; a link as last component is
+    /// refused like any other, so `flags` need not say `O_NOFOLLOW`.
+    pub(crate) fn open(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+        let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        if path.is_empty() {
+            return openat(&*self.root, ".", flags, Mode::empty());
+        }
+        if self.one_call {
+            for _ in 0..MAX_ATTEMPTS {
+                match resolve(&self.root, path, flags) {
+                    Err(Errno::AGAIN | Errno::INTR) => {}
+                    result => return result,
+                }
+            }
+            return Err(Errno::AGAIN);
+        }
+        let mut components = path.split(|&byte| byte == b'/').peekable();
+        let mut current: Option<OwnedFd> = None;
+        while let Some(component) = components.next() {
+            let parent = current.as_ref().map_or_else(|| self.root.as_fd(), AsFd::as_fd);
+            let last = components.peek().is_none();
+            let flags = if last { flags } else { HANDLE | OFlags::NOFOLLOW };
+            current = Some(openat(parent, component, flags, Mode::empty())?);
+        }
+        current.ok_or(Errno::NOENT)
+    }
+
+    /// Opens the directory `path` only to reach what is below it.
+    pub(crate) fn handle(&self, path: &[u8]) -> Result<OwnedFd, Errno> {
+        self.open(path, HANDLE)
+    }
+}
+
+fn resolve(root: &OwnedFd, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+    let rules = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    openat2(root, path, flags, Mode::empty(), rules)
+}
+
+/// True where a path could not be resolved because a component is a link or not a directory.
+pub(crate) fn is_blocked(errno: Errno) -> bool {
+    matches!(errno, Errno::LOOP | Errno::NOTDIR | Errno::XDEV)
+}
+
+/// An open parent directory.
+#[derive(Debug)]
+pub(crate) struct Parent {
+    fd: Arc<OwnedFd>,
+    /// A default access control list decides the mode of what is created here, whatever the umask.
+    pub(crate) has_default_acl: bool,
+}
+
+impl Parent {
+    pub(crate) fn new(fd: Arc<OwnedFd>, has_default_acl: bool) -> Self {
+        Self { fd, has_default_acl }
+    }
+}
+
+impl AsFd for Parent {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// How many parents a thread keeps open. Files of one directory follow each other; work from a few streams mixes.
+const KEPT: usize = 8;
+
+/// The last few parents, most recent first.
+#[derive(Debug, Default)]
+pub(crate) struct ParentCache {
+    kept: Vec<(Box<[u8]>, Arc<Parent>)>,
+}
+
+impl ParentCache {
+    /// The parent named `path`, if it is still open.
+    pub(crate) fn get(&mut self, path: &[u8]) -> Option<&Arc<Parent>> {
+        let found = self.kept.iter().position(|(name, _)| **name == *path)?;
+        if found != 0 {
+            self.kept[..=found].rotate_right(1);
+        }
+        Some(&self.kept[0].1)
+    }
+
+    /// Keeps `parent` in place of the one used longest ago.
+    pub(crate) fn insert(&mut self, path: &[u8], parent: Parent) -> &Arc<Parent> {
+        self.kept.truncate(KEPT - 1);
+        self.kept.insert(0, (path.into(), Arc::new(parent)));
+        &self.kept[0].1
+    }
+
+    /// Forgets everything, as after a failure that may come from a directory removed behind our back.
+    pub(crate) fn clear(&mut self) {
+        self.kept.clear();
+    }
+}

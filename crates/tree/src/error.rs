@@ -1,0 +1,253 @@
+//! [`Error`]: what went wrong, doing what, to which path.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+use rustix::io::Errno;
+use thiserror::Error;
+
+use crate::path::{PathError, RelativePath};
+
+/// What was being done when an operation failed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Operation {
+    /// Opening a file or directory.
+    Open,
+    /// Listing a directory.
+    List,
+    /// Reading metadata.
+    Inspect,
+    /// Reading bytes.
+    Read,
+    /// Creating a file, directory or link.
+    Create,
+    /// Writing bytes.
+    Write,
+    /// Setting the size.
+    Resize,
+    /// Setting mode, owner, times or attributes.
+    SetMetadata,
+    /// Moving a finished file to its name.
+    Rename,
+    /// Removing a file.
+    Remove,
+    /// Waiting until bytes are on stable storage.
+    Sync,
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Open => "open",
+            Self::List => "list",
+            Self::Inspect => "inspect",
+            Self::Read => "read",
+            Self::Create => "create",
+            Self::Write => "write",
+            Self::Resize => "resize",
+            Self::SetMetadata => "set the metadata of",
+            Self::Rename => "rename into",
+            Self::Remove => "remove",
+            Self::Sync => "sync",
+        })
+    }
+}
+
+/// What a name stands for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum EntryType {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link.
+    Symlink,
+    /// A device, pipe or socket.
+    Other,
+}
+
+impl fmt::Display for EntryType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::File => "a regular file",
+            Self::Directory => "a directory",
+            Self::Symlink => "a symbolic link",
+            Self::Other => "a device, pipe or socket",
+        })
+    }
+}
+
+/// Every failure of this crate.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A path that is not a [`RelativePath`].
+    #[error(transparent)]
+    Path(#[from] PathError),
+    /// The root of a source or target cannot be used.
+    #[error("cannot open {}", path.display())]
+    Root {
+        /// As the caller gave it.
+        path: PathBuf,
+        /// The operating system's reason.
+        source: io::Error,
+    },
+    /// An include or exclude pattern that cannot be read.
+    #[error("the pattern {pattern:?} is malformed")]
+    Pattern {
+        /// As the caller gave it.
+        pattern: String,
+        /// What is wrong with it.
+        source: globset::Error,
+    },
+    /// An operation failed.
+    #[error("cannot {operation} {path}")]
+    Io {
+        /// What was being done.
+        operation: Operation,
+        /// To what.
+        path: RelativePath,
+        /// The operating system's reason.
+        source: io::Error,
+    },
+    /// The disk is full, or the user's quota is.
+    #[error("no space is left for {path}")]
+    NoSpace {
+        /// What did not fit.
+        path: RelativePath,
+        /// Whether it was the quota.
+        quota: bool,
+    },
+    /// Something else than expected has this name.
+    #[error("{path} is {found}, not {wanted}")]
+    TypeConflict {
+        /// The name.
+        path: RelativePath,
+        /// What was to be opened or made.
+        wanted: EntryType,
+        /// What is there.
+        found: EntryType,
+    },
+    /// A parent of the path is a symbolic link or not a directory. Links are never followed.
+    #[error("a parent of {path} is a symbolic link or not a directory")]
+    BlockedPath {
+        /// The whole path.
+        path: RelativePath,
+    },
+    /// The path's last component is one of the names that unfinished files have.
+    #[error("{path} has a name kept for unfinished files")]
+    ReservedName {
+        /// The path.
+        path: RelativePath,
+    },
+    /// Bytes beyond the size that the file was begun with.
+    #[error("{path}: {length_bytes} bytes at {offset} reach beyond the file's {size_bytes} bytes")]
+    OutOfRange {
+        /// The file.
+        path: RelativePath,
+        /// Where the bytes begin.
+        offset: u64,
+        /// How many there are.
+        length_bytes: u64,
+        /// The declared size.
+        size_bytes: u64,
+    },
+    /// Another process is writing the same unfinished file.
+    #[error("{path} is being written by another transfer")]
+    Busy {
+        /// The file.
+        path: RelativePath,
+    },
+    /// The file has been finished or discarded.
+    #[error("{path} has been finished or discarded already")]
+    Finished {
+        /// The file.
+        path: RelativePath,
+    },
+    /// A root that is not known to this source.
+    #[error("there is no root number {root}")]
+    UnknownRoot {
+        /// The number.
+        root: u32,
+    },
+    /// A path that does not lie under its root.
+    #[error("{path} is not under its root")]
+    NotUnderRoot {
+        /// The path.
+        path: RelativePath,
+    },
+    /// A directory found while recursion is off.
+    #[error("{path} is a directory, skipped")]
+    SkippedDirectory {
+        /// The directory.
+        path: RelativePath,
+    },
+    /// Something in this directory makes a path longer than [`MAX_PATH_BYTES`](crate::MAX_PATH_BYTES).
+    #[error("{path} contains a path that is too long")]
+    NameTooLong {
+        /// The directory.
+        path: RelativePath,
+    },
+    /// A symbolic link with an empty or over-long target.
+    #[error("{path} has a target that cannot be sent")]
+    BadLink {
+        /// The link.
+        path: RelativePath,
+    },
+    /// More or longer attributes than [`MAX_XATTRS`](crate::MAX_XATTRS) and
+    /// [`MAX_XATTR_VALUE_BYTES`](crate::MAX_XATTR_VALUE_BYTES) allow.
+    #[error("{path} has more or longer extended attributes than can be sent")]
+    TooManyXattrs {
+        /// The entry.
+        path: RelativePath,
+    },
+}
+
+impl Error {
+    /// The path of the entry that failed, where there is one.
+    pub fn path(&self) -> Option<&RelativePath> {
+        match self {
+            Self::Path(_) | Self::Root { .. } | Self::Pattern { .. } | Self::UnknownRoot { .. } => None,
+            Self::Io { path, .. }
+            | Self::NoSpace { path, .. }
+            | Self::TypeConflict { path, .. }
+            | Self::BlockedPath { path }
+            | Self::ReservedName { path }
+            | Self::OutOfRange { path, .. }
+            | Self::Busy { path }
+            | Self::Finished { path }
+            | Self::NotUnderRoot { path }
+            | Self::SkippedDirectory { path }
+            | Self::NameTooLong { path }
+            | Self::BadLink { path }
+            | Self::TooManyXattrs { path } => Some(path),
+        }
+    }
+
+    /// True where the failure is one of the whole target, so that going on with other files is pointless.
+    pub fn is_fatal(&self) -> bool {
+        match self {
+            Self::NoSpace { .. } | Self::Root { .. } => true,
+            Self::Io { source, .. } => {
+                matches!(source.kind(), io::ErrorKind::ReadOnlyFilesystem)
+                    || source.raw_os_error() == Some(Errno::IO.raw_os_error())
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Shorthand of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Makes the error of a failed system call.
+pub(crate) fn failed(operation: Operation, path: &RelativePath, errno: Errno) -> Error {
+    let path = path.clone();
+    match errno {
+        Errno::NOSPC => Error::NoSpace { path, quota: false },
+        Errno::DQUOT => Error::NoSpace { path, quota: true },
+        _ => Error::Io { operation, path, source: errno.into() },
+    }
+}

@@ -1,0 +1,69 @@
+//! Include and exclude rules in the manner of gitignore.
+//!
+//! A pattern with a slash at its beginning or middle is anchored at the root of the walk; one without matches a name
+//! at any depth. A slash at the end restricts it to directories. `*` and `?` do not cross a slash, `**` does. The
+//! last rule that matches decides; what none matches is included. An excluded directory is not looked into, so
+//! nothing below it can be included again. Paths are matched as bytes, without the prefix that the root adds.
+
+use globset::{Candidate, GlobBuilder, GlobSet, GlobSetBuilder};
+
+use crate::error::{Error, Result};
+
+/// One rule.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Rule {
+    /// What matches is walked, against earlier rules.
+    Include(String),
+    /// What matches is left out.
+    Exclude(String),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Effect {
+    include: bool,
+    directories_only: bool,
+}
+
+/// Rules in order, compiled into one automaton.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    globs: GlobSet,
+    effects: Vec<Effect>,
+}
+
+impl Filter {
+    /// Compiles `rules`; later ones win.
+    pub fn new(rules: impl IntoIterator<Item = Rule>) -> Result<Self> {
+        let mut globs = GlobSetBuilder::new();
+        let mut effects = Vec::new();
+        for rule in rules {
+            let (include, pattern) = match rule {
+                Rule::Include(pattern) => (true, pattern),
+                Rule::Exclude(pattern) => (false, pattern),
+            };
+            let malformed = |source| Error::Pattern { pattern: pattern.clone(), source };
+            let body = pattern.strip_suffix('/').unwrap_or(&pattern);
+            let directories_only = body.len() != pattern.len();
+            let glob = match body.strip_prefix('/') {
+                Some(anchored) => anchored.to_owned(),
+                None if body.contains('/') => body.to_owned(),
+                None => format!("**/{body}"),
+            };
+            let glob = GlobBuilder::new(&glob).literal_separator(true).backslash_escape(true).build();
+            globs.add(glob.map_err(malformed)?);
+            effects.push(Effect { include, directories_only });
+        }
+        let malformed = |source| Error::Pattern { pattern: String::new(), source };
+        Ok(Self { globs: globs.build().map_err(malformed)?, effects })
+    }
+
+    /// Whether the walk yields `path`, and descends into it where it is a directory.
+    pub fn includes(&self, path: &[u8], is_directory: bool) -> bool {
+        if self.effects.is_empty() {
+            return true;
+        }
+        let matches = self.globs.matches_candidate(&Candidate::from_bytes(path));
+        let applies = |index: &usize| is_directory || !self.effects[*index].directories_only;
+        matches.into_iter().filter(applies).max().is_none_or(|index| self.effects[index].include)
+    }
+}

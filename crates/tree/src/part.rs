@@ -1,0 +1,356 @@
+//! [`PartFile`]: a file on its way, written from many threads at once, that gets its name when it is complete.
+//!
+//! Until then it has a [`TempName`] in the directory it will stay in, so that finishing is one atomic rename, and a
+//! lock that tells other processes it is in use. Nothing can be written beyond the size it was begun with.
+
+use std::fmt;
+use std::io::IoSlice;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::fs::{
+    AtFlags, FallocateFlags, FileType, FlockOperation, Mode, OFlags, Stat, fallocate, flock, fstat, fsync,
+    ftruncate, openat, unlinkat,
+};
+use rustix::io::{Errno, pread, pwrite, pwritev};
+use rustix::process::geteuid;
+use serde::{Deserialize, Serialize};
+
+use crate::beneath::Parent;
+use crate::error::{EntryType, Error, Operation, Result, failed};
+use crate::metadata::Metadata;
+use crate::path::RelativePath;
+use crate::reader::Extents;
+use crate::target::Inner;
+use crate::writer::{rename_over, with_temp_name};
+
+const PREFIX: &[u8] = b".sealane-";
+const SUFFIX: &[u8] = b".part";
+const DIGITS: usize = 16;
+const NAME_BYTES: usize = PREFIX.len() + DIGITS + SUFFIX.len();
+
+/// Most buffers the kernel takes in one call (`UIO_MAXIOV`).
+const MAX_BUFFERS: usize = 1024;
+
+/// The name of an unfinished file: `.sealane-`, 16 hexadecimal digits, `.part`. No entry a peer names can have it.
+#[derive(Clone, Copy, Deserialize, Eq, Hash, PartialEq, Serialize)]
+#[serde(from = "u64", into = "u64")]
+pub struct TempName {
+    number: u64,
+    name: [u8; NAME_BYTES],
+}
+
+impl TempName {
+    /// The name with this number. To find a file again, derive the number from what identifies it (the transfer and
+    /// the path).
+    pub fn new(number: u64) -> Self {
+        let mut name = [0; NAME_BYTES];
+        name[..PREFIX.len()].copy_from_slice(PREFIX);
+        name[PREFIX.len() + DIGITS..].copy_from_slice(SUFFIX);
+        for (index, digit) in name[PREFIX.len()..PREFIX.len() + DIGITS].iter_mut().enumerate() {
+            let nibble = (number >> (60 - 4 * index)) & 0xf;
+            *digit = b"0123456789abcdef"[nibble as usize];
+        }
+        Self { number, name }
+    }
+
+    /// The number it was made from.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The name as bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.name
+    }
+
+    /// Whether `name` is one of these names.
+    pub fn matches(name: &[u8]) -> bool {
+        name.len() == NAME_BYTES
+            && name.starts_with(PREFIX)
+            && name.ends_with(SUFFIX)
+            && name[PREFIX.len()..PREFIX.len() + DIGITS].iter().all(u8::is_ascii_hexdigit)
+    }
+}
+
+impl fmt::Debug for TempName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, ".sealane-{:016x}.part", self.number)
+    }
+}
+
+impl From<u64> for TempName {
+    fn from(number: u64) -> Self {
+        Self::new(number)
+    }
+}
+
+impl From<TempName> for u64 {
+    fn from(name: TempName) -> Self {
+        name.number
+    }
+}
+
+/// An unfinished file. All methods take `&self`; share it between threads in an [`Arc`].
+#[derive(Debug)]
+pub struct PartFile {
+    inner: Arc<Inner>,
+    parent: Arc<Parent>,
+    path: RelativePath,
+    temp: TempName,
+    fd: OwnedFd,
+    size_bytes: u64,
+    resumed_bytes: Option<u64>,
+    /// Finished, discarded, or about to be.
+    closed: AtomicBool,
+}
+
+impl PartFile {
+    pub(crate) fn begin(
+        inner: Arc<Inner>,
+        parent: Arc<Parent>,
+        path: &RelativePath,
+        size_bytes: u64,
+        resume: Option<&TempName>,
+    ) -> Result<Self> {
+        let create = |temp: &[u8]| {
+            let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            openat(&*parent, temp, flags, Mode::from_raw_mode(0o600))
+        };
+        let created = |errno| failed(Operation::Create, path, errno);
+        let (temp, fd, resumed_bytes) = match resume {
+            None => {
+                let (temp, fd) = with_temp_name(&inner, create).map_err(created)?;
+                lock(&fd, path)?;
+                (temp, fd, None)
+            }
+            Some(temp) => match take_up(&parent, temp, path)? {
+                Some((fd, bytes)) => (*temp, fd, Some(bytes)),
+                None => {
+                    let fd = create(temp.as_bytes()).map_err(created)?;
+                    lock(&fd, path)?;
+                    (*temp, fd, None)
+                }
+            },
+        };
+        let closed = AtomicBool::new(false);
+        let part = Self { inner, parent, path: path.clone(), temp, fd, size_bytes, resumed_bytes, closed };
+        if part.resumed_bytes.unwrap_or(0) != size_bytes {
+            ftruncate(&part.fd, size_bytes).map_err(|errno| failed(Operation::Resize, path, errno))?;
+        }
+        Ok(part)
+    }
+
+    /// The name it will get.
+    pub fn path(&self) -> &RelativePath {
+        &self.path
+    }
+
+    /// The name it has, by which it can be resumed.
+    pub fn temp_name(&self) -> TempName {
+        self.temp
+    }
+
+    /// The size it will have.
+    pub fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    /// Where an unfinished file was taken up: the size that it had. Its bytes are to be verified before they count.
+    pub fn resumed_bytes(&self) -> Option<u64> {
+        self.resumed_bytes
+    }
+
+    /// Writes all of `data` at `offset`.
+    pub fn write_at(&self, offset: u64, data: &[u8]) -> Result<()> {
+        self.check_range(offset, data.len() as u64)?;
+        self.write_rest(offset, data)
+    }
+
+    /// Writes all of `buffers`, one after the other, at `offset`.
+    pub fn write_vectored_at(&self, offset: u64, buffers: &[IoSlice<'_>]) -> Result<()> {
+        let length_bytes = buffers.iter().fold(0, |sum: u64, buffer| sum.saturating_add(buffer.len() as u64));
+        self.check_range(offset, length_bytes)?;
+        let mut offset = offset;
+        for group in buffers.chunks(MAX_BUFFERS) {
+            let mut written = loop {
+                match pwritev(&self.fd, group, offset) {
+                    Err(Errno::INTR) => {}
+                    result => break result.map_err(|errno| failed(Operation::Write, &self.path, errno))?,
+                }
+            };
+            // The kernel takes all of it unless the disk is full or a signal came in between.
+            for buffer in group {
+                let skip = written.min(buffer.len());
+                written -= skip;
+                if skip < buffer.len() {
+                    self.write_rest(offset + skip as u64, &buffer[skip..])?;
+                }
+                offset += buffer.len() as u64;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a range read as zeros, without using space where the file system can. Only a resumed file needs it: a
+    /// new one is zero where nothing was written.
+    pub fn zero_at(&self, offset: u64, length_bytes: u64) -> Result<()> {
+        self.check_range(offset, length_bytes)?;
+        if length_bytes == 0 {
+            return Ok(());
+        }
+        let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        match fallocate(&self.fd, punch, offset, length_bytes) {
+            Ok(()) => return Ok(()),
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {}
+            Err(errno) => return Err(failed(Operation::Write, &self.path, errno)),
+        }
+        let zeros = [0; 64 * 1024];
+        let (mut offset, end) = (offset, offset + length_bytes);
+        while offset < end {
+            let step = (end - offset).min(zeros.len() as u64);
+            self.write_rest(offset, &zeros[..step as usize])?;
+            offset += step;
+        }
+        Ok(())
+    }
+
+    /// Reads back what is there; less than asked only at the end of the file.
+    pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        let mut filled = 0;
+        while filled < buffer.len() {
+            match pread(&self.fd, &mut buffer[filled..], offset.saturating_add(filled as u64)) {
+                Ok(0) => break,
+                Ok(length) => filled += length,
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(failed(Operation::Read, &self.path, errno)),
+            }
+        }
+        Ok(filled)
+    }
+
+    /// The ranges where something has been written, in order.
+    pub fn extents(&self) -> Extents<'_> {
+        Extents::of(self.fd.as_fd(), self.size_bytes)
+    }
+
+    /// Gives the file its metadata and its name, replacing what had it (but never a directory). With `durable` it
+    /// returns when content and name are on stable storage.
+    ///
+    /// To be called once, when every write has returned. After a failure the file is unfinished still.
+    pub fn finish(&self, metadata: &Metadata, durable: bool) -> Result<()> {
+        self.close()?;
+        let result = self.finish_closed(metadata, durable);
+        if result.is_err() {
+            self.closed.store(false, Ordering::Release);
+        }
+        result
+    }
+
+    fn finish_closed(&self, metadata: &Metadata, durable: bool) -> Result<()> {
+        self.inner.apply(&self.fd, &self.path, metadata, None)?;
+        let sync = |errno| failed(Operation::Sync, &self.path, errno);
+        if durable {
+            fsync(&self.fd).map_err(sync)?;
+        }
+        rename_over(&self.parent, &self.temp, &self.path, self.path.file_name(), EntryType::File)?;
+        if durable {
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let parent = openat(&*self.parent, ".", flags, Mode::empty()).map_err(sync)?;
+            fsync(parent).map_err(sync)?;
+        }
+        Ok(())
+    }
+
+    /// Removes the unfinished file.
+    pub fn discard(&self) -> Result<()> {
+        self.close()?;
+        match unlinkat(&*self.parent, self.temp.as_bytes(), AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(errno) => Err(failed(Operation::Remove, &self.path, errno)),
+        }
+    }
+
+    fn close(&self) -> Result<()> {
+        if self.closed.swap(true, Ordering::AcqRel) {
+            return Err(Error::Finished { path: self.path.clone() });
+        }
+        Ok(())
+    }
+
+    fn check_range(&self, offset: u64, length_bytes: u64) -> Result<()> {
+        if offset.checked_add(length_bytes).is_none_or(|end| end > self.size_bytes) {
+            let (path, size_bytes) = (self.path.clone(), self.size_bytes);
+            return Err(Error::OutOfRange { path, offset, length_bytes, size_bytes });
+        }
+        if self.closed.load(Ordering::Acquire) {
+            return Err(Error::Finished { path: self.path.clone() });
+        }
+        Ok(())
+    }
+
+    fn write_rest(&self, mut offset: u64, mut data: &[u8]) -> Result<()> {
+        while !data.is_empty() {
+            match pwrite(&self.fd, data, offset) {
+                Ok(length) => {
+                    data = &data[length..];
+                    offset += length as u64;
+                }
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(failed(Operation::Write, &self.path, errno)),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl AsFd for PartFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl Drop for PartFile {
+    fn drop(&mut self) {
+        if !*self.closed.get_mut() && !self.inner.options.keep_unfinished {
+            // Nobody is left to tell; `Target::remove_leftovers` finds it.
+            let _ = unlinkat(&*self.parent, self.temp.as_bytes(), AtFlags::empty());
+        }
+    }
+}
+
+/// Marks the file as in use for other processes. File systems without locks go without.
+fn lock(fd: &OwnedFd, path: &RelativePath) -> Result<()> {
+    match flock(fd, FlockOperation::NonBlockingLockExclusive) {
+        Err(Errno::WOULDBLOCK) => Err(Error::Busy { path: path.clone() }),
+        _ => Ok(()),
+    }
+}
+
+/// Opens an unfinished file that is ours alone, and gives its size. What only looks like one (a link, a file of
+/// somebody else's, another name of a file that must not change) is removed.
+fn take_up(parent: &Parent, temp: &TempName, path: &RelativePath) -> Result<Option<(OwnedFd, u64)>> {
+    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    match openat(parent, temp.as_bytes(), flags, Mode::empty()) {
+        Ok(fd) => {
+            lock(&fd, path)?;
+            let stat = fstat(&fd).map_err(|errno| failed(Operation::Inspect, path, errno))?;
+            if is_ours(&stat) {
+                return Ok(Some((fd, u64::try_from(stat.st_size).unwrap_or(0))));
+            }
+        }
+        Err(Errno::NOENT) => return Ok(None),
+        Err(_) => {}
+    }
+    match unlinkat(parent, temp.as_bytes(), AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => Ok(None),
+        Err(errno) => Err(failed(Operation::Remove, path, errno)),
+    }
+}
+
+fn is_ours(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
+        && stat.st_nlink == 1
+        && stat.st_uid == geteuid().as_raw()
+}

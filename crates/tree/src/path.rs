@@ -1,0 +1,206 @@
+//! [`RelativePath`]: a path that cannot leave the directory it is relative to.
+//!
+//! Whoever holds a `RelativePath` holds the proof: it is not empty, not absolute, has no empty, `.` or `..`
+//! component, no NUL, no component longer than a directory entry can be, and leaves room for a temporary name in the
+//! same directory. Every constructor and the wire decoder check this. The bytes need not be UTF-8.
+//!
+//! Lexical safety says nothing about symbolic links: [`Target`](crate::Target) and [`Source`](crate::Source) resolve
+//! these paths so that none is followed.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use thiserror::Error;
+
+use crate::bytes;
+
+/// The longest path in bytes: Linux's `PATH_MAX` less its NUL and room for a temporary name.
+pub const MAX_PATH_BYTES: usize = 4096 - 1 - 40;
+
+/// The longest component in bytes (Linux's `NAME_MAX`).
+pub const MAX_COMPONENT_BYTES: usize = 255;
+
+/// Why bytes are not a [`RelativePath`].
+#[derive(Clone, Copy, Debug, Eq, Error, PartialEq)]
+pub enum PathError {
+    /// No bytes at all.
+    #[error("the path is empty")]
+    Empty,
+    /// It begins with `/`.
+    #[error("the path is absolute")]
+    Absolute,
+    /// Two slashes in a row, or one at the end.
+    #[error("the path has an empty component")]
+    EmptyComponent,
+    /// A component is `.` or `..`.
+    #[error("the path has a . or .. component")]
+    DotComponent,
+    /// It holds a NUL byte.
+    #[error("the path holds a NUL byte")]
+    Nul,
+    /// A component is longer than [`MAX_COMPONENT_BYTES`].
+    #[error("a component of the path is longer than {MAX_COMPONENT_BYTES} bytes")]
+    ComponentTooLong,
+    /// It is longer than [`MAX_PATH_BYTES`].
+    #[error("the path is longer than {MAX_PATH_BYTES} bytes")]
+    TooLong,
+}
+
+/// A checked path, relative to the root of a source or a target.
+///
+/// The order is that of the bytes, so a directory sorts before what it contains.
+#[derive(Clone, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct RelativePath(Box<[u8]>);
+
+fn check_component(component: &[u8]) -> Result<(), PathError> {
+    match component {
+        b"" => Err(PathError::EmptyComponent),
+        b"." | b".." => Err(PathError::DotComponent),
+        _ if component.len() > MAX_COMPONENT_BYTES => Err(PathError::ComponentTooLong),
+        _ => Ok(()),
+    }
+}
+
+fn check(bytes: &[u8]) -> Result<(), PathError> {
+    if bytes.is_empty() {
+        return Err(PathError::Empty);
+    }
+    if bytes.len() > MAX_PATH_BYTES {
+        return Err(PathError::TooLong);
+    }
+    if bytes[0] == b'/' {
+        return Err(PathError::Absolute);
+    }
+    if bytes.contains(&0) {
+        return Err(PathError::Nul);
+    }
+    bytes.split(|&byte| byte == b'/').try_for_each(check_component)
+}
+
+impl RelativePath {
+    /// Checks and copies `path`.
+    pub fn new(path: impl AsRef<[u8]>) -> Result<Self, PathError> {
+        let path = path.as_ref();
+        check(path)?;
+        Ok(Self(path.into()))
+    }
+
+    /// Checks `path` and takes it without a copy.
+    pub fn from_vec(path: Vec<u8>) -> Result<Self, PathError> {
+        check(&path)?;
+        Ok(Self(path.into_boxed_slice()))
+    }
+
+    /// The bytes, components separated by single slashes.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The same path for the standard library. Joining it to a root follows symbolic links: for messages only.
+    pub fn as_path(&self) -> &Path {
+        Path::new(OsStr::from_bytes(&self.0))
+    }
+
+    /// Everything before the last component (empty where there is only one), and the last component.
+    pub fn split(&self) -> (&[u8], &[u8]) {
+        match self.0.iter().rposition(|&byte| byte == b'/') {
+            Some(slash) => (&self.0[..slash], &self.0[slash + 1..]),
+            None => (&[], &self.0),
+        }
+    }
+
+    /// The last component.
+    pub fn file_name(&self) -> &[u8] {
+        self.split().1
+    }
+
+    /// The path without its last component, if it has more than one.
+    pub fn parent(&self) -> Option<Self> {
+        let (parent, _) = self.split();
+        (!parent.is_empty()).then(|| Self(parent.into()))
+    }
+
+    /// The components from the root down.
+    pub fn components(&self) -> impl Iterator<Item = &[u8]> {
+        self.0.split(|&byte| byte == b'/')
+    }
+
+    /// This path with `tail` below it.
+    pub fn join(&self, tail: &Self) -> Result<Self, PathError> {
+        self.child(tail.as_bytes())
+    }
+
+    /// This path with the components of `tail` below it.
+    pub fn child(&self, tail: impl AsRef<[u8]>) -> Result<Self, PathError> {
+        let tail = tail.as_ref();
+        check(tail)?;
+        if self.0.len() + 1 + tail.len() > MAX_PATH_BYTES {
+            return Err(PathError::TooLong);
+        }
+        Ok(Self([&self.0, b"/".as_slice(), tail].concat().into_boxed_slice()))
+    }
+
+    /// True where `self` is `ancestor` or lies below it.
+    pub fn starts_with(&self, ancestor: &Self) -> bool {
+        match self.0.strip_prefix(&*ancestor.0) {
+            Some(rest) => rest.is_empty() || rest[0] == b'/',
+            None => false,
+        }
+    }
+}
+
+/// As text for messages: what is not UTF-8, and every control character, is escaped, so that a name cannot write to
+/// the terminal of whoever reads it.
+impl fmt::Display for RelativePath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for chunk in self.0.utf8_chunks() {
+            for character in chunk.valid().chars() {
+                if character.is_control() || character == '\\' {
+                    write!(f, "{}", character.escape_default())?;
+                } else {
+                    write!(f, "{character}")?;
+                }
+            }
+            for byte in chunk.invalid() {
+                write!(f, "\\x{byte:02x}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for RelativePath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{self}\"")
+    }
+}
+
+impl AsRef<[u8]> for RelativePath {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl TryFrom<&str> for RelativePath {
+    type Error = PathError;
+
+    fn try_from(path: &str) -> Result<Self, PathError> {
+        Self::new(path)
+    }
+}
+
+impl Serialize for RelativePath {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        bytes::serialize(&self.0, serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for RelativePath {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let path = bytes::deserialize::<MAX_PATH_BYTES, D>(deserializer)?;
+        Self::from_vec(path).map_err(de::Error::custom)
+    }
+}

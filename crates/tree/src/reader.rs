@@ -1,0 +1,291 @@
+//! [`Reader`]: opens the files of a source, each with one `openat` and one `fstat`.
+//!
+//! What is opened is a regular file under its root, reached through no symbolic link, whatever has been renamed since
+//! the walk. Opening neither blocks on a pipe nor changes access times where the system allows to leave them.
+
+use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, SeekFrom, Stat, fstat, openat, readlinkat, seek, statat};
+use rustix::io::{Errno, pread};
+
+use crate::beneath::{Parent, ParentCache, is_blocked};
+use crate::descent::Identity;
+use crate::error::{EntryType, Error, Operation, Result, failed};
+use crate::metadata::{LinkTarget, Metadata, Timestamp, Xattr};
+use crate::path::RelativePath;
+use crate::source::Source;
+use crate::xattrs;
+
+const READ: OFlags = OFlags::RDONLY
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::CLOEXEC)
+    .union(OFlags::NOCTTY);
+
+/// Opens entries of a source. One for each thread: it keeps parent directories open from one file to the next.
+#[derive(Debug)]
+pub struct Reader {
+    source: Source,
+    parents: Vec<ParentCache>,
+    /// Refused to those who do not own the file; after the first refusal it is not asked for again.
+    leave_access_time: bool,
+    with_owner: bool,
+}
+
+impl Reader {
+    pub(crate) fn new(source: Source) -> Self {
+        let parents = source.roots().iter().map(|_| ParentCache::default()).collect();
+        Self { source, parents, leave_access_time: true, with_owner: false }
+    }
+
+    /// Files come with their owner from now on.
+    #[must_use]
+    pub fn with_owner(mut self) -> Self {
+        self.with_owner = true;
+        self
+    }
+
+    /// The parent directory of an entry, and the entry's name in it.
+    fn locate<'a>(&'a mut self, root: u32, path: &'a RelativePath) -> Result<(&'a Arc<Parent>, &'a [u8])> {
+        let found = self.source.root(root)?;
+        let outside = || Error::NotUnderRoot { path: path.clone() };
+        let below = found.strip(path).ok_or_else(outside)?;
+        let (parent, name) = match below.iter().rposition(|&byte| byte == b'/') {
+            Some(slash) => (&below[..slash], &below[slash + 1..]),
+            None if below.is_empty() => (below, b".".as_slice()),
+            None => (b"".as_slice(), below),
+        };
+        let cache = &mut self.parents[root as usize];
+        if cache.get(parent).is_none() {
+            let fd = if parent.is_empty() {
+                Arc::clone(found.beneath.root())
+            } else {
+                Arc::new(found.beneath.handle(parent).map_err(|errno| open_error(path, errno))?)
+            };
+            cache.insert(parent, Parent::new(fd, false));
+        }
+        let parent = cache.get(parent).ok_or_else(outside)?;
+        Ok((parent, name))
+    }
+
+    /// Opens the regular file `path` of root number `root`. Anything else is an [`Error::TypeConflict`].
+    pub fn open(&mut self, root: u32, path: &RelativePath) -> Result<OpenFile> {
+        let (with_owner, leave_access_time) = (self.with_owner, self.leave_access_time);
+        let (parent, name) = self.locate(root, path)?;
+        let (file, left) = OpenFile::open(&**parent, name, path, leave_access_time, with_owner)?;
+        self.leave_access_time = left;
+        Ok(file)
+    }
+
+    /// Where the symbolic link `path` points, and its metadata.
+    pub fn read_link(&mut self, root: u32, path: &RelativePath) -> Result<(LinkTarget, Metadata)> {
+        let with_owner = self.with_owner;
+        let (parent, name) = self.locate(root, path)?;
+        let stat = statat(&**parent, name, AtFlags::SYMLINK_NOFOLLOW)
+            .map_err(|errno| failed(Operation::Inspect, path, errno))?;
+        let target = match readlinkat(&**parent, name, Vec::new()) {
+            Ok(target) => target.into_bytes(),
+            Err(Errno::INVAL) => {
+                let found = entry_type(&stat);
+                return Err(Error::TypeConflict { path: path.clone(), wanted: EntryType::Symlink, found });
+            }
+            Err(errno) => return Err(failed(Operation::Read, path, errno)),
+        };
+        let target = LinkTarget::new(target).ok_or_else(|| Error::BadLink { path: path.clone() })?;
+        Ok((target, Metadata::from_stat(&stat, with_owner)))
+    }
+}
+
+fn open_error(path: &RelativePath, errno: Errno) -> Error {
+    if is_blocked(errno) {
+        Error::BlockedPath { path: path.clone() }
+    } else {
+        failed(Operation::Open, path, errno)
+    }
+}
+
+fn conflict(path: &RelativePath, found: EntryType) -> Error {
+    Error::TypeConflict { path: path.clone(), wanted: EntryType::File, found }
+}
+
+/// What `stat` says the entry is.
+pub(crate) fn entry_type(stat: &Stat) -> EntryType {
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => EntryType::File,
+        FileType::Directory => EntryType::Directory,
+        FileType::Symlink => EntryType::Symlink,
+        _ => EntryType::Other,
+    }
+}
+
+/// A regular file open for reading, with what it was when it was opened. Reading takes `&self`, from any thread.
+#[derive(Debug)]
+pub struct OpenFile {
+    fd: OwnedFd,
+    metadata: Metadata,
+    identity: Identity,
+    links: u64,
+    allocated_bytes: u64,
+    changed: Timestamp,
+}
+
+impl OpenFile {
+    /// Opens the regular file `name` of an open directory; also says whether leaving its access time alone, if
+    /// asked for, was allowed.
+    pub(crate) fn open(
+        parent: impl AsFd,
+        name: &[u8],
+        path: &RelativePath,
+        leave_access_time: bool,
+        with_owner: bool,
+    ) -> Result<(Self, bool)> {
+        let parent = parent.as_fd();
+        let access = if leave_access_time { OFlags::NOATIME } else { OFlags::empty() };
+        let (opened, left) = match openat(parent, name, READ | access, Mode::empty()) {
+            Err(Errno::PERM) if leave_access_time => (openat(parent, name, READ, Mode::empty()), false),
+            opened => (opened, leave_access_time),
+        };
+        let fd = match opened {
+            Ok(fd) => fd,
+            // A link, or a socket, which cannot be opened.
+            Err(errno @ (Errno::LOOP | Errno::NXIO | Errno::NODEV)) => {
+                let stat = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW);
+                return Err(match stat.map(|stat| entry_type(&stat)) {
+                    Ok(found) if found != EntryType::File => conflict(path, found),
+                    _ => failed(Operation::Open, path, errno),
+                });
+            }
+            Err(errno) => return Err(failed(Operation::Open, path, errno)),
+        };
+        let stat = fstat(&fd).map_err(|errno| failed(Operation::Inspect, path, errno))?;
+        match entry_type(&stat) {
+            EntryType::File => Ok((Self::new(fd, &stat, with_owner), left)),
+            found => Err(conflict(path, found)),
+        }
+    }
+
+    fn new(fd: OwnedFd, stat: &Stat, with_owner: bool) -> Self {
+        Self {
+            fd,
+            metadata: Metadata::from_stat(stat, with_owner),
+            identity: Identity::of(stat),
+            links: stat.st_nlink,
+            allocated_bytes: u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(512),
+            changed: changed(stat),
+        }
+    }
+
+    /// As it was when opened; attributes only after [`Self::read_xattrs`].
+    pub fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
+    /// Gives the metadata away.
+    pub fn into_metadata(self) -> Metadata {
+        self.metadata
+    }
+
+    /// Which file it is: two names with the same identity are hard links.
+    pub fn identity(&self) -> Identity {
+        self.identity
+    }
+
+    /// How many names the file has.
+    pub fn links(&self) -> u64 {
+        self.links
+    }
+
+    /// Reads the extended attributes; `path` is for messages.
+    pub fn read_xattrs(&self, path: &RelativePath) -> Result<Vec<Xattr>> {
+        xattrs::read(&self.fd, path)
+    }
+
+    /// Fills `buffer` from `offset` on and says how many bytes there were: less than asked only at the end of file.
+    pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let mut filled = 0;
+        while filled < buffer.len() {
+            match pread(&self.fd, &mut buffer[filled..], offset.saturating_add(filled as u64)) {
+                Ok(0) => break,
+                Ok(length) => filled += length,
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        Ok(filled)
+    }
+
+    /// False where the file has been written, cut, grown or touched since it was opened.
+    pub fn unchanged(&self) -> bool {
+        fstat(&self.fd).is_ok_and(|stat| {
+            let now = Metadata::from_stat(&stat, false);
+            now.size_bytes == self.metadata.size_bytes
+                && now.modified == self.metadata.modified
+                && changed(&stat) == self.changed
+        })
+    }
+
+    /// The ranges that hold data, in order, up to the size at the opening; holes between them read as zeros.
+    pub fn extents(&self) -> Extents<'_> {
+        let size_bytes = self.metadata.size_bytes;
+        Extents { fd: self.fd.as_fd(), offset: 0, size_bytes, sparse: self.is_sparse() }
+    }
+
+    /// True where the file takes less space than its size says, so that looking for holes is worthwhile.
+    pub fn is_sparse(&self) -> bool {
+        self.allocated_bytes < self.metadata.size_bytes
+    }
+}
+
+impl AsFd for OpenFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+fn changed(stat: &Stat) -> Timestamp {
+    Timestamp { seconds: stat.st_ctime, nanoseconds: stat.st_ctime_nsec as u32 }
+}
+
+/// Iterates over the data of a file, see [`OpenFile::extents`]. A file system that cannot tell, gives one range.
+#[derive(Debug)]
+pub struct Extents<'a> {
+    fd: BorrowedFd<'a>,
+    offset: u64,
+    size_bytes: u64,
+    sparse: bool,
+}
+
+impl<'a> Extents<'a> {
+    /// Of any open file; for an unfinished one it tells what has been written.
+    pub(crate) fn of(fd: BorrowedFd<'a>, size_bytes: u64) -> Self {
+        Self { fd, offset: 0, size_bytes, sparse: true }
+    }
+}
+
+impl Iterator for Extents<'_> {
+    type Item = Range<u64>;
+
+    fn next(&mut self) -> Option<Range<u64>> {
+        if self.offset >= self.size_bytes {
+            return None;
+        }
+        let rest = self.offset..self.size_bytes;
+        let data = if self.sparse { seek(self.fd, SeekFrom::Data(self.offset)) } else { Ok(self.offset) };
+        let start = match data {
+            Ok(start) => start,
+            // No data after this.
+            Err(Errno::NXIO) => self.size_bytes,
+            Err(_) => {
+                self.sparse = false;
+                rest.start
+            }
+        };
+        let hole = if self.sparse { seek(self.fd, SeekFrom::Hole(start)) } else { Ok(self.size_bytes) };
+        let end = hole.unwrap_or(self.size_bytes).min(self.size_bytes);
+        self.offset = end.max(start);
+        // A file being changed may shrink between the two questions.
+        (start < end).then_some(start..end)
+    }
+}

@@ -1,0 +1,121 @@
+//! What is in a target already: [`Target::files`] and [`Target::remove_leftovers`].
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, openat, statat, unlinkat};
+use rustix::io::Errno;
+
+use crate::descent::{Descent, DescentOptions, Found};
+use crate::error::{Error, Operation, Result, failed};
+use crate::metadata::{Metadata, Timestamp};
+use crate::part::TempName;
+use crate::path::{MAX_PATH_BYTES, RelativePath};
+use crate::target::Target;
+
+/// A regular file of a target.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ExistingFile {
+    /// Its name.
+    pub path: RelativePath,
+    /// Its size in bytes.
+    pub size_bytes: u64,
+    /// When it was changed last.
+    pub modified: Timestamp,
+}
+
+/// Iterates over the regular files of a target, in bounded memory, in the order of the file system. What cannot be
+/// read is yielded as an error and the survey goes on; unfinished files are passed over.
+#[derive(Debug)]
+pub struct Files {
+    target: Target,
+    descent: Descent,
+}
+
+impl Target {
+    /// All regular files, with size and time of last change: one `stat` each.
+    pub fn files(&self) -> Result<Files> {
+        Ok(Files { target: self.clone(), descent: self.descend(true)? })
+    }
+
+    fn descend(&self, inspect_files: bool) -> Result<Descent> {
+        let options = DescentOptions { one_file_system: false, inspect_files };
+        let started = Descent::new(&self.inner.beneath, options, MAX_PATH_BYTES);
+        match started {
+            Ok((descent, _)) => Ok(descent),
+            Err(errno) => Err(Error::Root { path: self.root().to_owned(), source: errno.into() }),
+        }
+    }
+
+    /// Removes what interrupted copies left behind and nobody has written to for `minimum_age`, except what another
+    /// process has open, and says how many entries that were. Goes on after a failure and gives the first.
+    pub fn remove_leftovers(&self, minimum_age: Duration) -> Result<u64> {
+        let beneath = &self.inner.beneath;
+        let mut descent = self.descend(false)?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let latest = now.checked_sub(minimum_age).unwrap_or_default().as_secs();
+        let latest = i64::try_from(latest).unwrap_or(i64::MAX);
+        let mut removed = 0;
+        let mut first_error = None;
+        while let Some(found) = descent.next(beneath, |path, is_directory| {
+            is_directory || TempName::matches(path.rsplit(|&byte| byte == b'/').next().unwrap_or(path))
+        }) {
+            if !matches!(found, Found::File(_) | Found::Symlink) {
+                continue;
+            }
+            let path = RelativePath::new(descent.path())?;
+            let (directory, name) = path.split();
+            let outcome = beneath.handle(directory).and_then(|parent| remove_leftover(&parent, name, latest));
+            match outcome {
+                Ok(true) => removed += 1,
+                Ok(false) => {}
+                Err(errno) => {
+                    first_error.get_or_insert_with(|| failed(Operation::Remove, &path, errno));
+                }
+            }
+        }
+        first_error.map_or(Ok(removed), Err)
+    }
+}
+
+/// True where it was removed; false where it is young or in use.
+fn remove_leftover(parent: &impl std::os::fd::AsFd, name: &[u8], latest: i64) -> Result<bool, Errno> {
+    let stat = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)?;
+    if stat.st_mtime > latest {
+        return Ok(false);
+    }
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    // Held until it is removed. A link, or what cannot be opened, has nobody writing to it.
+    let file = openat(parent, name, flags, Mode::empty()).ok();
+    if let Some(file) = &file
+        && flock(file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK)
+    {
+        return Ok(false);
+    }
+    unlinkat(parent, name, AtFlags::empty()).map(|()| true)
+}
+
+impl Iterator for Files {
+    type Item = Result<ExistingFile>;
+
+    fn next(&mut self) -> Option<Result<ExistingFile>> {
+        loop {
+            let found = self.descent.next(&self.target.inner.beneath, |path, is_directory| {
+                is_directory || !TempName::matches(path.rsplit(|&byte| byte == b'/').next().unwrap_or(path))
+            })?;
+            let path = || RelativePath::new(self.descent.path());
+            let path = match path() {
+                Ok(path) => path,
+                Err(error) => return Some(Err(error.into())),
+            };
+            match found {
+                Found::File(Some(stat)) => {
+                    let Metadata { size_bytes, modified, .. } = Metadata::from_stat(&stat, false);
+                    return Some(Ok(ExistingFile { path, size_bytes, modified }));
+                }
+                Found::Failed(errno) => return Some(Err(failed(Operation::List, &path, errno))),
+                Found::TooLong => return Some(Err(Error::NameTooLong { path })),
+                Found::File(None) | Found::Directory(_) | Found::Symlink | Found::Other => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,405 @@
+//! The tree that is being built: [`Target`], what it is allowed to do, and what it does at the end.
+//!
+//! The root's own path is resolved as the user gave it. Below it nothing is: no symbolic link is followed, whether it
+//! was there before, was sent by the peer, or is swapped in while the copy runs. What the peer names is at worst
+//! refused.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::fs::DirBuilder;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustix::fs::{
+    CWD, Gid, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, Uid, fchmod, fchown, fgetxattr_query, fstat,
+    fstatfs, fstatvfs, futimens, openat, syncfs,
+};
+use rustix::io::Errno;
+
+use crate::beneath::{Beneath, Parent, Resolution, is_blocked};
+use crate::error::{Error, Operation, Result, failed};
+use crate::metadata::{MODE_BITS, Metadata, Owner, Timestamp};
+use crate::part::TempName;
+use crate::path::RelativePath;
+use crate::writer::Writer;
+use crate::xattrs;
+
+/// Set-user-id and set-group-id.
+const PRIVILEGE_BITS: u32 = 0o6000;
+const SET_GROUP_ID: u32 = 0o2000;
+/// Mode of directories until they are finished: theirs who writes, nobody else's.
+pub(crate) const UNFINISHED_DIRECTORY: u32 = 0o700;
+/// Most errors kept by [`FinishReport`].
+const MAX_ERRORS: usize = 64;
+
+/// What a target does with what it is sent.
+#[derive(Clone, Debug)]
+pub struct TargetOptions {
+    /// The root directory is made if it is missing (its parent must exist).
+    pub create_root: bool,
+    /// Mode bits that may be set on anything: 07777 for modes as sent, 0777 less the umask for `cp` without `-p`.
+    pub mode_mask: u32,
+    /// Directories that were there before get the mode sent; otherwise they keep theirs.
+    pub change_existing_directories: bool,
+    /// Times of last change are set.
+    pub times: bool,
+    /// Owners are set where the system allows it. Without it, and where it fails, set-user-id and set-group-id are
+    /// dropped.
+    pub ownership: bool,
+    /// Extended attributes of the `user.` namespace are set.
+    pub xattrs: bool,
+    /// An unfinished file that is dropped stays, to be resumed; otherwise it is removed.
+    pub keep_unfinished: bool,
+    /// How paths are resolved.
+    pub resolution: Resolution,
+}
+
+impl Default for TargetOptions {
+    /// Modes and times as sent; no owners, no attributes; unfinished files removed.
+    fn default() -> Self {
+        Self {
+            create_root: false,
+            mode_mask: MODE_BITS,
+            change_existing_directories: false,
+            times: true,
+            ownership: false,
+            xattrs: false,
+            keep_unfinished: false,
+            resolution: Resolution::Detect,
+        }
+    }
+}
+
+/// What could not be kept, counted; none of it is an error.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Dropped {
+    /// Entries whose owner the system would not let us set.
+    pub owners: u64,
+    /// Extended attributes outside the `user.` namespace, or on a file system without any.
+    pub xattrs: u64,
+    /// Entries that lost set-user-id or set-group-id.
+    pub privileges: u64,
+}
+
+/// How the directories came out in the end.
+#[derive(Debug, Default)]
+pub struct FinishReport {
+    /// Directories finished.
+    pub finished: u64,
+    /// Directories whose mode or times could not be set.
+    pub failed: u64,
+    /// The first 64 reasons.
+    pub errors: Vec<Error>,
+}
+
+/// What is remembered of a directory until the end.
+#[derive(Clone, Copy, Debug, Default)]
+struct Record {
+    /// We made it.
+    created: bool,
+    /// Mode it had before we had to open it up.
+    original_mode: Option<u32>,
+    /// As sent; none for parents made on demand.
+    sent: Option<(u32, Timestamp, Option<Owner>)>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) beneath: Beneath,
+    pub(crate) options: TargetOptions,
+    root: PathBuf,
+    /// Bits that the process's umask takes from whatever is created.
+    umask: u32,
+    directories: Mutex<BTreeMap<RelativePath, Record>>,
+    /// Small files are made without a name and linked when complete.
+    pub(crate) unnamed: AtomicBool,
+    next_temp: AtomicU64,
+    dropped_owners: AtomicU64,
+    dropped_xattrs: AtomicU64,
+    dropped_privileges: AtomicU64,
+}
+
+/// A directory in which a tree is built. Cheap to clone and to share; each thread writes through its own
+/// [`Writer`].
+#[derive(Clone, Debug)]
+pub struct Target {
+    pub(crate) inner: Arc<Inner>,
+}
+
+impl Target {
+    /// Opens the directory `root`, resolving links in its path.
+    ///
+    /// The process's umask is read once, here: a process that sets it to 0 beforehand saves one system call for each
+    /// file whose mode it would change.
+    pub fn open(root: &Path, options: TargetOptions) -> Result<Self> {
+        let failed = |source: io::Error| Error::Root { path: root.to_owned(), source };
+        if options.create_root {
+            match DirBuilder::new().mode(0o777 & options.mode_mask).create(root) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(failed(error)),
+                _ => {}
+            }
+        }
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fd = openat(CWD, root, flags, Mode::empty()).map_err(|errno| failed(errno.into()))?;
+        let unnamed = prefers_unnamed(&fd);
+        let inner = Inner {
+            beneath: Beneath::new(fd, options.resolution),
+            options,
+            root: root.to_owned(),
+            umask: process_umask(),
+            directories: Mutex::default(),
+            unnamed: AtomicBool::new(unnamed),
+            // Not a secret: names are created exclusively, so a collision only costs another try.
+            next_temp: AtomicU64::new(RandomState::new().build_hasher().finish()),
+            dropped_owners: AtomicU64::new(0),
+            dropped_xattrs: AtomicU64::new(0),
+            dropped_privileges: AtomicU64::new(0),
+        };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// A writer for one thread.
+    pub fn writer(&self) -> Writer {
+        Writer::new(Arc::clone(&self.inner))
+    }
+
+    /// The root as it was given.
+    pub fn root(&self) -> &Path {
+        &self.inner.root
+    }
+
+    /// What could not be kept so far.
+    pub fn dropped(&self) -> Dropped {
+        Dropped {
+            owners: self.inner.dropped_owners.load(Ordering::Relaxed),
+            xattrs: self.inner.dropped_xattrs.load(Ordering::Relaxed),
+            privileges: self.inner.dropped_privileges.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Bytes that this user may still write to the target's file system.
+    pub fn available_bytes(&self) -> Result<u64> {
+        let stat = fstatvfs(&**self.inner.beneath.root()).map_err(|errno| self.inner.root_error(errno))?;
+        Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
+    }
+
+    /// Waits until everything written to the target's file system is on stable storage: for many small files far
+    /// cheaper than one `fsync` each.
+    pub fn sync(&self) -> Result<()> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let root = self.inner.beneath.open(b"", flags).map_err(|errno| self.inner.root_error(errno))?;
+        syncfs(root).map_err(|errno| self.inner.root_error(errno))
+    }
+
+    /// Gives every directory its mode, owner and times, the deepest first. To be called when nothing more is written;
+    /// what is still open in writers stays usable.
+    pub fn finish_directories(&self) -> FinishReport {
+        let records = std::mem::take(&mut *self.inner.directories());
+        let mut report = FinishReport::default();
+        // A directory sorts before what it contains.
+        for (path, record) in records.iter().rev() {
+            match self.inner.finish_directory(path, record) {
+                Ok(()) => report.finished += 1,
+                Err(error) => {
+                    report.failed += 1;
+                    if report.errors.len() < MAX_ERRORS {
+                        report.errors.push(error);
+                    }
+                }
+            }
+        }
+        report
+    }
+}
+
+/// The umask, from the kernel's own account: asking with `umask` would change it for other threads for a moment.
+fn process_umask() -> u32 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+    // Unknown counts as taking everything, which costs an explicit change of mode and is never wrong.
+    line.and_then(|value| u32::from_str_radix(value.trim(), 8).ok()).unwrap_or(0o777)
+}
+
+/// Whether making a file without a name and linking it is cheaper than renaming a temporary one: it is on tmpfs (see
+/// the crate's example `cost`), where it also leaves nothing behind when we are killed.
+fn prefers_unnamed(root: &OwnedFd) -> bool {
+    const TMPFS_MAGIC: u64 = 0x0102_1994;
+    fstatfs(root).is_ok_and(|stat| stat.f_type as u64 == TMPFS_MAGIC)
+}
+
+impl Inner {
+    fn root_error(&self, errno: Errno) -> Error {
+        Error::Root { path: self.root.clone(), source: errno.into() }
+    }
+
+    fn directories(&self) -> MutexGuard<'_, BTreeMap<RelativePath, Record>> {
+        // No code panics while it holds this lock, and a record is valid at every step.
+        self.directories.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A name that nothing has yet.
+    pub(crate) fn temp_name(&self) -> TempName {
+        TempName::new(self.next_temp.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Remembers a directory made here. `sent` is what it is to become, if that is known.
+    pub(crate) fn record(
+        &self,
+        path: &RelativePath,
+        created: bool,
+        original_mode: Option<u32>,
+        sent: Option<&Metadata>,
+    ) {
+        let sent = sent.map(|metadata| (metadata.mode, metadata.modified, metadata.owner));
+        match self.directories().entry(path.clone()) {
+            Entry::Vacant(vacant) => {
+                vacant.insert(Record { created, original_mode, sent });
+            }
+            Entry::Occupied(mut occupied) => {
+                let record = occupied.get_mut();
+                record.created |= created;
+                record.original_mode = record.original_mode.or(original_mode);
+                record.sent = sent.or(record.sent);
+            }
+        }
+    }
+
+    /// Opens a directory as a parent of what is to be created.
+    pub(crate) fn parent(&self, path: &[u8]) -> Result<Parent, Errno> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let (fd, has_default_acl) = match self.beneath.open(path, flags) {
+            Ok(fd) => {
+                let acl = fgetxattr_query(&fd, "system.posix_acl_default").is_ok();
+                (fd, acl)
+            }
+            // It may be searched and not listed: enough, except to see whether there is a list.
+            Err(Errno::ACCESS) => (self.beneath.handle(path)?, true),
+            Err(errno) => return Err(errno),
+        };
+        Ok(Parent::new(Arc::new(fd), has_default_acl))
+    }
+
+    /// The mode an entry gets in the end.
+    fn final_mode(&self, sent: u32, owner_set: bool) -> u32 {
+        let mode = sent & self.options.mode_mask & MODE_BITS;
+        if owner_set || mode & PRIVILEGE_BITS == 0 {
+            return mode;
+        }
+        self.dropped_privileges.fetch_add(1, Ordering::Relaxed);
+        mode & !PRIVILEGE_BITS
+    }
+
+    /// The mode to create a file with. It is private as long as owner or attributes are still to be set.
+    pub(crate) fn creation_mode(&self, metadata: &Metadata) -> u32 {
+        let settled = !(self.options.ownership && metadata.owner.is_some())
+            && !(self.options.xattrs && !metadata.xattrs.is_empty());
+        if settled { metadata.mode & self.options.mode_mask & 0o1777 } else { 0o600 }
+    }
+
+    /// Owner, attributes, mode and times of an open file, in the order in which none undoes another.
+    /// `created_mode` is the mode asked for at the creation, where nothing but the umask can have changed it.
+    pub(crate) fn apply(
+        &self,
+        fd: impl AsFd,
+        path: &RelativePath,
+        metadata: &Metadata,
+        created_mode: Option<u32>,
+    ) -> Result<()> {
+        let fd = fd.as_fd();
+        let set = |errno| failed(Operation::SetMetadata, path, errno);
+        let owner_set = self.apply_owner(fd, metadata.owner).map_err(set)?;
+        if self.options.xattrs && !metadata.xattrs.is_empty() {
+            let dropped = xattrs::write(fd, path, &metadata.xattrs)?;
+            self.dropped_xattrs.fetch_add(dropped, Ordering::Relaxed);
+        }
+        let mode = self.final_mode(metadata.mode, owner_set);
+        if created_mode.is_none_or(|created| created & !self.umask != mode) {
+            fchmod(fd, Mode::from_raw_mode(mode)).map_err(set)?;
+        }
+        if self.options.times {
+            futimens(fd, &times(metadata.modified)).map_err(set)?;
+        }
+        Ok(())
+    }
+
+    /// True where an owner was asked for and set.
+    fn apply_owner(&self, fd: impl AsFd, owner: Option<Owner>) -> Result<bool, Errno> {
+        let (true, Some(owner)) = (self.options.ownership, owner) else { return Ok(false) };
+        let (Some(uid), Some(gid)) = ids(owner) else {
+            self.dropped_owners.fetch_add(1, Ordering::Relaxed);
+            return Ok(false);
+        };
+        match fchown(fd, Some(uid), Some(gid)) {
+            Ok(()) => Ok(true),
+            Err(Errno::PERM | Errno::INVAL) => {
+                self.dropped_owners.fetch_add(1, Ordering::Relaxed);
+                Ok(false)
+            }
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// Counts an owner that could not be set.
+    pub(crate) fn count_dropped_owner(&self) {
+        self.dropped_owners.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Sets the attributes of a directory at once, so that they need not be remembered.
+    pub(crate) fn apply_directory_xattrs(&self, path: &RelativePath, metadata: &Metadata) -> Result<()> {
+        if !self.options.xattrs || metadata.xattrs.is_empty() {
+            return Ok(());
+        }
+        let fd = self
+            .beneath
+            .open(path.as_bytes(), OFlags::RDONLY | OFlags::DIRECTORY)
+            .map_err(|errno| resolve_error(Operation::SetMetadata, path, errno))?;
+        let dropped = xattrs::write(fd, path, &metadata.xattrs)?;
+        self.dropped_xattrs.fetch_add(dropped, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn finish_directory(&self, path: &RelativePath, record: &Record) -> Result<()> {
+        let set = |errno| resolve_error(Operation::SetMetadata, path, errno);
+        let fd = self.beneath.open(path.as_bytes(), OFlags::RDONLY | OFlags::DIRECTORY).map_err(set)?;
+        let owner = record.sent.and_then(|(_, _, owner)| owner);
+        let owner_set = self.apply_owner(&fd, owner).map_err(set)?;
+        let mode = match (record.created || self.options.change_existing_directories, record.sent) {
+            (true, Some((mode, _, _))) => Some(self.final_mode(mode, owner_set)),
+            (true, None) if record.created => Some(0o777 & self.options.mode_mask),
+            _ => record.original_mode,
+        };
+        if let Some(mode) = mode {
+            // A directory inherits set-group-id from its parent, and keeps that.
+            let inherited = fstat(&fd).map_err(set)?.st_mode & SET_GROUP_ID;
+            fchmod(&fd, Mode::from_raw_mode(mode | inherited)).map_err(set)?;
+        }
+        if let (true, Some((_, modified, _))) = (self.options.times, record.sent) {
+            futimens(&fd, &times(modified)).map_err(set)?;
+        }
+        Ok(())
+    }
+}
+
+/// The ids of an owner; -1 means "leave it" to the system and is none.
+pub(crate) fn ids(owner: Owner) -> (Option<Uid>, Option<Gid>) {
+    let valid = |id: u32| id != u32::MAX;
+    (valid(owner.uid).then(|| Uid::from_raw(owner.uid)), valid(owner.gid).then(|| Gid::from_raw(owner.gid)))
+}
+
+/// The time of last change, leaving that of last access.
+pub(crate) fn times(modified: Timestamp) -> Timestamps {
+    Timestamps {
+        last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
+        last_modification: Timespec { tv_sec: modified.seconds, tv_nsec: i64::from(modified.nanoseconds) },
+    }
+}
+
+/// The error of an operation that had to resolve `path`.
+pub(crate) fn resolve_error(operation: Operation, path: &RelativePath, errno: Errno) -> Error {
+    if is_blocked(errno) { Error::BlockedPath { path: path.clone() } } else { failed(operation, path, errno) }
+}
