@@ -1,1 +1,44 @@
-//! peer.
+//! How one end reaches the other and knows who it is.
+//!
+//! Three ways lead to a peer, and all of them end in a [`Channel`] of bounded frames:
+//!
+//! * TLS 1.3 over TCP between two raw Ed25519 public keys ([`connect_tls`], [`accept_tls`]), for the daemon;
+//! * an `ssh` child whose remote end runs `sealane serve --stdio` ([`SshCommand`]), or a local child;
+//! * our own standard input and output ([`Channel::stdio`]), which is the far end of the former.
+//!
+//! Who is trusted is written in two text files: [`KnownPeers`] on the client and [`AuthorisedPeers`] on the server.
+//!
+//! The guarantees a caller may build on:
+//!
+//! * no call outlives its deadline, however slowly or maliciously the other end behaves (name resolution included);
+//! * nothing is allocated for a length that the other end merely claims, and every queue is bounded;
+//! * no input from the network or from a file panics;
+//! * private keys are zeroized, never printed, and never read from a file that others can read.
+//!
+//! No files are copied here and no data streams run here.
+
+#![deny(unsafe_code)]
+
+mod accept;
+mod channel;
+mod error;
+mod frame;
+mod identity;
+mod key;
+mod launch;
+mod location;
+mod ssh;
+mod tls;
+mod trust;
+
+pub use accept::{ConnectionKind, DATA_FIRST_BYTE, DEFAULT_PORT, peek_kind};
+pub use channel::{Channel, ChannelKind, PeerName, Received};
+pub use error::{ChannelError, PeerError, TrustFault};
+pub use frame::{FrameError, Framer, MAX_FRAME_BYTES};
+pub use identity::{Identity, config_dir};
+pub use key::{Fingerprint, KeyFault, PublicKey};
+pub use launch::{RemoteProcess, StderrMode, spawn_local};
+pub use location::{HostPort, Location};
+pub use ssh::{AddressFamily, RemoteCommand, ResolvedHost, SshCommand, ssh_resolved_host};
+pub use tls::{TlsFacts, accept_tls, connect_tls};
+pub use trust::{AuthorisedPeer, AuthorisedPeers, KnownPeer, KnownPeers, Rights, ServerTrust};

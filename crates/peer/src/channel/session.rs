@@ -1,0 +1,197 @@
+//! What lies between frames and the wire: nothing, or TLS. Neither ever waits.
+
+use std::io::{self, IoSlice, Read, Write};
+
+use rustls::Connection;
+use zeroize::{Zeroize, Zeroizing};
+
+use super::wire::{Wire, now_or_never};
+use crate::error::ChannelError;
+use crate::frame::Framer;
+use crate::key::PublicKey;
+
+/// Bytes taken from the wire at once.
+const CHUNK_BYTES: usize = 64 << 10;
+
+/// The state between frames and wire.
+pub(super) enum Session {
+    /// Bytes as they are, over something that is confidential by itself.
+    Plain {
+        /// Frames under way, possibly with secrets.
+        out: Zeroizing<Vec<u8>>,
+        /// How much of `out` is written.
+        written: usize,
+        chunk: Zeroizing<Vec<u8>>,
+    },
+    /// TLS after its handshake.
+    Tls {
+        connection: Box<Connection>,
+        /// Our own key, for the message if the server refuses it.
+        ours: PublicKey,
+        chunk: Zeroizing<Vec<u8>>,
+    },
+}
+
+/// What reading gave.
+pub(super) enum Filled {
+    /// Something arrived.
+    Some,
+    /// Nothing is there now.
+    Nothing,
+    /// The stream ended; `orderly` if the peer said so.
+    End { orderly: bool },
+}
+
+impl Session {
+    pub(super) fn plain() -> Self {
+        Self::Plain { out: Zeroizing::default(), written: 0, chunk: Zeroizing::new(vec![0; CHUNK_BYTES]) }
+    }
+
+    pub(super) fn tls(mut connection: Connection, ours: PublicKey) -> Self {
+        // A frame is at most 1 MiB, and one is written before the next is accepted.
+        connection.set_buffer_limit(None);
+        Self::Tls { connection: Box::new(connection), ours, chunk: Zeroizing::new(vec![0; CHUNK_BYTES]) }
+    }
+
+    /// Takes a frame for writing; its length has been checked.
+    pub(super) fn queue(&mut self, header: &[u8], body: &[u8]) -> Result<(), ChannelError> {
+        match self {
+            Self::Plain { out, .. } => {
+                // Reserved at once: a growing buffer would leave copies of secrets behind.
+                out.reserve_exact(header.len() + body.len());
+                out.extend_from_slice(header);
+                out.extend_from_slice(body);
+                Ok(())
+            }
+            Self::Tls { connection, .. } => {
+                let mut parts = [IoSlice::new(header), IoSlice::new(body)];
+                let mut parts = &mut parts[..];
+                let mut left = header.len() + body.len();
+                while left > 0 {
+                    let n =
+                        connection.writer().write_vectored(parts).map_err(ChannelError::io("encrypting"))?;
+                    if n == 0 {
+                        return Err(ChannelError::Poisoned);
+                    }
+                    left -= n;
+                    IoSlice::advance_slices(&mut parts, n);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether bytes wait to be written.
+    pub(super) fn has_output(&self) -> bool {
+        match self {
+            Self::Plain { out, .. } => !out.is_empty(),
+            Self::Tls { connection, .. } => connection.wants_write(),
+        }
+    }
+
+    /// Writes what the wire takes now.
+    pub(super) fn flush(&mut self, wire: &Wire) -> io::Result<()> {
+        match self {
+            Self::Plain { out, written, .. } => {
+                while *written < out.len() {
+                    match now_or_never(|| (&*wire).write(&out[*written..]))? {
+                        Some(0) => return Err(io::ErrorKind::WriteZero.into()),
+                        Some(n) => *written += n,
+                        None => return Ok(()),
+                    }
+                }
+                *written = 0;
+                // Wipes the bytes and keeps the allocation, whose size a frame bounds.
+                out.zeroize();
+                Ok(())
+            }
+            Self::Tls { connection, .. } => flush_tls(connection, wire),
+        }
+    }
+
+    /// Reads what is there now, one chunk at most, into the framer.
+    pub(super) fn fill(&mut self, wire: &Wire, framer: &mut Framer) -> Result<Filled, ChannelError> {
+        match self {
+            Self::Plain { chunk, .. } => {
+                let read = now_or_never(|| (&*wire).read(&mut chunk[..]));
+                match read {
+                    Ok(Some(0)) => Ok(Filled::End { orderly: framer.at_boundary() }),
+                    Ok(Some(n)) => {
+                        framer.push(&chunk[..n])?;
+                        Ok(Filled::Some)
+                    }
+                    Ok(None) => Ok(Filled::Nothing),
+                    Err(e) if is_cut(&e) => Ok(Filled::End { orderly: false }),
+                    Err(source) => Err(ChannelError::Io { doing: "reading", source }),
+                }
+            }
+            Self::Tls { connection, ours, chunk } => {
+                let read = now_or_never(|| connection.read_tls(&mut &*wire));
+                match read {
+                    Ok(Some(0)) => return Ok(Filled::End { orderly: false }),
+                    Ok(Some(_)) => {}
+                    Ok(None) => return Ok(Filled::Nothing),
+                    Err(e) if is_cut(&e) => return Ok(Filled::End { orderly: false }),
+                    Err(source) => return Err(ChannelError::Io { doing: "reading", source }),
+                }
+                let closed = match connection.process_new_packets() {
+                    Ok(state) => state.peer_has_closed(),
+                    Err(error) => {
+                        // Tell the peer why, if it still listens.
+                        let _ = flush_tls(connection, wire);
+                        return Err(explain(error, *ours));
+                    }
+                };
+                while let Some(n) = now_or_never(|| connection.reader().read(&mut chunk[..]))
+                    .map_err(ChannelError::io("decrypting"))?
+                {
+                    if n == 0 {
+                        break;
+                    }
+                    framer.push(&chunk[..n])?;
+                }
+                if closed { Ok(Filled::End { orderly: framer.at_boundary() }) } else { Ok(Filled::Some) }
+            }
+        }
+    }
+
+    /// Queues TLS's own goodbye.
+    pub(super) fn queue_goodbye(&mut self) {
+        if let Self::Tls { connection, .. } = self {
+            connection.send_close_notify();
+        }
+    }
+}
+
+/// Writes what the wire takes now.
+pub(crate) fn flush_tls(connection: &mut Connection, wire: &Wire) -> io::Result<()> {
+    while connection.wants_write() {
+        match now_or_never(|| connection.write_tls(&mut &*wire))? {
+            Some(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Some(_) => {}
+            None => break,
+        }
+    }
+    Ok(())
+}
+
+/// An error after which the peer is simply gone.
+pub(crate) fn is_cut(error: &io::Error) -> bool {
+    use io::ErrorKind as K;
+    matches!(
+        error.kind(),
+        K::ConnectionReset | K::ConnectionAborted | K::BrokenPipe | K::UnexpectedEof | K::TimedOut
+    )
+}
+
+/// A TLS error in our own terms.
+pub(crate) fn explain(error: rustls::Error, ours: PublicKey) -> ChannelError {
+    use rustls::AlertDescription as A;
+    match error {
+        rustls::Error::AlertReceived(A::AccessDenied) => ChannelError::Refused { ours },
+        rustls::Error::AlertReceived(A::NoApplicationProtocol) | rustls::Error::NoApplicationProtocol => {
+            ChannelError::WrongProtocol
+        }
+        other => ChannelError::Tls(other),
+    }
+}

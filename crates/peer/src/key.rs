@@ -1,0 +1,219 @@
+//! Public keys as people and files see them: 32 bytes of Ed25519, a checked text form and a short fingerprint.
+//!
+//! The text form is `sealane1:` and 56 letters and digits: RFC 4648 base32 in lower case of the key's 32 bytes and
+//! the first 3 bytes of SHA-256 over the prefix and the key. 35 bytes are exactly 56 characters, so there is no
+//! padding and each key has one spelling; the check catches a key that was cut short or mistyped.
+
+use std::fmt;
+use std::str::FromStr;
+
+use aws_lc_rs::digest;
+use data_encoding::{BASE32_NOPAD, HEXLOWER};
+
+/// What every printed key begins with; the digit is the version of the form, not of the program.
+const PREFIX: &str = "sealane1:";
+const KEY_BYTES: usize = 32;
+const CHECK_BYTES: usize = 3;
+/// Characters that carry the key and its check.
+const TEXT_CHARS: usize = 56;
+/// DER of `SubjectPublicKeyInfo` for Ed25519 up to the key itself (RFC 8410 section 4).
+const SPKI_PREFIX: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
+/// Bytes of a whole Ed25519 `SubjectPublicKeyInfo`.
+const SPKI_BYTES: usize = SPKI_PREFIX.len() + KEY_BYTES;
+
+/// An Ed25519 public key: who a peer is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PublicKey([u8; KEY_BYTES]);
+
+/// Why a text is not a public key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum KeyFault {
+    /// The text does not begin with `sealane1:`.
+    #[error("a key begins with `{PREFIX}`")]
+    Prefix,
+    /// The part after the prefix has another length.
+    #[error("a key has {TEXT_CHARS} characters after `{PREFIX}`, this one has {chars}")]
+    Length {
+        /// Characters found after the prefix.
+        chars: usize,
+    },
+    /// A character that base32 does not have.
+    #[error("a key is written with the characters a-z and 2-7")]
+    Alphabet,
+    /// The check does not fit the key: it was mistyped.
+    #[error("the key's check characters do not fit, it was mistyped")]
+    Check,
+}
+
+impl PublicKey {
+    /// The key with these 32 bytes, as RFC 8032 encodes them.
+    ///
+    /// Whether they are a point on the curve shows when a signature is checked.
+    #[must_use]
+    pub const fn from_bytes(bytes: [u8; KEY_BYTES]) -> Self {
+        Self(bytes)
+    }
+
+    /// The 32 bytes, as RFC 8032 encodes them.
+    #[must_use]
+    pub const fn as_bytes(&self) -> &[u8; KEY_BYTES] {
+        &self.0
+    }
+
+    /// The short form for messages.
+    #[must_use]
+    pub fn fingerprint(&self) -> Fingerprint {
+        let hash = digest::digest(&digest::SHA256, &self.to_spki());
+        let mut short = [0; 16];
+        short.copy_from_slice(&hash.as_ref()[..16]);
+        Fingerprint(short)
+    }
+
+    /// The key as a DER `SubjectPublicKeyInfo`, which is what RFC 7250 puts on the wire.
+    pub(crate) fn to_spki(self) -> [u8; SPKI_BYTES] {
+        let mut spki = [0; SPKI_BYTES];
+        spki[..SPKI_PREFIX.len()].copy_from_slice(&SPKI_PREFIX);
+        spki[SPKI_PREFIX.len()..].copy_from_slice(&self.0);
+        spki
+    }
+
+    /// The key in a DER `SubjectPublicKeyInfo`, if that is Ed25519 in its one canonical encoding.
+    pub(crate) fn from_spki(spki: &[u8]) -> Option<Self> {
+        spki.strip_prefix(&SPKI_PREFIX)?.try_into().ok().map(Self)
+    }
+
+    fn check(&self) -> [u8; CHECK_BYTES] {
+        let mut context = digest::Context::new(&digest::SHA256);
+        context.update(PREFIX.as_bytes());
+        context.update(&self.0);
+        let hash = context.finish();
+        let mut check = [0; CHECK_BYTES];
+        check.copy_from_slice(&hash.as_ref()[..CHECK_BYTES]);
+        check
+    }
+}
+
+impl fmt::Display for PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut bytes = [0; KEY_BYTES + CHECK_BYTES];
+        bytes[..KEY_BYTES].copy_from_slice(&self.0);
+        bytes[KEY_BYTES..].copy_from_slice(&self.check());
+        write!(f, "{PREFIX}{}", BASE32_NOPAD.encode(&bytes).to_ascii_lowercase())
+    }
+}
+
+impl fmt::Debug for PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl FromStr for PublicKey {
+    type Err = KeyFault;
+
+    fn from_str(text: &str) -> Result<Self, KeyFault> {
+        let body = text.strip_prefix(PREFIX).ok_or(KeyFault::Prefix)?;
+        if body.len() != TEXT_CHARS {
+            return Err(KeyFault::Length { chars: body.chars().count() });
+        }
+        // One spelling per key: capitals are refused so that `grep` in a trust file finds every entry of a key.
+        if body.bytes().any(|b| b.is_ascii_uppercase()) {
+            return Err(KeyFault::Alphabet);
+        }
+        let bytes =
+            BASE32_NOPAD.decode(body.to_ascii_uppercase().as_bytes()).map_err(|_| KeyFault::Alphabet)?;
+        let (key, check) = bytes.split_first_chunk::<KEY_BYTES>().ok_or(KeyFault::Alphabet)?;
+        let key = Self(*key);
+        if check == key.check() { Ok(key) } else { Err(KeyFault::Check) }
+    }
+}
+
+/// 128 bits of SHA-256 over a key's `SubjectPublicKeyInfo`, written as eight groups of four hex digits.
+///
+/// Enough to tell keys apart by eye against a second pre-image; files and comparisons use the whole key.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Fingerprint([u8; 16]);
+
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, pair) in self.0.chunks(2).enumerate() {
+            write!(f, "{}{}", if i == 0 { "" } else { "-" }, HEXLOWER.encode(pair))?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn text_form_is_fixed() {
+        let key = PublicKey::from_bytes(std::array::from_fn(|i| i as u8));
+        let text = key.to_string();
+        assert_eq!(text.len(), PREFIX.len() + TEXT_CHARS);
+        // Computed with another implementation of base32 and SHA-256.
+        assert_eq!(text, "sealane1:aaaqeayeaudaocajbifqydiob4ibceqtcqkrmfyydenbwha5dyp5kszg");
+        assert_eq!(text.parse(), Ok(key));
+    }
+
+    #[test]
+    fn faults_are_told_apart() {
+        let good = PublicKey::from_bytes([7; 32]).to_string();
+        let parse = |text: &str| text.parse::<PublicKey>();
+        assert_eq!(parse(""), Err(KeyFault::Prefix));
+        assert_eq!(parse("sealane2:aaaa"), Err(KeyFault::Prefix));
+        assert_eq!(parse(&good[..good.len() - 1]), Err(KeyFault::Length { chars: 55 }));
+        assert_eq!(parse(&format!("{good}a")), Err(KeyFault::Length { chars: 57 }));
+        assert_eq!(parse(&good.replacen("aq", "AQ", 1)), parse(&good.replacen("aq", "a1", 1)));
+        let mut wrong = good.into_bytes();
+        wrong[20] = if wrong[20] == b'a' { b'b' } else { b'a' };
+        assert_eq!(parse(std::str::from_utf8(&wrong).unwrap()), Err(KeyFault::Check));
+    }
+
+    #[test]
+    fn spki_is_what_rfc_8410_prints() {
+        // RFC 8410 section 10.1: the public key of the example, base64 of the DER.
+        let der = data_encoding::BASE64
+            .decode(b"MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=")
+            .unwrap();
+        let key = PublicKey::from_spki(&der).unwrap();
+        assert_eq!(key.to_spki()[..], der[..]);
+        assert!(PublicKey::from_spki(&der[..43]).is_none());
+        let mut longer = der;
+        longer.push(0);
+        assert!(PublicKey::from_spki(&longer).is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn round_trip(bytes: [u8; 32]) {
+            let key = PublicKey::from_bytes(bytes);
+            prop_assert_eq!(key.to_string().parse(), Ok(key));
+        }
+
+        #[test]
+        fn no_text_panics(text in ".{0,80}") {
+            let _ = text.parse::<PublicKey>();
+            let _ = format!("sealane1:{text}").parse::<PublicKey>();
+        }
+
+        #[test]
+        fn one_wrong_character_is_noticed(bytes: [u8; 32], at in 0usize..TEXT_CHARS, to in 0usize..32) {
+            let key = PublicKey::from_bytes(bytes);
+            let mut text = key.to_string().into_bytes();
+            let new = b"abcdefghijklmnopqrstuvwxyz234567"[to];
+            prop_assume!(text[PREFIX.len() + at] != new);
+            text[PREFIX.len() + at] = new;
+            // 24 bits of check: a chance hit is one in sixteen million.
+            prop_assert!(std::str::from_utf8(&text).unwrap().parse::<PublicKey>().is_err());
+        }
+    }
+}

@@ -1,0 +1,434 @@
+//! The ssh command line: built so that no host, user or path is taken for an option or for shell code.
+//!
+//! File names never pass through here; they travel inside the channel. Only the name of the remote program meets a
+//! shell, and it is quoted.
+
+use std::ffi::{OsStr, OsString};
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use crate::channel::{ChannelKind, PeerName, Wire, now_or_never};
+use crate::error::{ChannelError, PeerError};
+use crate::launch::{RemoteProcess, StderrMode};
+use crate::location::{check_host, check_user};
+
+/// The environment variable that names another ssh program.
+const PROGRAM_VARIABLE: &str = "SEALANE_SSH";
+/// `ssh -G` prints some kilobytes.
+const MAX_CONFIG_BYTES: usize = 1 << 20;
+
+/// Which addresses of the host ssh may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AddressFamily {
+    /// `-4`
+    V4,
+    /// `-6`
+    V6,
+}
+
+/// What to run at the far end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RemoteCommand {
+    /// `sealane serve --stdio`: the control channel.
+    Serve,
+    /// `sealane serve --relay PORT`: one data stream, carried to that port there.
+    Relay {
+        /// A TCP port at the far end.
+        port: u16,
+    },
+}
+
+/// How ssh is to be started; every field but `host` may stay as [`new`](Self::new) leaves it.
+#[derive(Debug, Clone)]
+pub struct SshCommand {
+    /// The ssh program: `SEALANE_SSH` from the environment, or `ssh`.
+    pub program: OsString,
+    /// The user there (`-l`).
+    pub user: Option<String>,
+    /// The host, as ssh's configuration knows it.
+    pub host: String,
+    /// The port (`-p`).
+    pub port: Option<u16>,
+    /// Identity files (`-i`).
+    pub identity_files: Vec<PathBuf>,
+    /// Options in the form of the configuration file (`-o`).
+    pub options: Vec<OsString>,
+    /// Another configuration file (`-F`).
+    pub config: Option<PathBuf>,
+    /// Hosts to jump through (`-J`).
+    pub jump: Option<OsString>,
+    /// Only IPv4 (`-4`) or only IPv6 (`-6`).
+    pub family: Option<AddressFamily>,
+    /// Further arguments as they are, before the host.
+    pub extra_args: Vec<OsString>,
+    /// The program at the far end. It is quoted for the shell there, but for a leading `~/`.
+    pub remote_program: OsString,
+    /// Where ssh's and the far end's messages go.
+    pub stderr: StderrMode,
+}
+
+impl SshCommand {
+    /// ssh to this host, all else as ssh's own configuration says.
+    pub fn new(host: impl Into<String>) -> Self {
+        let program = std::env::var_os(PROGRAM_VARIABLE).filter(|p| !p.is_empty());
+        Self {
+            program: program.unwrap_or_else(|| "ssh".into()),
+            user: None,
+            host: host.into(),
+            port: None,
+            identity_files: Vec::new(),
+            options: Vec::new(),
+            config: None,
+            jump: None,
+            family: None,
+            extra_args: Vec::new(),
+            remote_program: "sealane".into(),
+            stderr: StderrMode::default(),
+        }
+    }
+
+    /// The arguments after the program's name.
+    ///
+    /// # Errors
+    /// The host or user could be taken for something else, or the remote program has no name.
+    pub fn argv(&self, remote: RemoteCommand) -> Result<Vec<OsString>, PeerError> {
+        // As scp does: no terminal, no X11, no agent and no ports for a program that only moves files.
+        let mut argv: Vec<OsString> =
+            ["-x", "-T", "-a", "-oPermitLocalCommand=no", "-oClearAllForwardings=yes"]
+                .into_iter()
+                .chain(["-oRemoteCommand=none", "-oRequestTTY=no"])
+                .map(Into::into)
+                .collect();
+        argv.extend(self.destination()?);
+        argv.push(self.remote_command(remote)?);
+        Ok(argv)
+    }
+
+    /// Starts ssh, its standard input and output on one socket.
+    ///
+    /// # Errors
+    /// As [`argv`](Self::argv), or ssh cannot be started.
+    pub fn spawn(&self, remote: RemoteCommand) -> Result<RemoteProcess, PeerError> {
+        let mut command = Command::new(&self.program);
+        command.args(self.argv(remote)?);
+        let host = match &self.user {
+            Some(user) => format!("{user}@{}", self.host),
+            None => self.host.clone(),
+        };
+        RemoteProcess::spawn(command, &self.stderr, ChannelKind::Ssh, PeerName::Ssh { host })
+    }
+
+    /// The options that choose the destination, and the destination itself.
+    fn destination(&self) -> Result<Vec<OsString>, PeerError> {
+        let refuse = |what, text: &str, fault| PeerError::SshArgument { what, text: text.to_owned(), fault };
+        check_host(&self.host).map_err(|fault| refuse("host", &self.host, fault))?;
+        let mut argv: Vec<OsString> = Vec::new();
+        match self.family {
+            Some(AddressFamily::V4) => argv.push("-4".into()),
+            Some(AddressFamily::V6) => argv.push("-6".into()),
+            None => {}
+        }
+        let mut option = |name: &str, value: &OsStr| argv.extend([OsString::from(name), value.to_owned()]);
+        if let Some(config) = &self.config {
+            option("-F", config.as_os_str());
+        }
+        if let Some(jump) = &self.jump {
+            option("-J", jump);
+        }
+        if let Some(port) = self.port {
+            option("-p", OsStr::new(&port.to_string()));
+        }
+        for file in &self.identity_files {
+            option("-i", file.as_os_str());
+        }
+        for value in &self.options {
+            option("-o", value);
+        }
+        if let Some(user) = &self.user {
+            check_user(user).map_err(|fault| refuse("user", user, fault))?;
+            option("-l", OsStr::new(user));
+        }
+        argv.extend(self.extra_args.iter().cloned());
+        argv.push("--".into());
+        argv.push(self.host.clone().into());
+        Ok(argv)
+    }
+
+    fn remote_command(&self, remote: RemoteCommand) -> Result<OsString, PeerError> {
+        let program = self.remote_program.as_bytes();
+        if program.is_empty() || program.contains(&0) {
+            let text = self.remote_program.to_string_lossy().into_owned();
+            return Err(PeerError::SshArgument { what: "remote program", text, fault: "it names no file" });
+        }
+        let mut line = quote(program);
+        match remote {
+            RemoteCommand::Serve => line.extend_from_slice(b" serve --stdio"),
+            RemoteCommand::Relay { port } => {
+                line.extend_from_slice(format!(" serve --relay {port}").as_bytes())
+            }
+        }
+        Ok(OsString::from_vec(line))
+    }
+}
+
+/// One word for a POSIX shell. A leading `~/` stays bare, so that it means the home directory.
+fn quote(word: &[u8]) -> Vec<u8> {
+    let (tilde, rest) = match word.strip_prefix(b"~/") {
+        Some(rest) if !rest.is_empty() => (&b"~/"[..], rest),
+        _ => (&b""[..], word),
+    };
+    let safe = |b: &u8| b.is_ascii_alphanumeric() || b"_./+:@%,-".contains(b);
+    let mut out = tilde.to_vec();
+    if rest.iter().all(safe) {
+        out.extend_from_slice(rest);
+        return out;
+    }
+    out.push(b'\'');
+    for &byte in rest {
+        match byte {
+            b'\'' => out.extend_from_slice(br"'\''"),
+            _ => out.push(byte),
+        }
+    }
+    out.push(b'\'');
+    out
+}
+
+/// Which host ssh would connect to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResolvedHost {
+    /// The name or address after all aliases.
+    pub host: String,
+    /// ssh goes through another host or a command to get there, so that a direct connection may not.
+    pub proxied: bool,
+}
+
+/// Asks ssh (`ssh -G`) which host its configuration means, because data streams connect straight to it.
+///
+/// # Errors
+/// ssh cannot be started, does not answer before the deadline, or knows no `-G`.
+pub fn ssh_resolved_host(ssh: &SshCommand, deadline: Instant) -> Result<ResolvedHost, PeerError> {
+    let program = ssh.program.to_string_lossy().into_owned();
+    let spawn_fault = |source| PeerError::Spawn { program: program.clone(), source };
+    let mut child = Command::new(&ssh.program)
+        .arg("-G")
+        .args(ssh.destination()?)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(spawn_fault)?;
+    let read =
+        child.stdout.take().ok_or(ChannelError::Poisoned).and_then(|out| read_all(out.into(), deadline));
+    // Whatever it did, it is not needed any more: `-G` has no state to lose.
+    let _ = child.kill();
+    let _ = child.wait();
+    let fault = |said: &str| PeerError::SshConfig { host: ssh.host.clone(), said: said.to_owned() };
+    parse_config(&read?).ok_or_else(|| fault("there is no line `hostname` in its answer"))
+}
+
+fn read_all(out: OwnedFd, deadline: Instant) -> Result<Vec<u8>, ChannelError> {
+    let doing = "asking ssh for its configuration";
+    let wire = Wire::socket(out).map_err(ChannelError::io(doing))?;
+    let mut bytes = Vec::new();
+    let mut chunk = [0; 4096];
+    while bytes.len() < MAX_CONFIG_BYTES {
+        match now_or_never(|| (&wire).read(&mut chunk)).map_err(ChannelError::io(doing))? {
+            Some(0) => break,
+            Some(n) => bytes.extend_from_slice(&chunk[..n]),
+            None => {
+                if Instant::now() >= deadline {
+                    return Err(ChannelError::Deadline { doing });
+                }
+                wire.wait(true, false, None, deadline).map_err(ChannelError::io(doing))?;
+            }
+        }
+    }
+    Ok(bytes)
+}
+
+fn parse_config(bytes: &[u8]) -> Option<ResolvedHost> {
+    let text = String::from_utf8_lossy(bytes);
+    let mut host = None;
+    let mut proxied = false;
+    for line in text.lines() {
+        let Some((name, value)) = line.split_once(' ') else { continue };
+        match name {
+            "hostname" => host = check_host(value).is_ok().then(|| value.to_owned()),
+            "proxyjump" | "proxycommand" => proxied |= value != "none",
+            _ => {}
+        }
+    }
+    Some(ResolvedHost { host: host?, proxied })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::time::Duration;
+
+    const FIXED: &[&str] = &[
+        "-x",
+        "-T",
+        "-a",
+        "-oPermitLocalCommand=no",
+        "-oClearAllForwardings=yes",
+        "-oRemoteCommand=none",
+        "-oRequestTTY=no",
+    ];
+
+    #[track_caller]
+    fn check(change: impl FnOnce(&mut SshCommand), remote: RemoteCommand, want: &[&str]) {
+        let mut ssh = SshCommand::new("host");
+        change(&mut ssh);
+        let got = ssh.argv(remote).unwrap();
+        let want: Vec<_> = FIXED.iter().chain(want).map(OsString::from).collect();
+        assert_eq!(got, want);
+    }
+
+    #[test]
+    fn argv_table() {
+        use RemoteCommand::{Relay, Serve};
+        check(|_| (), Serve, &["--", "host", "sealane serve --stdio"]);
+        check(|_| (), Relay { port: 4000 }, &["--", "host", "sealane serve --relay 4000"]);
+        check(|s| s.user = Some("u".into()), Serve, &["-l", "u", "--", "host", "sealane serve --stdio"]);
+        check(|s| s.host = "::1".into(), Serve, &["--", "::1", "sealane serve --stdio"]);
+        check(
+            |s| {
+                s.family = Some(AddressFamily::V6);
+                s.config = Some("-f".into());
+                s.jump = Some("a,b".into());
+                s.port = Some(2222);
+                s.identity_files = vec!["id1".into(), "id 2".into()];
+                s.options = vec!["Compression=no".into()];
+                s.extra_args = vec!["-v".into()];
+                s.remote_program = "/opt/my tools/sealane".into();
+            },
+            Serve,
+            &[
+                "-6",
+                "-F",
+                "-f",
+                "-J",
+                "a,b",
+                "-p",
+                "2222",
+                "-i",
+                "id1",
+                "-i",
+                "id 2",
+                "-o",
+                "Compression=no",
+                "-v",
+                "--",
+                "host",
+                "'/opt/my tools/sealane' serve --stdio",
+            ],
+        );
+        for (program, want) in [
+            ("~/bin/sealane", "~/bin/sealane serve --stdio"),
+            ("~/my bin/sealane", "~/'my bin/sealane' serve --stdio"),
+            ("it's", r"'it'\''s' serve --stdio"),
+            ("$(reboot)", "'$(reboot)' serve --stdio"),
+            ("a;b", "'a;b' serve --stdio"),
+            ("~", "'~' serve --stdio"),
+        ] {
+            check(|s| s.remote_program = program.into(), Serve, &["--", "host", want]);
+        }
+    }
+
+    #[test]
+    fn refused_arguments() {
+        for host in ["", "-oProxyCommand=x", "-", "a b", "a;b", "$(x)", "a'b", "a\nb", "a@b"] {
+            let error = SshCommand::new(host).argv(RemoteCommand::Serve).unwrap_err();
+            assert!(matches!(error, PeerError::SshArgument { what: "host", .. }), "{host}");
+        }
+        for user in ["", "-l", "a b", "a`b", "a\\", "a;b"] {
+            let mut ssh = SshCommand::new("host");
+            ssh.user = Some(user.into());
+            let error = ssh.argv(RemoteCommand::Serve).unwrap_err();
+            assert!(matches!(error, PeerError::SshArgument { what: "user", .. }), "{user}");
+        }
+        let mut ssh = SshCommand::new("host");
+        ssh.remote_program = OsString::new();
+        assert!(ssh.argv(RemoteCommand::Serve).is_err());
+    }
+
+    #[test]
+    fn config_lines() {
+        let parse = |text: &str| parse_config(text.as_bytes());
+        let plain = ResolvedHost { host: "10.0.0.1".into(), proxied: false };
+        assert_eq!(parse("user me\nhostname 10.0.0.1\nport 22\n"), Some(plain.clone()));
+        assert_eq!(parse("hostname 10.0.0.1\nproxycommand none\n"), Some(plain));
+        let proxied = ResolvedHost { host: "b".into(), proxied: true };
+        assert_eq!(parse("hostname b\nproxyjump a\n"), Some(proxied.clone()));
+        assert_eq!(parse("hostname b\nproxycommand nc %h %p\n"), Some(proxied));
+        assert_eq!(parse("usage: ssh"), None);
+        assert_eq!(parse("hostname -oProxyCommand=x"), None);
+    }
+
+    /// A stand-in for ssh, so that the test needs no network and no configuration.
+    fn fake_ssh(dir: &std::path::Path, script: &str) -> OsString {
+        use std::os::unix::fs::PermissionsExt;
+        let path = dir.join("ssh");
+        std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        path.into()
+    }
+
+    #[test]
+    fn a_stand_in_for_ssh_is_run() {
+        let dir = tempfile::tempdir().unwrap();
+        let soon = || Instant::now() + Duration::from_secs(20);
+        let mut ssh = SshCommand::new("alias");
+        ssh.program = fake_ssh(dir.path(), r#"[ "$1 $2 $3" = "-G -- alias" ] && echo hostname real"#);
+        let resolved = ssh_resolved_host(&ssh, soon()).unwrap();
+        assert_eq!(resolved, ResolvedHost { host: "real".into(), proxied: false });
+
+        ssh.program = fake_ssh(dir.path(), "exec sleep 100");
+        let error = ssh_resolved_host(&ssh, Instant::now() + Duration::from_millis(50)).unwrap_err();
+        assert!(matches!(error, PeerError::Channel(ChannelError::Deadline { .. })), "{error}");
+
+        // The last argument goes through a shell, as sshd would have it.
+        ssh.remote_program = "~/no such/program".into();
+        ssh.stderr = StderrMode::Relay(std::sync::Arc::new(|_| ()));
+        ssh.program = fake_ssh(dir.path(), r#"for last; do :; done; exec sh -c "$last""#);
+        let mut channel = crate::Channel::from_child(ssh.spawn(RemoteCommand::Serve).unwrap()).unwrap();
+        let error = channel.recv(soon()).unwrap_err();
+        assert!(error.to_string().contains("--remote-program"), "{error}");
+        assert_eq!(channel.peer().to_string(), "alias (ssh)");
+    }
+
+    proptest! {
+        #[test]
+        fn a_shell_undoes_the_quoting(word in prop::collection::vec(1u8.., 1..20)) {
+            prop_assume!(!word.starts_with(b"~/"));
+            // A shell written in few lines: outside quotes only safe bytes and `\'` may stand.
+            let quoted = quote(&word);
+            let (mut out, mut inside, mut rest) = (Vec::new(), false, &quoted[..]);
+            while let Some((&b, after)) = rest.split_first() {
+                rest = after;
+                match (inside, b) {
+                    (_, b'\'') => inside = !inside,
+                    (true, _) => out.push(b),
+                    (false, b'\\') => {
+                        prop_assert_eq!(rest.first(), Some(&b'\''));
+                        out.push(b'\'');
+                        rest = &rest[1..];
+                    }
+                    (false, _) => {
+                        prop_assert!(b.is_ascii_alphanumeric() || b"_./+:@%,-".contains(&b));
+                        out.push(b);
+                    }
+                }
+            }
+            prop_assert!(!inside);
+            prop_assert_eq!(out, word);
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! The client's half: finds the server, judges its key, and only then shows its own.
+
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+use std::{io, thread};
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{AlwaysResolvesClientRawPublicKeys, Resumption};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme};
+
+use super::{ALPN, PROVIDER, facts, handshake, no_tls12, raw_key, signature_schemes, verify_signature};
+use crate::channel::{Channel, PeerName, Wire};
+use crate::error::{ChannelError, PeerError};
+use crate::identity::Identity;
+use crate::key::PublicKey;
+use crate::location::HostPort;
+use crate::trust::{KnownPeer, KnownPeers, ServerTrust, Verdict};
+
+/// The most addresses of one name that are tried.
+const MAX_ADDRESSES: usize = 16;
+/// What each address gets of the time at least, unless less is left.
+const LEAST_ATTEMPT: Duration = Duration::from_millis(250);
+
+/// Connects to a daemon and authenticates both ends.
+///
+/// A TLS 1.3 client is done before the server has judged the client's key: if the server does not know us, the first
+/// [`Channel::recv`] says so ([`ChannelError::Refused`]).
+///
+/// # Errors
+/// The name does not resolve, nobody listens, the server is not trusted, it does not speak our protocol, or the
+/// deadline passed.
+pub fn connect_tls(
+    address: &HostPort,
+    identity: &Identity,
+    trust: &ServerTrust,
+    deadline: Instant,
+) -> Result<Channel, PeerError> {
+    let known = trust.file().map(KnownPeers::load).transpose()?.unwrap_or_default();
+    let stream = connect_tcp(address, deadline)?;
+    let verifier = Arc::new(ServerVerifier {
+        trust: trust.clone(),
+        known,
+        address: address.clone(),
+        seen: OnceLock::new(),
+    });
+    let mut config = ClientConfig::builder_with_provider(Arc::clone(&PROVIDER))
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .map_err(ChannelError::Tls)?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::clone(&verifier) as Arc<dyn ServerCertVerifier>)
+        .with_client_cert_resolver(Arc::new(AlwaysResolvesClientRawPublicKeys::new(identity.certified())));
+    config.alpn_protocols = vec![ALPN.to_vec()];
+    config.resumption = Resumption::disabled();
+    // The key is the name; where we go is nobody else's business.
+    config.enable_sni = false;
+
+    let start = || -> io::Result<(SocketAddr, Wire)> {
+        stream.set_nodelay(true)?;
+        Ok((stream.peer_addr()?, Wire::socket(stream.into())?))
+    };
+    let (remote_addr, wire) = start().map_err(ChannelError::io("preparing a connection"))?;
+    let name = ServerName::from(remote_addr.ip());
+    let connection = ClientConnection::new(Arc::new(config), name).map_err(ChannelError::Tls)?;
+    let mut connection = rustls::Connection::from(connection);
+    let ours = identity.public_key();
+    let shaken = handshake(&wire, &mut connection, ours, deadline);
+    match (verifier.seen.get(), shaken) {
+        (Some((_, Verdict::Known)), Ok(())) => {}
+        // Only now, when it has proved to own the key.
+        (Some((key, Verdict::New)), Ok(())) => {
+            if let Some(file) = trust.file() {
+                KnownPeers::append_first(file, &KnownPeer { address: address.clone(), key: *key })?;
+            }
+        }
+        (Some((key, Verdict::Unknown)), _) => {
+            let file = trust.file().map(Into::into).unwrap_or_default();
+            return Err(PeerError::UnknownServer { address: address.clone(), key: *key, file });
+        }
+        (Some((key, Verdict::Mismatch(known))), _) => {
+            let place =
+                trust.file().map_or_else(|| "the command line".into(), |file| file.display().to_string());
+            return Err(PeerError::WrongServer {
+                address: address.clone(),
+                found: *key,
+                known: *known,
+                place,
+            });
+        }
+        (_, Err(error)) => return Err(error.into()),
+        // A handshake without a key to judge does not exist in this configuration.
+        (None, Ok(())) => return Err(ChannelError::WrongProtocol.into()),
+    }
+    let Some((key, _)) = verifier.seen.get().copied() else {
+        return Err(ChannelError::WrongProtocol.into());
+    };
+    let facts = facts(&connection, key);
+    let peer = PeerName::Server { address: address.clone(), key };
+    Ok(Channel::over_tls(wire, connection, ours, peer, remote_addr, facts))
+}
+
+/// Tries the name's addresses one after the other.
+fn connect_tcp(address: &HostPort, deadline: Instant) -> Result<TcpStream, PeerError> {
+    let addresses = resolve(address, deadline)?;
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for (i, candidate) in addresses.iter().enumerate() {
+        let left = deadline.saturating_duration_since(Instant::now());
+        // An address that swallows packets may not eat the time of the others.
+        let others = u32::try_from(addresses.len() - i).unwrap_or(1);
+        let share = (left / others).max(LEAST_ATTEMPT).min(left);
+        if share.is_zero() {
+            last = io::ErrorKind::TimedOut.into();
+            break;
+        }
+        match TcpStream::connect_timeout(candidate, share) {
+            Ok(stream) => return Ok(stream),
+            Err(e) => last = e,
+        }
+    }
+    Err(PeerError::Connect { address: address.clone(), source: last })
+}
+
+/// Resolves within the deadline. The system's resolver knows no deadline, so it gets a thread, which ends with it.
+fn resolve(address: &HostPort, deadline: Instant) -> Result<Vec<SocketAddr>, PeerError> {
+    if let Ok(ip) = address.host.parse::<IpAddr>() {
+        return Ok(vec![SocketAddr::new(ip, address.port)]);
+    }
+    let fault = |source| PeerError::Resolve { address: address.clone(), source };
+    let (answer, answered) = sync_channel(1);
+    let (host, port) = (address.host.clone(), address.port);
+    thread::Builder::new()
+        .name("resolver".into())
+        .spawn(move || {
+            let found = (host.as_str(), port).to_socket_addrs();
+            // Nobody waits any more if the deadline passed.
+            let _ = answer.send(found.map(|found| found.take(MAX_ADDRESSES).collect::<Vec<_>>()));
+        })
+        .map_err(fault)?;
+    match answered.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+        Ok(found) => found.map_err(fault),
+        Err(RecvTimeoutError::Timeout) => Err(fault(io::ErrorKind::TimedOut.into())),
+        Err(RecvTimeoutError::Disconnected) => Err(fault(io::ErrorKind::Other.into())),
+    }
+}
+
+/// Judges one server's key, once.
+#[derive(Debug)]
+struct ServerVerifier {
+    trust: ServerTrust,
+    known: KnownPeers,
+    address: HostPort,
+    seen: OnceLock<(PublicKey, Verdict)>,
+}
+
+impl ServerCertVerifier for ServerVerifier {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let key = raw_key(end_entity, intermediates)?;
+        let verdict = self.trust.judge(&self.known, &self.address, &key);
+        // One handshake shows one key; what is reported must be what was judged.
+        if self.seen.set((key, verdict)).is_err() {
+            return Err(CertificateError::ApplicationVerificationFailure.into());
+        }
+        match verdict {
+            Verdict::Known | Verdict::New => Ok(ServerCertVerified::assertion()),
+            Verdict::Unknown | Verdict::Mismatch(_) => {
+                Err(CertificateError::ApplicationVerificationFailure.into())
+            }
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _cert: &CertificateDer<'_>,
+        _dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Err(no_tls12())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_signature(message, cert, dss)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        signature_schemes()
+    }
+
+    fn requires_raw_public_keys(&self) -> bool {
+        true
+    }
+}

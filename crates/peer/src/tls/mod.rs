@@ -1,0 +1,129 @@
+//! TLS 1.3 between two raw public keys, and nothing else.
+//!
+//! * Version 1.3 only, ALPN `sealane/1` required at both ends.
+//! * Key exchange X25519MLKEM768 first, then X25519: what is recorded today stays closed to the quantum computers of
+//!   tomorrow whenever both ends are ours.
+//! * Both ends authenticate with RFC 7250 raw Ed25519 keys; there are no certificates and no names to trust.
+//! * No resumption and no early data: a key that was struck from a trust file is out at the next connection, and
+//!   nothing can be replayed.
+//! * The client judges the server's key before it shows its own.
+
+mod connect;
+mod serve;
+
+use std::sync::{Arc, LazyLock};
+use std::time::Instant;
+
+use rustls::client::danger::HandshakeSignatureValid;
+use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls13_signature_with_raw_key};
+use rustls::pki_types::{CertificateDer, SubjectPublicKeyInfoDer};
+use rustls::{CertificateError, Connection, DigitallySignedStruct, SignatureScheme};
+
+use crate::channel::{Wire, explain, flush_tls, is_cut, now_or_never};
+use crate::error::ChannelError;
+use crate::key::PublicKey;
+
+pub use connect::connect_tls;
+pub use serve::accept_tls;
+
+/// The protocol that both ends must name.
+const ALPN: &[u8] = b"sealane/1";
+
+/// What the two ends of a TLS connection agreed upon.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsFacts {
+    /// The key exchange group, such as `X25519MLKEM768`.
+    pub group: String,
+    /// The cipher suite, such as `TLS13_AES_256_GCM_SHA384`.
+    pub suite: String,
+    /// The key that the other end has proved to own.
+    pub peer_key: PublicKey,
+}
+
+/// aws-lc-rs with the groups in our order.
+static PROVIDER: LazyLock<Arc<CryptoProvider>> = LazyLock::new(|| {
+    Arc::new(CryptoProvider {
+        kx_groups: vec![aws_lc_rs::kx_group::X25519MLKEM768, aws_lc_rs::kx_group::X25519],
+        ..aws_lc_rs::default_provider()
+    })
+});
+
+/// The key in place of a certificate; it must be alone.
+fn raw_key(end_entity: &CertificateDer<'_>, rest: &[CertificateDer<'_>]) -> Result<PublicKey, rustls::Error> {
+    match (PublicKey::from_spki(end_entity), rest) {
+        (Some(key), []) => Ok(key),
+        _ => Err(CertificateError::BadEncoding.into()),
+    }
+}
+
+/// Checks that the other end owns the key it shows.
+fn verify_signature(
+    message: &[u8],
+    key: &CertificateDer<'_>,
+    signature: &DigitallySignedStruct,
+) -> Result<HandshakeSignatureValid, rustls::Error> {
+    let algorithms = &PROVIDER.signature_verification_algorithms;
+    verify_tls13_signature_with_raw_key(
+        message,
+        &SubjectPublicKeyInfoDer::from(key.as_ref()),
+        signature,
+        algorithms,
+    )
+}
+
+/// The only signatures that these keys make.
+fn signature_schemes() -> Vec<SignatureScheme> {
+    vec![SignatureScheme::ED25519]
+}
+
+/// TLS 1.2 is not compiled in; if it were, this would still refuse it.
+fn no_tls12() -> rustls::Error {
+    rustls::Error::PeerIncompatible(rustls::PeerIncompatible::Tls12NotOffered)
+}
+
+/// Runs the handshake to its end.
+fn handshake(
+    wire: &Wire,
+    connection: &mut Connection,
+    ours: PublicKey,
+    deadline: Instant,
+) -> Result<(), ChannelError> {
+    let doing = "shaking hands";
+    loop {
+        let cut =
+            |e| if is_cut(&e) { ChannelError::Truncated } else { ChannelError::Io { doing, source: e } };
+        // A write that fails may have its reason in what the peer sent; the read below finds it.
+        let written = flush_tls(connection, wire);
+        if !connection.is_handshaking() && !connection.wants_write() {
+            break;
+        }
+        // Looked at every time round: a peer that sends a byte now and then makes progress but gains no time.
+        if Instant::now() >= deadline {
+            return Err(ChannelError::Deadline { doing });
+        }
+        if connection.is_handshaking() {
+            match now_or_never(|| connection.read_tls(&mut &*wire)).map_err(cut)? {
+                Some(0) => return Err(ChannelError::Truncated),
+                Some(_) => {
+                    if let Err(error) = connection.process_new_packets() {
+                        // Tell the peer why, if it still listens.
+                        let _ = flush_tls(connection, wire);
+                        return Err(explain(error, ours));
+                    }
+                    continue;
+                }
+                None => {}
+            }
+        }
+        written.map_err(cut)?;
+        wire.wait(connection.is_handshaking(), connection.wants_write(), None, deadline)
+            .map_err(ChannelError::io(doing))?;
+    }
+    if connection.alpn_protocol() == Some(ALPN) { Ok(()) } else { Err(ChannelError::WrongProtocol) }
+}
+
+fn facts(connection: &Connection, peer_key: PublicKey) -> TlsFacts {
+    let group = connection.negotiated_key_exchange_group().map(|group| format!("{:?}", group.name()));
+    let suite = connection.negotiated_cipher_suite().map(|suite| format!("{:?}", suite.suite()));
+    TlsFacts { group: group.unwrap_or_default(), suite: suite.unwrap_or_default(), peer_key }
+}

@@ -1,0 +1,415 @@
+//! `authorised-peers`: which clients a server admits, and what each may do.
+//!
+//! ```text
+//! # key             name          what it may do
+//! sealane1:aaaa…    ada@laptop    rights=read,write path=/srv/data rate=100M connections=4
+//! ```
+//!
+//! `rights=` is required: `read`, `write` or both. The others restrict further: `path=` confines the peer to a
+//! directory (absolute, percent-encoded where a byte is not printable ASCII), `rate=` is in bytes a second with
+//! an optional decimal suffix `K`, `M`, `G` or `T`, `connections=` counts connections at one time.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::num::{NonZeroU32, NonZeroU64};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Component, Path, PathBuf};
+
+use super::file::{self, LineFault};
+use crate::error::{PeerError, TrustFault};
+use crate::key::PublicKey;
+use crate::location::percent_decode;
+
+const MAX_NAME_BYTES: usize = 64;
+
+/// What a peer may do with files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Rights {
+    /// It may list and fetch.
+    pub read: bool,
+    /// It may create, change and delete.
+    pub write: bool,
+}
+
+/// One line of `authorised-peers`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuthorisedPeer {
+    /// Who it is.
+    pub key: PublicKey,
+    /// What logs call it: 1 to 64 of `A-Z a-z 0-9 . _ @ -`.
+    pub name: String,
+    /// What it may do.
+    pub rights: Rights,
+    /// The directory it is confined to; absolute and without `..`.
+    pub path: Option<PathBuf>,
+    /// The most it may move, in bytes a second.
+    pub rate_bytes_per_s: Option<NonZeroU64>,
+    /// The most connections it may have at one time.
+    pub connections: Option<NonZeroU32>,
+}
+
+impl fmt::Display for AuthorisedPeer {
+    /// The line of the file, without its line feed.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rights = match self.rights {
+            Rights { read: true, write: true } => "read,write",
+            Rights { read: true, write: false } => "read",
+            Rights { read: false, write: true } => "write",
+            Rights { read: false, write: false } => "",
+        };
+        write!(f, "{} {} rights={rights}", self.key, self.name)?;
+        if let Some(path) = &self.path {
+            f.write_str(" path=")?;
+            for &byte in path.as_os_str().as_bytes() {
+                if byte.is_ascii_graphic() && byte != b'%' {
+                    write!(f, "{}", char::from(byte))?;
+                } else {
+                    write!(f, "%{byte:02X}")?;
+                }
+            }
+        }
+        if let Some(rate) = self.rate_bytes_per_s {
+            write!(f, " rate={rate}")?;
+        }
+        if let Some(connections) = self.connections {
+            write!(f, " connections={connections}")?;
+        }
+        Ok(())
+    }
+}
+
+/// The clients that a server admits. No key and no name is there twice.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AuthorisedPeers {
+    peers: Vec<(usize, AuthorisedPeer)>,
+}
+
+impl AuthorisedPeers {
+    /// Where the file is unless the user says otherwise: `authorised-peers` in [`config_dir`](crate::config_dir).
+    ///
+    /// # Errors
+    /// There is no configuration directory.
+    pub fn default_path() -> Result<PathBuf, PeerError> {
+        Ok(crate::config_dir()?.join("authorised-peers"))
+    }
+
+    /// Reads the text of such a file.
+    ///
+    /// # Errors
+    /// The first line that is not understood.
+    pub fn parse(bytes: &[u8]) -> Result<Self, PeerError> {
+        Self::parse_lines(bytes).map_err(file::at(None))
+    }
+
+    /// Reads such a file; one that does not exist admits nobody.
+    ///
+    /// # Errors
+    /// It cannot be read, others may write to it, or a line is not understood.
+    pub fn load(path: &Path) -> Result<Self, PeerError> {
+        Self::parse_lines(&file::read(path)?).map_err(file::at(Some(path)))
+    }
+
+    /// All entries in the order of the file.
+    pub fn iter(&self) -> impl Iterator<Item = &AuthorisedPeer> {
+        self.peers.iter().map(|(_, peer)| peer)
+    }
+
+    /// The entry of this key.
+    #[must_use]
+    pub fn find(&self, key: &PublicKey) -> Option<&AuthorisedPeer> {
+        self.iter().find(|peer| peer.key == *key)
+    }
+
+    /// Adds a line to the file, which is made if it does not exist.
+    ///
+    /// # Errors
+    /// The key or name is there already, the entry is not one that the parser would take, or the file cannot be
+    /// changed.
+    pub fn append(path: &Path, peer: &AuthorisedPeer) -> Result<(), PeerError> {
+        file::edit(path, |bytes| {
+            let bytes = file::with_line(bytes, &peer.to_string());
+            let peers = Self::parse_lines(&bytes).map_err(file::at(Some(path)))?;
+            // The name comes from the caller and could hold spaces or a line of its own.
+            match peers.peers.last() {
+                Some((_, last)) if last == peer => Ok(Some(bytes)),
+                _ => Err(file::at(Some(path))((
+                    bytes.iter().filter(|&&b| b == b'\n').count(),
+                    TrustFault::Name,
+                ))),
+            }
+        })
+    }
+
+    /// Drops the line of this key, and says whether there was one.
+    ///
+    /// # Errors
+    /// The file is not understood as it is, or cannot be changed.
+    pub fn remove(path: &Path, key: &PublicKey) -> Result<bool, PeerError> {
+        let mut found = false;
+        file::edit(path, |bytes| {
+            let peers = Self::parse_lines(&bytes).map_err(file::at(Some(path)))?.peers;
+            let line = peers.iter().find(|(_, peer)| peer.key == *key).map(|(line, _)| *line);
+            found = line.is_some();
+            Ok(line.map(|line| file::without_lines(&bytes, &[line])))
+        })?;
+        Ok(found)
+    }
+
+    fn parse_lines(bytes: &[u8]) -> Result<Self, LineFault> {
+        let mut keys = std::collections::HashMap::new();
+        let mut names = std::collections::HashMap::new();
+        let mut peers = Vec::new();
+        for entry in file::entries(bytes) {
+            let (line, text) = entry?;
+            let peer = parse_entry(text).map_err(|fault| (line, fault))?;
+            // Two lines for one key would leave open which restriction holds; two keys of one name, whose log it is.
+            if let Some(first_line) = keys.insert(peer.key, line) {
+                return Err((line, TrustFault::Duplicate { field: "key", first_line }));
+            }
+            if let Some(first_line) = names.insert(peer.name.clone(), line) {
+                return Err((line, TrustFault::Duplicate { field: "name", first_line }));
+            }
+            peers.push((line, peer));
+        }
+        Ok(Self { peers })
+    }
+}
+
+fn parse_entry(text: &str) -> Result<AuthorisedPeer, TrustFault> {
+    let mut words = text.split_ascii_whitespace();
+    let key = words.next().ok_or(TrustFault::Missing { field: "key" })?.parse()?;
+    let name = words.next().ok_or(TrustFault::Missing { field: "name" })?;
+    let fine = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'@' | b'-');
+    if name.len() > MAX_NAME_BYTES || !name.bytes().all(fine) {
+        return Err(TrustFault::Name);
+    }
+    let (mut rights, mut path, mut rate, mut connections) = (None, None, None, None);
+    for word in words {
+        let unexpected = || TrustFault::Unexpected { text: word.to_owned() };
+        let (field, value) = word.split_once('=').ok_or_else(unexpected)?;
+        match field {
+            "rights" => once("rights", &mut rights, parse_rights(value))?,
+            "path" => once("path", &mut path, parse_path(value))?,
+            "rate" => once("rate", &mut rate, parse_rate(value))?,
+            "connections" => once("connections", &mut connections, parse_connections(value))?,
+            _ => return Err(unexpected()),
+        }
+    }
+    let rights = rights.ok_or(TrustFault::Missing { field: "rights=" })?;
+    Ok(AuthorisedPeer { key, name: name.to_owned(), rights, path, rate_bytes_per_s: rate, connections })
+}
+
+fn once<T>(
+    field: &'static str,
+    slot: &mut Option<T>,
+    value: Result<T, &'static str>,
+) -> Result<(), TrustFault> {
+    let value = value.map_err(|fault| TrustFault::Value { field, fault })?;
+    match slot.replace(value) {
+        Some(_) => Err(TrustFault::Twice { field }),
+        None => Ok(()),
+    }
+}
+
+fn parse_rights(value: &str) -> Result<Rights, &'static str> {
+    match value {
+        "read" => Ok(Rights { read: true, write: false }),
+        "write" => Ok(Rights { read: false, write: true }),
+        "read,write" | "write,read" => Ok(Rights { read: true, write: true }),
+        _ => Err("expected `read`, `write` or `read,write`"),
+    }
+}
+
+fn parse_path(value: &str) -> Result<PathBuf, &'static str> {
+    let path = PathBuf::from(std::ffi::OsString::from_vec(percent_decode(value.as_bytes())?));
+    if !path.is_absolute() {
+        return Err("a path begins with `/`");
+    }
+    // `..` is refused rather than resolved: what it means depends on links that may change.
+    if path.components().any(|c| matches!(c, Component::ParentDir) || c.as_os_str() == OsStr::new("..")) {
+        return Err("a path has no `..`");
+    }
+    Ok(path)
+}
+
+fn parse_rate(value: &str) -> Result<NonZeroU64, &'static str> {
+    let fault = "expected bytes a second such as `500000`, `100M` or `2G`";
+    let (digits, scale) = match value.as_bytes().last() {
+        Some(b'K') => (&value[..value.len() - 1], 1_000),
+        Some(b'M') => (&value[..value.len() - 1], 1_000_000),
+        Some(b'G') => (&value[..value.len() - 1], 1_000_000_000),
+        Some(b'T') => (&value[..value.len() - 1], 1_000_000_000_000),
+        _ => (value, 1_u64),
+    };
+    let number: u64 = number(digits).ok_or(fault)?;
+    number.checked_mul(scale).and_then(NonZeroU64::new).ok_or(fault)
+}
+
+fn parse_connections(value: &str) -> Result<NonZeroU32, &'static str> {
+    number(value).and_then(NonZeroU32::new).ok_or("expected a number from 1")
+}
+
+/// Decimal digits only: `parse` alone would take a plus sign.
+fn number<T: std::str::FromStr>(digits: &str) -> Option<T> {
+    if !digits.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    digits.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn key(n: u8) -> PublicKey {
+        PublicKey::from_bytes([n; 32])
+    }
+
+    #[track_caller]
+    fn check_fault(text: &str, want_line: usize, want: TrustFault) {
+        match AuthorisedPeers::parse(text.as_bytes()) {
+            Err(PeerError::TrustLine { path: None, line, fault }) => {
+                assert_eq!((line, fault), (want_line, want))
+            }
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn all_fields() {
+        let text = format!(
+            "# admitted\n{} ada@laptop rights=write,read path=/srv/my%20data rate=100M connections=4\n\t{} b rights=read",
+            key(1),
+            key(2)
+        );
+        let peers = AuthorisedPeers::parse(text.as_bytes()).unwrap();
+        let ada = peers.find(&key(1)).unwrap();
+        let want = AuthorisedPeer {
+            key: key(1),
+            name: "ada@laptop".into(),
+            rights: Rights { read: true, write: true },
+            path: Some("/srv/my data".into()),
+            rate_bytes_per_s: NonZeroU64::new(100_000_000),
+            connections: NonZeroU32::new(4),
+        };
+        assert_eq!(*ada, want);
+        let line = format!(
+            "{} ada@laptop rights=read,write path=/srv/my%20data rate=100000000 connections=4",
+            key(1)
+        );
+        assert_eq!(ada.to_string(), line);
+        let b = peers.find(&key(2)).unwrap();
+        assert_eq!((b.rights, &b.path), (Rights { read: true, write: false }, &None));
+        assert_eq!(peers.find(&key(3)), None);
+    }
+
+    #[test]
+    fn faults() {
+        let k = key(1);
+        let value = |field, fault| TrustFault::Value { field, fault };
+        check_fault(&format!("\n{k}"), 2, TrustFault::Missing { field: "name" });
+        check_fault(&format!("{k} a"), 1, TrustFault::Missing { field: "rights=" });
+        check_fault(&format!("{k} a!"), 1, TrustFault::Name);
+        check_fault(&format!("{k} {}", "a".repeat(65)), 1, TrustFault::Name);
+        check_fault(&format!("{k} a read"), 1, TrustFault::Unexpected { text: "read".into() });
+        check_fault(&format!("{k} a right=read"), 1, TrustFault::Unexpected { text: "right=read".into() });
+        check_fault(&format!("{k} a rights=read rights=read"), 1, TrustFault::Twice { field: "rights" });
+        for rights in ["", "Read", "read,", "read,read", "all"] {
+            let fault = value("rights", "expected `read`, `write` or `read,write`");
+            check_fault(&format!("{k} a rights={rights}"), 1, fault);
+        }
+        for (path, fault) in [
+            ("srv", "a path begins with `/`"),
+            ("", "a path begins with `/`"),
+            ("/a/../b", "a path has no `..`"),
+            ("/a/%2e%2E", "a path has no `..`"),
+            ("/a%00", "a path has no NUL byte"),
+            ("/a%0", "two hex digits follow a `%`"),
+        ] {
+            check_fault(&format!("{k} a rights=read path={path}"), 1, value("path", fault));
+        }
+        for rate in ["", "0", "M", "+1", "1m", "1KB", "-1", "18446744073709551615K"] {
+            let fault = value("rate", "expected bytes a second such as `500000`, `100M` or `2G`");
+            check_fault(&format!("{k} a rights=read rate={rate}"), 1, fault);
+        }
+        check_fault(
+            &format!("{k} a rights=read connections=0"),
+            1,
+            value("connections", "expected a number from 1"),
+        );
+        let two = format!("{k} a rights=read\n{k} b rights=read");
+        check_fault(&two, 2, TrustFault::Duplicate { field: "key", first_line: 1 });
+        let two = format!("{k} a rights=read\n{} a rights=read", key(2));
+        check_fault(&two, 2, TrustFault::Duplicate { field: "name", first_line: 1 });
+    }
+
+    #[test]
+    fn append_refuses_what_it_could_not_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("authorised-peers");
+        let mut peer = AuthorisedPeer {
+            key: key(1),
+            name: "a".into(),
+            rights: Rights { read: true, write: false },
+            path: None,
+            rate_bytes_per_s: None,
+            connections: None,
+        };
+        AuthorisedPeers::append(&path, &peer).unwrap();
+        peer.key = key(2);
+        assert!(AuthorisedPeers::append(&path, &peer).is_err(), "the name is taken");
+        peer.name = "b\nsealane1:x".into();
+        assert!(AuthorisedPeers::append(&path, &peer).is_err(), "no second line comes in through a name");
+        peer.name = "b".into();
+        peer.rights = Rights::default();
+        assert!(AuthorisedPeers::append(&path, &peer).is_err(), "no rights at all");
+        assert_eq!(AuthorisedPeers::load(&path).unwrap().iter().count(), 1);
+        assert!(AuthorisedPeers::remove(&path, &key(1)).unwrap());
+        assert!(!AuthorisedPeers::remove(&path, &key(1)).unwrap());
+        assert_eq!(std::fs::read(&path).unwrap(), b"");
+    }
+
+    fn any_peer() -> impl Strategy<Value = AuthorisedPeer> {
+        let path = prop::collection::vec(1u8.., 0..20).prop_map(|bytes| {
+            let mut path = b"/".to_vec();
+            path.extend(bytes.into_iter().map(|b| if b == b'.' { b'_' } else { b }));
+            PathBuf::from(std::ffi::OsString::from_vec(path))
+        });
+        let rights = (any::<bool>(), any::<bool>()).prop_map(|(a, b)| Rights { read: a || !b, write: b });
+        (
+            any::<[u8; 32]>(),
+            "[a-zA-Z0-9._@-]{1,64}",
+            rights,
+            prop::option::of(path),
+            any::<u64>(),
+            any::<u32>(),
+        )
+            .prop_map(|(key, name, rights, path, rate, connections)| AuthorisedPeer {
+                key: PublicKey::from_bytes(key),
+                name,
+                rights,
+                path,
+                rate_bytes_per_s: NonZeroU64::new(rate),
+                connections: NonZeroU32::new(connections),
+            })
+    }
+
+    proptest! {
+        #[test]
+        fn round_trip(peer in any_peer()) {
+            let peers = AuthorisedPeers::parse(peer.to_string().as_bytes()).unwrap();
+            prop_assert_eq!(peers.find(&peer.key), Some(&peer));
+        }
+
+        #[test]
+        fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+            let _ = AuthorisedPeers::parse(&bytes);
+        }
+
+        #[test]
+        fn no_fields_panic(tail in "[ -~]{0,60}") {
+            let _ = AuthorisedPeers::parse(format!("{} a rights=read {tail}", key(1)).as_bytes());
+        }
+    }
+}

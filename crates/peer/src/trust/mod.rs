@@ -1,0 +1,13 @@
+//! Who is trusted: two text files that people edit, one entry a line.
+//!
+//! A line that is not understood stops everything with its number, because skipping it could mean trusting what the
+//! author meant to restrict. Files and entries are bounded, and programs change a file only as a whole: under a lock,
+//! by writing a new one beside it and renaming.
+
+mod authorised;
+mod file;
+mod known;
+
+pub use authorised::{AuthorisedPeer, AuthorisedPeers, Rights};
+pub(crate) use known::Verdict;
+pub use known::{KnownPeer, KnownPeers, ServerTrust};
