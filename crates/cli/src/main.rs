@@ -1,3 +1,9 @@
-//! The `sealane` program.
+//! The `sealane` program. It turns arguments into calls and outcomes into exit statuses, and does nothing else.
 
-fn main() {}
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    sealane_cli::main(std::env::args_os()).into()
+}

@@ -1,0 +1,108 @@
+//! The arguments exactly as given: what the shell passed, in types that no longer need parsing.
+//!
+//! Nothing here decides. Whether arguments make sense together is decided once, by [`crate::options`]; help, manual
+//! pages and completions are generated from these definitions and from nothing else.
+
+mod cp;
+mod filters;
+mod serve;
+
+pub use cp::{CpArgs, EndArg, SinkArg};
+pub use filters::Filters;
+pub use serve::ServeArgs;
+
+use crate::exit::EXIT_STATUSES;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
+use sealane_copy::Level;
+use sealane_engine::Suite;
+use sealane_stack::Placement;
+use std::path::PathBuf;
+
+/// The whole command line.
+#[derive(Debug, Parser)]
+#[command(
+    name = "sealane",
+    version,
+    about = "Secures network data on every core, and measures what that costs",
+    long_about = "Sealane copies files and trees between hosts over parallel streams, on every core, at the level of \
+                  protection you choose; and it measures what each level costs.",
+    propagate_version = true,
+    subcommand_required = true,
+    arg_required_else_help = true,
+    max_term_width = 100
+)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What the program can do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Copy files and trees, between hosts or on this one
+    #[command(visible_alias = "copy", long_about = cp::LONG_ABOUT)]
+    Cp(Box<CpArgs>),
+    /// Serve a folder to peers whose keys are known
+    #[command(long_about = serve::LONG_ABOUT)]
+    Serve(ServeArgs),
+    /// Show the key by which daemons know you, making it where there is none
+    Id(IdArgs),
+    /// Print the completions for a shell
+    Completions {
+        /// The shell to complete in
+        shell: Shell,
+    },
+    /// Write the manual pages into a folder
+    Man {
+        /// The folder; made where it is missing
+        directory: PathBuf,
+    },
+}
+
+/// Arguments of `sealane id`.
+#[derive(Debug, Args)]
+pub struct IdArgs {
+    /// The identity's file, instead of the one in your configuration folder
+    #[arg(long, value_name = "FILE")]
+    pub identity: Option<PathBuf>,
+}
+
+/// The definition that help, manual pages and completions are made from.
+pub fn command() -> clap::Command {
+    let exit_status = exit_status_text();
+    let mut command = Cli::command().after_long_help(exit_status.clone());
+    command = command.mut_subcommand("cp", |cp| cp.after_long_help(exit_status));
+    command
+}
+
+/// The table of exit statuses as a section of the help text.
+fn exit_status_text() -> String {
+    let rows = EXIT_STATUSES.iter().map(|(code, meaning)| format!("  {code:>3}  {meaning}"));
+    format!("Exit status:\n{}", rows.collect::<Vec<_>>().join("\n"))
+}
+
+/// Accepts the names of `all`, so that help and completions list them.
+fn one_of<T: Clone + Send + Sync + 'static>(
+    all: &'static [T],
+    name: fn(&T) -> &'static str,
+) -> impl TypedValueParser<Value = T> {
+    PossibleValuesParser::new(all.iter().map(name)).map(move |word| {
+        let found = all.iter().find(|value| name(value) == word);
+        found.expect("clap accepts only the names listed").clone()
+    })
+}
+
+fn level() -> impl TypedValueParser<Value = Level> {
+    one_of(&Level::ALL, |level| level.name())
+}
+
+fn suite() -> impl TypedValueParser<Value = Suite> {
+    one_of(&Suite::ALL, |suite| suite.name())
+}
+
+fn placement() -> impl TypedValueParser<Value = Placement> {
+    one_of(&Placement::ALL, |placement| placement.name())
+}

@@ -1,0 +1,168 @@
+//! Arguments of `sealane cp`.
+
+use super::Filters;
+use crate::units;
+use clap::{Args, ValueEnum};
+use sealane_copy::Level;
+use sealane_engine::Suite;
+use sealane_stack::Placement;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub(super) const LONG_ABOUT: &str = "\
+Copy files and trees, between hosts or on this one.
+
+A source or the target is a path, `[user@]host:path` over ssh, or `sealane://host[:port]/path` at a daemon; `-` is \
+standard input or output. With several sources, or with a source that is a folder, the target is the folder that \
+takes them.
+
+The level of protection is met or refused, never lowered. A transfer that was cut goes on where it stopped when the \
+same command is given again.";
+
+/// Arguments of `sealane cp`.
+#[derive(Debug, Args)]
+pub struct CpArgs {
+    /// What to copy, then where to
+    #[arg(required = true, num_args = 2.., value_names = ["SOURCE", "TARGET"])]
+    pub paths: Vec<OsString>,
+
+    /// Descend into folders
+    #[arg(short, long, help_heading = "Which files")]
+    pub recursive: bool,
+    /// Everything about the files: -r --hard-links --xattrs --owner
+    #[arg(short, long, help_heading = "Which files")]
+    pub archive: bool,
+    /// Keep hard links between the files of this transfer
+    #[arg(long, help_heading = "Which files")]
+    pub hard_links: bool,
+    /// Keep extended attributes
+    #[arg(long, help_heading = "Which files")]
+    pub xattrs: bool,
+    /// Keep owner and group, by their numbers
+    #[arg(long, help_heading = "Which files")]
+    pub owner: bool,
+    /// Skip files whose size and modification time are already the same at the target
+    #[arg(short, long, help_heading = "Which files")]
+    pub update: bool,
+    /// Do not cross into other file systems
+    #[arg(short = 'x', long, help_heading = "Which files")]
+    pub one_file_system: bool,
+    /// Which paths are taken, as ordered patterns.
+    #[command(flatten)]
+    pub filters: Filters,
+
+    /// Protection of the data on its way
+    #[arg(long, value_parser = super::level(), default_value = "private", help_heading = "Protection")]
+    pub level: Level,
+    /// Algorithm, instead of the best one that both ends have for the level
+    #[arg(long, value_parser = super::suite(), help_heading = "Protection")]
+    pub suite: Option<Suite>,
+    /// Allow outdated algorithms, which no longer protect
+    #[arg(long, help_heading = "Protection")]
+    pub allow_legacy: bool,
+    /// Make a BLAKE3 digest of every file while it moves, check it at the target and print it
+    #[arg(long, help_heading = "Protection")]
+    pub digest: bool,
+    /// Your identity for daemons, instead of the one in your configuration folder
+    #[arg(long, value_name = "FILE", help_heading = "Protection")]
+    pub identity: Option<PathBuf>,
+    /// Keys of known daemons, instead of the file in your configuration folder
+    #[arg(long, value_name = "FILE", help_heading = "Protection")]
+    pub known_peers: Option<PathBuf>,
+    /// Trust the key of a daemon never met before, and write it down
+    #[arg(long, help_heading = "Protection")]
+    pub accept_new: bool,
+
+    /// Parallel streams, 1 to 64, instead of as many as pay on these machines
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64), help_heading = "Speed")]
+    pub streams: Option<u16>,
+    /// Threads that seal and open at each end, 1 to 64, instead of as many as pay
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64), help_heading = "Speed")]
+    pub lanes: Option<u16>,
+    /// What a lane works on: all of a connection, or any next batch of any of them
+    #[arg(long, value_parser = super::placement(), help_heading = "Speed")]
+    pub placement: Option<Placement>,
+    /// At most so many bytes a second over all streams, as in 100M, 1G or 10MiB/s
+    #[arg(long, value_name = "RATE", value_parser = units::rate, help_heading = "Speed")]
+    pub limit_rate: Option<u64>,
+    /// Flush every file to stable storage before it appears under its name
+    #[arg(long, help_heading = "Speed")]
+    pub fsync: bool,
+    /// What the receiving end does with verified data: write `files`, or `null` to measure the way there alone
+    #[arg(long, value_name = "SINK", default_value = "files", help_heading = "Speed")]
+    pub sink: SinkArg,
+    /// For the laboratory: the end that does its full work, where both would compete for one machine
+    #[arg(long, value_name = "END", default_value = "both", hide = true)]
+    pub end: EndArg,
+
+    /// Port of the far end's sshd
+    #[arg(short = 'P', long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..), help_heading = "Connection")]
+    pub port: Option<u16>,
+    /// Identity file for ssh
+    #[arg(short = 'i', value_name = "FILE", help_heading = "Connection")]
+    pub ssh_identity: Option<PathBuf>,
+    /// Option for ssh, as in its configuration file; may be given several times
+    #[arg(short = 'o', value_name = "OPTION", help_heading = "Connection")]
+    pub ssh_options: Vec<String>,
+    /// Configuration file for ssh
+    #[arg(short = 'F', value_name = "FILE", help_heading = "Connection")]
+    pub ssh_config: Option<PathBuf>,
+    /// Jump hosts for ssh, as `[user@]host[:port]`, separated by commas
+    #[arg(short = 'J', value_name = "HOSTS", help_heading = "Connection")]
+    pub ssh_jump: Option<String>,
+    /// The far end's sealane, where it is not in its PATH
+    #[arg(long, value_name = "PROGRAM", help_heading = "Connection")]
+    pub remote_program: Option<String>,
+    /// Carry the data inside ssh, where its ports are blocked
+    #[arg(long, help_heading = "Connection")]
+    pub through_ssh: bool,
+    /// Ports on which the far end may listen for data streams, as in 50000-50100
+    #[arg(long, value_name = "LO-HI", value_parser = units::ports, help_heading = "Connection")]
+    pub data_ports: Option<(u16, u16)>,
+    /// Give up on a far end that is silent for so long, as in 30s or 2m
+    #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "30s", help_heading = "Connection")]
+    pub timeout: Duration,
+    /// Go on where a cut transfer stopped (the default)
+    #[arg(long, overrides_with = "no_resume", help_heading = "Connection")]
+    pub resume: bool,
+    /// Begin from the start, and leave nothing behind that could be continued
+    #[arg(long, overrides_with = "resume", help_heading = "Connection")]
+    pub no_resume: bool,
+
+    /// List what would be copied, and change nothing
+    #[arg(short = 'n', long, help_heading = "Output")]
+    pub dry_run: bool,
+    /// Print the facts of the transfer at its end
+    #[arg(long, help_heading = "Output")]
+    pub stats: bool,
+    /// Print events as lines of JSON on standard output
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
+    /// Print errors only
+    #[arg(short, long, conflicts_with = "verbose", help_heading = "Output")]
+    pub quiet: bool,
+    /// Say what was agreed, and which files are taken up again
+    #[arg(short, long, help_heading = "Output")]
+    pub verbose: bool,
+}
+
+/// What the receiving end does with verified data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum SinkArg {
+    /// Write it to files
+    Files,
+    /// Discard it
+    Null,
+}
+
+/// Which end does its full work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum EndArg {
+    /// The sender; the receiver discards unopened records
+    Send,
+    /// The receiver; the sender sealed its records before the clock started
+    Receive,
+    /// Both, as in use
+    Both,
+}

@@ -1,0 +1,94 @@
+//! Completions and manual pages, made from the definitions of the arguments.
+
+use crate::args::command;
+use crate::exit::{EXIT_STATUSES, ExitStatus};
+use crate::failure::Failure;
+use anyhow::Context;
+use clap_complete::Shell;
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+
+/// Prints the completions for `shell`.
+pub(crate) fn completions(shell: Shell) -> Result<(), Failure> {
+    // Made in memory first, because the generator panics where it cannot write.
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut command(), "sealane", &mut script);
+    io::stdout().write_all(&script).and_then(|()| io::stdout().flush()).map_err(Failure::output)
+}
+
+/// Writes `sealane.1` and one page for each command into `directory`.
+pub(crate) fn man(directory: &Path) -> Result<(), Failure> {
+    let write = || -> anyhow::Result<()> {
+        fs::create_dir_all(directory).with_context(|| format!("creating {}", directory.display()))?;
+        for (name, page) in pages()? {
+            let path = directory.join(name);
+            fs::write(&path, page).with_context(|| format!("writing {}", path.display()))?;
+        }
+        Ok(())
+    };
+    write().map_err(|error| Failure::new(ExitStatus::Io, error))
+}
+
+/// File name and text of every page.
+fn pages() -> io::Result<Vec<(String, Vec<u8>)>> {
+    let mut root = command();
+    root.build();
+    let mut pages = Vec::new();
+    collect("sealane", root, &mut pages)?;
+    Ok(pages)
+}
+
+/// `name` is the page's: the words of the command joined by `-`.
+fn collect(name: &str, command: clap::Command, pages: &mut Vec<(String, Vec<u8>)>) -> io::Result<()> {
+    let subcommands = command.get_subcommands().filter(|sub| !sub.is_hide_set() && sub.get_name() != "help");
+    for sub in subcommands {
+        collect(&format!("{name}-{}", sub.get_name()), sub.clone(), pages)?;
+    }
+    // The table of exit statuses gets its own section instead of one called "extra".
+    let statuses = command.get_after_long_help().is_some();
+    let command = command.after_long_help("").display_name(name.to_owned());
+    let mut page = Vec::new();
+    clap_mangen::Man::new(command).render(&mut page)?;
+    if statuses {
+        writeln!(page, ".SH \"EXIT STATUS\"")?;
+        for (code, meaning) in EXIT_STATUSES {
+            writeln!(page, ".TP\n\\fB{code}\\fR\n{}", meaning.replace('-', "\\-"))?;
+        }
+    }
+    pages.push((format!("{name}.1"), page));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_has_a_page() {
+        let pages = pages().expect("rendering into memory succeeds");
+        let names: Vec<&str> = pages.iter().map(|(name, _)| name.as_str()).collect();
+        for name in ["sealane.1", "sealane-cp.1", "sealane-serve.1", "sealane-id.1"] {
+            assert!(names.contains(&name), "{name} is missing among {names:?}");
+        }
+        let (_, cp) = pages.iter().find(|(name, _)| name == "sealane-cp.1").expect("checked above");
+        let cp = String::from_utf8(cp.clone()).expect("pages are UTF-8");
+        for text in [".SH \"EXIT STATUS\"", "\\fB130\\fR", "through\\-ssh", "limit\\-rate"] {
+            assert!(cp.contains(text), "{text} is missing in the page of cp");
+        }
+        assert!(!cp.contains("\\-\\-end "), "a hidden option is in the page of cp");
+    }
+
+    #[test]
+    fn every_shell_has_completions() {
+        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish, Shell::Elvish, Shell::PowerShell] {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut command(), "sealane", &mut script);
+            let script = String::from_utf8(script).expect("completions are UTF-8");
+            assert!(script.contains("through-ssh"), "{shell} knows no flags");
+            // Elvish and PowerShell complete no values.
+            let has_values = matches!(shell, Shell::Bash | Shell::Zsh | Shell::Fish);
+            assert_eq!(script.contains("authenticated"), has_values, "{shell}");
+        }
+    }
+}

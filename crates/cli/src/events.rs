@@ -1,0 +1,321 @@
+//! The lines of JSON that `--json` prints: one object a line, each with its `event`.
+//!
+//! Guarantees: the first line is `start`; the last one is `done` where all went well and `error` where not (after
+//! `done`, where some files failed and the others arrived). Keys are never renamed and never change their unit; new
+//! ones may come.
+
+use crate::text;
+use sealane_copy::{Agreement, Notice, ProgressSnapshot, Summary};
+use serde::Serialize;
+
+/// One line.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    /// The transfer was asked for.
+    Start {
+        /// Version of the program.
+        version: &'static str,
+        /// Level asked for.
+        level: &'static str,
+        /// Sources as given.
+        sources: Vec<String>,
+        /// Target as given.
+        target: String,
+    },
+    /// Both ends agreed on how to proceed.
+    Agreed(Agreed),
+    /// How far it is; about once a second.
+    Progress {
+        /// Content bytes moved.
+        bytes: u64,
+        /// Content bytes found so far.
+        bytes_found: u64,
+        /// Entries finished.
+        files: u64,
+        /// Entries found so far.
+        files_found: u64,
+        /// Whether what was found is all there is.
+        scan_complete: bool,
+        /// Seconds since the start.
+        seconds: f64,
+    },
+    /// One entry could not be copied; the rest goes on.
+    EntryFailed {
+        /// Which, relative to the target.
+        #[serde(flatten)]
+        path: PathText,
+        /// Why.
+        reason: String,
+    },
+    /// A data stream was cut and opened again.
+    StreamReopened {
+        /// Which of the parallel streams, from 0.
+        stream: u16,
+        /// Content bytes sent again.
+        bytes: u64,
+    },
+    /// An earlier run left work that is not done again.
+    Resuming {
+        /// Content bytes already at the target.
+        bytes: u64,
+    },
+    /// With `--dry-run`: what would be sent.
+    WouldSend {
+        /// Which, relative to the target.
+        #[serde(flatten)]
+        path: PathText,
+        /// Content bytes.
+        bytes: u64,
+    },
+    /// With `--digest`: a file that is in place.
+    Digest {
+        /// Which, relative to the target.
+        #[serde(flatten)]
+        path: PathText,
+        /// Digest of the content in hexadecimal digits.
+        blake3: String,
+    },
+    /// Anything else the user should know.
+    Warning {
+        /// In words.
+        message: String,
+    },
+    /// The transfer's facts.
+    Done(Done),
+    /// The transfer failed.
+    Error {
+        /// One of a fixed set of names.
+        kind: &'static str,
+        /// In words.
+        message: String,
+    },
+}
+
+/// How both ends proceed.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Agreed {
+    /// Level in force.
+    pub level: &'static str,
+    /// Algorithm in force.
+    pub suite: &'static str,
+    /// Parallel streams.
+    pub streams: u16,
+    /// Lanes at this end.
+    pub lanes: u16,
+    /// Unit of concurrency.
+    pub placement: &'static str,
+    /// Congestion control of the data streams, where one was chosen.
+    pub congestion: Option<String>,
+}
+
+/// The facts of a finished transfer.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Done {
+    /// Content bytes that the target now has by this run.
+    pub bytes: u64,
+    /// Entries that the target now has by this run.
+    pub files: u64,
+    /// Entries left alone because the target had them.
+    pub skipped: u64,
+    /// Entries that failed.
+    pub failed: u64,
+    /// Wall time in seconds.
+    pub seconds: f64,
+    /// CPU time of both ends in seconds.
+    pub cpu_seconds: CpuSeconds,
+    /// Bytes sent more than once.
+    pub resent_bytes: u64,
+    /// Level that was in force.
+    pub level: &'static str,
+    /// Algorithm that was in force.
+    pub suite: &'static str,
+    /// Parallel streams.
+    pub streams: u16,
+    /// Lanes at this end.
+    pub lanes: u16,
+    /// Unit of concurrency.
+    pub placement: &'static str,
+    /// Implementation of the suite that ran here.
+    pub tier: &'static str,
+}
+
+/// User and system time in seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct CpuSeconds {
+    /// Of this process, and of the `ssh` it started.
+    pub local: f64,
+    /// Of the far end.
+    pub remote: f64,
+}
+
+/// A path in JSON, which has no bytes: as text, and in full where the text cannot carry it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PathText {
+    path: String,
+    /// All bytes in hexadecimal digits, only where they are not UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path_hex: Option<String>,
+}
+
+impl PathText {
+    /// The path that these bytes name.
+    pub fn new(bytes: &[u8]) -> Self {
+        match str::from_utf8(bytes) {
+            Ok(path) => Self { path: path.to_owned(), path_hex: None },
+            Err(_) => {
+                Self { path: String::from_utf8_lossy(bytes).into_owned(), path_hex: Some(text::hex(bytes)) }
+            }
+        }
+    }
+}
+
+impl Event {
+    /// The line, with its line break.
+    pub fn line(&self) -> String {
+        let mut line = serde_json::to_string(self).expect("events hold nothing that JSON lacks");
+        line.push('\n');
+        line
+    }
+
+    /// How far it is, `seconds` after the start.
+    pub fn progress(snapshot: &ProgressSnapshot, seconds: f64) -> Self {
+        Self::Progress {
+            bytes: snapshot.bytes_moved,
+            bytes_found: snapshot.bytes_found,
+            files: snapshot.files_done,
+            files_found: snapshot.files_found,
+            scan_complete: snapshot.scan_complete,
+            seconds,
+        }
+    }
+}
+
+impl From<&Notice> for Event {
+    fn from(notice: &Notice) -> Self {
+        match notice {
+            Notice::Agreed(agreement) => Self::Agreed(agreement.into()),
+            Notice::EntryFailed { path, reason } => {
+                Self::EntryFailed { path: PathText::new(path), reason: reason.clone() }
+            }
+            Notice::StreamReopened { stream, bytes } => {
+                Self::StreamReopened { stream: *stream, bytes: *bytes }
+            }
+            Notice::Resuming { bytes } => Self::Resuming { bytes: *bytes },
+            Notice::WouldSend { path, bytes } => Self::WouldSend { path: PathText::new(path), bytes: *bytes },
+            Notice::Digest { path, digest } => {
+                Self::Digest { path: PathText::new(path), blake3: text::hex(digest) }
+            }
+            Notice::Warning(message) => Self::Warning { message: message.clone() },
+        }
+    }
+}
+
+impl From<&Agreement> for Agreed {
+    fn from(agreement: &Agreement) -> Self {
+        Self {
+            level: agreement.level.name(),
+            suite: agreement.suite.name(),
+            streams: agreement.streams,
+            lanes: agreement.lanes,
+            placement: agreement.placement.name(),
+            congestion: agreement.congestion.clone(),
+        }
+    }
+}
+
+impl From<&Summary> for Done {
+    fn from(summary: &Summary) -> Self {
+        Self {
+            bytes: summary.bytes,
+            files: summary.files,
+            skipped: summary.skipped,
+            failed: summary.failed,
+            seconds: summary.seconds,
+            cpu_seconds: CpuSeconds { local: summary.cpu_seconds.local, remote: summary.cpu_seconds.remote },
+            resent_bytes: summary.resent_bytes,
+            level: summary.level.name(),
+            suite: summary.suite.name(),
+            streams: summary.streams,
+            lanes: summary.lanes,
+            placement: summary.placement.name(),
+            tier: summary.tier,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::tests::summary;
+    use serde_json::{Value, json};
+
+    #[track_caller]
+    fn check(event: &Event, expected: &Value) {
+        let line = event.line();
+        assert!(line.ends_with('\n') && line.matches('\n').count() == 1, "{line:?}");
+        assert_eq!(&serde_json::from_str::<Value>(&line).expect("JSON"), expected);
+    }
+
+    #[test]
+    fn done_has_every_fact_under_its_name() {
+        check(
+            &Event::Done((&summary()).into()),
+            &json!({
+                "event": "done", "bytes": 2_147_483_648_u64, "files": 3, "skipped": 1, "failed": 0, "seconds": 2.0,
+                "cpu_seconds": {"local": 1.0, "remote": 1.5}, "resent_bytes": 0, "level": "private",
+                "suite": "aes-256-gcm", "streams": 2, "lanes": 2, "placement": "connection", "tier": "native",
+            }),
+        );
+    }
+
+    #[test]
+    fn an_error_has_a_kind_and_words() {
+        check(
+            &Event::Error { kind: "refused", message: "a \"quoted\"\nword".to_owned() },
+            &json!({"event": "error", "kind": "refused", "message": "a \"quoted\"\nword"}),
+        );
+    }
+
+    #[test]
+    fn notices_keep_their_fields() {
+        for (notice, expected) in [
+            (
+                Notice::EntryFailed { path: b"d/f".to_vec(), reason: "no".into() },
+                json!({"event": "entry_failed", "path": "d/f", "reason": "no"}),
+            ),
+            (
+                Notice::StreamReopened { stream: 1, bytes: 7 },
+                json!({"event": "stream_reopened", "stream": 1, "bytes": 7}),
+            ),
+            (Notice::Resuming { bytes: 9 }, json!({"event": "resuming", "bytes": 9})),
+            (
+                Notice::WouldSend { path: b"\xff".to_vec(), bytes: 1 },
+                json!({"event": "would_send", "path": "\u{fffd}", "path_hex": "ff", "bytes": 1}),
+            ),
+            (
+                Notice::Digest { path: b"f".to_vec(), digest: [0x0a; 32] },
+                json!({"event": "digest", "path": "f", "blake3": "0a".repeat(32)}),
+            ),
+            (Notice::Warning("w".into()), json!({"event": "warning", "message": "w"})),
+        ] {
+            check(&Event::from(&notice), &expected);
+        }
+    }
+
+    #[test]
+    fn progress_tells_what_is_found_and_what_is_moved() {
+        let snapshot = ProgressSnapshot {
+            bytes_found: 4,
+            files_found: 3,
+            bytes_moved: 2,
+            files_done: 1,
+            scan_complete: false,
+        };
+        check(
+            &Event::progress(&snapshot, 0.5),
+            &json!({"event": "progress", "bytes": 2, "bytes_found": 4, "files": 1, "files_found": 3,
+                    "scan_complete": false, "seconds": 0.5}),
+        );
+    }
+}

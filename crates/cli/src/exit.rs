@@ -1,0 +1,118 @@
+//! Exit statuses: what a script may conclude from the end of the program.
+//!
+//! Guarantees: a status other than 0 means that something asked for was not done. The table below is what the help
+//! text and the manual page print; there is no second list.
+
+use sealane_copy::ErrorKind;
+use std::process::ExitCode;
+
+/// How the program ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExitStatus {
+    /// Everything asked for was done.
+    Success,
+    /// Some files were copied, others were not.
+    Partial,
+    /// The arguments ask for something impossible, or make no sense together.
+    Usage,
+    /// The far end was not reached, refused, could not meet the level, fell silent or left.
+    Connection,
+    /// Data or messages were not what they must be.
+    Integrity,
+    /// Reading or writing failed at either end.
+    Io,
+    /// A signal asked for the end.
+    Interrupted {
+        /// The signal's number.
+        signal: u8,
+    },
+}
+
+/// Number and meaning, as help and manual page print them.
+pub const EXIT_STATUSES: &[(u8, &str)] = &[
+    (0, "everything asked for was done"),
+    (1, "some files could not be copied, or changed while they were read; the others were copied"),
+    (2, "usage: the arguments ask for something impossible, or contradict each other"),
+    (3, "connection: the far end was not reached, refused, could not meet the level, fell silent or left"),
+    (4, "integrity: data or messages were not what they must be; nothing unverified was kept"),
+    (5, "input or output failed at either end: a missing file, no permission, a full disk"),
+    (130, "interrupted (Ctrl-C); 143 and 129 likewise for SIGTERM and SIGHUP"),
+];
+
+impl ExitStatus {
+    /// The number that the shell sees.
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Success => 0,
+            Self::Partial => 1,
+            Self::Usage => 2,
+            Self::Connection => 3,
+            Self::Integrity => 4,
+            Self::Io => 5,
+            // What shells report for a program that a signal ended.
+            Self::Interrupted { signal } => 128_u8.saturating_add(signal),
+        }
+    }
+
+    /// The status for a transfer that failed in this way.
+    pub fn of_kind(kind: ErrorKind) -> Self {
+        match kind {
+            ErrorKind::Usage => Self::Usage,
+            ErrorKind::Connect | ErrorKind::Refused | ErrorKind::TimedOut | ErrorKind::Disconnected => {
+                Self::Connection
+            }
+            ErrorKind::Integrity | ErrorKind::Protocol => Self::Integrity,
+            ErrorKind::Io | ErrorKind::DiskFull => Self::Io,
+            ErrorKind::Cancelled => Self::Interrupted { signal: SIGINT },
+        }
+    }
+}
+
+const SIGINT: u8 = 2;
+
+impl From<ExitStatus> for ExitCode {
+    fn from(status: ExitStatus) -> Self {
+        Self::from(status.code())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_status_is_in_the_table() {
+        for status in [
+            ExitStatus::Success,
+            ExitStatus::Partial,
+            ExitStatus::Usage,
+            ExitStatus::Connection,
+            ExitStatus::Integrity,
+            ExitStatus::Io,
+            ExitStatus::Interrupted { signal: SIGINT },
+        ] {
+            assert!(EXIT_STATUSES.iter().any(|&(code, _)| code == status.code()), "{status:?}");
+        }
+    }
+
+    #[test]
+    fn no_failure_looks_like_success() {
+        for kind in [
+            ErrorKind::Usage,
+            ErrorKind::Connect,
+            ErrorKind::Refused,
+            ErrorKind::Integrity,
+            ErrorKind::Io,
+            ErrorKind::DiskFull,
+            ErrorKind::TimedOut,
+            ErrorKind::Protocol,
+            ErrorKind::Disconnected,
+            ErrorKind::Cancelled,
+        ] {
+            assert_ne!(ExitStatus::of_kind(kind).code(), 0, "{kind:?}");
+        }
+        assert_eq!(ExitStatus::of_kind(ErrorKind::Cancelled).code(), 130);
+        assert_eq!(ExitStatus::Interrupted { signal: 15 }.code(), 143);
+        assert_eq!(ExitStatus::Interrupted { signal: 255 }.code(), 255);
+    }
+}

@@ -1,0 +1,24 @@
+//! `sealane id`: the public key by which daemons know this user.
+
+use crate::args::IdArgs;
+use crate::exit::ExitStatus;
+use crate::failure::Failure;
+use crate::text;
+use sealane_peer::Identity;
+use std::io::{self, Write};
+
+/// Prints the public key on one line, fit to be appended to a file of authorised peers.
+pub(crate) fn run(arguments: &IdArgs) -> Result<(), Failure> {
+    let failed = |error| Failure::new(ExitStatus::Io, anyhow::Error::new(error));
+    let path = match &arguments.identity {
+        Some(path) => path.clone(),
+        None => Identity::default_path().map_err(failed)?,
+    };
+    let is_new = !path.exists();
+    let identity = Identity::load_or_create(&path).map_err(failed)?;
+    if is_new {
+        text::complain(format_args!("made a new identity: {}", path.display()));
+    }
+    let mut stdout = io::stdout().lock();
+    writeln!(stdout, "{}", identity.public_key()).and_then(|()| stdout.flush()).map_err(Failure::output)
+}

@@ -1,0 +1,61 @@
+//! The `sealane` program as a library, so that its tests and the generators of its documentation can reach it.
+//!
+//! Arguments are parsed into what was *given* ([`args`]), checked once into what was *meant* ([`options`]), and handed
+//! to the crates that do the work. There is no logic of transfers here: what is missing below is not decided here.
+//!
+//! Standard output carries results (data, digests, lists, JSON lines, documentation); standard error carries what is
+//! said to people. A reader that closes standard output early is no error.
+
+#![forbid(unsafe_code)]
+
+pub mod args;
+mod cp;
+mod documents;
+pub mod events;
+pub mod exit;
+mod failure;
+mod id;
+pub mod options;
+mod progress;
+mod report;
+mod serve;
+mod signals;
+mod text;
+pub mod units;
+
+pub use args::command;
+
+use args::{Cli, Command};
+use clap::FromArgMatches;
+use exit::ExitStatus;
+use failure::Failure;
+use std::ffi::OsString;
+
+/// Runs the program with `arguments`, the first of which is its own name.
+pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitStatus {
+    let parsed = command().try_get_matches_from(arguments).and_then(|found| Cli::from_arg_matches(&found));
+    let cli = match parsed {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Where not even the reason can be written, the status still tells.
+            let _ = error.print();
+            return if error.use_stderr() { ExitStatus::Usage } else { ExitStatus::Success };
+        }
+    };
+    let outcome = match cli.command {
+        // A transfer reports its own failures: as JSON, below its progress bar, or with how to go on.
+        Command::Cp(arguments) => return cp::run(*arguments),
+        Command::Serve(arguments) => serve::run(arguments),
+        Command::Id(arguments) => id::run(&arguments),
+        Command::Completions { shell } => documents::completions(shell),
+        Command::Man { directory } => documents::man(&directory),
+    };
+    match outcome {
+        Ok(()) => ExitStatus::Success,
+        Err(Failure::BrokenPipe) => ExitStatus::Success,
+        Err(Failure::Failed { status, error }) => {
+            text::complain(format_args!("{}", failure::chain(error.as_ref())));
+            status
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! What the arguments of `sealane cp` mean: checked together, once, and turned into the types of the crate that copies.
+//!
+//! Guarantees: what comes out of here contradicts itself in nothing that can be seen without touching a file or a host.
+
+use crate::args::{CpArgs, EndArg, SinkArg};
+use sealane_copy::{MeasuredEnd, Options, Preserve, RemoteOptions, Sink};
+use sealane_peer::{Location, PeerError};
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+/// One transfer, and how to report it.
+#[derive(Debug)]
+pub struct Plan {
+    /// Where from; at least one.
+    pub sources: Vec<Location>,
+    /// Where to.
+    pub target: Location,
+    /// How.
+    pub options: Options,
+    /// What is said about it.
+    pub reporting: Reporting,
+}
+
+/// What is said about a transfer, and where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reporting {
+    /// Lines of JSON instead of text.
+    pub json: bool,
+    /// Errors only.
+    pub quiet: bool,
+    /// Also what was agreed.
+    pub verbose: bool,
+    /// The facts at the end.
+    pub stats: bool,
+    /// Standard output carries the data, so results go to standard error.
+    pub stdout_is_data: bool,
+    /// What a cut transfer leaves behind can be continued.
+    pub resumable: bool,
+}
+
+/// Arguments that cannot be meant.
+#[derive(Debug, thiserror::Error)]
+pub enum MeaningError {
+    /// A source or target that is no place.
+    #[error("cannot make sense of {text:?} as a place")]
+    Location {
+        /// What was given.
+        text: OsString,
+        /// Why not.
+        #[source]
+        source: PeerError,
+    },
+    /// `-` beside other sources.
+    #[error("`-` must be the only source: there is one standard input, and it has no name")]
+    StdinAmongOthers,
+    /// Several sources into `-`.
+    #[error("several sources cannot all go to standard output")]
+    ManyToStdout,
+    /// `-r` into or out of `-`.
+    #[error("a folder cannot go through a pipe: `-` does not combine with -r or -a")]
+    FolderThroughPipe,
+    /// An outdated suite without consent.
+    #[error("{suite} no longer protects; if that is what you want, add --allow-legacy")]
+    Legacy {
+        /// The suite's name.
+        suite: &'static str,
+    },
+}
+
+impl Plan {
+    /// Checks the arguments against each other and gives them their meaning.
+    ///
+    /// # Errors
+    /// When a place is none, or arguments contradict each other.
+    pub fn new(arguments: CpArgs) -> Result<Self, MeaningError> {
+        let mut places = arguments.paths.iter().map(|text| location(text)).collect::<Result<Vec<_>, _>>()?;
+        let target = places.pop().expect("the definition asks for at least two paths");
+        let sources = places;
+
+        let stdout_is_data = is_pipe(&target);
+        let stdin_is_data = sources.iter().any(is_pipe);
+        let recursive = arguments.recursive || arguments.archive;
+        if stdin_is_data && sources.len() > 1 {
+            return Err(MeaningError::StdinAmongOthers);
+        }
+        if stdout_is_data && sources.len() > 1 {
+            return Err(MeaningError::ManyToStdout);
+        }
+        if (stdin_is_data || stdout_is_data) && recursive {
+            return Err(MeaningError::FolderThroughPipe);
+        }
+        if let Some(suite) = arguments.suite.filter(|suite| suite.is_legacy() && !arguments.allow_legacy) {
+            return Err(MeaningError::Legacy { suite: suite.name() });
+        }
+
+        let reporting = Reporting {
+            json: arguments.json,
+            quiet: arguments.quiet,
+            verbose: arguments.verbose,
+            stats: arguments.stats,
+            stdout_is_data,
+            resumable: !arguments.no_resume && !stdin_is_data && !stdout_is_data,
+        };
+        Ok(Self { sources, target, options: options(arguments, recursive), reporting })
+    }
+}
+
+fn options(arguments: CpArgs, recursive: bool) -> Options {
+    Options {
+        recursive,
+        level: arguments.level,
+        suite: arguments.suite,
+        allow_legacy: arguments.allow_legacy,
+        streams: arguments.streams,
+        lanes: arguments.lanes,
+        placement: arguments.placement,
+        digest: arguments.digest,
+        through_ssh: arguments.through_ssh,
+        limit_rate: arguments.limit_rate,
+        resume: !arguments.no_resume,
+        update: arguments.update,
+        dry_run: arguments.dry_run,
+        preserve: Preserve {
+            hard_links: arguments.hard_links || arguments.archive,
+            xattrs: arguments.xattrs || arguments.archive,
+            owner: arguments.owner || arguments.archive,
+        },
+        patterns: arguments.filters.0,
+        one_file_system: arguments.one_file_system,
+        fsync: arguments.fsync,
+        sink: match arguments.sink {
+            SinkArg::Files => Sink::Files,
+            SinkArg::Null => Sink::Null,
+        },
+        measured_end: match arguments.end {
+            EndArg::Both => MeasuredEnd::Both,
+            EndArg::Send => MeasuredEnd::Send,
+            EndArg::Receive => MeasuredEnd::Receive,
+        },
+        timeout: arguments.timeout,
+        data_ports: arguments.data_ports,
+        remote: RemoteOptions {
+            port: arguments.port,
+            ssh_identity: arguments.ssh_identity,
+            ssh_options: arguments.ssh_options,
+            ssh_config: arguments.ssh_config,
+            ssh_jump: arguments.ssh_jump,
+            remote_program: arguments.remote_program,
+            identity: arguments.identity,
+            known_peers: arguments.known_peers,
+            accept_new: arguments.accept_new,
+        },
+    }
+}
+
+fn location(text: &OsStr) -> Result<Location, MeaningError> {
+    Location::parse(text).map_err(|source| MeaningError::Location { text: text.to_owned(), source })
+}
+
+/// Whether the place is standard input or output.
+fn is_pipe(place: &Location) -> bool {
+    matches!(place, Location::Local(path) if path == Path::new("-"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Cli, Command, command};
+    use clap::FromArgMatches;
+    use sealane_copy::{Level, Pattern};
+    use sealane_engine::Suite;
+    use sealane_stack::Placement;
+    use std::time::Duration;
+
+    fn plan(line: &str) -> Result<Plan, MeaningError> {
+        let words = ["sealane", "cp"].into_iter().chain(line.split_whitespace());
+        let found = command().try_get_matches_from(words).expect("the line parses");
+        match Cli::from_arg_matches(&found).expect("the line parses").command {
+            Command::Cp(arguments) => Plan::new(*arguments),
+            other => panic!("not cp: {other:?}"),
+        }
+    }
+
+    fn options(line: &str) -> Options {
+        plan(line).expect("the line makes sense").options
+    }
+
+    #[test]
+    fn without_flags_the_defaults_of_the_library_hold() {
+        let given = options("a b");
+        let default = Options::default();
+        assert_eq!(format!("{given:?}"), format!("{default:?}"));
+    }
+
+    #[test]
+    fn archive_is_the_sum_of_its_parts() {
+        let sum = options("-r --hard-links --xattrs --owner a b");
+        assert_eq!(format!("{:?}", options("-a a b")), format!("{sum:?}"));
+        assert!(sum.recursive && sum.preserve.hard_links && sum.preserve.xattrs && sum.preserve.owner);
+    }
+
+    #[test]
+    fn patterns_keep_the_order_of_the_line() {
+        let given = options("--exclude *.o --include keep.o --exclude=target --include */ a b").patterns;
+        let (take, leave) =
+            (|text: &str| Pattern::Include(text.into()), |text: &str| Pattern::Exclude(text.into()));
+        assert_eq!(given, [leave("*.o"), take("keep.o"), leave("target"), take("*/")]);
+    }
+
+    #[test]
+    fn the_last_word_on_resuming_counts() {
+        assert!(options("a b").resume);
+        assert!(!options("--no-resume a b").resume);
+        assert!(options("--no-resume --resume a b").resume);
+        assert!(!options("--resume --no-resume a b").resume);
+    }
+
+    #[test]
+    fn every_wish_arrives() {
+        let line = "--level safe --suite aes-128-gmac --streams 4 --lanes 2 --placement packet --digest \
+                    --limit-rate 100M --update --dry-run --fsync --one-file-system --sink null --timeout 5 \
+                    --data-ports 50000-50100 --end send --accept-new --identity id --known-peers kp a b";
+        let given = options(line);
+        assert_eq!((given.level, given.suite), (Level::Safe, Some(Suite::Aes128Gmac)));
+        assert_eq!((given.streams, given.lanes), (Some(4), Some(2)));
+        assert_eq!(given.placement, Some(Placement::Packet));
+        assert!(given.digest && given.update && given.dry_run && given.fsync && given.one_file_system);
+        assert_eq!((given.sink, given.measured_end), (Sink::Null, MeasuredEnd::Send));
+        assert_eq!(given.limit_rate, Some(100_000_000));
+        assert_eq!(given.timeout, Duration::from_secs(5));
+        assert_eq!(given.data_ports, Some((50_000, 50_100)));
+        assert!(given.remote.accept_new);
+        assert_eq!(given.remote.identity.as_deref(), Some(Path::new("id")));
+        assert_eq!(given.remote.known_peers.as_deref(), Some(Path::new("kp")));
+    }
+
+    #[test]
+    fn options_of_ssh_are_those_of_scp() {
+        let given = options(
+            "-P 2222 -i key -o A=1 -o B=2 -F conf -J jump --remote-program ~/bin/s --through-ssh a h:b",
+        );
+        assert_eq!(given.remote.port, Some(2222));
+        assert_eq!(given.remote.ssh_identity.as_deref(), Some(Path::new("key")));
+        assert_eq!(given.remote.ssh_options, ["A=1", "B=2"]);
+        assert_eq!(given.remote.ssh_config.as_deref(), Some(Path::new("conf")));
+        assert_eq!(given.remote.ssh_jump.as_deref(), Some("jump"));
+        assert_eq!(given.remote.remote_program.as_deref(), Some("~/bin/s"));
+        assert!(given.through_ssh);
+    }
+
+    #[test]
+    fn contradictions_are_refused() {
+        assert!(matches!(plan("- x y"), Err(MeaningError::StdinAmongOthers)));
+        assert!(matches!(plan("x y -"), Err(MeaningError::ManyToStdout)));
+        assert!(matches!(plan("-r - y"), Err(MeaningError::FolderThroughPipe)));
+        assert!(matches!(plan("-a x -"), Err(MeaningError::FolderThroughPipe)));
+        assert!(matches!(plan("--suite hmac-sha1 --level safe x y"), Err(MeaningError::Legacy { .. })));
+        assert!(plan("--suite hmac-sha1 --level safe --allow-legacy x y").is_ok());
+        assert!(plan("- y").is_ok() && plan("x -").is_ok());
+    }
+
+    #[test]
+    fn what_goes_through_a_pipe_cannot_be_continued() {
+        let reporting = |line| plan(line).expect("the line makes sense").reporting;
+        assert!(reporting("x y").resumable && !reporting("x y").stdout_is_data);
+        assert!(!reporting("x -").resumable && reporting("x -").stdout_is_data);
+        assert!(!reporting("- y").resumable && !reporting("--no-resume x y").resumable);
+    }
+}

@@ -1,0 +1,295 @@
+//! What is said about a transfer: to people on standard error, to programs as lines of JSON.
+//!
+//! Guarantees: what failed is always said, also under `--quiet`; a line that nobody reads stops no transfer.
+
+use crate::events::{Agreed, Done, Event};
+use crate::exit::ExitStatus;
+use crate::failure::chain;
+use crate::options::Reporting;
+use crate::progress::{Meter, facts, rate_text};
+use crate::text::{complain, digest_line, printable, say};
+use crate::units::bytes_text;
+use sealane_copy::{Error, ErrorKind, Notice, Progress, Summary};
+use std::io::{self, IsTerminal, Write};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// The kind of a transfer of which some files arrived. To the library that is a success with failures in it.
+const PARTIAL: &str = "partial";
+
+const GIBIBYTE: f64 = (1_u64 << 30) as f64;
+
+/// Tells one transfer.
+pub(crate) struct Reporter {
+    reporting: Reporting,
+    /// Somebody looks at standard error.
+    watched: bool,
+    meter: Meter,
+}
+
+impl Reporter {
+    /// Starts to tell the transfer that `progress` counts.
+    pub(crate) fn start(reporting: Reporting, progress: &Arc<Progress>, start: &Event) -> Self {
+        let watched = io::stderr().is_terminal() && !reporting.quiet;
+        let meter = if reporting.json {
+            emit(reporting, start);
+            Meter::lines(progress.clone(), Instant::now(), move |event| emit(reporting, event))
+        } else if watched {
+            Meter::bar(progress.clone())
+        } else {
+            Meter::silent()
+        };
+        Self { reporting, watched, meter }
+    }
+
+    /// Tells what happened on the way.
+    pub(crate) fn notice(&self, notice: &Notice) {
+        if self.reporting.json {
+            emit(self.reporting, &notice.into());
+            return;
+        }
+        let Reporting { quiet, verbose, .. } = self.reporting;
+        match notice {
+            Notice::Agreed(agreement) => {
+                let agreed = Agreed::from(agreement);
+                self.meter.agreed(&agreed);
+                if verbose {
+                    let congestion = agreed.congestion.as_deref().map(|name| format!(", {name}"));
+                    self.line(&format!("{}{}", facts(&agreed), congestion.unwrap_or_default()));
+                }
+            }
+            Notice::EntryFailed { path, reason } => {
+                self.meter.suspend(|| complain(format_args!("{}: {reason}", printable(path))));
+            }
+            Notice::StreamReopened { stream, bytes } if verbose => {
+                self.line(&format!(
+                    "stream {stream} was cut and opened again; {} go again",
+                    bytes_text(*bytes as f64)
+                ));
+            }
+            Notice::Resuming { bytes } if verbose || self.watched => {
+                self.line(&format!("going on; {} are there already", bytes_text(*bytes as f64)));
+            }
+            Notice::StreamReopened { .. } | Notice::Resuming { .. } => {}
+            Notice::WouldSend { path, .. } => {
+                let line = format!("{}\n", printable(path));
+                self.meter.suspend(|| result(self.reporting, line.as_bytes()));
+            }
+            Notice::Digest { path, digest } => {
+                let line = digest_line(path, digest);
+                self.meter.suspend(|| result(self.reporting, &line));
+            }
+            Notice::Warning(message) if !quiet => {
+                self.meter.suspend(|| complain(format_args!("warning: {message}")));
+            }
+            Notice::Warning(_) => {}
+        }
+    }
+
+    /// Tells how it ended. `signal` is the one that asked for the end, if one did.
+    pub(crate) fn finish(mut self, outcome: Result<Summary, Error>, signal: Option<u8>) -> ExitStatus {
+        self.meter.finish();
+        match outcome {
+            Ok(summary) => self.done(&summary),
+            Err(error) => {
+                let status = match (error.kind(), signal) {
+                    (ErrorKind::Cancelled, Some(signal)) => ExitStatus::Interrupted { signal },
+                    (kind, _) => ExitStatus::of_kind(kind),
+                };
+                self.failed(error.kind().name(), &chain(&error));
+                if self.reporting.resumable && worth_resuming(error.kind()) && !self.reporting.json {
+                    complain(format_args!("run the same command again to go on where it stopped"));
+                }
+                status
+            }
+        }
+    }
+
+    /// Tells a failure.
+    pub(crate) fn failed(&self, kind: &'static str, message: &str) {
+        if self.reporting.json {
+            emit(self.reporting, &Event::Error { kind, message: message.to_owned() });
+        } else {
+            complain(format_args!("{message}"));
+        }
+    }
+
+    fn done(&self, summary: &Summary) -> ExitStatus {
+        let done = Done::from(summary);
+        if self.reporting.json {
+            emit(self.reporting, &Event::Done(done));
+        } else if self.reporting.stats {
+            stats(&done).lines().for_each(say);
+        } else if self.watched {
+            say(&closing_line(&done));
+        }
+        match summary.failed {
+            0 => ExitStatus::Success,
+            failed => {
+                let entries = if failed == 1 { "entry" } else { "entries" };
+                self.failed(PARTIAL, &format!("{failed} {entries} could not be copied"));
+                ExitStatus::Partial
+            }
+        }
+    }
+
+    fn line(&self, line: &str) {
+        self.meter.suspend(|| say(line));
+    }
+}
+
+/// Failures after which the same command can do better.
+fn worth_resuming(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::Cancelled | ErrorKind::TimedOut | ErrorKind::Disconnected | ErrorKind::DiskFull)
+}
+
+/// Tells of arguments that cannot be meant. No data flows, so standard output is free.
+pub(crate) fn refuse(json: bool, start: &Event, message: &str) {
+    if json {
+        let error = Event::Error { kind: ErrorKind::Usage.name(), message: message.to_owned() };
+        write_result(false, format!("{}{}", start.line(), error.line()).as_bytes());
+    } else {
+        complain(format_args!("{message}"));
+    }
+}
+
+fn emit(reporting: Reporting, event: &Event) {
+    result(reporting, event.line().as_bytes());
+}
+
+fn result(reporting: Reporting, line: &[u8]) {
+    write_result(reporting.stdout_is_data, line);
+}
+
+/// Writes a result to standard output, or to standard error where the other carries the data. A reader that left has
+/// had enough; the transfer goes on.
+fn write_result(stdout_is_data: bool, line: &[u8]) {
+    let _ = if stdout_is_data {
+        io::stderr().write_all(line)
+    } else {
+        let mut stdout = io::stdout().lock();
+        stdout.write_all(line).and_then(|()| stdout.flush())
+    };
+}
+
+/// The facts in one line.
+fn closing_line(done: &Done) -> String {
+    let entries = if done.files == 1 { "entry" } else { "entries" };
+    format!(
+        "{} in {:.1} s ({}), {} {entries}, {}",
+        bytes_text(done.bytes as f64),
+        done.seconds,
+        rate_text(done.bytes, done.seconds),
+        done.files,
+        done.level
+    )
+}
+
+/// The facts as a block of lines.
+fn stats(done: &Done) -> String {
+    let per_gibibyte = |seconds: f64| match done.bytes {
+        0 => "-".to_owned(),
+        bytes => format!("{:.2}", seconds * GIBIBYTE / bytes as f64),
+    };
+    let rows = [
+        ("bytes", format!("{} ({})", done.bytes, bytes_text(done.bytes as f64))),
+        ("entries", format!("{} copied, {} skipped, {} failed", done.files, done.skipped, done.failed)),
+        ("seconds", format!("{:.3}", done.seconds)),
+        ("rate", rate_text(done.bytes, done.seconds)),
+        (
+            "CPU s",
+            format!("{:.3} here, {:.3} at the far end", done.cpu_seconds.local, done.cpu_seconds.remote),
+        ),
+        (
+            "CPU s/GiB",
+            format!(
+                "{} here, {} at the far end",
+                per_gibibyte(done.cpu_seconds.local),
+                per_gibibyte(done.cpu_seconds.remote)
+            ),
+        ),
+        ("resent", format!("{} bytes", done.resent_bytes)),
+        ("level", done.level.to_owned()),
+        ("suite", format!("{}, {}", done.suite, done.tier)),
+        ("streams", done.streams.to_string()),
+        ("lanes", format!("{} by {}", done.lanes, done.placement)),
+    ];
+    rows.map(|(name, value)| format!("{name:<10} {value}\n")).concat()
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use sealane_copy::{CpuSeconds, Level};
+    use sealane_engine::Suite;
+    use sealane_stack::Placement;
+
+    /// A transfer with a value for every fact.
+    pub(crate) fn summary() -> Summary {
+        Summary {
+            bytes: 1 << 31,
+            files: 3,
+            skipped: 1,
+            failed: 0,
+            seconds: 2.0,
+            cpu_seconds: CpuSeconds { local: 1.0, remote: 1.5 },
+            resent_bytes: 0,
+            level: Level::Private,
+            suite: Suite::Aes256Gcm,
+            streams: 2,
+            lanes: 2,
+            placement: Placement::Connection,
+            tier: "native",
+        }
+    }
+
+    #[test]
+    fn stats_tell_every_fact() {
+        let expected = "\
+bytes      2147483648 (2.15 GB)
+entries    3 copied, 1 skipped, 0 failed
+seconds    2.000
+rate       1.07 GB/s
+CPU s      1.000 here, 1.500 at the far end
+CPU s/GiB  0.50 here, 0.75 at the far end
+resent     0 bytes
+level      private
+suite      aes-256-gcm, native
+streams    2
+lanes      2 by connection
+";
+        assert_eq!(stats(&(&summary()).into()), expected);
+    }
+
+    #[test]
+    fn an_empty_transfer_has_no_cost_per_byte() {
+        let empty = Summary { bytes: 0, seconds: 0.0, ..summary() };
+        let text = stats(&(&empty).into());
+        assert!(
+            text.contains("CPU s/GiB  - here, - at the far end") && text.contains("rate       -\n"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn the_closing_line_is_short() {
+        assert_eq!(closing_line(&(&summary()).into()), "2.15 GB in 2.0 s (1.07 GB/s), 3 entries, private");
+    }
+
+    #[test]
+    fn partial_success_is_no_success() {
+        let reporting = Reporting {
+            json: false,
+            quiet: true,
+            verbose: false,
+            stats: false,
+            stdout_is_data: false,
+            resumable: true,
+        };
+        let progress = Arc::new(Progress::default());
+        let start = Event::Warning { message: String::new() };
+        let tell = |summary| Reporter::start(reporting, &progress, &start).finish(Ok(summary), None);
+        assert_eq!(tell(Summary { failed: 2, ..summary() }), ExitStatus::Partial);
+        assert_eq!(tell(summary()), ExitStatus::Success);
+    }
+}

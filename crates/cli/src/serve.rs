@@ -1,0 +1,74 @@
+//! `sealane serve`: the daemon, and the two modes in which `sealane cp` starts the far end over ssh.
+
+use crate::args::ServeArgs;
+use crate::exit::ExitStatus;
+use crate::failure::Failure;
+use crate::signals::Interrupts;
+use crate::text;
+use sealane_copy::{Daemon, DaemonOptions, ServeStdio};
+use sealane_peer::{Identity, PeerError, config_dir};
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+/// Serves until a signal asks for the end, or the one transfer is over.
+pub(crate) fn run(arguments: ServeArgs) -> Result<(), Failure> {
+    if let Some(port) = arguments.relay {
+        return sealane_copy::serve_relay(port).map_err(failed);
+    }
+    if arguments.stdio {
+        return sealane_copy::serve_stdio(ServeStdio::default()).map_err(failed);
+    }
+    let (Some(root), Some(listen)) = (arguments.directory, arguments.listen) else {
+        unreachable!("the definition asks for a folder and an address unless --stdio or --relay is there")
+    };
+    let options = DaemonOptions {
+        root,
+        listen,
+        read_only: arguments.read_only,
+        authorised_peers: or_default(arguments.authorised_peers, || {
+            Ok(config_dir()?.join("authorised-peers"))
+        })?,
+        identity: or_default(arguments.identity, Identity::default_path)?,
+        minimum_level: arguments.minimum_level,
+        max_connections: arguments.max_connections.into(),
+        limit_rate: arguments.limit_rate,
+        idle_timeout: arguments.idle_timeout,
+        handshake_timeout: arguments.handshake_timeout,
+        allow_legacy: arguments.allow_legacy,
+    };
+    let daemon = Daemon::bind(options).map_err(failed)?;
+    announce(daemon.local_addr()).map_err(Failure::output)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let interrupts = Interrupts::listen({
+        let stop = stop.clone();
+        move || stop.store(true, SeqCst)
+    });
+    // Dropped after the daemon's end, so that a second signal still ends a daemon that waits for its peers.
+    let _interrupts = interrupts.map_err(|error| Failure::new(ExitStatus::Io, error))?;
+    daemon.run(&stop).map_err(failed)?;
+    text::complain(format_args!("stopped"));
+    Ok(())
+}
+
+/// For whoever asked for port 0. Nobody needs to read it.
+fn announce(address: SocketAddr) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    match writeln!(stdout, "listening on {address}").and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        outcome => outcome,
+    }
+}
+
+fn or_default(
+    given: Option<PathBuf>,
+    default: impl Fn() -> Result<PathBuf, PeerError>,
+) -> Result<PathBuf, Failure> {
+    given.map_or_else(default, Ok).map_err(|error| Failure::new(ExitStatus::Io, error))
+}
+
+fn failed(error: sealane_copy::Error) -> Failure {
+    Failure::new(ExitStatus::of_kind(error.kind()), error)
+}

@@ -1,0 +1,95 @@
+//! Text for people, and text that came from elsewhere made fit for a terminal.
+//!
+//! Guarantees: no control character of a file name or of the far end's words reaches the terminal, where it could
+//! move the cursor, rename the window or worse; and a standard error that cannot be written to stops nothing.
+
+use std::fmt::{Arguments, Write as _};
+use std::io::Write as _;
+
+/// One line on standard error, under the program's name.
+pub(crate) fn complain(line: Arguments<'_>) {
+    say(&format!("sealane: {line}"));
+}
+
+/// One line on standard error.
+pub(crate) fn say(line: &str) {
+    // In one write, so that lines of several processes do not mix. There is nowhere left to report a failure to.
+    let _ = std::io::stderr().write_all(format!("{}\n", printable(line.as_bytes())).as_bytes());
+}
+
+/// `bytes` with everything escaped that is not a visible character or a blank.
+pub(crate) fn printable(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            // The bidirectional overrides (Unicode, UAX #9) can make one name look like another.
+            if c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') {
+                text.extend(c.escape_default());
+            } else {
+                text.push(c);
+            }
+        }
+        for byte in chunk.invalid() {
+            write!(text, "\\x{byte:02x}").expect("writing to a string succeeds");
+        }
+    }
+    text
+}
+
+/// One line of a list of digests as `b3sum --check` reads it: 64 hexadecimal digits, two blanks, the name. A name with
+/// a backslash or a line break is escaped, and a backslash before the digits says so.
+pub(crate) fn digest_line(path: &[u8], digest: &[u8; 32]) -> Vec<u8> {
+    let special = path.iter().any(|byte| matches!(byte, b'\\' | b'\n' | b'\r'));
+    let mut line = Vec::with_capacity(path.len() + 68);
+    if special {
+        line.push(b'\\');
+    }
+    line.extend_from_slice(hex(digest).as_bytes());
+    line.extend_from_slice(b"  ");
+    for &byte in path {
+        match byte {
+            b'\\' => line.extend_from_slice(b"\\\\"),
+            b'\n' => line.extend_from_slice(b"\\n"),
+            b'\r' => line.extend_from_slice(b"\\r"),
+            other => line.push(other),
+        }
+    }
+    line.push(b'\n');
+    line
+}
+
+/// `bytes` in hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        write!(text, "{byte:02x}").expect("writing to a string succeeds");
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_reaches_the_terminal_but_characters() {
+        for (bytes, text) in [
+            (&b"plain name"[..], "plain name"),
+            ("größe \u{1f980}".as_bytes(), "größe \u{1f980}"),
+            (b"a\x1b[2Jb", "a\\u{1b}[2Jb"),
+            (b"a\nb\tc", "a\\nb\\tc"),
+            (b"\xff\xfe.bin", "\\xff\\xfe.bin"),
+            ("\u{202e}gpj.exe".as_bytes(), "\\u{202e}gpj.exe"),
+            (b"\xc2\x9b31m", "\\u{9b}31m"),
+        ] {
+            assert_eq!(printable(bytes), text);
+        }
+    }
+
+    #[test]
+    fn digest_lines_are_those_of_b3sum() {
+        let digest = [0xab; 32];
+        let digits = "ab".repeat(32);
+        assert_eq!(digest_line(b"dir/a b", &digest), format!("{digits}  dir/a b\n").into_bytes());
+        assert_eq!(digest_line(b"a\\b\nc", &digest), format!("\\{digits}  a\\\\b\\nc\n").into_bytes());
+    }
+}

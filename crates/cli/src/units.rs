@@ -1,0 +1,251 @@
+//! Amounts as people write them: sizes, rates, durations, ranges of ports.
+//!
+//! Guarantees: a text that is accepted means one number only, nothing overflows silently, and zero is refused where
+//! zero could only be a mistake.
+
+use std::time::Duration;
+
+/// A text that is no amount of the kind that was asked for.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UnitError {
+    /// Not a number followed by a known unit.
+    #[error("expected {expected}")]
+    Malformed {
+        /// What would have been understood.
+        expected: &'static str,
+    },
+    /// A number that does not fit.
+    #[error("too large")]
+    TooLarge,
+    /// Zero, or less than the smallest amount.
+    #[error("must be more than zero")]
+    Zero,
+    /// A range whose end lies before its start.
+    #[error("the range {from}-{to} ends before it starts")]
+    Reversed {
+        /// First port.
+        from: u16,
+        /// Last port.
+        to: u16,
+    },
+}
+
+const RATE: &str = "a rate in bytes per second such as 100M, 1.5G, 10MB/s or 64KiB (k, M, G, T are powers of \
+                    1000; Ki, Mi, Gi, Ti of 1024)";
+const DURATION: &str = "a duration such as 30, 30s, 1500ms, 5m or 1h (seconds where no unit is given)";
+const PORTS: &str = "a range of ports such as 50000-50100, or one port";
+
+/// Bytes per second, at least 1: `100M`, `1G`, `10MB/s`, `64KiB`.
+///
+/// # Errors
+/// When the text is no rate, or rounds to zero.
+pub fn rate(text: &str) -> Result<u64, UnitError> {
+    let malformed = UnitError::Malformed { expected: RATE };
+    let text = text.trim();
+    let text = text.strip_suffix("/s").unwrap_or(text);
+    let (number, unit) = split(text).ok_or_else(|| malformed.clone())?;
+    let unit = unit.strip_suffix(['B', 'b']).unwrap_or(unit);
+    let (prefix, step) = match unit.strip_suffix('i') {
+        Some(prefix) if !prefix.is_empty() => (prefix, 1024_u64),
+        Some(_) => return Err(malformed),
+        None => (unit, 1000),
+    };
+    let power = match prefix {
+        "" => 0,
+        "k" | "K" => 1,
+        "m" | "M" => 2,
+        "g" | "G" => 3,
+        "t" | "T" => 4,
+        _ => return Err(malformed),
+    };
+    scale(number, step.pow(power), RATE)
+}
+
+/// A duration of at least one millisecond: `30`, `30s`, `1500ms`, `5m`, `1h`.
+///
+/// # Errors
+/// When the text is no duration, or rounds to zero.
+pub fn duration(text: &str) -> Result<Duration, UnitError> {
+    let malformed = UnitError::Malformed { expected: DURATION };
+    let (number, unit) = split(text.trim()).ok_or_else(|| malformed.clone())?;
+    let milliseconds = match unit {
+        "ms" => 1,
+        "" | "s" => 1000,
+        "m" | "min" => 60_000,
+        "h" => 3_600_000,
+        _ => return Err(malformed),
+    };
+    // A century is longer than anybody waits, and keeps every sum of deadlines within range.
+    let total = scale(number, milliseconds, DURATION)?;
+    if total > 100 * 366 * 24 * 3_600_000 {
+        return Err(UnitError::TooLarge);
+    }
+    Ok(Duration::from_millis(total))
+}
+
+/// First and last port, both included: `50000-50100`, or one port.
+///
+/// # Errors
+/// When the text is no range of ports from 1 on, or ends before it starts.
+pub fn ports(text: &str) -> Result<(u16, u16), UnitError> {
+    let malformed = UnitError::Malformed { expected: PORTS };
+    let text = text.trim();
+    let (from, to) = text.split_once('-').unwrap_or((text, text));
+    let port = |text: &str| text.parse::<u16>().map_err(|_| malformed.clone());
+    let (from, to) = (port(from)?, port(to)?);
+    match (from, to) {
+        (0, _) => Err(UnitError::Zero),
+        _ if to < from => Err(UnitError::Reversed { from, to }),
+        range => Ok(range),
+    }
+}
+
+/// The number at the start of `text`, as its digits before and after the point, and the unit after it.
+fn split(text: &str) -> Option<((&str, &str), &str)> {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let digits = !whole.is_empty() && !fraction.contains('.') && !number.ends_with('.');
+    digits.then_some(((whole, fraction), unit.trim_start()))
+}
+
+/// `number` times `unit`, rounded down, in whole numbers: `0.1` must not depend on binary fractions.
+fn scale((whole, fraction): (&str, &str), unit: u64, expected: &'static str) -> Result<u64, UnitError> {
+    // More digits than these could change no result, because no unit is larger than 2^40.
+    let fraction = &fraction[..fraction.len().min(18)];
+    let whole: u64 = whole.parse().map_err(|_| UnitError::TooLarge)?;
+    let part: u128 = match fraction {
+        "" => 0,
+        digits => digits.parse().map_err(|_| UnitError::Malformed { expected })?,
+    };
+    let divisor = 10_u128.pow(u32::try_from(fraction.len()).expect("at most 18 digits"));
+    let total = u128::from(whole) * u128::from(unit) + part * u128::from(unit) / divisor;
+    match u64::try_from(total) {
+        Ok(0) => Err(UnitError::Zero),
+        Ok(total) => Ok(total),
+        Err(_) => Err(UnitError::TooLarge),
+    }
+}
+
+/// Bytes in powers of 1000 with three digits that mean something: `999 B`, `1.23 GB`.
+pub fn bytes_text(bytes: f64) -> String {
+    let mut value = bytes;
+    for unit in ["B", "kB", "MB", "GB", "TB"] {
+        let digits = match value {
+            _ if unit == "B" => 0,
+            value if value < 9.995 => 2,
+            value if value < 99.95 => 1,
+            _ => 0,
+        };
+        if value < 999.5 {
+            return format!("{value:.digits$} {unit}");
+        }
+        value /= 1000.0;
+    }
+    format!("{value:.1} PB")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn rates_mean_one_number() {
+        for (text, expected) in [
+            ("1", 1),
+            ("100M", 100_000_000),
+            ("1G", 1_000_000_000),
+            ("10MB/s", 10_000_000),
+            ("10 MB/s", 10_000_000),
+            ("64KiB", 65_536),
+            ("64Ki", 65_536),
+            ("1.5Gi/s", 1_610_612_736),
+            ("2k", 2_000),
+            ("2K", 2_000),
+            ("0.1M", 100_000),
+            ("1T", 1_000_000_000_000),
+            ("1TiB", 1 << 40),
+            ("17b", 17),
+            (" 5M ", 5_000_000),
+            ("0.0000010000000000000000000000M", 1),
+        ] {
+            assert_eq!(rate(text), Ok(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_rate_is_refused() {
+        let malformed = Err(UnitError::Malformed { expected: RATE });
+        for text in
+            ["", "M", "-1", "1X", "1iB", "1.2.3", "1.", ".5", "1e6", "1 0", "1M/m", "1Mbit", "∞", "1é"]
+        {
+            assert_eq!(rate(text), malformed, "{text}");
+        }
+        for text in ["0", "0M", "0.0001k"] {
+            assert_eq!(rate(text), Err(UnitError::Zero), "{text}");
+        }
+        for text in ["18446744073709551616", "18446745T", "99999999999999999999999999T"] {
+            assert_eq!(rate(text), Err(UnitError::TooLarge), "{text}");
+        }
+        assert_eq!(rate("18446744073709551615"), Ok(u64::MAX));
+    }
+
+    #[test]
+    fn durations_default_to_seconds() {
+        for (text, milliseconds) in [
+            ("30", 30_000),
+            ("30s", 30_000),
+            ("1500ms", 1_500),
+            ("0.5", 500),
+            ("5m", 300_000),
+            ("1h", 3_600_000),
+        ] {
+            assert_eq!(duration(text), Ok(Duration::from_millis(milliseconds)), "{text}");
+        }
+        assert_eq!(duration("0"), Err(UnitError::Zero));
+        assert_eq!(duration("0.0001"), Err(UnitError::Zero));
+        assert_eq!(duration("9999999h"), Err(UnitError::TooLarge));
+        assert!(duration("1d").is_err() && duration("").is_err() && duration("s").is_err());
+    }
+
+    #[test]
+    fn port_ranges_are_ordered_and_start_at_one() {
+        assert_eq!(ports("50000-50100"), Ok((50_000, 50_100)));
+        assert_eq!(ports("7"), Ok((7, 7)));
+        assert_eq!(ports("0"), Err(UnitError::Zero));
+        assert_eq!(ports("9-8"), Err(UnitError::Reversed { from: 9, to: 8 }));
+        for text in ["", "-", "1-", "-1", "65536", "1-2-3", "a-b"] {
+            assert!(ports(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn bytes_keep_three_digits() {
+        for (bytes, text) in [
+            (0.0, "0 B"),
+            (999.0, "999 B"),
+            (1_000.0, "1.00 kB"),
+            (9_994.0, "9.99 kB"),
+            (9_996.0, "10.0 kB"),
+            (123_456_789.0, "123 MB"),
+            (999_600.0, "1.00 MB"),
+            (1.5e9, "1.50 GB"),
+            (2e15, "2.0 PB"),
+        ] {
+            assert_eq!(bytes_text(bytes), text, "{bytes}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in "[0-9.kKMGTiBbs/ m-]{0,24}") {
+            let _ = (rate(&text), duration(&text), ports(&text));
+        }
+
+        #[test]
+        fn whole_numbers_are_themselves(number in 1_u64..) {
+            prop_assert_eq!(rate(&number.to_string()), Ok(number));
+        }
+    }
+}
