@@ -13,8 +13,11 @@ pub mod experiment;
 pub mod load;
 pub mod machine;
 pub mod program;
+pub mod report;
 pub mod rng;
+mod runner;
 pub mod scratch;
 pub mod stats;
+pub mod transfer;
 
 pub use error::LabError;

@@ -97,15 +97,17 @@ pub fn at<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Coordinate
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
 pub enum View {
-    /// The layout of the study's results: modes as rows, levels as columns, one block per value of `blocks`.
-    LevelGrid {
-        /// Axis that separates the blocks.
-        blocks: String,
-    },
-    /// A bar for each cell, best first, grouped by nothing.
+    /// The layout of the study's results: a block for each `end` and `suite`, modes as rows, levels as columns. The axes
+    /// are named `end`, `suite` (`none` for levels without cryptography), `mode` and `level`.
+    LevelGrid,
+    /// A bar for each cell, within groups, best first.
     Bars {
+        /// Axis with a group for each value.
+        groups: String,
         /// Axis whose value is the bar's name.
         names: String,
+        /// The name that is set off: the product's own.
+        own: String,
     },
     /// A line for each value of `lines` over `over`.
     Lines {

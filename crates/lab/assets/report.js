@@ -1,0 +1,120 @@
+// Draws the charts of a sealane lab report. Reads the embedded data only; loads nothing, sends nothing.
+"use strict";
+(function () {
+  const root = document.documentElement;
+  const read = (id) => JSON.parse(document.getElementById(id).textContent);
+  const charts = read("charts");
+  root.classList.add("js");
+
+  // Distinguishable with the common colour blindnesses, in light and dark (Okabe and Ito's set, adjusted).
+  const LIGHT = ["#8a949b", "#5b6770", "#4aa8a0", "#0b6e6e", "#d08a00", "#b4552d"];
+  const DARK = ["#7c868d", "#aeb7bd", "#2f8a82", "#5fd0c3", "#e0a93f", "#e0855c"];
+  const plots = [];
+
+  const css = (name) => getComputedStyle(root).getPropertyValue(name).trim();
+  const isDark = () => root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  const figure = (value) => value == null ? "–" : value >= 100 ? Math.round(value).toLocaleString("en") : value.toPrecision(3);
+
+  function drawBars(chart, colours) {
+    const count = chart.series.length, slot = 0.8 / count;
+    return (u) => {
+      const ctx = u.ctx, pixels = devicePixelRatio;
+      ctx.save();
+      chart.series.forEach((series, s) => {
+        if (!u.series[s + 1].show) return;
+        series.median.forEach((median, x) => {
+          if (median == null) return;
+          const from = x - 0.4 + s * slot + slot * 0.07;
+          const left = u.valToPos(from, "x", true), right = u.valToPos(from + slot * 0.86, "x", true);
+          const top = u.valToPos(median, "y", true), base = u.valToPos(0, "y", true);
+          ctx.fillStyle = colours[s % colours.length];
+          ctx.fillRect(left, top, right - left, base - top);
+          const middle = (left + right) / 2, half = Math.min(4 * pixels, (right - left) / 3);
+          const low = u.valToPos(series.low[x], "y", true), high = u.valToPos(series.high[x], "y", true);
+          ctx.strokeStyle = css("--ink");
+          ctx.globalAlpha = 0.7;
+          ctx.lineWidth = 1.25 * pixels;
+          ctx.beginPath();
+          ctx.moveTo(middle, low); ctx.lineTo(middle, high);
+          ctx.moveTo(middle - half, low); ctx.lineTo(middle + half, low);
+          ctx.moveTo(middle - half, high); ctx.lineTo(middle + half, high);
+          ctx.stroke();
+          ctx.globalAlpha = 1;
+        });
+      });
+      ctx.restore();
+    };
+  }
+
+  function drawBands(chart, colours) {
+    return (u) => {
+      const ctx = u.ctx;
+      ctx.save();
+      ctx.globalAlpha = 0.16;
+      chart.series.forEach((series, s) => {
+        if (!u.series[s + 1].show) return;
+        const known = series.median.map((value, x) => x).filter((x) => series.median[x] != null);
+        if (known.length === 0) return;
+        ctx.fillStyle = colours[s % colours.length];
+        ctx.beginPath();
+        known.forEach((x) => ctx.lineTo(u.valToPos(x, "x", true), u.valToPos(series.high[x], "y", true)));
+        known.slice().reverse().forEach((x) => ctx.lineTo(u.valToPos(x, "x", true), u.valToPos(series.low[x], "y", true)));
+        ctx.closePath();
+        ctx.fill();
+      });
+      ctx.restore();
+    };
+  }
+
+  function draw(chart) {
+    const holder = document.getElementById(chart.id);
+    const colours = isDark() ? DARK : LIGHT;
+    const isBars = chart.kind === "bars";
+    const xs = chart.labels.map((_, index) => index);
+    const highest = Math.max(...chart.series.flatMap((series) => series.high.filter((value) => value != null)), 0);
+    const pad = isBars ? 0.55 : 0.12;
+    const axis = { stroke: css("--soft"), grid: { stroke: css("--line"), width: 1 }, ticks: { show: false }, font: "12.5px system-ui, sans-serif" };
+    const series = chart.series.map((one, index) => ({
+      label: one.name,
+      stroke: colours[index % colours.length],
+      fill: isBars ? colours[index % colours.length] : undefined,
+      width: 2,
+      spanGaps: true,
+      paths: isBars ? () => null : undefined,
+      points: { show: !isBars, size: 7, fill: colours[index % colours.length] },
+      value: (u, value) => figure(value),
+    }));
+    const options = {
+      width: Math.max(280, holder.clientWidth),
+      height: isBars ? 300 : 320,
+      cursor: { y: false, points: { show: !isBars }, drag: { x: false, y: false } },
+      scales: { x: { time: false, range: [-pad, xs.length - 1 + pad] }, y: { range: [0, highest * 1.06 || 1] } },
+      axes: [
+        Object.assign({}, axis, { grid: { show: false }, splits: () => xs, values: () => chart.labels, label: chart.x_label || undefined, labelSize: 22, labelFont: "12.5px system-ui, sans-serif" }),
+        Object.assign({}, axis, { size: 64, values: (u, values) => values.map((value) => value.toLocaleString("en")) }),
+      ],
+      series: [{ label: chart.x_label || "level", value: (u, value) => value == null ? "–" : chart.labels[Math.round(value)] }].concat(series),
+      hooks: isBars ? { draw: [drawBars(chart, colours)] } : { drawAxes: [drawBands(chart, colours)] },
+    };
+    plots.push({ holder, plot: new uPlot(options, [xs].concat(chart.series.map((one) => one.median)), holder), height: options.height });
+  }
+
+  function drawAll() {
+    plots.splice(0).forEach((one) => one.plot.destroy());
+    charts.forEach(draw);
+  }
+  drawAll();
+  addEventListener("resize", () => plots.forEach((one) => one.plot.setSize({ width: Math.max(280, one.holder.clientWidth), height: one.height })));
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
+  document.getElementById("theme").addEventListener("click", () => {
+    root.dataset.theme = isDark() ? "light" : "dark";
+    drawAll();
+  });
+  document.getElementById("save").addEventListener("click", () => {
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([JSON.stringify(read("report"), null, 2) + "\n"], { type: "application/json" }));
+    link.download = "sealane-report.json";
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  });
+})();

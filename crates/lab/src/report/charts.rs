@@ -1,0 +1,142 @@
+//! The figures that the page's script draws, as plain numbers.
+//!
+//! Guarantees: every number here also stands in a table of the page.
+
+use crate::experiment::{Coordinates, Metric, Outcome, View};
+use crate::stats::Summary;
+use serde::Serialize;
+
+/// Modes of the study in their order, ours after them.
+pub(super) const MODE_ORDER: [&str; 6] =
+    ["Single P1", "Single P2", "Pool P1", "Pool P2", "Packet P1", "Packet P2"];
+
+/// One chart.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct Chart {
+    /// Element it is drawn into.
+    pub(super) id: String,
+    /// `bars` or `lines`.
+    pub(super) kind: &'static str,
+    /// Heading.
+    pub(super) title: String,
+    /// Name of the abscissa.
+    pub(super) x_label: String,
+    /// Name and unit of the ordinate.
+    pub(super) y_label: String,
+    /// Labels along the abscissa.
+    pub(super) labels: Vec<String>,
+    /// What is drawn over them.
+    pub(super) series: Vec<Series>,
+}
+
+/// One line, or one bar in each group; `null` where there is no sample.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct Series {
+    pub(super) name: String,
+    pub(super) median: Vec<Option<f64>>,
+    pub(super) low: Vec<Option<f64>>,
+    pub(super) high: Vec<Option<f64>>,
+}
+
+impl Series {
+    fn of(name: &str, summaries: &[Option<Summary>], scale: f64) -> Self {
+        let pick = |value: fn(&Summary) -> f64| {
+            summaries.iter().map(|summary| summary.as_ref().map(|summary| value(summary) * scale)).collect()
+        };
+        Self {
+            name: name.to_owned(),
+            median: pick(|summary| summary.median),
+            low: pick(|summary| summary.median_interval.low),
+            high: pick(|summary| summary.median_interval.high),
+        }
+    }
+}
+
+/// The charts of one outcome; `prefix` makes their ids unique on the page.
+pub(super) fn of_outcome(outcome: &Outcome, prefix: &str) -> Vec<Chart> {
+    match &outcome.experiment.view {
+        View::LevelGrid => level_grid(outcome, prefix),
+        View::Lines { over, lines, plots } => line_plots(outcome, prefix, over, lines, plots.as_deref()),
+        View::Bars { .. } | View::Table => Vec::new(),
+    }
+}
+
+/// A block of the level grid: one end, one generation of suites.
+pub(super) fn blocks(outcome: &Outcome) -> Vec<(String, String)> {
+    let values = |name: &str| {
+        let axes = outcome.experiment.axes.iter().find(|axis| axis.name == name);
+        axes.map(|axis| axis.values.clone()).unwrap_or_default()
+    };
+    let suites: Vec<String> = values("suite").into_iter().filter(|suite| suite != "none").collect();
+    let pairs = values("end").into_iter();
+    pairs.flat_map(|end| suites.iter().map(move |suite| (end.clone(), suite.clone()))).collect()
+}
+
+/// The place of a figure in the level grid. Levels without cryptography are shared between generations of suites.
+pub(super) fn grid_place(end: &str, suite: &str, mode: &str, level: &str) -> Coordinates {
+    let suite = if matches!(level, "clear" | "authenticated") { "none" } else { suite };
+    crate::experiment::at([("end", end), ("suite", suite), ("mode", mode), ("level", level)])
+}
+
+fn level_grid(outcome: &Outcome, prefix: &str) -> Vec<Chart> {
+    let chart = |(index, (end, suite)): (usize, &(String, String))| {
+        let series = MODE_ORDER.iter().filter_map(|mode| {
+            let summary =
+                |level: &&str| outcome.cell(&grid_place(end, suite, mode, level))?.summary(Metric::Rate);
+            let summaries: Vec<_> = super::published::LEVELS.iter().map(summary).collect();
+            summaries.iter().any(Option::is_some).then(|| Series::of(mode, &summaries, 8.0))
+        });
+        Chart {
+            id: format!("{prefix}-{index}"),
+            kind: "bars",
+            title: format!("{} · {suite} suites", end_words(end)),
+            x_label: String::new(),
+            y_label: "Mb/s".to_owned(),
+            labels: super::published::LEVELS.iter().map(|level| (*level).to_owned()).collect(),
+            series: series.collect(),
+        }
+    };
+    blocks(outcome).iter().enumerate().map(chart).filter(|chart| !chart.series.is_empty()).collect()
+}
+
+/// A measured end in words.
+pub(super) fn end_words(end: &str) -> &'static str {
+    match end {
+        "send" => "sender measured",
+        "receive" => "receiver measured",
+        _ => "both ends",
+    }
+}
+
+fn line_plots(outcome: &Outcome, prefix: &str, over: &str, lines: &str, plots: Option<&str>) -> Vec<Chart> {
+    let values = |name: &str| {
+        let axis = outcome.experiment.axes.iter().find(|axis| axis.name == name);
+        axis.map(|axis| axis.values.clone()).unwrap_or_default()
+    };
+    let labels = values(over);
+    let plot_values = plots.map_or_else(|| vec![None], |name| values(name).into_iter().map(Some).collect());
+    let chart = |(index, plot): (usize, Option<String>)| {
+        let series = values(lines).into_iter().filter_map(|line| {
+            let summary = |x: &String| {
+                let mut place = crate::experiment::at([(over, &**x), (lines, &*line)]);
+                if let (Some(axis), Some(value)) = (plots, &plot) {
+                    place.insert(axis.to_owned(), value.clone());
+                }
+                outcome.cell(&place)?.summary(Metric::Rate)
+            };
+            let summaries: Vec<_> = labels.iter().map(summary).collect();
+            let name = format!("{line} {lines}");
+            summaries.iter().any(Option::is_some).then(|| Series::of(&name, &summaries, 1.0))
+        });
+        Chart {
+            id: format!("{prefix}-{index}"),
+            kind: "lines",
+            title: plot.clone().unwrap_or_else(|| outcome.experiment.title.clone()),
+            x_label: over.to_owned(),
+            y_label: Metric::Rate.unit().to_owned(),
+            labels: labels.clone(),
+            series: series.collect(),
+        }
+    };
+    plot_values.into_iter().enumerate().map(chart).filter(|chart| !chart.series.is_empty()).collect()
+}

@@ -1,0 +1,122 @@
+//! The page: one file with its style, its script, the plotting library and all data inside.
+//!
+//! Guarantees: every text passes the template's escaping; the data is embedded in a form that no content can end; the
+//! page's own policy forbids it to load or send anything.
+
+use super::Report;
+use super::charts::Chart;
+use super::number::duration;
+use super::page::{self, Fact, Section};
+use crate::LabError;
+use crate::experiment::Verdict;
+use askama::Template;
+use serde::Serialize;
+
+const UPLOT_SCRIPT: &str = include_str!("../../assets/uplot/uPlot.iife.min.js");
+const UPLOT_STYLE: &str = include_str!("../../assets/uplot/uPlot.min.css");
+const UPLOT_LICENSE: &str = include_str!("../../assets/uplot/LICENSE");
+const PAGE_SCRIPT: &str = include_str!("../../assets/report.js");
+const PAGE_STYLE: &str = include_str!("../../assets/report.css");
+
+#[derive(Template)]
+#[template(path = "report.html")]
+struct Page<'a> {
+    report: &'a Report,
+    profile: &'static str,
+    took: String,
+    sections: Vec<Section>,
+    facts: Vec<Fact>,
+    verdicts: Vec<(&'static str, &'static str, usize)>,
+    levels: [&'static str; 4],
+    has_published: bool,
+    charts_json: String,
+    report_json: String,
+    uplot_script: &'static str,
+    uplot_style: &'static str,
+    uplot_license: &'static str,
+    page_script: &'static str,
+    page_style: &'static str,
+}
+
+/// Renders `report` as one self-contained HTML file.
+pub fn to_html(report: &Report) -> Result<String, LabError> {
+    let sections = page::sections(report);
+    let charts: Vec<&Chart> = sections.iter().flat_map(|section| &section.charts).collect();
+    let charts_json = embeddable_json(&charts)?;
+    let page = Page {
+        report,
+        profile: report.profile.name(),
+        took: duration(report.seconds),
+        facts: page::facts(report),
+        verdicts: verdicts(report),
+        levels: super::published::LEVELS,
+        has_published: sections.iter().any(|section| section.grid.iter().any(|block| block.is_published)),
+        charts_json,
+        report_json: embeddable_json(report)?,
+        uplot_script: UPLOT_SCRIPT,
+        uplot_style: UPLOT_STYLE,
+        uplot_license: UPLOT_LICENSE,
+        page_script: PAGE_SCRIPT,
+        page_style: PAGE_STYLE,
+        sections,
+    };
+    page.render().map_err(|error| LabError::Render(error.to_string()))
+}
+
+/// Class, words and number of each verdict that occurs.
+fn verdicts(report: &Report) -> Vec<(&'static str, &'static str, usize)> {
+    let all = || report.outcomes.iter().flat_map(|outcome| &outcome.claims);
+    [
+        (Verdict::Holds, "good"),
+        (Verdict::DoesNotHold, "bad"),
+        (Verdict::NotDecidable, "open"),
+        (Verdict::NotMeasured, "none"),
+    ]
+    .into_iter()
+    .map(|(verdict, class)| (class, verdict.words(), all().filter(|claim| claim.verdict == verdict).count()))
+    .filter(|(_, _, count)| *count > 0)
+    .collect()
+}
+
+/// JSON that may stand inside a `script` element: no `<` survives, so no content can close the element or open a
+/// comment in it, and no line separator that older JavaScript took for a line's end.
+fn embeddable_json(value: &impl Serialize) -> Result<String, LabError> {
+    let text = serde_json::to_string(value).map_err(|error| LabError::Render(error.to_string()))?;
+    let mut safe = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
+                safe.push_str(&format!("\\u{:04x}", u32::from(character)));
+            }
+            _ => safe.push(character),
+        }
+    }
+    Ok(safe)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn embedded_json_cannot_end_its_element_and_reads_back() {
+        let hostile = ["</script><script>alert(1)</script>", "<!--", "a & b", "\u{2028}\u{2029}"];
+        let safe = embeddable_json(&hostile).unwrap();
+        assert!(!safe.contains(['<', '>', '&', '\u{2028}', '\u{2029}']));
+        let back: Vec<String> = serde_json::from_str(&safe).unwrap();
+        assert_eq!(back, hostile);
+    }
+
+    /// `assets/uplot/README.md` promises these sums.
+    #[test]
+    fn the_plotting_library_is_the_published_one() {
+        let sum = |text: &str| {
+            let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, text.as_bytes());
+            digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+        };
+        let promised = include_str!("../../assets/uplot/README.md");
+        assert!(promised.contains(&sum(UPLOT_SCRIPT)));
+        assert!(promised.contains(&sum(UPLOT_STYLE)));
+        assert!(!UPLOT_SCRIPT.contains("</script"));
+    }
+}

@@ -1,0 +1,123 @@
+//! Reports: terminal tables, JSON with every raw sample, and one HTML file that opens anywhere, offline.
+//!
+//! Guarantees: the JSON holds everything the other two show and reads back equal; the HTML loads nothing, runs nothing
+//! it does not carry, and is readable without scripts; text from files or programs never becomes markup.
+
+mod charts;
+mod html;
+pub mod number;
+mod page;
+mod published;
+mod terminal;
+
+use crate::LabError;
+use crate::experiment::{Outcome, Profile};
+use crate::machine::Machine;
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+pub use html::to_html;
+pub use terminal::to_text;
+
+/// Version of the JSON's layout.
+pub const FORMAT: u32 = 1;
+
+/// Everything one run of the lab found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// Layout of this structure, [`FORMAT`].
+    pub format: u32,
+    /// Headline.
+    pub title: String,
+    /// One or two sentences under it.
+    pub summary: String,
+    /// When it was made, UTC.
+    pub created: String,
+    /// Wall time of the whole run.
+    pub seconds: f64,
+    /// How thorough it was.
+    pub profile: Profile,
+    /// Where.
+    pub machine: Machine,
+    /// The few figures a reader should take home.
+    pub tiles: Vec<Tile>,
+    /// Things that were checked rather than measured.
+    pub checks: Vec<Check>,
+    /// The experiments.
+    pub outcomes: Vec<Outcome>,
+    /// How all of it was measured.
+    pub method: Vec<String>,
+    /// What it cannot show.
+    pub limits: Vec<String>,
+    /// What was left out, with reasons.
+    pub skipped: Vec<String>,
+}
+
+/// A headline figure.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tile {
+    /// What it is.
+    pub label: String,
+    /// The figure.
+    pub value: String,
+    /// Its unit; may be empty.
+    pub unit: String,
+    /// What to compare it with.
+    pub detail: String,
+}
+
+/// Something checked, with its result.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Check {
+    /// What was checked.
+    pub what: String,
+    /// What was found.
+    pub found: String,
+    /// Whether that is as it must be.
+    pub is_good: bool,
+}
+
+/// The files of a written report.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// The page.
+    pub html: PathBuf,
+    /// Everything as JSON.
+    pub json: PathBuf,
+}
+
+impl Report {
+    /// Writes `NAME.html` and `NAME.json` into `directory`, replacing older ones.
+    pub fn write(&self, directory: &Path, name: &str) -> Result<Written, LabError> {
+        let written = Written {
+            html: directory.join(format!("{name}.html")),
+            json: directory.join(format!("{name}.json")),
+        };
+        let html = to_html(self)?;
+        for (path, text) in [(&written.html, html), (&written.json, self.to_json()?)] {
+            fs::write(path, text).map_err(LabError::file("cannot write", path))?;
+        }
+        Ok(written)
+    }
+
+    /// The report as JSON for people and programs.
+    pub fn to_json(&self) -> Result<String, LabError> {
+        let text = serde_json::to_string_pretty(self);
+        text.map(|text| text + "\n").map_err(|error| LabError::Render(error.to_string()))
+    }
+
+    /// Reads a report back, to render it again.
+    pub fn from_json(text: &str) -> Result<Self, LabError> {
+        let report: Self = serde_json::from_str(text).map_err(|error| LabError::Render(error.to_string()))?;
+        if report.format != FORMAT {
+            return Err(LabError::Render(format!("layout {} is not {FORMAT}", report.format)));
+        }
+        Ok(report)
+    }
+
+    /// Whether every check found what it must.
+    pub fn is_sound(&self) -> bool {
+        self.checks.iter().all(|check| check.is_good)
+    }
+}

@@ -1,0 +1,82 @@
+//! Figures as people read them: three significant digits, grouped thousands, binary sizes.
+
+/// `value` with three significant digits, or all digits before the point, thousands separated by commas.
+pub fn quantity(value: f64) -> String {
+    if !value.is_finite() {
+        return "–".to_owned();
+    }
+    let size = value.abs();
+    let decimals = match size {
+        _ if size >= 99.95 || size == 0.0 => 0,
+        _ if size >= 9.995 => 1,
+        _ if size >= 0.9995 => 2,
+        _ => 3,
+    };
+    let text = format!("{size:.decimals$}");
+    let (whole, fraction) = text.split_once('.').map_or((&*text, None), |(whole, part)| (whole, Some(part)));
+    let mut grouped = String::new();
+    for (index, digit) in whole.chars().enumerate() {
+        if index > 0 && (whole.len() - index).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    let sign = if value < 0.0 { "−" } else { "" };
+    fraction.map_or_else(|| format!("{sign}{grouped}"), |fraction| format!("{sign}{grouped}.{fraction}"))
+}
+
+/// A ratio with two decimals.
+pub fn ratio(value: f64) -> String {
+    if value.is_finite() { format!("{value:.2}") } else { "–".to_owned() }
+}
+
+/// Bytes with a binary unit.
+pub fn bytes(count: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let mut value = count as f64;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    format!("{} {}", quantity(value), UNITS[unit])
+}
+
+/// Seconds, or minutes and seconds.
+pub fn duration(seconds: f64) -> String {
+    if seconds < 100.0 {
+        return format!("{} s", quantity(seconds));
+    }
+    let whole = seconds.round() as u64;
+    format!("{} min {:02} s", whole / 60, whole % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_have_three_digits() {
+        let figures = [
+            (0.0, "0"),
+            (0.0934, "0.093"),
+            (0.9999, "1.00"),
+            (1.426, "1.43"),
+            (26.44, "26.4"),
+            (99.97, "100"),
+            (999.6, "1,000"),
+            (1_354.2, "1,354"),
+            (-1_234_567.0, "−1,234,567"),
+            (f64::NAN, "–"),
+        ];
+        for (value, text) in figures {
+            assert_eq!(quantity(value), text);
+        }
+        assert_eq!(bytes(1 << 30), "1.00 GiB");
+        assert_eq!(bytes(0), "0 B");
+        assert_eq!(bytes(u64::MAX), "16,777,216 TiB");
+        assert_eq!(duration(0.093), "0.093 s");
+        assert_eq!(duration(119.6), "2 min 00 s");
+        assert_eq!(ratio(1.956), "1.96");
+    }
+}

@@ -1,0 +1,67 @@
+//! The multicore GridFTP study's printed results, to stand beside ours.
+//!
+//! R. Kettimuthu, "Harnessing Multicore Processors for High Speed Secure Transfer" (slides, 2007), in Mb/s through
+//! Gigabit Ethernet. Guarantees: figures as printed.
+
+/// Levels in the order of each row of figures.
+pub(super) const LEVELS: [&str; 4] = ["clear", "authenticated", "safe", "private"];
+
+/// Modes in the order of the rows.
+pub(super) const MODES: [&str; 4] = ["Single P1", "Single P2", "Pool P1", "Pool P2"];
+
+/// A platform's results: `[mode][level]` in Mb/s.
+pub(super) struct Platform {
+    pub(super) name: &'static str,
+    pub(super) megabits: [[f64; 4]; 4],
+}
+
+/// Rows G11, G12 and G13 of the inventory.
+pub(super) const PLATFORMS: [Platform; 3] = [
+    Platform {
+        name: "Pentium dual core, 1.1 GHz",
+        megabits: [
+            [814.0, 812.0, 169.0, 76.0],
+            [818.0, 814.0, 178.0, 78.0],
+            [816.0, 813.0, 164.0, 75.0],
+            [818.0, 816.0, 285.0, 138.0],
+        ],
+    },
+    Platform {
+        name: "Itanium dual core, 1.2 GHz",
+        megabits: [
+            [903.0, 899.0, 488.0, 177.0],
+            [905.0, 899.0, 517.0, 183.0],
+            [903.0, 899.0, 488.0, 177.0],
+            [906.0, 899.0, 770.0, 340.0],
+        ],
+    },
+    Platform {
+        name: "Opteron dual core, 2.4 GHz",
+        megabits: [
+            [897.0, 897.0, 254.0, 100.0],
+            [897.0, 897.0, 268.0, 101.0],
+            [897.0, 897.0, 254.0, 100.0],
+            [897.0, 897.0, 471.0, 196.0],
+        ],
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The inventory derives these ratios from the same slides.
+    #[test]
+    fn the_ratios_are_those_of_the_inventory() {
+        let ratio = |platform: &Platform, level: usize| {
+            let [single_p1, _, _, pool_p2] = platform.megabits;
+            (pool_p2[level] / single_p1[level] * 100.0).round() / 100.0
+        };
+        let pool = |platform: &Platform, level: usize| {
+            (platform.megabits[3][level] / platform.megabits[2][level] * 100.0).round() / 100.0
+        };
+        assert_eq!(PLATFORMS.each_ref().map(|platform| pool(platform, 2)), [1.74, 1.58, 1.85]);
+        assert_eq!(PLATFORMS.each_ref().map(|platform| pool(platform, 3)), [1.84, 1.92, 1.96]);
+        assert_eq!(ratio(&PLATFORMS[2], 3), 1.96);
+    }
+}

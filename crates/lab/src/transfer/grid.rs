@@ -1,0 +1,274 @@
+//! Single and pool, one stream and two, four levels: the study's tables G11 to G13.
+
+use super::Plan;
+use crate::experiment::{Axis, Claim, Coordinates, Experiment, Metric, Repetition, Shape, View, at};
+use crate::program::{CopyRequest, End, Level, Placement};
+use crate::runner::Planned;
+
+/// A mode of the study, or ours after them.
+pub(super) struct Mode {
+    pub(super) name: &'static str,
+    pub(super) lanes: u32,
+    pub(super) streams: u32,
+    pub(super) placement: Placement,
+}
+
+const fn mode(name: &'static str, lanes: u32, streams: u32, placement: Placement) -> Mode {
+    Mode { name, lanes, streams, placement }
+}
+
+/// The study's four modes, then one stream whose records any of two lanes may take.
+pub(super) const MODES: [Mode; 5] = [
+    mode("Single P1", 1, 1, Placement::Connection),
+    mode("Single P2", 1, 2, Placement::Connection),
+    mode("Pool P1", 2, 1, Placement::Connection),
+    mode("Pool P2", 2, 2, Placement::Connection),
+    mode("Packet P1", 2, 1, Placement::Packet),
+];
+
+/// A level with the suite that serves it, if it needs one.
+pub(super) struct Protection {
+    pub(super) level: Level,
+    pub(super) suite_axis: &'static str,
+    pub(super) suite: Option<&'static str>,
+    pub(super) group: &'static str,
+}
+
+/// Both generations. Levels without cryptography belong to both.
+pub(super) const PROTECTIONS: [Protection; 6] = [
+    Protection { level: Level::Clear, suite_axis: "none", suite: None, group: "clear and authenticated" },
+    Protection {
+        level: Level::Authenticated,
+        suite_axis: "none",
+        suite: None,
+        group: "clear and authenticated",
+    },
+    Protection {
+        level: Level::Safe,
+        suite_axis: "modern",
+        suite: Some("aes-128-gmac"),
+        group: "modern safe",
+    },
+    Protection {
+        level: Level::Private,
+        suite_axis: "modern",
+        suite: Some("aes-128-gcm"),
+        group: "modern private",
+    },
+    Protection { level: Level::Safe, suite_axis: "legacy", suite: Some("hmac-sha1"), group: "legacy safe" },
+    Protection {
+        level: Level::Private,
+        suite_axis: "legacy",
+        suite: Some("3des-cbc-hmac-sha1"),
+        group: "legacy private",
+    },
+];
+
+/// The paper's name, for reports.
+pub(super) const PAPER: &str =
+    "Kettimuthu, Harnessing Multicore Processors for High Speed Secure Transfer (2007)";
+
+/// The whole grid at `ends`.
+pub(super) fn plan(ends: &[End], cores: usize, repetition: Repetition) -> Plan {
+    let mut skipped = Vec::new();
+    if cores < 2 {
+        skipped.push("claims about two lanes: this machine gives the program one CPU".to_owned());
+    }
+    let claims = ends.iter().flat_map(|&end| claims(end, cores)).collect();
+    Plan {
+        experiment: experiment(
+            "grid",
+            "Threads and streams at four levels",
+            "G10–G13, G18",
+            ends,
+            &MODES,
+            repetition,
+            claims,
+        ),
+        cells: cells(ends, &MODES),
+        skipped,
+    }
+}
+
+/// The experiment over `ends` and `modes`.
+pub(super) fn experiment(
+    id: &str,
+    title: &str,
+    covers: &str,
+    ends: &[End],
+    modes: &[Mode],
+    repetition: Repetition,
+    claims: Vec<Claim>,
+) -> Experiment {
+    Experiment {
+        id: id.to_owned(),
+        covers: covers.to_owned(),
+        paper: PAPER.to_owned(),
+        title: title.to_owned(),
+        method: vec![
+            "Modern suites: AES-128-GCM for private, AES-128-GMAC for safe. Legacy suites: 3DES-CBC with HMAC-SHA1 for private, HMAC-SHA1 for safe. Nobody should use the legacy ones; they put the cost of cryptography where the study had it, far above the cost of the path.".to_owned(),
+            "Cells of one level and suite copy the same number of bytes, chosen so that one lane needs about as long for each.".to_owned(),
+        ],
+        axes: vec![
+            Axis::new("end", ends.iter().map(|end| end.name())),
+            Axis::new("suite", ["none", "modern", "legacy"]),
+            Axis::new("mode", modes.iter().map(|mode| mode.name)),
+            Axis::new("level", Level::ALL.map(Level::name)),
+        ],
+        workload: String::new(),
+        repetition,
+        claims,
+        view: View::LevelGrid,
+    }
+}
+
+/// A cell for each end, mode and protection.
+pub(super) fn cells(ends: &[End], modes: &[Mode]) -> Vec<Planned> {
+    let mut cells = Vec::new();
+    for &end in ends {
+        for protection in &PROTECTIONS {
+            for mode in modes {
+                cells.push(Planned {
+                    at: place(end, protection.suite_axis, mode.name, protection.level),
+                    request: request(end, protection, mode),
+                    group: protection.group,
+                });
+            }
+        }
+    }
+    cells
+}
+
+/// What the program is asked for one cell.
+pub(super) fn request(end: End, protection: &Protection, mode: &Mode) -> CopyRequest {
+    CopyRequest {
+        level: Some(protection.level),
+        suite: protection.suite.map(str::to_owned),
+        streams: Some(mode.streams),
+        lanes: Some(mode.lanes),
+        placement: Some(mode.placement),
+        end: Some(end),
+        allow_legacy: protection.suite_axis == "legacy",
+        discard: true,
+        resume: Some(false),
+        ..CopyRequest::default()
+    }
+}
+
+/// Coordinates of a cell.
+pub(super) fn place(end: End, suite: &str, mode: &str, level: Level) -> Coordinates {
+    at([("end", end.name()), ("suite", suite), ("mode", mode), ("level", level.name())])
+}
+
+fn claims(end: End, cores: usize) -> Vec<Claim> {
+    let who = match end {
+        End::Send => "sender",
+        End::Receive => "receiver",
+        End::Both => "both ends",
+    };
+    let ratio = |statement: String, source: &str, top: Coordinates, bottom: Coordinates, low, high| Claim {
+        statement,
+        source: source.to_owned(),
+        metric: Metric::Rate,
+        shape: Shape::Ratio { numerator: top, denominator: bottom, low, high },
+    };
+    let mut claims = Vec::new();
+    // With both ends on one machine, one stream already uses a core at each end; the study had a machine for each.
+    if end != End::Both && cores >= 2 {
+        let private = |mode| place(end, "legacy", mode, Level::Private);
+        let safe = |mode| place(end, "legacy", mode, Level::Safe);
+        claims.extend([
+            ratio(
+                format!("Legacy private, {who}: two streams on two lanes bring at least 1.7 times one"),
+                "G11–G13: 1.84, 1.92, 1.96",
+                private("Pool P2"),
+                private("Pool P1"),
+                Some(1.7),
+                None,
+            ),
+            ratio(
+                format!("Legacy safe, {who}: two streams on two lanes bring at least 1.5 times one"),
+                "G11–G13: 1.74, 1.58, 1.85",
+                safe("Pool P2"),
+                safe("Pool P1"),
+                Some(1.5),
+                None,
+            ),
+            ratio(
+                format!("Legacy private, {who}, one stream over two lanes: at least 1.7 times one lane"),
+                "ours: the study needed a stream for each core",
+                private("Packet P1"),
+                private("Single P1"),
+                Some(1.7),
+                None,
+            ),
+            ratio(
+                format!("Legacy private, {who}: a second stream alone changes nothing, within 10 %"),
+                "G10–G13: 1.01 to 1.06",
+                private("Single P2"),
+                private("Single P1"),
+                Some(0.9),
+                Some(1.1),
+            ),
+        ]);
+    }
+    claims.push(ratio(
+        format!("Authenticated costs what clear costs, {who}, within 10 %"),
+        "G11–G13",
+        place(end, "none", "Single P1", Level::Authenticated),
+        place(end, "none", "Single P1", Level::Clear),
+        Some(0.9),
+        Some(1.1),
+    ));
+    for protection in &PROTECTIONS {
+        let name = match protection.suite_axis {
+            "none" => protection.level.name().to_owned(),
+            suite => format!("{suite} {}", protection.level.name()),
+        };
+        claims.push(ratio(
+            format!("Parallel is not slower: {name}, {who}"),
+            "target: Pool P2 against Single P1",
+            place(end, protection.suite_axis, "Pool P2", protection.level),
+            place(end, protection.suite_axis, "Single P1", protection.level),
+            Some(0.95),
+            None,
+        ));
+    }
+    claims
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::{Profile, find};
+
+    #[test]
+    fn every_claim_is_about_cells_of_the_grid() {
+        let plan = plan(&End::ALL, 2, Profile::Quick.repetition());
+        let cells: Vec<_> = plan
+            .cells
+            .iter()
+            .map(|cell| crate::experiment::Cell { at: cell.at.clone(), ..Default::default() })
+            .collect();
+        assert_eq!(cells.len(), 3 * 6 * 5);
+        for claim in &plan.experiment.claims {
+            let Shape::Ratio { numerator, denominator, .. } = &claim.shape else { panic!("{claim:?}") };
+            assert!(find(&cells, numerator).is_some() && find(&cells, denominator).is_some());
+        }
+    }
+
+    #[test]
+    fn one_cpu_makes_no_claims_about_two() {
+        let plan = plan(&[End::Send], 1, Profile::Quick.repetition());
+        assert_eq!(plan.skipped.len(), 1);
+        assert!(plan.experiment.claims.iter().all(|claim| !claim.source.starts_with("G11–G13: ")));
+    }
+
+    #[test]
+    fn legacy_suites_need_a_word_from_the_user() {
+        for cell in cells(&End::ALL, &MODES) {
+            let is_legacy = cell.at["suite"] == "legacy";
+            assert_eq!(cell.request.allow_legacy, is_legacy);
+        }
+    }
+}

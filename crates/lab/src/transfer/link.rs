@@ -1,0 +1,85 @@
+//! The same through a link of 1 Gb/s, as the study had it.
+//!
+//! A network namespace of its own gives each copy a loopback device whose only queue is a token bucket of 1 Gb/s and
+//! whose packets are Ethernet's size. It needs no root where the system lets users make namespaces, and leaves nothing
+//! behind. Guarantees: the device outside is never touched.
+
+use super::Plan;
+use super::grid::{MODES, cells, experiment, place};
+use crate::experiment::{Claim, Metric, Repetition, Shape};
+use crate::program::{End, Level, Program};
+use std::process::{Command, Stdio};
+
+/// Words of the shell that makes the link and becomes the program.
+const SHAPE: &str = "ip link set dev lo mtu 1500 up && \
+    tc qdisc add dev lo root tbf rate 1gbit burst 128kb latency 30ms && exec \"$@\"";
+
+/// `program` behind such a link, or why there is none.
+pub(super) fn shaped_program(program: &Program) -> Result<Program, String> {
+    let words = ["unshare", "--map-root-user", "--net", "sh", "-c", SHAPE, "sh"];
+    let output = Command::new(words[0])
+        .args(&words[1..])
+        .arg("true")
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| format!("cannot start unshare: {error}"))?;
+    if !output.status.success() {
+        let reason = String::from_utf8_lossy(&output.stderr);
+        let reason = reason.lines().next().unwrap_or("no reason given").to_owned();
+        return Err(format!("no network namespace with a token bucket here ({reason})"));
+    }
+    let mut shaped = program.clone();
+    shaped.prefix = words.map(Into::into).to_vec();
+    Ok(shaped)
+}
+
+/// The study's four modes, both ends in full.
+pub(super) fn plan(repetition: Repetition) -> Plan {
+    let modes = &MODES[..4];
+    let claim = |statement: &str, source: &str, top, bottom, low: Option<f64>, high: Option<f64>| Claim {
+        statement: statement.to_owned(),
+        source: source.to_owned(),
+        metric: Metric::Rate,
+        shape: Shape::Ratio { numerator: top, denominator: bottom, low, high },
+    };
+    let clear = |mode| place(End::Both, "none", mode, Level::Clear);
+    let claims = vec![
+        claim(
+            "Modern private fills the link as clear does, on one lane, within 5 %",
+            "G18: the study expected to need six cores",
+            place(End::Both, "modern", "Single P1", Level::Private),
+            clear("Single P1"),
+            Some(0.95),
+            Some(1.05),
+        ),
+        claim(
+            "Clear gains nothing from a second stream and lane, within 5 %",
+            "G11–G13",
+            clear("Pool P2"),
+            clear("Single P1"),
+            Some(0.95),
+            Some(1.05),
+        ),
+        claim(
+            "Authenticated costs what clear costs, within 5 %",
+            "G11–G13",
+            place(End::Both, "none", "Single P1", Level::Authenticated),
+            clear("Single P1"),
+            Some(0.95),
+            Some(1.05),
+        ),
+    ];
+    let mut experiment = experiment(
+        "link",
+        "The same through a link of 1 Gb/s",
+        "G11–G13, G18",
+        &[End::Both],
+        modes,
+        repetition,
+        claims,
+    );
+    experiment.method.push(
+        "A token bucket of 1 Gb/s with packets of 1500 bytes on the loopback device of a network namespace of its own, for each copy. Data and acknowledgements share it. Seconds are the program's own, because the namespace is made first.".to_owned(),
+    );
+    Plan { experiment, cells: cells(&[End::Both], modes), skipped: Vec::new() }
+}

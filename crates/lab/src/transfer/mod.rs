@@ -1,0 +1,237 @@
+//! The multicore study again: threads and streams at four levels of protection, on this machine.
+//!
+//! Guarantees: both generations of suites, each end on its own; claims are those of the study, as shapes; what cannot be
+//! run here is named with its reason.
+
+mod counts;
+mod grid;
+mod link;
+
+use crate::LabError;
+use crate::experiment::{Experiment, Outcome, Profile, check, run as run_cells};
+use crate::machine::{Machine, utc_now};
+use crate::program::{End, Program};
+use crate::report::{FORMAT, Report, Tile, Written, number};
+use crate::rng::Rng;
+use crate::runner::{DiscardRunner, Planned};
+use crate::scratch::Scratch;
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// What `sealane lab transfer` may be asked.
+#[derive(Clone, Debug)]
+pub struct TransferOptions {
+    /// Program under test; the running one by default.
+    pub program: Option<PathBuf>,
+    /// How thorough.
+    pub profile: Profile,
+    /// Ends to measure.
+    pub ends: Vec<End>,
+    /// Also through a link shaped to 1 Gb/s.
+    pub shaped_link: bool,
+    /// Also many threads by many streams.
+    pub counts: bool,
+    /// Seed of orders and contents; a fresh one by default.
+    pub seed: Option<u64>,
+    /// Where workloads are put; shared memory by default.
+    pub work_directory: Option<PathBuf>,
+    /// Where `sealane-transfer.html` and `.json` are written; nowhere if absent.
+    pub report_directory: Option<PathBuf>,
+}
+
+impl Default for TransferOptions {
+    fn default() -> Self {
+        Self {
+            program: None,
+            profile: Profile::Quick,
+            ends: End::ALL.to_vec(),
+            shaped_link: true,
+            counts: true,
+            seed: None,
+            work_directory: None,
+            report_directory: Some(PathBuf::from(".")),
+        }
+    }
+}
+
+/// Name of the report's files.
+pub const REPORT_NAME: &str = "sealane-transfer";
+
+/// An experiment ready to run.
+struct Plan {
+    experiment: Experiment,
+    cells: Vec<Planned>,
+    skipped: Vec<String>,
+}
+
+/// Runs the study, tells `progress` how far it is, and writes the report if asked.
+pub fn run(
+    options: &TransferOptions,
+    progress: &mut dyn Write,
+) -> Result<(Report, Option<Written>), LabError> {
+    let started = Instant::now();
+    let machine = Machine::describe();
+    let program = match &options.program {
+        Some(path) => Program::new(path),
+        None => Program::current()?,
+    };
+    let seed = options.seed.unwrap_or_else(Rng::fresh_seed);
+    let bytes_max = workload_bytes_max(options);
+    // Five groups of cells may each need a file of their own, and the pilot one more.
+    let scratch = Scratch::create(options.work_directory.as_deref(), bytes_max * 6)?;
+    writeln!(
+        progress,
+        "Threads and streams at four levels; seed {seed:#x}, {} profile.",
+        options.profile.name()
+    )?;
+
+    let repetition = options.profile.repetition();
+    let mut outcomes = Vec::new();
+    let mut skipped = Vec::new();
+    let mut lab = Lab { program: &program, scratch: &scratch, options, seed, bytes_max, progress };
+    outcomes.push(lab.run(grid::plan(&options.ends, machine.cores, repetition), None)?);
+    if options.counts {
+        outcomes.push(lab.run(counts::plan(machine.cores, repetition), None)?);
+    }
+    if options.shaped_link {
+        match link::shaped_program(&program) {
+            Ok(shaped) => outcomes.push(lab.run(link::plan(repetition), Some(&shaped))?),
+            Err(reason) => skipped.push(format!("through a link of 1 Gb/s: {reason}")),
+        }
+    }
+    let report = Report {
+        format: FORMAT,
+        title: "Threads and streams at four levels of protection".to_owned(),
+        summary: "The multicore GridFTP study, run again on this machine: one and two streams on one lane and on two, \
+                  with the ciphers of its day and with today's."
+            .to_owned(),
+        created: utc_now(),
+        seconds: started.elapsed().as_secs_f64(),
+        profile: options.profile,
+        tiles: tiles(&outcomes[0]),
+        checks: Vec::new(),
+        method: method(&scratch, &machine),
+        limits: limits(&machine),
+        machine,
+        outcomes,
+        skipped,
+    };
+    let written = match &options.report_directory {
+        Some(directory) => Some(report.write(directory, REPORT_NAME)?),
+        None => None,
+    };
+    Ok((report, written))
+}
+
+/// What all experiments of a run share.
+struct Lab<'a> {
+    program: &'a Program,
+    scratch: &'a Scratch,
+    options: &'a TransferOptions,
+    seed: u64,
+    bytes_max: u64,
+    progress: &'a mut dyn Write,
+}
+
+impl Lab<'_> {
+    /// Runs a plan, with another program (a prefix before it) if given.
+    fn run(&mut self, plan: Plan, through: Option<&Program>) -> Result<Outcome, LabError> {
+        let Plan { mut experiment, cells, skipped } = plan;
+        let began = Instant::now();
+        let started = utc_now();
+        writeln!(self.progress, "{}", experiment.title)?;
+        let mut runner = DiscardRunner {
+            program: through.unwrap_or(self.program),
+            scratch: self.scratch,
+            cells: &cells,
+            sizes: BTreeMap::new(),
+            uses_program_time: through.is_some(),
+            progress: self.progress,
+            label: &experiment.id,
+        };
+        runner.fit_sizes(seconds_a_run(self.options.profile), self.bytes_max)?;
+        let workload = runner.workload();
+        let places: Vec<_> = cells.iter().map(|cell| cell.at.clone()).collect();
+        let measured = run_cells(&places, experiment.repetition, self.seed, &mut runner)?;
+        experiment.workload = workload;
+        let claims = experiment.claims.iter().map(|claim| check(claim, &measured)).collect();
+        let seconds = began.elapsed().as_secs_f64();
+        Ok(Outcome { experiment, seed: self.seed, started, seconds, cells: measured, claims, skipped })
+    }
+}
+
+/// How long a run of a cell with one lane should take.
+fn seconds_a_run(profile: Profile) -> f64 {
+    match profile {
+        Profile::Quick => 0.3,
+        Profile::Full => 1.5,
+        Profile::Paper => 5.0,
+    }
+}
+
+/// The largest file, bounded by the profile and by the room there is.
+fn workload_bytes_max(options: &TransferOptions) -> u64 {
+    let wished: u64 = match options.profile {
+        Profile::Quick => 512 << 20,
+        Profile::Full => 2 << 30,
+        Profile::Paper => 8 << 30,
+    };
+    let room = Scratch::room_bytes(options.work_directory.as_deref(), wished * 6);
+    let share = (room / 6).clamp(16 << 20, wished);
+    1 << share.ilog2()
+}
+
+/// The headline: what a second lane and stream give, where it matters.
+fn tiles(outcome: &Outcome) -> Vec<Tile> {
+    outcome
+        .claims
+        .iter()
+        .filter(|result| result.claim.source.contains("G11"))
+        .filter_map(|result| {
+            let interval = result.interval?;
+            Some(Tile {
+                label: result.claim.statement.split(':').next().unwrap_or_default().to_owned(),
+                value: number::ratio(result.estimate?),
+                unit: "×".to_owned(),
+                detail: format!(
+                    "{} to {}; two lanes and streams against one",
+                    number::ratio(interval.low),
+                    number::ratio(interval.high)
+                ),
+            })
+        })
+        .take(4)
+        .collect()
+}
+
+fn method(scratch: &Scratch, machine: &Machine) -> Vec<String> {
+    let place = if scratch.is_memory() { "memory (tmpfs)" } else { "a directory on disk" };
+    let control = machine.congestion_control.as_deref().unwrap_or("unknown");
+    vec![
+        "The program under test is the one that ships, run as a child process for every sample; the clock covers it from start to end, connection set-up included.".to_owned(),
+        "Both ends run on this machine and talk over real TCP on loopback. “Sender measured”: the receiver only reads and discards. “Receiver measured”: the sender sends records it sealed before. “Both ends”: as a user would have it.".to_owned(),
+        format!("The file lies in {place}; it is written anew with random bytes before each round. Memory is touched and freed before each run, because a host may take freed pages back and charge their first touch to the run."),
+        format!("TCP congestion control is {control}, as found."),
+        "A run beside which others used, or the hypervisor took, more than 0.35 of a core is repeated up to twice; all samples are kept. Outliers are named and never dropped.".to_owned(),
+        "Intervals are 90 %: bootstrap for medians and their ratios, Student's t for means. A claim holds, or does not, only if its whole interval says so.".to_owned(),
+    ]
+}
+
+fn limits(machine: &Machine) -> Vec<String> {
+    let mut limits = vec![
+        "Loopback has no delay, no loss and no network card.".to_owned(),
+        "The receiver discards, so no file system is part of these figures.".to_owned(),
+    ];
+    if machine.cores <= 2 {
+        limits.push(format!(
+            "Both ends share {} CPUs. With both ends measured, one stream already fills them, so only the measured-end figures can show scaling.",
+            machine.cores
+        ));
+    }
+    if machine.is_virtual {
+        limits.push("A virtual machine: the CPUs may be shared with others; stolen time is recorded with each sample.".to_owned());
+    }
+    limits
+}

@@ -1,0 +1,196 @@
+//! A made-up report with every kind of content. Its figures are invented.
+
+use sealane_lab::experiment::{
+    Axis, Cell, Claim, Coordinates, Experiment, Metric, Outcome, Profile, Sample, Shape, View, at, check,
+};
+use sealane_lab::machine::Machine;
+use sealane_lab::report::{Check, FORMAT, Report, Tile};
+use sealane_lab::rng::Rng;
+
+const LEVELS: [&str; 4] = ["clear", "authenticated", "safe", "private"];
+
+/// The report.
+pub(crate) fn report() -> Report {
+    Report {
+        format: FORMAT,
+        title: "What security costs on this machine".to_owned(),
+        summary: "One file and one tree, at four levels of protection, beside the tools installed here."
+            .to_owned(),
+        created: "2026-11-21T08:00:00Z".to_owned(),
+        seconds: 97.3,
+        profile: Profile::Quick,
+        machine: Machine {
+            cpu_model: Some("Example CPU 3000".to_owned()),
+            cores: 2,
+            cpu_features: vec!["aes".to_owned(), "vaes".to_owned()],
+            memory_bytes: Some(24 << 30),
+            kernel: Some("Linux 6.18 x86_64".to_owned()),
+            congestion_control: Some("bbr".to_owned()),
+            version: "0.1.0".to_owned(),
+            commit: Some("0123456789ab".to_owned()),
+            ..Machine::default()
+        },
+        tiles: vec![
+            tile("Private, one file", "1,640", "MB/s", "2.8 × the best peer at this level"),
+            tile("What encryption adds", "0.14", "CPU s/GiB", "0.97 clear, 1.11 private"),
+            tile("Resent after a kill", "1.00", "MiB", "of 1.00 GiB"),
+        ],
+        checks: vec![
+            Check { what: "Tree, private".to_owned(), found: "4,211 files equal".to_owned(), is_good: true },
+            Check { what: "File, clear".to_owned(), found: "differs".to_owned(), is_good: false },
+        ],
+        outcomes: vec![bars(), grid(), lines()],
+        method: vec!["Both ends ran here, on loopback TCP.".to_owned()],
+        limits: vec!["No delay, no loss, no disk.".to_owned()],
+        skipped: vec!["hpnscp: not installed".to_owned()],
+    }
+}
+
+fn tile(label: &str, value: &str, unit: &str, detail: &str) -> Tile {
+    let [label, value, unit, detail] = [label, value, unit, detail].map(str::to_owned);
+    Tile { label, value, unit, detail }
+}
+
+fn cell(place: Coordinates, rate: f64, cpu_per_gib: f64, rng: &mut Rng) -> Cell {
+    let samples = (0..6).map(|round| {
+        let factor = 0.96 + 0.08 * (rng.below(1000) as f64 / 1000.0);
+        Sample {
+            bytes: 1 << 30,
+            files: 1,
+            wall_seconds: f64::from(1 << 30) / 1e6 / rate / factor,
+            cpu_seconds: cpu_per_gib * factor,
+            round,
+            ..Sample::default()
+        }
+    });
+    Cell { at: place, samples: samples.collect(), ..Cell::default() }
+}
+
+fn experiment(id: &str, title: &str, axes: Vec<Axis>, view: View) -> Experiment {
+    Experiment {
+        id: id.to_owned(),
+        covers: "G11–G13".to_owned(),
+        paper: "Harnessing Multicore Processors for High Speed Secure Transfer (2007)".to_owned(),
+        title: title.to_owned(),
+        method: vec!["Loopback TCP, congestion control as the machine has it.".to_owned()],
+        axes,
+        workload: "1.00 GiB of random bytes.".to_owned(),
+        repetition: Profile::Quick.repetition(),
+        claims: Vec::new(),
+        view,
+    }
+}
+
+fn outcome(mut experiment: Experiment, cells: Vec<Cell>, claims: Vec<Claim>) -> Outcome {
+    experiment.claims.clone_from(&claims);
+    let claims = claims.iter().map(|claim| check(claim, &cells)).collect();
+    Outcome {
+        experiment,
+        seed: 42,
+        started: "2026-11-21T08:00:00Z".to_owned(),
+        seconds: 30.0,
+        cells,
+        claims,
+        skipped: vec!["through a shaped link: needs root".to_owned()],
+    }
+}
+
+fn bars() -> Outcome {
+    let mut rng = Rng::new(1);
+    let rates = [1725.0, 1740.0, 1650.0, 1610.0];
+    let mut cells: Vec<Cell> = LEVELS
+        .iter()
+        .zip(rates)
+        .map(|(level, rate)| {
+            cell(at([("level", *level), ("tool", "sealane")]), rate, 1700.0 / rate, &mut rng)
+        })
+        .collect();
+    cells.push(cell(at([("level", "private"), ("tool", "scp 9.2 (aes128-gcm)")]), 419.0, 3.65, &mut rng));
+    cells.push(cell(at([("level", "private"), ("tool", "WDT 1.32 (aes128gcm)")]), 1328.0, 1.42, &mut rng));
+    cells.push(cell(at([("level", "clear"), ("tool", "cp (no network)")]), 2196.0, 0.49, &mut rng));
+    cells.push(cell(at([("level", "clear"), ("tool", "rsync daemon")]), 850.0, 1.85, &mut rng));
+    let view = View::Bars { groups: "level".to_owned(), names: "tool".to_owned(), own: "sealane".to_owned() };
+    let axes = vec![Axis::new("level", LEVELS), Axis::new("tool", ["sealane"])];
+    outcome(experiment("file", "One file, beside other tools", axes, view), cells, Vec::new())
+}
+
+fn grid() -> Outcome {
+    let mut rng = Rng::new(2);
+    let modes = ["Single P1", "Single P2", "Pool P1", "Pool P2", "Packet P1"];
+    let mut cells = Vec::new();
+    for end in ["send", "receive"] {
+        for (mode, gain) in modes.iter().zip([1.0, 1.03, 0.99, 1.91, 1.87]) {
+            for (level, suite, rate) in [
+                ("clear", "none", 2400.0),
+                ("authenticated", "none", 2380.0),
+                ("safe", "modern", 2300.0),
+                ("private", "modern", 2016.0),
+                ("safe", "legacy", 690.0),
+                ("private", "legacy", 26.4),
+            ] {
+                let gain = if suite == "none" { 1.0 + (gain - 1.0) * 0.6 } else { gain };
+                let place = at([("end", end), ("suite", suite), ("mode", mode), ("level", level)]);
+                cells.push(cell(place, rate * gain, 1000.0 / rate, &mut rng));
+            }
+        }
+    }
+    let private =
+        |mode: &'static str| at([("end", "send"), ("suite", "legacy"), ("mode", mode), ("level", "private")]);
+    let ratio = |statement: &str, source: &str, top, bottom, low, high| Claim {
+        statement: statement.to_owned(),
+        source: source.to_owned(),
+        metric: Metric::Rate,
+        shape: Shape::Ratio { numerator: private(top), denominator: private(bottom), low, high },
+    };
+    let claims = vec![
+        ratio(
+            "Private, sender: two streams on two lanes give 1.7 times one",
+            "G13",
+            "Pool P2",
+            "Pool P1",
+            Some(1.7),
+            None,
+        ),
+        ratio(
+            "Private, sender: one lane gains nothing from two streams",
+            "G13",
+            "Single P2",
+            "Single P1",
+            Some(0.9),
+            Some(1.1),
+        ),
+        ratio(
+            "Private, sender: more than twice is expected",
+            "target",
+            "Pool P2",
+            "Pool P1",
+            Some(2.1),
+            None,
+        ),
+        ratio("Private, sender: in doubt", "target", "Pool P2", "Pool P1", Some(1.92), None),
+        ratio("Private, sender: never run", "target", "Packet P2", "Pool P1", Some(1.9), None),
+    ];
+    let axes = vec![
+        Axis::new("end", ["send", "receive"]),
+        Axis::new("suite", ["none", "modern", "legacy"]),
+        Axis::new("mode", modes),
+        Axis::new("level", LEVELS),
+    ];
+    outcome(experiment("grid", "Threads and streams at four levels", axes, View::LevelGrid), cells, claims)
+}
+
+fn lines() -> Outcome {
+    let mut rng = Rng::new(3);
+    let mut cells = Vec::new();
+    for lanes in ["1", "2", "4", "8"] {
+        for streams in ["1", "2", "4", "8", "16"] {
+            let cores = f64::min(2.0, f64::min(lanes.parse().unwrap(), streams.parse().unwrap()));
+            cells.push(cell(at([("lanes", lanes), ("streams", streams)]), 27.0 * cores, 30.0, &mut rng));
+        }
+    }
+    cells[3].failure = Some("the copy failed (refused): too many streams".to_owned());
+    cells[3].samples.clear();
+    let axes = vec![Axis::new("lanes", [1, 2, 4, 8]), Axis::new("streams", [1, 2, 4, 8, 16])];
+    let view = View::Lines { over: "streams".to_owned(), lines: "lanes".to_owned(), plots: None };
+    outcome(experiment("counts", "Many threads, many streams", axes, view), cells, Vec::new())
+}
