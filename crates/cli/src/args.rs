@@ -43,7 +43,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Copy files and trees, between hosts or on this one
-    #[command(visible_alias = "copy", long_about = cp::LONG_ABOUT)]
+    #[command(visible_alias = "copy", long_about = cp::LONG_ABOUT, override_usage = cp::USAGE)]
     Cp(Box<CpArgs>),
     /// Serve a folder to peers whose keys are known
     #[command(long_about = serve::LONG_ABOUT)]

@@ -42,7 +42,7 @@ pub(crate) fn run(arguments: CpArgs) -> ExitStatus {
 
 fn start(arguments: &CpArgs) -> Event {
     let text = |path: &OsString| path.to_string_lossy().into_owned();
-    let (target, sources) = arguments.paths.split_last().expect("the definition asks for at least two paths");
+    let (target, sources) = arguments.paths.split_last().expect("the definition asks for at least one path");
     Event::Start {
         version: env!("CARGO_PKG_VERSION"),
         level: arguments.level.name(),

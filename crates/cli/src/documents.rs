@@ -4,6 +4,7 @@ use crate::args::command;
 use crate::exit::{EXIT_STATUSES, ExitStatus};
 use crate::failure::Failure;
 use anyhow::Context;
+use clap::builder::Resettable;
 use clap_complete::Shell;
 use std::fs;
 use std::io::{self, Write};
@@ -47,9 +48,10 @@ fn collect(name: &str, command: clap::Command, pages: &mut Vec<(String, Vec<u8>)
     }
     // The table of exit statuses gets its own section instead of one called "extra".
     let statuses = command.get_after_long_help().is_some();
-    let command = command.after_long_help("").display_name(name.to_owned());
+    let command = command.after_long_help(Resettable::Reset).display_name(name.to_owned());
+    let source = concat!("sealane ", env!("CARGO_PKG_VERSION"));
     let mut page = Vec::new();
-    clap_mangen::Man::new(command).render(&mut page)?;
+    clap_mangen::Man::new(command).title(name.to_uppercase()).source(source).render(&mut page)?;
     if statuses {
         writeln!(page, ".SH \"EXIT STATUS\"")?;
         for (code, meaning) in EXIT_STATUSES {
@@ -76,6 +78,7 @@ mod tests {
         for text in [".SH \"EXIT STATUS\"", "\\fB130\\fR", "through\\-ssh", "limit\\-rate"] {
             assert!(cp.contains(text), "{text} is missing in the page of cp");
         }
+        assert!(!cp.contains(".SH EXTRA"), "the exit statuses are in the page of cp twice");
         assert!(!cp.contains("\\-\\-end "), "a hidden option is in the page of cp");
     }
 

@@ -50,6 +50,9 @@ pub enum MeaningError {
         #[source]
         source: PeerError,
     },
+    /// One path only.
+    #[error("where to? Give at least one source, and the target after it")]
+    NoTarget,
     /// `-` beside other sources.
     #[error("`-` must be the only source: there is one standard input, and it has no name")]
     StdinAmongOthers,
@@ -73,9 +76,14 @@ impl Plan {
     /// # Errors
     /// When a place is none, or arguments contradict each other.
     pub fn new(arguments: CpArgs) -> Result<Self, MeaningError> {
-        let mut places = arguments.paths.iter().map(|text| location(text)).collect::<Result<Vec<_>, _>>()?;
-        let target = places.pop().expect("the definition asks for at least two paths");
-        let sources = places;
+        let [source_paths @ .., target_path] = arguments.paths.as_slice() else {
+            return Err(MeaningError::NoTarget);
+        };
+        if source_paths.is_empty() {
+            return Err(MeaningError::NoTarget);
+        }
+        let sources = source_paths.iter().map(|text| location(text)).collect::<Result<Vec<_>, _>>()?;
+        let target = location(target_path)?;
 
         let stdout_is_data = is_pipe(&target);
         let stdin_is_data = sources.iter().any(is_pipe);
@@ -249,7 +257,15 @@ mod tests {
     }
 
     #[test]
+    fn flags_and_paths_come_in_any_order() {
+        let plan = plan("x --digest y -r z --level safe").expect("the line makes sense");
+        assert_eq!(plan.sources.len(), 2);
+        assert!(plan.options.digest && plan.options.recursive && plan.options.level == Level::Safe);
+    }
+
+    #[test]
     fn contradictions_are_refused() {
+        assert!(matches!(plan("x"), Err(MeaningError::NoTarget)));
         assert!(matches!(plan("- x y"), Err(MeaningError::StdinAmongOthers)));
         assert!(matches!(plan("x y -"), Err(MeaningError::ManyToStdout)));
         assert!(matches!(plan("-r - y"), Err(MeaningError::FolderThroughPipe)));

@@ -14,17 +14,19 @@ pub(super) const LONG_ABOUT: &str = "\
 Copy files and trees, between hosts or on this one.
 
 A source or the target is a path, `[user@]host:path` over ssh, or `sealane://host[:port]/path` at a daemon; `-` is \
-standard input or output. With several sources, or with a source that is a folder, the target is the folder that \
-takes them.
+standard input or output. Where the target is a folder, or there are several sources, each goes into it under its own \
+name.
 
 The level of protection is met or refused, never lowered. A transfer that was cut goes on where it stopped when the \
 same command is given again.";
+
+pub(super) const USAGE: &str = "sealane cp [OPTIONS] SOURCE... TARGET";
 
 /// Arguments of `sealane cp`.
 #[derive(Debug, Args)]
 pub struct CpArgs {
     /// What to copy, then where to
-    #[arg(required = true, num_args = 2.., value_names = ["SOURCE", "TARGET"])]
+    #[arg(required = true, value_name = "SOURCE... TARGET")]
     pub paths: Vec<OsString>,
 
     /// Descend into folders
@@ -36,7 +38,7 @@ pub struct CpArgs {
     /// Keep hard links between the files of this transfer
     #[arg(long, help_heading = "Which files")]
     pub hard_links: bool,
-    /// Keep extended attributes
+    /// Keep the user's extended attributes
     #[arg(long, help_heading = "Which files")]
     pub xattrs: bool,
     /// Keep owner and group, by their numbers

@@ -21,10 +21,10 @@ impl Args for Filters {
                 pattern(EXCLUDE)
                     .help("Leave out what matches; the last pattern that matches a path decides")
                     .long_help(
-                        "Leave out what matches, and do not descend into it. `*` and `?` stop at `/`, `**` does not; \
-                         a pattern without `/` matches at any depth, one that starts with `/` only from the source \
-                         on, one that ends with `/` only folders. Patterns are read in the order given, and the last \
-                         one that matches a path decides.",
+                        "Leave out what matches, and do not descend into it. As in .gitignore: `*` and `?` stop at `/`, \
+                         `**` does not; a pattern with `/` at its start or in its middle counts from the source on, \
+                         any other one matches a name at every depth; with `/` at its end it means folders only. The \
+                         last pattern that matches a path decides.",
                     )
                     .help_heading(heading),
             )

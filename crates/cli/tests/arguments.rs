@@ -1,0 +1,112 @@
+//! The program as a shell sees it: what it prints where, and with which status it ends, before any file moves.
+
+mod program;
+
+use program::{sealane, text};
+use std::process::Stdio;
+
+#[test]
+fn the_definition_is_sound() {
+    sealane_cli::command().debug_assert();
+}
+
+#[test]
+fn help_and_version_are_results() {
+    for arguments in
+        [&["--help"][..], &["-h"], &["cp", "--help"], &["help", "cp"], &["serve", "-h"], &["--version"]]
+    {
+        let output = sealane(arguments).output().expect("the program starts");
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}");
+        assert!(text(&output.stdout).contains("sealane") && output.stderr.is_empty(), "{arguments:?}");
+    }
+}
+
+#[test]
+fn the_help_lists_the_exit_statuses() {
+    let output = sealane(&["cp", "--help"]).output().expect("the program starts");
+    let help = text(&output.stdout);
+    for (code, meaning) in sealane_cli::exit::EXIT_STATUSES {
+        let first_words: Vec<&str> = meaning.split(' ').take(3).collect();
+        assert!(
+            help.contains(&format!("{code:>3}  {}", first_words.join(" "))),
+            "{code} is missing:\n{help}"
+        );
+    }
+}
+
+#[test]
+fn what_makes_no_sense_is_a_usage_error() {
+    for arguments in [
+        &[][..],
+        &["cp"],
+        &["cp", "a"],
+        &["cp", "a", "b", "--level", "secret"],
+        &["cp", "a", "b", "--suite", "rot13"],
+        &["cp", "a", "b", "--streams", "0"],
+        &["cp", "a", "b", "--streams", "65"],
+        &["cp", "a", "b", "--limit-rate", "fast"],
+        &["cp", "a", "b", "--data-ports", "9-8"],
+        &["cp", "a", "b", "--quiet", "--verbose"],
+        &["cp", "-r", "-", "b"],
+        &["cp", "a", "b", "--level", "safe", "--suite", "hmac-sha1"],
+        &["serve"],
+        &["serve", "dir"],
+        &["serve", "dir", "--listen", "nowhere"],
+        &["serve", "dir", "--stdio"],
+        &["serve", "--stdio", "--relay", "1"],
+        &["completions", "command.com"],
+        &["no-such-command"],
+    ] {
+        let output = sealane(arguments).output().expect("the program starts");
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(output.stdout.is_empty() && !output.stderr.is_empty(), "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_usage_error_is_json_where_json_was_asked_for() {
+    let output = sealane(&["cp", "--json", "-r", "-", "b"]).output().expect("the program starts");
+    assert_eq!(output.status.code(), Some(2));
+    let lines: Vec<serde_json::Value> =
+        text(&output.stdout).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!(lines.len(), 2);
+    assert_eq!(lines[0]["event"], "start");
+    assert_eq!((&lines[1]["event"], &lines[1]["kind"]), (&"error".into(), &"usage".into()));
+    assert!(lines[1]["message"].as_str().is_some_and(|message| message.contains("pipe")));
+}
+
+#[test]
+fn the_names_of_things_have_no_control_characters_left() {
+    let output = sealane(&["cp", "-r", "-", "\x1b[2J"]).output().expect("the program starts");
+    assert!(!output.stderr.contains(&0x1b));
+}
+
+#[test]
+fn completions_and_pages_are_written() {
+    let output = sealane(&["completions", "bash"]).output().expect("the program starts");
+    assert_eq!(output.status.code(), Some(0));
+    assert!(text(&output.stdout).contains("_sealane"));
+
+    let folder = tempfile::tempdir().expect("a folder");
+    let target = folder.path().join("new/man");
+    let status = sealane(&["man"]).arg(&target).status().expect("the program starts");
+    assert!(status.success());
+    assert!(std::fs::read_to_string(target.join("sealane-cp.1")).expect("a page").contains("EXIT STATUS"));
+}
+
+#[test]
+fn pages_that_cannot_be_written_are_an_input_output_error() {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let output = sealane(&["man"]).arg(file.path()).output().expect("the program starts");
+    assert_eq!(output.status.code(), Some(5), "{}", text(&output.stderr));
+}
+
+#[test]
+fn a_reader_that_leaves_is_no_error() {
+    let mut child =
+        sealane(&["completions", "zsh"]).stdout(Stdio::piped()).spawn().expect("the program starts");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(output.stderr.is_empty());
+}

@@ -1,0 +1,55 @@
+//! What the documents show is what the program takes: every `sealane` line in a code block of a document parses.
+
+use std::path::Path;
+
+/// The lines of code blocks that start with the program's name, without comments and without what a shell does around
+/// them.
+fn commands(markdown: &str) -> Vec<Vec<String>> {
+    let mut in_block = false;
+    let mut found = Vec::new();
+    let mut lines = markdown.lines();
+    while let Some(line) = lines.next() {
+        if line.trim_start().starts_with("```") {
+            in_block = !in_block;
+            continue;
+        }
+        let line = line.trim_start().trim_start_matches("$ ");
+        if !in_block || !line.starts_with("sealane ") {
+            continue;
+        }
+        let mut whole = line.to_owned();
+        while let Some(more) = whole.strip_suffix('\\') {
+            whole = format!("{more} {}", lines.next().unwrap_or_default());
+        }
+        let shell = ["#", "|", ">", "<", "&", "&&", "||", ";", "2>"];
+        let words = whole.split_whitespace().take_while(|word| !shell.contains(word));
+        found.push(words.map(|word| word.trim_matches(['\'', '"']).to_owned()).collect());
+    }
+    found
+}
+
+#[test]
+fn commands_of_a_document_are_found() {
+    let text =
+        "sealane cp no\n```sh\n$ sealane cp a \\\n  b:c  # why\nsealane id > key\nls\n```\nsealane no\n";
+    assert_eq!(commands(text), [vec!["sealane", "cp", "a", "b:c"], vec!["sealane", "id"]]);
+}
+
+#[test]
+fn every_command_of_every_document_parses() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut documents = 0;
+    for entry in std::fs::read_dir(&root).expect("the root of the workspace") {
+        let path = entry.expect("an entry").path();
+        if path.extension().is_none_or(|extension| extension != "md") {
+            continue;
+        }
+        documents += 1;
+        for words in commands(&std::fs::read_to_string(&path).expect("a document")) {
+            if let Err(error) = sealane_cli::command().try_get_matches_from(&words) {
+                assert!(!error.use_stderr(), "{}: {}\n{error}", path.display(), words.join(" "));
+            }
+        }
+    }
+    assert!(documents >= 3, "the documents are not where this test looks");
+}
