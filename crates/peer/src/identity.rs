@@ -179,6 +179,19 @@ pub fn config_dir() -> Result<PathBuf, PeerError> {
 }
 
 #[cfg(test)]
+impl Identity {
+    /// One that shows the key of `victim` and signs with its own, as a thief of nothing but public data would.
+    pub(crate) fn impostor(victim: PublicKey) -> Self {
+        let own = Self::generate().unwrap();
+        let certified = CertifiedKey::new(
+            vec![CertificateDer::from(victim.to_spki().to_vec())],
+            own.certified.key.clone(),
+        );
+        Self { certified: Arc::new(certified), ..own }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;

@@ -80,7 +80,12 @@ impl RemoteProcess {
                 .spawn(move || relay_lines(pipe, &*sink))
                 .map_err(fault)?;
         }
-        Ok(Self { socket, guard: ChildGuard { child, program, status: None, kind }, kind, peer })
+        Ok(Self {
+            socket,
+            guard: ChildGuard { child, program, status: None, peer: peer.clone() },
+            kind,
+            peer,
+        })
     }
 
     /// The socket that is the child's standard input and output, in blocking mode.
@@ -133,7 +138,7 @@ pub(crate) struct ChildGuard {
     child: Child,
     program: String,
     status: Option<ExitStatus>,
-    kind: ChannelKind,
+    peer: PeerName,
 }
 
 impl ChildGuard {
@@ -162,7 +167,7 @@ impl ChildGuard {
 
     /// What a status other than success means.
     pub(crate) fn failure(&self, status: ExitStatus) -> ChannelError {
-        let meaning = explain_status(self.kind, status).to_owned();
+        let meaning = explain_status(&self.peer, status);
         ChannelError::ChildFailed { program: self.program.clone(), status, meaning }
     }
 }
@@ -184,16 +189,20 @@ impl Drop for ChildGuard {
 }
 
 /// What the exit of a child usually means.
-fn explain_status(kind: ChannelKind, status: ExitStatus) -> &'static str {
-    match (kind, status.code()) {
-        (ChannelKind::Ssh, Some(127)) => {
-            "sealane is not installed there, or not in the PATH of a non-interactive shell; use --remote-program"
+fn explain_status(peer: &PeerName, status: ExitStatus) -> String {
+    match (peer, status.code()) {
+        (PeerName::Ssh { host }, Some(127)) => format!(
+            "sealane is not installed on {host}, or not in the PATH of a non-interactive shell; use --remote-program"
+        ),
+        (PeerName::Ssh { host }, Some(126)) => {
+            format!("the remote program on {host} cannot be executed; see --remote-program")
         }
-        (ChannelKind::Ssh, Some(126)) => "the remote program cannot be executed; see --remote-program",
-        (ChannelKind::Ssh, Some(255)) => "ssh could not connect, log in, or keep the connection",
-        (_, Some(_)) => "the far end failed",
-        (_, None) if status.core_dumped() => "it crashed",
-        (_, None) => "a signal ended it",
+        (PeerName::Ssh { host }, Some(255)) => {
+            format!("ssh could not reach {host}, log in, or keep the connection")
+        }
+        (_, Some(_)) => "the far end failed".to_owned(),
+        (_, None) if status.core_dumped() => "it crashed".to_owned(),
+        (_, None) => "a signal ended it".to_owned(),
     }
 }
 
@@ -227,7 +236,11 @@ mod tests {
     fn shell(script: &str, stderr: &StderrMode, kind: ChannelKind) -> RemoteProcess {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", script]);
-        RemoteProcess::spawn(command, stderr, kind, PeerName::Local).unwrap()
+        let peer = match kind {
+            ChannelKind::Ssh => PeerName::Ssh { host: "far".into() },
+            _ => PeerName::Local,
+        };
+        RemoteProcess::spawn(command, stderr, kind, peer).unwrap()
     }
 
     fn soon() -> Instant {
@@ -255,7 +268,7 @@ mod tests {
     #[test]
     fn exits_are_explained() {
         for (kind, script, want) in [
-            (ChannelKind::Ssh, "exit 127", "--remote-program"),
+            (ChannelKind::Ssh, "exit 127", "not installed on far"),
             (ChannelKind::Ssh, "exit 126", "cannot be executed"),
             (ChannelKind::Ssh, "exit 255", "ssh could not"),
             (ChannelKind::Local, "exit 255", "the far end failed"),

@@ -10,7 +10,8 @@
 //!
 //! The guarantees a caller may build on:
 //!
-//! * no call outlives its deadline, however slowly or maliciously the other end behaves (name resolution included);
+//! * no call outlives its deadline, however slowly or maliciously the other end behaves, name resolution included;
+//!   only writing a new server into a trust file that another process holds locked may take some seconds more;
 //! * nothing is allocated for a length that the other end merely claims, and every queue is bounded;
 //! * no input from the network or from a file panics;
 //! * private keys are zeroized, never printed, and never read from a file that others can read.

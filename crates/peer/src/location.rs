@@ -49,7 +49,13 @@ impl FromStr for HostPort {
     fn from_str(text: &str) -> Result<Self, PeerError> {
         let fault = |fault| PeerError::Location { text: text.to_owned(), fault };
         let (host, port) = split_authority(text.as_bytes()).map_err(fault)?;
-        Ok(Self { host, port: port.unwrap_or(DEFAULT_PORT) })
+        Ok(Self::folded(&host, port))
+    }
+}
+
+impl HostPort {
+    fn folded(host: &str, port: Option<u16>) -> Self {
+        Self { host: host.to_ascii_lowercase(), port: port.unwrap_or(DEFAULT_PORT) }
     }
 }
 
@@ -155,7 +161,7 @@ fn daemon_url(rest: &[u8]) -> Result<Location, &'static str> {
     let (host, port) = split_authority(authority)?;
     let path = percent_decode(path)?;
     let path = if path.is_empty() { b"/".to_vec() } else { path };
-    Ok(Location::Daemon { address: HostPort { host, port: port.unwrap_or(DEFAULT_PORT) }, path })
+    Ok(Location::Daemon { address: HostPort::folded(&host, port), path })
 }
 
 fn strip_scheme<'a>(bytes: &'a [u8], scheme: &[u8]) -> Option<&'a [u8]> {
@@ -207,11 +213,11 @@ fn port_number(digits: &[u8]) -> Result<u16, &'static str> {
     std::str::from_utf8(digits).ok().and_then(|d| d.parse().ok()).filter(|&p| p != 0).ok_or(fault)
 }
 
-/// A host in lower case, if it can be one.
+/// A host as it is written, if it can be one: ssh's configuration knows `Alias` from `alias`.
 fn host_text(bytes: &[u8]) -> Result<String, &'static str> {
     let host = std::str::from_utf8(bytes).map_err(|_| "the host is not text")?;
     check_host(host)?;
-    Ok(host.to_ascii_lowercase())
+    Ok(host.to_owned())
 }
 
 /// Whether a host may stand on ssh's command line and in a trust file: no option, nothing a shell or a `ProxyCommand`
@@ -317,7 +323,7 @@ mod tests {
             ("[a]", local("[a]")),
             ("[a/b]:c", local("[a/b]:c")),
             ("host:path", ssh("", "host", 0, "path")),
-            ("HOST:Path", ssh("", "host", 0, "Path")),
+            ("Host:Path", ssh("", "Host", 0, "Path")),
             ("host:", ssh("", "host", 0, ".")),
             ("host:/a:b", ssh("", "host", 0, "/a:b")),
             ("user@host:p/q", ssh("user", "host", 0, "p/q")),

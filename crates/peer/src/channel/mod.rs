@@ -338,6 +338,11 @@ impl Channel {
         }
     }
 
+    #[cfg(test)]
+    pub(crate) fn update_keys(&mut self) {
+        self.session.update_keys();
+    }
+
     fn receive(&mut self, deadline: Instant, wake: Option<BorrowedFd<'_>>) -> Result<Received, ChannelError> {
         loop {
             if let Some(frame) = self.framer.pop() {

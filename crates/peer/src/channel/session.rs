@@ -101,8 +101,12 @@ impl Session {
                     }
                 }
                 *written = 0;
-                // Wipes the bytes and keeps the allocation, whose size a frame bounds.
-                out.zeroize();
+                if out.capacity() > CHUNK_BYTES {
+                    // Wiping goes over the whole allocation, which the next small frame should not pay for.
+                    *out = Zeroizing::default();
+                } else {
+                    out.zeroize();
+                }
                 Ok(())
             }
             Self::Tls { connection, .. } => flush_tls(connection, wire),
@@ -126,6 +130,12 @@ impl Session {
                 }
             }
             Self::Tls { connection, ours, chunk } => {
+                // First what is decrypted already: the handshake may have taken in the first frames, or even the end,
+                // and then no more bytes need ever come.
+                match drain(connection, chunk, framer)? {
+                    Filled::Nothing => {}
+                    filled => return Ok(filled),
+                }
                 let read = now_or_never(|| connection.read_tls(&mut &*wire));
                 match read {
                     Ok(Some(0)) => return Ok(Filled::End { orderly: false }),
@@ -134,24 +144,24 @@ impl Session {
                     Err(e) if is_cut(&e) => return Ok(Filled::End { orderly: false }),
                     Err(source) => return Err(ChannelError::Io { doing: "reading", source }),
                 }
-                let closed = match connection.process_new_packets() {
-                    Ok(state) => state.peer_has_closed(),
-                    Err(error) => {
-                        // Tell the peer why, if it still listens.
-                        let _ = flush_tls(connection, wire);
-                        return Err(explain(error, *ours));
-                    }
-                };
-                while let Some(n) = now_or_never(|| connection.reader().read(&mut chunk[..]))
-                    .map_err(ChannelError::io("decrypting"))?
-                {
-                    if n == 0 {
-                        break;
-                    }
-                    framer.push(&chunk[..n])?;
+                if let Err(error) = connection.process_new_packets() {
+                    // Tell the peer why, if it still listens.
+                    let _ = flush_tls(connection, wire);
+                    return Err(explain(error, *ours));
                 }
-                if closed { Ok(Filled::End { orderly: framer.at_boundary() }) } else { Ok(Filled::Some) }
+                match drain(connection, chunk, framer)? {
+                    Filled::Nothing => Ok(Filled::Some),
+                    filled => Ok(filled),
+                }
             }
+        }
+    }
+
+    /// Asks TLS for fresh keys in both directions.
+    #[cfg(test)]
+    pub(super) fn update_keys(&mut self) {
+        if let Self::Tls { connection, .. } = self {
+            connection.refresh_traffic_keys().unwrap();
         }
     }
 
@@ -161,6 +171,22 @@ impl Session {
             connection.send_close_notify();
         }
     }
+}
+
+/// Moves what is decrypted into the framer.
+fn drain(connection: &mut Connection, chunk: &mut [u8], framer: &mut Framer) -> Result<Filled, ChannelError> {
+    let mut filled = Filled::Nothing;
+    while let Some(n) =
+        now_or_never(|| connection.reader().read(chunk)).map_err(ChannelError::io("decrypting"))?
+    {
+        if n == 0 {
+            // The peer's close_notify.
+            return Ok(Filled::End { orderly: framer.at_boundary() });
+        }
+        framer.push(&chunk[..n])?;
+        filled = Filled::Some;
+    }
+    Ok(filled)
 }
 
 /// Writes what the wire takes now.

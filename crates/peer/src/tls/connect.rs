@@ -203,3 +203,18 @@ impl ServerCertVerifier for ServerVerifier {
         true
     }
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// Accepts this key and no other.
+    pub(in crate::tls) fn trusting_verifier(key: &PublicKey) -> Arc<dyn ServerCertVerifier> {
+        Arc::new(ServerVerifier {
+            trust: ServerTrust::exactly(*key),
+            known: KnownPeers::default(),
+            address: HostPort { host: "test".into(), port: 1 },
+            seen: OnceLock::new(),
+        })
+    }
+}

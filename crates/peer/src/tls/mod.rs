@@ -127,3 +127,6 @@ fn facts(connection: &Connection, peer_key: PublicKey) -> TlsFacts {
     let suite = connection.negotiated_cipher_suite().map(|suite| format!("{:?}", suite.suite()));
     TlsFacts { group: group.unwrap_or_default(), suite: suite.unwrap_or_default(), peer_key }
 }
+
+#[cfg(test)]
+mod tests;

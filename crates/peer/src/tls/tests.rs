@@ -1,0 +1,175 @@
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::thread;
+use std::time::Duration;
+
+use rustls::{ClientConfig, ClientConnection};
+
+use super::*;
+use crate::channel::{Channel, PeerName};
+use crate::error::PeerError;
+use crate::identity::Identity;
+use crate::location::HostPort;
+use crate::trust::{AuthorisedPeer, AuthorisedPeers, ServerTrust};
+
+fn after(ms: u64) -> Instant {
+    Instant::now() + Duration::from_millis(ms)
+}
+
+fn soon() -> Instant {
+    after(20_000)
+}
+
+fn authorised(key: PublicKey) -> Arc<AuthorisedPeers> {
+    Arc::new(AuthorisedPeers::parse(format!("{key} a rights=read").as_bytes()).unwrap())
+}
+
+type Accepted = Result<(Channel, AuthorisedPeer), PeerError>;
+
+fn listen(server: Identity, admitted: PublicKey) -> (HostPort, thread::JoinHandle<Accepted>) {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let thread = thread::spawn(move || {
+        accept_tls(listener.accept().unwrap().0, &server, authorised(admitted), soon())
+    });
+    (HostPort { host: "127.0.0.1".into(), port }, thread)
+}
+
+#[test]
+fn showing_a_key_is_not_owning_it() {
+    let (server, client) = (Identity::generate().unwrap(), Identity::generate().unwrap());
+    let trust = ServerTrust::exactly(server.public_key());
+
+    let (address, accepted) = listen(Identity::impostor(server.public_key()), client.public_key());
+    let error = connect_tls(&address, &client, &trust, soon()).unwrap_err();
+    let bad_signature = |e: &PeerError| {
+        matches!(
+            e,
+            PeerError::Channel(ChannelError::Tls(rustls::Error::InvalidCertificate(
+                CertificateError::BadSignature
+            )))
+        )
+    };
+    assert!(bad_signature(&error), "{error:?}");
+    accepted.join().unwrap().unwrap_err();
+
+    let (address, accepted) = listen(server, client.public_key());
+    let mut channel =
+        connect_tls(&address, &Identity::impostor(client.public_key()), &trust, soon()).unwrap();
+    channel.recv(soon()).unwrap_err();
+    let error = accepted.join().unwrap().unwrap_err();
+    assert!(bad_signature(&error), "{error:?}");
+}
+
+#[test]
+fn trust_on_first_use_writes_only_what_was_proved() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("known-peers");
+    let (victim, client) = (Identity::generate().unwrap(), Identity::generate().unwrap());
+    let (address, accepted) = listen(Identity::impostor(victim.public_key()), client.public_key());
+    connect_tls(&address, &client, &ServerTrust::accept_new(&file), soon()).unwrap_err();
+    accepted.join().unwrap().unwrap_err();
+    assert!(!file.exists());
+}
+
+/// A client of our kind, but for what `change` makes different.
+fn other_client(
+    groups: Vec<&'static dyn rustls::crypto::SupportedKxGroup>,
+    alpn: Option<&[u8]>,
+) -> (Result<(), ChannelError>, Accepted) {
+    let (server, client) = (Identity::generate().unwrap(), Identity::generate().unwrap());
+    let trusting = connect::tests::trusting_verifier(&server.public_key());
+    let provider = CryptoProvider { kx_groups: groups, ..(**PROVIDER).clone() };
+    let resolver = rustls::client::AlwaysResolvesClientRawPublicKeys::new(client.certified());
+    let mut config = ClientConfig::builder_with_provider(Arc::new(provider))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .dangerous()
+        .with_custom_certificate_verifier(trusting)
+        .with_client_cert_resolver(Arc::new(resolver));
+    config.alpn_protocols = alpn.into_iter().map(<[u8]>::to_vec).collect();
+    let (address, accepted) = listen(server, client.public_key());
+    let stream = TcpStream::connect((address.host.as_str(), address.port)).unwrap();
+    let name = rustls::pki_types::ServerName::from(stream.peer_addr().unwrap().ip());
+    let mut connection = Connection::from(ClientConnection::new(Arc::new(config), name).unwrap());
+    let wire = Wire::socket(stream.into()).unwrap();
+    let shaken = handshake(&wire, &mut connection, client.public_key(), soon());
+    drop(wire);
+    (shaken, accepted.join().unwrap())
+}
+
+#[test]
+fn the_classical_group_will_do_and_others_will_not() {
+    let (shaken, accepted) = other_client(vec![aws_lc_rs::kx_group::X25519], Some(ALPN));
+    shaken.unwrap();
+    assert_eq!(accepted.unwrap().0.tls().unwrap().group, "X25519");
+    let (shaken, accepted) = other_client(vec![aws_lc_rs::kx_group::SECP384R1], Some(ALPN));
+    assert!(matches!(shaken, Err(ChannelError::Tls(_))), "{shaken:?}");
+    accepted.unwrap_err();
+}
+
+#[test]
+fn the_protocol_must_be_named() {
+    for alpn in [None, Some(&b"sealane/2"[..])] {
+        let (shaken, accepted) = other_client(PROVIDER.kx_groups.clone(), alpn);
+        assert!(matches!(shaken, Err(ChannelError::WrongProtocol)), "{alpn:?}: {shaken:?}");
+        let error = accepted.unwrap_err();
+        assert!(matches!(error, PeerError::Channel(ChannelError::WrongProtocol)), "{alpn:?}: {error}");
+    }
+}
+
+#[test]
+fn what_came_with_the_handshake_is_not_forgotten() {
+    let (server, client) = (Identity::generate().unwrap(), Identity::generate().unwrap());
+    let trust = ServerTrust::exactly(server.public_key());
+    let (address, accepted) = listen(server, client.public_key());
+    let between = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let port = between.local_addr().unwrap().port();
+    let proxy = thread::spawn(move || {
+        let (mut client, _) = between.accept().unwrap();
+        let mut server = TcpStream::connect((address.host.as_str(), address.port)).unwrap();
+        let mut back = (server.try_clone().unwrap(), client.try_clone().unwrap());
+        let backwards = thread::spawn(move || std::io::copy(&mut back.0, &mut back.1));
+        let mut hello = [0; 5];
+        client.read_exact(&mut hello).unwrap();
+        let mut rest = vec![0; usize::from(u16::from_be_bytes([hello[3], hello[4]]))];
+        client.read_exact(&mut rest).unwrap();
+        server.write_all(&[&hello[..], &rest].concat()).unwrap();
+        // All the rest in one piece: the end of the handshake, a frame, and the goodbye.
+        let mut all = Vec::new();
+        client.read_to_end(&mut all).unwrap();
+        assert!(all.len() < 4096, "the server's first read takes it whole");
+        server.write_all(&all).unwrap();
+        (server, backwards)
+    });
+    let address = HostPort { host: "127.0.0.1".into(), port };
+    let mut ours = connect_tls(&address, &client, &trust, soon()).unwrap();
+    ours.send(b"early", soon()).unwrap();
+    // It gets no answer: the server has not seen anything yet.
+    assert!(matches!(ours.close(after(1)), Err(ChannelError::Deadline { .. })));
+    let (mut theirs, _) = accepted.join().unwrap().unwrap();
+    assert_eq!(theirs.recv(soon()).unwrap().as_deref(), Some(&b"early"[..]));
+    let error = theirs.recv(soon()).unwrap_err();
+    assert!(matches!(error, ChannelError::Closed), "{error}");
+    drop(theirs);
+    let (_server, backwards) = proxy.join().unwrap();
+    let _ = backwards.join().unwrap();
+}
+
+#[test]
+fn keys_may_be_updated_under_way() {
+    let (server, client) = (Identity::generate().unwrap(), Identity::generate().unwrap());
+    let trust = ServerTrust::exactly(server.public_key());
+    let (address, accepted) = listen(server, client.public_key());
+    let mut ours = connect_tls(&address, &client, &trust, soon()).unwrap();
+    let (mut theirs, _) = accepted.join().unwrap().unwrap();
+    assert!(matches!(theirs.peer(), PeerName::Client { .. }));
+    for _ in 0..3 {
+        ours.update_keys();
+        ours.send(b"ping", soon()).unwrap();
+        assert_eq!(theirs.recv(soon()).unwrap().as_deref(), Some(&b"ping"[..]));
+        // Its own update is due before this.
+        theirs.send(b"pong", soon()).unwrap();
+        assert_eq!(ours.recv(soon()).unwrap().as_deref(), Some(&b"pong"[..]));
+    }
+}
