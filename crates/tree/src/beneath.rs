@@ -9,6 +9,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat, openat2};
 use rustix::io::Errno;
@@ -97,11 +98,15 @@ pub(crate) struct Parent {
     fd: Arc<OwnedFd>,
     /// A default access control list decides the mode of what is created here, whatever the umask.
     pub(crate) has_default_acl: bool,
+    /// We made it, and it is private still.
+    pub(crate) is_new: bool,
+    /// A name was found taken here, so others may be.
+    pub(crate) is_occupied: AtomicBool,
 }
 
 impl Parent {
-    pub(crate) fn new(fd: Arc<OwnedFd>, has_default_acl: bool) -> Self {
-        Self { fd, has_default_acl }
+    pub(crate) fn new(fd: Arc<OwnedFd>) -> Self {
+        Self { fd, has_default_acl: false, is_new: false, is_occupied: AtomicBool::new(false) }
     }
 }
 

@@ -64,7 +64,7 @@ impl Reader {
             } else {
                 Arc::new(found.beneath.handle(parent).map_err(|errno| open_error(path, errno))?)
             };
-            cache.insert(parent, Parent::new(fd, false));
+            cache.insert(parent, Parent::new(fd));
         }
         let parent = cache.get(parent).ok_or_else(outside)?;
         Ok((parent, name))

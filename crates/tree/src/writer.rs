@@ -6,13 +6,12 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use rustix::fs::{
     AtFlags, Mode, OFlags, chownat, fchmod, linkat, mkdirat, openat, renameat, statat, symlinkat, unlinkat,
     utimensat,
 };
-use rustix::io::{Errno, write};
+use rustix::io::Errno;
 
 use crate::beneath::{Parent, ParentCache};
 use crate::descent::Identity;
@@ -21,6 +20,7 @@ use crate::metadata::{LinkTarget, Metadata};
 use crate::part::{PartFile, TempName};
 use crate::path::RelativePath;
 use crate::reader::{OpenFile, entry_type};
+use crate::small;
 use crate::target::{Inner, UNFINISHED_DIRECTORY, ids, resolve_error, times};
 
 /// Temporary names tried before giving up; they are taken from a random start, so one is enough but for an attacker.
@@ -53,15 +53,7 @@ impl Writer {
     ///
     /// It appears complete, with its metadata. `metadata.size_bytes` is not looked at.
     pub fn small_file(&mut self, path: &RelativePath, metadata: &Metadata, data: &[u8]) -> Result<()> {
-        self.in_parent(path, |inner, parent, name| {
-            if inner.unnamed.load(Ordering::Relaxed) {
-                match small_unnamed(inner, parent, path, name, metadata, data) {
-                    Some(result) => return result,
-                    None => inner.unnamed.store(false, Ordering::Relaxed),
-                }
-            }
-            small_named(inner, parent, path, name, metadata, data)
-        })
+        self.in_parent(path, |inner, parent, name| small::make(inner, parent, path, name, metadata, data))
     }
 
     /// Begins a file of `metadata.size_bytes` bytes, all zero, that gets its name when it is finished.
@@ -323,81 +315,4 @@ pub(crate) fn rename_over(
         let _ = unlinkat(parent, temp.as_bytes(), AtFlags::empty());
         error
     })
-}
-
-const CREATE: OFlags = OFlags::WRONLY.union(OFlags::CLOEXEC);
-
-/// Writes all of `data`, then the metadata.
-fn fill(
-    inner: &Inner,
-    parent: &Parent,
-    fd: &OwnedFd,
-    path: &RelativePath,
-    metadata: &Metadata,
-    mode: u32,
-    mut data: &[u8],
-) -> Result<()> {
-    while !data.is_empty() {
-        match write(fd, data) {
-            Ok(length) => data = &data[length..],
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(failed(Operation::Write, path, errno)),
-        }
-    }
-    inner.apply(fd, path, metadata, (!parent.has_default_acl).then_some(mode))
-}
-
-/// A file that has no name until it is linked. `None` where the file system or the system's rules do not allow it.
-fn small_unnamed(
-    inner: &Inner,
-    parent: &Parent,
-    path: &RelativePath,
-    name: &[u8],
-    metadata: &Metadata,
-    data: &[u8],
-) -> Option<Result<()>> {
-    let mode = inner.creation_mode(metadata);
-    let fd = match openat(parent, ".", CREATE | OFlags::TMPFILE, Mode::from_raw_mode(mode)) {
-        Ok(fd) => fd,
-        Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => return None,
-        Err(errno) => return Some(Err(failed(Operation::Create, path, errno))),
-    };
-    if let Err(error) = fill(inner, parent, &fd, path, metadata, mode, data) {
-        return Some(Err(error));
-    }
-    let link = |name: &[u8]| linkat(&fd, "", parent, name, AtFlags::EMPTY_PATH);
-    match link(name) {
-        Ok(()) => Some(Ok(())),
-        // Something has the name: the new file takes a temporary one and moves over it.
-        Err(Errno::EXIST) => Some(match with_temp_name(inner, link) {
-            Ok((temp, ())) => rename_over(parent, &temp, path, name, EntryType::File),
-            Err(errno) => Err(failed(Operation::Create, path, errno)),
-        }),
-        // Kernels before 6.10 let only the privileged link a descriptor. So does a directory that was removed look;
-        // the other way then finds that out.
-        Err(Errno::NOENT | Errno::PERM | Errno::ACCESS) => None,
-        Err(errno) => Some(Err(failed(Operation::Create, path, errno))),
-    }
-}
-
-/// A file that has a temporary name until it is moved to its own.
-fn small_named(
-    inner: &Inner,
-    parent: &Parent,
-    path: &RelativePath,
-    name: &[u8],
-    metadata: &Metadata,
-    data: &[u8],
-) -> Result<()> {
-    let mode = inner.creation_mode(metadata);
-    let flags = CREATE | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
-    let (temp, fd) = with_temp_name(inner, |temp| openat(parent, temp, flags, Mode::from_raw_mode(mode)))
-        .map_err(|errno| failed(Operation::Create, path, errno))?;
-    match fill(inner, parent, &fd, path, metadata, mode, data) {
-        Ok(()) => rename_over(parent, &temp, path, name, EntryType::File),
-        Err(error) => {
-            let _ = unlinkat(parent, temp.as_bytes(), AtFlags::empty());
-            Err(error)
-        }
-    }
 }

@@ -1,0 +1,131 @@
+//! Small files, made whole.
+//!
+//! Three ways, see [`SmallFiles`](crate::SmallFiles); each gives the file its bytes and its metadata before its name,
+//! but for the one that says so. None follows a link: every name is created exclusively, linked or renamed.
+
+use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering;
+
+use rustix::fs::{AtFlags, Mode, OFlags, linkat, openat, unlinkat};
+use rustix::io::{Errno, write};
+
+use crate::beneath::Parent;
+use crate::error::{EntryType, Operation, Result, failed};
+use crate::metadata::Metadata;
+use crate::part::TempName;
+use crate::path::RelativePath;
+use crate::target::Inner;
+use crate::writer::{rename_over, with_temp_name};
+
+const CREATE: OFlags = OFlags::WRONLY.union(OFlags::CLOEXEC);
+const CREATE_NEW: OFlags = CREATE.union(OFlags::CREATE).union(OFlags::EXCL).union(OFlags::NOFOLLOW);
+
+/// Makes the file `name` in `parent` of `data`, in the cheapest way that is allowed here.
+pub(crate) fn make(
+    inner: &Inner,
+    parent: &Parent,
+    path: &RelativePath,
+    name: &[u8],
+    metadata: &Metadata,
+    data: &[u8],
+) -> Result<()> {
+    let file = SmallFile { inner, parent, path, name, metadata, data, mode: inner.creation_mode(metadata) };
+    if parent.is_new
+        && let Some(result) = file.direct()
+    {
+        return result;
+    }
+    if inner.can_link.load(Ordering::Relaxed) && !parent.is_occupied.load(Ordering::Relaxed) {
+        if let Some(result) = file.linked() {
+            return result;
+        }
+        inner.can_link.store(false, Ordering::Relaxed);
+    }
+    file.renamed()
+}
+
+struct SmallFile<'a> {
+    inner: &'a Inner,
+    parent: &'a Parent,
+    path: &'a RelativePath,
+    name: &'a [u8],
+    metadata: &'a Metadata,
+    data: &'a [u8],
+    /// Mode to create it with.
+    mode: u32,
+}
+
+impl SmallFile<'_> {
+    /// Under its own name at once; `None` where that is taken.
+    fn direct(&self) -> Option<Result<()>> {
+        let fd = match openat(self.parent, self.name, CREATE_NEW, Mode::from_raw_mode(self.mode)) {
+            Ok(fd) => fd,
+            Err(Errno::EXIST) => return None,
+            Err(errno) => return Some(Err(failed(Operation::Create, self.path, errno))),
+        };
+        Some(self.fill(&fd).inspect_err(|_| {
+            // The first failure is the one to tell.
+            let _ = unlinkat(self.parent, self.name, AtFlags::empty());
+        }))
+    }
+
+    /// Without a name until it is complete; `None` where the file system or the system's rules do not allow it.
+    fn linked(&self) -> Option<Result<()>> {
+        let fd = match openat(self.parent, ".", CREATE | OFlags::TMPFILE, Mode::from_raw_mode(self.mode)) {
+            Ok(fd) => fd,
+            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => return None,
+            Err(errno) => return Some(Err(failed(Operation::Create, self.path, errno))),
+        };
+        if let Err(error) = self.fill(&fd) {
+            return Some(Err(error));
+        }
+        let link = |name: &[u8]| linkat(&fd, "", self.parent, name, AtFlags::EMPTY_PATH);
+        match link(self.name) {
+            Ok(()) => Some(Ok(())),
+            // The new file takes a temporary name and moves over what has its own.
+            Err(Errno::EXIST) => {
+                self.parent.is_occupied.store(true, Ordering::Relaxed);
+                Some(match with_temp_name(self.inner, link) {
+                    Ok((temp, ())) => self.rename(&temp),
+                    Err(errno) => Err(failed(Operation::Create, self.path, errno)),
+                })
+            }
+            // Kernels before 6.10 let only the privileged link a descriptor. A directory that was removed looks the
+            // same; making the file in the other way then finds that out.
+            Err(Errno::NOENT | Errno::PERM | Errno::ACCESS) => None,
+            Err(errno) => Some(Err(failed(Operation::Create, self.path, errno))),
+        }
+    }
+
+    /// Under a temporary name until it is complete.
+    fn renamed(&self) -> Result<()> {
+        let create = |temp: &[u8]| openat(self.parent, temp, CREATE_NEW, Mode::from_raw_mode(self.mode));
+        let (temp, fd) = with_temp_name(self.inner, create)
+            .map_err(|errno| failed(Operation::Create, self.path, errno))?;
+        match self.fill(&fd) {
+            Ok(()) => self.rename(&temp),
+            Err(error) => {
+                let _ = unlinkat(self.parent, temp.as_bytes(), AtFlags::empty());
+                Err(error)
+            }
+        }
+    }
+
+    fn rename(&self, temp: &TempName) -> Result<()> {
+        rename_over(self.parent, temp, self.path, self.name, EntryType::File)
+    }
+
+    /// Writes the bytes, then the metadata.
+    fn fill(&self, fd: &OwnedFd) -> Result<()> {
+        let mut data = self.data;
+        while !data.is_empty() {
+            match write(fd, data) {
+                Ok(length) => data = &data[length..],
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(failed(Operation::Write, self.path, errno)),
+            }
+        }
+        let created_mode = (!self.parent.has_default_acl).then_some(self.mode);
+        self.inner.apply(fd, self.path, self.metadata, created_mode)
+    }
+}
