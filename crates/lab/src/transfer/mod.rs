@@ -33,6 +33,8 @@ pub struct TransferOptions {
     pub shaped_link: bool,
     /// Also many threads by many streams.
     pub counts: bool,
+    /// Largest file, rounded down to a power of two; by default what the profile wishes and the room allows.
+    pub file_bytes_max: Option<u64>,
     /// Seed of orders and contents; a fresh one by default.
     pub seed: Option<u64>,
     /// Where workloads are put; shared memory by default.
@@ -49,6 +51,7 @@ impl Default for TransferOptions {
             ends: End::ALL.to_vec(),
             shaped_link: true,
             counts: true,
+            file_bytes_max: None,
             seed: None,
             work_directory: None,
             report_directory: Some(PathBuf::from(".")),
@@ -173,13 +176,15 @@ fn seconds_a_run(profile: Profile) -> f64 {
 
 /// The largest file, bounded by the profile and by the room there is.
 fn workload_bytes_max(options: &TransferOptions) -> u64 {
-    let wished: u64 = match options.profile {
+    let of_profile: u64 = match options.profile {
         Profile::Quick => 512 << 20,
         Profile::Full => 2 << 30,
         Profile::Paper => 8 << 30,
     };
+    let wished = options.file_bytes_max.unwrap_or(of_profile).max(1);
     let room = Scratch::room_bytes(options.work_directory.as_deref(), wished * 6);
-    let share = (room / 6).clamp(16 << 20, wished);
+    // Without room for that, making the scratch directory will say so.
+    let share = (room / 6).min(wished).max(wished.min(16 << 20));
     1 << share.ilog2()
 }
 

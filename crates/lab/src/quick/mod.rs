@@ -1,0 +1,389 @@
+//! The first command a new user runs: what protection costs on this machine, in under two minutes, without root and
+//! without a second host.
+//!
+//! Guarantees: every copy of the product is compared byte for byte with its source at least once per level; what is not
+//! installed is named; nothing is left behind but the report.
+
+mod contest;
+mod resume;
+mod tree;
+
+use crate::LabError;
+use crate::experiment::{
+    Axis, Coordinates, Experiment, Metric, Outcome, Profile, Repetition, View, at, run as run_cells,
+};
+use crate::machine::{Machine, utc_now};
+use crate::peers::{self, Kind, Peer, Workload};
+use crate::program::{Level, Program};
+use crate::report::{Check, FORMAT, Report, Tile, Written, number};
+use crate::rng::Rng;
+use crate::scratch::Scratch;
+use crate::stats::Summary;
+use contest::{Contest, Contestant, OWN, own_contestants};
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// What `sealane lab quick` may be asked.
+#[derive(Clone, Debug)]
+pub struct QuickOptions {
+    /// Program under test; the running one by default.
+    pub program: Option<PathBuf>,
+    /// Size of the one file; less where there is no room.
+    pub file_bytes: u64,
+    /// Tree to take a sample of; the first of the usual places by default.
+    pub tree: Option<PathBuf>,
+    /// Size of the sample.
+    pub tree_bytes_max: u64,
+    /// Compare with installed tools.
+    pub peers: bool,
+    /// After this long no further run is started.
+    pub limit: Duration,
+    /// Seed of orders and contents; a fresh one by default.
+    pub seed: Option<u64>,
+    /// Where workloads are put; shared memory by default.
+    pub work_directory: Option<PathBuf>,
+    /// Where `sealane-report.html` and `.json` are written; nowhere if absent.
+    pub report_directory: Option<PathBuf>,
+}
+
+impl Default for QuickOptions {
+    fn default() -> Self {
+        Self {
+            program: None,
+            file_bytes: 1 << 30,
+            tree: None,
+            tree_bytes_max: 200_000_000,
+            peers: true,
+            limit: Duration::from_secs(100),
+            seed: None,
+            work_directory: None,
+            report_directory: Some(PathBuf::from(".")),
+        }
+    }
+}
+
+/// Name of the report's files.
+pub const REPORT_NAME: &str = "sealane-report";
+
+const FILE_NAME: &str = "file";
+const TREE_NAME: &str = "tree";
+const TARGET_NAME: &str = "target";
+
+/// The rule here: three rounds show the spread, and say themselves that they are too few for an interval.
+const REPETITION: Repetition = Repetition { warm_up_rounds: 0, rounds: 3, retries_per_round: 1 };
+
+/// Runs everything, tells `progress` how far it is, and writes the report if asked.
+pub fn run(options: &QuickOptions, progress: &mut dyn Write) -> Result<(Report, Option<Written>), LabError> {
+    let started = Instant::now();
+    let program = match &options.program {
+        Some(path) => Program::new(path),
+        None => Program::current()?,
+    };
+    let seed = options.seed.unwrap_or_else(Rng::fresh_seed);
+    let (file_bytes, tree_bytes_max) = sizes(options);
+    let scratch =
+        Scratch::create(options.work_directory.as_deref(), needed_bytes(file_bytes, tree_bytes_max))?;
+    let mut skipped = Vec::new();
+    if file_bytes < options.file_bytes {
+        skipped.push(format!(
+            "a file of {}: there is room for {} only",
+            number::bytes(options.file_bytes),
+            number::bytes(file_bytes)
+        ));
+    }
+    let mut quick = Quick {
+        program: &program,
+        scratch: &scratch,
+        seed,
+        deadline: started + options.limit,
+        checks: Vec::new(),
+        skipped,
+        progress,
+    };
+    let mut peers = if options.peers { peers::all() } else { Vec::new() };
+
+    quick.say("Taking a real tree and making a random file ...")?;
+    let tree = quick.take_tree(options, tree_bytes_max)?;
+    let tree_workload = quick.workload(&scratch.path().join(TREE_NAME))?;
+    let file = scratch.random_file(FILE_NAME, file_bytes, seed)?;
+    let file_workload = quick.workload(&file)?;
+
+    quick.say("Killing a copy midway and running it again ...")?;
+    let resumed = quick.resume(&file_workload)?;
+
+    let title = format!("One file of {}", number::bytes(file_bytes));
+    let workload = format!("{} of random bytes, new in each round.", number::bytes(file_bytes));
+    let file_outcome = quick.contest("file", &title, &workload, &file_workload, &mut peers)?;
+
+    let title =
+        format!("A tree of {} files, {}", number::quantity(tree.files as f64), number::bytes(tree.bytes));
+    let workload = format!("A sample of {}, copied to memory first.", tree.origin.display());
+    let tree_outcome = quick.contest("tree", &title, &workload, &tree_workload, &mut peers)?;
+    drop(peers);
+
+    let Quick { checks, skipped, progress, .. } = quick;
+    let machine = Machine::describe();
+    let report = Report {
+        format: FORMAT,
+        title: "What protection costs on this machine".to_owned(),
+        summary: format!(
+            "One file and one tree, copied to a second process at four levels of protection, beside the tools installed here. {}",
+            sentence(&file_outcome)
+        ),
+        created: utc_now(),
+        seconds: started.elapsed().as_secs_f64(),
+        profile: Profile::Quick,
+        tiles: tiles(&file_outcome, &tree_outcome, resumed.as_ref(), file_bytes),
+        checks,
+        method: method(&scratch, &machine),
+        limits: limits(&machine),
+        machine,
+        outcomes: vec![file_outcome, tree_outcome],
+        skipped,
+    };
+    let written = match &options.report_directory {
+        Some(directory) => Some(report.write(directory, REPORT_NAME)?),
+        None => None,
+    };
+    if let Some(written) = &written {
+        writeln!(progress, "Open {} (raw data: {}).", written.html.display(), written.json.display())?;
+    }
+    Ok((report, written))
+}
+
+/// Source and copy of the file, the same of the tree, and the blocks of many small files.
+fn needed_bytes(file_bytes: u64, tree_bytes: u64) -> u64 {
+    file_bytes * 2 + tree_bytes * 3
+}
+
+/// File and tree sizes, halved until they fit.
+fn sizes(options: &QuickOptions) -> (u64, u64) {
+    let (mut file, mut tree) = (options.file_bytes, options.tree_bytes_max);
+    let room = Scratch::room_bytes(options.work_directory.as_deref(), needed_bytes(file, tree));
+    while needed_bytes(file, tree) > room && file > 16 << 20 {
+        file /= 2;
+        tree /= 2;
+    }
+    (file, tree)
+}
+
+/// What the steps share.
+struct Quick<'a> {
+    program: &'a Program,
+    scratch: &'a Scratch,
+    seed: u64,
+    deadline: Instant,
+    checks: Vec<Check>,
+    skipped: Vec<String>,
+    progress: &'a mut dyn Write,
+}
+
+impl Quick<'_> {
+    fn say(&mut self, line: &str) -> Result<(), LabError> {
+        writeln!(self.progress, "{line}")?;
+        Ok(self.progress.flush()?)
+    }
+
+    fn workload(&self, source: &Path) -> Result<Workload, LabError> {
+        Workload::new(source, &self.scratch.path().join(TARGET_NAME))
+    }
+
+    fn take_tree(&mut self, options: &QuickOptions, bytes_max: u64) -> Result<tree::TreeSample, LabError> {
+        let target = self.scratch.path().join(TREE_NAME);
+        let candidates = options.tree.clone().map_or_else(tree::candidates, |tree| vec![tree]);
+        for candidate in candidates {
+            crate::scratch::remove(&target)?;
+            let sample = tree::take(&candidate, &target, bytes_max)?;
+            if sample.files >= 100 || options.tree.is_some() && sample.files > 0 {
+                return Ok(sample);
+            }
+        }
+        crate::scratch::remove(&target)?;
+        self.skipped.push("a real tree: none was found, so one was generated".to_owned());
+        tree::generate(&target, bytes_max, self.seed)
+    }
+
+    fn resume(&mut self, workload: &Workload) -> Result<Option<resume::Resumed>, LabError> {
+        workload.clear_target()?;
+        let resumed =
+            resume::kill_and_resume(self.program, workload.source(), workload.target(), workload.bytes());
+        let resumed = match resumed {
+            Ok(resumed) => resumed,
+            Err(error) => {
+                let what = "killed midway (SIGKILL), then run again".to_owned();
+                self.checks.push(Check { what, found: error.to_string(), is_good: false });
+                return Ok(None);
+            }
+        };
+        self.say(&format!("  {}", resumed.check.found))?;
+        self.checks.push(resumed.check.clone());
+        Ok(Some(resumed))
+    }
+
+    /// The four levels and every peer that carries the workload, taking turns until the time is up.
+    fn contest(
+        &mut self,
+        id: &str,
+        title: &str,
+        words: &str,
+        workload: &Workload,
+        peers: &mut [Box<dyn Peer>],
+    ) -> Result<Outcome, LabError> {
+        self.say(&format!("{title}, four levels and installed tools, taking turns ..."))?;
+        let (began, started) = (Instant::now(), utc_now());
+        let recursive = workload.kind() == Kind::Tree;
+        let mut cells = own_contestants(recursive);
+        let mut skipped = Vec::new();
+        let mut tools = vec![OWN.to_owned()];
+        for (index, peer) in peers.iter_mut().enumerate() {
+            if !peer.carries(workload.kind()) {
+                continue;
+            }
+            match peer.probe() {
+                Ok(_) => {
+                    tools.push(peer.name().to_owned());
+                    let place = at([("level", peer.level().name()), ("tool", peer.name())]);
+                    cells.push((place, Contestant::Peer(index)));
+                }
+                Err(absent) => skipped.push(format!("{}: {}", peer.name(), absent.reason)),
+            }
+        }
+        let (places, contestants): (Vec<Coordinates>, Vec<Contestant>) = cells.into_iter().unzip();
+        let mut contest = Contest {
+            program: self.program,
+            scratch: self.scratch,
+            workload,
+            contestants,
+            places: places.clone(),
+            peers,
+            renew: (!recursive).then_some((FILE_NAME, workload.bytes())),
+            deadline: self.deadline,
+            checks: Vec::new(),
+            compared: BTreeSet::new(),
+            progress: self.progress,
+        };
+        let cells = run_cells(&places, REPETITION, self.seed, &mut contest)?;
+        self.checks.append(&mut contest.checks);
+        workload.clear_target()?;
+        Ok(Outcome {
+            experiment: Experiment {
+                id: id.to_owned(),
+                covers: "G1, R15".to_owned(),
+                paper: String::new(),
+                title: title.to_owned(),
+                method: vec![
+                    "Servers of peers are started before the clock; the product starts its far end within it.".to_owned(),
+                    "Each copy goes into an empty directory; the first of each contestant is compared byte for byte, after the clock has stopped.".to_owned(),
+                ],
+                axes: vec![Axis::new("level", Level::ALL.map(Level::name)), Axis::new("tool", tools)],
+                workload: words.to_owned(),
+                repetition: REPETITION,
+                claims: Vec::new(),
+                view: View::Bars {
+                    groups: "level".to_owned(),
+                    names: "tool".to_owned(),
+                    own: OWN.to_owned(),
+                },
+            },
+            seed: self.seed,
+            started,
+            seconds: began.elapsed().as_secs_f64(),
+            cells,
+            claims: Vec::new(),
+            skipped,
+        })
+    }
+}
+
+fn own(outcome: &Outcome, level: Level, metric: Metric) -> Option<Summary> {
+    outcome.cell(&at([("level", level.name()), ("tool", OWN)]))?.summary(metric)
+}
+
+/// The fastest peer at `level` by its median rate.
+fn best_peer(outcome: &Outcome, level: Level) -> Option<(String, f64)> {
+    let peers =
+        outcome.cells.iter().filter(|cell| cell.at["level"] == level.name() && cell.at["tool"] != OWN);
+    peers
+        .filter_map(|cell| Some((cell.at["tool"].clone(), cell.summary(Metric::Rate)?.median)))
+        .max_by(|left, right| left.1.total_cmp(&right.1))
+}
+
+fn sentence(file: &Outcome) -> String {
+    let private = own(file, Level::Private, Metric::CpuPerGib);
+    let clear = own(file, Level::Clear, Metric::CpuPerGib);
+    match (private, clear) {
+        (Some(private), Some(clear)) if clear.median > 0.0 => format!(
+            "Full encryption adds {} CPU seconds per GiB to {}, at both ends together.",
+            number::quantity((private.median - clear.median).max(0.0)),
+            number::quantity(clear.median)
+        ),
+        _ => String::new(),
+    }
+}
+
+fn tiles(file: &Outcome, tree: &Outcome, resumed: Option<&resume::Resumed>, file_bytes: u64) -> Vec<Tile> {
+    let mut tiles = Vec::new();
+    let mut tile = |label: &str, value: String, unit: &str, detail: String| {
+        tiles.push(Tile { label: label.to_owned(), value, unit: unit.to_owned(), detail });
+    };
+    let against = |outcome: &Outcome, level, rate: f64| match best_peer(outcome, level) {
+        Some((name, best)) => format!("{} × {name}, the fastest peer here", number::ratio(rate / best)),
+        None => "no peer at this level here".to_owned(),
+    };
+    if let Some(rate) = own(file, Level::Private, Metric::Rate) {
+        let detail = against(file, Level::Private, rate.median);
+        tile("One file, private", number::quantity(rate.median), "MB/s", detail);
+    }
+    if let Some(cpu) = own(file, Level::Private, Metric::CpuPerGib) {
+        let clear = own(file, Level::Clear, Metric::CpuPerGib).map_or(f64::NAN, |clear| clear.median);
+        let detail = format!("clear: {}; both ends together", number::quantity(clear));
+        tile("Its price, private", number::quantity(cpu.median), "CPU s/GiB", detail);
+    }
+    if let Some(rate) = own(tree, Level::Private, Metric::Rate) {
+        let detail = against(tree, Level::Private, rate.median);
+        tile("The tree, private", number::quantity(rate.median), "MB/s", detail);
+    }
+    if let Some(kept) = resumed.and_then(|resumed| resumed.kept_bytes) {
+        let share = kept as f64 / file_bytes as f64 * 100.0;
+        let detail = match resumed.and_then(|resumed| resumed.resent_bytes) {
+            Some(resent) => format!("after SIGKILL midway; {} sent twice", number::bytes(resent)),
+            None => "after SIGKILL midway".to_owned(),
+        };
+        tile("Kept after a kill", number::quantity(share), "%", detail);
+    }
+    tiles
+}
+
+fn method(scratch: &Scratch, machine: &Machine) -> Vec<String> {
+    let place = if scratch.is_memory() { "memory (tmpfs)" } else { "a directory on disk" };
+    vec![
+        "The product runs as it ships: a child process that starts the far end, another process, and talks to it over real TCP on loopback. The clock covers it from start to end.".to_owned(),
+        format!("Sources and copies lie in {place}. The target directory is emptied, and memory touched and freed, before each run."),
+        "Contestants take turns, each once a round in an order drawn afresh, so that drift of the machine falls on all alike.".to_owned(),
+        "CPU seconds are those of all processes of a copy at both ends; time stolen by a hypervisor is not among them.".to_owned(),
+        format!("TCP congestion control is {}, as found.", machine.congestion_control.as_deref().unwrap_or("unknown")),
+        format!("{} rounds: ranges are minimum to maximum, because three samples cannot give a 90 % interval of a median. `sealane lab transfer --profile full` takes ten.", REPETITION.rounds),
+    ]
+}
+
+fn limits(machine: &Machine) -> Vec<String> {
+    let mut limits = vec![
+        "Loopback has no delay, no loss and no network card; no disk is involved where memory was used."
+            .to_owned(),
+    ];
+    if machine.cores <= 2 {
+        limits.push(format!(
+            "Both ends share {} CPUs, so one stream already fills them. Figures for one end, and what a second stream brings, are in `sealane lab transfer`.",
+            machine.cores
+        ));
+    }
+    if machine.is_virtual {
+        limits.push(
+            "A virtual machine: wall time may vary by a fifth between runs; CPU seconds are steadier."
+                .to_owned(),
+        );
+    }
+    limits
+}

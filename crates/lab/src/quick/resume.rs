@@ -1,0 +1,86 @@
+//! Kills a copy midway and lets the next one continue.
+//!
+//! Guarantees: the kill is SIGKILL, so nothing could be tidied up; the result is compared byte for byte.
+
+use crate::LabError;
+use crate::compare::compare;
+use crate::program::{CopyRequest, KillRule, Killed, Level, Program};
+use crate::report::Check;
+use crate::report::number::{bytes, duration};
+use std::path::Path;
+use std::time::Duration;
+
+/// What came of it.
+pub(super) struct Resumed {
+    /// For the report.
+    pub(super) check: Check,
+    /// Bytes the second run found in place, if it said so.
+    pub(super) kept_bytes: Option<u64>,
+    /// Bytes the second run moved once more although the first had moved them.
+    pub(super) resent_bytes: Option<u64>,
+}
+
+/// How long the first run would take, were it left alone. Its rate is limited, so that "midway" is the same on a slow
+/// machine and on a fast one.
+const FIRST_RUN_SECONDS: f64 = 3.0;
+/// When it is killed.
+const KILLED_AFTER: Duration = Duration::from_millis(1_800);
+
+/// Copies `source` of `total_bytes` into `target`, kills that, copies again, compares.
+pub(super) fn kill_and_resume(
+    program: &Program,
+    source: &Path,
+    target: &Path,
+    total_bytes: u64,
+) -> Result<Resumed, LabError> {
+    let first = CopyRequest {
+        level: Some(Level::Private),
+        limit_rate: Some((total_bytes as f64 / FIRST_RUN_SECONDS) as u64),
+        ..CopyRequest::default()
+    };
+    let sources = [source.to_owned()];
+    let copy = source.file_name().map_or_else(|| target.to_owned(), |name| target.join(name));
+    let rule = KillRule { moved_bytes: total_bytes / 5 * 3, after: KILLED_AFTER };
+    let what = "killed midway (SIGKILL), then run again".to_owned();
+    let failed = |found: String| Resumed {
+        check: Check { what: what.clone(), found, is_good: false },
+        kept_bytes: None,
+        resent_bytes: None,
+    };
+    let moved_bytes = match program.copy_killed(&first, &sources, target, rule)? {
+        Killed::Midway { moved_bytes } => moved_bytes,
+        Killed::Finished(finished) => {
+            let seconds = duration(finished.wall.as_secs_f64());
+            return Ok(failed(format!("the copy took only {seconds} despite its limit, nothing to kill")));
+        }
+    };
+    if copy.exists() {
+        return Ok(failed("the target had its final name although it was incomplete".to_owned()));
+    }
+    let second = CopyRequest { limit_rate: None, ..first };
+    let finished = match program.copy(&second, &sources, target) {
+        Ok(finished) => finished,
+        Err(error) => return Ok(failed(error.to_string())),
+    };
+    if let Err(error) = compare(source, &copy) {
+        return Ok(failed(error.to_string()));
+    }
+    let kept_bytes = finished.resumed_bytes;
+    let resent_bytes = match (moved_bytes, kept_bytes) {
+        (Some(moved), Some(kept)) => Some(moved.saturating_sub(kept)),
+        _ => None,
+    };
+    let found = match kept_bytes {
+        Some(kept) => format!(
+            "{} of {} were kept, {} sent in {}, equal byte for byte",
+            bytes(kept),
+            bytes(total_bytes),
+            bytes(total_bytes.saturating_sub(kept)),
+            duration(finished.wall.as_secs_f64()),
+        ),
+        None => format!("finished in {}, equal byte for byte", duration(finished.wall.as_secs_f64())),
+    };
+    let is_good = kept_bytes.is_some_and(|kept| kept > 0);
+    let found = if is_good { found } else { format!("nothing was kept: {found}") };
+    Ok(Resumed { check: Check { what, found, is_good }, kept_bytes, resent_bytes })
+}

@@ -1,0 +1,118 @@
+//! Whole runs of the lab against stand-ins for the product: what is reported, what is caught, what is left behind.
+
+use sealane_lab::experiment::{Profile, Verdict};
+use sealane_lab::program::End;
+use sealane_lab::quick::{self, QuickOptions};
+use sealane_lab::report::Report;
+use sealane_lab::transfer::{self, TransferOptions};
+use std::path::{Path, PathBuf};
+
+fn fake(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fake").join(name)
+}
+
+struct Directories {
+    work: tempfile::TempDir,
+    report: tempfile::TempDir,
+}
+
+fn directories() -> Directories {
+    Directories { work: tempfile::tempdir().unwrap(), report: tempfile::tempdir().unwrap() }
+}
+
+fn quick_run(program: &str, places: &Directories) -> (Report, String) {
+    let options = QuickOptions {
+        program: Some(fake(program)),
+        file_bytes: 1 << 20,
+        tree: Some(Path::new(env!("CARGO_MANIFEST_DIR")).join("src")),
+        tree_bytes_max: 1 << 20,
+        peers: false,
+        seed: Some(1),
+        work_directory: Some(places.work.path().to_owned()),
+        report_directory: Some(places.report.path().to_owned()),
+        ..QuickOptions::default()
+    };
+    let mut progress = Vec::new();
+    let (report, written) = quick::run(&options, &mut progress).unwrap();
+    let written = written.unwrap();
+    let read = Report::from_json(&std::fs::read_to_string(&written.json).unwrap()).unwrap();
+    assert!(read == report, "the file holds another report");
+    assert!(std::fs::read_to_string(&written.html).unwrap().contains("What protection costs"));
+    assert_eq!(std::fs::read_dir(places.work.path()).unwrap().count(), 0, "something was left behind");
+    (report, String::from_utf8(progress).unwrap())
+}
+
+#[test]
+fn quick_copies_compares_kills_and_resumes() {
+    let places = directories();
+    let (report, progress) = quick_run("sealane", &places);
+    assert!(report.is_sound(), "{:#?}", report.checks);
+    // Four levels of a file, four of a tree, one kill.
+    assert_eq!(report.checks.len(), 9);
+    let resumed = report.checks.iter().find(|check| check.what.contains("SIGKILL")).unwrap();
+    assert!(resumed.found.starts_with("512 KiB of 1.00 MiB were kept"), "{}", resumed.found);
+    assert_eq!(report.outcomes.len(), 2);
+    for outcome in &report.outcomes {
+        assert_eq!(outcome.cells.len(), 4);
+        assert!(outcome.cells.iter().all(|cell| cell.samples.len() == 3 && cell.failure.is_none()));
+    }
+    assert!(report.tiles.iter().any(|tile| tile.label == "Kept after a kill" && tile.value == "50.0"));
+    assert!(progress.contains("sealane cp --level private"));
+    assert!(progress.contains("sealane-report.html"));
+}
+
+#[test]
+fn quick_notices_a_changed_byte() {
+    let places = directories();
+    let (report, _) = quick_run("corrupting", &places);
+    assert!(!report.is_sound());
+    let file = report.checks.iter().find(|check| check.what == "sealane cp --level private").unwrap();
+    assert!(file.found.contains("1048575"), "{}", file.found);
+    assert!(report.outcomes[0].cells.iter().all(|cell| cell.samples.is_empty()));
+}
+
+#[test]
+fn quick_notices_a_lowered_level() {
+    let places = directories();
+    let (report, _) = quick_run("lowering", &places);
+    assert!(!report.is_sound());
+    let of = |level: &str| {
+        let cells = &report.outcomes[0].cells;
+        cells.iter().find(|cell| cell.at["level"] == level).unwrap().failure.clone()
+    };
+    assert_eq!(of("clear"), None);
+    assert!(of("private").unwrap().contains("level private was asked for, clear was in force"));
+}
+
+#[test]
+fn quick_reports_a_product_that_does_not_work() {
+    let places = directories();
+    let (report, _) = quick_run("crashing", &places);
+    assert!(!report.is_sound());
+    assert!(report.checks.iter().all(|check| check.found.contains("on fire")), "{:#?}", report.checks);
+}
+
+#[test]
+fn the_study_runs_every_cell_and_decides_its_claims() {
+    let places = directories();
+    let options = TransferOptions {
+        program: Some(fake("sealane")),
+        profile: Profile::Quick,
+        ends: vec![End::Send],
+        shaped_link: false,
+        counts: false,
+        file_bytes_max: Some(1 << 20),
+        seed: Some(2),
+        work_directory: Some(places.work.path().to_owned()),
+        report_directory: Some(places.report.path().to_owned()),
+    };
+    let mut progress = Vec::new();
+    let (report, written) = transfer::run(&options, &mut progress).unwrap();
+    assert!(written.unwrap().html.ends_with("sealane-transfer.html"));
+    let grid = &report.outcomes[0];
+    assert_eq!(grid.cells.len(), 30);
+    assert!(grid.cells.iter().all(|cell| cell.samples.len() == 5), "{:#?}", grid.skipped);
+    assert!(grid.claims.iter().all(|claim| claim.verdict != Verdict::NotMeasured));
+    assert_eq!(std::fs::read_dir(places.work.path()).unwrap().count(), 0);
+    assert!(String::from_utf8(progress).unwrap().contains("round 5 of 5"));
+}
