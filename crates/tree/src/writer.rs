@@ -205,8 +205,8 @@ impl Writer {
         let parent = self.parent_or_make(path, directory)?;
         let result = make(&self.inner, &parent, name);
         match result {
-            // The directory that was kept open has been removed: begin again from the root, once.
-            Err(Error::Io { source, .. }) if known && source.kind() == std::io::ErrorKind::NotFound => {
+            // The directory that was kept open may have been removed: begin again from the root, once.
+            Err(Error::Io { source, .. }) if known && means_removed(&source) => {
                 self.parents.clear();
                 let parent = self.parent_or_make(path, directory)?;
                 make(&self.inner, &parent, name)
@@ -254,6 +254,11 @@ impl Writer {
         }
         Ok(())
     }
+}
+
+/// What creating something in a removed directory gives; a few file systems (ext4) say that it is not permitted.
+fn means_removed(error: &std::io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::NOENT | Errno::PERM))
 }
 
 /// Lets its owner write into a directory until it is finished; gives the mode to restore.
