@@ -239,7 +239,7 @@ fn a_link_swapped_in_while_writing_is_not_followed() {
                     let _ = fs::rename(root.join("aside"), root.join("d"));
                 }
             });
-            for round in 0..600 {
+            for round in 0..300 {
                 // A new writer has no parent open, so each round resolves anew.
                 let mut writer = target.writer();
                 let below = path(format!("d/sub/f{}", round % 7));

@@ -1,0 +1,441 @@
+//! Large and small files of a target: bytes, holes, metadata, resuming, a full disk.
+
+use std::fs;
+use std::io::IoSlice;
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sealane_tree::{
+    EntryType, Error, LinkTarget, Metadata, Naming, Owner, RelativePath, SmallFiles, Source, SourceRoot,
+    Target, TargetOptions, TempName, Timestamp, Xattr,
+};
+
+const EACH_WAY: [SmallFiles; 3] = [SmallFiles::Linked, SmallFiles::Renamed, SmallFiles::DirectInNew];
+
+fn path(text: impl AsRef<[u8]>) -> RelativePath {
+    RelativePath::new(text).expect("a path")
+}
+
+fn metadata(mode: u32, size_bytes: u64) -> Metadata {
+    let modified = Timestamp { seconds: 1_234_567_890, nanoseconds: 123_456_789 };
+    Metadata { mode, modified, size_bytes, ..Metadata::default() }
+}
+
+fn open(root: &Path, options: TargetOptions) -> Target {
+    Target::open(root, options).expect("opens")
+}
+
+/// True where the test cannot run here; says why, and fails where nothing may be skipped.
+fn skip(missing: bool, reason: &str) -> bool {
+    if missing {
+        assert!(std::env::var_os("SEALANE_REQUIRE_PEERS").is_none(), "{reason}");
+        println!("skipped: {reason}");
+    }
+    missing
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+fn pattern(length: usize) -> Vec<u8> {
+    (0..length).map(|index| (index % 251) as u8).collect()
+}
+
+#[test]
+fn small_files_have_their_bytes_mode_and_time_in_each_way() {
+    let dir = tempfile::tempdir().expect("a directory");
+    for (index, small_files) in EACH_WAY.into_iter().enumerate() {
+        let target = open(dir.path(), TargetOptions { small_files, ..TargetOptions::default() });
+        let mut writer = target.writer();
+        for length in [0, 1, 4095, 4096, 100_000] {
+            for mode in [0o644, 0o400, 0o777, 0o666, 0] {
+                let name = path(format!("way{index}/{length}-{mode:o}"));
+                let data = pattern(length);
+                for _new_then_replaced in 0..2 {
+                    writer.small_file(&name, &metadata(mode, length as u64), &data).expect("writes");
+                    let made = fs::metadata(dir.path().join(name.as_path())).expect("there");
+                    assert_eq!(made.mode() & 0o7777, mode);
+                    assert_eq!((made.mtime(), made.mtime_nsec()), (1_234_567_890, 123_456_789));
+                    assert_eq!(made.nlink(), 1);
+                    let found = writer.existing(&name).expect("looks").expect("there");
+                    assert_eq!(found.entry_type, EntryType::File);
+                    assert_eq!(found.metadata.size_bytes, length as u64);
+                    if mode & 0o400 != 0 || is_root() {
+                        assert_eq!(fs::read(dir.path().join(name.as_path())).expect("reads"), data);
+                    }
+                }
+            }
+        }
+        let made = fs::read_dir(dir.path().join(format!("way{index}"))).expect("lists").count();
+        assert_eq!(made, 25, "and nothing left over");
+        assert_eq!(target.finish_directories().failed, 0);
+    }
+}
+
+#[test]
+fn names_of_any_bytes() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let target = open(dir.path(), TargetOptions::default());
+    let mut writer = target.writer();
+    let names: [&[u8]; 6] = [b"\xff\xfe\x80", b"new\nline", b" ", b"-rf", b"*?[", b"\x01\x7f"];
+    for name in names {
+        let deep = path([b"dir-", name, b"/", name].concat());
+        writer.small_file(&deep, &metadata(0o644, 1), b"x").expect("writes");
+    }
+    let source = Source::new(vec![SourceRoot::open(dir.path(), &Naming::Contents, true).expect("opens")]);
+    let mut reader = source.reader();
+    let mut found = 0;
+    for entry in source.walk(Default::default()) {
+        let entry = entry.expect("walks");
+        if entry.kind == sealane_tree::EntryKind::File {
+            assert_eq!(reader.open(0, &entry.path).expect("opens").metadata().size_bytes, 1);
+            found += 1;
+        }
+    }
+    assert_eq!(found, names.len());
+}
+
+#[test]
+fn the_mask_takes_bits_and_privileges_need_their_owner() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let target = open(dir.path(), TargetOptions { mode_mask: 0o755, ..TargetOptions::default() });
+    let mut writer = target.writer();
+    writer.small_file(&path("a"), &metadata(0o666, 0), b"").expect("writes");
+    writer.directory(&path("d"), &metadata(0o777, 0)).expect("makes");
+    writer.small_file(&path("on/demand"), &metadata(0o666, 0), b"").expect("writes");
+    let mode = |name: &str| fs::metadata(dir.path().join(name)).expect("there").mode() & 0o7777;
+    assert_eq!((mode("a"), mode("d"), mode("on")), (0o644, 0o700, 0o700), "private until finished");
+    target.finish_directories();
+    assert_eq!((mode("d"), mode("on")), (0o755, 0o755));
+
+    let target = open(dir.path(), TargetOptions::default());
+    let mut writer = target.writer();
+    writer.small_file(&path("setuid"), &metadata(0o6755, 0), b"").expect("writes");
+    let part = writer.begin_file(&path("setgid"), &metadata(0o2755, 0), None).expect("begins");
+    part.finish(&metadata(0o2755, 0), false).expect("finishes");
+    assert_eq!((mode("setuid"), mode("setgid")), (0o755, 0o755));
+    assert_eq!(target.dropped().privileges, 2);
+}
+
+#[test]
+fn owners_come_with_their_privileges() {
+    if skip(!is_root(), "only root may give files away") {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    let target = open(dir.path(), TargetOptions { ownership: true, ..TargetOptions::default() });
+    let mut writer = target.writer();
+    let owned = Metadata { owner: Some(Owner { uid: 12_345, gid: 23_456 }), ..metadata(0o4750, 4) };
+    writer.small_file(&path("small"), &owned, b"data").expect("writes");
+    let part = writer.begin_file(&path("large"), &owned, None).expect("begins");
+    part.write_at(0, b"data").expect("writes");
+    part.finish(&owned, false).expect("finishes");
+    writer.directory(&path("directory"), &owned).expect("makes");
+    let to = LinkTarget::new(b"x".to_vec()).expect("a link");
+    for _new_then_replaced in 0..2 {
+        writer.symlink(&path("link"), &to, &owned).expect("links");
+    }
+    assert_eq!(target.finish_directories().failed, 0);
+    for (name, mode) in [("small", 0o4750), ("large", 0o4750), ("directory", 0o4750), ("link", 0o777)] {
+        let made = fs::symlink_metadata(dir.path().join(name)).expect("there");
+        assert_eq!((made.uid(), made.gid()), (12_345, 23_456), "{name}");
+        assert_eq!(made.mode() & 0o7777, mode, "{name}");
+        assert_eq!((made.mtime(), made.mtime_nsec()), (1_234_567_890, 123_456_789), "{name}");
+    }
+    // The id that means "leave it" cannot be asked for, and takes the privileges with it.
+    let nobody = Metadata { owner: Some(Owner { uid: u32::MAX, gid: 0 }), ..metadata(0o4755, 0) };
+    writer.small_file(&path("unowned"), &nobody, b"").expect("writes");
+    assert_eq!(fs::metadata(dir.path().join("unowned")).expect("there").mode() & 0o7777, 0o755);
+    assert_eq!(target.dropped().owners, 1);
+}
+
+#[test]
+fn attributes_of_users_travel_and_no_others() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let xattr = |name: &str, value: &[u8]| Xattr { name: name.as_bytes().to_vec(), value: value.to_vec() };
+    let capability = [1, 0, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    let sent = Metadata {
+        xattrs: vec![
+            xattr("user.comment", b"a\0b"),
+            xattr("security.capability", &capability),
+            xattr("trusted.x", b"x"),
+            xattr("system.posix_acl_access", b"x"),
+            xattr("user.empty", b""),
+        ],
+        ..metadata(0o444, 1)
+    };
+    let target = open(dir.path(), TargetOptions { xattrs: true, ..TargetOptions::default() });
+    let mut writer = target.writer();
+    writer.small_file(&path("small"), &sent, b"x").expect("writes");
+    let part = writer.begin_file(&path("large"), &sent, None).expect("begins");
+    part.finish(&sent, false).expect("finishes");
+    writer.directory(&path("directory"), &sent).expect("makes");
+    assert_eq!(target.finish_directories().failed, 0);
+    if skip(target.dropped().xattrs != 9, "the file system has no user attributes") {
+        return;
+    }
+    for name in ["small", "large"] {
+        let file = writer.read_existing(&path(name)).expect("opens");
+        let mut found = file.read_xattrs(&path(name)).expect("reads");
+        found.sort_by(|left, right| left.name.cmp(&right.name));
+        assert_eq!(found, [xattr("user.comment", b"a\0b"), xattr("user.empty", b"")]);
+        assert_eq!(fs::metadata(dir.path().join(name)).expect("there").mode() & 0o777, 0o444);
+    }
+    let source = Source::new(vec![SourceRoot::open(dir.path(), &Naming::Contents, true).expect("opens")]);
+    let options = sealane_tree::WalkOptions { xattrs: true, ..Default::default() };
+    let directory = source.walk(options).find_map(|entry| match entry.expect("walks").kind {
+        sealane_tree::EntryKind::Directory(metadata) => Some(metadata),
+        _ => None,
+    });
+    assert_eq!(directory.expect("one").xattrs.len(), 2);
+}
+
+#[test]
+fn many_threads_write_one_file() {
+    const THREADS: usize = 4;
+    const BLOCK: usize = 10_007;
+    let dir = tempfile::tempdir().expect("a directory");
+    let target = open(dir.path(), TargetOptions::default());
+    let data = pattern(BLOCK * 100 + 3);
+    let sent = metadata(0o640, data.len() as u64);
+    let part = Arc::new(target.writer().begin_file(&path("a/large"), &sent, None).expect("begins"));
+    assert!(!dir.path().join("a/large").exists());
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (part, data) = (Arc::clone(&part), &data);
+            scope.spawn(move || {
+                for (index, block) in data.chunks(BLOCK).enumerate().skip(thread).step_by(THREADS) {
+                    let offset = (index * BLOCK) as u64;
+                    if index % 2 == 0 {
+                        part.write_at(offset, block).expect("writes");
+                    } else {
+                        let pieces: Vec<_> = block.chunks(7).map(IoSlice::new).collect();
+                        part.write_vectored_at(offset, &pieces)
+                            .expect("writes more buffers than one call takes");
+                    }
+                }
+            });
+        }
+    });
+    part.finish(&sent, true).expect("finishes");
+    assert_eq!(fs::read(dir.path().join("a/large")).expect("reads"), data);
+    assert_eq!(fs::metadata(dir.path().join("a/large")).expect("there").mode() & 0o7777, 0o640);
+    assert!(matches!(part.finish(&sent, false), Err(Error::Finished { .. })));
+    assert!(matches!(part.write_at(0, b"x"), Err(Error::Finished { .. })));
+    assert!(matches!(part.discard(), Err(Error::Finished { .. })));
+    drop(part);
+    assert_eq!(fs::read_dir(dir.path().join("a")).expect("lists").count(), 1);
+}
+
+#[test]
+fn nothing_is_written_beyond_the_declared_size() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let target = open(dir.path(), TargetOptions::default());
+    let part = target.writer().begin_file(&path("x"), &metadata(0o644, 10), None).expect("begins");
+    part.write_at(10, b"").expect("nothing at the end");
+    part.write_at(6, b"last").expect("up to the end");
+    for (offset, length) in [(10, 1), (7, 4), (u64::MAX, 1), (u64::MAX - 3, 4), (0, 11)] {
+        let data = vec![0; length];
+        assert!(matches!(part.write_at(offset, &data), Err(Error::OutOfRange { .. })));
+        let buffers = [IoSlice::new(&data)];
+        assert!(matches!(part.write_vectored_at(offset, &buffers), Err(Error::OutOfRange { .. })));
+        assert!(matches!(part.zero_at(offset, length as u64), Err(Error::OutOfRange { .. })));
+    }
+    part.discard().expect("discards");
+    assert_eq!(fs::read_dir(dir.path()).expect("lists").count(), 0);
+    // A size that no file can have fails at once, and leaves nothing.
+    assert!(target.writer().begin_file(&path("x"), &metadata(0o644, u64::MAX), None).is_err());
+    assert_eq!(fs::read_dir(dir.path()).expect("lists").count(), 0);
+}
+
+#[test]
+fn holes_stay_holes() {
+    const MIB: u64 = 1 << 20;
+    let dir = tempfile::tempdir().expect("a directory");
+    let original = dir.path().join("original");
+    let file = fs::File::create(&original).expect("created");
+    file.set_len(64 * MIB).expect("sized");
+    file.write_all_at(b"begin", 0).expect("written");
+    file.write_all_at(&pattern(MIB as usize), 20 * MIB).expect("written");
+    file.write_all_at(b"end", 64 * MIB - 3).expect("written");
+    drop(file);
+    let source = Source::new(vec![SourceRoot::open(&original, &Naming::Basename, true).expect("opens")]);
+    let file = source.reader().open(0, &path("original")).expect("opens");
+    let extents: Vec<_> = file.extents().collect();
+    let data: u64 = extents.iter().map(|extent| extent.end - extent.start).sum();
+    if skip(!file.is_sparse() || data > 8 * MIB, "the file system keeps no holes") {
+        return;
+    }
+    assert_eq!(extents.len(), 3, "{extents:?}");
+    let target = open(dir.path(), TargetOptions::default());
+    let part = target.writer().begin_file(&path("copy"), file.metadata(), None).expect("begins");
+    for extent in file.extents() {
+        let mut buffer = vec![0; (extent.end - extent.start) as usize];
+        assert_eq!(file.read_at(extent.start, &mut buffer).expect("reads"), buffer.len());
+        part.write_at(extent.start, &buffer).expect("writes");
+    }
+    assert_eq!(part.extents().collect::<Vec<_>>(), extents);
+    part.finish(file.metadata(), false).expect("finishes");
+    let copy = fs::metadata(dir.path().join("copy")).expect("there");
+    assert!(copy.blocks() * 512 < 8 * MIB);
+    assert_eq!(fs::read(dir.path().join("copy")).expect("reads"), fs::read(&original).expect("reads"));
+
+    // A file without data, and one without holes.
+    let empty = fs::File::create(dir.path().join("hole")).expect("created");
+    empty.set_len(10 * MIB).expect("sized");
+    fs::write(dir.path().join("dense"), pattern(10_000)).expect("written");
+    let mut writer = target.writer();
+    assert_eq!(writer.read_existing(&path("hole")).expect("opens").extents().count(), 0);
+    let dense = writer.read_existing(&path("dense")).expect("opens");
+    assert_eq!(dense.extents().collect::<Vec<_>>(), [0..10_000]);
+}
+
+#[test]
+fn an_unfinished_file_is_resumed() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let target = open(dir.path(), TargetOptions { keep_unfinished: true, ..TargetOptions::default() });
+    let mut writer = target.writer();
+    let name = TempName::new(42);
+    let sent = metadata(0o600, 8);
+    let part = writer.begin_file(&path("d/x"), &sent, Some(&name)).expect("begins");
+    assert_eq!((part.resumed_bytes(), part.temp_name()), (None, name));
+    part.write_at(0, b"half").expect("writes");
+    // While it is in use nobody else gets it, nor is it swept away.
+    assert!(matches!(writer.begin_file(&path("d/x"), &sent, Some(&name)), Err(Error::Busy { .. })));
+    assert_eq!(target.remove_leftovers(Duration::ZERO).expect("sweeps"), 0);
+    drop(part);
+    assert_eq!(target.remove_leftovers(Duration::from_secs(3600)).expect("sweeps"), 0, "too young");
+    assert_eq!(target.files().expect("lists").count(), 0, "not a file yet");
+
+    let part = writer.begin_file(&path("d/x"), &sent, Some(&name)).expect("resumes");
+    assert_eq!(part.resumed_bytes(), Some(8));
+    let mut start = [0; 4];
+    assert_eq!(part.read_at(0, &mut start).expect("reads"), 4);
+    assert_eq!(&start, b"half");
+    part.write_at(4, b"more").expect("writes");
+    part.zero_at(1, 2).expect("zeroes");
+    part.finish(&sent, false).expect("finishes");
+    assert_eq!(fs::read(dir.path().join("d/x")).expect("reads"), b"h\0\0fmore");
+
+    // Another size: cut or grown to what is declared now.
+    drop(writer.begin_file(&path("d/y"), &sent, Some(&name)).expect("begins"));
+    let part = writer.begin_file(&path("d/y"), &metadata(0o600, 3), Some(&name)).expect("resumes");
+    assert_eq!((part.resumed_bytes(), part.size_bytes()), (Some(8), 3));
+    drop(part);
+    assert_eq!(fs::metadata(dir.path().join(format!("d/{name:?}"))).expect("kept").len(), 3);
+    assert_eq!(target.remove_leftovers(Duration::ZERO).expect("sweeps"), 1);
+
+    // Without the option, nothing is kept.
+    let target = open(dir.path(), TargetOptions::default());
+    drop(target.writer().begin_file(&path("d/z"), &sent, None).expect("begins"));
+    assert_eq!(fs::read_dir(dir.path().join("d")).expect("lists").count(), 1);
+}
+
+/// A small file system of its own, unmounted at the end.
+struct Mount(PathBuf);
+
+impl Mount {
+    fn tmpfs(at: &Path, size: &str) -> Option<Self> {
+        let option = format!("size={size}");
+        let made = Command::new("mount").args(["-t", "tmpfs", "-o", &option, "tmpfs"]).arg(at).output();
+        made.is_ok_and(|output| output.status.success()).then(|| Self(at.to_owned()))
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_full_disk_is_told_and_leaves_nothing_partial() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mount = if is_root() { Mount::tmpfs(dir.path(), "256k") } else { None };
+    if skip(mount.is_none(), "no file system may be mounted here") {
+        return;
+    }
+    for small_files in EACH_WAY {
+        let target = open(dir.path(), TargetOptions { small_files, ..TargetOptions::default() });
+        let available = target.available_bytes().expect("asks");
+        assert!((1..=256 << 10).contains(&available));
+        let mut writer = target.writer();
+        let large = metadata(0o644, 1 << 20);
+        let full = writer.small_file(&path("new/small"), &large, &vec![7; 1 << 20]).expect_err("too much");
+        assert!(matches!(full, Error::NoSpace { quota: false, .. }), "{full:?}");
+        assert!(full.is_fatal());
+        assert_eq!(full.path(), Some(&path("new/small")));
+        let part = writer.begin_file(&path("new/large"), &large, None).expect("a hole needs no space");
+        let full = part.write_at(0, &vec![7; 1 << 20]).expect_err("too much");
+        assert!(matches!(full, Error::NoSpace { .. }), "{full:?}");
+        drop(part);
+        let part = writer.begin_file(&path("new/large"), &large, None).expect("a hole needs no space");
+        let half = vec![7; 1 << 19];
+        let buffers = [IoSlice::new(&half), IoSlice::new(&half)];
+        let full = part.write_vectored_at(0, &buffers).expect_err("too much");
+        assert!(matches!(full, Error::NoSpace { .. }), "{full:?}");
+        drop(part);
+        assert_eq!(fs::read_dir(dir.path().join("new")).expect("lists").count(), 0);
+        writer.small_file(&path("new/fits"), &metadata(0o644, 4), b"fits").expect("there is space again");
+        fs::remove_dir_all(dir.path().join("new")).expect("removed");
+    }
+}
+
+#[test]
+fn directories_are_finished_in_the_end() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let existing = dir.path().join("existing");
+    fs::create_dir(&existing).expect("made");
+    fs::set_permissions(&existing, fs::Permissions::from_mode(0o555)).expect("set");
+    let state = |name: &str| {
+        let found = fs::metadata(dir.path().join(name)).expect("there");
+        (found.mode() & 0o7777, found.mtime())
+    };
+    let target = open(dir.path(), TargetOptions::default());
+    let mut writer = target.writer();
+    // A directory that nobody may write into still gets its content; its time is set after that.
+    for name in ["a", "a/b", "existing", "existing/c"] {
+        writer.directory(&path(name), &metadata(0o500, 0)).expect("makes");
+        writer.small_file(&path(format!("{name}/file")), &metadata(0o400, 1), b"x").expect("writes");
+    }
+    let report = target.finish_directories();
+    assert_eq!((report.finished, report.failed), (4, 0), "{:?}", report.errors);
+    for (name, mode) in [("a", 0o500), ("a/b", 0o500), ("existing", 0o555), ("existing/c", 0o500)] {
+        assert_eq!(state(name), (mode, 1_234_567_890), "{name}");
+    }
+    let target =
+        open(dir.path(), TargetOptions { change_existing_directories: true, ..TargetOptions::default() });
+    target.writer().directory(&path("existing"), &metadata(0o711, 0)).expect("accepts");
+    target.finish_directories();
+    assert_eq!(state("existing").0, 0o711);
+    // One that vanished is an error, and does not keep the others from being finished.
+    let mut writer = target.writer();
+    writer.directory(&path("gone"), &metadata(0o755, 0)).expect("makes");
+    writer.directory(&path("stays"), &metadata(0o755, 0)).expect("makes");
+    fs::remove_dir(dir.path().join("gone")).expect("removed");
+    let report = target.finish_directories();
+    assert_eq!((report.finished, report.failed, report.errors.len()), (1, 1, 1));
+    target.sync().expect("syncs");
+}
+
+#[test]
+fn a_default_access_control_list_does_not_change_the_mode() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let acl: &[u8] = &[
+        2, 0, 0, 0, 1, 0, 7, 0, 255, 255, 255, 255, 4, 0, 5, 0, 255, 255, 255, 255, 32, 0, 0, 0, 255, 255,
+        255, 255,
+    ];
+    let flags = rustix::fs::XattrFlags::empty();
+    let set = rustix::fs::setxattr(dir.path(), "system.posix_acl_default", acl, flags);
+    if skip(set.is_err(), "the file system has no access control lists") {
+        return;
+    }
+    let target = open(dir.path(), TargetOptions::default());
+    let mut writer = target.writer();
+    writer.small_file(&path("x"), &metadata(0o666, 0), b"").expect("writes");
+    assert_eq!(fs::metadata(dir.path().join("x")).expect("there").mode() & 0o7777, 0o666);
+}

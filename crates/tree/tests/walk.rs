@@ -1,0 +1,305 @@
+//! What a walk yields: names, order, filters, errors, and trees larger than its memory.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+
+use proptest::prelude::*;
+use sealane_tree::{
+    EntryKind, Error, Filter, Naming, RelativePath, Rule, Source, SourceRoot, Target, TargetOptions,
+    TempName, WalkOptions,
+};
+
+fn source(path: &Path, naming: Naming) -> Source {
+    Source::new(vec![SourceRoot::open(path, &naming, true).expect("opens")])
+}
+
+/// Sorted names with a slash behind directories, `@` behind links, `?` behind the rest.
+fn names(source: &Source, options: WalkOptions) -> Vec<String> {
+    let mut names: Vec<_> = source
+        .walk(options)
+        .map(|entry| {
+            let entry = entry.expect("walks");
+            let mark = match entry.kind {
+                EntryKind::File => "",
+                EntryKind::Directory(_) => "/",
+                EntryKind::Symlink => "@",
+                EntryKind::Other => "?",
+            };
+            format!("{}{mark}", entry.path)
+        })
+        .collect();
+    names.sort();
+    names
+}
+
+fn filtered(rules: &[(bool, &str)]) -> WalkOptions {
+    let rules = rules.iter().map(|&(include, pattern)| match include {
+        true => Rule::Include(pattern.to_owned()),
+        false => Rule::Exclude(pattern.to_owned()),
+    });
+    WalkOptions { filter: Filter::new(rules).expect("compiles"), ..WalkOptions::default() }
+}
+
+fn tree(root: &Path, files: &[&str]) {
+    for file in files {
+        let path = root.join(file);
+        fs::create_dir_all(path.parent().expect("below the root")).expect("made");
+        fs::write(path, file).expect("written");
+    }
+}
+
+#[test]
+fn names_follow_cp_and_scp() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let data = dir.path().join("data");
+    tree(&data, &["x", "sub/y"]);
+    symlink("data", dir.path().join("link")).expect("linked");
+    symlink("data/x", dir.path().join("file-link")).expect("linked");
+    let check = |path: &str, naming: Naming, expected: &[&str]| {
+        assert_eq!(
+            names(&source(&dir.path().join(path), naming), WalkOptions::default()),
+            expected,
+            "{path}"
+        );
+    };
+    let contents = ["sub/", "sub/y", "x"];
+    check("data", Naming::Basename, &["data/", "data/sub/", "data/sub/y", "data/x"]);
+    check("data/", Naming::Basename, &["data/", "data/sub/", "data/sub/y", "data/x"]);
+    check("data/.", Naming::Basename, &contents);
+    check("data/sub/..", Naming::Basename, &contents);
+    check("data", Naming::Contents, &contents);
+    let renamed = Naming::As(RelativePath::new("new/name").expect("a path"));
+    check("data/sub", renamed.clone(), &["new/name/", "new/name/y"]);
+    check("data/x", renamed, &["new/name"]);
+    check("data/x", Naming::Basename, &["x"]);
+    // What the user names is resolved, and keeps the name it was given.
+    check("link", Naming::Basename, &["link/", "link/sub/", "link/sub/y", "link/x"]);
+    check("file-link", Naming::Basename, &["file-link"]);
+    let root = SourceRoot::open(&dir.path().join("file-link"), &Naming::Basename, false).expect("opens");
+    let unfollowed = Source::new(vec![root]);
+    assert_eq!(names(&unfollowed, WalkOptions::default()), ["file-link@"]);
+    let file_link = RelativePath::new("file-link").expect("a path");
+    let (target, _) = unfollowed.reader().read_link(0, &file_link).expect("reads");
+    assert_eq!(target.as_bytes(), b"data/x");
+
+    let followed = source(&dir.path().join("file-link"), Naming::Basename);
+    assert_eq!(followed.reader().open(0, &file_link).expect("opens").metadata().size_bytes, 1);
+    for missing in ["missing", "data/x/", "data/x/.", ""] {
+        let opened = SourceRoot::open(&dir.path().join(missing).join(""), &Naming::Basename, true);
+        if !missing.is_empty() {
+            assert!(matches!(opened, Err(Error::Root { .. })), "{missing}");
+        }
+    }
+    assert!(SourceRoot::open(Path::new(""), &Naming::Basename, true).is_err());
+    assert!(SourceRoot::open(&data.join("x"), &Naming::Contents, true).is_err());
+}
+
+#[test]
+fn several_roots_are_walked_in_order() {
+    let dir = tempfile::tempdir().expect("a directory");
+    tree(dir.path(), &["a/x", "b/x", "c"]);
+    let root = |name: &str| SourceRoot::open(&dir.path().join(name), &Naming::Basename, true).expect("opens");
+    let source = Source::new(vec![root("b"), root("c"), root("a")]);
+    let found: Vec<_> = source
+        .walk(WalkOptions::default())
+        .map(|entry| entry.expect("walks"))
+        .map(|e| (e.root, e.path))
+        .collect();
+    let expected = [(0, "b"), (0, "b/x"), (1, "c"), (2, "a"), (2, "a/x")];
+    assert_eq!(found, expected.map(|(root, path)| (root, RelativePath::new(path).expect("a path"))));
+    let flat = WalkOptions { recursive: false, ..WalkOptions::default() };
+    let results: Vec<_> = source.walk(flat).collect();
+    assert!(matches!(results[0], Err(Error::SkippedDirectory { .. })));
+    assert!(results[1].is_ok());
+    assert_eq!(results.len(), 3);
+}
+
+#[test]
+fn filters_work_as_in_gitignore() {
+    let dir = tempfile::tempdir().expect("a directory");
+    tree(dir.path(), &["a.o", "keep.o", "src/a.o", "src/a.c", "target/x", "src/target/y", "target.c"]);
+    let source = source(dir.path(), Naming::Contents);
+    let check = |rules: &[(bool, &str)], gone: &[&str]| {
+        let all: BTreeSet<_> = names(&source, WalkOptions::default()).into_iter().collect();
+        let left: BTreeSet<_> = names(&source, filtered(rules)).into_iter().collect();
+        assert_eq!(all.difference(&left).map(String::as_str).collect::<Vec<_>>(), gone, "{rules:?}");
+    };
+    check(&[], &[]);
+    check(&[(false, "*.o")], &["a.o", "keep.o", "src/a.o"]);
+    check(&[(false, "*.o"), (true, "keep.o")], &["a.o", "src/a.o"]);
+    check(&[(true, "keep.o"), (false, "*.o")], &["a.o", "keep.o", "src/a.o"]);
+    check(&[(false, "/*.o")], &["a.o", "keep.o"]);
+    check(&[(false, "target/")], &["src/target/", "src/target/y", "target/", "target/x"]);
+    check(&[(false, "/target")], &["target/", "target/x"]);
+    check(&[(false, "src/*.o")], &["src/a.o"]);
+    check(&[(false, "src/**")], &["src/a.c", "src/a.o", "src/target/", "src/target/y"]);
+    check(&[(false, "a.o/")], &[]);
+    check(&[(false, "target"), (true, "target/x")], &["src/target/", "src/target/y", "target/", "target/x"]);
+    check(&[(false, "[ak]*.o"), (true, "src/")], &["a.o", "keep.o", "src/a.o"]);
+    assert!(matches!(Filter::new([Rule::Exclude("[".to_owned())]), Err(Error::Pattern { .. })));
+}
+
+#[test]
+fn trees_deeper_than_the_descriptors_kept_open() {
+    const DEPTH: usize = 300;
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut path = dir.path().to_owned();
+    for level in 0..DEPTH {
+        // Something before and after the subdirectory, wherever the file system puts it.
+        path.push("d");
+        fs::create_dir(&path).expect("made");
+        for name in ["a", "z", "m"] {
+            fs::write(path.join(format!("{name}{level}")), "").expect("written");
+        }
+    }
+    let found = names(&source(dir.path(), Naming::Contents), WalkOptions::default());
+    assert_eq!(found.len(), DEPTH * 4);
+    assert_eq!(found.iter().collect::<BTreeSet<_>>().len(), DEPTH * 4, "each once");
+    let mut directories = BTreeSet::from([String::new()]);
+    for entry in source(dir.path(), Naming::Contents).walk(WalkOptions::default()) {
+        let entry = entry.expect("walks");
+        let parent = entry.path.parent().map(|parent| parent.to_string()).unwrap_or_default();
+        assert!(directories.contains(&parent), "{} before its directory", entry.path);
+        if matches!(entry.kind, EntryKind::Directory(_)) {
+            directories.insert(entry.path.to_string());
+        }
+    }
+}
+
+#[test]
+fn wide_directories_of_any_type() {
+    let dir = tempfile::tempdir().expect("a directory");
+    for index in 0..3000 {
+        fs::write(dir.path().join(format!("a-rather-long-name-of-a-file-{index:05}")), "").expect("written");
+    }
+    for index in 0..50 {
+        tree(dir.path(), &[&format!("d{index}/x")]);
+    }
+    symlink("x", dir.path().join("link")).expect("linked");
+    let _socket = std::os::unix::net::UnixListener::bind(dir.path().join("socket")).expect("bound");
+    fs::write(dir.path().join(format!("{:?}", TempName::new(9))), "").expect("a leftover");
+    let found = names(&source(dir.path(), Naming::Contents), WalkOptions::default());
+    assert_eq!(found.iter().collect::<BTreeSet<_>>().len(), found.len());
+    assert_eq!(found.len(), 3000 + 2 * 50 + 2);
+    assert!(found.contains(&"link@".to_owned()) && found.contains(&"socket?".to_owned()));
+}
+
+#[test]
+fn what_cannot_be_read_is_told_and_passed() {
+    if rustix::process::geteuid().is_root() {
+        println!("skipped: root reads everything");
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    tree(dir.path(), &["a/x", "closed/x", "z/x"]);
+    let closed = dir.path().join("closed");
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0)).expect("set");
+    let results: Vec<_> = source(dir.path(), Naming::Contents).walk(WalkOptions::default()).collect();
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).expect("set");
+    assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 4);
+    let error = results.into_iter().find_map(Result::err).expect("one failed");
+    assert_eq!(error.path().map(|path| path.as_bytes()), Some(b"closed".as_slice()));
+}
+
+#[test]
+fn a_change_while_reading_is_noticed() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let name = RelativePath::new("x").expect("a path");
+    let source = source(dir.path(), Naming::Contents);
+    let changes: [fn(&Path); 3] = [
+        |path| fs::write(path, "something longer").expect("written"),
+        |path| fs::File::options().write(true).open(path).and_then(|file| file.set_len(1)).expect("cut"),
+        |path| {
+            // Same size, and the time of change set back: only the inode's own time tells.
+            let file = fs::File::options().write(true).open(path).expect("opens");
+            let modified = file.metadata().and_then(|metadata| metadata.modified()).expect("known");
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            fs::write(path, "soma").expect("written");
+            file.set_modified(modified).expect("set");
+        },
+    ];
+    for change in changes {
+        fs::write(dir.path().join("x"), "some").expect("written");
+        let file = source.reader().open(0, &name).expect("opens");
+        assert!(file.unchanged());
+        change(&dir.path().join("x"));
+        assert!(!file.unchanged());
+    }
+}
+
+#[test]
+fn hard_links_are_recognised() {
+    let dir = tempfile::tempdir().expect("a directory");
+    tree(dir.path(), &["a", "b"]);
+    fs::hard_link(dir.path().join("a"), dir.path().join("c")).expect("linked");
+    let source = source(dir.path(), Naming::Contents);
+    let mut reader = source.reader();
+    let mut open = |name: &str| reader.open(0, &RelativePath::new(name).expect("a path")).expect("opens");
+    let (a, b, c) = (open("a"), open("b"), open("c"));
+    assert_eq!((a.links(), b.links(), c.links()), (2, 1, 2));
+    assert!(a.identity() == c.identity() && a.identity() != b.identity());
+}
+
+#[test]
+fn other_file_systems_are_entered_only_when_asked() {
+    // Where it exists, /dev has mount points of its own.
+    let mounted = |name: &str| {
+        use std::os::unix::fs::MetadataExt;
+        let device = |path: &Path| fs::metadata(path).map(|found| found.dev()).ok();
+        device(Path::new("/dev")).zip(device(&Path::new("/dev").join(name))).is_some_and(|(a, b)| a != b)
+    };
+    if !mounted("pts") {
+        println!("skipped: /dev/pts is not mounted");
+        return;
+    }
+    let below = |one_file_system: bool| {
+        let options = WalkOptions { one_file_system, ..WalkOptions::default() };
+        source(Path::new("/dev"), Naming::Contents)
+            .walk(options)
+            .filter_map(Result::ok)
+            .filter(|entry| entry.path.as_bytes().starts_with(b"pts/"))
+            .count()
+    };
+    assert_eq!(below(true), 0);
+    assert!(below(false) > 0);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    /// The walk yields what a plain recursive listing does, and a target lists the same files.
+    #[test]
+    fn agrees_with_the_standard_library(files in prop::collection::vec("[ab]{1,2}(/[ab]{1,2}){0,4}", 0..40)) {
+        let dir = tempfile::tempdir().expect("a directory");
+        for file in &files {
+            let path = dir.path().join(file);
+            if fs::create_dir_all(path.parent().expect("below")).is_ok() && !path.exists() {
+                fs::write(path, "x").expect("written");
+            }
+        }
+        fn list(dir: &Path, prefix: &str, all: &mut Vec<String>) {
+            for entry in fs::read_dir(dir).expect("lists") {
+                let entry = entry.expect("entry");
+                let name = format!("{prefix}{}", entry.file_name().to_str().expect("text"));
+                if entry.file_type().expect("typed").is_dir() {
+                    all.push(format!("{name}/"));
+                    list(&entry.path(), &format!("{name}/"), all);
+                } else {
+                    all.push(name);
+                }
+            }
+        }
+        let mut expected = Vec::new();
+        list(dir.path(), "", &mut expected);
+        expected.sort();
+        prop_assert_eq!(names(&source(dir.path(), Naming::Contents), WalkOptions::default()), expected.clone());
+        let target = Target::open(dir.path(), TargetOptions::default()).expect("opens");
+        let mut files: Vec<_> =
+            target.files().expect("lists").map(|file| file.expect("reads").path.to_string()).collect();
+        files.sort();
+        expected.retain(|name| !name.ends_with('/'));
+        prop_assert_eq!(files, expected);
+    }
+}
