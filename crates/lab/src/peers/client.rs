@@ -1,0 +1,232 @@
+//! Running a client, or a pipeline of them, against the clock.
+//!
+//! Guarantees: the clock runs from before the first start to after the last end; no client outlives its limit or its
+//! owner; a failure carries the end of what the clients printed, with bounds on both bytes and time.
+
+use super::cpu::Tree;
+use super::rusage::{Ended, reap};
+use super::server::Server;
+use super::{PeerRun, RUN_LIMIT, Workload};
+use crate::LabError;
+use crate::load::MachineTime;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError, mpsc};
+use std::time::{Duration, Instant};
+
+/// One process of a pipeline.
+#[derive(Debug)]
+pub(super) struct Client {
+    command: Command,
+    input: Option<String>,
+}
+
+impl Client {
+    /// Reads nothing.
+    pub(super) fn new(command: Command) -> Self {
+        Self { command, input: None }
+    }
+
+    /// Reads `input`, which must be short enough for a pipe's buffer (64 KiB), so that writing it cannot block.
+    pub(super) fn with_input(command: Command, input: String) -> Self {
+        Self { command, input: Some(input) }
+    }
+}
+
+/// What a server contributes to a run.
+#[derive(Debug)]
+pub(super) enum Far<'a> {
+    /// There is no far end.
+    None,
+    /// It stays up; its time is read before and after.
+    Stays(&'a Server),
+    /// It ends by itself after one run.
+    Ends(Server),
+}
+
+/// Runs the pipeline once and says what it cost.
+pub(super) fn measure(clients: Vec<Client>, far: Far<'_>, workload: &Workload) -> Result<PeerRun, LabError> {
+    let far_before = match &far {
+        Far::None => Duration::ZERO,
+        Far::Stays(server) => server.cpu(),
+        Far::Ends(server) => server.cpu(),
+    };
+    let machine_before = MachineTime::now();
+    let started = Instant::now();
+    let near = Pipeline::start(clients)?.finish(RUN_LIMIT)?;
+    let wall = started.elapsed();
+    let far_after = match far {
+        Far::None => Duration::ZERO,
+        Far::Stays(server) => server.cpu(),
+        Far::Ends(server) => server.wait()?.cpu,
+    };
+    let cpu = near + far_after.saturating_sub(far_before);
+    let machine =
+        machine_before.and_then(|before| Some(MachineTime::now()?.since(before))).unwrap_or_default();
+    Ok(PeerRun {
+        seconds: wall.as_secs_f64(),
+        cpu_seconds: cpu.as_secs_f64(),
+        bytes: workload.bytes(),
+        other_cpu_seconds: (machine.busy_seconds - cpu.as_secs_f64()).max(0.0),
+        stolen_seconds: machine.stolen_seconds,
+    })
+}
+
+/// Runs one client without a clock and gives the end of what it printed.
+pub(super) fn run_to_end(client: Client, limit: Duration) -> Result<String, LabError> {
+    let mut pipeline = Pipeline::start(vec![client])?;
+    pipeline.wait(limit)?;
+    Ok(pipeline.printed.text())
+}
+
+/// Processes, each reading what the one before it writes.
+#[derive(Debug)]
+struct Pipeline {
+    running: Vec<Running>,
+    printed: Tail,
+}
+
+#[derive(Debug)]
+struct Running {
+    name: String,
+    child: Option<Child>,
+}
+
+impl Pipeline {
+    fn start(clients: Vec<Client>) -> Result<Self, LabError> {
+        let (reader, writer) = io::pipe().map_err(LabError::file("cannot open", "a pipe"))?;
+        let mut pipeline = Self { running: Vec::new(), printed: Tail::of(reader) };
+        let mut upstream: Option<Stdio> = None;
+        let count = clients.len();
+        for (index, mut client) in clients.into_iter().enumerate() {
+            let program = Path::new(client.command.get_program()).to_owned();
+            let start = |source| LabError::Start { program: program.clone(), source };
+            client.command.stderr(writer.try_clone().map_err(start)?);
+            client.command.stdin(match (upstream.take(), &client.input) {
+                (Some(upstream), _) => upstream,
+                (None, Some(_)) => Stdio::piped(),
+                (None, None) => Stdio::null(),
+            });
+            if index + 1 < count {
+                client.command.stdout(Stdio::piped());
+            } else {
+                client.command.stdout(writer.try_clone().map_err(start)?);
+            }
+            let mut child = client.command.spawn().map_err(start)?;
+            upstream = child.stdout.take().map(Stdio::from);
+            let input = child.stdin.take();
+            let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            // In the list before anything else can fail, so that it is ended whatever happens.
+            pipeline.running.push(Running { name, child: Some(child) });
+            if let (Some(mut input), Some(text)) = (input, client.input) {
+                // A client that does not read it reports its own failure.
+                let _ = input.write_all(text.as_bytes());
+            }
+        }
+        Ok(pipeline)
+    }
+
+    fn finish(mut self, limit: Duration) -> Result<Duration, LabError> {
+        self.wait(limit)
+    }
+
+    /// CPU time of all processes once they have ended well.
+    fn wait(&mut self, limit: Duration) -> Result<Duration, LabError> {
+        let deadline = Instant::now() + limit;
+        let mut cpu = Duration::ZERO;
+        let mut failure = None;
+        for running in &mut self.running {
+            let Some(child) = running.child.take() else { continue };
+            let has_ended = match wait_until(child.id(), deadline) {
+                Ok(has_ended) => has_ended,
+                Err(error) => {
+                    running.child = Some(child);
+                    return Err(LabError::file("cannot wait for", running.name.as_str())(error));
+                }
+            };
+            if !has_ended {
+                running.child = Some(child);
+                return Err(LabError::TimedOut { limit });
+            }
+            let Ended { status, cpu: used } =
+                reap(child).map_err(LabError::file("cannot wait for", running.name.as_str()))?;
+            cpu += used;
+            if !status.success() && failure.is_none() {
+                failure = Some((running.name.clone(), status));
+            }
+        }
+        match failure {
+            None => Ok(cpu),
+            Some((kind, status)) => {
+                let printed = self.printed.text();
+                Err(LabError::Copy { kind, message: format!("{status}: {}", printed.trim()) })
+            }
+        }
+    }
+}
+
+impl Drop for Pipeline {
+    fn drop(&mut self) {
+        for child in self.running.iter_mut().filter_map(|running| running.child.take()) {
+            Tree::of(child.id()).kill();
+            // It was killed, so this is soon over; an error leaves nothing to be done.
+            let _ = reap(child);
+        }
+    }
+}
+
+/// Waits until the child has ended, without reaping it; `false` once the deadline has passed.
+pub(super) fn wait_until(pid: u32, deadline: Instant) -> io::Result<bool> {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::InvalidInput)?;
+    let handle = pidfd_open(pid, PidfdFlags::empty())?;
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let timeout = Timespec::try_from(left).map_err(io::Error::other)?;
+        let mut handles = [PollFd::new(&handle, PollFlags::IN)];
+        match poll(&mut handles, Some(&timeout)) {
+            Ok(0) => return Ok(false),
+            Ok(_) => return Ok(true),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// The end of what processes print, collected while they run so that none of them ever blocks on a full pipe.
+#[derive(Debug)]
+pub(super) struct Tail {
+    text: Mutex<mpsc::Receiver<Vec<u8>>>,
+}
+
+impl Tail {
+    const BYTES: usize = 8_000;
+    /// A helper that keeps the pipe open must not hold up a report.
+    const PATIENCE: Duration = Duration::from_secs(1);
+
+    /// Starts reading.
+    pub(super) fn of(mut from: impl Read + Send + 'static) -> Self {
+        let (sender, text) = mpsc::sync_channel(1);
+        std::thread::spawn(move || {
+            let mut kept = VecDeque::with_capacity(2 * Self::BYTES);
+            let mut chunk = [0; Self::BYTES];
+            while let Ok(count @ 1..) = from.read(&mut chunk) {
+                kept.extend(&chunk[..count]);
+                kept.drain(..kept.len().saturating_sub(Self::BYTES));
+            }
+            // Nobody waits for it when all went well.
+            let _ = sender.send(kept.into());
+        });
+        Self { text: Mutex::new(text) }
+    }
+
+    /// What there is once the last writer has closed its end; nothing if that takes too long.
+    pub(super) fn text(&self) -> String {
+        let receiver = self.text.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = receiver.recv_timeout(Self::PATIENCE).unwrap_or_default();
+        String::from_utf8_lossy(&text).into_owned()
+    }
+}

@@ -1,0 +1,147 @@
+//! CPU time of running processes and their descendants, from `/proc`.
+//!
+//! Guarantees: a process that ends while the tree is read counts as absent or as it last was, never as an error; a
+//! process is told from a later one of the same number by its start time.
+
+use rustix::process::{Pid, Signal, kill_process};
+use std::collections::HashMap;
+use std::fs;
+use std::time::Duration;
+
+/// `/proc/PID/stat` counts in ticks of `USER_HZ`, which is 100 on every Linux architecture Rust supports.
+const TICK: Duration = Duration::from_millis(10);
+
+/// One process as `/proc/PID/stat` shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Process {
+    pid: u32,
+    parent: u32,
+    /// Own time and that of children it has waited for, in ticks.
+    ticks: u64,
+    /// Ticks after boot.
+    started: u64,
+}
+
+impl Process {
+    fn read(pid: u32) -> Option<Self> {
+        Self::parse(pid, &fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+    }
+
+    /// proc_pid_stat(5): the name stands in parentheses and may hold any character, so fields count from the last one.
+    fn parse(pid: u32, text: &str) -> Option<Self> {
+        let (_, fields) = text.rsplit_once(')')?;
+        let fields: Vec<&str> = fields.split_whitespace().collect();
+        let number = |index: usize| fields.get(index)?.parse::<u64>().ok();
+        // Field 3 of the manual is index 0 here: ppid is 4; utime, stime, cutime, cstime are 14 to 17; starttime is 22.
+        Some(Self {
+            pid,
+            parent: u32::try_from(number(1)?).ok()?,
+            ticks: number(11)?
+                .saturating_add(number(12)?)
+                .saturating_add(number(13)?)
+                .saturating_add(number(14)?),
+            started: number(19)?,
+        })
+    }
+
+    /// Ends it at once, if it still is the process that was read.
+    fn kill(self) {
+        let is_same = Self::read(self.pid).is_some_and(|now| now.started == self.started);
+        let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
+        if let (true, Some(pid)) = (is_same, pid) {
+            // It may end by itself in between, which is what was wanted.
+            let _ = kill_process(pid, Signal::KILL);
+        }
+    }
+}
+
+/// A process and all that descend from it, at one moment.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tree(Vec<Process>);
+
+impl Tree {
+    /// Reads the tree below `root`, which comes first.
+    pub(super) fn of(root: u32) -> Self {
+        Self::below(root, processes())
+    }
+
+    fn below(root: u32, all: Vec<Process>) -> Self {
+        let mut children: HashMap<u32, Vec<Process>> = HashMap::new();
+        let mut tree = Vec::new();
+        for process in all {
+            if process.pid == root {
+                tree.push(process);
+            } else {
+                children.entry(process.parent).or_default().push(process);
+            }
+        }
+        let mut next = 0;
+        while let Some(process) = tree.get(next) {
+            // Each entry leaves the map once, so a parent chain that changed while it was read cannot loop.
+            tree.extend(children.remove(&process.pid).unwrap_or_default());
+            next += 1;
+        }
+        Self(tree)
+    }
+
+    /// User and system time of all of them, ended and waited-for children included.
+    pub(super) fn cpu(&self) -> Duration {
+        let ticks: u64 = self.0.iter().map(|process| process.ticks).sum();
+        TICK.saturating_mul(u32::try_from(ticks).unwrap_or(u32::MAX))
+    }
+
+    /// Ends those that still run.
+    pub(super) fn kill(&self) {
+        self.0.iter().for_each(|process| process.kill());
+    }
+}
+
+fn processes() -> Vec<Process> {
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    entries
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter_map(Process::read)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn process(pid: u32, parent: u32, ticks: u64) -> Process {
+        Process { pid, parent, ticks, started: 1 }
+    }
+
+    #[test]
+    fn reads_the_fields_behind_any_name() {
+        let tail = "S 7 1 1 0 -1 4194304 0 0 0 0 11 22 33 44 20 0 1 0 9876 0 0";
+        for name in ["(sh)", "(a b)", "(odd ) S 1 (name))"] {
+            let read = Process::parse(5, &format!("5 {name} {tail}")).unwrap();
+            assert_eq!(read, Process { pid: 5, parent: 7, ticks: 110, started: 9876 }, "{name}");
+        }
+        assert_eq!(Process::parse(5, "5 (sh) S 7"), None);
+        assert_eq!(Process::parse(5, ""), None);
+    }
+
+    #[test]
+    fn a_tree_is_the_root_and_what_descends_from_it() {
+        let all =
+            vec![process(4, 3, 8), process(3, 2, 4), process(2, 1, 2), process(9, 1, 100), process(1, 0, 1)];
+        assert_eq!(Tree::below(2, all.clone()).cpu(), 14 * TICK);
+        assert_eq!(Tree::below(1, all.clone()).cpu(), 115 * TICK);
+        assert_eq!(Tree::below(77, all).cpu(), Duration::ZERO);
+    }
+
+    #[test]
+    fn parents_in_a_circle_end() {
+        let all = vec![process(1, 2, 1), process(2, 1, 1), process(3, 3, 1)];
+        assert_eq!(Tree::below(1, all.clone()).cpu(), 2 * TICK);
+        assert_eq!(Tree::below(3, all).cpu(), TICK);
+    }
+
+    #[test]
+    fn this_process_is_in_its_own_tree() {
+        let tree = Tree::of(std::process::id());
+        assert_eq!(tree.0[0].pid, std::process::id());
+    }
+}

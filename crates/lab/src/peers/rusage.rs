@@ -1,0 +1,66 @@
+//! Waiting for a child and learning what it used, which the standard library does not offer.
+//!
+//! Guarantees: a child is reaped at most once, so its number cannot be another process's by then. The file needs
+//! `unsafe` for `wait4(2)`, the one call that says what an ended child and its own children used.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, ExitStatus};
+use std::time::Duration;
+
+/// How a child ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ended {
+    /// Its status.
+    pub(super) status: ExitStatus,
+    /// CPU time, user and system, of the child and of all it waited for itself.
+    pub(super) cpu: Duration,
+}
+
+/// Waits for the end of `child` and reaps it. It takes the child, so nobody can wait for it or signal it afterwards.
+pub(super) fn reap(child: Child) -> io::Result<Ended> {
+    let pid = libc::pid_t::try_from(child.id()).map_err(io::Error::other)?;
+    let mut status = 0;
+    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+    loop {
+        // SAFETY: both pointers are to live locals of the types wait4(2) writes; `child` is ours and not yet reaped,
+        // because it is owned here and its own `wait` keeps a status it would have to be asked for.
+        let result = unsafe { libc::wait4(pid, &raw mut status, 0, usage.as_mut_ptr()) };
+        if result == pid {
+            break;
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+    // SAFETY: zeroed memory is a valid `rusage` (integers only), and wait4 has filled it in.
+    let usage = unsafe { usage.assume_init() };
+    Ok(Ended {
+        status: ExitStatus::from_raw(status),
+        cpu: duration(usage.ru_utime).saturating_add(duration(usage.ru_stime)),
+    })
+}
+
+fn duration(time: libc::timeval) -> Duration {
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    let microseconds = u64::try_from(time.tv_usec).unwrap_or(0);
+    Duration::from_secs(seconds).saturating_add(Duration::from_micros(microseconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn counts_what_the_child_and_its_children_used() {
+        let busy = "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done";
+        let child = Command::new("/bin/sh").args(["-c", &format!("({busy}); exit 3")]).spawn().unwrap();
+        let ended = reap(child).unwrap();
+        assert_eq!(ended.status.code(), Some(3));
+        assert!(ended.cpu > Duration::ZERO);
+    }
+}

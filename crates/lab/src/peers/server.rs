@@ -1,0 +1,245 @@
+//! Servers that never outlive their owner.
+//!
+//! Guarantees: a server is ready when it is handed out; it is ended when its value is dropped, with every process
+//! that descends from it; it is ended too when the lab is killed, because a guarding shell then sees its input close.
+
+use super::client::{Tail, wait_until};
+use super::cpu::Tree;
+use super::rusage::{Ended, reap};
+use crate::LabError;
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, BufRead, BufReader, Read};
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Runs its arguments; ends them when its input closes; gives their status when they end by themselves.
+const GUARD: &str = r#"
+exec 3<&0 </dev/null
+"$@" 3<&- &
+server=$!
+{ read -r _ <&3; kill "$server"; } >/dev/null 2>&1 &
+guard=$!
+exec 3<&-
+wait "$server"; code=$?
+kill "$guard" 2>/dev/null
+exit "$code"
+"#;
+
+/// How long a server may take to listen, or to end after its last client.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How often a server is started on another port, should someone else take the one that was free.
+const ATTEMPTS: usize = 3;
+/// The longest first line a server may print.
+const LINE_BYTES_MAX: u64 = 16 << 10;
+
+/// A running server.
+#[derive(Debug)]
+pub(super) struct Server {
+    name: String,
+    child: Option<Child>,
+    printed: Option<Tail>,
+}
+
+impl Server {
+    /// Starts what `command` makes of a free port and waits until it listens there. Gives the port too.
+    pub(super) fn listening(
+        program: &str,
+        command: impl Fn(u16) -> Vec<OsString>,
+    ) -> Result<(Self, u16), LabError> {
+        let mut attempt = 1;
+        loop {
+            let port = free_port()?;
+            let mut server = Self::start(program, command(port), Stdio::null())?;
+            match server.wait_for(port) {
+                Ok(()) => return Ok((server, port)),
+                Err(error) if attempt == ATTEMPTS => return Err(error),
+                Err(_) => attempt += 1,
+            }
+        }
+    }
+
+    /// Starts `words` and waits for the first line on standard output, which it gives too.
+    pub(super) fn announcing(program: &str, words: Vec<OsString>) -> Result<(Self, String), LabError> {
+        let mut server = Self::start(program, words, Stdio::piped())?;
+        let output = server.child.as_mut().and_then(|child| child.stdout.take());
+        let (sender, receiver) = std::sync::mpsc::sync_channel(1);
+        std::thread::spawn(move || {
+            let mut line = String::new();
+            if let Some(output) = output {
+                let mut output = BufReader::new(output.take(LINE_BYTES_MAX));
+                // An unreadable line is an empty one, and that is refused below.
+                let _ = output.read_line(&mut line);
+                let _ = sender.send(line);
+                // The server may go on printing; a closed pipe could end it.
+                let _ = io::copy(&mut output.into_inner().into_inner(), &mut io::sink());
+            }
+        });
+        let line = receiver.recv_timeout(PATIENCE).unwrap_or_default();
+        let line = line.trim();
+        if line.is_empty() {
+            return Err(server.failure("printed nothing"));
+        }
+        Ok((server, line.to_owned()))
+    }
+
+    fn start(program: &str, words: Vec<OsString>, stdout: Stdio) -> Result<Self, LabError> {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", GUARD, "sh"]).args(&words);
+        command.stdin(Stdio::piped()).stdout(stdout).stderr(Stdio::piped());
+        // A group of its own, so that Ctrl-C reaches the lab first and servers end in order.
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        let mut child = command
+            .spawn()
+            .map_err(|source| LabError::Start { program: PathBuf::from("/bin/sh"), source })?;
+        let printed = child.stderr.take().map(Tail::of);
+        Ok(Self { name: program.to_owned(), child: Some(child), printed })
+    }
+
+    fn wait_for(&mut self, port: u16) -> Result<(), LabError> {
+        const STEP: Duration = Duration::from_millis(2);
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline {
+            if is_listening(port) {
+                return Ok(());
+            }
+            let has_ended = wait_until(self.pid(), Instant::now() + STEP);
+            if has_ended.map_err(LabError::file("cannot watch", self.name.as_str()))? {
+                return Err(self.failure("ended at once"));
+            }
+        }
+        Err(self.failure("does not listen"))
+    }
+
+    fn pid(&self) -> u32 {
+        self.child.as_ref().map_or(0, Child::id)
+    }
+
+    /// CPU time of the server and all its descendants so far.
+    pub(super) fn cpu(&self) -> Duration {
+        Tree::of(self.pid()).cpu()
+    }
+
+    /// For a server that ends by itself: waits for that and says what it used since its start.
+    pub(super) fn wait(mut self) -> Result<Ended, LabError> {
+        let deadline = Instant::now() + PATIENCE;
+        let has_ended = wait_until(self.pid(), deadline)
+            .map_err(LabError::file("cannot wait for", self.name.as_str()))?;
+        if !has_ended {
+            return Err(self.failure("does not end"));
+        }
+        let Some(mut child) = self.child.take() else { return Err(self.failure("is gone")) };
+        drop(child.stdin.take());
+        let ended = reap(child).map_err(LabError::file("cannot wait for", self.name.as_str()))?;
+        if !ended.status.success() {
+            return Err(self.failure(&ended.status.to_string()));
+        }
+        Ok(ended)
+    }
+
+    /// The server's failure with what it printed; the server is ended first.
+    fn failure(&mut self, what: &str) -> LabError {
+        self.end();
+        let printed = self.printed.as_ref().map(Tail::text).unwrap_or_default();
+        LabError::Copy { kind: self.name.clone(), message: format!("the server {what}: {}", printed.trim()) }
+    }
+
+    fn end(&mut self) {
+        let Some(mut child) = self.child.take() else { return };
+        // Read before anything ends: orphans get another parent and could not be found any more.
+        let tree = Tree::of(child.id());
+        drop(child.stdin.take());
+        const GRACE: Duration = Duration::from_secs(2);
+        let _ = wait_until(child.id(), Instant::now() + GRACE);
+        tree.kill();
+        // Ended or killed by now; an error leaves nothing to be done.
+        let _ = reap(child);
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// A loopback port nobody listens on at this moment.
+fn free_port() -> Result<u16, LabError> {
+    let listener =
+        TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(LabError::file("cannot bind", "127.0.0.1"))?;
+    Ok(listener.local_addr().map_err(LabError::file("cannot bind", "127.0.0.1"))?.port())
+}
+
+/// Whether someone listens on the port, learnt without a connection: some servers serve only the first one.
+fn is_listening(port: u16) -> bool {
+    ["/proc/net/tcp", "/proc/net/tcp6"]
+        .iter()
+        .filter_map(|file| fs::read_to_string(file).ok())
+        .any(|table| lists_listener(&table, port))
+}
+
+/// proc_net_tcp: `sl local_address rem_address st ...`, numbers in hexadecimal; state 0A is LISTEN.
+fn lists_listener(table: &str, port: u16) -> bool {
+    table.lines().skip(1).any(|line| {
+        let mut words = line.split_whitespace().skip(1);
+        let (local, state) = (words.next(), words.nth(1));
+        let listens_at = local.and_then(|local| u16::from_str_radix(local.rsplit_once(':')?.1, 16).ok());
+        state == Some("0A") && listens_at == Some(port)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sh(script: &str) -> Vec<OsString> {
+        ["/bin/sh", "-c", script].map(OsString::from).to_vec()
+    }
+
+    #[test]
+    fn only_listeners_count() {
+        let table = "  sl  local_address rem_address   st\n   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000\n   1: 0100007F:1F91 0100007F:0050 01 00000000:00000000\n";
+        assert!(lists_listener(table, 0x1f90));
+        assert!(!lists_listener(table, 0x1f91));
+        assert!(!lists_listener("", 1));
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        assert!(is_listening(listener.local_addr().unwrap().port()));
+    }
+
+    #[test]
+    fn gives_the_first_line_and_what_the_server_used() {
+        let (server, line) = Server::announcing("greeter", sh("echo hello; echo more")).unwrap();
+        assert_eq!(line, "hello");
+        assert!(server.wait().unwrap().status.success());
+    }
+
+    #[test]
+    fn a_dropped_server_ends_with_its_children() {
+        let (server, line) = Server::announcing("sleeper", sh("sleep 1000 & echo $!; wait")).unwrap();
+        let grandchild = PathBuf::from(format!("/proc/{line}/stat"));
+        assert!(grandchild.exists());
+        let pid = server.pid();
+        drop(server);
+        assert!(!PathBuf::from(format!("/proc/{pid}")).exists());
+        // Whoever inherited the grandchild reaps it in its own time.
+        let is_gone = |text: String| text.rsplit_once(')').is_some_and(|(_, state)| state.starts_with(" Z"));
+        let deadline = Instant::now() + PATIENCE;
+        while !fs::read_to_string(&grandchild).map_or(true, is_gone) {
+            assert!(Instant::now() < deadline, "the grandchild still runs");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn a_failing_server_says_why() {
+        let error = Server::announcing("broken", sh("echo reason >&2; exit 3")).unwrap_err();
+        assert!(error.to_string().contains("reason"), "{error}");
+        let (server, _) = Server::announcing("late", sh("echo up; echo why >&2; exit 4")).unwrap();
+        let error = server.wait().unwrap_err().to_string();
+        assert!(error.contains('4') && error.contains("why"), "{error}");
+        let error = Server::listening("mute", |_| sh("echo no >&2; exit 1")).unwrap_err();
+        assert!(error.to_string().contains("ended at once"), "{error}");
+    }
+}

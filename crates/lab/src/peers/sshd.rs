@@ -1,0 +1,223 @@
+//! An OpenSSH server of one's own: loopback only, a free port, keys made for it and thrown away with it.
+//!
+//! Guarantees: it accepts one key, which exists only in its private directory, for the user who runs the lab; it reads
+//! no configuration and touches no key of that user; both ends check each other's keys; server and keys are gone when
+//! the value is dropped, or soon after the process is killed.
+
+use super::client::{Client, run_to_end};
+use super::find;
+use super::server::Server;
+use super::{Skipped, Version};
+use crate::LabError;
+use crate::scratch::Scratch;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// The cheapest cipher of OpenSSH on a CPU with AES instructions, so that `ssh` is shown at its best.
+const CIPHER: &str = "aes128-gcm@openssh.com";
+
+const SETUP_LIMIT: Duration = Duration::from_secs(20);
+
+/// OpenSSH's server refuses to start as root without this directory, and some packages leave it to systemd.
+const PRIVILEGE_SEPARATION: &str = "/run/sshd";
+
+/// Where distributions keep the server of the SFTP protocol.
+const SFTP_SERVERS: [&str; 4] = [
+    "/usr/lib/openssh/sftp-server",
+    "/usr/libexec/openssh/sftp-server",
+    "/usr/lib/ssh/sftp-server",
+    "/usr/libexec/sftp-server",
+];
+
+/// A running private server and what a client needs to reach it.
+#[derive(Debug)]
+pub struct PrivateSshd {
+    // Fields are dropped in this order: the server ends before its keys vanish.
+    server: Server,
+    directory: Scratch,
+    port: u16,
+    version: Version,
+}
+
+impl PrivateSshd {
+    /// The name under which clients with [`PrivateSshd::client_config`] reach the server.
+    pub const HOST: &'static str = "sealane-peer";
+
+    /// Starts a server and logs in once, so that a server that cannot be used is found out here.
+    pub fn start() -> Result<Self, Skipped> {
+        Self::start_with_path(&[])
+    }
+
+    /// As [`PrivateSshd::start`]; programs that clients ask for are looked for in `directories` first.
+    pub fn start_with_path(directories: &[&Path]) -> Result<Self, Skipped> {
+        let sshd = find::program("sshd")?;
+        let keygen = find::program("ssh-keygen")?;
+        let ssh = find::program("ssh")?;
+        let version = find::version(&ssh, "-V")?;
+        let started = Self::set_up(&sshd, &keygen, directories, version).and_then(|server| {
+            let mut command = server.command(&ssh);
+            command.args([Self::HOST, "true"]);
+            run_to_end(Client::new(command), SETUP_LIMIT)?;
+            Ok(server)
+        });
+        started.map_err(|error| Skipped::because(format!("no private sshd: {error}")))
+    }
+
+    fn set_up(sshd: &Path, keygen: &Path, directories: &[&Path], version: Version) -> Result<Self, LabError> {
+        let directory = Scratch::create(None, 0)?;
+        let at = directory.path();
+        if rustix::process::geteuid().is_root() && !Path::new(PRIVILEGE_SEPARATION).exists() {
+            fs::create_dir(PRIVILEGE_SEPARATION)
+                .map_err(LabError::file("cannot create", PRIVILEGE_SEPARATION))?;
+        }
+        for name in ["host", "user"] {
+            let mut command = Command::new(keygen);
+            command.args(["-q", "-t", "ed25519", "-N", "", "-C", Self::HOST, "-f"]).arg(at.join(name));
+            run_to_end(Client::new(command), SETUP_LIMIT)?;
+        }
+        let (server, port) = Server::listening("sshd", |port| {
+            let config = at.join("sshd_config");
+            // Should it not be written, sshd ends and says that it cannot read it.
+            let _ = fs::write(&config, server_config(at, port, directories));
+            let arguments = ["-D".into(), "-e".into(), "-f".into(), config.into_os_string()];
+            std::iter::once(sshd.as_os_str().to_owned()).chain(arguments).collect()
+        })?;
+        let host_key = at.join("host.pub");
+        let host_key = fs::read_to_string(&host_key).map_err(LabError::file("cannot read", host_key))?;
+        let files = [
+            ("known_hosts", known_hosts(&host_key, port)),
+            ("ssh_config", client_config(at, port)),
+            ("empty", String::new()),
+        ];
+        for (name, text) in files {
+            let path = at.join(name);
+            fs::write(&path, text).map_err(LabError::file("cannot write", path))?;
+        }
+        Ok(Self { server, directory, port, version })
+    }
+
+    /// The port on 127.0.0.1.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// A file for `ssh -F`, `scp -F` and `sftp -F`. It knows the host [`PrivateSshd::HOST`] and no other.
+    pub fn client_config(&self) -> PathBuf {
+        self.directory.path().join("ssh_config")
+    }
+
+    /// The client's private key.
+    pub fn user_key(&self) -> PathBuf {
+        self.directory.path().join("user")
+    }
+
+    /// The server's public key in the client's format, under [`PrivateSshd::HOST`] and under address and port.
+    pub fn known_hosts(&self) -> PathBuf {
+        self.directory.path().join("known_hosts")
+    }
+
+    /// An empty file, for clients that must not read the user's own configuration.
+    pub(super) fn empty_file(&self) -> PathBuf {
+        self.directory.path().join("empty")
+    }
+
+    /// What the client calls itself.
+    pub(super) fn version(&self) -> &Version {
+        &self.version
+    }
+
+    /// An OpenSSH client (`ssh`, `scp` or `sftp`) with [`PrivateSshd::client_config`].
+    pub fn command(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
+        command.arg("-F").arg(self.client_config());
+        command
+    }
+
+    /// The server with its sessions, for the time they use.
+    pub(super) fn server(&self) -> &Server {
+        &self.server
+    }
+}
+
+fn server_config(at: &Path, port: u16, directories: &[&Path]) -> String {
+    let at = at.display();
+    let sftp =
+        SFTP_SERVERS.into_iter().find(|path| find::is_program(Path::new(path))).unwrap_or("internal-sftp");
+    let mut config = format!(
+        "Port {port}\nListenAddress 127.0.0.1\nHostKey \"{at}/host\"\nAuthorizedKeysFile \"{at}/user.pub\"\n\
+         AuthenticationMethods publickey\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n\
+         PermitRootLogin prohibit-password\nPermitUserRC no\nAllowTcpForwarding no\nAllowAgentForwarding no\n\
+         StrictModes no\nUsePAM no\nPidFile none\nPrintMotd no\nSubsystem sftp {sftp}\n"
+    );
+    if !directories.is_empty() {
+        let system = std::env::var_os("PATH").unwrap_or_else(|| OsString::from("/usr/bin:/bin"));
+        let path = directories.iter().map(|path| (*path).to_owned()).chain(std::env::split_paths(&system));
+        let path = std::env::join_paths(path).unwrap_or(system);
+        // sshd has no escape for a quote in a value; nobody's programs live there.
+        config.push_str(&format!("SetEnv \"PATH={}\"\n", path.to_string_lossy().replace(['"', '\n'], "")));
+    }
+    config
+}
+
+fn known_hosts(host_key: &str, port: u16) -> String {
+    // The third word, a comment, is left out.
+    let mut words = host_key.split_whitespace();
+    let key = format!("{} {}", words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let host = PrivateSshd::HOST;
+    format!("{host} {key}\n[127.0.0.1]:{port} {key}\n")
+}
+
+fn client_config(at: &Path, port: u16) -> String {
+    let (at, host) = (at.display(), PrivateSshd::HOST);
+    format!(
+        "Host {host}\n  HostName 127.0.0.1\n  HostKeyAlias {host}\n  Port {port}\n  IdentityFile \"{at}/user\"\n  \
+         IdentitiesOnly yes\n  IdentityAgent none\n  UserKnownHostsFile \"{at}/known_hosts\"\n  \
+         GlobalKnownHostsFile none\n  StrictHostKeyChecking yes\n  UpdateHostKeys no\n  BatchMode yes\n  \
+         Ciphers {CIPHER}\n  Compression no\n  ControlMaster no\n  LogLevel ERROR\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::peers::tests::started;
+
+    #[test]
+    fn keys_are_listed_under_both_names() {
+        let known = known_hosts("ssh-ed25519 AAAA comment\n", 22);
+        assert_eq!(known, "sealane-peer ssh-ed25519 AAAA\n[127.0.0.1]:22 ssh-ed25519 AAAA\n");
+        assert_eq!(known_hosts("", 1).lines().count(), 2);
+    }
+
+    #[test]
+    fn runs_programs_for_its_own_key_only_and_vanishes() {
+        let own = tempfile::tempdir().unwrap();
+        let Some(sshd) = started(PrivateSshd::start_with_path(&[own.path()])) else { return };
+        let ssh = find::program("ssh").unwrap();
+        let mut command = sshd.command(&ssh);
+        command.args([PrivateSshd::HOST, "echo $PATH"]);
+        let printed = run_to_end(Client::new(command), SETUP_LIMIT).unwrap();
+        // The user's shell may put more in front.
+        assert!(printed.contains(&format!("{}:", own.path().display())), "{printed}");
+
+        let stranger = own.path().join("stranger");
+        let mut command = Command::new(find::program("ssh-keygen").unwrap());
+        command.args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(&stranger);
+        run_to_end(Client::new(command), SETUP_LIMIT).unwrap();
+        let config = fs::read_to_string(sshd.client_config()).unwrap();
+        let other = own.path().join("config");
+        let key = sshd.user_key().display().to_string();
+        fs::write(&other, config.replace(&key, &stranger.display().to_string())).unwrap();
+        let mut command = Command::new(&ssh);
+        command.arg("-F").arg(&other).args([PrivateSshd::HOST, "true"]);
+        let refused = run_to_end(Client::new(command), SETUP_LIMIT).unwrap_err().to_string();
+        assert!(refused.contains("Permission denied"), "{refused}");
+
+        let keys = sshd.user_key();
+        drop(sshd);
+        assert!(!keys.exists());
+    }
+}

@@ -1,0 +1,134 @@
+//! WDT, the fastest peer known; few systems package it.
+//!
+//! Its receiver listens on every address and cannot be told otherwise. Encrypted, a stranger could at most disturb a
+//! run; without encryption one could write files, so that level runs only where no other machine can reach this one,
+//! as in a network namespace with nothing but the loopback interface.
+
+use super::client::{Client, Far, measure};
+use super::server::Server;
+use super::{Kind, Peer, PeerRun, Skipped, Version, Workload, find};
+use crate::LabError;
+use crate::program::Level;
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Where its program is, if it is not in `PATH`.
+const PROGRAM_VARIABLE: &str = "SEALANE_WDT";
+
+/// More than two brought nothing on the machines it was measured on.
+const PORTS: &str = "2";
+
+/// WDT with one kind of encryption.
+#[derive(Debug)]
+pub(super) struct Wdt {
+    program: PathBuf,
+    level: Level,
+}
+
+impl Wdt {
+    /// AES-128-GCM, its default.
+    pub(super) fn private() -> Self {
+        Self { program: PathBuf::new(), level: Level::Private }
+    }
+
+    /// No encryption, no identity, no check.
+    pub(super) fn clear() -> Self {
+        Self { program: PathBuf::new(), level: Level::Clear }
+    }
+
+    fn command(&self, directory: OsString) -> Vec<OsString> {
+        let mut words = vec![self.program.clone().into_os_string(), "-directory".into(), directory];
+        words.extend(["-num_ports", PORTS, "-minloglevel", "2"].map(OsString::from));
+        words.extend(["-progress_report_interval_millis", "0"].map(OsString::from));
+        words
+    }
+}
+
+impl Peer for Wdt {
+    fn name(&self) -> &'static str {
+        if self.level == Level::Clear { "wdt-clear" } else { "wdt" }
+    }
+
+    fn level(&self) -> Level {
+        self.level
+    }
+
+    fn carries(&self, _kind: Kind) -> bool {
+        true
+    }
+
+    fn probe(&mut self) -> Result<Version, Skipped> {
+        self.program = match std::env::var_os(PROGRAM_VARIABLE).map(PathBuf::from) {
+            Some(program) if find::is_program(&program) => program,
+            Some(program) => {
+                let reason = format!("{PROGRAM_VARIABLE}={} is no program", program.display());
+                return Err(Skipped::because(reason));
+            }
+            None => find::program("wdt")?,
+        };
+        if self.level == Level::Clear && is_reachable() {
+            let reason =
+                "it would take files from any machine; run the lab in a network namespace of its own";
+            return Err(Skipped::because(reason));
+        }
+        find::version(&self.program, "--version")
+    }
+
+    fn run(&mut self, workload: &Workload) -> Result<PeerRun, LabError> {
+        // It sends what is in a directory: for a file that is a directory with a link to it.
+        let links = crate::scratch::Scratch::create(None, 0)?;
+        let (from, to) = match workload.kind() {
+            Kind::Tree => (workload.source().to_owned(), workload.copy()),
+            Kind::File => {
+                let name = workload.source().file_name().unwrap_or_default();
+                let link = links.path().join(name);
+                symlink(workload.source(), &link).map_err(LabError::file("cannot link", link))?;
+                (links.path().to_owned(), workload.target().to_owned())
+            }
+        };
+        fs::create_dir_all(&to).map_err(LabError::file("cannot create", &to))?;
+        let mut receiver = self.command(to.into_os_string());
+        let encryption = if self.level == Level::Clear { "none" } else { "aes128gcm" };
+        // A start port of 0 lets the kernel choose; the line it prints has the ports and the key.
+        let options = ["-hostname", "127.0.0.1", "-start_port", "0", "-encryption_type", encryption];
+        receiver.extend(options.map(OsString::from));
+        let (server, url) = Server::announcing("wdt receiver", receiver)?;
+        let words = self.command(from.into_os_string());
+        let mut sender = Command::new(&self.program);
+        sender.args(words.iter().skip(1)).args(["-follow_symlinks", "-"]);
+        measure(vec![Client::with_input(sender, url + "\n")], Far::Ends(server), workload)
+    }
+}
+
+/// Whether the machine has a route or an address besides the loopback interface's.
+fn is_reachable() -> bool {
+    let lists_another = |file: &str, column: usize, heading: usize| {
+        // What cannot be read counts as reachable.
+        fs::read_to_string(file).map_or(true, |table| has_another_interface(&table, column, heading))
+    };
+    lists_another("/proc/net/route", 0, 1)
+        || fs::exists("/proc/net/if_inet6").unwrap_or(true) && lists_another("/proc/net/if_inet6", 5, 0)
+}
+
+fn has_another_interface(table: &str, column: usize, heading: usize) -> bool {
+    let mut names = table.lines().skip(heading).filter_map(|line| line.split_whitespace().nth(column));
+    names.any(|name| name != "lo")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_loopback_interface_is_unreachable() {
+        let heading = "Iface\tDestination\tGateway\n";
+        assert!(!has_another_interface(heading, 0, 1));
+        assert!(has_another_interface(&format!("{heading}eth0\t00000000\t0102A8C0\n"), 0, 1));
+        let addresses = "00000000000000000000000000000001 01 80 10 80       lo\n";
+        assert!(!has_another_interface(addresses, 5, 0));
+        assert!(has_another_interface(&addresses.replace("lo", "eth0"), 5, 0));
+    }
+}
