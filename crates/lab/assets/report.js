@@ -13,7 +13,7 @@
 
   const css = (name) => getComputedStyle(root).getPropertyValue(name).trim();
   const isDark = () => root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-  const figure = (value) => value == null ? "–" : value >= 100 ? Math.round(value).toLocaleString("en") : value.toPrecision(3);
+  const figure = (value) => value == null ? "" : value >= 100 ? Math.round(value).toLocaleString("en") : value.toPrecision(3);
 
   function drawBars(chart, colours) {
     const count = chart.series.length, slot = 0.8 / count;
@@ -93,7 +93,7 @@
         Object.assign({}, axis, { grid: { show: false }, splits: () => xs, values: () => chart.labels, label: chart.x_label || undefined, labelSize: 22, labelFont: "12.5px system-ui, sans-serif" }),
         Object.assign({}, axis, { size: 64, values: (u, values) => values.map((value) => value.toLocaleString("en")) }),
       ],
-      series: [{ label: chart.x_label || "level", value: (u, value) => value == null ? "–" : chart.labels[Math.round(value)] }].concat(series),
+      series: [{ label: chart.x_label || "level", value: (u, value) => value == null ? "" : chart.labels[Math.round(value)] }].concat(series),
       hooks: isBars ? { draw: [drawBars(chart, colours)] } : { drawAxes: [drawBands(chart, colours)] },
     };
     plots.push({ holder, plot: new uPlot(options, [xs].concat(chart.series.map((one) => one.median)), holder), height: options.height });

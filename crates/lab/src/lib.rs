@@ -8,6 +8,7 @@
 #![deny(unsafe_code)]
 
 pub mod compare;
+mod contest;
 mod error;
 pub mod experiment;
 pub mod load;

@@ -101,6 +101,7 @@ fn the_study_runs_every_cell_and_decides_its_claims() {
         ends: vec![End::Send],
         shaped_link: false,
         counts: false,
+        peers: false,
         file_bytes_max: Some(1 << 20),
         seed: Some(2),
         work_directory: Some(places.work.path().to_owned()),

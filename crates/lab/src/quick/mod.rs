@@ -4,14 +4,12 @@
 //! Guarantees: every copy of the product is compared byte for byte with its source at least once per level; what is not
 //! installed is named; nothing is left behind but the report.
 
-mod contest;
 mod resume;
 mod tree;
 
 use crate::LabError;
-use crate::experiment::{
-    Axis, Coordinates, Experiment, Metric, Outcome, Profile, Repetition, View, at, run as run_cells,
-};
+use crate::contest::{OWN, Rules};
+use crate::experiment::{Metric, Outcome, Profile, Repetition, at};
 use crate::machine::{Machine, utc_now};
 use crate::peers::{self, Kind, Peer, Workload};
 use crate::program::{Level, Program};
@@ -19,8 +17,6 @@ use crate::report::{Check, FORMAT, Report, Tile, Written, number};
 use crate::rng::Rng;
 use crate::scratch::Scratch;
 use crate::stats::Summary;
-use contest::{Contest, Contestant, OWN, own_contestants};
-use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -231,69 +227,21 @@ impl Quick<'_> {
         workload: &Workload,
         peers: &mut [Box<dyn Peer>],
     ) -> Result<Outcome, LabError> {
-        self.say(&format!("{title}, four levels and installed tools, taking turns ..."))?;
-        let (began, started) = (Instant::now(), utc_now());
-        let recursive = workload.kind() == Kind::Tree;
-        let mut cells = own_contestants(recursive);
-        let mut skipped = Vec::new();
-        let mut tools = vec![OWN.to_owned()];
-        for (index, peer) in peers.iter_mut().enumerate() {
-            if !peer.carries(workload.kind()) {
-                continue;
-            }
-            match peer.probe() {
-                Ok(_) => {
-                    tools.push(peer.name().to_owned());
-                    let place = at([("level", peer.level().name()), ("tool", peer.name())]);
-                    cells.push((place, Contestant::Peer(index)));
-                }
-                Err(absent) => skipped.push(format!("{}: {}", peer.name(), absent.reason)),
-            }
-        }
-        let (places, contestants): (Vec<Coordinates>, Vec<Contestant>) = cells.into_iter().unzip();
-        let mut contest = Contest {
-            program: self.program,
-            scratch: self.scratch,
+        let rules = Rules {
+            id,
+            title,
+            words,
             workload,
-            contestants,
-            places: places.clone(),
-            peers,
-            renew: (!recursive).then_some((FILE_NAME, workload.bytes())),
-            deadline: self.deadline,
-            checks: Vec::new(),
-            compared: BTreeSet::new(),
-            progress: self.progress,
-        };
-        let cells = run_cells(&places, REPETITION, self.seed, &mut contest)?;
-        self.checks.append(&mut contest.checks);
-        workload.clear_target()?;
-        Ok(Outcome {
-            experiment: Experiment {
-                id: id.to_owned(),
-                covers: "G1, R15".to_owned(),
-                paper: String::new(),
-                title: title.to_owned(),
-                method: vec![
-                    "Servers of peers are started before the clock; the product starts its far end within it.".to_owned(),
-                    "Each copy goes into an empty directory; the first of each contestant is compared byte for byte, after the clock has stopped.".to_owned(),
-                ],
-                axes: vec![Axis::new("level", Level::ALL.map(Level::name)), Axis::new("tool", tools)],
-                workload: words.to_owned(),
-                repetition: REPETITION,
-                claims: Vec::new(),
-                view: View::Bars {
-                    groups: "level".to_owned(),
-                    names: "tool".to_owned(),
-                    own: OWN.to_owned(),
-                },
-            },
+            renew: (workload.kind() == Kind::File).then_some(FILE_NAME),
+            repetition: REPETITION,
             seed: self.seed,
-            started,
-            seconds: began.elapsed().as_secs_f64(),
-            cells,
-            claims: Vec::new(),
-            skipped,
-        })
+            deadline: self.deadline,
+            with_claims: false,
+        };
+        let (outcome, mut checks) =
+            crate::contest::hold(&rules, self.program, self.scratch, peers, self.progress)?;
+        self.checks.append(&mut checks);
+        Ok(outcome)
     }
 }
 

@@ -1,9 +1,10 @@
 //! The figures that the page's script draws, as plain numbers.
 //!
-//! Guarantees: every number here also stands in a table of the page.
+//! Guarantees: every number here stands in a table of the page, or is the ratio of two that do.
 
-use crate::experiment::{Coordinates, Metric, Outcome, View};
-use crate::stats::Summary;
+use super::published::LEVELS;
+use crate::experiment::{Coordinates, Metric, Outcome, RESAMPLING_SEED, View};
+use crate::stats::{CONFIDENCE, Interval, Summary, ratio_of_medians};
 use serde::Serialize;
 
 /// Modes of the study in their order, ours after them.
@@ -39,9 +40,9 @@ pub(super) struct Series {
 }
 
 impl Series {
-    fn of(name: &str, summaries: &[Option<Summary>], scale: f64) -> Self {
+    fn of(name: &str, summaries: &[Option<Summary>]) -> Self {
         let pick = |value: fn(&Summary) -> f64| {
-            summaries.iter().map(|summary| summary.as_ref().map(|summary| value(summary) * scale)).collect()
+            summaries.iter().map(|summary| summary.as_ref().map(|summary| value(summary))).collect()
         };
         Self {
             name: name.to_owned(),
@@ -78,21 +79,36 @@ pub(super) fn grid_place(end: &str, suite: &str, mode: &str, level: &str) -> Coo
     crate::experiment::at([("end", end), ("suite", suite), ("mode", mode), ("level", level)])
 }
 
+/// Rates over the same level's Single P1: the study's question, and legible where levels differ by a factor of
+/// hundreds.
 fn level_grid(outcome: &Outcome, prefix: &str) -> Vec<Chart> {
     let chart = |(index, (end, suite)): (usize, &(String, String))| {
+        let values = |mode: &str, level: &str| {
+            outcome.cell(&grid_place(end, suite, mode, level)).map(|cell| cell.values(Metric::Rate))
+        };
         let series = MODE_ORDER.iter().filter_map(|mode| {
-            let summary =
-                |level: &&str| outcome.cell(&grid_place(end, suite, mode, level))?.summary(Metric::Rate);
-            let summaries: Vec<_> = super::published::LEVELS.iter().map(summary).collect();
-            summaries.iter().any(Option::is_some).then(|| Series::of(mode, &summaries, 8.0))
+            let gain = |level: &&str| {
+                let (top, bottom) = (values(mode, level)?, values("Single P1", level)?);
+                ratio_of_medians(&top, &bottom, CONFIDENCE, RESAMPLING_SEED)
+            };
+            let gains: Vec<Option<(f64, Interval)>> = LEVELS.iter().map(gain).collect();
+            let pick = |value: fn(&(f64, Interval)) -> f64| {
+                gains.iter().map(|gain| gain.as_ref().map(value)).collect()
+            };
+            gains.iter().any(Option::is_some).then(|| Series {
+                name: (*mode).to_owned(),
+                median: pick(|gain| gain.0),
+                low: pick(|gain| gain.1.low),
+                high: pick(|gain| gain.1.high),
+            })
         });
         Chart {
             id: format!("{prefix}-{index}"),
             kind: "bars",
-            title: format!("{} · {suite} suites", end_words(end)),
+            title: format!("{}, {suite} suites", end_words(end)),
             x_label: String::new(),
-            y_label: "Mb/s".to_owned(),
-            labels: super::published::LEVELS.iter().map(|level| (*level).to_owned()).collect(),
+            y_label: "times Single P1".to_owned(),
+            labels: LEVELS.iter().map(|level| (*level).to_owned()).collect(),
             series: series.collect(),
         }
     };
@@ -102,9 +118,9 @@ fn level_grid(outcome: &Outcome, prefix: &str) -> Vec<Chart> {
 /// A measured end in words.
 pub(super) fn end_words(end: &str) -> &'static str {
     match end {
-        "send" => "sender measured",
-        "receive" => "receiver measured",
-        _ => "both ends",
+        "send" => "Sender measured",
+        "receive" => "Receiver measured",
+        _ => "Both ends",
     }
 }
 
@@ -126,7 +142,7 @@ fn line_plots(outcome: &Outcome, prefix: &str, over: &str, lines: &str, plots: O
             };
             let summaries: Vec<_> = labels.iter().map(summary).collect();
             let name = format!("{line} {lines}");
-            summaries.iter().any(Option::is_some).then(|| Series::of(&name, &summaries, 1.0))
+            summaries.iter().any(Option::is_some).then(|| Series::of(&name, &summaries))
         });
         Chart {
             id: format!("{prefix}-{index}"),

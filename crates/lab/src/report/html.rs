@@ -63,7 +63,7 @@ pub fn to_html(report: &Report) -> Result<String, LabError> {
     page.render().map_err(|error| LabError::Render(error.to_string()))
 }
 
-/// Class, words and number of each verdict that occurs.
+/// Class, words and number of each verdict that occurs, in the grammar of its number.
 fn verdicts(report: &Report) -> Vec<(&'static str, &'static str, usize)> {
     let all = || report.outcomes.iter().flat_map(|outcome| &outcome.claims);
     [
@@ -73,7 +73,15 @@ fn verdicts(report: &Report) -> Vec<(&'static str, &'static str, usize)> {
         (Verdict::NotMeasured, "none"),
     ]
     .into_iter()
-    .map(|(verdict, class)| (class, verdict.words(), all().filter(|claim| claim.verdict == verdict).count()))
+    .map(|(verdict, class)| {
+        let count = all().filter(|claim| claim.verdict == verdict).count();
+        let words = match (verdict, count) {
+            (Verdict::Holds, 2..) => "hold",
+            (Verdict::DoesNotHold, 2..) => "do not hold",
+            _ => verdict.words(),
+        };
+        (class, words, count)
+    })
     .filter(|(_, _, count)| *count > 0)
     .collect()
 }

@@ -158,7 +158,7 @@ pub(super) fn grid(outcome: &Outcome) -> Vec<Block> {
             rows.extend(row);
         }
         Some(Block {
-            name: format!("This machine, {suite} suites, {}", end_words(&end)),
+            name: format!("This machine, {suite} suites, {}", end_words(&end).to_lowercase()),
             is_published: false,
             rows,
         })

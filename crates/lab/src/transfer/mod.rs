@@ -8,17 +8,19 @@ mod grid;
 mod link;
 
 use crate::LabError;
-use crate::experiment::{Experiment, Outcome, Profile, check, run as run_cells};
+use crate::contest::{self, Rules};
+use crate::experiment::{Experiment, Outcome, Profile, Repetition, check, run as run_cells};
 use crate::machine::{Machine, utc_now};
+use crate::peers::{self, Workload};
 use crate::program::{End, Program};
-use crate::report::{FORMAT, Report, Tile, Written, number};
+use crate::report::{Check, FORMAT, Report, Tile, Written, number};
 use crate::rng::Rng;
 use crate::runner::{DiscardRunner, Planned};
 use crate::scratch::Scratch;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// What `sealane lab transfer` may be asked.
 #[derive(Clone, Debug)]
@@ -33,6 +35,8 @@ pub struct TransferOptions {
     pub shaped_link: bool,
     /// Also many threads by many streams.
     pub counts: bool,
+    /// Also one file to a file, at four levels, beside the installed tools.
+    pub peers: bool,
     /// Largest file, rounded down to a power of two; by default what the profile wishes and the room allows.
     pub file_bytes_max: Option<u64>,
     /// Seed of orders and contents; a fresh one by default.
@@ -51,6 +55,7 @@ impl Default for TransferOptions {
             ends: End::ALL.to_vec(),
             shaped_link: true,
             counts: true,
+            peers: true,
             file_bytes_max: None,
             seed: None,
             work_directory: None,
@@ -93,6 +98,7 @@ pub fn run(
     let repetition = options.profile.repetition();
     let mut outcomes = Vec::new();
     let mut skipped = Vec::new();
+    let mut checks = Vec::new();
     let mut lab = Lab { program: &program, scratch: &scratch, options, seed, bytes_max, progress };
     outcomes.push(lab.run(grid::plan(&options.ends, machine.cores, repetition), None)?);
     if options.counts {
@@ -104,6 +110,11 @@ pub fn run(
             Err(reason) => skipped.push(format!("through a link of 1 Gb/s: {reason}")),
         }
     }
+    if options.peers {
+        let (outcome, mut compared) = lab.beside_peers(bytes_max * 2)?;
+        outcomes.push(outcome);
+        checks.append(&mut compared);
+    }
     let report = Report {
         format: FORMAT,
         title: "Threads and streams at four levels of protection".to_owned(),
@@ -114,7 +125,7 @@ pub fn run(
         seconds: started.elapsed().as_secs_f64(),
         profile: options.profile,
         tiles: tiles(&outcomes[0]),
-        checks: Vec::new(),
+        checks,
         method: method(&scratch, &machine),
         limits: limits(&machine),
         machine,
@@ -162,6 +173,30 @@ impl Lab<'_> {
         let claims = experiment.claims.iter().map(|claim| check(claim, &measured)).collect();
         let seconds = began.elapsed().as_secs_f64();
         Ok(Outcome { experiment, seed: self.seed, started, seconds, cells: measured, claims, skipped })
+    }
+}
+
+impl Lab<'_> {
+    /// One file of `file_bytes` into a file, the product's four levels and the installed tools taking turns.
+    fn beside_peers(&mut self, file_bytes: u64) -> Result<(Outcome, Vec<Check>), LabError> {
+        const NAME: &str = "file";
+        let file = self.scratch.random_file(NAME, file_bytes, self.seed)?;
+        let workload = Workload::new(&file, &self.scratch.path().join("target"))?;
+        let size = number::bytes(file_bytes);
+        let rules = Rules {
+            id: "file",
+            title: &format!("One file of {size}, beside other tools"),
+            words: &format!("{size} of random bytes, new in each round, into a new file."),
+            workload: &workload,
+            renew: Some(NAME),
+            repetition: Repetition { warm_up_rounds: 0, ..self.options.profile.repetition() },
+            seed: self.seed,
+            deadline: Instant::now() + Duration::from_secs(86_400),
+            with_claims: true,
+        };
+        let result = contest::hold(&rules, self.program, self.scratch, &mut peers::all(), self.progress)?;
+        crate::scratch::remove(&file)?;
+        Ok(result)
     }
 }
 
@@ -227,7 +262,7 @@ fn method(scratch: &Scratch, machine: &Machine) -> Vec<String> {
 fn limits(machine: &Machine) -> Vec<String> {
     let mut limits = vec![
         "Loopback has no delay, no loss and no network card.".to_owned(),
-        "The receiver discards, so no file system is part of these figures.".to_owned(),
+        "Where the receiver discards, no file system is part of the figures.".to_owned(),
     ];
     if machine.cores <= 2 {
         limits.push(format!(
