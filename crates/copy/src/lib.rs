@@ -1,1 +1,42 @@
-//! copy.
+//! Parallel secure copy: files over several TCP streams, each with its own security context, on several lanes.
+//!
+//! [`copy`] is what `sealane cp` runs; [`serve_stdio`] is its far end over ssh, [`Daemon`] the one that needs
+//! no ssh. The protocol itself ([`proto`]) reads no socket, no file and no clock.
+//!
+//! Invariants: a record is bound by its tag to transfer, stream, opening, position, file and offset; nothing is
+//! written before its tag was verified, and nothing gets its final name before its closing record; numbers
+//! (nonces) are given before work fans out to lanes, so they never depend on scheduling; bytes in flight do not
+//! depend on the number of streams.
+
+#![forbid(unsafe_code)]
+
+mod cpu;
+mod digest;
+mod error;
+mod journal;
+mod ledger;
+mod limiter;
+mod line;
+mod options;
+pub mod proto;
+mod receive;
+mod send;
+mod session;
+mod shared;
+mod socket;
+mod summary;
+mod wake;
+
+pub use error::{Error, ErrorKind};
+#[doc(hidden)]
+pub use journal::replay_any;
+pub use options::{Level, MeasuredEnd, Options, Pattern, Preserve, RemoteOptions, Sink, UnknownName};
+pub use sealane_engine::Suite;
+pub use sealane_peer::Location;
+pub use sealane_stack::Placement;
+pub use session::{
+    client::copy,
+    daemon::{Daemon, DaemonOptions},
+    server::{serve_relay, serve_stdio},
+};
+pub use summary::{Agreement, CpuSeconds, Notice, Observer, Progress, ProgressSnapshot, Summary};

@@ -5,6 +5,7 @@
 use std::{fmt, path::PathBuf, str::FromStr, time::Duration};
 
 use sealane_engine::Suite;
+use sealane_stack::Placement;
 use serde::{Deserialize, Serialize};
 
 /// How far the data on the wire is protected: the ladder of the multicore GridFTP study (`PROT` C, S, P
@@ -63,45 +64,6 @@ impl FromStr for Level {
             word: word.to_owned(),
             choices: "clear, authenticated, safe, private",
         })
-    }
-}
-
-/// Which lane runs a batch: the papers' unit of concurrency.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Placement {
-    /// A stream is owned by one lane; no locks.
-    Connection,
-    /// Any lane takes the next batch of any stream; order is restored by ticket.
-    Packet,
-}
-
-impl Placement {
-    /// The name used on the command line and in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Connection => "connection",
-            Self::Packet => "packet",
-        }
-    }
-}
-
-impl fmt::Display for Placement {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Placement {
-    type Err = UnknownName;
-
-    fn from_str(word: &str) -> Result<Self, Self::Err> {
-        [Self::Connection, Self::Packet].into_iter().find(|placement| placement.name() == word).ok_or_else(
-            || UnknownName {
-                what: "placement",
-                word: word.to_owned(),
-                choices: "connection, packet",
-            },
-        )
     }
 }
 

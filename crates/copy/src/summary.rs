@@ -4,8 +4,10 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-use crate::{Level, Placement};
 use sealane_engine::Suite;
+use sealane_stack::Placement;
+
+use crate::Level;
 
 /// CPU seconds (user and system) of each end, helper processes included.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -33,6 +35,8 @@ pub struct Summary {
     pub cpu_seconds: CpuSeconds,
     /// Bytes sent more than once because a stream was cut.
     pub resent_bytes: u64,
+    /// Content bytes that an earlier run had left at the target.
+    pub resumed_bytes: u64,
     /// Protection that was in force.
     pub level: Level,
     /// Algorithm that was in force.
@@ -45,8 +49,6 @@ pub struct Summary {
     pub placement: Placement,
     /// Implementation of the suite that ran here, for example `native (aws-lc)`.
     pub tier: &'static str,
-    /// Digests asked for by `--digest`: path relative to the target and BLAKE3 of the content.
-    pub digests: Vec<(Vec<u8>, [u8; 32])>,
 }
 
 /// Facts known once both ends have agreed; shown beside the progress bar.
@@ -62,8 +64,6 @@ pub struct Agreement {
     pub lanes: u16,
     /// Unit of concurrency.
     pub placement: Placement,
-    /// Congestion control of the data streams, where it was chosen by us.
-    pub congestion: Option<String>,
 }
 
 /// Live counters of one transfer, shared with whoever draws them.
@@ -141,6 +141,13 @@ pub enum Notice {
         path: Vec<u8>,
         /// Content bytes.
         bytes: u64,
+    },
+    /// With `--digest`: a file is in place and this is the BLAKE3 hash of its content.
+    Digest {
+        /// Path relative to the target.
+        path: Vec<u8>,
+        /// The hash, as `b3sum` prints it.
+        digest: [u8; 32],
     },
     /// Anything else the user should read.
     Warning(String),

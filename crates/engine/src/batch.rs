@@ -72,9 +72,11 @@ pub enum JobStatus {
     OutOfRange,
 }
 
-/// One record: `header_bytes` that are authenticated only, then the body.
-#[derive(Clone, Copy, Debug)]
+/// One record: `header_bytes` that are authenticated only, then the body. It carries all it needs to run.
+#[derive(Clone, Debug)]
 pub struct Job {
+    /// Algorithm and keys.
+    pub session: Arc<Session>,
     /// Where the header starts in the buffer.
     pub offset: usize,
     /// Length of the header.
@@ -88,15 +90,13 @@ pub struct Job {
     pub status: JobStatus,
 }
 
-/// Jobs of one association over one buffer: the unit of submission.
+/// Jobs over one buffer: the unit of submission.
 #[derive(Debug)]
 pub struct Batch {
     /// The bytes.
     pub buffer: Buffer,
     /// The records in them.
     pub jobs: Vec<Job>,
-    /// Algorithm and keys.
-    pub session: Arc<Session>,
     /// Which way.
     pub direction: Direction,
     /// Place in the association's order; given before work fans out.
@@ -110,14 +110,15 @@ impl Batch {
         let bytes = self.buffer.bytes_mut();
         let mut failed = 0;
         for job in self.jobs.iter_mut().filter(|job| job.status == JobStatus::Pending) {
-            job.status = run_job(&self.session, self.direction, bytes, job);
+            job.status = run_job(self.direction, bytes, job);
             failed += usize::from(!matches!(job.status, JobStatus::Done { .. }));
         }
         failed
     }
 }
 
-fn run_job(session: &Session, direction: Direction, bytes: &mut [u8], job: &Job) -> JobStatus {
+fn run_job(direction: Direction, bytes: &mut [u8], job: &Job) -> JobStatus {
+    let session = &job.session;
     let room = match direction {
         Direction::Seal => session.suite().expansion_bytes(job.body_bytes),
         Direction::Open => 0,

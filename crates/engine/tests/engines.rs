@@ -26,6 +26,7 @@ fn batch_of(session: &Arc<Session>, bodies: &[Vec<u8>], first_sequence: u64) -> 
         bytes[..HEADER_BYTES].fill(index as u8);
         bytes[HEADER_BYTES..HEADER_BYTES + body.len()].copy_from_slice(body);
         jobs.push(Job {
+            session: session.clone(),
             offset,
             header_bytes: HEADER_BYTES,
             body_bytes: body.len(),
@@ -34,7 +35,7 @@ fn batch_of(session: &Arc<Session>, bodies: &[Vec<u8>], first_sequence: u64) -> 
         });
         offset += HEADER_BYTES + body.len() + suite.expansion_bytes(body.len());
     }
-    Batch { buffer, jobs, session: session.clone(), direction: Direction::Seal, ticket: 0 }
+    Batch { buffer, jobs, direction: Direction::Seal, ticket: 0 }
 }
 
 fn turn_to_open(batch: &mut Batch) {
@@ -71,13 +72,14 @@ fn seal_one(suite: Suite, material: &[u8], header: &[u8], body: &[u8], sequence:
     buffer.bytes_mut()[..header.len()].copy_from_slice(header);
     buffer.bytes_mut()[header.len()..header.len() + body.len()].copy_from_slice(body);
     let job = Job {
+        session,
         offset: 0,
         header_bytes: header.len(),
         body_bytes: body.len(),
         sequence,
         status: JobStatus::Pending,
     };
-    let mut batch = Batch { buffer, jobs: vec![job], session, direction: Direction::Seal, ticket: 0 };
+    let mut batch = Batch { buffer, jobs: vec![job], direction: Direction::Seal, ticket: 0 };
     assert_eq!(batch.run(), 0);
     batch.buffer.bytes()[header.len()..].to_vec()
 }
@@ -232,7 +234,7 @@ proptest! {
         match change {
             0 => { let at = position.index(batch.buffer.capacity_bytes()); batch.buffer.bytes_mut()[at] ^= 1 << bit; }
             1 => batch.jobs[0].sequence ^= 1 << bit,
-            2 => batch.session = session(suite, 5),
+            2 => batch.jobs[0].session = session(suite, 5),
             _ => batch.jobs[0].body_bytes -= 1 + position.index(batch.jobs[0].body_bytes),
         }
         prop_assert_eq!(batch.run(), 1);

@@ -23,6 +23,11 @@ impl<T> OrderRing<T> {
         self.head
     }
 
+    /// How many items may wait.
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
     /// Whether `ticket` could be put in now.
     pub fn admits(&self, ticket: u64) -> bool {
         ticket.checked_sub(self.head).is_some_and(|ahead| (ahead as usize) < self.capacity)

@@ -92,6 +92,9 @@ impl From<TempName> for u64 {
     }
 }
 
+/// Size of a file whose size is not known when it is begun.
+pub(crate) const GROWING: u64 = u64::MAX;
+
 /// An unfinished file. All methods take `&self`; share it between threads in an [`Arc`].
 #[derive(Debug)]
 pub struct PartFile {
@@ -136,7 +139,7 @@ impl PartFile {
         };
         let closed = AtomicBool::new(false);
         let part = Self { inner, parent, path: path.clone(), temp, fd, size_bytes, resumed_bytes, closed };
-        if part.resumed_bytes.unwrap_or(0) != size_bytes {
+        if part.resumed_bytes.unwrap_or(0) != size_bytes && size_bytes != GROWING {
             ftruncate(&part.fd, size_bytes).map_err(|errno| failed(Operation::Resize, path, errno))?;
         }
         Ok(part)
@@ -152,7 +155,7 @@ impl PartFile {
         self.temp
     }
 
-    /// The size it will have.
+    /// The size it will have; `u64::MAX` while that is not known.
     pub fn size_bytes(&self) -> u64 {
         self.size_bytes
     }

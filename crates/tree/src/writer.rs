@@ -17,7 +17,7 @@ use crate::beneath::{Parent, ParentCache};
 use crate::descent::Identity;
 use crate::error::{EntryType, Error, Operation, Result, failed};
 use crate::metadata::{LinkTarget, Metadata};
-use crate::part::{PartFile, TempName};
+use crate::part::{GROWING, PartFile, TempName};
 use crate::path::RelativePath;
 use crate::reader::{OpenFile, entry_type};
 use crate::small;
@@ -69,6 +69,14 @@ impl Writer {
         let shared = Arc::clone(&self.inner);
         self.in_parent(path, |_, parent, _| {
             PartFile::begin(Arc::clone(&shared), Arc::clone(parent), path, metadata.size_bytes, resume)
+        })
+    }
+
+    /// Begins a file whose size is not known yet: it is as long as what is written to it.
+    pub fn begin_growing_file(&mut self, path: &RelativePath) -> Result<PartFile> {
+        let shared = Arc::clone(&self.inner);
+        self.in_parent(path, |_, parent, _| {
+            PartFile::begin(Arc::clone(&shared), Arc::clone(parent), path, GROWING, None)
         })
     }
 

@@ -1,0 +1,52 @@
+//! CPU time of the threads that serve one transfer, and of the helper processes they started.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+/// Sums the CPU time (user and system) of threads as they end.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CpuClock {
+    ended_us: Arc<AtomicU64>,
+}
+
+/// Adds the current thread's CPU time since its making to the clock when dropped.
+#[derive(Debug)]
+pub(crate) struct CpuShare {
+    clock: CpuClock,
+    start_us: u64,
+}
+
+impl CpuClock {
+    /// Starts counting the current thread.
+    pub(crate) fn share(&self) -> CpuShare {
+        CpuShare { clock: self.clone(), start_us: thread_cpu_us() }
+    }
+
+    /// Microseconds of the threads that ended.
+    pub(crate) fn ended_us(&self) -> u64 {
+        self.ended_us.load(Relaxed)
+    }
+}
+
+impl CpuShare {
+    /// Microseconds of this thread since the share was taken.
+    pub(crate) fn elapsed_us(&self) -> u64 {
+        thread_cpu_us() - self.start_us
+    }
+}
+
+impl Drop for CpuShare {
+    fn drop(&mut self) {
+        self.clock.ended_us.fetch_add(self.elapsed_us(), Relaxed);
+    }
+}
+
+fn thread_cpu_us() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    (Duration::from_secs(time.tv_sec as u64) + Duration::from_nanos(time.tv_nsec as u64)).as_micros() as u64
+}

@@ -1,0 +1,133 @@
+//! What can go wrong with a transfer, and whose fault it is.
+
+use std::io;
+
+use serde::{Deserialize, Serialize};
+
+/// The kind of a failure; exit codes and `--json` are made of it, and it crosses the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum ErrorKind {
+    /// The command asks for something that makes no sense.
+    Usage,
+    /// The far end cannot be reached.
+    Connect,
+    /// One end will not do what the other asks: level, suite, rights.
+    Refused,
+    /// Data or handshake was altered on the way.
+    Integrity,
+    /// Reading or writing failed.
+    Io,
+    /// No room left at the target.
+    DiskFull,
+    /// The peer was silent for too long.
+    TimedOut,
+    /// The peer broke the protocol.
+    Protocol,
+    /// The peer went away.
+    Disconnected,
+    /// The user stopped the transfer.
+    Cancelled,
+}
+
+impl ErrorKind {
+    /// The word used in `--json`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Usage => "usage",
+            Self::Connect => "connect",
+            Self::Refused => "refused",
+            Self::Integrity => "integrity",
+            Self::Io => "io",
+            Self::DiskFull => "disk-full",
+            Self::TimedOut => "timed-out",
+            Self::Protocol => "protocol",
+            Self::Disconnected => "disconnected",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// Why a transfer failed.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct Error {
+    /// The kind.
+    pub kind: ErrorKind,
+    /// What happened and what to do next.
+    pub message: String,
+}
+
+impl Error {
+    /// An error of the given kind.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into() }
+    }
+
+    /// A failed system call, with what it was for.
+    pub fn io(doing: &str, error: &io::Error) -> Self {
+        let kind = match error.raw_os_error() {
+            Some(libc::ENOSPC | libc::EDQUOT) => ErrorKind::DiskFull,
+            _ => ErrorKind::Io,
+        };
+        Self::new(kind, format!("{doing}: {error}"))
+    }
+
+    /// The peer broke the protocol.
+    pub fn protocol(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Protocol, message)
+    }
+
+    /// The kind.
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+}
+
+impl From<sealane_peer::ChannelError> for Error {
+    fn from(error: sealane_peer::ChannelError) -> Self {
+        sealane_peer::PeerError::from(error).into()
+    }
+}
+
+/// An error with all its causes, in one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut line = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let text = error.to_string();
+        // A cause that its parent has already told is not told twice.
+        if !line.ends_with(&text) {
+            line = format!("{line}: {text}");
+        }
+        cause = error.source();
+    }
+    line
+}
+
+impl From<sealane_tree::Error> for Error {
+    fn from(error: sealane_tree::Error) -> Self {
+        let kind = match error {
+            sealane_tree::Error::NoSpace { .. } => ErrorKind::DiskFull,
+            _ => ErrorKind::Io,
+        };
+        Self::new(kind, chain(&error))
+    }
+}
+
+impl From<sealane_peer::PeerError> for Error {
+    fn from(error: sealane_peer::PeerError) -> Self {
+        use sealane_peer::{ChannelError, PeerError};
+        let kind = match &error {
+            PeerError::Channel(ChannelError::Deadline { .. }) => ErrorKind::TimedOut,
+            PeerError::Channel(ChannelError::Closed | ChannelError::Truncated) => ErrorKind::Disconnected,
+            PeerError::Channel(ChannelError::Frame(_)) => ErrorKind::Protocol,
+            PeerError::Channel(ChannelError::Refused { .. })
+            | PeerError::UnknownServer { .. }
+            | PeerError::WrongServer { .. }
+            | PeerError::NotAuthorised { .. } => ErrorKind::Refused,
+            PeerError::Location { .. } => ErrorKind::Usage,
+            _ => ErrorKind::Connect,
+        };
+        Self::new(kind, chain(&error))
+    }
+}

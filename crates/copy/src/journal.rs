@@ -1,0 +1,336 @@
+//! What a receiving end has, so that the same command can go on after a crash of either end.
+//!
+//! A journal is a file in the target directory, `.sealane-<key>.journal`, which only grows while a transfer
+//! runs and is removed when it is complete. The key names the transfer; one transfer holds it at a time.
+//!
+//! Guarantees, once [`Journal::append`] has returned:
+//! - when the process is killed, nothing is lost: the entries are in the kernel;
+//! - when the kernel crashes or power fails, what was appended before the last [`Journal::sync`] is kept. Later
+//!   entries may be lost, from some entry to the end; never one from the middle. Conversely an entry may
+//!   outlive the file content it speaks of. Where that matters, sync the content before appending the entry;
+//! - a torn or corrupt entry ends the journal, and opening it again cuts that off. What is lost with it is
+//!   transferred again.
+//!
+//! The names in a journal are returned as they were written. Resolve them below the target as those of a peer.
+
+mod codec;
+
+use std::io;
+use std::mem;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags};
+use rustix::io::{Errno, retry_on_intr};
+
+pub use codec::replay_any;
+#[allow(unused_imports, reason = "the whole vocabulary, whichever part the caller names")]
+pub(crate) use codec::{Entry, Identity, NAMES_BYTES_MAX, Partial, State, replay};
+use codec::{MAGIC, Replayer};
+
+/// A journal shorter than this is not worth rewriting.
+const REWRITE_FROM_BYTES: u64 = 1 << 20;
+/// Read and written at once.
+const PIECE_BYTES: usize = 256 * 1024;
+/// What a buffer for appending keeps from one use to the next.
+const BUFFER_KEPT_BYTES: usize = 1 << 20;
+/// How often a journal may vanish between opening and locking it.
+const OPEN_ATTEMPTS: u32 = 16;
+
+/// What is wrong with a journal, beyond what the kernel says.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum JournalError {
+    /// Another transfer with this key runs into this directory.
+    #[error("the same transfer is already running into this directory (it holds {name})")]
+    InUse {
+        /// The journal's file name.
+        name: String,
+    },
+    /// The file is not one that we, or the directory's owner, made for this.
+    #[error("{name} is not a journal of this user; remove it or choose another target")]
+    Foreign {
+        /// The journal's file name.
+        name: String,
+    },
+    /// Others created and removed the journal all the time.
+    #[error("{name} was replaced again and again while it was opened")]
+    Unsettled {
+        /// The journal's file name.
+        name: String,
+    },
+    /// An append failed half-way and could not be taken back.
+    #[error("the journal ends in a torn entry")]
+    Torn,
+    /// Longer than [`NAMES_BYTES_MAX`].
+    #[error("names of {bytes} bytes are too long for a journal")]
+    NamesTooLong {
+        /// Temporary name and path together.
+        bytes: usize,
+    },
+}
+
+impl JournalError {
+    /// The journal's own error within an [`io::Error`], if it is one.
+    pub(crate) fn of(error: &io::Error) -> Option<&Self> {
+        error.get_ref()?.downcast_ref()
+    }
+}
+
+impl From<JournalError> for io::Error {
+    fn from(error: JournalError) -> Self {
+        let kind = match error {
+            JournalError::InUse { .. } => io::ErrorKind::ResourceBusy,
+            JournalError::Foreign { .. } => io::ErrorKind::PermissionDenied,
+            JournalError::NamesTooLong { .. } => io::ErrorKind::InvalidInput,
+            JournalError::Unsettled { .. } | JournalError::Torn => io::ErrorKind::Other,
+        };
+        Self::new(kind, error)
+    }
+}
+
+/// The open journal of a running transfer; no other process has it as long as this value lives.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    directory: OwnedFd,
+    name: String,
+    file: OwnedFd,
+    /// Whether the directory's entry for the file has been made durable.
+    is_anchored: AtomicBool,
+    writer: Mutex<Writer>,
+}
+
+#[derive(Debug)]
+struct Writer {
+    buffer: Vec<u8>,
+    /// Bytes of the file. We alone write to it.
+    length: u64,
+    /// Entries behind a torn one would never be read.
+    is_torn: bool,
+}
+
+impl Journal {
+    /// Opens the journal of the transfer `key` in the target directory, or creates it, and returns what it says.
+    ///
+    /// A torn end is cut off, and a journal that says little for its length is replaced by a compact one.
+    ///
+    /// # Errors
+    /// [`JournalError::InUse`] (of kind [`io::ErrorKind::ResourceBusy`]) while another transfer holds it,
+    /// [`JournalError::Foreign`], and what the kernel says.
+    pub(crate) fn open(directory: BorrowedFd<'_>, key: [u8; 16]) -> io::Result<(Self, State)> {
+        let name = file_name(key);
+        let mut file = open_locked(directory, &name)?;
+        let (state, good_bytes) = read(&file)?;
+        let mut length = good_bytes;
+        if rustix::fs::fstat(&file)?.st_size as u64 != good_bytes {
+            rustix::fs::ftruncate(&file, good_bytes)?;
+        }
+        if length == 0 {
+            write_all(&file, &MAGIC)?;
+            length = MAGIC.len() as u64;
+        }
+        if length >= REWRITE_FROM_BYTES && length / 2 >= state.compact_bytes() {
+            // Where there is no room for a second journal, the long one serves as well.
+            if let Ok((compact, compact_bytes)) = rewrite(directory, &name, &state) {
+                (file, length) = (compact, compact_bytes);
+            }
+        }
+        let journal = Self {
+            directory: directory.try_clone_to_owned()?,
+            name,
+            file,
+            is_anchored: AtomicBool::new(false),
+            writer: Mutex::new(Writer { buffer: Vec::new(), length, is_torn: false }),
+        };
+        Ok((journal, state))
+    }
+
+    /// Appends entries, with one write for all of them. Any thread may do so.
+    ///
+    /// # Errors
+    /// What the kernel says, for example that the disk is full: none of the entries is in the journal then, and
+    /// it can be used on. [`JournalError::NamesTooLong`] likewise. [`JournalError::Torn`] once part of an
+    /// entry could not be taken back.
+    pub(crate) fn append(&self, entries: &[Entry]) -> io::Result<()> {
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        if writer.is_torn {
+            return Err(JournalError::Torn.into());
+        }
+        let mut buffer = mem::take(&mut writer.buffer);
+        buffer.clear();
+        entries.iter().try_for_each(|entry| entry.encode_into(&mut buffer))?;
+        let outcome = write_all(&self.file, &buffer);
+        match outcome {
+            Ok(()) => writer.length += buffer.len() as u64,
+            Err(_) => writer.is_torn = rustix::fs::ftruncate(&self.file, writer.length).is_err(),
+        }
+        buffer.clear();
+        buffer.shrink_to(BUFFER_KEPT_BYTES);
+        writer.buffer = buffer;
+        outcome
+    }
+
+    /// Makes durable what has been appended.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        rustix::fs::fdatasync(&self.file)?;
+        if !self.is_anchored.load(Ordering::Acquire) {
+            // The directory may have been given as a mere location (`O_PATH`), which cannot be synced.
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let directory = rustix::fs::openat(&self.directory, ".", flags, Mode::empty())?;
+            rustix::fs::fsync(directory)?;
+            self.is_anchored.store(true, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// Deletes the journal: the transfer is complete.
+    ///
+    /// # Errors
+    /// What the kernel says; a journal that someone else removed is no error.
+    pub(crate) fn remove(&self) -> io::Result<()> {
+        // Still locked, so that nobody can have begun to use the file that is unlinked.
+        if is_current(self.directory.as_fd(), &self.name, &self.file)? {
+            rustix::fs::unlinkat(&self.directory, &self.name, AtFlags::empty())?;
+        }
+        Ok(())
+    }
+}
+
+fn file_name(key: [u8; 16]) -> String {
+    format!(".sealane-{:032x}.journal", u128::from_be_bytes(key))
+}
+
+/// Opens or creates the journal and takes its lock.
+fn open_locked(directory: BorrowedFd<'_>, name: &str) -> io::Result<OwnedFd> {
+    // Not blocking, in case someone put a pipe there.
+    let flags = OFlags::RDWR
+        | OFlags::APPEND
+        | OFlags::CREATE
+        | OFlags::NOFOLLOW
+        | OFlags::NONBLOCK
+        | OFlags::NOCTTY
+        | OFlags::CLOEXEC;
+    for _ in 0..OPEN_ATTEMPTS {
+        let file = retry_on_intr(|| rustix::fs::openat(directory, name, flags, Mode::RUSR | Mode::WUSR))?;
+        if !is_ours(directory, &file)? {
+            return Err(JournalError::Foreign { name: name.to_owned() }.into());
+        }
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => return Err(JournalError::InUse { name: name.to_owned() }.into()),
+            Err(error) => return Err(error.into()),
+        }
+        // Its last holder may have removed or replaced the file after we opened it.
+        if is_current(directory, name, &file)? {
+            return Ok(file);
+        }
+    }
+    Err(JournalError::Unsettled { name: name.to_owned() }.into())
+}
+
+/// Whether we may believe the file and cut it: it is a plain file with no second name elsewhere, and belongs
+/// to us or to the directory's owner, who could replace anything in it.
+fn is_ours(directory: BorrowedFd<'_>, file: &OwnedFd) -> io::Result<bool> {
+    let stat = rustix::fs::fstat(file)?;
+    let is_plain = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile && stat.st_nlink <= 1;
+    let owner_is_us = stat.st_uid == rustix::process::geteuid().as_raw();
+    Ok(is_plain && (owner_is_us || stat.st_uid == rustix::fs::fstat(directory)?.st_uid))
+}
+
+/// Whether the file is still the one that has this name.
+fn is_current(directory: BorrowedFd<'_>, name: &str, file: &OwnedFd) -> io::Result<bool> {
+    let opened = rustix::fs::fstat(file)?;
+    match rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(named) => Ok((named.st_dev, named.st_ino) == (opened.st_dev, opened.st_ino)),
+        Err(Errno::NOENT) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What the journal says, and how many bytes of it are good.
+fn read(file: &OwnedFd) -> io::Result<(State, u64)> {
+    let mut replayer = Replayer::default();
+    // Holds less than one entry between two reads.
+    let mut buffer = Vec::new();
+    let mut offset = 0;
+    while !replayer.stopped {
+        let filled = buffer.len();
+        buffer.resize(filled + PIECE_BYTES, 0);
+        let read_bytes = retry_on_intr(|| rustix::io::pread(file, &mut buffer[filled..], offset))?;
+        if read_bytes == 0 {
+            break;
+        }
+        buffer.truncate(filled + read_bytes);
+        offset += read_bytes as u64;
+        let taken = replayer.feed(&buffer);
+        buffer.drain(..taken);
+    }
+    Ok((replayer.state, replayer.good_bytes))
+}
+
+/// Puts a compact journal in the place of the one whose lock we hold, and returns it, locked, with its length.
+fn rewrite(directory: BorrowedFd<'_>, name: &str, state: &State) -> io::Result<(OwnedFd, u64)> {
+    let new_name = format!("{name}.new");
+    let unlink = || rustix::fs::unlinkat(directory, &new_name, AtFlags::empty());
+    // Only the holder of the lock gets here: what lies there is left from a crash.
+    match unlink() {
+        Ok(()) | Err(Errno::NOENT) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let flags = OFlags::RDWR
+        | OFlags::APPEND
+        | OFlags::CREATE
+        | OFlags::EXCL
+        | OFlags::NOFOLLOW
+        | OFlags::NOCTTY
+        | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(directory, &new_name, flags, Mode::RUSR | Mode::WUSR)?;
+    let fill_and_rename = || {
+        rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        let length = write_compact(&file, state)?;
+        // A crash must find the old journal or all of the new one.
+        rustix::fs::fdatasync(&file)?;
+        rustix::fs::renameat(directory, &new_name, directory, name)?;
+        Ok(length)
+    };
+    match fill_and_rename() {
+        Ok(length) => Ok((file, length)),
+        Err(error) => {
+            // Best effort: the next rewrite removes it as well.
+            let _ = unlink();
+            Err(error)
+        }
+    }
+}
+
+fn write_compact(file: &OwnedFd, state: &State) -> io::Result<u64> {
+    let mut buffer = MAGIC.to_vec();
+    let mut length = 0;
+    for entry in state.entries() {
+        entry.encode_into(&mut buffer)?;
+        if buffer.len() >= PIECE_BYTES {
+            write_all(file, &buffer)?;
+            length += buffer.len() as u64;
+            buffer.clear();
+        }
+    }
+    write_all(file, &buffer)?;
+    Ok(length + buffer.len() as u64)
+}
+
+/// Writes everything, in one call unless the kernel takes less.
+fn write_all(file: &OwnedFd, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match retry_on_intr(|| rustix::io::write(file, bytes))? {
+            0 => return Err(io::ErrorKind::WriteZero.into()),
+            written => bytes = &bytes[written..],
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

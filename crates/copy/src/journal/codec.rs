@@ -1,0 +1,487 @@
+//! The bytes of a journal, and what they amount to.
+//!
+//! Guarantees: [`replay`] takes any bytes without panic. It stops at the first entry that is cut off or does
+//! not match its check, so what it returns was written as it stands. The state it builds has a bound of its
+//! own ([`STATE_BYTES_MAX`]), whatever the bytes say. What no longer fits is forgotten, which is always safe:
+//! forgotten work is done again.
+//!
+//! ```text
+//!   journal:  "sealane1" entry*
+//!   entry:    | body bytes (4) | check (4) | body |        check = BLAKE3(body bytes ‖ body), cut
+//!   body:     1 | identity (16) | size (8) | bytes of the temporary name (4) | temporary name | path
+//!             2 | identity (16) | start (8) | end (8)
+//!             3 | identity (16)
+//! ```
+//!
+//! All integers are little-endian.
+
+use std::collections::{HashMap, HashSet};
+
+use super::JournalError;
+use crate::ledger::Ledger;
+
+/// What distinguishes an entry of a transfer: a hash over path, size and time of modification.
+pub(crate) type Identity = [u8; 16];
+
+/// The longest names (temporary name and path together) that an entry holds.
+pub(crate) const NAMES_BYTES_MAX: usize = 128 * 1024;
+
+/// The front of every journal. Another format gets another last byte.
+pub(super) const MAGIC: [u8; 8] = *b"sealane1";
+
+/// The most memory that a replayed state may take, by the estimates below: some six million finished entries.
+pub(super) const STATE_BYTES_MAX: usize = 256 << 20;
+
+/// A hash table's slot for an identity, at the least favourable load.
+const DONE_COST_BYTES: usize = 40;
+/// A hash table's slot for a partial file, and the allocations behind it; its names come on top.
+const PARTIAL_COST_BYTES: usize = 384;
+/// A B-tree's slot for a range, at the least favourable load.
+const RANGE_COST_BYTES: usize = 48;
+
+const FRAME_BYTES: usize = 8;
+const STARTED_BYTES: usize = 1 + 16 + 8 + 4;
+const BODY_BYTES_MAX: usize = STARTED_BYTES + NAMES_BYTES_MAX;
+
+const STARTED: u8 = 1;
+const RANGE: u8 = 2;
+const DONE: u8 = 3;
+
+/// One line of a journal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Entry {
+    /// A large file was begun, under a temporary name. Whatever was known of this identity no longer holds.
+    Started {
+        /// Which.
+        identity: Identity,
+        /// The name that it has until it is complete.
+        temp_name: Vec<u8>,
+        /// Where it will be, relative to the target.
+        path: Vec<u8>,
+        /// Bytes of its content.
+        size: u64,
+    },
+    /// Content was written to a file that was started.
+    Range {
+        /// Which.
+        identity: Identity,
+        /// First byte.
+        start: u64,
+        /// The byte after the last.
+        end: u64,
+    },
+    /// An entry, large or small, is complete and has its own name.
+    Done {
+        /// Which.
+        identity: Identity,
+    },
+}
+
+/// What a receiving end has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct State {
+    /// Entries that are complete.
+    pub(crate) done: HashSet<Identity>,
+    /// Large files that were begun and are not complete.
+    pub(crate) partial: HashMap<Identity, Partial>,
+}
+
+/// What is there of a large file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Partial {
+    /// The name that it has until it is complete.
+    pub(crate) temp_name: Vec<u8>,
+    /// Where it will be, relative to the target.
+    pub(crate) path: Vec<u8>,
+    /// Bytes of its content.
+    pub(crate) size: u64,
+    /// Which of them are written.
+    pub(crate) ledger: Ledger,
+}
+
+impl Entry {
+    /// Appends the entry to `out`.
+    ///
+    /// # Errors
+    /// [`JournalError::NamesTooLong`]; nothing is appended then.
+    pub(crate) fn encode_into(&self, out: &mut Vec<u8>) -> Result<(), JournalError> {
+        match self {
+            Self::Started { identity, temp_name, path, size } => {
+                let names_bytes = temp_name.len().saturating_add(path.len());
+                if names_bytes > NAMES_BYTES_MAX {
+                    return Err(JournalError::NamesTooLong { bytes: names_bytes });
+                }
+                let temp_name_bytes = (temp_name.len() as u32).to_le_bytes();
+                frame(out, &[&[STARTED], identity, &size.to_le_bytes(), &temp_name_bytes, temp_name, path]);
+            }
+            Self::Range { identity, start, end } => {
+                frame(out, &[&[RANGE], identity, &start.to_le_bytes(), &end.to_le_bytes()]);
+            }
+            Self::Done { identity } => frame(out, &[&[DONE], identity]),
+        }
+        Ok(())
+    }
+
+    /// Reads a body; `None` for anything that [`encode_into`](Self::encode_into) does not write.
+    fn decode(body: &[u8]) -> Option<Self> {
+        let (&kind, rest) = body.split_first()?;
+        let (&identity, rest) = rest.split_first_chunk()?;
+        match kind {
+            STARTED => {
+                let (&size, rest) = rest.split_first_chunk()?;
+                let (&temp_name_bytes, rest) = rest.split_first_chunk()?;
+                let (temp_name, path) = rest.split_at_checked(u32::from_le_bytes(temp_name_bytes) as usize)?;
+                let size = u64::from_le_bytes(size);
+                Some(Self::Started { identity, temp_name: temp_name.to_vec(), path: path.to_vec(), size })
+            }
+            RANGE => {
+                let (&start, rest) = rest.split_first_chunk()?;
+                let &end = rest.as_array()?;
+                Some(Self::Range { identity, start: u64::from_le_bytes(start), end: u64::from_le_bytes(end) })
+            }
+            DONE => rest.is_empty().then_some(Self::Done { identity }),
+            _ => None,
+        }
+    }
+}
+
+/// Appends a body, given in parts, behind its length and check.
+fn frame(out: &mut Vec<u8>, parts: &[&[u8]]) {
+    let start = out.len();
+    out.extend_from_slice(&[0; FRAME_BYTES]);
+    parts.iter().for_each(|part| out.extend_from_slice(part));
+    let (front, body) = out[start..].split_at_mut(FRAME_BYTES);
+    front[..4].copy_from_slice(&(body.len() as u32).to_le_bytes());
+    front[4..].copy_from_slice(&check(body));
+}
+
+fn check(body: &[u8]) -> [u8; 4] {
+    let hash =
+        *blake3::Hasher::new().update(&(body.len() as u32).to_le_bytes()).update(body).finalize().as_bytes();
+    [hash[0], hash[1], hash[2], hash[3]]
+}
+
+/// What the entries of a journal amount to, up to the first that is torn or corrupt.
+pub(crate) fn replay(bytes: &[u8]) -> State {
+    let mut replayer = Replayer::default();
+    replayer.feed(bytes);
+    replayer.state
+}
+
+/// For fuzzing: replays `bytes`, and returns how many entries of a transfer they tell of.
+///
+/// # Panics
+/// When writing the result down and replaying that gives another result.
+pub fn replay_any(bytes: &[u8]) -> usize {
+    let state = replay(bytes);
+    let mut compact = MAGIC.to_vec();
+    for entry in state.entries() {
+        entry.encode_into(&mut compact).expect("names that were replayed fit an entry");
+    }
+    assert_eq!(compact.len() as u64, state.compact_bytes());
+    assert_eq!(replay(&compact), state, "a compact journal says the same");
+    state.done.len() + state.partial.len()
+}
+
+/// Builds a [`State`] from a journal that is fed to it piece by piece.
+#[derive(Debug, Default)]
+pub(super) struct Replayer {
+    pub(super) state: State,
+    /// What the state takes, by estimate; at most [`STATE_BYTES_MAX`].
+    state_bytes: usize,
+    /// How much of the journal is good, from its start.
+    pub(super) good_bytes: u64,
+    /// Nothing after `good_bytes` counts.
+    pub(super) stopped: bool,
+}
+
+impl Replayer {
+    /// Takes whole entries from the front of `bytes`, which continue what was taken before, and returns how
+    /// many bytes that were.
+    ///
+    /// What is left is less than one entry: give it again, with more behind it. Unless `stopped`.
+    pub(super) fn feed(&mut self, bytes: &[u8]) -> usize {
+        let mut at = 0;
+        if self.good_bytes == 0 && !self.stopped {
+            let Some(front) = bytes.first_chunk() else { return 0 };
+            if *front != MAGIC {
+                self.stopped = true;
+                return 0;
+            }
+            at = MAGIC.len();
+        }
+        while !self.stopped {
+            let Some((&front, rest)) = bytes[at..].split_first_chunk::<FRAME_BYTES>() else { break };
+            let [a, b, c, d, found @ ..] = front;
+            let body_bytes = u32::from_le_bytes([a, b, c, d]) as usize;
+            if body_bytes > BODY_BYTES_MAX {
+                self.stopped = true;
+                break;
+            }
+            let Some(body) = rest.get(..body_bytes) else { break };
+            match Entry::decode(body) {
+                Some(entry) if check(body) == found => self.apply(entry),
+                _ => {
+                    self.stopped = true;
+                    break;
+                }
+            }
+            at += FRAME_BYTES + body_bytes;
+        }
+        self.good_bytes += at as u64;
+        at
+    }
+
+    fn apply(&mut self, entry: Entry) {
+        match entry {
+            Entry::Started { identity, temp_name, path, size } => {
+                self.forget(&identity);
+                let partial = Partial { temp_name, path, size, ledger: Ledger::new(size) };
+                if self.reserve(partial.cost_bytes()) {
+                    self.state.partial.insert(identity, partial);
+                }
+            }
+            Entry::Range { identity, start, end } => {
+                let has_room = self.state_bytes + RANGE_COST_BYTES <= STATE_BYTES_MAX;
+                if let Some(partial) = self.state.partial.get_mut(&identity).filter(|_| has_room) {
+                    self.state_bytes -= partial.cost_bytes();
+                    // A range that the ledger refuses is one that will be sent again.
+                    let _ = partial.ledger.add(start..end);
+                    self.state_bytes += partial.cost_bytes();
+                }
+            }
+            Entry::Done { identity } => {
+                self.forget(&identity);
+                if self.reserve(DONE_COST_BYTES) {
+                    self.state.done.insert(identity);
+                }
+            }
+        }
+    }
+
+    fn forget(&mut self, identity: &Identity) {
+        if self.state.done.remove(identity) {
+            self.state_bytes -= DONE_COST_BYTES;
+        }
+        if let Some(partial) = self.state.partial.remove(identity) {
+            self.state_bytes -= partial.cost_bytes();
+        }
+    }
+
+    fn reserve(&mut self, cost_bytes: usize) -> bool {
+        let fits = self.state_bytes + cost_bytes <= STATE_BYTES_MAX;
+        if fits {
+            self.state_bytes += cost_bytes;
+        }
+        fits
+    }
+}
+
+impl Partial {
+    fn cost_bytes(&self) -> usize {
+        let names_bytes = self.temp_name.len() + self.path.len();
+        PARTIAL_COST_BYTES + names_bytes + self.ledger.range_count() * RANGE_COST_BYTES
+    }
+}
+
+impl State {
+    /// The fewest entries that amount to this state.
+    pub(super) fn entries(&self) -> impl Iterator<Item = Entry> + '_ {
+        let partial = self.partial.iter().flat_map(|(&identity, partial)| {
+            let Partial { temp_name, path, size, ledger } = partial;
+            let started =
+                Entry::Started { identity, temp_name: temp_name.clone(), path: path.clone(), size: *size };
+            let ranges = ledger.ranges().map(move |range| Entry::Range {
+                identity,
+                start: range.start,
+                end: range.end,
+            });
+            std::iter::once(started).chain(ranges)
+        });
+        partial.chain(self.done.iter().map(|&identity| Entry::Done { identity }))
+    }
+
+    /// Bytes of a journal that holds [`entries`](Self::entries).
+    pub(super) fn compact_bytes(&self) -> u64 {
+        const DONE_BYTES: usize = FRAME_BYTES + 1 + 16;
+        const RANGE_BYTES: usize = DONE_BYTES + 16;
+        let partial = self.partial.values().map(|partial| {
+            let names_bytes = partial.temp_name.len() + partial.path.len();
+            FRAME_BYTES + STARTED_BYTES + names_bytes + partial.ledger.range_count() * RANGE_BYTES
+        });
+        (MAGIC.len() + self.done.len() * DONE_BYTES + partial.sum::<usize>()) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn identity() -> impl Strategy<Value = Identity> {
+        // Few, so that entries meet.
+        (0_u8..6).prop_map(|number| [number; 16])
+    }
+
+    fn entry() -> impl Strategy<Value = Entry> {
+        let name = || prop::collection::vec(any::<u8>(), 0..20);
+        prop_oneof![
+            2 => (identity(), name(), name(), 0_u64..1000).prop_map(|(identity, temp_name, path, size)| {
+                Entry::Started { identity, temp_name, path, size }
+            }),
+            6 => (identity(), 0_u64..1000, 0_u64..200).prop_map(|(identity, start, len)| {
+                Entry::Range { identity, start, end: start + len }
+            }),
+            1 => identity().prop_map(|identity| Entry::Done { identity }),
+        ]
+    }
+
+    fn encode(entries: &[Entry]) -> Vec<u8> {
+        let mut bytes = MAGIC.to_vec();
+        entries.iter().for_each(|entry| entry.encode_into(&mut bytes).unwrap());
+        bytes
+    }
+
+    /// The slow twin: each identity by itself, from the last entry that settled it.
+    fn model(entries: &[Entry]) -> State {
+        let mut state = State::default();
+        for number in 0..6 {
+            let me = [number; 16];
+            let own = entries.iter().filter(|entry| match entry {
+                Entry::Started { identity, .. }
+                | Entry::Range { identity, .. }
+                | Entry::Done { identity } => *identity == me,
+            });
+            let own: Vec<_> = own.collect();
+            let Some(last) = own.iter().rposition(|entry| !matches!(entry, Entry::Range { .. })) else {
+                continue;
+            };
+            let Entry::Started { temp_name, path, size, .. } = own[last] else {
+                state.done.insert(me);
+                continue;
+            };
+            let mut ledger = Ledger::new(*size);
+            for entry in &own[last + 1..] {
+                let Entry::Range { start, end, .. } = entry else { unreachable!() };
+                if end <= size {
+                    ledger.add(*start..*end).unwrap();
+                }
+            }
+            let partial = Partial { temp_name: temp_name.clone(), path: path.clone(), size: *size, ledger };
+            state.partial.insert(me, partial);
+        }
+        state
+    }
+
+    proptest! {
+        #[test]
+        fn replaying_gives_what_was_written(entries in prop::collection::vec(entry(), 0..60)) {
+            let bytes = encode(&entries);
+            prop_assert_eq!(replay(&bytes), model(&entries));
+            replay_any(&bytes);
+        }
+
+        #[test]
+        fn a_cut_anywhere_leaves_the_entries_before_it(entries in prop::collection::vec(entry(), 1..20), cut: prop::sample::Index) {
+            let bytes = encode(&entries);
+            let cut = cut.index(bytes.len());
+            let whole = (0..=entries.len()).rev().find(|&count| encode(&entries[..count]).len() <= cut).unwrap_or(0);
+            prop_assert_eq!(replay(&bytes[..cut]), model(&entries[..whole]));
+        }
+
+        #[test]
+        fn a_flipped_bit_hides_its_entry_and_what_follows(
+            entries in prop::collection::vec(entry(), 1..20),
+            at: prop::sample::Index,
+            bit in 0_u32..8,
+        ) {
+            let mut bytes = encode(&entries);
+            let at = at.index(bytes.len());
+            let whole = (0..=entries.len()).rev().find(|&count| encode(&entries[..count]).len() <= at).unwrap_or(0);
+            bytes[at] ^= 1_u8 << bit;
+            prop_assert_eq!(replay(&bytes), model(&entries[..whole]));
+        }
+
+        #[test]
+        fn pieces_give_the_same_as_the_whole(entries in prop::collection::vec(entry(), 0..30), piece in 1_usize..100) {
+            let bytes = encode(&entries);
+            let (mut replayer, mut rest) = (Replayer::default(), Vec::new());
+            for piece in bytes.chunks(piece) {
+                rest.extend_from_slice(piece);
+                let taken = replayer.feed(&rest);
+                rest.drain(..taken);
+            }
+            prop_assert!(rest.is_empty() && !replayer.stopped);
+            prop_assert_eq!(replayer.good_bytes, bytes.len() as u64);
+            prop_assert_eq!(replayer.state, model(&entries));
+        }
+
+        #[test]
+        fn any_bytes_replay(noise in prop::collection::vec(any::<u8>(), 0..300), with_magic: bool) {
+            let mut bytes = if with_magic { MAGIC.to_vec() } else { Vec::new() };
+            bytes.extend(noise);
+            replay_any(&bytes);
+        }
+
+        /// Bodies of any content whose checks are right, as only we or a forger would write them.
+        #[test]
+        fn any_bodies_replay(bodies in prop::collection::vec((0_u8..5, prop::collection::vec(any::<u8>(), 0..60)), 0..20)) {
+            let mut bytes = MAGIC.to_vec();
+            bodies.iter().for_each(|(kind, body)| frame(&mut bytes, &[&[*kind], body]));
+            replay_any(&bytes);
+        }
+    }
+
+    #[test]
+    fn zeros_are_no_entries() {
+        // What a crashed kernel leaves where data was not written back.
+        let mut bytes = encode(&[Entry::Done { identity: [1; 16] }]);
+        let good = bytes.len() as u64;
+        bytes.extend([0; 100]);
+        let mut replayer = Replayer::default();
+        replayer.feed(&bytes);
+        assert_eq!((replayer.good_bytes, replayer.stopped), (good, true));
+        assert!(replayer.state.done.contains(&[1; 16]));
+    }
+
+    #[test]
+    fn names_have_a_bound() {
+        let started = |bytes| Entry::Started {
+            identity: [1; 16],
+            temp_name: vec![b't'; 100],
+            path: vec![b'p'; bytes],
+            size: 3,
+        };
+        let longest = encode(&[started(NAMES_BYTES_MAX - 100)]);
+        assert_eq!(replay(&longest).partial[&[1; 16]].path.len(), NAMES_BYTES_MAX - 100);
+        let mut out = Vec::new();
+        let refusal = started(NAMES_BYTES_MAX - 99).encode_into(&mut out);
+        assert!(matches!(refusal, Err(JournalError::NamesTooLong { bytes }) if bytes == NAMES_BYTES_MAX + 1));
+        assert!(out.is_empty());
+    }
+
+    #[test]
+    fn the_state_has_a_bound() {
+        let mut replayer = Replayer::default();
+        let names = vec![b'n'; NAMES_BYTES_MAX / 2];
+        for number in 0..3000_u32 {
+            let mut identity = [0; 16];
+            identity[..4].copy_from_slice(&number.to_le_bytes());
+            let (temp_name, path) = (names.clone(), names.clone());
+            replayer.apply(Entry::Started { identity, temp_name, path, size: 10 });
+        }
+        let kept = replayer.state.partial.len();
+        assert!((1500..2500).contains(&kept), "{kept}");
+        assert!(replayer.state_bytes <= STATE_BYTES_MAX);
+        // Finishing one makes room, and the estimate comes back to nothing.
+        let identities: Vec<_> = replayer.state.partial.keys().copied().collect();
+        for identity in identities {
+            replayer.apply(Entry::Range { identity, start: 2, end: 4 });
+            replayer.apply(Entry::Range { identity, start: 3, end: 5 });
+            replayer.apply(Entry::Done { identity });
+        }
+        assert_eq!(replayer.state_bytes, kept * DONE_COST_BYTES);
+        assert_eq!(replayer.state.done.len(), kept);
+    }
+}

@@ -1,0 +1,198 @@
+//! A rate that all lanes share.
+//!
+//! Guarantees: whatever the number of callers and the order of their clocks' readings, the bytes whose wait is
+//! over at time `t` never exceed the burst plus the rate times the time since the first call, to the byte:
+//! nothing is lost to rounding. Callers are served in the order in which they ask.
+
+use std::num::NonZeroU64;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+const NS_PER_SECOND: u128 = 1_000_000_000;
+
+/// A token bucket which starts full.
+#[derive(Debug)]
+pub(crate) struct Limiter {
+    /// `None` where there is no limit.
+    bucket: Option<Bucket>,
+}
+
+#[derive(Debug)]
+struct Bucket {
+    bytes_per_second: NonZeroU64,
+    /// What may pass at once, in ticks.
+    burst_ticks: u128,
+    level: Mutex<Level>,
+}
+
+/// Time is counted from the first call in ticks of `1 / bytes_per_second` nanoseconds. A nanosecond is then
+/// `bytes_per_second` ticks and a byte is 10⁹ of them: both whole numbers, so that nothing is rounded.
+#[derive(Debug, Default)]
+struct Level {
+    epoch: Option<Instant>,
+    /// When the bucket will be full again, in ticks.
+    full_at: u128,
+}
+
+impl Limiter {
+    /// A limit of `bytes_per_second`, of which `burst_bytes` may pass at once after a pause; none for `None`.
+    pub(crate) fn new(bytes_per_second: Option<NonZeroU64>, burst_bytes: u64) -> Self {
+        let bucket = bytes_per_second.map(|bytes_per_second| Bucket {
+            bytes_per_second,
+            burst_ticks: u128::from(burst_bytes) * NS_PER_SECOND,
+            level: Mutex::default(),
+        });
+        Self { bucket }
+    }
+
+    /// Takes `bytes` from the bucket and returns how long to wait, from `now`, before they are used.
+    ///
+    /// They are taken in any case: a caller that gives up has spent them.
+    pub(crate) fn delay(&self, bytes: u64, now: Instant) -> Duration {
+        self.bucket.as_ref().map_or(Duration::ZERO, |bucket| bucket.delay(bytes, now))
+    }
+}
+
+impl Bucket {
+    fn delay(&self, bytes: u64, now: Instant) -> Duration {
+        let ticks_per_ns = u128::from(self.bytes_per_second.get());
+        // The level is a plain number, whole at every step: a panic elsewhere does not spoil it.
+        let mut level = self.level.lock().unwrap_or_else(PoisonError::into_inner);
+        let epoch = *level.epoch.get_or_insert(now);
+        // A lane that read its clock just before the first one did counts as simultaneous.
+        let now_ticks = now.saturating_duration_since(epoch).as_nanos().saturating_mul(ticks_per_ns);
+        let cost_ticks = u128::from(bytes) * NS_PER_SECOND;
+        level.full_at = level.full_at.max(now_ticks).saturating_add(cost_ticks);
+        let wait_ticks = level.full_at.saturating_sub(now_ticks).saturating_sub(self.burst_ticks);
+        drop(level);
+        let wait_ns = wait_ticks.div_ceil(ticks_per_ns);
+        Duration::from_nanos(u64::try_from(wait_ns).unwrap_or(u64::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn limiter(bytes_per_second: u64, burst_bytes: u64) -> Limiter {
+        Limiter::new(NonZeroU64::new(bytes_per_second), burst_bytes)
+    }
+
+    #[test]
+    fn no_limit_never_waits() {
+        let limiter = Limiter::new(None, 0);
+        assert_eq!(limiter.delay(u64::MAX, Instant::now()), Duration::ZERO);
+        assert_eq!(limiter.delay(u64::MAX, Instant::now()), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_burst_passes_and_the_rest_waits() {
+        let start = Instant::now();
+        let limiter = limiter(1000, 500);
+        assert_eq!(limiter.delay(400, start), Duration::ZERO);
+        assert_eq!(limiter.delay(100, start), Duration::ZERO);
+        assert_eq!(limiter.delay(1, start), Duration::from_millis(1));
+        assert_eq!(limiter.delay(999, start), Duration::from_secs(1));
+        // Half a second later half of that debt is left.
+        let later = start + Duration::from_millis(500);
+        assert_eq!(limiter.delay(0, later), Duration::from_millis(500));
+        // A long pause fills the bucket, and not more than that.
+        let much_later = start + Duration::from_secs(3600);
+        assert_eq!(limiter.delay(500, much_later), Duration::ZERO);
+        assert_eq!(limiter.delay(500, much_later), Duration::from_millis(500));
+    }
+
+    #[test]
+    fn without_a_burst_every_byte_takes_its_time() {
+        let start = Instant::now();
+        let limiter = limiter(10, 0);
+        assert_eq!(limiter.delay(1, start), Duration::from_millis(100));
+        assert_eq!(limiter.delay(1, start + Duration::from_millis(100)), Duration::from_millis(100));
+    }
+
+    #[test]
+    fn fractions_of_a_nanosecond_add_up() {
+        // A byte takes a tenth of a nanosecond.
+        let start = Instant::now();
+        let limiter = limiter(10_000_000_000, 0);
+        let waits = (0..10_000).map(|_| limiter.delay(1, start)).collect::<Vec<_>>();
+        assert_eq!(waits[9], Duration::from_nanos(1));
+        assert_eq!(waits[9_999], Duration::from_nanos(1000));
+    }
+
+    #[test]
+    fn extremes_saturate() {
+        let start = Instant::now();
+        let slow = limiter(1, 0);
+        for _ in 0..4 {
+            assert_eq!(slow.delay(u64::MAX, start), Duration::from_nanos(u64::MAX));
+        }
+        let fast = limiter(u64::MAX, u64::MAX);
+        assert_eq!(fast.delay(u64::MAX, start), Duration::ZERO);
+        assert_eq!(fast.delay(u64::MAX, start), Duration::from_secs(1));
+        assert_eq!(fast.delay(0, start + Duration::from_secs(1 << 32)), Duration::ZERO);
+    }
+
+    #[test]
+    fn lanes_together_get_the_rate_of_one() {
+        const LANES: u64 = 4;
+        const CALLS: u64 = 500;
+        let start = Instant::now();
+        let limiter = limiter(1_000_000, 0);
+        let mut waits = std::thread::scope(|scope| {
+            let lanes = (0..LANES)
+                .map(|_| scope.spawn(|| (0..CALLS).map(|_| limiter.delay(1000, start)).collect::<Vec<_>>()))
+                .collect::<Vec<_>>();
+            let waits = lanes.into_iter().map(|lane| lane.join().unwrap()).collect::<Vec<_>>();
+            // Each lane sees its own waits grow.
+            assert!(waits.iter().all(|waits| waits.is_sorted()));
+            waits.concat()
+        });
+        waits.sort_unstable();
+        let expected = (1..=LANES * CALLS).map(Duration::from_millis).collect::<Vec<_>>();
+        assert_eq!(waits, expected);
+    }
+
+    proptest! {
+        /// With a virtual clock that may also step back a little, as readings of several lanes do.
+        #[test]
+        fn the_rate_holds_and_is_reached(
+            rate in 1_u64..2_000_000_000,
+            burst in 0_u64..1_000_000,
+            calls in prop::collection::vec((0_u64..200_000, -1_000_i64..1_000_000), 1..200),
+        ) {
+            let start = Instant::now();
+            let limiter = limiter(rate, burst);
+            let (mut clock_ns, mut taken) = (0_u64, 0_u128);
+            for (bytes, step_ns) in calls {
+                clock_ns = clock_ns.saturating_add_signed(step_ns);
+                let wait = limiter.delay(bytes, start + Duration::from_nanos(clock_ns));
+                taken += u128::from(bytes);
+                let used_at_ns = u128::from(clock_ns) + wait.as_nanos();
+                // Never faster than the rate …
+                let allowed = u128::from(burst) * NS_PER_SECOND + u128::from(rate) * used_at_ns;
+                prop_assert!(taken * NS_PER_SECOND <= allowed);
+                // … and nobody waits longer than it takes to pass everything that was ever asked for.
+                let all_ns = (taken * NS_PER_SECOND).div_ceil(u128::from(rate));
+                prop_assert!(wait.as_nanos() <= all_ns);
+            }
+        }
+
+        /// A caller that does as it is told is never held back twice.
+        #[test]
+        fn one_obedient_caller_gets_the_whole_rate(rate in 1_u64..2_000_000_000, sizes in prop::collection::vec(1_u64..200_000, 1..100)) {
+            let start = Instant::now();
+            let limiter = limiter(rate, 0);
+            let (mut now, mut taken) = (start, 0_u128);
+            for bytes in sizes {
+                now += limiter.delay(bytes, now);
+                taken += u128::from(bytes);
+                let exact_ns = (taken * NS_PER_SECOND).div_ceil(u128::from(rate));
+                let late_ns = (now - start).as_nanos() - exact_ns;
+                prop_assert!(late_ns <= 100, "at most a nanosecond is rounded up each time");
+            }
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! How a data stream's connection ends before the transfer does.
+
+use crate::error::{Error, ErrorKind};
+
+/// Why a stream's connection ended.
+#[derive(Debug)]
+pub(crate) enum LineError {
+    /// Cut; it may be opened again.
+    Cut(String),
+    /// The peer, or somebody between, sends what cannot be.
+    Fatal(Error),
+}
+
+impl From<std::io::Error> for LineError {
+    fn from(error: std::io::Error) -> Self {
+        Self::Cut(error.to_string())
+    }
+}
+
+impl LineError {
+    /// A record failed to open, or what should be one is none.
+    pub(crate) fn forged(stream: u16, what: &str) -> Self {
+        Self::Fatal(Error::new(
+            ErrorKind::Integrity,
+            format!("data stream {stream} brought {what}: the traffic was altered on the way"),
+        ))
+    }
+}

@@ -1,0 +1,185 @@
+//! Entries of a tree as they cross the wire: small ones whole and many to a record, large ones announced,
+//! then closed.
+//!
+//! Guarantees: decoding takes any bytes; paths come out checked ([`RelativePath`]), counts and lengths bounded
+//! by the record.
+
+use sealane_tree::{Kind, Metadata, RelativePath};
+use serde::{Deserialize, Serialize};
+
+/// One entry without its content. In a pack, a file's content follows, `metadata.size_bytes` long.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Where it goes, relative to the target.
+    pub path: RelativePath,
+    /// What it is.
+    pub kind: Kind,
+    /// Size, mode, times and what else is kept.
+    pub metadata: Metadata,
+    /// BLAKE3 of the content of a small file, when asked for.
+    pub digest: Option<[u8; 32]>,
+}
+
+impl Entry {
+    /// Bytes of content that follow the entry in a pack.
+    pub fn content_bytes(&self) -> u64 {
+        if self.kind == Kind::File { self.metadata.size_bytes } else { 0 }
+    }
+
+    /// What tells this version of this entry from any other: a 128-bit BLAKE3 hash of path, size and time of
+    /// last change. Resuming and `--update` compare it.
+    pub fn identity(&self) -> [u8; 16] {
+        identity(&self.path, &self.metadata)
+    }
+}
+
+/// See [`Entry::identity`].
+pub fn identity(path: &RelativePath, metadata: &Metadata) -> [u8; 16] {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&metadata.size_bytes.to_le_bytes());
+    hasher.update(&metadata.modified.seconds.to_le_bytes());
+    hasher.update(&metadata.modified.nanoseconds.to_le_bytes());
+    hasher.update(path.as_bytes());
+    let mut identity = [0; 16];
+    hasher.finalize_xof().fill(&mut identity);
+    identity
+}
+
+/// A large file, announced under a number.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Announcement {
+    /// The file. Its size is 0 when it is not known yet.
+    pub entry: Entry,
+    /// The size comes with the closing record (a pipe).
+    pub growing: bool,
+}
+
+/// Closing record of a large file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Closing {
+    /// All bytes were sent.
+    Complete {
+        /// Final size in bytes.
+        size_bytes: u64,
+        /// BLAKE3 of the content, when asked for.
+        digest: Option<[u8; 32]>,
+    },
+    /// The source changed or could not be read on: what was sent is to be dropped.
+    Abandoned {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// The bytes are not what they should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("malformed {what}")]
+pub struct Malformed {
+    /// What was being read.
+    pub what: &'static str,
+}
+
+/// Writes `value` to the front of `bytes`; `None` when it does not fit.
+pub fn encode<T: Serialize>(value: &T, bytes: &mut [u8]) -> Option<usize> {
+    Some(postcard::to_slice(value, bytes).ok()?.len())
+}
+
+/// Reads exactly one value from all of `bytes`.
+///
+/// # Errors
+/// Anything else.
+pub fn decode<'a, T: Deserialize<'a>>(what: &'static str, bytes: &'a [u8]) -> Result<T, Malformed> {
+    match postcard::take_from_bytes(bytes) {
+        Ok((value, [])) => Ok(value),
+        _ => Err(Malformed { what }),
+    }
+}
+
+/// The entries of a pack, each with its content.
+#[derive(Clone, Debug)]
+pub struct Pack<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Pack<'a> {
+    /// Over a record's body.
+    pub fn new(body: &'a [u8]) -> Self {
+        Self { rest: body }
+    }
+
+    fn take(&mut self) -> Option<(Entry, &'a [u8])> {
+        let (entry, rest) = postcard::take_from_bytes::<Entry>(self.rest).ok()?;
+        let (content, rest) = rest.split_at_checked(usize::try_from(entry.content_bytes()).ok()?)?;
+        self.rest = rest;
+        Some((entry, content))
+    }
+}
+
+impl<'a> Iterator for Pack<'a> {
+    type Item = Result<(Entry, &'a [u8]), Malformed>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let taken = self.take().ok_or(Malformed { what: "pack of entries" });
+        if taken.is_err() {
+            self.rest = &[];
+        }
+        Some(taken)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn file(path: &[u8], content: &[u8]) -> Entry {
+        Entry {
+            path: RelativePath::new(path).unwrap(),
+            kind: Kind::File,
+            metadata: Metadata { mode: 0o644, size_bytes: content.len() as u64, ..Metadata::default() },
+            digest: None,
+        }
+    }
+
+    #[test]
+    fn a_pack_gives_back_what_was_put_in() {
+        let contents: [(&[u8], &[u8]); 3] = [(b"a/\xff\n", b"one"), (b"b", b""), (b"c", b"three")];
+        let mut bytes = vec![0; 500];
+        let mut end = 0;
+        for (path, content) in contents {
+            end += encode(&file(path, content), &mut bytes[end..]).unwrap();
+            bytes[end..end + content.len()].copy_from_slice(content);
+            end += content.len();
+        }
+        let unpacked: Vec<_> = Pack::new(&bytes[..end]).map(Result::unwrap).collect();
+        assert_eq!(unpacked.len(), 3);
+        for ((entry, content), (path, expected)) in unpacked.into_iter().zip(contents) {
+            assert_eq!((entry.path.as_bytes(), content), (path, expected));
+        }
+        let errors = Pack::new(&bytes[..end - 1]).filter(Result::is_err).count();
+        assert_eq!(errors, 1);
+    }
+
+    #[test]
+    fn identity_depends_on_path_size_and_time() {
+        let base = file(b"x", b"12");
+        let mut later = base.clone();
+        later.metadata.modified.nanoseconds = 1;
+        let others = [file(b"y", b"12"), file(b"x", b"123"), later];
+        assert!(others.iter().all(|other| other.identity() != base.identity()));
+        assert_eq!(base.identity(), base.clone().identity());
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_decode_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            let _ = Pack::new(&bytes).count();
+            let _ = decode::<Announcement>("announcement", &bytes);
+            let _ = decode::<Closing>("closing", &bytes);
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! How a TCP connection proves that it is a data stream of a transfer.
+//!
+//! ```text
+//! connector:  magic(4) transfer(16) stream(2) generation(4) taken(8) proof(16)     = 50 bytes
+//! acceptor:   magic(4) status(1)                            taken(8) proof(16)     = 29 bytes
+//! ```
+//!
+//! Guarantees: at every level but `clear` both proofs are HMAC-SHA-256 (RFC 2104, truncated to 128 bits)
+//! under the transfer's join key over all that precedes them, the acceptor's also over the connector's
+//! message: a stranger is told nothing and can do nothing but hang up. A generation joins once.
+
+use aws_lc_rs::hmac;
+use sealane_stack::Secret;
+use subtle::ConstantTimeEq;
+
+/// First bytes of a data stream. The first one tells it from a TLS ClientHello.
+pub const MAGIC: [u8; 4] = [sealane_peer::DATA_FIRST_BYTE, b'S', b'L', 1];
+/// Length of the connector's message.
+pub const JOIN_BYTES: usize = 50;
+/// Length of the acceptor's message.
+pub const JOINED_BYTES: usize = 29;
+const PROOF_BYTES: usize = 16;
+
+/// The connector's message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Join {
+    /// Which transfer.
+    pub transfer: [u8; 16],
+    /// Which of its streams.
+    pub stream: u16,
+    /// How often this stream was opened before.
+    pub generation: u32,
+    /// Where the connector receives: records taken over from the stream's last opening.
+    pub taken: u64,
+}
+
+/// The acceptor's answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Joined {
+    /// Whether the stream is open; a refusal means that this generation was used before.
+    pub accepted: bool,
+    /// Where the acceptor receives: records taken over from the stream's last opening.
+    pub taken: u64,
+}
+
+/// Makes and checks proofs; without a key (level `clear`) proofs are zero.
+#[derive(Debug)]
+pub struct Prover {
+    key: Option<hmac::Key>,
+}
+
+impl Prover {
+    /// A prover for the given join key, or for level `clear`.
+    pub fn new(key: Option<&Secret>) -> Self {
+        Self { key: key.map(|key| hmac::Key::new(hmac::HMAC_SHA256, key.expose())) }
+    }
+
+    fn proof(&self, parts: &[&[u8]]) -> [u8; PROOF_BYTES] {
+        let mut proof = [0; PROOF_BYTES];
+        if let Some(key) = &self.key {
+            let mut context = hmac::Context::with_key(key);
+            parts.iter().for_each(|part| context.update(part));
+            proof.copy_from_slice(&context.sign().as_ref()[..PROOF_BYTES]);
+        }
+        proof
+    }
+
+    /// The connector's message.
+    pub fn join(&self, join: &Join) -> [u8; JOIN_BYTES] {
+        let mut bytes = [0; JOIN_BYTES];
+        bytes[..4].copy_from_slice(&MAGIC);
+        bytes[4..20].copy_from_slice(&join.transfer);
+        bytes[20..22].copy_from_slice(&join.stream.to_le_bytes());
+        bytes[22..26].copy_from_slice(&join.generation.to_le_bytes());
+        bytes[26..34].copy_from_slice(&join.taken.to_le_bytes());
+        let proof = self.proof(&[b"join", &bytes[..34]]);
+        bytes[34..].copy_from_slice(&proof);
+        bytes
+    }
+
+    /// Whether the connector's proof is right.
+    pub fn verify_join(&self, bytes: &[u8; JOIN_BYTES]) -> bool {
+        self.proof(&[b"join", &bytes[..34]]).ct_eq(&bytes[34..]).into()
+    }
+
+    /// The acceptor's answer to `join`.
+    pub fn joined(&self, join: &[u8; JOIN_BYTES], joined: &Joined) -> [u8; JOINED_BYTES] {
+        let mut bytes = [0; JOINED_BYTES];
+        bytes[..4].copy_from_slice(&MAGIC);
+        bytes[4] = u8::from(joined.accepted);
+        bytes[5..13].copy_from_slice(&joined.taken.to_le_bytes());
+        let proof = self.proof(&[b"joined", join, &bytes[..13]]);
+        bytes[13..].copy_from_slice(&proof);
+        bytes
+    }
+
+    /// Reads the acceptor's answer to `join`; `None` when its proof or form is wrong.
+    pub fn verify_joined(&self, join: &[u8; JOIN_BYTES], bytes: &[u8; JOINED_BYTES]) -> Option<Joined> {
+        let proven: bool = self.proof(&[b"joined", join, &bytes[..13]]).ct_eq(&bytes[13..]).into();
+        let taken = u64::from_le_bytes(*bytes[5..].first_chunk()?);
+        (proven && bytes[..4] == MAGIC && bytes[4] <= 1).then_some(Joined { accepted: bytes[4] == 1, taken })
+    }
+}
+
+/// Reads the connector's message without checking its proof: the transfer named in it knows the key.
+pub fn decode(bytes: &[u8; JOIN_BYTES]) -> Option<Join> {
+    (bytes[..4] == MAGIC).then_some(())?;
+    Some(Join {
+        transfer: *bytes[4..].first_chunk()?,
+        stream: u16::from_le_bytes(*bytes[20..].first_chunk()?),
+        generation: u32::from_le_bytes(*bytes[22..].first_chunk()?),
+        taken: u64::from_le_bytes(*bytes[26..].first_chunk()?),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const JOIN: Join = Join { transfer: [5; 16], stream: 3, generation: 7, taken: 1 << 40 };
+
+    #[test]
+    fn both_messages_round_trip_and_any_flipped_bit_is_noticed() {
+        let prover = Prover::new(Some(&Secret::new([1; 32])));
+        let join = prover.join(&JOIN);
+        assert_eq!(decode(&join), Some(JOIN));
+        assert!(prover.verify_join(&join));
+        let answer = Joined { accepted: true, taken: 12 };
+        let joined = prover.joined(&join, &answer);
+        assert_eq!(prover.verify_joined(&join, &joined), Some(answer));
+        for bit in 0..JOIN_BYTES * 8 {
+            let mut bad = join;
+            bad[bit / 8] ^= 1 << (bit % 8);
+            assert!(decode(&bad).is_none() || !prover.verify_join(&bad));
+            assert_eq!(prover.verify_joined(&bad, &joined), None);
+        }
+        for bit in 0..JOINED_BYTES * 8 {
+            let mut bad = joined;
+            bad[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(prover.verify_joined(&join, &bad), None);
+        }
+    }
+
+    #[test]
+    fn another_key_is_refused_and_clear_needs_none() {
+        let join = Prover::new(Some(&Secret::new([1; 32]))).join(&JOIN);
+        assert!(!Prover::new(Some(&Secret::new([2; 32]))).verify_join(&join));
+        assert!(!Prover::new(None).verify_join(&join));
+        let clear = Prover::new(None);
+        assert!(clear.verify_join(&clear.join(&JOIN)));
+    }
+}

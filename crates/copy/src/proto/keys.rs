@@ -1,0 +1,73 @@
+//! Key schedule of a transfer.
+//!
+//! ```text
+//! master (from the control channel) ──► transfer = derive(master, "transfer", hash of request and answer)
+//! transfer ──► join key    = derive("join")
+//! transfer ──► stream key  = derive("stream", index, generation, direction)     one per TCP connection and way
+//! ```
+//!
+//! Guarantees: both ends have the same keys only if they saw the same request and the same answer, so a level
+//! lowered on the way fails instead of passing; no two connections, openings or directions share a key.
+
+use sealane_engine::Suite;
+use sealane_stack::{Association, Secret};
+
+/// Label of the TLS exporter (RFC 8446, section 7.5) that gives the master secret.
+pub const EXPORTER_LABEL: &[u8] = b"EXPORTER-sealane-transfer-1";
+
+/// Which way a data stream's records go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// File contents, from the sender to the receiver.
+    Forward,
+    /// Acknowledgements, from the receiver to the sender.
+    Backward,
+}
+
+/// The secrets of one transfer.
+#[derive(Clone, Debug)]
+pub struct TransferKeys {
+    transfer: Secret,
+}
+
+impl TransferKeys {
+    /// Derives from the master secret and the two handshake frames as they crossed the control channel.
+    pub fn new(master: &Secret, request: &[u8], answer: &[u8]) -> Self {
+        let mut transcript = blake3::Hasher::new();
+        transcript.update(&(request.len() as u64).to_le_bytes());
+        transcript.update(request).update(answer);
+        Self { transfer: master.derive(&[b"transfer", transcript.finalize().as_bytes()]) }
+    }
+
+    /// The key that proves that a TCP connection belongs to the transfer.
+    pub fn join(&self) -> Secret {
+        self.transfer.derive(&[b"join"])
+    }
+
+    /// Keys of one direction of one opening of one stream.
+    pub fn stream(&self, suite: Suite, stream: u16, generation: u32, way: Way) -> Association {
+        let way: &[u8] = match way {
+            Way::Forward => b"forward",
+            Way::Backward => b"backward",
+        };
+        let secret =
+            self.transfer.derive(&[b"stream", &stream.to_le_bytes(), &generation.to_le_bytes(), way]);
+        Association::new(suite, secret)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_changed_handshake_changes_every_key() {
+        let master = Secret::new([9; 32]);
+        let keys = TransferKeys::new(&master, b"private", b"ok");
+        assert_eq!(keys.join().expose(), TransferKeys::new(&master, b"private", b"ok").join().expose());
+        for (request, answer) in [(&b"clear"[..], &b"ok"[..]), (b"private", b"ok!"), (b"privat", b"eok")] {
+            let other = TransferKeys::new(&master, request, answer);
+            assert_ne!(keys.join().expose(), other.join().expose());
+        }
+    }
+}

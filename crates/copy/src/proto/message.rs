@@ -1,0 +1,310 @@
+//! Messages of the control channel.
+//!
+//! ```text
+//! client                               server
+//! Hello ──────────────────────────────►
+//!       ◄────────────────────────────── Hello
+//! Request ────────────────────────────►
+//!       ◄────────────────────────────── Accept, or Refuse            (then data streams are opened)
+//!
+//! sender                               receiver
+//!       ◄────────────────────────────── Have…, HaveEnd
+//! Found… ─────────────────────────────►
+//!       ◄────────────────────────────── Taken…, EntryFailed…        (also signs of life)
+//! Finished ───────────────────────────►
+//!       ◄────────────────────────────── Complete
+//! Bye ────────────────────────────────►
+//! ```
+//!
+//! Either may send Abort at any time. Guarantees: a frame is bounded by the channel, and decoding any bytes
+//! allocates no more than a small multiple of them.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    error::ErrorKind,
+    options::{Level, MeasuredEnd, Pattern, Preserve, Sink},
+    proto::entry::{Malformed, decode},
+};
+
+/// Version of this protocol; both ends must speak the same.
+pub const PROTOCOL_VERSION: u16 = 1;
+/// Most parallel streams.
+pub const STREAMS_MAX: u16 = 64;
+/// Most lanes.
+pub const LANES_MAX: u16 = 64;
+
+/// One message.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Message {
+    /// First message of either end.
+    Hello(Hello),
+    /// What the client wants.
+    Request(Box<Request>),
+    /// The server agrees.
+    Accept(Accept),
+    /// The server does not; or either end gives up. Nothing follows.
+    Abort(Abort),
+    /// Receiver to sender: do not send these again.
+    Have(Have),
+    /// Receiver to sender: no more `Have`.
+    HaveEnd,
+    /// Sender to receiver: totals of the scan so far.
+    Found {
+        /// Content bytes.
+        bytes: u64,
+        /// Entries.
+        files: u64,
+        /// The totals are final.
+        complete: bool,
+    },
+    /// Receiver to sender, also as a sign of life: done so far.
+    Taken {
+        /// Content bytes.
+        bytes: u64,
+        /// Entries.
+        files: u64,
+    },
+    /// One entry could not be copied; the rest goes on.
+    EntryFailed {
+        /// Path relative to the target, or what names the source.
+        path: Vec<u8>,
+        /// Why.
+        reason: String,
+    },
+    /// With `--dry-run`, sender to receiver: this would be sent.
+    WouldSend {
+        /// Path relative to the target.
+        path: Vec<u8>,
+        /// Content bytes.
+        bytes: u64,
+    },
+    /// Sender to receiver: everything was sent and acknowledged.
+    Finished(Finished),
+    /// Receiver to sender: everything is in place.
+    Complete(Complete),
+    /// Sender to receiver: last message.
+    Bye {
+        /// CPU time of the sender's process, in microseconds.
+        cpu_us: u64,
+    },
+}
+
+/// First message of either end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hello {
+    /// [`PROTOCOL_VERSION`].
+    pub version: u16,
+    /// Name and version of the program, for messages.
+    pub program: String,
+    /// Processors it may use.
+    pub processors: u16,
+}
+
+/// Who sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Role {
+    /// The client sends, the server receives.
+    Push,
+    /// The server sends, the client receives.
+    Pull,
+}
+
+/// How data streams reach the server's listener.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DataPath {
+    /// Both ends are on one machine.
+    Loopback,
+    /// Straight over the network.
+    Direct,
+    /// Through a process at the server's host.
+    Relay,
+}
+
+/// What the client wants.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Request {
+    /// Random name of this transfer.
+    pub transfer: [u8; 16],
+    /// Who sends.
+    pub role: Role,
+    /// The far end's paths: one target, or several sources.
+    pub paths: Vec<Vec<u8>>,
+    /// Where the client receives: what it calls the only source, unless sources keep their names.
+    pub name: Option<Vec<u8>>,
+    /// There are several sources, so the target must be a directory.
+    pub into_directory: bool,
+    /// Level asked for.
+    pub level: Level,
+    /// Wire number of the suite ([`sealane_engine::Suite::code`]).
+    pub suite: u8,
+    /// The user allows suites that are broken or outdated.
+    pub allow_legacy: bool,
+    /// Data streams.
+    pub streams: u16,
+    /// Lanes at the far end, or its own choice.
+    pub lanes: Option<u16>,
+    /// Unit of concurrency is the packet, not the connection.
+    pub packet_placement: bool,
+    /// Master secret, where the channel may carry secrets; elsewhere it is exported from TLS.
+    pub secret: Option<[u8; 32]>,
+    /// How the data streams reach the listener.
+    pub data_path: DataPath,
+    /// Ports the far end may listen on.
+    pub data_ports: Option<(u16, u16)>,
+    /// What becomes of the data.
+    pub sink: Sink,
+    /// Laboratory only.
+    pub measured_end: MeasuredEnd,
+    /// Digest every file.
+    pub digest: bool,
+    /// Bytes per second.
+    pub limit_rate: Option<u64>,
+    /// Name of the journal, when the transfer can be resumed: the same command has the same.
+    pub journal: Option<[u8; 16]>,
+    /// Skip what is identical by size and time.
+    pub update: bool,
+    /// Change nothing.
+    pub dry_run: bool,
+    /// Descend into directories.
+    pub recursive: bool,
+    /// Attributes kept on request.
+    pub preserve: Preserve,
+    /// Filters.
+    pub patterns: Vec<Pattern>,
+    /// Stay on one file system.
+    pub one_file_system: bool,
+    /// Flush files to stable storage.
+    pub fsync: bool,
+    /// Silence after which an end gives up, in milliseconds.
+    pub timeout_ms: u64,
+}
+
+/// The server agrees.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Accept {
+    /// The level, again: what both ends now hold each other to.
+    pub level: Level,
+    /// Wire number of the suite.
+    pub suite: u8,
+    /// Data streams.
+    pub streams: u16,
+    /// Lanes at the server.
+    pub lanes: u16,
+    /// Port that takes the data streams, on the host that was reached.
+    pub data_port: u16,
+    /// Where the server receives: what it calls the only source, unless sources keep their names.
+    pub name: Option<Vec<u8>>,
+}
+
+/// An end gives up.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Abort {
+    /// What kind of failure.
+    pub kind: ErrorKind,
+    /// For people.
+    pub message: String,
+}
+
+/// What the receiver has.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Have {
+    /// Entries that are in place, by identity.
+    pub done: Vec<[u8; 16]>,
+    /// Files of which a part is there.
+    pub partial: Vec<Partial>,
+}
+
+/// A file of which a part is there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Partial {
+    /// Identity of the file.
+    pub identity: [u8; 16],
+    /// Start and end of each range, in order.
+    pub ranges: Vec<(u64, u64)>,
+}
+
+/// Everything was sent and acknowledged.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finished {
+    /// Content bytes sent, without what was sent again.
+    pub bytes: u64,
+    /// Entries sent.
+    pub files: u64,
+    /// Content bytes sent again because a stream was cut.
+    pub resent_bytes: u64,
+    /// Entries skipped because the receiver had them.
+    pub skipped: u64,
+    /// Entries that failed here.
+    pub failed: u64,
+    /// Content bytes that the receiver had from an earlier run.
+    pub resumed_bytes: u64,
+    /// From the first byte read to the last acknowledgement, in microseconds.
+    pub active_us: u64,
+}
+
+/// Everything is in place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Complete {
+    /// Content bytes taken over.
+    pub bytes: u64,
+    /// Entries in place.
+    pub files: u64,
+    /// Entries that failed here.
+    pub failed: u64,
+    /// From the first record to the last rename, in microseconds.
+    pub active_us: u64,
+    /// CPU time of the receiver's process, in microseconds.
+    pub cpu_us: u64,
+}
+
+impl Message {
+    /// The frame.
+    pub fn encode(&self) -> Vec<u8> {
+        postcard::to_stdvec(self).expect("messages are plain data, which postcard always encodes")
+    }
+
+    /// Reads a frame.
+    ///
+    /// # Errors
+    /// Anything that is not exactly one message.
+    pub fn decode(frame: &[u8]) -> Result<Self, Malformed> {
+        decode("control message", frame)
+    }
+}
+
+/// How many identities go into one `Have`, well below the channel's frame limit.
+pub const HAVE_PER_MESSAGE: usize = 16 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn messages_round_trip() {
+        let messages = [
+            Message::Hello(Hello { version: 1, program: "sealane".into(), processors: 2 }),
+            Message::HaveEnd,
+            Message::Abort(Abort { kind: ErrorKind::Refused, message: "no".into() }),
+            Message::Have(Have {
+                done: vec![[1; 16]],
+                partial: vec![Partial { identity: [2; 16], ranges: vec![(0, 9), (12, 20)] }],
+            }),
+        ];
+        for message in messages {
+            let frame = message.encode();
+            assert_eq!(Message::decode(&frame), Ok(message));
+            assert!(Message::decode(&frame[..frame.len() - 1]).is_err());
+            assert!(Message::decode(&[&frame[..], &[0]].concat()).is_err());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_decode_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            let _ = Message::decode(&bytes);
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Records: what a data stream is made of.
+//!
+//! ```text
+//!   0        1            4            8                16
+//!   | kind   | body bytes | file       | offset         | body (sealed, as long as the header says)
+//! ```
+//!
+//! All integers are little-endian. The header is authenticated with the body, and the nonce is the record's
+//! number on its stream under a key made for this transfer, stream and opening. A record that was moved to
+//! another file or offset, swapped, repeated, left out, or spliced in from another stream or transfer
+//! therefore fails to open.
+
+/// Bytes of a header.
+pub const HEADER_BYTES: usize = 16;
+/// The most file content in one record. A power of two, so that a record is a subtree of a BLAKE3 digest.
+pub const DATA_BYTES_MAX: usize = 64 * 1024;
+/// The longest body on the wire: data, or a pack of entries, and the suite's expansion.
+pub const BODY_BYTES_MAX: usize = DATA_BYTES_MAX + 64;
+
+/// What a record says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Announces a large file under a number; comes before the first data of each range on its stream.
+    Open,
+    /// Bytes of a file at an offset.
+    Data,
+    /// A range of a file holds no data (a hole); the body is its length.
+    Hole,
+    /// Closing record of a file: everything was sent.
+    Close,
+    /// Whole small entries, many to a record.
+    Pack,
+    /// In the other direction: so many records were taken over.
+    Acknowledge,
+}
+
+impl Kind {
+    const ALL: [Self; 6] = [Self::Open, Self::Data, Self::Hole, Self::Close, Self::Pack, Self::Acknowledge];
+
+    fn code(self) -> u8 {
+        match self {
+            Self::Open => 1,
+            Self::Data => 2,
+            Self::Hole => 3,
+            Self::Close => 4,
+            Self::Pack => 5,
+            Self::Acknowledge => 6,
+        }
+    }
+
+    fn from_code(code: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.code() == code)
+    }
+}
+
+/// The clear, authenticated front of every record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// What the record says.
+    pub kind: Kind,
+    /// Bytes that follow the header on the wire.
+    pub body_bytes: usize,
+    /// Number of the file within the transfer; 0 where there is none.
+    pub file: u32,
+    /// Offset in the file, or another count that belongs to the kind.
+    pub offset: u64,
+}
+
+/// What is wrong with a header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HeaderError {
+    /// Unknown kind.
+    #[error("unknown record kind {code}")]
+    Kind {
+        /// The byte that was found.
+        code: u8,
+    },
+    /// Longer than any record.
+    #[error("a record of {body_bytes} bytes is too long")]
+    TooLong {
+        /// The length that was found.
+        body_bytes: usize,
+    },
+}
+
+impl Header {
+    /// Writes the header to the front of `bytes`.
+    ///
+    /// # Panics
+    /// When `bytes` is shorter than [`HEADER_BYTES`] or the body longer than [`BODY_BYTES_MAX`].
+    pub fn encode(&self, bytes: &mut [u8]) {
+        assert!(self.body_bytes <= BODY_BYTES_MAX, "bodies are sized by their makers");
+        bytes[0] = self.kind.code();
+        bytes[1..4].copy_from_slice(&(self.body_bytes as u32).to_le_bytes()[..3]);
+        bytes[4..8].copy_from_slice(&self.file.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.offset.to_le_bytes());
+    }
+
+    /// Reads a header.
+    ///
+    /// # Errors
+    /// Unknown kinds and lengths beyond [`BODY_BYTES_MAX`].
+    pub fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Self, HeaderError> {
+        let [code, a, b, c, f0, f1, f2, f3, offset @ ..] = *bytes;
+        let kind = Kind::from_code(code).ok_or(HeaderError::Kind { code })?;
+        let body_bytes = u32::from_le_bytes([a, b, c, 0]) as usize;
+        if body_bytes > BODY_BYTES_MAX {
+            return Err(HeaderError::TooLong { body_bytes });
+        }
+        Ok(Self {
+            kind,
+            body_bytes,
+            file: u32::from_le_bytes([f0, f1, f2, f3]),
+            offset: u64::from_le_bytes(offset),
+        })
+    }
+}
+
+/// Finds whole records at the front of `bytes`.
+///
+/// Returns them with their positions, and the number of bytes they take; what is left is the beginning of a
+/// record that has not arrived in full.
+///
+/// # Errors
+/// The first bad header.
+pub fn split_records(bytes: &[u8], records: &mut Vec<(usize, Header)>) -> Result<usize, HeaderError> {
+    let mut at = 0;
+    while let Some(header) = bytes[at..].first_chunk() {
+        let header = Header::decode(header)?;
+        let end = at + HEADER_BYTES + header.body_bytes;
+        if end > bytes.len() {
+            break;
+        }
+        records.push((at, header));
+        at = end;
+    }
+    Ok(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn headers_round_trip(kind in prop::sample::select(Kind::ALL.to_vec()), body_bytes in 0..=BODY_BYTES_MAX, file: u32, offset: u64) {
+            let header = Header { kind, body_bytes, file, offset };
+            let mut bytes = [0; HEADER_BYTES];
+            header.encode(&mut bytes);
+            prop_assert_eq!(Header::decode(&bytes), Ok(header));
+        }
+
+        #[test]
+        fn any_bytes_split_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+            let mut records = Vec::new();
+            if let Ok(taken) = split_records(&bytes, &mut records) {
+                let sum: usize = records.iter().map(|(_, header)| HEADER_BYTES + header.body_bytes).sum();
+                prop_assert_eq!(sum, taken);
+                prop_assert!(taken <= bytes.len());
+            }
+        }
+    }
+
+    #[test]
+    fn a_record_in_two_halves_waits_for_the_second() {
+        let mut bytes = vec![0; HEADER_BYTES + 10];
+        Header { kind: Kind::Data, body_bytes: 10, file: 3, offset: 9 }.encode(&mut bytes);
+        for cut in 0..bytes.len() {
+            let mut records = Vec::new();
+            assert_eq!(split_records(&bytes[..cut], &mut records), Ok(0));
+            assert!(records.is_empty());
+        }
+        let mut records = Vec::new();
+        assert_eq!(split_records(&bytes, &mut records), Ok(bytes.len()));
+        assert_eq!(records.len(), 1);
+    }
+}

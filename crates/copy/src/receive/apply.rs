@@ -1,0 +1,249 @@
+//! Putting verified records in place.
+//!
+//! Guarantees: a record is refused unless it makes sense for its file; what the journal says is written has
+//! been written.
+
+use std::{ops::Range, sync::Arc, sync::atomic::Ordering::Relaxed};
+
+use sealane_engine::JobStatus;
+use sealane_tree::{Kind, Writer};
+
+use crate::{
+    digest::{GROUP_BYTES, hash_group, hash_zero_group},
+    error::{Error, ErrorKind},
+    journal::Entry as JournalEntry,
+    proto::{
+        entry::{Announcement, Closing, Entry, Pack, decode},
+        record::{Header, Kind as RecordKind},
+    },
+    receive::{
+        files::{Destination, Files, Lookup, ReceiveFile},
+        stream::Arrived,
+    },
+};
+
+/// One lane's writer of files.
+#[derive(Debug)]
+pub(crate) struct Applier<'a> {
+    files: &'a Files,
+    writer: Option<Writer>,
+    /// The file that the last record was about.
+    current: Option<Current>,
+    /// Written ranges that the journal does not know yet.
+    unjournaled: Vec<([u8; 16], Range<u64>)>,
+}
+
+#[derive(Debug)]
+struct Current {
+    number: u32,
+    /// `None` when no more of it is wanted.
+    file: Option<Arc<ReceiveFile>>,
+}
+
+fn malformed(error: crate::proto::entry::Malformed) -> Error {
+    Error::protocol(error.to_string())
+}
+
+impl<'a> Applier<'a> {
+    pub(crate) fn new(files: &'a Files) -> Self {
+        Self { files, writer: files.writer(), current: None, unjournaled: Vec::new() }
+    }
+
+    /// Counts content without opening it.
+    pub(crate) fn count(&mut self, arrived: &Arrived) -> u64 {
+        let data = |header: &&Header| matches!(header.kind, RecordKind::Data | RecordKind::Pack);
+        let bytes = arrived.headers.iter().filter(data).map(|header| header.body_bytes as u64).sum();
+        self.moved(bytes);
+        bytes
+    }
+
+    /// Puts every record of a batch in place. Returns the bytes of content.
+    pub(crate) fn apply(&mut self, arrived: &Arrived) -> Result<u64, Error> {
+        let mut bytes = 0;
+        for (job, header) in arrived.batch.jobs.iter().zip(&arrived.headers) {
+            let JobStatus::Done { body_bytes } = job.status else {
+                return Err(Error::protocol("a record that was not opened"));
+            };
+            let start = job.offset + job.header_bytes;
+            let body = &arrived.batch.buffer.bytes()[start..start + body_bytes];
+            bytes += self.apply_record(header, body)?;
+        }
+        self.journal_ranges()?;
+        Ok(bytes)
+    }
+
+    fn apply_record(&mut self, header: &Header, body: &[u8]) -> Result<u64, Error> {
+        match header.kind {
+            RecordKind::Data => {
+                self.data(header, body)?;
+                Ok(body.len() as u64)
+            }
+            RecordKind::Pack => self.pack(body),
+            RecordKind::Open => {
+                let announcement: Announcement = decode("announcement", body).map_err(malformed)?;
+                if announcement.entry.kind != Kind::File {
+                    return Err(Error::protocol("the sender announces something that is not a file"));
+                }
+                let lookup = self.files.announce(header.file, announcement, self.writer.as_mut())?;
+                self.remember(header.file, lookup);
+                Ok(0)
+            }
+            RecordKind::Hole => {
+                let length: u64 = decode("hole", body).map_err(malformed)?;
+                self.hole(header, length)?;
+                Ok(0)
+            }
+            RecordKind::Close => {
+                let closing: Closing = decode("closing record", body).map_err(malformed)?;
+                self.journal_ranges()?;
+                if let Some(file) = self.file(header.file)? {
+                    self.files.close(&file, closing)?;
+                    self.current = None;
+                }
+                Ok(0)
+            }
+            RecordKind::Acknowledge => Err(Error::protocol("the sender acknowledges instead of sending")),
+        }
+    }
+
+    fn remember(&mut self, number: u32, lookup: Lookup) {
+        let file = match lookup {
+            Lookup::Open(file) => Some(file),
+            Lookup::Settled => None,
+        };
+        self.current = Some(Current { number, file });
+    }
+
+    fn file(&mut self, number: u32) -> Result<Option<Arc<ReceiveFile>>, Error> {
+        if self.current.as_ref().is_none_or(|current| current.number != number) {
+            let lookup = self.files.lookup(number)?;
+            self.remember(number, lookup);
+        }
+        Ok(self.current.as_ref().and_then(|current| current.file.clone()))
+    }
+
+    fn data(&mut self, header: &Header, body: &[u8]) -> Result<(), Error> {
+        let Some(file) = self.file(header.file)? else { return Ok(()) };
+        let end = header.offset.checked_add(body.len() as u64);
+        let end = end.ok_or_else(|| Error::protocol("data beyond the end of any file"))?;
+        self.files.write(&file, header.offset, body)?;
+        let hash = self
+            .files
+            .verify_digests
+            .then(|| hash_group(header.offset, body, file.entry.metadata.size_bytes));
+        let complete = {
+            let mut state = file.state();
+            if let (Some(hash), Some(digest)) = (hash, &mut state.digest) {
+                digest.add(hash).map_err(|error| Error::protocol(error.to_string()))?;
+            }
+            let fresh =
+                state.ledger.add(header.offset..end).map_err(|error| Error::protocol(error.to_string()))?;
+            self.moved(fresh);
+            state.ledger.is_complete()
+        };
+        match self.unjournaled.last_mut() {
+            Some((identity, range)) if *identity == file.identity && range.end == header.offset => {
+                range.end = end
+            }
+            _ => self.unjournaled.push((file.identity, header.offset..end)),
+        }
+        if complete {
+            self.journal_ranges()?;
+            self.files.finish_if_complete(&file)?;
+        }
+        Ok(())
+    }
+
+    fn hole(&mut self, header: &Header, length: u64) -> Result<(), Error> {
+        let Some(file) = self.file(header.file)? else { return Ok(()) };
+        let size_bytes = file.entry.metadata.size_bytes;
+        let end = header.offset.checked_add(length).filter(|&end| end <= size_bytes);
+        let end = end.ok_or_else(|| Error::protocol("a hole beyond the end of its file"))?;
+        if self.files.verify_digests {
+            for group in (header.offset..end).step_by(GROUP_BYTES) {
+                let hash = hash_zero_group(group, size_bytes);
+                if let Some(digest) = &mut file.state().digest {
+                    digest.add(hash).map_err(|error| Error::protocol(error.to_string()))?;
+                }
+            }
+        }
+        let fresh = file
+            .state()
+            .ledger
+            .add(header.offset..end)
+            .map_err(|error| Error::protocol(error.to_string()))?;
+        self.moved(fresh);
+        self.files.finish_if_complete(&file)
+    }
+
+    fn moved(&self, bytes: u64) {
+        self.files.counters.bytes.fetch_add(bytes, Relaxed);
+        self.files.progress.bytes_moved.fetch_add(bytes, Relaxed);
+    }
+
+    fn pack(&mut self, body: &[u8]) -> Result<u64, Error> {
+        let mut bytes = 0;
+        let mut done = Vec::new();
+        for packed in Pack::new(body) {
+            let (entry, content) = packed.map_err(malformed)?;
+            if self.files.verify_digests
+                && entry.digest.is_some_and(|digest| digest != *blake3::hash(content).as_bytes())
+            {
+                self.files.poison();
+                let path = String::from_utf8_lossy(entry.path.as_bytes()).into_owned();
+                let message = format!("{path}: the content that arrived has another digest than was sent");
+                return Err(Error::new(ErrorKind::Integrity, message));
+            }
+            if self.place(&entry, content)? {
+                bytes += content.len() as u64;
+                self.files.entry_done(&entry, entry.digest);
+                // Directories are finished at the end, so a transfer that resumes must have them sent again.
+                if self.files.journal.is_some() && entry.kind == Kind::File {
+                    done.push(entry.identity());
+                }
+            }
+        }
+        self.moved(bytes);
+        if !done.is_empty() {
+            self.files.journal_done(&done)?;
+        }
+        Ok(bytes)
+    }
+
+    /// Makes one small entry. False when it failed, and that is reported.
+    fn place(&mut self, entry: &Entry, content: &[u8]) -> Result<bool, Error> {
+        let Some(writer) = &mut self.writer else {
+            return match (&self.files.destination, &entry.kind) {
+                (Destination::Output(_), Kind::File) => self.files.output(content).map(|()| true),
+                _ => Ok(true),
+            };
+        };
+        let Entry { path, kind, metadata, .. } = entry;
+        let placed = match kind {
+            Kind::File => writer.small_file(path, metadata, content),
+            Kind::Directory => writer.directory(path, metadata),
+            Kind::Symlink { target } => writer.symlink(path, target, metadata),
+            Kind::HardLink { to } => writer.hard_link(path, to),
+        };
+        match placed {
+            Ok(()) => Ok(true),
+            Err(error) => self.files.entry_failed(entry, error).map(|()| false),
+        }
+    }
+
+    fn journal_ranges(&mut self) -> Result<(), Error> {
+        let Some(journal) = &self.files.journal else {
+            self.unjournaled.clear();
+            return Ok(());
+        };
+        if self.unjournaled.is_empty() {
+            return Ok(());
+        }
+        let entries: Vec<_> = self
+            .unjournaled
+            .drain(..)
+            .map(|(identity, range)| JournalEntry::Range { identity, start: range.start, end: range.end })
+            .collect();
+        journal.append(&entries).map_err(|error| Error::io("cannot write the journal", &error))
+    }
+}

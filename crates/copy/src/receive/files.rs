@@ -1,0 +1,398 @@
+//! The files of a transfer at its receiving end.
+//!
+//! Guarantees: a file gets its name only when every byte of it was written, its closing record has come, and
+//! its digest, where one is checked, is right; after [`Files::poison`] no file gets its name any more; the
+//! number of files open at once is bounded.
+
+use std::{
+    collections::HashMap,
+    fs::File,
+    io::Write,
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst},
+    },
+};
+
+use crossbeam_channel::Sender;
+use sealane_tree::{PartFile, Target, TempName, Writer};
+
+use crate::{
+    digest::TreeDigest,
+    error::{Error, ErrorKind, chain},
+    journal::{Entry as JournalEntry, Journal, State as JournalState},
+    ledger::Ledger,
+    proto::entry::{Announcement, Closing, Entry},
+    summary::{Notice, Progress},
+};
+
+/// Most large files begun and not finished. A sender of ours has no more open than lanes and cut streams.
+const OPEN_FILES_MAX: usize = 4096;
+
+/// Where content goes.
+#[derive(Debug)]
+pub(crate) enum Destination {
+    /// Into a tree.
+    Tree(Target),
+    /// To standard output, in order.
+    Output(Mutex<File>),
+    /// Nowhere: verified and discarded.
+    Null,
+}
+
+/// The receiving end's files.
+#[derive(Debug)]
+pub(crate) struct Files {
+    pub(crate) destination: Destination,
+    pub(crate) journal: Option<Journal>,
+    pub(crate) resumable: JournalState,
+    pub(crate) fsync: bool,
+    /// Digest what arrives and compare; where records carry no integrity of their own.
+    pub(crate) verify_digests: bool,
+    pub(crate) notices: Sender<Notice>,
+    pub(crate) progress: Arc<Progress>,
+    pub(crate) counters: Counters,
+    pub(crate) poisoned: AtomicBool,
+    table: Mutex<Table>,
+}
+
+/// What was done, for the summary.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) bytes: AtomicU64,
+    pub(crate) entries: AtomicU64,
+    pub(crate) failed: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Table {
+    open: HashMap<u32, Arc<ReceiveFile>>,
+    /// Numbers of files that are through, one way or the other.
+    settled: Ledger,
+}
+
+/// A large file that is arriving.
+#[derive(Debug)]
+pub(crate) struct ReceiveFile {
+    pub(crate) number: u32,
+    pub(crate) entry: Entry,
+    pub(crate) identity: [u8; 16],
+    growing: bool,
+    part: Option<PartFile>,
+    state: Mutex<FileState>,
+}
+
+#[derive(Debug)]
+pub(crate) struct FileState {
+    pub(crate) ledger: Ledger,
+    pub(crate) digest: Option<TreeDigest>,
+    closing: Option<([u8; 32], bool, u64)>,
+}
+
+/// A file of which no more is wanted: it is complete, failed or was abandoned.
+#[derive(Debug)]
+pub(crate) enum Lookup {
+    Open(Arc<ReceiveFile>),
+    Settled,
+}
+
+impl Files {
+    /// An empty table.
+    #[expect(clippy::too_many_arguments, reason = "each is one independent fact of the transfer")]
+    pub(crate) fn new(
+        destination: Destination,
+        journal: Option<Journal>,
+        resumable: JournalState,
+        fsync: bool,
+        verify_digests: bool,
+        notices: Sender<Notice>,
+        progress: Arc<Progress>,
+    ) -> Self {
+        Self {
+            destination,
+            journal,
+            resumable,
+            fsync,
+            verify_digests,
+            notices,
+            progress,
+            counters: Counters::default(),
+            poisoned: AtomicBool::new(false),
+            table: Mutex::new(Table { open: HashMap::new(), settled: Ledger::new(1 << 32) }),
+        }
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().expect("no lane panics holding the table of files")
+    }
+
+    /// A writer into the tree, if there is one.
+    pub(crate) fn writer(&self) -> Option<Writer> {
+        match &self.destination {
+            Destination::Tree(target) => Some(target.writer()),
+            Destination::Output(_) | Destination::Null => None,
+        }
+    }
+
+    /// From now on nothing is kept that is not complete already.
+    pub(crate) fn poison(&self) {
+        self.poisoned.store(true, SeqCst);
+    }
+
+    /// Unfinished files. None may be left when the sender says that it has finished.
+    pub(crate) fn open_count(&self) -> usize {
+        self.table().open.len()
+    }
+
+    /// Drops every unfinished file; with `discard` also what was written of it.
+    pub(crate) fn close_all(&self, discard: bool) {
+        let open: Vec<_> = self.table().open.drain().collect();
+        for (_, file) in open {
+            if let (true, Some(part)) = (discard, &file.part) {
+                // What cannot be removed now is found by its name later.
+                let _ = part.discard();
+            }
+        }
+    }
+
+    pub(crate) fn notice(&self, notice: Notice) {
+        // The control thread is gone only when the transfer is over.
+        let _ = self.notices.send(notice);
+    }
+
+    /// One entry failed. A failure of the whole target ends the transfer.
+    pub(crate) fn entry_failed(&self, entry: &Entry, error: sealane_tree::Error) -> Result<(), Error> {
+        if error.is_fatal() {
+            return Err(error.into());
+        }
+        self.counters.failed.fetch_add(1, Relaxed);
+        self.notice(Notice::EntryFailed { path: entry.path.as_bytes().to_vec(), reason: chain(&error) });
+        Ok(())
+    }
+
+    /// The file of a number that was announced.
+    pub(crate) fn lookup(&self, number: u32) -> Result<Lookup, Error> {
+        let table = self.table();
+        match table.open.get(&number) {
+            Some(file) => Ok(Lookup::Open(file.clone())),
+            None if is_settled(&table, number) => Ok(Lookup::Settled),
+            None => Err(Error::protocol("the sender names a file that it has not announced")),
+        }
+    }
+
+    /// A large file is announced; the first announcement begins it.
+    pub(crate) fn announce(
+        &self,
+        number: u32,
+        announcement: Announcement,
+        writer: Option<&mut Writer>,
+    ) -> Result<Lookup, Error> {
+        let mut table = self.table();
+        if let Some(file) = table.open.get(&number) {
+            return Ok(Lookup::Open(file.clone()));
+        }
+        if is_settled(&table, number) {
+            return Ok(Lookup::Settled);
+        }
+        if table.open.len() >= OPEN_FILES_MAX {
+            return Err(Error::protocol("the sender begins too many files at once"));
+        }
+        let Announcement { entry, growing } = announcement;
+        let identity = entry.identity();
+        let known = self.resumable.partial.get(&identity);
+        let part = match writer {
+            Some(writer) => match self.begin(writer, &entry, growing, identity, known.is_some()) {
+                Ok(part) => Some(part),
+                Err(error) => {
+                    settle(&mut table, number)?;
+                    drop(table);
+                    self.entry_failed(&entry, error)?;
+                    return Ok(Lookup::Settled);
+                }
+            },
+            None => None,
+        };
+        let size = if growing { u64::MAX } else { entry.metadata.size_bytes };
+        let ledger = match known {
+            Some(known) if part.is_some() => known.ledger.clone(),
+            _ => Ledger::new(size),
+        };
+        if let (Some(journal), Some(part), None) = (&self.journal, &part, known) {
+            let started = JournalEntry::Started {
+                identity,
+                temp_name: part.temp_name().as_bytes().to_vec(),
+                path: entry.path.as_bytes().to_vec(),
+                size,
+            };
+            journal.append(&[started]).map_err(|error| Error::io("cannot write the journal", &error))?;
+        }
+        let digest = self.verify_digests.then(|| TreeDigest::new(entry.metadata.size_bytes));
+        let state = FileState { ledger, digest, closing: None };
+        let file = Arc::new(ReceiveFile { number, entry, identity, growing, part, state: Mutex::new(state) });
+        table.open.insert(number, file.clone());
+        Ok(Lookup::Open(file))
+    }
+
+    fn begin(
+        &self,
+        writer: &mut Writer,
+        entry: &Entry,
+        growing: bool,
+        identity: [u8; 16],
+        known: bool,
+    ) -> sealane_tree::Result<PartFile> {
+        if growing {
+            return writer.begin_growing_file(&entry.path);
+        }
+        let resume = known.then(|| temp_name(identity));
+        match (resume, &self.journal) {
+            (Some(name), _) => writer.begin_file(&entry.path, &entry.metadata, Some(&name)),
+            // A name that the journal can tell us again; what an earlier attempt left under it is written over.
+            (None, Some(_)) => {
+                let part = writer.begin_file(&entry.path, &entry.metadata, Some(&temp_name(identity)))?;
+                if part.resumed_bytes().is_some() {
+                    part.zero_at(0, entry.metadata.size_bytes)?;
+                }
+                Ok(part)
+            }
+            (None, None) => writer.begin_file(&entry.path, &entry.metadata, None),
+        }
+    }
+
+    /// The closing record of a file has come.
+    pub(crate) fn close(&self, file: &ReceiveFile, closing: Closing) -> Result<(), Error> {
+        match closing {
+            Closing::Abandoned { .. } => {
+                settle(&mut self.table(), file.number)?;
+                if let Some(part) = &file.part {
+                    let _ = part.discard();
+                }
+                Ok(())
+            }
+            Closing::Complete { size_bytes, digest } => {
+                if !file.growing && size_bytes != file.entry.metadata.size_bytes {
+                    return Err(Error::protocol(
+                        "the sender closes a file with another size than it announced",
+                    ));
+                }
+                file.state().closing = Some((digest.unwrap_or_default(), digest.is_some(), size_bytes));
+                self.finish_if_complete(file)
+            }
+        }
+    }
+
+    /// Gives the file its name if nothing is missing any more.
+    pub(crate) fn finish_if_complete(&self, file: &ReceiveFile) -> Result<(), Error> {
+        let state = file.state();
+        let Some((digest, has_digest, size_bytes)) = state.closing else { return Ok(()) };
+        let complete = if file.growing {
+            state.ledger.covered_bytes() == size_bytes && state.ledger.range_count() <= 1
+        } else {
+            state.ledger.is_complete()
+        };
+        if !complete {
+            return Ok(());
+        }
+        let computed = state.digest.as_ref().map(TreeDigest::finish);
+        drop(state);
+        match computed {
+            // Some of its content is still being digested by another lane, which will come here.
+            Some(None) => return Ok(()),
+            Some(Some(computed)) if has_digest && computed != digest => {
+                let path = String::from_utf8_lossy(file.entry.path.as_bytes()).into_owned();
+                self.poison();
+                return Err(Error::new(
+                    ErrorKind::Integrity,
+                    format!(
+                        "{path}: the content that arrived has another digest than the content that was sent"
+                    ),
+                ));
+            }
+            _ => {}
+        }
+        // Two lanes may find the file complete at once; one of them takes it out of the table.
+        if self.table().open.remove(&file.number).is_none() {
+            return Ok(());
+        }
+        let finished = self.finish(file, size_bytes);
+        settle(&mut self.table(), file.number)?;
+        match finished {
+            Ok(()) => {
+                self.entry_done(&file.entry, has_digest.then_some(digest));
+                self.journal_done(&[file.identity])
+            }
+            Err(error) => self.entry_failed(&file.entry, error),
+        }
+    }
+
+    fn finish(&self, file: &ReceiveFile, size_bytes: u64) -> sealane_tree::Result<()> {
+        let Some(part) = &file.part else { return Ok(()) };
+        if self.poisoned.load(SeqCst) {
+            return part.discard();
+        }
+        let mut metadata = file.entry.metadata.clone();
+        metadata.size_bytes = size_bytes;
+        part.finish(&metadata, self.fsync)
+    }
+
+    /// An entry is in place.
+    pub(crate) fn entry_done(&self, entry: &Entry, digest: Option<[u8; 32]>) {
+        self.counters.entries.fetch_add(1, Relaxed);
+        self.progress.files_done.fetch_add(1, Relaxed);
+        if let Some(digest) = digest {
+            self.notice(Notice::Digest { path: entry.path.as_bytes().to_vec(), digest });
+        }
+    }
+
+    /// Entries need not be sent again.
+    pub(crate) fn journal_done(&self, identities: &[[u8; 16]]) -> Result<(), Error> {
+        let Some(journal) = &self.journal else { return Ok(()) };
+        let entries: Vec<_> = identities.iter().map(|&identity| JournalEntry::Done { identity }).collect();
+        journal.append(&entries).map_err(|error| Error::io("cannot write the journal", &error))
+    }
+
+    /// Writes content to standard output.
+    pub(crate) fn output(&self, bytes: &[u8]) -> Result<(), Error> {
+        let Destination::Output(output) = &self.destination else { return Ok(()) };
+        let mut output = output.lock().expect("no lane panics holding the output");
+        output.write_all(bytes).map_err(|error| Error::io("cannot write to standard output", &error))
+    }
+
+    /// Writes content of `file` at `offset`.
+    pub(crate) fn write(&self, file: &ReceiveFile, offset: u64, bytes: &[u8]) -> Result<(), Error> {
+        if matches!(self.destination, Destination::Output(_)) {
+            return self.output(bytes);
+        }
+        match &file.part {
+            Some(part) => part.write_at(offset, bytes).or_else(|error| {
+                settle(&mut self.table(), file.number)?;
+                self.entry_failed(&file.entry, error)
+            }),
+            None => Ok(()),
+        }
+    }
+}
+
+impl ReceiveFile {
+    pub(crate) fn state(&self) -> MutexGuard<'_, FileState> {
+        self.state.lock().expect("no lane panics holding a file's state")
+    }
+}
+
+/// The name under which an unfinished file is kept; the same file has the same, so it can be resumed.
+pub(crate) fn temp_name(identity: [u8; 16]) -> TempName {
+    let [a, b, c, d, e, f, g, h, ..] = identity;
+    TempName::new(u64::from_le_bytes([a, b, c, d, e, f, g, h]))
+}
+
+fn is_settled(table: &Table, number: u32) -> bool {
+    let number = u64::from(number);
+    table.settled.ranges().any(|range| range.contains(&number))
+}
+
+fn settle(table: &mut Table, number: u32) -> Result<(), Error> {
+    table.open.remove(&number);
+    let number = u64::from(number);
+    let settled = table.settled.add(number..number + 1);
+    settled.map(|_| ()).map_err(|_| Error::protocol("the sender numbers its files in too wide a disorder"))
+}

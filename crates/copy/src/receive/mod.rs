@@ -1,0 +1,6 @@
+//! The receiving end: streams, lanes, files.
+
+pub(crate) mod apply;
+pub(crate) mod files;
+pub(crate) mod lane;
+pub(crate) mod stream;

@@ -1,0 +1,349 @@
+//! One data stream at its receiving end.
+//!
+//! Guarantees: no byte of a record is handed on before its tag is verified; records are counted as taken in
+//! the order of the stream, whatever lane finished them first; a new connection is answered only when every
+//! record of the old one is settled.
+
+use std::{
+    sync::{Arc, Condvar, Mutex, MutexGuard},
+    time::Duration,
+};
+
+use sealane_engine::{Batch, Buffer, Direction, Engine, Inline, Job, JobStatus, Suite};
+use sealane_stack::{Association, Claim, OrderRing, Pool};
+
+use crate::{
+    line::LineError,
+    proto::{
+        keys::{TransferKeys, Way},
+        record::{HEADER_BYTES, Header, Kind, split_records},
+    },
+    socket::Socket,
+};
+
+/// Records after which an acknowledgement is due; an idle stream is acknowledged at once.
+const RECORDS_PER_ACKNOWLEDGEMENT: u64 = 32;
+
+#[derive(Debug)]
+struct Input {
+    generation: u32,
+    socket: Option<Arc<Socket>>,
+    association: Option<Association>,
+    /// Holds the beginning of a record that has not arrived in full.
+    buffer: Option<Buffer>,
+    filled: usize,
+    next_ticket: u64,
+}
+
+#[derive(Debug)]
+struct Output {
+    association: Option<Association>,
+    ring: OrderRing<u64>,
+    in_flight: usize,
+    taken: u64,
+    acknowledged: u64,
+    /// An acknowledgement that the socket has not taken in full.
+    unsent: Vec<u8>,
+}
+
+/// One data stream.
+#[derive(Debug)]
+pub(crate) struct ReceiveStream {
+    index: u16,
+    suite: Suite,
+    /// Count records without opening them (laboratory: the sender is measured).
+    blind: bool,
+    input: Mutex<Input>,
+    output: Mutex<Output>,
+    settled: Condvar,
+}
+
+/// Whole records, opened.
+#[derive(Debug)]
+pub(crate) struct Arrived {
+    pub(crate) batch: Batch,
+    pub(crate) headers: Vec<Header>,
+    ticket: u64,
+    records_end: u64,
+}
+
+/// What a look at a stream gave.
+#[derive(Debug)]
+pub(crate) enum Look {
+    /// Records.
+    Records(Arrived),
+    /// Nothing for now.
+    Nothing,
+}
+
+impl ReceiveStream {
+    /// A stream without a connection. At most `in_flight` batches are worked on at once.
+    pub(crate) fn new(index: u16, suite: Suite, in_flight: usize, blind: bool) -> Self {
+        Self {
+            index,
+            suite,
+            blind,
+            input: Mutex::new(Input {
+                generation: 0,
+                socket: None,
+                association: None,
+                buffer: None,
+                filled: 0,
+                next_ticket: 0,
+            }),
+            output: Mutex::new(Output {
+                association: None,
+                ring: OrderRing::new(0, in_flight),
+                in_flight: 0,
+                taken: 0,
+                acknowledged: 0,
+                unsent: Vec::new(),
+            }),
+            settled: Condvar::new(),
+        }
+    }
+
+    fn input(&self) -> MutexGuard<'_, Input> {
+        self.input.lock().expect("no lane panics holding a stream's input")
+    }
+
+    fn output(&self) -> MutexGuard<'_, Output> {
+        self.output.lock().expect("no lane panics holding a stream's output")
+    }
+
+    /// The connection, for polling.
+    pub(crate) fn socket(&self) -> Option<Arc<Socket>> {
+        self.input().socket.clone()
+    }
+
+    /// Number of the opening that is or was in force.
+    pub(crate) fn generation(&self) -> u32 {
+        self.input().generation
+    }
+
+    /// Takes the connection away and returns how many of its records were taken over, once every lane that
+    /// works on some has finished.
+    pub(crate) fn cut(&self, pool: &Pool) -> u64 {
+        {
+            let mut input = self.input();
+            if let Some(socket) = input.socket.take() {
+                socket.shutdown();
+            }
+            input.association = None;
+            input.filled = 0;
+            if let Some(buffer) = input.buffer.take() {
+                pool.give(buffer);
+            }
+        }
+        let mut output = self.output();
+        while output.in_flight > 0 {
+            output = self
+                .settled
+                .wait_timeout(output, Duration::from_secs(1))
+                .expect("no lane panics holding a stream's output")
+                .0;
+        }
+        output.taken
+    }
+
+    /// Puts a fresh connection in place, after [`Self::cut`].
+    pub(crate) fn open(&self, keys: &TransferKeys, generation: u32, socket: Socket) {
+        let mut input = self.input();
+        let mut output = self.output();
+        input.generation = generation;
+        input.association = Some(keys.stream(self.suite, self.index, generation, Way::Forward));
+        input.socket = Some(Arc::new(socket));
+        input.next_ticket = 0;
+        let capacity = output.ring.capacity();
+        *output = Output {
+            association: Some(keys.stream(self.suite, self.index, generation, Way::Backward)),
+            ring: OrderRing::new(0, capacity),
+            in_flight: 0,
+            taken: 0,
+            acknowledged: 0,
+            unsent: Vec::new(),
+        };
+    }
+
+    /// Receives what is there and finds the records that are complete.
+    pub(crate) fn look(&self, pool: &Pool) -> Result<Look, LineError> {
+        let mut input = self.input();
+        let input = &mut *input;
+        let Some(socket) = input.socket.clone() else { return Ok(Look::Nothing) };
+        if !self.output().ring.admits(input.next_ticket) {
+            return Ok(Look::Nothing);
+        }
+        let mut buffer = match input.buffer.take() {
+            Some(buffer) => buffer,
+            None => match pool.take() {
+                Some(buffer) => buffer,
+                None => return Ok(Look::Nothing),
+            },
+        };
+        let mut ended = false;
+        while input.filled < buffer.capacity_bytes() {
+            match socket.try_recv(&mut buffer.bytes_mut()[input.filled..]) {
+                Ok(None) => break,
+                Ok(Some(0)) => {
+                    ended = true;
+                    break;
+                }
+                Ok(Some(received)) => input.filled += received,
+                Err(error) => {
+                    pool.give(buffer);
+                    return Err(error.into());
+                }
+            }
+        }
+        let mut found = Vec::with_capacity(16);
+        let split = split_records(&buffer.bytes()[..input.filled], &mut found);
+        let whole = split.map_err(|error| LineError::forged(self.index, &error.to_string()))?;
+        if found.is_empty() {
+            if input.filled == 0 {
+                pool.give(buffer);
+            } else {
+                input.buffer = Some(buffer);
+            }
+            return if ended {
+                Err(LineError::Cut("the sender closed the stream".into()))
+            } else {
+                Ok(Look::Nothing)
+            };
+        }
+        // The tail goes to the front of another buffer, so that the next lane can read on.
+        let tail = whole..input.filled;
+        if tail.is_empty() {
+            input.filled = 0;
+        } else if let Some(mut next) = pool.take() {
+            next.bytes_mut()[..tail.len()].copy_from_slice(&buffer.bytes()[tail.clone()]);
+            input.filled = tail.len();
+            input.buffer = Some(next);
+        } else {
+            // Nothing is lost: the records wait in this buffer until another lane gives one back.
+            input.buffer = Some(buffer);
+            return Ok(Look::Nothing);
+        }
+        let Some(association) = &mut input.association else { return Ok(Look::Nothing) };
+        let claims = claim_all(association, found.len() as u64);
+        let records_end = association.next_sequence();
+        let ticket = input.next_ticket;
+        input.next_ticket += 1;
+        self.output().in_flight += 1;
+        Ok(Look::Records(arrived(buffer, &found, &claims, ticket, records_end)))
+    }
+
+    /// Verifies and opens the records, on the calling lane.
+    pub(crate) fn open_records(&self, arrived: Arrived) -> Result<Arrived, LineError> {
+        if self.blind {
+            return Ok(arrived);
+        }
+        let batch = Inline.run(arrived.batch);
+        if batch.jobs.iter().any(|job| !matches!(job.status, JobStatus::Done { .. })) {
+            return Err(LineError::forged(self.index, "a record that is not authentic"));
+        }
+        Ok(Arrived { batch, ..arrived })
+    }
+
+    /// The records' content is in place: they count, in order, and are acknowledged when it is time.
+    pub(crate) fn taken(&self, arrived: Arrived, pool: &Pool) -> Result<(), LineError> {
+        pool.give(arrived.batch.buffer);
+        let mut output = self.output();
+        output.in_flight -= 1;
+        self.settled.notify_all();
+        output
+            .ring
+            .insert(arrived.ticket, arrived.records_end)
+            .unwrap_or_else(|_| panic!("tickets are given once, and no more than the ring has room for"));
+        while let Some(records_end) = output.ring.pop() {
+            output.taken = records_end;
+        }
+        let due = output.taken - output.acknowledged >= RECORDS_PER_ACKNOWLEDGEMENT;
+        drop(output);
+        if due { self.acknowledge() } else { Ok(()) }
+    }
+
+    /// The records were not taken over; the transfer is about to fail.
+    pub(crate) fn dropped(&self) {
+        self.output().in_flight -= 1;
+        self.settled.notify_all();
+    }
+
+    /// Tells the sender how far we are, if it does not know.
+    pub(crate) fn acknowledge(&self) -> Result<(), LineError> {
+        let Some(socket) = self.socket() else { return Ok(()) };
+        let mut output = self.output();
+        let output = &mut *output;
+        if output.unsent.is_empty() && output.taken > output.acknowledged {
+            let Some(association) = &mut output.association else { return Ok(()) };
+            output.unsent = acknowledgement(association, self.suite, output.taken);
+            output.acknowledged = output.taken;
+        }
+        while !output.unsent.is_empty() {
+            match socket.try_send(&output.unsent)? {
+                Some(sent) => drop(output.unsent.drain(..sent)),
+                None => break,
+            }
+        }
+        Ok(())
+    }
+}
+
+fn claim_all(association: &mut Association, records: u64) -> Vec<Claim> {
+    let mut claims = Vec::with_capacity(1);
+    let mut left = records;
+    while left > 0 {
+        let claim = association.claim(left);
+        left -= claim.records;
+        claims.push(claim);
+    }
+    claims
+}
+
+fn arrived(
+    buffer: Buffer,
+    found: &[(usize, Header)],
+    claims: &[Claim],
+    ticket: u64,
+    records_end: u64,
+) -> Arrived {
+    let numbers = claims.iter().flat_map(|claim| {
+        (claim.first_sequence..claim.first_sequence + claim.records)
+            .map(|sequence| (sequence, &claim.session))
+    });
+    let jobs = found
+        .iter()
+        .zip(numbers)
+        .map(|(&(offset, header), (sequence, session))| Job {
+            session: session.clone(),
+            offset,
+            header_bytes: HEADER_BYTES,
+            body_bytes: header.body_bytes,
+            sequence,
+            status: JobStatus::Pending,
+        })
+        .collect();
+    let headers = found.iter().map(|&(_, header)| header).collect();
+    Arrived {
+        batch: Batch { buffer, jobs, direction: Direction::Open, ticket },
+        headers,
+        ticket,
+        records_end,
+    }
+}
+
+fn acknowledgement(association: &mut Association, suite: Suite, taken: u64) -> Vec<u8> {
+    let claim = association.claim(1);
+    let body_bytes = suite.expansion_bytes(0);
+    let mut buffer = Buffer::new(HEADER_BYTES + body_bytes);
+    Header { kind: Kind::Acknowledge, body_bytes, file: 0, offset: taken }.encode(buffer.bytes_mut());
+    let job = Job {
+        session: claim.session,
+        offset: 0,
+        header_bytes: HEADER_BYTES,
+        body_bytes: 0,
+        sequence: claim.first_sequence,
+        status: JobStatus::Pending,
+    };
+    let batch = Batch { buffer, jobs: vec![job], direction: Direction::Seal, ticket: 0 };
+    Inline.run(batch).buffer.bytes().to_vec()
+}

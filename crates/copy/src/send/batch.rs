@@ -1,0 +1,145 @@
+//! A batch of records under construction, and what must be done again should it be lost.
+//!
+//! Guarantees: records lie one after another exactly as they go onto the wire; a record is only begun where
+//! its longest form fits; the list of what is in the batch is complete, so a lost batch loses nothing.
+
+use std::sync::Arc;
+
+use sealane_engine::{Batch, Buffer, Direction, Job, JobStatus, Suite};
+use sealane_stack::Claim;
+use serde::Serialize;
+
+use crate::{
+    proto::{
+        entry,
+        record::{DATA_BYTES_MAX, HEADER_BYTES, Header, Kind},
+    },
+    send::work::{Candidate, SendFile},
+};
+
+/// Content that is in a batch.
+#[derive(Debug)]
+pub(crate) enum Content {
+    /// Part of a large file.
+    Range { file: Arc<SendFile>, start: u64, end: u64 },
+    /// Small entries.
+    Pack { candidates: Vec<Candidate>, bytes: u64 },
+}
+
+impl Content {
+    /// Bytes of file content.
+    pub(crate) fn bytes(&self) -> u64 {
+        match self {
+            Self::Range { start, end, .. } => end - start,
+            Self::Pack { bytes, .. } => *bytes,
+        }
+    }
+}
+
+/// Records being laid into a buffer.
+#[derive(Debug)]
+pub(crate) struct Builder {
+    buffer: Buffer,
+    /// Offset and plain length of each record.
+    records: Vec<(usize, usize)>,
+    end: usize,
+    suite: Suite,
+    /// What is in it.
+    pub(crate) contents: Vec<Content>,
+    /// The file announced last, whose data may follow.
+    pub(crate) announced: Option<u32>,
+    /// The queue knows that the batch is under way.
+    pub(crate) counted: bool,
+}
+
+/// Room that one more record of `body_bytes` may take.
+pub(crate) fn record_bytes_max(suite: Suite, body_bytes: usize) -> usize {
+    HEADER_BYTES + body_bytes + suite.expansion_bytes_max()
+}
+
+impl Builder {
+    /// Starts a batch in `buffer`.
+    pub(crate) fn new(buffer: Buffer, suite: Suite) -> Self {
+        Self {
+            buffer,
+            records: Vec::with_capacity(16),
+            end: 0,
+            suite,
+            contents: Vec::new(),
+            announced: None,
+            counted: false,
+        }
+    }
+
+    /// The largest body that one more record could have.
+    pub(crate) fn room(&self) -> usize {
+        let left = self.buffer.capacity_bytes() - self.end;
+        left.saturating_sub(record_bytes_max(self.suite, 0)).min(DATA_BYTES_MAX)
+    }
+
+    /// Whether data of this file may follow.
+    pub(crate) fn announces(&self, file: u32) -> bool {
+        self.announced == Some(file)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    pub(crate) fn records(&self) -> u64 {
+        self.records.len() as u64
+    }
+
+    /// Where the body of the next record goes.
+    pub(crate) fn body(&mut self) -> &mut [u8] {
+        let room = self.room();
+        let start = self.end + HEADER_BYTES;
+        &mut self.buffer.bytes_mut()[start..start + room]
+    }
+
+    /// Completes a record whose body is the first `body_bytes` of [`Self::body`].
+    pub(crate) fn push(&mut self, kind: Kind, file: u32, offset: u64, body_bytes: usize) {
+        assert!(body_bytes <= self.room(), "the body was written within the room");
+        let sealed_bytes = body_bytes + self.suite.expansion_bytes(body_bytes);
+        Header { kind, body_bytes: sealed_bytes, file, offset }
+            .encode(&mut self.buffer.bytes_mut()[self.end..]);
+        self.records.push((self.end, body_bytes));
+        self.end += HEADER_BYTES + sealed_bytes;
+    }
+
+    /// Adds a record whose body is an encoded value. False when it does not fit.
+    pub(crate) fn push_value<T: Serialize>(&mut self, kind: Kind, file: u32, offset: u64, value: &T) -> bool {
+        let Some(body_bytes) = entry::encode(value, self.body()) else { return false };
+        self.push(kind, file, offset, body_bytes);
+        true
+    }
+
+    /// Makes jobs of the records. `claims` cover them all, in order: more than one where the key changes.
+    /// Returns the batch, its length on the wire, and what is in it.
+    pub(crate) fn number(self, claims: &[Claim], ticket: u64) -> (Batch, usize, Vec<Content>) {
+        let numbers = claims.iter().flat_map(|claim| {
+            (claim.first_sequence..claim.first_sequence + claim.records)
+                .map(|sequence| (sequence, &claim.session))
+        });
+        let jobs: Vec<Job> = self
+            .records
+            .iter()
+            .zip(numbers)
+            .map(|(&(offset, body_bytes), (sequence, session))| Job {
+                session: session.clone(),
+                offset,
+                header_bytes: HEADER_BYTES,
+                body_bytes,
+                sequence,
+                status: JobStatus::Pending,
+            })
+            .collect();
+        assert_eq!(jobs.len(), self.records.len(), "claims cover their batch");
+        (Batch { buffer: self.buffer, jobs, direction: Direction::Seal, ticket }, self.end, self.contents)
+    }
+
+    /// Gives the parts back.
+    pub(crate) fn dissolve(self) -> (Buffer, Vec<Content>) {
+        (self.buffer, self.contents)
+    }
+}

@@ -1,0 +1,294 @@
+//! A lane of the sending end: fills, seals and sends, on the streams that its placement gives it.
+//!
+//! Guarantees: a lane never blocks on one socket while another of its streams could go on; it sleeps only in
+//! `poll`, never longer than [`NAP`], and wakes for work, room, acknowledgements and the end.
+
+use std::{
+    sync::{
+        Arc, Barrier, OnceLock,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
+};
+
+use rustix::event::{PollFd, PollFlags};
+use sealane_engine::Suite;
+use sealane_stack::{Placement, Pool};
+use sealane_tree::Reader;
+
+use crate::{
+    error::{Error, ErrorKind},
+    limiter::Limiter,
+    line::LineError,
+    send::{
+        batch::{Builder, Content},
+        fill::{Filler, Filling},
+        stream::{Flushed, SendStream, Settled},
+    },
+    shared::Stop,
+    socket,
+    wake::Bells,
+};
+
+/// Longest sleep; everything that matters wakes a lane earlier.
+const NAP: Duration = Duration::from_millis(200);
+
+/// What the lanes of a sending end share.
+#[derive(Debug)]
+pub(crate) struct Sending {
+    pub(crate) filling: Filling,
+    pub(crate) streams: Vec<Arc<SendStream>>,
+    pub(crate) pool: Pool,
+    pub(crate) suite: Suite,
+    pub(crate) placement: Placement,
+    pub(crate) lanes: usize,
+    pub(crate) limiter: Limiter,
+    pub(crate) bells: Arc<Bells>,
+    pub(crate) stop: Arc<Stop>,
+    pub(crate) timeout: Duration,
+    pub(crate) hold: Option<Hold>,
+    pub(crate) first_byte: OnceLock<Instant>,
+    pub(crate) last_byte: OnceLock<Instant>,
+    /// Woken when all is done or a stream needs opening.
+    pub(crate) control: Arc<Bells>,
+}
+
+/// Seal everything before the first byte is sent: what the laboratory's sender does when the receiver is
+/// measured.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    pub(crate) barrier: Barrier,
+    pub(crate) released: AtomicBool,
+}
+
+impl Sending {
+    fn holds(&self) -> bool {
+        self.hold.as_ref().is_some_and(|hold| !hold.released.load(Relaxed))
+    }
+
+    /// Takes note of what the receiver has.
+    pub(crate) fn arrived(&self, flushed: Flushed) {
+        let progress = &self.filling.progress;
+        for content in &flushed.acknowledged {
+            progress.bytes_moved.fetch_add(content.bytes(), Relaxed);
+            if let Content::Pack { candidates, .. } = content {
+                progress.files_done.fetch_add(candidates.len() as u64, Relaxed);
+            }
+        }
+        self.batches_done(flushed.batches);
+    }
+
+    fn batches_done(&self, batches: usize) {
+        (0..batches).for_each(|_| self.filling.queue.done());
+        if batches > 0 && self.filling.queue.is_done() {
+            let _ = self.last_byte.set(Instant::now());
+            self.bells.ring();
+            self.control.ring();
+        }
+    }
+
+    /// Puts lost content back into the queue.
+    pub(crate) fn settle(&self, settled: Settled) -> u64 {
+        self.arrived(settled.arrived);
+        let bytes = self.again(settled.again);
+        self.batches_done(settled.batches);
+        self.bells.ring();
+        bytes
+    }
+
+    fn again(&self, contents: Vec<Content>) -> u64 {
+        let counters = &self.filling.counters;
+        let bytes = contents.iter().map(Content::bytes).sum();
+        counters.resent_bytes.fetch_add(bytes, Relaxed);
+        counters.bytes.fetch_sub(bytes, Relaxed);
+        for content in contents {
+            let entries = match &content {
+                Content::Pack { candidates, .. } => candidates.len() as u64,
+                // The closing record, if it was made, is made and counted again.
+                Content::Range { file, .. } => u64::from(file.reopen()),
+            };
+            counters.entries.fetch_sub(entries, Relaxed);
+            self.filling.queue.give_back(content);
+        }
+        bytes
+    }
+
+    fn line_failed(&self, stream: &SendStream, error: LineError) {
+        match error {
+            LineError::Cut(_) => {
+                stream.cut(&self.pool);
+                self.control.ring();
+            }
+            LineError::Fatal(error) => self.stop.fail(error, &self.bells),
+        }
+    }
+}
+
+/// Runs lane number `lane` until everything is sent and acknowledged, or the transfer stops.
+pub(crate) fn run(sending: &Sending, lane: usize, reader: Reader) {
+    Lane {
+        sending,
+        lane,
+        streams: (0..sending.streams.len())
+            .filter(|&flow| sending.placement.may_run(lane, sending.lanes, flow))
+            .map(|flow| sending.streams[flow].clone())
+            .collect(),
+        filler: Filler::new(&sending.filling, reader),
+        ready: None,
+        ready_at: Instant::now(),
+        turn: lane,
+    }
+    .run();
+}
+
+struct Lane<'a> {
+    sending: &'a Sending,
+    lane: usize,
+    streams: Vec<Arc<SendStream>>,
+    filler: Filler<'a>,
+    /// Filled, but without a place yet.
+    ready: Option<Builder>,
+    ready_at: Instant,
+    turn: usize,
+}
+
+impl Lane<'_> {
+    fn run(mut self) {
+        let sending = self.sending;
+        let mut announced = false;
+        while !sending.stop.is_set() && !sending.filling.queue.is_done() {
+            let holds = sending.holds();
+            let mut progress = !holds && self.flush();
+            progress |= self.build();
+            progress |= self.place();
+            if self.streams.iter().all(|stream| stream.is_abandoned()) {
+                self.release();
+                break;
+            }
+            if progress {
+                announced = false;
+            } else if holds && sending.filling.queue.is_drained() {
+                self.unhold();
+            } else if !announced {
+                // Look once more after the announcement, so that no ring is lost between the two.
+                sending.bells.announce(self.lane);
+                announced = true;
+            } else {
+                self.sleep();
+                announced = false;
+            }
+        }
+        sending.bells.ring();
+        sending.control.ring();
+    }
+
+    fn flush(&mut self) -> bool {
+        let sending = self.sending;
+        let mut progress = false;
+        for stream in &self.streams {
+            match stream.flush(&sending.pool, sending.timeout) {
+                Ok(flushed) => {
+                    progress |= flushed.progress;
+                    sending.arrived(flushed);
+                }
+                Err(error) => sending.line_failed(stream, error),
+            }
+        }
+        progress
+    }
+
+    /// Fills a batch if there is a stream that could take it.
+    fn build(&mut self) -> bool {
+        let sending = self.sending;
+        if self.ready.is_some() || !self.streams.iter().any(|stream| stream.has_room()) {
+            return false;
+        }
+        let Some(buffer) = sending.pool.take() else { return false };
+        let mut builder = Builder::new(buffer, sending.suite);
+        self.filler.fill(&mut builder);
+        if builder.is_empty() {
+            let (buffer, _) = builder.dissolve();
+            sending.pool.give(buffer);
+            return false;
+        }
+        sending.first_byte.get_or_init(Instant::now);
+        if !builder.counted {
+            sending.filling.queue.batch_out();
+            builder.counted = true;
+        }
+        let bytes = builder.contents.iter().map(Content::bytes).sum();
+        let now = Instant::now();
+        self.ready_at = now + sending.limiter.delay(bytes, now);
+        self.ready = Some(builder);
+        true
+    }
+
+    /// Seals the ready batch on the next stream in turn that has a place for it.
+    fn place(&mut self) -> bool {
+        let sending = self.sending;
+        if self.ready.is_none() || Instant::now() < self.ready_at {
+            return false;
+        }
+        let count = self.streams.len();
+        for step in 0..count {
+            let stream = &self.streams[(self.turn + step) % count];
+            let Some(builder) = self.ready.take() else { return true };
+            let room = stream.has_room().then(|| stream.place(builder.records())).flatten();
+            let Some(place) = room else {
+                self.ready = Some(builder);
+                continue;
+            };
+            self.turn = (self.turn + step + 1) % count;
+            if let Err(contents) = stream.seal(place, builder, &sending.pool) {
+                sending.settle(Settled { again: contents, batches: 1, ..Settled::default() });
+            }
+            return true;
+        }
+        false
+    }
+
+    /// Gives back what it holds, because none of its streams will be opened again.
+    fn release(&mut self) {
+        let sending = self.sending;
+        self.filler.release();
+        if let Some(builder) = self.ready.take() {
+            let (buffer, contents) = builder.dissolve();
+            sending.pool.give(buffer);
+            sending.settle(Settled { again: contents, batches: 1, ..Settled::default() });
+        }
+        if sending.streams.iter().all(|stream| stream.is_abandoned()) {
+            let message = "every data stream was lost and none could be opened again";
+            sending.stop.fail(Error::new(ErrorKind::Disconnected, message), &sending.bells);
+        }
+    }
+
+    fn unhold(&self) {
+        if let Some(hold) = &self.sending.hold {
+            if hold.barrier.wait().is_leader() {
+                let _ = self.sending.first_byte.set(Instant::now());
+            }
+            hold.released.store(true, Relaxed);
+        }
+    }
+
+    fn sleep(&self) {
+        let sockets: Vec<_> =
+            self.streams.iter().filter_map(|stream| Some((stream.socket()?, stream.interest()))).collect();
+        let mut fds: Vec<PollFd<'_>> = sockets
+            .iter()
+            .filter_map(|(socket, interest)| {
+                let mut flags = PollFlags::empty();
+                flags.set(PollFlags::OUT, interest.send);
+                flags.set(PollFlags::IN, interest.receive);
+                (!flags.is_empty()).then(|| PollFd::new(socket, flags))
+            })
+            .collect();
+        let bell = self.sending.bells.fd(self.lane);
+        fds.push(PollFd::new(&bell, PollFlags::IN));
+        let until_ready = self.ready_at.saturating_duration_since(Instant::now());
+        let nap = if until_ready.is_zero() { NAP } else { until_ready.min(NAP) };
+        // A failed poll means a closed descriptor; the next flush finds out whose.
+        let _ = socket::wait(&mut fds, nap);
+        self.sending.bells.awake(self.lane);
+    }
+}

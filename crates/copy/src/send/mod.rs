@@ -1,0 +1,8 @@
+//! The sending end: scan, queue, lanes, streams.
+
+pub(crate) mod batch;
+pub(crate) mod fill;
+pub(crate) mod lane;
+pub(crate) mod scan;
+pub(crate) mod stream;
+pub(crate) mod work;

@@ -1,0 +1,55 @@
+//! Finding what there is to send.
+//!
+//! Guarantees: memory is bounded by the queue, which makes the scan wait for the lanes; what cannot be read
+//! is reported and the scan goes on.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use sealane_tree::Walk;
+
+use crate::{
+    send::{
+        lane::Sending,
+        work::{Candidate, PACK_ENTRIES},
+    },
+    summary::Notice,
+};
+
+/// Walks the sources into the queue.
+pub(crate) fn run(sending: &Sending, walk: Walk) {
+    let filling = &sending.filling;
+    let mut pack = Vec::with_capacity(PACK_ENTRIES);
+    for found in walk {
+        match found {
+            Ok(found) => {
+                filling.progress.files_found.fetch_add(1, Relaxed);
+                pack.push(Candidate { found, link_to: None });
+            }
+            Err(error) => {
+                let path = error.path().map_or_else(Vec::new, |path| path.as_bytes().to_vec());
+                filling.counters.failed.fetch_add(1, Relaxed);
+                let reason = crate::error::chain(&error);
+                let _ = filling.notices.send(Notice::EntryFailed { path, reason });
+            }
+        }
+        if pack.len() == PACK_ENTRIES {
+            let full = std::mem::replace(&mut pack, Vec::with_capacity(PACK_ENTRIES));
+            if !filling.queue.push_found(full) {
+                return;
+            }
+            sending.bells.ring();
+        }
+    }
+    if !pack.is_empty() {
+        filling.queue.push_found(pack);
+    }
+    finish(sending);
+}
+
+/// Nothing more will be found.
+pub(crate) fn finish(sending: &Sending) {
+    sending.filling.queue.scan_complete();
+    sending.filling.progress.scan_complete.store(true, Relaxed);
+    sending.bells.ring();
+    sending.control.ring();
+}

@@ -1,0 +1,342 @@
+//! What there is to send, and who has it in hand.
+//!
+//! Guarantees: a piece of work is in the queue, in a lane's hands, in a batch under way, or done: never in
+//! none of them, so [`Queue::is_done`] is true only when nothing can come back. The queue is bounded: the scan
+//! waits for the lanes. What comes back from a cut stream is taken up first.
+
+use std::{
+    collections::VecDeque,
+    ops::Range,
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use sealane_tree::{Entry as Found, OpenFile};
+
+use crate::{
+    digest::{DigestError, GroupHash, TreeDigest},
+    proto::entry::Announcement,
+};
+
+/// Largest part of a file that one lane takes in hand. Resuming after a cut sends at most what was under way,
+/// so smaller is safer; larger saves announcements. A multiple of the record size.
+pub(crate) const RANGE_BYTES: u64 = 8 << 20;
+/// Small entries that one lane takes in hand.
+pub(crate) const PACK_ENTRIES: usize = 128;
+const QUEUE_MAX: usize = 256;
+
+/// An entry that the scan found and no lane has looked at.
+#[derive(Clone, Debug)]
+pub(crate) struct Candidate {
+    pub(crate) found: Found,
+    /// The file that this one is another name of, once that was sent.
+    pub(crate) link_to: Option<sealane_tree::RelativePath>,
+}
+
+/// Where the bytes of a large file come from.
+#[derive(Debug)]
+pub(crate) enum Bytes {
+    File(OpenFile),
+    /// Read in order, once, whoever reads.
+    Pipe(Mutex<std::fs::File>),
+}
+
+/// A file that goes in ranges over any number of streams.
+#[derive(Debug)]
+pub(crate) struct SendFile {
+    /// Its number within the transfer.
+    pub(crate) number: u32,
+    pub(crate) announcement: Announcement,
+    pub(crate) bytes: Bytes,
+    progress: Mutex<FileProgress>,
+}
+
+#[derive(Debug)]
+struct FileProgress {
+    /// Ranges that no lane has taken.
+    left: VecDeque<Range<u64>>,
+    /// Ranges that lanes have in hand.
+    in_hand: usize,
+    holes: Vec<Range<u64>>,
+    digest: Option<TreeDigest>,
+    size_bytes: u64,
+    /// Why the file cannot be completed.
+    failure: Option<String>,
+    /// The closing record was made; it is made again if a range comes back.
+    closed: bool,
+}
+
+/// What the closing record is to say, once there is nothing left.
+#[derive(Debug)]
+pub(crate) enum Close {
+    Complete { digest: Option<[u8; 32]>, size_bytes: u64 },
+    Failed { reason: String },
+}
+
+impl SendFile {
+    /// A file to be sent in the given ranges; `holes` read as zeros and are announced only.
+    pub(crate) fn new(
+        number: u32,
+        announcement: Announcement,
+        bytes: Bytes,
+        ranges: impl IntoIterator<Item = Range<u64>>,
+        holes: Vec<Range<u64>>,
+        digest: Option<TreeDigest>,
+    ) -> Self {
+        let progress = FileProgress {
+            size_bytes: announcement.entry.metadata.size_bytes,
+            left: ranges.into_iter().collect(),
+            in_hand: 0,
+            holes,
+            digest,
+            failure: None,
+            closed: false,
+        };
+        Self { number, announcement, bytes, progress: Mutex::new(progress) }
+    }
+
+    fn progress(&self) -> MutexGuard<'_, FileProgress> {
+        self.progress.lock().expect("no lane panics holding a file's progress")
+    }
+
+    /// The next range, at most [`RANGE_BYTES`] long; the caller has it in hand until [`Self::put_down`].
+    fn take_range(&self) -> Option<Range<u64>> {
+        let mut progress = self.progress();
+        let range = progress.left.pop_front()?;
+        let cut = match self.bytes {
+            Bytes::File(_) => range.end.min((range.start / RANGE_BYTES + 1) * RANGE_BYTES),
+            // Read in order by one lane.
+            Bytes::Pipe(_) => range.end,
+        };
+        if cut < range.end {
+            progress.left.push_front(cut..range.end);
+        }
+        progress.in_hand += 1;
+        Some(range.start..cut)
+    }
+
+    fn is_taken(&self) -> bool {
+        self.progress().left.is_empty()
+    }
+
+    /// Holes that were not announced yet.
+    pub(crate) fn take_holes(&self) -> Vec<Range<u64>> {
+        std::mem::take(&mut self.progress().holes)
+    }
+
+    /// A range came back from a cut stream.
+    fn give_back(&self, range: Range<u64>) {
+        if matches!(self.bytes, Bytes::Pipe(_)) {
+            self.fail("a stream was cut and a pipe cannot be read again".into());
+        }
+        let mut progress = self.progress();
+        // Also after a failure: the closing record that says so may be what was lost.
+        progress.left.push_front(range);
+    }
+
+    /// The closing record may be lost. True when it had been made; it will be made again.
+    pub(crate) fn reopen(&self) -> bool {
+        let mut progress = self.progress();
+        progress.failure.is_none() & std::mem::replace(&mut progress.closed, false)
+    }
+
+    /// The pipe ended at `size_bytes`.
+    pub(crate) fn end_pipe(&self, size_bytes: u64) {
+        let mut progress = self.progress();
+        progress.size_bytes = size_bytes;
+        progress.left.clear();
+    }
+
+    /// The file cannot be completed; nothing more of it is sent.
+    pub(crate) fn fail(&self, reason: String) {
+        let mut progress = self.progress();
+        progress.failure.get_or_insert(reason);
+        progress.left.clear();
+    }
+
+    pub(crate) fn has_failed(&self) -> bool {
+        self.progress().failure.is_some()
+    }
+
+    /// Adds a part of the digest.
+    pub(crate) fn digest(&self, hash: GroupHash) -> Result<(), DigestError> {
+        self.progress().digest.as_mut().map_or(Ok(()), |digest| digest.add(hash))
+    }
+
+    /// Whether a digest is asked for.
+    pub(crate) fn wants_digest(&self) -> bool {
+        self.progress().digest.is_some()
+    }
+
+    /// A lane has read its range to the end. The last one to do so gets the closing record to send.
+    pub(crate) fn put_down(&self) -> Option<Close> {
+        let mut progress = self.progress();
+        progress.in_hand -= 1;
+        if progress.in_hand > 0 || !progress.left.is_empty() || progress.closed {
+            return None;
+        }
+        progress.closed = true;
+        Some(match progress.failure.clone() {
+            Some(reason) => Close::Failed { reason },
+            None => Close::Complete {
+                digest: progress.digest.as_ref().and_then(TreeDigest::finish),
+                size_bytes: progress.size_bytes,
+            },
+        })
+    }
+}
+
+/// One piece of work, in a lane's hands.
+#[derive(Debug)]
+pub(crate) enum Work {
+    Range { file: Arc<SendFile>, range: Range<u64> },
+    Pack(Vec<Candidate>),
+}
+
+#[derive(Debug)]
+enum Queued {
+    File(Arc<SendFile>),
+    Pack(Vec<Candidate>),
+}
+
+/// All work of one transfer.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    state: Mutex<State>,
+    room: Condvar,
+    next_file: AtomicU32,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    queued: VecDeque<Queued>,
+    /// Taken by lanes or in batches under way.
+    out: usize,
+    scan_complete: bool,
+    /// Other names of files, sent when all files are there.
+    links: Vec<Candidate>,
+    stopped: bool,
+}
+
+impl Queue {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no thread panics holding the queue")
+    }
+
+    /// A number for a large file.
+    pub(crate) fn next_file(&self) -> u32 {
+        self.next_file.fetch_add(1, Relaxed)
+    }
+
+    /// Adds what the scan found, waiting for room. False when the transfer has stopped.
+    pub(crate) fn push_found(&self, pack: Vec<Candidate>) -> bool {
+        let mut state = self.state();
+        while state.queued.len() >= QUEUE_MAX && !state.stopped {
+            state = self
+                .room
+                .wait_timeout(state, Duration::from_secs(1))
+                .expect("no thread panics holding the queue")
+                .0;
+        }
+        state.queued.push_back(Queued::Pack(pack));
+        !state.stopped
+    }
+
+    /// The scan has found everything.
+    pub(crate) fn scan_complete(&self) {
+        self.state().scan_complete = true;
+    }
+
+    /// A lane found that a candidate is a large file. It goes to the front, so that at most one lane's worth
+    /// of large files is open at a time.
+    pub(crate) fn push_file(&self, file: Arc<SendFile>) {
+        self.state().queued.push_front(Queued::File(file));
+    }
+
+    /// A lane found that a candidate is another name of a file.
+    pub(crate) fn push_link(&self, link: Candidate) {
+        self.state().links.push(link);
+    }
+
+    /// Takes a piece of work in hand, if there is any now.
+    pub(crate) fn take(&self) -> Option<Work> {
+        let mut state = self.state();
+        if state.queued.is_empty() && state.scan_complete && state.out == 0 && !state.links.is_empty() {
+            let count = state.links.len().saturating_sub(PACK_ENTRIES);
+            let pack = state.links.split_off(count);
+            state.queued.push_back(Queued::Pack(pack));
+        }
+        loop {
+            let work = match state.queued.front()? {
+                Queued::Pack(_) => {
+                    let Some(Queued::Pack(pack)) = state.queued.pop_front() else { return None };
+                    Work::Pack(pack)
+                }
+                Queued::File(file) => {
+                    let file = file.clone();
+                    let range = file.take_range();
+                    if range.is_none() || file.is_taken() {
+                        state.queued.pop_front();
+                    }
+                    let Some(range) = range else { continue };
+                    Work::Range { file, range }
+                }
+            };
+            state.out += 1;
+            self.room.notify_one();
+            return Some(work);
+        }
+    }
+
+    /// Counts a batch that goes under way.
+    pub(crate) fn batch_out(&self) {
+        self.state().out += 1;
+    }
+
+    /// A lane has put its work into batches, or a batch was acknowledged.
+    pub(crate) fn done(&self) {
+        self.state().out -= 1;
+    }
+
+    /// Content of a lost batch comes back; call before [`Self::done`] for the batch.
+    pub(crate) fn give_back(&self, content: crate::send::batch::Content) {
+        use crate::send::batch::Content;
+        match content {
+            Content::Range { file, start, end } => {
+                file.give_back(start..end);
+                self.push_file(file);
+            }
+            Content::Pack { candidates, .. } => {
+                self.state().queued.push_front(Queued::Pack(candidates));
+            }
+        }
+    }
+
+    /// A lane puts a range back that it did not begin or finish; call before [`Self::done`].
+    pub(crate) fn put_back_range(&self, file: Arc<SendFile>, range: Range<u64>) {
+        file.give_back(range);
+        file.progress().in_hand -= 1;
+        self.push_file(file);
+    }
+
+    /// Whether everything was sent and acknowledged.
+    pub(crate) fn is_done(&self) -> bool {
+        let state = self.state();
+        state.scan_complete && state.queued.is_empty() && state.out == 0 && state.links.is_empty()
+    }
+
+    /// Whether the scan is complete and nothing is queued; lanes may still hold work.
+    pub(crate) fn is_drained(&self) -> bool {
+        let state = self.state();
+        state.scan_complete && state.queued.is_empty()
+    }
+
+    /// Lets a waiting scan return.
+    pub(crate) fn stop(&self) {
+        self.state().stopped = true;
+        self.room.notify_all();
+    }
+}

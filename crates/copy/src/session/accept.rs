@@ -1,0 +1,156 @@
+//! Taking up data streams at the end that is connected to.
+//!
+//! Guarantees: a stranger costs a bounded time and no memory that lasts; a connection is handed to a transfer
+//! only after its proof was verified; a generation is taken up once, and only a newer one replaces another.
+
+use std::{
+    collections::HashMap,
+    io,
+    net::{SocketAddr, TcpListener, TcpStream},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use rustix::event::{PollFd, PollFlags};
+
+use crate::{
+    proto::{
+        join::{JOIN_BYTES, Joined, Prover, decode},
+        keys::TransferKeys,
+    },
+    session::line::Lines,
+    socket::{self, Socket},
+};
+
+/// Connections whose proof is awaited at once.
+const STRANGERS_MAX: usize = 128;
+const JOIN_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A transfer that expects streams.
+#[derive(Debug)]
+pub(crate) struct Expected {
+    pub(crate) lines: Lines,
+    pub(crate) keys: TransferKeys,
+    pub(crate) prover: Prover,
+    /// Newest generation taken up, for each stream.
+    pub(crate) generations: Mutex<Vec<u32>>,
+}
+
+/// Transfers that expect streams, by name.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Registry {
+    expected: Arc<Mutex<HashMap<[u8; 16], Arc<Expected>>>>,
+}
+
+/// Takes the transfer out of the registry when dropped.
+#[derive(Debug)]
+pub(crate) struct Registration {
+    registry: Registry,
+    transfer: [u8; 16],
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        self.registry.map().remove(&self.transfer);
+    }
+}
+
+impl Registry {
+    fn map(&self) -> std::sync::MutexGuard<'_, HashMap<[u8; 16], Arc<Expected>>> {
+        self.expected.lock().expect("no thread panics holding the registry")
+    }
+
+    /// Expects the streams of a transfer. `None` when its name is in use: names are random, so somebody plays.
+    pub(crate) fn expect(
+        &self,
+        transfer: [u8; 16],
+        lines: Lines,
+        keys: TransferKeys,
+        prover: Prover,
+    ) -> Option<Registration> {
+        let generations = Mutex::new(vec![0; usize::from(lines.count())]);
+        let expected = Arc::new(Expected { lines, keys, prover, generations });
+        let mut map = self.map();
+        if map.contains_key(&transfer) {
+            return None;
+        }
+        map.insert(transfer, expected);
+        Some(Registration { registry: self.clone(), transfer })
+    }
+
+    /// Takes up one connection, or hangs up.
+    pub(crate) fn take_up(&self, stream: TcpStream) {
+        // Whatever goes wrong, the other side is told nothing.
+        let _ = self.join(stream);
+    }
+
+    fn join(&self, stream: TcpStream) -> io::Result<()> {
+        let deadline = Instant::now() + JOIN_TIMEOUT;
+        let socket = Socket::tcp(stream)?;
+        let mut message = [0; JOIN_BYTES];
+        socket.recv_exact(&mut message, deadline)?;
+        let refused = || io::Error::from(io::ErrorKind::PermissionDenied);
+        let join = decode(&message).ok_or_else(refused)?;
+        let expected = self.map().get(&join.transfer).cloned().ok_or_else(refused)?;
+        if join.stream >= expected.lines.count() || !expected.prover.verify_join(&message) {
+            return Err(refused());
+        }
+        // Held until the stream is installed, so that two openings of one stream cannot cross.
+        let mut generations = expected.generations.lock().map_err(|_| refused())?;
+        let newest = &mut generations[usize::from(join.stream)];
+        if join.generation <= *newest {
+            let answer = Joined { accepted: false, taken: 0 };
+            return socket.send_all(&expected.prover.joined(&message, &answer), deadline);
+        }
+        *newest = join.generation;
+        let taken = expected.lines.prepare(join.stream);
+        let answer = Joined { accepted: true, taken };
+        socket.send_all(&expected.prover.joined(&message, &answer), deadline)?;
+        expected.lines.install(&expected.keys, join.stream, join.generation, socket, join.taken);
+        Ok(())
+    }
+}
+
+/// Binds a listener, on the first free port of `ports` if they are given.
+pub(crate) fn bind(address: SocketAddr, ports: Option<(u16, u16)>) -> io::Result<TcpListener> {
+    let (low, high) = ports.unwrap_or((address.port(), address.port()));
+    let mut last = io::Error::from(io::ErrorKind::AddrInUse);
+    for port in low..=high {
+        match TcpListener::bind(SocketAddr::new(address.ip(), port)) {
+            Ok(listener) => return Ok(listener),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+/// Accepts data streams until `stop` is set.
+pub(crate) fn accept(listener: &TcpListener, registry: &Registry, stop: &AtomicBool) -> io::Result<()> {
+    listener.set_nonblocking(true)?;
+    let strangers = Arc::new(AtomicUsize::new(0));
+    while !stop.load(SeqCst) {
+        match listener.accept() {
+            Ok((stream, _)) => {
+                if strangers.fetch_add(1, SeqCst) >= STRANGERS_MAX {
+                    strangers.fetch_sub(1, SeqCst);
+                    continue;
+                }
+                let (registry, strangers) = (registry.clone(), strangers.clone());
+                thread::spawn(move || {
+                    registry.take_up(stream);
+                    strangers.fetch_sub(1, SeqCst);
+                });
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                socket::wait(&mut [PollFd::new(listener, PollFlags::IN)], Duration::from_millis(100))?;
+            }
+            // The connection was gone before it was accepted, or descriptors are short: the next may do.
+            Err(_) => thread::sleep(Duration::from_millis(10)),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,207 @@
+//! What two ends agree on before data moves.
+//!
+//! Guarantees: the level and suite asked for are met or refused, never lowered; a suite that is broken or
+//! outdated needs the user's consent at the client and, at a daemon, its operator's too.
+
+use sealane_engine::Suite;
+use sealane_stack::Placement;
+
+use crate::{
+    error::{Error, ErrorKind},
+    options::{Level, Options},
+    proto::message::{Abort, Hello, LANES_MAX, Message, PROTOCOL_VERSION, Request, STREAMS_MAX},
+};
+
+/// What was agreed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms {
+    pub(crate) level: Level,
+    pub(crate) suite: Suite,
+    pub(crate) streams: u16,
+    /// Lanes at this end.
+    pub(crate) lanes: u16,
+    pub(crate) placement: Placement,
+}
+
+/// What a server insists on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Policy {
+    pub(crate) minimum_level: Level,
+    pub(crate) allow_legacy: bool,
+}
+
+fn usage(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::Usage, message)
+}
+
+fn refused(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::Refused, message)
+}
+
+/// The suite that a level gets when none is named: the fastest unbroken one on processors of our day.
+fn default_suite(level: Level) -> Suite {
+    match level {
+        Level::Clear | Level::Authenticated => Suite::Null,
+        Level::Safe => Suite::Aes128Gmac,
+        Level::Private if has_aes() => Suite::Aes128Gcm,
+        Level::Private => Suite::ChaCha20Poly1305,
+    }
+}
+
+fn has_aes() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return std::arch::is_x86_feature_detected!("aes") && std::arch::is_x86_feature_detected!("pclmulqdq");
+    #[cfg(target_arch = "aarch64")]
+    return std::arch::is_aarch64_feature_detected!("aes");
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    return false;
+}
+
+/// Whether a suite gives what a level promises, to the letter: a suite that does more is refused too, because
+/// the user would pay for what was not asked.
+fn fits(level: Level, suite: Suite) -> bool {
+    match level {
+        Level::Clear | Level::Authenticated => suite == Suite::Null,
+        Level::Safe => suite.authenticates() && !suite.encrypts(),
+        Level::Private => suite.encrypts(),
+    }
+}
+
+fn check(level: Level, suite: Suite, allow_legacy: bool) -> Result<(), Error> {
+    if !fits(level, suite) {
+        let fitting: Vec<_> =
+            Suite::ALL.into_iter().filter(|&other| fits(level, other)).map(Suite::name).collect();
+        return Err(usage(format!(
+            "suite {suite} does not give level {level}; choose one of {}",
+            fitting.join(", ")
+        )));
+    }
+    if suite.is_legacy() && !allow_legacy {
+        return Err(refused(format!("suite {suite} is outdated; --allow-legacy at both ends permits it")));
+    }
+    Ok(())
+}
+
+/// The suite that the user's options come to.
+pub(crate) fn suite(options: &Options) -> Result<Suite, Error> {
+    let suite = options.suite.unwrap_or_else(|| default_suite(options.level));
+    check(options.level, suite, options.allow_legacy)?;
+    Ok(suite)
+}
+
+/// Checks a count that the user gave.
+pub(crate) fn check_count(what: &str, count: Option<u16>, most: u16) -> Result<(), Error> {
+    match count {
+        Some(count) if !(1..=most).contains(&count) => {
+            Err(usage(format!("{what} must be from 1 to {most}, not {count}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Streams when the user does not say. Two are as fast as any number on every machine measured, and keep a
+/// second one going where one is held up; more cores at both ends take more.
+pub(crate) fn default_streams(processors: u16, peer_processors: u16) -> u16 {
+    processors.min(peer_processors).clamp(1, 8)
+}
+
+/// Lanes when the user does not say: one for each stream, as far as there are processors.
+pub(crate) fn default_lanes(streams: u16, processors: u16) -> u16 {
+    streams.min(processors).max(1)
+}
+
+/// Which placement, when the user does not say: streams of their own are cheapest; a single stream with several
+/// lanes would leave all but one idle.
+pub(crate) fn default_placement(streams: u16, lanes: u16) -> Placement {
+    if lanes > streams { Placement::Packet } else { Placement::Connection }
+}
+
+/// The server's side: checks a request against its policy.
+pub(crate) fn judge(request: &Request, policy: Policy, processors: u16) -> Result<Terms, Error> {
+    let suite = Suite::from_code(request.suite)
+        .ok_or_else(|| Error::protocol(format!("suite number {} is unknown here", request.suite)))?;
+    check(request.level, suite, request.allow_legacy && policy.allow_legacy)?;
+    if request.level < policy.minimum_level {
+        return Err(refused(format!(
+            "level {} was asked for, but at least {} is required here",
+            request.level, policy.minimum_level
+        )));
+    }
+    check_count("the number of streams", Some(request.streams), STREAMS_MAX)?;
+    check_count("the number of lanes", request.lanes, LANES_MAX)?;
+    let placement = if request.packet_placement { Placement::Packet } else { Placement::Connection };
+    let lanes = request.lanes.unwrap_or_else(|| match placement {
+        Placement::Connection => default_lanes(request.streams, processors),
+        Placement::Packet => processors.clamp(1, LANES_MAX),
+    });
+    Ok(Terms { level: request.level, suite, streams: request.streams, lanes, placement })
+}
+
+/// Our first message.
+pub(crate) fn hello() -> Message {
+    Message::Hello(Hello {
+        version: PROTOCOL_VERSION,
+        program: concat!("sealane ", env!("CARGO_PKG_VERSION")).to_owned(),
+        processors: processors(),
+    })
+}
+
+/// Processors that this process may use.
+pub(crate) fn processors() -> u16 {
+    sealane_stack::available_lanes().min(usize::from(LANES_MAX)) as u16
+}
+
+/// Checks the peer's first message.
+pub(crate) fn greet(message: Message) -> Result<Hello, Error> {
+    match message {
+        Message::Hello(hello) if hello.version == PROTOCOL_VERSION => Ok(hello),
+        Message::Hello(hello) => Err(refused(format!(
+            "the far end runs {}, which speaks version {} of the protocol; this is version {PROTOCOL_VERSION}",
+            hello.program, hello.version
+        ))),
+        Message::Abort(abort) => Err(abort.into()),
+        _ => Err(Error::protocol("the far end does not greet")),
+    }
+}
+
+impl From<Abort> for Error {
+    fn from(abort: Abort) -> Self {
+        // The text is the peer's; nothing in it may reach a terminal as a control sequence.
+        let message: String =
+            abort.message.chars().filter(|&c| c == '\n' || !c.is_control()).take(2000).collect();
+        Self::new(abort.kind, format!("the far end: {message}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_level_has_a_default_that_fits_and_needs_no_consent() {
+        for level in Level::ALL {
+            assert!(check(level, default_suite(level), false).is_ok());
+        }
+    }
+
+    #[test]
+    fn a_level_is_never_met_by_less_or_more() {
+        for level in Level::ALL {
+            for suite in Suite::ALL {
+                let gives = match (suite.encrypts(), suite.authenticates()) {
+                    (true, _) => Level::Private,
+                    (false, true) => Level::Safe,
+                    (false, false) => Level::Authenticated.min(level),
+                };
+                assert_eq!(check(level, suite, true).is_ok(), gives == level, "{level} by {suite}");
+            }
+        }
+    }
+
+    #[test]
+    fn legacy_needs_consent() {
+        let error = check(Level::Private, Suite::TripleDesCbcHmacSha1, false).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Refused);
+        assert!(check(Level::Private, Suite::TripleDesCbcHmacSha1, true).is_ok());
+    }
+}

@@ -1,0 +1,512 @@
+//! The client's side of a transfer: what `sealane cp` runs.
+
+use std::{
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::ffi::OsStrExt,
+    },
+    path::Path,
+    sync::{Arc, Mutex},
+    time::Instant,
+};
+
+use crossbeam_channel::bounded;
+use sealane_engine::Suite;
+use sealane_peer::{
+    Channel, Identity, KnownPeers, Location, ServerTrust, SshCommand, StderrMode, connect_tls, spawn_local,
+    ssh_resolved_host,
+};
+use sealane_stack::{Placement, Secret};
+
+use crate::{
+    cpu::CpuClock,
+    error::{Error, ErrorKind},
+    options::{MeasuredEnd, Options, Sink},
+    proto::{
+        join::Prover,
+        keys::{EXPORTER_LABEL, TransferKeys},
+        message::{Accept, DataPath, LANES_MAX, Message, Request, Role, STREAMS_MAX},
+    },
+    session::{
+        agree::{self, Terms},
+        control::{self, Control, Notices, Outcome},
+        ends::Plan,
+        open::{Connector, Route},
+        place::{self, Place},
+        server::{self, ReceivingSide, SendingSide},
+    },
+    summary::{Agreement, CpuSeconds, Notice, Observer, Progress, Summary},
+};
+
+/// Notices that wait for the control thread.
+pub(crate) const NOTICES_MAX: usize = 1024;
+
+/// Copies `sources` to `target`. At most one side may be remote.
+///
+/// A source or target that is the local path `-` is standard input or output.
+///
+/// # Errors
+/// When the transfer as a whole failed. Entries that failed by themselves are counted in the summary and
+/// reported to the observer.
+pub fn copy(
+    sources: &[Location],
+    target: &Location,
+    options: &Options,
+    progress: &Arc<Progress>,
+    observer: &mut dyn Observer,
+) -> Result<Summary, Error> {
+    let started = Instant::now();
+    let (role, far) = roles(sources, target)?;
+    let mut channel = reach(&far, options)?;
+    let outcome =
+        Transfer { sources, target, options, progress, role, far: &far, started }.run(&mut channel, observer);
+    match outcome {
+        Ok(summary) => {
+            // The transfer is complete; a far end that lingers is not waited for.
+            let _ = channel.close(Instant::now() + std::time::Duration::from_secs(2));
+            Ok(summary)
+        }
+        Err(error) => {
+            control::abort(&mut channel, &error);
+            Err(error)
+        }
+    }
+}
+
+/// How the far end is reached.
+enum Far {
+    /// A child process on this machine.
+    Child,
+    Ssh(Box<SshCommand>),
+    Daemon(sealane_peer::HostPort),
+}
+
+fn usage(message: &str) -> Error {
+    Error::new(ErrorKind::Usage, message)
+}
+
+fn is_standard_stream(location: &Location) -> bool {
+    matches!(location, Location::Local(path) if path == Path::new("-"))
+}
+
+fn roles(sources: &[Location], target: &Location) -> Result<(Role, FarPlace), Error> {
+    let remote = |location: &Location| !matches!(location, Location::Local(_));
+    let first = sources.first().ok_or_else(|| usage("there is nothing to copy"))?;
+    if is_standard_stream(target) && sources.len() > 1 {
+        return Err(usage("standard output takes one source"));
+    }
+    if sources.len() > 1 && sources.iter().any(is_standard_stream) {
+        return Err(usage("standard input cannot be copied together with other sources"));
+    }
+    match (sources.iter().any(remote), remote(target)) {
+        (true, true) => {
+            Err(usage("copying between two remote places is not supported; run it on one of them"))
+        }
+        (true, false) => {
+            let same_host = sources.iter().all(|source| FarPlace::of(source) == FarPlace::of(first));
+            if !same_host {
+                return Err(usage("all sources must be on the same host"));
+            }
+            Ok((Role::Pull, FarPlace::of(first)))
+        }
+        (false, _) => Ok((Role::Push, FarPlace::of(target))),
+    }
+}
+
+/// The host of a location.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum FarPlace {
+    Here,
+    Ssh { user: Option<String>, host: String, port: Option<u16> },
+    Daemon(sealane_peer::HostPort),
+}
+
+impl FarPlace {
+    fn of(location: &Location) -> Self {
+        match location {
+            Location::Local(_) => Self::Here,
+            Location::Ssh { user, host, port, .. } => {
+                Self::Ssh { user: user.clone(), host: host.clone(), port: *port }
+            }
+            Location::Daemon { address, .. } => Self::Daemon(address.clone()),
+        }
+    }
+}
+
+fn far_path(location: &Location) -> Vec<u8> {
+    match location {
+        Location::Local(path) => path.as_os_str().as_bytes().to_vec(),
+        Location::Ssh { path, .. } | Location::Daemon { path, .. } => path.clone(),
+    }
+}
+
+fn far(place: &FarPlace, options: &Options) -> Far {
+    match place {
+        FarPlace::Here => Far::Child,
+        FarPlace::Daemon(address) => Far::Daemon(address.clone()),
+        FarPlace::Ssh { user, host, port } => {
+            let remote = &options.remote;
+            let mut command = SshCommand::new(host.clone());
+            command.user.clone_from(user);
+            command.port = port.or(remote.port);
+            command.identity_files = remote.ssh_identity.iter().cloned().collect();
+            command.options = remote.ssh_options.iter().map(Into::into).collect();
+            command.config.clone_from(&remote.ssh_config);
+            command.jump = remote.ssh_jump.clone().map(Into::into);
+            if let Some(program) = &remote.remote_program {
+                command.remote_program = program.into();
+            }
+            Far::Ssh(Box::new(command))
+        }
+    }
+}
+
+fn reach(place: &FarPlace, options: &Options) -> Result<Channel, Error> {
+    let deadline = Instant::now() + options.timeout;
+    match far(place, options) {
+        Far::Child => Ok(Channel::from_child(spawn_local(None, &StderrMode::Inherit)?)?),
+        Far::Ssh(command) => Ok(Channel::from_child(command.spawn(sealane_peer::RemoteCommand::Serve)?)?),
+        Far::Daemon(address) => {
+            let identity = match &options.remote.identity {
+                Some(path) => Identity::load(path)?,
+                None => Identity::load_or_create(&Identity::default_path()?)?,
+            };
+            let known = match &options.remote.known_peers {
+                Some(path) => path.clone(),
+                None => KnownPeers::default_path()?,
+            };
+            let trust = match options.remote.accept_new {
+                true => ServerTrust::accept_new(known),
+                false => ServerTrust::pinned(known),
+            };
+            Ok(connect_tls(&address, &identity, &trust, deadline)?)
+        }
+    }
+}
+
+struct Transfer<'a> {
+    sources: &'a [Location],
+    target: &'a Location,
+    options: &'a Options,
+    progress: &'a Arc<Progress>,
+    role: Role,
+    far: &'a FarPlace,
+    started: Instant,
+}
+
+impl Transfer<'_> {
+    fn run(&self, channel: &mut Channel, observer: &mut dyn Observer) -> Result<Summary, Error> {
+        let options = self.options;
+        let clock = CpuClock::default();
+        let suite = agree::suite(options)?;
+        agree::check_count("--streams", options.streams, STREAMS_MAX)?;
+        agree::check_count("--lanes", options.lanes, LANES_MAX)?;
+        let route_host = self.resolve_in_background();
+        control::send(channel, &agree::hello())?;
+        let deadline = Instant::now() + options.timeout;
+        let hello = agree::greet(control::receive(channel, deadline)?.0)?;
+        let terms = self.terms(suite, hello.processors);
+        let own_place = self.own_place()?;
+        let request = self.request(&terms, own_place.as_ref(), channel.may_carry_secrets())?;
+        let request_frame = Message::Request(Box::new(request.clone())).encode();
+        channel.send(&request_frame, deadline)?;
+        let (accept, accept_frame) = match control::receive(channel, deadline)? {
+            (Message::Accept(accept), frame) => (accept, frame),
+            (Message::Abort(abort), _) => return Err(abort.into()),
+            _ => return Err(Error::protocol("the far end neither accepts nor refuses")),
+        };
+        self.hold_to(&terms, &accept)?;
+        let keys = self.keys(channel, &request, &request_frame, &accept_frame)?;
+        observer.notice(Notice::Agreed(Agreement {
+            level: terms.level,
+            suite,
+            streams: terms.streams,
+            lanes: terms.lanes,
+            placement: terms.placement,
+        }));
+        let route = self.route(channel, accept.data_port, route_host)?;
+        let (notices, pending) = bounded(NOTICES_MAX);
+        let plan = plan(&terms, options);
+        let join_key = keys.join();
+        let prover = Prover::new((terms.level > crate::Level::Clear).then_some(&join_key));
+        let transfer = request.transfer;
+        let timeout = options.timeout;
+        let keep_notices = notices.clone();
+        let keep = |lines: &crate::session::line::Lines| {
+            Connector {
+                lines,
+                keys: &keys,
+                prover: &prover,
+                transfer,
+                route,
+                timeout,
+                notices: keep_notices,
+            }
+            .run();
+        };
+        let mut control = Control {
+            channel,
+            notices: Notices::User(observer),
+            pending,
+            progress: self.progress.clone(),
+            timeout,
+            clock,
+        };
+        let outcome = match self.role {
+            Role::Push => {
+                let paths: Vec<_> = self.sources.iter().map(far_path).collect();
+                let side = SendingSide {
+                    plan: &plan,
+                    paths: &paths,
+                    name: accept.name.as_deref(),
+                    confinement: None,
+                    walk: server::walk_options(
+                        options.recursive,
+                        options.one_file_system,
+                        &options.preserve,
+                        &options.patterns,
+                    )?,
+                    standard_input: self.sources.iter().any(is_standard_stream),
+                    notices,
+                };
+                side.run(&mut control, keep)?
+            }
+            Role::Pull => {
+                let side = ReceivingSide {
+                    plan: &plan,
+                    place: own_place,
+                    standard_output: self.standard_output()?,
+                    journal: request.journal,
+                    update: options.update,
+                    rate: None,
+                    notices,
+                };
+                side.run(&mut control, keep)?
+            }
+        };
+        Ok(self.summary(&terms, &outcome))
+    }
+
+    /// `ssh -G` takes a moment, so it runs beside the greeting.
+    fn resolve_in_background(&self) -> Option<std::thread::JoinHandle<Result<String, Error>>> {
+        let Far::Ssh(command) = far(self.far, self.options) else { return None };
+        if self.options.through_ssh {
+            return None;
+        }
+        let deadline = Instant::now() + self.options.timeout;
+        Some(std::thread::spawn(move || Ok(ssh_resolved_host(&command, deadline)?.host)))
+    }
+
+    fn terms(&self, suite: Suite, peer_processors: u16) -> Terms {
+        let options = self.options;
+        let processors = agree::processors();
+        let in_order = is_standard_stream(self.target);
+        let streams = match options.streams {
+            _ if in_order => 1,
+            Some(streams) => streams,
+            None if options.through_ssh => 1,
+            None => agree::default_streams(processors, peer_processors),
+        };
+        let lanes = match options.lanes {
+            _ if in_order => 1,
+            Some(lanes) => lanes,
+            None if options.placement == Some(Placement::Packet) => processors,
+            None => agree::default_lanes(streams, processors),
+        };
+        let placement = options.placement.unwrap_or_else(|| agree::default_placement(streams, lanes));
+        Terms { level: options.level, suite, streams, lanes, placement }
+    }
+
+    fn standard_output(&self) -> Result<Option<OwnedFd>, Error> {
+        let output = is_standard_stream(self.target).then(|| std::io::stdout().as_fd().try_clone_to_owned());
+        output.transpose().map_err(|error| Error::io("cannot write to standard output", &error))
+    }
+
+    /// Where this end writes, when it is the one that receives files.
+    fn own_place(&self) -> Result<Option<Place>, Error> {
+        let writes =
+            self.role == Role::Pull && self.options.sink == Sink::Files && !is_standard_stream(self.target);
+        writes.then(|| place::target(&far_path(self.target), self.sources.len() > 1, None)).transpose()
+    }
+
+    fn request(&self, terms: &Terms, own: Option<&Place>, may_carry_secrets: bool) -> Result<Request, Error> {
+        let options = self.options;
+        let in_order = is_standard_stream(self.target);
+        let paths = match self.role {
+            Role::Push => vec![far_path(self.target)],
+            Role::Pull => self.sources.iter().map(far_path).collect(),
+        };
+        let data_path = match self.far {
+            FarPlace::Here => DataPath::Loopback,
+            FarPlace::Ssh { .. } if options.through_ssh => DataPath::Relay,
+            FarPlace::Ssh { .. } | FarPlace::Daemon(_) => DataPath::Direct,
+        };
+        Ok(Request {
+            transfer: random()?,
+            role: self.role,
+            paths,
+            name: own.and_then(|place| place.name.clone()),
+            into_directory: self.sources.len() > 1,
+            level: terms.level,
+            suite: terms.suite.code(),
+            allow_legacy: options.allow_legacy,
+            streams: terms.streams,
+            lanes: if in_order { Some(1) } else { options.lanes },
+            packet_placement: terms.placement == Placement::Packet,
+            secret: if may_carry_secrets { Some(random()?) } else { None },
+            data_path,
+            data_ports: options.data_ports,
+            sink: options.sink,
+            measured_end: options.measured_end,
+            digest: options.digest,
+            limit_rate: options.limit_rate,
+            journal: self.journal_name(),
+            update: options.update,
+            dry_run: options.dry_run,
+            recursive: options.recursive,
+            preserve: options.preserve.clone(),
+            patterns: options.patterns.clone(),
+            one_file_system: options.one_file_system,
+            fsync: options.fsync,
+            timeout_ms: options.timeout.as_millis() as u64,
+        })
+    }
+
+    /// The same command, from the same place, has the same journal.
+    fn journal_name(&self) -> Option<[u8; 16]> {
+        let options = self.options;
+        let resumable = options.resume
+            && !options.dry_run
+            && options.sink == Sink::Files
+            && !is_standard_stream(self.target)
+            && !self.sources.iter().any(is_standard_stream);
+        resumable.then(|| {
+            let mut hasher = blake3::Hasher::new();
+            let here = std::env::current_dir().unwrap_or_default();
+            for location in self.sources.iter().chain([self.target]) {
+                let path = match location {
+                    Location::Local(path) => here.join(path).as_os_str().as_bytes().to_vec(),
+                    _ => far_path(location),
+                };
+                hasher.update(&(path.len() as u64).to_le_bytes());
+                hasher.update(&path);
+            }
+            let mut name = [0; 16];
+            hasher.finalize_xof().fill(&mut name);
+            name
+        })
+    }
+
+    /// The answer must be what was asked for.
+    fn hold_to(&self, terms: &Terms, accept: &Accept) -> Result<(), Error> {
+        if (accept.level, accept.suite, accept.streams) != (terms.level, terms.suite.code(), terms.streams) {
+            return Err(Error::new(
+                ErrorKind::Refused,
+                "the far end answered with another level, suite or number of streams than was asked for",
+            ));
+        }
+        Ok(())
+    }
+
+    fn keys(
+        &self,
+        channel: &Channel,
+        request: &Request,
+        request_frame: &[u8],
+        accept_frame: &[u8],
+    ) -> Result<TransferKeys, Error> {
+        Ok(TransferKeys::new(&master(channel, request)?, request_frame, accept_frame))
+    }
+
+    fn route(
+        &self,
+        channel: &Channel,
+        port: u16,
+        host: Option<std::thread::JoinHandle<Result<String, Error>>>,
+    ) -> Result<Route, Error> {
+        match far(self.far, self.options) {
+            Far::Child => Route::direct("127.0.0.1", port),
+            Far::Daemon(_) => {
+                let address = channel.remote_addr();
+                let mut address = address.ok_or_else(|| Error::protocol("the daemon has no address"))?;
+                address.set_port(port);
+                Ok(Route::Direct(vec![address]))
+            }
+            Far::Ssh(command) => match host {
+                Some(host) => {
+                    let host = host.join().map_err(|_| Error::protocol("ssh -G could not be asked"))??;
+                    Route::direct(&host, port)
+                }
+                None => Ok(Route::ThroughSsh { command, port, processes: Mutex::default() }),
+            },
+        }
+    }
+
+    fn summary(&self, terms: &Terms, outcome: &Outcome) -> Summary {
+        let Outcome { finished, complete, .. } = outcome;
+        let seconds = match self.options.measured_end {
+            MeasuredEnd::Both => self.started.elapsed().as_secs_f64(),
+            MeasuredEnd::Send => finished.active_us as f64 / 1e6,
+            MeasuredEnd::Receive => complete.active_us as f64 / 1e6,
+        };
+        Summary {
+            bytes: finished.bytes,
+            files: if self.options.dry_run { finished.files } else { complete.files.min(finished.files) },
+            skipped: finished.skipped,
+            failed: finished.failed + complete.failed,
+            seconds,
+            cpu_seconds: CpuSeconds {
+                local: own_process_cpu_seconds(),
+                remote: outcome.peer_cpu_us as f64 / 1e6,
+            },
+            resent_bytes: finished.resent_bytes,
+            resumed_bytes: finished.resumed_bytes,
+            level: terms.level,
+            suite: terms.suite,
+            streams: terms.streams,
+            lanes: terms.lanes,
+            placement: terms.placement,
+            tier: terms.suite.tier(),
+        }
+    }
+}
+
+/// This process from its start: user and system.
+fn own_process_cpu_seconds() -> f64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+fn plan(terms: &Terms, options: &Options) -> Plan {
+    Plan {
+        terms: *terms,
+        limit_rate: options.limit_rate,
+        measured_end: options.measured_end,
+        digest: options.digest,
+        dry_run: options.dry_run,
+        fsync: options.fsync,
+        preserve: options.preserve.clone(),
+        sink: options.sink,
+        timeout: options.timeout,
+    }
+}
+
+/// The master secret of a transfer: from the request, or exported from TLS.
+pub(crate) fn master(channel: &Channel, request: &Request) -> Result<Secret, Error> {
+    match request.secret {
+        Some(secret) => Ok(Secret::new(secret)),
+        None => {
+            let mut secret = [0; 32];
+            channel.export(EXPORTER_LABEL, &request.transfer, &mut secret)?;
+            Ok(Secret::new(secret))
+        }
+    }
+}
+
+/// Random bytes from the system.
+pub(crate) fn random<const N: usize>() -> Result<[u8; N], Error> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes)
+        .map_err(|error| Error::new(ErrorKind::Io, format!("the system gives no random bytes: {error}")))?;
+    Ok(bytes)
+}

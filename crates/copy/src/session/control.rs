@@ -1,0 +1,376 @@
+//! The control channel while data moves.
+//!
+//! Guarantees: both ends show signs of life, and a silent one is given up after the agreed time; whatever ends
+//! a transfer, the other end is told, lanes stop, and nothing is left waiting.
+
+use std::{
+    sync::{Arc, atomic::Ordering::Relaxed},
+    thread,
+    time::{Duration, Instant},
+};
+
+use crossbeam_channel::Receiver;
+use sealane_peer::{Channel, Received};
+use sealane_stack::{Pinning, run_lanes};
+use sealane_tree::Walk;
+
+use crate::{
+    cpu::CpuClock,
+    error::{Error, ErrorKind, chain},
+    proto::message::{Abort, Complete, Finished, Message},
+    receive::{self, files::Destination, lane::Receiving},
+    send::{self, lane::Sending},
+    session::line::Lines,
+    summary::{Notice, Observer, Progress},
+};
+
+/// Index of this thread's bell among the control bells.
+const CONTROL: usize = 0;
+/// How often an end shows that it is there.
+const HEARTBEAT: Duration = Duration::from_millis(500);
+/// How long a message may take to go out.
+const SEND_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Where notices go: to the user at the client, over the channel at the server.
+pub(crate) enum Notices<'a> {
+    User(&'a mut dyn Observer),
+    Peer,
+}
+
+/// One end's view of a running transfer.
+pub(crate) struct Control<'a> {
+    pub(crate) channel: &'a mut Channel,
+    pub(crate) notices: Notices<'a>,
+    pub(crate) pending: Receiver<Notice>,
+    pub(crate) progress: Arc<Progress>,
+    pub(crate) timeout: Duration,
+    pub(crate) clock: CpuClock,
+}
+
+/// What the peer reported at the end.
+#[derive(Clone, Debug)]
+pub(crate) struct Outcome {
+    pub(crate) finished: Finished,
+    pub(crate) complete: Complete,
+    /// CPU time of this end's threads, in microseconds.
+    pub(crate) own_cpu_us: u64,
+    /// CPU time of the other end, in microseconds.
+    pub(crate) peer_cpu_us: u64,
+}
+
+/// Sends a message.
+pub(crate) fn send(channel: &mut Channel, message: &Message) -> Result<(), Error> {
+    Ok(channel.send(&message.encode(), Instant::now() + SEND_TIMEOUT)?)
+}
+
+/// Receives the next message by `deadline`.
+pub(crate) fn receive(channel: &mut Channel, deadline: Instant) -> Result<(Message, Vec<u8>), Error> {
+    match channel.recv(deadline)? {
+        Some(frame) => {
+            let message = Message::decode(&frame).map_err(|error| Error::protocol(error.to_string()))?;
+            Ok((message, frame))
+        }
+        None => Err(silent()),
+    }
+}
+
+fn silent() -> Error {
+    Error::new(ErrorKind::TimedOut, "the far end is silent; is it stopped, or the network down?")
+}
+
+/// Tells the peer why this end gives up. It may be gone, which is no news.
+pub(crate) fn abort(channel: &mut Channel, error: &Error) {
+    let message = Message::Abort(Abort { kind: error.kind, message: error.message.clone() });
+    let _ = channel.send(&message.encode(), Instant::now() + Duration::from_secs(2));
+}
+
+/// What a message means to the loop.
+enum Turn {
+    Nothing,
+    Message(Message),
+}
+
+impl Control<'_> {
+    /// Hands on what the lanes have to say.
+    fn drain_notices(&mut self) -> Result<(), Error> {
+        while let Ok(notice) = self.pending.try_recv() {
+            match &mut self.notices {
+                Notices::User(observer) => observer.notice(notice),
+                Notices::Peer => {
+                    let message = match notice {
+                        Notice::EntryFailed { path, reason } => Message::EntryFailed { path, reason },
+                        Notice::WouldSend { path, bytes } => Message::WouldSend { path, bytes },
+                        // The client's own end has these.
+                        _ => continue,
+                    };
+                    send(self.channel, &message)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for a message or a ring, no longer than a heartbeat, and handles what needs no end's knowledge.
+    fn turn(&mut self, lines: &Lines, heard: &mut Instant) -> Result<Turn, Error> {
+        if let Some(error) = lines.stop().reason() {
+            return Err(error);
+        }
+        if self.progress.cancel.load(Relaxed) {
+            return Err(Error::new(ErrorKind::Cancelled, "interrupted"));
+        }
+        let bell = lines.control().fd(CONTROL);
+        let received = self.channel.recv_or_wake(Instant::now() + HEARTBEAT / 5, bell);
+        lines.control().awake(CONTROL);
+        match received? {
+            Received::Frame(frame) => {
+                *heard = Instant::now();
+                match Message::decode(&frame).map_err(|error| Error::protocol(error.to_string()))? {
+                    Message::Abort(abort) => Err(abort.into()),
+                    Message::EntryFailed { path, reason } => {
+                        if let Notices::User(observer) = &mut self.notices {
+                            observer.notice(Notice::EntryFailed { path, reason });
+                        }
+                        Ok(Turn::Nothing)
+                    }
+                    Message::WouldSend { path, bytes } => {
+                        if let Notices::User(observer) = &mut self.notices {
+                            observer.notice(Notice::WouldSend { path, bytes });
+                        }
+                        Ok(Turn::Nothing)
+                    }
+                    message => Ok(Turn::Message(message)),
+                }
+            }
+            Received::Woken | Received::Deadline if heard.elapsed() > self.timeout => Err(silent()),
+            Received::Woken | Received::Deadline => Ok(Turn::Nothing),
+        }
+    }
+
+    /// Runs a sending end. `keep` looks after the streams until the transfer stops; `walk` finds what to send
+    /// besides what is queued already.
+    pub(crate) fn send_all(
+        &mut self,
+        sending: &Arc<Sending>,
+        walk: Option<Walk>,
+        reader: impl Fn() -> sealane_tree::Reader + Sync,
+        keep: impl FnOnce(&Lines) + Send,
+    ) -> Result<Outcome, Error> {
+        let lines = Lines::Send(sending.clone());
+        let clock = self.clock.clone();
+        let own = clock.share();
+        thread::scope(|scope| {
+            let lanes = scope.spawn(|| {
+                let abandon = || sending.stop.finish(&sending.bells);
+                run_lanes(sending.lanes, Pinning::Free, abandon, |lane| {
+                    let _share = clock.share();
+                    send::lane::run(sending, lane, reader());
+                })
+            });
+            let keeper = scope.spawn(|| {
+                let _share = clock.share();
+                keep(&lines);
+            });
+            let scan = scope.spawn(|| {
+                let _share = clock.share();
+                match walk {
+                    Some(walk) => send::scan::run(sending, walk),
+                    None => send::scan::finish(sending),
+                }
+            });
+            let moved = self.watch_sending(sending, &lines);
+            sending.filling.queue.stop();
+            sending.stop.finish(&sending.bells);
+            sending.control.ring();
+            // Lanes that wait to hand on a notice must not wait for ever.
+            while !(lanes.is_finished() && scan.is_finished() && keeper.is_finished()) {
+                while self.pending.try_recv().is_ok() {}
+                sending.bells.ring();
+                sending.control.ring();
+                thread::sleep(Duration::from_micros(50));
+            }
+            let started = lanes.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            started.map_err(|error| Error::io("cannot start the lanes", &error))?;
+            let (finished, complete) = moved?;
+            let own_cpu_us = clock.ended_us() + own.elapsed_us();
+            send(self.channel, &Message::Bye { cpu_us: own_cpu_us })?;
+            let peer_cpu_us = complete.cpu_us;
+            Ok(Outcome { finished, complete, own_cpu_us, peer_cpu_us })
+        })
+    }
+
+    fn watch_sending(&mut self, sending: &Sending, lines: &Lines) -> Result<(Finished, Complete), Error> {
+        let mut heard = Instant::now();
+        let mut beat = Instant::now();
+        let mut finished: Option<Finished> = None;
+        loop {
+            lines.control().announce(CONTROL);
+            let done = sending.filling.queue.is_done();
+            self.drain_notices()?;
+            if done && finished.is_none() && sending.stop.reason().is_none() {
+                self.drain_notices()?;
+                let message = conclusion(sending);
+                send(self.channel, &Message::Finished(message.clone()))?;
+                finished = Some(message);
+            } else if beat.elapsed() > HEARTBEAT {
+                beat = Instant::now();
+                let found = self.progress.snapshot();
+                send(
+                    self.channel,
+                    &Message::Found {
+                        bytes: found.bytes_found,
+                        files: found.files_found,
+                        complete: found.scan_complete,
+                    },
+                )?;
+            }
+            match self.turn(lines, &mut heard)? {
+                Turn::Nothing | Turn::Message(Message::Taken { .. }) => {}
+                Turn::Message(Message::Complete(complete)) => match finished {
+                    Some(finished) => return Ok((finished, complete)),
+                    None => return Err(Error::protocol("the receiver has completed before the end")),
+                },
+                Turn::Message(_) => return Err(Error::protocol("an unexpected message from the receiver")),
+            }
+        }
+    }
+
+    /// Runs a receiving end.
+    pub(crate) fn receive_all(
+        &mut self,
+        receiving: &Arc<Receiving>,
+        keep: impl FnOnce(&Lines) + Send,
+    ) -> Result<Outcome, Error> {
+        let lines = Lines::Receive(receiving.clone());
+        let clock = self.clock.clone();
+        let own = clock.share();
+        thread::scope(|scope| {
+            let lanes = scope.spawn(|| {
+                let abandon = || receiving.stop.finish(&receiving.bells);
+                run_lanes(receiving.lanes, Pinning::Free, abandon, |lane| {
+                    let _share = clock.share();
+                    receive::lane::run(receiving, lane);
+                })
+            });
+            let keeper = scope.spawn(|| {
+                let _share = clock.share();
+                keep(&lines);
+            });
+            let finished = self.watch_receiving(receiving, &lines);
+            let finished_at = Instant::now();
+            receiving.stop.finish(&receiving.bells);
+            receiving.control.ring();
+            while !(lanes.is_finished() && keeper.is_finished()) {
+                while let Ok(notice) = self.pending.try_recv() {
+                    if let Notices::User(observer) = &mut self.notices {
+                        observer.notice(notice);
+                    }
+                }
+                receiving.bells.ring();
+                receiving.control.ring();
+                thread::sleep(Duration::from_micros(50));
+            }
+            let started = lanes.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            started.map_err(|error| Error::io("cannot start the lanes", &error))?;
+            let finished = finished?;
+            self.settle_files(receiving, &finished)?;
+            self.drain_notices()?;
+            let counters = &receiving.files.counters;
+            let active = receiving.first_byte.get().map_or(Duration::ZERO, |first| finished_at - *first);
+            let own_cpu_us = clock.ended_us() + own.elapsed_us();
+            let complete = Complete {
+                bytes: counters.bytes.load(Relaxed),
+                files: counters.entries.load(Relaxed),
+                failed: counters.failed.load(Relaxed),
+                active_us: active.as_micros() as u64,
+                cpu_us: own_cpu_us,
+            };
+            send(self.channel, &Message::Complete(complete.clone()))?;
+            let peer_cpu_us = self.farewell()?;
+            Ok(Outcome { finished, complete, own_cpu_us, peer_cpu_us })
+        })
+    }
+
+    fn watch_receiving(&mut self, receiving: &Receiving, lines: &Lines) -> Result<Finished, Error> {
+        let mut heard = Instant::now();
+        let mut beat = Instant::now();
+        loop {
+            lines.control().announce(CONTROL);
+            self.drain_notices()?;
+            if beat.elapsed() > HEARTBEAT {
+                beat = Instant::now();
+                let done = self.progress.snapshot();
+                send(self.channel, &Message::Taken { bytes: done.bytes_moved, files: done.files_done })?;
+            }
+            match self.turn(lines, &mut heard)? {
+                Turn::Nothing => {}
+                Turn::Message(Message::Found { bytes, files, complete }) => {
+                    self.progress.bytes_found.store(bytes, Relaxed);
+                    self.progress.files_found.store(files, Relaxed);
+                    self.progress.scan_complete.store(complete, Relaxed);
+                }
+                Turn::Message(Message::Finished(finished)) => {
+                    if receiving.files.open_count() > 0 && !receiving.blind {
+                        return Err(Error::protocol("the sender has finished, but files are incomplete"));
+                    }
+                    return Ok(finished);
+                }
+                Turn::Message(_) => return Err(Error::protocol("an unexpected message from the sender")),
+            }
+        }
+    }
+
+    /// Everything has arrived: directories get their modes and times, the journal has served.
+    fn settle_files(&mut self, receiving: &Receiving, finished: &Finished) -> Result<(), Error> {
+        let files = &receiving.files;
+        if let Destination::Tree(target) = &files.destination {
+            let report = target.finish_directories();
+            files.counters.failed.fetch_add(report.failed, Relaxed);
+            for error in report.errors {
+                let path = error.path().map_or_else(Vec::new, |path| path.as_bytes().to_vec());
+                files.notice(Notice::EntryFailed { path, reason: chain(&error) });
+                self.drain_notices()?;
+            }
+            if files.fsync {
+                target.sync()?;
+            }
+        }
+        // What failed may succeed next time, and then need not begin at the beginning.
+        if finished.failed + files.counters.failed.load(Relaxed) == 0
+            && let Some(journal) = &files.journal
+        {
+            journal.remove().map_err(|error| Error::io("cannot remove the journal", &error))?;
+        }
+        Ok(())
+    }
+
+    fn farewell(&mut self) -> Result<u64, Error> {
+        let deadline = Instant::now() + self.timeout;
+        loop {
+            match receive(self.channel, deadline) {
+                Ok((Message::Bye { cpu_us }, _)) => return Ok(cpu_us),
+                Ok((Message::Abort(abort), _)) => return Err(abort.into()),
+                Ok((Message::Found { .. } | Message::EntryFailed { .. }, _)) => {}
+                Ok(_) => return Err(Error::protocol("an unexpected message from the sender")),
+                // Everything is in place; a sender that does not say good-bye takes nothing away.
+                Err(_) => return Ok(0),
+            }
+        }
+    }
+}
+
+fn conclusion(sending: &Sending) -> Finished {
+    let counters = &sending.filling.counters;
+    let active = match (sending.first_byte.get(), sending.last_byte.get()) {
+        (Some(first), Some(last)) => last.saturating_duration_since(*first),
+        _ => Duration::ZERO,
+    };
+    Finished {
+        bytes: counters.bytes.load(Relaxed),
+        files: counters.entries.load(Relaxed),
+        resent_bytes: counters.resent_bytes.load(Relaxed),
+        skipped: counters.skipped.load(Relaxed),
+        failed: counters.failed.load(Relaxed),
+        resumed_bytes: counters.resumed_bytes.load(Relaxed),
+        active_us: active.as_micros() as u64,
+    }
+}

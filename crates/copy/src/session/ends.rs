@@ -1,0 +1,254 @@
+//! Building the two ends out of what was agreed.
+//!
+//! Guarantees: the bytes in flight at an end are bounded by [`FLIGHT_BYTES`], whatever the number of streams;
+//! unacknowledged content, and so what a cut can cause to be sent again, by [`WINDOW_BYTES`].
+
+use std::{
+    ffi::OsStr,
+    num::NonZeroU64,
+    ops::Range,
+    os::unix::ffi::OsStrExt,
+    sync::{Arc, Barrier, Mutex, OnceLock, atomic::AtomicBool},
+    time::Duration,
+};
+
+use crossbeam_channel::Sender;
+use sealane_stack::{Placement, Pool};
+use sealane_tree::{RelativePath, Target, TargetOptions};
+
+use crate::{
+    digest::GROUP_BYTES,
+    error::Error,
+    journal::{Journal, State as JournalState},
+    limiter::Limiter,
+    options::{Level, MeasuredEnd, Preserve, Sink},
+    proto::{
+        entry::identity,
+        message::{HAVE_PER_MESSAGE, Have, Message, Partial},
+        record::DATA_BYTES_MAX,
+    },
+    receive::{
+        files::{Destination, Files, temp_name},
+        lane::Receiving,
+        stream::ReceiveStream,
+    },
+    send::{
+        batch::record_bytes_max,
+        fill::{Counters, Filling, Possessions},
+        lane::{Hold, Sending},
+        stream::SendStream,
+        work::Queue,
+    },
+    session::agree::Terms,
+    shared::Stop,
+    summary::{Notice, Progress},
+    wake::Bells,
+};
+
+/// Buffers at one end, in bytes, over all streams.
+pub(crate) const FLIGHT_BYTES: usize = 24 << 20;
+/// Unacknowledged content over all streams.
+pub(crate) const WINDOW_BYTES: u64 = 64 << 20;
+/// Records in a batch, at most: 512 KiB stay in a core's second-level cache from the read to the write.
+const BATCH_RECORDS_MAX: usize = 8;
+/// Sealed batches that wait for one socket.
+const RING: usize = 2;
+/// Batches of one stream that lanes work on at once.
+const RECEIVE_RING: usize = 16;
+
+/// What both ends need to know of a transfer to be built.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) terms: Terms,
+    pub(crate) limit_rate: Option<u64>,
+    pub(crate) measured_end: MeasuredEnd,
+    pub(crate) digest: bool,
+    pub(crate) dry_run: bool,
+    pub(crate) fsync: bool,
+    pub(crate) preserve: Preserve,
+    pub(crate) sink: Sink,
+    pub(crate) timeout: Duration,
+}
+
+/// Size of a buffer: some records, and room for a closing record.
+fn buffer_bytes(plan: &Plan, buffers: usize) -> usize {
+    let record = record_bytes_max(plan.terms.suite, DATA_BYTES_MAX);
+    let records = (FLIGHT_BYTES / buffers / record).clamp(2, BATCH_RECORDS_MAX);
+    records * record + 4096
+}
+
+fn limiter(plan: &Plan, rate: Option<u64>) -> Limiter {
+    let burst = (plan.terms.lanes as u64 * (BATCH_RECORDS_MAX * DATA_BYTES_MAX) as u64).max(1 << 20);
+    Limiter::new(rate.and_then(NonZeroU64::new), burst)
+}
+
+/// Builds a sending end.
+pub(crate) fn sending(
+    plan: &Plan,
+    possessions: Possessions,
+    notices: Sender<Notice>,
+    progress: Arc<Progress>,
+) -> Result<Sending, Error> {
+    let terms = plan.terms;
+    let (streams, lanes) = (usize::from(terms.streams), usize::from(terms.lanes));
+    // Sealing everything beforehand takes whatever memory it takes: the laboratory chooses small inputs.
+    let hold = (plan.measured_end == MeasuredEnd::Receive).then(|| {
+        let busy = match terms.placement {
+            Placement::Connection => lanes.min(streams),
+            Placement::Packet => lanes,
+        };
+        Hold { barrier: Barrier::new(busy), released: AtomicBool::new(false) }
+    });
+    let (ring, window, buffers) = match hold {
+        Some(_) => (1 << 20, u64::MAX, 1 << 20),
+        None => (RING.max(lanes), WINDOW_BYTES / streams as u64, streams * RING + 2 * lanes),
+    };
+    let sized_for = streams * RING + 2 * lanes;
+    let stream = |index| Arc::new(SendStream::new(index, terms.suite, window, ring));
+    let bells = |count| Bells::new(count).map_err(|error| Error::io("cannot make event descriptors", &error));
+    Ok(Sending {
+        filling: Filling {
+            queue: Queue::default(),
+            possessions,
+            preserve: plan.preserve.clone(),
+            digest: plan.digest,
+            dry_run: plan.dry_run,
+            notices,
+            progress,
+            counters: Counters::default(),
+            inodes: Mutex::default(),
+        },
+        streams: (0..terms.streams).map(stream).collect(),
+        pool: Pool::new(buffers, buffer_bytes(plan, sized_for)),
+        suite: terms.suite,
+        placement: terms.placement,
+        lanes,
+        limiter: limiter(plan, plan.limit_rate),
+        bells: Arc::new(bells(lanes)?),
+        stop: Arc::new(Stop::new()),
+        timeout: plan.timeout,
+        hold,
+        first_byte: OnceLock::new(),
+        last_byte: OnceLock::new(),
+        control: Arc::new(bells(2)?),
+    })
+}
+
+/// Builds a receiving end. `rate` is this end's own limit, beside the sender's.
+pub(crate) fn receiving(
+    plan: &Plan,
+    destination: Destination,
+    journal: Option<(Journal, JournalState)>,
+    rate: Option<u64>,
+    notices: Sender<Notice>,
+    progress: Arc<Progress>,
+) -> Result<Receiving, Error> {
+    let terms = plan.terms;
+    let (streams, lanes) = (usize::from(terms.streams), usize::from(terms.lanes));
+    let blind = plan.measured_end == MeasuredEnd::Send;
+    let buffers = streams + 2 * lanes;
+    let stream = |index| Arc::new(ReceiveStream::new(index, terms.suite, RECEIVE_RING, blind));
+    let bells = |count| Bells::new(count).map_err(|error| Error::io("cannot make event descriptors", &error));
+    let (journal, resumable) =
+        journal.map_or_else(Default::default, |(journal, state)| (Some(journal), state));
+    let verify_digests = plan.digest && terms.level < Level::Safe;
+    Ok(Receiving {
+        files: Files::new(destination, journal, resumable, plan.fsync, verify_digests, notices, progress),
+        streams: (0..terms.streams).map(stream).collect(),
+        pool: Pool::new(buffers, buffer_bytes(plan, buffers)),
+        placement: terms.placement,
+        lanes,
+        limiter: limiter(plan, rate),
+        bells: Arc::new(bells(lanes)?),
+        stop: Arc::new(Stop::new()),
+        first_byte: OnceLock::new(),
+        control: Arc::new(bells(2)?),
+        blind,
+    })
+}
+
+/// How a tree is written.
+pub(crate) fn target_options(preserve: &Preserve, keep_unfinished: bool) -> TargetOptions {
+    TargetOptions {
+        create_root: true,
+        ownership: preserve.owner,
+        xattrs: preserve.xattrs,
+        keep_unfinished,
+        ..TargetOptions::default()
+    }
+}
+
+/// What the receiver tells the sender not to send again: from the journal, and with `update` from the tree.
+pub(crate) fn possessions(
+    journal: Option<&JournalState>,
+    update: Option<&Target>,
+    mut tell: impl FnMut(Message) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let mut done: Vec<[u8; 16]> = Vec::new();
+    if let Some(state) = journal {
+        for chunk in state.partial.iter().collect::<Vec<_>>().chunks(16) {
+            let partial = chunk
+                .iter()
+                .map(|&(&identity, partial)| Partial {
+                    identity,
+                    // Records of the digest's size: what covers a group in part only is sent again.
+                    ranges: partial
+                        .ledger
+                        .ranges()
+                        .filter_map(|range| whole_groups(range, partial.size))
+                        .take(4096)
+                        .collect(),
+                })
+                .collect();
+            tell(Message::Have(Have { done: Vec::new(), partial }))?;
+        }
+        done.extend(&state.done);
+    }
+    let mut told = 0;
+    if let Some(target) = update {
+        for file in target.files()? {
+            // What cannot be read is sent.
+            let Ok(file) = file else { continue };
+            let metadata = sealane_tree::Metadata {
+                size_bytes: file.size_bytes,
+                modified: file.modified,
+                ..sealane_tree::Metadata::default()
+            };
+            done.push(identity(&file.path, &metadata));
+            if done.len() >= HAVE_PER_MESSAGE {
+                told += done.len();
+                tell(Message::Have(Have { done: std::mem::take(&mut done), partial: Vec::new() }))?;
+            }
+            if told > POSSESSIONS_MAX {
+                break;
+            }
+        }
+    }
+    for chunk in done.chunks(HAVE_PER_MESSAGE) {
+        tell(Message::Have(Have { done: chunk.to_vec(), partial: Vec::new() }))?;
+    }
+    tell(Message::HaveEnd)
+}
+
+/// Identities that a sender keeps of what the receiver has, at most; what is beyond is sent again.
+pub(crate) const POSSESSIONS_MAX: usize = 16 << 20;
+
+fn whole_groups(range: Range<u64>, size: u64) -> Option<(u64, u64)> {
+    let group = GROUP_BYTES as u64;
+    let start = range.start.div_ceil(group) * group;
+    let end = if range.end == size { size } else { range.end / group * group };
+    (start < end).then_some((start, end))
+}
+
+/// Keeps of a journal only what is really there: unfinished files that still exist under their names.
+pub(crate) fn check_unfinished(target: &Target, state: &mut JournalState) {
+    let root = target.root();
+    state.partial.retain(|&identity, partial| {
+        let Ok(path) = RelativePath::new(&partial.path) else { return false };
+        let name = temp_name(identity);
+        let parent = path.parent().map_or_else(|| root.to_owned(), |parent| root.join(parent.as_path()));
+        let unfinished = parent.join(OsStr::from_bytes(name.as_bytes())).symlink_metadata();
+        partial.temp_name == name.as_bytes()
+            && unfinished.is_ok_and(|found| found.is_file() && found.len() == partial.size)
+    });
+}

@@ -1,0 +1,115 @@
+//! The data streams of one end, whichever way they go.
+//!
+//! Guarantees: opening, cutting and giving up are the same calls for a sender and a receiver, so whoever
+//! connects or accepts need not know which end it serves.
+
+use std::sync::Arc;
+
+use crate::{
+    proto::keys::TransferKeys, receive::lane::Receiving, send::lane::Sending, shared::Stop, socket::Socket,
+    wake::Bells,
+};
+
+/// One end's streams.
+#[derive(Clone, Debug)]
+pub(crate) enum Lines {
+    Send(Arc<Sending>),
+    Receive(Arc<Receiving>),
+}
+
+impl Lines {
+    pub(crate) fn count(&self) -> u16 {
+        let count = match self {
+            Self::Send(sending) => sending.streams.len(),
+            Self::Receive(receiving) => receiving.streams.len(),
+        };
+        count as u16
+    }
+
+    /// Ends what is left of the stream's old connection. Returns the number to be told to the peer: records
+    /// of that connection that were taken over (0 where this end sends).
+    pub(crate) fn prepare(&self, stream: u16) -> u64 {
+        match self {
+            Self::Send(sending) => {
+                sending.streams[usize::from(stream)].cut(&sending.pool);
+                0
+            }
+            Self::Receive(receiving) => receiving.streams[usize::from(stream)].cut(&receiving.pool),
+        }
+    }
+
+    /// Puts a connection in place. `taken` is the number that the peer told. Returns the bytes of content that
+    /// go again.
+    pub(crate) fn install(
+        &self,
+        keys: &TransferKeys,
+        stream: u16,
+        generation: u32,
+        socket: Socket,
+        taken: u64,
+    ) -> u64 {
+        let again = match self {
+            Self::Send(sending) => {
+                let settled = sending.streams[usize::from(stream)].open(keys, generation, socket, taken);
+                sending.settle(settled)
+            }
+            Self::Receive(receiving) => {
+                receiving.streams[usize::from(stream)].open(keys, generation, socket);
+                0
+            }
+        };
+        self.bells().ring();
+        again
+    }
+
+    /// The stream will not be opened again; what was under way goes by the others.
+    pub(crate) fn abandon(&self, stream: u16) {
+        if let Self::Send(sending) = self {
+            let stream = &sending.streams[usize::from(stream)];
+            stream.cut(&sending.pool);
+            let settled = stream.abandon();
+            sending.settle(settled);
+        }
+    }
+
+    /// Whether the stream has no connection and might get one.
+    pub(crate) fn is_cut(&self, stream: u16) -> bool {
+        match self {
+            Self::Send(sending) => {
+                let stream = &sending.streams[usize::from(stream)];
+                stream.socket().is_none() && !stream.is_abandoned()
+            }
+            Self::Receive(receiving) => receiving.streams[usize::from(stream)].socket().is_none(),
+        }
+    }
+
+    /// Number of the opening that is or was in force.
+    pub(crate) fn generation(&self, stream: u16) -> u32 {
+        match self {
+            Self::Send(sending) => sending.streams[usize::from(stream)].generation(),
+            Self::Receive(receiving) => receiving.streams[usize::from(stream)].generation(),
+        }
+    }
+
+    pub(crate) fn stop(&self) -> &Stop {
+        match self {
+            Self::Send(sending) => &sending.stop,
+            Self::Receive(receiving) => &receiving.stop,
+        }
+    }
+
+    pub(crate) fn bells(&self) -> &Bells {
+        match self {
+            Self::Send(sending) => &sending.bells,
+            Self::Receive(receiving) => &receiving.bells,
+        }
+    }
+
+    /// Bells of the threads that look after the transfer.
+    pub(crate) fn control(&self) -> &Bells {
+        match self {
+            Self::Send(sending) => &sending.control,
+            Self::Receive(receiving) => &receiving.control,
+        }
+    }
+}

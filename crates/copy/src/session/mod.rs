@@ -1,0 +1,12 @@
+//! A transfer from its first message to its last: agreement, streams, control, at either end.
+
+mod accept;
+pub(crate) mod agree;
+pub(crate) mod client;
+mod control;
+pub(crate) mod daemon;
+mod ends;
+mod line;
+mod open;
+pub(crate) mod place;
+pub(crate) mod server;

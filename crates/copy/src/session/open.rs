@@ -1,0 +1,223 @@
+//! Keeping data streams open, at the end that connects and at the end that is connected to.
+//!
+//! Guarantees: a stream that was cut is opened again while the others go on; attempts are bounded in time;
+//! a stream that stays away is given up and its content goes by the others.
+
+use std::{
+    net::{SocketAddr, ToSocketAddrs},
+    os::fd::AsFd,
+    sync::Mutex,
+    thread,
+    time::{Duration, Instant},
+};
+
+use crossbeam_channel::Sender;
+use rustix::event::{PollFd, PollFlags};
+use sealane_peer::{RemoteCommand, RemoteProcess, SshCommand};
+
+use crate::{
+    error::{Error, ErrorKind},
+    proto::{
+        join::{JOINED_BYTES, Join, Joined, Prover},
+        keys::TransferKeys,
+    },
+    session::line::Lines,
+    socket::{self, Socket},
+    summary::Notice,
+};
+
+/// Index of this thread's bell among the control bells.
+pub(crate) const KEEPER: usize = 1;
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const CONNECT_TIMEOUT_MAX: Duration = Duration::from_secs(10);
+
+/// How the connecting end reaches the port that takes its streams.
+#[derive(Debug)]
+pub(crate) enum Route {
+    /// TCP to one of these addresses.
+    Direct(Vec<SocketAddr>),
+    /// A process on the far host, started by ssh for each stream, that passes the bytes on to the port.
+    ThroughSsh { command: Box<SshCommand>, port: u16, processes: Mutex<Vec<RemoteProcess>> },
+}
+
+impl Route {
+    /// To a port on a host by name.
+    pub(crate) fn direct(host: &str, port: u16) -> Result<Self, Error> {
+        let addresses = (host, port).to_socket_addrs().map_err(|error| {
+            Error::new(ErrorKind::Connect, format!("cannot resolve {host} for the data streams: {error}"))
+        })?;
+        Ok(Self::Direct(addresses.collect()))
+    }
+
+    fn connect(&self, timeout: Duration) -> Result<Socket, Error> {
+        match self {
+            Self::Direct(addresses) => {
+                let mut last = None;
+                for &address in addresses {
+                    match socket::connect(address, timeout.min(CONNECT_TIMEOUT_MAX)) {
+                        Ok(socket) => return Ok(socket),
+                        Err(error) => last = Some((address, error)),
+                    }
+                }
+                let reason = last.map_or_else(
+                    || "it has no address".to_owned(),
+                    |(address, error)| format!("{address}: {error}"),
+                );
+                Err(Error::new(ErrorKind::Connect, format!("cannot open a data stream to {reason}")))
+            }
+            Self::ThroughSsh { command, port, processes } => {
+                let process = command.spawn(RemoteCommand::Relay { port: *port })?;
+                let copy = process.as_fd().try_clone_to_owned();
+                let socket = copy.and_then(Socket::new);
+                let socket = socket.map_err(|error| Error::io("cannot use the connection to ssh", &error))?;
+                processes.lock().expect("no thread panics holding the processes").push(process);
+                Ok(socket)
+            }
+        }
+    }
+}
+
+/// The connecting end of all streams of one transfer.
+#[derive(Debug)]
+pub(crate) struct Connector<'a> {
+    pub(crate) lines: &'a Lines,
+    pub(crate) keys: &'a TransferKeys,
+    pub(crate) prover: &'a Prover,
+    pub(crate) transfer: [u8; 16],
+    pub(crate) route: Route,
+    pub(crate) timeout: Duration,
+    pub(crate) notices: Sender<Notice>,
+}
+
+impl Connector<'_> {
+    /// Opens all streams, then opens again what is cut, until the transfer stops.
+    pub(crate) fn run(&self) {
+        let streams = self.lines.count();
+        let failures = Mutex::new(Vec::new());
+        thread::scope(|scope| {
+            for stream in 0..streams {
+                let failures = &failures;
+                scope.spawn(move || {
+                    if let Err(error) = self.open(stream, 1, self.timeout) {
+                        failures.lock().expect("no thread panics holding the failures").push((stream, error));
+                    }
+                });
+            }
+        });
+        let failures = failures.into_inner().expect("no thread panics holding the failures");
+        if failures.len() == usize::from(streams) {
+            if let Some((_, error)) = failures.into_iter().next() {
+                self.lines.stop().fail(explain(error, &self.route), self.lines.bells());
+                self.lines.control().ring();
+            }
+            return;
+        }
+        while !self.lines.stop().is_set() {
+            self.lines.control().announce(KEEPER);
+            let cut: Vec<u16> = (0..streams).filter(|&stream| self.lines.is_cut(stream)).collect();
+            if cut.is_empty() {
+                sleep(self.lines);
+            }
+            self.lines.control().awake(KEEPER);
+            thread::scope(|scope| {
+                for stream in cut {
+                    scope.spawn(move || self.reopen(stream));
+                }
+            });
+        }
+    }
+
+    fn open(&self, stream: u16, generation: u32, timeout: Duration) -> Result<u64, Error> {
+        let deadline = Instant::now() + timeout;
+        let taken = self.lines.prepare(stream);
+        let socket = self.route.connect(timeout)?;
+        let join = Join { transfer: self.transfer, stream, generation, taken };
+        let message = self.prover.join(&join);
+        let mut answer = [0; JOINED_BYTES];
+        let exchanged =
+            socket.send_all(&message, deadline).and_then(|()| socket.recv_exact(&mut answer, deadline));
+        exchanged.map_err(|error| {
+            Error::new(ErrorKind::Connect, format!("data stream {stream} was not taken up: {error}"))
+        })?;
+        match self.prover.verify_joined(&message, &answer) {
+            Some(Joined { accepted: true, taken }) => {
+                Ok(self.lines.install(self.keys, stream, generation, socket, taken))
+            }
+            Some(Joined { accepted: false, .. }) => {
+                Err(Error::new(ErrorKind::Refused, format!("data stream {stream} was refused")))
+            }
+            None => Err(Error::new(
+                ErrorKind::Integrity,
+                format!("whoever answers on the data port for stream {stream} is not the peer"),
+            )),
+        }
+    }
+
+    fn reopen(&self, stream: u16) {
+        let give_up = Instant::now() + self.timeout;
+        let mut pause = FIRST_PAUSE;
+        let mut generation = self.lines.generation(stream);
+        while !self.lines.stop().is_set() {
+            // An attempt may have been taken up by the peer without our knowing, so its number is spent.
+            generation += 1;
+            let left = give_up.saturating_duration_since(Instant::now());
+            match self.open(stream, generation, left) {
+                Ok(bytes) => {
+                    let _ = self.notices.send(Notice::StreamReopened { stream, bytes });
+                    return;
+                }
+                Err(error) if error.kind == ErrorKind::Integrity => {
+                    self.lines.stop().fail(error, self.lines.bells());
+                    return;
+                }
+                Err(_) if left.is_zero() => {
+                    self.lines.abandon(stream);
+                    self.lines.bells().ring();
+                    return;
+                }
+                Err(_) => thread::sleep(pause.min(left)),
+            }
+            pause = (pause * 2).min(Duration::from_secs(2));
+        }
+    }
+}
+
+fn explain(error: Error, route: &Route) -> Error {
+    match (error.kind, route) {
+        (ErrorKind::Connect, Route::Direct(_)) => Error::new(
+            ErrorKind::Connect,
+            format!(
+                "{error}\nThe data streams go straight to the far host and seem to be blocked. Open a range of \
+                 ports there and name it with --data-ports LOW-HIGH, or carry the data inside ssh with \
+                 --through-ssh"
+            ),
+        ),
+        _ => error,
+    }
+}
+
+/// At the end that is connected to: gives up streams that stay away for too long.
+pub(crate) fn watch(lines: &Lines, timeout: Duration) {
+    let mut cut_since: Vec<Option<Instant>> = vec![None; usize::from(lines.count())];
+    while !lines.stop().is_set() {
+        lines.control().announce(KEEPER);
+        sleep(lines);
+        lines.control().awake(KEEPER);
+        for (stream, since) in (0u16..).zip(&mut cut_since) {
+            if !lines.is_cut(stream) {
+                *since = None;
+            } else if since.get_or_insert_with(Instant::now).elapsed() > 2 * timeout {
+                lines.abandon(stream);
+                lines.bells().ring();
+            }
+        }
+    }
+}
+
+fn sleep(lines: &Lines) {
+    let bell = lines.control().fd(KEEPER);
+    // A transfer that ended rings before this thread could announce; then the stop is seen right away.
+    if !lines.stop().is_set() {
+        let _ = socket::wait(&mut [PollFd::new(&bell, PollFlags::IN)], Duration::from_millis(500));
+    }
+}

@@ -1,0 +1,162 @@
+//! Where a transfer reads and writes: the meaning of source and target paths.
+//!
+//! Guarantees: a target that is an existing directory gets the sources under their own names, as `cp` and
+//! `scp` have it; any other target is the new name itself. Below a daemon's root no path leads out of it.
+
+use std::{
+    ffi::OsStr,
+    fs::File,
+    os::{
+        fd::{AsRawFd, OwnedFd},
+        unix::ffi::OsStrExt,
+    },
+    path::{Path, PathBuf},
+};
+
+use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
+use sealane_tree::{Naming, RelativePath, Source, SourceRoot};
+
+use crate::error::{Error, ErrorKind};
+
+/// The directory beneath which a peer must stay.
+#[derive(Debug)]
+pub(crate) struct Confinement {
+    root: OwnedFd,
+}
+
+impl Confinement {
+    /// To the directory `root`.
+    pub(crate) fn new(root: &Path) -> Result<Self, Error> {
+        let root = File::open(root)
+            .map_err(|error| Error::io(&format!("cannot open {}", root.display()), &error))?;
+        Ok(Self { root: root.into() })
+    }
+
+    /// To a directory beneath this one.
+    pub(crate) fn narrowed(&self, path: &Path) -> Result<Self, Error> {
+        let path = path.strip_prefix("/").unwrap_or(path);
+        Ok(Self { root: self.open(path)? })
+    }
+
+    fn open(&self, path: &Path) -> Result<OwnedFd, Error> {
+        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        openat2(&self.root, path, flags, Mode::empty(), resolve)
+            .map_err(|error| Error::io(&format!("cannot open {}", path.display()), &error.into()))
+    }
+
+    /// A path for the peer's `path` that cannot lead out. It is good while the descriptor lives.
+    fn confine(&self, path: &[u8]) -> Result<(PathBuf, OwnedFd), Error> {
+        let path = Path::new(OsStr::from_bytes(path));
+        let path = path.strip_prefix("/").unwrap_or(path);
+        let (parent, name) = match (path.parent(), path.file_name()) {
+            (Some(parent), Some(name)) if !ends_in_directory(path) => (parent, Some(name)),
+            _ => (path, None),
+        };
+        let parent = self.open(parent)?;
+        let mut confined = PathBuf::from(format!("/proc/self/fd/{}", parent.as_raw_fd()));
+        // A name that is a link is not followed by whoever opens it.
+        confined.push(name.unwrap_or_else(|| OsStr::new(".")));
+        Ok((confined, parent))
+    }
+}
+
+fn ends_in_directory(path: &Path) -> bool {
+    let bytes = path.as_os_str().as_bytes();
+    bytes.ends_with(b"/") || bytes.ends_with(b"/.") || bytes == b"."
+}
+
+/// Resolved sources; the descriptors keep confined paths valid.
+#[derive(Debug)]
+pub(crate) struct Sources {
+    pub(crate) source: Source,
+    _confined: Vec<OwnedFd>,
+}
+
+/// Opens the sources. `name` is what the target calls the only one, if it does not take the sources' own names.
+pub(crate) fn sources(
+    paths: &[Vec<u8>],
+    name: Option<&[u8]>,
+    confinement: Option<&Confinement>,
+) -> Result<Sources, Error> {
+    let naming = match name {
+        Some(name) => Naming::As(RelativePath::new(name).map_err(sealane_tree::Error::from)?),
+        None => Naming::Basename,
+    };
+    let mut roots = Vec::with_capacity(paths.len());
+    let mut held = Vec::new();
+    for path in paths {
+        let plain = Path::new(OsStr::from_bytes(path));
+        let root = match confinement {
+            None => SourceRoot::open(plain, &naming, false)?,
+            Some(confinement) => {
+                let (confined, fd) = confinement.confine(path)?;
+                held.push(fd);
+                // The confined path of a directory itself has no name of its own to give.
+                let naming = match (&naming, plain.file_name()) {
+                    (Naming::Basename, Some(name)) if !ends_in_directory(plain) => {
+                        Naming::As(RelativePath::new(name.as_bytes()).map_err(sealane_tree::Error::from)?)
+                    }
+                    (Naming::Basename, _) => Naming::Contents,
+                    (naming, _) => naming.clone(),
+                };
+                SourceRoot::open(&confined, &naming, false)?
+            }
+        };
+        roots.push(root);
+    }
+    Ok(Sources { source: Source::new(roots), _confined: held })
+}
+
+/// No sources: what is sent does not come from a tree.
+pub(crate) fn no_sources() -> Sources {
+    Sources { source: Source::new(Vec::new()), _confined: Vec::new() }
+}
+
+/// A resolved target.
+#[derive(Debug)]
+pub(crate) struct Place {
+    /// The directory that entries go beneath.
+    pub(crate) root: PathBuf,
+    /// What the only source is to be called; `None` when sources keep their names.
+    pub(crate) name: Option<Vec<u8>>,
+    _confined: Option<OwnedFd>,
+}
+
+/// Resolves the target path. `into_directory`: there are several sources, so it must be a directory.
+pub(crate) fn target(
+    path: &[u8],
+    into_directory: bool,
+    confinement: Option<&Confinement>,
+) -> Result<Place, Error> {
+    let (path, confined) = match confinement {
+        Some(confinement) => {
+            let (path, fd) = confinement.confine(path)?;
+            (path, Some(fd))
+        }
+        None => (PathBuf::from(OsStr::from_bytes(path)), None),
+    };
+    let metadata = if confinement.is_some() { path.symlink_metadata() } else { path.metadata() };
+    match metadata {
+        Ok(metadata) if metadata.is_dir() => Ok(Place { root: path, name: None, _confined: confined }),
+        Ok(_) if into_directory || ends_in_directory(&path) => {
+            Err(Error::new(ErrorKind::Usage, format!("{} is not a directory", path.display())))
+        }
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(Error::io(&format!("cannot use {}", path.display()), &error))
+        }
+        // Made by the target when it is opened.
+        Err(_) if into_directory || ends_in_directory(&path) => {
+            Ok(Place { root: path, name: None, _confined: confined })
+        }
+        Ok(_) | Err(_) => {
+            let name = path.file_name().map(|name| name.as_bytes().to_vec());
+            let parent = match path.parent() {
+                Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+                _ => PathBuf::from("."),
+            };
+            Ok(Place { root: parent, name, _confined: confined })
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Data stream sockets, never blocking.
+//!
+//! Guarantees: no call here waits but [`wait`], and that no longer than it is told.
+
+use std::{
+    io,
+    net::{SocketAddr, TcpStream},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    time::{Duration, Instant},
+};
+
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::Errno,
+    net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown, sockopt},
+};
+
+/// A connected stream socket, TCP or Unix.
+#[derive(Debug)]
+pub(crate) struct Socket {
+    fd: OwnedFd,
+}
+
+impl Socket {
+    /// Takes over a TCP connection. Small records must not wait for acknowledgements of earlier ones.
+    ///
+    /// # Errors
+    /// When the descriptor cannot be made non-blocking.
+    pub(crate) fn tcp(stream: TcpStream) -> io::Result<Self> {
+        stream.set_nodelay(true)?;
+        let local = is_this_machine(&stream);
+        let socket = Self::new(stream.into())?;
+        if local {
+            // A path within one machine loses nothing, so a pacing congestion control (BBR) has nothing to
+            // learn there and costs its timers. Reno is always allowed; where it is not there, the default
+            // does.
+            let _ = sockopt::set_tcp_congestion(&socket.fd, "reno");
+        }
+        Ok(socket)
+    }
+
+    /// Takes over any stream socket.
+    pub(crate) fn new(fd: OwnedFd) -> io::Result<Self> {
+        rustix::io::ioctl_fionbio(&fd, true)?;
+        Ok(Self { fd })
+    }
+
+    /// Sends what fits now; `None` when nothing does.
+    pub(crate) fn try_send(&self, bytes: &[u8]) -> io::Result<Option<usize>> {
+        loop {
+            match send(&self.fd, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+                Ok(sent) => return Ok(Some(sent)),
+                Err(Errno::AGAIN) => return Ok(None),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Receives what is there; `None` when nothing is, 0 at the end.
+    pub(crate) fn try_recv(&self, bytes: &mut [u8]) -> io::Result<Option<usize>> {
+        loop {
+            match recv(&self.fd, &mut *bytes, RecvFlags::DONTWAIT) {
+                Ok((received, _)) => return Ok(Some(received)),
+                Err(Errno::AGAIN) => return Ok(None),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Sends all of a short message by `deadline`.
+    pub(crate) fn send_all(&self, mut bytes: &[u8], deadline: Instant) -> io::Result<()> {
+        while !bytes.is_empty() {
+            match self.try_send(bytes)? {
+                Some(sent) => bytes = &bytes[sent..],
+                None => self.wait_until(PollFlags::OUT, deadline)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Receives exactly one short message by `deadline`.
+    pub(crate) fn recv_exact(&self, bytes: &mut [u8], deadline: Instant) -> io::Result<()> {
+        let mut filled = 0;
+        while filled < bytes.len() {
+            match self.try_recv(&mut bytes[filled..])? {
+                Some(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Some(received) => filled += received,
+                None => self.wait_until(PollFlags::IN, deadline)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn wait_until(&self, flags: PollFlags, deadline: Instant) -> io::Result<()> {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        wait(&mut [PollFd::new(&self.fd, flags)], left)
+    }
+
+    /// Ends both directions at once; the peer and any lane that polls the socket notice.
+    pub(crate) fn shutdown(&self) {
+        let _ = shutdown(&self.fd, Shutdown::Both);
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+fn is_this_machine(stream: &TcpStream) -> bool {
+    match (stream.local_addr(), stream.peer_addr()) {
+        (Ok(local), Ok(peer)) => local.ip() == peer.ip() || peer.ip().is_loopback(),
+        _ => false,
+    }
+}
+
+/// Connects within `timeout`.
+pub(crate) fn connect(address: SocketAddr, timeout: Duration) -> io::Result<Socket> {
+    Socket::tcp(TcpStream::connect_timeout(&address, timeout)?)
+}
+
+/// Waits until one of `fds` is ready, but no longer than `timeout`.
+pub(crate) fn wait(fds: &mut [PollFd<'_>], timeout: Duration) -> io::Result<()> {
+    let timeout = Timespec::try_from(timeout).unwrap_or(Timespec { tv_sec: 3600, tv_nsec: 0 });
+    match poll(fds, Some(&timeout)) {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
