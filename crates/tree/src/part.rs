@@ -92,9 +92,6 @@ impl From<TempName> for u64 {
     }
 }
 
-/// Size of a file whose size is not known when it is begun.
-pub(crate) const GROWING: u64 = u64::MAX;
-
 /// An unfinished file. All methods take `&self`; share it between threads in an [`Arc`].
 #[derive(Debug)]
 pub struct PartFile {
@@ -114,7 +111,7 @@ impl PartFile {
         inner: Arc<Inner>,
         parent: Arc<Parent>,
         path: &RelativePath,
-        size_bytes: u64,
+        declared_bytes: Option<u64>,
         resume: Option<&TempName>,
     ) -> Result<Self> {
         let create = |temp: &[u8]| {
@@ -138,8 +135,10 @@ impl PartFile {
             },
         };
         let closed = AtomicBool::new(false);
+        // A declared size that no file can have must fail below, and not pass for an unknown one.
+        let size_bytes = declared_bytes.unwrap_or(u64::MAX);
         let part = Self { inner, parent, path: path.clone(), temp, fd, size_bytes, resumed_bytes, closed };
-        if part.resumed_bytes.unwrap_or(0) != size_bytes && size_bytes != GROWING {
+        if declared_bytes.is_some_and(|size_bytes| part.resumed_bytes.unwrap_or(0) != size_bytes) {
             ftruncate(&part.fd, size_bytes).map_err(|errno| failed(Operation::Resize, path, errno))?;
         }
         Ok(part)

@@ -17,7 +17,7 @@ use crate::beneath::{Parent, ParentCache};
 use crate::descent::Identity;
 use crate::error::{EntryType, Error, Operation, Result, failed};
 use crate::metadata::{LinkTarget, Metadata};
-use crate::part::{GROWING, PartFile, TempName};
+use crate::part::{PartFile, TempName};
 use crate::path::RelativePath;
 use crate::reader::{OpenFile, entry_type};
 use crate::small;
@@ -68,7 +68,7 @@ impl Writer {
     ) -> Result<PartFile> {
         let shared = Arc::clone(&self.inner);
         self.in_parent(path, |_, parent, _| {
-            PartFile::begin(Arc::clone(&shared), Arc::clone(parent), path, metadata.size_bytes, resume)
+            PartFile::begin(Arc::clone(&shared), Arc::clone(parent), path, Some(metadata.size_bytes), resume)
         })
     }
 
@@ -76,7 +76,7 @@ impl Writer {
     pub fn begin_growing_file(&mut self, path: &RelativePath) -> Result<PartFile> {
         let shared = Arc::clone(&self.inner);
         self.in_parent(path, |_, parent, _| {
-            PartFile::begin(Arc::clone(&shared), Arc::clone(parent), path, GROWING, None)
+            PartFile::begin(Arc::clone(&shared), Arc::clone(parent), path, None, None)
         })
     }
 

@@ -19,7 +19,7 @@ fn check(
     replace(&mut writer, &path, &metadata, &[0; BYTES]);
     let (stop, seen) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
-        scope.spawn(|| {
+        let reader = scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
                 let content = fs::read(dir.path().join("file")).expect("always there");
                 assert_eq!(content.len(), BYTES);
@@ -28,7 +28,7 @@ fn check(
             }
         });
         let mut version = 0;
-        while seen.load(Ordering::Relaxed) < 50 || version < 200 {
+        while (seen.load(Ordering::Relaxed) < 50 || version < 200) && !reader.is_finished() {
             version += 1;
             replace(&mut writer, &path, &metadata, &[version as u8; BYTES]);
         }

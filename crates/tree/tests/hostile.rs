@@ -219,6 +219,15 @@ fn the_longest_names_work_and_longer_ones_cannot_be_said() {
     });
 }
 
+/// Ends the other thread, also when this one fails.
+struct StopOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// A local user swaps a directory for a link to the outside and back, as fast as possible, while a tree is written
 /// and read through it.
 #[test]
@@ -231,6 +240,7 @@ fn a_link_swapped_in_while_writing_is_not_followed() {
         fs::write(outside.join("sub/secret"), "secret").expect("written");
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
+            let _stop = StopOnDrop(&stop);
             scope.spawn(|| {
                 while !stop.load(Ordering::Relaxed) {
                     let _ = fs::rename(root.join("d"), root.join("aside"));
@@ -256,7 +266,6 @@ fn a_link_swapped_in_while_writing_is_not_followed() {
                 }
                 let _ = target.finish_directories();
             }
-            stop.store(true, Ordering::Relaxed);
         });
         let names: Vec<_> = fs::read_dir(outside.join("sub")).expect("lists").collect();
         assert_eq!(names.len(), 1, "{names:?}");
