@@ -78,7 +78,7 @@ impl Peer for RsyncDaemon {
                 ["--daemon", "--no-detach", "--address", "127.0.0.1", "--port", &port, "--config"];
             words.extend(arguments.map(OsString::from));
             words.push(config.clone().into_os_string());
-            words
+            Ok(words)
         })?;
         let mut command = Command::new(&self.program);
         command.args(["-r", "--whole-file", "--password-file"]).arg(&client_secret);
@@ -127,11 +127,10 @@ impl CurlHttps {
                 let (at_text, root) = (quotable(at)?, quotable(root)?);
                 Server::listening("nginx", |port| {
                     let config = at.join("nginx.conf");
-                    // Should it not be written, nginx ends and says that it cannot read it.
-                    let _ = fs::write(&config, nginx_config(at_text, root, port));
+                    write(&config, &nginx_config(at_text, root, port))?;
                     let mut words = vec![nginx.clone().into_os_string(), "-e".into(), "stderr".into()];
                     words.extend(["-p".into(), at.as_os_str().to_owned(), "-c".into(), config.into()]);
-                    words
+                    Ok(words)
                 })
             }
             None => Server::listening("openssl s_server", |port| {
@@ -143,7 +142,7 @@ impl CurlHttps {
                 words.push(format!("127.0.0.1:{port}").into());
                 words.extend(["-cert".into(), at.join("cert.pem").into_os_string()]);
                 words.extend(["-key".into(), at.join("key.pem").into_os_string()]);
-                words
+                Ok(words)
             }),
         }
     }

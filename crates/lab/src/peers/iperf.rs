@@ -44,7 +44,7 @@ impl Peer for Iperf3 {
             words.extend(
                 ["--server", "--one-off", "--bind", "127.0.0.1", "--port", &port].map(OsString::from),
             );
-            words
+            Ok(words)
         })?;
         let mut command = Command::new(&self.program);
         command.args(["--client", "127.0.0.1", "--port", &port.to_string()]);

@@ -128,8 +128,8 @@ impl OverSsh {
                 return Ok(vec![Client::with_input(command, batch)]);
             }
             Way::Rsync => {
-                // Whole files: a difference to an empty target is only work.
-                command.args(["-r", "--whole-file", "--secluded-args", "-e"]).arg(self.shell(sshd)?);
+                // Whole files: a difference to an empty target is only work. `-s`: no remote shell reads the paths.
+                command.args(["-r", "--whole-file", "-s", "-e"]).arg(self.shell(sshd)?);
                 command.arg("--").arg(source).arg(remote(&target.join("")));
             }
             Way::Rclone | Way::RcloneUnchecked => {

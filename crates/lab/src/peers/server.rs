@@ -47,12 +47,12 @@ impl Server {
     /// Starts what `command` makes of a free port and waits until it listens there. Gives the port too.
     pub(super) fn listening(
         program: &str,
-        command: impl Fn(u16) -> Vec<OsString>,
+        command: impl Fn(u16) -> Result<Vec<OsString>, LabError>,
     ) -> Result<(Self, u16), LabError> {
         let mut attempt = 1;
         loop {
             let port = free_port()?;
-            let mut server = Self::start(program, command(port), Stdio::null())?;
+            let mut server = Self::start(program, command(port)?, Stdio::null())?;
             match server.wait_for(port) {
                 Ok(()) => return Ok((server, port)),
                 Err(error) if attempt == ATTEMPTS => return Err(error),
@@ -233,13 +233,22 @@ mod tests {
     }
 
     #[test]
+    fn a_server_ends_when_its_owner_is_killed() {
+        let (mut server, line) = Server::announcing("sleeper", sh("echo $$; exec sleep 1000")).unwrap();
+        // What the kernel does for a killed owner: close its end of the pipe. Nobody else acts.
+        drop(server.child.as_mut().unwrap().stdin.take());
+        assert!(wait_until(server.pid(), Instant::now() + PATIENCE).unwrap());
+        assert!(!PathBuf::from(format!("/proc/{line}")).exists());
+    }
+
+    #[test]
     fn a_failing_server_says_why() {
         let error = Server::announcing("broken", sh("echo reason >&2; exit 3")).unwrap_err();
         assert!(error.to_string().contains("reason"), "{error}");
         let (server, _) = Server::announcing("late", sh("echo up; echo why >&2; exit 4")).unwrap();
         let error = server.wait().unwrap_err().to_string();
         assert!(error.contains('4') && error.contains("why"), "{error}");
-        let error = Server::listening("mute", |_| sh("echo no >&2; exit 1")).unwrap_err();
+        let error = Server::listening("mute", |_| Ok(sh("echo no >&2; exit 1"))).unwrap_err();
         assert!(error.to_string().contains("ended at once"), "{error}");
     }
 }

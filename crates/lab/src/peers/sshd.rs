@@ -80,10 +80,10 @@ impl PrivateSshd {
         }
         let (server, port) = Server::listening("sshd", |port| {
             let config = at.join("sshd_config");
-            // Should it not be written, sshd ends and says that it cannot read it.
-            let _ = fs::write(&config, server_config(at, port, directories));
+            let text = server_config(at, port, directories);
+            fs::write(&config, text).map_err(LabError::file("cannot write", &config))?;
             let arguments = ["-D".into(), "-e".into(), "-f".into(), config.into_os_string()];
-            std::iter::once(sshd.as_os_str().to_owned()).chain(arguments).collect()
+            Ok(std::iter::once(sshd.as_os_str().to_owned()).chain(arguments).collect())
         })?;
         let host_key = at.join("host.pub");
         let host_key = fs::read_to_string(&host_key).map_err(LabError::file("cannot read", host_key))?;
