@@ -5,10 +5,12 @@
 
 mod cp;
 mod filters;
+mod lab;
 mod serve;
 
 pub use cp::{CpArgs, EndArg, SinkArg};
 pub use filters::Filters;
+pub use lab::{LabArgs, LabCommand, LabShared, QuickArgs, TransferArgs};
 pub use serve::ServeArgs;
 
 use crate::exit::EXIT_STATUSES;
@@ -17,6 +19,8 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use sealane_copy::Level;
 use sealane_engine::Suite;
+use sealane_lab::experiment::Profile;
+use sealane_lab::program::End;
 use sealane_stack::Placement;
 use std::path::PathBuf;
 
@@ -50,6 +54,9 @@ pub enum Command {
     Serve(ServeArgs),
     /// Show the key by which daemons know you, making it where there is none
     Id(IdArgs),
+    /// Measure what security costs on this machine
+    #[command(long_about = lab::LONG_ABOUT)]
+    Lab(LabArgs),
     /// Print the completions for a shell
     Completions {
         /// The shell to complete in
@@ -105,4 +112,12 @@ fn suite() -> impl TypedValueParser<Value = Suite> {
 
 fn placement() -> impl TypedValueParser<Value = Placement> {
     one_of(&Placement::ALL, |placement| placement.name())
+}
+
+fn profile() -> impl TypedValueParser<Value = Profile> {
+    one_of(&[Profile::Quick, Profile::Full, Profile::Paper], |profile| profile.name())
+}
+
+fn end() -> impl TypedValueParser<Value = End> {
+    one_of(&End::ALL, |end| end.name())
 }

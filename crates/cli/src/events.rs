@@ -25,7 +25,7 @@ pub enum Event {
     },
     /// Both ends agreed on how to proceed.
     Agreed(Agreed),
-    /// How far it is; about once a second.
+    /// How far it is; about four times a second.
     Progress {
         /// Content bytes moved.
         bytes: u64,
@@ -105,8 +105,6 @@ pub struct Agreed {
     pub lanes: u16,
     /// Unit of concurrency.
     pub placement: &'static str,
-    /// Congestion control of the data streams, where one was chosen.
-    pub congestion: Option<String>,
 }
 
 /// The facts of a finished transfer.
@@ -126,6 +124,8 @@ pub struct Done {
     pub cpu_seconds: CpuSeconds,
     /// Bytes sent more than once.
     pub resent_bytes: u64,
+    /// Content bytes that an earlier run had left at the target.
+    pub resumed_bytes: u64,
     /// Level that was in force.
     pub level: &'static str,
     /// Algorithm that was in force.
@@ -219,7 +219,6 @@ impl From<&Agreement> for Agreed {
             streams: agreement.streams,
             lanes: agreement.lanes,
             placement: agreement.placement.name(),
-            congestion: agreement.congestion.clone(),
         }
     }
 }
@@ -234,6 +233,7 @@ impl From<&Summary> for Done {
             seconds: summary.seconds,
             cpu_seconds: CpuSeconds { local: summary.cpu_seconds.local, remote: summary.cpu_seconds.remote },
             resent_bytes: summary.resent_bytes,
+            resumed_bytes: summary.resumed_bytes,
             level: summary.level.name(),
             suite: summary.suite.name(),
             streams: summary.streams,
@@ -263,7 +263,7 @@ mod tests {
             &Event::Done((&summary()).into()),
             &json!({
                 "event": "done", "bytes": 2_147_483_648_u64, "files": 3, "skipped": 1, "failed": 0, "seconds": 2.0,
-                "cpu_seconds": {"local": 1.0, "remote": 1.5}, "resent_bytes": 0, "level": "private",
+                "cpu_seconds": {"local": 1.0, "remote": 1.5}, "resent_bytes": 0, "resumed_bytes": 5, "level": "private",
                 "suite": "aes-256-gcm", "streams": 2, "lanes": 2, "placement": "connection", "tier": "native",
             }),
         );

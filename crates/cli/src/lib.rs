@@ -15,6 +15,7 @@ pub mod events;
 pub mod exit;
 mod failure;
 mod id;
+mod lab;
 pub mod options;
 mod progress;
 mod report;
@@ -47,11 +48,17 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitStatus {
         Command::Cp(arguments) => return cp::run(*arguments),
         Command::Serve(arguments) => serve::run(arguments),
         Command::Id(arguments) => id::run(&arguments),
+        Command::Lab(arguments) => return conclude(lab::run(arguments.command)),
         Command::Completions { shell } => documents::completions(shell),
         Command::Man { directory } => documents::man(&directory),
     };
+    conclude(outcome.map(|()| ExitStatus::Success))
+}
+
+/// Says what failed, and gives the status that goes with it.
+fn conclude(outcome: Result<ExitStatus, Failure>) -> ExitStatus {
     match outcome {
-        Ok(()) => ExitStatus::Success,
+        Ok(status) => status,
         Err(Failure::BrokenPipe) => ExitStatus::Success,
         Err(Failure::Failed { status, error }) => {
             text::complain(format_args!("{}", failure::chain(error.as_ref())));

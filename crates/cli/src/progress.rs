@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 const BAR_PERIOD: Duration = Duration::from_millis(100);
 
 /// What a program that reads the lines can use.
-const LINE_PERIOD: Duration = Duration::from_secs(1);
+const LINE_PERIOD: Duration = Duration::from_millis(250);
 
 const TEMPLATE: &str = "{spinner} {decimal_bytes} of {decimal_total_bytes} [{wide_bar:.cyan/blue}] {decimal_bytes_per_sec} {eta} {msg}";
 
@@ -42,7 +42,7 @@ impl Meter {
         Self { bar: Some(bar), ticker }
     }
 
-    /// Hands a progress event to `emit` every second.
+    /// Hands a progress event to `emit` four times a second.
     pub(crate) fn lines(
         progress: Arc<Progress>,
         started: Instant,
@@ -113,7 +113,7 @@ fn count(snapshot: &ProgressSnapshot) -> String {
 /// What was agreed, in few words.
 pub(crate) fn facts(agreed: &Agreed) -> String {
     let plural = |count: u16, noun: &str| format!("{count} {noun}{}", if count == 1 { "" } else { "s" });
-    let Agreed { level, suite, streams, lanes, placement, .. } = agreed;
+    let Agreed { level, suite, streams, lanes, placement } = agreed;
     // `clear null` would say the same thing twice.
     let suite = if *suite == "null" { String::new() } else { format!(" {suite}") };
     format!("{level}{suite}, {}, {} by {placement}", plural(*streams, "stream"), plural(*lanes, "lane"))
@@ -131,7 +131,7 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
     fn agreed(level: &'static str, suite: &'static str, streams: u16) -> Agreed {
-        Agreed { level, suite, streams, lanes: 2, placement: "packet", congestion: None }
+        Agreed { level, suite, streams, lanes: 2, placement: "packet" }
     }
 
     #[test]

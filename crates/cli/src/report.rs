@@ -54,8 +54,7 @@ impl Reporter {
                 let agreed = Agreed::from(agreement);
                 self.meter.agreed(&agreed);
                 if verbose {
-                    let congestion = agreed.congestion.as_deref().map(|name| format!(", {name}"));
-                    self.line(&format!("{}{}", facts(&agreed), congestion.unwrap_or_default()));
+                    self.line(&facts(&agreed));
                 }
             }
             Notice::EntryFailed { path, reason } => {
@@ -208,7 +207,13 @@ fn stats(done: &Done) -> String {
                 per_gibibyte(done.cpu_seconds.remote)
             ),
         ),
-        ("resent", format!("{} bytes", done.resent_bytes)),
+        (
+            "again",
+            format!(
+                "{} bytes sent twice, {} there from an earlier run",
+                done.resent_bytes, done.resumed_bytes
+            ),
+        ),
         ("level", done.level.to_owned()),
         ("suite", format!("{}, {}", done.suite, done.tier)),
         ("streams", done.streams.to_string()),
@@ -234,6 +239,7 @@ pub(crate) mod tests {
             seconds: 2.0,
             cpu_seconds: CpuSeconds { local: 1.0, remote: 1.5 },
             resent_bytes: 0,
+            resumed_bytes: 5,
             level: Level::Private,
             suite: Suite::Aes256Gcm,
             streams: 2,
@@ -252,7 +258,7 @@ seconds    2.000
 rate       1.07 GB/s
 CPU s      1.000 here, 1.500 at the far end
 CPU s/GiB  0.50 here, 0.75 at the far end
-resent     0 bytes
+again      0 bytes sent twice, 5 there from an earlier run
 level      private
 suite      aes-256-gcm, native
 streams    2

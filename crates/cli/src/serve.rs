@@ -5,7 +5,7 @@ use crate::exit::ExitStatus;
 use crate::failure::Failure;
 use crate::signals::Interrupts;
 use crate::text;
-use sealane_copy::{Daemon, DaemonOptions, ServeStdio};
+use sealane_copy::{Daemon, DaemonOptions};
 use sealane_peer::{Identity, PeerError, config_dir};
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -19,7 +19,7 @@ pub(crate) fn run(arguments: ServeArgs) -> Result<(), Failure> {
         return sealane_copy::serve_relay(port).map_err(failed);
     }
     if arguments.stdio {
-        return sealane_copy::serve_stdio(ServeStdio::default()).map_err(failed);
+        return sealane_copy::serve_stdio().map_err(failed);
     }
     let (Some(root), Some(listen)) = (arguments.directory, arguments.listen) else {
         unreachable!("the definition asks for a folder and an address unless --stdio or --relay is there")
@@ -33,14 +33,15 @@ pub(crate) fn run(arguments: ServeArgs) -> Result<(), Failure> {
         })?,
         identity: or_default(arguments.identity, Identity::default_path)?,
         minimum_level: arguments.minimum_level,
-        max_connections: arguments.max_connections.into(),
+        connections_max: arguments.max_connections.into(),
         limit_rate: arguments.limit_rate,
         idle_timeout: arguments.idle_timeout,
         handshake_timeout: arguments.handshake_timeout,
         allow_legacy: arguments.allow_legacy,
     };
     let daemon = Daemon::bind(options).map_err(failed)?;
-    announce(daemon.local_addr()).map_err(Failure::output)?;
+    announce(daemon.local_addr().map_err(failed)?).map_err(Failure::output)?;
+    text::say(&format!("key {}", daemon.public_key()));
     let stop = Arc::new(AtomicBool::new(false));
     let interrupts = Interrupts::listen({
         let stop = stop.clone();
@@ -48,7 +49,7 @@ pub(crate) fn run(arguments: ServeArgs) -> Result<(), Failure> {
     });
     // Dropped after the daemon's end, so that a second signal still ends a daemon that waits for its peers.
     let _interrupts = interrupts.map_err(|error| Failure::new(ExitStatus::Io, error))?;
-    daemon.run(&stop).map_err(failed)?;
+    daemon.run(&stop, &|line| text::say(&line)).map_err(failed)?;
     text::complain(format_args!("stopped"));
     Ok(())
 }

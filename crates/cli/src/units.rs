@@ -32,6 +32,9 @@ pub enum UnitError {
 
 const RATE: &str = "a rate in bytes per second such as 100M, 1.5G, 10MB/s or 64KiB (k, M, G, T are powers of \
                     1000; Ki, Mi, Gi, Ti of 1024)";
+const SIZE: &str =
+    "a size such as 512M, 1.5G, 10MB or 1GiB (k, M, G, T are powers of 1000; Ki, Mi, Gi, Ti of 1024)";
+const SEED: &str = "a number, or 0x and hexadecimal digits";
 const DURATION: &str = "a duration such as 30, 30s, 1500ms, 5m or 1h (seconds where no unit is given)";
 const PORTS: &str = "a range of ports such as 50000-50100, or one port";
 
@@ -40,9 +43,35 @@ const PORTS: &str = "a range of ports such as 50000-50100, or one port";
 /// # Errors
 /// When the text is no rate, or rounds to zero.
 pub fn rate(text: &str) -> Result<u64, UnitError> {
-    let malformed = UnitError::Malformed { expected: RATE };
     let text = text.trim();
-    let text = text.strip_suffix("/s").unwrap_or(text);
+    bytes(text.strip_suffix("/s").unwrap_or(text), RATE)
+}
+
+/// Bytes, at least 1: `100M`, `1G`, `10MB`, `64KiB`.
+///
+/// # Errors
+/// When the text is no size, or rounds to zero.
+pub fn size(text: &str) -> Result<u64, UnitError> {
+    bytes(text.trim(), SIZE)
+}
+
+/// Any 64-bit number, in decimal or after `0x` in hexadecimal digits, as reports print them.
+///
+/// # Errors
+/// When the text is no such number.
+pub fn seed(text: &str) -> Result<u64, UnitError> {
+    let number = match text.strip_prefix("0x") {
+        Some(digits) if digits.starts_with(|c: char| c.is_ascii_hexdigit()) => {
+            u64::from_str_radix(digits, 16)
+        }
+        Some(_) => return Err(UnitError::Malformed { expected: SEED }),
+        None => text.parse(),
+    };
+    number.map_err(|_| UnitError::Malformed { expected: SEED })
+}
+
+fn bytes(text: &str, expected: &'static str) -> Result<u64, UnitError> {
+    let malformed = UnitError::Malformed { expected };
     let (number, unit) = split(text).ok_or_else(|| malformed.clone())?;
     let unit = unit.strip_suffix(['B', 'b']).unwrap_or(unit);
     let (prefix, step) = match unit.strip_suffix('i') {
@@ -58,7 +87,7 @@ pub fn rate(text: &str) -> Result<u64, UnitError> {
         "t" | "T" => 4,
         _ => return Err(malformed),
     };
-    scale(number, step.pow(power), RATE)
+    scale(number, step.pow(power), expected)
 }
 
 /// A duration of at least one millisecond: `30`, `30s`, `1500ms`, `5m`, `1h`.
@@ -189,6 +218,23 @@ mod tests {
             assert_eq!(rate(text), Err(UnitError::TooLarge), "{text}");
         }
         assert_eq!(rate("18446744073709551615"), Ok(u64::MAX));
+    }
+
+    #[test]
+    fn sizes_have_no_per_second() {
+        assert_eq!(size("1GiB"), Ok(1 << 30));
+        assert_eq!(size("512M"), Ok(512_000_000));
+        assert!(size("1G/s").is_err() && size("0").is_err());
+    }
+
+    #[test]
+    fn seeds_are_written_as_reports_print_them() {
+        assert_eq!(seed("7"), Ok(7));
+        assert_eq!(seed("0xff"), Ok(255));
+        assert_eq!(seed("18446744073709551615"), Ok(u64::MAX));
+        for text in ["", "0x", "0x+1", "-1", "f", "18446744073709551616"] {
+            assert!(seed(text).is_err(), "{text}");
+        }
     }
 
     #[test]

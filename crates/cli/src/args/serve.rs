@@ -40,7 +40,7 @@ pub struct ServeArgs {
     /// Peers served at the same time; more wait outside
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096), default_value = "64")]
     pub max_connections: u16,
-    /// At most so many bytes a second over all peers, as in 100M, 1G or 10MiB/s
+    /// At most so many bytes a second for each transfer, as in 100M, 1G or 10MiB/s
     #[arg(long, value_name = "RATE", value_parser = units::rate)]
     pub limit_rate: Option<u64>,
     /// Drop a peer that is silent for so long

@@ -1,0 +1,96 @@
+//! Arguments of `sealane lab`.
+
+use crate::units;
+use clap::{Args, Subcommand};
+use sealane_lab::experiment::Profile;
+use sealane_lab::program::End;
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub(super) const LONG_ABOUT: &str = "\
+Measure what security costs on this machine.
+
+The lab runs this very program, so what it measures is what ships. Each run draws new random data and a new order, and \
+says what machine, which implementation and how much doubt its figures have. Every raw sample is kept in the report's \
+JSON, beside one HTML file that opens anywhere.";
+
+/// Arguments of `sealane lab`.
+#[derive(Debug, Args)]
+#[command(subcommand_required = true, arg_required_else_help = true)]
+pub struct LabArgs {
+    /// What to find out.
+    #[command(subcommand)]
+    pub command: LabCommand,
+}
+
+/// What the lab can find out.
+#[derive(Debug, Subcommand)]
+pub enum LabCommand {
+    /// In under two minutes: what each level costs here, beside other programs, and whether everything works
+    Quick(QuickArgs),
+    /// Threads and streams at four levels of protection: the multicore GridFTP study on this machine
+    Transfer(TransferArgs),
+}
+
+/// Arguments of `sealane lab quick`.
+#[derive(Debug, Args)]
+pub struct QuickArgs {
+    /// Folder to take a sample of many files from, instead of one of the usual places
+    #[arg(long, value_name = "DIR")]
+    pub tree: Option<PathBuf>,
+    /// After so long no further run is started
+    #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "100s")]
+    pub limit: Duration,
+    /// What all experiments take.
+    #[command(flatten)]
+    pub shared: LabShared,
+}
+
+/// What all experiments take: on what the lab works, and what it leaves behind.
+#[derive(Debug, Args)]
+pub struct LabShared {
+    /// Largest file that is copied, as in 1G or 512MiB; less where there is no room
+    #[arg(long, value_name = "SIZE", value_parser = units::size)]
+    pub size: Option<u64>,
+    /// Do not compare with other programs that are installed
+    #[arg(long)]
+    pub no_peers: bool,
+    /// Folder for the report's HTML and JSON
+    #[arg(long, value_name = "DIR", default_value = ".", conflicts_with = "no_report")]
+    pub report: PathBuf,
+    /// Leave no report behind
+    #[arg(long)]
+    pub no_report: bool,
+    /// Print the report as JSON instead of tables
+    #[arg(long)]
+    pub json: bool,
+    /// Folder for the data that is copied, instead of shared memory
+    #[arg(long = "work-dir", value_name = "DIR")]
+    pub work_directory: Option<PathBuf>,
+    /// Seed of orders and contents, to repeat a run; a new one otherwise
+    #[arg(long, value_name = "N", value_parser = units::seed)]
+    pub seed: Option<u64>,
+    /// Another build of this program, to measure that one
+    #[arg(long, value_name = "FILE", hide = true)]
+    pub program: Option<PathBuf>,
+}
+
+/// Arguments of `sealane lab transfer`.
+#[derive(Debug, Args)]
+pub struct TransferArgs {
+    /// How thorough: 5, 10 or 30 runs of every cell
+    #[arg(long, value_parser = super::profile(), default_value = "quick")]
+    pub profile: Profile,
+    /// Ends that do their full work, each measured on its own
+    #[arg(long = "ends", value_name = "END", value_parser = super::end(), value_delimiter = ',', default_value = "send,receive,both")]
+    pub ends: Vec<End>,
+    /// Leave out the part that goes through a link of 1 Gb/s
+    #[arg(long)]
+    pub no_link: bool,
+    /// Leave out the part with many threads by many streams
+    #[arg(long)]
+    pub no_counts: bool,
+    /// What all experiments take.
+    #[command(flatten)]
+    pub shared: LabShared,
+}

@@ -1,0 +1,75 @@
+//! `sealane lab`: experiments of the lab, told on standard error while they run and on standard output when they end.
+
+use crate::args::{LabCommand, LabShared, QuickArgs, TransferArgs};
+use crate::exit::ExitStatus;
+use crate::failure::Failure;
+use crate::text;
+use sealane_lab::LabError;
+use sealane_lab::quick::{self, QuickOptions};
+use sealane_lab::report::{Report, Written, to_text};
+use sealane_lab::transfer::{self, TransferOptions};
+use std::io::{self, Write};
+
+/// Runs one experiment. A check that found what must not be is a status of its own, because the report was made.
+pub(crate) fn run(command: LabCommand) -> Result<ExitStatus, Failure> {
+    let mut progress = io::stderr();
+    let (json, outcome) = match command {
+        LabCommand::Quick(QuickArgs { tree, limit, shared }) => {
+            let LabShared { size, no_peers, report, no_report, json, work_directory, seed, program } = shared;
+            let default = QuickOptions::default();
+            let options = QuickOptions {
+                program,
+                file_bytes: size.unwrap_or(default.file_bytes),
+                tree,
+                peers: !no_peers,
+                limit,
+                seed,
+                work_directory,
+                report_directory: (!no_report).then_some(report),
+                ..default
+            };
+            (json, quick::run(&options, &mut progress))
+        }
+        LabCommand::Transfer(TransferArgs { profile, ends, no_link, no_counts, shared }) => {
+            let LabShared { size, no_peers, report, no_report, json, work_directory, seed, program } = shared;
+            let options = TransferOptions {
+                program,
+                profile,
+                ends,
+                shaped_link: !no_link,
+                counts: !no_counts,
+                peers: !no_peers,
+                file_bytes_max: size,
+                seed,
+                work_directory,
+                report_directory: (!no_report).then_some(report),
+            };
+            (json, transfer::run(&options, &mut progress))
+        }
+    };
+    let (report, written) = outcome.map_err(failed)?;
+    print(&report, json)?;
+    if let Some(Written { html, json }) = written {
+        text::complain(format_args!("the report: {} and {}", html.display(), json.display()));
+    }
+    Ok(if report.is_sound() { ExitStatus::Success } else { ExitStatus::Partial })
+}
+
+fn print(report: &Report, json: bool) -> Result<(), Failure> {
+    let mut stdout = io::stdout();
+    let text = if json { report.to_json().map_err(failed)? } else { to_text(report, columns()) };
+    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(Failure::output)
+}
+
+/// The width of the terminal that standard output is, if it is one.
+fn columns() -> Option<u16> {
+    terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| width.0)
+}
+
+fn failed(error: LabError) -> Failure {
+    let status = match &error {
+        LabError::Differs { .. } => ExitStatus::Integrity,
+        _ => ExitStatus::Io,
+    };
+    Failure::new(status, error)
+}
