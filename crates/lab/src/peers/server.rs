@@ -146,6 +146,15 @@ impl Server {
         LabError::Copy { kind: self.name.clone(), message: format!("the server {what}: {}", printed.trim()) }
     }
 
+    /// Ends it and gives what it printed, on one line.
+    pub(super) fn last_words(mut self) -> String {
+        const CHARACTERS: usize = 400;
+        self.end();
+        let printed = self.printed.as_ref().map(Tail::text).unwrap_or_default();
+        let lines: Vec<&str> = printed.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        lines.join("; ").chars().take(CHARACTERS).collect()
+    }
+
     fn end(&mut self) {
         let Some(mut child) = self.child.take() else { return };
         // Read before anything ends: orphans get another parent and could not be found any more.
@@ -245,6 +254,11 @@ mod tests {
     fn a_failing_server_says_why() {
         let error = Server::announcing("broken", sh("echo reason >&2; exit 3")).unwrap_err();
         assert!(error.to_string().contains("reason"), "{error}");
+        let (server, _) =
+            Server::announcing("talker", sh("printf 'a\\n b\\n' >&2; echo up; exec sleep 1000")).unwrap();
+        // Some shells add that the server was terminated.
+        let words = server.last_words();
+        assert!(words.starts_with("a; b"), "{words}");
         let (server, _) = Server::announcing("late", sh("echo up; echo why >&2; exit 4")).unwrap();
         let error = server.wait().unwrap_err().to_string();
         assert!(error.contains('4') && error.contains("why"), "{error}");

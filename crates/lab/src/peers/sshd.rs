@@ -57,13 +57,18 @@ impl PrivateSshd {
         let keygen = find::program("ssh-keygen")?;
         let ssh = find::program("ssh")?;
         let version = find::version(&ssh, "-V")?;
-        let started = Self::set_up(&sshd, &keygen, directories, version).and_then(|server| {
-            let mut command = server.command(&ssh);
-            command.args([Self::HOST, "true"]);
-            run_to_end(Client::new(command), SETUP_LIMIT)?;
-            Ok(server)
-        });
-        started.map_err(|error| Skipped::because(format!("no private sshd: {error}")))
+        let unusable = |error| Skipped::because(format!("no private sshd: {error}"));
+        let started = Self::set_up(&sshd, &keygen, directories, version).map_err(unusable)?;
+        let mut command = started.command(&ssh);
+        command.args([Self::HOST, "true"]);
+        match run_to_end(Client::new(command), SETUP_LIMIT) {
+            Ok(_) => Ok(started),
+            // The client is told nothing, by design; the server knows, e.g. that the account is locked.
+            Err(error) => Err(Skipped::because(format!(
+                "no private sshd: {error}; the server said: {}",
+                started.server.last_words()
+            ))),
+        }
     }
 
     fn set_up(sshd: &Path, keygen: &Path, directories: &[&Path], version: Version) -> Result<Self, LabError> {
