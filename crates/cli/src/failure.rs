@@ -9,6 +9,11 @@ use std::io;
 pub(crate) enum Failure {
     /// Nobody reads standard output any more. The reader had enough; that is no failure of ours.
     BrokenPipe,
+    /// Whoever asked has been told already, in a better place than here.
+    Told {
+        /// What the shell is told.
+        status: ExitStatus,
+    },
     /// Anything else.
     Failed {
         /// What the shell is told.

@@ -60,6 +60,7 @@ fn conclude(outcome: Result<ExitStatus, Failure>) -> ExitStatus {
     match outcome {
         Ok(status) => status,
         Err(Failure::BrokenPipe) => ExitStatus::Success,
+        Err(Failure::Told { status }) => status,
         Err(Failure::Failed { status, error }) => {
             text::complain(format_args!("{}", failure::chain(error.as_ref())));
             status

@@ -19,7 +19,10 @@ pub(crate) fn run(arguments: ServeArgs) -> Result<(), Failure> {
         return sealane_copy::serve_relay(port).map_err(failed);
     }
     if arguments.stdio {
-        return sealane_copy::serve_stdio().map_err(failed);
+        create_with_exact_modes();
+        // The client tells its user what failed here; a second voice on the same terminal would only confuse.
+        return sealane_copy::serve_stdio()
+            .map_err(|error| Failure::Told { status: ExitStatus::of_kind(error.kind()) });
     }
     let (Some(root), Some(listen)) = (arguments.directory, arguments.listen) else {
         unreachable!("the definition asks for a folder and an address unless --stdio or --relay is there")
@@ -39,6 +42,7 @@ pub(crate) fn run(arguments: ServeArgs) -> Result<(), Failure> {
         handshake_timeout: arguments.handshake_timeout,
         allow_legacy: arguments.allow_legacy,
     };
+    create_with_exact_modes();
     let daemon = Daemon::bind(options).map_err(failed)?;
     announce(daemon.local_addr().map_err(failed)?).map_err(Failure::output)?;
     text::say(&format!("key {}", daemon.public_key()));
@@ -52,6 +56,12 @@ pub(crate) fn run(arguments: ServeArgs) -> Result<(), Failure> {
     daemon.run(&stop, &|line| text::say(&line)).map_err(failed)?;
     text::complain(format_args!("stopped"));
     Ok(())
+}
+
+/// From here on files are created with the modes that are asked for, which saves a system call for each file that
+/// arrives. Only a server may do so: `sealane cp` starts ssh, whose own children must keep the user's mask.
+fn create_with_exact_modes() {
+    rustix::process::umask(rustix::fs::Mode::empty());
 }
 
 /// For whoever asked for port 0. Nobody needs to read it.

@@ -1,5 +1,10 @@
-//! How tests start the program under test.
+//! How tests start the program under test, and how they read what it prints.
 
+// Each file of tests is a program of its own and uses only a part of this.
+#![allow(dead_code)]
+
+use std::fmt::Write;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// The program with `arguments`, away from the user's own configuration, with its output caught.
@@ -14,4 +19,29 @@ pub(crate) fn sealane(arguments: &[&str]) -> Command {
 #[track_caller]
 pub(crate) fn text(bytes: &[u8]) -> &str {
     str::from_utf8(bytes).expect("output is UTF-8")
+}
+
+/// Lines of JSON.
+#[track_caller]
+pub(crate) fn events(stdout: &[u8]) -> Vec<serde_json::Value> {
+    text(stdout).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+/// Bytes that repeat only after 251 x 256 of them, so that a block in a wrong place is seen.
+pub(crate) fn pattern(bytes: usize) -> Vec<u8> {
+    (0..bytes).map(|at| (at % 251) as u8 ^ (at / 251 % 256) as u8).collect()
+}
+
+/// Writes a file of the test's own.
+#[track_caller]
+pub(crate) fn write(path: &Path, bytes: &[u8]) {
+    std::fs::write(path, bytes).expect("the test's own folder can be written");
+}
+
+/// `bytes` in hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        write!(text, "{byte:02x}").expect("writing to a string succeeds");
+        text
+    })
 }

@@ -1,0 +1,183 @@
+//! Copies with the program itself, on this machine: what arrives, what is said, and how it ends.
+
+mod program;
+
+use program::{events, hex, pattern, sealane, text, write};
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::Path;
+use std::process::Stdio;
+
+#[test]
+fn a_file_arrives_in_silence() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (source, target) = (folder.path().join("a"), folder.path().join("b"));
+    for bytes in [0, 1, 65_535, 65_536, 3_000_001] {
+        write(&source, &pattern(bytes));
+        let output = sealane(&["cp"]).arg(&source).arg(&target).output().expect("the program starts");
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        assert!(output.stdout.is_empty() && output.stderr.is_empty(), "{}", text(&output.stderr));
+        assert!(fs::read(&target).expect("the copy") == pattern(bytes), "{bytes} bytes differ");
+    }
+    assert_eq!(fs::read_dir(folder.path()).expect("the folder").count(), 2, "something was left behind");
+}
+
+#[test]
+fn every_level_carries_the_same_bytes_and_says_which_it_was() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (source, target) = (folder.path().join("a"), folder.path().join("b"));
+    write(&source, &pattern(1_000_003));
+    for level in ["clear", "authenticated", "safe", "private"] {
+        let arguments = ["cp", "--json", "--level", level, "--streams", "2", "--lanes", "2"];
+        let output = sealane(&arguments).arg(&source).arg(&target).output().expect("the program starts");
+        assert_eq!(output.status.code(), Some(0), "{level}: {}", text(&output.stdout));
+        let events = events(&output.stdout);
+        assert_eq!(events.first().expect("a first line")["event"], "start");
+        let done = events.last().expect("a last line");
+        assert_eq!((&done["event"], &done["level"]), (&"done".into(), &level.into()));
+        assert_eq!((&done["bytes"], &done["files"]), (&1_000_003.into(), &1.into()));
+        assert_eq!((&done["streams"], &done["lanes"]), (&2.into(), &2.into()));
+        for number in ["seconds", "resent_bytes"] {
+            assert!(done[number].is_number(), "{number} in {done}");
+        }
+        for end in ["local", "remote"] {
+            assert!(done["cpu_seconds"][end].is_number(), "{end} in {done}");
+        }
+        for name in ["suite", "placement", "tier"] {
+            assert!(done[name].is_string(), "{name} in {done}");
+        }
+        assert!(fs::read(&target).expect("the copy") == pattern(1_000_003), "{level}");
+        fs::remove_file(&target).expect("the copy");
+    }
+}
+
+#[test]
+fn a_tree_arrives_with_what_was_asked_for() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (source, target) = (folder.path().join("tree"), folder.path().join("copy"));
+    fs::create_dir_all(source.join("sub/deeper")).expect("folders");
+    write(&source.join("one"), b"1");
+    write(&source.join("sub/program"), &pattern(100_000));
+    write(&source.join("sub/left.o"), b"no");
+    fs::set_permissions(source.join("sub/program"), fs::Permissions::from_mode(0o751)).expect("a mode");
+    symlink("../one", source.join("sub/link")).expect("a link");
+    fs::hard_link(source.join("one"), source.join("sub/deeper/same")).expect("a hard link");
+
+    let arguments = ["cp", "-a", "--exclude", "*.o"];
+    let output = sealane(&arguments).arg(&source).arg(&target).output().expect("the program starts");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert_eq!(fs::read(target.join("one")).expect("the copy"), b"1");
+    assert!(fs::read(target.join("sub/program")).expect("the copy") == pattern(100_000));
+    let mode = fs::metadata(target.join("sub/program")).expect("the copy").permissions().mode();
+    assert_eq!(mode & 0o7777, 0o751);
+    assert_eq!(fs::read_link(target.join("sub/link")).expect("a link"), Path::new("../one"));
+    let inode = |name: &str| fs::metadata(target.join(name)).expect("the copy").ino();
+    assert_eq!(inode("one"), inode("sub/deeper/same"));
+    assert!(!target.join("sub/left.o").exists());
+}
+
+#[test]
+fn digests_are_those_of_the_content() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (source, target) = (folder.path().join("a"), folder.path().join("b"));
+    write(&source, &pattern(200_000));
+    let output = sealane(&["cp", "--digest"]).arg(&source).arg(&target).output().expect("the program starts");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let digest = hex(blake3::hash(&pattern(200_000)).as_bytes());
+    assert_eq!(text(&output.stdout), format!("{digest}  b\n"));
+}
+
+#[test]
+fn the_facts_come_at_the_end_where_they_are_asked_for() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (source, target) = (folder.path().join("a"), folder.path().join("b"));
+    write(&source, &pattern(1_000));
+    let output = sealane(&["cp", "--stats"]).arg(&source).arg(&target).output().expect("the program starts");
+    assert!(output.stdout.is_empty());
+    for name in ["bytes", "seconds", "CPU s/GiB", "level", "suite", "streams", "lanes"] {
+        assert!(text(&output.stderr).lines().any(|line| line.starts_with(name)), "{name} is missing");
+    }
+}
+
+#[test]
+fn a_dry_run_lists_and_changes_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (source, target) = (folder.path().join("tree"), folder.path().join("copy"));
+    fs::create_dir(&source).expect("a folder");
+    write(&source.join("one"), b"1");
+    let output =
+        sealane(&["cp", "-r", "--dry-run"]).arg(&source).arg(&target).output().expect("the program starts");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).lines().any(|line| line.ends_with("one")), "{}", text(&output.stdout));
+    assert!(!target.exists());
+}
+
+#[test]
+fn a_missing_source_is_said_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (source, target) = (folder.path().join("nothing"), folder.path().join("b"));
+    let output = sealane(&["cp"]).arg(&source).arg(&target).output().expect("the program starts");
+    assert_eq!(output.status.code(), Some(5));
+    assert_eq!(text(&output.stderr).lines().count(), 1, "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("nothing"));
+
+    let output = sealane(&["cp", "--json"]).arg(&source).arg(&target).output().expect("the program starts");
+    assert_eq!(output.status.code(), Some(5));
+    let events = events(&output.stdout);
+    let error = events.last().expect("a last line");
+    assert_eq!((&error["event"], &error["kind"]), (&"error".into(), &"io".into()));
+    assert!(output.stderr.is_empty(), "{}", text(&output.stderr));
+    assert!(!target.exists());
+}
+
+#[test]
+fn standard_input_is_a_source() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let target = folder.path().join("b");
+    let mut child =
+        sealane(&["cp", "-"]).arg(&target).stdin(Stdio::piped()).spawn().expect("the program starts");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    stdin.write_all(&pattern(300_000)).expect("the program reads");
+    drop(stdin);
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(fs::read(&target).expect("the copy") == pattern(300_000));
+}
+
+#[test]
+fn an_interrupted_copy_stops_cleanly_and_goes_on() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (source, target) = (folder.path().join("a"), folder.path().join("b"));
+    write(&source, &pattern(12_000_000));
+    let mut child = sealane(&["cp", "--json", "--limit-rate", "4M"])
+        .arg(&source)
+        .arg(&target)
+        .spawn()
+        .expect("the program starts");
+    let mut lines = BufReader::new(child.stdout.take().expect("a pipe"));
+    let mut line = String::new();
+    while lines.read_line(&mut line).expect("lines") > 0 {
+        let event: serde_json::Value = serde_json::from_str(&line).expect("JSON");
+        if event["event"] == "progress" && event["bytes"].as_u64() >= Some(4_000_000) {
+            break;
+        }
+        line.clear();
+    }
+    kill_process(Pid::from_child(&child), Signal::INT).expect("it runs");
+    let mut rest = String::new();
+    lines.read_to_string(&mut rest).expect("lines");
+    assert_eq!(child.wait().expect("it ends").code(), Some(130), "{rest}");
+    let last: serde_json::Value =
+        serde_json::from_str(rest.lines().last().expect("a last line")).expect("JSON");
+    assert_eq!((&last["event"], &last["kind"]), (&"error".into(), &"cancelled".into()));
+    assert!(!target.exists(), "an unfinished file has its final name");
+
+    let output = sealane(&["cp", "--json"]).arg(&source).arg(&target).output().expect("the program starts");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
+    let events = events(&output.stdout);
+    assert!(events.last().expect("a last line")["resumed_bytes"].as_u64() > Some(0), "{events:?}");
+    assert!(fs::read(&target).expect("the copy") == pattern(12_000_000));
+    assert_eq!(fs::read_dir(folder.path()).expect("the folder").count(), 2, "something was left behind");
+}
