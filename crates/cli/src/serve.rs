@@ -43,7 +43,8 @@ pub(crate) fn run(arguments: ServeArgs) -> Result<(), Failure> {
         allow_legacy: arguments.allow_legacy,
     };
     create_with_exact_modes();
-    let daemon = Daemon::bind(options).map_err(failed)?;
+    // Nobody else is involved yet: whatever fails, fails here.
+    let daemon = Daemon::bind(options).map_err(|error| Failure::new(ExitStatus::Io, error))?;
     announce(daemon.local_addr().map_err(failed)?).map_err(Failure::output)?;
     text::say(&format!("key {}", daemon.public_key()));
     let stop = Arc::new(AtomicBool::new(false));

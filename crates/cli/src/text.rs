@@ -6,15 +6,22 @@
 use std::fmt::{Arguments, Write as _};
 use std::io::Write as _;
 
-/// One line on standard error, under the program's name.
-pub(crate) fn complain(line: Arguments<'_>) {
-    say(&format!("sealane: {line}"));
+/// A message on standard error, under the program's name. Further lines are indented, so that no text from elsewhere
+/// can pass for a message of its own.
+pub(crate) fn complain(message: Arguments<'_>) {
+    say(&format!("sealane: {message}"));
 }
 
-/// One line on standard error.
-pub(crate) fn say(line: &str) {
-    // In one write, so that lines of several processes do not mix. There is nowhere left to report a failure to.
-    let _ = std::io::stderr().write_all(format!("{}\n", printable(line.as_bytes())).as_bytes());
+/// A message on standard error.
+pub(crate) fn say(message: &str) {
+    // In one write, so that messages of several processes do not mix. There is nowhere to report a failure to.
+    let _ = std::io::stderr().write_all(block(message).as_bytes());
+}
+
+/// The lines of `message`, the first one at the margin and the others indented.
+fn block(message: &str) -> String {
+    let lines: Vec<String> = message.lines().map(|line| printable(line.as_bytes())).collect();
+    format!("{}\n", lines.join("\n  "))
 }
 
 /// `bytes` with everything escaped that is not a visible character or a blank.
@@ -83,6 +90,12 @@ mod tests {
         ] {
             assert_eq!(printable(bytes), text);
         }
+    }
+
+    #[test]
+    fn further_lines_of_a_message_are_indented() {
+        assert_eq!(block("sealane: cut"), "sealane: cut\n");
+        assert_eq!(block("sealane: cut\nsealane: \x1b[2J"), "sealane: cut\n  sealane: \\u{1b}[2J\n");
     }
 
     #[test]

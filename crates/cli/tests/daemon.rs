@@ -23,7 +23,10 @@ impl Daemon {
         let mut line = String::new();
         let stdout = child.stdout.take().expect("a pipe");
         BufReader::new(stdout).read_line(&mut line).expect("a line");
-        let address = line.trim().strip_prefix("listening on ").unwrap_or_else(|| panic!("it said {line:?}"));
+        let Some(address) = line.trim().strip_prefix("listening on ") else {
+            let output = child.wait_with_output().expect("it ends");
+            panic!("the daemon did not start: {}", text(&output.stderr));
+        };
         Self { address: address.to_owned(), child }
     }
 
@@ -76,7 +79,7 @@ fn known_peers_send_and_fetch_and_strangers_do_not() {
         fs::create_dir(path(name)).expect("a folder");
     }
     key(&path("server"));
-    write(&path("authorised"), format!("{}\n", key(&path("user"))).as_bytes());
+    write(&path("authorised"), format!("{} user rights=read,write\n", key(&path("user"))).as_bytes());
     key(&path("stranger"));
     let authorised = path("authorised");
     let arguments = ["--authorised-peers", authorised.to_str().expect("UTF-8"), "--minimum-level", "safe"];

@@ -11,7 +11,11 @@ pub(super) const LONG_ABOUT: &str = "\
 Serve a folder to peers whose keys are known.
 
 Every peer proves the key that `sealane id` prints at its side, and that key must be listed in the file of authorised \
-peers. Nothing outside the folder can be read or written, by no path and over no link.";
+peers, with a name and what it may do:
+
+  sealane1:...  ada@laptop  rights=read,write
+
+Further words on the line restrict it: path=/folder, rate=100M, connections=4. Nothing outside the folder can be read or written, by no path and over no link.";
 
 /// Arguments of `sealane serve`.
 #[derive(Debug, Args)]
@@ -25,7 +29,7 @@ pub struct ServeArgs {
     /// Let peers read only
     #[arg(long)]
     pub read_only: bool,
-    /// Keys of the peers that are let in, one a line, instead of the file in your configuration folder
+    /// The file of authorised peers, instead of the one in your configuration folder
     #[arg(long, visible_alias = "authorized-peers", value_name = "FILE")]
     pub authorised_peers: Option<PathBuf>,
     /// The daemon's identity, instead of the one in your configuration folder
