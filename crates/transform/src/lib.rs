@@ -1,1 +1,49 @@
-//! transform.
+//! The algorithms: facts, key schedules, and kernels in four tiers.
+//!
+//! - [`catalogue`] names every algorithm and states its facts as data.
+//! - A key is expanded once ([`DigestKey`], [`CipherKey`]) and shared by the jobs of an association.
+//! - A job ([`DigestJob`], [`CipherJob`]) carries its whole context: key, IV, bytes.
+//! - [`Kernels`] runs a slice of jobs of one algorithm and leaves a status in each. It picks the tier by what the
+//!   machine has and how many jobs there are; tier and instruction set can be forced.
+//!
+//! No I/O, no threads, no allocation per job, no panics on any length. `unsafe` is confined to leaf modules.
+#![deny(unsafe_code)]
+
+mod aes;
+mod aha;
+mod blowfish;
+mod bucket;
+pub mod catalogue;
+mod chacha;
+mod checksum;
+mod des;
+mod dispatch;
+mod hash;
+mod idea;
+mod isa;
+mod job;
+mod key;
+mod lanes;
+mod md5;
+mod mix;
+mod modes;
+mod order;
+mod poly1305;
+mod rc4;
+mod rc5;
+mod rc6;
+mod seal;
+mod sha1;
+mod sha256;
+mod simd;
+mod word;
+mod word_lanes;
+
+pub use bucket::BUCKET_WORDS;
+pub use catalogue::{Aead, Algorithm, BlockCipher, Cipher, Digest, Facts, Mode, Standing};
+pub use dispatch::Kernels;
+pub use isa::{Isa, SelectError, Tier};
+pub use job::{Buffer, CipherJob, DigestJob, Direction, LengthMismatch, Status};
+pub use key::{CipherKey, DigestKey, KeyLengthError};
+pub use mix::instruction_mix;
+pub use word::{Access, Mix, TRACE_LIMIT};

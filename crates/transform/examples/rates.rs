@@ -1,0 +1,193 @@
+//! Prints MB/s by thread CPU time for every algorithm and tier: `rates [NAME] [BYTES] [BATCH]`.
+//!
+//! `peer` is the RustCrypto crate (or aws-lc-rs for AEADs), message by message, in the same run.
+#![allow(unsafe_code)]
+
+use std::hint::black_box;
+
+use sealane_transform::{
+    Algorithm, BlockCipher, Buffer, Cipher, CipherJob, CipherKey, Digest, DigestJob, DigestKey, Direction,
+    Isa, Kernels, Mode, Tier,
+};
+
+/// Seconds of CPU this thread has used.
+fn cpu_seconds() -> f64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is a writable timespec.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+/// MB/s of work that handles `bytes` a call: the best of five boxes of 40 ms.
+fn rate(bytes: usize, mut work: impl FnMut()) -> f64 {
+    work();
+    let mut best = 0.0f64;
+    for _ in 0..5 {
+        let start = cpu_seconds();
+        let mut calls = 0;
+        let spent = loop {
+            work();
+            calls += 1;
+            let spent = cpu_seconds() - start;
+            if spent > 0.04 {
+                break spent;
+            }
+        };
+        best = best.max(calls as f64 * bytes as f64 / spent / 1e6);
+    }
+    best
+}
+
+fn kernels() -> Vec<(String, Kernels)> {
+    let mut all = Vec::new();
+    for (tier, isa) in [
+        (Tier::Reference, Isa::Portable),
+        (Tier::Generic, Isa::Portable),
+        (Tier::Native, Isa::Avx2),
+        (Tier::Native, Isa::Avx512),
+        (Tier::Batch, Isa::Portable),
+        (Tier::Batch, Isa::Avx2),
+        (Tier::Batch, Isa::Avx512),
+    ] {
+        if let Ok(kernels) = Kernels::select(Some(tier), Some(isa)) {
+            all.push((format!("{tier}/{isa}"), kernels));
+        }
+    }
+    if let Ok(kernels) = Kernels::select(None, None) {
+        all.push(("auto".to_owned(), kernels));
+    }
+    all
+}
+
+fn row(name: &str, peer: Option<f64>, rates: &[(String, f64)]) {
+    print!("{name:18}");
+    if let Some(peer) = peer {
+        print!(" peer {peer:7.0}");
+    }
+    for (kernel, rate) in rates {
+        print!("  {kernel} {rate:.0}");
+    }
+    if let (Some(peer), Some((_, last))) = (peer, rates.last()) {
+        print!("  = {:.1} x", last / peer);
+    }
+    println!();
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let wanted = arguments.first().map_or("", String::as_str);
+    let number = |i: usize, usual: usize| arguments.get(i).and_then(|n| n.parse().ok()).unwrap_or(usual);
+    let (bytes, batch) = (number(1, 1408), number(2, 512));
+    digests(wanted, bytes, batch);
+    for direction in [Direction::Encrypt, Direction::Decrypt] {
+        ciphers(wanted, bytes, batch, direction);
+    }
+}
+
+fn digests(wanted: &str, bytes: usize, batch: usize) {
+    use hmac::{KeyInit as _, Mac as _};
+    use sha2::Digest as _;
+    let data: Vec<Vec<u8>> = (0..batch).map(|i| vec![i as u8; bytes]).collect();
+    for algorithm in Digest::ALL.into_iter().filter(|d| d.name().contains(wanted)) {
+        let key = vec![7; algorithm.facts().key_bytes.usual];
+        let key = DigestKey::new(algorithm, &key).expect("usual length");
+        let peer = |work: &mut dyn FnMut(&[u8])| {
+            Some(rate(bytes * 16, || data.iter().take(16).for_each(|m| work(m))))
+        };
+        let raw = [7; 32];
+        let peer = match algorithm {
+            Digest::Md5 => peer(&mut |m| {
+                black_box(md5::Md5::digest(m));
+            }),
+            Digest::Sha1 => peer(&mut |m| {
+                black_box(sha1::Sha1::digest(m));
+            }),
+            Digest::Sha256 => peer(&mut |m| {
+                black_box(sha2::Sha256::digest(m));
+            }),
+            Digest::HmacSha1 => {
+                let mac = hmac::Hmac::<sha1::Sha1>::new_from_slice(&raw).expect("any length");
+                peer(&mut |m| {
+                    black_box(mac.clone().chain_update(m).finalize());
+                })
+            }
+            _ => None,
+        };
+        let mut rates = Vec::new();
+        for (name, kernels) in kernels() {
+            let mut jobs: Vec<_> = data.iter().map(|m| DigestJob::new(&key, m)).collect();
+            rates.push((
+                name,
+                rate(bytes * batch, || {
+                    kernels.digest(algorithm, black_box(&mut jobs));
+                }),
+            ));
+        }
+        row(algorithm.name(), peer, &rates);
+    }
+}
+
+/// One message by a RustCrypto cipher in CBC.
+fn cbc_peer<C>(bytes: usize) -> f64
+where
+    C: cipher::BlockCipherEncrypt + cipher::KeyInit,
+{
+    use cipher::{BlockModeEncrypt as _, KeyIvInit as _};
+    let key = vec![7; C::key_size()];
+    let iv = vec![9; C::block_size()];
+    let mut data = vec![1u8; bytes];
+    rate(bytes, || {
+        let sealer = cbc::Encryptor::<C>::new_from_slices(&key, &iv).expect("right lengths");
+        black_box(sealer.encrypt_padded::<cipher::block_padding::NoPadding>(black_box(&mut data), bytes))
+            .expect("whole blocks");
+    })
+}
+
+fn ciphers(wanted: &str, bytes: usize, batch: usize, direction: Direction) {
+    let all = Algorithm::all().filter_map(|a| if let Algorithm::Cipher(c) = a { Some(c) } else { None });
+    for algorithm in all.filter(|c| c.to_string().contains(wanted)) {
+        if matches!(algorithm, Cipher::Block(_, Mode::Ecb)) {
+            continue;
+        }
+        let mut data: Vec<Vec<u8>> = (0..batch).map(|i| vec![i as u8; bytes]).collect();
+        let keys: Vec<_> = (0..batch.min(64))
+            .map(|i| {
+                CipherKey::new(algorithm, &vec![i as u8; algorithm.facts().key_bytes.usual])
+                    .expect("usual length")
+            })
+            .collect();
+        let peer = match algorithm {
+            Cipher::Block(cipher, Mode::Cbc) if direction == Direction::Encrypt => match cipher {
+                BlockCipher::Des => Some(cbc_peer::<des::Des>(bytes)),
+                BlockCipher::TripleDes => Some(cbc_peer::<des::TdesEde3>(bytes)),
+                BlockCipher::Aes128 => Some(cbc_peer::<aes::Aes128>(bytes)),
+                BlockCipher::Aes256 => Some(cbc_peer::<aes::Aes256>(bytes)),
+                BlockCipher::Rc5 => {
+                    Some(cbc_peer::<rc5::RC5<u32, cipher::consts::U12, cipher::consts::U16>>(bytes))
+                }
+                BlockCipher::Rc6 => {
+                    Some(cbc_peer::<rc6::RC6<u32, cipher::consts::U20, cipher::consts::U16>>(bytes))
+                }
+                BlockCipher::Blowfish => Some(cbc_peer::<blowfish::Blowfish>(bytes)),
+                BlockCipher::Idea => Some(cbc_peer::<idea::Idea>(bytes)),
+                _ => None,
+            },
+            _ => None,
+        };
+        let mut rates = Vec::new();
+        for (name, kernels) in kernels() {
+            let mut jobs: Vec<_> = data
+                .iter_mut()
+                .enumerate()
+                .map(|(i, data)| CipherJob::new(&keys[i % keys.len()], &[i as u8], Buffer::in_place(data)))
+                .collect();
+            rates.push((
+                name,
+                rate(bytes * batch, || {
+                    kernels.cipher(algorithm, direction, black_box(&mut jobs));
+                }),
+            ));
+        }
+        row(&format!("{algorithm} {direction:?}"), peer, &rates);
+    }
+}

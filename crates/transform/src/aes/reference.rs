@@ -1,0 +1,93 @@
+//! AES as FIPS 197 section 5 writes it, a byte at a time.
+
+use super::{INVERSE_S, Key, S};
+use crate::job::Direction;
+use crate::word::{Plain, Word};
+
+type State<W> = [W; 16];
+
+fn add_round_key<W: Word>(state: &mut State<W>, key: &[u8; 16]) {
+    for (byte, key) in state.iter_mut().zip(key) {
+        *byte = *byte ^ W::load(u32::from(*key));
+    }
+}
+
+fn substitute<W: Word>(state: &mut State<W>, region: &'static str, table: &[u8; 256]) {
+    for byte in state {
+        *byte = W::lookup(region, table, *byte);
+    }
+}
+
+/// Row r moves left by r; columns are four neighbouring bytes.
+fn shift_rows<W: Word>(state: &mut State<W>) {
+    let old = *state;
+    for i in 0..16 {
+        state[i] = old[(i + 4 * (i % 4)) % 16];
+    }
+}
+
+fn unshift_rows<W: Word>(state: &mut State<W>) {
+    let old = *state;
+    for i in 0..16 {
+        state[(i + 4 * (i % 4)) % 16] = old[i];
+    }
+}
+
+fn times_x<W: Word>(byte: W) -> W {
+    (byte.shl(1) ^ byte.shr(7).mul(W::imm(0x1b))) & W::imm(0xff)
+}
+
+fn mix_columns<W: Word>(state: &mut State<W>) {
+    for column in state.as_chunks_mut::<4>().0 {
+        let old = *column;
+        for i in 0..4 {
+            let (a, b) = (old[i], old[(i + 1) % 4]);
+            column[i] = times_x(a) ^ times_x(b) ^ b ^ old[(i + 2) % 4] ^ old[(i + 3) % 4];
+        }
+    }
+}
+
+fn unmix_columns<W: Word>(state: &mut State<W>) {
+    // The inverse is the cube: three more mixings.
+    for _ in 0..3 {
+        mix_columns(state);
+    }
+}
+
+/// One block.
+pub(crate) fn crypt<W: Word>(key: &Key, direction: Direction, block: &mut [u8; 16]) {
+    let mut state: State<W> = block.map(|byte| W::load(u32::from(byte)));
+    let rounds = key.rounds;
+    match direction {
+        Direction::Encrypt => {
+            add_round_key(&mut state, &key.encrypt[0]);
+            for round in 1..=rounds {
+                substitute(&mut state, "S", &S);
+                shift_rows(&mut state);
+                if round != rounds {
+                    mix_columns(&mut state);
+                }
+                add_round_key(&mut state, &key.encrypt[round]);
+                W::branch();
+            }
+        }
+        Direction::Decrypt => {
+            for round in (1..=rounds).rev() {
+                add_round_key(&mut state, &key.encrypt[round]);
+                if round != rounds {
+                    unmix_columns(&mut state);
+                }
+                unshift_rows(&mut state);
+                substitute(&mut state, "inverse S", &INVERSE_S);
+                W::branch();
+            }
+            add_round_key(&mut state, &key.encrypt[0]);
+        }
+    }
+    *block = state.map(|byte| byte.store() as u8);
+}
+
+/// One block, not counted.
+pub(crate) fn plain(key: &Key, direction: Direction, block: &mut [u8; 16]) {
+    crypt::<Plain>(key, direction, block);
+}

@@ -1,0 +1,3 @@
+//! ChaCha20, RFC 8439 section 2.4.
+
+pub(crate) mod reference;

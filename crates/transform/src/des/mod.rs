@@ -1,0 +1,158 @@
+//! DES and triple DES, FIPS 46-3.
+//!
+//! The standard's tables are here as data; every tier derives what it needs from them at compile time.
+
+mod circuits;
+pub(crate) mod generic;
+pub(crate) mod reference;
+pub(crate) mod sliced;
+
+use zeroize::{Zeroize, ZeroizeOnDrop};
+
+use crate::job::Direction;
+
+/// Permuted choice 1: bits of the key, numbered from 1 at the most significant.
+pub(crate) const PC1: [u8; 56] = [
+    57, 49, 41, 33, 25, 17, 9, 1, 58, 50, 42, 34, 26, 18, 10, 2, 59, 51, 43, 35, 27, 19, 11, 3, 60, 52, 44,
+    36, //
+    63, 55, 47, 39, 31, 23, 15, 7, 62, 54, 46, 38, 30, 22, 14, 6, 61, 53, 45, 37, 29, 21, 13, 5, 28, 20, 12,
+    4,
+];
+
+/// Permuted choice 2: bits of C and D.
+pub(crate) const PC2: [u8; 48] = [
+    14, 17, 11, 24, 1, 5, 3, 28, 15, 6, 21, 10, 23, 19, 12, 4, 26, 8, 16, 7, 27, 20, 13, 2, //
+    41, 52, 31, 37, 47, 55, 30, 40, 51, 45, 33, 48, 44, 49, 39, 56, 34, 53, 46, 42, 50, 36, 29, 32,
+];
+
+/// How far C and D have been rotated left when round r takes its key.
+pub(crate) const ROTATIONS: [u32; 16] = [1, 2, 4, 6, 8, 10, 12, 14, 15, 17, 19, 21, 23, 25, 27, 28];
+
+/// The permutation P.
+pub(crate) const P: [u8; 32] = [
+    16, 7, 20, 21, 29, 12, 28, 17, 1, 15, 23, 26, 5, 18, 31, 10, 2, 8, 24, 14, 32, 27, 3, 9, 19, 13, 30, 6,
+    22, 11, 4, 25,
+];
+
+/// The S-boxes, by row and column.
+pub(crate) const S: [[u8; 64]; 8] = [
+    [
+        14, 4, 13, 1, 2, 15, 11, 8, 3, 10, 6, 12, 5, 9, 0, 7, //
+        0, 15, 7, 4, 14, 2, 13, 1, 10, 6, 12, 11, 9, 5, 3, 8, //
+        4, 1, 14, 8, 13, 6, 2, 11, 15, 12, 9, 7, 3, 10, 5, 0, //
+        15, 12, 8, 2, 4, 9, 1, 7, 5, 11, 3, 14, 10, 0, 6, 13, //
+    ],
+    [
+        15, 1, 8, 14, 6, 11, 3, 4, 9, 7, 2, 13, 12, 0, 5, 10, //
+        3, 13, 4, 7, 15, 2, 8, 14, 12, 0, 1, 10, 6, 9, 11, 5, //
+        0, 14, 7, 11, 10, 4, 13, 1, 5, 8, 12, 6, 9, 3, 2, 15, //
+        13, 8, 10, 1, 3, 15, 4, 2, 11, 6, 7, 12, 0, 5, 14, 9, //
+    ],
+    [
+        10, 0, 9, 14, 6, 3, 15, 5, 1, 13, 12, 7, 11, 4, 2, 8, //
+        13, 7, 0, 9, 3, 4, 6, 10, 2, 8, 5, 14, 12, 11, 15, 1, //
+        13, 6, 4, 9, 8, 15, 3, 0, 11, 1, 2, 12, 5, 10, 14, 7, //
+        1, 10, 13, 0, 6, 9, 8, 7, 4, 15, 14, 3, 11, 5, 2, 12, //
+    ],
+    [
+        7, 13, 14, 3, 0, 6, 9, 10, 1, 2, 8, 5, 11, 12, 4, 15, //
+        13, 8, 11, 5, 6, 15, 0, 3, 4, 7, 2, 12, 1, 10, 14, 9, //
+        10, 6, 9, 0, 12, 11, 7, 13, 15, 1, 3, 14, 5, 2, 8, 4, //
+        3, 15, 0, 6, 10, 1, 13, 8, 9, 4, 5, 11, 12, 7, 2, 14, //
+    ],
+    [
+        2, 12, 4, 1, 7, 10, 11, 6, 8, 5, 3, 15, 13, 0, 14, 9, //
+        14, 11, 2, 12, 4, 7, 13, 1, 5, 0, 15, 10, 3, 9, 8, 6, //
+        4, 2, 1, 11, 10, 13, 7, 8, 15, 9, 12, 5, 6, 3, 0, 14, //
+        11, 8, 12, 7, 1, 14, 2, 13, 6, 15, 0, 9, 10, 4, 5, 3, //
+    ],
+    [
+        12, 1, 10, 15, 9, 2, 6, 8, 0, 13, 3, 4, 14, 7, 5, 11, //
+        10, 15, 4, 2, 7, 12, 9, 5, 6, 1, 13, 14, 0, 11, 3, 8, //
+        9, 14, 15, 5, 2, 8, 12, 3, 7, 0, 4, 10, 1, 13, 11, 6, //
+        4, 3, 2, 12, 9, 5, 15, 10, 11, 14, 1, 7, 6, 0, 8, 13, //
+    ],
+    [
+        4, 11, 2, 14, 15, 0, 8, 13, 3, 12, 9, 7, 5, 10, 6, 1, //
+        13, 0, 11, 7, 4, 9, 1, 10, 14, 3, 5, 12, 2, 15, 8, 6, //
+        1, 4, 11, 13, 12, 3, 7, 14, 10, 15, 6, 8, 0, 5, 9, 2, //
+        6, 11, 13, 8, 1, 4, 10, 7, 9, 5, 0, 15, 14, 2, 3, 12, //
+    ],
+    [
+        13, 2, 8, 4, 6, 15, 11, 1, 10, 9, 3, 14, 5, 0, 12, 7, //
+        1, 15, 13, 8, 10, 3, 7, 4, 12, 5, 6, 11, 0, 14, 9, 2, //
+        7, 11, 4, 1, 9, 12, 14, 2, 0, 6, 10, 13, 15, 3, 5, 8, //
+        2, 1, 14, 7, 4, 10, 8, 13, 15, 12, 9, 0, 3, 5, 6, 11, //
+    ],
+];
+
+/// The output of S-box `number` for six bits in the order of the E expansion.
+pub(crate) const fn s_box(number: usize, six: usize) -> u8 {
+    let row = (six >> 4 & 2) | (six & 1);
+    let column = six >> 1 & 15;
+    S[number][16 * row + column]
+}
+
+/// One DES key, expanded.
+#[derive(Clone, Zeroize, ZeroizeOnDrop)]
+pub(crate) struct Key {
+    /// C and D: bit i (from 0, least significant) is the standard's bit i + 1 of C || D.
+    pub(crate) cd: u64,
+    /// Round keys as eight times six bits.
+    pub(crate) rounds: [[u8; 8]; 16],
+}
+
+impl Key {
+    pub(crate) fn new(key: &[u8; 8]) -> Self {
+        let key = u64::from_be_bytes(*key);
+        let mut cd = 0;
+        for (i, bit) in PC1.into_iter().enumerate() {
+            cd |= (key >> (64 - bit) & 1) << i;
+        }
+        let half = |start: u64, rotation: u32| {
+            let half = cd >> start & 0xfff_ffff;
+            (half >> rotation | half << (28 - rotation)) & 0xfff_ffff
+        };
+        let rounds = ROTATIONS.map(|rotation| {
+            let rotated = half(0, rotation) | half(28, rotation) << 28;
+            let mut groups = [0; 8];
+            for (i, bit) in PC2.into_iter().enumerate() {
+                groups[i / 6] |= ((rotated >> (bit - 1) & 1) as u8) << (5 - i % 6);
+            }
+            groups
+        });
+        Self { cd, rounds }
+    }
+
+    /// The key of round `round` when running in a direction.
+    pub(crate) const fn round(&self, round: usize, direction: Direction) -> &[u8; 8] {
+        match direction {
+            Direction::Encrypt => &self.rounds[round],
+            Direction::Decrypt => &self.rounds[15 - round],
+        }
+    }
+}
+
+/// Three DES keys: encrypt with the first, decrypt with the second, encrypt with the third.
+#[derive(Clone, Zeroize, ZeroizeOnDrop)]
+pub(crate) struct TripleKey(pub(crate) [Key; 3]);
+
+impl TripleKey {
+    pub(crate) fn new(key: &[u8; 24]) -> Self {
+        let (parts, _) = key.as_chunks();
+        Self(core::array::from_fn(|i| Key::new(&parts[i])))
+    }
+
+    /// The single DES passes of a direction, in order.
+    pub(crate) const fn passes(&self, direction: Direction) -> [(&Key, Direction); 3] {
+        let [first, second, third] = &self.0;
+        match direction {
+            Direction::Encrypt => {
+                [(first, Direction::Encrypt), (second, Direction::Decrypt), (third, Direction::Encrypt)]
+            }
+            Direction::Decrypt => {
+                [(third, Direction::Decrypt), (second, Direction::Encrypt), (first, Direction::Decrypt)]
+            }
+        }
+    }
+}

@@ -1,0 +1,373 @@
+//! Bitsliced DES and triple DES: one message to a bit lane, a key each, 64, 256 or 512 at once.
+//!
+//! A block's 64 bits become 64 planes; the permutations become numbering, the S-boxes circuits of three-input gates
+//! ([`super::circuits`]). No table, no branch on data: constant time. The key planes of C and D are stored twice in
+//! a row, so a round's rotation is a pointer.
+//!
+//! `unsafe`: planes and rows are read through pointers under the contract of [`crate::lanes::LaneKernel`].
+#![allow(unsafe_code)]
+
+use zeroize::Zeroize as _;
+
+use super::circuits;
+use super::{P, PC2, ROTATIONS};
+use crate::catalogue::Mode;
+use crate::job::Direction;
+use crate::key::Schedule;
+use crate::lanes::{LaneKernel, Rows};
+use crate::simd::Planes;
+
+/// Where bit `number` of the standard (from 1, most significant first) lies among the planes of a block read as a
+/// little-endian word.
+const fn plane_of(number: usize) -> usize {
+    (number - 1) / 8 * 8 + 7 - (number - 1) % 8
+}
+
+/// Planes that become L0 and R0: the initial permutation.
+const INITIAL: [usize; 64] = {
+    let mut planes = [0; 64];
+    let mut i = 0;
+    while i < 64 {
+        let column = i / 8;
+        let first = if column < 4 { 58 + 2 * column } else { 57 + 2 * (column - 4) };
+        planes[i] = plane_of(first - 8 * (i % 8));
+        i += 1;
+    }
+    planes
+};
+
+/// Where output bit q of the S-boxes goes in L.
+const AFTER_P: [usize; 32] = {
+    let mut to = [0; 32];
+    let mut i = 0;
+    while i < 32 {
+        to[P[i] as usize - 1] = i;
+        i += 1;
+    }
+    to
+};
+
+/// Planes of a key: C twice, D twice.
+const KEY_PLANES: usize = 112;
+
+/// Where bit j of a round key starts among them.
+const KEY_AT: [usize; 48] = {
+    let mut at = [0; 48];
+    let mut j = 0;
+    while j < 48 {
+        let bit = PC2[j] as usize - 1;
+        at[j] = if bit < 28 { bit } else { 56 + bit - 28 };
+        j += 1;
+    }
+    at
+};
+
+/// Exchanges row index and bit index of 64 rows of 64 bits, in every element at once.
+#[inline(always)]
+fn transpose<V: Planes>(rows: &mut [V; 64]) {
+    macro_rules! exchange {
+        ($rows:ident, $distance:literal, $shift:literal, $mask:literal) => {
+            let mask = V::splat($mask);
+            for i in 0..8 {
+                if i & $distance == 0 {
+                    let (a, b) = ($rows[i], $rows[i + $distance]);
+                    $rows[i] = V::lut::<0xca>(mask, a, b.shl::<$shift>());
+                    $rows[i + $distance] = V::lut::<0xca>(mask, a.shr::<$shift>(), b);
+                }
+            }
+        };
+    }
+    for base in 0..8 {
+        let mut eight = [rows[base]; 8];
+        for i in 1..8 {
+            eight[i] = rows[base + 8 * i];
+        }
+        exchange!(eight, 4, 32, 0x0000_0000_ffff_ffff);
+        exchange!(eight, 2, 16, 0x0000_ffff_0000_ffff);
+        exchange!(eight, 1, 8, 0x00ff_00ff_00ff_00ff);
+        for i in 0..8 {
+            rows[base + 8 * i] = eight[i];
+        }
+    }
+    for eight in rows.as_chunks_mut::<8>().0 {
+        let mut rows = *eight;
+        exchange!(rows, 4, 4, 0x0f0f_0f0f_0f0f_0f0f);
+        exchange!(rows, 2, 2, 0x3333_3333_3333_3333);
+        exchange!(rows, 1, 1, 0x5555_5555_5555_5555);
+        *eight = rows;
+    }
+}
+
+/// XORs the round function of `right` into `left`.
+///
+/// # Safety
+/// `key` points at a round's first plane: [`KEY_AT`] plus up to 28 lies within the key.
+#[inline(always)]
+unsafe fn round<V: Planes>(left: &mut [V; 32], right: &[V; 32], key: *const V) {
+    macro_rules! boxes {
+        ($($number:literal $circuit:ident)*) => { $( {
+            const N: usize = $number;
+            let mut six = [right[(4 * N + 31) % 32]; 6];
+            for m in 0..6 {
+                // SAFETY: the caller's promise.
+                six[m] = right[(4 * N + m + 31) % 32].xor(unsafe { *key.add(KEY_AT[6 * N + m]) });
+            }
+            let four = circuits::$circuit(six);
+            for (q, bit) in four.into_iter().enumerate() {
+                let left = &mut left[AFTER_P[4 * N + q]];
+                *left = left.xor(bit);
+            }
+        } )* };
+    }
+    boxes!(0 s1 1 s2 2 s3 3 s4 4 s5 5 s6 6 s7 7 s8);
+}
+
+/// Sixteen rounds. The halves are left as they stand: R16 in `right`, which comes first in the output.
+#[inline(always)]
+fn pass<V: Planes>(left: &mut [V; 32], right: &mut [V; 32], key: &[V; KEY_PLANES], direction: Direction) {
+    for pair in 0..8 {
+        let rotation = |round: usize| {
+            ROTATIONS[match direction {
+                Direction::Encrypt => round,
+                Direction::Decrypt => 15 - round,
+            }] as usize
+        };
+        // SAFETY: rotations are at most 28, and KEY_AT + 28 at most 111.
+        unsafe {
+            round(left, right, key.as_ptr().add(rotation(2 * pair)));
+            round(right, left, key.as_ptr().add(rotation(2 * pair + 1)));
+        }
+    }
+}
+
+/// One block of every lane, `passes` keys (1 or 3).
+#[inline(always)]
+fn crypt<V: Planes>(keys: &[[V; KEY_PLANES]; 3], passes: usize, direction: Direction, block: &mut [V; 64]) {
+    let mut left = [block[0]; 32];
+    let mut right = [block[0]; 32];
+    for i in 0..32 {
+        left[i] = block[INITIAL[i]];
+        right[i] = block[INITIAL[32 + i]];
+    }
+    let (forward, back) = match direction {
+        Direction::Encrypt => (Direction::Encrypt, Direction::Decrypt),
+        Direction::Decrypt => (Direction::Decrypt, Direction::Encrypt),
+    };
+    for number in 0..passes {
+        // Triple DES runs its middle key the other way, on the halves exchanged; so do the roles here.
+        let key = &keys[if matches!(direction, Direction::Encrypt) { number } else { passes - 1 - number }];
+        if number == 1 {
+            pass(&mut right, &mut left, key, back);
+        } else {
+            pass(&mut left, &mut right, key, forward);
+        }
+    }
+    for i in 0..32 {
+        block[INITIAL[i]] = right[i];
+        block[INITIAL[32 + i]] = left[i];
+    }
+}
+
+/// `E` 64-bit elements of lanes, `L = 64 * E`.
+pub(crate) struct Sliced<V: Planes, const L: usize> {
+    mode: Mode,
+    direction: Direction,
+    passes: usize,
+    run: unsafe fn(&mut Self, &mut Rows<L>, usize),
+    /// C || D of every lane and pass, in the order of [`Self::place`].
+    keys: [[u64; L]; 3],
+    /// IVs of the lanes in `fresh`, likewise.
+    ivs: [u64; L],
+    /// Lanes set since the last run, a bit each, as in a plane.
+    fresh: [u64; 8],
+    stale_keys: bool,
+    key_planes: [[V; KEY_PLANES]; 3],
+    chain: [V; 64],
+    blocks: [[V; 64]; 8],
+}
+
+impl<V: Planes, const L: usize> Drop for Sliced<V, L> {
+    fn drop(&mut self) {
+        self.keys.as_flattened_mut().zeroize();
+        let zero = self.chain[0].xor(self.chain[0]);
+        self.key_planes = [[zero; KEY_PLANES]; 3];
+        self.blocks = [[zero; 64]; 8];
+        // Keeps the compiler from leaving the stores out.
+        core::hint::black_box((&mut self.key_planes, &mut self.blocks));
+    }
+}
+
+impl<V: Planes, const L: usize> Sliced<V, L> {
+    fn new(
+        mode: Mode,
+        direction: Direction,
+        passes: usize,
+        zero: V,
+        run: unsafe fn(&mut Self, &mut Rows<L>, usize),
+    ) -> Self {
+        Self {
+            mode,
+            direction,
+            passes,
+            run,
+            keys: [[0; L]; 3],
+            ivs: [0; L],
+            fresh: [0; 8],
+            stale_keys: true,
+            key_planes: [[zero; KEY_PLANES]; 3],
+            chain: [zero; 64],
+            blocks: [[zero; 64]; 8],
+        }
+    }
+
+    /// Lane `64 e + i` is element e of row i.
+    const fn place(lane: usize) -> usize {
+        lane % 64 * V::ELEMENTS + lane / 64
+    }
+
+    /// Brings keys and IVs of fresh lanes into planes.
+    #[inline(always)]
+    fn refresh(&mut self) {
+        let mut rows = self.chain;
+        if self.stale_keys {
+            for number in 0..self.passes {
+                for (i, row) in rows.iter_mut().enumerate() {
+                    // SAFETY: row i is ELEMENTS of the L = 64 * ELEMENTS words.
+                    *row = unsafe { V::load(self.keys[number].as_ptr().add(i * V::ELEMENTS)) };
+                }
+                transpose(&mut rows);
+                let planes = &mut self.key_planes[number];
+                for i in 0..28 {
+                    (planes[i], planes[28 + i]) = (rows[i], rows[i]);
+                    (planes[56 + i], planes[84 + i]) = (rows[28 + i], rows[28 + i]);
+                }
+            }
+            self.stale_keys = false;
+        }
+        for (i, row) in rows.iter_mut().enumerate() {
+            // SAFETY: as above.
+            *row = unsafe { V::load(self.ivs.as_ptr().add(i * V::ELEMENTS)) };
+        }
+        transpose(&mut rows);
+        // SAFETY: a vector is at most eight elements.
+        let fresh = unsafe { V::load(self.fresh.as_ptr()) };
+        for (chain, iv) in self.chain.iter_mut().zip(rows) {
+            *chain = V::lut::<0xca>(fresh, iv, *chain);
+        }
+        self.fresh = [0; 8];
+    }
+
+    /// See [`LaneKernel::run`].
+    #[inline(always)]
+    unsafe fn go(&mut self, rows: &mut Rows<L>, chunks: usize) {
+        if self.fresh != [0; 8] {
+            self.refresh();
+        }
+        for _ in 0..chunks {
+            for i in 0..64 {
+                // SAFETY: rows i, i + 64, ... are lanes, each with a chunk to read, as the caller promises.
+                let eight = unsafe { V::load_blocks(rows.source.as_ptr().add(i)) };
+                for (block, row) in self.blocks.iter_mut().zip(eight) {
+                    block[i] = row;
+                }
+            }
+            for block in &mut self.blocks {
+                transpose(block);
+                let chained = matches!(self.mode, Mode::Cbc);
+                let sealed = *block;
+                if chained && self.direction == Direction::Encrypt {
+                    for (plane, chain) in block.iter_mut().zip(&self.chain) {
+                        *plane = plane.xor(*chain);
+                    }
+                }
+                crypt(&self.key_planes, self.passes, self.direction, block);
+                if chained && self.direction == Direction::Encrypt {
+                    self.chain = *block;
+                } else if chained {
+                    for (plane, chain) in block.iter_mut().zip(&self.chain) {
+                        *plane = plane.xor(*chain);
+                    }
+                    self.chain = sealed;
+                }
+                transpose(block);
+            }
+            for i in 0..64 {
+                let mut eight = [self.chain[0]; 8];
+                for (row, block) in eight.iter_mut().zip(&self.blocks) {
+                    *row = block[i];
+                }
+                // SAFETY: as at the load, with chunks to write.
+                unsafe { V::store_blocks(eight, rows.destination.as_ptr().add(i)) };
+            }
+            rows.advance();
+        }
+    }
+}
+
+impl<V: Planes, const L: usize> LaneKernel<L> for Sliced<V, L> {
+    fn set(&mut self, lane: usize, key: &Schedule, iv: &[u8; 16]) {
+        let at = Self::place(lane);
+        let mut store = |number: usize, cd: u64| {
+            let word = &mut self.keys[number][at];
+            self.stale_keys |= *word != cd;
+            *word = cd;
+        };
+        match key {
+            Schedule::Des(key) => store(0, key.cd),
+            Schedule::TripleDes(key) => {
+                for (number, key) in key.0.iter().enumerate() {
+                    store(number, key.cd);
+                }
+            }
+            _ => {}
+        }
+        self.ivs[at] = u64::from_le_bytes([0, 1, 2, 3, 4, 5, 6, 7].map(|i| iv[i]));
+        self.fresh[lane / 64] |= 1 << (lane % 64);
+    }
+
+    unsafe fn run(&mut self, rows: &mut Rows<L>, chunks: usize) {
+        // SAFETY: the caller keeps the trait's contract.
+        unsafe { (self.run)(self, rows, chunks) }
+    }
+}
+
+/// The portable kernel: 64 lanes.
+pub(crate) fn portable(mode: Mode, direction: Direction, passes: usize) -> Sliced<u64, 64> {
+    unsafe fn run(kernel: &mut Sliced<u64, 64>, rows: &mut Rows<64>, chunks: usize) {
+        // SAFETY: the caller keeps LaneKernel's contract.
+        unsafe { kernel.go(rows, chunks) }
+    }
+    Sliced::new(mode, direction, passes, 0, run)
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use super::*;
+    use crate::isa::{Avx2, Avx512};
+    use crate::simd::avx2::Y;
+    use crate::simd::avx512::Z;
+
+    #[target_feature(enable = "avx2")]
+    unsafe fn run_avx2(kernel: &mut Sliced<Y, 256>, rows: &mut Rows<256>, chunks: usize) {
+        // SAFETY: the caller keeps LaneKernel's contract.
+        unsafe { kernel.go(rows, chunks) }
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw")]
+    unsafe fn run_avx512(kernel: &mut Sliced<Z, 512>, rows: &mut Rows<512>, chunks: usize) {
+        // SAFETY: the caller keeps LaneKernel's contract.
+        unsafe { kernel.go(rows, chunks) }
+    }
+
+    /// 256 lanes of AVX2.
+    pub(crate) fn avx2(_: Avx2, mode: Mode, direction: Direction, passes: usize) -> Sliced<Y, 256> {
+        Sliced::new(mode, direction, passes, <Y as Planes>::splat(0), run_avx2)
+    }
+
+    /// 512 lanes of AVX-512.
+    pub(crate) fn avx512(_: Avx512, mode: Mode, direction: Direction, passes: usize) -> Sliced<Z, 512> {
+        Sliced::new(mode, direction, passes, <Z as Planes>::splat(0), run_avx512)
+    }
+}
+#[cfg(target_arch = "x86_64")]
+pub(crate) use x86::{avx2, avx512};

@@ -1,0 +1,84 @@
+//! From a slice of jobs to a kernel.
+//!
+//! The choice is made here and nowhere else: by the forced tier, if there is one; else by what this machine has and
+//! how many jobs there are, with cross-over points measured on real machines ([`crossover`]).
+
+mod cipher;
+mod digest;
+
+use std::sync::OnceLock;
+
+use crate::isa::{Features, Isa, SelectError, Tier};
+
+/// The kernels of this machine, or of the part of it that was asked for.
+///
+/// Cheap to copy. All methods take any number of jobs, of any lengths, and never allocate.
+#[derive(Clone, Copy, Debug)]
+pub struct Kernels {
+    features: Features,
+    tier: Option<Tier>,
+}
+
+impl Kernels {
+    /// The kernels chosen by the environment: `SEALANE_TIER` (default: by batch size) and `SEALANE_ISA` (default:
+    /// the machine's best). Read once; later calls return the same.
+    ///
+    /// # Errors
+    /// A variable names no tier or instruction set, or one that this machine lacks.
+    pub fn detect() -> Result<Self, SelectError> {
+        static FOUND: OnceLock<Result<Kernels, SelectError>> = OnceLock::new();
+        FOUND
+            .get_or_init(|| {
+                let named = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+                let tier = named("SEALANE_TIER").map(|tier| tier.parse()).transpose()?;
+                let isa = named("SEALANE_ISA").map(|isa| isa.parse()).transpose()?;
+                Self::select(tier, isa)
+            })
+            .clone()
+    }
+
+    /// The kernels of a tier and instruction set; `None` leaves the choice to batch size and machine.
+    ///
+    /// # Errors
+    /// This machine lacks the instruction set.
+    pub fn select(tier: Option<Tier>, isa: Option<Isa>) -> Result<Self, SelectError> {
+        let features = Features::detect();
+        let features = features.limited_to(isa.unwrap_or_else(|| features.best()))?;
+        Ok(Self { features, tier })
+    }
+
+    /// The instruction set in use.
+    pub const fn isa(&self) -> Isa {
+        self.features.best()
+    }
+
+    /// The forced tier, if there is one.
+    pub const fn tier(&self) -> Option<Tier> {
+        self.tier
+    }
+
+    /// The best tier for single messages.
+    fn single(&self) -> Tier {
+        self.tier.unwrap_or(Tier::Native).min(Tier::Native)
+    }
+
+    /// Whether lanes may be used, and whether they must.
+    fn lanes_wanted(&self) -> Lanes {
+        match self.tier {
+            None => Lanes::WhereTheyPay,
+            Some(Tier::Batch) => Lanes::Always,
+            Some(_) => Lanes::Never,
+        }
+    }
+}
+
+/// How a call treats the batch tier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lanes {
+    /// A lower tier is forced.
+    Never,
+    /// From the cross-over on.
+    WhereTheyPay,
+    /// The batch tier is forced, even for one message.
+    Always,
+}

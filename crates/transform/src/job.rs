@@ -1,0 +1,170 @@
+//! Jobs: what a caller hands to a kernel, and what it gets back.
+//!
+//! A job carries its whole context (key schedule, IV, bytes), so it can run again, anywhere, with the same result.
+//! A [`Buffer`] is either one slice transformed in place or a source and a destination of one length; it keeps raw
+//! pointers so that kernels see both forms alike, which is why this module may use `unsafe`. Its constructors
+//! borrow both slices for the job's life, so the pointers are valid, unaliased by anyone else, and either equal or
+//! disjoint.
+#![allow(unsafe_code)]
+
+use core::marker::PhantomData;
+
+use subtle::ConstantTimeEq as _;
+
+use crate::key::{CipherKey, DigestKey};
+
+/// What became of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// Not run yet.
+    Pending,
+    /// Output is complete.
+    Done,
+    /// The key belongs to another algorithm than the call's; nothing was written.
+    WrongKey,
+    /// The length is not a multiple of the block, or beyond the algorithm's limit; nothing was written.
+    BadLength,
+}
+
+/// Which way a cipher runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// Plaintext in, ciphertext out.
+    Encrypt,
+    /// Ciphertext in, plaintext out.
+    Decrypt,
+}
+
+/// The two slices of an out-of-place buffer differ in length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("source has {source_bytes} bytes, destination {destination_bytes}")]
+pub struct LengthMismatch {
+    /// Bytes to read.
+    pub source_bytes: usize,
+    /// Bytes to write.
+    pub destination_bytes: usize,
+}
+
+/// Bytes to transform, in place or from one slice to another.
+#[derive(Debug)]
+pub struct Buffer<'a> {
+    source: *const u8,
+    destination: *mut u8,
+    bytes: usize,
+    life: PhantomData<&'a mut [u8]>,
+}
+
+// SAFETY: a Buffer is a pair of borrowed slices (`&[u8]`, `&mut [u8]`), which are themselves Send.
+unsafe impl Send for Buffer<'_> {}
+
+impl<'a> Buffer<'a> {
+    /// Transforms `data` in place.
+    pub fn in_place(data: &'a mut [u8]) -> Self {
+        let destination = data.as_mut_ptr();
+        Self { source: destination, destination, bytes: data.len(), life: PhantomData }
+    }
+
+    /// Reads `source`, writes `destination`.
+    ///
+    /// # Errors
+    /// The lengths differ.
+    pub fn out_of_place(source: &'a [u8], destination: &'a mut [u8]) -> Result<Self, LengthMismatch> {
+        if source.len() != destination.len() {
+            return Err(LengthMismatch { source_bytes: source.len(), destination_bytes: destination.len() });
+        }
+        Ok(Self {
+            source: source.as_ptr(),
+            destination: destination.as_mut_ptr(),
+            bytes: source.len(),
+            life: PhantomData,
+        })
+    }
+
+    /// Bytes to transform.
+    pub const fn len(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether there is nothing to do.
+    pub const fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+
+    /// Where kernels read.
+    pub(crate) const fn source(&self) -> *const u8 {
+        self.source
+    }
+
+    /// Where kernels write.
+    pub(crate) const fn destination(&self) -> *mut u8 {
+        self.destination
+    }
+
+    /// Copies the source over if there are two slices, and gives the destination for transformation in place.
+    pub(crate) fn copied_in_place(&mut self) -> &mut [u8] {
+        if !core::ptr::eq(self.source, self.destination) {
+            // SAFETY: both are valid for `bytes` and disjoint, as the constructor's borrows show.
+            unsafe { core::ptr::copy_nonoverlapping(self.source, self.destination, self.bytes) };
+        }
+        // SAFETY: `destination` is valid for `bytes` reads and writes while 'a lasts; self is borrowed mutably.
+        unsafe { core::slice::from_raw_parts_mut(self.destination, self.bytes) }
+    }
+}
+
+/// One message to digest or authenticate.
+#[derive(Debug)]
+pub struct DigestJob<'a> {
+    /// The algorithm with its key, if it has one.
+    pub key: &'a DigestKey,
+    /// The nonce of MACs that need one (`bh-140`); others ignore it.
+    pub nonce: [u8; 12],
+    /// The message.
+    pub input: &'a [u8],
+    /// The first `output_bytes` of the algorithm are written.
+    pub output: [u8; 32],
+    /// What became of it.
+    pub status: Status,
+}
+
+impl<'a> DigestJob<'a> {
+    /// A job over `input`.
+    pub const fn new(key: &'a DigestKey, input: &'a [u8]) -> Self {
+        Self { key, nonce: [0; 12], input, output: [0; 32], status: Status::Pending }
+    }
+
+    /// The digest or tag.
+    pub fn digest(&self) -> &[u8] {
+        &self.output[..self.key.algorithm().output_bytes()]
+    }
+
+    /// Whether the job is done and its tag starts with `expected`, in time that depends on the lengths only.
+    /// Truncated tags are compared over their own length, which must not be zero.
+    pub fn verifies(&self, expected: &[u8]) -> bool {
+        let own = self.digest();
+        let comparable = self.status == Status::Done && !expected.is_empty() && expected.len() <= own.len();
+        comparable && bool::from(own[..expected.len()].ct_eq(expected))
+    }
+}
+
+/// One message to encrypt or decrypt.
+#[derive(Debug)]
+pub struct CipherJob<'a> {
+    /// The expanded key.
+    pub key: &'a CipherKey,
+    /// The IV or first counter block, in the first `iv_bytes` of the algorithm.
+    pub iv: [u8; 16],
+    /// The message.
+    pub data: Buffer<'a>,
+    /// What became of it.
+    pub status: Status,
+}
+
+impl<'a> CipherJob<'a> {
+    /// A job over `data`; `iv` may be shorter than 16 bytes, the rest counts as zero.
+    pub fn new(key: &'a CipherKey, iv: &[u8], data: Buffer<'a>) -> Self {
+        let mut padded = [0; 16];
+        let bytes = iv.len().min(16);
+        padded[..bytes].copy_from_slice(&iv[..bytes]);
+        Self { key, iv: padded, data, status: Status::Pending }
+    }
+}

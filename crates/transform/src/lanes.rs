@@ -1,0 +1,177 @@
+//! Many messages through one lane kernel of a cipher, each with its own length, key and IV.
+//!
+//! Lanes advance together by chunks of 64 bytes. A lane's message is its whole chunks, then a tail that runs in a
+//! scratch chunk. All lanes run until the shortest stretch ends; the lanes that ended move on, and a lane whose
+//! message is done takes the next. A lane without work grinds its own scratch chunk, over and over.
+//!
+//! `unsafe`: kernels take raw lane pointers, made here from the jobs' buffers.
+#![allow(unsafe_code)]
+
+use zeroize::Zeroize as _;
+
+use crate::job::{CipherJob, Status};
+use crate::key::Schedule;
+
+/// Bytes by which lanes advance.
+pub(crate) const CHUNK: usize = 64;
+
+/// Where each of `L` lanes reads and writes.
+pub(crate) struct Rows<const L: usize> {
+    pub(crate) source: [*const u8; L],
+    pub(crate) destination: [*mut u8; L],
+    step: [usize; L],
+}
+
+impl<const L: usize> Rows<L> {
+    /// Moves every lane to its next chunk.
+    #[inline(always)]
+    pub(crate) fn advance(&mut self) {
+        for lane in 0..L {
+            self.source[lane] = self.source[lane].wrapping_add(self.step[lane]);
+            self.destination[lane] = self.destination[lane].wrapping_add(self.step[lane]);
+        }
+    }
+}
+
+/// A kernel with `L` lanes, for one cipher, mode and direction.
+pub(crate) trait LaneKernel<const L: usize> {
+    /// Prepares a lane for a message under `key`.
+    fn set(&mut self, lane: usize, key: &Schedule, iv: &[u8; 16]);
+
+    /// Runs `chunks` chunks of every lane, advancing the rows after each.
+    ///
+    /// # Safety
+    /// The CPU has the kernel's features. Each lane may read and write that many chunks along its row; source and
+    /// destination of a lane are equal or disjoint, and no two lanes write the same bytes.
+    unsafe fn run(&mut self, rows: &mut Rows<L>, chunks: usize);
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// The whole chunks of the message are done.
+    Body,
+    /// The tail is done, in scratch.
+    Tail,
+    /// Nothing to do.
+    Idle,
+}
+
+struct Scheduler<'j, 'a, const L: usize> {
+    jobs: &'j mut [CipherJob<'a>],
+    order: &'j [u16],
+    taken: usize,
+    busy: usize,
+    rows: Rows<L>,
+    chunks_left: [usize; L],
+    job_of: [u16; L],
+    stage: [Stage; L],
+    scratch: [[u8; CHUNK]; L],
+}
+
+/// Runs the jobs that `order` lists; their keys are of the kernel's cipher and their lengths right.
+pub(crate) fn run<const L: usize>(
+    kernel: &mut impl LaneKernel<L>,
+    jobs: &mut [CipherJob<'_>],
+    order: &[u16],
+) {
+    let mut scheduler = Scheduler {
+        jobs,
+        order,
+        taken: 0,
+        busy: 0,
+        rows: Rows { source: [core::ptr::null(); L], destination: [core::ptr::null_mut(); L], step: [0; L] },
+        chunks_left: [0; L],
+        job_of: [0; L],
+        stage: [Stage::Idle; L],
+        scratch: [[0; CHUNK]; L],
+    };
+    scheduler.run(kernel);
+    scheduler.scratch.as_flattened_mut().zeroize();
+}
+
+impl<const L: usize> Scheduler<'_, '_, L> {
+    fn run(&mut self, kernel: &mut impl LaneKernel<L>) {
+        for lane in 0..L {
+            self.take(lane, kernel);
+        }
+        loop {
+            let mut shortest = usize::MAX;
+            for lane in 0..L {
+                if self.stage[lane] != Stage::Idle {
+                    if self.chunks_left[lane] == 0 {
+                        self.advance(lane, kernel);
+                    }
+                    shortest = shortest.min(self.chunks_left[lane]);
+                }
+            }
+            if self.busy == 0 {
+                return;
+            }
+            // SAFETY: the kernel was made under its token. A busy lane has at least `shortest` chunks left, in its
+            // job's buffer or (one) in its scratch; an idle one stays on its scratch with step 0. Buffers of
+            // different jobs are disjoint, as their borrows show.
+            unsafe { kernel.run(&mut self.rows, shortest) };
+            for left in &mut self.chunks_left {
+                *left = left.wrapping_sub(shortest);
+            }
+        }
+    }
+
+    /// Gives the lane the next job, or leaves it idle on its scratch.
+    fn take(&mut self, lane: usize, kernel: &mut impl LaneKernel<L>) {
+        if let Some(&index) = self.order.get(self.taken) {
+            let job = &self.jobs[usize::from(index)];
+            self.taken += 1;
+            self.busy += 1;
+            self.job_of[lane] = index;
+            kernel.set(lane, job.key.schedule(), &job.iv);
+            self.rows.source[lane] = job.data.source();
+            self.rows.destination[lane] = job.data.destination();
+            self.rows.step[lane] = CHUNK;
+            self.chunks_left[lane] = job.data.len() / CHUNK;
+            self.stage[lane] = Stage::Body;
+            if self.chunks_left[lane] == 0 {
+                self.advance(lane, kernel);
+            }
+        } else {
+            self.stage[lane] = Stage::Idle;
+            self.chunks_left[lane] = usize::MAX;
+            self.aim_at_scratch(lane);
+        }
+    }
+
+    fn aim_at_scratch(&mut self, lane: usize) {
+        let scratch = self.scratch[lane].as_mut_ptr();
+        self.rows.source[lane] = scratch;
+        self.rows.destination[lane] = scratch;
+        self.rows.step[lane] = 0;
+    }
+
+    /// Moves a lane whose stretch has ended on to its tail or to the next job that has bytes.
+    fn advance(&mut self, lane: usize, kernel: &mut impl LaneKernel<L>) {
+        let job = &mut self.jobs[usize::from(self.job_of[lane])];
+        let bytes = job.data.len();
+        let (whole, tail) = (bytes & !(CHUNK - 1), bytes % CHUNK);
+        if self.stage[lane] == Stage::Body && tail != 0 {
+            // SAFETY: the tail lies within the buffer; the scratch is larger.
+            unsafe {
+                let from = job.data.source().add(whole);
+                core::ptr::copy_nonoverlapping(from, self.scratch[lane].as_mut_ptr(), tail);
+            }
+            self.stage[lane] = Stage::Tail;
+            self.chunks_left[lane] = 1;
+            self.aim_at_scratch(lane);
+            return;
+        }
+        if self.stage[lane] == Stage::Tail {
+            // SAFETY: as above.
+            unsafe {
+                let to = job.data.destination().add(whole);
+                core::ptr::copy_nonoverlapping(self.scratch[lane].as_ptr(), to, tail);
+            }
+        }
+        job.status = Status::Done;
+        self.busy -= 1;
+        self.take(lane, kernel);
+    }
+}

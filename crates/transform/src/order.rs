@@ -1,0 +1,100 @@
+//! Longest first: lanes that start together should end together.
+//!
+//! A counting sort by length in 64-byte chunks, on the stack. Beyond 127 chunks eight classes to an octave are
+//! enough: they only steer which messages share lanes.
+
+/// Jobs that are ordered together; longer batches are cut.
+pub(crate) const WINDOW: usize = 4096;
+
+/// 128 exact classes and eight for each of the 57 octaves above.
+const CLASSES: usize = 128 + 8 * 57;
+
+/// Calls `run` with the indices of `0..count` (at most [`WINDOW`]) for which `bytes` gives a length, longest first.
+pub(crate) fn by_length(count: usize, bytes: impl Fn(usize) -> Option<usize>, run: impl FnOnce(&[u16])) {
+    // Small batches must not pay for clearing the arrays of large ones.
+    match count {
+        0..=32 => run(Order::<32>::new(count, bytes).as_slice()),
+        33..=512 => run(Order::<512>::new(count, bytes).as_slice()),
+        _ => run(Order::<WINDOW>::new(count, bytes).as_slice()),
+    }
+}
+
+/// Indices of jobs, longest first.
+struct Order<const N: usize> {
+    list: [u16; N],
+    len: usize,
+}
+
+fn class(bytes: usize) -> usize {
+    let chunks = bytes / 64 + 1;
+    if chunks < 128 {
+        chunks
+    } else {
+        let octave = chunks.ilog2() as usize;
+        128 + 8 * (octave - 7) + (chunks >> (octave - 3) & 7)
+    }
+}
+
+impl<const N: usize> Order<N> {
+    fn new(count: usize, bytes: impl Fn(usize) -> Option<usize>) -> Self {
+        debug_assert!(count <= N);
+        let mut order = Self { list: [0; N], len: 0 };
+        let mut starts = [0u16; CLASSES];
+        let mut classes = [0u16; N];
+        let mut sorted = true;
+        let mut last = CLASSES;
+        for index in 0..count {
+            let Some(bytes) = bytes(index) else { continue };
+            let class = class(bytes);
+            sorted &= class <= last;
+            last = class;
+            starts[class] += 1;
+            classes[order.len] = class as u16;
+            order.list[order.len] = index as u16;
+            order.len += 1;
+        }
+        if sorted {
+            return order;
+        }
+        let mut start = 0;
+        for count in starts.iter_mut().rev() {
+            start += core::mem::replace(count, start);
+        }
+        let unsorted = order.list;
+        for (index, class) in unsorted[..order.len].iter().zip(&classes) {
+            let place = &mut starts[usize::from(*class)];
+            order.list[usize::from(*place)] = *index;
+            *place += 1;
+        }
+        order
+    }
+
+    fn as_slice(&self) -> &[u16] {
+        &self.list[..self.len]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn descending_and_complete(lengths in prop::collection::vec(prop::option::of(0usize..20_000), 0..300)) {
+            let order = Order::<512>::new(lengths.len(), |i| lengths[i]);
+            let classes: Vec<_> =
+                order.as_slice().iter().map(|&i| class(lengths[usize::from(i)].unwrap())).collect();
+            prop_assert!(classes.is_sorted_by(|a, b| a >= b));
+            let mut all = order.as_slice().to_vec();
+            all.sort_unstable();
+            let wanted: Vec<_> = (0..lengths.len() as u16).filter(|&i| lengths[usize::from(i)].is_some()).collect();
+            prop_assert_eq!(all, wanted);
+        }
+    }
+
+    #[test]
+    fn the_longest_lengths_have_a_class() {
+        assert!(class(usize::MAX - 64) < CLASSES);
+    }
+}

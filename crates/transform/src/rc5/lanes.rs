@@ -1,0 +1,84 @@
+//! RC5 over vectors: one lane is the generic tier, 32 of AVX2 and 64 of AVX-512 the batch tier.
+//!
+//! `unsafe`: the kernels' entry points, see [`crate::word_lanes`].
+#![allow(unsafe_code)]
+
+use super::Key;
+use crate::isa::{Avx2, Avx512};
+use crate::job::Direction;
+use crate::key::Schedule;
+use crate::simd::Words;
+use crate::word_lanes::{WordCipher, word_lane_kernels};
+
+/// RC5 with the rounds that its table's length tells.
+pub(crate) struct Rc5;
+
+impl WordCipher for Rc5 {
+    const WORDS: usize = 2;
+
+    fn words(key: &Schedule) -> &[u32] {
+        match key {
+            Schedule::Rc5(key) => &key.table[..2 * key.rounds + 2],
+            _ => &[],
+        }
+    }
+
+    #[inline(always)]
+    fn crypt<V: Words, const G: usize>(
+        direction: Direction,
+        key_words: usize,
+        key: impl Fn(usize, usize) -> V,
+        block: &mut [[V; G]; 4],
+    ) {
+        let [mut a, mut b, _, _] = *block;
+        match direction {
+            Direction::Encrypt => {
+                for n in 0..G {
+                    a[n] = a[n].add(key(0, n));
+                    b[n] = b[n].add(key(1, n));
+                }
+                let mut i = 2;
+                while i < key_words {
+                    for n in 0..G {
+                        a[n] = a[n].xor(b[n]).rotl_by(b[n]).add(key(i, n));
+                    }
+                    for n in 0..G {
+                        b[n] = b[n].xor(a[n]).rotl_by(a[n]).add(key(i + 1, n));
+                    }
+                    i += 2;
+                }
+            }
+            Direction::Decrypt => {
+                let mut i = key_words;
+                while i > 2 {
+                    i -= 2;
+                    for n in 0..G {
+                        b[n] = b[n].sub(key(i + 1, n)).rotr_by(a[n]).xor(a[n]);
+                    }
+                    for n in 0..G {
+                        a[n] = a[n].sub(key(i, n)).rotr_by(b[n]).xor(b[n]);
+                    }
+                }
+                for n in 0..G {
+                    b[n] = b[n].sub(key(1, n));
+                    a[n] = a[n].sub(key(0, n));
+                }
+            }
+        }
+        block[0] = a;
+        block[1] = b;
+    }
+}
+
+/// One block of one message.
+pub(crate) fn one(key: &Key, direction: Direction, block: &mut [u8; 8]) {
+    let value = u64::from_le_bytes(*block);
+    let mut words = [[value as u32], [(value >> 32) as u32], [0], [0]];
+    Rc5::crypt::<u32, 1>(direction, 2 * key.rounds + 2, |i, _| key.table[i], &mut words);
+    *block = (u64::from(words[1][0]) << 32 | u64::from(words[0][0])).to_le_bytes();
+}
+
+word_lane_kernels! { Rc5:
+    avx512 = "avx512f,avx512bw", Avx512, crate::simd::avx512::Z, 4, 64;
+    avx2 = "avx2", Avx2, crate::simd::avx2::Y, 4, 32;
+}

@@ -1,0 +1,118 @@
+//! RC6 over vectors: one lane is the generic tier, 16 of AVX2 and 32 of AVX-512 the batch tier.
+//!
+//! `unsafe`: the kernels' entry points, see [`crate::word_lanes`].
+#![allow(unsafe_code)]
+
+use super::{Key, ROUNDS};
+use crate::isa::{Avx2, Avx512};
+use crate::job::Direction;
+use crate::key::Schedule;
+use crate::simd::Words;
+use crate::word_lanes::{WordCipher, word_lane_kernels};
+
+/// RC6.
+pub(crate) struct Rc6;
+
+#[inline(always)]
+fn quadratic<V: Words>(x: V) -> V {
+    x.mul(x.add(x).add(V::splat(1))).rotl::<5>()
+}
+
+/// One round; the caller moves the roles.
+#[inline(always)]
+fn forward<V: Words, const G: usize>(
+    [a, b, c, d]: [&mut [V; G]; 4],
+    i: usize,
+    key: &impl Fn(usize, usize) -> V,
+) {
+    for n in 0..G {
+        let (t, u) = (quadratic(b[n]), quadratic(d[n]));
+        a[n] = a[n].xor(t).rotl_by(u).add(key(2 * i, n));
+        c[n] = c[n].xor(u).rotl_by(t).add(key(2 * i + 1, n));
+    }
+}
+
+/// The inverse of [`forward`].
+#[inline(always)]
+fn backward<V: Words, const G: usize>(
+    [a, b, c, d]: [&mut [V; G]; 4],
+    i: usize,
+    key: &impl Fn(usize, usize) -> V,
+) {
+    for n in 0..G {
+        let (t, u) = (quadratic(b[n]), quadratic(d[n]));
+        c[n] = c[n].sub(key(2 * i + 1, n)).rotr_by(t).xor(u);
+        a[n] = a[n].sub(key(2 * i, n)).rotr_by(u).xor(t);
+    }
+}
+
+impl WordCipher for Rc6 {
+    const WORDS: usize = 4;
+
+    fn words(key: &Schedule) -> &[u32] {
+        match key {
+            Schedule::Rc6(key) => &key.table,
+            _ => &[],
+        }
+    }
+
+    #[inline(always)]
+    fn crypt<V: Words, const G: usize>(
+        direction: Direction,
+        _: usize,
+        key: impl Fn(usize, usize) -> V,
+        block: &mut [[V; G]; 4],
+    ) {
+        let [mut a, mut b, mut c, mut d] = *block;
+        match direction {
+            Direction::Encrypt => {
+                for n in 0..G {
+                    b[n] = b[n].add(key(0, n));
+                    d[n] = d[n].add(key(1, n));
+                }
+                for i in (1..ROUNDS).step_by(4) {
+                    forward([&mut a, &mut b, &mut c, &mut d], i, &key);
+                    forward([&mut b, &mut c, &mut d, &mut a], i + 1, &key);
+                    forward([&mut c, &mut d, &mut a, &mut b], i + 2, &key);
+                    forward([&mut d, &mut a, &mut b, &mut c], i + 3, &key);
+                }
+                for n in 0..G {
+                    a[n] = a[n].add(key(2 * ROUNDS + 2, n));
+                    c[n] = c[n].add(key(2 * ROUNDS + 3, n));
+                }
+            }
+            Direction::Decrypt => {
+                for n in 0..G {
+                    c[n] = c[n].sub(key(2 * ROUNDS + 3, n));
+                    a[n] = a[n].sub(key(2 * ROUNDS + 2, n));
+                }
+                for i in (1..ROUNDS).step_by(4).rev() {
+                    backward([&mut d, &mut a, &mut b, &mut c], i + 3, &key);
+                    backward([&mut c, &mut d, &mut a, &mut b], i + 2, &key);
+                    backward([&mut b, &mut c, &mut d, &mut a], i + 1, &key);
+                    backward([&mut a, &mut b, &mut c, &mut d], i, &key);
+                }
+                for n in 0..G {
+                    d[n] = d[n].sub(key(1, n));
+                    b[n] = b[n].sub(key(0, n));
+                }
+            }
+        }
+        *block = [a, b, c, d];
+    }
+}
+
+/// One block of one message.
+pub(crate) fn one(key: &Key, direction: Direction, block: &mut [u8; 16]) {
+    let mut words: [[u32; 1]; 4] =
+        core::array::from_fn(|i| [u32::from_le_bytes([0, 1, 2, 3].map(|j| block[4 * i + j]))]);
+    Rc6::crypt::<u32, 1>(direction, key.table.len(), |i, _| key.table[i], &mut words);
+    for (bytes, [word]) in block.chunks_exact_mut(4).zip(words) {
+        bytes.copy_from_slice(&word.to_le_bytes());
+    }
+}
+
+word_lane_kernels! { Rc6:
+    avx512 = "avx512f,avx512bw", Avx512, crate::simd::avx512::Z, 2, 32;
+    avx2 = "avx2", Avx2, crate::simd::avx2::Y, 2, 16;
+}

@@ -1,0 +1,204 @@
+//! Sixteen 32-bit lanes or 512 bit planes in a zmm register.
+//!
+//! `unsafe` because intrinsics need the features proved by [`crate::isa::Avx512`]; see the contract in [`super`].
+#![allow(unsafe_code)]
+
+use core::arch::x86_64::*;
+
+use super::{Bits, Planes, Words};
+
+/// A zmm register.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub(crate) struct Z(pub(crate) __m512i);
+
+macro_rules! op {
+    ($call:expr) => {
+        // SAFETY: reached only under the Avx512 token, as the module's contract says.
+        Self(unsafe { $call })
+    };
+}
+
+impl Bits for Z {
+    #[inline(always)]
+    fn xor(self, other: Self) -> Self {
+        op!(_mm512_xor_si512(self.0, other.0))
+    }
+    #[inline(always)]
+    fn and(self, other: Self) -> Self {
+        op!(_mm512_and_si512(self.0, other.0))
+    }
+    #[inline(always)]
+    fn or(self, other: Self) -> Self {
+        op!(_mm512_or_si512(self.0, other.0))
+    }
+    #[inline(always)]
+    fn not(self) -> Self {
+        op!(_mm512_ternarylogic_epi64::<0x0f>(self.0, self.0, self.0))
+    }
+    #[inline(always)]
+    fn lut<const IMM: i32>(a: Self, b: Self, c: Self) -> Self {
+        op!(_mm512_ternarylogic_epi64::<IMM>(a.0, b.0, c.0))
+    }
+}
+
+impl Z {
+    /// Transposes sixteen rows of sixteen words; its own inverse.
+    #[inline(always)]
+    fn transpose(rows: [Self; 16]) -> [Self; 16] {
+        let mut pairs = rows;
+        for i in 0..8 {
+            let (a, b) = (rows[2 * i].0, rows[2 * i + 1].0);
+            pairs[2 * i] = op!(_mm512_unpacklo_epi32(a, b));
+            pairs[2 * i + 1] = op!(_mm512_unpackhi_epi32(a, b));
+        }
+        let mut quads = pairs;
+        for k in 0..4 {
+            for j in 0..2 {
+                let (a, b) = (pairs[4 * k + j].0, pairs[4 * k + 2 + j].0);
+                quads[4 * k + 2 * j] = op!(_mm512_unpacklo_epi64(a, b));
+                quads[4 * k + 2 * j + 1] = op!(_mm512_unpackhi_epi64(a, b));
+            }
+        }
+        let mut words = quads;
+        for j in 0..4 {
+            let (a, b, c, d) = (quads[j].0, quads[4 + j].0, quads[8 + j].0, quads[12 + j].0);
+            let even_low: Self = op!(_mm512_shuffle_i32x4::<0x88>(a, b));
+            let odd_low: Self = op!(_mm512_shuffle_i32x4::<0xdd>(a, b));
+            let even_high: Self = op!(_mm512_shuffle_i32x4::<0x88>(c, d));
+            let odd_high: Self = op!(_mm512_shuffle_i32x4::<0xdd>(c, d));
+            words[j] = op!(_mm512_shuffle_i32x4::<0x88>(even_low.0, even_high.0));
+            words[4 + j] = op!(_mm512_shuffle_i32x4::<0x88>(odd_low.0, odd_high.0));
+            words[8 + j] = op!(_mm512_shuffle_i32x4::<0xdd>(even_low.0, even_high.0));
+            words[12 + j] = op!(_mm512_shuffle_i32x4::<0xdd>(odd_low.0, odd_high.0));
+        }
+        words
+    }
+
+    /// Transposes eight rows of eight 64-bit words; its own inverse.
+    #[inline(always)]
+    fn transpose_8x8(rows: [Self; 8]) -> [Self; 8] {
+        let mut pairs = rows;
+        for i in 0..4 {
+            let (a, b) = (rows[2 * i].0, rows[2 * i + 1].0);
+            // pairs[2i + j], 128-bit lane q: word 2q + j of rows 2i and 2i + 1.
+            pairs[2 * i] = op!(_mm512_unpacklo_epi64(a, b));
+            pairs[2 * i + 1] = op!(_mm512_unpackhi_epi64(a, b));
+        }
+        let mut words = pairs;
+        for j in 0..2 {
+            let (a, b, c, d) = (pairs[j].0, pairs[2 + j].0, pairs[4 + j].0, pairs[6 + j].0);
+            let even_low: Self = op!(_mm512_shuffle_i64x2::<0x88>(a, b));
+            let odd_low: Self = op!(_mm512_shuffle_i64x2::<0xdd>(a, b));
+            let even_high: Self = op!(_mm512_shuffle_i64x2::<0x88>(c, d));
+            let odd_high: Self = op!(_mm512_shuffle_i64x2::<0xdd>(c, d));
+            words[j] = op!(_mm512_shuffle_i64x2::<0x88>(even_low.0, even_high.0));
+            words[2 + j] = op!(_mm512_shuffle_i64x2::<0x88>(odd_low.0, odd_high.0));
+            words[4 + j] = op!(_mm512_shuffle_i64x2::<0xdd>(even_low.0, even_high.0));
+            words[6 + j] = op!(_mm512_shuffle_i64x2::<0xdd>(odd_low.0, odd_high.0));
+        }
+        words
+    }
+}
+
+impl Words for Z {
+    const LANES: usize = 16;
+    #[inline(always)]
+    fn splat(value: u32) -> Self {
+        op!(_mm512_set1_epi32(value as i32))
+    }
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        op!(_mm512_add_epi32(self.0, other.0))
+    }
+    #[inline(always)]
+    fn sub(self, other: Self) -> Self {
+        op!(_mm512_sub_epi32(self.0, other.0))
+    }
+    #[inline(always)]
+    fn mul(self, other: Self) -> Self {
+        op!(_mm512_mullo_epi32(self.0, other.0))
+    }
+    #[inline(always)]
+    fn rotl<const N: i32>(self) -> Self {
+        op!(_mm512_rol_epi32::<N>(self.0))
+    }
+    #[inline(always)]
+    fn rotl_by(self, by: Self) -> Self {
+        op!(_mm512_rolv_epi32(self.0, by.0))
+    }
+    #[inline(always)]
+    fn rotr_by(self, by: Self) -> Self {
+        op!(_mm512_rorv_epi32(self.0, by.0))
+    }
+    #[inline(always)]
+    fn shr<const N: u32>(self) -> Self {
+        op!(_mm512_srli_epi32::<N>(self.0))
+    }
+    #[inline(always)]
+    fn swap_bytes(self) -> Self {
+        op!(_mm512_shuffle_epi8(
+            self.0,
+            _mm512_broadcast_i32x4(_mm_set_epi32(0x0c0d0e0f, 0x08090a0b, 0x04050607, 0x00010203))
+        ))
+    }
+    #[inline(always)]
+    unsafe fn load(from: *const u32) -> Self {
+        op!(_mm512_loadu_si512(from.cast()))
+    }
+    #[inline(always)]
+    unsafe fn store(self, to: *mut u32) {
+        // SAFETY: the caller's contract.
+        unsafe { _mm512_storeu_si512(to.cast(), self.0) }
+    }
+    #[inline(always)]
+    unsafe fn load_rows(rows: *const *const u8, offset: usize) -> [Self; 16] {
+        let mut lanes = [<Self as Words>::splat(0); 16];
+        for (lane, row) in lanes.iter_mut().enumerate() {
+            *row = op!(_mm512_loadu_si512((*rows.add(lane)).add(offset).cast()));
+        }
+        Self::transpose(lanes)
+    }
+    #[inline(always)]
+    unsafe fn store_rows(words: [Self; 16], rows: *const *mut u8, offset: usize) {
+        for (lane, row) in Self::transpose(words).into_iter().enumerate() {
+            // SAFETY: the caller's contract.
+            unsafe { _mm512_storeu_si512((*rows.add(lane)).add(offset).cast(), row.0) };
+        }
+    }
+}
+
+impl Planes for Z {
+    const ELEMENTS: usize = 8;
+    #[inline(always)]
+    fn splat(value: u64) -> Self {
+        op!(_mm512_set1_epi64(value as i64))
+    }
+    #[inline(always)]
+    fn shl<const N: u32>(self) -> Self {
+        op!(_mm512_slli_epi64::<N>(self.0))
+    }
+    #[inline(always)]
+    fn shr<const N: u32>(self) -> Self {
+        op!(_mm512_srli_epi64::<N>(self.0))
+    }
+    #[inline(always)]
+    unsafe fn load(from: *const u64) -> Self {
+        op!(_mm512_loadu_si512(from.cast()))
+    }
+    #[inline(always)]
+    unsafe fn load_blocks(rows: *const *const u8) -> [Self; 8] {
+        let mut elements = [<Self as Planes>::splat(0); 8];
+        for (e, row) in elements.iter_mut().enumerate() {
+            *row = op!(_mm512_loadu_si512((*rows.add(64 * e)).cast()));
+        }
+        Self::transpose_8x8(elements)
+    }
+    #[inline(always)]
+    unsafe fn store_blocks(blocks: [Self; 8], rows: *const *mut u8) {
+        for (e, row) in Self::transpose_8x8(blocks).into_iter().enumerate() {
+            // SAFETY: the caller's contract.
+            unsafe { _mm512_storeu_si512((*rows.add(64 * e)).cast(), row.0) };
+        }
+    }
+}

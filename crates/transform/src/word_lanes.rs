@@ -1,0 +1,235 @@
+//! Lane kernels for ciphers of 32-bit words (RC5, RC6): `G` groups of vectors side by side.
+//!
+//! These ciphers are bound by latency, so several groups run interleaved. `unsafe`: rows are read and written under
+//! the contract of [`crate::lanes::LaneKernel`].
+#![allow(unsafe_code)]
+
+use core::marker::PhantomData;
+
+use zeroize::Zeroize as _;
+
+use crate::catalogue::Mode;
+use crate::job::Direction;
+use crate::key::Schedule;
+use crate::lanes::{LaneKernel, Rows};
+use crate::simd::Words;
+
+/// Words of the largest key (RC6).
+const KEY_WORDS: usize = 44;
+
+/// A cipher over 32-bit little-endian words.
+pub(crate) trait WordCipher {
+    /// Words of a block: 2 or 4.
+    const WORDS: usize;
+
+    /// The key's words.
+    fn words(key: &Schedule) -> &[u32];
+
+    /// Encrypts or decrypts one block of every lane; `key(i)` gives word i of the lanes' keys by group. Only the
+    /// first [`Self::WORDS`] of `block` are used.
+    fn crypt<V: Words, const G: usize>(
+        direction: Direction,
+        key_words: usize,
+        key: impl Fn(usize, usize) -> V,
+        block: &mut [[V; G]; 4],
+    );
+}
+
+/// Keys, chains and how to run them.
+pub(crate) struct WordLanes<C, const L: usize> {
+    mode: Mode,
+    direction: Direction,
+    key_words: usize,
+    keys: [[u32; L]; KEY_WORDS],
+    /// CBC: the last sealed block. CTR: the counter, most significant word first.
+    chain: [[u32; L]; 4],
+    run: unsafe fn(&mut Self, &mut Rows<L>, usize),
+    cipher: PhantomData<C>,
+}
+
+impl<C, const L: usize> Drop for WordLanes<C, L> {
+    fn drop(&mut self) {
+        self.keys[..self.key_words].as_flattened_mut().zeroize();
+    }
+}
+
+/// Adds one to the counters, whose words come most significant first.
+#[inline(always)]
+fn increment<V: Words, const G: usize>(counter: &mut [[V; G]; 4], words: usize) {
+    for n in 0..G {
+        let mut carry = V::splat(1);
+        for word in counter[..words].iter_mut().rev() {
+            let old = word[n];
+            word[n] = old.add(carry);
+            // The top bit falls only when the word wraps.
+            carry = old.and(word[n].not()).shr::<31>();
+        }
+    }
+}
+
+impl<C: WordCipher, const L: usize> WordLanes<C, L> {
+    pub(crate) fn new(
+        mode: Mode,
+        direction: Direction,
+        key_words: usize,
+        run: unsafe fn(&mut Self, &mut Rows<L>, usize),
+    ) -> Self {
+        Self {
+            mode,
+            direction,
+            key_words,
+            keys: [[0; L]; KEY_WORDS],
+            chain: [[0; L]; 4],
+            run,
+            cipher: PhantomData,
+        }
+    }
+
+    /// See [`LaneKernel::run`]; `G * V::LANES` is `L`.
+    #[inline(always)]
+    pub(crate) unsafe fn go<V: Words, const G: usize>(&mut self, rows: &mut Rows<L>, chunks: usize) {
+        debug_assert_eq!(G * V::LANES, L);
+        match (self.mode, self.direction) {
+            // SAFETY: the caller keeps LaneKernel's contract.
+            (Mode::Ecb, Direction::Encrypt) => unsafe { self.chunks::<V, G, 0>(rows, chunks) },
+            // SAFETY: as above.
+            (Mode::Ecb, Direction::Decrypt) => unsafe { self.chunks::<V, G, 1>(rows, chunks) },
+            // SAFETY: as above.
+            (Mode::Cbc, Direction::Encrypt) => unsafe { self.chunks::<V, G, 2>(rows, chunks) },
+            // SAFETY: as above.
+            (Mode::Cbc, Direction::Decrypt) => unsafe { self.chunks::<V, G, 3>(rows, chunks) },
+            // SAFETY: as above.
+            (Mode::Ctr, _) => unsafe { self.chunks::<V, G, 4>(rows, chunks) },
+        }
+    }
+
+    /// `HOW`: ECB both ways, CBC both ways, CTR.
+    #[inline(always)]
+    unsafe fn chunks<V: Words, const G: usize, const HOW: u8>(&mut self, rows: &mut Rows<L>, chunks: usize) {
+        let words = C::WORDS;
+        let keys = self.keys.as_ptr().cast::<u32>();
+        // SAFETY: row `word`, group n of [[u32; L]; _], L = G * LANES.
+        let key = |word: usize, n: usize| unsafe { V::load(keys.add(word * L + n * V::LANES)) };
+        let mut chain = [[V::splat(0); G]; 4];
+        for (row, groups) in self.chain.iter().zip(&mut chain) {
+            for (n, group) in groups.iter_mut().enumerate() {
+                // SAFETY: as for keys.
+                *group = unsafe { V::load(row.as_ptr().add(n * V::LANES)) };
+            }
+        }
+        for _ in 0..chunks {
+            let mut x = [[V::splat(0); 16]; G];
+            for (n, x) in x.iter_mut().enumerate() {
+                // SAFETY: LANES rows from n * LANES on, each with a chunk to read.
+                *x = unsafe { V::load_rows(rows.source.as_ptr().add(n * V::LANES), 0) };
+            }
+            for number in 0..16 / words {
+                let mut block = [[V::splat(0); G]; 4];
+                for i in 0..words {
+                    for n in 0..G {
+                        block[i][n] = x[n][number * words + i];
+                    }
+                }
+                let input = block;
+                match HOW {
+                    2 => {
+                        for i in 0..words {
+                            for n in 0..G {
+                                block[i][n] = block[i][n].xor(chain[i][n]);
+                            }
+                        }
+                    }
+                    4 => {
+                        for i in 0..words {
+                            for n in 0..G {
+                                block[i][n] = chain[i][n].swap_bytes();
+                            }
+                        }
+                    }
+                    _ => {}
+                }
+                let direction = if matches!(HOW, 1 | 3) { Direction::Decrypt } else { Direction::Encrypt };
+                C::crypt::<V, G>(direction, self.key_words, key, &mut block);
+                match HOW {
+                    2 => chain = block,
+                    3 | 4 => {
+                        let other = if HOW == 3 { chain } else { input };
+                        for i in 0..words {
+                            for n in 0..G {
+                                block[i][n] = block[i][n].xor(other[i][n]);
+                            }
+                        }
+                        if HOW == 3 {
+                            chain = input;
+                        } else {
+                            increment(&mut chain, words);
+                        }
+                    }
+                    _ => {}
+                }
+                for i in 0..words {
+                    for n in 0..G {
+                        x[n][number * words + i] = block[i][n];
+                    }
+                }
+            }
+            for (n, x) in x.into_iter().enumerate() {
+                // SAFETY: as at the load, with a chunk to write.
+                unsafe { V::store_rows(x, rows.destination.as_ptr().add(n * V::LANES), 0) };
+            }
+            rows.advance();
+        }
+        for (row, groups) in self.chain.iter_mut().zip(chain) {
+            for (n, group) in groups.into_iter().enumerate() {
+                // SAFETY: as for keys.
+                unsafe { group.store(row.as_mut_ptr().add(n * V::LANES)) };
+            }
+        }
+    }
+}
+
+impl<C: WordCipher, const L: usize> LaneKernel<L> for WordLanes<C, L> {
+    fn set(&mut self, lane: usize, key: &Schedule, iv: &[u8; 16]) {
+        for (row, word) in self.keys[..self.key_words].iter_mut().zip(C::words(key)) {
+            row[lane] = *word;
+        }
+        for (row, bytes) in self.chain[..C::WORDS].iter_mut().zip(iv.as_chunks::<4>().0) {
+            row[lane] = match self.mode {
+                Mode::Ctr => u32::from_be_bytes(*bytes),
+                _ => u32::from_le_bytes(*bytes),
+            };
+        }
+    }
+
+    unsafe fn run(&mut self, rows: &mut Rows<L>, chunks: usize) {
+        // SAFETY: the caller keeps the trait's contract.
+        unsafe { (self.run)(self, rows, chunks) }
+    }
+}
+
+/// Makes the constructors of a cipher's kernels.
+macro_rules! word_lane_kernels {
+    ($cipher:ty: $($name:ident = $features:literal, $token:ty, $vector:ty, $groups:literal, $lanes:literal;)*) => {
+        $(
+            #[cfg(target_arch = "x86_64")]
+            pub(crate) fn $name(
+                _: $token,
+                mode: $crate::catalogue::Mode,
+                direction: $crate::job::Direction,
+                key_words: usize,
+            ) -> $crate::word_lanes::WordLanes<$cipher, $lanes> {
+                #[target_feature(enable = $features)]
+                unsafe fn run(
+                    kernel: &mut $crate::word_lanes::WordLanes<$cipher, $lanes>,
+                    rows: &mut $crate::lanes::Rows<$lanes>,
+                    chunks: usize,
+                ) {
+                    // SAFETY: the caller keeps LaneKernel's contract.
+                    unsafe { kernel.go::<$vector, $groups>(rows, chunks) }
+                }
+                $crate::word_lanes::WordLanes::new(mode, direction, key_words, run)
+            }
+        )*
+    };
+}
+pub(crate) use word_lane_kernels;

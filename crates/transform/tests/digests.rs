@@ -1,0 +1,284 @@
+//! Every digest and MAC: published vectors through every tier, then the reference against every faster tier and
+//! against foreign implementations, at every boundary and in random batches.
+
+mod common;
+
+use common::every_kernel;
+use hex_literal::hex;
+use hmac::{KeyInit as _, Mac as _};
+use proptest::prelude::*;
+use sealane_transform::{Digest, DigestJob, DigestKey, Kernels, Status, Tier};
+use sha2::Digest as _;
+
+#[track_caller]
+fn check(algorithm: Digest, key: &[u8], message: &[u8], expected: &[u8]) {
+    let key = DigestKey::new(algorithm, key).unwrap();
+    for (name, kernels) in every_kernel() {
+        let mut jobs = [DigestJob::new(&key, message)];
+        assert_eq!(kernels.digest(algorithm, &mut jobs), 0);
+        assert_eq!(jobs[0].status, Status::Done);
+        assert_eq!(jobs[0].digest(), expected, "{} {name}", algorithm.name());
+        assert!(jobs[0].verifies(expected));
+    }
+}
+
+fn pattern(bytes: usize) -> Vec<u8> {
+    (0..bytes).map(|i| (i % 251) as u8).collect()
+}
+
+#[test]
+fn md5_of_rfc_1321() {
+    let md5 = |message: &str, digest: [u8; 16]| check(Digest::Md5, &[], message.as_bytes(), &digest);
+    md5("", hex!("d41d8cd98f00b204e9800998ecf8427e"));
+    md5("a", hex!("0cc175b9c0f1b6a831c399e269772661"));
+    md5("abc", hex!("900150983cd24fb0d6963f7d28e17f72"));
+    md5("message digest", hex!("f96b697d7cb7938d525a2f31aaf161d0"));
+    md5("abcdefghijklmnopqrstuvwxyz", hex!("c3fcd3d76192e4007dfb496cca67e13b"));
+    md5(
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789",
+        hex!("d174ab98d277d9f5a5611c2c9f419d9f"),
+    );
+    md5(&"1234567890".repeat(8), hex!("57edf4a22be3c955ac49da2e2107b67a"));
+}
+
+/// The digest printed by ATOMIC-2's driver for `-c 60 -l 100000`.
+#[test]
+fn golden_digest_of_the_atomic_2_driver() {
+    let block: Vec<u8> = (0..100_000u32).map(|i| i as u8).collect();
+    check(Digest::Md5, &[], &block.repeat(60), &hex!("36023ea6e959c9e678702bdba0f95ff8"));
+}
+
+#[test]
+fn sha_of_fips_180() {
+    check(Digest::Sha1, &[], b"abc", &hex!("a9993e364706816aba3e25717850c26c9cd0d89d"));
+    check(
+        Digest::Sha1,
+        &[],
+        b"abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq",
+        &hex!("84983e441c3bd26ebaae4aa1f95129e5e54670f1"),
+    );
+    check(Digest::Sha1, &[], b"", &hex!("da39a3ee5e6b4b0d3255bfef95601890afd80709"));
+    check(
+        Digest::Sha256,
+        &[],
+        b"abc",
+        &hex!("ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"),
+    );
+    check(
+        Digest::Sha256,
+        &[],
+        b"abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq",
+        &hex!("248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1"),
+    );
+    check(
+        Digest::Sha256,
+        &[],
+        b"",
+        &hex!("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"),
+    );
+}
+
+/// RFC 2202 (MD5, SHA-1) and RFC 4231 (SHA-256).
+#[test]
+fn hmac_of_the_rfcs() {
+    let all = |key: &[u8], data: &[u8], md5: [u8; 16], sha1: [u8; 20], sha256: [u8; 32]| {
+        if key.len() != 20 {
+            check(Digest::HmacMd5, key, data, &md5);
+        }
+        check(Digest::HmacSha1, key, data, &sha1);
+        check(Digest::HmacSha256, key, data, &sha256);
+    };
+    all(
+        b"Jefe",
+        b"what do ya want for nothing?",
+        hex!("750c783e6ab0b503eaa86e310a5db738"),
+        hex!("effcdf6ae5eb2fa2d27416d5f184df9c259a7c79"),
+        hex!("5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"),
+    );
+    all(
+        &[0x0b; 20],
+        b"Hi There",
+        [0; 16],
+        hex!("b617318655057264e28bc0b6fb378c8ef146be00"),
+        hex!("b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7"),
+    );
+    check(Digest::HmacMd5, &[0x0b; 16], b"Hi There", &hex!("9294727a3638bb1c13f48ef8158bfc9d"));
+    let long = b"Test Using Larger Than Block-Size Key - Hash Key First";
+    check(Digest::HmacMd5, &[0xaa; 80], long, &hex!("6b1ab7fe4bd7bf8f0b62e6ce61b9d0cd"));
+    check(Digest::HmacSha1, &[0xaa; 80], long, &hex!("aa4ae5e15272d00e95705637ce8a3b55ed402112"));
+    check(
+        Digest::HmacSha256,
+        &[0xaa; 131],
+        long,
+        &hex!("60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54"),
+    );
+}
+
+#[test]
+fn aha_i_of_the_profile() {
+    let aha = |message: &[u8], digest: [u8; 16]| check(Digest::AhaI, &[], message, &digest);
+    aha(b"", hex!("91eda11ae3e2d3ae1f0ae54a9fa75eae"));
+    aha(b"abc", hex!("71a0caafb25b0054805707546732b7a5"));
+    aha(&(0..=255).collect::<Vec<u8>>(), hex!("7091581431d54099a36d2c118279d62b"));
+    aha(&pattern(1408), hex!("0af66c236871d2d42b99f66b4b6846c8"));
+}
+
+#[test]
+fn internet_checksum_of_rfc_1071() {
+    let sum = |data: &[u8], checksum: [u8; 2]| check(Digest::InternetChecksum, &[], data, &checksum);
+    sum(&hex!("0001f203f4f5f6f7"), hex!("220d"));
+    sum(&pattern(1408), hex!("81b2"));
+    sum(b"", hex!("ffff"));
+}
+
+#[test]
+fn a_key_of_another_algorithm_is_refused_without_harm_to_its_neighbours() {
+    let md5 = DigestKey::new(Digest::Md5, &[]).unwrap();
+    let sha1 = DigestKey::new(Digest::Sha1, &[]).unwrap();
+    for (name, kernels) in every_kernel() {
+        let mut jobs: Vec<_> =
+            (0..40).map(|i| DigestJob::new(if i % 3 == 1 { &sha1 } else { &md5 }, b"abc")).collect();
+        assert_eq!(kernels.digest(Digest::Md5, &mut jobs), 13, "{name}");
+        for (i, job) in jobs.iter().enumerate() {
+            if i % 3 == 1 {
+                assert_eq!((job.status, job.output), (Status::WrongKey, [0; 32]));
+            } else {
+                assert_eq!(job.digest(), hex!("900150983cd24fb0d6963f7d28e17f72"));
+            }
+        }
+    }
+    assert!(DigestKey::new(Digest::Md5, b"key").is_err());
+    assert!(DigestKey::new(Digest::Bh140, b"short").is_err());
+    let mut nothing: [DigestJob<'_>; 0] = [];
+    assert_eq!(Kernels::detect().unwrap().digest(Digest::Md5, &mut nothing), 0);
+}
+
+/// What another implementation says.
+fn foreign(algorithm: Digest, key: &[u8], message: &[u8]) -> Option<Vec<u8>> {
+    Some(match algorithm {
+        Digest::Md5 => md5::Md5::digest(message).to_vec(),
+        Digest::Sha1 => sha1::Sha1::digest(message).to_vec(),
+        Digest::Sha256 => sha2::Sha256::digest(message).to_vec(),
+        Digest::HmacMd5 => hmac::Hmac::<md5::Md5>::new_from_slice(key)
+            .unwrap()
+            .chain_update(message)
+            .finalize()
+            .into_bytes()
+            .to_vec(),
+        Digest::HmacSha1 => hmac::Hmac::<sha1::Sha1>::new_from_slice(key)
+            .unwrap()
+            .chain_update(message)
+            .finalize()
+            .into_bytes()
+            .to_vec(),
+        Digest::HmacSha256 => hmac::Hmac::<sha2::Sha256>::new_from_slice(key)
+            .unwrap()
+            .chain_update(message)
+            .finalize()
+            .into_bytes()
+            .to_vec(),
+        _ => return None,
+    })
+}
+
+/// Runs messages as one batch through every kernel; all must agree with the reference, and it with the foreigner.
+#[track_caller]
+fn agree(algorithm: Digest, keys: &[DigestKey], raw_keys: &[Vec<u8>], messages: &[&[u8]]) {
+    let jobs = || -> Vec<_> {
+        messages
+            .iter()
+            .enumerate()
+            .map(|(i, message)| DigestJob::new(&keys[i % keys.len()], message))
+            .collect()
+    };
+    let reference = Kernels::select(Some(Tier::Reference), None).unwrap();
+    let mut expected = jobs();
+    assert_eq!(reference.digest(algorithm, &mut expected), 0);
+    for (i, job) in expected.iter().enumerate() {
+        if let Some(foreign) = foreign(algorithm, &raw_keys[i % keys.len()], job.input) {
+            assert_eq!(job.digest(), foreign, "{} of {} bytes", algorithm.name(), job.input.len());
+        }
+    }
+    for (name, kernels) in every_kernel() {
+        let mut got = jobs();
+        assert_eq!(kernels.digest(algorithm, &mut got), 0);
+        for (i, (got, expected)) in got.iter().zip(&expected).enumerate() {
+            assert_eq!(got.status, Status::Done);
+            assert_eq!(
+                got.digest(),
+                expected.digest(),
+                "{} {name}: job {i} of {}, {} bytes",
+                algorithm.name(),
+                messages.len(),
+                got.input.len()
+            );
+        }
+    }
+}
+
+fn keys_for(algorithm: Digest, count: usize) -> (Vec<DigestKey>, Vec<Vec<u8>>) {
+    let lengths = algorithm.facts().key_bytes;
+    let count = if lengths.max == 0 || algorithm == Digest::Bh140 { 1 } else { count };
+    let raw: Vec<Vec<u8>> = (0..count)
+        .map(|i| {
+            let bytes = if lengths.min == lengths.max { lengths.min } else { 1 + 37 * i % 100 };
+            (0..bytes).map(|j| (i * 31 + j * 7) as u8).collect()
+        })
+        .collect();
+    (raw.iter().map(|key| DigestKey::new(algorithm, key).unwrap()).collect(), raw)
+}
+
+#[test]
+fn every_length_to_three_blocks_in_one_batch() {
+    let data = pattern(4200);
+    let mut lengths: Vec<usize> = (0..=200).collect();
+    lengths.extend([255, 256, 257, 511, 512, 1023, 1024, 1408, 1500, 4095, 4096]);
+    let messages: Vec<&[u8]> = lengths.iter().map(|&n| &data[n % 7..n % 7 + n]).collect();
+    for algorithm in Digest::ALL {
+        let (keys, raw) = keys_for(algorithm, 5);
+        agree(algorithm, &keys, &raw, &messages);
+    }
+}
+
+#[test]
+fn every_batch_size_around_the_lanes() {
+    let data = pattern(700);
+    for algorithm in [Digest::Md5, Digest::HmacSha1, Digest::Sha256] {
+        let (keys, raw) = keys_for(algorithm, 3);
+        for count in [1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 18, 31, 32, 33, 47, 64, 65] {
+            let messages: Vec<&[u8]> = (0..count).map(|i| &data[..i * 13 % 300]).collect();
+            agree(algorithm, &keys, &raw, &messages);
+        }
+    }
+}
+
+/// Jobs beyond one window, equal lengths.
+#[test]
+fn five_thousand_equal_messages() {
+    let data = pattern(64);
+    let messages: Vec<&[u8]> = (0..5000).map(|i| &data[i % 3..i % 3 + 60]).collect();
+    let (keys, raw) = keys_for(Digest::Md5, 1);
+    agree(Digest::Md5, &keys, &raw, &messages);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    #[test]
+    fn random_batches(
+        lengths in prop::collection::vec(0usize..2000, 1..80),
+        which in prop::sample::select(vec![
+            Digest::Md5, Digest::Sha1, Digest::Sha256, Digest::HmacMd5, Digest::HmacSha1, Digest::HmacSha256,
+            Digest::AhaI, Digest::InternetChecksum, Digest::Touch, Digest::Bh140,
+        ]),
+        seed in any::<u64>(),
+    ) {
+        let mut word = seed | 1;
+        let data: Vec<u8> = (0..2100).map(|_| {
+            word = word.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (word >> 56) as u8
+        }).collect();
+        let messages: Vec<&[u8]> = lengths.iter().map(|&n| &data[n % 64..n % 64 + n]).collect();
+        let (keys, raw) = keys_for(which, 4);
+        agree(which, &keys, &raw, &messages);
+    }
+}
