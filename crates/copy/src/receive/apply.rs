@@ -40,6 +40,18 @@ struct Current {
     file: Option<Arc<ReceiveFile>>,
 }
 
+/// How many records at the front are data of one file that follow one another.
+fn data_run(records: &[(&Header, &[u8])]) -> usize {
+    let Some(&(first, _)) = records.first() else { return 0 };
+    let mut next = first.offset;
+    let follows = |&&(header, body): &&(&Header, &[u8])| {
+        let fits = header.kind == RecordKind::Data && header.file == first.file && header.offset == next;
+        next = next.wrapping_add(body.len() as u64);
+        fits
+    };
+    records.iter().take_while(follows).count()
+}
+
 fn malformed(error: crate::proto::entry::Malformed) -> Error {
     Error::protocol(error.to_string())
 }
@@ -59,14 +71,23 @@ impl<'a> Applier<'a> {
 
     /// Puts every record of a batch in place. Returns the bytes of content.
     pub(crate) fn apply(&mut self, arrived: &Arrived) -> Result<u64, Error> {
-        let mut bytes = 0;
+        let mut records = Vec::with_capacity(arrived.headers.len());
         for (job, header) in arrived.batch.jobs.iter().zip(&arrived.headers) {
             let JobStatus::Done { body_bytes } = job.status else {
                 return Err(Error::protocol("a record that was not opened"));
             };
             let start = job.offset + job.header_bytes;
-            let body = &arrived.batch.buffer.bytes()[start..start + body_bytes];
-            bytes += self.apply_record(header, body)?;
+            records.push((header, &arrived.batch.buffer.bytes()[start..start + body_bytes]));
+        }
+        let mut bytes = 0;
+        let mut rest = records.as_slice();
+        while let Some(&(header, body)) = rest.first() {
+            let run = data_run(rest);
+            bytes += match run {
+                0 => self.apply_record(header, body)?,
+                _ => self.data(header, &rest[..run])?,
+            };
+            rest = &rest[run.max(1)..];
         }
         self.journal_ranges()?;
         Ok(bytes)
@@ -74,10 +95,7 @@ impl<'a> Applier<'a> {
 
     fn apply_record(&mut self, header: &Header, body: &[u8]) -> Result<u64, Error> {
         match header.kind {
-            RecordKind::Data => {
-                self.data(header, body)?;
-                Ok(body.len() as u64)
-            }
+            RecordKind::Data => self.data(header, &[(header, body)]),
             RecordKind::Pack => self.pack(body),
             RecordKind::Open => {
                 let announcement: Announcement = decode("announcement", body).map_err(malformed)?;
@@ -122,36 +140,41 @@ impl<'a> Applier<'a> {
         Ok(self.current.as_ref().and_then(|current| current.file.clone()))
     }
 
-    fn data(&mut self, header: &Header, body: &[u8]) -> Result<(), Error> {
-        let Some(file) = self.file(header.file)? else { return Ok(()) };
-        let end = header.offset.checked_add(body.len() as u64);
+    /// Takes over a run of data records that follow one another in their file.
+    fn data(&mut self, first: &Header, run: &[(&Header, &[u8])]) -> Result<u64, Error> {
+        let bytes = run.iter().map(|(_, body)| body.len() as u64).sum();
+        let Some(file) = self.file(first.file)? else { return Ok(bytes) };
+        let end = first.offset.checked_add(bytes);
         let end = end.ok_or_else(|| Error::protocol("data beyond the end of any file"))?;
-        self.files.write(&file, header.offset, body)?;
-        let hash = self
-            .files
-            .verify_digests
-            .then(|| hash_group(header.offset, body, file.entry.metadata.size_bytes));
+        self.files.write(&file, first.offset, run)?;
+        let hashes: Vec<_> = match self.files.verify_digests {
+            true => {
+                let size_bytes = file.entry.metadata.size_bytes;
+                run.iter().map(|(header, body)| hash_group(header.offset, body, size_bytes)).collect()
+            }
+            false => Vec::new(),
+        };
         let complete = {
             let mut state = file.state();
-            if let (Some(hash), Some(digest)) = (hash, &mut state.digest) {
-                digest.add(hash).map_err(|error| Error::protocol(error.to_string()))?;
+            if let Some(digest) = &mut state.digest {
+                let added = hashes.into_iter().try_for_each(|hash| digest.add(hash));
+                added.map_err(|error| Error::protocol(error.to_string()))?;
             }
-            let fresh =
-                state.ledger.add(header.offset..end).map_err(|error| Error::protocol(error.to_string()))?;
-            self.moved(fresh);
+            let fresh = state.ledger.add(first.offset..end);
+            self.moved(fresh.map_err(|error| Error::protocol(error.to_string()))?);
             state.ledger.is_complete()
         };
         match self.unjournaled.last_mut() {
-            Some((identity, range)) if *identity == file.identity && range.end == header.offset => {
-                range.end = end
+            Some((identity, range)) if *identity == file.identity && range.end == first.offset => {
+                range.end = end;
             }
-            _ => self.unjournaled.push((file.identity, header.offset..end)),
+            _ => self.unjournaled.push((file.identity, first.offset..end)),
         }
         if complete {
             self.journal_ranges()?;
             self.files.finish_if_complete(&file)?;
         }
-        Ok(())
+        Ok(bytes)
     }
 
     fn hole(&mut self, header: &Header, length: u64) -> Result<(), Error> {
