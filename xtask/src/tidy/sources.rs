@@ -87,10 +87,12 @@ fn rust(file: &File, exceptions: &Exceptions, findings: &mut Vec<Finding>) {
         find(1, "unsafe", "the crate root neither denies nor forbids unsafe_code".to_owned());
     }
     let comments: Vec<&str> = halves.comments.lines().collect();
-    for (index, code) in halves.code.lines().enumerate().filter(|(_, code)| has_word(code, "unsafe")) {
-        if !exceptions.unsafe_files.names(&file.path) {
-            find(index + 1, "unsafe", "unsafe outside the listed leaf modules".to_owned());
-        }
+    let lines: Vec<(usize, &str)> =
+        halves.code.lines().enumerate().filter(|(_, code)| has_word(code, "unsafe")).collect();
+    if let Some((index, _)) = lines.first().filter(|_| !exceptions.unsafe_files.names(&file.path)) {
+        find(index + 1, "unsafe", "unsafe outside the listed leaf modules".to_owned());
+    }
+    for (index, code) in lines {
         let from = index.saturating_sub(SAFETY_DISTANCE_LINES);
         let reasoned =
             comments[from..=index].iter().any(|text| text.contains("SAFETY:") || text.contains("# Safety"));
