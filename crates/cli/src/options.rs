@@ -48,7 +48,7 @@ pub enum MeaningError {
         text: OsString,
         /// Why not.
         #[source]
-        source: PeerError,
+        source: Box<PeerError>,
     },
     /// One path only.
     #[error("where to? Give at least one source, and the target after it")]
@@ -162,7 +162,8 @@ fn options(arguments: CpArgs, recursive: bool) -> Options {
 }
 
 fn location(text: &OsStr) -> Result<Location, MeaningError> {
-    Location::parse(text).map_err(|source| MeaningError::Location { text: text.to_owned(), source })
+    Location::parse(text)
+        .map_err(|source| MeaningError::Location { text: text.to_owned(), source: Box::new(source) })
 }
 
 /// Whether the place is standard input or output.
