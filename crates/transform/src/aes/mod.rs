@@ -1,7 +1,13 @@
 //! AES, FIPS 197, with 128-, 192- and 256-bit keys.
 
 pub(crate) mod generic;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod lanes;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod ni;
 pub(crate) mod reference;
+#[cfg(target_arch = "x86_64")]
+mod vector;
 
 use zeroize::{Zeroize, ZeroizeOnDrop};
 

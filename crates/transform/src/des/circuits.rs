@@ -200,38 +200,37 @@ pub(crate) fn s6<V: Bits>([a, b, c, d, e, f]: [V; 6]) -> [V; 4] {
     [g9, g21, g16, g27]
 }
 
-/// S7: 28 gates.
+/// S7: 27 gates.
 #[inline(always)]
 pub(crate) fn s7<V: Bits>([a, b, c, d, e, f]: [V; 6]) -> [V; 4] {
-    let g1 = V::lut::<0x69>(e, d, a);
-    let g2 = V::lut::<0x2d>(b, e, d);
-    let g3 = V::lut::<0xc6>(c, g1, g2);
-    let g4 = V::lut::<0x48>(g1, a, c);
-    let g5 = V::lut::<0x47>(g4, g2, b);
-    let g6 = V::lut::<0x6c>(f, g3, g5);
-    let g7 = V::lut::<0x44>(e, g2, a);
-    let g8 = V::lut::<0x86>(g7, g5, g3);
-    let g9 = V::lut::<0x74>(e, b, g1);
-    let g10 = V::lut::<0x58>(g9, g3, g4);
-    let g11 = V::lut::<0xca>(c, g8, g10);
-    let g12 = V::lut::<0x60>(a, b, g3);
-    let g13 = V::lut::<0x69>(g12, g10, c);
-    let g14 = V::lut::<0xac>(f, g11, g13);
-    let g15 = V::lut::<0x65>(f, g7, g9);
-    let g16 = V::lut::<0x21>(g6, a, g15);
-    let g17 = V::lut::<0x18>(g16, g8, g14);
-    let g18 = V::lut::<0x6c>(d, g15, g17);
-    let g19 = V::lut::<0x86>(g17, f, e);
-    let g20 = V::lut::<0x79>(e, g15, g2);
-    let g21 = V::lut::<0xac>(g1, g19, g20);
-    let g22 = V::lut::<0xca>(c, g18, g21);
-    let g23 = V::lut::<0x96>(c, d, g2);
-    let g24 = V::lut::<0x6a>(g3, g14, d);
-    let g25 = V::lut::<0xac>(g1, g23, g24);
-    let g26 = V::lut::<0x1d>(g16, f, g12);
-    let g27 = V::lut::<0x4f>(g26, g1, g11);
-    let g28 = V::lut::<0xc6>(g22, g25, g27);
-    [g14, g22, g28, g6]
+    let g1 = V::lut::<0x52>(e, c, d);
+    let g2 = V::lut::<0x6b>(e, c, d);
+    let g3 = V::lut::<0x6c>(a, g1, g2);
+    let g4 = V::lut::<0x96>(a, c, g2);
+    let g5 = V::lut::<0xca>(f, g3, g4);
+    let g6 = V::lut::<0x06>(b, g4, f);
+    let g7 = V::lut::<0xb5>(g6, g5, c);
+    let g8 = V::lut::<0xca>(b, g5, g7);
+    let g9 = V::lut::<0x53>(g7, g4, g1);
+    let g10 = V::lut::<0xe2>(g9, f, g3);
+    let g11 = V::lut::<0x23>(g8, d, g2);
+    let g12 = V::lut::<0xdb>(g11, g3, g4);
+    let g13 = V::lut::<0xc6>(b, g10, g12);
+    let g14 = V::lut::<0x27>(g1, g4, g2);
+    let g15 = V::lut::<0x1a>(g14, g11, e);
+    let g16 = V::lut::<0xe9>(d, c, a);
+    let g17 = V::lut::<0xc6>(b, g15, g16);
+    let g18 = V::lut::<0x59>(g16, b, g8);
+    let g19 = V::lut::<0x83>(g2, g14, g8);
+    let g20 = V::lut::<0xc6>(c, g18, g19);
+    let g21 = V::lut::<0x6c>(f, g17, g20);
+    let g22 = V::lut::<0x96>(g10, g7, e);
+    let g23 = V::lut::<0xe7>(g2, g14, g21);
+    let g24 = V::lut::<0x6c>(b, g22, g23);
+    let g25 = V::lut::<0x47>(g5, g21, g20);
+    let g26 = V::lut::<0x6b>(g25, g14, g7);
+    let g27 = V::lut::<0x6c>(a, g24, g26);
+    [g13, g21, g27, g8]
 }
 
 /// S8: 27 gates.

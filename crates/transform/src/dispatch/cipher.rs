@@ -18,6 +18,11 @@ const fn lane_threshold(algorithm: Cipher, isa: Isa) -> Option<usize> {
                 Isa::Avx2 | Isa::Avx512 => 13,
             })
         }
+        (Cipher::Block(BlockCipher::Aes128 | BlockCipher::Aes192 | BlockCipher::Aes256, _), isa) => match isa
+        {
+            Isa::Portable => None,
+            Isa::Avx2 | Isa::Avx512 => Some(4),
+        },
         (Cipher::Block(BlockCipher::Rc5 | BlockCipher::Rc5R16 | BlockCipher::Rc6, _), isa) => match isa {
             Isa::Portable => None,
             Isa::Avx2 | Isa::Avx512 => Some(4),
@@ -70,7 +75,15 @@ impl Kernels {
         let lanes = self.lanes_wanted();
         let pays = lane_threshold(algorithm, self.isa())
             .is_some_and(|least| lanes == Lanes::Always || (lanes == Lanes::WhereTheyPay && count >= least));
-        if pays { Tier::Batch } else { self.single().min(Tier::Generic) }
+        let instructions = matches!(
+            algorithm,
+            Cipher::Block(BlockCipher::Aes128 | BlockCipher::Aes192 | BlockCipher::Aes256, _)
+        ) && self.features.avx2.is_some();
+        match (pays, instructions) {
+            (true, _) => Tier::Batch,
+            (false, true) => self.single(),
+            (false, false) => self.single().min(Tier::Generic),
+        }
     }
 
     /// Runs the pending jobs in lanes and says so, or leaves them.
@@ -104,6 +117,19 @@ impl Kernels {
                         lanes::run(&mut rc5::lanes::avx512(proof, mode, direction, words), jobs, order);
                     } else if let Some(proof) = self.features.avx2 {
                         lanes::run(&mut rc5::lanes::avx2(proof, mode, direction, words), jobs, order);
+                    }
+                });
+                true
+            }
+            #[cfg(target_arch = "x86_64")]
+            BlockCipher::Aes128 | BlockCipher::Aes192 | BlockCipher::Aes256 => {
+                let rounds = cipher.facts().rounds;
+                by_length(count, bytes, |order| {
+                    let jobs = &mut shared.borrow_mut();
+                    if let Some(proof) = self.features.avx512 {
+                        lanes::run(&mut aes::lanes::avx512(proof, mode, direction, rounds), jobs, order);
+                    } else if let Some(proof) = self.features.avx2 {
+                        lanes::run(&mut aes::lanes::avx2(proof, mode, direction, rounds), jobs, order);
                     }
                 });
                 true
@@ -150,6 +176,14 @@ impl Kernels {
         let iv = &job.iv;
         let data = job.data.copied_in_place();
         let mode = if let Cipher::Block(_, mode) = algorithm { mode } else { Mode::Ecb };
+        #[cfg(target_arch = "x86_64")]
+        if let (Schedule::Aes(key), Some(proof), Tier::Native) =
+            (job.key.schedule(), self.features.avx2, self.single())
+        {
+            aes::ni::run(proof, key, mode, direction, iv, data);
+            job.status = Status::Done;
+            return;
+        }
         match (job.key.schedule(), reference) {
             (Schedule::Null, _) => {}
             (Schedule::Des(key), true) => {

@@ -1,7 +1,7 @@
 //! From a slice of jobs to a kernel.
 //!
 //! The choice is made here and nowhere else: by the forced tier, if there is one; else by what this machine has and
-//! how many jobs there are, with cross-over points measured on real machines ([`crossover`]).
+//! how many jobs there are, with cross-over points measured on real machines.
 
 mod cipher;
 mod digest;

@@ -1,0 +1,210 @@
+//! One block in an xmm register, or four blocks of four messages in a zmm register.
+//!
+//! `unsafe`: intrinsics, under the contract of [`crate::simd`]: reached only from entry points that hold the token.
+#![allow(unsafe_code)]
+
+use core::arch::x86_64::*;
+
+/// AES on as many messages as the vector holds.
+pub(crate) trait Blocks: Copy {
+    /// Messages side by side.
+    const LANES: usize;
+    fn zero() -> Self;
+    fn xor(self, other: Self) -> Self;
+    fn encrypt(self, key: Self) -> Self;
+    fn encrypt_last(self, key: Self) -> Self;
+    fn decrypt(self, key: Self) -> Self;
+    fn decrypt_last(self, key: Self) -> Self;
+    /// Reverses the bytes of each block: counters are numbers inside, big-endian outside.
+    fn reverse(self) -> Self;
+    /// Adds one to the 128-bit number in each block.
+    fn increment(self) -> Self;
+
+    /// Reads `LANES` blocks.
+    ///
+    /// # Safety
+    /// They are readable.
+    unsafe fn load(from: *const [u8; 16]) -> Self;
+
+    /// Writes `LANES` blocks.
+    ///
+    /// # Safety
+    /// They are writable.
+    unsafe fn store(self, to: *mut [u8; 16]);
+
+    /// Reads 64 bytes of each message: vector b holds each one's block b.
+    ///
+    /// # Safety
+    /// `rows` has `LANES` pointers to 64 readable bytes.
+    unsafe fn load_rows(rows: *const *const u8) -> [Self; 4];
+
+    /// The inverse of [`Self::load_rows`].
+    ///
+    /// # Safety
+    /// As there, to writable bytes.
+    unsafe fn store_rows(blocks: [Self; 4], rows: *const *mut u8);
+}
+
+/// An xmm register.
+#[derive(Clone, Copy)]
+pub(crate) struct One(__m128i);
+
+/// A zmm register.
+#[derive(Clone, Copy)]
+pub(crate) struct Four(__m512i);
+
+macro_rules! op {
+    ($call:expr) => {
+        // SAFETY: reached only under the token, as the module's contract says.
+        Self(unsafe { $call })
+    };
+}
+
+impl Blocks for One {
+    const LANES: usize = 1;
+    #[inline(always)]
+    fn zero() -> Self {
+        op!(_mm_setzero_si128())
+    }
+    #[inline(always)]
+    fn xor(self, other: Self) -> Self {
+        op!(_mm_xor_si128(self.0, other.0))
+    }
+    #[inline(always)]
+    fn encrypt(self, key: Self) -> Self {
+        op!(_mm_aesenc_si128(self.0, key.0))
+    }
+    #[inline(always)]
+    fn encrypt_last(self, key: Self) -> Self {
+        op!(_mm_aesenclast_si128(self.0, key.0))
+    }
+    #[inline(always)]
+    fn decrypt(self, key: Self) -> Self {
+        op!(_mm_aesdec_si128(self.0, key.0))
+    }
+    #[inline(always)]
+    fn decrypt_last(self, key: Self) -> Self {
+        op!(_mm_aesdeclast_si128(self.0, key.0))
+    }
+    #[inline(always)]
+    fn reverse(self) -> Self {
+        op!(_mm_shuffle_epi8(self.0, _mm_set_epi64x(0x0001020304050607, 0x08090a0b0c0d0e0f)))
+    }
+    #[inline(always)]
+    fn increment(self) -> Self {
+        // The low half is all ones where it carries: minus one there, moved to the high half, and subtracted.
+        op!({
+            let ones = _mm_cmpeq_epi64(self.0, _mm_set_epi64x(0, -1));
+            _mm_sub_epi64(_mm_add_epi64(self.0, _mm_set_epi64x(0, 1)), _mm_slli_si128::<8>(ones))
+        })
+    }
+    #[inline(always)]
+    unsafe fn load(from: *const [u8; 16]) -> Self {
+        op!(_mm_loadu_si128(from.cast()))
+    }
+    #[inline(always)]
+    unsafe fn store(self, to: *mut [u8; 16]) {
+        // SAFETY: the caller's contract.
+        unsafe { _mm_storeu_si128(to.cast(), self.0) }
+    }
+    #[inline(always)]
+    unsafe fn load_rows(rows: *const *const u8) -> [Self; 4] {
+        let mut blocks = [Self::zero(); 4];
+        for (b, block) in blocks.iter_mut().enumerate() {
+            *block = op!(_mm_loadu_si128((*rows).add(16 * b).cast()));
+        }
+        blocks
+    }
+    #[inline(always)]
+    unsafe fn store_rows(blocks: [Self; 4], rows: *const *mut u8) {
+        for (b, block) in blocks.into_iter().enumerate() {
+            // SAFETY: the caller's contract.
+            unsafe { _mm_storeu_si128((*rows).add(16 * b).cast(), block.0) };
+        }
+    }
+}
+
+impl Four {
+    /// Transposes four rows of four blocks; its own inverse.
+    #[inline(always)]
+    fn transpose([a, b, c, d]: [Self; 4]) -> [Self; 4] {
+        let ab_even: Self = op!(_mm512_shuffle_i64x2::<0x88>(a.0, b.0));
+        let ab_odd: Self = op!(_mm512_shuffle_i64x2::<0xdd>(a.0, b.0));
+        let cd_even: Self = op!(_mm512_shuffle_i64x2::<0x88>(c.0, d.0));
+        let cd_odd: Self = op!(_mm512_shuffle_i64x2::<0xdd>(c.0, d.0));
+        [
+            op!(_mm512_shuffle_i64x2::<0x88>(ab_even.0, cd_even.0)),
+            op!(_mm512_shuffle_i64x2::<0x88>(ab_odd.0, cd_odd.0)),
+            op!(_mm512_shuffle_i64x2::<0xdd>(ab_even.0, cd_even.0)),
+            op!(_mm512_shuffle_i64x2::<0xdd>(ab_odd.0, cd_odd.0)),
+        ]
+    }
+}
+
+impl Blocks for Four {
+    const LANES: usize = 4;
+    #[inline(always)]
+    fn zero() -> Self {
+        op!(_mm512_setzero_si512())
+    }
+    #[inline(always)]
+    fn xor(self, other: Self) -> Self {
+        op!(_mm512_xor_si512(self.0, other.0))
+    }
+    #[inline(always)]
+    fn encrypt(self, key: Self) -> Self {
+        op!(_mm512_aesenc_epi128(self.0, key.0))
+    }
+    #[inline(always)]
+    fn encrypt_last(self, key: Self) -> Self {
+        op!(_mm512_aesenclast_epi128(self.0, key.0))
+    }
+    #[inline(always)]
+    fn decrypt(self, key: Self) -> Self {
+        op!(_mm512_aesdec_epi128(self.0, key.0))
+    }
+    #[inline(always)]
+    fn decrypt_last(self, key: Self) -> Self {
+        op!(_mm512_aesdeclast_epi128(self.0, key.0))
+    }
+    #[inline(always)]
+    fn reverse(self) -> Self {
+        op!(_mm512_shuffle_epi8(
+            self.0,
+            _mm512_broadcast_i32x4(_mm_set_epi64x(0x0001020304050607, 0x08090a0b0c0d0e0f))
+        ))
+    }
+    #[inline(always)]
+    fn increment(self) -> Self {
+        op!({
+            let one = _mm512_set1_epi64(1);
+            let sum = _mm512_mask_add_epi64(self.0, 0x55, self.0, one);
+            let wrapped = _mm512_mask_cmpeq_epi64_mask(0x55, sum, _mm512_setzero_si512());
+            _mm512_mask_add_epi64(sum, wrapped << 1, sum, one)
+        })
+    }
+    #[inline(always)]
+    unsafe fn load(from: *const [u8; 16]) -> Self {
+        op!(_mm512_loadu_si512(from.cast()))
+    }
+    #[inline(always)]
+    unsafe fn store(self, to: *mut [u8; 16]) {
+        // SAFETY: the caller's contract.
+        unsafe { _mm512_storeu_si512(to.cast(), self.0) }
+    }
+    #[inline(always)]
+    unsafe fn load_rows(rows: *const *const u8) -> [Self; 4] {
+        let mut lanes = [Self::zero(); 4];
+        for (lane, row) in lanes.iter_mut().enumerate() {
+            *row = op!(_mm512_loadu_si512((*rows.add(lane)).cast()));
+        }
+        Self::transpose(lanes)
+    }
+    #[inline(always)]
+    unsafe fn store_rows(blocks: [Self; 4], rows: *const *mut u8) {
+        for (lane, row) in Self::transpose(blocks).into_iter().enumerate() {
+            // SAFETY: the caller's contract.
+            unsafe { _mm512_storeu_si512((*rows.add(lane)).cast(), row.0) };
+        }
+    }
+}
