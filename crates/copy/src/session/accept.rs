@@ -7,15 +7,16 @@ use std::{
     collections::HashMap,
     io,
     net::{SocketAddr, TcpListener, TcpStream},
+    os::fd::OwnedFd,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
+        atomic::{AtomicUsize, Ordering::SeqCst},
     },
     thread,
     time::{Duration, Instant},
 };
 
-use rustix::event::{PollFd, PollFlags};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
 
 use crate::{
     proto::{
@@ -128,11 +129,32 @@ pub(crate) fn bind(address: SocketAddr, ports: Option<(u16, u16)>) -> io::Result
     Err(last)
 }
 
-/// Accepts data streams until `stop` is set.
-pub(crate) fn accept(listener: &TcpListener, registry: &Registry, stop: &AtomicBool) -> io::Result<()> {
+/// Ends [`accept`] at once.
+#[derive(Debug)]
+pub(crate) struct Closing(OwnedFd);
+
+impl Closing {
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
+    }
+
+    /// No more streams are accepted.
+    pub(crate) fn close(&self) {
+        let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
+    }
+
+    fn is_closed(&self) -> bool {
+        let mut count = [0; 8];
+        // What is read is not put back: there is one reader, and it ends.
+        rustix::io::read(&self.0, &mut count).is_ok()
+    }
+}
+
+/// Accepts data streams until `closing` is closed.
+pub(crate) fn accept(listener: &TcpListener, registry: &Registry, closing: &Closing) -> io::Result<()> {
     listener.set_nonblocking(true)?;
     let strangers = Arc::new(AtomicUsize::new(0));
-    while !stop.load(SeqCst) {
+    while !closing.is_closed() {
         match listener.accept() {
             Ok((stream, _)) => {
                 if strangers.fetch_add(1, SeqCst) >= STRANGERS_MAX {
@@ -146,7 +168,8 @@ pub(crate) fn accept(listener: &TcpListener, registry: &Registry, stop: &AtomicB
                 });
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                socket::wait(&mut [PollFd::new(listener, PollFlags::IN)], Duration::from_millis(100))?;
+                let mut fds = [PollFd::new(listener, PollFlags::IN), PollFd::new(&closing.0, PollFlags::IN)];
+                socket::wait(&mut fds, Duration::from_secs(1))?;
             }
             // The connection was gone before it was accepted, or descriptors are short: the next may do.
             Err(_) => thread::sleep(Duration::from_millis(10)),

@@ -5,10 +5,7 @@
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream},
     os::fd::{AsFd, OwnedFd},
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, Ordering::SeqCst},
-    },
+    sync::{Arc, Mutex},
     thread,
     time::{Duration, Instant},
 };
@@ -35,7 +32,7 @@ use crate::{
         work::{Bytes, SendFile},
     },
     session::{
-        accept::{Registry, accept, bind},
+        accept::{Closing, Registry, accept, bind},
         agree::{self, Policy, Terms},
         client::{NOTICES_MAX, master},
         control::{self, Control, Notices, Outcome},
@@ -296,7 +293,7 @@ fn serve_greeted(
         _ => return Err(Error::protocol("a request needs a path, and a target only one")),
     };
     let own = match doors {
-        Doors::Own => Some(bind(own_address(request.data_path), request.data_ports).map_err(|error| {
+        Doors::Own => Some(own_door(&request).map_err(|error| {
             Error::new(ErrorKind::Connect, format!("cannot listen for data streams: {error}"))
         })?),
         Doors::Shared { .. } => None,
@@ -304,7 +301,7 @@ fn serve_greeted(
     let (registry, port) = match (doors, &own) {
         (Doors::Shared { registry, port }, _) => ((*registry).clone(), *port),
         (Doors::Own, own) => {
-            let address = own.as_ref().and_then(|listener| listener.local_addr().ok());
+            let address = own.as_ref().and_then(|(listener, _)| listener.local_addr().ok());
             (Registry::default(), address.map_or(0, |address| address.port()))
         }
     };
@@ -337,14 +334,15 @@ fn serve_greeted(
             lines.stop().fail(error, lines.bells());
             return;
         };
-        let closed = AtomicBool::new(false);
         thread::scope(|scope| {
-            if let Some(listener) = &own {
-                let (registry, closed) = (&registry, &closed);
-                scope.spawn(move || listen(listener, registry, closed, lines));
+            if let Some((listener, closing)) = &own {
+                let registry = &registry;
+                scope.spawn(move || listen(listener, registry, closing, lines));
             }
             watch(lines, timeout);
-            closed.store(true, SeqCst);
+            if let Some((_, closing)) = &own {
+                closing.close();
+            }
         });
     };
     match request.role {
@@ -381,8 +379,12 @@ fn serve_greeted(
     Ok(())
 }
 
-fn listen(listener: &TcpListener, registry: &Registry, closed: &AtomicBool, lines: &Lines) {
-    if let Err(error) = accept(listener, registry, closed) {
+fn own_door(request: &Request) -> std::io::Result<(TcpListener, Closing)> {
+    Ok((bind(own_address(request.data_path), request.data_ports)?, Closing::new()?))
+}
+
+fn listen(listener: &TcpListener, registry: &Registry, closing: &Closing, lines: &Lines) {
+    if let Err(error) = accept(listener, registry, closing) {
         lines.stop().fail(Error::io("cannot accept data streams", &error), lines.bells());
     }
 }
