@@ -174,6 +174,8 @@ pub struct Done {
     pub cpu_seconds: CpuSeconds,
     /// Bytes sent more than once.
     pub resent_bytes: u64,
+    /// Bytes that an earlier run had left at the target.
+    pub resumed_bytes: u64,
     /// Level in force.
     pub level: String,
     /// Suite in force.
@@ -195,8 +197,6 @@ pub struct Finished {
     pub done: Done,
     /// From the start of the process to its end, measured here.
     pub wall: Duration,
-    /// Content bytes that an earlier run had left, if the program said so.
-    pub resumed_bytes: Option<u64>,
 }
 
 /// When to kill a copy.
@@ -303,9 +303,7 @@ impl Program {
             return Err(LabError::Copy { kind, message });
         }
         match ended.done {
-            Some(done) if status.success() => {
-                Ok(Killed::Finished(Box::new(Finished { done, wall, resumed_bytes: ended.resumed_bytes })))
-            }
+            Some(done) if status.success() => Ok(Killed::Finished(Box::new(Finished { done, wall }))),
             _ => Err(LabError::NoResult {
                 status: status.to_string(),
                 stderr_tail: tail.join().unwrap_or_default(),
@@ -339,7 +337,6 @@ struct Ended {
     done: Option<Done>,
     error: Option<(String, String)>,
     moved_bytes: Option<u64>,
-    resumed_bytes: Option<u64>,
 }
 
 fn watch(
@@ -362,9 +359,8 @@ fn watch(
         match event["event"].as_str() {
             Some("done") => ended.done = serde_json::from_value(event).ok(),
             Some("error") => ended.error = Some((text("kind"), text("message"))),
-            Some("resuming") => ended.resumed_bytes = event["bytes"].as_u64(),
             Some("progress") => {
-                ended.moved_bytes = event["bytes_moved"].as_u64().or_else(|| event["bytes"].as_u64());
+                ended.moved_bytes = event["bytes"].as_u64();
                 if ended.moved_bytes.is_some_and(|bytes| bytes >= moved_max) {
                     return ended;
                 }

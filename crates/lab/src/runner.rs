@@ -1,12 +1,12 @@
 //! Turns cells into runs of the program: random files of a fitting size, one timed copy, a sample.
 //!
-//! Guarantees: the clock covers the program from its start to its end; what it says was in force is what was asked;
+//! Guarantees: the clock covers the program from its start to its end, or the measured end's work; what it says was in force is what was asked;
 //! memory is warm and load beside the run is noted (see [`crate::load`]).
 
 use crate::LabError;
 use crate::experiment::{Coordinates, Runner, Sample};
 use crate::load::{MachineTime, is_disturbed, warm_memory};
-use crate::program::{CopyRequest, Finished, Program};
+use crate::program::{CopyRequest, End, Finished, Program};
 use crate::report::number::{bytes, quantity};
 use crate::scratch::Scratch;
 use std::collections::BTreeMap;
@@ -31,15 +31,12 @@ pub(crate) struct DiscardRunner<'a> {
     pub(crate) cells: &'a [Planned],
     /// Bytes for each group.
     pub(crate) sizes: BTreeMap<&'static str, u64>,
-    /// Count the program's own seconds instead of those from its start to its end, where something else is started
-    /// with it.
-    pub(crate) uses_program_time: bool,
     pub(crate) progress: &'a mut dyn Write,
     pub(crate) label: &'a str,
 }
 
 /// Smallest workload: below it start-up is all there is.
-const BYTES_MIN: u64 = 16 << 20;
+const BYTES_MIN: u64 = 4 << 20;
 
 impl DiscardRunner<'_> {
     /// Chooses for each group a power of two of bytes that its first cell copies in about `seconds`, up to `bytes_max`.
@@ -54,9 +51,9 @@ impl DiscardRunner<'_> {
                 let file = self.scratch.random_file("pilot", size, size)?;
                 // A group whose pilot fails still gets a size: its cells will say what failed.
                 let Ok(finished) = self.program.copy(&cell.request, &[file], &self.target()) else { break };
-                let wall = finished.wall.as_secs_f64().max(1e-3);
-                if wall >= seconds / 4.0 || size >= bytes_max {
-                    let wanted = (size as f64 * seconds / wall) as u64;
+                let taken = finished.done.seconds.max(1e-3);
+                if taken >= seconds / 4.0 || size >= bytes_max {
+                    let wanted = (size as f64 * seconds / taken) as u64;
                     size = power_of_two_below(wanted).clamp(BYTES_MIN.min(bytes_max), bytes_max);
                     break;
                 }
@@ -112,9 +109,15 @@ impl Runner for DiscardRunner<'_> {
             Some(size),
             64 << 20,
         )?;
-        if let (true, Some(seconds)) = (self.uses_program_time, sample.program_seconds) {
-            sample.wall_seconds = seconds;
+        // The program counts from the first byte of data where one end is measured: what the other end sealed before is
+        // no part of it. A namespace made first is no part of it either.
+        sample.wall_seconds = sample.program_seconds.unwrap_or(sample.wall_seconds);
+        sample.cpu_seconds = match planned.request.end {
+            Some(End::Send) => sample.cpu_local_seconds,
+            Some(End::Receive) => sample.cpu_remote_seconds,
+            _ => None,
         }
+        .unwrap_or(sample.cpu_seconds);
         Ok(sample)
     }
 
@@ -223,7 +226,7 @@ mod tests {
         let check = |change: fn(&mut Done)| {
             let mut done = done.clone();
             change(&mut done);
-            let finished = Finished { done, wall: Duration::from_secs(1), resumed_bytes: None };
+            let finished = Finished { done, wall: Duration::from_secs(1) };
             check_promises(&request, &finished, Some(10)).map_err(|error| error.to_string())
         };
         assert_eq!(check(|_| {}), Ok(()));

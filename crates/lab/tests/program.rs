@@ -47,7 +47,7 @@ fn the_facts_of_a_copy_arrive() {
     assert_eq!((finished.done.streams, finished.done.lanes), (3, 2));
     assert_eq!(finished.done.placement, "packet");
     assert!(finished.wall > Duration::ZERO);
-    assert_eq!(finished.resumed_bytes, None);
+    assert_eq!(finished.done.resumed_bytes, 0);
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn a_kill_comes_when_the_rule_says_and_the_next_run_continues() {
     let killed = program.copy_killed(&slow, &sources, &place.target, rule).unwrap();
     assert_eq!(killed, Killed::Midway { moved_bytes: Some(8_000) });
     let finished = program.copy(&CopyRequest::default(), &sources, &place.target).unwrap();
-    assert_eq!(finished.resumed_bytes, Some(5_000));
+    assert_eq!(finished.done.resumed_bytes, 5_000);
     assert_eq!(std::fs::read(place.target.join("file")).unwrap(), vec![7; 10_000]);
 }
 

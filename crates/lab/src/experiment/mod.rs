@@ -155,7 +155,7 @@ pub struct Sample {
     pub bytes: u64,
     /// Files copied.
     pub files: u64,
-    /// Wall time from the start of the program to its end.
+    /// Wall time that rates are computed from: that of the whole program, or of the measured end's work.
     pub wall_seconds: f64,
     /// Wall time as the program counts it, if it does.
     pub program_seconds: Option<f64>,
@@ -163,7 +163,7 @@ pub struct Sample {
     pub cpu_local_seconds: Option<f64>,
     /// CPU time of the far end, if known apart.
     pub cpu_remote_seconds: Option<f64>,
-    /// CPU time of all processes involved.
+    /// CPU time of all processes of the measured ends.
     pub cpu_seconds: f64,
     /// CPU time others used meanwhile.
     pub other_cpu_seconds: f64,
@@ -185,7 +185,7 @@ pub struct Sample {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Metric {
-    /// 10⁶ bytes per second of wall time, set-up included.
+    /// 10⁶ bytes per second of wall time.
     Rate,
     /// CPU seconds of all processes per GiB.
     CpuPerGib,

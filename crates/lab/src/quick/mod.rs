@@ -68,7 +68,7 @@ const TREE_NAME: &str = "tree";
 const TARGET_NAME: &str = "target";
 
 /// The rule here: three rounds show the spread, and say themselves that they are too few for an interval.
-const REPETITION: Repetition = Repetition { warm_up_rounds: 0, rounds: 3, retries_per_round: 1 };
+const REPETITION: Repetition = Repetition { warm_up_rounds: 0, rounds: 3, retries_per_round: 0 };
 
 /// Runs everything, tells `progress` how far it is, and writes the report if asked.
 pub fn run(options: &QuickOptions, progress: &mut dyn Write) -> Result<(Report, Option<Written>), LabError> {
@@ -89,15 +89,11 @@ pub fn run(options: &QuickOptions, progress: &mut dyn Write) -> Result<(Report, 
             number::bytes(file_bytes)
         ));
     }
-    let mut quick = Quick {
-        program: &program,
-        scratch: &scratch,
-        seed,
-        deadline: started + options.limit,
-        checks: Vec::new(),
-        skipped,
-        progress,
-    };
+    // The file has the first part of the time, the tree the rest.
+    let file_deadline = started + options.limit.mul_f64(0.6);
+    let tree_deadline = started + options.limit;
+    let mut quick =
+        Quick { program: &program, scratch: &scratch, seed, checks: Vec::new(), skipped, progress };
     let mut peers = if options.peers { peers::all() } else { Vec::new() };
 
     quick.say("Taking a real tree and making a random file ...")?;
@@ -111,15 +107,15 @@ pub fn run(options: &QuickOptions, progress: &mut dyn Write) -> Result<(Report, 
 
     let title = format!("One file of {}", number::bytes(file_bytes));
     let workload = format!("{} of random bytes, new in each round.", number::bytes(file_bytes));
-    let file_outcome = quick.contest("file", &title, &workload, &file_workload, &mut peers)?;
+    let file_outcome = quick.contest("file", &title, &workload, &file_workload, &mut peers, file_deadline)?;
 
     let title =
         format!("A tree of {} files, {}", number::quantity(tree.files as f64), number::bytes(tree.bytes));
     let workload = format!("A sample of {}, copied to memory first.", tree.origin.display());
-    let tree_outcome = quick.contest("tree", &title, &workload, &tree_workload, &mut peers)?;
+    let tree_outcome = quick.contest("tree", &title, &workload, &tree_workload, &mut peers, tree_deadline)?;
     drop(peers);
 
-    let Quick { checks, skipped, progress, .. } = quick;
+    let Quick { checks, skipped, .. } = quick;
     let machine = Machine::describe();
     let report = Report {
         format: FORMAT,
@@ -143,9 +139,6 @@ pub fn run(options: &QuickOptions, progress: &mut dyn Write) -> Result<(Report, 
         Some(directory) => Some(report.write(directory, REPORT_NAME)?),
         None => None,
     };
-    if let Some(written) = &written {
-        writeln!(progress, "Open {} (raw data: {}).", written.html.display(), written.json.display())?;
-    }
     Ok((report, written))
 }
 
@@ -170,7 +163,6 @@ struct Quick<'a> {
     program: &'a Program,
     scratch: &'a Scratch,
     seed: u64,
-    deadline: Instant,
     checks: Vec<Check>,
     skipped: Vec<String>,
     progress: &'a mut dyn Write,
@@ -226,6 +218,7 @@ impl Quick<'_> {
         words: &str,
         workload: &Workload,
         peers: &mut [Box<dyn Peer>],
+        deadline: Instant,
     ) -> Result<Outcome, LabError> {
         let rules = Rules {
             id,
@@ -235,7 +228,8 @@ impl Quick<'_> {
             renew: (workload.kind() == Kind::File).then_some(FILE_NAME),
             repetition: REPETITION,
             seed: self.seed,
-            deadline: self.deadline,
+            deadline,
+            is_short: true,
             with_claims: false,
         };
         let (outcome, mut checks) =
@@ -296,7 +290,9 @@ fn tiles(file: &Outcome, tree: &Outcome, resumed: Option<&resume::Resumed>, file
     if let Some(kept) = resumed.and_then(|resumed| resumed.kept_bytes) {
         let share = kept as f64 / file_bytes as f64 * 100.0;
         let detail = match resumed.and_then(|resumed| resumed.resent_bytes) {
-            Some(resent) => format!("after SIGKILL midway; {} sent twice", number::bytes(resent)),
+            Some(resent) => {
+                format!("after SIGKILL midway; {} of what had moved sent again", number::bytes(resent))
+            }
             None => "after SIGKILL midway".to_owned(),
         };
         tile("Kept after a kill", number::quantity(share), "%", detail);

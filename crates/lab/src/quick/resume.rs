@@ -8,15 +8,15 @@ use crate::program::{CopyRequest, KillRule, Killed, Level, Program};
 use crate::report::Check;
 use crate::report::number::{bytes, duration};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What came of it.
 pub(super) struct Resumed {
     /// For the report.
     pub(super) check: Check,
-    /// Bytes the second run found in place, if it said so.
+    /// Bytes the second run found in place.
     pub(super) kept_bytes: Option<u64>,
-    /// Bytes the second run moved once more although the first had moved them.
+    /// Bytes the second run moved although the first had reported them as moved.
     pub(super) resent_bytes: Option<u64>,
 }
 
@@ -25,6 +25,9 @@ pub(super) struct Resumed {
 const FIRST_RUN_SECONDS: f64 = 3.0;
 /// When it is killed.
 const KILLED_AFTER: Duration = Duration::from_millis(1_800);
+
+/// How long the second run is tried.
+const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Copies `source` of `total_bytes` into `target`, kills that, copies again, compares.
 pub(super) fn kill_and_resume(
@@ -58,29 +61,40 @@ pub(super) fn kill_and_resume(
         return Ok(failed("the target had its final name although it was incomplete".to_owned()));
     }
     let second = CopyRequest { limit_rate: None, ..first };
-    let finished = match program.copy(&second, &sources, target) {
-        Ok(finished) => finished,
-        Err(error) => return Ok(failed(error.to_string())),
+    let again = Instant::now();
+    let finished = loop {
+        match program.copy(&second, &sources, target) {
+            Ok(finished) => break finished,
+            // The far end outlives the near one for a moment and still holds the target; a user would try again, too.
+            Err(LabError::Copy { kind, .. }) if kind == "refused" && again.elapsed() < PATIENCE => {
+                std::thread::sleep(Duration::from_millis(250));
+            }
+            Err(error) => return Ok(failed(error.to_string())),
+        }
     };
+    let waited = again.elapsed().saturating_sub(finished.wall);
     if let Err(error) = compare(source, &copy) {
         return Ok(failed(error.to_string()));
     }
-    let kept_bytes = finished.resumed_bytes;
-    let resent_bytes = match (moved_bytes, kept_bytes) {
-        (Some(moved), Some(kept)) => Some(moved.saturating_sub(kept)),
-        _ => None,
-    };
-    let found = match kept_bytes {
-        Some(kept) => format!(
-            "{} of {} were kept, {} sent in {}, equal byte for byte",
-            bytes(kept),
-            bytes(total_bytes),
-            bytes(total_bytes.saturating_sub(kept)),
-            duration(finished.wall.as_secs_f64()),
-        ),
-        None => format!("finished in {}, equal byte for byte", duration(finished.wall.as_secs_f64())),
-    };
-    let is_good = kept_bytes.is_some_and(|kept| kept > 0);
+    let kept = finished.done.resumed_bytes;
+    // The last progress before the kill; more may have moved since, so this is the least.
+    let resent_bytes = moved_bytes.map(|moved| moved.saturating_sub(kept));
+    let found = format!(
+        "{} of {} were kept, {} sent in {}{}, equal byte for byte",
+        bytes(kept),
+        bytes(total_bytes),
+        bytes(total_bytes.saturating_sub(kept)),
+        duration(finished.wall.as_secs_f64()),
+        if waited > Duration::from_millis(200) {
+            format!(
+                " after {} in which the killed copy's far end held the target",
+                duration(waited.as_secs_f64())
+            )
+        } else {
+            String::new()
+        },
+    );
+    let is_good = kept > 0;
     let found = if is_good { found } else { format!("nothing was kept: {found}") };
-    Ok(Resumed { check: Check { what, found, is_good }, kept_bytes, resent_bytes })
+    Ok(Resumed { check: Check { what, found, is_good }, kept_bytes: Some(kept), resent_bytes })
 }

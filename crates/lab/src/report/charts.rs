@@ -42,7 +42,7 @@ pub(super) struct Series {
 impl Series {
     fn of(name: &str, summaries: &[Option<Summary>]) -> Self {
         let pick = |value: fn(&Summary) -> f64| {
-            summaries.iter().map(|summary| summary.as_ref().map(|summary| value(summary))).collect()
+            summaries.iter().map(|summary| summary.as_ref().map(value)).collect()
         };
         Self {
             name: name.to_owned(),

@@ -233,7 +233,8 @@ fn empty() -> Figure {
     Figure { value: "–".to_owned(), range: String::new() }
 }
 
-fn range_text(low: &str, high: &str) -> String {
+/// `low–high`, or nothing where both read the same.
+pub(super) fn range_text(low: &str, high: &str) -> String {
     if low == high { String::new() } else { format!("{low}–{high}") }
 }
 

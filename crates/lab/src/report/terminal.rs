@@ -47,7 +47,7 @@ pub fn to_text(report: &Report, width: Option<u16>) -> String {
         let _ = writeln!(text, "skipped: {skipped}");
     }
     let _ = writeln!(text, "\nTook {}.", duration(report.seconds));
-    text
+    text.lines().flat_map(|line| [line.trim_end(), "\n"]).collect()
 }
 
 fn table(headings: &[&str], width: Option<u16>) -> Table {
@@ -136,7 +136,7 @@ fn cells_table(outcome: &Outcome, groups: Option<&String>, width: Option<u16>) -
         let median =
             |metric| cell.summary(metric).map_or_else(|| "–".to_owned(), |summary| quantity(summary.median));
         let interval = rate.as_ref().map_or_else(String::new, |rate| {
-            format!("{}–{}", quantity(rate.median_interval.low), quantity(rate.median_interval.high))
+            page::range_text(&quantity(rate.median_interval.low), &quantity(rate.median_interval.high))
         });
         row.push(number(median(Metric::Rate)));
         row.push(number(interval));

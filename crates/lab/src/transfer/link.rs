@@ -79,7 +79,7 @@ pub(super) fn plan(repetition: Repetition) -> Plan {
         claims,
     );
     experiment.method.push(
-        "A token bucket of 1 Gb/s with packets of 1500 bytes on the loopback device of a network namespace of its own, for each copy. Data and acknowledgements share it. Seconds are the program's own, because the namespace is made first.".to_owned(),
+        "A token bucket of 1 Gb/s with packets of 1500 bytes on the loopback device of a network namespace of its own, for each copy. Data and acknowledgements share it.".to_owned(),
     );
     Plan { experiment, cells: cells(&[End::Both], modes), skipped: Vec::new() }
 }

@@ -161,7 +161,6 @@ impl Lab<'_> {
             scratch: self.scratch,
             cells: &cells,
             sizes: BTreeMap::new(),
-            uses_program_time: through.is_some(),
             progress: self.progress,
             label: &experiment.id,
         };
@@ -192,6 +191,7 @@ impl Lab<'_> {
             repetition: Repetition { warm_up_rounds: 0, ..self.options.profile.repetition() },
             seed: self.seed,
             deadline: Instant::now() + Duration::from_secs(86_400),
+            is_short: false,
             with_claims: true,
         };
         let result = contest::hold(&rules, self.program, self.scratch, &mut peers::all(), self.progress)?;
@@ -250,8 +250,8 @@ fn method(scratch: &Scratch, machine: &Machine) -> Vec<String> {
     let place = if scratch.is_memory() { "memory (tmpfs)" } else { "a directory on disk" };
     let control = machine.congestion_control.as_deref().unwrap_or("unknown");
     vec![
-        "The program under test is the one that ships, run as a child process for every sample; the clock covers it from start to end, connection set-up included.".to_owned(),
-        "Both ends run on this machine and talk over real TCP on loopback. “Sender measured”: the receiver only reads and discards. “Receiver measured”: the sender sends records it sealed before. “Both ends”: as a user would have it.".to_owned(),
+        "The program under test is the one that ships, run as a child process for every sample. Where threads and streams are varied, seconds are the program's own: with both ends measured from its start, with one end measured from the first byte of data. Beside other tools, the clock covers each program from start to end.".to_owned(),
+        "Both ends run on this machine and talk over real TCP on loopback. “Sender measured”: the receiver only reads and discards. “Receiver measured”: the sender sends records it sealed before. “Both ends”: as a user would have it. CPU seconds are those of the measured ends.".to_owned(),
         format!("The file lies in {place}; it is written anew with random bytes before each round. Memory is touched and freed before each run, because a host may take freed pages back and charge their first touch to the run."),
         format!("TCP congestion control is {control}, as found."),
         "A run beside which others used, or the hypervisor took, more than 0.35 of a core is repeated up to twice; all samples are kept. Outliers are named and never dropped.".to_owned(),
