@@ -92,7 +92,7 @@ fn digests(wanted: &str, bytes: usize, batch: usize) {
         let key = vec![7; algorithm.facts().key_bytes.usual];
         let key = DigestKey::new(algorithm, &key).expect("usual length");
         let peer = |work: &mut dyn FnMut(&[u8])| {
-            Some(rate(bytes * 16, || data.iter().take(16).for_each(|m| work(m))))
+            Some(rate(bytes * batch.min(16), || data.iter().take(16).for_each(|m| work(m))))
         };
         let raw = [7; 32];
         let peer = match algorithm {

@@ -87,7 +87,11 @@ impl Kernels {
         let fast_alone = hash != Hash::Md5 && self.features.sha.is_some();
         let (cross, narrow, wide): (_, (usize, lanes::Run), (usize, lanes::Run)) =
             if self.features.avx512.is_some() {
-                let few = if fast_alone { 3 } else { 1 };
+                let few = match hash {
+                    Hash::Sha1 if fast_alone => 4,
+                    Hash::Sha256 if fast_alone => 6,
+                    _ => 1,
+                };
                 let cross = CrossOver { few, wide_from: 17 };
                 match hash {
                     Hash::Md5 => (cross, (16, md5::lanes::avx512_16), (32, md5::lanes::avx512_32)),
@@ -95,7 +99,12 @@ impl Kernels {
                     Hash::Sha256 => (cross, (16, sha256::lanes::avx512_16), (32, sha256::lanes::avx512_32)),
                 }
             } else if self.features.avx2.is_some() {
-                let few = if fast_alone { 5 } else { 1 };
+                let few = match hash {
+                    Hash::Sha1 if fast_alone => 4,
+                    // Eight lanes of AVX2 only equal the SHA extensions.
+                    Hash::Sha256 if fast_alone => usize::MAX,
+                    _ => 1,
+                };
                 let cross = CrossOver { few, wide_from: 9 };
                 match hash {
                     Hash::Md5 => (cross, (8, md5::lanes::avx2_8), (16, md5::lanes::avx2_16)),
