@@ -14,6 +14,7 @@
 //! right edge follows the same rule, except that a node without a right sibling moves up unchanged.
 
 use std::collections::BTreeMap;
+#[cfg(test)]
 use std::ops::Range;
 
 use blake3::hazmat::{ChainingValue, HasherExt, Mode, merge_subtrees_non_root, merge_subtrees_root};
@@ -150,6 +151,7 @@ impl TreeDigest {
     ///
     /// # Errors
     /// As [`add`](Self::add); when there are too many fragments, the front of the range has been taken in.
+    #[cfg(test)]
     pub(crate) fn add_zeros(&mut self, range: Range<u64>) -> Result<(), DigestError> {
         const STEP: u64 = GROUP_BYTES as u64;
         let Range { start, end } = range;

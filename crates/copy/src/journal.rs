@@ -18,7 +18,6 @@ mod codec;
 use std::io;
 use std::mem;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags};
@@ -95,8 +94,6 @@ pub(crate) struct Journal {
     directory: OwnedFd,
     name: String,
     file: OwnedFd,
-    /// Whether the directory's entry for the file has been made durable.
-    is_anchored: AtomicBool,
     writer: Mutex<Writer>,
 }
 
@@ -139,7 +136,6 @@ impl Journal {
             directory: directory.try_clone_to_owned()?,
             name,
             file,
-            is_anchored: AtomicBool::new(false),
             writer: Mutex::new(Writer { buffer: Vec::new(), length, is_torn: false }),
         };
         Ok((journal, state))
@@ -170,20 +166,9 @@ impl Journal {
         outcome
     }
 
-    /// Makes durable what has been appended.
-    ///
-    /// # Errors
-    /// What the kernel says.
-    pub(crate) fn sync(&self) -> io::Result<()> {
-        rustix::fs::fdatasync(&self.file)?;
-        if !self.is_anchored.load(Ordering::Acquire) {
-            // The directory may have been given as a mere location (`O_PATH`), which cannot be synced.
-            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-            let directory = rustix::fs::openat(&self.directory, ".", flags, Mode::empty())?;
-            rustix::fs::fsync(directory)?;
-            self.is_anchored.store(true, Ordering::Release);
-        }
-        Ok(())
+    /// Whether nothing has been appended, ever.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner).length <= MAGIC.len() as u64
     }
 
     /// Deletes the journal: the transfer is complete.

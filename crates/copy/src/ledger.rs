@@ -90,6 +90,7 @@ impl Ledger {
     }
 
     /// Bytes of the file.
+    #[cfg(test)]
     pub(crate) fn size(&self) -> u64 {
         self.size
     }
@@ -105,6 +106,7 @@ impl Ledger {
     }
 
     /// What is not there, ascending, in as few ranges as possible.
+    #[cfg(test)]
     pub(crate) fn missing(&self) -> impl Iterator<Item = Range<u64>> + '_ {
         let past_the_end = self.size..self.size;
         self.ranges()

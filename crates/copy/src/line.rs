@@ -6,14 +6,14 @@ use crate::error::{Error, ErrorKind};
 #[derive(Debug)]
 pub(crate) enum LineError {
     /// Cut; it may be opened again.
-    Cut(String),
+    Cut,
     /// The peer, or somebody between, sends what cannot be.
     Fatal(Error),
 }
 
 impl From<std::io::Error> for LineError {
-    fn from(error: std::io::Error) -> Self {
-        Self::Cut(error.to_string())
+    fn from(_: std::io::Error) -> Self {
+        Self::Cut
     }
 }
 

@@ -69,9 +69,7 @@ fn what_was_appended_is_there_again() {
     assert_eq!(fs::metadata(target.path()).unwrap().permissions().mode() & 0o7777, 0o600);
     journal.append(&[]).unwrap();
     journal.append(&[started(1), range(1, 0, 100), done(2), started(3)]).unwrap();
-    journal.sync().unwrap();
     journal.append(&[range(1, 100, 200), range(1, 500, 600), range(9, 0, 1), done(3)]).unwrap();
-    journal.sync().unwrap();
     drop(journal);
 
     let (journal, state) = target.open();
@@ -288,7 +286,6 @@ fn a_directory_given_as_a_location_will_do() {
     let location = rustix::fs::open(target.directory.path(), flags, Mode::empty()).unwrap();
     let (journal, _) = Journal::open(location.as_fd(), KEY).unwrap();
     journal.append(&[done(1)]).unwrap();
-    journal.sync().unwrap();
     journal.remove().unwrap();
 }
 

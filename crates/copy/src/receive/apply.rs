@@ -62,7 +62,7 @@ impl<'a> Applier<'a> {
     }
 
     /// Counts content without opening it.
-    pub(crate) fn count(&mut self, arrived: &Arrived) -> u64 {
+    pub(crate) fn count(&self, arrived: &Arrived) -> u64 {
         let data = |header: &&Header| matches!(header.kind, RecordKind::Data | RecordKind::Pack);
         let bytes = arrived.headers.iter().filter(data).map(|header| header.body_bytes as u64).sum();
         self.moved(bytes);

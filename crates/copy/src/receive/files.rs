@@ -102,7 +102,6 @@ pub(crate) enum Lookup {
 
 impl Files {
     /// An empty table.
-    #[expect(clippy::too_many_arguments, reason = "each is one independent fact of the transfer")]
     pub(crate) fn new(
         destination: Destination,
         journal: Option<Journal>,

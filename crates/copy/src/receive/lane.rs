@@ -47,7 +47,7 @@ pub(crate) struct Receiving {
 impl Receiving {
     fn line_failed(&self, stream: &ReceiveStream, error: LineError) {
         match error {
-            LineError::Cut(_) => {
+            LineError::Cut => {
                 stream.cut(&self.pool);
                 self.control.ring();
             }

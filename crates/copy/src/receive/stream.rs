@@ -204,11 +204,7 @@ impl ReceiveStream {
             } else {
                 input.buffer = Some(buffer);
             }
-            return if ended {
-                Err(LineError::Cut("the sender closed the stream".into()))
-            } else {
-                Ok(Look::Nothing)
-            };
+            return if ended { Err(LineError::Cut) } else { Ok(Look::Nothing) };
         }
         // The tail goes to the front of another buffer, so that the next lane can read on.
         let tail = whole..input.filled;

@@ -442,7 +442,8 @@ impl<'a> Filler<'a> {
             None => data,
         };
         // The file must be announced and closed even where nothing of it is left to send.
-        let ranges = if ranges.is_empty() { vec![size_bytes..size_bytes] } else { ranges };
+        let nothing = ranges.is_empty().then_some(size_bytes..size_bytes);
+        let ranges = ranges.into_iter().chain(nothing);
         let digest = shared.digest.then(|| TreeDigest::new(size_bytes));
         let number = shared.queue.next_file();
         let announcement = Announcement { entry, growing: false };

@@ -115,7 +115,7 @@ impl Sending {
 
     fn line_failed(&self, stream: &SendStream, error: LineError) {
         match error {
-            LineError::Cut(_) => {
+            LineError::Cut => {
                 stream.cut(&self.pool);
                 self.control.ring();
             }
@@ -182,7 +182,7 @@ impl Lane<'_> {
         sending.control.ring();
     }
 
-    fn flush(&mut self) -> bool {
+    fn flush(&self) -> bool {
         let sending = self.sending;
         let mut progress = false;
         for stream in &self.streams {

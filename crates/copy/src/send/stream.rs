@@ -267,7 +267,7 @@ impl SendStream {
                 line.heard = Instant::now();
                 line.acknowledge(taken, &mut flushed);
             } else if line.heard.elapsed() > timeout {
-                return Err(LineError::Cut("the receiver acknowledges nothing".into()));
+                return Err(LineError::Cut);
             }
         }
         Ok(flushed)
@@ -355,7 +355,7 @@ impl Acknowledgements {
         loop {
             match socket.try_recv(&mut buffer.bytes_mut()[self.filled..])? {
                 None => return Ok(latest),
-                Some(0) => return Err(LineError::Cut("the receiver closed the stream".into())),
+                Some(0) => return Err(LineError::Cut),
                 Some(received) => self.filled += received,
             }
             while let Some(header) = buffer.bytes()[..self.filled].first_chunk::<HEADER_BYTES>() {

@@ -9,7 +9,7 @@ use std::{
     net::{SocketAddr, TcpListener, TcpStream},
     os::fd::OwnedFd,
     sync::{
-        Arc, Mutex,
+        Arc, Condvar, Mutex, MutexGuard,
         atomic::{AtomicUsize, Ordering::SeqCst},
     },
     thread,
@@ -44,7 +44,14 @@ pub(crate) struct Expected {
 /// Transfers that expect streams, by name.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Registry {
-    expected: Arc<Mutex<HashMap<[u8; 16], Arc<Expected>>>>,
+    transfers: Arc<Transfers>,
+}
+
+#[derive(Debug, Default)]
+struct Transfers {
+    /// `None` while a transfer is announced, but not ready for its streams.
+    by_name: Mutex<HashMap<[u8; 16], Option<Arc<Expected>>>>,
+    ready: Condvar,
 }
 
 /// Takes the transfer out of the registry when dropped.
@@ -54,33 +61,50 @@ pub(crate) struct Registration {
     transfer: [u8; 16],
 }
 
+impl Registration {
+    /// The transfer is ready for its streams.
+    pub(crate) fn expect(&self, lines: Lines, keys: TransferKeys, prover: Prover) {
+        let generations = Mutex::new(vec![0; usize::from(lines.count())]);
+        let expected = Arc::new(Expected { lines, keys, prover, generations });
+        self.registry.map().insert(self.transfer, Some(expected));
+        self.registry.transfers.ready.notify_all();
+    }
+}
+
 impl Drop for Registration {
     fn drop(&mut self) {
         self.registry.map().remove(&self.transfer);
+        self.registry.transfers.ready.notify_all();
     }
 }
 
 impl Registry {
-    fn map(&self) -> std::sync::MutexGuard<'_, HashMap<[u8; 16], Arc<Expected>>> {
-        self.expected.lock().expect("no thread panics holding the registry")
+    fn map(&self) -> MutexGuard<'_, HashMap<[u8; 16], Option<Arc<Expected>>>> {
+        self.transfers.by_name.lock().expect("no thread panics holding the registry")
     }
 
-    /// Expects the streams of a transfer. `None` when its name is in use: names are random, so somebody plays.
-    pub(crate) fn expect(
-        &self,
-        transfer: [u8; 16],
-        lines: Lines,
-        keys: TransferKeys,
-        prover: Prover,
-    ) -> Option<Registration> {
-        let generations = Mutex::new(vec![0; usize::from(lines.count())]);
-        let expected = Arc::new(Expected { lines, keys, prover, generations });
+    /// Announces a transfer: streams that come early wait for [`Self::expect`]. `None` when its name is in
+    /// use: names are random, so somebody plays.
+    pub(crate) fn announce(&self, transfer: [u8; 16]) -> Option<Registration> {
         let mut map = self.map();
         if map.contains_key(&transfer) {
             return None;
         }
-        map.insert(transfer, expected);
+        map.insert(transfer, None);
         Some(Registration { registry: self.clone(), transfer })
+    }
+
+    /// The transfer of that name, once it is ready.
+    fn find(&self, transfer: &[u8; 16], deadline: Instant) -> Option<Arc<Expected>> {
+        let mut map = self.map();
+        loop {
+            if let Some(expected) = map.get(transfer)? {
+                return Some(expected.clone());
+            }
+            let left = deadline.checked_duration_since(Instant::now())?;
+            let waited = self.transfers.ready.wait_timeout(map, left);
+            map = waited.expect("no thread panics holding the registry").0;
+        }
     }
 
     /// Takes up one connection, or hangs up.
@@ -96,7 +120,7 @@ impl Registry {
         socket.recv_exact(&mut message, deadline)?;
         let refused = || io::Error::from(io::ErrorKind::PermissionDenied);
         let join = decode(&message).ok_or_else(refused)?;
-        let expected = self.map().get(&join.transfer).cloned().ok_or_else(refused)?;
+        let expected = self.find(&join.transfer, deadline).ok_or_else(refused)?;
         if join.stream >= expected.lines.count() || !expected.prover.verify_join(&message) {
             return Err(refused());
         }
@@ -118,7 +142,7 @@ impl Registry {
 
 /// Binds a listener, on the first free port of `ports` if they are given.
 pub(crate) fn bind(address: SocketAddr, ports: Option<(u16, u16)>) -> io::Result<TcpListener> {
-    let (low, high) = ports.unwrap_or((address.port(), address.port()));
+    let (low, high) = ports.unwrap_or_else(|| (address.port(), address.port()));
     let mut last = io::Error::from(io::ErrorKind::AddrInUse);
     for port in low..=high {
         match TcpListener::bind(SocketAddr::new(address.ip(), port)) {

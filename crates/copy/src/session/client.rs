@@ -109,6 +109,8 @@ fn roles(sources: &[Location], target: &Location) -> Result<(Role, FarPlace), Er
             }
             Ok((Role::Pull, FarPlace::of(first)))
         }
+        // Somebody must send to us what goes to standard output.
+        (false, false) if is_standard_stream(target) => Ok((Role::Pull, FarPlace::Here)),
         (false, _) => Ok((Role::Push, FarPlace::of(target))),
     }
 }

@@ -52,8 +52,6 @@ pub(crate) struct Control<'a> {
 pub(crate) struct Outcome {
     pub(crate) finished: Finished,
     pub(crate) complete: Complete,
-    /// CPU time of this end's threads, in microseconds.
-    pub(crate) own_cpu_us: u64,
     /// CPU time of the other end, in microseconds.
     pub(crate) peer_cpu_us: u64,
 }
@@ -194,7 +192,7 @@ impl Control<'_> {
             let own_cpu_us = clock.ended_us() + own.elapsed_us();
             send(self.channel, &Message::Bye { cpu_us: own_cpu_us })?;
             let peer_cpu_us = complete.cpu_us;
-            Ok(Outcome { finished, complete, own_cpu_us, peer_cpu_us })
+            Ok(Outcome { finished, complete, peer_cpu_us })
         })
     }
 
@@ -286,7 +284,7 @@ impl Control<'_> {
             };
             send(self.channel, &Message::Complete(complete.clone()))?;
             let peer_cpu_us = self.farewell()?;
-            Ok(Outcome { finished, complete, own_cpu_us, peer_cpu_us })
+            Ok(Outcome { finished, complete, peer_cpu_us })
         })
     }
 

@@ -101,7 +101,12 @@ pub(crate) fn sources(
                     (Naming::Basename, _) => Naming::Contents,
                     (naming, _) => naming.clone(),
                 };
-                SourceRoot::open(&confined, &naming, false)?
+                SourceRoot::open(&confined, &naming, false).map_err(|error| match error {
+                    sealane_tree::Error::Root { source, .. } => {
+                        Error::io(&format!("cannot read {}", plain.display()), &source)
+                    }
+                    other => other.into(),
+                })?
             }
         };
         roots.push(root);
@@ -121,7 +126,21 @@ pub(crate) struct Place {
     pub(crate) root: PathBuf,
     /// What the only source is to be called; `None` when sources keep their names.
     pub(crate) name: Option<Vec<u8>>,
+    /// As it was asked for, for messages.
+    asked: String,
     _confined: Option<OwnedFd>,
+}
+
+impl Place {
+    /// An error of this place in the words of whoever asked for it.
+    pub(crate) fn explain(&self, error: sealane_tree::Error) -> Error {
+        match error {
+            sealane_tree::Error::Root { source, .. } => {
+                Error::io(&format!("cannot write to {}", self.asked), &source)
+            }
+            other => other.into(),
+        }
+    }
 }
 
 /// Resolves the target path. `into_directory`: there are several sources, so it must be a directory.
@@ -130,6 +149,7 @@ pub(crate) fn target(
     into_directory: bool,
     confinement: Option<&Confinement>,
 ) -> Result<Place, Error> {
+    let asked = String::from_utf8_lossy(path).into_owned();
     let (path, confined) = match confinement {
         Some(confinement) => {
             let (path, fd) = confinement.confine(path)?;
@@ -139,16 +159,16 @@ pub(crate) fn target(
     };
     let metadata = if confinement.is_some() { path.symlink_metadata() } else { path.metadata() };
     match metadata {
-        Ok(metadata) if metadata.is_dir() => Ok(Place { root: path, name: None, _confined: confined }),
+        Ok(metadata) if metadata.is_dir() => Ok(Place { root: path, name: None, asked, _confined: confined }),
         Ok(_) if into_directory || ends_in_directory(&path) => {
-            Err(Error::new(ErrorKind::Usage, format!("{} is not a directory", path.display())))
+            Err(Error::new(ErrorKind::Usage, format!("{asked} is not a directory")))
         }
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(Error::io(&format!("cannot use {}", path.display()), &error))
+            Err(Error::io(&format!("cannot use {asked}"), &error))
         }
         // Made by the target when it is opened.
         Err(_) if into_directory || ends_in_directory(&path) => {
-            Ok(Place { root: path, name: None, _confined: confined })
+            Ok(Place { root: path, name: None, asked, _confined: confined })
         }
         Ok(_) | Err(_) => {
             let name = path.file_name().map(|name| name.as_bytes().to_vec());
@@ -156,7 +176,7 @@ pub(crate) fn target(
                 Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
                 _ => PathBuf::from("."),
             };
-            Ok(Place { root: parent, name, _confined: confined })
+            Ok(Place { root: parent, name, asked, _confined: confined })
         }
     }
 }

@@ -44,6 +44,9 @@ use crate::{
     summary::{Notice, Progress},
 };
 
+/// How long a journal that another run holds is waited for.
+const IN_USE_PATIENCE: Duration = Duration::from_secs(3);
+
 /// Turns the user's filters into a walk.
 pub(crate) fn walk_options(
     recursive: bool,
@@ -124,7 +127,14 @@ fn standard_input(queue: &crate::send::work::Queue, name: Option<&[u8]>) -> Resu
         .map_err(|error| Error::io("cannot read standard input", &error))?;
     let announcement = Announcement { entry, growing: true };
     let bytes = Bytes::Pipe(Mutex::new(input.into()));
-    Ok(Arc::new(SendFile::new(queue.next_file(), announcement, bytes, [0..u64::MAX], Vec::new(), None)))
+    Ok(Arc::new(SendFile::new(
+        queue.next_file(),
+        announcement,
+        bytes,
+        std::iter::once(0..u64::MAX),
+        Vec::new(),
+        None,
+    )))
 }
 
 /// Reads what the receiver has.
@@ -179,8 +189,8 @@ impl ReceivingSide<'_> {
         let destination = match (self.standard_output, &self.place) {
             (Some(output), _) => Destination::Output(Mutex::new(output.into())),
             (None, Some(place)) if writes => {
-                let target =
-                    Target::open(&place.root, ends::target_options(&plan.preserve, self.journal.is_some()))?;
+                let options = ends::target_options(&plan.preserve, self.journal.is_some());
+                let target = Target::open(&place.root, options).map_err(|error| place.explain(error))?;
                 journal = self.journal.map(|name| open_journal(&target, name)).transpose()?;
                 update = self.update.then(|| target.clone());
                 Destination::Tree(target)
@@ -207,7 +217,9 @@ impl ReceivingSide<'_> {
             // What was verified may be continued; after an alteration nothing is trusted.
             let discard = error.kind == ErrorKind::Integrity || !resumable;
             receiving.files.close_all(discard);
-            if let (true, Some(journal)) = (discard, &receiving.files.journal) {
+            if let Some(journal) =
+                receiving.files.journal.as_ref().filter(|journal| discard || journal.is_empty())
+            {
                 let _ = journal.remove();
             }
         }
@@ -219,8 +231,19 @@ fn open_journal(target: &Target, name: [u8; 16]) -> Result<(Journal, JournalStat
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = open(target.root(), flags, Mode::empty())
         .map_err(|error| Error::io("cannot open the target", &error.into()))?;
-    let (journal, mut state) = Journal::open(root.as_fd(), name).map_err(|error| {
-        if matches!(JournalError::of(&error), Some(JournalError::InUse { .. })) {
+    let in_use = |error: &std::io::Error| matches!(JournalError::of(error), Some(JournalError::InUse { .. }));
+    // The far end of a run that was killed a moment ago may still be on its way out.
+    let give_up = Instant::now() + IN_USE_PATIENCE;
+    let opened = loop {
+        match Journal::open(root.as_fd(), this_boot(name)) {
+            Err(error) if in_use(&error) && Instant::now() < give_up => {
+                thread::sleep(Duration::from_millis(20));
+            }
+            opened => break opened,
+        }
+    };
+    let (journal, mut state) = opened.map_err(|error| {
+        if in_use(&error) {
             Error::new(
                 ErrorKind::Refused,
                 "the same copy is running already; wait for it, or use --no-resume to run beside it",
@@ -231,6 +254,15 @@ fn open_journal(target: &Target, name: [u8; 16]) -> Result<(Journal, JournalStat
     })?;
     ends::check_unfinished(target, &mut state);
     Ok((journal, state))
+}
+
+/// The journal's name for as long as this kernel runs. What a kernel had not written when it crashed is lost,
+/// but a journal might claim it; so after a reboot the copy starts anew.
+fn this_boot(name: [u8; 16]) -> [u8; 16] {
+    let boot = std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let mut mixed = [0; 16];
+    blake3::Hasher::new().update(&name).update(&boot).finalize_xof().fill(&mut mixed);
+    mixed
 }
 
 /// What a server is bound to, for one transfer.
@@ -313,6 +345,10 @@ fn serve_greeted(
         data_port: port,
         name: place.as_ref().and_then(|place| place.name.clone()),
     };
+    // Before the answer: the client's streams may be quicker than we.
+    let registration = registry
+        .announce(request.transfer)
+        .ok_or_else(|| Error::protocol("the transfer's name is in use"))?;
     let accept_frame = Message::Accept(accept).encode();
     let keys = TransferKeys::new(&master(channel, &request)?, &request_frame, &accept_frame);
     channel.send(&accept_frame, deadline)?;
@@ -329,11 +365,7 @@ fn serve_greeted(
     };
     let timeout = plan.timeout;
     let keep = move |lines: &Lines| {
-        let Some(_registration) = registry.expect(request.transfer, lines.clone(), keys, prover) else {
-            let error = Error::protocol("the transfer's name is in use");
-            lines.stop().fail(error, lines.bells());
-            return;
-        };
+        registration.expect(lines.clone(), keys, prover);
         thread::scope(|scope| {
             if let Some((listener, closing)) = &own {
                 let registry = &registry;

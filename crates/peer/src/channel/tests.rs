@@ -1,3 +1,5 @@
+//! Channels over socket pairs: deadlines, bounds and ends.
+
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::thread;

@@ -1,3 +1,5 @@
+//! TLS between two raw keys, with right, wrong and silent peers.
+
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
