@@ -35,14 +35,15 @@ pub(crate) trait WordCipher {
     );
 }
 
-/// Keys, chains and how to run them.
+/// Keys, chains and how to run them. Keys first, so that no load of them crosses a cache line.
+#[repr(C, align(64))]
 pub(crate) struct WordLanes<C, const L: usize> {
-    mode: Mode,
-    direction: Direction,
-    key_words: usize,
     keys: [[u32; L]; KEY_WORDS],
     /// CBC: the last sealed block. CTR: the counter, most significant word first.
     chain: [[u32; L]; 4],
+    mode: Mode,
+    direction: Direction,
+    key_words: usize,
     run: unsafe fn(&mut Self, &mut Rows<L>, usize),
     cipher: PhantomData<C>,
 }

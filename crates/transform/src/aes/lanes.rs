@@ -18,14 +18,15 @@ use crate::lanes::{LaneKernel, Rows};
 /// Vectors in flight.
 const GROUPS: usize = 8;
 
-/// Keys and chains of `L = GROUPS * B::LANES` lanes.
+/// Keys and chains of `L = GROUPS * B::LANES` lanes. Keys first, so that no load of them crosses a cache line.
+#[repr(C, align(64))]
 pub(crate) struct AesLanes<B, const L: usize> {
-    mode: Mode,
-    direction: Direction,
-    rounds: usize,
     keys: [[[u8; 16]; L]; 15],
     /// CBC: the last sealed block. CTR: the counter, least significant byte first.
     chain: [[u8; 16]; L],
+    mode: Mode,
+    direction: Direction,
+    rounds: usize,
     run: unsafe fn(&mut Self, &mut Rows<L>, usize),
     vector: PhantomData<B>,
 }
