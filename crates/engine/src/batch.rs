@@ -131,9 +131,9 @@ fn run_job(direction: Direction, bytes: &mut [u8], job: &Job) -> JobStatus {
         .and_then(|range| bytes.get_mut(range));
     let Some(record) = record else { return JobStatus::OutOfRange };
     match direction {
-        Direction::Seal => {
-            JobStatus::Done { body_bytes: session.seal(job.sequence, record, job.header_bytes, job.body_bytes) }
-        }
+        Direction::Seal => JobStatus::Done {
+            body_bytes: session.seal(job.sequence, record, job.header_bytes, job.body_bytes),
+        },
         Direction::Open => match session.open(job.sequence, record, job.header_bytes) {
             Some(body_bytes) => JobStatus::Done { body_bytes },
             None => JobStatus::Forged,

@@ -5,8 +5,7 @@
 //! caller has verified the authenticator, so it cannot serve as an oracle.
 
 use cbc::cipher::{
-    Block, BlockCipherEncrypt, BlockModeDecrypt, BlockModeEncrypt, InnerIvInit, KeyInit,
-    block_padding::Pkcs7,
+    Block, BlockCipherEncrypt, BlockModeDecrypt, BlockModeEncrypt, InnerIvInit, KeyInit, block_padding::Pkcs7,
 };
 use des::TdesEde3;
 

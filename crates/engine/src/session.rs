@@ -110,7 +110,13 @@ impl Session {
     ///
     /// # Panics
     /// When `record` is not exactly that long: a fault of the caller, who sizes it.
-    pub(crate) fn seal(&self, sequence: u64, record: &mut [u8], header_bytes: usize, body_bytes: usize) -> usize {
+    pub(crate) fn seal(
+        &self,
+        sequence: u64,
+        record: &mut [u8],
+        header_bytes: usize,
+        body_bytes: usize,
+    ) -> usize {
         let sealed_bytes = body_bytes + self.suite.expansion_bytes(body_bytes);
         assert_eq!(record.len(), header_bytes + sealed_bytes, "a record to seal has room for its expansion");
         match &self.keys {

@@ -120,11 +120,9 @@ impl Suite {
     pub fn expansion_bytes(self, body_bytes: usize) -> usize {
         match self {
             Self::Null => 0,
-            Self::Aes128Gcm
-            | Self::Aes256Gcm
-            | Self::ChaCha20Poly1305
-            | Self::Aes128Gmac
-            | Self::Blake3 => 16,
+            Self::Aes128Gcm | Self::Aes256Gcm | Self::ChaCha20Poly1305 | Self::Aes128Gmac | Self::Blake3 => {
+                16
+            }
             // PKCS#7 padding (RFC 5652, section 6.3) always adds 1 to 8 bytes.
             Self::TripleDesCbcHmacSha1 => 8 - body_bytes % 8 + 20,
             Self::HmacSha1 => 20,
@@ -153,7 +151,9 @@ impl Suite {
     pub fn tier(self) -> &'static str {
         match self {
             Self::Null => "none",
-            Self::Aes128Gcm | Self::Aes256Gcm | Self::ChaCha20Poly1305 | Self::Aes128Gmac => "native (aws-lc)",
+            Self::Aes128Gcm | Self::Aes256Gcm | Self::ChaCha20Poly1305 | Self::Aes128Gmac => {
+                "native (aws-lc)"
+            }
             Self::HmacSha1 => "native (aws-lc)",
             Self::Blake3 => "native (blake3)",
             Self::TripleDesCbcHmacSha1 => "generic (des) + native (aws-lc)",

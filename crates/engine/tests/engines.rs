@@ -129,7 +129,8 @@ fn chacha20_poly1305_rfc_8439() {
         "808182838485868788898a8b8c8d8e8f909192939495969798999a9b9c9d9e9f" "070000004041424344454647"
     );
     let header = hex!("50515253c0c1c2c3c4c5c6c7");
-    let body = b"Ladies and Gentlemen of the class of '99: If I could offer you only one tip for the future, \
+    let body =
+        b"Ladies and Gentlemen of the class of '99: If I could offer you only one tip for the future, \
         sunscreen would be it.";
     let sealed = seal_one(Suite::ChaCha20Poly1305, &material, &header, body, 0);
     assert_eq!(sealed[..16], hex!("d31a8d34648e60db7b86afbc53ef7ec2"));

@@ -36,12 +36,13 @@ pub fn run_lanes<T: Send>(
     thread::scope(|scope| {
         let mut handles = Vec::with_capacity(lanes);
         for lane in 0..lanes {
-            let spawned = thread::Builder::new().name(format!("lane-{lane}")).spawn_scoped(scope, move || {
-                if pinning == Pinning::Pinned {
-                    pin(lane);
-                }
-                work(lane)
-            });
+            let spawned =
+                thread::Builder::new().name(format!("lane-{lane}")).spawn_scoped(scope, move || {
+                    if pinning == Pinning::Pinned {
+                        pin(lane);
+                    }
+                    work(lane)
+                });
             match spawned {
                 Ok(handle) => handles.push(handle),
                 Err(error) => {
@@ -77,10 +78,15 @@ mod tests {
     #[test]
     fn every_lane_runs_once_and_returns_in_order() {
         let count = AtomicUsize::new(0);
-        let lanes = run_lanes(5, Pinning::Pinned, || unreachable!("threads can be had"), |lane| {
-            count.fetch_add(1, Relaxed);
-            lane * 10
-        });
+        let lanes = run_lanes(
+            5,
+            Pinning::Pinned,
+            || unreachable!("threads can be had"),
+            |lane| {
+                count.fetch_add(1, Relaxed);
+                lane * 10
+            },
+        );
         assert_eq!(lanes.unwrap(), [0, 10, 20, 30, 40]);
         assert_eq!(count.into_inner(), 5);
     }
