@@ -1,0 +1,43 @@
+//! An allocator that counts, to hold decoders to their bounds.
+//!
+//! `unsafe` is needed to be an allocator at all; every call goes on to the system's, arguments unchanged. The
+//! counts are of the whole process: decoders under test run on one thread.
+
+#![allow(unsafe_code)]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+static LIVE_BYTES: AtomicUsize = AtomicUsize::new(0);
+static PEAK_BYTES: AtomicUsize = AtomicUsize::new(0);
+
+struct Counting;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+// SAFETY: memory comes from and returns to `System` with the layout that the caller gave, and counting neither
+// allocates nor unwinds. `realloc` and `alloc_zeroed` are the provided ones, made of these two: while a vector
+// moves, both of its places count.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let live_bytes = LIVE_BYTES.fetch_add(layout.size(), Relaxed).wrapping_add(layout.size());
+        PEAK_BYTES.fetch_max(live_bytes, Relaxed);
+        // SAFETY: the caller's promise about `layout` is passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        LIVE_BYTES.fetch_sub(layout.size(), Relaxed);
+        // SAFETY: `pointer` came from `alloc` above with this layout, which is to say from `System`.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+/// Runs `work`; returns with its value how many bytes more than before were allocated at the worst moment.
+pub(crate) fn peak_bytes<T>(work: impl FnOnce() -> T) -> (T, usize) {
+    let before_bytes = LIVE_BYTES.load(Relaxed);
+    PEAK_BYTES.store(before_bytes, Relaxed);
+    let value = work();
+    (value, PEAK_BYTES.load(Relaxed).saturating_sub(before_bytes))
+}
