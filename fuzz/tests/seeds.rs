@@ -1,0 +1,58 @@
+//! The seeds are what they are meant to be: understood, but for the few that show what is refused. A seed of an
+//! older format would fuzz nothing but the first check.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use sealane_copy::proto::entry::{Announcement, Closing, Pack, decode};
+use sealane_copy::proto::join::{self, JOIN_BYTES};
+use sealane_copy::proto::message::Message;
+use sealane_copy::proto::record::split_records;
+use sealane_fuzz::{keys, with_keys};
+use sealane_peer::{AuthorisedPeers, Framer, KnownPeers, Location};
+use sealane_tree::RelativePath;
+
+/// Which seeds of `target` a parser understands, by name.
+fn check(target: &str, refused: &[&str], is_understood: impl Fn(&[u8]) -> bool) {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds").join(target);
+    let mut seeds = 0;
+    for seed in std::fs::read_dir(&directory).unwrap() {
+        let seed = seed.unwrap();
+        let name = seed.file_name().into_string().unwrap();
+        let is_meant_to_be = !refused.contains(&name.as_str());
+        assert_eq!(is_understood(&std::fs::read(seed.path()).unwrap()), is_meant_to_be, "{target}/{name}");
+        seeds += 1;
+    }
+    assert!(seeds > refused.len(), "{target}");
+}
+
+#[test]
+fn seeds_of_data_streams() {
+    check("records", &["unknown-kind", "too-long"], |bytes| {
+        split_records(&bytes[1..], &mut Vec::new()).is_ok()
+    });
+    check("pack", &["cut"], |bytes| Pack::new(bytes).all(|item| item.is_ok()));
+    check("announcement", &[], |bytes| decode::<Announcement>("announcement", bytes).is_ok());
+    check("closing", &[], |bytes| decode::<Closing>("closing", bytes).is_ok());
+    check("join", &["altered"], |bytes| join::decode(bytes.first_chunk::<JOIN_BYTES>().unwrap()).is_some());
+}
+
+#[test]
+fn seeds_of_control_channels() {
+    check("message", &[], |frame| Message::decode(frame).is_ok());
+    check("frames", &["too-long"], |bytes| Framer::new().push(&bytes[1..]).is_ok());
+}
+
+#[test]
+fn seeds_of_files_and_arguments() {
+    let keys = keys();
+    // Their checks are put right by the target; without, not even the first entry counts.
+    check("journal", &[], |bytes| bytes.starts_with(b"sealane1") && sealane_copy::replay_any(bytes) == 0);
+    check("known_peers", &["bad"], |bytes| KnownPeers::parse(&with_keys(bytes, &keys)).is_ok());
+    check("authorised_peers", &["twice", "up"], |bytes| {
+        AuthorisedPeers::parse(&with_keys(bytes, &keys)).is_ok()
+    });
+    check("location", &[], |bytes| Location::parse(OsStr::from_bytes(bytes)).is_ok());
+    check("relative_path", &["dots", "absolute"], |bytes| RelativePath::new(bytes).is_ok());
+}
