@@ -184,7 +184,8 @@ impl Journal {
     }
 }
 
-fn file_name(key: [u8; 16]) -> String {
+/// Its name in the target directory.
+pub(crate) fn file_name(key: [u8; 16]) -> String {
     format!(".sealane-{:032x}.journal", u128::from_be_bytes(key))
 }
 

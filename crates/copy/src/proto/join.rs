@@ -1,8 +1,8 @@
 //! How a TCP connection proves that it is a data stream of a transfer.
 //!
 //! ```text
-//! connector:  magic(4) transfer(16) stream(2) generation(4) taken(8) proof(16)     = 50 bytes
-//! acceptor:   magic(4) status(1)                            taken(8) proof(16)     = 29 bytes
+//! connector:  magic(4) transfer(16) stream(2) generation(4) last(4) taken(8) proof(16)     = 54 bytes
+//! acceptor:   magic(4) status(1)                                    taken(8) proof(16)     = 29 bytes
 //! ```
 //!
 //! Guarantees: at every level but `clear` both proofs are HMAC-SHA-256 (RFC 2104, truncated to 128 bits)
@@ -16,7 +16,7 @@ use subtle::ConstantTimeEq;
 /// First bytes of a data stream. The first one tells it from a TLS ClientHello.
 pub const MAGIC: [u8; 4] = [sealane_peer::DATA_FIRST_BYTE, b'S', b'L', 1];
 /// Length of the connector's message.
-pub const JOIN_BYTES: usize = 50;
+pub const JOIN_BYTES: usize = 54;
 /// Length of the acceptor's message.
 pub const JOINED_BYTES: usize = 29;
 const PROOF_BYTES: usize = 16;
@@ -30,7 +30,10 @@ pub struct Join {
     pub stream: u16,
     /// How often this stream was opened before.
     pub generation: u32,
-    /// Where the connector receives: records taken over from the stream's last opening.
+    /// The last opening that the connector knows of. The acceptor may have taken up a later one whose answer was
+    /// lost, and then must not count what follows as of that one.
+    pub last: u32,
+    /// Where the connector receives: records taken over from that opening.
     pub taken: u64,
 }
 
@@ -72,15 +75,16 @@ impl Prover {
         bytes[4..20].copy_from_slice(&join.transfer);
         bytes[20..22].copy_from_slice(&join.stream.to_le_bytes());
         bytes[22..26].copy_from_slice(&join.generation.to_le_bytes());
-        bytes[26..34].copy_from_slice(&join.taken.to_le_bytes());
-        let proof = self.proof(&[b"join", &bytes[..34]]);
-        bytes[34..].copy_from_slice(&proof);
+        bytes[26..30].copy_from_slice(&join.last.to_le_bytes());
+        bytes[30..38].copy_from_slice(&join.taken.to_le_bytes());
+        let proof = self.proof(&[b"join", &bytes[..38]]);
+        bytes[38..].copy_from_slice(&proof);
         bytes
     }
 
     /// Whether the connector's proof is right.
     pub fn verify_join(&self, bytes: &[u8; JOIN_BYTES]) -> bool {
-        self.proof(&[b"join", &bytes[..34]]).ct_eq(&bytes[34..]).into()
+        self.proof(&[b"join", &bytes[..38]]).ct_eq(&bytes[38..]).into()
     }
 
     /// The acceptor's answer to `join`.
@@ -109,7 +113,8 @@ pub fn decode(bytes: &[u8; JOIN_BYTES]) -> Option<Join> {
         transfer: *bytes[4..].first_chunk()?,
         stream: u16::from_le_bytes(*bytes[20..].first_chunk()?),
         generation: u32::from_le_bytes(*bytes[22..].first_chunk()?),
-        taken: u64::from_le_bytes(*bytes[26..].first_chunk()?),
+        last: u32::from_le_bytes(*bytes[26..].first_chunk()?),
+        taken: u64::from_le_bytes(*bytes[30..].first_chunk()?),
     })
 }
 
@@ -117,7 +122,7 @@ pub fn decode(bytes: &[u8; JOIN_BYTES]) -> Option<Join> {
 mod tests {
     use super::*;
 
-    const JOIN: Join = Join { transfer: [5; 16], stream: 3, generation: 7, taken: 1 << 40 };
+    const JOIN: Join = Join { transfer: [5; 16], stream: 3, generation: 7, last: 5, taken: 1 << 40 };
 
     #[test]
     fn both_messages_round_trip_and_any_flipped_bit_is_noticed() {

@@ -69,6 +69,22 @@ impl<'a> Applier<'a> {
         bytes
     }
 
+    /// Whether a record is about a file that neither this batch nor any that is in place has announced.
+    pub(crate) fn lacks_announcement(&self, arrived: &Arrived) -> bool {
+        let mut announced = None;
+        arrived.headers.iter().any(|header| match header.kind {
+            RecordKind::Open => {
+                announced = Some(header.file);
+                false
+            }
+            RecordKind::Data | RecordKind::Hole | RecordKind::Close if announced != Some(header.file) => {
+                announced = Some(header.file);
+                !self.files.knows(header.file)
+            }
+            _ => false,
+        })
+    }
+
     /// Puts every record of a batch in place. Returns the bytes of content.
     pub(crate) fn apply(&mut self, arrived: &Arrived) -> Result<u64, Error> {
         let mut records = Vec::with_capacity(arrived.headers.len());

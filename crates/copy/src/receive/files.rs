@@ -183,6 +183,12 @@ impl Files {
         }
     }
 
+    /// Whether a number was announced.
+    pub(crate) fn knows(&self, number: u32) -> bool {
+        let table = self.table();
+        table.open.contains_key(&number) || is_settled(&table, number)
+    }
+
     /// A large file is announced; the first announcement begins it.
     pub(crate) fn announce(
         &self,
@@ -322,11 +328,15 @@ impl Files {
             _ => {}
         }
         // Two lanes may find the file complete at once; one of them takes it out of the table.
-        if self.table().open.remove(&file.number).is_none() {
-            return Ok(());
+        {
+            let mut table = self.table();
+            if !table.open.contains_key(&file.number) {
+                return Ok(());
+            }
+            // At once, so that a record of it that comes twice never finds it neither open nor settled.
+            settle(&mut table, file.number)?;
         }
         let finished = self.finish(file, size_bytes);
-        settle(&mut self.table(), file.number)?;
         match finished {
             Ok(()) => {
                 self.entry_done(&file.entry, has_digest.then_some(digest));
@@ -343,6 +353,8 @@ impl Files {
         }
         let mut metadata = file.entry.metadata.clone();
         metadata.size_bytes = size_bytes;
+        // Content that comes twice must not change the times that are given here.
+        let _turn = file.writing.lock().expect("no lane panics holding its turn to write");
         part.finish(&metadata, self.fsync)
     }
 
@@ -388,6 +400,10 @@ impl Files {
             part.write_vectored_at(offset, &slices)
         };
         written.or_else(|error| {
+            // Content that comes twice, after a cut or a resumption, may find its file finished.
+            if !self.table().open.contains_key(&file.number) {
+                return Ok(());
+            }
             settle(&mut self.table(), file.number)?;
             self.entry_failed(&file.entry, error)
         })

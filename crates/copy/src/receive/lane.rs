@@ -99,6 +99,9 @@ fn step(receiving: &Receiving, stream: &ReceiveStream, applier: &mut Applier<'_>
         let bytes = if receiving.blind {
             applier.count(&arrived)
         } else {
+            if applier.lacks_announcement(&arrived) {
+                stream.wait_for_earlier(&arrived, &receiving.stop);
+            }
             applier.apply(&arrived).map_err(LineError::Fatal)?
         };
         Ok((arrived, bytes))

@@ -18,6 +18,7 @@ use crate::{
         keys::{TransferKeys, Way},
         record::{HEADER_BYTES, Header, Kind, split_records},
     },
+    shared::Stop,
     socket::Socket,
 };
 
@@ -240,12 +241,24 @@ impl ReceiveStream {
         Ok(Arrived { batch, ..arrived })
     }
 
+    /// Waits until every record before these on the stream is in place, or the transfer stops. Lanes that share a
+    /// stream hold its batches at once, and a batch may need what the one before it announces.
+    pub(crate) fn wait_for_earlier(&self, arrived: &Arrived, stop: &Stop) {
+        let mut output = self.output();
+        while output.ring.head() != arrived.ticket && !stop.is_set() {
+            output = self
+                .settled
+                .wait_timeout(output, Duration::from_millis(100))
+                .expect("no lane panics holding a stream's output")
+                .0;
+        }
+    }
+
     /// The records' content is in place: they count, in order, and are acknowledged when it is time.
     pub(crate) fn taken(&self, arrived: Arrived, pool: &Pool) -> Result<(), LineError> {
         pool.give(arrived.batch.buffer);
         let mut output = self.output();
         output.in_flight -= 1;
-        self.settled.notify_all();
         output
             .ring
             .insert(arrived.ticket, arrived.records_end)
@@ -253,6 +266,7 @@ impl ReceiveStream {
         while let Some(records_end) = output.ring.pop() {
             output.taken = records_end;
         }
+        self.settled.notify_all();
         let due = output.taken - output.acknowledged >= RECORDS_PER_ACKNOWLEDGEMENT;
         drop(output);
         if due { self.acknowledge() } else { Ok(()) }

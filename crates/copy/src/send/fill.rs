@@ -159,16 +159,22 @@ impl<'a> Filler<'a> {
             batch.contents.push(Content::Range { file: file.clone(), start, end: start });
             return self.put_down(batch, &file);
         }
-        if let Err(reason) = self.push_holes(batch, &file) {
+        let (holes, all) = self.push_holes(batch, &file).unwrap_or_else(|reason| {
             file.fail(reason);
+            (false, true)
+        });
+        if !all {
+            let start = range.start;
+            batch.contents.push(Content::Range { file: file.clone(), start, end: start });
+            return Some(Hand::Range { file, range });
         }
         let start = range.start;
         let (end, finished) = match &file.bytes {
             Bytes::File(open) => self.read_range(batch, &file, open, range.clone()),
             Bytes::Pipe(pipe) => self.read_pipe(batch, &file, pipe, range.clone()),
         };
-        if end > start || finished {
-            // Also when it is empty: the closing record may come with it, and must come back with it.
+        if end > start || finished || holes {
+            // Also when it is empty: the closing record or holes may come with it, and must come back with it.
             self.shared.counters.bytes.fetch_add(end - start, Relaxed);
             batch.contents.push(Content::Range { file: file.clone(), start, end });
         }
@@ -243,17 +249,24 @@ impl<'a> Filler<'a> {
         (at, at == range.end)
     }
 
-    fn push_holes(&self, batch: &mut Builder, file: &SendFile) -> Result<(), String> {
+    /// Returns whether there were some, and whether all had room.
+    fn push_holes(&self, batch: &mut Builder, file: &SendFile) -> Result<(bool, bool), String> {
         let size_bytes = file.announcement.entry.metadata.size_bytes;
-        for hole in file.take_holes() {
+        let mut some = false;
+        while let Some(hole) = file.take_hole() {
+            let length = hole.end - hole.start;
+            if !batch.push_value(RecordKind::Hole, file.number, hole.start, &length) {
+                file.put_back_hole(&hole);
+                return Ok((some, false));
+            }
+            some = true;
             if file.wants_digest() {
                 for group in (hole.start..hole.end).step_by(GROUP_BYTES) {
                     file.digest(hash_zero_group(group, size_bytes)).map_err(|error| chain(&error))?;
                 }
             }
-            batch.push_value(RecordKind::Hole, file.number, hole.start, &(hole.end - hole.start));
         }
-        Ok(())
+        Ok((some, true))
     }
 
     /// Nothing is left of the lane's range; whoever puts the last one down closes the file.

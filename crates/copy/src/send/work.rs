@@ -61,6 +61,8 @@ struct FileProgress {
     /// Ranges that lanes have in hand.
     in_hand: usize,
     holes: Vec<Range<u64>>,
+    /// How many of the holes were told; from the first again, if what was sent may be lost.
+    holes_told: usize,
     digest: Option<TreeDigest>,
     size_bytes: u64,
     /// Why the file cannot be completed.
@@ -90,6 +92,7 @@ impl SendFile {
             size_bytes: announcement.entry.metadata.size_bytes,
             left: ranges.into_iter().collect(),
             in_hand: 0,
+            holes_told: 0,
             holes,
             digest,
             failure: None,
@@ -122,9 +125,19 @@ impl SendFile {
         self.progress().left.is_empty()
     }
 
-    /// Holes that were not announced yet.
-    pub(crate) fn take_holes(&self) -> Vec<Range<u64>> {
-        std::mem::take(&mut self.progress().holes)
+    /// The next hole to tell of.
+    pub(crate) fn take_hole(&self) -> Option<Range<u64>> {
+        let mut progress = self.progress();
+        let hole = progress.holes.get(progress.holes_told).cloned()?;
+        progress.holes_told += 1;
+        Some(hole)
+    }
+
+    /// A hole did not fit: it, and all after it, are still to be told.
+    pub(crate) fn put_back_hole(&self, hole: &Range<u64>) {
+        let mut progress = self.progress();
+        let before = progress.holes.partition_point(|other| other.start < hole.start);
+        progress.holes_told = progress.holes_told.min(before);
     }
 
     /// A range came back from a cut stream.
@@ -137,9 +150,10 @@ impl SendFile {
         progress.left.push_front(range);
     }
 
-    /// The closing record may be lost. True when it had been made; it will be made again.
+    /// The closing record may be lost, and the holes. True when it had been made; it will be made again.
     pub(crate) fn reopen(&self) -> bool {
         let mut progress = self.progress();
+        progress.holes_told = 0;
         progress.failure.is_none() & std::mem::replace(&mut progress.closed, false)
     }
 

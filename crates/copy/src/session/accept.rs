@@ -135,7 +135,7 @@ impl Registry {
         let taken = expected.lines.prepare(join.stream);
         let answer = Joined { accepted: true, taken };
         socket.send_all(&expected.prover.joined(&message, &answer), deadline)?;
-        expected.lines.install(&expected.keys, join.stream, join.generation, socket, join.taken);
+        expected.lines.install(&expected.keys, join.stream, join.generation, socket, join.last, join.taken);
         Ok(())
     }
 }

@@ -328,7 +328,12 @@ impl Transfer<'_> {
     fn own_place(&self) -> Result<Option<Place>, Error> {
         let writes =
             self.role == Role::Pull && self.options.sink == Sink::Files && !is_standard_stream(self.target);
-        writes.then(|| place::target(&far_path(self.target), self.sources.len() > 1, None)).transpose()
+        writes
+            .then(|| {
+                let journal = self.journal_name().map(server::this_boot);
+                place::target(&far_path(self.target), self.sources.len() > 1, journal, None)
+            })
+            .transpose()
     }
 
     fn request(&self, terms: &Terms, own: Option<&Place>, may_carry_secrets: bool) -> Result<Request, Error> {

@@ -92,17 +92,22 @@ impl Control<'_> {
     /// Hands on what the lanes have to say.
     fn drain_notices(&mut self) -> Result<(), Error> {
         while let Ok(notice) = self.pending.try_recv() {
-            match &mut self.notices {
-                Notices::User(observer) => observer.notice(notice),
-                Notices::Peer => {
-                    let message = match notice {
-                        Notice::EntryFailed { path, reason } => Message::EntryFailed { path, reason },
-                        Notice::WouldSend { path, bytes } => Message::WouldSend { path, bytes },
-                        // The client's own end has these.
-                        _ => continue,
-                    };
-                    send(self.channel, &message)?;
-                }
+            self.tell(notice)?;
+        }
+        Ok(())
+    }
+
+    fn tell(&mut self, notice: Notice) -> Result<(), Error> {
+        match &mut self.notices {
+            Notices::User(observer) => observer.notice(notice),
+            Notices::Peer => {
+                let message = match notice {
+                    Notice::EntryFailed { path, reason } => Message::EntryFailed { path, reason },
+                    Notice::WouldSend { path, bytes } => Message::WouldSend { path, bytes },
+                    // The client's own end has these.
+                    _ => return Ok(()),
+                };
+                send(self.channel, &message)?;
             }
         }
         Ok(())
@@ -257,12 +262,10 @@ impl Control<'_> {
             let finished_at = Instant::now();
             receiving.stop.finish(&receiving.bells);
             receiving.control.ring();
+            // Lanes that wait to hand on a notice must not wait for ever, and what they say is still to be told.
+            let mut late = Vec::new();
             while !(lanes.is_finished() && keeper.is_finished()) {
-                while let Ok(notice) = self.pending.try_recv() {
-                    if let Notices::User(observer) = &mut self.notices {
-                        observer.notice(notice);
-                    }
-                }
+                late.extend(self.pending.try_iter());
                 receiving.bells.ring();
                 receiving.control.ring();
                 thread::sleep(Duration::from_micros(50));
@@ -270,6 +273,7 @@ impl Control<'_> {
             let started = lanes.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             started.map_err(|error| Error::io("cannot start the lanes", &error))?;
             let finished = finished?;
+            late.into_iter().try_for_each(|notice| self.tell(notice))?;
             self.settle_files(receiving, &finished)?;
             self.drain_notices()?;
             let counters = &receiving.files.counters;

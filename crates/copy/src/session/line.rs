@@ -38,7 +38,7 @@ impl Lines {
         }
     }
 
-    /// Puts a connection in place. `taken` is the number that the peer told. Returns the bytes of content that
+    /// Puts a connection in place. `taken` is the number that the peer told of its opening `last`. Returns the bytes of content that
     /// go again.
     pub(crate) fn install(
         &self,
@@ -46,11 +46,15 @@ impl Lines {
         stream: u16,
         generation: u32,
         socket: Socket,
+        last: u32,
         taken: u64,
     ) -> u64 {
         let again = match self {
             Self::Send(sending) => {
-                let settled = sending.streams[usize::from(stream)].open(keys, generation, socket, taken);
+                let stream = &sending.streams[usize::from(stream)];
+                // Of an opening that the peer has not seen, it has nothing.
+                let taken = if stream.generation() == last { taken } else { 0 };
+                let settled = stream.open(keys, generation, socket, taken);
                 sending.settle(settled)
             }
             Self::Receive(receiving) => {

@@ -4,6 +4,7 @@
 //! a stream that stays away is given up and its content goes by the others.
 
 use std::{
+    io,
     net::{SocketAddr, ToSocketAddrs},
     os::fd::AsFd,
     sync::Mutex,
@@ -105,11 +106,14 @@ impl Connector<'_> {
             }
         });
         let failures = failures.into_inner().expect("no thread panics holding the failures");
-        if failures.len() == usize::from(streams) {
-            if let Some((_, error)) = failures.into_iter().next() {
-                self.lines.stop().fail(explain(error, &self.route), self.lines.bells());
-                self.lines.control().ring();
-            }
+        // A stream that was reached and then cut is opened again like any other; one that is blocked may do without
+        // the others, unless all are.
+        let blocked = failures.len() == usize::from(streams)
+            && failures.iter().all(|(_, error)| error.kind != ErrorKind::Disconnected);
+        let fatal = |(_, error): &(u16, Error)| blocked || error.kind == ErrorKind::Integrity;
+        if let Some((_, error)) = failures.into_iter().find(fatal) {
+            self.lines.stop().fail(explain(error, &self.route), self.lines.bells());
+            self.lines.control().ring();
             return;
         }
         while !self.lines.stop().is_set() {
@@ -131,17 +135,22 @@ impl Connector<'_> {
         let deadline = Instant::now() + timeout;
         let taken = self.lines.prepare(stream);
         let socket = self.route.connect(timeout)?;
-        let join = Join { transfer: self.transfer, stream, generation, taken };
+        let last = self.lines.generation(stream);
+        let join = Join { transfer: self.transfer, stream, generation, last, taken };
         let message = self.prover.join(&join);
         let mut answer = [0; JOINED_BYTES];
         let exchanged =
             socket.send_all(&message, deadline).and_then(|()| socket.recv_exact(&mut answer, deadline));
         exchanged.map_err(|error| {
-            Error::new(ErrorKind::Connect, format!("data stream {stream} was not taken up: {error}"))
+            let kind = match error.kind() {
+                io::ErrorKind::TimedOut => ErrorKind::Connect,
+                _ => ErrorKind::Disconnected,
+            };
+            Error::new(kind, format!("data stream {stream} was not taken up: {error}"))
         })?;
         match self.prover.verify_joined(&message, &answer) {
             Some(Joined { accepted: true, taken }) => {
-                Ok(self.lines.install(self.keys, stream, generation, socket, taken))
+                Ok(self.lines.install(self.keys, stream, generation, socket, last, taken))
             }
             Some(Joined { accepted: false, .. }) => {
                 Err(Error::new(ErrorKind::Refused, format!("data stream {stream} was refused")))

@@ -1,7 +1,8 @@
 //! Where a transfer reads and writes: the meaning of source and target paths.
 //!
 //! Guarantees: a target that is an existing directory gets the sources under their own names, as `cp` and
-//! `scp` have it; any other target is the new name itself. Below a daemon's root no path leads out of it.
+//! `scp` have it; any other target is the new name itself, also for a transfer that made it and is taken up
+//! again. Below a daemon's root no path leads out of it.
 
 use std::{
     ffi::OsStr,
@@ -16,7 +17,10 @@ use std::{
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 use sealane_tree::{Naming, RelativePath, Source, SourceRoot};
 
-use crate::error::{Error, ErrorKind};
+use crate::{
+    error::{Error, ErrorKind},
+    journal,
+};
 
 /// The directory beneath which a peer must stay.
 #[derive(Debug)]
@@ -143,10 +147,12 @@ impl Place {
     }
 }
 
-/// Resolves the target path. `into_directory`: there are several sources, so it must be a directory.
+/// Resolves the target path. `into_directory`: there are several sources, so it must be a directory. `journal`: the
+/// name of the transfer's journal, if it can be taken up again.
 pub(crate) fn target(
     path: &[u8],
     into_directory: bool,
+    journal: Option<[u8; 16]>,
     confinement: Option<&Confinement>,
 ) -> Result<Place, Error> {
     let asked = String::from_utf8_lossy(path).into_owned();
@@ -158,7 +164,19 @@ pub(crate) fn target(
         None => (PathBuf::from(OsStr::from_bytes(path)), None),
     };
     let metadata = if confinement.is_some() { path.symlink_metadata() } else { path.metadata() };
+    let began_beside = || {
+        let journal = journal.map(|key| parent_and_name(&path).0.join(journal::file_name(key)));
+        !into_directory
+            && !ends_in_directory(&path)
+            && path.file_name().is_some()
+            && journal.is_some_and(|journal| journal.symlink_metadata().is_ok())
+    };
     match metadata {
+        // There was nothing of this name when the transfer began: what is there now is what it has made of it.
+        Ok(metadata) if metadata.is_dir() && began_beside() => {
+            let (root, name) = parent_and_name(&path);
+            Ok(Place { root, name, asked, _confined: confined })
+        }
         Ok(metadata) if metadata.is_dir() => Ok(Place { root: path, name: None, asked, _confined: confined }),
         Ok(_) if into_directory || ends_in_directory(&path) => {
             Err(Error::new(ErrorKind::Usage, format!("{asked} is not a directory")))
@@ -171,12 +189,17 @@ pub(crate) fn target(
             Ok(Place { root: path, name: None, asked, _confined: confined })
         }
         Ok(_) | Err(_) => {
-            let name = path.file_name().map(|name| name.as_bytes().to_vec());
-            let parent = match path.parent() {
-                Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
-                _ => PathBuf::from("."),
-            };
-            Ok(Place { root: parent, name, asked, _confined: confined })
+            let (root, name) = parent_and_name(&path);
+            Ok(Place { root, name, asked, _confined: confined })
         }
     }
+}
+
+fn parent_and_name(path: &Path) -> (PathBuf, Option<Vec<u8>>) {
+    let name = path.file_name().map(|name| name.as_bytes().to_vec());
+    let parent = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+        _ => PathBuf::from("."),
+    };
+    (parent, name)
 }

@@ -3,6 +3,7 @@
 //! Guarantees: a request is judged before anything is opened; what is refused is explained to the client.
 
 use std::{
+    fs::File,
     net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream},
     os::fd::{AsFd, OwnedFd},
     sync::{Arc, Mutex},
@@ -217,9 +218,10 @@ impl ReceivingSide<'_> {
             // What was verified may be continued; after an alteration nothing is trusted.
             let discard = error.kind == ErrorKind::Integrity || !resumable;
             receiving.files.close_all(discard);
-            if let Some(journal) =
-                receiving.files.journal.as_ref().filter(|journal| discard || journal.is_empty())
-            {
+            // One that says nothing still tells the next run that what it finds was made by this one.
+            let untouched = receiving.first_byte.get().is_none();
+            let unneeded = |journal: &&Journal| discard || untouched && journal.is_empty();
+            if let Some(journal) = receiving.files.journal.as_ref().filter(unneeded) {
                 let _ = journal.remove();
             }
         }
@@ -258,7 +260,7 @@ fn open_journal(target: &Target, name: [u8; 16]) -> Result<(Journal, JournalStat
 
 /// The journal's name for as long as this kernel runs. What a kernel had not written when it crashed is lost,
 /// but a journal might claim it; so after a reboot the copy starts anew.
-fn this_boot(name: [u8; 16]) -> [u8; 16] {
+pub(crate) fn this_boot(name: [u8; 16]) -> [u8; 16] {
     let boot = std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let mut mixed = [0; 16];
     blake3::Hasher::new().update(&name).update(&boot).finalize_xof().fill(&mut mixed);
@@ -319,7 +321,12 @@ fn serve_greeted(
     let plan = plan(&request, &terms, rules);
     let writes = request.role == Role::Push && request.sink == Sink::Files;
     let place = match request.paths.as_slice() {
-        [path] if writes => Some(place::target(path, request.into_directory, rules.confinement.as_ref())?),
+        [path] if writes => Some(place::target(
+            path,
+            request.into_directory,
+            request.journal.map(this_boot),
+            rules.confinement.as_ref(),
+        )?),
         [_] => None,
         [_, ..] if request.role == Role::Pull => None,
         _ => return Err(Error::protocol("a request needs a path, and a target only one")),
@@ -481,9 +488,12 @@ pub fn serve_relay(port: u16) -> Result<(), Error> {
     let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).map_err(failed)?;
     stream.set_nodelay(true).map_err(failed)?;
     let back = stream.try_clone().map_err(failed)?;
+    // Straight on the descriptors: the standard library's output would wait for a line to end.
+    let mut input = File::from(std::io::stdin().as_fd().try_clone_to_owned().map_err(failed)?);
+    let mut output = File::from(std::io::stdout().as_fd().try_clone_to_owned().map_err(failed)?);
     // Either direction's end ends the process: a half-open stream is of no use to a transfer.
-    let outward = thread::spawn(move || std::io::copy(&mut { back }, &mut std::io::stdout().lock()));
-    let inward = thread::spawn(move || std::io::copy(&mut std::io::stdin().lock(), &mut { stream }));
+    let outward = thread::spawn(move || std::io::copy(&mut { back }, &mut output));
+    let inward = thread::spawn(move || std::io::copy(&mut input, &mut { stream }));
     while !outward.is_finished() && !inward.is_finished() {
         thread::sleep(Duration::from_millis(20));
     }

@@ -1,0 +1,86 @@
+//! A daemon behind a proxy: what is sent to [`Served::place`] passes through the proxy, data streams included.
+
+use super::proxy::{Proxy, Tamper};
+use crate::program::{sealane, text, write};
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Child;
+use std::sync::Arc;
+use tempfile::TempDir;
+
+/// A daemon, its user's home, and a proxy in front of it.
+pub(crate) struct Served {
+    child: Child,
+    folder: TempDir,
+    pub(crate) address: SocketAddr,
+    pub(crate) proxy: Proxy,
+}
+
+fn identify(home: &Path) -> String {
+    fs::create_dir(home).expect("a folder");
+    let output = sealane(&["id"]).env("HOME", home).output().expect("the program starts");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    text(&output.stdout).trim().to_owned()
+}
+
+impl Served {
+    /// Starts with an empty root.
+    pub(crate) fn start(tamper: Option<Arc<dyn Tamper>>) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| folder.path().join(name);
+        identify(&path("server"));
+        let user = identify(&path("user"));
+        write(&path("authorised"), format!("{user} user rights=read,write\n").as_bytes());
+        fs::create_dir(path("root")).expect("a folder");
+        let any = "127.0.0.1:0".parse().expect("an address");
+        let (child, address) = spawn(folder.path(), any);
+        let proxy = Proxy::start(address, tamper);
+        Self { child, folder, address, proxy }
+    }
+
+    /// The folder that peers see.
+    pub(crate) fn root(&self) -> PathBuf {
+        self.folder.path().join("root")
+    }
+
+    /// Home of a user who may read and write.
+    pub(crate) fn home(&self) -> PathBuf {
+        self.folder.path().join("user")
+    }
+
+    /// A path in the root, through the proxy.
+    pub(crate) fn place(&self, path: &str) -> String {
+        format!("sealane://{}/{path}", self.proxy.address)
+    }
+
+    /// Kills the daemon without a warning and starts another on the same port.
+    pub(crate) fn kill_and_restart(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        (self.child, _) = spawn(self.folder.path(), self.address);
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn spawn(folder: &Path, listen: SocketAddr) -> (Child, SocketAddr) {
+    let mut command = sealane(&["serve", "--minimum-level", "safe", "--listen", &listen.to_string()]);
+    command.arg(folder.join("root")).arg("--authorised-peers").arg(folder.join("authorised"));
+    let log = fs::File::options().create(true).append(true).open(folder.join("log")).expect("a file");
+    let mut child =
+        command.env("HOME", folder.join("server")).stderr(log).spawn().expect("the program starts");
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
+    let address = line.trim().strip_prefix("listening on ").and_then(|address| address.parse().ok());
+    let Some(address) = address else {
+        panic!("the daemon did not start: {}", fs::read_to_string(folder.join("log")).unwrap_or_default());
+    };
+    (child, address)
+}

@@ -1,0 +1,99 @@
+//! What the tests of faults and of hostile networks share: seeded chance, trees, runs of the program that may be
+//! killed, a daemon, and a proxy that cuts and alters.
+
+// Each file of tests is a program of its own and uses only a part of this.
+#![allow(dead_code)]
+
+pub(crate) mod daemon;
+pub(crate) mod proxy;
+pub(crate) mod run;
+pub(crate) mod tree;
+
+/// Chance that repeats: SplitMix64.
+#[derive(Debug, Clone)]
+pub(crate) struct Chance(u64);
+
+impl Chance {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number below `end`.
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+
+    pub(crate) fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
+        all[self.below(all.len() as u64) as usize]
+    }
+
+    /// Bytes without pattern.
+    pub(crate) fn bytes(&mut self, count: usize) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(count + 8);
+        while bytes.len() < count {
+            bytes.extend_from_slice(&self.next().to_le_bytes());
+        }
+        bytes.truncate(count);
+        bytes
+    }
+}
+
+/// A number from the environment, or `default`.
+pub(crate) fn setting(name: &str, default: u64) -> u64 {
+    match std::env::var(name) {
+        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name} must be a number, not {text:?}")),
+        Err(_) => default,
+    }
+}
+
+/// Runs cases `0..count` on a few threads. Every failure is printed with what repeats it; then the test fails.
+pub(crate) fn many(
+    what: &str,
+    seed: u64,
+    count: u64,
+    case: impl Fn(u64, usize) -> Result<(), String> + Sync,
+) {
+    const WORKERS: usize = 4;
+    let next = std::sync::atomic::AtomicU64::new(0);
+    let failures = std::sync::Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for worker in 0..WORKERS {
+            let (next, failures, case) = (&next, &failures, &case);
+            scope.spawn(move || {
+                loop {
+                    let number = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                    if number >= count {
+                        return;
+                    }
+                    // A panic is a failure like any other; it must not hide its seed.
+                    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                        case(seed.wrapping_add(number), worker)
+                    }));
+                    let reason = match outcome {
+                        Ok(Ok(())) => continue,
+                        Ok(Err(reason)) => reason,
+                        Err(_) => "panicked, see above".to_owned(),
+                    };
+                    let seed = seed.wrapping_add(number);
+                    let mut failures = failures.lock().expect("nothing panics here");
+                    failures.push(format!("{what}, seed {seed}: {reason}"));
+                }
+            });
+        }
+    });
+    let failures = failures.into_inner().expect("nothing panics here");
+    assert!(
+        failures.is_empty(),
+        "{} of {count} failed; SEALANE_FAULT_SEED=<seed> SEALANE_FAULT_RUNS=1 repeats one:\n{}",
+        failures.len(),
+        failures.join("\n")
+    );
+}

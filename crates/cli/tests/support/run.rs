@@ -1,0 +1,162 @@
+//! One run of the program, which may be killed at any time.
+
+use crate::program::sealane;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Child, Command};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use tempfile::NamedTempFile;
+
+/// No run lasts longer, unless it hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A program that runs. It is killed when dropped.
+pub(crate) struct Run {
+    child: Child,
+    stdout: NamedTempFile,
+    stderr: NamedTempFile,
+}
+
+/// How a run ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    /// `None` where a signal ended it.
+    pub(crate) code: Option<i32>,
+    pub(crate) events: Vec<Value>,
+    pub(crate) stderr: String,
+}
+
+impl Run {
+    /// `sealane cp --json ARGUMENTS`, in `home`.
+    pub(crate) fn start(home: &Path, arguments: &[&str]) -> Self {
+        let mut command = sealane(&["cp", "--json"]);
+        command.args(arguments).env("HOME", home);
+        Self::of(command)
+    }
+
+    fn of(mut command: Command) -> Self {
+        let (stdout, stderr) = (NamedTempFile::new().expect("a file"), NamedTempFile::new().expect("a file"));
+        let writer = |file: &NamedTempFile| File::create(file.path()).expect("a file");
+        // Files, because a far end that outlives the run would keep a pipe open.
+        command.stdout(writer(&stdout)).stderr(writer(&stderr));
+        Self { child: command.spawn().expect("the program starts"), stdout, stderr }
+    }
+
+    /// Kills it without a warning.
+    pub(crate) fn kill(&mut self) {
+        // It fails only where the program has ended already.
+        let _ = self.child.kill();
+    }
+
+    /// Its children that run now.
+    pub(crate) fn children(&self) -> Vec<u32> {
+        let parent = self.child.id();
+        let numbers = fs::read_dir("/proc").expect("processes").filter_map(|entry| {
+            let number: u32 = entry.ok()?.file_name().to_str()?.parse().ok()?;
+            let (_, state, of) = status(number)?;
+            (of == parent && state != 'Z').then_some(number)
+        });
+        numbers.collect()
+    }
+
+    /// Lines it has printed so far.
+    pub(crate) fn events(&self) -> Vec<Value> {
+        let text = fs::read_to_string(self.stdout.path()).unwrap_or_default();
+        // The last line may have been cut off by a kill.
+        text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    }
+
+    /// Waits until it has moved so many bytes, or has ended.
+    pub(crate) fn wait_for_bytes(&mut self, bytes: u64) {
+        let give_up = Instant::now() + PATIENCE;
+        while moved(&self.events()) < bytes && !self.has_ended() && Instant::now() < give_up {
+            sleep(Duration::from_millis(5));
+        }
+    }
+
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().expect("its status").is_some()
+    }
+
+    /// Waits for its end. A run that hangs is an error.
+    pub(crate) fn end(mut self) -> Result<Ended, String> {
+        let give_up = Instant::now() + PATIENCE;
+        let status = loop {
+            if let Some(status) = self.child.try_wait().expect("its status") {
+                break status;
+            }
+            if Instant::now() > give_up {
+                return Err(format!("it hangs after {:?}", self.events().last()));
+            }
+            sleep(Duration::from_millis(2));
+        };
+        let stderr = fs::read_to_string(self.stderr.path()).unwrap_or_default();
+        Ok(Ended { code: status.code(), events: self.events(), stderr })
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        self.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The most bytes that any line of progress told.
+pub(crate) fn moved(events: &[Value]) -> u64 {
+    let progress = events.iter().filter(|event| event["event"] == "progress");
+    progress.filter_map(|event| event["bytes"].as_u64()).max().unwrap_or(0)
+}
+
+impl Ended {
+    fn last(&self) -> &Value {
+        self.events.last().unwrap_or(&Value::Null)
+    }
+
+    /// A number of the line `done`.
+    pub(crate) fn done(&self, name: &str) -> u64 {
+        let done = self.events.iter().find(|event| event["event"] == "done");
+        done.and_then(|done| done[name].as_u64()).unwrap_or_else(|| panic!("no {name} in {self:?}"))
+    }
+
+    /// The kind of the failure that ended it; empty where none did.
+    pub(crate) fn kind(&self) -> &str {
+        self.last()["kind"].as_str().unwrap_or_default()
+    }
+
+    pub(crate) fn message(&self) -> &str {
+        self.last()["message"].as_str().unwrap_or_default()
+    }
+}
+
+/// Name, state and parent of a process.
+fn status(number: u32) -> Option<(String, char, u32)> {
+    let text = fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
+    let (front, rest) = text.rsplit_once(')')?;
+    let mut words = rest.split_whitespace();
+    let state = words.next()?.chars().next()?;
+    Some((front.to_owned(), state, words.next()?.parse().ok()?))
+}
+
+/// Kills a process that is not a child of this one.
+pub(crate) fn kill_far(number: u32) {
+    if let Some(pid) = i32::try_from(number).ok().and_then(Pid::from_raw) {
+        // It fails only where the process has ended already.
+        let _ = kill_process(pid, Signal::KILL);
+    }
+}
+
+/// Waits until a process is gone.
+pub(crate) fn wait_gone(number: u32) -> Result<(), String> {
+    let give_up = Instant::now() + PATIENCE;
+    while status(number).is_some_and(|(_, state, _)| state != 'Z') {
+        if Instant::now() > give_up {
+            return Err(format!("process {number} outlives the transfer"));
+        }
+        sleep(Duration::from_millis(2));
+    }
+    Ok(())
+}

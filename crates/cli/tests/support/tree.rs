@@ -1,0 +1,145 @@
+//! Trees to copy, and what a copy of one must and must not contain.
+
+use super::Chance;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// What names of unfinished work begin with.
+const OWN_PREFIX: &str = ".sealane-";
+
+/// Of many differences, so many are told.
+const MENTIONED: usize = 6;
+
+/// What [`make`] makes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shape {
+    pub(crate) small_files: usize,
+    pub(crate) small_bytes_max: u64,
+    /// Sizes of the large files.
+    pub(crate) large_bytes: &'static [usize],
+    /// Size of a file that is mostly holes, if there is one.
+    pub(crate) sparse_bytes: Option<u64>,
+}
+
+/// Makes a tree and returns its content bytes.
+pub(crate) fn make(root: &Path, shape: Shape, chance: &mut Chance) -> u64 {
+    for folder in 0..8 {
+        fs::create_dir_all(root.join(format!("d{folder}/empty"))).expect("folders");
+    }
+    for number in 0..shape.small_files {
+        let bytes = chance.below(shape.small_bytes_max) as usize;
+        let path = root.join(format!("d{}/s{number}", number % 8));
+        fs::write(path, chance.bytes(bytes)).expect("a file");
+    }
+    for (number, &bytes) in shape.large_bytes.iter().enumerate() {
+        fs::write(root.join(format!("d{number}/large{number}")), chance.bytes(bytes)).expect("a file");
+    }
+    if let Some(bytes) = shape.sparse_bytes {
+        let file = File::create(root.join("d7/sparse")).expect("a file");
+        file.set_len(bytes).expect("a size");
+        for _ in 0..6 {
+            let island = chance.bytes(1 + chance.clone().below(200_000) as usize);
+            let at = chance.below(bytes - island.len() as u64);
+            file.write_all_at(&island, at).expect("an island");
+        }
+    }
+    files(root).values().map(|path| fs::metadata(path).expect("metadata").len()).sum()
+}
+
+fn gather(root: &Path, folder: &Path, found: &mut BTreeMap<PathBuf, PathBuf>, folders: &mut Vec<PathBuf>) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for entry in entries {
+        let path = entry.expect("an entry").path();
+        let relative = path.strip_prefix(root).expect("it lies below").to_owned();
+        // What vanishes meanwhile was not under its final name.
+        let Ok(metadata) = path.symlink_metadata() else { continue };
+        if metadata.is_dir() {
+            folders.push(relative);
+            gather(root, &path, found, folders);
+        } else {
+            found.insert(relative, path);
+        }
+    }
+}
+
+/// Everything below `root` but folders: by its path from there.
+pub(crate) fn files(root: &Path) -> BTreeMap<PathBuf, PathBuf> {
+    let mut found = BTreeMap::new();
+    gather(root, root, &mut found, &mut Vec::new());
+    found
+}
+
+fn is_own(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(OWN_PREFIX))
+}
+
+/// What the program has left of its own.
+pub(crate) fn leftovers(target: &Path) -> Vec<PathBuf> {
+    files(target).into_keys().filter(|path| is_own(path)).collect()
+}
+
+/// The same, of one folder alone.
+pub(crate) fn leftovers_in(folder: &Path) -> Vec<PathBuf> {
+    let paths = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
+    paths.filter(|path| is_own(path)).collect()
+}
+
+fn same_content(a: &Path, b: &Path) -> bool {
+    match (fs::read(a), fs::read(b)) {
+        (Ok(a), Ok(b)) => a == b,
+        _ => false,
+    }
+}
+
+/// Files that have their final names in `target` but are not what `source` has. Must be empty at any time.
+pub(crate) fn wrong(source: &Path, target: &Path) -> Vec<PathBuf> {
+    let originals = files(source);
+    let is_wrong = |(relative, path): (PathBuf, PathBuf)| {
+        let right = originals.get(&relative).is_some_and(|original| same_content(original, &path));
+        (!is_own(&relative) && !right).then_some(relative)
+    };
+    files(target).into_iter().filter_map(is_wrong).take(MENTIONED).collect()
+}
+
+/// Bytes of the files that have their final names.
+pub(crate) fn placed_bytes(target: &Path) -> u64 {
+    let own = |relative: &&PathBuf| !is_own(relative);
+    let found = files(target);
+    found.keys().filter(own).map(|relative| fs::metadata(target.join(relative)).map_or(0, |m| m.len())).sum()
+}
+
+/// What differs between two trees: names, kinds, contents, modes, times of files.
+pub(crate) fn differences(source: &Path, target: &Path) -> Vec<String> {
+    let list = |root: &Path| {
+        let (mut found, mut folders) = (BTreeMap::new(), Vec::new());
+        gather(root, root, &mut found, &mut folders);
+        folders.sort();
+        (found, folders)
+    };
+    let ((originals, folders), (copies, copied_folders)) = (list(source), list(target));
+    let mut differences = Vec::new();
+    if folders != copied_folders {
+        differences.push(format!("folders: {folders:?} and {copied_folders:?}"));
+    }
+    for relative in copies.keys().filter(|relative| !originals.contains_key(*relative)) {
+        differences.push(format!("{} is too much", relative.display()));
+    }
+    for (relative, original) in &originals {
+        let name = relative.display();
+        let Some(copy) = copies.get(relative) else {
+            differences.push(format!("{name} is missing"));
+            continue;
+        };
+        let (a, b) = (fs::metadata(original).expect("metadata"), fs::metadata(copy).expect("metadata"));
+        if (a.mode(), a.mtime(), a.mtime_nsec()) != (b.mode(), b.mtime(), b.mtime_nsec()) {
+            differences.push(format!("{name} has another mode or time"));
+        }
+        if !same_content(original, copy) {
+            differences.push(format!("{name} has other content"));
+        }
+    }
+    differences.truncate(MENTIONED);
+    differences
+}
