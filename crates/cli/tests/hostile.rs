@@ -1,0 +1,370 @@
+//! A hostile network: whatever is done to records between the two ends is noticed, said, and nothing of it is kept.
+//!
+//! Each case follows from its seed. `SEALANE_FAULT_SEED` and `SEALANE_FAULT_RUNS` repeat one or try more.
+
+mod program;
+mod support;
+
+use std::fs;
+use std::io::Write;
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use support::daemon::Served;
+use support::proxy::{HEADER_BYTES, Pass, Spot, Tamper, Way};
+use support::run::Run;
+use support::tree::{self, Shape};
+use support::{Chance, many, setting};
+
+const TREE: Shape =
+    Shape { small_files: 40, small_bytes_max: 20_000, large_bytes: &[4_000_001], sparse_bytes: None };
+
+/// Suites with integrity of their own that nobody must be asked for.
+const SUITES: [(&str, &str); 5] = [
+    ("safe", "aes-128-gmac"),
+    ("safe", "blake3"),
+    ("private", "aes-128-gcm"),
+    ("private", "aes-256-gcm"),
+    ("private", "chacha20-poly1305"),
+];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Attack {
+    FlipKind,
+    FlipLength,
+    FlipFile,
+    FlipOffset,
+    FlipBody,
+    FlipTag,
+    Drop,
+    Repeat,
+    Swap,
+    Truncate,
+    /// A record of another stream, or of the same one earlier, in place of this one.
+    SpliceStream,
+    /// A record of another transfer of the same files.
+    SpliceTransfer,
+}
+
+const ATTACKS: [Attack; 12] = [
+    Attack::FlipKind,
+    Attack::FlipLength,
+    Attack::FlipFile,
+    Attack::FlipOffset,
+    Attack::FlipBody,
+    Attack::FlipTag,
+    Attack::Drop,
+    Attack::Repeat,
+    Attack::Swap,
+    Attack::Truncate,
+    Attack::SpliceStream,
+    Attack::SpliceTransfer,
+];
+
+#[derive(Debug, Default)]
+struct Plot {
+    attack: Option<(Attack, Way)>,
+    /// Records of that way that pass unharmed before the attack.
+    after: u64,
+    chance: u64,
+    /// Where it was done.
+    done: Option<Spot>,
+    /// Records on the same connection and way that came after.
+    followed: u64,
+    held: Option<Vec<u8>>,
+    seen: Vec<(Spot, Vec<u8>)>,
+    earlier: Vec<(Spot, Vec<u8>)>,
+}
+
+/// Does one thing to one record.
+#[derive(Default)]
+struct Attacker(Mutex<Plot>);
+
+impl Attacker {
+    fn plot(&self) -> std::sync::MutexGuard<'_, Plot> {
+        self.0.lock().expect("nothing panics here")
+    }
+}
+
+fn flip(record: &mut [u8], from: usize, to: usize, chance: u64) {
+    let at = from + (chance as usize) % (to - from);
+    record[at] ^= 1 << ((chance >> 32) % 8);
+}
+
+impl Tamper for Attacker {
+    fn record(&self, spot: Spot, mut record: Vec<u8>) -> Pass {
+        let mut plot = self.plot();
+        let plot = &mut *plot;
+        if let Some(done) = plot.done {
+            if (done.link, done.way) == (spot.link, spot.way) {
+                plot.followed += 1;
+                if let Some(held) = plot.held.take() {
+                    record.extend(held);
+                }
+            }
+            return Pass::On(record);
+        }
+        let Some((attack, way)) = plot.attack else {
+            plot.earlier.push((spot, record.clone()));
+            return Pass::On(record);
+        };
+        if spot.way != way {
+            return Pass::On(record);
+        }
+        let other = |records: &[(Spot, Vec<u8>)]| {
+            let mut fitting = records.iter().filter(|(from, bytes)| {
+                // The record with the same number of the same stream of another transfer is the best forgery.
+                from.way == way && *bytes != record && (from.stream, from.index) != (spot.stream, spot.index)
+            });
+            fitting.next_back().map(|(_, bytes)| bytes.clone())
+        };
+        let foreign = match attack {
+            Attack::SpliceStream => other(&plot.seen),
+            Attack::SpliceTransfer => {
+                let same = plot.earlier.iter().find(|(from, _)| (from.way, from.index) == (way, spot.index));
+                same.map(|(_, bytes)| bytes.clone())
+            }
+            _ => None,
+        };
+        plot.seen.push((spot, record.clone()));
+        let needs_foreign = matches!(attack, Attack::SpliceStream | Attack::SpliceTransfer);
+        if plot.after > 0 || needs_foreign && foreign.is_none() {
+            plot.after = plot.after.saturating_sub(1);
+            return Pass::On(record);
+        }
+        plot.done = Some(spot);
+        let (chance, length) = (plot.chance, record.len());
+        match attack {
+            Attack::FlipKind => flip(&mut record, 0, 1, chance),
+            Attack::FlipLength => flip(&mut record, 1, 4, chance),
+            Attack::FlipFile => flip(&mut record, 4, 8, chance),
+            Attack::FlipOffset => flip(&mut record, 8, HEADER_BYTES, chance),
+            Attack::FlipBody => flip(&mut record, HEADER_BYTES, length, chance),
+            Attack::FlipTag => flip(&mut record, length - 16, length, chance),
+            Attack::Drop => record.clear(),
+            Attack::Repeat => record.extend(record.clone()),
+            Attack::Swap => plot.held = Some(std::mem::take(&mut record)),
+            Attack::Truncate => {
+                record.truncate(1 + chance as usize % (length - 1));
+                return Pass::Close(record);
+            }
+            Attack::SpliceStream | Attack::SpliceTransfer => record = foreign.unwrap_or(record),
+        }
+        Pass::On(record)
+    }
+}
+
+struct Scene {
+    served: Served,
+    attacker: Arc<Attacker>,
+}
+
+impl Scene {
+    fn set(source: &Path) -> Mutex<Self> {
+        let attacker = Arc::new(Attacker::default());
+        let served = Served::start(Some(attacker.clone()));
+        let copied = Command::new("cp").arg("-a").arg(source).arg(served.root().join("tree")).status();
+        assert!(copied.expect("cp starts").success());
+        Mutex::new(Self { served, attacker })
+    }
+}
+
+fn utf8(path: &Path) -> &str {
+    path.to_str().expect("UTF-8")
+}
+
+/// What is left of the program's own in the target and beside it, once the far end has had time to clear up.
+fn leftovers(target: &Path) -> Vec<PathBuf> {
+    let give_up = Instant::now() + Duration::from_secs(10);
+    loop {
+        let mut found = tree::leftovers(target);
+        found.extend(tree::leftovers_in(target.parent().expect("it has a parent")));
+        if found.is_empty() || Instant::now() > give_up {
+            return found;
+        }
+        sleep(Duration::from_millis(20));
+    }
+}
+
+/// Whether the attack was noticed; where it was not, it did no harm.
+fn case(source: &Path, scene: &Scene, seed: u64) -> Result<bool, String> {
+    let mut chance = Chance::new(seed);
+    let (served, attacker) = (&scene.served, &scene.attacker);
+    let attack = ATTACKS[(seed % ATTACKS.len() as u64) as usize];
+    let (level, suite) = SUITES[(seed / ATTACKS.len() as u64) as usize % SUITES.len()];
+    // Acknowledgements are few: every 32 records, and when a stream falls idle.
+    let way = chance.one_of(&[Way::Up, Way::Down]);
+    let push = chance.below(2) == 0;
+    let forward = push == (way == Way::Up);
+    let after = chance.below(if forward { 30 } else { 2 });
+    let streams = chance.one_of(&["1", "2", "3"]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let run = |name: &str| {
+        served.proxy.reset();
+        let (from, to, target) = if push {
+            (utf8(source).to_owned(), served.place(name), served.root().join(name))
+        } else {
+            let target = folder.path().join(name);
+            (served.place("tree"), utf8(&target).to_owned(), target)
+        };
+        let arguments = [
+            "-r",
+            "--accept-new",
+            "--timeout",
+            "2",
+            "--level",
+            level,
+            "--suite",
+            suite,
+            "--streams",
+            streams,
+            &from,
+            &to,
+        ];
+        (Run::start(&served.home(), &arguments).end(), target)
+    };
+    *attacker.plot() = Plot::default();
+    if attack == Attack::SpliceTransfer {
+        let (earlier, target) = run(&format!("earlier{seed}"));
+        if earlier?.code != Some(0) {
+            return Err("the earlier transfer failed".into());
+        }
+        fs::remove_dir_all(target).expect("the copy");
+    }
+    {
+        let mut plot = attacker.plot();
+        plot.attack = Some((attack, way));
+        (plot.after, plot.chance) = (after, chance.next());
+    }
+    let (ended, target) = run(&format!("copy{seed}"));
+    let ended = ended?;
+    let (done, followed) = {
+        let plot = attacker.plot();
+        (plot.done, plot.followed)
+    };
+    let story =
+        || format!("{attack:?} {way:?} push {push} {suite} at {done:?}, {followed} followed: {ended:?}");
+    let wrong = tree::wrong(source, &target);
+    if !wrong.is_empty() {
+        return Err(format!("{wrong:?} are wrong: {}", story()));
+    }
+    let clean = leftovers(&target);
+    if !clean.is_empty() && ended.kind() != "disconnected" && ended.kind() != "timed-out" {
+        return Err(format!("{clean:?} are left: {}", story()));
+    }
+    let unharmed = ended.code == Some(0) && tree::differences(source, &target).is_empty();
+    let noticed =
+        ended.code == Some(4) && ended.kind() == "integrity" && ended.message().contains("data stream");
+    let _ = fs::remove_dir_all(&target);
+    // A record that nobody waits for can be lost, and a connection cut, without harm. Whatever else was done was done
+    // to something that had to be read.
+    let harmless = match attack {
+        _ if done.is_none() => true,
+        Attack::Truncate => true,
+        Attack::Drop | Attack::Repeat | Attack::Swap | Attack::FlipLength => followed == 0 || !forward,
+        _ => !forward && followed == 0,
+    };
+    if noticed || harmless && unharmed { Ok(noticed) } else { Err(story()) }
+}
+
+#[test]
+fn whatever_is_done_to_records_is_noticed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let source = folder.path().join("tree");
+    fs::create_dir(&source).expect("a folder");
+    tree::make(&source, TREE, &mut Chance::new(2));
+    let scenes = [(); 4].map(|()| Scene::set(&source));
+    let (seed, runs) = (setting("SEALANE_FAULT_SEED", 0), setting("SEALANE_FAULT_RUNS", 120));
+    let noticed = AtomicU64::new(0);
+    many("attack", seed, runs, |seed, worker| {
+        let scene = scenes[worker].lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let seen = case(&source, &scene, seed)?;
+        noticed.fetch_add(u64::from(seen), Relaxed);
+        Ok(())
+    });
+    // Else the attacks hit what nobody waits for, and prove little.
+    let noticed = noticed.into_inner();
+    assert!(noticed >= runs / 2, "only {noticed} of {runs} attacks had an effect");
+    println!("{noticed} of {runs} attacks noticed, the others harmless");
+}
+
+#[test]
+fn a_silent_peer_is_given_up() {
+    let served = Served::start(None);
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    let source = served.root().join("a");
+    fs::write(&source, "content").expect("a file");
+    let target = format!("sealane://127.0.0.1:{port}/x");
+    let ended =
+        Run::start(&served.home(), &["--timeout", "2", utf8(&source), &target]).end().expect("it ends");
+    assert_eq!((ended.code, ended.kind()), (Some(3), "timed-out"), "{ended:?}");
+}
+
+#[test]
+fn a_stalled_data_stream_is_opened_again_or_given_up() {
+    for (push, all) in [(true, false), (true, true), (false, false), (false, true)] {
+        let served = Served::start(None);
+        let source = served.root().join("large");
+        fs::write(&source, Chance::new(3).bytes(6_000_000)).expect("a file");
+        let folder = tempfile::tempdir().expect("a folder");
+        let (from, to, target) = if push {
+            (utf8(&source).to_owned(), served.place("copy"), served.root().join("copy"))
+        } else {
+            let target = folder.path().join("copy");
+            (served.place("large"), utf8(&target).to_owned(), target)
+        };
+        let arguments =
+            ["--accept-new", "--timeout", "2", "--limit-rate", "4M", "--streams", "2", &from, &to];
+        let mut run = Run::start(&served.home(), &arguments);
+        run.wait_for_bytes(1_000_000);
+        served.proxy.stall_data(all);
+        let ended = run.end().expect("a stalled transfer comes to an end");
+        if all {
+            assert_eq!(ended.code, Some(3), "push {push}: {ended:?}");
+            assert!(!target.exists(), "push {push}: an unfinished file has its final name");
+        } else if ended.code == Some(0) {
+            assert!(
+                fs::read(&target).expect("the copy") == fs::read(&source).expect("a file"),
+                "push {push}"
+            );
+        } else {
+            assert_eq!(ended.code, Some(3), "push {push}: {ended:?}");
+            assert!(!target.exists(), "push {push}: an unfinished file has its final name");
+        }
+    }
+}
+
+#[test]
+fn strangers_do_not_disturb() {
+    let served = Served::start(None);
+    let source = served.root().join("large");
+    fs::write(&source, Chance::new(4).bytes(5_000_000)).expect("a file");
+    let target = served.place("copy");
+    let arguments = ["--accept-new", "--limit-rate", "3M", utf8(&source), &target];
+    let mut run = Run::start(&served.home(), &arguments);
+    let mut chance = Chance::new(5);
+    let mut strangers = Vec::new();
+    while !run.has_ended() {
+        if strangers.len() < 40
+            && let Ok(mut stranger) = TcpStream::connect(served.address)
+        {
+            let count = chance.below(200) as usize;
+            let mut bytes = chance.bytes(count);
+            if let (Some(first), true) = (bytes.first_mut(), chance.below(2) == 0) {
+                *first = chance.one_of(&[0xD5, 0x16]);
+            }
+            // The daemon may hang up at any time.
+            let _ = stranger.write_all(&bytes);
+            strangers.push(stranger);
+        }
+        sleep(Duration::from_millis(10));
+    }
+    let ended = run.end().expect("it ends");
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(fs::read(served.root().join("copy")).expect("the copy") == fs::read(&source).expect("a file"));
+}
