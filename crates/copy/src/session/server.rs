@@ -4,6 +4,7 @@
 
 use std::{
     fs::File,
+    io::{Read, Write},
     net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream},
     os::fd::{AsFd, OwnedFd},
     sync::{Arc, Mutex},
@@ -492,10 +493,24 @@ pub fn serve_relay(port: u16) -> Result<(), Error> {
     let mut input = File::from(std::io::stdin().as_fd().try_clone_to_owned().map_err(failed)?);
     let mut output = File::from(std::io::stdout().as_fd().try_clone_to_owned().map_err(failed)?);
     // Either direction's end ends the process: a half-open stream is of no use to a transfer.
-    let outward = thread::spawn(move || std::io::copy(&mut { back }, &mut output));
-    let inward = thread::spawn(move || std::io::copy(&mut input, &mut { stream }));
+    let outward = thread::spawn(move || pump(back, &mut output));
+    let inward = thread::spawn(move || pump(&mut input, stream));
     while !outward.is_finished() && !inward.is_finished() {
         thread::sleep(Duration::from_millis(20));
     }
     Ok(())
+}
+
+/// Passes bytes on as they come. (`std::io::copy` would splice, and a pipe spliced into a socket holds back short
+/// messages in the expectation of more.)
+fn pump(mut from: impl Read, mut to: impl Write) -> std::io::Result<()> {
+    let mut buffer = vec![0; 256 * 1024];
+    loop {
+        match from.read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(length) => to.write_all(&buffer[..length])?,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
 }
