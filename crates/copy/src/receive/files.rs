@@ -300,6 +300,10 @@ impl Files {
 
     /// Gives the file its name if nothing is missing any more.
     pub(crate) fn finish_if_complete(&self, file: &ReceiveFile) -> Result<(), Error> {
+        // The transfer has failed: what is not in place already stays unfinished, and the journal silent about it.
+        if self.poisoned.load(SeqCst) {
+            return Ok(());
+        }
         let state = file.state();
         let Some((digest, has_digest, size_bytes)) = state.closing else { return Ok(()) };
         let complete = if file.growing {
@@ -348,9 +352,6 @@ impl Files {
 
     fn finish(&self, file: &ReceiveFile, size_bytes: u64) -> sealane_tree::Result<()> {
         let Some(part) = &file.part else { return Ok(()) };
-        if self.poisoned.load(SeqCst) {
-            return part.discard();
-        }
         let mut metadata = file.entry.metadata.clone();
         metadata.size_bytes = size_bytes;
         // Content that comes twice must not change the times that are given here.
