@@ -70,6 +70,13 @@ pub struct Claim {
     pub session: Arc<Session>,
 }
 
+impl Claim {
+    /// Each record's number, with the keys that go with it.
+    pub fn numbers(&self) -> impl Iterator<Item = (u64, &Arc<Session>)> {
+        (self.first_sequence..self.first_sequence + self.records).map(|sequence| (sequence, &self.session))
+    }
+}
+
 /// One direction of one flow.
 #[derive(Debug)]
 pub struct Association {
@@ -110,6 +117,18 @@ impl Association {
         let first_sequence = self.next_sequence;
         self.next_sequence += records;
         Claim { first_sequence, records, session: self.session.clone() }
+    }
+
+    /// Gives all of `records` sequence numbers: in one claim, or in several where the key changes.
+    pub fn claim_all(&mut self, records: u64) -> Vec<Claim> {
+        let mut claims = Vec::with_capacity(1);
+        let mut left = records;
+        while left > 0 {
+            let claim = self.claim(left);
+            left -= claim.records;
+            claims.push(claim);
+        }
+        claims
     }
 }
 

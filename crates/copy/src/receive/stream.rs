@@ -221,7 +221,7 @@ impl ReceiveStream {
             return Ok(Look::Nothing);
         }
         let Some(association) = &mut input.association else { return Ok(Look::Nothing) };
-        let claims = claim_all(association, found.len() as u64);
+        let claims = association.claim_all(found.len() as u64);
         let records_end = association.next_sequence();
         let ticket = input.next_ticket;
         input.next_ticket += 1;
@@ -298,17 +298,6 @@ impl ReceiveStream {
     }
 }
 
-fn claim_all(association: &mut Association, records: u64) -> Vec<Claim> {
-    let mut claims = Vec::with_capacity(1);
-    let mut left = records;
-    while left > 0 {
-        let claim = association.claim(left);
-        left -= claim.records;
-        claims.push(claim);
-    }
-    claims
-}
-
 fn arrived(
     buffer: Buffer,
     found: &[(usize, Header)],
@@ -316,10 +305,7 @@ fn arrived(
     ticket: u64,
     records_end: u64,
 ) -> Arrived {
-    let numbers = claims.iter().flat_map(|claim| {
-        (claim.first_sequence..claim.first_sequence + claim.records)
-            .map(|sequence| (sequence, &claim.session))
-    });
+    let numbers = claims.iter().flat_map(Claim::numbers);
     let jobs = found
         .iter()
         .zip(numbers)

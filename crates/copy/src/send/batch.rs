@@ -117,10 +117,7 @@ impl Builder {
     /// Makes jobs of the records. `claims` cover them all, in order: more than one where the key changes.
     /// Returns the batch, its length on the wire, and what is in it.
     pub(crate) fn number(self, claims: &[Claim], ticket: u64) -> (Batch, usize, Vec<Content>) {
-        let numbers = claims.iter().flat_map(|claim| {
-            (claim.first_sequence..claim.first_sequence + claim.records)
-                .map(|sequence| (sequence, &claim.session))
-        });
+        let numbers = claims.iter().flat_map(Claim::numbers);
         let jobs: Vec<Job> = self
             .records
             .iter()

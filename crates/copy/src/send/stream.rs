@@ -206,13 +206,7 @@ impl SendStream {
             return None;
         }
         let association = numbering.association.as_mut()?;
-        let mut claims = Vec::with_capacity(1);
-        let mut left = records;
-        while left > 0 {
-            let claim = association.claim(left);
-            left -= claim.records;
-            claims.push(claim);
-        }
+        let claims = association.claim_all(records);
         numbering.next_ticket += 1;
         Some(Place { generation: numbering.generation, ticket, claims })
     }
