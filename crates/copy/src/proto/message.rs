@@ -14,6 +14,7 @@
 //! Finished ───────────────────────────►
 //!       ◄────────────────────────────── Complete
 //! Bye ────────────────────────────────►
+//!       ◄────────────────────────────── Settled
 //! ```
 //!
 //! Either may send Abort at any time. Guarantees: a frame is bounded by the channel, and decoding any bytes
@@ -83,11 +84,13 @@ pub enum Message {
     Finished(Finished),
     /// Receiver to sender: everything is in place.
     Complete(Complete),
-    /// Sender to receiver: last message.
+    /// Sender to receiver: it is known here that everything is in place. Its last message.
     Bye {
         /// CPU time of the sender's process, in microseconds.
         cpu_us: u64,
     },
+    /// Receiver to sender: nothing is left of the transfer but what was copied. Last message.
+    Settled,
 }
 
 /// First message of either end.

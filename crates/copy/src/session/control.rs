@@ -195,8 +195,11 @@ impl Control<'_> {
             started.map_err(|error| Error::io("cannot start the lanes", &error))?;
             let (finished, complete) = moved?;
             let own_cpu_us = clock.ended_us() + own.elapsed_us();
-            send(self.channel, &Message::Bye { cpu_us: own_cpu_us })?;
             let peer_cpu_us = complete.cpu_us;
+            // Everything is in place: a receiver that is lost now takes nothing away, at most its journal stays.
+            if send(self.channel, &Message::Bye { cpu_us: own_cpu_us }).is_ok() {
+                let _ = receive(self.channel, Instant::now() + self.timeout);
+            }
             Ok(Outcome { finished, complete, peer_cpu_us })
         })
     }
@@ -274,7 +277,7 @@ impl Control<'_> {
             started.map_err(|error| Error::io("cannot start the lanes", &error))?;
             let finished = finished?;
             late.into_iter().try_for_each(|notice| self.tell(notice))?;
-            self.settle_files(receiving, &finished)?;
+            self.settle_files(receiving)?;
             self.drain_notices()?;
             let counters = &receiving.files.counters;
             let active = receiving.first_byte.get().map_or(Duration::ZERO, |first| finished_at - *first);
@@ -288,6 +291,8 @@ impl Control<'_> {
             };
             send(self.channel, &Message::Complete(complete.clone()))?;
             let peer_cpu_us = self.farewell()?;
+            remove_journal(receiving, &finished)?;
+            let _ = send(self.channel, &Message::Settled);
             Ok(Outcome { finished, complete, peer_cpu_us })
         })
     }
@@ -321,8 +326,8 @@ impl Control<'_> {
         }
     }
 
-    /// Everything has arrived: directories get their modes and times, the journal has served.
-    fn settle_files(&mut self, receiving: &Receiving, finished: &Finished) -> Result<(), Error> {
+    /// Everything has arrived: directories get their modes and times.
+    fn settle_files(&mut self, receiving: &Receiving) -> Result<(), Error> {
         let files = &receiving.files;
         if let Destination::Tree(target) = &files.destination {
             let report = target.finish_directories();
@@ -336,15 +341,11 @@ impl Control<'_> {
                 target.sync()?;
             }
         }
-        // What failed may succeed next time, and then need not begin at the beginning.
-        if finished.failed + files.counters.failed.load(Relaxed) == 0
-            && let Some(journal) = &files.journal
-        {
-            journal.remove().map_err(|error| Error::io("cannot remove the journal", &error))?;
-        }
         Ok(())
     }
 
+    /// Waits until the sender knows that everything is in place. A client that is lost before that will be told
+    /// to try again, and the same command must then find the journal.
     fn farewell(&mut self) -> Result<u64, Error> {
         let deadline = Instant::now() + self.timeout;
         loop {
@@ -353,10 +354,22 @@ impl Control<'_> {
                 Ok((Message::Abort(abort), _)) => return Err(abort.into()),
                 Ok((Message::Found { .. } | Message::EntryFailed { .. }, _)) => {}
                 Ok(_) => return Err(Error::protocol("an unexpected message from the sender")),
-                // Everything is in place; a sender that does not say good-bye takes nothing away.
-                Err(_) => return Ok(0),
+                // The client is here and knows; a sender that does not say good-bye takes nothing away.
+                Err(_) if matches!(self.notices, Notices::User(_)) => return Ok(0),
+                Err(error) => return Err(error),
             }
         }
+    }
+}
+
+/// The journal has served, unless something failed: that may succeed next time, and then need not begin anew.
+fn remove_journal(receiving: &Receiving, finished: &Finished) -> Result<(), Error> {
+    let files = &receiving.files;
+    match &files.journal {
+        Some(journal) if finished.failed + files.counters.failed.load(Relaxed) == 0 => {
+            journal.remove().map_err(|error| Error::io("cannot remove the journal", &error))
+        }
+        _ => Ok(()),
     }
 }
 
