@@ -95,6 +95,7 @@ pub(crate) struct Journal {
     name: String,
     file: OwnedFd,
     writer: Mutex<Writer>,
+    is_resumed: bool,
 }
 
 #[derive(Debug)]
@@ -137,6 +138,7 @@ impl Journal {
             name,
             file,
             writer: Mutex::new(Writer { buffer: Vec::new(), length, is_torn: false }),
+            is_resumed: good_bytes > 0,
         };
         Ok((journal, state))
     }
@@ -164,6 +166,11 @@ impl Journal {
         buffer.shrink_to(BUFFER_KEPT_BYTES);
         writer.buffer = buffer;
         outcome
+    }
+
+    /// Whether an earlier run had opened it, and so may have begun to write to the target.
+    pub(crate) fn is_resumed(&self) -> bool {
+        self.is_resumed
     }
 
     /// Whether nothing has been appended, ever.

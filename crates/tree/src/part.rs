@@ -121,7 +121,7 @@ impl PartFile {
         let created = |errno| failed(Operation::Create, path, errno);
         let (temp, fd, resumed_bytes) = match resume {
             None => {
-                let (temp, fd) = with_temp_name(&inner, create).map_err(created)?;
+                let (temp, fd) = with_temp_name(&inner, &parent, path, create).map_err(created)?;
                 lock(&fd, path)?;
                 (temp, fd, None)
             }
@@ -315,7 +315,7 @@ impl AsFd for PartFile {
 
 impl Drop for PartFile {
     fn drop(&mut self) {
-        if !*self.closed.get_mut() && !self.inner.options.keep_unfinished {
+        if !*self.closed.get_mut() && self.inner.options.resumable_as.is_none() {
             // Nobody is left to tell; `Target::remove_leftovers` finds it.
             let _ = unlinkat(&*self.parent, self.temp.as_bytes(), AtFlags::empty());
         }

@@ -85,7 +85,7 @@ impl SmallFile<'_> {
             // The new file takes a temporary name and moves over what has its own.
             Err(Errno::EXIST) => {
                 self.parent.is_occupied.store(true, Ordering::Relaxed);
-                Some(match with_temp_name(self.inner, link) {
+                Some(match with_temp_name(self.inner, self.parent, self.path, link) {
                     Ok((temp, ())) => self.rename(&temp),
                     Err(errno) => Err(failed(Operation::Create, self.path, errno)),
                 })
@@ -100,7 +100,7 @@ impl SmallFile<'_> {
     /// Under a temporary name until it is complete.
     fn renamed(&self) -> Result<()> {
         let create = |temp: &[u8]| openat(self.parent, temp, CREATE_NEW, Mode::from_raw_mode(self.mode));
-        let (temp, fd) = with_temp_name(self.inner, create)
+        let (temp, fd) = with_temp_name(self.inner, self.parent, self.path, create)
             .map_err(|errno| failed(Operation::Create, self.path, errno))?;
         match self.fill(&fd) {
             Ok(()) => self.rename(&temp),

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fs::DirBuilder;
-use std::hash::{BuildHasher, Hasher, RandomState};
+use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::DirBuilderExt;
@@ -53,8 +53,10 @@ pub struct TargetOptions {
     pub ownership: bool,
     /// Extended attributes of the `user.` namespace are set.
     pub xattrs: bool,
-    /// An unfinished file that is dropped stays, to be resumed; otherwise it is removed.
-    pub keep_unfinished: bool,
+    /// Names the transfer, if another target may take it up again: an unfinished file that is dropped then stays,
+    /// and short-lived temporary names follow from this number and the path, so that what a kill has left is
+    /// replaced. No two targets of one number may be open on one directory. Otherwise unfinished files are removed.
+    pub resumable_as: Option<u64>,
     /// How paths are resolved.
     pub resolution: Resolution,
     /// How small files are made.
@@ -88,7 +90,7 @@ impl Default for TargetOptions {
             times: true,
             ownership: false,
             xattrs: false,
-            keep_unfinished: false,
+            resumable_as: None,
             resolution: Resolution::Detect,
             small_files: SmallFiles::default(),
         }
@@ -183,6 +185,12 @@ impl Target {
         Ok(Self { inner: Arc::new(inner) })
     }
 
+    /// An earlier target with this one's number ([`TargetOptions::resumable_as`]) was cut off: every small file now
+    /// goes by its temporary name, so that one left there is replaced.
+    pub fn expect_leftovers(&self) {
+        self.inner.can_link.store(false, Ordering::Relaxed);
+    }
+
     /// A writer for one thread.
     pub fn writer(&self) -> Writer {
         Writer::new(Arc::clone(&self.inner))
@@ -253,6 +261,14 @@ impl Inner {
     fn directories(&self) -> MutexGuard<'_, BTreeMap<RelativePath, Record>> {
         // No code panics while it holds this lock, and a record is valid at every step.
         self.directories.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The temporary name that a transfer always gives to what is to have this path.
+    pub(crate) fn own_temp_name(&self, path: &RelativePath) -> Option<TempName> {
+        // Another release may hash in another way; then something is left, as it is without a number.
+        let mut hasher = DefaultHasher::new();
+        (self.options.resumable_as?, path.as_bytes()).hash(&mut hasher);
+        Some(TempName::new(hasher.finish()))
     }
 
     /// A name that nothing has yet.

@@ -118,7 +118,9 @@ impl Writer {
             let temp = match symlinkat(target.as_bytes(), parent, name) {
                 Ok(()) => None,
                 Err(Errno::EXIST) => Some(
-                    with_temp_name(inner, |temp| symlinkat(target.as_bytes(), parent, temp)).map_err(made)?.0,
+                    with_temp_name(inner, parent, path, |temp| symlinkat(target.as_bytes(), parent, temp))
+                        .map_err(made)?
+                        .0,
                 ),
                 Err(errno) => return Err(made(errno)),
             };
@@ -153,7 +155,7 @@ impl Writer {
             let made = |errno| failed(Operation::Create, path, errno);
             // linkat does not follow a link unless asked to; one swapped in for `to` is found out below.
             let link = |temp: &[u8]| linkat(&*to_parent, to_name, parent, temp, AtFlags::empty());
-            let (temp, ()) = with_temp_name(inner, link).map_err(made)?;
+            let (temp, ()) = with_temp_name(inner, parent, path, link).map_err(made)?;
             let linked = statat(parent, temp.as_bytes(), AtFlags::SYMLINK_NOFOLLOW);
             let result = match linked.map(|stat| Identity::of(&stat)) {
                 Ok(linked) if linked == identity => rename_over(parent, &temp, path, name, EntryType::File),
@@ -293,11 +295,27 @@ fn link_metadata(inner: &Inner, parent: &Parent, name: &[u8], metadata: &Metadat
     Ok(())
 }
 
-/// Runs `make` with fresh temporary names until one is free.
+/// Runs `make` with the temporary name that is the path's own, or with fresh ones until one is free.
 pub(crate) fn with_temp_name<T>(
     inner: &Inner,
+    parent: &Parent,
+    path: &RelativePath,
     mut make: impl FnMut(&[u8]) -> Result<T, Errno>,
 ) -> Result<(TempName, T), Errno> {
+    if let Some(temp) = inner.own_temp_name(path) {
+        let made = make(temp.as_bytes()).or_else(|errno| match errno {
+            // Left by a run of the same transfer that was killed.
+            Errno::EXIST => {
+                unlinkat(parent, temp.as_bytes(), AtFlags::empty())?;
+                make(temp.as_bytes())
+            }
+            errno => Err(errno),
+        });
+        match made {
+            Err(Errno::EXIST) => {}
+            made => return made.map(|made| (temp, made)),
+        }
+    }
     for _ in 0..MAX_NAMES {
         let temp = inner.temp_name();
         match make(temp.as_bytes()) {

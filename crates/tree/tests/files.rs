@@ -297,7 +297,7 @@ fn holes_stay_holes() {
 #[test]
 fn an_unfinished_file_is_resumed() {
     let dir = tempfile::tempdir().expect("a directory");
-    let target = open(dir.path(), TargetOptions { keep_unfinished: true, ..TargetOptions::default() });
+    let target = open(dir.path(), TargetOptions { resumable_as: Some(1), ..TargetOptions::default() });
     let mut writer = target.writer();
     let name = TempName::new(42);
     let sent = metadata(0o600, 8);

@@ -123,8 +123,9 @@ pub(crate) fn differences(source: &Path, target: &Path) -> Vec<String> {
     if folders != copied_folders {
         differences.push(format!("folders: {folders:?} and {copied_folders:?}"));
     }
-    for relative in copies.keys().filter(|relative| !originals.contains_key(*relative)) {
-        differences.push(format!("{} is too much", relative.display()));
+    for (relative, path) in copies.iter().filter(|(relative, _)| !originals.contains_key(*relative)) {
+        let bytes = fs::metadata(path).map_or(0, |metadata| metadata.len());
+        differences.push(format!("{} of {bytes} bytes is too much", relative.display()));
     }
     for (relative, original) in &originals {
         let name = relative.display();

@@ -168,12 +168,13 @@ pub(crate) fn receiving(
 }
 
 /// How a tree is written.
-pub(crate) fn target_options(preserve: &Preserve, keep_unfinished: bool) -> TargetOptions {
+pub(crate) fn target_options(preserve: &Preserve, journal: Option<[u8; 16]>) -> TargetOptions {
+    let number = |key| u128::from_be_bytes(key) as u64;
     TargetOptions {
         create_root: true,
         ownership: preserve.owner,
         xattrs: preserve.xattrs,
-        keep_unfinished,
+        resumable_as: journal.map(number),
         ..TargetOptions::default()
     }
 }

@@ -191,9 +191,12 @@ impl ReceivingSide<'_> {
         let destination = match (self.standard_output, &self.place) {
             (Some(output), _) => Destination::Output(Mutex::new(output.into())),
             (None, Some(place)) if writes => {
-                let options = ends::target_options(&plan.preserve, self.journal.is_some());
+                let options = ends::target_options(&plan.preserve, self.journal);
                 let target = Target::open(&place.root, options).map_err(|error| place.explain(error))?;
                 journal = self.journal.map(|name| open_journal(&target, name)).transpose()?;
+                if journal.as_ref().is_some_and(|(journal, _)| journal.is_resumed()) {
+                    target.expect_leftovers();
+                }
                 update = self.update.then(|| target.clone());
                 Destination::Tree(target)
             }
@@ -201,7 +204,7 @@ impl ReceivingSide<'_> {
                 // A dry run looks at the target, if it is there, but makes nothing.
                 let existing =
                     place.as_ref().filter(|place| plan.dry_run && self.update && place.root.is_dir());
-                let options = ends::target_options(&plan.preserve, false);
+                let options = ends::target_options(&plan.preserve, None);
                 update = existing.map(|place| Target::open(&place.root, options)).transpose()?;
                 Destination::Null
             }
