@@ -121,8 +121,8 @@ impl Location {
 /// The colon that ends the host, by scp's rule: a slash before it makes the whole thing a local path, a leading
 /// colon as well, and colons within brackets belong to an IPv6 address.
 fn remote_colon(bytes: &[u8]) -> Option<usize> {
-    let start = bytes.iter().position(|&b| b == b'@').map_or(0, |at| at + 1);
     // `user@[v6]:path`, but only if what stands before the bracket could be a user.
+    let start = bytes.windows(2).position(|pair| pair == b"@[").map_or(0, |at| at + 1);
     let bracketed = |from: usize| {
         let close = bytes[from..].windows(2).position(|w| w == b"]:")?;
         let inside = &bytes[from..from + close];
@@ -330,6 +330,7 @@ mod tests {
             ("dom\\user@host:p", ssh("dom\\user", "host", 0, "p")),
             ("user@mail@host:p", ssh("user@mail", "host", 0, "p")),
             ("host:user@other", ssh("", "host", 0, "user@other")),
+            ("a@b@[::1]:x", ssh("a@b", "::1", 0, "x")),
             ("host:a@[b]:c", ssh("", "host", 0, "a@[b]:c")),
             ("[::1]:p", ssh("", "::1", 0, "p")),
             ("u@[fe80::1%eth0]:/p", ssh("u", "fe80::1%eth0", 0, "/p")),

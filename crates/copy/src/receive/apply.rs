@@ -20,12 +20,14 @@ use crate::{
         files::{Destination, Files, Lookup, ReceiveFile},
         stream::Arrived,
     },
+    shared::Stop,
 };
 
 /// One lane's writer of files.
 #[derive(Debug)]
 pub(crate) struct Applier<'a> {
     files: &'a Files,
+    stop: &'a Stop,
     writer: Option<Writer>,
     /// The file that the last record was about.
     current: Option<Current>,
@@ -57,8 +59,8 @@ fn malformed(error: crate::proto::entry::Malformed) -> Error {
 }
 
 impl<'a> Applier<'a> {
-    pub(crate) fn new(files: &'a Files) -> Self {
-        Self { files, writer: files.writer(), current: None, unjournaled: Vec::new() }
+    pub(crate) fn new(files: &'a Files, stop: &'a Stop) -> Self {
+        Self { files, stop, writer: files.writer(), current: None, unjournaled: Vec::new() }
     }
 
     /// Counts content without opening it.
@@ -200,6 +202,10 @@ impl<'a> Applier<'a> {
         let end = end.ok_or_else(|| Error::protocol("a hole beyond the end of its file"))?;
         if self.files.verify_digests {
             for group in (header.offset..end).step_by(GROUP_BYTES) {
+                // A hole is announced in no time and may take for ever to digest.
+                if self.stop.is_set() {
+                    return Ok(());
+                }
                 let hash = hash_zero_group(group, size_bytes);
                 if let Some(digest) = &mut file.state().digest {
                     digest.add(hash).map_err(|error| Error::protocol(error.to_string()))?;

@@ -66,7 +66,7 @@ pub(crate) fn run(receiving: &Receiving, lane: usize) {
         .filter(|&flow| receiving.placement.may_run(lane, receiving.lanes, flow))
         .map(|flow| receiving.streams[flow].clone())
         .collect();
-    let mut applier = Applier::new(&receiving.files);
+    let mut applier = Applier::new(&receiving.files, &receiving.stop);
     let mut announced = false;
     while !receiving.stop.is_set() {
         let mut progress = false;

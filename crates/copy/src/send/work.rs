@@ -23,7 +23,12 @@ use crate::{
 
 /// Largest part of a file that one lane takes in hand. Resuming after a cut sends at most what was under way,
 /// so smaller is safer; larger saves announcements. A multiple of the record size.
-pub(crate) const RANGE_BYTES: u64 = 8 << 20;
+const RANGE_BYTES_MAX: u64 = 8 << 20;
+/// Smallest: a batch.
+const RANGE_BYTES_MIN: u64 = 512 << 10;
+/// A file is cut into this many ranges at least, if they are not too small then: when the last is taken, the
+/// other lanes are nearly done as well.
+const RANGES_MIN: u64 = 64;
 /// Small entries that one lane takes in hand.
 pub(crate) const PACK_ENTRIES: usize = 128;
 const QUEUE_MAX: usize = 256;
@@ -51,6 +56,7 @@ pub(crate) struct SendFile {
     pub(crate) number: u32,
     pub(crate) announcement: Announcement,
     pub(crate) bytes: Bytes,
+    range_bytes: u64,
     progress: Mutex<FileProgress>,
 }
 
@@ -88,8 +94,10 @@ impl SendFile {
         holes: Vec<Range<u64>>,
         digest: Option<TreeDigest>,
     ) -> Self {
+        let size_bytes = announcement.entry.metadata.size_bytes;
+        let range_bytes = (size_bytes / RANGES_MIN).clamp(RANGE_BYTES_MIN, RANGE_BYTES_MAX).next_power_of_two();
         let progress = FileProgress {
-            size_bytes: announcement.entry.metadata.size_bytes,
+            size_bytes,
             left: ranges.into_iter().collect(),
             in_hand: 0,
             holes_told: 0,
@@ -98,19 +106,19 @@ impl SendFile {
             failure: None,
             closed: false,
         };
-        Self { number, announcement, bytes, progress: Mutex::new(progress) }
+        Self { number, announcement, bytes, range_bytes, progress: Mutex::new(progress) }
     }
 
     fn progress(&self) -> MutexGuard<'_, FileProgress> {
         self.progress.lock().expect("no lane panics holding a file's progress")
     }
 
-    /// The next range, at most [`RANGE_BYTES`] long; the caller has it in hand until [`Self::put_down`].
+    /// The next range; the caller has it in hand until [`Self::put_down`].
     fn take_range(&self) -> Option<Range<u64>> {
         let mut progress = self.progress();
         let range = progress.left.pop_front()?;
         let cut = match self.bytes {
-            Bytes::File(_) => range.end.min((range.start / RANGE_BYTES + 1) * RANGE_BYTES),
+            Bytes::File(_) => range.end.min((range.start / self.range_bytes + 1) * self.range_bytes),
             // Read in order by one lane.
             Bytes::Pipe(_) => range.end,
         };
