@@ -24,6 +24,8 @@ pub enum Status {
     WrongKey,
     /// The length is not a multiple of the block, or beyond the algorithm's limit; nothing was written.
     BadLength,
+    /// The tag is not that of the nonce, the associated data and the ciphertext; the output was zeroed.
+    Forged,
 }
 
 /// Which way a cipher runs.

@@ -1,14 +1,15 @@
 //! The algorithms: facts, key schedules, and kernels in four tiers.
 //!
 //! - [`catalogue`] names every algorithm and states its facts as data.
-//! - A key is expanded once ([`DigestKey`], [`CipherKey`]) and shared by the jobs of an association.
-//! - A job ([`DigestJob`], [`CipherJob`]) carries its whole context: key, IV, bytes.
+//! - A key is expanded once ([`DigestKey`], [`CipherKey`], [`AeadKey`]) and shared by the jobs of an association.
+//! - A job ([`DigestJob`], [`CipherJob`], [`AeadJob`]) carries its whole context: key, IV, bytes.
 //! - [`Kernels`] runs a slice of jobs of one algorithm and leaves a status in each. It picks the tier by what the
 //!   machine has and how many jobs there are; tier and instruction set can be forced.
 //!
 //! No I/O, no threads, no allocation per job, no panics on any length. `unsafe` is confined to leaf modules.
 #![deny(unsafe_code)]
 
+mod aead;
 mod aes;
 mod aha;
 mod blowfish;
@@ -18,6 +19,7 @@ mod chacha;
 mod checksum;
 mod des;
 mod dispatch;
+mod gcm;
 mod hash;
 mod idea;
 mod isa;
@@ -39,6 +41,7 @@ mod simd;
 mod word;
 mod word_lanes;
 
+pub use aead::{AeadJob, AeadKey};
 pub use bucket::BUCKET_WORDS;
 pub use catalogue::{Aead, Algorithm, BlockCipher, Cipher, Digest, Facts, Mode, Standing};
 pub use dispatch::Kernels;

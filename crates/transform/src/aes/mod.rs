@@ -7,7 +7,7 @@ pub(crate) mod lanes;
 pub(crate) mod ni;
 pub(crate) mod reference;
 #[cfg(target_arch = "x86_64")]
-mod vector;
+pub(crate) mod vector;
 
 use zeroize::{Zeroize, ZeroizeOnDrop};
 

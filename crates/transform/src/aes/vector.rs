@@ -47,11 +47,11 @@ pub(crate) trait Blocks: Copy {
 
 /// An xmm register.
 #[derive(Clone, Copy)]
-pub(crate) struct One(__m128i);
+pub(crate) struct One(pub(crate) __m128i);
 
 /// A zmm register.
 #[derive(Clone, Copy)]
-pub(crate) struct Four(__m512i);
+pub(crate) struct Four(pub(crate) __m512i);
 
 macro_rules! op {
     ($call:expr) => {

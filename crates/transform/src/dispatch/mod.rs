@@ -3,6 +3,7 @@
 //! The choice is made here and nowhere else: by the forced tier, if there is one; else by what this machine has and
 //! how many jobs there are, with cross-over points measured on real machines.
 
+mod aead;
 mod cipher;
 mod digest;
 

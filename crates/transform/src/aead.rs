@@ -1,0 +1,94 @@
+//! Authenticated encryption as callers see it: keys and jobs.
+
+use core::fmt;
+
+use zeroize::Zeroizing;
+
+use crate::catalogue::Aead;
+use crate::gcm;
+use crate::job::{Buffer, Status};
+use crate::key::KeyLengthError;
+
+/// The expanded key of an AEAD.
+pub(crate) enum AeadSchedule {
+    /// On a cache line of its own, with the powers of the hash key.
+    Gcm(Box<gcm::Key>),
+    ChaCha(Zeroizing<[u8; 32]>),
+}
+
+/// An AEAD with its key, expanded once; wiped when dropped.
+pub struct AeadKey {
+    algorithm: Aead,
+    schedule: AeadSchedule,
+}
+
+impl fmt::Debug for AeadKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AeadKey").field("algorithm", &self.algorithm).finish_non_exhaustive()
+    }
+}
+
+impl AeadKey {
+    /// Expands `key`, of [`Aead::key_bytes`] bytes.
+    ///
+    /// # Errors
+    /// The key has another length.
+    pub fn new(algorithm: Aead, key: &[u8]) -> Result<Self, KeyLengthError> {
+        let wanted = algorithm.key_bytes();
+        let wrong = KeyLengthError { given_bytes: key.len(), min_bytes: wanted, max_bytes: wanted };
+        let schedule = match algorithm {
+            _ if key.len() != wanted => return Err(wrong),
+            Aead::Aes128Gcm | Aead::Aes256Gcm => AeadSchedule::Gcm(gcm::Key::new(key)),
+            Aead::ChaCha20Poly1305 => {
+                AeadSchedule::ChaCha(Zeroizing::new(key.try_into().map_err(|_| wrong)?))
+            }
+        };
+        Ok(Self { algorithm, schedule })
+    }
+
+    /// The algorithm this key is for.
+    pub const fn algorithm(&self) -> Aead {
+        self.algorithm
+    }
+
+    pub(crate) const fn schedule(&self) -> &AeadSchedule {
+        &self.schedule
+    }
+}
+
+/// One message to seal or to open.
+///
+/// With no data and the whole message as `aad` it is authenticated only: GMAC, if the algorithm is a GCM.
+#[derive(Debug)]
+pub struct AeadJob<'a> {
+    /// The expanded key.
+    pub key: &'a AeadKey,
+    /// Never the same twice under one key when sealing.
+    pub nonce: [u8; 12],
+    /// Authenticated, not encrypted.
+    pub aad: &'a [u8],
+    /// Plaintext in and ciphertext out when sealing; the other way round when opening.
+    pub data: Buffer<'a>,
+    /// Written when sealing, checked when opening.
+    pub tag: [u8; 16],
+    /// What became of it.
+    pub status: Status,
+}
+
+impl<'a> AeadJob<'a> {
+    /// A job that seals `data`.
+    pub const fn seal(key: &'a AeadKey, nonce: [u8; 12], aad: &'a [u8], data: Buffer<'a>) -> Self {
+        Self { key, nonce, aad, data, tag: [0; 16], status: Status::Pending }
+    }
+
+    /// A job that opens `data` if `tag` is right.
+    pub const fn open(
+        key: &'a AeadKey,
+        nonce: [u8; 12],
+        aad: &'a [u8],
+        data: Buffer<'a>,
+        tag: [u8; 16],
+    ) -> Self {
+        Self { key, nonce, aad, data, tag, status: Status::Pending }
+    }
+}

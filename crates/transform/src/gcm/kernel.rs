@@ -1,0 +1,415 @@
+//! GCM by carry-less multiplication and AES instructions: four blocks to a zmm register or one to an xmm register.
+//! Constant time.
+//!
+//! A message is hashed in stretches of up to [`POWERS`] blocks: every block is multiplied by the power of H that its
+//! distance to the stretch's end asks for, all products are summed, and the sum is reduced once. The blocks of one
+//! chunk of ciphertext are multiplied between the AES rounds of the next.
+//!
+//! `unsafe`: buffers are read and written through the raw pointers of [`crate::job::Buffer`]; the entry points take
+//! tokens.
+#![allow(unsafe_code)]
+
+use subtle::ConstantTimeEq as _;
+
+use super::vector::Field;
+use super::{Key, POWERS, counter_block, lengths};
+use crate::aead::{AeadJob, AeadSchedule};
+use crate::aes::vector::{Blocks as _, Four, One};
+use crate::isa::{Avx2, Avx512};
+use crate::job::{Direction, Status};
+
+/// Vectors of a chunk.
+const CHUNK: usize = 8;
+
+/// A running GHASH.
+struct Hash<'k, V> {
+    key: &'k Key,
+    /// Index of the next block's power; [`POWERS`] at a stretch's end.
+    place: usize,
+    /// Blocks of the message that no stretch holds yet.
+    left: usize,
+    low: V,
+    middle: V,
+    high: V,
+}
+
+impl<'k, V: Field> Hash<'k, V> {
+    /// Starts a text of `blocks` blocks.
+    #[inline(always)]
+    fn new(key: &'k Key, blocks: usize) -> Self {
+        let first = blocks.min(POWERS);
+        let zero = V::zero();
+        Self { key, place: POWERS - first, left: blocks - first, low: zero, middle: zero, high: zero }
+    }
+
+    /// Multiplies by the powers from `place` on and adds.
+    #[inline(always)]
+    fn multiply(&mut self, blocks: V, place: usize) {
+        // SAFETY: `place` is at most POWERS, and a vector of powers follows it or is completed by zeros: 4 of them.
+        let powers = unsafe { V::read(self.key.powers.as_ptr().add(place).cast()) };
+        self.low = self.low.xor(blocks.product::<0x00>(powers));
+        self.high = self.high.xor(blocks.product::<0x11>(powers));
+        self.middle = self.middle.xor3(blocks.product::<0x01>(powers), blocks.product::<0x10>(powers));
+    }
+
+    /// Takes the next blocks, most significant coefficient first.
+    #[inline(always)]
+    fn take(&mut self, blocks: V) {
+        debug_assert!(self.place < POWERS);
+        self.multiply(blocks, self.place);
+        self.place += V::LANES;
+    }
+
+    /// Whether the stretch has ended.
+    #[inline(always)]
+    const fn at_end(&self) -> bool {
+        self.place >= POWERS
+    }
+
+    /// The hash so far.
+    #[inline(always)]
+    fn reduced(&self) -> One {
+        // SAFETY: reached under the token.
+        let factor = V::splat(unsafe { One::load(&(0xc2u128 << 56).to_le_bytes()) });
+        let low = self.low.xor(self.middle.low_to_high());
+        let high = self.high.xor(self.middle.high_to_low());
+        let low = low.swap_halves().xor(low.product::<0x00>(factor));
+        let low = low.swap_halves().xor3(low.product::<0x00>(factor), high);
+        low.total()
+    }
+
+    /// Begins the next stretch with `y` added to its first block.
+    #[inline(always)]
+    fn turn(&mut self, y: One) {
+        let next = self.left.min(POWERS);
+        *self = Self { left: self.left - next, ..Self::new(self.key, next) };
+        self.multiply(V::lead(y), self.place);
+    }
+
+    /// Ends a stretch if it is at its end and the text goes on.
+    #[inline(always)]
+    fn turn_at_end(&mut self) {
+        if self.at_end() && self.left != 0 {
+            self.turn(self.reduced());
+        }
+    }
+
+    /// Takes `bytes`, padded with zeros to whole blocks; the text ends with them.
+    #[inline(always)]
+    unsafe fn take_last(&mut self, from: *const u8, bytes: usize) {
+        let (mut from, mut bytes) = (from, bytes);
+        while bytes >= CHUNK * V::BYTES {
+            self.turn_at_end();
+            // SAFETY: the caller's bytes.
+            unsafe {
+                for n in 0..CHUNK {
+                    self.take(V::read(from.add(n * V::BYTES)).reverse());
+                }
+                from = from.add(CHUNK * V::BYTES);
+            }
+            bytes -= CHUNK * V::BYTES;
+        }
+        while bytes != 0 {
+            self.turn_at_end();
+            let part = bytes.min(V::BYTES);
+            // SAFETY: the caller's bytes.
+            unsafe {
+                self.take(V::read_part(from, part).reverse());
+                from = from.add(part);
+            }
+            bytes -= part;
+        }
+    }
+}
+
+/// The cipher's round keys and the counter of the next vector.
+struct Stream<'k, V> {
+    keys: &'k [[u8; 16]; 15],
+    /// Reversed, so that the number is the lowest word.
+    counter: V,
+}
+
+impl<V: Field> Stream<'_, V> {
+    /// The key of a round, in every block.
+    #[inline(always)]
+    fn key(&self, round: usize) -> V {
+        // SAFETY: a block of the schedule's fifteen.
+        V::splat(unsafe { One::load(&raw const self.keys[round]) })
+    }
+
+    /// The next `N` vectors of the stream. Hashes one of `blocks` after each round.
+    #[inline(always)]
+    fn next<const ROUNDS: usize, const N: usize, const H: usize>(
+        &mut self,
+        hash: &mut Hash<'_, V>,
+        blocks: &[V; H],
+    ) -> [V; N] {
+        const { assert!(H < ROUNDS) };
+        let mut x = [self.counter; N];
+        let first = self.key(0);
+        for (n, x) in x.iter_mut().enumerate() {
+            *x = x.plus((n * V::LANES) as u32).reverse().xor(first);
+        }
+        for round in 1..ROUNDS {
+            let key = self.key(round);
+            for x in &mut x {
+                *x = x.encrypt(key);
+            }
+            if round <= H {
+                hash.take(blocks[round - 1]);
+            }
+        }
+        let last = self.key(ROUNDS);
+        for x in &mut x {
+            *x = x.encrypt_last(last);
+        }
+        self.counter = self.counter.plus((N * V::LANES) as u32);
+        x
+    }
+}
+
+/// Where a message stands.
+struct Walk<'k, V, const ROUNDS: usize, const OPEN: bool> {
+    hash: Hash<'k, V>,
+    stream: Stream<'k, V>,
+    source: *const u8,
+    destination: *mut u8,
+    bytes: usize,
+    /// Sealing: the last chunk's ciphertext, reversed and not hashed yet.
+    waiting: [V; CHUNK],
+}
+
+impl<V: Field, const ROUNDS: usize, const OPEN: bool> Walk<'_, V, ROUNDS, OPEN> {
+    /// Crypts `N` vectors, the last of `last` bytes, and hashes what waits, if `WAITS`. Opening hashes them as well;
+    /// sealing leaves them waiting.
+    ///
+    /// # Safety
+    /// As many bytes lie ahead.
+    #[inline(always)]
+    unsafe fn chunk<const N: usize, const WAITS: bool>(&mut self, last: usize) {
+        let mut input = [V::zero(); N];
+        for (n, input) in input.iter_mut().enumerate() {
+            // SAFETY: N - 1 vectors and `last` bytes lie ahead.
+            *input = unsafe {
+                let from = self.source.add(n * V::BYTES);
+                if n + 1 == N && last != V::BYTES { V::read_part(from, last) } else { V::read(from) }
+            };
+        }
+        if OPEN || WAITS {
+            self.hash.turn_at_end();
+        }
+        let stream: [V; N] = if OPEN {
+            let mut blocks = input;
+            for block in &mut blocks {
+                *block = block.reverse();
+            }
+            self.stream.next::<ROUNDS, N, N>(&mut self.hash, &blocks)
+        } else if WAITS {
+            self.stream.next::<ROUNDS, N, CHUNK>(&mut self.hash, &self.waiting)
+        } else {
+            self.stream.next::<ROUNDS, N, 0>(&mut self.hash, &[])
+        };
+        for (n, (input, stream)) in input.into_iter().zip(stream).enumerate() {
+            let mut output = input.xor(stream);
+            // SAFETY: as above.
+            unsafe {
+                let to = self.destination.add(n * V::BYTES);
+                if n + 1 == N && last != V::BYTES {
+                    output = output.first(last);
+                    output.write_part(to, last);
+                } else {
+                    output.write(to);
+                }
+            }
+            self.waiting[n] = output.reverse();
+        }
+    }
+
+    /// Hashes the `N` vectors that wait.
+    #[inline(always)]
+    fn settle<const N: usize>(&mut self) {
+        self.hash.turn_at_end();
+        for waiting in &self.waiting[..N] {
+            self.hash.take(*waiting);
+        }
+    }
+
+    /// The last chunk, of `N` vectors.
+    ///
+    /// # Safety
+    /// `bytes` bytes lie ahead, and they fill N vectors but for some bytes of the last.
+    #[inline(always)]
+    unsafe fn tail<const N: usize>(&mut self, waits: bool) {
+        let last = self.bytes - (N - 1) * V::BYTES;
+        // SAFETY: the caller's contract.
+        unsafe {
+            if waits {
+                self.chunk::<N, true>(last);
+            } else {
+                self.chunk::<N, false>(last);
+            }
+        }
+        if !OPEN {
+            self.settle::<N>();
+        }
+    }
+
+    /// The whole message.
+    ///
+    /// # Safety
+    /// `bytes` bytes may be read at `source` and written at `destination`.
+    #[inline(always)]
+    unsafe fn run(&mut self) {
+        let mut waits = false;
+        while self.bytes >= CHUNK * V::BYTES {
+            // SAFETY: a whole chunk lies ahead.
+            unsafe {
+                if waits {
+                    self.chunk::<CHUNK, true>(V::BYTES);
+                } else {
+                    self.chunk::<CHUNK, false>(V::BYTES);
+                    waits = !OPEN;
+                }
+                self.source = self.source.add(CHUNK * V::BYTES);
+                self.destination = self.destination.add(CHUNK * V::BYTES);
+            }
+            self.bytes -= CHUNK * V::BYTES;
+        }
+        // SAFETY: `bytes` fill this many vectors but for some bytes of the last.
+        unsafe {
+            match self.bytes.div_ceil(V::BYTES) {
+                0 if waits => self.settle::<CHUNK>(),
+                0 => {}
+                1 => self.tail::<1>(waits),
+                2 => self.tail::<2>(waits),
+                3 => self.tail::<3>(waits),
+                4 => self.tail::<4>(waits),
+                5 => self.tail::<5>(waits),
+                6 => self.tail::<6>(waits),
+                7 => self.tail::<7>(waits),
+                _ => self.tail::<CHUNK>(waits),
+            }
+        }
+    }
+}
+
+/// The hash of `aad` alone, or of nothing, without lengths; and a hash that waits for the data's blocks.
+#[inline(always)]
+fn begin<'k, V: Field>(key: &'k Key, aad: &[u8], data_blocks: usize) -> (Hash<'k, V>, One) {
+    let aad_blocks = aad.len().div_ceil(16);
+    let mut hash = Hash::new(key, aad_blocks + data_blocks);
+    if aad_blocks <= V::LANES && aad_blocks + data_blocks <= POWERS {
+        if aad_blocks != 0 {
+            // SAFETY: no longer than a vector.
+            let blocks = unsafe { V::read_part(aad.as_ptr(), aad.len()) };
+            hash.multiply(blocks.reverse(), hash.place);
+            hash.place += aad_blocks;
+        }
+        return (hash, One::zero());
+    }
+    let mut alone = Hash::<V>::new(key, aad_blocks);
+    // SAFETY: the slice's bytes.
+    unsafe { alone.take_last(aad.as_ptr(), aad.len()) };
+    let y = alone.reduced();
+    let mut hash = Hash::new(key, data_blocks);
+    if data_blocks != 0 {
+        hash.multiply(V::lead(y), hash.place);
+        return (hash, One::zero());
+    }
+    (hash, y)
+}
+
+/// One message.
+///
+/// # Safety
+/// The CPU has the vector's instructions.
+#[inline(always)]
+unsafe fn one<V: Field, const ROUNDS: usize, const OPEN: bool>(job: &mut AeadJob<'_>) {
+    let AeadSchedule::Gcm(key) = job.key.schedule() else { return };
+    let keys = &key.cipher.encrypt;
+    // SAFETY: blocks of their own.
+    let (first, second) = unsafe {
+        (
+            One::load(&counter_block(&job.nonce, 1)).reverse(),
+            One::load(&counter_block(&job.nonce, 2)).reverse(),
+        )
+    };
+    let bytes = job.data.len();
+    let (hash, y) = begin::<V>(key, job.aad, bytes.div_ceil(16));
+    let mut walk = Walk::<V, ROUNDS, OPEN> {
+        hash,
+        stream: Stream { keys, counter: V::splat(second).count() },
+        source: job.data.source(),
+        destination: job.data.destination(),
+        bytes,
+        waiting: [V::zero(); CHUNK],
+    };
+    // SAFETY: the job's buffer.
+    unsafe { walk.run() };
+    let mut last = Hash::new(key, 1);
+    let [mask] = Stream { keys, counter: first }.next::<ROUNDS, 1, 0>(&mut last, &[]);
+    let y = walk.hash.reduced().xor(y);
+    // SAFETY: a block of its own.
+    let y = y.xor(unsafe { One::load(&lengths(job.aad.len(), bytes).to_le_bytes()) });
+    last.take(y);
+    let mut tag = [0; 16];
+    // SAFETY: a block of its own.
+    unsafe { last.reduced().reverse().xor(mask).store(&raw mut tag) };
+    job.status = if !OPEN {
+        job.tag = tag;
+        Status::Done
+    } else if bool::from(tag.ct_eq(&job.tag)) {
+        Status::Done
+    } else {
+        // SAFETY: the job's buffer. What was deciphered under a wrong tag is not to be seen.
+        unsafe { job.data.destination().write_bytes(0, bytes) };
+        Status::Forged
+    };
+}
+
+/// Every pending job.
+#[inline(always)]
+unsafe fn all<V: Field, const ROUNDS: usize, const OPEN: bool>(jobs: &mut [AeadJob<'_>]) {
+    for job in jobs.iter_mut().filter(|job| job.status == Status::Pending) {
+        // SAFETY: the caller's contract.
+        unsafe { one::<V, ROUNDS, OPEN>(job) };
+    }
+}
+
+#[target_feature(enable = "aes,pclmulqdq,sse4.1,ssse3,avx2")]
+unsafe fn all_avx2<const ROUNDS: usize, const OPEN: bool>(jobs: &mut [AeadJob<'_>]) {
+    // SAFETY: the features of One.
+    unsafe { all::<One, ROUNDS, OPEN>(jobs) }
+}
+
+#[target_feature(enable = "aes,pclmulqdq,avx512f,avx512bw,avx512dq,avx512vl,vaes,vpclmulqdq")]
+unsafe fn all_avx512<const ROUNDS: usize, const OPEN: bool>(jobs: &mut [AeadJob<'_>]) {
+    // SAFETY: the features of Four.
+    unsafe { all::<Four, ROUNDS, OPEN>(jobs) }
+}
+
+/// Runs the pending jobs, whose keys are AES-128's if `rounds` is 10 and AES-256's otherwise.
+pub(crate) fn avx2(_: Avx2, rounds: usize, direction: Direction, jobs: &mut [AeadJob<'_>]) {
+    // SAFETY: the token.
+    unsafe {
+        match (rounds, direction) {
+            (10, Direction::Encrypt) => all_avx2::<10, false>(jobs),
+            (10, Direction::Decrypt) => all_avx2::<10, true>(jobs),
+            (_, Direction::Encrypt) => all_avx2::<14, false>(jobs),
+            (_, Direction::Decrypt) => all_avx2::<14, true>(jobs),
+        }
+    }
+}
+
+/// As [`avx2`].
+pub(crate) fn avx512(_: Avx512, rounds: usize, direction: Direction, jobs: &mut [AeadJob<'_>]) {
+    // SAFETY: the token.
+    unsafe {
+        match (rounds, direction) {
+            (10, Direction::Encrypt) => all_avx512::<10, false>(jobs),
+            (10, Direction::Decrypt) => all_avx512::<10, true>(jobs),
+            (_, Direction::Encrypt) => all_avx512::<14, false>(jobs),
+            (_, Direction::Decrypt) => all_avx512::<14, true>(jobs),
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! AES-GCM, SP 800-38D, with 96-bit nonces and 128-bit tags; with no data, GMAC.
+//!
+//! A field element is a `u128` whose most significant bit is the coefficient of x^0: a block read big-endian.
+
+pub(crate) mod generic;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod kernel;
+pub(crate) mod reference;
+#[cfg(target_arch = "x86_64")]
+mod vector;
+
+use subtle::ConstantTimeEq as _;
+use zeroize::{Zeroize, ZeroizeOnDrop};
+
+use crate::aead::AeadJob;
+use crate::aes;
+use crate::catalogue::Mode;
+use crate::job::{Direction, Status};
+use crate::modes;
+
+/// Powers of the hash key that are kept: so many blocks are hashed with one reduction.
+pub(crate) const POWERS: usize = 128;
+
+/// Blocks of a message: the 32-bit counter starts at 2 and does not come back to 1 (section 5.2.1.1).
+pub(crate) const MAX_BYTES: u64 = ((1 << 32) - 2) * 16;
+
+/// Cipher and hash key of an association.
+#[repr(C, align(64))]
+#[derive(Zeroize, ZeroizeOnDrop)]
+pub(crate) struct Key {
+    /// H^128/x down to H^1/x, then zeros for vectors that reach past the end. Dividing by x makes up for the bit that
+    /// a product of two elements in this bit order is short.
+    powers: [u128; POWERS + 4],
+    /// H.
+    hash: u128,
+    cipher: aes::Key,
+}
+
+impl Key {
+    /// Expands 16 or 32 bytes.
+    pub(crate) fn new(key: &[u8]) -> Box<Self> {
+        let cipher = aes::Key::new(key);
+        let mut zero = [0; 16];
+        aes::generic::crypt(&cipher, Direction::Encrypt, &mut zero);
+        let hash = u128::from_be_bytes(zero);
+        zero.zeroize();
+        let mut made = Box::new(Self { powers: [0; POWERS + 4], hash, cipher });
+        let mut power = over_x(hash);
+        for place in made.powers[..POWERS].iter_mut().rev() {
+            *place = power;
+            power = generic::multiply(power, hash);
+        }
+        made
+    }
+}
+
+/// Division by x.
+fn over_x(element: u128) -> u128 {
+    let carry = (element >> 127).wrapping_neg();
+    element << 1 ^ carry & (0xc2 << 120 | 1)
+}
+
+/// How the blocks of a message are numbered (section 7.1): 1 for the tag's, from 2 on for the data's.
+fn counter_block(nonce: &[u8; 12], number: u32) -> [u8; 16] {
+    let mut block = [0; 16];
+    block[..12].copy_from_slice(nonce);
+    block[12..].copy_from_slice(&number.to_be_bytes());
+    block
+}
+
+/// GHASH over `bytes` padded with zeros to whole blocks, from `y`.
+fn absorb(y: u128, bytes: &[u8], times_h: impl Fn(u128) -> u128) -> u128 {
+    bytes.chunks(16).fold(y, |y, bytes| {
+        let mut block = [0; 16];
+        block[..bytes.len()].copy_from_slice(bytes);
+        times_h(y ^ u128::from_be_bytes(block))
+    })
+}
+
+/// The two lengths in bits that end the hashed text.
+const fn lengths(aad_bytes: usize, data_bytes: usize) -> u128 {
+    (aad_bytes as u128) << 67 | (data_bytes as u128) << 3
+}
+
+/// One message, block by block, by a multiplication and a block cipher.
+fn run(
+    key: &Key,
+    direction: Direction,
+    job: &mut AeadJob<'_>,
+    multiply: impl Fn(u128, u128) -> u128,
+    crypt: impl Fn(&aes::Key, &mut [u8; 16]),
+) {
+    let times_h = |element| multiply(element, key.hash);
+    let data = job.data.copied_in_place();
+    let stream = |data: &mut [u8]| {
+        let first = counter_block(&job.nonce, 2);
+        modes::run(Mode::Ctr, direction, &first, data, |_, block| crypt(&key.cipher, block));
+    };
+    if direction == Direction::Encrypt {
+        stream(data);
+    }
+    let y = absorb(absorb(0, job.aad, times_h), data, times_h);
+    let y = times_h(y ^ lengths(job.aad.len(), data.len()));
+    let mut mask = counter_block(&job.nonce, 1);
+    crypt(&key.cipher, &mut mask);
+    let tag = (y ^ u128::from_be_bytes(mask)).to_be_bytes();
+    mask.zeroize();
+    job.status = match direction {
+        Direction::Encrypt => {
+            job.tag = tag;
+            Status::Done
+        }
+        Direction::Decrypt if bool::from(tag.ct_eq(&job.tag)) => {
+            stream(data);
+            Status::Done
+        }
+        Direction::Decrypt => {
+            data.zeroize();
+            Status::Forged
+        }
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn powers_end_with_h_and_zeros() {
+        let key = Key::new(&[7; 16]);
+        assert_eq!(key.powers[POWERS - 1], over_x(key.hash));
+        assert_eq!(key.powers[POWERS - 2], over_x(reference::multiply(key.hash, key.hash)));
+        assert_eq!(key.powers[POWERS..], [0; 4]);
+    }
+
+    proptest! {
+        #[test]
+        fn the_two_multiplications_agree(a in any::<u128>(), b in any::<u128>()) {
+            prop_assert_eq!(reference::multiply(a, b), generic::multiply(a, b));
+            // x is the element with the second bit alone.
+            prop_assert_eq!(reference::multiply(over_x(a), 1 << 126), a);
+        }
+    }
+}

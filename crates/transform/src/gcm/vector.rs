@@ -1,0 +1,220 @@
+//! What GCM needs of a vector beside AES: carry-less products, counters, and parts of vectors in memory.
+//!
+//! `unsafe`: intrinsics, under the contract of [`crate::simd`]: reached only from entry points that hold the token.
+#![allow(unsafe_code)]
+
+use core::arch::x86_64::*;
+
+use crate::aes::vector::{Blocks, Four, One};
+
+/// One block, or four consecutive blocks of one message; the first is the lowest.
+pub(crate) trait Field: Blocks {
+    /// Bytes of a vector.
+    const BYTES: usize = 16 * Self::LANES;
+    /// The block in every place.
+    fn splat(block: One) -> Self;
+    /// The block in the first place, zeros in the others.
+    fn lead(block: One) -> Self;
+    /// The sum of the blocks.
+    fn total(self) -> One;
+    /// Of each block the product of one half of `self` (bit 0 of `HALVES`) and one of `other` (bit 4).
+    fn product<const HALVES: i32>(self, other: Self) -> Self;
+    fn xor3(self, b: Self, c: Self) -> Self;
+    /// The low half moved up, zeros below.
+    fn low_to_high(self) -> Self;
+    /// The high half moved down, zeros above.
+    fn high_to_low(self) -> Self;
+    fn swap_halves(self) -> Self;
+    /// Adds 0, 1, .. to the lowest words of the blocks.
+    fn count(self) -> Self;
+    /// Adds to the lowest word of every block.
+    fn plus(self, number: u32) -> Self;
+    /// The first `bytes`, at most a vector's; zeros after them.
+    fn first(self, bytes: usize) -> Self;
+
+    /// Reads a vector.
+    ///
+    /// # Safety
+    /// Its bytes are readable.
+    unsafe fn read(from: *const u8) -> Self;
+
+    /// Writes a vector.
+    ///
+    /// # Safety
+    /// Its bytes are writable.
+    unsafe fn write(self, to: *mut u8);
+
+    /// Reads the first `bytes` of a vector, zeros after them.
+    ///
+    /// # Safety
+    /// They are readable and no more than a vector's.
+    unsafe fn read_part(from: *const u8, bytes: usize) -> Self;
+
+    /// Writes the first `bytes` of a vector.
+    ///
+    /// # Safety
+    /// They are writable and no more than a vector's.
+    unsafe fn write_part(self, to: *mut u8, bytes: usize);
+}
+
+macro_rules! op {
+    ($call:expr) => {
+        // SAFETY: reached only under the token, as the module's contract says.
+        Self(unsafe { $call })
+    };
+}
+
+impl Field for One {
+    #[inline(always)]
+    fn splat(block: One) -> Self {
+        block
+    }
+    #[inline(always)]
+    fn lead(block: One) -> Self {
+        block
+    }
+    #[inline(always)]
+    fn total(self) -> One {
+        self
+    }
+    #[inline(always)]
+    fn product<const HALVES: i32>(self, other: Self) -> Self {
+        op!(_mm_clmulepi64_si128::<HALVES>(self.0, other.0))
+    }
+    #[inline(always)]
+    fn xor3(self, b: Self, c: Self) -> Self {
+        self.xor(b).xor(c)
+    }
+    #[inline(always)]
+    fn low_to_high(self) -> Self {
+        op!(_mm_slli_si128::<8>(self.0))
+    }
+    #[inline(always)]
+    fn high_to_low(self) -> Self {
+        op!(_mm_srli_si128::<8>(self.0))
+    }
+    #[inline(always)]
+    fn swap_halves(self) -> Self {
+        op!(_mm_shuffle_epi32::<0x4e>(self.0))
+    }
+    #[inline(always)]
+    fn count(self) -> Self {
+        self
+    }
+    #[inline(always)]
+    fn plus(self, number: u32) -> Self {
+        op!(_mm_add_epi32(self.0, _mm_set_epi32(0, 0, 0, number as i32)))
+    }
+    #[inline(always)]
+    fn first(self, bytes: usize) -> Self {
+        let mut block = [0u8; 16];
+        // SAFETY: one block.
+        unsafe { self.write(block.as_mut_ptr()) };
+        block[bytes..].fill(0);
+        // SAFETY: one block.
+        unsafe { Self::read(block.as_ptr()) }
+    }
+    #[inline(always)]
+    unsafe fn read(from: *const u8) -> Self {
+        op!(_mm_loadu_si128(from.cast()))
+    }
+    #[inline(always)]
+    unsafe fn write(self, to: *mut u8) {
+        // SAFETY: the caller's contract.
+        unsafe { _mm_storeu_si128(to.cast(), self.0) }
+    }
+    #[inline(always)]
+    unsafe fn read_part(from: *const u8, bytes: usize) -> Self {
+        let mut block = [0u8; 16];
+        // SAFETY: the caller's contract; then one block.
+        unsafe {
+            core::ptr::copy_nonoverlapping(from, block.as_mut_ptr(), bytes);
+            Self::read(block.as_ptr())
+        }
+    }
+    #[inline(always)]
+    unsafe fn write_part(self, to: *mut u8, bytes: usize) {
+        let mut block = [0u8; 16];
+        // SAFETY: one block; then the caller's contract.
+        unsafe {
+            self.write(block.as_mut_ptr());
+            core::ptr::copy_nonoverlapping(block.as_ptr(), to, bytes);
+        }
+    }
+}
+
+impl Field for Four {
+    #[inline(always)]
+    fn splat(block: One) -> Self {
+        op!(_mm512_broadcast_i32x4(block.0))
+    }
+    #[inline(always)]
+    fn lead(block: One) -> Self {
+        op!(_mm512_zextsi128_si512(block.0))
+    }
+    #[inline(always)]
+    fn total(self) -> One {
+        // SAFETY: reached only under the token, as the module's contract says.
+        One(unsafe {
+            let half =
+                _mm256_xor_si256(_mm512_castsi512_si256(self.0), _mm512_extracti64x4_epi64::<1>(self.0));
+            _mm_xor_si128(_mm256_castsi256_si128(half), _mm256_extracti128_si256::<1>(half))
+        })
+    }
+    #[inline(always)]
+    fn product<const HALVES: i32>(self, other: Self) -> Self {
+        op!(_mm512_clmulepi64_epi128::<HALVES>(self.0, other.0))
+    }
+    #[inline(always)]
+    fn xor3(self, b: Self, c: Self) -> Self {
+        op!(_mm512_ternarylogic_epi64::<0x96>(self.0, b.0, c.0))
+    }
+    #[inline(always)]
+    fn low_to_high(self) -> Self {
+        op!(_mm512_bslli_epi128::<8>(self.0))
+    }
+    #[inline(always)]
+    fn high_to_low(self) -> Self {
+        op!(_mm512_bsrli_epi128::<8>(self.0))
+    }
+    #[inline(always)]
+    fn swap_halves(self) -> Self {
+        op!(_mm512_shuffle_epi32::<0x4e>(self.0))
+    }
+    #[inline(always)]
+    fn count(self) -> Self {
+        op!(_mm512_add_epi32(self.0, _mm512_set_epi32(0, 0, 0, 3, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 0)))
+    }
+    #[inline(always)]
+    fn plus(self, number: u32) -> Self {
+        op!(_mm512_add_epi32(self.0, _mm512_broadcast_i32x4(_mm_set_epi32(0, 0, 0, number as i32))))
+    }
+    #[inline(always)]
+    fn first(self, bytes: usize) -> Self {
+        op!(_mm512_maskz_mov_epi8(mask(bytes), self.0))
+    }
+    #[inline(always)]
+    unsafe fn read(from: *const u8) -> Self {
+        op!(_mm512_loadu_si512(from.cast()))
+    }
+    #[inline(always)]
+    unsafe fn write(self, to: *mut u8) {
+        // SAFETY: the caller's contract.
+        unsafe { _mm512_storeu_si512(to.cast(), self.0) }
+    }
+    #[inline(always)]
+    unsafe fn read_part(from: *const u8, bytes: usize) -> Self {
+        op!(_mm512_maskz_loadu_epi8(mask(bytes), from.cast()))
+    }
+    #[inline(always)]
+    unsafe fn write_part(self, to: *mut u8, bytes: usize) {
+        // SAFETY: the caller's contract.
+        unsafe { _mm512_mask_storeu_epi8(to.cast(), mask(bytes), self.0) }
+    }
+}
+
+/// The lowest `bytes` (at most 64) bits.
+#[inline(always)]
+const fn mask(bytes: usize) -> u64 {
+    ((1u128 << bytes) - 1) as u64
+}
