@@ -123,7 +123,7 @@ pub struct Options {
     pub allow_legacy: bool,
     /// Parallel TCP streams (1 to 64), or the measured default.
     pub streams: Option<u16>,
-    /// Lanes (threads) at each end (1 to 64), or the measured default.
+    /// Lanes (threads) at each end (1 to 64), or the measured default. No end starts more than it has processors.
     pub lanes: Option<u16>,
     /// Unit of concurrency.
     pub placement: Option<Placement>,

@@ -13,10 +13,12 @@
 mod batch;
 mod engines;
 mod legacy;
+mod provider;
 mod session;
 mod suite;
 
 pub use batch::{Batch, Buffer, Direction, Job, JobStatus};
 pub use engines::{Completions, Engine, Inline, Lanes};
+pub use provider::{Provider, ProviderError};
 pub use session::{KeyError, Session};
 pub use suite::{Suite, UnknownSuite};

@@ -4,10 +4,11 @@
 //! time; a failed [`Session::open`] says nothing but that it failed.
 
 use aws_lc_rs::{aead, hmac};
+use sealane_transform::{Aead, AeadJob, AeadKey, Buffer, Kernels, Status};
 use subtle::ConstantTimeEq;
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
-use crate::{Suite, legacy::CbcCipher};
+use crate::{Provider, Suite, legacy::CbcCipher, provider};
 
 const GCM_TAG_BYTES: usize = 16;
 const BLAKE3_TAG_BYTES: usize = 16;
@@ -37,6 +38,8 @@ enum Keys {
     Aead(aead::LessSafeKey, NonceMask),
     /// The same for GMAC, whose body is associated data.
     Gmac(aead::LessSafeKey, NonceMask),
+    /// Any of the AEADs, and GMAC, by our own kernels.
+    Own(Kernels, AeadKey, NonceMask),
     Blake3(Blake3Key),
     /// Boxed because the key schedules dwarf the other keys.
     Cbc(Box<CbcCipher>, hmac::Key),
@@ -50,12 +53,16 @@ struct NonceMask([u8; 12]);
 struct Blake3Key([u8; 32]);
 
 impl NonceMask {
-    fn nonce(&self, sequence: u64) -> aead::Nonce {
+    fn nonce(&self, sequence: u64) -> [u8; 12] {
         let mut nonce = self.0;
         for (byte, count) in nonce[4..].iter_mut().zip(sequence.to_be_bytes()) {
             *byte ^= count;
         }
-        aead::Nonce::assume_unique_for_key(nonce)
+        nonce
+    }
+
+    fn unique(&self, sequence: u64) -> aead::Nonce {
+        aead::Nonce::assume_unique_for_key(self.nonce(sequence))
     }
 }
 
@@ -66,11 +73,20 @@ impl std::fmt::Debug for Session {
 }
 
 impl Session {
-    /// Makes a session of exactly [`Suite::key_bytes`] bytes of key material.
+    /// Makes a session of exactly [`Suite::key_bytes`] bytes of key material, run by the implementation that is
+    /// forced or the fastest here.
     ///
     /// # Errors
     /// Any other length is refused.
     pub fn new(suite: Suite, material: &[u8]) -> Result<Self, KeyError> {
+        Self::by(Provider::of(suite), suite, material)
+    }
+
+    /// As [`Self::new`], run by `provider` if the suite is an AEAD.
+    ///
+    /// # Errors
+    /// Any other length is refused.
+    pub fn by(provider: Provider, suite: Suite, material: &[u8]) -> Result<Self, KeyError> {
         let error = KeyError { suite, expected: suite.key_bytes(), given: material.len() };
         if material.len() != suite.key_bytes() {
             return Err(error);
@@ -81,6 +97,17 @@ impl Session {
             let mask: [u8; 12] = mask.try_into().map_err(|_| error)?;
             Ok((aead::LessSafeKey::new(key), NonceMask(mask)))
         };
+        let own = |algorithm: Aead| {
+            let (key, mask) = material.split_at(algorithm.key_bytes());
+            let key = AeadKey::new(algorithm, key).map_err(|_| error)?;
+            let mask: [u8; 12] = mask.try_into().map_err(|_| error)?;
+            Ok((key, NonceMask(mask)))
+        };
+        let kernels = (provider == Provider::Sealane).then(provider::kernels).and_then(Result::ok);
+        if let (Some(kernels), Some(algorithm)) = (kernels, own_algorithm(suite)) {
+            let keys = own(algorithm).map(|(key, mask)| Keys::Own(kernels, key, mask))?;
+            return Ok(Self { suite, keys });
+        }
         let keys = match suite {
             Suite::Null => Keys::Null,
             Suite::Aes128Gcm => aead(&aead::AES_128_GCM).map(|(key, mask)| Keys::Aead(key, mask))?,
@@ -125,16 +152,26 @@ impl Session {
                 let (header, rest) = record.split_at_mut(header_bytes);
                 let (body, tag) = rest.split_at_mut(body_bytes);
                 let made = key
-                    .seal_in_place_separate_tag(mask.nonce(sequence), aead::Aad::from(header), body)
+                    .seal_in_place_separate_tag(mask.unique(sequence), aead::Aad::from(header), body)
                     .expect("a record is far below the AEAD's length limit");
                 tag.copy_from_slice(made.as_ref());
             }
             Keys::Gmac(key, mask) => {
                 let (clear, tag) = record.split_at_mut(header_bytes + body_bytes);
                 let made = key
-                    .seal_in_place_separate_tag(mask.nonce(sequence), aead::Aad::from(clear), &mut [])
+                    .seal_in_place_separate_tag(mask.unique(sequence), aead::Aad::from(clear), &mut [])
                     .expect("a record is far below the AEAD's length limit");
                 tag.copy_from_slice(made.as_ref());
+            }
+            Keys::Own(kernels, key, mask) => {
+                let authenticated_bytes = self.authenticated_bytes(header_bytes, body_bytes);
+                let (record, tag) = record.split_at_mut(header_bytes + body_bytes);
+                let (clear, body) = record.split_at_mut(authenticated_bytes);
+                let job = AeadJob::seal(key, mask.nonce(sequence), clear, Buffer::in_place(body));
+                let mut jobs = [job];
+                let failed = kernels.seal(key.algorithm(), &mut jobs);
+                assert_eq!(failed, 0, "a record is far below the AEAD's length limit");
+                tag.copy_from_slice(&jobs[0].tag);
             }
             Keys::Blake3(key) => {
                 let (clear, tag) = record.split_at_mut(header_bytes + body_bytes);
@@ -162,11 +199,23 @@ impl Session {
             Keys::Null => {}
             Keys::Aead(key, mask) => {
                 let (header, sealed) = record.split_at_mut(header_bytes);
-                key.open_in_place(mask.nonce(sequence), aead::Aad::from(header), sealed).ok()?;
+                key.open_in_place(mask.unique(sequence), aead::Aad::from(header), sealed).ok()?;
             }
             Keys::Gmac(key, mask) => {
                 let (clear, tag) = record.split_at_mut(header_bytes + body_bytes);
-                key.open_in_place(mask.nonce(sequence), aead::Aad::from(clear), tag).ok()?;
+                key.open_in_place(mask.unique(sequence), aead::Aad::from(clear), tag).ok()?;
+            }
+            Keys::Own(kernels, key, mask) => {
+                let authenticated_bytes = self.authenticated_bytes(header_bytes, body_bytes);
+                let (record, tag) = record.split_at_mut(header_bytes + body_bytes);
+                let (clear, body) = record.split_at_mut(authenticated_bytes);
+                let tag = (&*tag).try_into().ok()?;
+                let job = AeadJob::open(key, mask.nonce(sequence), clear, Buffer::in_place(body), tag);
+                let mut jobs = [job];
+                kernels.open(key.algorithm(), &mut jobs);
+                if jobs[0].status != Status::Done {
+                    return None;
+                }
             }
             Keys::Blake3(key) => {
                 let (clear, tag) = record.split_at(header_bytes + body_bytes);
@@ -188,13 +237,28 @@ impl Session {
         Some(body_bytes)
     }
 
+    /// How much of a record is associated data: without encryption, all of it.
+    fn authenticated_bytes(&self, header_bytes: usize, body_bytes: usize) -> usize {
+        if self.suite.encrypts() { header_bytes } else { header_bytes + body_bytes }
+    }
+
     fn tag_bytes(&self) -> usize {
         match self.keys {
             Keys::Null => 0,
-            Keys::Aead(..) | Keys::Gmac(..) => GCM_TAG_BYTES,
+            Keys::Aead(..) | Keys::Gmac(..) | Keys::Own(..) => GCM_TAG_BYTES,
             Keys::Blake3(_) => BLAKE3_TAG_BYTES,
             Keys::Cbc(..) | Keys::Hmac(_) => SHA1_TAG_BYTES,
         }
+    }
+}
+
+/// What a suite is to our own kernels.
+fn own_algorithm(suite: Suite) -> Option<Aead> {
+    match suite {
+        Suite::Aes128Gcm | Suite::Aes128Gmac => Some(Aead::Aes128Gcm),
+        Suite::Aes256Gcm => Some(Aead::Aes256Gcm),
+        Suite::ChaCha20Poly1305 => Some(Aead::ChaCha20Poly1305),
+        Suite::Null | Suite::Blake3 | Suite::TripleDesCbcHmacSha1 | Suite::HmacSha1 => None,
     }
 }
 

@@ -5,6 +5,8 @@
 
 use std::{fmt, str::FromStr};
 
+use crate::Provider;
+
 /// One way to protect a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Suite {
@@ -152,7 +154,10 @@ impl Suite {
         match self {
             Self::Null => "none",
             Self::Aes128Gcm | Self::Aes256Gcm | Self::ChaCha20Poly1305 | Self::Aes128Gmac => {
-                "native (aws-lc)"
+                match Provider::of(self) {
+                    Provider::AwsLc => "native (aws-lc)",
+                    Provider::Sealane => "native (sealane)",
+                }
             }
             Self::HmacSha1 => "native (aws-lc)",
             Self::Blake3 => "native (blake3)",

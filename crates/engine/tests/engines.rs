@@ -4,7 +4,9 @@ use std::{num::NonZeroUsize, sync::Arc};
 
 use hex_literal::hex;
 use proptest::prelude::*;
-use sealane_engine::{Batch, Buffer, Direction, Engine, Inline, Job, JobStatus, Lanes, Session, Suite};
+use sealane_engine::{
+    Batch, Buffer, Direction, Engine, Inline, Job, JobStatus, Lanes, Provider, Session, Suite,
+};
 
 const HEADER_BYTES: usize = 16;
 
@@ -209,6 +211,33 @@ fn a_full_queue_hands_the_batch_back() {
     while completions.wait().is_some() {}
     assert_eq!(completions.in_flight(), 0);
     assert!(completions.poll().is_none());
+}
+
+#[test]
+fn the_providers_open_what_the_other_sealed() {
+    let suites = [Suite::Aes128Gcm, Suite::Aes256Gcm, Suite::ChaCha20Poly1305, Suite::Aes128Gmac];
+    for suite in suites {
+        let material: Vec<u8> = (0..suite.key_bytes()).map(|i| i as u8).collect();
+        let by = |provider| Arc::new(Session::by(provider, suite, &material).expect("the suite's length"));
+        let (ours, theirs) = (by(Provider::Sealane), by(Provider::AwsLc));
+        let lengths = [0, 1, 15, 16, 17, 255, 256, 257, 1408, 4095, 65_535, 65_536];
+        let bodies: Vec<Vec<u8>> = lengths.iter().map(|&bytes| vec![bytes as u8; bytes]).collect();
+        for (sealer, opener) in [(&ours, &theirs), (&theirs, &ours)] {
+            let mut batch = batch_of(sealer, &bodies, 7);
+            assert_eq!(batch.run(), 0, "{suite}");
+            turn_to_open(&mut batch);
+            for job in &mut batch.jobs {
+                job.session = opener.clone();
+            }
+            // The last one is altered.
+            let last = batch.jobs.last().expect("there are some");
+            let (at, bytes) = (last.offset + last.header_bytes + 9, lengths.len() - 1);
+            batch.buffer.bytes_mut()[at] ^= 1;
+            assert_eq!(batch.run(), 1, "{suite}");
+            let expected = bodies[..bytes].iter().cloned().map(Some).chain([None]);
+            assert!(opened(&batch).into_iter().eq(expected), "{suite}");
+        }
+    }
 }
 
 #[test]

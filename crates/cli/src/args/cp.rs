@@ -79,7 +79,7 @@ pub struct CpArgs {
     /// Parallel streams, 1 to 64, instead of as many as pay on these machines
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64), help_heading = "Speed")]
     pub streams: Option<u16>,
-    /// Threads that seal and open at each end, 1 to 64, instead of as many as pay
+    /// Threads that seal and open at each end, 1 to 64, instead of as many as pay; at most one for each processor
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64), help_heading = "Speed")]
     pub lanes: Option<u16>,
     /// What a lane works on: all of a connection, or any next batch of any of them

@@ -95,7 +95,8 @@ impl SendFile {
         digest: Option<TreeDigest>,
     ) -> Self {
         let size_bytes = announcement.entry.metadata.size_bytes;
-        let range_bytes = (size_bytes / RANGES_MIN).clamp(RANGE_BYTES_MIN, RANGE_BYTES_MAX).next_power_of_two();
+        let range_bytes =
+            (size_bytes / RANGES_MIN).clamp(RANGE_BYTES_MIN, RANGE_BYTES_MAX).next_power_of_two();
         let progress = FileProgress {
             size_bytes,
             left: ranges.into_iter().collect(),

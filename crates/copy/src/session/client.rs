@@ -311,7 +311,7 @@ impl Transfer<'_> {
         };
         let lanes = match options.lanes {
             _ if in_order => 1,
-            Some(lanes) => lanes,
+            Some(asked) => agree::lanes(asked, processors, options.measured_end),
             None if options.placement == Some(Placement::Packet) => processors,
             None => agree::default_lanes(streams, processors),
         };
