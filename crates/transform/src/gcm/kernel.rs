@@ -12,7 +12,7 @@
 use subtle::ConstantTimeEq as _;
 
 use super::vector::Field;
-use super::{Key, POWERS, counter_block, lengths};
+use super::{Key, POWERS, lengths};
 use crate::aead::{AeadJob, AeadSchedule};
 use crate::aes::vector::{Blocks as _, Four, One};
 use crate::isa::{Avx2, Avx512};
@@ -28,9 +28,10 @@ struct Hash<'k, V> {
     place: usize,
     /// Blocks of the message that no stretch holds yet.
     left: usize,
+    /// Sums of products of low halves, of high halves, and of sums of both (Karatsuba).
     low: V,
-    middle: V,
     high: V,
+    middle: V,
 }
 
 impl<'k, V: Field> Hash<'k, V> {
@@ -49,7 +50,8 @@ impl<'k, V: Field> Hash<'k, V> {
         let powers = unsafe { V::read(self.key.powers.as_ptr().add(place).cast()) };
         self.low = self.low.xor(blocks.product::<0x00>(powers));
         self.high = self.high.xor(blocks.product::<0x11>(powers));
-        self.middle = self.middle.xor3(blocks.product::<0x01>(powers), blocks.product::<0x10>(powers));
+        let (blocks, powers) = (blocks.xor(blocks.swap_halves()), powers.xor(powers.swap_halves()));
+        self.middle = self.middle.xor(blocks.product::<0x00>(powers));
     }
 
     /// Takes the next blocks, most significant coefficient first.
@@ -69,28 +71,26 @@ impl<'k, V: Field> Hash<'k, V> {
     /// The hash so far.
     #[inline(always)]
     fn reduced(&self) -> One {
-        // SAFETY: reached under the token.
-        let factor = V::splat(unsafe { One::load(&(0xc2u128 << 56).to_le_bytes()) });
-        let low = self.low.xor(self.middle.low_to_high());
-        let high = self.high.xor(self.middle.high_to_low());
-        let low = low.swap_halves().xor(low.product::<0x00>(factor));
-        let low = low.swap_halves().xor3(low.product::<0x00>(factor), high);
-        low.total()
+        reduce(self.low, self.middle, self.high).total()
     }
 
-    /// Begins the next stretch with `y` added to its first block.
+    /// Starts a text of `blocks` blocks with `y` added to the first.
     #[inline(always)]
-    fn turn(&mut self, y: One) {
-        let next = self.left.min(POWERS);
-        *self = Self { left: self.left - next, ..Self::new(self.key, next) };
-        self.multiply(V::lead(y), self.place);
+    fn with(key: &'k Key, y: One, blocks: usize) -> Self {
+        let mut hash = Self::new(key, blocks);
+        if blocks == 0 {
+            hash.high = V::lead(y);
+        } else {
+            hash.multiply(V::lead(y), hash.place);
+        }
+        hash
     }
 
     /// Ends a stretch if it is at its end and the text goes on.
     #[inline(always)]
     fn turn_at_end(&mut self) {
         if self.at_end() && self.left != 0 {
-            self.turn(self.reduced());
+            *self = Self::with(self.key, self.reduced(), self.left);
         }
     }
 
@@ -122,6 +122,18 @@ impl<'k, V: Field> Hash<'k, V> {
     }
 }
 
+/// The remainder of the blocks' products; multiplied by x^128, which [`Key`]'s powers make up for.
+#[inline(always)]
+fn reduce<V: Field>(low: V, middle: V, high: V) -> V {
+    // SAFETY: reached under the token.
+    let factor = V::splat(unsafe { One::load(&(0xc2u128 << 56).to_le_bytes()) });
+    let middle = middle.xor3(low, high);
+    let low = low.xor(middle.low_to_high());
+    let high = high.xor(middle.high_to_low());
+    let low = low.swap_halves().xor(low.product::<0x00>(factor));
+    low.swap_halves().xor3(low.product::<0x00>(factor), high)
+}
+
 /// The cipher's round keys and the counter of the next vector.
 struct Stream<'k, V> {
     keys: &'k [[u8; 16]; 15],
@@ -135,6 +147,16 @@ impl<V: Field> Stream<'_, V> {
     fn key(&self, round: usize) -> V {
         // SAFETY: a block of the schedule's fifteen.
         V::splat(unsafe { One::load(&raw const self.keys[round]) })
+    }
+
+    /// The counter blocks, encrypted.
+    #[inline(always)]
+    fn block<const ROUNDS: usize>(&self) -> V {
+        let mut x = self.counter.reverse().xor(self.key(0));
+        for round in 1..ROUNDS {
+            x = x.encrypt(self.key(round));
+        }
+        x.encrypt_last(self.key(ROUNDS))
     }
 
     /// The next `N` vectors of the stream. Hashes one of `blocks` after each round.
@@ -293,86 +315,156 @@ impl<V: Field, const ROUNDS: usize, const OPEN: bool> Walk<'_, V, ROUNDS, OPEN> 
     }
 }
 
-/// The hash of `aad` alone, or of nothing, without lengths; and a hash that waits for the data's blocks.
+/// A hash of `aad` that waits for the data's blocks.
 #[inline(always)]
-fn begin<'k, V: Field>(key: &'k Key, aad: &[u8], data_blocks: usize) -> (Hash<'k, V>, One) {
+fn begin<'k, V: Field>(key: &'k Key, aad: &[u8], data_blocks: usize) -> Hash<'k, V> {
     let aad_blocks = aad.len().div_ceil(16);
-    let mut hash = Hash::new(key, aad_blocks + data_blocks);
     if aad_blocks <= V::LANES && aad_blocks + data_blocks <= POWERS {
-        if aad_blocks != 0 {
-            // SAFETY: no longer than a vector.
-            let blocks = unsafe { V::read_part(aad.as_ptr(), aad.len()) };
-            hash.multiply(blocks.reverse(), hash.place);
-            hash.place += aad_blocks;
-        }
-        return (hash, One::zero());
+        let mut hash = Hash::new(key, aad_blocks + data_blocks);
+        // SAFETY: no longer than a vector.
+        let blocks = unsafe { V::read_part(aad.as_ptr(), aad.len()) };
+        hash.multiply(blocks.reverse(), hash.place);
+        hash.place += aad_blocks;
+        return hash;
     }
     let mut alone = Hash::<V>::new(key, aad_blocks);
     // SAFETY: the slice's bytes.
     unsafe { alone.take_last(aad.as_ptr(), aad.len()) };
-    let y = alone.reduced();
-    let mut hash = Hash::new(key, data_blocks);
-    if data_blocks != 0 {
-        hash.multiply(V::lead(y), hash.place);
-        return (hash, One::zero());
-    }
-    (hash, y)
+    Hash::with(key, alone.reduced(), data_blocks)
 }
 
-/// One message.
-///
-/// # Safety
-/// The CPU has the vector's instructions.
-#[inline(always)]
-unsafe fn one<V: Field, const ROUNDS: usize, const OPEN: bool>(job: &mut AeadJob<'_>) {
-    let AeadSchedule::Gcm(key) = job.key.schedule() else { return };
-    let keys = &key.cipher.encrypt;
-    // SAFETY: blocks of their own.
-    let (first, second) = unsafe {
-        (
-            One::load(&counter_block(&job.nonce, 1)).reverse(),
-            One::load(&counter_block(&job.nonce, 2)).reverse(),
-        )
-    };
-    let bytes = job.data.len();
-    let (hash, y) = begin::<V>(key, job.aad, bytes.div_ceil(16));
-    let mut walk = Walk::<V, ROUNDS, OPEN> {
-        hash,
-        stream: Stream { keys, counter: V::splat(second).count() },
-        source: job.data.source(),
-        destination: job.data.destination(),
-        bytes,
-        waiting: [V::zero(); CHUNK],
-    };
-    // SAFETY: the job's buffer.
-    unsafe { walk.run() };
-    let mut last = Hash::new(key, 1);
-    let [mask] = Stream { keys, counter: first }.next::<ROUNDS, 1, 0>(&mut last, &[]);
-    let y = walk.hash.reduced().xor(y);
-    // SAFETY: a block of its own.
-    let y = y.xor(unsafe { One::load(&lengths(job.aad.len(), bytes).to_le_bytes()) });
-    last.take(y);
-    let mut tag = [0; 16];
-    // SAFETY: a block of its own.
-    unsafe { last.reduced().reverse().xor(mask).store(&raw mut tag) };
-    job.status = if !OPEN {
-        job.tag = tag;
-        Status::Done
-    } else if bool::from(tag.ct_eq(&job.tag)) {
-        Status::Done
-    } else {
-        // SAFETY: the job's buffer. What was deciphered under a wrong tag is not to be seen.
-        unsafe { job.data.destination().write_bytes(0, bytes) };
-        Status::Forged
-    };
+/// Messages that are crypted and hashed but for the lengths: as many as a vector has blocks are finished together.
+struct Group<'k, V> {
+    count: usize,
+    /// Indices of their jobs.
+    jobs: [usize; 4],
+    keys: [Option<&'k Key>; 4],
+    /// Counter blocks of the tags, reversed.
+    first: [[u8; 16]; 4],
+    lengths: [u128; 4],
+    low: [V; 4],
+    middle: [V; 4],
+    high: [V; 4],
+}
+
+impl<'k, V: Field> Group<'k, V> {
+    #[inline(always)]
+    fn new() -> Self {
+        let zero = [V::zero(); 4];
+        let (count, jobs, keys, first, lengths) = (0, [0; 4], [None; 4], [[0; 16]; 4], [0; 4]);
+        Self { count, jobs, keys, first, lengths, low: zero, middle: zero, high: zero }
+    }
+
+    /// Crypts and hashes the message of a job.
+    ///
+    /// # Safety
+    /// The CPU has the vector's instructions. The group is not full.
+    #[inline(always)]
+    unsafe fn add<const ROUNDS: usize, const OPEN: bool>(&mut self, index: usize, job: &mut AeadJob<'k>) {
+        let AeadSchedule::Gcm(key) = job.key.schedule() else { return };
+        let bytes = job.data.len();
+        let zeroth = One::nonce(&job.nonce).reverse();
+        let mut walk = Walk::<V, ROUNDS, OPEN> {
+            hash: begin(key, job.aad, bytes.div_ceil(16)),
+            stream: Stream { keys: &key.cipher.encrypt, counter: V::splat(zeroth.plus(2)).count() },
+            source: job.data.source(),
+            destination: job.data.destination(),
+            bytes,
+            waiting: [V::zero(); CHUNK],
+        };
+        // SAFETY: the job's buffer.
+        unsafe { walk.run() };
+        let n = self.count & 3;
+        self.count += 1;
+        self.jobs[n] = index;
+        self.keys[n] = Some(key);
+        // SAFETY: a block of its own.
+        unsafe { zeroth.plus(1).store(&raw mut self.first[n]) };
+        self.lengths[n] = lengths(job.aad.len(), bytes);
+        (self.low[n], self.middle[n], self.high[n]) = (walk.hash.low, walk.hash.middle, walk.hash.high);
+    }
+
+    /// The encrypted counter blocks, and H/x, of every message.
+    #[inline(always)]
+    fn masks<const ROUNDS: usize>(&self) -> ([[u8; 16]; 4], [u128; 4]) {
+        let (mut masks, mut powers) = ([[0; 16]; 4], [0; 4]);
+        for (n, key) in self.keys[..self.count].iter().enumerate() {
+            let Some(key) = key else { continue };
+            // SAFETY: blocks of their own.
+            unsafe {
+                let stream =
+                    Stream { keys: &key.cipher.encrypt, counter: One::load(&raw const self.first[n]) };
+                stream.block::<ROUNDS>().store(&raw mut masks[n]);
+            }
+            powers[n] = key.powers[POWERS - 1];
+        }
+        (masks, powers)
+    }
+
+    /// Makes or checks the tags and empties the group.
+    ///
+    /// # Safety
+    /// The CPU has the vector's instructions. The jobs are those that were added.
+    #[inline(always)]
+    unsafe fn finish<const ROUNDS: usize, const OPEN: bool>(&mut self, jobs: &mut [AeadJob<'k>]) {
+        let Some(key) = self.keys[0] else { return };
+        let same =
+            self.keys[..self.count].iter().all(|other| other.is_some_and(|other| core::ptr::eq(other, key)));
+        // SAFETY: as many blocks as a vector's, at most four.
+        let (mask, power) = unsafe {
+            if same {
+                let counter = V::load(self.first.as_ptr());
+                let stream = Stream { keys: &key.cipher.encrypt, counter };
+                let power = One::load((&raw const key.powers[POWERS - 1]).cast());
+                (stream.block::<ROUNDS>(), V::splat(power))
+            } else {
+                let (masks, powers) = self.masks::<ROUNDS>();
+                (V::load(masks.as_ptr()), V::load(powers.as_ptr().cast()))
+            }
+        };
+        let y = reduce(V::totals(self.low), V::totals(self.middle), V::totals(self.high));
+        // SAFETY: as above.
+        let y = y.xor(unsafe { V::load(self.lengths.as_ptr().cast()) });
+        let middle = y.xor(y.swap_halves()).product::<0x00>(power.xor(power.swap_halves()));
+        let y = reduce(y.product::<0x00>(power), middle, y.product::<0x11>(power));
+        let mut tags = [[0; 16]; 4];
+        // SAFETY: as above.
+        unsafe { y.reverse().xor(mask).store(tags.as_mut_ptr()) };
+        for (&index, tag) in self.jobs[..self.count].iter().zip(tags) {
+            let job = &mut jobs[index];
+            job.status = if !OPEN {
+                job.tag = tag;
+                Status::Done
+            } else if bool::from(u128::from_le_bytes(tag).ct_eq(&u128::from_le_bytes(job.tag))) {
+                Status::Done
+            } else {
+                // SAFETY: the job's buffer. What was deciphered under a wrong tag is not to be seen.
+                unsafe { job.data.destination().write_bytes(0, job.data.len()) };
+                Status::Forged
+            };
+        }
+        self.count = 0;
+    }
 }
 
 /// Every pending job.
 #[inline(always)]
 unsafe fn all<V: Field, const ROUNDS: usize, const OPEN: bool>(jobs: &mut [AeadJob<'_>]) {
-    for job in jobs.iter_mut().filter(|job| job.status == Status::Pending) {
+    let mut group = Group::<V>::new();
+    for index in 0..jobs.len() {
+        if jobs[index].status == Status::Pending {
+            // SAFETY: the caller's contract; a full group is emptied at once.
+            unsafe {
+                group.add::<ROUNDS, OPEN>(index, &mut jobs[index]);
+                if group.count == V::LANES {
+                    group.finish::<ROUNDS, OPEN>(jobs);
+                }
+            }
+        }
+    }
+    if group.count != 0 {
         // SAFETY: the caller's contract.
-        unsafe { one::<V, ROUNDS, OPEN>(job) };
+        unsafe { group.finish::<ROUNDS, OPEN>(jobs) };
     }
 }
 

@@ -17,6 +17,8 @@ pub(crate) trait Field: Blocks {
     fn lead(block: One) -> Self;
     /// The sum of the blocks.
     fn total(self) -> One;
+    /// In place n the sum of the blocks of the n-th vector; as many count as a vector has blocks.
+    fn totals(of: [Self; 4]) -> Self;
     /// Of each block the product of one half of `self` (bit 0 of `HALVES`) and one of `other` (bit 4).
     fn product<const HALVES: i32>(self, other: Self) -> Self;
     fn xor3(self, b: Self, c: Self) -> Self;
@@ -64,6 +66,16 @@ macro_rules! op {
     };
 }
 
+impl One {
+    /// The nonce, then four zeros.
+    #[inline(always)]
+    pub(crate) fn nonce(nonce: &[u8; 12]) -> Self {
+        let [a, b, c, d, e, f, g, h, i, j, k, l] = *nonce;
+        let (start, end) = (i64::from_le_bytes([a, b, c, d, e, f, g, h]), i32::from_le_bytes([i, j, k, l]));
+        op!(_mm_insert_epi32::<2>(_mm_cvtsi64_si128(start), end))
+    }
+}
+
 impl Field for One {
     #[inline(always)]
     fn splat(block: One) -> Self {
@@ -76,6 +88,10 @@ impl Field for One {
     #[inline(always)]
     fn total(self) -> One {
         self
+    }
+    #[inline(always)]
+    fn totals([first, ..]: [Self; 4]) -> Self {
+        first
     }
     #[inline(always)]
     fn product<const HALVES: i32>(self, other: Self) -> Self {
@@ -160,6 +176,21 @@ impl Field for Four {
                 _mm256_xor_si256(_mm512_castsi512_si256(self.0), _mm512_extracti64x4_epi64::<1>(self.0));
             _mm_xor_si128(_mm256_castsi256_si128(half), _mm256_extracti128_si256::<1>(half))
         })
+    }
+    #[inline(always)]
+    fn totals([a, b, c, d]: [Self; 4]) -> Self {
+        // Halves of the sums of a and b, then of c and d: [a, a, b, b].
+        let halves = |a: Self, b: Self| -> Self {
+            op!(_mm512_xor_si512(
+                _mm512_shuffle_i64x2::<0x44>(a.0, b.0),
+                _mm512_shuffle_i64x2::<0xee>(a.0, b.0)
+            ))
+        };
+        let (ab, cd) = (halves(a, b), halves(c, d));
+        op!(_mm512_xor_si512(
+            _mm512_shuffle_i64x2::<0x88>(ab.0, cd.0),
+            _mm512_shuffle_i64x2::<0xdd>(ab.0, cd.0)
+        ))
     }
     #[inline(always)]
     fn product<const HALVES: i32>(self, other: Self) -> Self {
