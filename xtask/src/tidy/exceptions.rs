@@ -39,6 +39,10 @@ pub(crate) const CURRENT: Exceptions = Exceptions {
             "crates/transform/src/aes/vector.rs",
             "vector loads and stores through the pointers of a lane kernel",
         ),
+        (
+            "crates/transform/src/chacha/lanes.rs",
+            "kernels that read and write the raw pointers of a job's buffer",
+        ),
         ("crates/transform/src/des/sliced.rs", "bit planes read through the pointers of a lane kernel"),
         (
             "crates/transform/src/gcm/kernel.rs",
@@ -52,6 +56,7 @@ pub(crate) const CURRENT: Exceptions = Exceptions {
         ),
         ("crates/transform/src/lanes.rs", "lane kernels take raw pointers, made here from buffers"),
         ("crates/transform/src/md5/lanes.rs", "a kernel that reads through lane pointers"),
+        ("crates/transform/src/poly1305/lanes.rs", "a kernel that reads through lane pointers"),
         ("crates/transform/src/sha1/lanes.rs", "a kernel that reads through lane pointers"),
         ("crates/transform/src/sha1/ni.rs", "intrinsics of the SHA extensions, behind their detection"),
         ("crates/transform/src/sha256/lanes.rs", "a kernel that reads through lane pointers"),

@@ -6,7 +6,7 @@ use zeroize::Zeroize as _;
 use super::reference::{block, input, one_time_key};
 use crate::aead::AeadJob;
 use crate::job::{Direction, Status};
-use crate::poly1305::generic::Poly1305;
+use crate::poly1305::Text;
 use crate::word::Plain;
 
 /// XORs the stream from block 1 on.
@@ -20,26 +20,11 @@ fn crypt(key: &[u8; 32], nonce: &[u8; 12], data: &mut [u8]) {
     }
 }
 
-/// The two lengths that end the authenticated text.
-pub(crate) fn lengths(aad_bytes: usize, data_bytes: usize) -> [u8; 16] {
-    (aad_bytes as u128 | (data_bytes as u128) << 64).to_le_bytes()
-}
-
 fn tag(key: &[u8; 32], nonce: &[u8; 12], aad: &[u8], sealed: &[u8]) -> [u8; 16] {
     let mut one_time = one_time_key(key, nonce);
-    let mut poly = Poly1305::new(&one_time);
+    let tag = Text { key: &one_time, aad, data: sealed }.tag();
     one_time.zeroize();
-    for text in [aad, sealed] {
-        let (blocks, tail) = text.as_chunks::<16>();
-        poly.update(blocks.as_flattened());
-        if !tail.is_empty() {
-            let mut padded = [0; 16];
-            padded[..tail.len()].copy_from_slice(tail);
-            poly.update(&padded);
-        }
-    }
-    poly.update(&lengths(aad.len(), sealed.len()));
-    poly.finish()
+    tag
 }
 
 /// One message.

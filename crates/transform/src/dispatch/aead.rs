@@ -5,6 +5,7 @@ use crate::aead::{AeadJob, AeadSchedule};
 use crate::catalogue::Aead;
 use crate::isa::Tier;
 use crate::job::{Direction, Status};
+use crate::order::{WINDOW, by_length};
 use crate::{chacha, gcm};
 
 /// Bytes of the longest message under one nonce.
@@ -31,16 +32,11 @@ impl Kernels {
     }
 
     /// The tier that [`Self::seal`] and [`Self::open`] would use for `count` jobs.
-    pub fn aead_tier(&self, algorithm: Aead, count: usize) -> Tier {
-        match algorithm {
-            _ if self.features.avx2.is_none() => self.single().min(Tier::Generic),
-            Aead::Aes128Gcm | Aead::Aes256Gcm => match self.tier {
-                Some(tier) => tier,
-                None if count > 1 => Tier::Batch,
-                None => Tier::Native,
-            },
-            Aead::ChaCha20Poly1305 => self.single().min(Tier::Generic),
+    pub fn aead_tier(&self, _: Aead, count: usize) -> Tier {
+        if self.features.avx2.is_none() {
+            return self.single().min(Tier::Generic);
         }
+        self.tier.unwrap_or(if count > 1 { Tier::Batch } else { Tier::Native })
     }
 
     fn aead(&self, algorithm: Aead, direction: Direction, jobs: &mut [AeadJob<'_>]) -> usize {
@@ -53,8 +49,14 @@ impl Kernels {
                 Status::Pending
             };
         }
-        if self.aead_tier(algorithm, jobs.len()) >= Tier::Native {
-            self.aead_instructions(algorithm, direction, jobs);
+        match self.aead_tier(algorithm, jobs.len()) {
+            Tier::Batch => self.aead_instructions(algorithm, direction, jobs),
+            Tier::Native => {
+                for job in jobs.chunks_mut(1) {
+                    self.aead_instructions(algorithm, direction, job);
+                }
+            }
+            Tier::Reference | Tier::Generic => {}
         }
         let reference = self.single() == Tier::Reference;
         for job in jobs.iter_mut().filter(|job| job.status == Status::Pending) {
@@ -78,7 +80,25 @@ impl Kernels {
             (Aead::Aes128Gcm | Aead::Aes256Gcm, _, Some(proof)) => {
                 gcm::kernel::avx2(proof, rounds, direction, jobs);
             }
-            _ => {}
+            (Aead::ChaCha20Poly1305, _, Some(avx2)) => {
+                for window in jobs.chunks_mut(WINDOW) {
+                    let shared = core::cell::RefCell::new(window);
+                    let count = shared.borrow().len();
+                    let bytes = |i: usize| {
+                        let jobs = shared.borrow();
+                        let job = jobs.get(i)?;
+                        (job.status == Status::Pending).then_some(job.data.len() + job.aad.len())
+                    };
+                    by_length(count, bytes, |order| {
+                        let jobs = &mut shared.borrow_mut();
+                        match self.features.avx512 {
+                            Some(avx512) => chacha::lanes::avx512(avx512, direction, jobs, order),
+                            None => chacha::lanes::avx2(avx2, direction, jobs, order),
+                        }
+                    });
+                }
+            }
+            (_, _, None) => {}
         }
     }
 

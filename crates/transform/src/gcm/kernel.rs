@@ -47,11 +47,15 @@ impl<'k, V: Field> Hash<'k, V> {
     #[inline(always)]
     fn multiply(&mut self, blocks: V, place: usize) {
         // SAFETY: `place` is at most POWERS, and a vector of powers follows it or is completed by zeros: 4 of them.
-        let powers = unsafe { V::read(self.key.powers.as_ptr().add(place).cast()) };
+        let (powers, sums) = unsafe {
+            (
+                V::read(self.key.powers.as_ptr().add(place).cast()),
+                V::read(self.key.sums.as_ptr().add(place).cast()),
+            )
+        };
         self.low = self.low.xor(blocks.product::<0x00>(powers));
         self.high = self.high.xor(blocks.product::<0x11>(powers));
-        let (blocks, powers) = (blocks.xor(blocks.swap_halves()), powers.xor(powers.swap_halves()));
-        self.middle = self.middle.xor(blocks.product::<0x00>(powers));
+        self.middle = self.middle.xor(blocks.xor(blocks.swap_halves()).product::<0x00>(sums));
     }
 
     /// Takes the next blocks, most significant coefficient first.
@@ -79,7 +83,7 @@ impl<'k, V: Field> Hash<'k, V> {
     fn with(key: &'k Key, y: One, blocks: usize) -> Self {
         let mut hash = Self::new(key, blocks);
         if blocks == 0 {
-            hash.high = V::lead(y);
+            (hash.middle, hash.high) = (V::lead(y), V::lead(y));
         } else {
             hash.multiply(V::lead(y), hash.place);
         }
@@ -139,6 +143,8 @@ struct Stream<'k, V> {
     keys: &'k [[u8; 16]; 15],
     /// Reversed, so that the number is the lowest word.
     counter: V,
+    /// Of the first block.
+    number: u32,
 }
 
 impl<V: Field> Stream<'_, V> {
@@ -167,10 +173,18 @@ impl<V: Field> Stream<'_, V> {
         blocks: &[V; H],
     ) -> [V; N] {
         const { assert!(H < ROUNDS) };
-        let mut x = [self.counter; N];
         let first = self.key(0);
-        for (n, x) in x.iter_mut().enumerate() {
-            *x = x.plus((n * V::LANES) as u32).reverse().xor(first);
+        let mut x = [self.counter; N];
+        let ahead = (N * V::LANES) as u32;
+        if self.number as u8 <= (256 - ahead) as u8 {
+            // No carry leaves the number's lowest byte: count in the order of the cipher.
+            for (n, x) in x.iter_mut().enumerate() {
+                *x = self.counter.reverse().plus_last((n * V::LANES) as u8).xor(first);
+            }
+        } else {
+            for (n, x) in x.iter_mut().enumerate() {
+                *x = x.plus((n * V::LANES) as u32).reverse().xor(first);
+            }
         }
         for round in 1..ROUNDS {
             let key = self.key(round);
@@ -185,7 +199,8 @@ impl<V: Field> Stream<'_, V> {
         for x in &mut x {
             *x = x.encrypt_last(last);
         }
-        self.counter = self.counter.plus((N * V::LANES) as u32);
+        self.counter = self.counter.plus(ahead);
+        self.number = self.number.wrapping_add(ahead);
         x
     }
 }
@@ -366,7 +381,11 @@ impl<'k, V: Field> Group<'k, V> {
         let zeroth = One::nonce(&job.nonce).reverse();
         let mut walk = Walk::<V, ROUNDS, OPEN> {
             hash: begin(key, job.aad, bytes.div_ceil(16)),
-            stream: Stream { keys: &key.cipher.encrypt, counter: V::splat(zeroth.plus(2)).count() },
+            stream: Stream {
+                keys: &key.cipher.encrypt,
+                counter: V::splat(zeroth.plus(2)).count(),
+                number: 2,
+            },
             source: job.data.source(),
             destination: job.data.destination(),
             bytes,
@@ -392,8 +411,11 @@ impl<'k, V: Field> Group<'k, V> {
             let Some(key) = key else { continue };
             // SAFETY: blocks of their own.
             unsafe {
-                let stream =
-                    Stream { keys: &key.cipher.encrypt, counter: One::load(&raw const self.first[n]) };
+                let stream = Stream {
+                    keys: &key.cipher.encrypt,
+                    counter: One::load(&raw const self.first[n]),
+                    number: 1,
+                };
                 stream.block::<ROUNDS>().store(&raw mut masks[n]);
             }
             powers[n] = key.powers[POWERS - 1];
@@ -414,7 +436,7 @@ impl<'k, V: Field> Group<'k, V> {
         let (mask, power) = unsafe {
             if same {
                 let counter = V::load(self.first.as_ptr());
-                let stream = Stream { keys: &key.cipher.encrypt, counter };
+                let stream = Stream { keys: &key.cipher.encrypt, counter, number: 1 };
                 let power = One::load((&raw const key.powers[POWERS - 1]).cast());
                 (stream.block::<ROUNDS>(), V::splat(power))
             } else {

@@ -31,6 +31,8 @@ pub(crate) struct Key {
     /// H^128/x down to H^1/x, then zeros for vectors that reach past the end. Dividing by x makes up for the bit that
     /// a product of two elements in this bit order is short.
     powers: [u128; POWERS + 4],
+    /// The sums of their halves, in the low halves.
+    sums: [u128; POWERS + 4],
     /// H.
     hash: u128,
     cipher: aes::Key,
@@ -44,10 +46,11 @@ impl Key {
         aes::generic::crypt(&cipher, Direction::Encrypt, &mut zero);
         let hash = u128::from_be_bytes(zero);
         zero.zeroize();
-        let mut made = Box::new(Self { powers: [0; POWERS + 4], hash, cipher });
+        let mut made = Box::new(Self { powers: [0; POWERS + 4], sums: [0; POWERS + 4], hash, cipher });
         let mut power = over_x(hash);
-        for place in made.powers[..POWERS].iter_mut().rev() {
-            *place = power;
+        for place in (0..POWERS).rev() {
+            made.powers[place] = power;
+            made.sums[place] = u128::from(power as u64 ^ (power >> 64) as u64);
             power = generic::multiply(power, hash);
         }
         made

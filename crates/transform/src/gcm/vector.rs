@@ -31,6 +31,8 @@ pub(crate) trait Field: Blocks {
     fn count(self) -> Self;
     /// Adds to the lowest word of every block.
     fn plus(self, number: u32) -> Self;
+    /// Adds to the last byte of every block.
+    fn plus_last(self, number: u8) -> Self;
     /// The first `bytes`, at most a vector's; zeros after them.
     fn first(self, bytes: usize) -> Self;
 
@@ -120,6 +122,10 @@ impl Field for One {
     #[inline(always)]
     fn plus(self, number: u32) -> Self {
         op!(_mm_add_epi32(self.0, _mm_set_epi32(0, 0, 0, number as i32)))
+    }
+    #[inline(always)]
+    fn plus_last(self, number: u8) -> Self {
+        op!(_mm_add_epi32(self.0, _mm_set_epi32(i32::from(number) << 24, 0, 0, 0)))
     }
     #[inline(always)]
     fn first(self, bytes: usize) -> Self {
@@ -219,6 +225,11 @@ impl Field for Four {
     #[inline(always)]
     fn plus(self, number: u32) -> Self {
         op!(_mm512_add_epi32(self.0, _mm512_broadcast_i32x4(_mm_set_epi32(0, 0, 0, number as i32))))
+    }
+    #[inline(always)]
+    fn plus_last(self, number: u8) -> Self {
+        let number = i32::from(number) << 24;
+        op!(_mm512_add_epi32(self.0, _mm512_broadcast_i32x4(_mm_set_epi32(number, 0, 0, 0))))
     }
     #[inline(always)]
     fn first(self, bytes: usize) -> Self {

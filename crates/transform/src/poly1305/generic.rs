@@ -37,6 +37,17 @@ impl Poly1305 {
         Self { r, h: [0; 3], pad: [pad_low, pad_high] }
     }
 
+    /// The limbs of r.
+    pub(crate) const fn r(&self) -> [u64; 3] {
+        self.r
+    }
+
+    /// Goes on from a sum that was made elsewhere, in limbs of at most 45 bits.
+    pub(crate) const fn resumed(mut self, sum: [u64; 3]) -> Self {
+        self.h = sum;
+        self
+    }
+
     fn block(&mut self, block: &[u8; 16], top: u64) {
         let (low, high) = words(block);
         let [r0, r1, r2] = self.r;

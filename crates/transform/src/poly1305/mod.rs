@@ -1,3 +1,37 @@
 //! Poly1305, RFC 8439 section 2.5.
 
 pub(crate) mod generic;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod lanes;
+
+/// What ChaCha20-Poly1305 authenticates (RFC 8439 section 2.8), under a one-time key.
+#[derive(Clone, Copy)]
+pub(crate) struct Text<'t> {
+    pub(crate) key: &'t [u8; 32],
+    pub(crate) aad: &'t [u8],
+    /// The ciphertext.
+    pub(crate) data: &'t [u8],
+}
+
+impl Text<'_> {
+    /// The two lengths that end it.
+    pub(crate) fn lengths(&self) -> [u8; 16] {
+        (self.aad.len() as u128 | (self.data.len() as u128) << 64).to_le_bytes()
+    }
+
+    /// Its tag.
+    pub(crate) fn tag(&self) -> [u8; 16] {
+        let mut poly = generic::Poly1305::new(self.key);
+        for text in [self.aad, self.data] {
+            let (blocks, tail) = text.as_chunks::<16>();
+            poly.update(blocks.as_flattened());
+            if !tail.is_empty() {
+                let mut padded = [0; 16];
+                padded[..tail.len()].copy_from_slice(tail);
+                poly.update(&padded);
+            }
+        }
+        poly.update(&self.lengths());
+        poly.finish()
+    }
+}

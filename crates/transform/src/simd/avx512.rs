@@ -77,7 +77,7 @@ impl Z {
 
     /// Transposes eight rows of eight 64-bit words; its own inverse.
     #[inline(always)]
-    fn transpose_8x8(rows: [Self; 8]) -> [Self; 8] {
+    pub(crate) fn transpose_8x8(rows: [Self; 8]) -> [Self; 8] {
         let mut pairs = rows;
         for i in 0..4 {
             let (a, b) = (rows[2 * i].0, rows[2 * i + 1].0);
