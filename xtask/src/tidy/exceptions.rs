@@ -50,6 +50,7 @@ pub(crate) const CURRENT: Exceptions = Exceptions {
         ),
         ("crates/transform/src/gcm/vector.rs", "vector loads and stores through the pointers of a kernel"),
         ("crates/transform/src/hash/lanes.rs", "lane kernels take raw pointers, made here from slices"),
+        ("crates/transform/src/idea/lanes.rs", "a kernel that reads and writes through lane pointers"),
         (
             "crates/transform/src/job.rs",
             "a buffer in place, or from one slice to another, seen alike by kernels",
@@ -65,6 +66,7 @@ pub(crate) const CURRENT: Exceptions = Exceptions {
         ("crates/transform/src/simd/avx512.rs", "intrinsics of AVX-512, behind their detection"),
         ("crates/transform/src/simd/mod.rs", "the contract of vectors that load from and store to pointers"),
         ("crates/transform/src/simd/scalar.rs", "the same contract for plain words"),
+        ("crates/transform/src/simd/shorts.rs", "the same intrinsics for lanes of 16-bit words"),
         ("crates/transform/src/word_lanes.rs", "kernels that read through lane pointers"),
     ]),
     long_files: List(&[]),

@@ -28,6 +28,7 @@ const fn lane_threshold(algorithm: Cipher, isa: Isa) -> Option<usize> {
         }
         (Cipher::Block(BlockCipher::Rc5 | BlockCipher::Rc5R16, _), _) => Some(4),
         (Cipher::Block(BlockCipher::Rc6, _), _) => Some(4),
+        (Cipher::Block(BlockCipher::Idea, _), _) => Some(6),
         _ => None,
     }
 }
@@ -166,6 +167,18 @@ impl Kernels {
                 });
                 true
             }
+            #[cfg(target_arch = "x86_64")]
+            BlockCipher::Idea => {
+                by_length(count, bytes, |order| {
+                    let jobs = &mut shared.borrow_mut();
+                    if let Some(proof) = self.features.avx512 {
+                        lanes::run(&mut idea::lanes::avx512(proof, mode, direction), jobs, order);
+                    } else if let Some(proof) = self.features.avx2 {
+                        lanes::run(&mut idea::lanes::avx2(proof, mode, direction), jobs, order);
+                    }
+                });
+                true
+            }
             _ => false,
         }
     }
@@ -240,7 +253,10 @@ impl Kernels {
             (Schedule::Blowfish(key), _) => {
                 modes::run(mode, direction, iv, data, |d, b| blowfish::reference::plain(key, d, b));
             }
-            (Schedule::Idea(key), _) => {
+            (Schedule::Idea(key), false) => {
+                modes::run(mode, direction, iv, data, |d, b| idea::generic::crypt(key, d, b));
+            }
+            (Schedule::Idea(key), true) => {
                 modes::run(mode, direction, iv, data, |d, b| idea::reference::plain(key, d, b));
             }
             (Schedule::Rc4(key), _) => rc4::reference::plain(key, data),

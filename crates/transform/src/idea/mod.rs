@@ -1,5 +1,8 @@
 //! IDEA, Lai and Massey 1991: sums mod 2^16, XOR, and products mod 2^16 + 1 with 0 standing for 2^16.
 
+pub(crate) mod generic;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod lanes;
 pub(crate) mod reference;
 
 use zeroize::{Zeroize, ZeroizeOnDrop};

@@ -11,6 +11,8 @@ pub(crate) mod avx2;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod avx512;
 pub(crate) mod scalar;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod shorts;
 
 /// Bitwise logic.
 pub(crate) trait Bits: Copy {

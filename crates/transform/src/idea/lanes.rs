@@ -1,0 +1,215 @@
+//! IDEA over vectors of 16-bit words: 64 lanes of AVX2, 128 of AVX-512. Constant time.
+//!
+//! A round is three products deep, so several groups of vectors run interleaved. `unsafe`: rows are read and written
+//! under the contract of [`crate::lanes::LaneKernel`].
+#![allow(unsafe_code)]
+
+use zeroize::Zeroize as _;
+
+use crate::catalogue::Mode;
+use crate::isa::{Avx2, Avx512};
+use crate::job::Direction;
+use crate::key::Schedule;
+use crate::lanes::{LaneKernel, Rows};
+use crate::simd::avx2::Y;
+use crate::simd::avx512::Z;
+use crate::simd::shorts::{Shorts, carried, place};
+
+/// Subkeys of a message.
+const SUBKEYS: usize = 52;
+
+/// Keys and chains of `L` lanes, those of lane l at `place(l)` of a row. Keys first, so that no load of them crosses
+/// a cache line.
+#[repr(C, align(64))]
+pub(crate) struct IdeaLanes<const L: usize> {
+    keys: [[u16; L]; SUBKEYS],
+    /// CBC: the last sealed block. CTR: the counter, most significant word first.
+    chain: [[u16; L]; 4],
+    mode: Mode,
+    direction: Direction,
+    /// Lanes of a vector.
+    shorts: usize,
+    run: unsafe fn(&mut Self, &mut Rows<L>, usize),
+}
+
+impl<const L: usize> Drop for IdeaLanes<L> {
+    fn drop(&mut self) {
+        self.keys.as_flattened_mut().zeroize();
+        self.chain.as_flattened_mut().zeroize();
+    }
+}
+
+/// Encrypts one block of every lane; with inverted subkeys, decrypts it. `key(i, n)` gives subkey i of group n.
+#[inline(always)]
+fn crypt<V: Shorts, const G: usize>(key: impl Fn(usize, usize) -> V, block: &mut [[V; G]; 4]) {
+    let [mut a, mut b, mut c, mut d] = *block;
+    for round in 0..8 {
+        let k = |i: usize, n: usize| key(6 * round + i, n);
+        for n in 0..G {
+            a[n] = a[n].product(k(0, n));
+            b[n] = b[n].add16(k(1, n));
+            c[n] = c[n].add16(k(2, n));
+            d[n] = d[n].product(k(3, n));
+        }
+        for n in 0..G {
+            let e = a[n].xor(c[n]).product(k(4, n));
+            let f = b[n].xor(d[n]).add16(e).product(k(5, n));
+            let e = e.add16(f);
+            (a[n], d[n]) = (a[n].xor(f), d[n].xor(e));
+            (b[n], c[n]) = (c[n].xor(f), b[n].xor(e));
+        }
+    }
+    for n in 0..G {
+        a[n] = a[n].product(key(48, n));
+        (b[n], c[n]) = (c[n].add16(key(49, n)), b[n].add16(key(50, n)));
+        d[n] = d[n].product(key(51, n));
+    }
+    *block = [a, b, c, d];
+}
+
+impl<const L: usize> IdeaLanes<L> {
+    fn new(
+        mode: Mode,
+        direction: Direction,
+        shorts: usize,
+        run: unsafe fn(&mut Self, &mut Rows<L>, usize),
+    ) -> Self {
+        Self { keys: [[0; L]; SUBKEYS], chain: [[0; L]; 4], mode, direction, shorts, run }
+    }
+
+    /// See [`LaneKernel::run`]; `G * V::SHORTS` is `L`.
+    #[inline(always)]
+    unsafe fn go<V: Shorts, const G: usize>(&mut self, rows: &mut Rows<L>, chunks: usize) {
+        debug_assert_eq!(G * V::SHORTS, L);
+        match (self.mode, self.direction) {
+            // SAFETY: the caller keeps LaneKernel's contract.
+            (Mode::Ecb, _) => unsafe { self.chunks::<V, G, 0>(rows, chunks) },
+            // SAFETY: as above.
+            (Mode::Cbc, Direction::Encrypt) => unsafe { self.chunks::<V, G, 1>(rows, chunks) },
+            // SAFETY: as above.
+            (Mode::Cbc, Direction::Decrypt) => unsafe { self.chunks::<V, G, 2>(rows, chunks) },
+            // SAFETY: as above.
+            (Mode::Ctr, _) => unsafe { self.chunks::<V, G, 3>(rows, chunks) },
+        }
+    }
+
+    /// `HOW`: ECB, CBC both ways, CTR.
+    #[inline(always)]
+    unsafe fn chunks<V: Shorts, const G: usize, const HOW: u8>(&mut self, rows: &mut Rows<L>, chunks: usize) {
+        let keys = self.keys.as_ptr().cast::<u16>();
+        // SAFETY: subkey i, group n of [[u16; L]; SUBKEYS], L = G * SHORTS.
+        let key = |i: usize, n: usize| unsafe { V::load(keys.add(i * L + n * V::SHORTS).cast()) };
+        let mut chain = [[V::zero(); G]; 4];
+        for (row, groups) in self.chain.iter().zip(&mut chain) {
+            for (n, group) in groups.iter_mut().enumerate() {
+                // SAFETY: as for keys.
+                *group = unsafe { V::load(row.as_ptr().add(n * V::SHORTS).cast()) };
+            }
+        }
+        for _ in 0..chunks {
+            let mut x = [[V::zero(); 32]; G];
+            for (n, x) in x.iter_mut().enumerate() {
+                // SAFETY: SHORTS rows from n * SHORTS on, each with a chunk to read.
+                *x = unsafe { V::load_short_rows(rows.source.as_ptr().add(n * V::SHORTS)) };
+            }
+            for number in 0..8 {
+                let mut input = [[V::zero(); G]; 4];
+                for i in 0..4 {
+                    for n in 0..G {
+                        input[i][n] = x[n][4 * number + i];
+                    }
+                }
+                let xor = |mut left: [[V; G]; 4], right: &[[V; G]; 4]| {
+                    for i in 0..4 {
+                        for n in 0..G {
+                            left[i][n] = left[i][n].xor(right[i][n]);
+                        }
+                    }
+                    left
+                };
+                let mut block = match HOW {
+                    1 => xor(input, &chain),
+                    3 => chain,
+                    _ => input,
+                };
+                crypt::<V, G>(key, &mut block);
+                match HOW {
+                    1 => chain = block,
+                    2 => {
+                        block = xor(block, &chain);
+                        chain = input;
+                    }
+                    3 => {
+                        block = xor(block, &input);
+                        for n in 0..G {
+                            let mut carry = V::splat(0x0001_0001);
+                            for word in chain.iter_mut().rev() {
+                                let old = word[n];
+                                word[n] = old.add16(carry);
+                                carry = carried(old, word[n]);
+                            }
+                        }
+                    }
+                    _ => {}
+                }
+                for i in 0..4 {
+                    for n in 0..G {
+                        x[n][4 * number + i] = block[i][n];
+                    }
+                }
+            }
+            for (n, x) in x.into_iter().enumerate() {
+                // SAFETY: as at the load, with a chunk to write.
+                unsafe { V::store_short_rows(x, rows.destination.as_ptr().add(n * V::SHORTS)) };
+            }
+            rows.advance();
+        }
+        for (row, groups) in self.chain.iter_mut().zip(chain) {
+            for (n, group) in groups.into_iter().enumerate() {
+                // SAFETY: as for keys.
+                unsafe { group.store(row.as_mut_ptr().add(n * V::SHORTS).cast()) };
+            }
+        }
+    }
+}
+
+impl<const L: usize> LaneKernel<L> for IdeaLanes<L> {
+    fn set(&mut self, lane: usize, key: &Schedule, iv: &[u8; 16]) {
+        let Schedule::Idea(key) = key else { return };
+        let backward = self.direction == Direction::Decrypt && self.mode != Mode::Ctr;
+        let at = place(lane, self.shorts);
+        for (row, subkey) in self.keys.iter_mut().zip(if backward { &key.decrypt } else { &key.encrypt }) {
+            row[at] = *subkey;
+        }
+        for (row, bytes) in self.chain.iter_mut().zip(iv.as_chunks::<2>().0) {
+            row[at] = u16::from_be_bytes(*bytes);
+        }
+    }
+
+    unsafe fn run(&mut self, rows: &mut Rows<L>, chunks: usize) {
+        // SAFETY: the caller keeps the trait's contract.
+        unsafe { (self.run)(self, rows, chunks) }
+    }
+}
+
+#[target_feature(enable = "avx2")]
+unsafe fn run_avx2(kernel: &mut IdeaLanes<64>, rows: &mut Rows<64>, chunks: usize) {
+    // SAFETY: the caller keeps LaneKernel's contract.
+    unsafe { kernel.go::<Y, 4>(rows, chunks) }
+}
+
+#[target_feature(enable = "avx512f,avx512bw")]
+unsafe fn run_avx512(kernel: &mut IdeaLanes<128>, rows: &mut Rows<128>, chunks: usize) {
+    // SAFETY: the caller keeps LaneKernel's contract.
+    unsafe { kernel.go::<Z, 4>(rows, chunks) }
+}
+
+/// 64 lanes of AVX2.
+pub(crate) fn avx2(_: Avx2, mode: Mode, direction: Direction) -> IdeaLanes<64> {
+    IdeaLanes::new(mode, direction, Y::SHORTS, run_avx2)
+}
+
+/// 128 lanes of AVX-512.
+pub(crate) fn avx512(_: Avx512, mode: Mode, direction: Direction) -> IdeaLanes<128> {
+    IdeaLanes::new(mode, direction, Z::SHORTS, run_avx512)
+}

@@ -1,0 +1,166 @@
+//! Lanes of 16-bit words, one message to a lane: sixteen of AVX2, thirty-two of AVX-512.
+//!
+//! `unsafe` because intrinsics need proved features; see the contract in [`super`].
+#![allow(unsafe_code)]
+
+use core::arch::x86_64::*;
+
+use super::avx2::Y;
+use super::avx512::Z;
+use super::{Bits, Words};
+
+/// Lanes of 16-bit words.
+pub(crate) trait Shorts: Words {
+    /// Messages side by side.
+    const SHORTS: usize = 2 * Self::LANES;
+    fn zero() -> Self;
+    fn add16(self, other: Self) -> Self;
+
+    /// The product mod 2^16 + 1 where 0 stands for 2^16, in constant time.
+    ///
+    /// With 2^16 = -1 the product of two words is its low half minus its high half, plus one where that wraps.
+    /// The halves are equal only if a factor is 0, that is -1; then the product is 1 minus the sum of both factors.
+    fn product(self, other: Self) -> Self;
+
+    /// One where the top bit of the word is set, else zero.
+    fn top_bit(self) -> Self;
+
+    /// Exchanges the bytes of every word.
+    fn swap_pairs(self) -> Self;
+
+    /// Puts the low halves of the 32-bit words of `even` and `odd` side by side, and the high halves.
+    fn halves(even: Self, odd: Self) -> (Self, Self);
+
+    /// Reads 64 bytes of every lane and turns them into 32 vectors, the w-th of which holds each lane's w-th
+    /// big-endian word.
+    ///
+    /// # Safety
+    /// `rows` has `SHORTS` pointers, each to 64 readable bytes.
+    #[inline(always)]
+    unsafe fn load_short_rows(rows: *const *const u8) -> [Self; 32] {
+        // SAFETY: the caller's contract.
+        let (even, odd) = unsafe { (Self::load_rows(rows, 0), Self::load_rows(rows.add(Self::LANES), 0)) };
+        let mut words = [Self::zero(); 32];
+        for w in 0..16 {
+            (words[2 * w], words[2 * w + 1]) = Self::halves(even[w].swap_pairs(), odd[w].swap_pairs());
+        }
+        words
+    }
+
+    /// The inverse of [`Self::load_short_rows`].
+    ///
+    /// # Safety
+    /// As there, with writable bytes.
+    #[inline(always)]
+    unsafe fn store_short_rows(words: [Self; 32], rows: *const *mut u8) {
+        let (mut even, mut odd) = ([Self::zero(); 16], [Self::zero(); 16]);
+        for w in 0..16 {
+            // The exchange is its own inverse.
+            let (low, high) = Self::halves(words[2 * w], words[2 * w + 1]);
+            (even[w], odd[w]) = (low.swap_pairs(), high.swap_pairs());
+        }
+        // SAFETY: the caller's contract.
+        unsafe {
+            Self::store_rows(even, rows, 0);
+            Self::store_rows(odd, rows.add(Self::LANES), 0);
+        }
+    }
+}
+
+/// Where a lane of [`Shorts`] keeps its words in memory: lanes of the two halves alternate.
+pub(crate) const fn place(lane: usize, shorts: usize) -> usize {
+    let (group, lane) = (lane / shorts * shorts, lane % shorts);
+    group + 2 * (lane % (shorts / 2)) + lane / (shorts / 2)
+}
+
+macro_rules! op {
+    ($call:expr) => {
+        // SAFETY: reached only under the vector's token, as the module's contract says.
+        Self(unsafe { $call })
+    };
+}
+
+impl Shorts for Z {
+    #[inline(always)]
+    fn zero() -> Self {
+        op!(_mm512_setzero_si512())
+    }
+    #[inline(always)]
+    fn add16(self, other: Self) -> Self {
+        op!(_mm512_add_epi16(self.0, other.0))
+    }
+    #[inline(always)]
+    fn product(self, other: Self) -> Self {
+        op!({
+            let (low, high) = (_mm512_mullo_epi16(self.0, other.0), _mm512_mulhi_epu16(self.0, other.0));
+            let wraps = _mm512_cmple_epu16_mask(low, high);
+            let zero = _mm512_cmpeq_epi16_mask(low, high);
+            let high = _mm512_mask_add_epi16(high, zero, self.0, other.0);
+            let rest = _mm512_sub_epi16(low, high);
+            _mm512_mask_sub_epi16(rest, wraps, rest, _mm512_set1_epi16(-1))
+        })
+    }
+    #[inline(always)]
+    fn top_bit(self) -> Self {
+        op!(_mm512_srli_epi16::<15>(self.0))
+    }
+    #[inline(always)]
+    fn swap_pairs(self) -> Self {
+        op!(_mm512_shuffle_epi8(
+            self.0,
+            _mm512_broadcast_i32x4(_mm_set_epi32(0x0e0f0c0d, 0x0a0b0809, 0x06070405, 0x02030001))
+        ))
+    }
+    #[inline(always)]
+    fn halves(even: Self, odd: Self) -> (Self, Self) {
+        (
+            op!(_mm512_mask_mov_epi16(_mm512_slli_epi32::<16>(odd.0), 0x5555_5555, even.0)),
+            op!(_mm512_mask_mov_epi16(_mm512_srli_epi32::<16>(even.0), 0xaaaa_aaaa, odd.0)),
+        )
+    }
+}
+
+impl Shorts for Y {
+    #[inline(always)]
+    fn zero() -> Self {
+        op!(_mm256_setzero_si256())
+    }
+    #[inline(always)]
+    fn add16(self, other: Self) -> Self {
+        op!(_mm256_add_epi16(self.0, other.0))
+    }
+    #[inline(always)]
+    fn product(self, other: Self) -> Self {
+        op!({
+            let (low, high) = (_mm256_mullo_epi16(self.0, other.0), _mm256_mulhi_epu16(self.0, other.0));
+            let wraps = _mm256_cmpeq_epi16(_mm256_min_epu16(low, high), low);
+            let zero = _mm256_cmpeq_epi16(low, high);
+            let sum = _mm256_and_si256(_mm256_add_epi16(self.0, other.0), zero);
+            _mm256_sub_epi16(_mm256_sub_epi16(_mm256_sub_epi16(low, high), wraps), sum)
+        })
+    }
+    #[inline(always)]
+    fn top_bit(self) -> Self {
+        op!(_mm256_srli_epi16::<15>(self.0))
+    }
+    #[inline(always)]
+    fn swap_pairs(self) -> Self {
+        op!(_mm256_shuffle_epi8(
+            self.0,
+            _mm256_broadcastsi128_si256(_mm_set_epi32(0x0e0f0c0d, 0x0a0b0809, 0x06070405, 0x02030001))
+        ))
+    }
+    #[inline(always)]
+    fn halves(even: Self, odd: Self) -> (Self, Self) {
+        (
+            op!(_mm256_blend_epi16::<0xaa>(even.0, _mm256_slli_epi32::<16>(odd.0))),
+            op!(_mm256_blend_epi16::<0xaa>(_mm256_srli_epi32::<16>(even.0), odd.0)),
+        )
+    }
+}
+
+/// One where the counter word wrapped to zero by `old + carry`: the top bit falls only then.
+#[inline(always)]
+pub(crate) fn carried<V: Shorts>(old: V, new: V) -> V {
+    Bits::and(old, new.not()).top_bit()
+}
