@@ -104,12 +104,21 @@ impl<'a> Buffer<'a> {
 
     /// Copies the source over if there are two slices, and gives the destination for transformation in place.
     pub(crate) fn copied_in_place(&mut self) -> &mut [u8] {
-        if !core::ptr::eq(self.source, self.destination) {
+        self.copied_in_place_from(0)
+    }
+
+    /// The same from byte `at` on, which is at most the length.
+    pub(crate) fn copied_in_place_from(&mut self, at: usize) -> &mut [u8] {
+        assert!(at <= self.bytes, "the rest of a buffer begins within it");
+        let bytes = self.bytes - at;
+        // SAFETY: `at` lies within both slices or at their end.
+        let (source, destination) = unsafe { (self.source.add(at), self.destination.add(at)) };
+        if !core::ptr::eq(source, destination) {
             // SAFETY: both are valid for `bytes` and disjoint, as the constructor's borrows show.
-            unsafe { core::ptr::copy_nonoverlapping(self.source, self.destination, self.bytes) };
+            unsafe { core::ptr::copy_nonoverlapping(source, destination, bytes) };
         }
         // SAFETY: `destination` is valid for `bytes` reads and writes while 'a lasts; self is borrowed mutably.
-        unsafe { core::slice::from_raw_parts_mut(self.destination, self.bytes) }
+        unsafe { core::slice::from_raw_parts_mut(destination, bytes) }
     }
 }
 

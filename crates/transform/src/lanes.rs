@@ -2,15 +2,15 @@
 //!
 //! Lanes advance together by chunks of 64 bytes. A lane's message is its whole chunks, then a tail that runs in a
 //! scratch chunk. All lanes run until the shortest stretch ends; the lanes that ended move on, and a lane whose
-//! message is done takes the next. A lane without work grinds its own scratch chunk, over and over.
+//! message is done takes the next. A lane without work grinds its own scratch chunk, over and over. When so few lanes
+//! are busy that single messages are faster, their rests are handed over.
 //!
 //! `unsafe`: kernels take raw lane pointers, made here from the jobs' buffers.
 #![allow(unsafe_code)]
 
-use zeroize::Zeroize as _;
-
 use crate::job::{CipherJob, Status};
 use crate::key::Schedule;
+use crate::wipe::wipe;
 
 /// Bytes by which lanes advance.
 pub(crate) const CHUNK: usize = 64;
@@ -33,10 +33,21 @@ impl<const L: usize> Rows<L> {
     }
 }
 
-/// A kernel with `L` lanes, for one cipher, mode and direction.
-pub(crate) trait LaneKernel<const L: usize> {
+/// Runs one message alone, in place, from an IV.
+pub(crate) type Alone<'f> = dyn Fn(&Schedule, &[u8; 16], &mut [u8]) + 'f;
+
+/// When lanes stop paying, and what then.
+pub(crate) struct HandOver<'f> {
+    /// With at most this many lanes busy and no jobs waiting, the rests of their messages run one by one ...
+    pub(crate) few: usize,
+    /// ... by this.
+    pub(crate) alone: &'f Alone<'f>,
+}
+
+/// A kernel with `L` lanes, for one cipher, mode and direction; `'k` is the life of the keys.
+pub(crate) trait LaneKernel<'k, const L: usize> {
     /// Prepares a lane for a message under `key`.
-    fn set(&mut self, lane: usize, key: &Schedule, iv: &[u8; 16]);
+    fn set(&mut self, lane: usize, key: &'k Schedule, iv: &[u8; 16]);
 
     /// Runs `chunks` chunks of every lane, advancing the rows after each.
     ///
@@ -44,6 +55,50 @@ pub(crate) trait LaneKernel<const L: usize> {
     /// The CPU has the kernel's features. Each lane may read and write that many chunks along its row; source and
     /// destination of a lane are equal or disjoint, and no two lanes write the same bytes.
     unsafe fn run(&mut self, rows: &mut Rows<L>, chunks: usize);
+
+    /// Transforms the rest of a lane's message in place; block ciphers leave it to `alone`, from where the chain is.
+    fn finish(&mut self, lane: usize, key: &'k Schedule, rest: &mut [u8], alone: &Alone<'_>);
+}
+
+/// A kernel that interleaves a few messages in ordinary code.
+pub(crate) trait Interleaved<'k, const L: usize> {
+    /// See [`LaneKernel::set`].
+    fn set(&mut self, lane: usize, key: &'k Schedule, iv: &[u8; 16]);
+
+    /// Transforms one chunk of every lane.
+    fn chunk(&mut self, data: &mut [[u8; CHUNK]; L]);
+
+    /// See [`LaneKernel::finish`].
+    fn finish(&mut self, lane: usize, key: &'k Schedule, rest: &mut [u8], alone: &Alone<'_>);
+}
+
+/// An interleaved kernel as a lane kernel.
+pub(crate) struct Interleave<K>(pub(crate) K);
+
+impl<'k, const L: usize, K: Interleaved<'k, L>> LaneKernel<'k, L> for Interleave<K> {
+    fn set(&mut self, lane: usize, key: &'k Schedule, iv: &[u8; 16]) {
+        self.0.set(lane, key, iv);
+    }
+
+    unsafe fn run(&mut self, rows: &mut Rows<L>, chunks: usize) {
+        let mut data = [[0; CHUNK]; L];
+        for _ in 0..chunks {
+            for (data, source) in data.iter_mut().zip(&rows.source) {
+                // SAFETY: each row has a chunk to read, as the caller promises.
+                *data = unsafe { source.cast::<[u8; CHUNK]>().read() };
+            }
+            self.0.chunk(&mut data);
+            for (data, destination) in data.iter().zip(&rows.destination) {
+                // SAFETY: each row has a chunk to write, as the caller promises.
+                unsafe { destination.cast::<[u8; CHUNK]>().write(*data) };
+            }
+            rows.advance();
+        }
+    }
+
+    fn finish(&mut self, lane: usize, key: &'k Schedule, rest: &mut [u8], alone: &Alone<'_>) {
+        self.0.finish(lane, key, rest, alone);
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -69,10 +124,11 @@ struct Scheduler<'j, 'a, const L: usize> {
 }
 
 /// Runs the jobs that `order` lists; their keys are of the kernel's cipher and their lengths right.
-pub(crate) fn run<const L: usize>(
-    kernel: &mut impl LaneKernel<L>,
-    jobs: &mut [CipherJob<'_>],
+pub(crate) fn run<'k, const L: usize>(
+    kernel: &mut impl LaneKernel<'k, L>,
+    jobs: &mut [CipherJob<'k>],
     order: &[u16],
+    hand_over: &HandOver<'_>,
 ) {
     let mut scheduler = Scheduler {
         jobs,
@@ -85,12 +141,12 @@ pub(crate) fn run<const L: usize>(
         stage: [Stage::Idle; L],
         scratch: [[0; CHUNK]; L],
     };
-    scheduler.run(kernel);
-    scheduler.scratch.as_flattened_mut().zeroize();
+    scheduler.run(kernel, hand_over);
+    wipe(&mut scheduler.scratch, [0; CHUNK]);
 }
 
-impl<const L: usize> Scheduler<'_, '_, L> {
-    fn run(&mut self, kernel: &mut impl LaneKernel<L>) {
+impl<'a, const L: usize> Scheduler<'_, 'a, L> {
+    fn run(&mut self, kernel: &mut impl LaneKernel<'a, L>, hand_over: &HandOver<'_>) {
         for lane in 0..L {
             self.take(lane, kernel);
         }
@@ -107,6 +163,9 @@ impl<const L: usize> Scheduler<'_, '_, L> {
             if self.busy == 0 {
                 return;
             }
+            if self.busy <= hand_over.few && self.taken == self.order.len() {
+                return self.finish_alone(kernel, hand_over.alone);
+            }
             // SAFETY: the kernel was made under its token. A busy lane has at least `shortest` chunks left, in its
             // job's buffer or (one) in its scratch; an idle one stays on its scratch with step 0. Buffers of
             // different jobs are disjoint, as their borrows show.
@@ -118,7 +177,7 @@ impl<const L: usize> Scheduler<'_, '_, L> {
     }
 
     /// Gives the lane the next job, or leaves it idle on its scratch.
-    fn take(&mut self, lane: usize, kernel: &mut impl LaneKernel<L>) {
+    fn take(&mut self, lane: usize, kernel: &mut impl LaneKernel<'a, L>) {
         if let Some(&index) = self.order.get(self.taken) {
             let job = &self.jobs[usize::from(index)];
             self.taken += 1;
@@ -148,7 +207,7 @@ impl<const L: usize> Scheduler<'_, '_, L> {
     }
 
     /// Moves a lane whose stretch has ended on to its tail or to the next job that has bytes.
-    fn advance(&mut self, lane: usize, kernel: &mut impl LaneKernel<L>) {
+    fn advance(&mut self, lane: usize, kernel: &mut impl LaneKernel<'a, L>) {
         let job = &mut self.jobs[usize::from(self.job_of[lane])];
         let bytes = job.data.len();
         let (whole, tail) = (bytes & !(CHUNK - 1), bytes % CHUNK);
@@ -173,5 +232,25 @@ impl<const L: usize> Scheduler<'_, '_, L> {
         job.status = Status::Done;
         self.busy -= 1;
         self.take(lane, kernel);
+    }
+
+    /// Finishes every busy lane's message without the lanes.
+    fn finish_alone(&mut self, kernel: &mut impl LaneKernel<'a, L>, alone: &Alone<'_>) {
+        for lane in 0..L {
+            if self.stage[lane] == Stage::Idle {
+                continue;
+            }
+            let job = &mut self.jobs[usize::from(self.job_of[lane])];
+            let whole = job.data.len() / CHUNK;
+            // A tail in scratch has not run yet.
+            let left = if self.stage[lane] == Stage::Body { self.chunks_left[lane] } else { 0 };
+            kernel.finish(
+                lane,
+                job.key.schedule(),
+                job.data.copied_in_place_from((whole - left) * CHUNK),
+                alone,
+            );
+            job.status = Status::Done;
+        }
     }
 }

@@ -38,6 +38,7 @@ mod seal;
 mod sha1;
 mod sha256;
 mod simd;
+mod wipe;
 mod word;
 mod word_lanes;
 

@@ -6,13 +6,12 @@
 
 use core::marker::PhantomData;
 
-use zeroize::Zeroize as _;
-
 use crate::catalogue::Mode;
 use crate::job::Direction;
 use crate::key::Schedule;
-use crate::lanes::{LaneKernel, Rows};
+use crate::lanes::{Alone, LaneKernel, Rows};
 use crate::simd::Words;
+use crate::wipe::wipe;
 
 /// Words of the largest key (RC6).
 const KEY_WORDS: usize = 44;
@@ -50,7 +49,8 @@ pub(crate) struct WordLanes<C, const L: usize> {
 
 impl<C, const L: usize> Drop for WordLanes<C, L> {
     fn drop(&mut self) {
-        self.keys[..self.key_words].as_flattened_mut().zeroize();
+        wipe(&mut self.keys[..self.key_words], [0; L]);
+        wipe(&mut self.chain, [0; L]);
     }
 }
 
@@ -189,7 +189,7 @@ impl<C: WordCipher, const L: usize> WordLanes<C, L> {
     }
 }
 
-impl<C: WordCipher, const L: usize> LaneKernel<L> for WordLanes<C, L> {
+impl<C: WordCipher, const L: usize> LaneKernel<'_, L> for WordLanes<C, L> {
     fn set(&mut self, lane: usize, key: &Schedule, iv: &[u8; 16]) {
         for (row, word) in self.keys[..self.key_words].iter_mut().zip(C::words(key)) {
             row[lane] = *word;
@@ -205,6 +205,17 @@ impl<C: WordCipher, const L: usize> LaneKernel<L> for WordLanes<C, L> {
     unsafe fn run(&mut self, rows: &mut Rows<L>, chunks: usize) {
         // SAFETY: the caller keeps the trait's contract.
         unsafe { (self.run)(self, rows, chunks) }
+    }
+
+    fn finish(&mut self, lane: usize, key: &Schedule, rest: &mut [u8], alone: &Alone<'_>) {
+        let mut iv = [0; 16];
+        for (row, bytes) in self.chain.iter().zip(iv.as_chunks_mut::<4>().0) {
+            *bytes = match self.mode {
+                Mode::Ctr => row[lane].to_be_bytes(),
+                _ => row[lane].to_le_bytes(),
+            };
+        }
+        alone(key, &iv, rest);
     }
 }
 

@@ -6,14 +6,13 @@
 
 use core::marker::PhantomData;
 
-use zeroize::Zeroize as _;
-
 use super::vector::{Blocks, Four, One};
 use crate::catalogue::Mode;
 use crate::isa::{Avx2, Avx512};
 use crate::job::Direction;
 use crate::key::Schedule;
-use crate::lanes::{LaneKernel, Rows};
+use crate::lanes::{Alone, LaneKernel, Rows};
+use crate::wipe::wipe;
 
 /// Vectors in flight.
 const GROUPS: usize = 8;
@@ -33,8 +32,8 @@ pub(crate) struct AesLanes<B, const L: usize> {
 
 impl<B, const L: usize> Drop for AesLanes<B, L> {
     fn drop(&mut self) {
-        self.keys[..=self.rounds].as_flattened_mut().as_flattened_mut().zeroize();
-        self.chain.as_flattened_mut().zeroize();
+        wipe(&mut self.keys[..=self.rounds], [[0; 16]; L]);
+        wipe(&mut self.chain, [0; 16]);
     }
 }
 
@@ -142,7 +141,7 @@ impl<B: Blocks, const L: usize> AesLanes<B, L> {
     }
 }
 
-impl<B: Blocks, const L: usize> LaneKernel<L> for AesLanes<B, L> {
+impl<B: Blocks, const L: usize> LaneKernel<'_, L> for AesLanes<B, L> {
     fn set(&mut self, lane: usize, key: &Schedule, iv: &[u8; 16]) {
         let Schedule::Aes(key) = key else { return };
         let backward = self.direction == Direction::Decrypt && self.mode != Mode::Ctr;
@@ -159,6 +158,14 @@ impl<B: Blocks, const L: usize> LaneKernel<L> for AesLanes<B, L> {
     unsafe fn run(&mut self, rows: &mut Rows<L>, chunks: usize) {
         // SAFETY: the caller keeps the trait's contract.
         unsafe { (self.run)(self, rows, chunks) }
+    }
+
+    fn finish(&mut self, lane: usize, key: &Schedule, rest: &mut [u8], alone: &Alone<'_>) {
+        let mut iv = self.chain[lane];
+        if self.mode == Mode::Ctr {
+            iv.reverse();
+        }
+        alone(key, &iv, rest);
     }
 }
 

@@ -1,5 +1,6 @@
 //! Blowfish, Schneier 1993. The key builds its S-boxes: 4 KB an association, and 521 encryptions to expand.
 
+pub(crate) mod lanes;
 mod pi;
 pub(crate) mod reference;
 

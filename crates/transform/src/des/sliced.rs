@@ -7,15 +7,14 @@
 //! `unsafe`: planes and rows are read through pointers under the contract of [`crate::lanes::LaneKernel`].
 #![allow(unsafe_code)]
 
-use zeroize::Zeroize as _;
-
 use super::circuits;
 use super::{P, PC2, ROTATIONS};
 use crate::catalogue::Mode;
 use crate::job::Direction;
 use crate::key::Schedule;
-use crate::lanes::{LaneKernel, Rows};
+use crate::lanes::{Alone, LaneKernel, Rows};
 use crate::simd::Planes;
+use crate::wipe::wipe;
 
 /// Where bit `number` of the standard (from 1, most significant first) lies among the planes of a block read as a
 /// little-endian word.
@@ -61,6 +60,13 @@ const KEY_AT: [usize; 48] = {
     }
     at
 };
+
+/// A lane's bit of a plane.
+fn bit<V: Planes>(plane: &V, lane: usize) -> u64 {
+    debug_assert!(lane < 64 * V::ELEMENTS);
+    // SAFETY: a plane is ELEMENTS 64-bit words, 64 lanes to each.
+    unsafe { *core::ptr::from_ref(plane).cast::<u64>().add(lane / 64) >> (lane % 64) & 1 }
+}
 
 /// Exchanges row index and bit index of 64 rows of 64 bits, in every element at once.
 #[inline(always)]
@@ -188,12 +194,11 @@ pub(crate) struct Sliced<V: Planes, const L: usize> {
 
 impl<V: Planes, const L: usize> Drop for Sliced<V, L> {
     fn drop(&mut self) {
-        self.keys.as_flattened_mut().zeroize();
         let zero = self.chain[0].xor(self.chain[0]);
-        self.key_planes = [[zero; KEY_PLANES]; 3];
-        self.blocks = [[zero; 64]; 8];
-        // Keeps the compiler from leaving the stores out.
-        core::hint::black_box((&mut self.key_planes, &mut self.blocks));
+        wipe(&mut self.keys, [0; L]);
+        wipe(&mut self.key_planes[..self.passes], [zero; KEY_PLANES]);
+        wipe(&mut self.blocks, [zero; 64]);
+        wipe(&mut self.chain, zero);
     }
 }
 
@@ -304,7 +309,7 @@ impl<V: Planes, const L: usize> Sliced<V, L> {
     }
 }
 
-impl<V: Planes, const L: usize> LaneKernel<L> for Sliced<V, L> {
+impl<V: Planes, const L: usize> LaneKernel<'_, L> for Sliced<V, L> {
     fn set(&mut self, lane: usize, key: &Schedule, iv: &[u8; 16]) {
         let at = Self::place(lane);
         let mut store = |number: usize, cd: u64| {
@@ -328,6 +333,17 @@ impl<V: Planes, const L: usize> LaneKernel<L> for Sliced<V, L> {
     unsafe fn run(&mut self, rows: &mut Rows<L>, chunks: usize) {
         // SAFETY: the caller keeps the trait's contract.
         unsafe { (self.run)(self, rows, chunks) }
+    }
+
+    fn finish(&mut self, lane: usize, key: &Schedule, rest: &mut [u8], alone: &Alone<'_>) {
+        let mut iv = [0; 16];
+        let bytes = if self.fresh[lane / 64] >> (lane % 64) & 1 != 0 {
+            self.ivs[Self::place(lane)]
+        } else {
+            self.chain.iter().enumerate().fold(0, |word, (i, plane)| word | bit(plane, lane) << i)
+        };
+        iv[..8].copy_from_slice(&bytes.to_le_bytes());
+        alone(key, &iv, rest);
     }
 }
 

@@ -5,13 +5,13 @@ use crate::catalogue::{BlockCipher, Cipher, Mode};
 use crate::isa::{Isa, Tier};
 use crate::job::{CipherJob, Direction, Status};
 use crate::key::Schedule;
-use crate::lanes;
+use crate::lanes::{self, HandOver, Interleave};
 use crate::order::{WINDOW, by_length};
-use crate::{aes, blowfish, des, idea, modes, rc4, rc5, rc6, seal};
+use crate::{aes, blowfish, des, idea, modes, rc4, rc5, rc6, seal, wipe};
 
-/// The fewest jobs for which lanes beat one message after the other, from rates measured on Zen 5 at 1408 bytes:
-/// lanes times the single-message rate over the rate of full lanes. `None` where there are no lanes.
-const fn lane_threshold(algorithm: Cipher, isa: Isa) -> Option<usize> {
+/// How many busy lanes are still slower than as many single messages, measured (see the `crossover` example) and
+/// rounded up. `None` where there are no lanes.
+const fn few(algorithm: Cipher, direction: Direction, isa: Isa) -> Option<usize> {
     match (algorithm, isa) {
         (Cipher::Block(BlockCipher::Des | BlockCipher::TripleDes, Mode::Ecb | Mode::Cbc), isa) => {
             Some(match isa {
@@ -19,31 +19,31 @@ const fn lane_threshold(algorithm: Cipher, isa: Isa) -> Option<usize> {
                 Isa::Portable | Isa::Avx512 => 16,
             })
         }
+        (Cipher::Block(BlockCipher::Blowfish, _) | Cipher::Rc4 | Cipher::Seal3, _) => Some(1),
         (_, Isa::Portable) => None,
         (Cipher::Block(BlockCipher::Aes128 | BlockCipher::Aes192 | BlockCipher::Aes256, mode), isa) => {
-            Some(match (mode, isa) {
-                (Mode::Ctr, Isa::Avx512) => 21,
-                _ => 4,
+            Some(match (mode, direction, isa) {
+                // One message alone keeps the AES units busy: lanes would only add their transpositions.
+                (Mode::Ecb, ..) | (Mode::Cbc, Direction::Decrypt, _) | (Mode::Ctr, _, Isa::Avx2) => {
+                    usize::MAX
+                }
+                (Mode::Ctr, ..) => 20,
+                _ => 3,
             })
         }
-        (Cipher::Block(BlockCipher::Rc5 | BlockCipher::Rc5R16, _), _) => Some(4),
-        (Cipher::Block(BlockCipher::Rc6, _), _) => Some(4),
-        (Cipher::Block(BlockCipher::Idea, _), _) => Some(6),
+        (Cipher::Block(BlockCipher::Rc5 | BlockCipher::Rc5R16 | BlockCipher::Rc6, _), _) => Some(3),
+        (Cipher::Block(BlockCipher::Idea, _), _) => Some(5),
         _ => None,
     }
 }
 
-/// Whether one message alone keeps the AES units busy, so that lanes only add their transpositions.
-const fn parallel_inside(algorithm: Cipher, direction: Direction, isa: Isa) -> bool {
-    let Cipher::Block(BlockCipher::Aes128 | BlockCipher::Aes192 | BlockCipher::Aes256, mode) = algorithm
-    else {
-        return false;
-    };
-    match mode {
-        Mode::Ecb => true,
-        Mode::Cbc => matches!(direction, Direction::Decrypt),
-        Mode::Ctr => matches!(isa, Isa::Avx2),
-    }
+/// Messages from which gathers beat interleaving in SEAL, and busy lanes at which one by one beats them.
+const SEAL_GATHER_FROM: usize = 12;
+const SEAL_GATHER_FEW: usize = 5;
+
+/// Stream ciphers have none; what they get is not looked at.
+const fn mode_of(algorithm: Cipher) -> Mode {
+    if let Cipher::Block(_, mode) = algorithm { mode } else { Mode::Ecb }
 }
 
 impl Kernels {
@@ -79,8 +79,13 @@ impl Kernels {
                 continue;
             }
             for job in window.iter_mut().filter(|job| job.status == Status::Pending) {
-                self.cipher_one(algorithm, direction, job);
+                let data = job.data.copied_in_place();
+                self.cipher_alone(mode_of(algorithm), direction, job.key.schedule(), &job.iv, data);
+                job.status = Status::Done;
             }
+        }
+        if !jobs.is_empty() {
+            wipe::registers(self.features);
         }
         failed
     }
@@ -88,11 +93,10 @@ impl Kernels {
     /// The tier that [`Self::cipher`] would use for `count` jobs.
     pub fn cipher_tier(&self, algorithm: Cipher, direction: Direction, count: usize) -> Tier {
         let lanes = self.lanes_wanted();
-        let pays = lane_threshold(algorithm, self.isa()).is_some_and(|least| {
-            lanes == Lanes::Always
-                || (lanes == Lanes::WhereTheyPay
-                    && count >= least
-                    && !parallel_inside(algorithm, direction, self.isa()))
+        let pays = few(algorithm, direction, self.isa()).is_some_and(|few| match lanes {
+            Lanes::Never => false,
+            Lanes::WhereTheyPay => count > few,
+            Lanes::Always => true,
         });
         let instructions = matches!(
             algorithm,
@@ -110,7 +114,14 @@ impl Kernels {
         if self.cipher_tier(algorithm, direction, jobs.len()) != Tier::Batch {
             return false;
         }
-        let Cipher::Block(cipher, mode) = algorithm else { return false };
+        let mode = mode_of(algorithm);
+        let alone = |key: &Schedule, iv: &[u8; 16], data: &mut [u8]| {
+            self.cipher_alone(mode, direction, key, iv, data);
+        };
+        // When the batch tier is forced, its kernels do all the work.
+        let forced = self.lanes_wanted() == Lanes::Always;
+        let few = few(algorithm, direction, self.isa()).filter(|_| !forced).unwrap_or(0);
+        let hand_over = HandOver { few, alone: &alone };
         let count = jobs.len();
         let shared = core::cell::RefCell::new(jobs);
         let bytes = |i: usize| {
@@ -118,68 +129,102 @@ impl Kernels {
             let job = jobs.get(i)?;
             (job.status == Status::Pending).then_some(job.data.len())
         };
-        match cipher {
-            BlockCipher::Des | BlockCipher::TripleDes => {
-                let passes = if cipher == BlockCipher::Des { 1 } else { 3 };
+        match algorithm {
+            Cipher::Rc4 => {
                 by_length(count, bytes, |order| {
-                    let jobs = &mut shared.borrow_mut();
-                    self.sliced_des(mode, direction, passes, jobs, order);
+                    let kernel = rc4::lanes::Rc4Lanes::<{ rc4::lanes::LANES }>::new();
+                    lanes::run(&mut Interleave(kernel), &mut shared.borrow_mut(), order, &hand_over);
                 });
                 true
             }
-            #[cfg(target_arch = "x86_64")]
-            BlockCipher::Rc5 | BlockCipher::Rc5R16 => {
-                let words = if cipher == BlockCipher::Rc5 { 26 } else { 34 };
+            Cipher::Seal3 => {
                 by_length(count, bytes, |order| {
-                    let jobs = &mut shared.borrow_mut();
-                    if let Some(proof) = self.features.avx512 {
-                        lanes::run(&mut rc5::lanes::avx512(proof, mode, direction, words), jobs, order);
-                    } else if let Some(proof) = self.features.avx2 {
-                        lanes::run(&mut rc5::lanes::avx2(proof, mode, direction, words), jobs, order);
-                    }
+                    self.seal_lanes(&mut shared.borrow_mut(), order, forced, &hand_over);
                 });
                 true
+            }
+            Cipher::Block(cipher, _) => {
+                by_length(count, bytes, |order| {
+                    self.block_lanes(cipher, mode, direction, &mut shared.borrow_mut(), order, &hand_over);
+                });
+                true
+            }
+            Cipher::Null => false,
+        }
+    }
+
+    fn seal_lanes(&self, jobs: &mut [CipherJob<'_>], order: &[u16], forced: bool, hand_over: &HandOver<'_>) {
+        #[cfg(target_arch = "x86_64")]
+        if forced || order.len() >= SEAL_GATHER_FROM {
+            let few = if forced { 0 } else { SEAL_GATHER_FEW };
+            let hand_over = &HandOver { few, alone: hand_over.alone };
+            match (self.features.avx512, self.features.avx2) {
+                (Some(proof), _) => {
+                    return lanes::run(&mut seal::lanes::avx512(proof), jobs, order, hand_over);
+                }
+                (_, Some(proof)) => return lanes::run(&mut seal::lanes::avx2(proof), jobs, order, hand_over),
+                _ => {}
+            }
+        }
+        let kernel = seal::generic::SealLanes::<{ seal::generic::LANES }>::new();
+        lanes::run(&mut Interleave(kernel), jobs, order, hand_over);
+    }
+
+    fn block_lanes(
+        &self,
+        cipher: BlockCipher,
+        mode: Mode,
+        direction: Direction,
+        jobs: &mut [CipherJob<'_>],
+        order: &[u16],
+        hand_over: &HandOver<'_>,
+    ) {
+        /// The widest kernel there is.
+        macro_rules! widest {
+            ($kernels:path $(, $argument:expr)*) => {{
+                use $kernels as kernels;
+                if let Some(proof) = self.features.avx512 {
+                    lanes::run(&mut kernels::avx512(proof $(, $argument)*), jobs, order, hand_over);
+                } else if let Some(proof) = self.features.avx2 {
+                    lanes::run(&mut kernels::avx2(proof $(, $argument)*), jobs, order, hand_over);
+                }
+            }};
+        }
+        match cipher {
+            BlockCipher::Des => self.sliced_des(mode, direction, 1, jobs, order, hand_over),
+            BlockCipher::TripleDes => self.sliced_des(mode, direction, 3, jobs, order, hand_over),
+            BlockCipher::Blowfish => {
+                let kernel = blowfish::lanes::BlowfishLanes::<{ blowfish::lanes::LANES }>::new(
+                    mode,
+                    direction,
+                    self.features.avx2,
+                );
+                lanes::run(&mut Interleave(kernel), jobs, order, hand_over);
             }
             #[cfg(target_arch = "x86_64")]
             BlockCipher::Aes128 | BlockCipher::Aes192 | BlockCipher::Aes256 => {
                 let rounds = cipher.facts().rounds;
-                by_length(count, bytes, |order| {
-                    let jobs = &mut shared.borrow_mut();
-                    // Eight lanes are cheaper to set up than thirty-two.
-                    let wide = self.features.avx512.filter(|_| order.len() > 16);
-                    if let Some(proof) = wide {
-                        lanes::run(&mut aes::lanes::avx512(proof, mode, direction, rounds), jobs, order);
-                    } else if let Some(proof) = self.features.avx2 {
-                        lanes::run(&mut aes::lanes::avx2(proof, mode, direction, rounds), jobs, order);
-                    }
-                });
-                true
+                // Eight lanes are cheaper to set up than thirty-two.
+                let wide = self.features.avx512.filter(|_| order.len() > 16);
+                if let Some(proof) = wide {
+                    let kernel = &mut aes::lanes::avx512(proof, mode, direction, rounds);
+                    lanes::run(kernel, jobs, order, hand_over);
+                } else if let Some(proof) = self.features.avx2 {
+                    let kernel = &mut aes::lanes::avx2(proof, mode, direction, rounds);
+                    lanes::run(kernel, jobs, order, hand_over);
+                }
             }
             #[cfg(target_arch = "x86_64")]
-            BlockCipher::Rc6 => {
-                by_length(count, bytes, |order| {
-                    let jobs = &mut shared.borrow_mut();
-                    if let Some(proof) = self.features.avx512 {
-                        lanes::run(&mut rc6::lanes::avx512(proof, mode, direction, 44), jobs, order);
-                    } else if let Some(proof) = self.features.avx2 {
-                        lanes::run(&mut rc6::lanes::avx2(proof, mode, direction, 44), jobs, order);
-                    }
-                });
-                true
-            }
+            BlockCipher::Rc5 => widest!(rc5::lanes, mode, direction, 26),
             #[cfg(target_arch = "x86_64")]
-            BlockCipher::Idea => {
-                by_length(count, bytes, |order| {
-                    let jobs = &mut shared.borrow_mut();
-                    if let Some(proof) = self.features.avx512 {
-                        lanes::run(&mut idea::lanes::avx512(proof, mode, direction), jobs, order);
-                    } else if let Some(proof) = self.features.avx2 {
-                        lanes::run(&mut idea::lanes::avx2(proof, mode, direction), jobs, order);
-                    }
-                });
-                true
-            }
-            _ => false,
+            BlockCipher::Rc5R16 => widest!(rc5::lanes, mode, direction, 34),
+            #[cfg(target_arch = "x86_64")]
+            BlockCipher::Rc6 => widest!(rc6::lanes, mode, direction, 44),
+            #[cfg(target_arch = "x86_64")]
+            BlockCipher::Idea => widest!(idea::lanes, mode, direction),
+            // `few` has no lanes for these on other machines.
+            #[cfg(not(target_arch = "x86_64"))]
+            _ => {}
         }
     }
 
@@ -190,35 +235,32 @@ impl Kernels {
         passes: usize,
         jobs: &mut [CipherJob<'_>],
         order: &[u16],
+        hand_over: &HandOver<'_>,
     ) {
         #[cfg(target_arch = "x86_64")]
         match (self.features.avx512, self.features.avx2) {
             // A step of 512 lanes costs less than one of 256 by AVX2, however few are busy.
             (Some(proof), _) => {
-                return lanes::run(&mut des::sliced::avx512(proof, mode, direction, passes), jobs, order);
+                let kernel = &mut des::sliced::avx512(proof, mode, direction, passes);
+                return lanes::run(kernel, jobs, order, hand_over);
             }
             (_, Some(proof)) => {
-                return lanes::run(&mut des::sliced::avx2(proof, mode, direction, passes), jobs, order);
+                let kernel = &mut des::sliced::avx2(proof, mode, direction, passes);
+                return lanes::run(kernel, jobs, order, hand_over);
             }
             _ => {}
         }
-        lanes::run(&mut des::sliced::portable(mode, direction, passes), jobs, order);
+        lanes::run(&mut des::sliced::portable(mode, direction, passes), jobs, order, hand_over);
     }
 
-    fn cipher_one(&self, algorithm: Cipher, direction: Direction, job: &mut CipherJob<'_>) {
+    /// One message in place, by the best kernel for single messages.
+    fn cipher_alone(&self, mode: Mode, direction: Direction, key: &Schedule, iv: &[u8; 16], data: &mut [u8]) {
         let reference = self.single() == Tier::Reference;
-        let iv = &job.iv;
-        let data = job.data.copied_in_place();
-        let mode = if let Cipher::Block(_, mode) = algorithm { mode } else { Mode::Ecb };
         #[cfg(target_arch = "x86_64")]
-        if let (Schedule::Aes(key), Some(proof), Tier::Native) =
-            (job.key.schedule(), self.features.avx2, self.single())
-        {
-            aes::ni::run(proof, key, mode, direction, iv, data);
-            job.status = Status::Done;
-            return;
+        if let (Schedule::Aes(key), Some(proof), Tier::Native) = (key, self.features.avx2, self.single()) {
+            return aes::ni::run(proof, key, mode, direction, iv, data);
         }
-        match (job.key.schedule(), reference) {
+        match (key, reference) {
             (Schedule::Null, _) => {}
             (Schedule::Des(key), true) => {
                 modes::run(mode, direction, iv, data, |d, b| des::reference::plain(key, d, b));
@@ -250,7 +292,10 @@ impl Kernels {
             (Schedule::Rc6(key), true) => {
                 modes::run(mode, direction, iv, data, |d, b| rc6::reference::plain(key, d, b));
             }
-            (Schedule::Blowfish(key), _) => {
+            (Schedule::Blowfish(key), false) => {
+                modes::run(mode, direction, iv, data, |d, b| blowfish::lanes::one(key, d, b));
+            }
+            (Schedule::Blowfish(key), true) => {
                 modes::run(mode, direction, iv, data, |d, b| blowfish::reference::plain(key, d, b));
             }
             (Schedule::Idea(key), false) => {
@@ -259,12 +304,12 @@ impl Kernels {
             (Schedule::Idea(key), true) => {
                 modes::run(mode, direction, iv, data, |d, b| idea::reference::plain(key, d, b));
             }
-            (Schedule::Rc4(key), _) => rc4::reference::plain(key, data),
-            (Schedule::Seal(key), _) => {
-                let index = u32::from_be_bytes([iv[0], iv[1], iv[2], iv[3]]);
-                seal::reference::plain(key, index, data);
+            (Schedule::Rc4(key), false) => rc4::lanes::one(key, data),
+            (Schedule::Rc4(key), true) => rc4::reference::plain(key, data),
+            (Schedule::Seal(key), false) => {
+                seal::generic::rest(key, seal::generic::State::new(seal::index(iv)), data);
             }
+            (Schedule::Seal(key), true) => seal::reference::plain(key, seal::index(iv), data),
         }
-        job.status = Status::Done;
     }
 }

@@ -8,7 +8,7 @@ use crate::hash::{self, Hash, lanes};
 use crate::isa::Tier;
 use crate::job::{DigestJob, Status};
 use crate::order::{WINDOW, by_length};
-use crate::{md5, sha1, sha256};
+use crate::{md5, sha1, sha256, wipe};
 
 /// Measured: how few messages in the lanes cost more than one by one.
 struct CrossOver {
@@ -42,6 +42,9 @@ impl Kernels {
                     }
                 }
             }
+        }
+        if algorithm.facts().key_bytes.max > 0 {
+            wipe::registers(self.features);
         }
         failed
     }

@@ -4,16 +4,15 @@
 //! under the contract of [`crate::lanes::LaneKernel`].
 #![allow(unsafe_code)]
 
-use zeroize::Zeroize as _;
-
 use crate::catalogue::Mode;
 use crate::isa::{Avx2, Avx512};
 use crate::job::Direction;
 use crate::key::Schedule;
-use crate::lanes::{LaneKernel, Rows};
+use crate::lanes::{Alone, LaneKernel, Rows};
 use crate::simd::avx2::Y;
 use crate::simd::avx512::Z;
 use crate::simd::shorts::{Shorts, carried, place};
+use crate::wipe::wipe;
 
 /// Subkeys of a message.
 const SUBKEYS: usize = 52;
@@ -34,8 +33,8 @@ pub(crate) struct IdeaLanes<const L: usize> {
 
 impl<const L: usize> Drop for IdeaLanes<L> {
     fn drop(&mut self) {
-        self.keys.as_flattened_mut().zeroize();
-        self.chain.as_flattened_mut().zeroize();
+        wipe(&mut self.keys, [0; L]);
+        wipe(&mut self.chain, [0; L]);
     }
 }
 
@@ -173,7 +172,7 @@ impl<const L: usize> IdeaLanes<L> {
     }
 }
 
-impl<const L: usize> LaneKernel<L> for IdeaLanes<L> {
+impl<const L: usize> LaneKernel<'_, L> for IdeaLanes<L> {
     fn set(&mut self, lane: usize, key: &Schedule, iv: &[u8; 16]) {
         let Schedule::Idea(key) = key else { return };
         let backward = self.direction == Direction::Decrypt && self.mode != Mode::Ctr;
@@ -189,6 +188,14 @@ impl<const L: usize> LaneKernel<L> for IdeaLanes<L> {
     unsafe fn run(&mut self, rows: &mut Rows<L>, chunks: usize) {
         // SAFETY: the caller keeps the trait's contract.
         unsafe { (self.run)(self, rows, chunks) }
+    }
+
+    fn finish(&mut self, lane: usize, key: &Schedule, rest: &mut [u8], alone: &Alone<'_>) {
+        let (at, mut iv) = (place(lane, self.shorts), [0; 16]);
+        for (row, bytes) in self.chain.iter().zip(iv.as_chunks_mut::<2>().0) {
+            *bytes = row[at].to_be_bytes();
+        }
+        alone(key, &iv, rest);
     }
 }
 

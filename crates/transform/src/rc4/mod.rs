@@ -1,5 +1,6 @@
 //! RC4. Broken; here because the papers measure it. A job starts at the beginning of its key's stream.
 
+pub(crate) mod lanes;
 pub(crate) mod reference;
 
 use zeroize::{Zeroize, ZeroizeOnDrop};

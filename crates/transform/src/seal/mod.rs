@@ -2,6 +2,9 @@
 //!
 //! Words go out most significant byte first.
 
+pub(crate) mod generic;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod lanes;
 pub(crate) mod reference;
 
 use zeroize::{Zeroize, ZeroizeOnDrop};
@@ -18,6 +21,14 @@ pub(crate) struct Key {
     pub(crate) t: [u32; 512],
     pub(crate) s: [u32; 256],
     pub(crate) r: [u32; 4 * PAGES],
+}
+
+/// The key of lanes that have none.
+static ZERO: Key = Key { t: [0; 512], s: [0; 256], r: [0; 4 * PAGES] };
+
+/// The index that an IV gives.
+pub(crate) fn index(iv: &[u8; 16]) -> u32 {
+    u32::from_be_bytes([iv[0], iv[1], iv[2], iv[3]])
 }
 
 impl Key {

@@ -1,0 +1,229 @@
+//! Blowfish, several messages interleaved in general registers.
+//!
+//! A round waits for its table look-ups, whose latency only other messages can fill; vectors do not help, since
+//! gathers take longer than the loads they replace. Each lane copies its key, so that one register reaches the tables
+//! of all. One lane is the generic tier. Leaks key and data through the cache, as every table implementation does.
+//!
+//! `unsafe`: enters the variant with BMI, which the token proves.
+#![allow(unsafe_code)]
+
+use super::Key;
+use crate::catalogue::Mode;
+use crate::isa::Avx2;
+use crate::job::Direction;
+use crate::key::Schedule;
+use crate::lanes::{Alone, CHUNK, Interleaved};
+use crate::wipe::wipe;
+
+/// Messages side by side: more would not fit the registers.
+pub(crate) const LANES: usize = 6;
+
+/// A block is kept with its left word low: so are pairs of subkeys.
+fn pair(key: &Key, direction: Direction, i: usize) -> u64 {
+    let at = |i: usize| match direction {
+        Direction::Encrypt => key.p[i],
+        Direction::Decrypt => key.p[17 - i],
+    };
+    u64::from(at(2 * i)) | u64::from(at(2 * i + 1)) << 32
+}
+
+fn read(bytes: [u8; 8]) -> u64 {
+    u64::from_be_bytes(bytes).rotate_left(32)
+}
+
+fn written(block: u64) -> [u8; 8] {
+    block.rotate_left(32).to_be_bytes()
+}
+
+/// Any way to take the byte at a bit position out of a word.
+trait Extract: Copy {
+    fn byte(self, word: u64, at: u32) -> usize;
+}
+
+#[derive(Clone, Copy)]
+struct Shifts;
+
+impl Extract for Shifts {
+    #[inline(always)]
+    fn byte(self, word: u64, at: u32) -> usize {
+        usize::from((word >> at) as u8)
+    }
+}
+
+/// One instruction in place of three.
+#[cfg(target_arch = "x86_64")]
+#[derive(Clone, Copy)]
+struct Bmi(Avx2);
+
+#[cfg(target_arch = "x86_64")]
+impl Extract for Bmi {
+    #[inline(always)]
+    fn byte(self, word: u64, at: u32) -> usize {
+        // SAFETY: the token proves BMI1.
+        let byte = unsafe { core::arch::x86_64::_bextr2_u64(word, 8 << 8 | u64::from(at)) };
+        usize::from(byte as u8)
+    }
+}
+
+/// One block of each lane. `pair(i, n)` gives subkeys 2i and 2i + 1 of lane n, `s(n)` its boxes.
+#[inline(always)]
+fn crypt<'a, const L: usize>(
+    extract: impl Extract,
+    pair: impl Fn(usize, usize) -> u64,
+    s: impl Fn(usize) -> &'a [[u32; 256]; 4],
+    block: &mut [u64; L],
+) {
+    let f = |n: usize, word: u64, low: u32| {
+        let [s1, s2, s3, s4] = s(n);
+        let byte = |i: u32| extract.byte(word, low + i);
+        let top = (if low == 0 { u64::from(word as u32) >> 24 } else { word >> 56 }) as usize & 255;
+        u64::from((s1[top].wrapping_add(s2[byte(16)]) ^ s3[byte(8)]).wrapping_add(s4[byte(0)]))
+    };
+    for (n, block) in block.iter_mut().enumerate() {
+        *block ^= pair(0, n);
+    }
+    for i in 1..9 {
+        for (n, block) in block.iter_mut().enumerate() {
+            *block ^= f(n, *block, 0) << 32;
+        }
+        for (n, block) in block.iter_mut().enumerate() {
+            *block = *block ^ pair(i, n) ^ f(n, *block, 32);
+        }
+    }
+    for block in block {
+        // The last swap is undone.
+        *block = block.rotate_left(32);
+    }
+}
+
+/// One block of one message.
+pub(crate) fn one(key: &Key, direction: Direction, block: &mut [u8; 8]) {
+    let mut words = [read(*block)];
+    crypt(Shifts, |i, _| pair(key, direction, i), |_| &key.s, &mut words);
+    *block = written(words[0]);
+}
+
+/// A lane's copy of its key, pairs in the order of the direction.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct LaneKey {
+    pairs: [u64; 9],
+    s: [[u32; 256]; 4],
+}
+
+impl LaneKey {
+    const ZERO: Self = Self { pairs: [0; 9], s: [[0; 256]; 4] };
+}
+
+/// The batch kernel.
+pub(crate) struct BlowfishLanes<'k, const L: usize> {
+    keys: [LaneKey; L],
+    /// Whose copies they are.
+    held: [Option<&'k Key>; L],
+    /// CBC: the last sealed block. CTR: the counter.
+    chain: [u64; L],
+    mode: Mode,
+    direction: Direction,
+    /// Proof of BMI, to use it.
+    bmi: Option<Avx2>,
+}
+
+impl<const L: usize> Drop for BlowfishLanes<'_, L> {
+    fn drop(&mut self) {
+        wipe(&mut self.keys, LaneKey::ZERO);
+        wipe(&mut self.chain, 0);
+    }
+}
+
+impl<const L: usize> BlowfishLanes<'_, L> {
+    /// Lanes that have no key yet.
+    pub(crate) fn new(mode: Mode, direction: Direction, bmi: Option<Avx2>) -> Self {
+        Self { keys: [LaneKey::ZERO; L], held: [None; L], chain: [0; L], mode, direction, bmi }
+    }
+
+    #[inline(always)]
+    fn go(&mut self, extract: impl Extract, data: &mut [[u8; CHUNK]; L]) {
+        match (self.mode, self.direction) {
+            (Mode::Ecb, _) => self.chunk_as::<0>(extract, data),
+            (Mode::Cbc, Direction::Encrypt) => self.chunk_as::<1>(extract, data),
+            (Mode::Cbc, Direction::Decrypt) => self.chunk_as::<2>(extract, data),
+            (Mode::Ctr, _) => self.chunk_as::<3>(extract, data),
+        }
+    }
+
+    /// `HOW`: ECB, CBC both ways, CTR.
+    #[inline(always)]
+    fn chunk_as<const HOW: u8>(&mut self, extract: impl Extract, data: &mut [[u8; CHUNK]; L]) {
+        let mut chain = self.chain;
+        for number in 0..CHUNK / 8 {
+            let mut input = [0; L];
+            for (input, data) in input.iter_mut().zip(&*data) {
+                *input = read(data.as_chunks::<8>().0[number]);
+            }
+            let mut block = [0; L];
+            for n in 0..L {
+                block[n] = match HOW {
+                    1 => input[n] ^ chain[n],
+                    3 => chain[n].rotate_left(32),
+                    _ => input[n],
+                };
+            }
+            crypt(extract, |i, n| self.keys[n].pairs[i], |n| &self.keys[n].s, &mut block);
+            for n in 0..L {
+                match HOW {
+                    1 => chain[n] = block[n],
+                    2 => {
+                        block[n] ^= chain[n];
+                        chain[n] = input[n];
+                    }
+                    3 => {
+                        block[n] ^= input[n];
+                        chain[n] = chain[n].wrapping_add(1);
+                    }
+                    _ => {}
+                }
+                data[n].as_chunks_mut::<8>().0[number] = written(block[n]);
+            }
+        }
+        self.chain = chain;
+    }
+}
+
+impl<'k, const L: usize> Interleaved<'k, L> for BlowfishLanes<'k, L> {
+    fn set(&mut self, lane: usize, key: &'k Schedule, iv: &[u8; 16]) {
+        let Schedule::Blowfish(key) = key else { return };
+        let first = [0, 1, 2, 3, 4, 5, 6, 7].map(|i| iv[i]);
+        self.chain[lane] = if self.mode == Mode::Ctr { u64::from_be_bytes(first) } else { read(first) };
+        if self.held[lane].is_some_and(|held| core::ptr::eq(held, &**key)) {
+            return;
+        }
+        self.held[lane] = Some(key);
+        let direction = if self.mode == Mode::Ctr { Direction::Encrypt } else { self.direction };
+        let copy = &mut self.keys[lane];
+        copy.pairs = core::array::from_fn(|i| pair(key, direction, i));
+        copy.s = key.s;
+    }
+
+    fn chunk(&mut self, data: &mut [[u8; CHUNK]; L]) {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(token) = self.bmi {
+            // SAFETY: the token proves BMI1 and BMI2.
+            return unsafe { run_bmi(token, self, data) };
+        }
+        self.go(Shifts, data);
+    }
+
+    fn finish(&mut self, lane: usize, key: &'k Schedule, rest: &mut [u8], alone: &Alone<'_>) {
+        let chain = self.chain[lane];
+        let first = if self.mode == Mode::Ctr { chain.to_be_bytes() } else { written(chain) };
+        let mut iv = [0; 16];
+        iv[..8].copy_from_slice(&first);
+        alone(key, &iv, rest);
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "bmi1,bmi2,avx2")]
+fn run_bmi<const L: usize>(token: Avx2, kernel: &mut BlowfishLanes<'_, L>, data: &mut [[u8; CHUNK]; L]) {
+    kernel.go(Bmi(token), data);
+}

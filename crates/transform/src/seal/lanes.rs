@@ -1,0 +1,312 @@
+//! SEAL 3.0 by gathers: two groups of sixteen messages on AVX-512, four of eight on AVX2.
+//!
+//! A gather needs one base for all its lanes, so T of every key in use is copied here; lanes of one key share a copy.
+//! S and R are read where they are. `unsafe`: gathers, and rows under the contract of [`crate::lanes::LaneKernel`].
+#![allow(unsafe_code)]
+
+use super::generic::{PAGE_CHUNKS, State, rest};
+use super::{Key, ZERO};
+use crate::isa::{Avx2, Avx512};
+use crate::key::Schedule;
+use crate::lanes::{Alone, CHUNK, LaneKernel, Rows};
+use crate::simd::avx2::Y;
+use crate::simd::avx512::Z;
+use crate::simd::gather::Gather;
+use crate::wipe::wipe;
+
+/// Messages side by side.
+const L: usize = 32;
+
+/// A lane that has no table.
+const NONE: u8 = u8::MAX;
+
+/// From how many lanes on the starts of pages run in vectors.
+const START_TOGETHER: usize = 6;
+
+/// The batch kernel.
+#[repr(C, align(64))]
+pub(crate) struct SealGather<'k> {
+    tables: [[u32; 512]; L],
+    /// A, B, C, D, then n1 to n4.
+    words: [[u32; L]; 8],
+    /// Where each lane's table starts, in bytes from the first.
+    offsets: [u32; L],
+    keys: [&'k Key; L],
+    index: [u32; L],
+    chunk: [usize; L],
+    /// Whose T each table is, and how many lanes use it.
+    held: [Option<&'k Key>; L],
+    users: [u8; L],
+    table_of: [u8; L],
+    run: unsafe fn(&mut Self, &mut Rows<L>, usize),
+}
+
+impl Drop for SealGather<'_> {
+    fn drop(&mut self) {
+        for (table, held) in self.tables.iter_mut().zip(&self.held) {
+            if held.is_some() {
+                wipe(table, 0);
+            }
+        }
+        wipe(&mut self.words, [0; L]);
+    }
+}
+
+/// Each lane's word of T.
+///
+/// # Safety
+/// `base` has starts of tables, `offset` multiples of four below 2048.
+#[inline(always)]
+unsafe fn look<V: Gather>(tables: *const u32, base: V, offset: V) -> V {
+    // SAFETY: within the tables, as the caller promises.
+    unsafe { V::gather(tables, base.add(offset)) }
+}
+
+/// Four steps of the start of a page.
+///
+/// # Safety
+/// As for [`look`].
+#[inline(always)]
+unsafe fn warm<V: Gather, const G: usize>(tables: *const u32, base: &[V; G], x: &mut [[V; G]; 4]) {
+    for i in 0..4 {
+        for n in 0..G {
+            let offset = x[i][n].and(V::splat(0x7fc));
+            // SAFETY: see `look`.
+            x[(i + 1) % 4][n] = x[(i + 1) % 4][n].add(unsafe { look(tables, base[n], offset) });
+            x[i][n] = x[i][n].rotl::<23>();
+        }
+    }
+}
+
+impl<'k> SealGather<'k> {
+    fn new(run: unsafe fn(&mut Self, &mut Rows<L>, usize)) -> Self {
+        Self {
+            tables: [[0; 512]; L],
+            words: [[0; L]; 8],
+            offsets: [0; L],
+            keys: [&ZERO; L],
+            index: [0; L],
+            chunk: [0; L],
+            held: [None; L],
+            users: [0; L],
+            table_of: [NONE; L],
+            run,
+        }
+    }
+
+    fn state(&self, lane: usize) -> State {
+        State { words: self.words.map(|row| row[lane]), index: self.index[lane], chunk: self.chunk[lane] }
+    }
+
+    fn store(&mut self, lane: usize, words: [u32; 8]) {
+        for (row, word) in self.words.iter_mut().zip(words) {
+            row[lane] = word;
+        }
+    }
+
+    /// Starts pages of the lanes that are at the beginning of one.
+    #[inline(always)]
+    unsafe fn start<V: Gather, const G: usize>(&mut self) {
+        let fresh = |kernel: &Self, lane: usize| kernel.chunk[lane].is_multiple_of(PAGE_CHUNKS);
+        let count = (0..L).filter(|&lane| fresh(self, lane)).count();
+        if count == 0 {
+            return;
+        }
+        if count < START_TOGETHER {
+            for lane in 0..L {
+                if fresh(self, lane) {
+                    let mut state = self.state(lane);
+                    state.start(self.keys[lane]);
+                    self.store(lane, state.words);
+                }
+            }
+            return;
+        }
+        let mut first = [[0; L]; 4];
+        for lane in 0..L {
+            let r = &self.keys[lane].r[4 * self.state(lane).page()..][..4];
+            for (i, row) in first.iter_mut().enumerate() {
+                row[lane] = self.index[lane].rotate_right(8 * i as u32) ^ r[i];
+            }
+        }
+        // SAFETY: rows of L = G * LANES words; see `look`.
+        unsafe {
+            let load = |row: &[u32; L], n: usize| V::load(row.as_ptr().add(n * V::LANES));
+            let base: [V; G] = core::array::from_fn(|n| load(&self.offsets, n));
+            let tables = self.tables.as_ptr().cast::<u32>();
+            let mut x: [[V; G]; 4] = core::array::from_fn(|i| core::array::from_fn(|n| load(&first[i], n)));
+            warm(tables, &base, &mut x);
+            warm(tables, &base, &mut x);
+            let [a, b, c, d] = x;
+            warm(tables, &base, &mut x);
+            let words = [x[0], x[1], x[2], x[3], d, b, a, c];
+            let mut made = [[0; L]; 8];
+            for (row, groups) in made.iter_mut().zip(words) {
+                for (n, group) in groups.into_iter().enumerate() {
+                    group.store(row.as_mut_ptr().add(n * V::LANES));
+                }
+            }
+            for lane in 0..L {
+                if fresh(self, lane) {
+                    self.store(lane, made.map(|row| row[lane]));
+                }
+            }
+        }
+    }
+
+    /// See [`LaneKernel::run`]; `G * V::LANES` is `L`.
+    #[inline(always)]
+    unsafe fn go<V: Gather, const G: usize>(&mut self, rows: &mut Rows<L>, chunks: usize) {
+        debug_assert_eq!(G * V::LANES, L);
+        for _ in 0..chunks {
+            // SAFETY: the caller keeps LaneKernel's contract, which all of the following needs.
+            unsafe {
+                self.start::<V, G>();
+                let x = self.stream::<V, G>();
+                self.xor::<V, G>(x, rows);
+            }
+            for chunk in &mut self.chunk {
+                *chunk += 1;
+            }
+            rows.advance();
+        }
+    }
+
+    /// The next chunk of every stream, before S is mixed in.
+    #[inline(always)]
+    unsafe fn stream<V: Gather, const G: usize>(&mut self) -> [[V; 16]; G] {
+        // SAFETY: rows of L = G * LANES words.
+        let load = |row: &[u32; L], n: usize| unsafe { V::load(row.as_ptr().add(n * V::LANES)) };
+        let tables = self.tables.as_ptr().cast::<u32>();
+        let base: [V; G] = core::array::from_fn(|n| load(&self.offsets, n));
+        let [mut a, mut b, mut c, mut d]: [[V; G]; 4] =
+            core::array::from_fn(|i| core::array::from_fn(|n| load(&self.words[i], n)));
+        let mask = V::splat(0x7fc);
+        let (mut p, mut q) = ([mask; G], [mask; G]);
+        let mut x = [[mask; 16]; G];
+        // SAFETY: see `look`.
+        let t = |n: usize, offset: V| unsafe { look(tables, base[n], offset) };
+        macro_rules! each {
+            ($n:ident, $($body:tt)*) => { for $n in 0..G { $($body)* } };
+        }
+        for i in 0..4 {
+            each!(n, p[n] = a[n].and(mask); a[n] = a[n].rotl::<23>(); b[n] = b[n].add(t(n, p[n])).xor(a[n]););
+            each!(n, q[n] = b[n].and(mask); b[n] = b[n].rotl::<23>(); c[n] = c[n].xor(t(n, q[n])).add(b[n]););
+            each!(n, p[n] = p[n].add(c[n]).and(mask); c[n] = c[n].rotl::<23>();
+                d[n] = d[n].add(t(n, p[n])).xor(c[n]););
+            each!(n, q[n] = q[n].add(d[n]).and(mask); d[n] = d[n].rotl::<23>();
+                a[n] = a[n].xor(t(n, q[n])).add(d[n]););
+            each!(n, p[n] = p[n].add(a[n]).and(mask); b[n] = b[n].xor(t(n, p[n])); a[n] = a[n].rotl::<23>(););
+            each!(n, q[n] = q[n].add(b[n]).and(mask); c[n] = c[n].add(t(n, q[n])); b[n] = b[n].rotl::<23>(););
+            each!(n, p[n] = p[n].add(c[n]).and(mask); d[n] = d[n].xor(t(n, p[n])); c[n] = c[n].rotl::<23>(););
+            each!(n, q[n] = q[n].add(d[n]).and(mask); d[n] = d[n].rotl::<23>(); a[n] = a[n].add(t(n, q[n])););
+            each!(n,
+                [x[n][4 * i], x[n][4 * i + 1], x[n][4 * i + 2], x[n][4 * i + 3]] = [b[n], c[n], d[n], a[n]];
+                let from = if i % 2 == 0 { 4 } else { 6 };
+                let (first, second) = (load(&self.words[from], n), load(&self.words[from + 1], n));
+                a[n] = a[n].add(first);
+                b[n] = b[n].add(second);
+                c[n] = c[n].xor(first);
+                d[n] = d[n].xor(second);
+            );
+        }
+        for (row, groups) in self.words.iter_mut().zip([a, b, c, d]) {
+            for (n, group) in groups.into_iter().enumerate() {
+                // SAFETY: as at the load.
+                unsafe { group.store(row.as_mut_ptr().add(n * V::LANES)) };
+            }
+        }
+        x
+    }
+
+    /// Mixes S into streams and XORs them into the data.
+    #[inline(always)]
+    unsafe fn xor<V: Gather, const G: usize>(&self, x: [[V; 16]; G], rows: &Rows<L>) {
+        const ODD: [u32; 16] = {
+            let mut odd = [0; 16];
+            let mut i = 1;
+            while i < 16 {
+                odd[i] = u32::MAX;
+                i += 2;
+            }
+            odd
+        };
+        for (n, x) in x.into_iter().enumerate() {
+            let mut mixed = [[0u8; CHUNK]; 16];
+            let mut to = [core::ptr::null_mut(); 16];
+            for (to, mixed) in to.iter_mut().zip(&mut mixed) {
+                *to = mixed.as_mut_ptr();
+            }
+            // SAFETY: LANES rows of a chunk; then LANES words at a time within S, a chunk of stream and a row.
+            unsafe {
+                V::store_rows(x, to.as_ptr(), 0);
+                let odd = V::load(ODD.as_ptr());
+                for (i, mixed) in mixed.iter().enumerate().take(V::LANES) {
+                    let lane = n * V::LANES + i;
+                    let s = &self.keys[lane].s.as_chunks::<16>().0[self.chunk[lane] % PAGE_CHUNKS];
+                    for at in (0..16).step_by(V::LANES) {
+                        let stream = V::load(mixed.as_ptr().cast::<u32>().add(at));
+                        let s = V::load(s.as_ptr().add(at));
+                        let stream = V::lut::<0xca>(odd, stream.xor(s), stream.add(s)).swap_bytes();
+                        let data = V::load(rows.source[lane].cast::<u32>().add(at));
+                        data.xor(stream).store(rows.destination[lane].cast::<u32>().add(at));
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl<'k> LaneKernel<'k, L> for SealGather<'k> {
+    fn set(&mut self, lane: usize, key: &'k Schedule, iv: &[u8; 16]) {
+        let Schedule::Seal(key) = key else { return };
+        self.keys[lane] = key;
+        self.index[lane] = super::index(iv);
+        self.chunk[lane] = 0;
+        if let Some(users) = self.users.get_mut(usize::from(self.table_of[lane])) {
+            *users -= 1;
+        }
+        let same = |held: &Option<&Key>| held.is_some_and(|held| core::ptr::eq(held, &**key));
+        let table = self.held.iter().position(same).unwrap_or_else(|| {
+            // There are as many tables as lanes, and this lane has none.
+            let free = self.users.iter().position(|&users| users == 0).unwrap_or(lane);
+            self.tables[free] = key.t;
+            self.held[free] = Some(key);
+            free
+        });
+        self.users[table] += 1;
+        self.table_of[lane] = table as u8;
+        self.offsets[lane] = 2048 * table as u32;
+    }
+
+    unsafe fn run(&mut self, rows: &mut Rows<L>, chunks: usize) {
+        // SAFETY: the caller keeps the trait's contract.
+        unsafe { (self.run)(self, rows, chunks) }
+    }
+
+    fn finish(&mut self, lane: usize, _: &'k Schedule, data: &mut [u8], _: &Alone<'_>) {
+        rest(self.keys[lane], self.state(lane), data);
+    }
+}
+
+#[target_feature(enable = "avx2")]
+unsafe fn run_avx2(kernel: &mut SealGather<'_>, rows: &mut Rows<L>, chunks: usize) {
+    // SAFETY: the caller keeps LaneKernel's contract.
+    unsafe { kernel.go::<Y, 4>(rows, chunks) }
+}
+
+#[target_feature(enable = "avx512f,avx512bw")]
+unsafe fn run_avx512(kernel: &mut SealGather<'_>, rows: &mut Rows<L>, chunks: usize) {
+    // SAFETY: the caller keeps LaneKernel's contract.
+    unsafe { kernel.go::<Z, 2>(rows, chunks) }
+}
+
+/// Gathers of AVX2.
+pub(crate) fn avx2<'k>(_: Avx2) -> SealGather<'k> {
+    SealGather::new(run_avx2)
+}
+
+/// Gathers of AVX-512.
+pub(crate) fn avx512<'k>(_: Avx512) -> SealGather<'k> {
+    SealGather::new(run_avx512)
+}
