@@ -77,7 +77,8 @@ fn crypt<'a, const L: usize>(
         let [s1, s2, s3, s4] = s(n);
         let byte = |i: u32| extract.byte(word, low + i);
         let top = (if low == 0 { u64::from(word as u32) >> 24 } else { word >> 56 }) as usize & 255;
-        u64::from((s1[top].wrapping_add(s2[byte(16)]) ^ s3[byte(8)]).wrapping_add(s4[byte(0)]))
+        let last = if low == 0 { usize::from(word as u8) } else { byte(0) };
+        u64::from((s1[top].wrapping_add(s2[byte(16)]) ^ s3[byte(8)]).wrapping_add(s4[last]))
     };
     for (n, block) in block.iter_mut().enumerate() {
         *block ^= pair(0, n);

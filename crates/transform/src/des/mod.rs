@@ -100,6 +100,8 @@ pub(crate) struct Key {
     pub(crate) cd: u64,
     /// Round keys as eight times six bits.
     pub(crate) rounds: [[u8; 8]; 16],
+    /// The same merged: S-boxes 1, 7, 5, 3 and 2, 8, 6, 4, a byte each from the lowest.
+    pub(crate) merged: [[u32; 2]; 16],
 }
 
 impl Key {
@@ -121,7 +123,10 @@ impl Key {
             }
             groups
         });
-        Self { cd, rounds }
+        let merged = rounds.map(|part| {
+            [0, 1].map(|odd| u32::from_le_bytes([part[odd], part[6 + odd], part[4 + odd], part[2 + odd]]))
+        });
+        Self { cd, rounds, merged }
     }
 
     /// The key of round `round` when running in a direction.

@@ -132,7 +132,7 @@ impl Kernels {
         match algorithm {
             Cipher::Rc4 => {
                 by_length(count, bytes, |order| {
-                    let kernel = rc4::lanes::Rc4Lanes::<{ rc4::lanes::LANES }>::new();
+                    let kernel = rc4::lanes::Rc4Lanes::<{ rc4::lanes::LANES }>::new(self.features.avx2);
                     lanes::run(&mut Interleave(kernel), &mut shared.borrow_mut(), order, &hand_over);
                 });
                 true
@@ -265,21 +265,17 @@ impl Kernels {
             (Schedule::Des(key), true) => {
                 modes::run(mode, direction, iv, data, |d, b| des::reference::plain(key, d, b));
             }
-            (Schedule::Des(key), false) => {
-                modes::run(mode, direction, iv, data, |d, b| des::generic::crypt(key, d, b));
-            }
+            (Schedule::Des(key), false) => des::generic::run(key, mode, direction, iv, data),
             (Schedule::TripleDes(key), true) => {
                 modes::run(mode, direction, iv, data, |d, b| des::reference::plain_triple(key, d, b));
             }
             (Schedule::TripleDes(key), false) => {
-                modes::run(mode, direction, iv, data, |d, b| des::generic::crypt_triple(key, d, b));
+                des::generic::run_triple(key, mode, direction, iv, data);
             }
             (Schedule::Aes(key), true) => {
                 modes::run(mode, direction, iv, data, |d, b| aes::reference::plain(key, d, b));
             }
-            (Schedule::Aes(key), false) => {
-                modes::run(mode, direction, iv, data, |d, b| aes::generic::crypt(key, d, b));
-            }
+            (Schedule::Aes(key), false) => aes::generic::run(key, mode, direction, iv, data),
             (Schedule::Rc5(key), false) => {
                 modes::run(mode, direction, iv, data, |d, b| rc5::lanes::one(key, d, b));
             }
