@@ -77,6 +77,11 @@ fn rounds<const STEP: usize>(
     xor([column(0), column(1), column(2), column(3)], columns(end))
 }
 
+/// Encrypts one block.
+pub(crate) fn encrypt(key: &Key, block: &mut [u8; 16]) {
+    run(key, Mode::Ecb, Direction::Encrypt, &[0; 16], block);
+}
+
 /// Transforms `data` in place, as [`crate::modes::run`] does, with chain and block in registers.
 pub(crate) fn run(key: &Key, mode: Mode, direction: Direction, iv: &[u8; 16], data: &mut [u8]) {
     let (encrypt, decrypt) = (&key.encrypt[..=key.rounds], &key.decrypt[..=key.rounds]);

@@ -43,7 +43,7 @@ impl Key {
     pub(crate) fn new(key: &[u8]) -> Box<Self> {
         let cipher = aes::Key::new(key);
         let mut zero = [0; 16];
-        aes::generic::crypt(&cipher, Direction::Encrypt, &mut zero);
+        aes::generic::encrypt(&cipher, &mut zero);
         let hash = u128::from_be_bytes(zero);
         zero.zeroize();
         let mut made = Box::new(Self { powers: [0; POWERS + 4], sums: [0; POWERS + 4], hash, cipher });
