@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::Session;
+use crate::{Session, together};
 
 const CACHE_LINE_BYTES: usize = 64;
 
@@ -108,12 +108,11 @@ impl Batch {
     /// is the number that did not end in [`JobStatus::Done`].
     pub fn run(&mut self) -> usize {
         let bytes = self.buffer.bytes_mut();
-        let mut failed = 0;
+        together::run(self.direction, bytes, &mut self.jobs);
         for job in self.jobs.iter_mut().filter(|job| job.status == JobStatus::Pending) {
             job.status = run_job(self.direction, bytes, job);
-            failed += usize::from(!matches!(job.status, JobStatus::Done { .. }));
         }
-        failed
+        self.jobs.iter().filter(|job| !matches!(job.status, JobStatus::Done { .. })).count()
     }
 }
 

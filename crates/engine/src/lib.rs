@@ -16,6 +16,7 @@ mod legacy;
 mod provider;
 mod session;
 mod suite;
+mod together;
 
 pub use batch::{Batch, Buffer, Direction, Job, JobStatus};
 pub use engines::{Completions, Engine, Inline, Lanes};

@@ -11,6 +11,8 @@ use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 use crate::{Provider, Suite, legacy::CbcCipher, provider};
 
 const GCM_TAG_BYTES: usize = 16;
+/// Tag of every AEAD that our own kernels run.
+pub(crate) const OWN_TAG_BYTES: usize = 16;
 const BLAKE3_TAG_BYTES: usize = 16;
 const SHA1_TAG_BYTES: usize = 20;
 
@@ -32,6 +34,13 @@ pub struct Session {
     keys: Keys,
 }
 
+/// A session of our own kernels, for calls with several records.
+pub(crate) struct OwnAead<'a> {
+    pub(crate) kernels: Kernels,
+    pub(crate) key: &'a AeadKey,
+    pub(crate) nonces: &'a NonceMask,
+}
+
 enum Keys {
     Null,
     /// Key, and the mask that makes nonces of sequence numbers (RFC 8446, section 5.3).
@@ -47,13 +56,14 @@ enum Keys {
 }
 
 #[derive(Zeroize, ZeroizeOnDrop)]
-struct NonceMask([u8; 12]);
+pub(crate) struct NonceMask([u8; 12]);
 
 #[derive(Zeroize, ZeroizeOnDrop)]
 struct Blake3Key([u8; 32]);
 
 impl NonceMask {
-    fn nonce(&self, sequence: u64) -> [u8; 12] {
+    /// The nonce of a record (RFC 8446, section 5.3).
+    pub(crate) fn nonce(&self, sequence: u64) -> [u8; 12] {
         let mut nonce = self.0;
         for (byte, count) in nonce[4..].iter_mut().zip(sequence.to_be_bytes()) {
             *byte ^= count;
@@ -125,6 +135,14 @@ impl Session {
             Suite::HmacSha1 => Keys::Hmac(hmac::Key::new(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, material)),
         };
         Ok(Self { suite, keys })
+    }
+
+    /// What our own kernels need, if they run this session.
+    pub(crate) fn own(&self) -> Option<OwnAead<'_>> {
+        match &self.keys {
+            Keys::Own(kernels, key, nonces) => Some(OwnAead { kernels: *kernels, key, nonces }),
+            _ => None,
+        }
     }
 
     /// The algorithm.
@@ -238,7 +256,7 @@ impl Session {
     }
 
     /// How much of a record is associated data: without encryption, all of it.
-    fn authenticated_bytes(&self, header_bytes: usize, body_bytes: usize) -> usize {
+    pub(crate) fn authenticated_bytes(&self, header_bytes: usize, body_bytes: usize) -> usize {
         if self.suite.encrypts() { header_bytes } else { header_bytes + body_bytes }
     }
 

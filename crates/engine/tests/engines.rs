@@ -182,12 +182,61 @@ fn a_private_record_does_not_show_its_body() {
 
 #[test]
 fn an_out_of_range_job_is_refused_and_the_rest_runs() {
-    let session = session(Suite::Aes128Gcm, 3);
-    let mut batch = batch_of(&session, &[vec![1; 10], vec![2; 10]], 0);
-    batch.jobs[0].body_bytes = usize::MAX - 3;
-    assert_eq!(batch.run(), 1);
-    assert_eq!(batch.jobs[0].status, JobStatus::OutOfRange);
-    assert!(matches!(batch.jobs[1].status, JobStatus::Done { body_bytes: 26 }));
+    for provider in [Provider::AwsLc, Provider::Sealane] {
+        let session = Arc::new(Session::by(provider, Suite::Aes128Gcm, &[3; 28]).expect("its length"));
+        let mut batch = batch_of(&session, &[vec![1; 10], vec![2; 10], vec![3; 10]], 0);
+        batch.jobs[0].body_bytes = usize::MAX - 3;
+        assert_eq!(batch.run(), 1);
+        assert_eq!(batch.jobs[0].status, JobStatus::OutOfRange);
+        assert!(matches!(batch.jobs[1].status, JobStatus::Done { body_bytes: 26 }));
+        assert!(matches!(batch.jobs[2].status, JobStatus::Done { body_bytes: 26 }));
+    }
+}
+
+/// Our own kernels take neighbours together; what cannot go together must end the same.
+#[test]
+fn jobs_in_any_order_and_number_end_as_they_would_alone() {
+    let material = [7; 44];
+    let own = Session::by(Provider::Sealane, Suite::ChaCha20Poly1305, &material).expect("its length");
+    let (own, other) = (Arc::new(own), session(Suite::Aes128Gcm, 9));
+    let bodies: Vec<Vec<u8>> = (0..70).map(|i| vec![i as u8; 40 + 3 * i]).collect();
+    let alone = |mut batch: Batch| {
+        let jobs = std::mem::take(&mut batch.jobs);
+        for job in jobs {
+            batch.jobs = vec![job];
+            batch.run();
+        }
+        batch.buffer.bytes().to_vec()
+    };
+    let prepare = |reverse: bool, mixed: bool| {
+        let mut batch = batch_of(&own, &bodies, 5);
+        for (index, job) in batch.jobs.iter_mut().enumerate() {
+            match index % 9 {
+                4 if mixed => job.session = other.clone(),
+                6 if mixed => job.status = JobStatus::Forged,
+                _ => {}
+            }
+        }
+        if reverse {
+            batch.jobs.reverse();
+        }
+        batch
+    };
+    for (reverse, mixed) in [(false, false), (true, false), (false, true), (true, true)] {
+        let mut together = prepare(reverse, mixed);
+        together.run();
+        assert!(together.jobs.iter().all(|job| job.status != JobStatus::Pending));
+        assert_eq!(together.buffer.bytes(), alone(prepare(reverse, mixed)), "{reverse} {mixed}");
+    }
+    // Two records at one place: the second seals what the first has made.
+    let twice = || {
+        let mut batch = batch_of(&own, &bodies[..1], 5);
+        batch.jobs.push(batch.jobs[0].clone());
+        batch
+    };
+    let mut together = twice();
+    together.run();
+    assert_eq!(together.buffer.bytes(), alone(twice()));
 }
 
 #[test]
