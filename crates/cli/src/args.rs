@@ -7,11 +7,13 @@ mod cp;
 mod filters;
 mod lab;
 mod serve;
+mod speed;
 
 pub use cp::{CpArgs, EndArg, SinkArg};
 pub use filters::Filters;
 pub use lab::{LabArgs, LabCommand, LabShared, QuickArgs, TransferArgs};
 pub use serve::ServeArgs;
+pub use speed::{AlgorithmArg, DirectionArg, SpeedArgs, TierArg};
 
 use crate::exit::EXIT_STATUSES;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -57,6 +59,9 @@ pub enum Command {
     /// Measure what security costs on this machine
     #[command(long_about = lab::LONG_ABOUT)]
     Lab(LabArgs),
+    /// Measure ciphers, digests and MACs in all tiers, beside other libraries
+    #[command(long_about = speed::LONG_ABOUT)]
+    Speed(Box<SpeedArgs>),
     /// Print the completions for a shell
     Completions {
         /// The shell to complete in

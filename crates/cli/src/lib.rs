@@ -21,6 +21,7 @@ mod progress;
 mod report;
 mod serve;
 mod signals;
+mod speed;
 mod text;
 pub mod units;
 
@@ -49,6 +50,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitStatus {
         Command::Serve(arguments) => serve::run(arguments),
         Command::Id(arguments) => id::run(&arguments),
         Command::Lab(arguments) => return conclude(lab::run(arguments.command)),
+        Command::Speed(arguments) => return conclude(speed::run(&arguments)),
         Command::Completions { shell } => documents::completions(shell),
         Command::Man { directory } => documents::man(&directory),
     };

@@ -4,7 +4,8 @@
 //! says what machine gave it, checks each published claim as a *shape* (a ratio, an order, a slope, never an absolute
 //! speed), and writes terminal tables, JSON and one self-contained HTML file.
 //!
-//! It contains no cryptography and no protocol, and it never drops a sample.
+//! It contains no cryptography and no protocol of its own, and it never drops a sample. [`speed`] measures the kernels
+//! themselves, in this process, beside the libraries that others would use.
 #![deny(unsafe_code)]
 
 pub mod compare;
@@ -20,6 +21,7 @@ pub mod report;
 pub mod rng;
 mod runner;
 pub mod scratch;
+pub mod speed;
 pub mod stats;
 pub mod transfer;
 

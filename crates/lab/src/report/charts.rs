@@ -13,30 +13,30 @@ pub(super) const MODE_ORDER: [&str; 6] =
 
 /// One chart.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(super) struct Chart {
+pub(crate) struct Chart {
     /// Element it is drawn into.
-    pub(super) id: String,
+    pub(crate) id: String,
     /// `bars` or `lines`.
-    pub(super) kind: &'static str,
+    pub(crate) kind: &'static str,
     /// Heading.
-    pub(super) title: String,
+    pub(crate) title: String,
     /// Name of the abscissa.
-    pub(super) x_label: String,
+    pub(crate) x_label: String,
     /// Name and unit of the ordinate.
-    pub(super) y_label: String,
+    pub(crate) y_label: String,
     /// Labels along the abscissa.
-    pub(super) labels: Vec<String>,
+    pub(crate) labels: Vec<String>,
     /// What is drawn over them.
-    pub(super) series: Vec<Series>,
+    pub(crate) series: Vec<Series>,
 }
 
 /// One line, or one bar in each group; `null` where there is no sample.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(super) struct Series {
-    pub(super) name: String,
-    pub(super) median: Vec<Option<f64>>,
-    pub(super) low: Vec<Option<f64>>,
-    pub(super) high: Vec<Option<f64>>,
+pub(crate) struct Series {
+    pub(crate) name: String,
+    pub(crate) median: Vec<Option<f64>>,
+    pub(crate) low: Vec<Option<f64>>,
+    pub(crate) high: Vec<Option<f64>>,
 }
 
 impl Series {

@@ -12,11 +12,11 @@ use crate::experiment::Verdict;
 use askama::Template;
 use serde::Serialize;
 
-const UPLOT_SCRIPT: &str = include_str!("../../assets/uplot/uPlot.iife.min.js");
-const UPLOT_STYLE: &str = include_str!("../../assets/uplot/uPlot.min.css");
-const UPLOT_LICENSE: &str = include_str!("../../assets/uplot/LICENSE");
-const PAGE_SCRIPT: &str = include_str!("../../assets/report.js");
-const PAGE_STYLE: &str = include_str!("../../assets/report.css");
+pub(crate) const UPLOT_SCRIPT: &str = include_str!("../../assets/uplot/uPlot.iife.min.js");
+pub(crate) const UPLOT_STYLE: &str = include_str!("../../assets/uplot/uPlot.min.css");
+pub(crate) const UPLOT_LICENSE: &str = include_str!("../../assets/uplot/LICENSE");
+pub(crate) const PAGE_SCRIPT: &str = include_str!("../../assets/report.js");
+pub(crate) const PAGE_STYLE: &str = include_str!("../../assets/report.css");
 
 #[derive(Template)]
 #[template(path = "report.html")]
@@ -88,7 +88,7 @@ fn verdicts(report: &Report) -> Vec<(&'static str, &'static str, usize)> {
 
 /// JSON that may stand inside a `script` element: no `<` survives, so no content can close the element or open a
 /// comment in it, and no line separator that older JavaScript took for a line's end.
-fn embeddable_json(value: &impl Serialize) -> Result<String, LabError> {
+pub(crate) fn embeddable_json(value: &impl Serialize) -> Result<String, LabError> {
     let text = serde_json::to_string(value).map_err(|error| LabError::Render(error.to_string()))?;
     let mut safe = String::with_capacity(text.len());
     for character in text.chars() {

@@ -3,8 +3,8 @@
 //! Guarantees: the JSON holds everything the other two show and reads back equal; the HTML loads nothing, runs nothing
 //! it does not carry, and is readable without scripts; text from files or programs never becomes markup.
 
-mod charts;
-mod html;
+pub(crate) mod charts;
+pub(crate) mod html;
 pub mod number;
 mod page;
 mod published;

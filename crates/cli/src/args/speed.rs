@@ -1,0 +1,148 @@
+//! Arguments of `sealane speed`.
+
+use crate::units;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, ValueEnum};
+use sealane_lab::speed::{self, CacheState, Peer};
+use sealane_transform::{Algorithm, Direction, Isa, Tier};
+use std::path::PathBuf;
+use std::sync::LazyLock;
+
+pub(super) const LONG_ABOUT: &str = "\
+Measure ciphers, digests and MACs on this machine: every algorithm of the catalogue, in four tiers, over message \
+lengths, lanes and batch sizes, beside the libraries that others would use.
+
+Ours and the peer's kernel take turns in short slices of one run, and medians count, so that a ratio holds where the \
+machine is busy. MB/s are of all lanes together; ns a message and cycles a byte (at the rate of the time stamp \
+counter) are of one lane. Peers handle one message after the other, as their interfaces have it.";
+
+/// Arguments of `sealane speed`.
+#[derive(Debug, Args)]
+pub struct SpeedArgs {
+    /// Algorithms by name, or `all`; otherwise a choice of well-known ones
+    #[arg(short, long, value_name = "NAME", value_delimiter = ',', value_parser = algorithm())]
+    pub algorithm: Vec<AlgorithmArg>,
+    /// Tiers: obvious code, tables, this CPU's instructions, lanes across messages, or what the dispatcher takes
+    #[arg(long, value_name = "TIER", value_delimiter = ',', default_value = "auto")]
+    pub tier: Vec<TierArg>,
+    /// Instruction sets, instead of the best one of this machine
+    #[arg(long, value_name = "ISA", value_delimiter = ',', value_parser = super::one_of(&Isa::ALL, |isa| isa.name()))]
+    pub isa: Vec<Isa>,
+    /// Lengths of messages, as in 64,1408,16KiB; rounded down to what the algorithm takes
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = units::size)]
+    pub bytes: Vec<u64>,
+    /// Numbers of lanes: threads, each with batches of its own
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "1", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub lanes: Vec<u16>,
+    /// Messages handed over together
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "512", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub batch: Vec<u32>,
+    /// Keys that the messages of a batch have in turn
+    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub keys: u32,
+    /// Time for each side of each line
+    #[arg(long, value_name = "S", default_value = "0.2", value_parser = seconds)]
+    pub seconds: f64,
+    /// Libraries to measure beside, in turns with ours
+    #[arg(long, value_name = "PEER", value_delimiter = ',', value_parser = super::one_of(&Peer::ALL, |peer| peer.name()))]
+    pub vs: Vec<Peer>,
+    /// Where messages come from: the same batch again and again, the second-level cache, or memory
+    #[arg(long, value_name = "STATE", default_value = "hot", value_parser = super::one_of(&CacheState::ALL, |state| state.name()))]
+    pub cache: CacheState,
+    /// Also lengths of 64, 576 and 1500 bytes as 7 : 4 : 1, with a key for every message
+    #[arg(long)]
+    pub imix: bool,
+    /// Which way ciphers run
+    #[arg(long, value_name = "WAY", default_value = "encrypt")]
+    pub direction: DirectionArg,
+    /// Print one JSON object a line
+    #[arg(long)]
+    pub json: bool,
+    /// Write a page with tables and plots
+    #[arg(long, value_name = "FILE.html")]
+    pub report: Option<PathBuf>,
+}
+
+/// An algorithm, or all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AlgorithmArg {
+    /// Every one that has kernels.
+    All,
+    /// This one.
+    One(Algorithm),
+}
+
+/// Tiers to measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TierArg {
+    /// Obvious code beside its definition
+    Reference,
+    /// Split tables and unrolled rounds, no CPU features
+    Generic,
+    /// This CPU's instructions, one message at a time
+    Native,
+    /// Lanes across messages
+    Batch,
+    /// What the dispatcher takes for a batch of this size
+    Auto,
+    /// The four tiers one after the other
+    All,
+}
+
+impl TierArg {
+    /// The tiers; `None` leaves the choice to the dispatcher.
+    pub fn tiers(self) -> Vec<Option<Tier>> {
+        match self {
+            Self::Reference => vec![Some(Tier::Reference)],
+            Self::Generic => vec![Some(Tier::Generic)],
+            Self::Native => vec![Some(Tier::Native)],
+            Self::Batch => vec![Some(Tier::Batch)],
+            Self::Auto => vec![None],
+            Self::All => Tier::ALL.into_iter().map(Some).collect(),
+        }
+    }
+}
+
+/// Ways to measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum DirectionArg {
+    /// Plaintext to ciphertext
+    #[value(alias = "seal")]
+    Encrypt,
+    /// Ciphertext to plaintext
+    #[value(alias = "open")]
+    Decrypt,
+    /// One after the other
+    Both,
+}
+
+impl DirectionArg {
+    /// The directions.
+    pub fn directions(self) -> Vec<Direction> {
+        match self {
+            Self::Encrypt => vec![Direction::Encrypt],
+            Self::Decrypt => vec![Direction::Decrypt],
+            Self::Both => vec![Direction::Encrypt, Direction::Decrypt],
+        }
+    }
+}
+
+/// Takes the catalogue's names; help lists them, and a near miss is told what it may have meant.
+fn algorithm() -> impl TypedValueParser<Value = AlgorithmArg> {
+    // Completions hold names for as long as the program runs, so they are made once and kept.
+    static NAMES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
+        let names = speed::measurable().map(|algorithm| algorithm.to_string());
+        ["all".to_owned()].into_iter().chain(names).map(|name| &*name.leak()).collect()
+    });
+    PossibleValuesParser::new(NAMES.iter().copied())
+        .map(|name| name.parse().map_or(AlgorithmArg::All, AlgorithmArg::One))
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let value: f64 = text.parse().map_err(|_| "expected a number of seconds such as 0.5".to_owned())?;
+    if (0.001..=3600.0).contains(&value) {
+        Ok(value)
+    } else {
+        Err("expected 0.001 to 3600 seconds".to_owned())
+    }
+}

@@ -1,0 +1,266 @@
+//! Rates by alternating slices.
+//!
+//! Ours and the peer's work take turns in short slices, on every lane at the same time, and the median slice counts:
+//! what disturbs the machine falls on both sides, and what disturbs it briefly falls out.
+
+use super::SpeedError;
+use super::work::{Done, Runner, Task, Work};
+use crate::stats::median;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A slice: long enough that starting together on all lanes costs nothing, short enough to have many.
+const SLICE_SECONDS: f64 = 0.01;
+/// Slices of each side, however short they have to be.
+const SLICES: std::ops::RangeInclusive<usize> = 5..=201;
+/// Time between two looks at the clock.
+const CHECK: Duration = Duration::from_micros(50);
+
+/// What one side reached.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Pace {
+    /// Of all lanes together.
+    pub(super) mb_per_s: f64,
+    /// Of one lane.
+    pub(super) ns_per_message: f64,
+}
+
+/// Lanes that start each slice together.
+struct Gate {
+    lanes: usize,
+    arrived: AtomicUsize,
+    generation: AtomicUsize,
+    is_closed: AtomicBool,
+}
+
+impl Gate {
+    fn new(lanes: usize) -> Self {
+        Self {
+            lanes,
+            arrived: AtomicUsize::new(0),
+            generation: AtomicUsize::new(0),
+            is_closed: AtomicBool::new(false),
+        }
+    }
+
+    /// Waits for all lanes; `false` once a lane has left.
+    fn pass(&self) -> bool {
+        if self.is_closed.load(Ordering::Acquire) {
+            return false;
+        }
+        let generation = self.generation.load(Ordering::Acquire);
+        if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.lanes {
+            self.arrived.store(0, Ordering::Release);
+            self.generation.fetch_add(1, Ordering::AcqRel);
+            return true;
+        }
+        for spins in 0_u32.. {
+            if self.generation.load(Ordering::Acquire) != generation {
+                return true;
+            }
+            if self.is_closed.load(Ordering::Acquire) {
+                return false;
+            }
+            if spins > 1000 {
+                thread::yield_now();
+            }
+            std::hint::spin_loop();
+        }
+        true
+    }
+}
+
+/// Lets nobody wait for a lane that has ended, in whatever way.
+struct Leave<'a>(&'a Gate);
+
+impl Drop for Leave<'_> {
+    fn drop(&mut self) {
+        self.0.is_closed.store(true, Ordering::Release);
+    }
+}
+
+/// Bytes and messages a second of one lane in one slice.
+type Slice = (f64, f64);
+
+/// Measures `ours` and, if there is one, the peer: `seconds` each, `lanes` threads. `None` after `stop`.
+pub(super) fn alternate(
+    ours: &dyn Runner,
+    peer: Option<&dyn Runner>,
+    task: &Task,
+    lanes: usize,
+    seconds: f64,
+    stop: &AtomicBool,
+) -> Result<Option<(Pace, Option<Pace>)>, SpeedError> {
+    let count = ((seconds / SLICE_SECONDS) as usize).clamp(*SLICES.start(), *SLICES.end());
+    let slice = Duration::from_secs_f64(seconds / count as f64);
+    let gate = Gate::new(lanes);
+    let lane = |index: usize| -> Result<[Vec<Slice>; 2], SpeedError> {
+        let _leave = Leave(&gate);
+        let mut task = task.clone();
+        task.seed ^= (index as u64) << 48;
+        let mut slices = [Vec::with_capacity(count), Vec::with_capacity(count)];
+        let mut take = |ours: &mut Work<'_>, mut peer: Option<&mut Work<'_>>| {
+            let checks = [calls_between_checks(ours), peer.as_deref_mut().map_or(1, calls_between_checks)];
+            while slices[0].len() < count && !stop.load(Ordering::Relaxed) && gate.pass() {
+                slices[0].push(run(ours, slice, checks[0]));
+                let Some(peer) = peer.as_deref_mut() else { continue };
+                if !gate.pass() {
+                    break;
+                }
+                slices[1].push(run(peer, slice, checks[1]));
+            }
+        };
+        match peer {
+            None => ours.with(&task, &mut |ours| take(ours, None))?,
+            Some(peer) => {
+                let mut inner = Ok(());
+                ours.with(&task, &mut |ours| inner = peer.with(&task, &mut |peer| take(ours, Some(peer))))?;
+                inner?;
+            }
+        }
+        Ok(slices)
+    };
+    let results: Vec<Result<[Vec<Slice>; 2], SpeedError>> = if lanes == 1 {
+        vec![lane(0)]
+    } else {
+        thread::scope(|scope| {
+            let handles: Vec<_> = (0..lanes)
+                .map(|index| {
+                    let lane = &lane;
+                    let name = thread::Builder::new().name(format!("lane {index}"));
+                    name.spawn_scoped(scope, move || lane(index))
+                })
+                .collect();
+            let mut results = Vec::with_capacity(lanes);
+            for handle in handles {
+                results.push(match handle {
+                    Ok(handle) => handle.join().unwrap_or(Err(SpeedError::LaneFailed)),
+                    Err(_) => {
+                        gate.is_closed.store(true, Ordering::Release);
+                        Err(SpeedError::LaneFailed)
+                    }
+                });
+            }
+            results
+        })
+    };
+    let lanes = results.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let pace = |side: usize| pace_of(&lanes.iter().map(|slices| &*slices[side]).collect::<Vec<_>>());
+    let Some(own) = pace(0).filter(|_| !stop.load(Ordering::Relaxed)) else { return Ok(None) };
+    Ok(Some((own, pace(1))))
+}
+
+/// The medians over slices of what all lanes did together.
+fn pace_of(lanes: &[&[Slice]]) -> Option<Pace> {
+    let count = lanes.iter().map(|slices| slices.len()).min()?;
+    let sum = |slice: usize, value: fn(&Slice) -> f64| -> f64 {
+        lanes.iter().map(|slices| value(&slices[slice])).sum()
+    };
+    let bytes: Vec<f64> = (0..count).map(|slice| sum(slice, |rates| rates.0)).collect();
+    let messages: Vec<f64> = (0..count).map(|slice| sum(slice, |rates| rates.1)).collect();
+    Some(Pace {
+        mb_per_s: median(&bytes)? / 1e6,
+        ns_per_message: lanes.len() as f64 * 1e9 / median(&messages)?,
+    })
+}
+
+fn run(work: &mut Work<'_>, slice: Duration, calls_between_checks: u32) -> Slice {
+    let start = Instant::now();
+    let mut done = Done::default();
+    loop {
+        for _ in 0..calls_between_checks {
+            done += work();
+        }
+        let spent = start.elapsed();
+        if spent >= slice {
+            let seconds = spent.as_secs_f64();
+            return (done.bytes as f64 / seconds, done.messages as f64 / seconds);
+        }
+    }
+}
+
+/// Warms up, and finds how many calls fit between two looks at the clock.
+fn calls_between_checks(work: &mut Work<'_>) -> u32 {
+    let start = Instant::now();
+    for calls in 1_u32..=1 << 16 {
+        work();
+        let spent = start.elapsed();
+        if spent >= CHECK.saturating_mul(4) {
+            return (calls / 4).max(1);
+        }
+    }
+    1 << 14
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Steady(u64);
+
+    impl Runner for Steady {
+        fn with(&self, _: &Task, scope: &mut dyn FnMut(&mut Work<'_>)) -> Result<(), SpeedError> {
+            scope(&mut || {
+                let start = Instant::now();
+                while start.elapsed() < Duration::from_micros(self.0) {
+                    std::hint::spin_loop();
+                }
+                Done { messages: 1, bytes: 1000 }
+            });
+            Ok(())
+        }
+    }
+
+    struct Broken;
+
+    impl Runner for Broken {
+        fn with(&self, _: &Task, _: &mut dyn FnMut(&mut Work<'_>)) -> Result<(), SpeedError> {
+            Err(SpeedError::LaneFailed)
+        }
+    }
+
+    fn task() -> Task {
+        Task {
+            algorithm: "md5".parse().unwrap(),
+            direction: sealane_transform::Direction::Encrypt,
+            lengths: vec![1000],
+            batch: 1,
+            keys: 1,
+            seed: 1,
+        }
+    }
+
+    #[test]
+    fn both_sides_are_measured_and_told_apart() {
+        let stop = AtomicBool::new(false);
+        let (own, peer) =
+            alternate(&Steady(20), Some(&Steady(80)), &task(), 1, 0.05, &stop).unwrap().unwrap();
+        let ratio = own.mb_per_s / peer.unwrap().mb_per_s;
+        assert!(ratio > 1.0, "{ratio}");
+        // Messages have 1000 bytes, so both figures are of one rate.
+        assert!((own.mb_per_s * own.ns_per_message / 1e6 - 1.0).abs() < 0.1);
+    }
+
+    #[test]
+    fn lanes_add_up_and_a_lost_one_stops_the_others() {
+        let stop = AtomicBool::new(false);
+        let (own, peer) = alternate(&Steady(20), None, &task(), 3, 0.02, &stop).unwrap().unwrap();
+        assert!(own.mb_per_s > 0.0 && peer.is_none());
+        assert!(alternate(&Steady(20), Some(&Broken), &task(), 2, 0.02, &stop).is_err());
+    }
+
+    #[test]
+    fn a_stop_is_no_result() {
+        let stop = AtomicBool::new(true);
+        assert!(alternate(&Steady(1), None, &task(), 1, 10.0, &stop).unwrap().is_none());
+    }
+
+    #[test]
+    fn medians_are_taken_over_slices_of_all_lanes() {
+        let (one, two) = ([(1e6, 10.0), (5e6, 50.0), (2e6, 20.0)], [(1e6, 10.0), (5e6, 50.0), (2e6, 20.0)]);
+        let pace = pace_of(&[&one, &two]).unwrap();
+        assert_eq!(pace, Pace { mb_per_s: 4.0, ns_per_message: 2.0 * 1e9 / 40.0 });
+        assert_eq!(pace_of(&[&[]]), None);
+    }
+}

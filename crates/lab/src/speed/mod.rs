@@ -1,0 +1,206 @@
+//! What the kernels of the catalogue cost on this machine, beside the libraries that others would use.
+//!
+//! A grid of algorithms, tiers, lengths, lanes and batches; each cell is one [`Row`]. Ours and the peer's kernel
+//! alternate in short slices of one run, and the medians count, so a ratio holds however noisy the machine is.
+//! Nothing here decides which kernel is right: every row says which tier and instruction set ran.
+
+mod clock;
+mod error;
+mod fit;
+mod ours;
+mod peers;
+mod plan;
+mod row;
+mod summary;
+mod table;
+mod tsc;
+mod work;
+
+pub use error::SpeedError;
+pub use fit::{Cost, fit};
+pub use peers::Peer;
+pub use plan::MEMORY_BYTES_MAX;
+pub use row::Row;
+pub use summary::summary;
+pub use table::{Column, Table};
+pub use tsc::ticks_per_ns;
+
+use sealane_transform::{Algorithm, Direction, Isa, Tier};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// All algorithms that there are kernels for, in the catalogue's order.
+pub fn measurable() -> impl Iterator<Item = Algorithm> {
+    Algorithm::all().filter(|&algorithm| ours::has(algorithm))
+}
+
+/// Lengths of a batch's messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Length {
+    /// All alike; rounded down to what the algorithm takes.
+    Equal(usize),
+    /// 64, 576 and 1500 bytes as 7 : 4 : 1, with a key for every message of a batch.
+    Imix,
+}
+
+/// Where the messages are when they are needed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CacheState {
+    /// The same batch again and again: as near as it fits.
+    #[default]
+    Hot,
+    /// Batches that take turns in half of the second-level cache.
+    L2,
+    /// Batches that take turns in four times the last-level cache: every message comes from memory.
+    Out,
+}
+
+impl CacheState {
+    /// All states.
+    pub const ALL: [Self; 3] = [Self::Hot, Self::L2, Self::Out];
+
+    /// As on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Hot => "hot",
+            Self::L2 => "l2",
+            Self::Out => "out",
+        }
+    }
+}
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct SpeedOptions {
+    /// Algorithms in the order they are shown.
+    pub algorithms: Vec<Algorithm>,
+    /// Tiers; `None` leaves the choice to the dispatcher.
+    pub tiers: Vec<Option<Tier>>,
+    /// Instruction sets; `None` is the machine's best.
+    pub isas: Vec<Option<Isa>>,
+    /// Lengths of messages.
+    pub lengths: Vec<Length>,
+    /// Numbers of threads.
+    pub lanes: Vec<usize>,
+    /// Messages handed over together.
+    pub batches: Vec<usize>,
+    /// Ways that ciphers and AEADs run.
+    pub directions: Vec<Direction>,
+    /// Associations that the messages of a batch belong to in turn.
+    pub keys: usize,
+    /// Where messages come from.
+    pub cache: CacheState,
+    /// Time for each side of each cell.
+    pub seconds: f64,
+    /// Libraries to measure beside.
+    pub peers: Vec<Peer>,
+}
+
+impl Default for SpeedOptions {
+    fn default() -> Self {
+        Self {
+            algorithms: Vec::new(),
+            tiers: vec![None],
+            isas: vec![None],
+            lengths: [64, 256, 1408, 16384].map(Length::Equal).to_vec(),
+            lanes: vec![1],
+            batches: vec![512],
+            directions: vec![Direction::Encrypt],
+            keys: 1,
+            cache: CacheState::Hot,
+            seconds: 0.2,
+            peers: Vec::new(),
+        }
+    }
+}
+
+/// A row with what is known of it beside its figures.
+#[derive(Clone, Debug)]
+pub struct Measurement {
+    /// The figures.
+    pub row: Row,
+    /// What was measured.
+    pub algorithm: Algorithm,
+    /// Lengths of its messages.
+    pub length: Length,
+    /// Its place among all cells, from 0.
+    pub index: usize,
+}
+
+/// A plan that can be run once it is known to be possible.
+#[derive(Debug)]
+pub struct Plan {
+    cells: Vec<plan::Cell>,
+    seconds: f64,
+}
+
+impl Plan {
+    /// Lays out every cell.
+    ///
+    /// # Errors
+    /// A tier, instruction set, peer or amount of memory that cannot be had.
+    pub fn new(options: &SpeedOptions) -> Result<Self, SpeedError> {
+        Ok(Self { cells: plan::cells(options)?, seconds: options.seconds })
+    }
+
+    /// Number of cells.
+    pub fn len(&self) -> usize {
+        self.cells.len()
+    }
+
+    /// Whether there is nothing to measure.
+    pub fn is_empty(&self) -> bool {
+        self.cells.is_empty()
+    }
+
+    /// About how long it takes: the slices, and what it takes to prepare and warm up.
+    pub fn estimate(&self) -> Duration {
+        const PREPARATION_SECONDS: f64 = 0.005;
+        let sides: usize = self.cells.iter().map(|cell| 1 + usize::from(cell.peer.is_some())).sum();
+        Duration::from_secs_f64(
+            sides as f64 * self.seconds.max(0.0) + self.cells.len() as f64 * PREPARATION_SECONDS,
+        )
+    }
+
+    /// Measures cell by cell and tells each row as it comes. Stops between slices once `stop` is set, and says whether
+    /// all was measured.
+    ///
+    /// # Errors
+    /// A length that an algorithm does not take, a thread that the system refuses, or what `tell` returns.
+    pub fn run<E: From<SpeedError>>(
+        &self,
+        stop: &AtomicBool,
+        mut tell: impl FnMut(Measurement) -> Result<(), E>,
+    ) -> Result<bool, E> {
+        let ticks = ticks_per_ns();
+        for (index, cell) in self.cells.iter().enumerate() {
+            if stop.load(Ordering::Relaxed) {
+                return Ok(false);
+            }
+            let peer = cell.peer.map(peers::runner).transpose()?;
+            let task = cell.task();
+            let found =
+                clock::alternate(&cell.kernels, peer.as_deref(), &task, cell.lanes, self.seconds, stop)?;
+            let Some((own, theirs)) = found else { return Ok(false) };
+            let bytes = cell.bytes();
+            let row = Row {
+                algorithm: cell.algorithm.to_string(),
+                mode: row::mode(cell.algorithm),
+                direction: row::direction(cell.algorithm, cell.direction),
+                tier: cell.tier.name(),
+                isa: cell.isa.name(),
+                bytes,
+                lanes: cell.lanes,
+                batch: cell.batch,
+                mb_per_s: own.mb_per_s,
+                ns_per_message: own.ns_per_message,
+                cycles_per_byte: ticks.map(|ticks| own.ns_per_message * ticks / bytes as f64),
+                peer: cell.peer.map(Peer::name),
+                peer_mb_per_s: theirs.map(|theirs| theirs.mb_per_s),
+                ratio: theirs.map(|theirs| own.mb_per_s / theirs.mb_per_s),
+            };
+            tell(Measurement { row, algorithm: cell.algorithm, length: cell.length, index })?;
+        }
+        Ok(true)
+    }
+}

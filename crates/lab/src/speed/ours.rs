@@ -1,0 +1,116 @@
+//! The catalogue's own kernels as measured units.
+//!
+//! Jobs are made once and run again: they carry their whole context. Every call gives each cipher job a fresh IV, as a
+//! packet path must.
+
+use super::SpeedError;
+use super::work::{Arena, Cursor, Done, Runner, Task, Work};
+use sealane_transform::{
+    Algorithm, Buffer, Cipher, CipherJob, CipherKey, Digest, DigestJob, DigestKey, Direction, Kernels, Tier,
+};
+use std::hint::black_box;
+
+/// The tier that these kernels run `count` messages with.
+pub(super) fn tier(kernels: &Kernels, algorithm: Algorithm, direction: Direction, count: usize) -> Tier {
+    match algorithm {
+        Algorithm::Digest(digest) => kernels.digest_tier(digest, count),
+        Algorithm::Cipher(cipher) => kernels.cipher_tier(cipher, direction, count),
+        Algorithm::Aead(_) => kernels.tier().unwrap_or(Tier::Reference),
+    }
+}
+
+/// Whether there are kernels of ours.
+pub(super) fn has(algorithm: Algorithm) -> bool {
+    !matches!(algorithm, Algorithm::Aead(_))
+}
+
+impl Runner for Kernels {
+    fn with(&self, task: &Task, scope: &mut dyn FnMut(&mut Work<'_>)) -> Result<(), SpeedError> {
+        match task.algorithm {
+            Algorithm::Digest(digest) => digests(self, digest, task, scope),
+            Algorithm::Cipher(cipher) => ciphers(self, cipher, task, scope),
+            Algorithm::Aead(_) => Err(SpeedError::NoKernel { algorithm: task.algorithm.to_string() }),
+        }
+    }
+}
+
+/// Messages of a call: a batch where they share lanes, a few otherwise.
+fn step(kernels: &Kernels, task: &Task) -> usize {
+    match tier(kernels, task.algorithm, task.direction, task.batch) {
+        Tier::Batch => task.batch,
+        _ => task.step(),
+    }
+}
+
+fn refused(task: &Task) -> SpeedError {
+    SpeedError::Refused {
+        algorithm: task.algorithm.to_string(),
+        bytes: task.lengths.iter().max().copied().unwrap_or_default(),
+    }
+}
+
+fn digests(
+    kernels: &Kernels,
+    digest: Digest,
+    task: &Task,
+    scope: &mut dyn FnMut(&mut Work<'_>),
+) -> Result<(), SpeedError> {
+    let keys = task.keys();
+    let keys: Vec<DigestKey> = keys
+        .iter()
+        .map(|key| DigestKey::new(digest, key))
+        .collect::<Result<_, _>>()
+        .map_err(|_| refused(task))?;
+    let mut arena = Arena::new(task, 0);
+    let mut jobs: Vec<DigestJob<'_>> = arena
+        .messages(&task.lengths, 0)
+        .enumerate()
+        .map(|(index, message)| DigestJob::new(&keys[index % keys.len()], message))
+        .collect();
+    let mut cursor = Cursor::new(&task.lengths, step(kernels, task));
+    let mut call = || -> (usize, Done) {
+        let (range, done) = cursor.next();
+        (kernels.digest(digest, black_box(&mut jobs[range])), done)
+    };
+    if call().0 > 0 {
+        return Err(refused(task));
+    }
+    scope(&mut || call().1);
+    Ok(())
+}
+
+fn ciphers(
+    kernels: &Kernels,
+    cipher: Cipher,
+    task: &Task,
+    scope: &mut dyn FnMut(&mut Work<'_>),
+) -> Result<(), SpeedError> {
+    let keys = task.keys();
+    let keys: Vec<CipherKey> = keys
+        .iter()
+        .map(|key| CipherKey::new(cipher, key))
+        .collect::<Result<_, _>>()
+        .map_err(|_| refused(task))?;
+    let mut arena = Arena::new(task, 0);
+    let mut jobs: Vec<CipherJob<'_>> = arena
+        .messages(&task.lengths, 0)
+        .enumerate()
+        .map(|(index, message)| CipherJob::new(&keys[index % keys.len()], &[], Buffer::in_place(message)))
+        .collect();
+    let mut cursor = Cursor::new(&task.lengths, step(kernels, task));
+    let mut count = 0_u64;
+    let mut call = || -> (usize, Done) {
+        let (range, done) = cursor.next();
+        let jobs = &mut jobs[range];
+        for job in &mut *jobs {
+            count += 1;
+            job.iv[..8].copy_from_slice(&count.to_le_bytes());
+        }
+        (kernels.cipher(cipher, task.direction, black_box(jobs)), done)
+    };
+    if call().0 > 0 {
+        return Err(refused(task));
+    }
+    scope(&mut || call().1);
+    Ok(())
+}

@@ -1,0 +1,136 @@
+//! AWS-LC through aws-lc-rs: the library that `cp` itself uses.
+
+use super::super::SpeedError;
+use super::super::work::{Arena, Cursor, Runner, Task, Work};
+use super::Peer;
+use aws_lc_rs::cipher::{
+    AES_128, AES_192, AES_256, DecryptingKey, DecryptionContext, EncryptingKey, EncryptionContext,
+    UnboundCipherKey,
+};
+use aws_lc_rs::iv::FixedLength;
+use aws_lc_rs::{digest, hmac};
+use sealane_transform::{Algorithm, BlockCipher, Cipher, Digest, Direction, Mode};
+use std::hint::black_box;
+
+/// What the library has for an algorithm.
+enum Kind {
+    Hash(&'static digest::Algorithm),
+    Hmac(hmac::Algorithm),
+    Cipher(&'static aws_lc_rs::cipher::Algorithm, Mode),
+}
+
+fn kind(algorithm: Algorithm) -> Option<Kind> {
+    Some(match algorithm {
+        Algorithm::Digest(Digest::Sha1) => Kind::Hash(&digest::SHA1_FOR_LEGACY_USE_ONLY),
+        Algorithm::Digest(Digest::Sha256) => Kind::Hash(&digest::SHA256),
+        Algorithm::Digest(Digest::HmacSha1) => Kind::Hmac(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY),
+        Algorithm::Digest(Digest::HmacSha256) => Kind::Hmac(hmac::HMAC_SHA256),
+        Algorithm::Cipher(Cipher::Block(cipher, mode)) => {
+            let cipher = match cipher {
+                BlockCipher::Aes128 => &AES_128,
+                BlockCipher::Aes192 => &AES_192,
+                BlockCipher::Aes256 => &AES_256,
+                _ => return None,
+            };
+            Kind::Cipher(cipher, mode)
+        }
+        _ => return None,
+    })
+}
+
+/// Whether the library has the algorithm.
+pub(super) fn has(algorithm: Algorithm, _: Direction) -> bool {
+    kind(algorithm).is_some()
+}
+
+/// The library as a runner.
+pub(super) struct AwsLc;
+
+impl Runner for AwsLc {
+    fn with(&self, task: &Task, scope: &mut dyn FnMut(&mut Work<'_>)) -> Result<(), SpeedError> {
+        let refused = || SpeedError::Peer {
+            peer: Peer::AwsLc.name(),
+            reason: format!("does not run {}", task.algorithm),
+        };
+        let keys = task.keys();
+        let mut arena = Arena::new(task, 0);
+        let mut messages: Vec<&mut [u8]> = arena.messages(&task.lengths, 0).collect();
+        let mut cursor = Cursor::new(&task.lengths, task.step());
+        match kind(task.algorithm).ok_or_else(refused)? {
+            Kind::Hash(algorithm) => scope(&mut || {
+                let (range, done) = cursor.next();
+                for message in &messages[range] {
+                    black_box(digest::digest(algorithm, message));
+                }
+                done
+            }),
+            Kind::Hmac(algorithm) => {
+                let keys: Vec<_> = keys.iter().map(|key| hmac::Key::new(algorithm, key)).collect();
+                scope(&mut || {
+                    let (range, done) = cursor.next();
+                    for index in range {
+                        black_box(hmac::sign(&keys[index % keys.len()], messages[index]));
+                    }
+                    done
+                });
+            }
+            Kind::Cipher(algorithm, mode) => {
+                let mut good = true;
+                let mut count = 0_u64;
+                let mut fresh = || {
+                    count += 1;
+                    let mut iv = [0; 16];
+                    iv[..8].copy_from_slice(&count.to_le_bytes());
+                    FixedLength::from(iv)
+                };
+                let unbound = || {
+                    let keys = keys.iter().map(|key| UnboundCipherKey::new(algorithm, key).ok());
+                    keys.collect::<Option<Vec<_>>>()
+                };
+                let keys = unbound().ok_or_else(refused)?.into_iter();
+                if task.direction == Direction::Encrypt {
+                    let make = match mode {
+                        Mode::Ecb => EncryptingKey::ecb,
+                        Mode::Cbc => EncryptingKey::cbc,
+                        Mode::Ctr => EncryptingKey::ctr,
+                    };
+                    let keys: Vec<_> = keys.map(make).collect::<Result<_, _>>().map_err(|_| refused())?;
+                    scope(&mut || {
+                        let (range, done) = cursor.next();
+                        for index in range {
+                            let context = match mode {
+                                Mode::Ecb => EncryptionContext::None,
+                                Mode::Cbc | Mode::Ctr => EncryptionContext::Iv128(fresh()),
+                            };
+                            let key = &keys[index % keys.len()];
+                            good &= key.less_safe_encrypt(messages[index], context).is_ok();
+                        }
+                        done
+                    });
+                } else {
+                    let make = match mode {
+                        Mode::Ecb => DecryptingKey::ecb,
+                        Mode::Cbc => DecryptingKey::cbc,
+                        Mode::Ctr => DecryptingKey::ctr,
+                    };
+                    let keys: Vec<_> = keys.map(make).collect::<Result<_, _>>().map_err(|_| refused())?;
+                    scope(&mut || {
+                        let (range, done) = cursor.next();
+                        for index in range {
+                            let context = match mode {
+                                Mode::Ecb => DecryptionContext::None,
+                                Mode::Cbc | Mode::Ctr => DecryptionContext::Iv128(fresh()),
+                            };
+                            good &= keys[index % keys.len()].decrypt(messages[index], context).is_ok();
+                        }
+                        done
+                    });
+                }
+                if !good {
+                    return Err(refused());
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,79 @@
+//! Libraries to measure beside: what others would use for the same messages.
+//!
+//! Every peer handles one message after the other, as its interface has it: a context is kept for each association, and
+//! a message pays for its IV, its start, its bytes and its end.
+
+mod aws_lc;
+mod openssl;
+mod rust_crypto;
+
+use super::SpeedError;
+use super::work::Runner;
+use sealane_transform::{Algorithm, Direction};
+
+/// A library.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Peer {
+    /// The system's OpenSSL 3, loaded at run time.
+    OpenSsl,
+    /// AWS-LC, as `cp` uses it.
+    AwsLc,
+    /// The crates of the RustCrypto project.
+    RustCrypto,
+    /// Intel's multi-buffer library.
+    IpsecMb,
+}
+
+impl Peer {
+    /// All peers.
+    pub const ALL: [Self; 4] = [Self::OpenSsl, Self::AwsLc, Self::RustCrypto, Self::IpsecMb];
+
+    /// As on the command line and in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::OpenSsl => "openssl",
+            Self::AwsLc => "aws-lc-rs",
+            Self::RustCrypto => "rustcrypto",
+            Self::IpsecMb => "ipsec-mb",
+        }
+    }
+
+    /// The version in use, where it is known.
+    pub fn version(self) -> Option<String> {
+        match self {
+            Self::OpenSsl => openssl::version(),
+            Self::AwsLc | Self::RustCrypto | Self::IpsecMb => None,
+        }
+    }
+}
+
+/// Whether the library is there.
+pub(super) fn check(peer: Peer) -> Result<(), SpeedError> {
+    runner(peer).map(drop)
+}
+
+/// Whether the library has the algorithm.
+pub(super) fn has(peer: Peer, algorithm: Algorithm, direction: Direction) -> bool {
+    match peer {
+        Peer::OpenSsl => openssl::has(algorithm),
+        Peer::AwsLc => aws_lc::has(algorithm, direction),
+        Peer::RustCrypto => rust_crypto::has(algorithm, direction),
+        Peer::IpsecMb => false,
+    }
+}
+
+/// What runs the library's kernels.
+pub(super) fn runner(peer: Peer) -> Result<Box<dyn Runner>, SpeedError> {
+    match peer {
+        Peer::OpenSsl => openssl::runner(),
+        Peer::AwsLc => Ok(Box::new(aws_lc::AwsLc)),
+        Peer::RustCrypto => Ok(Box::new(rust_crypto::RustCrypto)),
+        Peer::IpsecMb => Err(SpeedError::Peer {
+            peer: Peer::IpsecMb.name(),
+            reason:
+                "this build cannot drive its job interface, whose layout differs from version to version; \
+                     compare with the rows that its own imb-perf prints"
+                    .to_owned(),
+        }),
+    }
+}

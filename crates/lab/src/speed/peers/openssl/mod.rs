@@ -1,0 +1,224 @@
+//! OpenSSL by its EVP interface, as a program that cares for speed uses it: algorithms fetched once, a context for
+//! every association.
+//!
+//! RC4 has no IV; restarting it would cost OpenSSL a key schedule for each message. Its stream simply goes on, which
+//! favours it.
+
+mod ffi;
+
+use super::super::SpeedError;
+use super::super::work::{Arena, Cursor, Runner, Task, Work};
+use super::Peer;
+use ffi::{DIGEST_BYTES_MAX, OpenSsl};
+use sealane_transform::{Aead, Algorithm, BlockCipher, Cipher, Digest, Direction, Mode};
+use std::hint::black_box;
+
+/// What the library has for an algorithm.
+enum Name {
+    Hash(&'static str),
+    Hmac(&'static str),
+    Cipher(String),
+    Aead(&'static str),
+}
+
+fn name(algorithm: Algorithm) -> Option<Name> {
+    Some(match algorithm {
+        Algorithm::Digest(Digest::Md5) => Name::Hash("MD5"),
+        Algorithm::Digest(Digest::Sha1) => Name::Hash("SHA1"),
+        Algorithm::Digest(Digest::Sha256) => Name::Hash("SHA2-256"),
+        Algorithm::Digest(Digest::HmacMd5) => Name::Hmac("MD5"),
+        Algorithm::Digest(Digest::HmacSha1) => Name::Hmac("SHA1"),
+        Algorithm::Digest(Digest::HmacSha256) => Name::Hmac("SHA2-256"),
+        Algorithm::Cipher(Cipher::Rc4) => Name::Cipher("RC4".to_owned()),
+        Algorithm::Cipher(Cipher::Block(BlockCipher::TripleDes, Mode::Ecb)) => {
+            Name::Cipher("DES-EDE3".to_owned())
+        }
+        Algorithm::Cipher(Cipher::Block(cipher, mode)) => {
+            let cipher = match cipher {
+                BlockCipher::Des => "DES",
+                BlockCipher::TripleDes => "DES-EDE3",
+                BlockCipher::Aes128 => "AES-128",
+                BlockCipher::Aes192 => "AES-192",
+                BlockCipher::Aes256 => "AES-256",
+                BlockCipher::Rc5 => "RC5",
+                BlockCipher::Blowfish => "BF",
+                BlockCipher::Idea => "IDEA",
+                BlockCipher::Rc5R16 | BlockCipher::Rc6 => return None,
+            };
+            Name::Cipher(format!("{cipher}-{}", mode.name().to_uppercase()))
+        }
+        Algorithm::Aead(Aead::Aes128Gcm) => Name::Aead("AES-128-GCM"),
+        Algorithm::Aead(Aead::Aes256Gcm) => Name::Aead("AES-256-GCM"),
+        Algorithm::Aead(Aead::ChaCha20Poly1305) => Name::Aead("ChaCha20-Poly1305"),
+        _ => return None,
+    })
+}
+
+/// The version, if the library is there.
+pub(super) fn version() -> Option<String> {
+    OpenSsl::get().ok().map(|library| library.version().to_owned())
+}
+
+/// Whether this build of the library has the algorithm.
+pub(super) fn has(algorithm: Algorithm) -> bool {
+    let Ok(library) = OpenSsl::get() else { return false };
+    match name(algorithm) {
+        Some(Name::Hash(_) | Name::Hmac(_)) => true,
+        Some(Name::Cipher(name)) => library.has_cipher(&name),
+        Some(Name::Aead(name)) => library.has_cipher(name),
+        None => false,
+    }
+}
+
+/// The library as a runner.
+pub(super) fn runner() -> Result<Box<dyn Runner>, SpeedError> {
+    match OpenSsl::get() {
+        Ok(library) => Ok(Box::new(Loaded(library))),
+        Err(reason) => Err(failed(reason.to_owned())),
+    }
+}
+
+fn failed(reason: String) -> SpeedError {
+    SpeedError::Peer { peer: Peer::OpenSsl.name(), reason }
+}
+
+struct Loaded(&'static OpenSsl);
+
+impl Runner for Loaded {
+    fn with(&self, task: &Task, scope: &mut dyn FnMut(&mut Work<'_>)) -> Result<(), SpeedError> {
+        let refused = || failed(format!("does not run {}", task.algorithm));
+        let keys = task.keys();
+        let mut arena = Arena::new(task, 0);
+        let mut messages: Vec<&mut [u8]> = arena.messages(&task.lengths, 0).collect();
+        let mut cursor = Cursor::new(&task.lengths, task.step());
+        let mut output = [0; DIGEST_BYTES_MAX];
+        let mut good = true;
+        match name(task.algorithm).ok_or_else(refused)? {
+            Name::Hash(name) => {
+                let mut hash = self.0.hash(name).ok_or_else(refused)?;
+                scope(&mut || {
+                    let (range, done) = cursor.next();
+                    for message in &messages[range] {
+                        good &= hash.digest(message, &mut output);
+                    }
+                    black_box(&output);
+                    done
+                });
+            }
+            Name::Hmac(name) => {
+                let macs = keys.iter().map(|key| self.0.hmac(name, key)).collect::<Option<Vec<_>>>();
+                let mut macs = macs.ok_or_else(refused)?;
+                scope(&mut || {
+                    let (range, done) = cursor.next();
+                    for index in range {
+                        let key = index % macs.len();
+                        good &= macs[key].tag(messages[index], &mut output);
+                    }
+                    black_box(&output);
+                    done
+                });
+            }
+            Name::Cipher(name) => {
+                let encrypts = task.direction == Direction::Encrypt;
+                let contexts =
+                    keys.iter().map(|key| self.0.cipher(&name, key, encrypts)).collect::<Option<Vec<_>>>();
+                let mut contexts = contexts.ok_or_else(refused)?;
+                let has_iv = task.algorithm.facts().iv_bytes > 0;
+                let mut iv = [0; 16];
+                let mut count = 0_u64;
+                scope(&mut || {
+                    let (range, done) = cursor.next();
+                    for index in range {
+                        count += 1;
+                        iv[..8].copy_from_slice(&count.to_le_bytes());
+                        let key = index % contexts.len();
+                        good &= contexts[key].run(has_iv.then_some(&iv), messages[index]);
+                    }
+                    done
+                });
+            }
+            Name::Aead(_) => return Err(refused()),
+        }
+        if good { Ok(()) } else { Err(refused()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sealane_transform::{Buffer, CipherJob, CipherKey, DigestJob, DigestKey, Kernels};
+
+    /// The library, unless it is missing and nothing demands it.
+    fn library() -> Option<&'static OpenSsl> {
+        match OpenSsl::get() {
+            Ok(library) => Some(library),
+            Err(reason) if std::env::var_os("SEALANE_REQUIRE_PEERS").is_none() => {
+                println!("skipped: {reason}");
+                None
+            }
+            Err(reason) => panic!("{reason}"),
+        }
+    }
+
+    fn bytes(count: usize) -> Vec<u8> {
+        (0..count).map(|i| (i * 7 + 3) as u8).collect()
+    }
+
+    /// What is measured side by side is the same function.
+    #[test]
+    fn digests_are_ours() {
+        let Some(library) = library() else { return };
+        let kernels = Kernels::select(None, None).unwrap();
+        for digest in Digest::ALL {
+            let key = bytes(digest.facts().key_bytes.usual);
+            let message = bytes(1408);
+            let mut output = [0; DIGEST_BYTES_MAX];
+            let done = match name(Algorithm::Digest(digest)) {
+                Some(Name::Hash(name)) => library.hash(name).unwrap().digest(&message, &mut output),
+                Some(Name::Hmac(name)) => library.hmac(name, &key).unwrap().tag(&message, &mut output),
+                _ => continue,
+            };
+            let key = DigestKey::new(digest, &key).unwrap();
+            let mut jobs = [DigestJob::new(&key, &message)];
+            kernels.digest(digest, &mut jobs);
+            assert!(done && output.starts_with(jobs[0].digest()), "{}", digest.name());
+        }
+    }
+
+    #[test]
+    fn ciphers_are_ours_both_ways() {
+        let Some(library) = library() else { return };
+        let kernels = Kernels::select(None, None).unwrap();
+        let mut compared = 0;
+        for algorithm in Algorithm::all() {
+            let (Algorithm::Cipher(cipher), Some(Name::Cipher(name))) = (algorithm, name(algorithm)) else {
+                continue;
+            };
+            if !library.has_cipher(&name) {
+                continue;
+            }
+            compared += 1;
+            let raw = bytes(cipher.facts().key_bytes.usual);
+            let key = CipherKey::new(cipher, &raw).unwrap();
+            let iv = [9; 16];
+            for direction in [Direction::Encrypt, Direction::Decrypt] {
+                let (mut mine, mut theirs) = (bytes(1408), bytes(1408));
+                let mut jobs = [CipherJob::new(&key, &iv, Buffer::in_place(&mut mine))];
+                kernels.cipher(cipher, direction, &mut jobs);
+                let mut context = library.cipher(&name, &raw, direction == Direction::Encrypt).unwrap();
+                let has_iv = cipher.facts().iv_bytes > 0;
+                assert!(context.run(has_iv.then_some(&iv), &mut theirs), "{algorithm}");
+                assert!(mine == theirs, "{algorithm} {direction:?}");
+            }
+        }
+        assert!(compared >= 9, "{compared} ciphers compared");
+    }
+
+    #[test]
+    fn what_the_library_lacks_is_not_there() {
+        let Some(library) = library() else { return };
+        assert!(library.hash("NO-SUCH-HASH").is_none());
+        assert!(!library.has_cipher("NO-SUCH-CIPHER"));
+        assert!(library.version().starts_with("OpenSSL "), "{}", library.version());
+    }
+}

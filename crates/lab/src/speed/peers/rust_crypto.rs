@@ -1,0 +1,153 @@
+//! The RustCrypto crates: portable code, with AES and SHA instructions where a crate finds them.
+
+use super::super::SpeedError;
+use super::super::work::{Arena, Cursor, Runner, Task, Work};
+use super::Peer;
+use cipher::block_padding::NoPadding;
+use cipher::consts::{U12, U16, U20};
+use cipher::{
+    BlockCipherDecrypt, BlockCipherEncrypt, BlockModeDecrypt as _, BlockModeEncrypt as _, InnerIvInit as _,
+    KeyInit, StreamCipher as _,
+};
+use hmac::Hmac;
+use sealane_transform::{Algorithm, BlockCipher, Cipher, Digest, Direction, Mode};
+use std::hint::black_box;
+
+type Rc5 = rc5::RC5<u32, U12, U16>;
+type Rc5R16 = rc5::RC5<u32, U16, U16>;
+type Rc6 = rc6::RC6<u32, U20, U16>;
+
+/// Whether there is a crate for the algorithm.
+pub(super) fn has(algorithm: Algorithm, _: Direction) -> bool {
+    match algorithm {
+        Algorithm::Digest(digest) => !matches!(
+            digest,
+            Digest::Null | Digest::Touch | Digest::InternetChecksum | Digest::AhaI | Digest::Bh140
+        ),
+        Algorithm::Cipher(Cipher::Block(_, mode)) => mode == Mode::Cbc,
+        Algorithm::Cipher(cipher) => cipher == Cipher::Rc4,
+        Algorithm::Aead(_) => false,
+    }
+}
+
+/// The crates as a runner.
+pub(super) struct RustCrypto;
+
+fn refused(task: &Task) -> SpeedError {
+    let reason = format!("does not run {}", task.algorithm);
+    SpeedError::Peer { peer: Peer::RustCrypto.name(), reason }
+}
+
+impl Runner for RustCrypto {
+    fn with(&self, task: &Task, scope: &mut dyn FnMut(&mut Work<'_>)) -> Result<(), SpeedError> {
+        match task.algorithm {
+            Algorithm::Digest(Digest::Md5) => hash::<md5::Md5>(task, scope),
+            Algorithm::Digest(Digest::Sha1) => hash::<sha1::Sha1>(task, scope),
+            Algorithm::Digest(Digest::Sha256) => hash::<sha2::Sha256>(task, scope),
+            Algorithm::Digest(Digest::HmacMd5) => mac::<Hmac<md5::Md5>>(task, scope),
+            Algorithm::Digest(Digest::HmacSha1) => mac::<Hmac<sha1::Sha1>>(task, scope),
+            Algorithm::Digest(Digest::HmacSha256) => mac::<Hmac<sha2::Sha256>>(task, scope),
+            Algorithm::Cipher(Cipher::Rc4) => rc4(task, scope),
+            Algorithm::Cipher(Cipher::Block(cipher, Mode::Cbc)) => match cipher {
+                BlockCipher::Des => cbc_mode::<des::Des>(task, scope),
+                BlockCipher::TripleDes => cbc_mode::<des::TdesEde3>(task, scope),
+                BlockCipher::Aes128 => cbc_mode::<aes::Aes128>(task, scope),
+                BlockCipher::Aes192 => cbc_mode::<aes::Aes192>(task, scope),
+                BlockCipher::Aes256 => cbc_mode::<aes::Aes256>(task, scope),
+                BlockCipher::Rc5 => cbc_mode::<Rc5>(task, scope),
+                BlockCipher::Rc5R16 => cbc_mode::<Rc5R16>(task, scope),
+                BlockCipher::Rc6 => cbc_mode::<Rc6>(task, scope),
+                BlockCipher::Blowfish => cbc_mode::<blowfish::Blowfish>(task, scope),
+                BlockCipher::Idea => cbc_mode::<idea::Idea>(task, scope),
+            },
+            _ => Err(refused(task)),
+        }
+    }
+}
+
+fn hash<H: sha2::Digest>(task: &Task, scope: &mut dyn FnMut(&mut Work<'_>)) -> Result<(), SpeedError> {
+    let mut arena = Arena::new(task, 0);
+    let messages: Vec<&mut [u8]> = arena.messages(&task.lengths, 0).collect();
+    let mut cursor = Cursor::new(&task.lengths, task.step());
+    scope(&mut || {
+        let (range, done) = cursor.next();
+        for message in &messages[range] {
+            black_box(H::digest(message));
+        }
+        done
+    });
+    Ok(())
+}
+
+fn mac<M: hmac::Mac + KeyInit + Clone>(
+    task: &Task,
+    scope: &mut dyn FnMut(&mut Work<'_>),
+) -> Result<(), SpeedError> {
+    let keys = task.keys();
+    let keys = keys.iter().map(|key| <M as KeyInit>::new_from_slice(key)).collect::<Result<Vec<_>, _>>();
+    let keys = keys.map_err(|_| refused(task))?;
+    let mut arena = Arena::new(task, 0);
+    let messages: Vec<&mut [u8]> = arena.messages(&task.lengths, 0).collect();
+    let mut cursor = Cursor::new(&task.lengths, task.step());
+    scope(&mut || {
+        let (range, done) = cursor.next();
+        for index in range {
+            black_box(keys[index % keys.len()].clone().chain_update(&*messages[index]).finalize());
+        }
+        done
+    });
+    Ok(())
+}
+
+fn rc4(task: &Task, scope: &mut dyn FnMut(&mut Work<'_>)) -> Result<(), SpeedError> {
+    let keys = task.keys();
+    let keys = keys.iter().map(|key| rc4::Rc4::new_from_slice(key)).collect::<Result<Vec<_>, _>>();
+    let mut keys: Vec<_> = keys.map_err(|_| refused(task))?;
+    let mut arena = Arena::new(task, 0);
+    let mut messages: Vec<&mut [u8]> = arena.messages(&task.lengths, 0).collect();
+    let mut cursor = Cursor::new(&task.lengths, task.step());
+    scope(&mut || {
+        let (range, done) = cursor.next();
+        for index in range {
+            let key = index % keys.len();
+            keys[key].apply_keystream(messages[index]);
+        }
+        done
+    });
+    Ok(())
+}
+
+/// CBC with the key expanded once.
+fn cbc_mode<C>(task: &Task, scope: &mut dyn FnMut(&mut Work<'_>)) -> Result<(), SpeedError>
+where
+    C: BlockCipherEncrypt + BlockCipherDecrypt + KeyInit,
+{
+    let keys = task.keys();
+    let keys = keys.iter().map(|key| C::new_from_slice(key)).collect::<Result<Vec<_>, _>>();
+    let keys = keys.map_err(|_| refused(task))?;
+    let mut arena = Arena::new(task, 0);
+    let mut messages: Vec<&mut [u8]> = arena.messages(&task.lengths, 0).collect();
+    let mut cursor = Cursor::new(&task.lengths, task.step());
+    let mut iv = cipher::Iv::<cbc::Encryptor<C>>::default();
+    let mut count = 0_u64;
+    let mut good = true;
+    scope(&mut || {
+        let (range, done) = cursor.next();
+        for index in range {
+            count += 1;
+            iv[..8].copy_from_slice(&count.to_le_bytes());
+            let key = &keys[index % keys.len()];
+            let message = &mut *messages[index];
+            let bytes = message.len();
+            good &= if task.direction == Direction::Encrypt {
+                let mode = cbc::Encryptor::<&C>::inner_iv_init(key, &iv);
+                mode.encrypt_padded::<NoPadding>(message, bytes).is_ok()
+            } else {
+                let mode = cbc::Decryptor::<&C>::inner_iv_init(key, &iv);
+                mode.decrypt_padded::<NoPadding>(message).is_ok()
+            };
+        }
+        done
+    });
+    if good { Ok(()) } else { Err(refused(task)) }
+}

@@ -1,0 +1,114 @@
+//! One measured line, as programs read it.
+
+use sealane_transform::{Algorithm, Cipher, Direction, Mode};
+use serde::Serialize;
+
+/// One measurement. Its JSON has exactly these fields in this order; what does not apply is `null`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// Name in the catalogue.
+    pub algorithm: String,
+    /// `ecb`, `cbc`, `ctr` or `gcm`, where there is a mode.
+    pub mode: Option<&'static str>,
+    /// `encrypt` or `decrypt`, `seal` or `open`; digests have none.
+    pub direction: Option<&'static str>,
+    /// The tier that ran.
+    pub tier: &'static str,
+    /// The instruction set it was limited to.
+    pub isa: &'static str,
+    /// Mean length of a message.
+    pub bytes: usize,
+    /// Threads, each with batches of its own.
+    pub lanes: usize,
+    /// Messages handed over together.
+    pub batch: usize,
+    /// 10⁶ bytes per second, all lanes together.
+    pub mb_per_s: f64,
+    /// Time of one lane for one message.
+    pub ns_per_message: f64,
+    /// Cycles of one lane for a byte, at the time stamp counter's rate.
+    pub cycles_per_byte: Option<f64>,
+    /// The library beside it in the same run.
+    pub peer: Option<&'static str>,
+    /// Its rate.
+    pub peer_mb_per_s: Option<f64>,
+    /// Ours over the peer's.
+    pub ratio: Option<f64>,
+}
+
+/// How an algorithm chains blocks, where that is part of its name.
+pub(super) fn mode(algorithm: Algorithm) -> Option<&'static str> {
+    match algorithm {
+        Algorithm::Cipher(Cipher::Block(_, mode)) => Some(mode.name()),
+        Algorithm::Aead(aead) => aead.name().ends_with("gcm").then_some("gcm"),
+        Algorithm::Digest(_) | Algorithm::Cipher(_) => None,
+    }
+}
+
+/// The direction's name for this kind of algorithm.
+pub(super) fn direction(algorithm: Algorithm, direction: Direction) -> Option<&'static str> {
+    match (algorithm, direction) {
+        (Algorithm::Digest(_), _) => None,
+        (Algorithm::Cipher(_), Direction::Encrypt) => Some("encrypt"),
+        (Algorithm::Cipher(_), Direction::Decrypt) => Some("decrypt"),
+        (Algorithm::Aead(_), Direction::Encrypt) => Some("seal"),
+        (Algorithm::Aead(_), Direction::Decrypt) => Some("open"),
+    }
+}
+
+/// The length nearest below `bytes` that the algorithm takes, and at least one granule.
+pub(super) fn fitting(algorithm: Algorithm, bytes: usize) -> usize {
+    let granule = match algorithm {
+        Algorithm::Cipher(cipher @ Cipher::Block(_, Mode::Ecb | Mode::Cbc)) => cipher.granule_bytes(),
+        _ => 1,
+    };
+    (bytes / granule * granule).max(granule)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row() -> Row {
+        Row {
+            algorithm: "des-cbc".to_owned(),
+            mode: Some("cbc"),
+            direction: Some("encrypt"),
+            tier: "batch",
+            isa: "avx512",
+            bytes: 1408,
+            lanes: 1,
+            batch: 512,
+            mb_per_s: 3174.5,
+            ns_per_message: 443.5,
+            cycles_per_byte: None,
+            peer: None,
+            peer_mb_per_s: None,
+            ratio: None,
+        }
+    }
+
+    #[test]
+    fn the_json_has_these_fields_in_this_order() {
+        let text = serde_json::to_string(&row()).unwrap();
+        let expected = "{\"algorithm\":\"des-cbc\",\"mode\":\"cbc\",\"direction\":\"encrypt\",\"tier\":\"batch\",\
+                        \"isa\":\"avx512\",\"bytes\":1408,\"lanes\":1,\"batch\":512,\"mb_per_s\":3174.5,\
+                        \"ns_per_message\":443.5,\"cycles_per_byte\":null,\"peer\":null,\"peer_mb_per_s\":null,\
+                        \"ratio\":null}";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn names_follow_the_kind() {
+        let named = |name: &str| {
+            let algorithm: Algorithm = name.parse().unwrap();
+            (mode(algorithm), direction(algorithm, Direction::Decrypt), fitting(algorithm, 1500))
+        };
+        assert_eq!(named("md5"), (None, None, 1500));
+        assert_eq!(named("aes-128-cbc"), (Some("cbc"), Some("decrypt"), 1488));
+        assert_eq!(named("des-ctr"), (Some("ctr"), Some("decrypt"), 1500));
+        assert_eq!(named("aes-256-gcm"), (Some("gcm"), Some("open"), 1500));
+        assert_eq!(named("chacha20-poly1305").0, None);
+        assert_eq!(fitting("aes-128-ecb".parse().unwrap(), 3), 16);
+    }
+}

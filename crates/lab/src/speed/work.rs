@@ -1,0 +1,176 @@
+//! The measured unit: one batch of messages, run again and again, whoever runs it.
+//!
+//! Digests, ciphers and AEADs, ours and other libraries', all become a [`Work`]: a call that handles the next messages
+//! and says how many they were. What it needs (keys, buffers, jobs) is made before and is not measured; what every
+//! message needs of its own (IV, start, end) is part of the call.
+
+use super::SpeedError;
+use crate::rng::Rng;
+use sealane_transform::{Algorithm, Direction};
+use std::ops::{AddAssign, Range};
+
+/// Bytes that one call handles where messages do not share lanes, so that a call is short whatever the algorithm.
+const STEP_BYTES: usize = 8 << 10;
+
+/// Messages start on cache lines.
+const LINE_BYTES: usize = 64;
+
+/// What a call has handled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Done {
+    pub(super) messages: u64,
+    pub(super) bytes: u64,
+}
+
+impl AddAssign for Done {
+    fn add_assign(&mut self, other: Self) {
+        self.messages += other.messages;
+        self.bytes += other.bytes;
+    }
+}
+
+/// Handles the next messages.
+pub(super) type Work<'a> = dyn FnMut() -> Done + 'a;
+
+/// What one lane is to do.
+#[derive(Clone, Debug)]
+pub(super) struct Task {
+    pub(super) algorithm: Algorithm,
+    pub(super) direction: Direction,
+    /// Of all messages, in the order they are handled; one or more batches.
+    pub(super) lengths: Vec<usize>,
+    /// Messages handed over together.
+    pub(super) batch: usize,
+    /// Associations: message i has key i modulo this.
+    pub(super) keys: usize,
+    pub(super) seed: u64,
+}
+
+impl Task {
+    /// Key number `index`.
+    pub(super) fn key(&self, index: usize) -> Vec<u8> {
+        let mut key = vec![0; self.algorithm.facts().key_bytes.usual];
+        Rng::new(self.seed ^ 0x6b65_7973 ^ (index as u64) << 32).fill(&mut key);
+        key
+    }
+
+    /// All keys.
+    pub(super) fn keys(&self) -> Vec<Vec<u8>> {
+        (0..self.keys.clamp(1, self.lengths.len().max(1))).map(|index| self.key(index)).collect()
+    }
+
+    /// Messages of a call that handles them one after the other.
+    pub(super) fn step(&self) -> usize {
+        let mean = self.lengths.iter().sum::<usize>() / self.lengths.len().max(1);
+        (STEP_BYTES / mean.max(1)).clamp(1, self.batch.max(1))
+    }
+}
+
+/// Something that can do a task.
+pub(super) trait Runner: Sync {
+    /// Prepares the task on this thread and lends its work to `scope`.
+    fn with(&self, task: &Task, scope: &mut dyn FnMut(&mut Work<'_>)) -> Result<(), SpeedError>;
+}
+
+/// Walks over the messages, `step` at a time, round and round.
+pub(super) struct Cursor {
+    bytes_before: Vec<u64>,
+    step: usize,
+    at: usize,
+}
+
+impl Cursor {
+    pub(super) fn new(lengths: &[usize], step: usize) -> Self {
+        let mut total = 0;
+        let mut bytes_before = vec![0];
+        bytes_before.extend(lengths.iter().map(|&bytes| {
+            total += bytes as u64;
+            total
+        }));
+        Self { bytes_before, step: step.max(1), at: 0 }
+    }
+
+    /// The next messages and what they amount to.
+    pub(super) fn next(&mut self) -> (Range<usize>, Done) {
+        let last = self.bytes_before.len() - 1;
+        let from = self.at;
+        let to = (from + self.step).min(last);
+        self.at = if to == last { 0 } else { to };
+        let bytes = self.bytes_before[to] - self.bytes_before[from];
+        (from..to, Done { messages: (to - from) as u64, bytes })
+    }
+}
+
+/// Buffers of all messages in one piece of memory: random bytes, starting on cache lines, an odd number of lines apart,
+/// because a distance that is a power of two would put all messages into few sets of the cache.
+pub(super) struct Arena {
+    memory: Vec<u8>,
+    start: usize,
+    stride: usize,
+}
+
+impl Arena {
+    /// Room for every message and `tail` bytes behind it.
+    pub(super) fn new(task: &Task, tail: usize) -> Self {
+        let stride = stride(&task.lengths, tail);
+        let mut memory = vec![0; task.lengths.len() * stride + LINE_BYTES];
+        Rng::new(task.seed).fill(&mut memory);
+        let start = memory.as_ptr().align_offset(LINE_BYTES).min(LINE_BYTES);
+        Self { memory, start, stride }
+    }
+
+    /// The buffers, each of its message's length and the tail.
+    pub(super) fn messages<'a>(
+        &'a mut self,
+        lengths: &'a [usize],
+        tail: usize,
+    ) -> impl Iterator<Item = &'a mut [u8]> {
+        let rooms = self.memory[self.start..].chunks_exact_mut(self.stride);
+        rooms.zip(lengths).map(move |(room, &bytes)| &mut room[..bytes + tail])
+    }
+}
+
+fn stride(lengths: &[usize], tail: usize) -> usize {
+    let longest = lengths.iter().max().copied().unwrap_or_default() + tail;
+    (longest.div_ceil(LINE_BYTES) | 1) * LINE_BYTES
+}
+
+/// Memory that one side of a task takes for messages.
+pub(super) fn memory_bytes(lengths: &[usize]) -> usize {
+    lengths.len().saturating_mul(stride(lengths, 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task(lengths: &[usize]) -> Task {
+        Task {
+            algorithm: "md5".parse().unwrap(),
+            direction: Direction::Encrypt,
+            lengths: lengths.to_vec(),
+            batch: 2,
+            keys: 1,
+            seed: 3,
+        }
+    }
+
+    #[test]
+    fn the_cursor_goes_round() {
+        let mut cursor = Cursor::new(&[10, 20, 30], 2);
+        assert_eq!(cursor.next(), (0..2, Done { messages: 2, bytes: 30 }));
+        assert_eq!(cursor.next(), (2..3, Done { messages: 1, bytes: 30 }));
+        assert_eq!(cursor.next(), (0..2, Done { messages: 2, bytes: 30 }));
+    }
+
+    #[test]
+    fn messages_lie_on_lines_and_apart() {
+        let task = task(&[1, 64, 100]);
+        let mut arena = Arena::new(&task, 16);
+        let places: Vec<(usize, usize)> =
+            arena.messages(&task.lengths, 16).map(|m| (m.as_ptr().addr(), m.len())).collect();
+        assert_eq!(places.iter().map(|place| place.1).collect::<Vec<_>>(), [17, 80, 116]);
+        assert!(places.iter().all(|place| place.0 % 64 == 0));
+        assert_eq!((places[1].0 - places[0].0) / 64 % 2, 1);
+    }
+}
