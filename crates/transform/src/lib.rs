@@ -3,6 +3,7 @@
 //! - [`catalogue`] names every algorithm and states its facts as data.
 //! - A key is expanded once ([`DigestKey`], [`CipherKey`], [`AeadKey`]) and shared by the jobs of an association.
 //! - A job ([`DigestJob`], [`CipherJob`], [`AeadJob`]) carries its whole context: key, IV, bytes.
+//! - A message that does not fit into memory is a [`DigestStream`]; parts of many are absorbed together.
 //! - [`Kernels`] runs a slice of jobs of one algorithm and leaves a status in each. It picks the tier by what the
 //!   machine has and how many jobs there are; tier and instruction set can be forced.
 //!
@@ -46,6 +47,7 @@ pub use aead::{AeadJob, AeadKey};
 pub use bucket::BUCKET_WORDS;
 pub use catalogue::{Aead, Algorithm, BlockCipher, Cipher, Digest, Facts, Mode, Standing};
 pub use dispatch::Kernels;
+pub use hash::stream::{DigestStream, StreamPart};
 pub use isa::{Isa, SelectError, Tier};
 pub use job::{Buffer, CipherJob, DigestJob, Direction, LengthMismatch, Status};
 pub use key::{CipherKey, DigestKey, KeyLengthError};

@@ -53,6 +53,7 @@ pub(crate) const CURRENT: Exceptions = Exceptions {
         ("crates/transform/src/gcm/vector.rs", "vector loads and stores through the pointers of a kernel"),
         ("crates/transform/src/hash/lanes.rs", "lane kernels take raw pointers, made here from slices"),
         ("crates/transform/src/idea/lanes.rs", "a kernel that reads and writes through lane pointers"),
+        ("crates/transform/src/hash/stream.rs", "calls lane kernels with the addresses of parts of messages"),
         (
             "crates/transform/src/job.rs",
             "a buffer in place, or from one slice to another, seen alike by kernels",

@@ -24,6 +24,11 @@ pub fn fit(points: &[(f64, f64)]) -> Option<Cost> {
             },
         )
     };
+    // Asked before any division: rounding would let one length pass for two that are very close.
+    let first = usable().next().map(|(_, bytes, _)| bytes)?;
+    if usable().all(|(_, bytes, _)| bytes == first) {
+        return None;
+    }
     let total: f64 = usable().map(|(weight, _, _)| weight).sum();
     let mean_bytes = usable().map(|(weight, bytes, _)| weight * bytes).sum::<f64>() / total;
     let mean_ns = usable().map(|(weight, _, ns)| weight * ns).sum::<f64>() / total;
@@ -44,6 +49,7 @@ mod tests {
         assert_eq!(fit(&[]), None);
         assert_eq!(fit(&[(64.0, 100.0)]), None);
         assert_eq!(fit(&[(64.0, 100.0), (64.0, 110.0)]), None);
+        assert_eq!(fit(&[(1408.0, 2401.3)]), None);
         assert_eq!(fit(&[(64.0, f64::NAN), (128.0, 3.0)]), None);
     }
 

@@ -82,7 +82,7 @@ impl Kernels {
     }
 
     #[cfg(target_arch = "x86_64")]
-    fn lane_kernel(&self, hash: Hash, count: usize) -> Option<lanes::Kernel> {
+    pub(super) fn lane_kernel(&self, hash: Hash, count: usize) -> Option<lanes::Kernel> {
         let wanted = self.lanes_wanted();
         if wanted == Lanes::Never || count == 0 {
             return None;
@@ -128,7 +128,7 @@ impl Kernels {
     }
 
     #[cfg(not(target_arch = "x86_64"))]
-    fn lane_kernel(&self, _: Hash, _: usize) -> Option<lanes::Kernel> {
+    pub(super) fn lane_kernel(&self, _: Hash, _: usize) -> Option<lanes::Kernel> {
         None
     }
 

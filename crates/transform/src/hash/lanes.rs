@@ -21,7 +21,7 @@ pub(crate) type Rows = [*const u8; MAX_LANES];
 
 /// Hash states, word by word across lanes.
 #[repr(align(64))]
-pub(crate) struct LaneState([[u32; MAX_LANES]; 8]);
+pub(crate) struct LaneState(pub(super) [[u32; MAX_LANES]; 8]);
 
 impl LaneState {
     /// The first `N` words of `G` groups of lanes.
@@ -54,11 +54,11 @@ impl LaneState {
         }
     }
 
-    fn lane(&self, lane: usize) -> [u32; 8] {
+    pub(super) fn lane(&self, lane: usize) -> [u32; 8] {
         core::array::from_fn(|word| self.0[word][lane])
     }
 
-    fn set_lane(&mut self, lane: usize, words: usize, state: &[u32; 8]) {
+    pub(super) fn set_lane(&mut self, lane: usize, words: usize, state: &[u32; 8]) {
         for (row, word) in self.0[..words].iter_mut().zip(state) {
             row[lane] = *word;
         }

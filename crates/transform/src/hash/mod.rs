@@ -4,6 +4,7 @@
 //! and once in [`lanes`].
 
 pub(crate) mod lanes;
+pub(crate) mod stream;
 
 use crate::catalogue::Digest;
 use crate::isa::{Features, Tier};

@@ -1,0 +1,167 @@
+//! Digests of messages that come in parts, many messages side by side in the lanes.
+//!
+//! A [`DigestStream`] is what is left of a message's past: chaining state, length, and up to 63 bytes that make no
+//! block yet. Parts of many streams are absorbed by one call; lengths may differ, and what does not fill the lanes goes
+//! one by one. Needs `unsafe` to call lane kernels with the addresses of the parts.
+#![allow(unsafe_code)]
+
+use super::lanes::{Kernel, LaneState, MAX_LANES, Rows};
+use super::{Compress, Hash};
+use crate::catalogue::Digest;
+
+/// A digest in progress.
+#[derive(Clone, Debug)]
+pub struct DigestStream {
+    hash: Hash,
+    state: [u32; 8],
+    /// Bytes so far, those in `tail` included.
+    total_bytes: u64,
+    /// The last `total_bytes % 64` bytes.
+    tail: [u8; 64],
+}
+
+impl DigestStream {
+    /// The beginning of a message; `None` for what is no plain Merkle-Damgård hash: streams exist for `md5`, `sha1` and
+    /// `sha256`.
+    pub const fn new(digest: Digest) -> Option<Self> {
+        let hash = match digest {
+            Digest::Md5 => Hash::Md5,
+            Digest::Sha1 => Hash::Sha1,
+            Digest::Sha256 => Hash::Sha256,
+            _ => return None,
+        };
+        Some(Self { hash, state: hash.initial(), total_bytes: 0, tail: [0; 64] })
+    }
+
+    pub(crate) const fn hash(&self) -> Hash {
+        self.hash
+    }
+
+    /// Bytes in `tail`.
+    const fn tail_bytes(&self) -> usize {
+        (self.total_bytes % 64) as usize
+    }
+
+    /// Takes what completes the block begun, and gives back what is left of `part`.
+    fn complete_block<'a>(&mut self, compress: Compress, part: &'a [u8]) -> &'a [u8] {
+        let begun = self.tail_bytes();
+        if begun == 0 {
+            return part;
+        }
+        let (now, rest) = part.split_at(part.len().min(64 - begun));
+        self.tail[begun..begun + now.len()].copy_from_slice(now);
+        self.total_bytes += now.len() as u64;
+        if self.tail_bytes() == 0 {
+            compress(&mut self.state, &self.tail);
+        }
+        rest
+    }
+
+    /// Keeps the bytes after the last whole block.
+    fn keep(&mut self, rest: &[u8]) {
+        self.tail[..rest.len()].copy_from_slice(rest);
+        self.total_bytes += rest.len() as u64;
+    }
+
+    pub(crate) fn absorb(&mut self, compress: Compress, part: &[u8]) {
+        let rest = self.complete_block(compress, part);
+        let (blocks, rest) = rest.split_at(rest.len() & !63);
+        compress(&mut self.state, blocks);
+        self.total_bytes += blocks.len() as u64;
+        if self.tail_bytes() == 0 {
+            self.keep(rest);
+        }
+    }
+
+    pub(crate) fn finish(&self, compress: Compress) -> [u8; 32] {
+        let mut state = self.state;
+        let absorbed = self.total_bytes - self.tail_bytes() as u64;
+        self.hash.finish(compress, &mut state, absorbed, &self.tail[..self.tail_bytes()]);
+        let mut output = [0; 32];
+        self.hash.write_digest(&state, &mut output);
+        output
+    }
+}
+
+/// The next part of one message.
+#[derive(Debug)]
+pub struct StreamPart<'a> {
+    /// The message so far.
+    pub stream: &'a mut DigestStream,
+    /// What follows, of any length.
+    pub part: &'a [u8],
+}
+
+/// Absorbs every part in the lanes of `kernel`; all streams are of the kernel's hash.
+pub(crate) fn run(kernel: &Kernel, parts: &mut [StreamPart<'_>]) {
+    for StreamPart { stream, part } in parts.iter_mut() {
+        *part = stream.complete_block(kernel.alone, part);
+    }
+    let mut state = LaneState([[0; MAX_LANES]; 8]);
+    let mut rows: Rows = [core::ptr::null(); MAX_LANES];
+    // Lanes are filled in order; a lane whose part is used up takes the next one.
+    let mut part_of = [usize::MAX; MAX_LANES];
+    let mut next = 0;
+    loop {
+        let mut busy = 0;
+        let mut shortest = usize::MAX;
+        let mut readable = core::ptr::null();
+        for lane in 0..kernel.lanes {
+            if part_of[lane] != usize::MAX && parts[part_of[lane]].part.len() < 64 {
+                parts[part_of[lane]].stream.state = state.lane(lane);
+                part_of[lane] = usize::MAX;
+            }
+            if part_of[lane] == usize::MAX {
+                while next < parts.len() && parts[next].part.len() < 64 {
+                    next += 1;
+                }
+                if next < parts.len() {
+                    let stream = &parts[next].stream;
+                    state.set_lane(lane, stream.hash.words(), &stream.state);
+                    part_of[lane] = next;
+                    next += 1;
+                }
+            }
+            if let Some(StreamPart { part, .. }) = parts.get(part_of[lane]) {
+                busy += 1;
+                rows[lane] = part.as_ptr();
+                // A lane without work follows the one with least to go, so it reads nothing it must not.
+                if part.len() / 64 < shortest {
+                    shortest = part.len() / 64;
+                    readable = rows[lane];
+                }
+            }
+        }
+        if busy == 0 {
+            break;
+        }
+        if busy <= kernel.few && parts[next..].iter().all(|part| part.part.len() < 64) {
+            for lane in 0..kernel.lanes {
+                if let Some(StreamPart { stream, .. }) = parts.get_mut(part_of[lane]) {
+                    stream.state = state.lane(lane);
+                }
+            }
+            break;
+        }
+        for lane in 0..kernel.lanes {
+            if part_of[lane] == usize::MAX {
+                rows[lane] = readable;
+            }
+        }
+        // SAFETY: the kernel was chosen under its token; every busy lane has at least `shortest` blocks at its row,
+        // and idle lanes share the row of the lane that has exactly that many. Lanes beyond `kernel.lanes` are not
+        // read.
+        unsafe { (kernel.run)(&mut state, &rows, shortest) };
+        for index in part_of.iter().take(kernel.lanes) {
+            if let Some(StreamPart { stream, part }) = parts.get_mut(*index) {
+                *part = &part[64 * shortest..];
+                stream.total_bytes += 64 * shortest as u64;
+            }
+        }
+    }
+    for StreamPart { stream, part } in parts {
+        // Whole blocks are left where too few streams were busy to fill the lanes.
+        stream.absorb(kernel.alone, part);
+        *part = &[];
+    }
+}
