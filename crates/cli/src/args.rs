@@ -4,12 +4,14 @@
 //! pages and completions are generated from these definitions and from nothing else.
 
 mod cp;
+mod digest;
 mod filters;
 mod lab;
 mod serve;
 mod speed;
 
 pub use cp::{CpArgs, EndArg, SinkArg};
+pub use digest::{DigestArgs, Md5Args};
 pub use filters::Filters;
 pub use lab::{LabArgs, LabCommand, LabShared, QuickArgs, TransferArgs};
 pub use serve::ServeArgs;
@@ -62,6 +64,18 @@ pub enum Command {
     /// Measure ciphers, digests and MACs in all tiers, beside other libraries
     #[command(long_about = speed::LONG_ABOUT)]
     Speed(Box<SpeedArgs>),
+    /// Digest files with MD5, or check them
+    #[command(long_about = digest::MD5_LONG_ABOUT)]
+    Md5(Box<Md5Args>),
+    /// Digest files with SHA-1, or check them
+    #[command(long_about = digest::LONG_ABOUT)]
+    Sha1(DigestArgs),
+    /// Digest files with SHA-256, or check them
+    #[command(long_about = digest::LONG_ABOUT)]
+    Sha256(DigestArgs),
+    /// Digest files with BLAKE3, or check them
+    #[command(long_about = digest::LONG_ABOUT)]
+    Blake3(DigestArgs),
     /// Print the completions for a shell
     Completions {
         /// The shell to complete in

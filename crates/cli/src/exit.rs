@@ -11,7 +11,7 @@ use std::process::ExitCode;
 pub enum ExitStatus {
     /// Everything asked for was done.
     Success,
-    /// Some files were copied, others were not.
+    /// Some files were copied or verified, others were not.
     Partial,
     /// The arguments ask for something impossible, or make no sense together.
     Usage,
@@ -31,7 +31,10 @@ pub enum ExitStatus {
 /// Number and meaning, as help and manual page print them.
 pub const EXIT_STATUSES: &[(u8, &str)] = &[
     (0, "everything asked for was done"),
-    (1, "some files could not be copied, or changed while they were read; the others were copied"),
+    (
+        1,
+        "some files could not be copied, changed while they were read, or differ from their digests; the others are done",
+    ),
     (2, "usage: the arguments ask for something impossible, or contradict each other"),
     (3, "connection: the far end was not reached, refused, could not meet the level, fell silent or left"),
     (4, "integrity: data or messages were not what they must be; nothing unverified was kept"),

@@ -10,6 +10,7 @@
 
 pub mod args;
 mod cp;
+mod digest;
 mod documents;
 pub mod events;
 pub mod exit;
@@ -29,6 +30,7 @@ pub use args::command;
 
 use args::{Cli, Command};
 use clap::FromArgMatches;
+use digest::Kind;
 use exit::ExitStatus;
 use failure::Failure;
 use std::ffi::OsString;
@@ -51,6 +53,10 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitStatus {
         Command::Id(arguments) => id::run(&arguments),
         Command::Lab(arguments) => return conclude(lab::run(arguments.command)),
         Command::Speed(arguments) => return conclude(speed::run(&arguments)),
+        Command::Md5(arguments) => return conclude(digest::md5(&arguments)),
+        Command::Sha1(arguments) => return conclude(digest::run(Kind::SHA1, &arguments)),
+        Command::Sha256(arguments) => return conclude(digest::run(Kind::SHA256, &arguments)),
+        Command::Blake3(arguments) => return conclude(digest::run(Kind::Blake3, &arguments)),
         Command::Completions { shell } => documents::completions(shell),
         Command::Man { directory } => documents::man(&directory),
     };

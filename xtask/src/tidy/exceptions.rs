@@ -34,6 +34,7 @@ pub(crate) const CURRENT: Exceptions = Exceptions {
         ("crates/lab/src/peers/rusage.rs", "wait4(2), the one call that says what an ended child used"),
         ("crates/lab/src/speed/peers/openssl/ffi.rs", "libcrypto, loaded at run time and called through C"),
         ("crates/lab/src/speed/tsc.rs", "the time stamp counter, an intrinsic that is unsafe by its type"),
+        ("crates/lab/src/speed/usage.rs", "getrusage(2), which says what this process has used"),
         ("crates/transform/examples/rates.rs", "clock_gettime(2) for the CPU time of one thread"),
         ("crates/transform/src/aes/lanes.rs", "lane kernels take raw pointers, made here from slices"),
         ("crates/transform/src/aes/ni.rs", "enters AES-NI kernels behind a detection token"),

@@ -13,7 +13,9 @@ mod plan;
 mod row;
 mod summary;
 mod table;
+pub mod trial;
 mod tsc;
+mod usage;
 mod work;
 
 pub use error::SpeedError;

@@ -1,0 +1,148 @@
+//! `sealane md5` and its kin: digests of files, made and checked, in the words of md5sum.
+//!
+//! Guarantees: results come in the order of the names; a file that cannot be read is told of and does not keep the
+//! others from being digested; memory does not grow with the size of a file.
+
+mod check;
+mod files;
+mod line;
+
+use crate::args::{DigestArgs, Md5Args};
+use crate::exit::ExitStatus;
+use crate::failure::Failure;
+use crate::text;
+use sealane_lab::speed::trial::{self, TrialOptions};
+use sealane_transform::{Digest, Kernels};
+use std::ffi::OsString;
+use std::io::{self, BufWriter, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+/// A digest that files can have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// In the lanes of `transform`.
+    Lanes(Digest),
+    /// By the blake3 crate, whose lanes are inside one message.
+    Blake3,
+}
+
+impl Kind {
+    pub(crate) const MD5: Self = Self::Lanes(Digest::Md5);
+    pub(crate) const SHA1: Self = Self::Lanes(Digest::Sha1);
+    pub(crate) const SHA256: Self = Self::Lanes(Digest::Sha256);
+
+    fn bytes(self) -> usize {
+        match self {
+            Self::Lanes(digest) => digest.output_bytes(),
+            Self::Blake3 => blake3::OUT_LEN,
+        }
+    }
+
+    /// In lines of the BSD style.
+    fn tag(self) -> &'static str {
+        match self {
+            Self::Lanes(Digest::Md5) => "MD5",
+            Self::Lanes(Digest::Sha1) => "SHA1",
+            Self::Lanes(_) => "SHA256",
+            Self::Blake3 => "BLAKE3",
+        }
+    }
+}
+
+/// What became of a file.
+type Found = Result<Vec<u8>, io::Error>;
+
+/// `sealane md5`, which is also the time trial.
+pub(crate) fn md5(arguments: &Md5Args) -> Result<ExitStatus, Failure> {
+    if arguments.time_trial { time_trial(arguments) } else { run(Kind::MD5, &arguments.digest) }
+}
+
+/// Digests or checks.
+pub(crate) fn run(kind: Kind, arguments: &DigestArgs) -> Result<ExitStatus, Failure> {
+    let kernels = Kernels::detect().map_err(|error| Failure::new(ExitStatus::Usage, error))?;
+    let names = match &*arguments.files {
+        [] => vec![PathBuf::from("-")],
+        some => some.to_vec(),
+    };
+    if arguments.check {
+        return check::run(kind, &kernels, arguments, &names);
+    }
+    let style = line::Style { tag: arguments.tag, zero: arguments.zero, binary: arguments.binary };
+    let mut output = Output::new();
+    let mut failed = false;
+    files::digest(kind, &kernels, &names, |index, found, more| {
+        let name = &names[index];
+        match found {
+            Ok(digest) => {
+                output.write(&line::compose(kind, style, name.as_os_str().as_bytes(), &digest), more)
+            }
+            Err(error) => {
+                failed = true;
+                output.flush()?;
+                complain(name, &error);
+                Ok(())
+            }
+        }
+    })?;
+    output.flush()?;
+    Ok(if failed { ExitStatus::Partial } else { ExitStatus::Success })
+}
+
+/// Standard output, written when nothing more is at hand.
+struct Output(BufWriter<io::Stdout>);
+
+impl Output {
+    fn new() -> Self {
+        Self(BufWriter::new(io::stdout()))
+    }
+
+    fn write(&mut self, bytes: &[u8], more: bool) -> Result<(), Failure> {
+        self.0.write_all(bytes).map_err(Failure::output)?;
+        if more { Ok(()) } else { self.flush() }
+    }
+
+    fn flush(&mut self) -> Result<(), Failure> {
+        self.0.flush().map_err(Failure::output)
+    }
+}
+
+fn complain(name: &Path, error: &io::Error) {
+    text::complain(format_args!("{}: {}", text::printable(name.as_os_str().as_bytes()), reason(error)));
+}
+
+/// The system's words without its number.
+fn reason(error: &io::Error) -> String {
+    let words = error.to_string();
+    match words.split_once(" (os error ") {
+        Some((words, _)) => words.to_owned(),
+        None => words,
+    }
+}
+
+/// With -t the driver's `-c` is a number and not a switch, and so the number is where a file would be.
+fn time_trial(arguments: &Md5Args) -> Result<ExitStatus, Failure> {
+    let wrong = |error: anyhow::Error| Failure::new(ExitStatus::Usage, error);
+    let number = |text: &OsString| text.to_str().and_then(|text| text.parse::<u32>().ok());
+    let given: Vec<OsString> = arguments.digest.files.iter().map(|file| file.clone().into()).collect();
+    let count = match (&*given, arguments.digest.check, arguments.count) {
+        ([], false, count) => count,
+        ([number_text], true, None) => match number(number_text) {
+            Some(count) if count > 0 => Some(count),
+            _ => return Err(wrong(anyhow::anyhow!("with -t, -c takes a number of blocks from 1 on"))),
+        },
+        _ => return Err(wrong(anyhow::anyhow!("with -t there are no files, and -c takes one number"))),
+    };
+    let default = TrialOptions::default();
+    let options = TrialOptions {
+        count: count.unwrap_or(default.count),
+        length: arguments.length.map_or(Ok(default.length), usize::try_from).unwrap_or(usize::MAX),
+        skips_initialisation: arguments.skip_initialisation,
+        is_random: arguments.random,
+        leaves_cache: arguments.double_buffer,
+    };
+    let report = trial::run(&options).map_err(|error| wrong(error.into()))?;
+    let mut output = Output::new();
+    output.write(report.to_string().as_bytes(), false)?;
+    Ok(if report.is_right() { ExitStatus::Success } else { ExitStatus::Integrity })
+}
