@@ -56,7 +56,7 @@ impl Hash {
             (Self::Md5, Tier::Reference) => md5::reference::blocks,
             (Self::Sha1, Tier::Reference) => sha1::reference::blocks,
             (Self::Sha256, Tier::Reference) => sha256::reference::blocks,
-            (Self::Md5, _) => md5::lanes::one,
+            (Self::Md5, _) => md5::single::blocks,
             (Self::Sha1, Tier::Generic) => sha1::lanes::one,
             (Self::Sha256, Tier::Generic) => sha256::lanes::one,
             (Self::Sha1, _) => sha1::native(features).unwrap_or(sha1::lanes::one),

@@ -1,4 +1,4 @@
-//! MD5 unrolled, over vectors: one lane is the generic tier, eight or sixteen (once or twice) the batch tier.
+//! MD5 unrolled, over vectors: eight or sixteen lanes, once or twice, are the batch tier.
 //!
 //! MD5 is bound by latency: a step waits for the one before. Two interleaved groups of lanes fill the wait.
 //! `unsafe`: kernels read through lane pointers whose contract is [`crate::hash::lanes::Run`]'s.
@@ -51,18 +51,6 @@ fn compress<V: Words, const G: usize>(state: &mut [[V; G]; 4], x: &[[V; 16]; G])
         for (old, new) in old.iter_mut().zip(new) {
             *old = old.add(new);
         }
-    }
-}
-
-/// Absorbs whole blocks of one message.
-pub(crate) fn one(state: &mut [u32; 8], data: &[u8]) {
-    let mut s: [[u32; 1]; 4] = core::array::from_fn(|i| [state[i]]);
-    for block in data.as_chunks::<64>().0 {
-        let x = core::array::from_fn(|i| u32::from_le_bytes([0, 1, 2, 3].map(|j| block[4 * i + j])));
-        compress::<u32, 1>(&mut s, &[x]);
-    }
-    for (word, [value]) in state.iter_mut().zip(s) {
-        *word = value;
     }
 }
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod lanes;
 pub(crate) mod reference;
+pub(crate) mod single;
 
 /// RFC 1321 section 3.3.
 pub(crate) const INITIAL: [u32; 8] = [0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476, 0, 0, 0, 0];
