@@ -8,6 +8,7 @@ use crate::text;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use sealane_lab::report::number::quantity;
 use sealane_lab::speed::{self, Length, Measurement, Plan, Row, SpeedError, SpeedOptions};
+use sealane_transform::Algorithm;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -82,15 +83,12 @@ pub(crate) fn run(arguments: &SpeedArgs) -> Result<ExitStatus, Failure> {
 
 fn options(arguments: &SpeedArgs) -> SpeedOptions {
     let algorithms = match &*arguments.algorithm {
-        [] => WELL_KNOWN
-            .iter()
-            .filter_map(|name| speed::measurable().find(|algorithm| algorithm.to_string() == *name))
-            .collect(),
+        [] => WELL_KNOWN.iter().filter_map(|name| name.parse().ok()).collect(),
         some => {
             let mut algorithms = Vec::new();
             for name in some {
                 match name {
-                    AlgorithmArg::All => algorithms.extend(speed::measurable()),
+                    AlgorithmArg::All => algorithms.extend(Algorithm::all()),
                     AlgorithmArg::One(algorithm) => algorithms.push(*algorithm),
                 }
             }

@@ -3,7 +3,7 @@
 use crate::units;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
-use sealane_lab::speed::{self, CacheState, Peer};
+use sealane_lab::speed::{CacheState, Peer};
 use sealane_transform::{Algorithm, Direction, Isa, Tier};
 use std::path::PathBuf;
 use std::sync::LazyLock;
@@ -66,7 +66,7 @@ pub struct SpeedArgs {
 /// An algorithm, or all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AlgorithmArg {
-    /// Every one that has kernels.
+    /// The whole catalogue.
     All,
     /// This one.
     One(Algorithm),
@@ -131,7 +131,7 @@ impl DirectionArg {
 fn algorithm() -> impl TypedValueParser<Value = AlgorithmArg> {
     // Completions hold names for as long as the program runs, so they are made once and kept.
     static NAMES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
-        let names = speed::measurable().map(|algorithm| algorithm.to_string());
+        let names = Algorithm::all().map(|algorithm| algorithm.to_string());
         ["all".to_owned()].into_iter().chain(names).map(|name| &*name.leak()).collect()
     });
     PossibleValuesParser::new(NAMES.iter().copied())

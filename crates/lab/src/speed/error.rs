@@ -16,12 +16,6 @@ pub enum SpeedError {
         /// What is wrong with it, and what would help.
         reason: String,
     },
-    /// The catalogue names the algorithm but has no kernel for it.
-    #[error("{algorithm} has no kernel here")]
-    NoKernel {
-        /// The algorithm.
-        algorithm: String,
-    },
     /// The algorithm does not take messages of that length.
     #[error("{algorithm} takes no messages of {bytes} bytes")]
     Refused {

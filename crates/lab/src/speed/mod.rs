@@ -31,11 +31,6 @@ use sealane_transform::{Algorithm, Direction, Isa, Tier};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// All algorithms that there are kernels for, in the catalogue's order.
-pub fn measurable() -> impl Iterator<Item = Algorithm> {
-    Algorithm::all().filter(|&algorithm| ours::has(algorithm))
-}
-
 /// Lengths of a batch's messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Length {

@@ -4,9 +4,10 @@
 //! packet path must.
 
 use super::SpeedError;
-use super::work::{Arena, Cursor, Done, Runner, Task, Work};
+use super::work::{AAD, Arena, Cursor, Done, Runner, Sealed, Task, Work, nonce};
 use sealane_transform::{
-    Algorithm, Buffer, Cipher, CipherJob, CipherKey, Digest, DigestJob, DigestKey, Direction, Kernels, Tier,
+    Aead, AeadJob, AeadKey, Algorithm, Buffer, Cipher, CipherJob, CipherKey, Digest, DigestJob, DigestKey,
+    Direction, Kernels, Tier,
 };
 use std::hint::black_box;
 
@@ -15,13 +16,8 @@ pub(super) fn tier(kernels: &Kernels, algorithm: Algorithm, direction: Direction
     match algorithm {
         Algorithm::Digest(digest) => kernels.digest_tier(digest, count),
         Algorithm::Cipher(cipher) => kernels.cipher_tier(cipher, direction, count),
-        Algorithm::Aead(_) => kernels.tier().unwrap_or(Tier::Reference),
+        Algorithm::Aead(aead) => kernels.aead_tier(aead, count),
     }
-}
-
-/// Whether there are kernels of ours.
-pub(super) fn has(algorithm: Algorithm) -> bool {
-    !matches!(algorithm, Algorithm::Aead(_))
 }
 
 impl Runner for Kernels {
@@ -29,7 +25,10 @@ impl Runner for Kernels {
         match task.algorithm {
             Algorithm::Digest(digest) => digests(self, digest, task, scope),
             Algorithm::Cipher(cipher) => ciphers(self, cipher, task, scope),
-            Algorithm::Aead(_) => Err(SpeedError::NoKernel { algorithm: task.algorithm.to_string() }),
+            Algorithm::Aead(aead) => match task.direction {
+                Direction::Encrypt => seals(self, aead, task, scope),
+                Direction::Decrypt => opens(self, aead, task, scope),
+            },
         }
     }
 }
@@ -61,9 +60,9 @@ fn digests(
         .map(|key| DigestKey::new(digest, key))
         .collect::<Result<_, _>>()
         .map_err(|_| refused(task))?;
-    let mut arena = Arena::new(task, 0);
+    let mut arena = Arena::new(task);
     let mut jobs: Vec<DigestJob<'_>> = arena
-        .messages(&task.lengths, 0)
+        .messages(&task.lengths)
         .enumerate()
         .map(|(index, message)| DigestJob::new(&keys[index % keys.len()], message))
         .collect();
@@ -91,9 +90,9 @@ fn ciphers(
         .map(|key| CipherKey::new(cipher, key))
         .collect::<Result<_, _>>()
         .map_err(|_| refused(task))?;
-    let mut arena = Arena::new(task, 0);
+    let mut arena = Arena::new(task);
     let mut jobs: Vec<CipherJob<'_>> = arena
-        .messages(&task.lengths, 0)
+        .messages(&task.lengths)
         .enumerate()
         .map(|(index, message)| CipherJob::new(&keys[index % keys.len()], &[], Buffer::in_place(message)))
         .collect();
@@ -107,6 +106,72 @@ fn ciphers(
             job.iv[..8].copy_from_slice(&count.to_le_bytes());
         }
         (kernels.cipher(cipher, task.direction, black_box(jobs)), done)
+    };
+    if call().0 > 0 {
+        return Err(refused(task));
+    }
+    scope(&mut || call().1);
+    Ok(())
+}
+
+fn aead_keys(aead: Aead, task: &Task) -> Result<Vec<AeadKey>, SpeedError> {
+    let keys = task.keys();
+    keys.iter().map(|key| AeadKey::new(aead, key)).collect::<Result<_, _>>().map_err(|_| refused(task))
+}
+
+fn seals(
+    kernels: &Kernels,
+    aead: Aead,
+    task: &Task,
+    scope: &mut dyn FnMut(&mut Work<'_>),
+) -> Result<(), SpeedError> {
+    let keys = aead_keys(aead, task)?;
+    let mut arena = Arena::new(task);
+    let mut jobs: Vec<AeadJob<'_>> = arena
+        .messages(&task.lengths)
+        .enumerate()
+        .map(|(index, message)| {
+            AeadJob::seal(&keys[index % keys.len()], [0; 12], &AAD, Buffer::in_place(message))
+        })
+        .collect();
+    let mut cursor = Cursor::new(&task.lengths, step(kernels, task));
+    let mut count = 0_u64;
+    let mut call = || -> (usize, Done) {
+        let (range, done) = cursor.next();
+        let jobs = &mut jobs[range];
+        for job in &mut *jobs {
+            count += 1;
+            job.nonce = nonce(count);
+        }
+        (kernels.seal(aead, black_box(jobs)), done)
+    };
+    if call().0 > 0 {
+        return Err(refused(task));
+    }
+    scope(&mut || call().1);
+    Ok(())
+}
+
+fn opens(
+    kernels: &Kernels,
+    aead: Aead,
+    task: &Task,
+    scope: &mut dyn FnMut(&mut Work<'_>),
+) -> Result<(), SpeedError> {
+    let keys = aead_keys(aead, task)?;
+    let mut sealed = Sealed::new(aead, task)?;
+    let mut arena = Arena::new(task);
+    let mut jobs = Vec::with_capacity(task.lengths.len());
+    for (index, (message, (source, tag))) in
+        arena.messages(&task.lengths).zip(sealed.messages(&task.lengths)).enumerate()
+    {
+        let data = Buffer::out_of_place(source, message).map_err(|_| refused(task))?;
+        jobs.push(AeadJob::open(&keys[index % keys.len()], nonce(index as u64), &AAD, data, *tag));
+    }
+    let mut cursor = Cursor::new(&task.lengths, step(kernels, task));
+    let mut call = || -> (usize, Done) {
+        let (range, done) = cursor.next();
+        (kernels.open(aead, black_box(&mut jobs[range])), done)
     };
     if call().0 > 0 {
         return Err(refused(task));

@@ -110,9 +110,6 @@ fn add(
     cell: impl Fn(Option<Peer>) -> Result<Cell, SpeedError>,
 ) -> Result<(), SpeedError> {
     let alone = cell(None)?;
-    if !ours::has(alone.algorithm) {
-        return Err(SpeedError::NoKernel { algorithm: alone.algorithm.to_string() });
-    }
     let able = |peer: &&Peer| peers::has(**peer, alone.algorithm, alone.direction);
     let before = cells.len();
     for &peer in options.peers.iter().filter(able) {
@@ -152,7 +149,9 @@ fn lengths(
         CacheState::Out => (cache_bytes(3).unwrap_or(32 << 20) * 4).clamp(64 << 20, 512 << 20) / lanes,
     };
     let times = (wanted / batch_bytes).max(1);
-    let sides = 1 + options.peers.len().min(1);
+    // Opening needs what was sealed beside what comes out.
+    let copies = if matches!(algorithm, Algorithm::Aead(_)) { 2 } else { 1 };
+    let sides = copies * (1 + options.peers.len().min(1));
     let needed_bytes = batch_bytes.saturating_mul(times).saturating_mul(lanes).saturating_mul(sides);
     if needed_bytes > MEMORY_BYTES_MAX {
         return Err(SpeedError::TooMuchMemory { needed_bytes, max_bytes: MEMORY_BYTES_MAX });

@@ -6,7 +6,7 @@
 
 use super::SpeedError;
 use crate::rng::Rng;
-use sealane_transform::{Algorithm, Direction};
+use sealane_transform::{Aead, AeadJob, AeadKey, Algorithm, Buffer, Direction, Kernels};
 use std::ops::{AddAssign, Range};
 
 /// Bytes that one call handles where messages do not share lanes, so that a call is short whatever the algorithm.
@@ -110,34 +110,84 @@ pub(super) struct Arena {
 }
 
 impl Arena {
-    /// Room for every message and `tail` bytes behind it.
-    pub(super) fn new(task: &Task, tail: usize) -> Self {
-        let stride = stride(&task.lengths, tail);
+    /// Room for every message.
+    pub(super) fn new(task: &Task) -> Self {
+        let stride = stride(&task.lengths);
         let mut memory = vec![0; task.lengths.len() * stride + LINE_BYTES];
         Rng::new(task.seed).fill(&mut memory);
         let start = memory.as_ptr().align_offset(LINE_BYTES).min(LINE_BYTES);
         Self { memory, start, stride }
     }
 
-    /// The buffers, each of its message's length and the tail.
-    pub(super) fn messages<'a>(
-        &'a mut self,
-        lengths: &'a [usize],
-        tail: usize,
-    ) -> impl Iterator<Item = &'a mut [u8]> {
+    /// The buffers, each of its message's length.
+    pub(super) fn messages<'a>(&'a mut self, lengths: &'a [usize]) -> impl Iterator<Item = &'a mut [u8]> {
         let rooms = self.memory[self.start..].chunks_exact_mut(self.stride);
-        rooms.zip(lengths).map(move |(room, &bytes)| &mut room[..bytes + tail])
+        rooms.zip(lengths).map(move |(room, &bytes)| &mut room[..bytes])
     }
 }
 
-fn stride(lengths: &[usize], tail: usize) -> usize {
-    let longest = lengths.iter().max().copied().unwrap_or_default() + tail;
+/// What AEADs authenticate beside the message: as long as a small protocol header.
+pub(super) const AAD: [u8; 20] = [0xad; 20];
+
+/// The nonce of a message.
+pub(super) fn nonce(number: u64) -> [u8; 12] {
+    let mut nonce = [0; 12];
+    nonce[4..].copy_from_slice(&number.to_be_bytes());
+    nonce
+}
+
+/// Sealed messages to open again and again, whoever opens them: message i under key i and [`nonce`] i.
+pub(super) struct Sealed {
+    arena: Arena,
+    tags: Vec<[u8; 16]>,
+}
+
+impl Sealed {
+    pub(super) fn new(aead: Aead, task: &Task) -> Result<Self, SpeedError> {
+        let refused = || SpeedError::Refused {
+            algorithm: task.algorithm.to_string(),
+            bytes: task.lengths.iter().max().copied().unwrap_or_default(),
+        };
+        let keys = task.keys();
+        let keys: Vec<AeadKey> = keys
+            .iter()
+            .map(|key| AeadKey::new(aead, key))
+            .collect::<Result<_, _>>()
+            .map_err(|_| refused())?;
+        let mut arena = Arena::new(task);
+        let mut jobs: Vec<AeadJob<'_>> = arena
+            .messages(&task.lengths)
+            .enumerate()
+            .map(|(index, message)| {
+                let key = &keys[index % keys.len()];
+                AeadJob::seal(key, nonce(index as u64), &AAD, Buffer::in_place(message))
+            })
+            .collect();
+        if Kernels::select(None, None)?.seal(aead, &mut jobs) > 0 {
+            return Err(refused());
+        }
+        let tags = jobs.iter().map(|job| job.tag).collect();
+        Ok(Self { arena, tags })
+    }
+
+    /// Each message's ciphertext and tag.
+    pub(super) fn messages<'a>(
+        &'a mut self,
+        lengths: &'a [usize],
+    ) -> impl Iterator<Item = (&'a [u8], &'a [u8; 16])> {
+        let sealed = self.arena.messages(lengths);
+        sealed.map(|message| &*message).zip(&self.tags)
+    }
+}
+
+fn stride(lengths: &[usize]) -> usize {
+    let longest = lengths.iter().max().copied().unwrap_or_default();
     (longest.div_ceil(LINE_BYTES) | 1) * LINE_BYTES
 }
 
 /// Memory that one side of a task takes for messages.
 pub(super) fn memory_bytes(lengths: &[usize]) -> usize {
-    lengths.len().saturating_mul(stride(lengths, 0))
+    lengths.len().saturating_mul(stride(lengths))
 }
 
 #[cfg(test)]
@@ -166,10 +216,10 @@ mod tests {
     #[test]
     fn messages_lie_on_lines_and_apart() {
         let task = task(&[1, 64, 100]);
-        let mut arena = Arena::new(&task, 16);
+        let mut arena = Arena::new(&task);
         let places: Vec<(usize, usize)> =
-            arena.messages(&task.lengths, 16).map(|m| (m.as_ptr().addr(), m.len())).collect();
-        assert_eq!(places.iter().map(|place| place.1).collect::<Vec<_>>(), [17, 80, 116]);
+            arena.messages(&task.lengths).map(|m| (m.as_ptr().addr(), m.len())).collect();
+        assert_eq!(places.iter().map(|place| place.1).collect::<Vec<_>>(), [1, 64, 100]);
         assert!(places.iter().all(|place| place.0 % 64 == 0));
         assert_eq!((places[1].0 - places[0].0) / 64 % 2, 1);
     }

@@ -2,7 +2,10 @@
 //!
 //! Every step waits for the one before, so what counts is how many operations lie between `b` going in and coming out:
 //! five in rounds 1 and 4, four in rounds 2 and 3. Everything else of a step is added up beforehand, and the
-//! multiplexer of round 2 is added as two halves, of which only one needs the newest word.
+//! multiplexer of round 2 is added as two halves, of which only one needs the newest word. Compilers know nothing of
+//! chains: they gather constants and add them last, on the chain. An empty `asm!`, which is why this file needs
+//! `unsafe`, keeps what is added up beforehand beforehand.
+#![allow(unsafe_code)]
 
 use super::{SHIFTS, SINES, word_of};
 
@@ -17,7 +20,7 @@ pub(crate) fn blocks(state: &mut [u32; 8], data: &[u8]) {
         macro_rules! steps {
             ($round:ident: $($step:literal)*) => { $( {
                 const STEP: usize = $step;
-                let ready = a.wrapping_add(SINES[STEP]).wrapping_add(x[word_of(STEP)]);
+                let ready = settled(a.wrapping_add(SINES[STEP]).wrapping_add(x[word_of(STEP)]));
                 let sum = $round(ready, b, c, d);
                 let next = sum.rotate_left(SHIFTS[STEP / 16][STEP % 4] as u32).wrapping_add(b);
                 (a, b, c, d) = (d, next, b, c);
@@ -33,6 +36,23 @@ pub(crate) fn blocks(state: &mut [u32; 8], data: &[u8]) {
         d = d.wrapping_add(old[3]);
     }
     (state[0], state[1], state[2], state[3]) = (a, b, c, d);
+}
+
+/// The same word, made before anything that is computed of it.
+#[inline(always)]
+#[cfg(target_arch = "x86_64")]
+fn settled(mut word: u32) -> u32 {
+    // SAFETY: there are no instructions; the word stays in its register.
+    unsafe {
+        core::arch::asm!("/* {0:e} */", inout(reg) word, options(pure, nomem, nostack, preserves_flags))
+    };
+    word
+}
+
+#[inline(always)]
+#[cfg(not(target_arch = "x86_64"))]
+fn settled(word: u32) -> u32 {
+    word
 }
 
 #[inline(always)]

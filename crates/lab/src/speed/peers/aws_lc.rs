@@ -1,15 +1,16 @@
 //! AWS-LC through aws-lc-rs: the library that `cp` itself uses.
 
 use super::super::SpeedError;
-use super::super::work::{Arena, Cursor, Runner, Task, Work};
+use super::super::work::{AAD, Arena, Cursor, Runner, Sealed, Task, Work, nonce};
 use super::Peer;
+use aws_lc_rs::aead::{self, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::cipher::{
     AES_128, AES_192, AES_256, DecryptingKey, DecryptionContext, EncryptingKey, EncryptionContext,
     UnboundCipherKey,
 };
 use aws_lc_rs::iv::FixedLength;
 use aws_lc_rs::{digest, hmac};
-use sealane_transform::{Algorithm, BlockCipher, Cipher, Digest, Direction, Mode};
+use sealane_transform::{Aead, Algorithm, BlockCipher, Cipher, Digest, Direction, Mode};
 use std::hint::black_box;
 
 /// What the library has for an algorithm.
@@ -17,6 +18,7 @@ enum Kind {
     Hash(&'static digest::Algorithm),
     Hmac(hmac::Algorithm),
     Cipher(&'static aws_lc_rs::cipher::Algorithm, Mode),
+    Aead(&'static aead::Algorithm, Aead),
 }
 
 fn kind(algorithm: Algorithm) -> Option<Kind> {
@@ -33,6 +35,14 @@ fn kind(algorithm: Algorithm) -> Option<Kind> {
                 _ => return None,
             };
             Kind::Cipher(cipher, mode)
+        }
+        Algorithm::Aead(kind) => {
+            let algorithm = match kind {
+                Aead::Aes128Gcm => &aead::AES_128_GCM,
+                Aead::Aes256Gcm => &aead::AES_256_GCM,
+                Aead::ChaCha20Poly1305 => &aead::CHACHA20_POLY1305,
+            };
+            Kind::Aead(algorithm, kind)
         }
         _ => return None,
     })
@@ -53,8 +63,8 @@ impl Runner for AwsLc {
             reason: format!("does not run {}", task.algorithm),
         };
         let keys = task.keys();
-        let mut arena = Arena::new(task, 0);
-        let mut messages: Vec<&mut [u8]> = arena.messages(&task.lengths, 0).collect();
+        let mut arena = Arena::new(task);
+        let mut messages: Vec<&mut [u8]> = arena.messages(&task.lengths).collect();
         let mut cursor = Cursor::new(&task.lengths, task.step());
         match kind(task.algorithm).ok_or_else(refused)? {
             Kind::Hash(algorithm) => scope(&mut || {
@@ -122,6 +132,44 @@ impl Runner for AwsLc {
                                 Mode::Cbc | Mode::Ctr => DecryptionContext::Iv128(fresh()),
                             };
                             good &= keys[index % keys.len()].decrypt(messages[index], context).is_ok();
+                        }
+                        done
+                    });
+                }
+                if !good {
+                    return Err(refused());
+                }
+            }
+            Kind::Aead(algorithm, kind) => {
+                let mut good = true;
+                let keys = keys.iter().map(|key| UnboundKey::new(algorithm, key).map(LessSafeKey::new));
+                let keys: Vec<_> = keys.collect::<Result<_, _>>().map_err(|_| refused())?;
+                let of = |number| Nonce::assume_unique_for_key(nonce(number));
+                if task.direction == Direction::Encrypt {
+                    let mut count = 0_u64;
+                    scope(&mut || {
+                        let (range, done) = cursor.next();
+                        for index in range {
+                            count += 1;
+                            let key = &keys[index % keys.len()];
+                            let aad = aead::Aad::from(&AAD);
+                            let tag = key.seal_in_place_separate_tag(of(count), aad, messages[index]);
+                            good &= black_box(tag).is_ok();
+                        }
+                        done
+                    });
+                } else {
+                    let mut sealed = Sealed::new(kind, task)?;
+                    let sealed: Vec<_> = sealed.messages(&task.lengths).collect();
+                    scope(&mut || {
+                        let (range, done) = cursor.next();
+                        for index in range {
+                            let (source, tag) = sealed[index];
+                            let key = &keys[index % keys.len()];
+                            let aad = aead::Aad::from(&AAD);
+                            let output = &mut *messages[index];
+                            let nonce = of(index as u64);
+                            good &= key.open_separate_gather(nonce, aad, source, tag, output).is_ok();
                         }
                         done
                     });

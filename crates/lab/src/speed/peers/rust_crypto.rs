@@ -66,8 +66,8 @@ impl Runner for RustCrypto {
 }
 
 fn hash<H: sha2::Digest>(task: &Task, scope: &mut dyn FnMut(&mut Work<'_>)) -> Result<(), SpeedError> {
-    let mut arena = Arena::new(task, 0);
-    let messages: Vec<&mut [u8]> = arena.messages(&task.lengths, 0).collect();
+    let mut arena = Arena::new(task);
+    let messages: Vec<&mut [u8]> = arena.messages(&task.lengths).collect();
     let mut cursor = Cursor::new(&task.lengths, task.step());
     scope(&mut || {
         let (range, done) = cursor.next();
@@ -86,8 +86,8 @@ fn mac<M: hmac::Mac + KeyInit + Clone>(
     let keys = task.keys();
     let keys = keys.iter().map(|key| <M as KeyInit>::new_from_slice(key)).collect::<Result<Vec<_>, _>>();
     let keys = keys.map_err(|_| refused(task))?;
-    let mut arena = Arena::new(task, 0);
-    let messages: Vec<&mut [u8]> = arena.messages(&task.lengths, 0).collect();
+    let mut arena = Arena::new(task);
+    let messages: Vec<&mut [u8]> = arena.messages(&task.lengths).collect();
     let mut cursor = Cursor::new(&task.lengths, task.step());
     scope(&mut || {
         let (range, done) = cursor.next();
@@ -103,8 +103,8 @@ fn rc4(task: &Task, scope: &mut dyn FnMut(&mut Work<'_>)) -> Result<(), SpeedErr
     let keys = task.keys();
     let keys = keys.iter().map(|key| rc4::Rc4::new_from_slice(key)).collect::<Result<Vec<_>, _>>();
     let mut keys: Vec<_> = keys.map_err(|_| refused(task))?;
-    let mut arena = Arena::new(task, 0);
-    let mut messages: Vec<&mut [u8]> = arena.messages(&task.lengths, 0).collect();
+    let mut arena = Arena::new(task);
+    let mut messages: Vec<&mut [u8]> = arena.messages(&task.lengths).collect();
     let mut cursor = Cursor::new(&task.lengths, task.step());
     scope(&mut || {
         let (range, done) = cursor.next();
@@ -125,8 +125,8 @@ where
     let keys = task.keys();
     let keys = keys.iter().map(|key| C::new_from_slice(key)).collect::<Result<Vec<_>, _>>();
     let keys = keys.map_err(|_| refused(task))?;
-    let mut arena = Arena::new(task, 0);
-    let mut messages: Vec<&mut [u8]> = arena.messages(&task.lengths, 0).collect();
+    let mut arena = Arena::new(task);
+    let mut messages: Vec<&mut [u8]> = arena.messages(&task.lengths).collect();
     let mut cursor = Cursor::new(&task.lengths, task.step());
     let mut iv = cipher::Iv::<cbc::Encryptor<C>>::default();
     let mut count = 0_u64;

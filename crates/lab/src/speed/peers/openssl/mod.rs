@@ -7,9 +7,9 @@
 mod ffi;
 
 use super::super::SpeedError;
-use super::super::work::{Arena, Cursor, Runner, Task, Work};
+use super::super::work::{AAD, Arena, Cursor, Runner, Sealed, Task, Work, nonce};
 use super::Peer;
-use ffi::{DIGEST_BYTES_MAX, OpenSsl};
+use ffi::{DIGEST_BYTES_MAX, OpenSsl, TAG_BYTES};
 use sealane_transform::{Aead, Algorithm, BlockCipher, Cipher, Digest, Direction, Mode};
 use std::hint::black_box;
 
@@ -88,8 +88,8 @@ impl Runner for Loaded {
     fn with(&self, task: &Task, scope: &mut dyn FnMut(&mut Work<'_>)) -> Result<(), SpeedError> {
         let refused = || failed(format!("does not run {}", task.algorithm));
         let keys = task.keys();
-        let mut arena = Arena::new(task, 0);
-        let mut messages: Vec<&mut [u8]> = arena.messages(&task.lengths, 0).collect();
+        let mut arena = Arena::new(task);
+        let mut messages: Vec<&mut [u8]> = arena.messages(&task.lengths).collect();
         let mut cursor = Cursor::new(&task.lengths, task.step());
         let mut output = [0; DIGEST_BYTES_MAX];
         let mut good = true;
@@ -137,7 +137,40 @@ impl Runner for Loaded {
                     done
                 });
             }
-            Name::Aead(_) => return Err(refused()),
+            Name::Aead(name) => {
+                let seals = task.direction == Direction::Encrypt;
+                let contexts =
+                    keys.iter().map(|key| self.0.cipher(name, key, seals)).collect::<Option<Vec<_>>>();
+                let mut contexts = contexts.ok_or_else(refused)?;
+                let mut tag = [0; TAG_BYTES];
+                if seals {
+                    let mut count = 0_u64;
+                    scope(&mut || {
+                        let (range, done) = cursor.next();
+                        for index in range {
+                            count += 1;
+                            let key = index % contexts.len();
+                            good &= contexts[key].seal(&nonce(count), &AAD, messages[index], &mut tag);
+                        }
+                        black_box(&tag);
+                        done
+                    });
+                } else {
+                    let Algorithm::Aead(aead) = task.algorithm else { return Err(refused()) };
+                    let mut sealed = Sealed::new(aead, task)?;
+                    let sealed: Vec<_> = sealed.messages(&task.lengths).collect();
+                    scope(&mut || {
+                        let (range, done) = cursor.next();
+                        for index in range {
+                            let (source, tag) = sealed[index];
+                            let key = index % contexts.len();
+                            let nonce = nonce(index as u64);
+                            good &= contexts[key].open(&nonce, &AAD, source, tag, messages[index]);
+                        }
+                        done
+                    });
+                }
+            }
         }
         if good { Ok(()) } else { Err(refused()) }
     }
@@ -146,7 +179,7 @@ impl Runner for Loaded {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sealane_transform::{Buffer, CipherJob, CipherKey, DigestJob, DigestKey, Kernels};
+    use sealane_transform::{AeadJob, AeadKey, Buffer, CipherJob, CipherKey, DigestJob, DigestKey, Kernels};
 
     /// The library, unless it is missing and nothing demands it.
     fn library() -> Option<&'static OpenSsl> {
@@ -212,6 +245,31 @@ mod tests {
             }
         }
         assert!(compared >= 9, "{compared} ciphers compared");
+    }
+
+    /// It opens what we sealed, and no other tag.
+    #[test]
+    fn aeads_are_ours_both_ways() {
+        let Some(library) = library() else { return };
+        let kernels = Kernels::select(None, None).unwrap();
+        for aead in Aead::ALL {
+            let Some(Name::Aead(name)) = name(Algorithm::Aead(aead)) else { panic!("{}", aead.name()) };
+            let raw = bytes(aead.key_bytes());
+            let key = AeadKey::new(aead, &raw).unwrap();
+            let (mut mine, mut theirs) = (bytes(1408), bytes(1408));
+            let mut jobs = [AeadJob::seal(&key, nonce(7), &AAD, Buffer::in_place(&mut mine))];
+            assert_eq!(kernels.seal(aead, &mut jobs), 0);
+            let mut tag = jobs[0].tag;
+            let mut found = [0; TAG_BYTES];
+            let mut sealing = library.cipher(name, &raw, true).unwrap();
+            assert!(sealing.seal(&nonce(7), &AAD, &mut theirs, &mut found));
+            assert!(mine == theirs && tag == found, "{}", aead.name());
+            let mut opening = library.cipher(name, &raw, false).unwrap();
+            assert!(opening.open(&nonce(7), &AAD, &mine, &tag, &mut theirs), "{}", aead.name());
+            assert_eq!(theirs, bytes(1408));
+            tag[0] ^= 1;
+            assert!(!opening.open(&nonce(7), &AAD, &mine, &tag, &mut theirs));
+        }
     }
 
     #[test]
