@@ -70,7 +70,17 @@ mod tests {
     fn every_command_has_a_page() {
         let pages = pages().expect("rendering into memory succeeds");
         let names: Vec<&str> = pages.iter().map(|(name, _)| name.as_str()).collect();
-        for name in ["sealane.1", "sealane-cp.1", "sealane-serve.1", "sealane-id.1"] {
+        for name in [
+            "sealane.1",
+            "sealane-cp.1",
+            "sealane-serve.1",
+            "sealane-id.1",
+            "sealane-speed.1",
+            "sealane-md5.1",
+            "sealane-sha1.1",
+            "sealane-sha256.1",
+            "sealane-blake3.1",
+        ] {
             assert!(names.contains(&name), "{name} is missing among {names:?}");
         }
         let (_, cp) = pages.iter().find(|(name, _)| name == "sealane-cp.1").expect("checked above");
@@ -88,10 +98,14 @@ mod tests {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut command(), "sealane", &mut script);
             let script = String::from_utf8(script).expect("completions are UTF-8");
-            assert!(script.contains("through-ssh"), "{shell} knows no flags");
+            for flag in ["through-ssh", "imix", "ignore-missing"] {
+                assert!(script.contains(flag), "{shell} knows no {flag}");
+            }
             // Elvish and PowerShell complete no values.
             let has_values = matches!(shell, Shell::Bash | Shell::Zsh | Shell::Fish);
-            assert_eq!(script.contains("authenticated"), has_values, "{shell}");
+            for value in ["authenticated", "chacha20-poly1305", "rustcrypto"] {
+                assert_eq!(script.contains(value), has_values, "{shell}: {value}");
+            }
         }
     }
 }

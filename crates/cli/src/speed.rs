@@ -7,11 +7,15 @@ use crate::signals::Interrupts;
 use crate::text;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use sealane_lab::report::number::quantity;
-use sealane_lab::speed::{self, Length, Measurement, Plan, Row, SpeedError, SpeedOptions};
+use sealane_lab::speed::{
+    self, Length, Measurement, Plan, Row, Section, SpeedError, SpeedOptions, SpeedPage, Story,
+};
 use sealane_transform::Algorithm;
 use std::io::{self, IsTerminal as _, Write as _};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Instant;
 
 /// What is measured where no algorithm is named.
@@ -40,15 +44,13 @@ const IMIX_MEAN_BYTES: usize = 352;
 
 /// Measures what was asked for.
 pub(crate) fn run(arguments: &SpeedArgs) -> Result<ExitStatus, Failure> {
+    if arguments.story {
+        return story(arguments);
+    }
     let options = options(arguments);
     let plan = Plan::new(&options).map_err(failed)?;
-    let stop = Arc::new(AtomicBool::new(false));
-    let interrupts = {
-        let stop = stop.clone();
-        Interrupts::listen(move || stop.store(true, Ordering::Relaxed))
-            .map_err(|error| Failure::new(ExitStatus::Io, error))?
-    };
-    let bar = bar(&plan);
+    let (stop, interrupts) = interruptible()?;
+    let bar = bar(plan.len());
     let start = Instant::now();
     if !arguments.json {
         bar.suspend(|| print(&heading(&plan, &options)))?;
@@ -69,6 +71,11 @@ pub(crate) fn run(arguments: &SpeedArgs) -> Result<ExitStatus, Failure> {
             print(&format!("\n{}", table.to_text(columns())))?;
         }
     }
+    if let Some(path) = &arguments.report {
+        let sections =
+            speed::rows(&found).into_iter().chain(tables.into_iter().map(Section::plain)).collect();
+        write("Speed of the kernels", path, start, &found, sections)?;
+    }
     if complete {
         return Ok(ExitStatus::Success);
     }
@@ -79,6 +86,56 @@ pub(crate) fn run(arguments: &SpeedArgs) -> Result<ExitStatus, Failure> {
         start.elapsed().as_secs_f64()
     ));
     Ok(interrupts.received().map_or(ExitStatus::Success, |signal| ExitStatus::Interrupted { signal }))
+}
+
+/// The tables of the papers on this machine.
+fn story(arguments: &SpeedArgs) -> Result<ExitStatus, Failure> {
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    // The default is one lane, and the story is about more than one.
+    let lanes = arguments.lanes.iter().max().map_or(1, |&lanes| usize::from(lanes));
+    let story = Story::new(arguments.seconds, if lanes > 1 { lanes } else { cores }).map_err(failed)?;
+    let (stop, interrupts) = interruptible()?;
+    text::say(&format!("{} measurements, about {} s", story.len(), quantity(story.estimate_seconds())));
+    let bar = bar(story.len());
+    let start = Instant::now();
+    let told = story.run(&stop, || bar.inc(1));
+    bar.finish_and_clear();
+    let Some((sections, found)) = told.map_err(failed)? else {
+        text::complain(format_args!("stopped before its end"));
+        return Ok(interrupts
+            .received()
+            .map_or(ExitStatus::Success, |signal| ExitStatus::Interrupted { signal }));
+    };
+    for section in &sections {
+        print(&format!("{}\n", section.table().to_text(columns())))?;
+    }
+    if let Some(path) = &arguments.report {
+        write("The papers' kernels on this machine", path, start, &found, sections)?;
+    }
+    Ok(ExitStatus::Success)
+}
+
+fn write(
+    title: &str,
+    path: &Path,
+    start: Instant,
+    found: &[Measurement],
+    sections: Vec<Section>,
+) -> Result<(), Failure> {
+    let page = SpeedPage::new(title, start.elapsed().as_secs_f64(), found, sections);
+    page.write(path).map_err(|error| Failure::new(ExitStatus::Io, error))?;
+    text::complain(format_args!("the report: {}", path.display()));
+    Ok(())
+}
+
+/// A flag that the first signal sets.
+fn interruptible() -> Result<(Arc<AtomicBool>, Interrupts), Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let interrupts = Interrupts::listen({
+        let stop = stop.clone();
+        move || stop.store(true, Ordering::Relaxed)
+    });
+    Ok((stop, interrupts.map_err(|error| Failure::new(ExitStatus::Io, error))?))
 }
 
 fn options(arguments: &SpeedArgs) -> SpeedOptions {
@@ -122,14 +179,13 @@ fn options(arguments: &SpeedArgs) -> SpeedOptions {
 }
 
 /// Shown on a terminal only.
-fn bar(plan: &Plan) -> ProgressBar {
+fn bar(steps: usize) -> ProgressBar {
     if !io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
-    let bar = ProgressBar::with_draw_target(Some(plan.len() as u64), ProgressDrawTarget::stderr());
+    let bar = ProgressBar::with_draw_target(Some(steps as u64), ProgressDrawTarget::stderr());
     // The template is a constant, and the worst that a mistake in it could do is another bar.
-    if let Ok(style) = ProgressStyle::with_template("{pos} of {len} lines, {elapsed} gone, about {eta} left")
-    {
+    if let Ok(style) = ProgressStyle::with_template("{pos} of {len}, {elapsed} gone, about {eta} left") {
         bar.set_style(style);
     }
     bar.enable_steady_tick(std::time::Duration::from_millis(500));

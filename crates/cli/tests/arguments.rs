@@ -12,9 +12,16 @@ fn the_definition_is_sound() {
 
 #[test]
 fn help_and_version_are_results() {
-    for arguments in
-        [&["--help"][..], &["-h"], &["cp", "--help"], &["help", "cp"], &["serve", "-h"], &["--version"]]
-    {
+    for arguments in [
+        &["--help"][..],
+        &["-h"],
+        &["cp", "--help"],
+        &["help", "cp"],
+        &["serve", "-h"],
+        &["speed", "--help"],
+        &["md5", "-h"],
+        &["--version"],
+    ] {
         let output = sealane(arguments).output().expect("the program starts");
         assert_eq!(output.status.code(), Some(0), "{arguments:?}");
         assert!(text(&output.stdout).contains("sealane") && output.stderr.is_empty(), "{arguments:?}");

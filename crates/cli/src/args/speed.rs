@@ -55,6 +55,9 @@ pub struct SpeedArgs {
     /// Which way ciphers run
     #[arg(long, value_name = "WAY", default_value = "encrypt")]
     pub direction: DirectionArg,
+    /// Tell the papers' story instead: gains of tiers, instruction mixes, table bytes, parallelism over flows and blocks, and caches
+    #[arg(long, conflicts_with_all = ["algorithm", "tier", "isa", "bytes", "batch", "keys", "vs", "cache", "imix", "direction", "json"])]
+    pub story: bool,
     /// Print one JSON object a line
     #[arg(long)]
     pub json: bool,

@@ -47,7 +47,7 @@ pub fn to_html(report: &Report) -> Result<String, LabError> {
         report,
         profile: report.profile.name(),
         took: duration(report.seconds),
-        facts: page::facts(report),
+        facts: page::facts(&report.machine),
         verdicts: verdicts(report),
         levels: super::published::LEVELS,
         has_published: sections.iter().any(|section| section.grid.iter().any(|block| block.is_published)),

@@ -6,7 +6,7 @@
 pub(crate) mod charts;
 pub(crate) mod html;
 pub mod number;
-mod page;
+pub(crate) mod page;
 mod published;
 mod terminal;
 

@@ -8,6 +8,7 @@ use super::number::{bytes, quantity, ratio};
 use super::published::{LEVELS, MODES, PLATFORMS};
 use crate::experiment::RESAMPLING_SEED;
 use crate::experiment::{Cell, ClaimResult, Metric, Outcome, Shape, Verdict, View};
+use crate::machine::Machine;
 use crate::stats::{CONFIDENCE, Summary, ratio_of_medians};
 
 /// One outcome on the page.
@@ -101,9 +102,9 @@ pub(super) struct CellRow {
 }
 
 /// Label and value of a fact about the machine.
-pub(super) struct Fact {
-    pub(super) label: &'static str,
-    pub(super) value: String,
+pub(crate) struct Fact {
+    pub(crate) label: &'static str,
+    pub(crate) value: String,
 }
 
 pub(super) fn sections(report: &Report) -> Vec<Section> {
@@ -384,8 +385,7 @@ pub(super) fn remarks(cell: &Cell, rate: Option<&Summary>) -> String {
 }
 
 /// The machine, for people.
-pub(super) fn facts(report: &Report) -> Vec<Fact> {
-    let machine = &report.machine;
+pub(crate) fn facts(machine: &Machine) -> Vec<Fact> {
     let mut facts = Vec::new();
     let mut fact = |label: &'static str, value: Option<String>| {
         if let Some(value) = value.filter(|value| !value.is_empty()) {

@@ -27,7 +27,7 @@ pub(super) struct Pace {
 }
 
 /// Lanes that start each slice together.
-struct Gate {
+pub(super) struct Gate {
     lanes: usize,
     arrived: AtomicUsize,
     generation: AtomicUsize,
@@ -35,7 +35,7 @@ struct Gate {
 }
 
 impl Gate {
-    fn new(lanes: usize) -> Self {
+    pub(super) fn new(lanes: usize) -> Self {
         Self {
             lanes,
             arrived: AtomicUsize::new(0),
@@ -45,7 +45,7 @@ impl Gate {
     }
 
     /// Waits for all lanes; `false` once a lane has left.
-    fn pass(&self) -> bool {
+    pub(super) fn pass(&self) -> bool {
         if self.is_closed.load(Ordering::Acquire) {
             return false;
         }
@@ -72,7 +72,7 @@ impl Gate {
 }
 
 /// Lets nobody wait for a lane that has ended, in whatever way.
-struct Leave<'a>(&'a Gate);
+pub(super) struct Leave<'a>(pub(super) &'a Gate);
 
 impl Drop for Leave<'_> {
     fn drop(&mut self) {

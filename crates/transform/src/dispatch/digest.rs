@@ -93,6 +93,7 @@ impl Kernels {
                 let few = match hash {
                     Hash::Sha1 if fast_alone => 4,
                     Hash::Sha256 if fast_alone => 6,
+                    Hash::Md5 => 2,
                     _ => 1,
                 };
                 let cross = CrossOver { few, wide_from: 17 };
@@ -106,6 +107,7 @@ impl Kernels {
                     Hash::Sha1 if fast_alone => 4,
                     // Eight lanes of AVX2 only equal the SHA extensions.
                     Hash::Sha256 if fast_alone => usize::MAX,
+                    Hash::Md5 => 2,
                     _ => 1,
                 };
                 let cross = CrossOver { few, wide_from: 9 };

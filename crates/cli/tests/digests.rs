@@ -1,0 +1,231 @@
+//! `sealane md5` and its kin against coreutils: the same lines, the same verdicts, whatever the names are.
+
+mod program;
+
+use program::{pattern, sealane, text, write};
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use tempfile::TempDir;
+
+const OTHERS: [(&str, &str); 3] = [("md5", "md5sum"), ("sha1", "sha1sum"), ("sha256", "sha256sum")];
+
+fn run(folder: &Path, arguments: &[&str]) -> Output {
+    sealane(arguments).current_dir(folder).output().expect("the program starts")
+}
+
+/// The output of another program, if it is installed.
+fn other(folder: &Path, program: &str, arguments: &[&str]) -> Option<Output> {
+    let output = Command::new(program).args(arguments).current_dir(folder).env("LC_ALL", "C").output();
+    if output.is_err() {
+        assert!(std::env::var_os("SEALANE_REQUIRE_PEERS").is_none(), "{program} is missing");
+        println!("skipped: there is no {program}");
+    }
+    output.ok()
+}
+
+/// Lengths around every boundary of blocks and pieces, and names that need care.
+fn files() -> TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    for bytes in [0, 1, 55, 56, 63, 64, 65, 1000, 32_767, 32_768, 32_769, 65_536, 100_000, 300_000] {
+        write(&folder.path().join(format!("{bytes}")), &pattern(bytes));
+    }
+    for (index, name) in
+        ["a\nb", "c\\d", "e\rf", " lead", "trail ", "(x) = y", "ünï", "--check", "*star"].iter().enumerate()
+    {
+        write(&folder.path().join(name), &pattern(10 + index));
+    }
+    write(&folder.path().join(std::ffi::OsString::from_vec(b"raw\xff".to_vec())), b"raw");
+    folder
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).expect("the folder").map(|entry| entry.expect("an entry").file_name());
+    let mut names: Vec<String> = entries.filter_map(|name| name.into_string().ok()).collect();
+    names.sort_unstable();
+    names
+}
+
+#[test]
+fn lines_are_those_of_coreutils() {
+    let folder = files();
+    let names = names(folder.path());
+    for (name, program) in OTHERS {
+        for style in [&[][..], &["--tag"], &["-z"], &["-b"]] {
+            let mut arguments = style.to_vec();
+            arguments.push("--");
+            arguments.extend(names.iter().map(String::as_str));
+            let Some(theirs) = other(folder.path(), program, &arguments) else { continue };
+            let ours = run(folder.path(), &[&[name], &*arguments].concat());
+            assert_eq!(ours.status.code(), Some(0), "{}", text(&ours.stderr));
+            assert_eq!(text(&ours.stdout), text(&theirs.stdout), "{name} {style:?}");
+        }
+    }
+}
+
+/// More files than slots, so that lanes are taken again and again, and results wait for their turn.
+#[test]
+fn many_files_come_in_their_order() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut names = Vec::new();
+    for index in 0..300 {
+        let name = format!("{index}");
+        write(&folder.path().join(&name), &pattern(index * 331 % 70_000));
+        names.push(name);
+    }
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    for (name, program) in OTHERS {
+        let Some(theirs) = other(folder.path(), program, &names) else { continue };
+        let ours = run(folder.path(), &[&[name], &*names].concat());
+        assert!(ours.stdout == theirs.stdout, "{name}");
+    }
+}
+
+/// From the BLAKE3 project's test vectors: inputs are 0, 1, … 250, 0, 1, …
+#[test]
+fn blake3_has_the_published_digests() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (bytes, digest) in [
+        (0, "af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262"),
+        (1, "2d3adedff11b61f14c886e35afa036736dcd87a74d27b5c1510225d0f592e213"),
+        (1024, "42214739f095a406f3fc83deb889744ac00df831c10daa55189b5d121c855af7"),
+    ] {
+        let input: Vec<u8> = (0..bytes).map(|i| (i % 251) as u8).collect();
+        write(&folder.path().join("input"), &input);
+        let output = run(folder.path(), &["blake3", "input"]);
+        assert_eq!(text(&output.stdout), format!("{digest}  input\n"));
+    }
+    let large = pattern(3_000_000);
+    write(&folder.path().join("large"), &large);
+    let output = run(folder.path(), &["blake3", "large"]);
+    assert_eq!(text(&output.stdout), format!("{}  large\n", blake3::hash(&large).to_hex()));
+}
+
+#[test]
+fn standard_input_is_a_file_too() {
+    for arguments in [&["md5"][..], &["md5", "-"]] {
+        let mut child = sealane(arguments).stdin(Stdio::piped()).spawn().expect("the program starts");
+        let mut pipe = child.stdin.take().expect("a pipe");
+        // In two writes, so that the program sees a short read.
+        pipe.write_all(b"ab").and_then(|()| pipe.flush()).expect("it reads");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        pipe.write_all(b"c").expect("it reads");
+        drop(pipe);
+        let output = child.wait_with_output().expect("it ends");
+        assert_eq!(text(&output.stdout), "900150983cd24fb0d6963f7d28e17f72  -\n");
+    }
+}
+
+#[test]
+fn what_cannot_be_read_does_not_keep_the_rest() {
+    let folder = files();
+    let output = run(folder.path(), &["sha1", "0", "nosuch", ".", "64"]);
+    assert_eq!(output.status.code(), Some(1));
+    let lines: Vec<&str> = text(&output.stdout).lines().collect();
+    assert_eq!(lines.len(), 2);
+    assert!(lines[0].ends_with("  0") && lines[1].ends_with("  64"));
+    let complaints = text(&output.stderr);
+    assert!(complaints.contains("nosuch: No such file or directory"), "{complaints}");
+    assert!(complaints.contains(".: Is a directory"), "{complaints}");
+}
+
+#[test]
+fn lists_are_checked_as_coreutils_checks_them() {
+    let folder = files();
+    let names = names(folder.path());
+    let zeros = "0".repeat(32);
+    for (name, program) in OTHERS {
+        for style in [&["-b"][..], &["--tag"]] {
+            let mut arguments = style.to_vec();
+            arguments.push("--");
+            arguments.extend(names.iter().map(String::as_str));
+            let Some(list) = other(folder.path(), program, &arguments) else { continue };
+            write(&folder.path().join("list"), &list.stdout);
+            let (ours, theirs) =
+                (run(folder.path(), &[name, "-c", "list"]), other(folder.path(), program, &["-c", "list"]));
+            let theirs = theirs.expect("it was there before");
+            assert_eq!(text(&ours.stdout), text(&theirs.stdout), "{name} {style:?}");
+            assert_eq!(ours.status.code(), Some(0), "{}", text(&ours.stderr));
+        }
+    }
+    // Wrong, missing, junk, comment, nothing, a list that is no list, and a list that is not there.
+    let good = "d41d8cd98f00b204e9800998ecf8427e";
+    for list in [
+        format!("{good}  0\n{zeros}  1\n{zeros}  nosuch\njunk\n# comment\n\n"),
+        format!("{}  0\r\n", good.to_uppercase()),
+        "junk\n".to_owned(),
+        String::new(),
+        format!("{good}  nosuch\n"),
+        format!("{good}  0"),
+        format!("junk\n{good}  0\n"),
+    ] {
+        write(&folder.path().join("list"), list.as_bytes());
+        for options in [&[][..], &["--quiet"], &["--status"], &["--strict"], &["--ignore-missing"]] {
+            let arguments = [&["-c"], options, &["list"]].concat();
+            let Some(theirs) = other(folder.path(), "md5sum", &arguments) else { continue };
+            let ours = run(folder.path(), &[&["md5"], &*arguments].concat());
+            assert_eq!(text(&ours.stdout), text(&theirs.stdout), "{list} {options:?}");
+            assert_eq!(ours.status.code(), theirs.status.code(), "{list} {options:?}");
+            let count = |output: &Output| text(&output.stderr).lines().count();
+            assert_eq!(count(&ours), count(&theirs), "{list} {options:?} {}", text(&ours.stderr));
+        }
+    }
+    let output = run(folder.path(), &["md5", "--check", "--warn", "list"]);
+    assert!(text(&output.stderr).contains("list: 1: improperly formatted MD5 checksum line"));
+    assert_eq!(run(folder.path(), &["md5", "-c", "no-list"]).status.code(), Some(1));
+}
+
+#[test]
+fn the_time_trial_is_that_of_atomic_2() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for arguments in [
+        &["md5", "-t", "-c", "60", "-l", "100000"][..],
+        &["md5", "-c", "60", "-l", "100000", "-t"],
+        &["md5", "-t", "--count", "60", "--length", "100000", "-d"],
+    ] {
+        let output = run(folder.path(), arguments);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let report = text(&output.stdout);
+        assert!(report.starts_with("MD5 time trial. Digesting 60 100000-byte blocks"), "{report}");
+        assert!(report.contains("\nDigest = 36023ea6e959c9e678702bdba0f95ff8\n"), "{report}");
+        for part in ["\nTime = ", " U : ", " S :: ", "\nSpeed = ", " bits/sec\n", "\nminflt ", " nivcsw "] {
+            assert!(report.contains(part), "{part}: {report}");
+        }
+    }
+    let output = run(folder.path(), &["md5", "-t", "-c", "60", "-l", "100000", "-s", "-r", "-d"]);
+    assert!(text(&output.stdout).contains("36023ea6e959c9e678702bdba0f95ff8"), "{}", text(&output.stderr));
+    for arguments in [
+        &["md5", "-t", "file"][..],
+        &["md5", "-t", "-c", "many"],
+        &["md5", "-t", "-c", "0"],
+        &["md5", "-t", "-c", "1", "2"],
+        &["md5", "-l", "5"],
+        &["md5", "-t", "--tag"],
+        &["sha1", "-t"],
+    ] {
+        assert_eq!(run(folder.path(), arguments).status.code(), Some(2), "{arguments:?}");
+    }
+}
+
+#[test]
+fn kernels_can_be_forced_by_the_environment() {
+    let folder = files();
+    let names = ["0", "64", "65", "1000", "32769", "100000"];
+    let digests = |tier: &str, isa: &str| {
+        let mut command = sealane(&[&["sha256"], &names[..]].concat());
+        let output =
+            command.current_dir(folder.path()).env("SEALANE_TIER", tier).env("SEALANE_ISA", isa).output();
+        let output = output.expect("the program starts");
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        output.stdout
+    };
+    let expected = digests("", "");
+    for tier in ["reference", "generic", "native", "batch"] {
+        assert!(digests(tier, "portable") == expected, "{tier}");
+        assert!(digests(tier, "") == expected, "{tier}");
+    }
+    let output = sealane(&["md5"]).env("SEALANE_ISA", "sse9").output().expect("the program starts");
+    assert_eq!(output.status.code(), Some(2));
+}

@@ -1,0 +1,256 @@
+//! `sealane speed` as programs see it: its lines, its refusals, and its end.
+
+mod program;
+
+use program::{sealane, text};
+use sealane_transform::{Algorithm, Isa, Kernels, Tier};
+use serde_json::Value;
+use std::process::{Command, Output};
+use std::time::Duration;
+
+const FIELDS: [&str; 14] = [
+    "algorithm",
+    "mode",
+    "direction",
+    "tier",
+    "isa",
+    "bytes",
+    "lanes",
+    "batch",
+    "mb_per_s",
+    "ns_per_message",
+    "cycles_per_byte",
+    "peer",
+    "peer_mb_per_s",
+    "ratio",
+];
+
+fn speed(arguments: &[&str]) -> Output {
+    let mut command = sealane(&["speed", "--seconds", "0.01"]);
+    command.args(arguments).output().expect("the program starts")
+}
+
+#[track_caller]
+fn rows(output: &Output) -> Vec<Value> {
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(output.stderr.is_empty(), "{}", text(&output.stderr));
+    let rows: Vec<Value> =
+        text(&output.stdout).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    for row in &rows {
+        check(row);
+    }
+    rows
+}
+
+/// The schema of a line.
+#[track_caller]
+fn check(row: &Value) {
+    let fields: Vec<&str> = row.as_object().expect("an object").keys().map(String::as_str).collect();
+    let mut expected = FIELDS.to_vec();
+    expected.sort_unstable();
+    assert_eq!(fields, expected, "{row}");
+    let algorithm: Algorithm = row["algorithm"].as_str().expect("a name").parse().expect("of the catalogue");
+    let direction = row["direction"].as_str();
+    assert_eq!(direction.is_none(), matches!(algorithm, Algorithm::Digest(_)), "{row}");
+    assert!(direction.is_none_or(|way| ["encrypt", "decrypt", "seal", "open"].contains(&way)), "{row}");
+    assert!(row["mode"].as_str().is_none_or(|mode| ["ecb", "cbc", "ctr", "gcm"].contains(&mode)), "{row}");
+    assert!(row["tier"].as_str().expect("a tier").parse::<Tier>().is_ok(), "{row}");
+    assert!(row["isa"].as_str().expect("an instruction set").parse::<Isa>().is_ok(), "{row}");
+    for count in ["bytes", "lanes", "batch"] {
+        assert!(row[count].as_u64().is_some_and(|count| count > 0), "{row}");
+    }
+    for figure in ["mb_per_s", "ns_per_message"] {
+        assert!(row[figure].as_f64().is_some_and(|figure| figure > 0.0), "{row}");
+    }
+    let has_peer = row["peer"].is_string();
+    assert_eq!(row["peer_mb_per_s"].is_f64(), has_peer, "{row}");
+    assert_eq!(row["ratio"].is_f64(), has_peer, "{row}");
+}
+
+/// The whole catalogue in every tier.
+#[test]
+fn everything_has_a_rate_in_every_tier() {
+    let output = speed(&["-a", "all", "--tier", "all", "--bytes", "64", "--batch", "32", "--json"]);
+    let rows = rows(&output);
+    for algorithm in Algorithm::all() {
+        let name = algorithm.to_string();
+        let tiers: Vec<&str> = rows
+            .iter()
+            .filter(|row| row["algorithm"] == name.as_str())
+            .map(|row| row["tier"].as_str().expect("checked"))
+            .collect();
+        assert!(tiers.contains(&"reference") || tiers.contains(&"generic"), "{name}: {tiers:?}");
+        let mut once = tiers.clone();
+        once.dedup();
+        assert_eq!(once, tiers, "{name} has a tier twice");
+    }
+}
+
+#[test]
+fn instruction_sets_can_be_forced() {
+    let machine = Kernels::select(None, None).expect("what the machine has").isa();
+    for isa in Isa::ALL {
+        let output = speed(&[
+            "-a",
+            "md5,sha256,des-cbc,aes-128-cbc,aes-128-gcm",
+            "--isa",
+            isa.name(),
+            "--bytes",
+            "256",
+            "--json",
+        ]);
+        if isa <= machine {
+            let rows = rows(&output);
+            assert_eq!(rows.len(), 5);
+            assert!(rows.iter().all(|row| row["isa"] == isa.name()));
+        } else {
+            assert_eq!(output.status.code(), Some(2));
+            assert!(text(&output.stderr).contains(isa.name()));
+        }
+    }
+}
+
+#[test]
+fn lists_make_a_grid_and_lengths_fit() {
+    let output = speed(&[
+        "-a",
+        "md5,aes-128-cbc",
+        "--bytes",
+        "100,1000",
+        "--lanes",
+        "1,2",
+        "--batch",
+        "4,8",
+        "--direction",
+        "both",
+        "--json",
+    ]);
+    let rows = rows(&output);
+    // A digest has one direction, a cipher two.
+    assert_eq!(rows.len(), 8 + 16);
+    let lengths = |name: &str| -> Vec<u64> {
+        let found = rows.iter().filter(|row| row["algorithm"] == name);
+        let mut lengths: Vec<u64> = found.map(|row| row["bytes"].as_u64().expect("checked")).collect();
+        lengths.sort_unstable();
+        lengths.dedup();
+        lengths
+    };
+    assert_eq!(lengths("md5"), [100, 1000]);
+    assert_eq!(lengths("aes-128-cbc"), [96, 992]);
+}
+
+#[test]
+fn ragged_batches_stand_beside_equal_ones() {
+    let output = speed(&["-a", "aes-128-cbc,md5", "--imix", "--tier", "batch"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let table = text(&output.stdout);
+    assert!(table.contains("imix") && table.contains("What ragged batches keep"), "{table}");
+    let output = speed(&["-a", "md5", "--imix", "--batch", "24", "--json"]);
+    let bytes: Vec<u64> = rows(&output).iter().map(|row| row["bytes"].as_u64().expect("checked")).collect();
+    assert_eq!(bytes, [352, 354]);
+}
+
+#[test]
+fn caches_can_be_left() {
+    for cache in ["hot", "l2", "out"] {
+        rows(&speed(&["-a", "touch", "--cache", cache, "--bytes", "1408", "--json"]));
+    }
+}
+
+/// Peers that are always there, and one that may not be.
+#[test]
+fn peers_are_measured_in_the_same_run() {
+    let found = rows(&speed(&[
+        "-a",
+        "sha1,aes-128-gcm,rc6-cbc,seal3",
+        "--vs",
+        "aws-lc-rs,rustcrypto",
+        "--direction",
+        "both",
+        "--bytes",
+        "64",
+        "--batch",
+        "16",
+        "--json",
+    ]));
+    let peers = |name: &str| -> Vec<Option<&str>> {
+        found.iter().filter(|row| row["algorithm"] == name).map(|row| row["peer"].as_str()).collect()
+    };
+    assert_eq!(peers("sha1"), [Some("aws-lc-rs"), Some("rustcrypto")]);
+    assert_eq!(peers("aes-128-gcm"), [Some("aws-lc-rs"), Some("aws-lc-rs")]);
+    assert_eq!(peers("rc6-cbc"), [Some("rustcrypto"), Some("rustcrypto")]);
+    assert_eq!(peers("seal3"), [None, None]);
+
+    let output = speed(&["-a", "md5,des-cbc", "--vs", "openssl", "--bytes", "64", "--batch", "16", "--json"]);
+    if output.status.code() == Some(5) && std::env::var_os("SEALANE_REQUIRE_PEERS").is_none() {
+        assert!(text(&output.stderr).contains("openssl"), "{}", text(&output.stderr));
+        println!("skipped: {}", text(&output.stderr));
+        return;
+    }
+    assert_eq!(rows(&output)[0]["peer"], "openssl");
+}
+
+#[test]
+fn a_peer_that_cannot_be_had_is_told_of() {
+    let output = speed(&["-a", "md5", "--vs", "ipsec-mb"]);
+    assert_eq!(output.status.code(), Some(5));
+    assert!(output.stdout.is_empty() && text(&output.stderr).contains("ipsec-mb"));
+}
+
+#[test]
+fn what_cannot_be_measured_is_a_usage_error() {
+    for (arguments, word) in [
+        (&["-a", "md4"][..], "'md5'"),
+        (&["-a", "aes-128-gmc"], "'aes-128-gcm'"),
+        (&["--tier", "fast"], "native"),
+        (&["--isa", "sse9"], "avx2"),
+        (&["--vs", "libressl"], "openssl"),
+        (&["--cache", "l3"], "l2"),
+        (&["--lanes", "0"], "1..=1024"),
+        (&["--batch", "65537"], "65536"),
+        (&["--bytes", "0"], "more than zero"),
+        (&["-a", "md5", "--bytes", "1G"], "at most"),
+        (&["-a", "seal3", "--bytes", "1M", "--batch", "4"], "seal3 takes no messages"),
+        (&["--story", "--json"], "cannot be used with"),
+    ] {
+        let output = speed(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output.stderr));
+        assert!(text(&output.stderr).contains(word), "{arguments:?}: {}", text(&output.stderr));
+    }
+    for seconds in ["0", "-1", "nan", "inf", "soon", "4000"] {
+        let output = sealane(&["speed", "--seconds", seconds]).output().expect("the program starts");
+        assert_eq!(output.status.code(), Some(2), "{seconds}");
+    }
+}
+
+#[test]
+fn a_report_is_one_page() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("speed.html");
+    let path = path.to_str().expect("UTF-8");
+    let output = speed(&["-a", "md5", "--bytes", "64,256", "--vs", "rustcrypto", "--report", path]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let page = std::fs::read_to_string(path).expect("the page");
+    for part in ["uPlot", "Cost of a message", "rustcrypto", "Machine and build"] {
+        assert!(page.contains(part), "{part}");
+    }
+    assert!(text(&output.stdout).contains("Cost of a message"));
+    let output = speed(&["-a", "null", "--report", "/nonexistent/page.html"]);
+    assert_eq!(output.status.code(), Some(5));
+}
+
+#[test]
+fn an_interrupt_ends_it_at_once_and_keeps_what_was_measured() {
+    let mut command = sealane(&["speed", "--seconds", "60", "-a", "md5", "--bytes", "64,256"]);
+    let mut child = command.spawn().expect("the program starts");
+    std::thread::sleep(Duration::from_millis(500));
+    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    if !sent.is_ok_and(|status| status.success()) {
+        child.kill().expect("it can be stopped");
+        println!("skipped: there is no kill(1)");
+        return;
+    }
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("stopped after 0 of 2"), "{}", text(&output.stderr));
+}
