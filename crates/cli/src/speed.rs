@@ -8,7 +8,7 @@ use crate::text;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use sealane_lab::report::number::quantity;
 use sealane_lab::speed::{
-    self, Length, Measurement, Plan, Row, Section, SpeedError, SpeedOptions, SpeedPage, Story,
+    self, Length, Measurement, Plan, Row, Section, SpeedError, SpeedOptions, SpeedPage, Story, Told,
 };
 use sealane_transform::Algorithm;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -100,7 +100,7 @@ fn story(arguments: &SpeedArgs) -> Result<ExitStatus, Failure> {
     let start = Instant::now();
     let told = story.run(&stop, || bar.inc(1));
     bar.finish_and_clear();
-    let Some((sections, found)) = told.map_err(failed)? else {
+    let Some(Told { sections, found }) = told.map_err(failed)? else {
         text::complain(format_args!("stopped before its end"));
         return Ok(interrupts
             .received()

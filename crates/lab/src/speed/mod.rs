@@ -26,7 +26,7 @@ pub use page::{Section, SpeedPage, rows};
 pub use peers::Peer;
 pub use plan::MEMORY_BYTES_MAX;
 pub use row::Row;
-pub use story::Story;
+pub use story::{Story, Told};
 pub use summary::summary;
 pub use table::{Column, Table};
 pub use tsc::ticks_per_ns;

@@ -40,6 +40,15 @@ pub struct Story {
     plans: Vec<(Part, Plan)>,
 }
 
+/// The story, told.
+#[derive(Clone, Debug)]
+pub struct Told {
+    /// Tables with their plots, in the order they are read.
+    pub sections: Vec<Section>,
+    /// What they were made of, so far as it was measured cell by cell.
+    pub found: Vec<Measurement>,
+}
+
 /// A part of the story that is measured cell by cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
@@ -125,11 +134,7 @@ impl Story {
     ///
     /// # Errors
     /// As [`Plan::run`].
-    pub fn run(
-        &self,
-        stop: &AtomicBool,
-        mut step: impl FnMut(),
-    ) -> Result<Option<(Vec<Section>, Vec<Measurement>)>, SpeedError> {
+    pub fn run(&self, stop: &AtomicBool, mut step: impl FnMut()) -> Result<Option<Told>, SpeedError> {
         let mut found: Vec<(Part, Measurement)> = Vec::new();
         for (part, plan) in &self.plans {
             let complete = plan.run::<SpeedError>(stop, |one| {
@@ -166,7 +171,7 @@ impl Story {
             Section::plain(shared_message(&together, &self.lanes)),
             caches(CacheState::ALL.map(|cache| of(Part::Cache(cache)))),
         ];
-        Ok(Some((sections, found.into_iter().map(|(_, one)| one).collect())))
+        Ok(Some(Told { sections, found: found.into_iter().map(|(_, one)| one).collect() }))
     }
 }
 
@@ -566,7 +571,7 @@ mod tests {
         let stop = AtomicBool::new(false);
         let story = Story::new(0.001, 2).unwrap();
         let mut steps = 0;
-        let (sections, found) = story.run(&stop, || steps += 1).unwrap().unwrap();
+        let Told { sections, found } = story.run(&stop, || steps += 1).unwrap().unwrap();
         assert_eq!((steps, sections.len()), (story.len(), 8));
         assert!(!found.is_empty());
         for section in &sections {

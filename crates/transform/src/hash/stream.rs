@@ -136,8 +136,8 @@ pub(crate) fn run(kernel: &Kernel, parts: &mut [StreamPart<'_>]) {
             break;
         }
         if busy <= kernel.few && parts[next..].iter().all(|part| part.part.len() < 64) {
-            for lane in 0..kernel.lanes {
-                if let Some(StreamPart { stream, .. }) = parts.get_mut(part_of[lane]) {
+            for (lane, &index) in part_of.iter().enumerate() {
+                if let Some(StreamPart { stream, .. }) = parts.get_mut(index) {
                     stream.state = state.lane(lane);
                 }
             }
