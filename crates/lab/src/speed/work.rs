@@ -12,6 +12,9 @@ use std::ops::{AddAssign, Range};
 /// Bytes that one call handles where messages do not share lanes, so that a call is short whatever the algorithm.
 const STEP_BYTES: usize = 8 << 10;
 
+/// Random bytes of an arena before they come again.
+const RANDOM_BYTES: usize = 256 << 10;
+
 /// Messages start on cache lines.
 const LINE_BYTES: usize = 64;
 
@@ -114,7 +117,11 @@ impl Arena {
     pub(super) fn new(task: &Task) -> Self {
         let stride = stride(&task.lengths);
         let mut memory = vec![0; task.lengths.len() * stride + LINE_BYTES];
-        Rng::new(task.seed).fill(&mut memory);
+        // One stretch of random bytes over and over: no kernel's time depends on them, and gigabytes would take seconds.
+        let stretch_bytes = RANDOM_BYTES.min(memory.len());
+        let (stretch, rest) = memory.split_at_mut(stretch_bytes);
+        Rng::new(task.seed).fill(stretch);
+        rest.chunks_mut(RANDOM_BYTES).for_each(|chunk| chunk.copy_from_slice(&stretch[..chunk.len()]));
         let start = memory.as_ptr().align_offset(LINE_BYTES).min(LINE_BYTES);
         Self { memory, start, stride }
     }
