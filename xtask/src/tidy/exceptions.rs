@@ -32,6 +32,10 @@ pub(crate) const CURRENT: Exceptions = Exceptions {
     unsafe_files: List(&[
         ("fuzz/src/allocation.rs", "a global allocator that counts is unsafe by its trait"),
         ("crates/lab/src/peers/rusage.rs", "wait4(2), the one call that says what an ended child used"),
+        (
+            "crates/lab/src/speed/peers/ipsec_mb/ffi.rs",
+            "libIPSec_MB, loaded at run time and called through C",
+        ),
         ("crates/lab/src/speed/peers/openssl/ffi.rs", "libcrypto, loaded at run time and called through C"),
         ("crates/lab/src/speed/tsc.rs", "the time stamp counter, an intrinsic that is unsafe by its type"),
         ("crates/lab/src/speed/usage.rs", "getrusage(2), which says what this process has used"),

@@ -72,7 +72,10 @@ pub(super) fn figure(value: Option<f64>) -> String {
 pub(super) fn gain(ratio: Option<f64>) -> String {
     ratio.filter(|ratio| ratio.is_finite()).map_or_else(
         || "–".to_owned(),
-        |ratio| format!("{}{:.0} %", if ratio < 1.0 { "−" } else { "+" }, ((ratio - 1.0) * 100.0).abs()),
+        |ratio| {
+            let per_cent = ((ratio - 1.0) * 100.0).round();
+            format!("{}{} %", if per_cent < 0.0 { "−" } else { "+" }, per_cent.abs())
+        },
     )
 }
 
@@ -97,6 +100,7 @@ mod tests {
     fn gains_are_in_per_cent() {
         assert_eq!(gain(Some(2.45)), "+145 %");
         assert_eq!(gain(Some(0.9)), "−10 %");
+        assert_eq!(gain(Some(0.999)), "+0 %");
         assert_eq!(gain(None), "–");
         assert_eq!(figure(Some(1234.0)), "1,234");
     }

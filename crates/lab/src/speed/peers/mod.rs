@@ -1,9 +1,10 @@
 //! Libraries to measure beside: what others would use for the same messages.
 //!
-//! Every peer handles one message after the other, as its interface has it: a context is kept for each association, and
-//! a message pays for its IV, its start, its bytes and its end.
+//! A context is kept for each association, and a message pays for its IV, its start, its bytes and its end. All but one
+//! handle one message after the other, as their interfaces have it; Intel's library takes batches.
 
 mod aws_lc;
+mod ipsec_mb;
 mod openssl;
 mod rust_crypto;
 
@@ -20,7 +21,7 @@ pub enum Peer {
     AwsLc,
     /// The crates of the RustCrypto project.
     RustCrypto,
-    /// Intel's multi-buffer library.
+    /// Intel's multi-buffer library, version 1.3, loaded at run time.
     IpsecMb,
 }
 
@@ -58,7 +59,7 @@ pub(super) fn has(peer: Peer, algorithm: Algorithm, direction: Direction) -> boo
         Peer::OpenSsl => openssl::has(algorithm),
         Peer::AwsLc => aws_lc::has(algorithm, direction),
         Peer::RustCrypto => rust_crypto::has(algorithm, direction),
-        Peer::IpsecMb => false,
+        Peer::IpsecMb => ipsec_mb::has(algorithm),
     }
 }
 
@@ -68,12 +69,6 @@ pub(super) fn runner(peer: Peer) -> Result<Box<dyn Runner>, SpeedError> {
         Peer::OpenSsl => openssl::runner(),
         Peer::AwsLc => Ok(Box::new(aws_lc::AwsLc)),
         Peer::RustCrypto => Ok(Box::new(rust_crypto::RustCrypto)),
-        Peer::IpsecMb => Err(SpeedError::Peer {
-            peer: Peer::IpsecMb.name(),
-            reason:
-                "this build cannot drive its job interface, whose layout differs from version to version; \
-                     compare with the rows that its own imb-perf prints"
-                    .to_owned(),
-        }),
+        Peer::IpsecMb => ipsec_mb::runner(),
     }
 }

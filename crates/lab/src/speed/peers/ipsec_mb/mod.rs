@@ -1,0 +1,137 @@
+//! Intel's multi-buffer library: messages in lanes, as ours, in bursts of 32 jobs.
+//!
+//! It has the batch of messages whole and gives it back whole, so that what it keeps in its lanes between bursts is not
+//! counted twice.
+
+mod ffi;
+
+use super::super::SpeedError;
+use super::super::work::{Arena, Cursor, Runner, Task, Work};
+use super::Peer;
+use ffi::{Hash, IpsecMb, Key, Manager};
+use sealane_transform::{Algorithm, BlockCipher, Cipher, Digest, Direction, Mode};
+use std::hint::black_box;
+
+fn key(manager: &Manager, algorithm: Algorithm, key: &[u8]) -> Option<Key> {
+    match algorithm {
+        Algorithm::Digest(Digest::Sha1) => Manager::hash(Hash::Sha1),
+        Algorithm::Digest(Digest::Sha256) => Manager::hash(Hash::Sha256),
+        Algorithm::Digest(Digest::HmacMd5) => manager.hmac(Hash::Md5, key),
+        Algorithm::Digest(Digest::HmacSha1) => manager.hmac(Hash::Sha1, key),
+        Algorithm::Digest(Digest::HmacSha256) => manager.hmac(Hash::Sha256, key),
+        Algorithm::Cipher(Cipher::Block(cipher, mode)) => match (cipher, mode) {
+            (BlockCipher::Aes128 | BlockCipher::Aes192 | BlockCipher::Aes256, Mode::Cbc | Mode::Ctr) => {
+                manager.aes(key, mode == Mode::Ctr)
+            }
+            (BlockCipher::Des | BlockCipher::TripleDes, Mode::Cbc) => manager.des(key),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Whether the library is there and has the algorithm.
+pub(super) fn has(algorithm: Algorithm) -> bool {
+    let Some(manager) = IpsecMb::get().ok().and_then(IpsecMb::manager) else { return false };
+    key(&manager, algorithm, &vec![0; algorithm.facts().key_bytes.usual]).is_some()
+}
+
+/// The library as a runner.
+pub(super) fn runner() -> Result<Box<dyn Runner>, SpeedError> {
+    match IpsecMb::get() {
+        Ok(library) => Ok(Box::new(Loaded(library))),
+        Err(reason) => Err(failed(reason.to_owned())),
+    }
+}
+
+fn failed(reason: String) -> SpeedError {
+    SpeedError::Peer { peer: Peer::IpsecMb.name(), reason }
+}
+
+struct Loaded(&'static IpsecMb);
+
+impl Runner for Loaded {
+    fn with(&self, task: &Task, scope: &mut dyn FnMut(&mut Work<'_>)) -> Result<(), SpeedError> {
+        let refused = || failed(format!("does not run {}", task.algorithm));
+        let mut manager = self.0.manager().ok_or_else(refused)?;
+        let keys: Option<Vec<Key>> =
+            task.keys().iter().map(|raw| key(&manager, task.algorithm, raw)).collect();
+        let keys = keys.ok_or_else(refused)?;
+        let mut arena = Arena::new(task);
+        let mut messages: Vec<&mut [u8]> = arena.messages(&task.lengths).collect();
+        let mut ivs = vec![[0; 16]; messages.len()];
+        let mut tags = vec![[0; 32]; messages.len()];
+        let mut cursor = Cursor::new(&task.lengths, task.batch);
+        let encrypts = task.direction == Direction::Encrypt;
+        let mut good = true;
+        let mut count = 0_u64;
+        scope(&mut || {
+            let (range, done) = cursor.next();
+            let (ivs, tags) = (&mut ivs[range.clone()], &mut tags[range.clone()]);
+            for iv in &mut *ivs {
+                count += 1;
+                iv[..8].copy_from_slice(&count.to_le_bytes());
+            }
+            good &= manager.run(&keys, encrypts, &mut messages[range], ivs, tags);
+            black_box(&tags);
+            done
+        });
+        if good { Ok(()) } else { Err(refused()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sealane_transform::{Buffer, CipherJob, CipherKey, DigestJob, DigestKey, Kernels};
+
+    /// What is measured side by side is the same function, however many messages share the lanes.
+    #[test]
+    fn results_are_ours() {
+        let library = match IpsecMb::get() {
+            Ok(library) => library,
+            Err(reason) => {
+                // Not even Debian has it installed by default, so nothing demands it.
+                println!("skipped: {reason}");
+                return;
+            }
+        };
+        let kernels = Kernels::select(None, None).unwrap();
+        let mut compared = 0;
+        for algorithm in Algorithm::all().filter(|&algorithm| has(algorithm)) {
+            compared += 1;
+            let mut manager = library.manager().unwrap();
+            let raw: Vec<u8> = (0..algorithm.facts().key_bytes.usual).map(|i| (i * 7 + 3) as u8).collect();
+            let keys = [key(&manager, algorithm, &raw).unwrap()];
+            for direction in [Direction::Encrypt, Direction::Decrypt] {
+                let plain: Vec<Vec<u8>> = (0..70).map(|i| vec![i as u8; 16 * (1 + i % 9)]).collect();
+                let (mut mine, mut theirs) = (plain.clone(), plain);
+                let ivs: Vec<[u8; 16]> = (0..70).map(|i| [i as u8; 16]).collect();
+                let mut tags = vec![[0; 32]; 70];
+                let mut messages: Vec<&mut [u8]> = theirs.iter_mut().map(Vec::as_mut_slice).collect();
+                let encrypts = direction == Direction::Encrypt;
+                assert!(manager.run(&keys, encrypts, &mut messages, &ivs, &mut tags), "{algorithm}");
+                match algorithm {
+                    Algorithm::Cipher(cipher) => {
+                        let key = CipherKey::new(cipher, &raw).unwrap();
+                        let jobs = mine.iter_mut().zip(&ivs);
+                        let mut jobs: Vec<_> =
+                            jobs.map(|(data, iv)| CipherJob::new(&key, iv, Buffer::in_place(data))).collect();
+                        kernels.cipher(cipher, direction, &mut jobs);
+                        assert!(mine == theirs, "{algorithm} {direction:?}");
+                    }
+                    Algorithm::Digest(digest) => {
+                        let key = DigestKey::new(digest, &raw).unwrap();
+                        let mut jobs: Vec<_> = mine.iter().map(|data| DigestJob::new(&key, data)).collect();
+                        kernels.digest(digest, &mut jobs);
+                        for (job, tag) in jobs.iter().zip(&tags) {
+                            assert!(tag.starts_with(job.digest()), "{algorithm}");
+                        }
+                    }
+                    Algorithm::Aead(_) => {}
+                }
+            }
+        }
+        assert_eq!(compared, 13);
+    }
+}
