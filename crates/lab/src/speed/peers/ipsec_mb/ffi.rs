@@ -266,39 +266,39 @@ impl Manager {
                 good += usize::from(unsafe { (*job).status } == COMPLETED);
                 back += 1;
             }
+            back
         };
         let mut index = 0;
-        while index < messages.len() {
+        let mut under_way = 0;
+        while index < messages.len() || under_way > 0 {
             let wanted = (messages.len() - index).min(BURST);
             // SAFETY: there is room for so many pointers.
-            let got = unsafe { next(self.manager, wanted as u32, burst.as_mut_ptr()) } as usize;
-            if got == 0 {
-                // SAFETY: as above; jobs that come back make room.
-                let came = unsafe { flush(self.manager, BURST as u32, burst.as_mut_ptr()) };
-                count(&burst, came);
-                if came == 0 {
-                    return false;
-                }
-                continue;
-            }
-            for &job in burst.iter().take(got.min(wanted)) {
+            let got = match wanted {
+                0 => 0,
+                wanted => unsafe { next(self.manager, wanted as u32, burst.as_mut_ptr()) }.min(wanted as u32),
+            };
+            for &job in burst.iter().take(got as usize) {
                 let key = &keys[index % keys.len()];
                 // SAFETY: the library has lent this job to be filled in.
                 unsafe { fill(&mut *job, key, encrypts, messages[index], &ivs[index], &mut tags[index]) };
                 index += 1;
             }
-            // SAFETY: all jobs are filled in; keys, IVs, messages and tags outlive this call, at whose end all are back.
-            let came = unsafe { submit(self.manager, got.min(wanted) as u32, burst.as_mut_ptr()) };
-            count(&burst, came);
-        }
-        loop {
-            // SAFETY: there is room for so many pointers.
-            let came = unsafe { flush(self.manager, BURST as u32, burst.as_mut_ptr()) };
-            count(&burst, came);
-            if came == 0 {
-                return back == messages.len() && good == back;
+            let came = if got > 0 {
+                // SAFETY: all jobs are filled in; keys, IVs, messages and tags outlive this call, at whose end all are
+                // back.
+                unsafe { submit(self.manager, got, burst.as_mut_ptr()) }
+            } else {
+                // Asked for more than there are, version 1.3 gives some of them twice.
+                let wanted = under_way.min(BURST) as u32;
+                // SAFETY: there is room for so many pointers.
+                unsafe { flush(self.manager, wanted, burst.as_mut_ptr()) }
+            };
+            if got == 0 && came == 0 {
+                return false;
             }
+            under_way = index - count(&burst, came);
         }
+        good == messages.len()
     }
 }
 
