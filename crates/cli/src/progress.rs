@@ -4,7 +4,7 @@
 
 use crate::events::{Agreed, Event};
 use crate::units::bytes_text;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use sealane_copy::{Progress, ProgressSnapshot};
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError, SyncSender};
@@ -17,7 +17,8 @@ const BAR_PERIOD: Duration = Duration::from_millis(100);
 /// What a program that reads the lines can use.
 const LINE_PERIOD: Duration = Duration::from_millis(250);
 
-const TEMPLATE: &str = "{spinner} {decimal_bytes} of {decimal_total_bytes} [{wide_bar:.cyan/blue}] {decimal_bytes_per_sec} {eta} {msg}";
+/// What was agreed has a line of its own, so that the bar has room on a terminal of 80 columns.
+const TEMPLATE: &str = "{prefix}\n{spinner} {decimal_bytes} of {decimal_total_bytes} [{wide_bar:.cyan/blue}] {decimal_bytes_per_sec} {msg}";
 
 /// Shows progress on a thread of its own until it is dropped.
 pub(crate) struct Meter {
@@ -34,6 +35,7 @@ impl Meter {
     /// Draws a bar on standard error.
     pub(crate) fn bar(progress: Arc<Progress>) -> Self {
         let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
+        bar.set_prefix("connecting");
         bar.set_style(ProgressStyle::with_template(TEMPLATE).expect("the template is valid"));
         let ticker = tick(BAR_PERIOD, {
             let bar = bar.clone();
@@ -52,7 +54,7 @@ impl Meter {
         Self { bar: None, ticker: tick(LINE_PERIOD, move || emit(&event())) }
     }
 
-    /// Shows what was agreed beside the bar.
+    /// Shows what was agreed above the bar.
     pub(crate) fn agreed(&self, agreed: &Agreed) {
         if let Some(bar) = &self.bar {
             bar.set_prefix(facts(agreed));
@@ -101,7 +103,9 @@ fn tick(period: Duration, act: impl Fn() + Send + 'static) -> Option<(SyncSender
 fn draw(bar: &ProgressBar, snapshot: &ProgressSnapshot) {
     bar.set_length(snapshot.bytes_found.max(snapshot.bytes_moved));
     bar.set_position(snapshot.bytes_moved);
-    bar.set_message(format!("{} {}", count(snapshot), bar.prefix()));
+    // While the scan finds more, nobody knows.
+    let left = snapshot.scan_complete.then(|| format!(", {:#} left", HumanDuration(bar.eta())));
+    bar.set_message(format!("{}{}", count(snapshot), left.unwrap_or_default()));
 }
 
 /// Entries done of those found; a `+` says that there will be more.

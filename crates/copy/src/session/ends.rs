@@ -78,7 +78,9 @@ fn buffer_bytes(plan: &Plan, buffers: usize) -> usize {
 }
 
 fn limiter(plan: &Plan, rate: Option<u64>) -> Limiter {
-    let burst = (plan.terms.lanes as u64 * (BATCH_RECORDS_MAX * DATA_BYTES_MAX) as u64).max(1 << 20);
+    // A lane that is woken late on a busy machine makes up for up to 50 ms.
+    let batches = u64::from(plan.terms.lanes) * (BATCH_RECORDS_MAX * DATA_BYTES_MAX) as u64;
+    let burst = batches.max(1 << 20).max(rate.unwrap_or(0) / 20);
     Limiter::new(rate.and_then(NonZeroU64::new), burst)
 }
 
