@@ -272,11 +272,11 @@ impl Manager {
         let mut under_way = 0;
         while index < messages.len() || under_way > 0 {
             let wanted = (messages.len() - index).min(BURST);
-            // SAFETY: there is room for so many pointers.
-            let got = match wanted {
-                0 => 0,
-                wanted => unsafe { next(self.manager, wanted as u32, burst.as_mut_ptr()) }.min(wanted as u32),
-            };
+            let mut got = 0;
+            if wanted > 0 {
+                // SAFETY: there is room for so many pointers.
+                got = unsafe { next(self.manager, wanted as u32, burst.as_mut_ptr()) }.min(wanted as u32);
+            }
             for &job in burst.iter().take(got as usize) {
                 let key = &keys[index % keys.len()];
                 // SAFETY: the library has lent this job to be filled in.
