@@ -1,5 +1,7 @@
 //! Prints MB/s by thread CPU time for every algorithm and tier: `rates [NAME] [BYTES] [BATCH]`.
 //!
+//! BYTES may be `imix`: 64, 576 and 1500 bytes as 7 to 4 to 1, a key to each packet. Lanes fill only if there are
+//! several batches of lanes to take from, so bitsliced kernels want a BATCH of 4096 there.
 //! `peer` is the RustCrypto crate (or aws-lc-rs for AEADs), message by message, in the same run. An AEAD's packets have
 //! 20 bytes of associated data; `gmac` is GCM over records of 64 KiB with a header of 24 bytes, all of it associated
 //! data.
@@ -80,14 +82,19 @@ fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let wanted = arguments.first().map_or("", String::as_str);
     let number = |i: usize, usual: usize| arguments.get(i).and_then(|n| n.parse().ok()).unwrap_or(usual);
-    let (bytes, batch) = (number(1, 1408), number(2, 512));
-    digests(wanted, bytes, batch);
+    let batch = number(2, 512);
+    let lengths: Vec<usize> = if arguments.get(1).is_some_and(|bytes| bytes == "imix") {
+        (0..batch).map(|i| IMIX[i % IMIX.len()]).collect()
+    } else {
+        vec![number(1, 1408); batch]
+    };
+    digests(wanted, &lengths);
     for direction in [Direction::Encrypt, Direction::Decrypt] {
-        ciphers(wanted, bytes, batch, direction);
+        ciphers(wanted, &lengths, direction);
     }
     for direction in [Direction::Encrypt, Direction::Decrypt] {
         for algorithm in Aead::ALL.into_iter().filter(|aead| aead.name().contains(wanted)) {
-            aead(algorithm.name(), algorithm, direction, 20, vec![vec![1; bytes]; batch]);
+            aead(algorithm.name(), algorithm, direction, 20, lengths.iter().map(|&bytes| vec![1; bytes]).collect());
         }
     }
     for (name, algorithm) in [("gmac-128", Aead::Aes128Gcm), ("gmac-256", Aead::Aes256Gcm)] {
@@ -97,16 +104,20 @@ fn main() {
     }
 }
 
-fn digests(wanted: &str, bytes: usize, batch: usize) {
+/// Simple IMIX, in no order.
+const IMIX: [usize; 12] = [64, 576, 64, 64, 1500, 64, 576, 64, 576, 64, 576, 64];
+
+fn digests(wanted: &str, lengths: &[usize]) {
     use hmac::{KeyInit as _, Mac as _};
     use sha2::Digest as _;
-    let data: Vec<Vec<u8>> = (0..batch).map(|i| vec![i as u8; bytes]).collect();
+    let data: Vec<Vec<u8>> = lengths.iter().enumerate().map(|(i, &bytes)| vec![i as u8; bytes]).collect();
+    let total: usize = lengths.iter().sum();
+    let dozen: usize = lengths.iter().take(12).sum();
     for algorithm in Digest::ALL.into_iter().filter(|d| d.name().contains(wanted)) {
         let key = vec![7; algorithm.facts().key_bytes.usual];
         let key = DigestKey::new(algorithm, &key).expect("usual length");
-        let peer = |work: &mut dyn FnMut(&[u8])| {
-            Some(rate(bytes * batch.min(16), || data.iter().take(16).for_each(|m| work(m))))
-        };
+        let peer =
+            |work: &mut dyn FnMut(&[u8])| Some(rate(dozen, || data.iter().take(12).for_each(|m| work(m))));
         let raw = [7; 32];
         let peer = match algorithm {
             Digest::Md5 => peer(&mut |m| {
@@ -131,7 +142,7 @@ fn digests(wanted: &str, bytes: usize, batch: usize) {
             let mut jobs: Vec<_> = data.iter().map(|m| DigestJob::new(&key, m)).collect();
             rates.push((
                 name,
-                rate(bytes * batch, || {
+                rate(total, || {
                     kernels.digest(algorithm, black_box(&mut jobs));
                 }),
             ));
@@ -156,14 +167,18 @@ where
     })
 }
 
-fn ciphers(wanted: &str, bytes: usize, batch: usize, direction: Direction) {
+fn ciphers(wanted: &str, lengths: &[usize], direction: Direction) {
     let all = Algorithm::all().filter_map(|a| if let Algorithm::Cipher(c) = a { Some(c) } else { None });
     for algorithm in all.filter(|c| c.to_string().contains(wanted)) {
         if matches!(algorithm, Cipher::Block(_, Mode::Ecb)) {
             continue;
         }
-        let mut data: Vec<Vec<u8>> = (0..batch).map(|i| vec![i as u8; bytes]).collect();
-        let keys: Vec<_> = (0..batch.min(64))
+        let granule = algorithm.granule_bytes();
+        let lengths: Vec<usize> = lengths.iter().map(|bytes| bytes.next_multiple_of(granule)).collect();
+        let total: usize = lengths.iter().sum();
+        let bytes = total / lengths.len() / granule * granule;
+        let mut data: Vec<Vec<u8>> = lengths.iter().enumerate().map(|(i, &n)| vec![i as u8; n]).collect();
+        let keys: Vec<_> = (0..lengths.len().min(64))
             .map(|i| {
                 CipherKey::new(algorithm, &vec![i as u8; algorithm.facts().key_bytes.usual])
                     .expect("usual length")
@@ -196,7 +211,7 @@ fn ciphers(wanted: &str, bytes: usize, batch: usize, direction: Direction) {
                 .collect();
             rates.push((
                 name,
-                rate(bytes * batch, || {
+                rate(total, || {
                     kernels.cipher(algorithm, direction, black_box(&mut jobs));
                 }),
             ));

@@ -19,6 +19,38 @@ pub(crate) fn by_length(count: usize, bytes: impl Fn(usize) -> Option<usize>, ru
     }
 }
 
+/// What lanes cost beyond their steps, in bytes that a single message would have done meanwhile; measured.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LaneCost {
+    /// This many busy lanes are no faster than as many single messages.
+    pub(crate) few: usize,
+    /// To set up and wipe the kernel.
+    pub(crate) fixed_bytes: usize,
+    /// To give a lane its job and take it back.
+    pub(crate) job_bytes: usize,
+}
+
+impl LaneCost {
+    fn bytes(self, count: usize) -> usize {
+        self.fixed_bytes.saturating_add(self.job_bytes.saturating_mul(count))
+    }
+
+    /// Whether lanes may pay for messages of these lengths in any order: the longest have at least their share of the
+    /// sum. Says no before there is anything to sort.
+    pub(crate) fn may_be_worth(self, lengths: impl Iterator<Item = usize>) -> bool {
+        let (count, sum) =
+            lengths.fold((0usize, 0usize), |(count, sum), bytes| (count + 1, sum.saturating_add(bytes)));
+        count > self.few && (sum / count + 1).saturating_mul(count - self.few) > self.bytes(count)
+    }
+
+    /// Whether lanes pay for messages of these lengths, longest first: what the first `few` have in excess runs alone
+    /// in any case, so the others must bring in the cost.
+    pub(crate) fn is_worth(self, lengths: impl ExactSizeIterator<Item = usize>) -> bool {
+        let cost = self.bytes(lengths.len());
+        lengths.skip(self.few).fold(0usize, usize::saturating_add) > cost
+    }
+}
+
 /// Indices of jobs, longest first.
 struct Order<const N: usize> {
     list: [u16; N],

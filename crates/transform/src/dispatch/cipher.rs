@@ -6,44 +6,56 @@ use crate::isa::{Isa, Tier};
 use crate::job::{CipherJob, Direction, Status};
 use crate::key::Schedule;
 use crate::lanes::{self, HandOver, Interleave};
-use crate::order::{WINDOW, by_length};
+use crate::order::{LaneCost, WINDOW, by_length};
 use crate::{aes, blowfish, des, idea, modes, rc4, rc5, rc6, seal, wipe};
 
-/// How many busy lanes are still slower than as many single messages, measured (see the `crossover` example) and
-/// rounded up. `None` where there are no lanes.
-const fn few(algorithm: Cipher, direction: Direction, isa: Isa) -> Option<usize> {
-    match (algorithm, isa) {
-        (Cipher::Block(BlockCipher::Des | BlockCipher::TripleDes, Mode::Ecb | Mode::Cbc), isa) => {
-            Some(match isa {
-                Isa::Avx2 => 20,
-                Isa::Portable | Isa::Avx512 => 16,
-            })
-        }
-        (Cipher::Block(BlockCipher::Blowfish, _) | Cipher::Rc4 | Cipher::Seal3, _) => Some(1),
-        (_, Isa::Portable) => None,
+/// What lanes cost, measured by the `crossover` example. `None` where there are none.
+const fn lane_cost(algorithm: Cipher, direction: Direction, isa: Isa) -> Option<LaneCost> {
+    let backward = matches!(direction, Direction::Decrypt);
+    let (few, fixed_bytes, job_bytes) = match (algorithm, isa) {
+        (Cipher::Block(BlockCipher::Des, Mode::Ecb | Mode::Cbc), Isa::Portable) => (21, 256, 8),
+        (Cipher::Block(BlockCipher::Des, Mode::Ecb | Mode::Cbc), Isa::Avx2) => (24, 384, 8),
+        (Cipher::Block(BlockCipher::Des, Mode::Ecb | Mode::Cbc), Isa::Avx512) => (18, 512, 8),
+        (Cipher::Block(BlockCipher::TripleDes, Mode::Ecb | Mode::Cbc), Isa::Avx512) => (14, 256, 8),
+        (Cipher::Block(BlockCipher::TripleDes, Mode::Ecb | Mode::Cbc), _) => (20, 256, 8),
+        (Cipher::Block(BlockCipher::Blowfish, _), _) => (1, if backward { 256 } else { 192 }, 24),
+        (Cipher::Rc4, _) => (1, 320, 16),
+        (Cipher::Seal3, _) => (1, 320, 0),
+        (_, Isa::Portable) => return None,
         (Cipher::Block(BlockCipher::Aes128 | BlockCipher::Aes192 | BlockCipher::Aes256, mode), isa) => {
-            Some(match (mode, direction, isa) {
+            match (mode, direction, isa) {
                 // One message alone keeps the AES units busy: lanes would only add their transpositions.
                 (Mode::Ecb, ..) | (Mode::Cbc, Direction::Decrypt, _) | (Mode::Ctr, _, Isa::Avx2) => {
-                    usize::MAX
+                    (usize::MAX, 0, 0)
                 }
-                (Mode::Ctr, ..) => 20,
-                _ => 3,
-            })
+                (Mode::Ctr, ..) => (24, 4096, 512),
+                _ => (3, 1024, 128),
+            }
         }
-        (Cipher::Block(BlockCipher::Rc5 | BlockCipher::Rc5R16 | BlockCipher::Rc6, _), _) => Some(3),
-        (Cipher::Block(BlockCipher::Idea, _), _) => Some(5),
-        _ => None,
-    }
+        (Cipher::Block(BlockCipher::Rc5 | BlockCipher::Rc5R16, mode), isa) => match (mode, direction, isa) {
+            (Mode::Cbc, Direction::Encrypt, _) => (3, 512, 48),
+            (_, _, Isa::Avx512) => (6, 1024, 64),
+            _ => (9, 1024, 64),
+        },
+        (Cipher::Block(BlockCipher::Rc6, _), _) => (3, 256, 32),
+        (Cipher::Block(BlockCipher::Idea, _), _) => (5, 128, 8),
+        _ => return None,
+    };
+    Some(LaneCost { few, fixed_bytes, job_bytes })
 }
 
-/// Messages from which gathers beat interleaving in SEAL, and busy lanes at which one by one beats them.
-const SEAL_GATHER_FROM: usize = 12;
+/// SEAL by gathers against SEAL interleaved, and against single messages when few lanes are left.
+const SEAL_GATHER: LaneCost = LaneCost { few: 12, fixed_bytes: 8192, job_bytes: 256 };
 const SEAL_GATHER_FEW: usize = 5;
 
 /// Stream ciphers have none; what they get is not looked at.
 const fn mode_of(algorithm: Cipher) -> Mode {
     if let Cipher::Block(_, mode) = algorithm { mode } else { Mode::Ecb }
+}
+
+/// Lengths in the order of `order`.
+fn lengths(jobs: &[CipherJob<'_>], order: &[u16]) -> impl ExactSizeIterator<Item = usize> {
+    order.iter().map(|&index| jobs[usize::from(index)].data.len())
 }
 
 impl Kernels {
@@ -90,12 +102,12 @@ impl Kernels {
         failed
     }
 
-    /// The tier that [`Self::cipher`] would use for `count` jobs.
+    /// The tier that [`Self::cipher`] would use for `count` jobs of equal length, if that is not short.
     pub fn cipher_tier(&self, algorithm: Cipher, direction: Direction, count: usize) -> Tier {
         let lanes = self.lanes_wanted();
-        let pays = few(algorithm, direction, self.isa()).is_some_and(|few| match lanes {
+        let pays = lane_cost(algorithm, direction, self.isa()).is_some_and(|cost| match lanes {
             Lanes::Never => false,
-            Lanes::WhereTheyPay => count > few,
+            Lanes::WhereTheyPay => count > cost.few,
             Lanes::Always => true,
         });
         let instructions = matches!(
@@ -120,8 +132,12 @@ impl Kernels {
         };
         // When the batch tier is forced, its kernels do all the work.
         let forced = self.lanes_wanted() == Lanes::Always;
-        let few = few(algorithm, direction, self.isa()).filter(|_| !forced).unwrap_or(0);
-        let hand_over = HandOver { few, alone: &alone };
+        let cost = lane_cost(algorithm, direction, self.isa()).filter(|_| !forced);
+        let sizes = jobs.iter().filter(|job| job.status == Status::Pending).map(|job| job.data.len());
+        if cost.is_some_and(|cost| !cost.may_be_worth(sizes)) {
+            return false;
+        }
+        let hand_over = HandOver { few: cost.map_or(0, |cost| cost.few), alone: &alone };
         let count = jobs.len();
         let shared = core::cell::RefCell::new(jobs);
         let bytes = |i: usize| {
@@ -129,33 +145,34 @@ impl Kernels {
             let job = jobs.get(i)?;
             (job.status == Status::Pending).then_some(job.data.len())
         };
-        match algorithm {
-            Cipher::Rc4 => {
-                by_length(count, bytes, |order| {
+        by_length(count, bytes, |order| {
+            let jobs: &mut [CipherJob<'_>] = &mut shared.borrow_mut();
+            if cost.is_some_and(|cost| !cost.is_worth(lengths(jobs, order))) {
+                for &index in order {
+                    let job = &mut jobs[usize::from(index)];
+                    alone(job.key.schedule(), &job.iv, job.data.copied_in_place());
+                    job.status = Status::Done;
+                }
+                return;
+            }
+            match algorithm {
+                Cipher::Rc4 => {
                     let kernel = rc4::lanes::Rc4Lanes::<{ rc4::lanes::LANES }>::new(self.features.avx2);
-                    lanes::run(&mut Interleave(kernel), &mut shared.borrow_mut(), order, &hand_over);
-                });
-                true
+                    lanes::run(&mut Interleave(kernel), jobs, order, &hand_over);
+                }
+                Cipher::Seal3 => self.seal_lanes(jobs, order, forced, &hand_over),
+                Cipher::Block(cipher, _) => {
+                    self.block_lanes(cipher, mode, direction, jobs, order, &hand_over)
+                }
+                Cipher::Null => {}
             }
-            Cipher::Seal3 => {
-                by_length(count, bytes, |order| {
-                    self.seal_lanes(&mut shared.borrow_mut(), order, forced, &hand_over);
-                });
-                true
-            }
-            Cipher::Block(cipher, _) => {
-                by_length(count, bytes, |order| {
-                    self.block_lanes(cipher, mode, direction, &mut shared.borrow_mut(), order, &hand_over);
-                });
-                true
-            }
-            Cipher::Null => false,
-        }
+        });
+        true
     }
 
     fn seal_lanes(&self, jobs: &mut [CipherJob<'_>], order: &[u16], forced: bool, hand_over: &HandOver<'_>) {
         #[cfg(target_arch = "x86_64")]
-        if forced || order.len() >= SEAL_GATHER_FROM {
+        if forced || SEAL_GATHER.is_worth(lengths(jobs, order)) {
             let few = if forced { 0 } else { SEAL_GATHER_FEW };
             let hand_over = &HandOver { few, alone: hand_over.alone };
             match (self.features.avx512, self.features.avx2) {

@@ -7,16 +7,8 @@ use crate::checksum;
 use crate::hash::{self, Hash, lanes};
 use crate::isa::Tier;
 use crate::job::{DigestJob, Status};
-use crate::order::{WINDOW, by_length};
+use crate::order::{LaneCost, WINDOW, by_length};
 use crate::{md5, sha1, sha256, wipe};
-
-/// Measured: how few messages in the lanes cost more than one by one.
-struct CrossOver {
-    /// Busy lanes at which the rest of a batch goes one by one.
-    few: usize,
-    /// Messages from which the wider of two kernels pays.
-    wide_from: usize,
-}
 
 impl Kernels {
     /// Digests every job with `algorithm`; a job whose key is another algorithm's is marked, not run.
@@ -49,7 +41,7 @@ impl Kernels {
         failed
     }
 
-    /// The tier that [`Self::digest`] would use for `count` jobs.
+    /// The tier that [`Self::digest`] would use for `count` jobs of equal length, if that is not short.
     pub fn digest_tier(&self, algorithm: Digest, count: usize) -> Tier {
         match Hash::of(algorithm) {
             Some(hash) if self.lane_kernel(hash, count).is_some() => Tier::Batch,
@@ -60,77 +52,79 @@ impl Kernels {
     }
 
     fn hash(&self, hash: Hash, jobs: &mut [DigestJob<'_>]) {
-        if let Some(kernel) = self.lane_kernel(hash, jobs.len()) {
-            let lengths = |jobs: &[DigestJob<'_>], i: usize| {
-                let job = jobs.get(i)?;
-                (job.status == Status::Pending).then_some(job.input.len())
-            };
-            // Sorting borrows the jobs before running them does.
-            let count = jobs.len();
-            let shared = core::cell::RefCell::new(jobs);
-            by_length(
-                count,
-                |i| lengths(&shared.borrow(), i),
-                |order| lanes::run(hash, &kernel, &mut shared.borrow_mut(), order),
-            );
-            return;
-        }
         let compress = hash.compress(self.single(), self.features);
-        for job in jobs.iter_mut().filter(|job| job.status == Status::Pending) {
-            hash::one(hash, compress, job.key.hash_key(), job);
-        }
+        let one = |job: &mut DigestJob<'_>| hash::one(hash, compress, job.key.hash_key(), job);
+        let forced = self.lanes_wanted() == Lanes::Always;
+        let sizes = jobs.iter().filter(|job| job.status == Status::Pending).map(|job| job.input.len());
+        let cost = match self.lane_kernel(hash, jobs.len()) {
+            Some((cost, _)) if forced || cost.may_be_worth(sizes) => cost,
+            _ => return jobs.iter_mut().filter(|job| job.status == Status::Pending).for_each(one),
+        };
+        let count = jobs.len();
+        // Sorting borrows the jobs before running them does.
+        let shared = core::cell::RefCell::new(jobs);
+        let bytes = |i: usize| {
+            let jobs = shared.borrow();
+            let job = jobs.get(i)?;
+            (job.status == Status::Pending).then_some(job.input.len())
+        };
+        by_length(count, bytes, |order| {
+            let jobs: &mut [DigestJob<'_>] = &mut shared.borrow_mut();
+            let lengths = order.iter().map(|&index| jobs[usize::from(index)].input.len());
+            match self.lane_kernel(hash, order.len()) {
+                Some((_, kernel)) if forced || cost.is_worth(lengths) => {
+                    lanes::run(hash, &kernel, jobs, order)
+                }
+                _ => order.iter().for_each(|&index| one(&mut jobs[usize::from(index)])),
+            }
+        });
     }
 
+    /// The kernel for `count` messages, and what its lanes cost.
     #[cfg(target_arch = "x86_64")]
-    pub(super) fn lane_kernel(&self, hash: Hash, count: usize) -> Option<lanes::Kernel> {
+    pub(super) fn lane_kernel(&self, hash: Hash, count: usize) -> Option<(LaneCost, lanes::Kernel)> {
         let wanted = self.lanes_wanted();
         if wanted == Lanes::Never || count == 0 {
             return None;
         }
         let fast_alone = hash != Hash::Md5 && self.features.sha.is_some();
-        let (cross, narrow, wide): (_, (usize, lanes::Run), (usize, lanes::Run)) =
-            if self.features.avx512.is_some() {
-                let few = match hash {
-                    Hash::Sha1 if fast_alone => 4,
-                    Hash::Sha256 if fast_alone => 6,
-                    Hash::Md5 => 2,
-                    _ => 1,
-                };
-                let cross = CrossOver { few, wide_from: 17 };
-                match hash {
-                    Hash::Md5 => (cross, (16, md5::lanes::avx512_16), (32, md5::lanes::avx512_32)),
-                    Hash::Sha1 => (cross, (16, sha1::lanes::avx512_16), (32, sha1::lanes::avx512_32)),
-                    Hash::Sha256 => (cross, (16, sha256::lanes::avx512_16), (32, sha256::lanes::avx512_32)),
-                }
-            } else if self.features.avx2.is_some() {
-                let few = match hash {
-                    Hash::Sha1 if fast_alone => 4,
-                    // Eight lanes of AVX2 only equal the SHA extensions.
-                    Hash::Sha256 if fast_alone => usize::MAX,
-                    Hash::Md5 => 2,
-                    _ => 1,
-                };
-                let cross = CrossOver { few, wide_from: 9 };
-                match hash {
-                    Hash::Md5 => (cross, (8, md5::lanes::avx2_8), (16, md5::lanes::avx2_16)),
-                    Hash::Sha1 => (cross, (8, sha1::lanes::avx2_8), (16, sha1::lanes::avx2_16)),
-                    Hash::Sha256 => (cross, (8, sha256::lanes::avx2_8), (8, sha256::lanes::avx2_8)),
-                }
-            } else {
-                return None;
-            };
-        if wanted == Lanes::WhereTheyPay && count <= cross.few {
+        let avx512 = self.features.avx512.is_some();
+        // Measured by the `crossover` example.
+        let (few, fixed_bytes, job_bytes) = match hash {
+            Hash::Sha1 if fast_alone => (4, 1024, 64),
+            // Eight lanes of AVX2 only equal the SHA extensions.
+            Hash::Sha256 if fast_alone && !avx512 => (usize::MAX, 0, 0),
+            Hash::Sha256 if fast_alone => (6, 768, 48),
+            Hash::Md5 => (2, 256, 0),
+            _ => (1, 256, 0),
+        };
+        if wanted == Lanes::WhereTheyPay && count <= few {
             return None;
         }
-        let (lanes, run) = if count >= cross.wide_from { wide } else { narrow };
+        let (narrow, wide): ((usize, lanes::Run), (usize, lanes::Run)) = if avx512 {
+            match hash {
+                Hash::Md5 => ((16, md5::lanes::avx512_16), (32, md5::lanes::avx512_32)),
+                Hash::Sha1 => ((16, sha1::lanes::avx512_16), (32, sha1::lanes::avx512_32)),
+                Hash::Sha256 => ((16, sha256::lanes::avx512_16), (32, sha256::lanes::avx512_32)),
+            }
+        } else {
+            self.features.avx2?;
+            match hash {
+                Hash::Md5 => ((8, md5::lanes::avx2_8), (16, md5::lanes::avx2_16)),
+                Hash::Sha1 => ((8, sha1::lanes::avx2_8), (16, sha1::lanes::avx2_16)),
+                Hash::Sha256 => ((8, sha256::lanes::avx2_8), (8, sha256::lanes::avx2_8)),
+            }
+        };
+        // A wide kernel that is mostly idle is slower than two runs of the narrow one.
+        let (lanes, run) = if count > narrow.0 + few { wide } else { narrow };
         // When the batch tier is forced, its kernels do all the work.
-        let few = if wanted == Lanes::Always { 0 } else { cross.few };
+        let last_few = if wanted == Lanes::Always { 0 } else { few };
         let alone = hash.compress(Tier::Native, self.features);
-        Some(lanes::Kernel { lanes, run, few, alone })
+        Some((LaneCost { few, fixed_bytes, job_bytes }, lanes::Kernel { lanes, run, few: last_few, alone }))
     }
 
     #[cfg(not(target_arch = "x86_64"))]
-    pub(super) fn lane_kernel(&self, _: Hash, _: usize) -> Option<lanes::Kernel> {
+    pub(super) fn lane_kernel(&self, _: Hash, _: usize) -> Option<(LaneCost, lanes::Kernel)> {
         None
     }
 
