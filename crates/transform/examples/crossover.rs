@@ -125,7 +125,8 @@ fn judge(subject: &dyn Subject, bytes: usize) {
                 }
             }
         }
-        let point = |point: Option<usize>| point.map_or("never".to_owned(), |point| point.to_string());
+        let point =
+            |point: Option<usize>| point.map_or_else(|| "never".to_owned(), |point| point.to_string());
         let [equal, short, mixed] = worst.map(|(ratio, count)| format!("{ratio:.2} at {count}"));
         println!(
             "{:22} {:9} lanes from {:>5}, in code {:>5}; worst against single: equal {equal:12} short {short:12} mixed {mixed}",

@@ -102,8 +102,8 @@ impl DigestKey {
 pub(crate) enum Schedule {
     Null,
     Des(des::Key),
-    TripleDes(des::TripleKey),
-    Aes(aes::Key),
+    TripleDes(Box<des::TripleKey>),
+    Aes(Box<aes::Key>),
     Rc5(rc5::Key),
     Rc6(rc6::Key),
     Blowfish(Box<blowfish::Key>),
@@ -141,10 +141,11 @@ impl CipherKey {
             Cipher::Block(cipher, _) => match cipher {
                 BlockCipher::Des => Schedule::Des(des::Key::new(key.try_into().map_err(|_| wrong)?)),
                 BlockCipher::TripleDes => {
-                    Schedule::TripleDes(des::TripleKey::new(key.try_into().map_err(|_| wrong)?))
+                    let key = key.try_into().map_err(|_| wrong)?;
+                    Schedule::TripleDes(Box::new(des::TripleKey::new(key)))
                 }
                 BlockCipher::Aes128 | BlockCipher::Aes192 | BlockCipher::Aes256 => {
-                    Schedule::Aes(aes::Key::new(key))
+                    Schedule::Aes(Box::new(aes::Key::new(key)))
                 }
                 BlockCipher::Rc5 => Schedule::Rc5(rc5::Key::new(key, 12)),
                 BlockCipher::Rc5R16 => Schedule::Rc5(rc5::Key::new(key, 16)),

@@ -402,6 +402,42 @@ fn every_batch_size_around_the_lanes() {
     }
 }
 
+/// More jobs than the widest kernel has lanes, so that lanes are refilled and the last one is handed over.
+#[test]
+fn full_lanes_and_one_more() {
+    for cipher in BlockCipher::ALL {
+        let lengths: Vec<usize> = (0..513).map(|i| if i % 50 == 0 { 208 } else { 48 }).collect();
+        agree(cbc(cipher), &lengths, 513);
+    }
+}
+
+/// A factor of 0 stands for 2^16: keys and blocks full of them.
+#[test]
+fn idea_with_factors_of_zero() {
+    for mode in [Mode::Ecb, Mode::Cbc, Mode::Ctr] {
+        let algorithm = Cipher::Block(BlockCipher::Idea, mode);
+        let raw = [[0; 16], [0xff; 16], hex!("00000001000000010000000000010000")];
+        for raw in raw {
+            let key = CipherKey::new(algorithm, &raw).unwrap();
+            let run = |kernels: &Kernels, direction| {
+                let mut data: Vec<Vec<u8>> = (0..140).map(|i| vec![(i % 2) as u8; 64]).collect();
+                let jobs = data.iter_mut().map(|data| CipherJob::new(&key, &[], Buffer::in_place(data)));
+                let mut jobs: Vec<_> = jobs.collect();
+                assert_eq!(kernels.cipher(algorithm, direction, &mut jobs), 0);
+                drop(jobs);
+                data
+            };
+            let reference = Kernels::select(Some(Tier::Reference), None).unwrap();
+            for direction in [Direction::Encrypt, Direction::Decrypt] {
+                let expected = run(&reference, direction);
+                for (name, kernels) in every_kernel() {
+                    assert!(run(&kernels, direction) == expected, "{algorithm} {direction:?} {name}");
+                }
+            }
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
     #[test]

@@ -116,7 +116,7 @@ impl Kernels {
             }
         };
         // A wide kernel that is mostly idle is slower than two runs of the narrow one.
-        let (lanes, run) = if count > narrow.0 + few { wide } else { narrow };
+        let (lanes, run) = if count > few.saturating_add(narrow.0) { wide } else { narrow };
         // When the batch tier is forced, its kernels do all the work.
         let last_few = if wanted == Lanes::Always { 0 } else { few };
         let alone = hash.compress(Tier::Native, self.features);

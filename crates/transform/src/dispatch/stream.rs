@@ -10,7 +10,7 @@ impl Kernels {
     pub fn absorb(&self, parts: &mut [StreamPart<'_>]) {
         for parts in parts.chunk_by_mut(|one, other| one.stream.hash() == other.stream.hash()) {
             let Some(hash) = parts.first().map(|part| part.stream.hash()) else { continue };
-            if let Some(kernel) = self.lane_kernel(hash, parts.len()) {
+            if let Some((_, kernel)) = self.lane_kernel(hash, parts.len()) {
                 run(&kernel, parts);
                 continue;
             }
