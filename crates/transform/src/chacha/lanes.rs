@@ -31,6 +31,14 @@ const SIDE_BY_SIDE: usize = 3;
 /// What lanes without a block read.
 static ZEROS: [u8; 64] = [0; 64];
 
+/// Consecutive bytes of one message.
+#[derive(Clone, Copy)]
+struct Run {
+    source: *const u8,
+    destination: *mut u8,
+    bytes: usize,
+}
+
 /// Blocks that wait until every lane has one, and the stream of those that had.
 #[repr(C, align(64))]
 struct Wave {
@@ -38,9 +46,9 @@ struct Wave {
     /// The input words of each lane's message, with block number 0.
     inputs: [*const u8; LANES],
     numbers: [u32; LANES],
-    source: [*const u8; LANES],
-    destination: [*mut u8; LANES],
-    bytes: [usize; LANES],
+    /// What the stream is for, in the order of the lanes; each run but a message's last is whole blocks.
+    runs: [Run; LANES],
+    run_count: usize,
     lanes: usize,
 }
 
@@ -53,44 +61,43 @@ impl Drop for Wave {
 impl Wave {
     #[inline(always)]
     fn new() -> Self {
+        let nothing = Run { source: ZEROS.as_ptr(), destination: core::ptr::null_mut(), bytes: 0 };
         Self {
             stream: [[0; 64]; LANES],
             inputs: [ZEROS.as_ptr(); LANES],
             numbers: [0; LANES],
-            source: [ZEROS.as_ptr(); LANES],
-            destination: [core::ptr::null_mut(); LANES],
-            bytes: [0; LANES],
+            runs: [nothing; LANES],
+            run_count: 0,
             lanes: 0,
         }
     }
 
-    /// XORs `bytes` bytes from block `number` of a stream on.
+    /// XORs the bytes of a run with a stream from block `number` on.
     ///
     /// # Safety
     /// They are readable and writable, and what else the wave holds is too.
     #[inline(always)]
-    unsafe fn add<V: Words, const SETS: usize>(
-        &mut self,
-        words: &[u32; 16],
-        mut number: u32,
-        mut source: *const u8,
-        mut destination: *mut u8,
-        mut bytes: usize,
-    ) {
-        while bytes != 0 {
-            let lane = self.lanes & (LANES - 1);
-            let part = bytes.min(64);
-            self.inputs[lane] = words.as_ptr().cast();
-            self.numbers[lane] = number;
-            self.source[lane] = source;
-            self.destination[lane] = destination;
-            self.bytes[lane] = part;
-            self.lanes += 1;
-            number = number.wrapping_add(1);
-            source = source.wrapping_add(part);
-            destination = destination.wrapping_add(part);
-            bytes -= part;
-            if self.lanes == SETS * V::LANES {
+    unsafe fn add<V: Words, const SETS: usize>(&mut self, words: &[u32; 16], mut number: u32, mut run: Run) {
+        while run.bytes != 0 {
+            let (first, room) = (self.lanes, SETS * V::LANES - self.lanes);
+            let blocks = run.bytes.div_ceil(64).min(room);
+            let part = run.bytes.min(64 * blocks);
+            self.runs[self.run_count] = Run { bytes: part, ..run };
+            self.run_count += 1;
+            self.lanes += blocks;
+            for (input, place) in
+                self.inputs[first..self.lanes].iter_mut().zip(&mut self.numbers[first..self.lanes])
+            {
+                *input = words.as_ptr().cast();
+                *place = number;
+                number = number.wrapping_add(1);
+            }
+            run = Run {
+                source: run.source.wrapping_add(part),
+                destination: run.destination.wrapping_add(part),
+                bytes: run.bytes - part,
+            };
+            if blocks == room {
                 // SAFETY: the caller's contract.
                 unsafe { self.flush::<V, SETS>() };
             }
@@ -111,11 +118,19 @@ impl Wave {
                 _ => self.rounds::<V, SETS>(),
             }
         }
-        for (lane, stream) in self.stream[..self.lanes.min(LANES)].iter().enumerate() {
-            // SAFETY: the caller's contract.
-            unsafe { xor(self.source[lane], self.destination[lane], self.bytes[lane], stream) };
+        let mut stream = self.stream.iter();
+        for run in &self.runs[..self.run_count] {
+            let (mut source, mut destination, mut left) = (run.source, run.destination, run.bytes);
+            for stream in stream.by_ref().take(run.bytes.div_ceil(64)) {
+                let part = left.min(64);
+                // SAFETY: the caller's contract.
+                unsafe { xor(source, destination, part, stream) };
+                source = source.wrapping_add(part);
+                destination = destination.wrapping_add(part);
+                left -= part;
+            }
         }
-        self.lanes = 0;
+        (self.lanes, self.run_count) = (0, 0);
     }
 
     /// Makes the stream of the first `SETS` vectors of lanes: two sets hide the latency of one, if registers suffice.
@@ -231,10 +246,10 @@ unsafe fn all<V: Words, P: Copy, const SETS: usize>(
             let job = &jobs[usize::from(index)];
             let AeadSchedule::ChaCha(key) = job.key.schedule() else { return };
             *input_words = input(key, 0, &job.nonce);
+            let run =
+                Run { source: ZEROS.as_ptr(), destination: one_time.as_mut_ptr(), bytes: one_time.len() };
             // SAFETY: as many bytes on both sides.
-            unsafe {
-                wave.add::<V, SETS>(input_words, 0, ZEROS.as_ptr(), one_time.as_mut_ptr(), one_time.len())
-            };
+            unsafe { wave.add::<V, SETS>(input_words, 0, run) };
         }
         let sealing = direction == Direction::Encrypt;
         let mut made = [[0; 16]; GROUP];
@@ -262,13 +277,17 @@ unsafe fn all<V: Words, P: Copy, const SETS: usize>(
             } else {
                 for (&index, words) in group.iter().zip(&inputs) {
                     let job = &jobs[usize::from(index)];
-                    let (source, destination) = (job.data.source(), job.data.destination());
+                    let run = Run {
+                        source: job.data.source(),
+                        destination: job.data.destination(),
+                        bytes: job.data.len(),
+                    };
                     // SAFETY: the job's buffer, here and when the wave is flushed.
                     unsafe {
                         if job.status == Status::Forged {
-                            destination.write_bytes(0, job.data.len());
+                            run.destination.write_bytes(0, run.bytes);
                         } else {
-                            wave.add::<V, SETS>(words, 1, source, destination, job.data.len());
+                            wave.add::<V, SETS>(words, 1, run);
                         }
                     }
                 }
