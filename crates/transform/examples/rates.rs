@@ -232,7 +232,7 @@ fn aead(name: &str, algorithm: Aead, direction: Direction, aad_bytes: usize, pac
     let aws_key = aws::LessSafeKey::new(aws::UnboundKey::new(aws_algorithm, &raw).expect("right length"));
     let aads = vec![vec![9; aad_bytes]; packets.len()];
     let nonce = |i: usize| core::array::from_fn(|n| (i >> (8 * n.min(3))) as u8);
-    // Opening needs sealed packets; it works on copies, as it must not destroy them.
+    // Sealing is in place; opening is not, as the next box needs the sealed packets again.
     let mut sealed = packets;
     let tags: Vec<[u8; 16]> = sealed
         .iter_mut()
@@ -252,7 +252,10 @@ fn aead(name: &str, algorithm: Aead, direction: Direction, aad_bytes: usize, pac
         for (best, (_, kernels)) in best.iter_mut().zip(kernels()) {
             let mut jobs: Vec<_> = (sealed.iter().zip(&mut out).enumerate())
                 .map(|(i, (data, out))| {
-                    let data = Buffer::out_of_place(data, out).expect("equal lengths");
+                    let data = match direction {
+                        Direction::Encrypt => Buffer::in_place(out),
+                        Direction::Decrypt => Buffer::out_of_place(data, out).expect("equal lengths"),
+                    };
                     AeadJob::open(&key, nonce(i), &aads[i], data, tags[i])
                 })
                 .collect();

@@ -10,6 +10,7 @@
 #![allow(unsafe_code)]
 
 use subtle::ConstantTimeEq as _;
+use zeroize::Zeroize as _;
 
 use super::vector::Field;
 use super::{Key, POWERS, lengths};
@@ -440,8 +441,11 @@ impl<'k, V: Field> Group<'k, V> {
                 let power = One::load((&raw const key.powers[POWERS - 1]).cast());
                 (stream.block::<ROUNDS>(), V::splat(power))
             } else {
-                let (masks, powers) = self.masks::<ROUNDS>();
-                (V::load(masks.as_ptr()), V::load(powers.as_ptr().cast()))
+                let (mut masks, mut powers) = self.masks::<ROUNDS>();
+                let loaded = (V::load(masks.as_ptr()), V::load(powers.as_ptr().cast()));
+                masks.as_flattened_mut().zeroize();
+                powers.zeroize();
+                loaded
             }
         };
         let y = reduce(V::totals(self.low), V::totals(self.middle), V::totals(self.high));
@@ -467,6 +471,15 @@ impl<'k, V: Field> Group<'k, V> {
         }
         self.count = 0;
     }
+
+    /// Clears the sums, which tell of the hash key.
+    #[inline(always)]
+    fn wipe(&mut self) {
+        for sums in [&mut self.low, &mut self.middle, &mut self.high] {
+            // SAFETY: a write to what is borrowed; volatile, as nobody reads it.
+            unsafe { core::ptr::write_volatile(sums, [V::zero(); 4]) };
+        }
+    }
 }
 
 /// Every pending job.
@@ -488,6 +501,7 @@ unsafe fn all<V: Field, const ROUNDS: usize, const OPEN: bool>(jobs: &mut [AeadJ
         // SAFETY: the caller's contract.
         unsafe { group.finish::<ROUNDS, OPEN>(jobs) };
     }
+    group.wipe();
 }
 
 #[target_feature(enable = "aes,pclmulqdq,sse4.1,ssse3,avx2")]

@@ -21,7 +21,10 @@ use crate::modes;
 /// Powers of the hash key that are kept: so many blocks are hashed with one reduction.
 pub(crate) const POWERS: usize = 128;
 
-/// Blocks of a message: the 32-bit counter starts at 2 and does not come back to 1 (section 5.2.1.1).
+/// Bytes of the powers and of the sums of their halves.
+pub(crate) const POWERS_BYTES: usize = 2 * 16 * (POWERS + 4);
+
+/// Bytes of a message: the 32-bit counter starts at 2 and does not come back to 1 (section 5.2.1.1).
 pub(crate) const MAX_BYTES: u64 = ((1 << 32) - 2) * 16;
 
 /// Cipher and hash key of an association.

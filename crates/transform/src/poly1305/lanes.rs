@@ -219,11 +219,11 @@ unsafe fn run<const G: usize>(lanes: &mut Lanes, blocks: usize) {
     for _ in 0..blocks % 4 {
         for (g, eight) in eights.iter_mut().enumerate() {
             let mut halves = [[0; 8]; 2];
-            for lane in 0..8 {
+            let [lows, highs] = &mut halves;
+            for (lane, (low, high)) in lows.iter_mut().zip(highs).enumerate() {
                 let row = &mut lanes.rows[8 * g + lane];
                 // SAFETY: a block, as the caller says.
-                let [low, high] = unsafe { row.cast::<[u64; 2]>().read_unaligned() };
-                (halves[0][lane], halves[1][lane]) = (low, high);
+                [*low, *high] = unsafe { row.cast::<[u64; 2]>().read_unaligned() };
                 *row = row.wrapping_add(lanes.steps[8 * g + lane]);
             }
             eight.absorb(load(&halves[0]), load(&halves[1]));
