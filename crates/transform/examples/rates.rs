@@ -94,7 +94,13 @@ fn main() {
     }
     for direction in [Direction::Encrypt, Direction::Decrypt] {
         for algorithm in Aead::ALL.into_iter().filter(|aead| aead.name().contains(wanted)) {
-            aead(algorithm.name(), algorithm, direction, 20, lengths.iter().map(|&bytes| vec![1; bytes]).collect());
+            aead(
+                algorithm.name(),
+                algorithm,
+                direction,
+                20,
+                lengths.iter().map(|&bytes| vec![1; bytes]).collect(),
+            );
         }
     }
     for (name, algorithm) in [("gmac-128", Aead::Aes128Gcm), ("gmac-256", Aead::Aes256Gcm)] {
