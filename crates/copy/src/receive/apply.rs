@@ -164,7 +164,9 @@ impl<'a> Applier<'a> {
         let Some(file) = self.file(first.file)? else { return Ok(bytes) };
         let end = first.offset.checked_add(bytes);
         let end = end.ok_or_else(|| Error::protocol("data beyond the end of any file"))?;
-        self.files.write(&file, first.offset, run)?;
+        if !self.files.write(&file, first.offset, run)? {
+            return Ok(bytes);
+        }
         let hashes: Vec<_> = match self.files.verify_digests {
             true => {
                 let size_bytes = file.entry.metadata.size_bytes;

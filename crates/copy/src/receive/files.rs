@@ -382,17 +382,18 @@ impl Files {
         output.write_all(bytes).map_err(|error| Error::io("cannot write to standard output", &error))
     }
 
-    /// Writes records that follow one another in `file`, from `offset` on.
+    /// Writes records that follow one another in `file`, from `offset` on. False when they are not written, because
+    /// the file is finished or has failed; then they must not be noted as there.
     pub(crate) fn write(
         &self,
         file: &ReceiveFile,
         offset: u64,
         run: &[(&Header, &[u8])],
-    ) -> Result<(), Error> {
+    ) -> Result<bool, Error> {
         if matches!(self.destination, Destination::Output(_)) {
-            return run.iter().try_for_each(|(_, body)| self.output(body));
+            return run.iter().try_for_each(|(_, body)| self.output(body)).map(|()| true);
         }
-        let Some(part) = &file.part else { return Ok(()) };
+        let Some(part) = &file.part else { return Ok(true) };
         let slices: Vec<IoSlice<'_>> = run.iter().map(|(_, body)| IoSlice::new(body)).collect();
         let written = {
             // The kernel lets one writer at a time into a file and has the others spin. Waiting here costs no
@@ -400,14 +401,14 @@ impl Files {
             let _turn = file.writing.lock().expect("no lane panics holding its turn to write");
             part.write_vectored_at(offset, &slices)
         };
-        written.or_else(|error| {
-            // Content that comes twice, after a cut or a resumption, may find its file finished.
-            if !self.table().open.contains_key(&file.number) {
-                return Ok(());
-            }
+        let Err(error) = written else { return Ok(true) };
+        // Content that comes twice, after a cut or a resumption, may find its file finished; and another lane may
+        // have found out before this one that the disk is full.
+        if self.table().open.contains_key(&file.number) {
             settle(&mut self.table(), file.number)?;
-            self.entry_failed(&file.entry, error)
-        })
+            self.entry_failed(&file.entry, error)?;
+        }
+        Ok(false)
     }
 }
 

@@ -191,7 +191,8 @@ impl ReceiveStream {
                 }
                 Ok(Some(received)) => input.filled += received,
                 Err(error) => {
-                    pool.give(buffer);
+                    // Its bytes stay with their count: another lane may look before the stream is cut.
+                    input.buffer = Some(buffer);
                     return Err(error.into());
                 }
             }
