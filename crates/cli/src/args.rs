@@ -96,11 +96,17 @@ pub struct IdArgs {
     pub identity: Option<PathBuf>,
 }
 
+/// Which kernels run, as a section of the help text.
+const ENVIRONMENT: &str = "Environment:
+  SEALANE_AEAD  who computes AES-GCM, GMAC and ChaCha20-Poly1305: `sealane` or `aws-lc`, instead of the faster here
+  SEALANE_ISA   instruction set of Sealane's own kernels: `portable`, `avx2` or `avx512`, instead of the best here";
+
 /// The definition that help, manual pages and completions are made from.
 pub fn command() -> clap::Command {
     let exit_status = exit_status_text();
     let mut command = Cli::command().after_long_help(exit_status.clone());
-    command = command.mut_subcommand("cp", |cp| cp.after_long_help(exit_status));
+    command =
+        command.mut_subcommand("cp", |cp| cp.after_long_help(format!("{exit_status}\n\n{ENVIRONMENT}")));
     command
 }
 
