@@ -196,6 +196,13 @@ pub(crate) fn file_name(key: [u8; 16]) -> String {
     format!(".sealane-{:032x}.journal", u128::from_be_bytes(key))
 }
 
+/// Whether `name` is one that [`file_name`] makes.
+pub(crate) fn is_file_name(name: &[u8]) -> bool {
+    name.strip_prefix(b".sealane-")
+        .and_then(|rest| rest.strip_suffix(b".journal"))
+        .is_some_and(|key| key.len() == 32 && key.iter().all(u8::is_ascii_hexdigit))
+}
+
 /// Opens or creates the journal and takes its lock.
 fn open_locked(directory: BorrowedFd<'_>, name: &str) -> io::Result<OwnedFd> {
     // Not blocking, in case someone put a pipe there.

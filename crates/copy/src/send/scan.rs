@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use sealane_tree::Walk;
 
 use crate::{
+    journal::is_file_name,
     send::{
         lane::Sending,
         work::{Candidate, PACK_ENTRIES},
@@ -22,7 +23,7 @@ pub(crate) fn run(sending: &Sending, walk: Walk) {
     for found in walk {
         match found {
             // Another transfer's journal is not the user's file.
-            Ok(found) if is_journal(found.path.file_name()) => continue,
+            Ok(found) if is_file_name(found.path.file_name()) => continue,
             Ok(found) => {
                 filling.progress.files_found.fetch_add(1, Relaxed);
                 pack.push(Candidate { found, link_to: None });
@@ -46,12 +47,6 @@ pub(crate) fn run(sending: &Sending, walk: Walk) {
         filling.queue.push_found(pack);
     }
     finish(sending);
-}
-
-fn is_journal(name: &[u8]) -> bool {
-    name.strip_prefix(b".sealane-")
-        .and_then(|rest| rest.strip_suffix(b".journal"))
-        .is_some_and(|key| key.len() == 32 && key.iter().all(u8::is_ascii_hexdigit))
 }
 
 /// Nothing more will be found.
