@@ -48,18 +48,31 @@ fn refused(task: &Task) -> SpeedError {
     }
 }
 
+/// Expands the keys of a task.
+fn keys<K, E>(task: &Task, expand: impl Fn(&[u8]) -> Result<K, E>) -> Result<Vec<K>, SpeedError> {
+    task.keys().iter().map(|key| expand(key)).collect::<Result<_, _>>().map_err(|_| refused(task))
+}
+
+/// Lends `scope` a `call`, which says how many of its jobs failed, once one has shown that none does.
+fn run(
+    task: &Task,
+    scope: &mut dyn FnMut(&mut Work<'_>),
+    mut call: impl FnMut() -> (usize, Done),
+) -> Result<(), SpeedError> {
+    if call().0 > 0 {
+        return Err(refused(task));
+    }
+    scope(&mut || call().1);
+    Ok(())
+}
+
 fn digests(
     kernels: &Kernels,
     digest: Digest,
     task: &Task,
     scope: &mut dyn FnMut(&mut Work<'_>),
 ) -> Result<(), SpeedError> {
-    let keys = task.keys();
-    let keys: Vec<DigestKey> = keys
-        .iter()
-        .map(|key| DigestKey::new(digest, key))
-        .collect::<Result<_, _>>()
-        .map_err(|_| refused(task))?;
+    let keys = keys(task, |key| DigestKey::new(digest, key))?;
     let mut arena = Arena::new(task);
     let mut jobs: Vec<DigestJob<'_>> = arena
         .messages(&task.lengths)
@@ -67,15 +80,10 @@ fn digests(
         .map(|(index, message)| DigestJob::new(&keys[index % keys.len()], message))
         .collect();
     let mut cursor = Cursor::new(&task.lengths, step(kernels, task));
-    let mut call = || -> (usize, Done) {
+    run(task, scope, || {
         let (range, done) = cursor.next();
         (kernels.digest(digest, black_box(&mut jobs[range])), done)
-    };
-    if call().0 > 0 {
-        return Err(refused(task));
-    }
-    scope(&mut || call().1);
-    Ok(())
+    })
 }
 
 fn ciphers(
@@ -84,12 +92,7 @@ fn ciphers(
     task: &Task,
     scope: &mut dyn FnMut(&mut Work<'_>),
 ) -> Result<(), SpeedError> {
-    let keys = task.keys();
-    let keys: Vec<CipherKey> = keys
-        .iter()
-        .map(|key| CipherKey::new(cipher, key))
-        .collect::<Result<_, _>>()
-        .map_err(|_| refused(task))?;
+    let keys = keys(task, |key| CipherKey::new(cipher, key))?;
     let mut arena = Arena::new(task);
     let mut jobs: Vec<CipherJob<'_>> = arena
         .messages(&task.lengths)
@@ -98,7 +101,7 @@ fn ciphers(
         .collect();
     let mut cursor = Cursor::new(&task.lengths, step(kernels, task));
     let mut count = 0_u64;
-    let mut call = || -> (usize, Done) {
+    run(task, scope, || {
         let (range, done) = cursor.next();
         let jobs = &mut jobs[range];
         for job in &mut *jobs {
@@ -106,17 +109,7 @@ fn ciphers(
             job.iv[..8].copy_from_slice(&count.to_le_bytes());
         }
         (kernels.cipher(cipher, task.direction, black_box(jobs)), done)
-    };
-    if call().0 > 0 {
-        return Err(refused(task));
-    }
-    scope(&mut || call().1);
-    Ok(())
-}
-
-fn aead_keys(aead: Aead, task: &Task) -> Result<Vec<AeadKey>, SpeedError> {
-    let keys = task.keys();
-    keys.iter().map(|key| AeadKey::new(aead, key)).collect::<Result<_, _>>().map_err(|_| refused(task))
+    })
 }
 
 fn seals(
@@ -125,7 +118,7 @@ fn seals(
     task: &Task,
     scope: &mut dyn FnMut(&mut Work<'_>),
 ) -> Result<(), SpeedError> {
-    let keys = aead_keys(aead, task)?;
+    let keys = keys(task, |key| AeadKey::new(aead, key))?;
     let mut arena = Arena::new(task);
     let mut jobs: Vec<AeadJob<'_>> = arena
         .messages(&task.lengths)
@@ -136,7 +129,7 @@ fn seals(
         .collect();
     let mut cursor = Cursor::new(&task.lengths, step(kernels, task));
     let mut count = 0_u64;
-    let mut call = || -> (usize, Done) {
+    run(task, scope, || {
         let (range, done) = cursor.next();
         let jobs = &mut jobs[range];
         for job in &mut *jobs {
@@ -144,12 +137,7 @@ fn seals(
             job.nonce = nonce(count);
         }
         (kernels.seal(aead, black_box(jobs)), done)
-    };
-    if call().0 > 0 {
-        return Err(refused(task));
-    }
-    scope(&mut || call().1);
-    Ok(())
+    })
 }
 
 fn opens(
@@ -158,7 +146,7 @@ fn opens(
     task: &Task,
     scope: &mut dyn FnMut(&mut Work<'_>),
 ) -> Result<(), SpeedError> {
-    let keys = aead_keys(aead, task)?;
+    let keys = keys(task, |key| AeadKey::new(aead, key))?;
     let mut sealed = Sealed::new(aead, task)?;
     let mut arena = Arena::new(task);
     let mut jobs = Vec::with_capacity(task.lengths.len());
@@ -169,13 +157,8 @@ fn opens(
         jobs.push(AeadJob::open(&keys[index % keys.len()], nonce(index as u64), &AAD, data, *tag));
     }
     let mut cursor = Cursor::new(&task.lengths, step(kernels, task));
-    let mut call = || -> (usize, Done) {
+    run(task, scope, || {
         let (range, done) = cursor.next();
         (kernels.open(aead, black_box(&mut jobs[range])), done)
-    };
-    if call().0 > 0 {
-        return Err(refused(task));
-    }
-    scope(&mut || call().1);
-    Ok(())
+    })
 }
