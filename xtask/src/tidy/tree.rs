@@ -8,6 +8,9 @@ use std::path::Path;
 /// Folders that hold nothing written by hand.
 const SKIPPED_FOLDERS: &[&str] = &["target", ".git", "corpus", "artifacts", "coverage"];
 
+/// What the README's first command leaves at the root.
+const SKIPPED_FILES: &[&str] = &["sealane-report.html", "sealane-report.json"];
+
 /// A file larger than this is data.
 const TEXT_BYTES_MAX: u64 = 4 << 20;
 
@@ -50,7 +53,10 @@ fn walk(folder: &Path, prefix: &str, files: &mut Vec<File>) -> Result<()> {
             if !SKIPPED_FOLDERS.contains(&name.as_str()) {
                 walk(&entry.path(), &format!("{path}/"), files)?;
             }
-        } else if kind.is_file() && entry.metadata().is_ok_and(|found| found.len() <= TEXT_BYTES_MAX) {
+        } else if kind.is_file()
+            && !SKIPPED_FILES.contains(&path.as_str())
+            && entry.metadata().is_ok_and(|found| found.len() <= TEXT_BYTES_MAX)
+        {
             let bytes = fs::read(entry.path()).with_context(|| format!("reading {path}"))?;
             if let Ok(text) = String::from_utf8(bytes) {
                 files.push(File { path, text });
@@ -77,6 +83,7 @@ mod tests {
         write(".ci/run", b"#!/bin/sh");
         write("target/debug/x.rs", b"");
         write(".git/config", b"");
+        write("sealane-report.html", b"<p>");
         write("data.bin", &[0xff, 0xfe]);
         let files = read(root.path()).expect("readable");
         let paths: Vec<&str> = files.iter().map(|file| file.path.as_str()).collect();
