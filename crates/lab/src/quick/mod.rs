@@ -256,9 +256,15 @@ fn sentence(file: &Outcome) -> String {
     let private = own(file, Level::Private, Metric::CpuPerGib);
     let clear = own(file, Level::Clear, Metric::CpuPerGib);
     match (private, clear) {
-        (Some(private), Some(clear)) if clear.median > 0.0 => format!(
+        (Some(private), Some(clear)) if private.median > clear.median => format!(
             "Full encryption adds {} CPU seconds per GiB to {}, at both ends together.",
-            number::quantity((private.median - clear.median).max(0.0)),
+            number::quantity(private.median - clear.median),
+            number::quantity(clear.median)
+        ),
+        (Some(private), Some(clear)) => format!(
+            "Full encryption takes {} CPU seconds per GiB at both ends together, no more than the {} measured without: \
+             what it adds is lost in this run's noise.",
+            number::quantity(private.median),
             number::quantity(clear.median)
         ),
         _ => String::new(),
