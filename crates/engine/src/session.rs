@@ -4,15 +4,19 @@
 //! time; a failed [`Session::open`] says nothing but that it failed.
 
 use aws_lc_rs::{aead, hmac};
-use sealane_transform::{Aead, AeadJob, AeadKey, Buffer, Kernels, Status};
+use sealane_transform::{Aead, AeadKey, Status};
 use subtle::ConstantTimeEq;
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
-use crate::{Provider, Suite, legacy::CbcCipher, provider};
+use crate::{
+    Provider, Suite,
+    batch::Direction,
+    legacy::CbcCipher,
+    own::{self, OwnAead},
+    provider,
+};
 
-const GCM_TAG_BYTES: usize = 16;
-/// Tag of every AEAD that our own kernels run.
-pub(crate) const OWN_TAG_BYTES: usize = 16;
+const AEAD_TAG_BYTES: usize = own::TAG_BYTES;
 const BLAKE3_TAG_BYTES: usize = 16;
 const SHA1_TAG_BYTES: usize = 20;
 
@@ -34,13 +38,6 @@ pub struct Session {
     keys: Keys,
 }
 
-/// A session of our own kernels, for calls with several records.
-pub(crate) struct OwnAead<'a> {
-    pub(crate) kernels: Kernels,
-    pub(crate) key: &'a AeadKey,
-    pub(crate) nonces: &'a NonceMask,
-}
-
 enum Keys {
     Null,
     /// Key, and the mask that makes nonces of sequence numbers (RFC 8446, section 5.3).
@@ -48,7 +45,7 @@ enum Keys {
     /// The same for GMAC, whose body is associated data.
     Gmac(aead::LessSafeKey, NonceMask),
     /// Any of the AEADs, and GMAC, by our own kernels.
-    Own(Kernels, AeadKey, NonceMask),
+    Own(OwnAead),
     Blake3(Blake3Key),
     /// Boxed because the key schedules dwarf the other keys.
     Cbc(Box<CbcCipher>, hmac::Key),
@@ -115,8 +112,9 @@ impl Session {
         };
         let kernels = (provider == Provider::Sealane).then(provider::kernels).and_then(Result::ok);
         if let (Some(kernels), Some(algorithm)) = (kernels, own_algorithm(suite)) {
-            let keys = own(algorithm).map(|(key, mask)| Keys::Own(kernels, key, mask))?;
-            return Ok(Self { suite, keys });
+            let (key, nonces) = own(algorithm)?;
+            let is_gmac = !suite.encrypts();
+            return Ok(Self { suite, keys: Keys::Own(OwnAead { kernels, key, nonces, is_gmac }) });
         }
         let keys = match suite {
             Suite::Null => Keys::Null,
@@ -138,9 +136,9 @@ impl Session {
     }
 
     /// What our own kernels need, if they run this session.
-    pub(crate) fn own(&self) -> Option<OwnAead<'_>> {
+    pub(crate) fn own(&self) -> Option<&OwnAead> {
         match &self.keys {
-            Keys::Own(kernels, key, nonces) => Some(OwnAead { kernels: *kernels, key, nonces }),
+            Keys::Own(own) => Some(own),
             _ => None,
         }
     }
@@ -181,15 +179,14 @@ impl Session {
                     .expect("a record is far below the AEAD's length limit");
                 tag.copy_from_slice(made.as_ref());
             }
-            Keys::Own(kernels, key, mask) => {
-                let authenticated_bytes = self.authenticated_bytes(header_bytes, body_bytes);
-                let (record, tag) = record.split_at_mut(header_bytes + body_bytes);
-                let (clear, body) = record.split_at_mut(authenticated_bytes);
-                let job = AeadJob::seal(key, mask.nonce(sequence), clear, Buffer::in_place(body));
-                let mut jobs = [job];
-                let failed = kernels.seal(key.algorithm(), &mut jobs);
-                assert_eq!(failed, 0, "a record is far below the AEAD's length limit");
-                tag.copy_from_slice(&jobs[0].tag);
+            Keys::Own(own) => {
+                let (call, tag) = own
+                    .call(Direction::Seal, sequence, record, header_bytes)
+                    .expect("a record to seal has room for its tag");
+                let mut calls = [call];
+                own.run(Direction::Seal, &mut calls);
+                assert_eq!(calls[0].status, Status::Done, "a record is far below the AEAD's length limit");
+                *tag = calls[0].tag;
             }
             Keys::Blake3(key) => {
                 let (clear, tag) = record.split_at_mut(header_bytes + body_bytes);
@@ -223,15 +220,11 @@ impl Session {
                 let (clear, tag) = record.split_at_mut(header_bytes + body_bytes);
                 key.open_in_place(mask.unique(sequence), aead::Aad::from(clear), tag).ok()?;
             }
-            Keys::Own(kernels, key, mask) => {
-                let authenticated_bytes = self.authenticated_bytes(header_bytes, body_bytes);
-                let (record, tag) = record.split_at_mut(header_bytes + body_bytes);
-                let (clear, body) = record.split_at_mut(authenticated_bytes);
-                let tag = (&*tag).try_into().ok()?;
-                let job = AeadJob::open(key, mask.nonce(sequence), clear, Buffer::in_place(body), tag);
-                let mut jobs = [job];
-                kernels.open(key.algorithm(), &mut jobs);
-                if jobs[0].status != Status::Done {
+            Keys::Own(own) => {
+                let (call, _) = own.call(Direction::Open, sequence, record, header_bytes)?;
+                let mut calls = [call];
+                own.run(Direction::Open, &mut calls);
+                if calls[0].status != Status::Done {
                     return None;
                 }
             }
@@ -255,15 +248,10 @@ impl Session {
         Some(body_bytes)
     }
 
-    /// How much of a record is associated data: without encryption, all of it.
-    pub(crate) fn authenticated_bytes(&self, header_bytes: usize, body_bytes: usize) -> usize {
-        if self.suite.encrypts() { header_bytes } else { header_bytes + body_bytes }
-    }
-
     fn tag_bytes(&self) -> usize {
         match self.keys {
             Keys::Null => 0,
-            Keys::Aead(..) | Keys::Gmac(..) | Keys::Own(..) => GCM_TAG_BYTES,
+            Keys::Aead(..) | Keys::Gmac(..) | Keys::Own(_) => AEAD_TAG_BYTES,
             Keys::Blake3(_) => BLAKE3_TAG_BYTES,
             Keys::Cbc(..) | Keys::Hmac(_) => SHA1_TAG_BYTES,
         }

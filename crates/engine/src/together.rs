@@ -6,11 +6,11 @@
 use std::ops::Range;
 
 use arrayvec::ArrayVec;
-use sealane_transform::{AeadJob, Buffer, Status};
+use sealane_transform::{AeadJob, Status};
 
 use crate::{
     batch::{Direction, Job, JobStatus},
-    session::{OWN_TAG_BYTES, OwnAead},
+    own::TAG_BYTES,
 };
 
 /// Most records of one call. More than a kernel has lanes; few enough to lie on the stack.
@@ -34,10 +34,10 @@ pub(crate) fn run(direction: Direction, bytes: &mut [u8], jobs: &mut [Job]) {
 /// The record's bytes within the buffer, if it can have a tag.
 fn range(direction: Direction, job: &Job) -> Option<Range<usize>> {
     let room = match direction {
-        Direction::Seal => OWN_TAG_BYTES,
+        Direction::Seal => TAG_BYTES,
         Direction::Open => 0,
     };
-    let sealed_bytes = job.body_bytes.checked_add(room).filter(|&bytes| bytes >= OWN_TAG_BYTES)?;
+    let sealed_bytes = job.body_bytes.checked_add(room).filter(|&bytes| bytes >= TAG_BYTES)?;
     let end = job.offset.checked_add(job.header_bytes)?.checked_add(sealed_bytes)?;
     Some(job.offset..end)
 }
@@ -58,45 +58,28 @@ fn neighbours(direction: Direction, buffer_bytes: usize, jobs: &[Job]) -> usize 
 
 fn run_group(direction: Direction, bytes: &mut [u8], jobs: &[Job]) -> ArrayVec<JobStatus, TOGETHER_MAX> {
     let mut calls: ArrayVec<AeadJob<'_>, TOGETHER_MAX> = ArrayVec::new();
-    let mut tags: ArrayVec<&mut [u8; OWN_TAG_BYTES], TOGETHER_MAX> = ArrayVec::new();
-    let mut kernels = None;
+    let mut tags: ArrayVec<&mut [u8; TAG_BYTES], TOGETHER_MAX> = ArrayVec::new();
     let (mut rest, mut passed) = (bytes, 0);
     for job in jobs {
         // All of it holds for a group.
-        let (Some(OwnAead { kernels: own, key, nonces }), Some(range)) =
-            (job.session.own(), range(direction, job))
-        else {
-            break;
-        };
-        kernels = Some(own);
-        let (record, behind) = rest.split_at_mut(range.start - passed).1.split_at_mut(range.len());
+        let (Some(own), Some(range)) = (job.session.own(), range(direction, job)) else { break };
+        let (record, behind) = rest.split_at_mut(job.offset - passed).1.split_at_mut(range.end - job.offset);
         (rest, passed) = (behind, range.end);
-        let Some((record, tag)) = record.split_last_chunk_mut::<OWN_TAG_BYTES>() else { break };
-        let body_bytes = record.len() - job.header_bytes;
-        let authenticated_bytes = job.session.authenticated_bytes(job.header_bytes, body_bytes);
-        let (clear, body) = record.split_at_mut(authenticated_bytes);
-        let (nonce, body) = (nonces.nonce(job.sequence), Buffer::in_place(body));
-        calls.push(match direction {
-            Direction::Seal => AeadJob::seal(key, nonce, clear, body),
-            Direction::Open => AeadJob::open(key, nonce, clear, body, *tag),
-        });
+        let Some((call, tag)) = own.call(direction, job.sequence, record, job.header_bytes) else { break };
+        calls.push(call);
         tags.push(tag);
     }
-    if let (Some(kernels), Some(call)) = (kernels, calls.first()) {
-        let algorithm = call.key.algorithm();
-        match direction {
-            Direction::Seal => kernels.seal(algorithm, &mut calls),
-            Direction::Open => kernels.open(algorithm, &mut calls),
-        };
+    if let Some(own) = jobs.first().and_then(|job| job.session.own()) {
+        own.run(direction, &mut calls);
     }
     let mut statuses = ArrayVec::new();
     for ((job, call), tag) in jobs.iter().zip(&calls).zip(tags) {
         statuses.push(match (call.status, direction) {
             (Status::Done, Direction::Seal) => {
                 *tag = call.tag;
-                JobStatus::Done { body_bytes: job.body_bytes + OWN_TAG_BYTES }
+                JobStatus::Done { body_bytes: job.body_bytes + TAG_BYTES }
             }
-            (Status::Done, Direction::Open) => JobStatus::Done { body_bytes: job.body_bytes - OWN_TAG_BYTES },
+            (Status::Done, Direction::Open) => JobStatus::Done { body_bytes: job.body_bytes - TAG_BYTES },
             _ => JobStatus::Forged,
         });
     }
