@@ -9,55 +9,93 @@ use super::number::duration;
 use super::page::{self, Fact, Section};
 use crate::LabError;
 use crate::experiment::Verdict;
+use crate::machine::Machine;
 use askama::Template;
 use serde::Serialize;
 
-pub(crate) const UPLOT_SCRIPT: &str = include_str!("../../assets/uplot/uPlot.iife.min.js");
-pub(crate) const UPLOT_STYLE: &str = include_str!("../../assets/uplot/uPlot.min.css");
-pub(crate) const UPLOT_LICENSE: &str = include_str!("../../assets/uplot/LICENSE");
-pub(crate) const PAGE_SCRIPT: &str = include_str!("../../assets/report.js");
-pub(crate) const PAGE_STYLE: &str = include_str!("../../assets/report.css");
+const UPLOT_SCRIPT: &str = include_str!("../../assets/uplot/uPlot.iife.min.js");
+const UPLOT_STYLE: &str = include_str!("../../assets/uplot/uPlot.min.css");
+const UPLOT_LICENSE: &str = include_str!("../../assets/uplot/LICENSE");
+const PAGE_SCRIPT: &str = include_str!("../../assets/report.js");
+const PAGE_STYLE: &str = include_str!("../../assets/report.css");
+
+/// Scripts, styles and a licence that are part of every page.
+pub(crate) struct Assets {
+    pub(crate) uplot_script: &'static str,
+    pub(crate) uplot_style: &'static str,
+    pub(crate) uplot_license: &'static str,
+    pub(crate) page_script: &'static str,
+    pub(crate) page_style: &'static str,
+}
+
+const ASSETS: Assets = Assets {
+    uplot_script: UPLOT_SCRIPT,
+    uplot_style: UPLOT_STYLE,
+    uplot_license: UPLOT_LICENSE,
+    page_script: PAGE_SCRIPT,
+    page_style: PAGE_STYLE,
+};
+
+/// What `page.html` needs, whatever the page shows.
+pub(crate) struct Frame<'a> {
+    pub(crate) program: &'static str,
+    pub(crate) title: &'a str,
+    pub(crate) created: &'a str,
+    pub(crate) took: String,
+    pub(crate) machine: &'a Machine,
+    pub(crate) facts: Vec<Fact>,
+    pub(crate) charts_json: String,
+    pub(crate) report_json: String,
+    pub(crate) assets: Assets,
+}
+
+impl<'a> Frame<'a> {
+    /// The frame of a page by `program` that took `seconds` to measure and holds `data`.
+    pub(crate) fn new(
+        program: &'static str,
+        (title, created, seconds): (&'a str, &'a str, f64),
+        machine: &'a Machine,
+        charts: &[&Chart],
+        data: &impl Serialize,
+    ) -> Result<Self, LabError> {
+        Ok(Self {
+            program,
+            title,
+            created,
+            took: duration(seconds),
+            machine,
+            facts: page::facts(machine),
+            charts_json: embeddable_json(&charts)?,
+            report_json: embeddable_json(data)?,
+            assets: ASSETS,
+        })
+    }
+}
 
 #[derive(Template)]
 #[template(path = "report.html")]
 struct Page<'a> {
+    frame: Frame<'a>,
     report: &'a Report,
     profile: &'static str,
-    took: String,
     sections: Vec<Section>,
-    facts: Vec<Fact>,
     verdicts: Vec<(&'static str, &'static str, usize)>,
     levels: [&'static str; 4],
     has_published: bool,
-    charts_json: String,
-    report_json: String,
-    uplot_script: &'static str,
-    uplot_style: &'static str,
-    uplot_license: &'static str,
-    page_script: &'static str,
-    page_style: &'static str,
 }
 
 /// Renders `report` as one self-contained HTML file.
 pub fn to_html(report: &Report) -> Result<String, LabError> {
     let sections = page::sections(report);
     let charts: Vec<&Chart> = sections.iter().flat_map(|section| &section.charts).collect();
-    let charts_json = embeddable_json(&charts)?;
+    let headline = (report.title.as_str(), report.created.as_str(), report.seconds);
     let page = Page {
+        frame: Frame::new("sealane lab", headline, &report.machine, &charts, report)?,
         report,
         profile: report.profile.name(),
-        took: duration(report.seconds),
-        facts: page::facts(&report.machine),
         verdicts: verdicts(report),
         levels: super::published::LEVELS,
         has_published: sections.iter().any(|section| section.grid.iter().any(|block| block.is_published)),
-        charts_json,
-        report_json: embeddable_json(report)?,
-        uplot_script: UPLOT_SCRIPT,
-        uplot_style: UPLOT_STYLE,
-        uplot_license: UPLOT_LICENSE,
-        page_script: PAGE_SCRIPT,
-        page_style: PAGE_STYLE,
         sections,
     };
     page.render().map_err(|error| LabError::Render(error.to_string()))
@@ -88,7 +126,7 @@ fn verdicts(report: &Report) -> Vec<(&'static str, &'static str, usize)> {
 
 /// JSON that may stand inside a `script` element: no `<` survives, so no content can close the element or open a
 /// comment in it, and no line separator that older JavaScript took for a line's end.
-pub(crate) fn embeddable_json(value: &impl Serialize) -> Result<String, LabError> {
+fn embeddable_json(value: &impl Serialize) -> Result<String, LabError> {
     let text = serde_json::to_string(value).map_err(|error| LabError::Render(error.to_string()))?;
     let mut safe = String::with_capacity(text.len());
     for character in text.chars() {

@@ -7,11 +7,8 @@ use super::{Measurement, Row};
 use crate::LabError;
 use crate::machine::{self, Machine};
 use crate::report::charts::{Chart, Series};
-use crate::report::html::{
-    PAGE_SCRIPT, PAGE_STYLE, UPLOT_LICENSE, UPLOT_SCRIPT, UPLOT_STYLE, embeddable_json,
-};
-use crate::report::number::{duration, quantity};
-use crate::report::page::{Fact, facts};
+use crate::report::html::Frame;
+use crate::report::number::quantity;
 use askama::Template;
 use serde::Serialize;
 use std::fs;
@@ -55,16 +52,8 @@ impl Section {
 #[derive(Template)]
 #[template(path = "speed.html")]
 struct Html<'a> {
+    frame: Frame<'a>,
     page: &'a SpeedPage,
-    took: String,
-    facts: Vec<Fact>,
-    charts_json: String,
-    report_json: String,
-    uplot_script: &'static str,
-    uplot_style: &'static str,
-    uplot_license: &'static str,
-    page_script: &'static str,
-    page_style: &'static str,
 }
 
 impl SpeedPage {
@@ -86,18 +75,9 @@ impl SpeedPage {
     /// When the template fails.
     pub fn to_html(&self) -> Result<String, LabError> {
         let charts: Vec<&Chart> = self.sections.iter().flat_map(|section| &section.charts).collect();
-        let html = Html {
-            page: self,
-            took: duration(self.seconds),
-            facts: facts(&self.machine),
-            charts_json: embeddable_json(&charts)?,
-            report_json: embeddable_json(self)?,
-            uplot_script: UPLOT_SCRIPT,
-            uplot_style: UPLOT_STYLE,
-            uplot_license: UPLOT_LICENSE,
-            page_script: PAGE_SCRIPT,
-            page_style: PAGE_STYLE,
-        };
+        let headline = (self.title.as_str(), self.created.as_str(), self.seconds);
+        let html =
+            Html { frame: Frame::new("sealane speed", headline, &self.machine, &charts, self)?, page: self };
         html.render().map_err(|error| LabError::Render(error.to_string()))
     }
 
