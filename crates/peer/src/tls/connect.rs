@@ -11,8 +11,8 @@ use rustls::client::{AlwaysResolvesClientRawPublicKeys, Resumption};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme};
 
-use super::{ALPN, PROVIDER, facts, handshake, no_tls12, raw_key, signature_schemes, verify_signature};
-use crate::channel::{Channel, PeerName, Wire};
+use super::{ALPN, PROVIDER, facts, handshake, no_tls12, raw_key, signature_schemes, verify_signature, wire};
+use crate::channel::{Channel, PeerName};
 use crate::error::{ChannelError, PeerError};
 use crate::identity::Identity;
 use crate::key::PublicKey;
@@ -57,11 +57,7 @@ pub fn connect_tls(
     // The key is the name; where we go is nobody else's business.
     config.enable_sni = false;
 
-    let start = || -> io::Result<(SocketAddr, Wire)> {
-        stream.set_nodelay(true)?;
-        Ok((stream.peer_addr()?, Wire::socket(stream.into())?))
-    };
-    let (remote_addr, wire) = start().map_err(ChannelError::io("preparing a connection"))?;
+    let (remote_addr, wire) = wire(stream).map_err(ChannelError::io("preparing a connection"))?;
     let name = ServerName::from(remote_addr.ip());
     let connection = ClientConnection::new(Arc::new(config), name).map_err(ChannelError::Tls)?;
     let mut connection = rustls::Connection::from(connection);

@@ -11,6 +11,8 @@
 mod connect;
 mod serve;
 
+use std::io;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
@@ -47,6 +49,12 @@ static PROVIDER: LazyLock<Arc<CryptoProvider>> = LazyLock::new(|| {
         ..aws_lc_rs::default_provider()
     })
 });
+
+/// The other end's address, and the connection made ready for a handshake.
+fn wire(stream: TcpStream) -> io::Result<(SocketAddr, Wire)> {
+    stream.set_nodelay(true)?;
+    Ok((stream.peer_addr()?, Wire::socket(stream.into())?))
+}
 
 /// The key in place of a certificate; it must be alone.
 fn raw_key(end_entity: &CertificateDer<'_>, rest: &[CertificateDer<'_>]) -> Result<PublicKey, rustls::Error> {

@@ -1,7 +1,7 @@
 //! The server's half: admits the keys in a list and tells everyone else that they are not.
 
-use std::io::{self, Read};
-use std::net::{SocketAddr, TcpStream};
+use std::io::Read;
+use std::net::TcpStream;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use rustls::{
     SignatureScheme,
 };
 
-use super::{ALPN, PROVIDER, facts, handshake, no_tls12, raw_key, signature_schemes, verify_signature};
+use super::{ALPN, PROVIDER, facts, handshake, no_tls12, raw_key, signature_schemes, verify_signature, wire};
 use crate::channel::{Channel, PeerName, Wire, now_or_never};
 use crate::error::{ChannelError, PeerError};
 use crate::identity::Identity;
@@ -47,11 +47,7 @@ pub fn accept_tls(
     config.send_tls13_tickets = 0;
     config.max_early_data_size = 0;
 
-    let start = || -> io::Result<(SocketAddr, Wire)> {
-        stream.set_nodelay(true)?;
-        Ok((stream.peer_addr()?, Wire::socket(stream.into())?))
-    };
-    let (from, mut wire) = start().map_err(ChannelError::io("preparing a connection"))?;
+    let (from, mut wire) = wire(stream).map_err(ChannelError::io("preparing a connection"))?;
     let connection = ServerConnection::new(Arc::new(config)).map_err(ChannelError::Tls)?;
     let mut connection = rustls::Connection::from(connection);
     let ours = identity.public_key();

@@ -131,7 +131,7 @@ fn what_came_with_the_handshake_is_not_forgotten() {
         let (mut client, _) = between.accept().unwrap();
         let mut server = TcpStream::connect((address.host.as_str(), address.port)).unwrap();
         let mut back = (server.try_clone().unwrap(), client.try_clone().unwrap());
-        let backwards = thread::spawn(move || std::io::copy(&mut back.0, &mut back.1));
+        let backwards = thread::spawn(move || io::copy(&mut back.0, &mut back.1));
         let mut hello = [0; 5];
         client.read_exact(&mut hello).unwrap();
         let mut rest = vec![0; usize::from(u16::from_be_bytes([hello[3], hello[4]]))];
