@@ -94,6 +94,15 @@ pub enum Aead {
     ChaCha20Poly1305,
 }
 
+/// Authentication without encryption, by an AEAD that is given nothing to encrypt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Gmac {
+    /// AES-128-GMAC, SP 800-38D: AES-128-GCM with the message as associated data.
+    Aes128,
+    /// AES-256-GMAC.
+    Aes256,
+}
+
 /// Any algorithm of the catalogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Algorithm {
@@ -103,6 +112,8 @@ pub enum Algorithm {
     Cipher(Cipher),
     /// An AEAD.
     Aead(Aead),
+    /// A MAC that needs a nonce.
+    Gmac(Gmac),
 }
 
 /// How far an algorithm may be trusted today.
@@ -510,6 +521,27 @@ impl Aead {
     }
 }
 
+impl Gmac {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Aes128, Self::Aes256];
+
+    /// The catalogue's name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Aes128 => "aes-128-gmac",
+            Self::Aes256 => "aes-256-gmac",
+        }
+    }
+
+    /// The AEAD whose kernels run it, with the message as [`crate::AeadJob::aad`] and no data.
+    pub const fn aead(self) -> Aead {
+        match self {
+            Self::Aes128 => Aead::Aes128Gcm,
+            Self::Aes256 => Aead::Aes256Gcm,
+        }
+    }
+}
+
 impl Algorithm {
     /// The whole catalogue, in a stable order.
     pub fn all() -> impl Iterator<Item = Self> {
@@ -521,6 +553,7 @@ impl Algorithm {
             .map(Self::Digest)
             .chain([Cipher::Null, Cipher::Rc4, Cipher::Seal3].into_iter().chain(block).map(Self::Cipher))
             .chain(Aead::ALL.into_iter().map(Self::Aead))
+            .chain(Gmac::ALL.into_iter().map(Self::Gmac))
     }
 
     /// Facts.
@@ -529,6 +562,7 @@ impl Algorithm {
             Self::Digest(digest) => digest.facts(),
             Self::Cipher(cipher) => cipher.facts(),
             Self::Aead(aead) => aead.facts(),
+            Self::Gmac(gmac) => gmac.aead().facts(),
         }
     }
 }
@@ -550,6 +584,7 @@ impl fmt::Display for Algorithm {
             Self::Digest(digest) => f.write_str(digest.name()),
             Self::Cipher(cipher) => cipher.fmt(f),
             Self::Aead(aead) => f.write_str(aead.name()),
+            Self::Gmac(gmac) => f.write_str(gmac.name()),
         }
     }
 }

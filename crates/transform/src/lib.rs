@@ -47,7 +47,7 @@ mod word_lanes;
 
 pub use aead::{AeadJob, AeadKey};
 pub use bucket::BUCKET_WORDS;
-pub use catalogue::{Aead, Algorithm, BlockCipher, Cipher, Digest, Facts, Mode, Standing};
+pub use catalogue::{Aead, Algorithm, BlockCipher, Cipher, Digest, Facts, Gmac, Mode, Standing};
 pub use dispatch::Kernels;
 pub use hash::stream::{DigestStream, StreamPart};
 pub use isa::{Isa, SelectError, Tier};

@@ -57,7 +57,7 @@ pub fn instruction_mix(algorithm: Algorithm, bytes: usize) -> Option<(Mix, Vec<A
             }
             Some(count(|| encrypt(key.schedule(), &mut data)))
         }
-        Algorithm::Aead(_) => None,
+        Algorithm::Aead(_) | Algorithm::Gmac(_) => None,
     }
 }
 

@@ -4,7 +4,7 @@
 //! packet path must.
 
 use super::SpeedError;
-use super::work::{AAD, Arena, Cursor, Done, Runner, Sealed, Task, Work, nonce};
+use super::work::{AAD, Arena, Cursor, Done, Runner, Sealed, Task, Work, nonce, parts};
 use sealane_transform::{
     Aead, AeadJob, AeadKey, Algorithm, Buffer, Cipher, CipherJob, CipherKey, Digest, DigestJob, DigestKey,
     Direction, Kernels, Tier,
@@ -17,6 +17,7 @@ pub(super) fn tier(kernels: &Kernels, algorithm: Algorithm, direction: Direction
         Algorithm::Digest(digest) => kernels.digest_tier(digest, count),
         Algorithm::Cipher(cipher) => kernels.cipher_tier(cipher, direction, count),
         Algorithm::Aead(aead) => kernels.aead_tier(aead, count),
+        Algorithm::Gmac(gmac) => kernels.aead_tier(gmac.aead(), count),
     }
 }
 
@@ -29,6 +30,7 @@ impl Runner for Kernels {
                 Direction::Encrypt => seals(self, aead, task, scope),
                 Direction::Decrypt => opens(self, aead, task, scope),
             },
+            Algorithm::Gmac(gmac) => seals(self, gmac.aead(), task, scope),
         }
     }
 }
@@ -124,7 +126,8 @@ fn seals(
         .messages(&task.lengths)
         .enumerate()
         .map(|(index, message)| {
-            AeadJob::seal(&keys[index % keys.len()], [0; 12], &AAD, Buffer::in_place(message))
+            let (aad, data) = parts(task.algorithm, message);
+            AeadJob::seal(&keys[index % keys.len()], [0; 12], aad, Buffer::in_place(data))
         })
         .collect();
     let mut cursor = Cursor::new(&task.lengths, step(kernels, task));

@@ -123,7 +123,7 @@ fn add(
 
 fn directions(options: &SpeedOptions, algorithm: Algorithm) -> &[Direction] {
     match algorithm {
-        Algorithm::Digest(_) => &[Direction::Encrypt],
+        Algorithm::Digest(_) | Algorithm::Gmac(_) => &[Direction::Encrypt],
         Algorithm::Cipher(_) | Algorithm::Aead(_) => &options.directions,
     }
 }

@@ -41,14 +41,14 @@ pub(super) fn mode(algorithm: Algorithm) -> Option<&'static str> {
     match algorithm {
         Algorithm::Cipher(Cipher::Block(_, mode)) => Some(mode.name()),
         Algorithm::Aead(aead) => aead.name().ends_with("gcm").then_some("gcm"),
-        Algorithm::Digest(_) | Algorithm::Cipher(_) => None,
+        Algorithm::Digest(_) | Algorithm::Cipher(_) | Algorithm::Gmac(_) => None,
     }
 }
 
 /// The direction's name for this kind of algorithm.
 pub(super) fn direction(algorithm: Algorithm, direction: Direction) -> Option<&'static str> {
     match (algorithm, direction) {
-        (Algorithm::Digest(_), _) => None,
+        (Algorithm::Digest(_) | Algorithm::Gmac(_), _) => None,
         (Algorithm::Cipher(_), Direction::Encrypt) => Some("encrypt"),
         (Algorithm::Cipher(_), Direction::Decrypt) => Some("decrypt"),
         (Algorithm::Aead(_), Direction::Encrypt) => Some("seal"),

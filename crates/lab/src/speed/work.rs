@@ -136,6 +136,17 @@ impl Arena {
 /// What AEADs authenticate beside the message: as long as a small protocol header.
 pub(super) const AAD: [u8; 20] = [0xad; 20];
 
+/// What is authenticated and what is encrypted as well of a message: all of it the one, or the other beside [`AAD`].
+pub(super) fn parts(algorithm: Algorithm, message: &mut [u8]) -> (&[u8], &mut [u8]) {
+    match algorithm {
+        Algorithm::Gmac(_) => {
+            let (message, nothing) = message.split_at_mut(message.len());
+            (message, nothing)
+        }
+        _ => (&AAD, message),
+    }
+}
+
 /// The nonce of a message.
 pub(super) fn nonce(number: u64) -> [u8; 12] {
     let mut nonce = [0; 12];

@@ -1,7 +1,7 @@
 //! AWS-LC through aws-lc-rs: the library that `cp` itself uses.
 
 use super::super::SpeedError;
-use super::super::work::{AAD, Arena, Cursor, Runner, Sealed, Task, Work, nonce};
+use super::super::work::{AAD, Arena, Cursor, Runner, Sealed, Task, Work, nonce, parts};
 use super::Peer;
 use aws_lc_rs::aead::{self, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::cipher::{
@@ -36,7 +36,12 @@ fn kind(algorithm: Algorithm) -> Option<Kind> {
             };
             Kind::Cipher(cipher, mode)
         }
-        Algorithm::Aead(kind) => {
+        Algorithm::Aead(_) | Algorithm::Gmac(_) => {
+            let kind = match algorithm {
+                Algorithm::Gmac(gmac) => gmac.aead(),
+                Algorithm::Aead(aead) => aead,
+                _ => return None,
+            };
             let algorithm = match kind {
                 Aead::Aes128Gcm => &aead::AES_128_GCM,
                 Aead::Aes256Gcm => &aead::AES_256_GCM,
@@ -152,8 +157,9 @@ impl Runner for AwsLc {
                         for index in range {
                             count += 1;
                             let key = &keys[index % keys.len()];
-                            let aad = aead::Aad::from(&AAD);
-                            let tag = key.seal_in_place_separate_tag(of(count), aad, messages[index]);
+                            let (aad, data) = parts(task.algorithm, messages[index]);
+                            let aad = aead::Aad::from(aad);
+                            let tag = key.seal_in_place_separate_tag(of(count), aad, data);
                             good &= black_box(tag).is_ok();
                         }
                         done

@@ -26,7 +26,7 @@ pub(super) fn has(algorithm: Algorithm, _: Direction) -> bool {
         ),
         Algorithm::Cipher(Cipher::Block(_, mode)) => mode == Mode::Cbc,
         Algorithm::Cipher(cipher) => cipher == Cipher::Rc4,
-        Algorithm::Aead(_) => false,
+        Algorithm::Aead(_) | Algorithm::Gmac(_) => false,
     }
 }
 

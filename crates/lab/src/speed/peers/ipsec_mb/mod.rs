@@ -129,7 +129,7 @@ mod tests {
                             assert!(tag.starts_with(job.digest()), "{algorithm}");
                         }
                     }
-                    Algorithm::Aead(_) => {}
+                    Algorithm::Aead(_) | Algorithm::Gmac(_) => {}
                 }
             }
         }

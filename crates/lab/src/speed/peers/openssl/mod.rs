@@ -7,7 +7,7 @@
 mod ffi;
 
 use super::super::SpeedError;
-use super::super::work::{AAD, Arena, Cursor, Runner, Sealed, Task, Work, nonce};
+use super::super::work::{AAD, Arena, Cursor, Runner, Sealed, Task, Work, nonce, parts};
 use super::Peer;
 use ffi::{DIGEST_BYTES_MAX, OpenSsl, TAG_BYTES};
 use sealane_transform::{Aead, Algorithm, BlockCipher, Cipher, Digest, Direction, Mode};
@@ -47,6 +47,7 @@ fn name(algorithm: Algorithm) -> Option<Name> {
             };
             Name::Cipher(format!("{cipher}-{}", mode.name().to_uppercase()))
         }
+        Algorithm::Gmac(gmac) => return name(Algorithm::Aead(gmac.aead())),
         Algorithm::Aead(Aead::Aes128Gcm) => Name::Aead("AES-128-GCM"),
         Algorithm::Aead(Aead::Aes256Gcm) => Name::Aead("AES-256-GCM"),
         Algorithm::Aead(Aead::ChaCha20Poly1305) => Name::Aead("ChaCha20-Poly1305"),
@@ -150,7 +151,8 @@ impl Runner for Loaded {
                         for index in range {
                             count += 1;
                             let key = index % contexts.len();
-                            good &= contexts[key].seal(&nonce(count), &AAD, messages[index], &mut tag);
+                            let (aad, data) = parts(task.algorithm, messages[index]);
+                            good &= contexts[key].seal(&nonce(count), aad, data, &mut tag);
                         }
                         black_box(&tag);
                         done
