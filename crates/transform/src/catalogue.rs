@@ -22,6 +22,8 @@ pub enum Digest {
     Sha1,
     /// SHA-256, FIPS 180-4.
     Sha256,
+    /// BLAKE3, unkeyed.
+    Blake3,
     /// Our reconstruction of an alternate hash with four independent MD5 chains; for measurement only.
     AhaI,
     /// HMAC with MD5, RFC 2104.
@@ -185,13 +187,14 @@ const fn key(bytes: usize) -> KeyBytes {
 
 impl Digest {
     /// All digests and MACs.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Null,
         Self::Touch,
         Self::InternetChecksum,
         Self::Md5,
         Self::Sha1,
         Self::Sha256,
+        Self::Blake3,
         Self::AhaI,
         Self::HmacMd5,
         Self::HmacSha1,
@@ -208,6 +211,7 @@ impl Digest {
             Self::Md5 => "md5",
             Self::Sha1 => "sha1",
             Self::Sha256 => "sha256",
+            Self::Blake3 => "blake3",
             Self::AhaI => "aha-i",
             Self::HmacMd5 => "hmac-md5",
             Self::HmacSha1 => "hmac-sha1",
@@ -230,6 +234,8 @@ impl Digest {
             Self::Md5 => hash_facts(64, 16, ByteOrder::Little, Standing::Broken, "RFC 1321"),
             Self::Sha1 => hash_facts(80, 20, ByteOrder::Big, Standing::Broken, "FIPS 180-4"),
             Self::Sha256 => hash_facts(64, 32, ByteOrder::Big, Standing::Current, "FIPS 180-4"),
+            // Blocks are chained within a chunk of 1,024 bytes; chunks are not.
+            Self::Blake3 => hash_facts(7, 32, ByteOrder::Little, Standing::Current, "BLAKE3, 2020"),
             Self::AhaI => hash_facts(
                 16,
                 16,

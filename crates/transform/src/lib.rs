@@ -15,6 +15,7 @@
 mod aead;
 mod aes;
 mod aha;
+mod blake3;
 mod blowfish;
 mod bucket;
 pub mod catalogue;

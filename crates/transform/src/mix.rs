@@ -7,7 +7,7 @@ use crate::hash::Hash;
 use crate::job::Direction;
 use crate::key::{CipherKey, DigestKey, Schedule};
 use crate::word::{Access, Counted, Mix, count};
-use crate::{aes, aha, blowfish, checksum, des, idea, md5, rc4, rc5, rc6, seal, sha1, sha256};
+use crate::{aes, aha, blake3, blowfish, checksum, des, idea, md5, rc4, rc5, rc6, seal, sha1, sha256};
 
 /// Encrypts or digests `bytes` bytes (whole blocks; a partial one is left out) in ECB under a fixed key with the
 /// reference kernel, and returns the operations by class with the trace of table accesses. `None` for algorithms
@@ -35,6 +35,9 @@ pub fn instruction_mix(algorithm: Algorithm, bytes: usize) -> Option<(Mix, Vec<A
                     for (i, block) in blocks.iter().enumerate() {
                         aha::reference::absorb::<Counted>(&mut chains, i, block);
                     }
+                }),
+                (Digest::Blake3, None) => count(|| {
+                    blake3::reference::digest_by::<Counted>(&data, &mut [0; 32]);
                 }),
                 (Digest::InternetChecksum, None) => count(|| {
                     checksum::internet_reference::<Counted>(&data);

@@ -114,6 +114,19 @@ fn hmac_of_the_rfcs() {
     );
 }
 
+/// The published file of vectors: byte i of a message is i modulo 251.
+#[test]
+fn blake3_of_its_authors() {
+    let data: Vec<u8> = (0..102_400).map(|i| (i % 251) as u8).collect();
+    let blake3 = |bytes: usize, digest: [u8; 32]| check(Digest::Blake3, &[], &data[..bytes], &digest);
+    blake3(0, hex!("af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262"));
+    blake3(1, hex!("2d3adedff11b61f14c886e35afa036736dcd87a74d27b5c1510225d0f592e213"));
+    blake3(1024, hex!("42214739f095a406f3fc83deb889744ac00df831c10daa55189b5d121c855af7"));
+    blake3(1025, hex!("d00278ae47eb27b34faecf67b4fe263f82d5412916c1ffd97c8cb7fb814b8444"));
+    blake3(2048, hex!("e776b6028c7cd22a4d0ba182a8bf62205d2ef576467e838ed6f2529b85fba24a"));
+    blake3(102_400, hex!("bc3e3d41a1146b069abffad3c0d44860cf664390afce4d9661f7902e7943e085"));
+}
+
 #[test]
 fn aha_i_of_the_profile() {
     let aha = |message: &[u8], digest: [u8; 16]| check(Digest::AhaI, &[], message, &digest);
@@ -268,7 +281,7 @@ proptest! {
         lengths in prop::collection::vec(0usize..2000, 1..80),
         which in prop::sample::select(vec![
             Digest::Md5, Digest::Sha1, Digest::Sha256, Digest::HmacMd5, Digest::HmacSha1, Digest::HmacSha256,
-            Digest::AhaI, Digest::InternetChecksum, Digest::Touch, Digest::Bh140,
+            Digest::Blake3, Digest::AhaI, Digest::InternetChecksum, Digest::Touch, Digest::Bh140,
         ]),
         seed in any::<u64>(),
     ) {

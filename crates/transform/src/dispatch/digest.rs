@@ -2,6 +2,7 @@
 
 use super::{Kernels, Lanes};
 use crate::aha;
+use crate::blake3;
 use crate::catalogue::Digest;
 use crate::checksum;
 use crate::hash::{self, Hash, lanes};
@@ -45,10 +46,16 @@ impl Kernels {
     pub fn digest_tier(&self, algorithm: Digest, count: usize) -> Tier {
         match Hash::of(algorithm) {
             Some(hash) if self.lane_kernel(hash, count).is_some() => Tier::Batch,
+            None if algorithm == Digest::Blake3 => self.blake3_tier(),
             Some(Hash::Md5) | None => self.single().min(Tier::Generic),
             Some(_) if self.features.sha.is_none() => self.single().min(Tier::Generic),
             Some(_) => self.single(),
         }
+    }
+
+    /// The authors' crate finds instructions by itself, so it cannot run where there are to be none.
+    fn blake3_tier(&self) -> Tier {
+        if self.features.avx2.is_some() { self.single() } else { self.single().min(Tier::Generic) }
     }
 
     fn hash(&self, hash: Hash, jobs: &mut [DigestJob<'_>]) {
@@ -135,6 +142,10 @@ impl Kernels {
             Digest::InternetChecksum => {
                 job.output[..2].copy_from_slice(&checksum::internet(tier, job.input).to_be_bytes());
             }
+            Digest::Blake3 if self.blake3_tier() == Tier::Native => {
+                blake3::native(job.input, &mut job.output);
+            }
+            Digest::Blake3 => blake3::reference::digest(job.input, &mut job.output),
             Digest::AhaI => {
                 let absorb =
                     if tier == Tier::Reference { aha::reference::blocks } else { aha::generic::blocks };

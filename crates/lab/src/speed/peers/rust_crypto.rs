@@ -22,7 +22,12 @@ pub(super) fn has(algorithm: Algorithm, _: Direction) -> bool {
     match algorithm {
         Algorithm::Digest(digest) => !matches!(
             digest,
-            Digest::Null | Digest::Touch | Digest::InternetChecksum | Digest::AhaI | Digest::Bh140
+            Digest::Null
+                | Digest::Touch
+                | Digest::InternetChecksum
+                | Digest::Blake3
+                | Digest::AhaI
+                | Digest::Bh140
         ),
         Algorithm::Cipher(Cipher::Block(_, mode)) => mode == Mode::Cbc,
         Algorithm::Cipher(cipher) => cipher == Cipher::Rc4,

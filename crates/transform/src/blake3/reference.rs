@@ -1,0 +1,114 @@
+//! BLAKE3 as section 2 of its paper writes it.
+
+use crate::sha256::INITIAL;
+use crate::word::{Plain, Word};
+
+const BLOCK_BYTES: usize = 64;
+const CHUNK_BYTES: usize = 1024;
+
+// Table 3.
+const CHUNK_START: u32 = 1;
+const CHUNK_END: u32 = 2;
+const PARENT: u32 = 4;
+const ROOT: u32 = 8;
+
+/// Table 2: the order in which the next round takes the message words.
+const PERMUTATION: [usize; 16] = [2, 6, 3, 10, 7, 0, 4, 13, 1, 11, 12, 5, 9, 14, 15, 8];
+
+/// What `G` mixes in a round: columns, then diagonals.
+const MIXED: [[usize; 4]; 8] = [
+    [0, 4, 8, 12],
+    [1, 5, 9, 13],
+    [2, 6, 10, 14],
+    [3, 7, 11, 15],
+    [0, 5, 10, 15],
+    [1, 6, 11, 12],
+    [2, 7, 8, 13],
+    [3, 4, 9, 14],
+];
+
+/// A compression that is still to be made: the root's differs from the others by a flag.
+struct Node {
+    chaining: [u32; 8],
+    block: [u8; BLOCK_BYTES],
+    chunk: u64,
+    bytes: usize,
+    flags: u32,
+}
+
+impl Node {
+    /// The first half of the output, which is all that the tree and a digest need.
+    fn compress<W: Word>(&self, flags: u32) -> [u32; 8] {
+        let mut words: [W; 16] = core::array::from_fn(|i| {
+            W::load(u32::from_le_bytes([0, 1, 2, 3].map(|j| self.block[4 * i + j])))
+        });
+        let last = [self.chunk as u32, (self.chunk >> 32) as u32, self.bytes as u32, self.flags | flags];
+        let mut v: [W; 16] = core::array::from_fn(|i| match i {
+            0..8 => W::load(self.chaining[i]),
+            8..12 => W::imm(INITIAL[i - 8]),
+            _ => W::imm(last[i - 12]),
+        });
+        for round in 0..7 {
+            for (i, [a, b, c, d]) in MIXED.into_iter().enumerate() {
+                v[a] = v[a] + v[b] + words[2 * i];
+                v[d] = (v[d] ^ v[a]).rotl(16);
+                v[c] = v[c] + v[d];
+                v[b] = (v[b] ^ v[c]).rotl(20);
+                v[a] = v[a] + v[b] + words[2 * i + 1];
+                v[d] = (v[d] ^ v[a]).rotl(24);
+                v[c] = v[c] + v[d];
+                v[b] = (v[b] ^ v[c]).rotl(25);
+            }
+            if round < 6 {
+                words = PERMUTATION.map(|from| words[from]);
+            }
+        }
+        W::branch();
+        core::array::from_fn(|i| (v[i] ^ v[i + 8]).store())
+    }
+}
+
+/// The node above `input`, whose first chunk has that number.
+fn node<W: Word>(input: &[u8], chunk: u64) -> Node {
+    if input.len() > CHUNK_BYTES {
+        // The left subtree is complete, and as large as can be with something left for the right one.
+        let left_chunks = 1 << ((input.len() - 1) / CHUNK_BYTES).ilog2();
+        let (left, right) = input.split_at(left_chunks * CHUNK_BYTES);
+        let halves = [node::<W>(left, chunk), node::<W>(right, chunk + left_chunks as u64)];
+        let mut block = [0; BLOCK_BYTES];
+        let words = halves.map(|half| half.compress::<W>(0));
+        for (bytes, word) in block.as_chunks_mut().0.iter_mut().zip(words.as_flattened()) {
+            *bytes = word.to_le_bytes();
+        }
+        return Node { chaining: INITIAL, block, chunk: 0, bytes: BLOCK_BYTES, flags: PARENT };
+    }
+    let mut blocks = input.chunks(BLOCK_BYTES);
+    let mut next = || {
+        let part = blocks.next().unwrap_or_default();
+        let mut block = [0; BLOCK_BYTES];
+        block[..part.len()].copy_from_slice(part);
+        (block, part.len())
+    };
+    let (block, bytes) = next();
+    let mut leaf = Node { chaining: INITIAL, block, chunk, bytes, flags: CHUNK_START };
+    for _ in 1..input.len().div_ceil(BLOCK_BYTES) {
+        let chaining = leaf.compress::<W>(0);
+        let (block, bytes) = next();
+        leaf = Node { chaining, block, chunk, bytes, flags: 0 };
+    }
+    leaf.flags |= CHUNK_END;
+    leaf
+}
+
+/// Digests a message over any machine word.
+pub(crate) fn digest_by<W: Word>(message: &[u8], output: &mut [u8; 32]) {
+    let words = node::<W>(message, 0).compress::<W>(ROOT);
+    for (bytes, word) in output.as_chunks_mut().0.iter_mut().zip(words) {
+        *bytes = word.to_le_bytes();
+    }
+}
+
+/// Digests a message.
+pub(crate) fn digest(message: &[u8], output: &mut [u8; 32]) {
+    digest_by::<Plain>(message, output);
+}
