@@ -25,21 +25,18 @@ fn words(block: &[u8; 16]) -> (u64, u64) {
     (value as u64, (value >> 64) as u64)
 }
 
+/// The limbs of r, clamped as section 2.5.1 says.
+pub(crate) fn clamped(r: &[u8; 16]) -> [u64; 3] {
+    let (low, high) = words(r);
+    [low & 0xffc_0fff_ffff, (low >> 44 | high << 20) & 0xfff_ffc0_ffff, high >> 24 & 0x00f_ffff_fc0f]
+}
+
 impl Poly1305 {
     /// Starts with the one-time key r || s.
     pub(crate) fn new(key: &[u8; 32]) -> Self {
         let (halves, _) = key.as_chunks::<16>();
-        let (low, high) = words(&halves[0]);
-        // The clamp of section 2.5.1, laid over the limbs.
-        let r =
-            [low & 0xffc_0fff_ffff, (low >> 44 | high << 20) & 0xfff_ffc0_ffff, high >> 24 & 0x00f_ffff_fc0f];
         let (pad_low, pad_high) = words(&halves[1]);
-        Self { r, h: [0; 3], pad: [pad_low, pad_high] }
-    }
-
-    /// The limbs of r.
-    pub(crate) const fn r(&self) -> [u64; 3] {
-        self.r
+        Self { r: clamped(&halves[0]), h: [0; 3], pad: [pad_low, pad_high] }
     }
 
     /// Goes on from a sum that was made elsewhere, in limbs of at most 45 bits.
