@@ -8,161 +8,300 @@
 //! tokens.
 #![allow(unsafe_code)]
 
-use subtle::ConstantTimeEq as _;
-use zeroize::Zeroize as _;
+use core::arch::x86_64::*;
 
-use super::reference::input;
+use subtle::ConstantTimeEq as _;
+
 use crate::aead::{AeadJob, AeadSchedule};
 use crate::isa::{Avx2, Avx512};
 use crate::job::{Direction, Status};
 use crate::poly1305::{self, Text};
-use crate::simd::Words;
 use crate::simd::avx2::Y;
 use crate::simd::avx512::Z;
+use crate::simd::{Bits as _, Words};
+use crate::wipe::wipe;
 
 /// Messages of a group.
 const GROUP: usize = 16;
 /// Blocks of a wave: two vectors of the widest.
 const LANES: usize = 32;
+/// Lanes whose pointers are written together; those past the last block are written again or hold nothing.
+const STRIDE: usize = 8;
 
 /// Messages from which authenticating them side by side beats one after the other.
 const SIDE_BY_SIDE: usize = 3;
 
-/// What lanes without a block read.
+/// What lanes without a block read, and the first block of a stream is XORed with.
 static ZEROS: [u8; 64] = [0; 64];
 
-/// Consecutive bytes of one message.
+/// The numbers of the lanes.
+static NUMBERS: [u32; LANES] = {
+    let mut numbers = [0; LANES];
+    let mut lane = 0;
+    while lane < LANES {
+        numbers[lane] = lane as u32;
+        lane += 1;
+    }
+    numbers
+};
+
+/// Lanes that take what differs between messages.
+trait Streams: Words {
+    /// `other` in the lanes from `first` on.
+    fn past_lane(self, first: usize, other: Self) -> Self;
+
+    /// As [`Words::store_rows`], XORed with 64 bytes of each source.
+    ///
+    /// # Safety
+    /// `LANES` pointers each, to 64 readable and 64 writable bytes; those of a lane are equal or disjoint.
+    unsafe fn xor_rows(words: [Self; 16], sources: *const *const u8, destinations: *const *mut u8);
+}
+
+impl Streams for Y {
+    #[inline(always)]
+    fn past_lane(self, first: usize, other: Self) -> Self {
+        // SAFETY: reached under the token; the numbers of eight lanes.
+        unsafe {
+            let lanes = Self::load(NUMBERS.as_ptr());
+            let before = _mm256_cmpgt_epi32(_mm256_set1_epi32(first as i32), lanes.0);
+            Self(_mm256_blendv_epi8(other.0, self.0, before))
+        }
+    }
+    #[inline(always)]
+    unsafe fn xor_rows(words: [Self; 16], sources: *const *const u8, destinations: *const *mut u8) {
+        let (halves, _) = words.as_chunks::<8>();
+        for (half, words) in halves.iter().enumerate() {
+            for (lane, row) in Self::transpose(*words).into_iter().enumerate() {
+                // SAFETY: the caller's contract.
+                unsafe {
+                    let source = Self::load((*sources.add(lane)).add(32 * half).cast());
+                    row.xor(source).store((*destinations.add(lane)).add(32 * half).cast());
+                }
+            }
+        }
+    }
+}
+
+impl Streams for Z {
+    #[inline(always)]
+    fn past_lane(self, first: usize, other: Self) -> Self {
+        let lanes = (0xffffu32 << first.min(16)) as u16;
+        // SAFETY: reached under the token.
+        Self(unsafe { _mm512_mask_mov_epi32(self.0, lanes, other.0) })
+    }
+    #[inline(always)]
+    unsafe fn xor_rows(words: [Self; 16], sources: *const *const u8, destinations: *const *mut u8) {
+        for (lane, row) in Self::transpose(words).into_iter().enumerate() {
+            // SAFETY: the caller's contract.
+            unsafe {
+                let source = <Self as Words>::load((*sources.add(lane)).cast());
+                row.xor(source).store((*destinations.add(lane)).cast());
+            }
+        }
+    }
+}
+
+/// Consecutive bytes of one message, in consecutive lanes.
 #[derive(Clone, Copy)]
-struct Run {
-    source: *const u8,
+struct Run<'k> {
+    key: &'k [u8; 32],
+    nonce: [u32; 3],
+    /// Of the first block.
+    number: u32,
+    first_lane: usize,
     destination: *mut u8,
     bytes: usize,
 }
 
-/// Blocks that wait until every lane has one, and the stream of those that had.
-#[repr(C, align(64))]
-struct Wave {
-    stream: [[u8; 64]; LANES],
-    /// The input words of each lane's message, with block number 0.
-    inputs: [*const u8; LANES],
-    numbers: [u32; LANES],
-    /// What the stream is for, in the order of the lanes; each run but a message's last is whole blocks.
-    runs: [Run; LANES],
+/// Runs the first vectors of a wave's lanes.
+type Rounds<V, const SETS: usize> = for<'w, 'k> unsafe fn(&'w mut Wave<'k, V, SETS>);
+
+/// Blocks that wait until every lane has one.
+struct Wave<'k, V, const SETS: usize> {
+    /// The words that messages of one key have in common.
+    common: [[V; 12]; SETS],
+    /// Whose they are in all lanes.
+    key: Option<&'k [u8; 32]>,
+    sources: [*const u8; LANES + STRIDE],
+    destinations: [*mut u8; LANES + STRIDE],
+    /// In the order of the lanes; each run but a message's last is whole blocks.
+    runs: [Run<'k>; LANES],
     run_count: usize,
     lanes: usize,
+    /// Runs one vector of lanes, and all of them.
+    rounds: [Rounds<V, SETS>; 2],
+    /// Where a message's last bytes become a whole block, and lanes without a block write.
+    ends: [[u8; 64]; LANES],
 }
 
-impl Drop for Wave {
-    fn drop(&mut self) {
-        self.stream.as_flattened_mut().zeroize();
-    }
-}
-
-impl Wave {
+impl<'k, V: Streams, const SETS: usize> Wave<'k, V, SETS> {
     #[inline(always)]
-    fn new() -> Self {
-        let nothing = Run { source: ZEROS.as_ptr(), destination: core::ptr::null_mut(), bytes: 0 };
+    fn new(rounds: [Rounds<V, SETS>; 2]) -> Self {
+        let (number, destination) = (0, core::ptr::null_mut());
+        let nothing = Run { key: &[0; 32], nonce: [0; 3], number, first_lane: 0, destination, bytes: 0 };
+        let mut common = [V::splat(0); 12];
+        for (word, bytes) in common.iter_mut().zip(b"expand 32-byte k".as_chunks().0) {
+            *word = V::splat(u32::from_le_bytes(*bytes));
+        }
         Self {
-            stream: [[0; 64]; LANES],
-            inputs: [ZEROS.as_ptr(); LANES],
-            numbers: [0; LANES],
+            common: [common; SETS],
+            key: None,
+            sources: [ZEROS.as_ptr(); LANES + STRIDE],
+            destinations: [destination; LANES + STRIDE],
             runs: [nothing; LANES],
             run_count: 0,
             lanes: 0,
+            rounds,
+            ends: [[0; 64]; LANES],
         }
     }
 
-    /// XORs the bytes of a run with a stream from block `number` on.
+    /// XORs `run.bytes` bytes from `source` on with a stream from block `run.number` on; lanes are given here.
     ///
     /// # Safety
-    /// They are readable and writable, and what else the wave holds is too.
+    /// They are readable, the destination is writable, and what else the wave holds is too.
     #[inline(always)]
-    unsafe fn add<V: Words, const SETS: usize>(&mut self, words: &[u32; 16], mut number: u32, mut run: Run) {
+    unsafe fn add(&mut self, mut source: *const u8, mut run: Run<'k>) {
         while run.bytes != 0 {
-            let (first, room) = (self.lanes, SETS * V::LANES - self.lanes);
+            let (first_lane, room) = (self.lanes, SETS * V::LANES - self.lanes);
             let blocks = run.bytes.div_ceil(64).min(room);
-            let part = run.bytes.min(64 * blocks);
-            self.runs[self.run_count] = Run { bytes: part, ..run };
-            self.run_count += 1;
-            self.lanes += blocks;
-            for (input, place) in
-                self.inputs[first..self.lanes].iter_mut().zip(&mut self.numbers[first..self.lanes])
-            {
-                *input = words.as_ptr().cast();
-                *place = number;
-                number = number.wrapping_add(1);
+            let bytes = run.bytes.min(64 * blocks);
+            for first in (0..blocks).step_by(STRIDE) {
+                let lanes = first_lane + first..first_lane + first + STRIDE;
+                let rows = self.sources[lanes.clone()].iter_mut().zip(&mut self.destinations[lanes]);
+                for (block, (from, to)) in rows.enumerate() {
+                    *from = source.wrapping_add(64 * (first + block));
+                    *to = run.destination.wrapping_add(64 * (first + block));
+                }
             }
-            run = Run {
-                source: run.source.wrapping_add(part),
-                destination: run.destination.wrapping_add(part),
-                bytes: run.bytes - part,
-            };
+            self.lanes += blocks;
+            if !bytes.is_multiple_of(64) {
+                let end = self.ends[self.lanes - 1].as_mut_ptr();
+                // SAFETY: the last bytes, fewer than a block.
+                unsafe {
+                    core::ptr::copy_nonoverlapping(self.sources[self.lanes - 1], end, bytes % 64);
+                }
+                (self.sources[self.lanes - 1], self.destinations[self.lanes - 1]) = (end, end);
+            }
+            self.runs[self.run_count] = Run { first_lane, bytes, ..run };
+            self.run_count += 1;
+            source = source.wrapping_add(bytes);
+            run.destination = run.destination.wrapping_add(bytes);
+            run.bytes -= bytes;
+            run.number = run.number.wrapping_add(blocks as u32);
             if blocks == room {
                 // SAFETY: the caller's contract.
-                unsafe { self.flush::<V, SETS>() };
+                unsafe { self.flush() };
             }
         }
     }
 
-    /// Runs the blocks that wait, at most `SETS` vectors of them.
+    /// Runs the blocks that wait.
     ///
     /// # Safety
     /// Their bytes are readable and writable.
     #[inline(always)]
-    unsafe fn flush<V: Words, const SETS: usize>(&mut self) {
-        // SAFETY: the caller's contract.
-        unsafe {
-            match self.lanes {
-                0 => return,
-                few if few <= V::LANES => self.rounds::<V, 1>(),
-                _ => self.rounds::<V, SETS>(),
-            }
+    unsafe fn flush(&mut self) {
+        if self.lanes == 0 {
+            return;
         }
-        let mut stream = self.stream.iter();
+        let [one, all] = self.rounds;
+        // SAFETY: the caller's contract.
+        unsafe { if self.lanes <= V::LANES { one(self) } else { all(self) } };
         for run in &self.runs[..self.run_count] {
-            let (mut source, mut destination, mut left) = (run.source, run.destination, run.bytes);
-            for stream in stream.by_ref().take(run.bytes.div_ceil(64)) {
-                let part = left.min(64);
+            let (whole, end) = (run.bytes / 64, run.bytes % 64);
+            if end != 0 {
+                let from = self.ends[run.first_lane + whole].as_ptr();
                 // SAFETY: the caller's contract.
-                unsafe { xor(source, destination, part, stream) };
-                source = source.wrapping_add(part);
-                destination = destination.wrapping_add(part);
-                left -= part;
+                unsafe { core::ptr::copy_nonoverlapping(from, run.destination.add(64 * whole), end) };
             }
         }
         (self.lanes, self.run_count) = (0, 0);
     }
 
-    /// Makes the stream of the first `SETS` vectors of lanes: two sets hide the latency of one, if registers suffice.
-    ///
-    /// # Safety
-    /// The CPU has the vector's instructions.
+    /// The words after the common ones: number and nonce. Sees that the common ones are those of the lanes.
     #[inline(always)]
-    unsafe fn rounds<V: Words, const SETS: usize>(&mut self) {
-        let mut start = [[V::splat(0); 16]; SETS];
-        for (set, start) in start.iter_mut().enumerate() {
-            // SAFETY: as many inputs and numbers as the vector has lanes.
-            unsafe {
-                *start = V::load_rows(self.inputs.as_ptr().add(set * V::LANES), 0);
-                start[12] = start[12].add(V::load(self.numbers.as_ptr().add(set * V::LANES)));
+    fn numbered<const N: usize>(&mut self) -> [[V; 4]; N] {
+        let mut own = [[V::splat(0); 4]; N];
+        let mut mixed = false;
+        for run in &self.runs[..self.run_count] {
+            if self.key.is_none_or(|key| !core::ptr::eq(key, run.key)) {
+                self.key = Some(run.key);
+                mixed = run.first_lane != 0;
+                for (set, common) in self.common.iter_mut().enumerate() {
+                    let first = run.first_lane.saturating_sub(set * V::LANES);
+                    for (word, bytes) in common[4..].iter_mut().zip(run.key.as_chunks().0) {
+                        *word = word.past_lane(first, V::splat(u32::from_le_bytes(*bytes)));
+                    }
+                }
+            }
+            let [a, b, c] = run.nonce;
+            for (set, own) in own.iter_mut().enumerate() {
+                let first = run.first_lane.saturating_sub(set * V::LANES);
+                for (own, word) in
+                    own.iter_mut().zip([run.number.wrapping_sub(run.first_lane as u32), a, b, c])
+                {
+                    *own = own.past_lane(first, V::splat(word));
+                }
             }
         }
-        let mut s = start;
+        if mixed {
+            self.key = None;
+        }
+        for (set, own) in own.iter_mut().enumerate() {
+            // SAFETY: as many numbers as lanes.
+            own[0] = own[0].add(unsafe { V::load(NUMBERS.as_ptr().add(set * V::LANES)) });
+        }
+        own
+    }
+
+    /// Clears keys and what was written past messages' ends.
+    #[inline(always)]
+    fn wipe(&mut self) {
+        wipe(&mut self.common, [V::splat(0); 12]);
+        wipe(&mut self.ends, [0; 64]);
+    }
+
+    /// Runs the first `N` vectors of lanes: two sets hide the latency of one, if registers suffice.
+    ///
+    /// # Safety
+    /// The bytes of the lanes' blocks are readable and writable.
+    #[inline(always)]
+    unsafe fn rounds<const N: usize>(&mut self) {
+        for lane in self.lanes..N * V::LANES {
+            (self.sources[lane], self.destinations[lane]) = (ZEROS.as_ptr(), self.ends[lane].as_mut_ptr());
+        }
+        let own = self.numbered::<N>();
+        let mut s = [[V::splat(0); 16]; N];
+        for set in 0..N {
+            s[set][..12].copy_from_slice(&self.common[set]);
+            s[set][12..].copy_from_slice(&own[set]);
+        }
         for _ in 0..10 {
             quarters(&mut s, [4, 5, 6, 7], [8, 9, 10, 11], [12, 13, 14, 15]);
             quarters(&mut s, [5, 6, 7, 4], [10, 11, 8, 9], [15, 12, 13, 14]);
         }
-        for (set, (mut s, start)) in s.into_iter().zip(start).enumerate() {
-            for (s, start) in s.iter_mut().zip(start) {
-                *s = s.add(start);
+        // SAFETY: the caller's contract. Sets by constants, so that they stay in registers.
+        unsafe {
+            self.write::<0>(s[0], &own[0]);
+            if N > 1 {
+                self.write::<1>(s[1], &own[1]);
             }
-            let mut rows = [core::ptr::null_mut(); LANES];
-            for (row, stream) in rows.iter_mut().zip(&mut self.stream) {
-                *row = stream.as_mut_ptr();
-            }
-            // SAFETY: as many rows of 64 bytes as the vector has lanes.
-            unsafe { V::store_rows(s, rows.as_ptr().add(set * V::LANES), 0) };
         }
+    }
+
+    /// XORs a set's blocks with its stream.
+    ///
+    /// # Safety
+    /// The bytes of the lanes' blocks are readable and writable.
+    #[inline(always)]
+    unsafe fn write<const SET: usize>(&self, mut s: [V; 16], own: &[V; 4]) {
+        for word in 0..16 {
+            s[word] = s[word].add(if word < 12 { self.common[SET][word] } else { own[word - 12] });
+        }
+        let first = SET * V::LANES;
+        // SAFETY: as many rows as the vector has lanes: blocks as the caller says, and ends.
+        unsafe { V::xor_rows(s, self.sources.as_ptr().add(first), self.destinations.as_ptr().add(first)) };
     }
 }
 
@@ -194,33 +333,12 @@ fn quarters<V: Words, const SETS: usize>(
     half!(8, 7);
 }
 
-/// XORs up to 64 bytes.
-///
-/// # Safety
-/// `bytes` bytes are readable and writable.
+/// A run of a job's stream from block `number` on.
 #[inline(always)]
-unsafe fn xor(source: *const u8, destination: *mut u8, bytes: usize, stream: &[u8; 64]) {
-    let words = stream.as_chunks::<8>().0;
-    let crypted = |block: &[u8; 64]| {
-        let mut out = [0; 64];
-        for ((out, block), word) in
-            out.as_chunks_mut::<8>().0.iter_mut().zip(block.as_chunks::<8>().0).zip(words)
-        {
-            *out = (u64::from_le_bytes(*block) ^ u64::from_le_bytes(*word)).to_le_bytes();
-        }
-        out
-    };
-    // SAFETY: the caller's contract.
-    unsafe {
-        if bytes == 64 {
-            let block = source.cast::<[u8; 64]>().read();
-            destination.cast::<[u8; 64]>().write(crypted(&block));
-        } else {
-            let mut block = [0; 64];
-            core::ptr::copy_nonoverlapping(source, block.as_mut_ptr(), bytes);
-            core::ptr::copy_nonoverlapping(crypted(&block).as_ptr(), destination, bytes);
-        }
-    }
+fn run<'k>(job: &AeadJob<'k>, number: u32, destination: *mut u8, bytes: usize) -> Run<'k> {
+    let key = if let AeadSchedule::ChaCha(key) = job.key.schedule() { key } else { &[0; 32] };
+    let [a, b, c] = [0, 1, 2].map(|i| u32::from_le_bytes([0, 1, 2, 3].map(|j| job.nonce[4 * i + j])));
+    Run { key, nonce: [a, b, c], number, first_lane: 0, destination, bytes }
 }
 
 /// Makes the tags of as many texts.
@@ -231,34 +349,31 @@ type Tags<P> = fn(P, &[Text<'_>], &mut [[u8; 16]]);
 /// # Safety
 /// The CPU has the vector's instructions.
 #[inline(always)]
-unsafe fn all<V: Words, P: Copy, const SETS: usize>(
+unsafe fn all<'k, V: Streams, P: Copy, const SETS: usize>(
+    rounds: [Rounds<V, SETS>; 2],
     proof: P,
     tags: Tags<P>,
     direction: Direction,
-    jobs: &mut [AeadJob<'_>],
+    jobs: &mut [AeadJob<'k>],
     order: &[u16],
 ) {
-    let mut wave = Wave::new();
-    let mut inputs = [[0; 16]; GROUP];
-    let mut one_time = [[0; 32]; GROUP];
+    let mut wave = Wave::<V, SETS>::new(rounds);
+    // Blocks 0; the first half of each is a message's one-time key.
+    let mut zeroth = [[[0; 32]; 2]; GROUP];
     for group in order.chunks(GROUP) {
-        for ((&index, input_words), one_time) in group.iter().zip(&mut inputs).zip(&mut one_time) {
-            let job = &jobs[usize::from(index)];
-            let AeadSchedule::ChaCha(key) = job.key.schedule() else { return };
-            *input_words = input(key, 0, &job.nonce);
-            let run =
-                Run { source: ZEROS.as_ptr(), destination: one_time.as_mut_ptr(), bytes: one_time.len() };
+        for (&index, zeroth) in group.iter().zip(&mut zeroth) {
+            let run = run(&jobs[usize::from(index)], 0, zeroth.as_flattened_mut().as_mut_ptr(), 64);
             // SAFETY: as many bytes on both sides.
-            unsafe { wave.add::<V, SETS>(input_words, 0, run) };
+            unsafe { wave.add(ZEROS.as_ptr(), run) };
         }
         let sealing = direction == Direction::Encrypt;
         let mut made = [[0; 16]; GROUP];
         for now_tags in [!sealing, sealing] {
             if now_tags {
                 // SAFETY: as said where they were added.
-                unsafe { wave.flush::<V, SETS>() };
+                unsafe { wave.flush() };
                 let mut texts = [Text { key: &[0; 32], aad: &[], data: &[] }; GROUP];
-                for ((&index, text), key) in group.iter().zip(&mut texts).zip(&one_time) {
+                for ((&index, text), [key, _]) in group.iter().zip(&mut texts).zip(&zeroth) {
                     let job = &jobs[usize::from(index)];
                     let sealed =
                         if sealing { job.data.destination().cast_const() } else { job.data.source() };
@@ -275,26 +390,22 @@ unsafe fn all<V: Words, P: Copy, const SETS: usize>(
                     }
                 }
             } else {
-                for (&index, words) in group.iter().zip(&inputs) {
+                for &index in group {
                     let job = &jobs[usize::from(index)];
-                    let run = Run {
-                        source: job.data.source(),
-                        destination: job.data.destination(),
-                        bytes: job.data.len(),
-                    };
+                    let run = run(job, 1, job.data.destination(), job.data.len());
                     // SAFETY: the job's buffer, here and when the wave is flushed.
                     unsafe {
                         if job.status == Status::Forged {
                             run.destination.write_bytes(0, run.bytes);
                         } else {
-                            wave.add::<V, SETS>(words, 1, run);
+                            wave.add(job.data.source(), run);
                         }
                     }
                 }
             }
         }
         // SAFETY: as said where they were added.
-        unsafe { wave.flush::<V, SETS>() };
+        unsafe { wave.flush() };
         if sealing {
             for (&index, tag) in group.iter().zip(made) {
                 let job = &mut jobs[usize::from(index)];
@@ -302,8 +413,8 @@ unsafe fn all<V: Words, P: Copy, const SETS: usize>(
             }
         }
     }
-    inputs.as_flattened_mut().zeroize();
-    one_time.as_flattened_mut().zeroize();
+    wave.wipe();
+    wipe(&mut zeroth, [[0; 32]; 2]);
 }
 
 fn tags_one_by_one<P>(_: P, texts: &[Text<'_>], tags: &mut [[u8; 16]]) {
@@ -321,15 +432,29 @@ fn tags_side_by_side(proof: Avx512, texts: &[Text<'_>], tags: &mut [[u8; 16]]) {
 }
 
 #[target_feature(enable = "avx2,bmi1,bmi2,ssse3,sse4.1")]
+unsafe fn rounds_avx2(wave: &mut Wave<'_, Y, 1>) {
+    // SAFETY: the features of Y, and the caller's contract.
+    unsafe { wave.rounds::<1>() }
+}
+
+#[target_feature(enable = "avx2,bmi1,bmi2,ssse3,sse4.1")]
 unsafe fn all_avx2(proof: Avx2, direction: Direction, jobs: &mut [AeadJob<'_>], order: &[u16]) {
+    let rounds: [Rounds<Y, 1>; 2] = [rounds_avx2; 2];
     // SAFETY: the features of Y.
-    unsafe { all::<Y, _, 1>(proof, tags_one_by_one, direction, jobs, order) }
+    unsafe { all(rounds, proof, tags_one_by_one, direction, jobs, order) }
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma,bmi2")]
+unsafe fn rounds_avx512<const N: usize>(wave: &mut Wave<'_, Z, 2>) {
+    // SAFETY: the features of Z, and the caller's contract.
+    unsafe { wave.rounds::<N>() }
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma,bmi2")]
 unsafe fn all_avx512(proof: Avx512, direction: Direction, jobs: &mut [AeadJob<'_>], order: &[u16]) {
+    let rounds: [Rounds<Z, 2>; 2] = [rounds_avx512::<1>, rounds_avx512::<2>];
     // SAFETY: the features of Z.
-    unsafe { all::<Z, _, 2>(proof, tags_side_by_side, direction, jobs, order) }
+    unsafe { all(rounds, proof, tags_side_by_side, direction, jobs, order) }
 }
 
 /// Runs the jobs that `order` lists, all of them pending, in eight lanes.

@@ -41,7 +41,7 @@ impl Bits for Y {
 impl Y {
     /// Transposes eight rows of eight words; its own inverse.
     #[inline(always)]
-    fn transpose(rows: [Self; 8]) -> [Self; 8] {
+    pub(crate) fn transpose(rows: [Self; 8]) -> [Self; 8] {
         let mut pairs = rows;
         for i in 0..4 {
             let (a, b) = (rows[2 * i].0, rows[2 * i + 1].0);

@@ -45,7 +45,7 @@ impl Bits for Z {
 impl Z {
     /// Transposes sixteen rows of sixteen words; its own inverse.
     #[inline(always)]
-    fn transpose(rows: [Self; 16]) -> [Self; 16] {
+    pub(crate) fn transpose(rows: [Self; 16]) -> [Self; 16] {
         let mut pairs = rows;
         for i in 0..8 {
             let (a, b) = (rows[2 * i].0, rows[2 * i + 1].0);
