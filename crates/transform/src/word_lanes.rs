@@ -118,8 +118,9 @@ impl<C: WordCipher, const L: usize> WordLanes<C, L> {
                 *group = unsafe { V::load(row.as_ptr().add(n * V::LANES)) };
             }
         }
+        // Kept outside the loop and lent, as copies of arrays this large are calls of memcpy.
+        let mut x = [[V::splat(0); 16]; G];
         for _ in 0..chunks {
-            let mut x = [[V::splat(0); 16]; G];
             for (n, x) in x.iter_mut().enumerate() {
                 // SAFETY: LANES rows from n * LANES on, each with a chunk to read.
                 *x = unsafe { V::load_rows(rows.source.as_ptr().add(n * V::LANES), 0) };
@@ -174,9 +175,9 @@ impl<C: WordCipher, const L: usize> WordLanes<C, L> {
                     }
                 }
             }
-            for (n, x) in x.into_iter().enumerate() {
+            for (n, x) in x.iter().enumerate() {
                 // SAFETY: as at the load, with a chunk to write.
-                unsafe { V::store_rows(x, rows.destination.as_ptr().add(n * V::LANES), 0) };
+                unsafe { V::store_rows(*x, rows.destination.as_ptr().add(n * V::LANES), 0) };
             }
             rows.advance();
         }

@@ -105,11 +105,12 @@ impl<const L: usize> IdeaLanes<L> {
                 *group = unsafe { V::load(row.as_ptr().add(n * V::SHORTS).cast()) };
             }
         }
+        // Kept outside the loop and lent, as copies of arrays this large are calls of memcpy.
+        let mut x = [[V::zero(); 32]; G];
         for _ in 0..chunks {
-            let mut x = [[V::zero(); 32]; G];
             for (n, x) in x.iter_mut().enumerate() {
                 // SAFETY: SHORTS rows from n * SHORTS on, each with a chunk to read.
-                *x = unsafe { V::load_short_rows(rows.source.as_ptr().add(n * V::SHORTS)) };
+                unsafe { V::load_short_rows(rows.source.as_ptr().add(n * V::SHORTS), x) };
             }
             for number in 0..8 {
                 let mut input = [[V::zero(); G]; 4];
@@ -157,7 +158,7 @@ impl<const L: usize> IdeaLanes<L> {
                     }
                 }
             }
-            for (n, x) in x.into_iter().enumerate() {
+            for (n, x) in x.iter().enumerate() {
                 // SAFETY: as at the load, with a chunk to write.
                 unsafe { V::store_short_rows(x, rows.destination.as_ptr().add(n * V::SHORTS)) };
             }

@@ -37,14 +37,12 @@ pub(crate) trait Shorts: Words {
     /// # Safety
     /// `rows` has `SHORTS` pointers, each to 64 readable bytes.
     #[inline(always)]
-    unsafe fn load_short_rows(rows: *const *const u8) -> [Self; 32] {
+    unsafe fn load_short_rows(rows: *const *const u8, words: &mut [Self; 32]) {
         // SAFETY: the caller's contract.
         let (even, odd) = unsafe { (Self::load_rows(rows, 0), Self::load_rows(rows.add(Self::LANES), 0)) };
-        let mut words = [Self::zero(); 32];
         for w in 0..16 {
             (words[2 * w], words[2 * w + 1]) = Self::halves(even[w].swap_pairs(), odd[w].swap_pairs());
         }
-        words
     }
 
     /// The inverse of [`Self::load_short_rows`].
@@ -52,7 +50,7 @@ pub(crate) trait Shorts: Words {
     /// # Safety
     /// As there, with writable bytes.
     #[inline(always)]
-    unsafe fn store_short_rows(words: [Self; 32], rows: *const *mut u8) {
+    unsafe fn store_short_rows(words: &[Self; 32], rows: *const *mut u8) {
         let (mut even, mut odd) = ([Self::zero(); 16], [Self::zero(); 16]);
         for w in 0..16 {
             // The exchange is its own inverse.
