@@ -1,14 +1,15 @@
 //! Many messages through one lane kernel, each with its own length and key.
 //!
 //! Every lane walks through its message in segments: the whole blocks in place, then one or two padded blocks in a
-//! scratch buffer, then for HMAC the outer block. All lanes run until the shortest segment ends; the lanes that
-//! ended move on, and a lane whose message is done takes the next one. Jobs come sorted by length (see
-//! [`crate::order`]), so lanes end together when lengths repeat. A lane without work reads along with a busy one.
+//! scratch buffer, where messages that fit run from the start, then for HMAC the outer block. All lanes run until the
+//! shortest segment ends; the lanes that ended move on, and a lane whose message is done takes the next one. Jobs come
+//! sorted by length (see [`crate::order`]), so lanes end together when lengths repeat. A lane without work reads along
+//! with a busy one.
 //!
 //! `unsafe`: kernels take raw lane pointers, made here from the jobs' slices.
 #![allow(unsafe_code)]
 
-use super::{Compress, Hash};
+use super::{Compress, Hash, MAX_TAIL};
 use crate::job::{DigestJob, Status};
 use crate::key::HashKey;
 use crate::simd::Words;
@@ -96,18 +97,22 @@ macro_rules! lane_kernels {
 }
 pub(crate) use lane_kernels;
 
-/// What a lane does when its segment ends.
+/// What a lane absorbs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// The message's whole blocks are absorbed: pad.
+    /// The message's whole blocks, in place; then its end.
     Body,
-    /// The padded blocks are absorbed: finish, or go on to the outer hash.
+    /// Its end, padded; then the outer hash, if there is one.
     Padded,
-    /// The outer block is absorbed: finish.
+    /// The outer block.
     Outer,
     /// Nothing to do.
     Idle,
 }
+
+/// The end of a lane's message; aligned, so that no load crosses a cache line.
+#[repr(align(64))]
+struct Scratch([u8; 128]);
 
 struct Lanes<'j, 'a> {
     hash: Hash,
@@ -120,7 +125,9 @@ struct Lanes<'j, 'a> {
     blocks_left: [usize; MAX_LANES],
     job_of: [u16; MAX_LANES],
     stage: [Stage; MAX_LANES],
-    scratch: [[u8; 128]; MAX_LANES],
+    /// Blocks in the lane's scratch.
+    padded_blocks: [usize; MAX_LANES],
+    scratch: [Scratch; MAX_LANES],
 }
 
 /// Runs the jobs that `order` lists; their keys are those of `hash`.
@@ -136,7 +143,8 @@ pub(crate) fn run(hash: Hash, kernel: &Kernel, jobs: &mut [DigestJob<'_>], order
         blocks_left: [0; MAX_LANES],
         job_of: [0; MAX_LANES],
         stage: [Stage::Idle; MAX_LANES],
-        scratch: [[0; 128]; MAX_LANES],
+        padded_blocks: [0; MAX_LANES],
+        scratch: [const { Scratch([0; 128]) }; MAX_LANES],
     };
     lanes.run(kernel);
 }
@@ -146,29 +154,15 @@ impl Lanes<'_, '_> {
         for lane in 0..kernel.lanes {
             self.take(lane);
         }
-        while self.busy > 0 {
-            let mut shortest = usize::MAX;
-            let mut readable = core::ptr::null();
-            for lane in 0..kernel.lanes {
-                self.advance(lane);
-                if self.stage[lane] != Stage::Idle {
-                    // A lane without work follows the one with least to go, so it reads nothing it must not.
-                    if self.blocks_left[lane] < shortest {
-                        shortest = self.blocks_left[lane];
-                        readable = self.rows[lane];
-                    }
+        while self.busy > kernel.few || self.taken < self.order.len() {
+            let (mut shortest, mut readable) = (usize::MAX, core::ptr::null());
+            for (left, row) in self.blocks_left.iter().zip(&self.rows).take(kernel.lanes) {
+                if *left < shortest {
+                    (shortest, readable) = (*left, *row);
                 }
-            }
-            if self.busy == 0 {
-                break;
-            }
-            if self.taken == self.order.len() && self.busy <= kernel.few {
-                for lane in 0..kernel.lanes {
-                    self.finish_alone(lane, kernel.alone);
-                }
-                break;
             }
             if self.busy < kernel.lanes {
+                // A lane without work follows the one with least to go, so it reads nothing it must not.
                 for lane in 0..kernel.lanes {
                     if self.stage[lane] == Stage::Idle {
                         self.rows[lane] = readable;
@@ -180,78 +174,89 @@ impl Lanes<'_, '_> {
             // `kernel.lanes` are not read.
             unsafe { (kernel.run)(&mut self.state, &self.rows, shortest) };
             for lane in 0..kernel.lanes {
-                self.blocks_left[lane] = self.blocks_left[lane].wrapping_sub(shortest);
                 self.rows[lane] = self.rows[lane].wrapping_add(64 * shortest);
+                self.blocks_left[lane] -= shortest;
+                if self.blocks_left[lane] == 0 {
+                    self.advance(lane);
+                }
             }
+        }
+        for lane in 0..kernel.lanes {
+            self.finish_alone(lane, kernel.alone);
         }
     }
 
-    /// Gives the lane the next job, if there is one.
+    /// Gives the lane the next job, if there is one, and lays out the end of its message.
+    #[inline(always)]
     fn take(&mut self, lane: usize) {
         let Some(&index) = self.order.get(self.taken) else {
             self.stage[lane] = Stage::Idle;
+            self.blocks_left[lane] = usize::MAX;
             return;
         };
         self.taken += 1;
         self.busy += 1;
         let job = &self.jobs[usize::from(index)];
         self.job_of[lane] = index;
-        self.rows[lane] = job.input.as_ptr();
-        self.blocks_left[lane] = job.input.len() / 64;
-        self.stage[lane] = Stage::Body;
-        let words = self.hash.words();
-        match job.key.hash_key() {
-            HashKey::Hmac { inner, .. } => self.state.set_lane(lane, words, inner),
-            HashKey::Plain => self.state.set_lane(lane, words, &self.hash.initial()),
+        let (initial, keyed_bytes) = match job.key.hash_key() {
+            HashKey::Hmac { inner, .. } => (inner, 64),
+            HashKey::Plain => (self.hash.initial(), 0),
+        };
+        self.state.set_lane(lane, self.hash.words(), initial);
+        // What fits into the scratch with its padding need not run in place first.
+        let bytes = job.input.len();
+        let in_place = if bytes <= MAX_TAIL { 0 } else { bytes & !63 };
+        let total = bytes as u64 + keyed_bytes;
+        self.padded_blocks[lane] =
+            self.hash.pad(&job.input[in_place..], total, &mut self.scratch[lane].0) / 64;
+        if in_place == 0 {
+            return self.aim_at_scratch(lane, Stage::Padded);
         }
+        self.rows[lane] = job.input.as_ptr();
+        self.blocks_left[lane] = in_place / 64;
+        self.stage[lane] = Stage::Body;
     }
 
-    /// Moves the lane on until it has blocks to absorb or nothing is left for it.
+    fn aim_at_scratch(&mut self, lane: usize, stage: Stage) {
+        self.rows[lane] = self.scratch[lane].0.as_ptr();
+        self.blocks_left[lane] = self.padded_blocks[lane];
+        self.stage[lane] = stage;
+    }
+
+    /// Moves a lane whose segment has ended on to the next, or to the next message.
     fn advance(&mut self, lane: usize) {
-        while self.stage[lane] != Stage::Idle && self.blocks_left[lane] == 0 {
-            let index = usize::from(self.job_of[lane]);
-            let job = &mut self.jobs[index];
-            let key = job.key.hash_key();
-            match (self.stage[lane], key) {
-                (Stage::Body, _) => {
-                    let keyed_bytes = if matches!(key, HashKey::Hmac { .. }) { 64 } else { 0 };
-                    let tail = &job.input[job.input.len() & !63..];
-                    let total = job.input.len() as u64 + keyed_bytes;
-                    self.blocks_left[lane] = self.hash.pad(tail, total, &mut self.scratch[lane]) / 64;
-                    self.rows[lane] = self.scratch[lane].as_ptr();
-                    self.stage[lane] = Stage::Padded;
-                }
-                (Stage::Padded, HashKey::Hmac { outer, .. }) => {
-                    let mut digest = [0; 32];
-                    self.hash.write_digest(&self.state.lane(lane), &mut digest);
-                    let digest_bytes = 4 * self.hash.words();
-                    let total = 64 + digest_bytes as u64;
-                    self.blocks_left[lane] =
-                        self.hash.pad(&digest[..digest_bytes], total, &mut self.scratch[lane]) / 64;
-                    self.rows[lane] = self.scratch[lane].as_ptr();
-                    self.state.set_lane(lane, self.hash.words(), outer);
-                    self.stage[lane] = Stage::Outer;
-                }
-                _ => {
-                    self.hash.write_digest(&self.state.lane(lane), &mut job.output);
-                    job.status = Status::Done;
-                    self.busy -= 1;
-                    self.take(lane);
-                }
+        if self.stage[lane] == Stage::Body {
+            return self.aim_at_scratch(lane, Stage::Padded);
+        }
+        let job = &mut self.jobs[usize::from(self.job_of[lane])];
+        let state = self.state.lane(lane);
+        match job.key.hash_key() {
+            HashKey::Hmac { outer, .. } if self.stage[lane] == Stage::Padded => {
+                let mut digest = [0; 32];
+                self.hash.write_digest(&state, &mut digest);
+                let digest = &digest[..4 * self.hash.words()];
+                let total = 64 + digest.len() as u64;
+                self.padded_blocks[lane] = self.hash.pad(digest, total, &mut self.scratch[lane].0) / 64;
+                self.state.set_lane(lane, self.hash.words(), outer);
+                self.aim_at_scratch(lane, Stage::Outer);
+            }
+            _ => {
+                self.hash.write_digest(&state, &mut job.output);
+                job.status = Status::Done;
+                self.busy -= 1;
+                self.take(lane);
             }
         }
     }
 
     /// Finishes the lane's message with a kernel for single messages.
     fn finish_alone(&mut self, lane: usize, compress: Compress) {
-        self.advance(lane);
         while self.stage[lane] != Stage::Idle {
             let mut state = self.state.lane(lane);
             // SAFETY: the lane's row has that many blocks left, in its job's input or in its scratch.
             let rest = unsafe { core::slice::from_raw_parts(self.rows[lane], 64 * self.blocks_left[lane]) };
             compress(&mut state, rest);
             self.state.set_lane(lane, self.hash.words(), &state);
-            self.blocks_left[lane] = 0;
             self.advance(lane);
         }
     }

@@ -15,6 +15,9 @@ use crate::{md5, sha1, sha256};
 /// Absorbs whole 64-byte blocks.
 pub(crate) type Compress = fn(&mut [u32; 8], &[u8]);
 
+/// The longest tail that fits into two blocks with its padding and length.
+pub(crate) const MAX_TAIL: usize = 128 - 9;
+
 /// The Merkle-Damgard hashes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hash {
@@ -34,11 +37,11 @@ impl Hash {
         }
     }
 
-    pub(crate) const fn initial(self) -> [u32; 8] {
+    pub(crate) const fn initial(self) -> &'static [u32; 8] {
         match self {
-            Self::Md5 => md5::INITIAL,
-            Self::Sha1 => sha1::INITIAL,
-            Self::Sha256 => sha256::INITIAL,
+            Self::Md5 => &md5::INITIAL,
+            Self::Sha1 => &sha1::INITIAL,
+            Self::Sha256 => &sha256::INITIAL,
         }
     }
 
@@ -74,11 +77,12 @@ impl Hash {
         }
     }
 
-    /// Lays out the last one or two blocks of a message: its tail, the padding and its length. Returns their bytes.
+    /// Lays out the last one or two blocks of a message: its tail (at most [`MAX_TAIL`] bytes), the padding and its
+    /// length. Returns their bytes.
     pub(crate) fn pad(self, tail: &[u8], message_bytes: u64, scratch: &mut [u8; 128]) -> usize {
-        debug_assert!(tail.len() < 64);
+        debug_assert!(tail.len() <= MAX_TAIL);
         let bytes = if tail.len() < 56 { 64 } else { 128 };
-        scratch[..bytes].fill(0);
+        *scratch = [0; 128];
         scratch[..tail.len()].copy_from_slice(tail);
         scratch[tail.len()] = 0x80;
         let bits = message_bytes.wrapping_mul(8);
@@ -100,7 +104,7 @@ impl Hash {
 
     /// The plain digest of a message.
     pub(crate) fn digest(self, compress: Compress, message: &[u8], output: &mut [u8; 32]) {
-        let mut state = self.initial();
+        let mut state = *self.initial();
         self.finish(compress, &mut state, 0, message);
         self.write_digest(&state, output);
     }
@@ -118,7 +122,7 @@ impl Hash {
         }
         let absorb = |mask: u8| {
             let mut padded = block.map(|byte| byte ^ mask);
-            let mut state = self.initial();
+            let mut state = *self.initial();
             compress(&mut state, &padded);
             zeroize::Zeroize::zeroize(&mut padded);
             state

@@ -30,7 +30,7 @@ impl DigestStream {
             Digest::Sha256 => Hash::Sha256,
             _ => return None,
         };
-        Some(Self { hash, state: hash.initial(), total_bytes: 0, tail: [0; 64] })
+        Some(Self { hash, state: *hash.initial(), total_bytes: 0, tail: [0; 64] })
     }
 
     pub(crate) const fn hash(&self) -> Hash {
