@@ -74,8 +74,9 @@ unsafe fn run<V: Words, const G: usize>(state: &mut LaneState, rows: &Rows, bloc
     // SAFETY: rows and blocks are as the contract of Run says; LaneState has 32 words a row, LANES * G at most.
     unsafe {
         let mut s = state.read::<V, 5, G>();
+        // Outside the loop, where clearing it would call memset for every block.
+        let mut w = [[V::splat(0); 16]; G];
         for block in 0..blocks {
-            let mut w = [[V::splat(0); 16]; G];
             for (n, w) in w.iter_mut().enumerate() {
                 *w = V::load_rows(rows.as_ptr().add(n * V::LANES), 64 * block);
                 for word in w {
