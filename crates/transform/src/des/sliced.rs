@@ -104,33 +104,38 @@ fn transpose<V: Planes>(rows: &mut [V; 64]) {
     }
 }
 
-/// XORs the round function of `right` into `left`.
+/// XORs the round function of one half of a block into the other, in place: into the left one, or into the right one
+/// where the halves' roles are `SWAPPED`.
+///
+/// Pointers, not references: the compiler must not carry 64 planes from round to round in 32 registers.
 ///
 /// # Safety
-/// `key` points at a round's first plane: [`KEY_AT`] plus up to 28 lies within the key.
+/// `block` points at 64 planes and `key` at a round's first plane: [`KEY_AT`] plus up to 28 lies within the key.
 #[inline(always)]
-unsafe fn round<V: Planes>(left: &mut [V; 32], right: &[V; 32], key: *const V) {
+unsafe fn round<V: Planes, const SWAPPED: bool>(block: *mut V, key: *const V) {
     macro_rules! boxes {
         ($($number:literal $circuit:ident)*) => { $( {
             const N: usize = $number;
-            let mut six = [right[(4 * N + 31) % 32]; 6];
-            for m in 0..6 {
-                // SAFETY: the caller's promise.
-                six[m] = right[(4 * N + m + 31) % 32].xor(unsafe { *key.add(KEY_AT[6 * N + m]) });
-            }
-            let four = circuits::$circuit(six);
-            for (q, bit) in four.into_iter().enumerate() {
-                let left = &mut left[AFTER_P[4 * N + q]];
-                *left = left.xor(bit);
+            let (left, right) = if SWAPPED { (32, 0) } else { (0, 32) };
+            // SAFETY: the caller's promise.
+            unsafe {
+                let four = circuits::$circuit(core::array::from_fn(|m| {
+                    (*block.add(INITIAL[right + (4 * N + m + 31) % 32])).xor(*key.add(KEY_AT[6 * N + m]))
+                }));
+                for (q, bit) in four.into_iter().enumerate() {
+                    let left = block.add(INITIAL[left + AFTER_P[4 * N + q]]);
+                    *left = (*left).xor(bit);
+                }
             }
         } )* };
     }
     boxes!(0 s1 1 s2 2 s3 3 s4 4 s5 5 s6 6 s7 7 s8);
 }
 
-/// Sixteen rounds. The halves are left as they stand: R16 in `right`, which comes first in the output.
+/// Sixteen rounds. The halves are left as they stand: what the last round made comes first in the output.
 #[inline(always)]
-fn pass<V: Planes>(left: &mut [V; 32], right: &mut [V; 32], key: &[V; KEY_PLANES], direction: Direction) {
+fn pass<V: Planes, const SWAPPED: bool>(block: &mut [V; 64], key: &[V; KEY_PLANES], direction: Direction) {
+    let (block, key) = (block.as_mut_ptr(), key.as_ptr());
     for pair in 0..8 {
         let rotation = |round: usize| {
             ROTATIONS[match direction {
@@ -140,8 +145,14 @@ fn pass<V: Planes>(left: &mut [V; 32], right: &mut [V; 32], key: &[V; KEY_PLANES
         };
         // SAFETY: rotations are at most 28, and KEY_AT + 28 at most 111.
         unsafe {
-            round(left, right, key.as_ptr().add(rotation(2 * pair)));
-            round(right, left, key.as_ptr().add(rotation(2 * pair + 1)));
+            match SWAPPED {
+                false => round::<V, false>(block, key.add(rotation(2 * pair))),
+                true => round::<V, true>(block, key.add(rotation(2 * pair))),
+            }
+            match SWAPPED {
+                false => round::<V, true>(block, key.add(rotation(2 * pair + 1))),
+                true => round::<V, false>(block, key.add(rotation(2 * pair + 1))),
+            }
         }
     }
 }
@@ -149,28 +160,22 @@ fn pass<V: Planes>(left: &mut [V; 32], right: &mut [V; 32], key: &[V; KEY_PLANES
 /// One block of every lane, `passes` keys (1 or 3).
 #[inline(always)]
 fn crypt<V: Planes>(keys: &[[V; KEY_PLANES]; 3], passes: usize, direction: Direction, block: &mut [V; 64]) {
-    let mut left = [block[0]; 32];
-    let mut right = [block[0]; 32];
-    for i in 0..32 {
-        left[i] = block[INITIAL[i]];
-        right[i] = block[INITIAL[32 + i]];
-    }
-    let (forward, back) = match direction {
-        Direction::Encrypt => (Direction::Encrypt, Direction::Decrypt),
-        Direction::Decrypt => (Direction::Decrypt, Direction::Encrypt),
+    let back = match direction {
+        Direction::Encrypt => Direction::Decrypt,
+        Direction::Decrypt => Direction::Encrypt,
     };
     for number in 0..passes {
         // Triple DES runs its middle key the other way, on the halves exchanged; so do the roles here.
         let key = &keys[if matches!(direction, Direction::Encrypt) { number } else { passes - 1 - number }];
         if number == 1 {
-            pass(&mut right, &mut left, key, back);
+            pass::<V, true>(block, key, back);
         } else {
-            pass(&mut left, &mut right, key, forward);
+            pass::<V, false>(block, key, direction);
         }
     }
+    // The halves leave exchanged, each through the inverse of the permutation it came by.
     for i in 0..32 {
-        block[INITIAL[i]] = right[i];
-        block[INITIAL[32 + i]] = left[i];
+        block.swap(INITIAL[i], INITIAL[32 + i]);
     }
 }
 
