@@ -68,9 +68,14 @@ fn bit<V: Planes>(plane: &V, lane: usize) -> u64 {
     unsafe { *core::ptr::from_ref(plane).cast::<u64>().add(lane / 64) >> (lane % 64) & 1 }
 }
 
-/// Exchanges row index and bit index of 64 rows of 64 bits, in every element at once.
+/// Exchanges row index and bit index of 64 rows of 64 bits, in every element at once. Takes the rows one by one and
+/// gives them in eights: `write(n, ..)` gets rows 8n and up. `half` is where they lie half way.
 #[inline(always)]
-fn transpose<V: Planes>(rows: &mut [V; 64]) {
+fn transpose<V: Planes>(
+    half: &mut [[V; 8]; 8],
+    read: impl Fn(usize) -> V,
+    mut write: impl FnMut(usize, [V; 8]),
+) {
     macro_rules! exchange {
         ($rows:ident, $distance:literal, $shift:literal, $mask:literal) => {
             let mask = V::splat($mask);
@@ -84,23 +89,22 @@ fn transpose<V: Planes>(rows: &mut [V; 64]) {
         };
     }
     for base in 0..8 {
-        let mut eight = [rows[base]; 8];
-        for i in 1..8 {
-            eight[i] = rows[base + 8 * i];
+        let mut rows = [V::splat(0); 8];
+        for (i, row) in rows.iter_mut().enumerate() {
+            *row = read(base + 8 * i);
         }
-        exchange!(eight, 4, 32, 0x0000_0000_ffff_ffff);
-        exchange!(eight, 2, 16, 0x0000_ffff_0000_ffff);
-        exchange!(eight, 1, 8, 0x00ff_00ff_00ff_00ff);
-        for i in 0..8 {
-            rows[base + 8 * i] = eight[i];
+        exchange!(rows, 4, 32, 0x0000_0000_ffff_ffff);
+        exchange!(rows, 2, 16, 0x0000_ffff_0000_ffff);
+        exchange!(rows, 1, 8, 0x00ff_00ff_00ff_00ff);
+        for (half, row) in half.iter_mut().zip(rows) {
+            half[base] = row;
         }
     }
-    for eight in rows.as_chunks_mut::<8>().0 {
-        let mut rows = *eight;
+    for (n, &mut mut rows) in half.iter_mut().enumerate() {
         exchange!(rows, 4, 4, 0x0f0f_0f0f_0f0f_0f0f);
         exchange!(rows, 2, 2, 0x3333_3333_3333_3333);
         exchange!(rows, 1, 1, 0x5555_5555_5555_5555);
-        *eight = rows;
+        write(n, rows);
     }
 }
 
@@ -157,7 +161,7 @@ fn pass<V: Planes, const SWAPPED: bool>(block: &mut [V; 64], key: &[V; KEY_PLANE
     }
 }
 
-/// One block of every lane, `passes` keys (1 or 3).
+/// One block of every lane, `passes` keys (1 or 3). Planes 2i and 2i + 1 come out exchanged, as the halves do.
 #[inline(always)]
 fn crypt<V: Planes>(keys: &[[V; KEY_PLANES]; 3], passes: usize, direction: Direction, block: &mut [V; 64]) {
     let back = match direction {
@@ -172,10 +176,6 @@ fn crypt<V: Planes>(keys: &[[V; KEY_PLANES]; 3], passes: usize, direction: Direc
         } else {
             pass::<V, false>(block, key, direction);
         }
-    }
-    // The halves leave exchanged, each through the inverse of the permutation it came by.
-    for i in 0..32 {
-        block.swap(INITIAL[i], INITIAL[32 + i]);
     }
 }
 
@@ -193,17 +193,25 @@ pub(crate) struct Sliced<V: Planes, const L: usize> {
     fresh: [u64; 8],
     stale_keys: bool,
     key_planes: [[V; KEY_PLANES]; 3],
-    chain: [V; 64],
-    blocks: [[V; 64]; 8],
+    /// The last sealed block is the first; encrypting leaves it with planes 2i and 2i + 1 exchanged. Then the next.
+    chains: [[V; 64]; 2],
+    /// A block that is no chain: what decryption works on.
+    block: [V; 64],
+    half: [[V; 8]; 8],
+    /// The blocks of a chunk, a row for every 64th lane. The last row only keeps the blocks out of each other's cache
+    /// sets.
+    blocks: [[V; 65]; 8],
 }
 
 impl<V: Planes, const L: usize> Drop for Sliced<V, L> {
     fn drop(&mut self) {
-        let zero = self.chain[0].xor(self.chain[0]);
+        let zero = self.block[0].xor(self.block[0]);
         wipe(&mut self.keys, [0; L]);
         wipe(&mut self.key_planes[..self.passes], [zero; KEY_PLANES]);
-        wipe(&mut self.blocks, [zero; 64]);
-        wipe(&mut self.chain, zero);
+        wipe(&mut self.blocks, [zero; 65]);
+        wipe(&mut self.chains, [zero; 64]);
+        wipe(&mut self.block, zero);
+        wipe(&mut self.half, [zero; 8]);
     }
 }
 
@@ -225,8 +233,10 @@ impl<V: Planes, const L: usize> Sliced<V, L> {
             fresh: [0; 8],
             stale_keys: true,
             key_planes: [[zero; KEY_PLANES]; 3],
-            chain: [zero; 64],
-            blocks: [[zero; 64]; 8],
+            chains: [[zero; 64]; 2],
+            block: [zero; 64],
+            half: [[zero; 8]; 8],
+            blocks: [[zero; 65]; 8],
         }
     }
 
@@ -235,35 +245,45 @@ impl<V: Planes, const L: usize> Sliced<V, L> {
         lane % 64 * V::ELEMENTS + lane / 64
     }
 
+    /// Where plane `i` of the chain is kept.
+    fn chain_plane(&self, i: usize) -> usize {
+        if self.direction == Direction::Encrypt { i ^ 1 } else { i }
+    }
+
     /// Brings keys and IVs of fresh lanes into planes.
     #[inline(always)]
     fn refresh(&mut self) {
-        let mut rows = self.chain;
+        // SAFETY: row i is ELEMENTS of the L = 64 * ELEMENTS words.
+        let row = |words: &[u64; L], i: usize| unsafe { V::load(words.as_ptr().add(i * V::ELEMENTS)) };
         if self.stale_keys {
-            for number in 0..self.passes {
-                for (i, row) in rows.iter_mut().enumerate() {
-                    // SAFETY: row i is ELEMENTS of the L = 64 * ELEMENTS words.
-                    *row = unsafe { V::load(self.keys[number].as_ptr().add(i * V::ELEMENTS)) };
-                }
-                transpose(&mut rows);
-                let planes = &mut self.key_planes[number];
-                for i in 0..28 {
-                    (planes[i], planes[28 + i]) = (rows[i], rows[i]);
-                    (planes[56 + i], planes[84 + i]) = (rows[28 + i], rows[28 + i]);
-                }
+            for (planes, words) in self.key_planes.iter_mut().zip(&self.keys).take(self.passes) {
+                transpose(
+                    &mut self.half,
+                    |i| row(words, i),
+                    |n, eight| {
+                        for (i, plane) in (8 * n..56).zip(eight) {
+                            let at = if i < 28 { i } else { 28 + i };
+                            (planes[at], planes[28 + at]) = (plane, plane);
+                        }
+                    },
+                );
             }
             self.stale_keys = false;
         }
-        for (i, row) in rows.iter_mut().enumerate() {
-            // SAFETY: as above.
-            *row = unsafe { V::load(self.ivs.as_ptr().add(i * V::ELEMENTS)) };
-        }
-        transpose(&mut rows);
         // SAFETY: a vector is at most eight elements.
         let fresh = unsafe { V::load(self.fresh.as_ptr()) };
-        for (chain, iv) in self.chain.iter_mut().zip(rows) {
-            *chain = V::lut::<0xca>(fresh, iv, *chain);
-        }
+        let exchanged = self.chain_plane(0);
+        let (ivs, chain) = (&self.ivs, &mut self.chains[0]);
+        transpose(
+            &mut self.half,
+            |i| row(ivs, i),
+            |n, eight| {
+                for (i, iv) in eight.into_iter().enumerate() {
+                    let chain = &mut chain[8 * n + (i ^ exchanged)];
+                    *chain = V::lut::<0xca>(fresh, iv, *chain);
+                }
+            },
+        );
         self.fresh = [0; 8];
     }
 
@@ -281,28 +301,13 @@ impl<V: Planes, const L: usize> Sliced<V, L> {
                     block[i] = row;
                 }
             }
-            for block in &mut self.blocks {
-                transpose(block);
-                let chained = matches!(self.mode, Mode::Cbc);
-                let sealed = *block;
-                if chained && self.direction == Direction::Encrypt {
-                    for (plane, chain) in block.iter_mut().zip(&self.chain) {
-                        *plane = plane.xor(*chain);
-                    }
-                }
-                crypt(&self.key_planes, self.passes, self.direction, block);
-                if chained && self.direction == Direction::Encrypt {
-                    self.chain = *block;
-                } else if chained {
-                    for (plane, chain) in block.iter_mut().zip(&self.chain) {
-                        *plane = plane.xor(*chain);
-                    }
-                    self.chain = sealed;
-                }
-                transpose(block);
+            match (self.mode, self.direction) {
+                (Mode::Cbc, Direction::Encrypt) => self.chunk::<1>(),
+                (Mode::Cbc, Direction::Decrypt) => self.chunk::<2>(),
+                _ => self.chunk::<0>(),
             }
             for i in 0..64 {
-                let mut eight = [self.chain[0]; 8];
+                let mut eight = [self.block[0]; 8];
                 for (row, block) in eight.iter_mut().zip(&self.blocks) {
                     *row = block[i];
                 }
@@ -310,6 +315,36 @@ impl<V: Planes, const L: usize> Sliced<V, L> {
                 unsafe { V::store_blocks(eight, rows.destination.as_ptr().add(i)) };
             }
             rows.advance();
+        }
+    }
+
+    /// The eight blocks of a chunk. `HOW`: ECB, CBC both ways.
+    #[inline(always)]
+    fn chunk<const HOW: u8>(&mut self) {
+        let [even, odd] = &mut self.chains;
+        for (number, rows) in self.blocks.iter_mut().enumerate() {
+            let (chain, next) = if number % 2 == 0 { (&*even, &mut *odd) } else { (&*odd, &mut *even) };
+            let block = &mut self.block;
+            transpose(
+                &mut self.half,
+                |i| rows[i],
+                |n, eight| {
+                    for (i, plane) in eight.into_iter().enumerate() {
+                        let at = 8 * n + i;
+                        next[at] = if HOW == 1 { plane.xor(chain[at ^ 1]) } else { plane };
+                        if HOW == 2 {
+                            block[at] = plane;
+                        }
+                    }
+                },
+            );
+            let block = if HOW == 2 { block } else { next };
+            crypt(&self.key_planes, self.passes, self.direction, block);
+            transpose(
+                &mut self.half,
+                |i| if HOW == 2 { block[i ^ 1].xor(chain[i]) } else { block[i ^ 1] },
+                |n, eight| rows[8 * n..8 * n + 8].copy_from_slice(&eight),
+            );
         }
     }
 }
@@ -345,7 +380,7 @@ impl<V: Planes, const L: usize> LaneKernel<'_, L> for Sliced<V, L> {
         let bytes = if self.fresh[lane / 64] >> (lane % 64) & 1 != 0 {
             self.ivs[Self::place(lane)]
         } else {
-            self.chain.iter().enumerate().fold(0, |word, (i, plane)| word | bit(plane, lane) << i)
+            (0..64).fold(0, |word, i| word | bit(&self.chains[0][self.chain_plane(i)], lane) << i)
         };
         iv[..8].copy_from_slice(&bytes.to_le_bytes());
         alone(key, &iv, rest);
