@@ -411,6 +411,15 @@ fn full_lanes_and_one_more() {
     }
 }
 
+/// Lengths so even that DES fills its widest kernel, and runs out of jobs in it.
+#[test]
+fn even_lengths_in_the_widest_lanes() {
+    let lengths: Vec<usize> = (0..700).map(|i| 400 + i % 20 * 8).collect();
+    for cipher in [BlockCipher::Des, BlockCipher::TripleDes] {
+        agree(cbc(cipher), &lengths, 700);
+    }
+}
+
 /// A factor of 0 stands for 2^16: keys and blocks full of them.
 #[test]
 fn idea_with_factors_of_zero() {

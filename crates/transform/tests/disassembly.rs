@@ -8,7 +8,7 @@ use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
 use sealane_transform::{Cipher, Digest, Direction, Kernels};
 
 /// A piece of a mangled name, an instruction, and the width of its first operand in bytes if that matters.
-const PROMISES: [(&str, Mnemonic, usize); 24] = [
+const PROMISES: [(&str, Mnemonic, usize); 25] = [
     ("3aes5lanes10run_avx512", Mnemonic::Vaesenc, 64),
     ("3aes5lanes10run_avx512", Mnemonic::Vaesdeclast, 64),
     ("3aes5lanes8run_avx2", Mnemonic::Vaesenc, 16),
@@ -20,6 +20,7 @@ const PROMISES: [(&str, Mnemonic, usize); 24] = [
     ("3md55lanes7avx2_16", Mnemonic::Vpaddd, 32),
     ("4sha15lanes9avx512_16", Mnemonic::Vprold, 64),
     ("6sha2565lanes9avx512_16", Mnemonic::Vpternlogq, 64),
+    ("3des8permuted", Mnemonic::Vpermb, 64),
     ("3des6sliced3x8610run_avx512", Mnemonic::Vpternlogq, 64),
     ("3des6sliced3x868run_avx2", Mnemonic::Vpxor, 32),
     ("3rc55lanes6avx5123run", Mnemonic::Vprolvd, 64),

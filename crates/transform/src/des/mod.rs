@@ -4,6 +4,8 @@
 
 mod circuits;
 pub(crate) mod generic;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod permuted;
 pub(crate) mod reference;
 pub(crate) mod sliced;
 

@@ -15,8 +15,8 @@ const fn lane_cost(algorithm: Cipher, direction: Direction, isa: Isa) -> Option<
     let (few, fixed_bytes, job_bytes) = match (algorithm, isa) {
         (Cipher::Block(BlockCipher::Des, Mode::Ecb | Mode::Cbc), Isa::Portable) => (21, 256, 8),
         (Cipher::Block(BlockCipher::Des, Mode::Ecb | Mode::Cbc), Isa::Avx2) => (24, 384, 8),
-        (Cipher::Block(BlockCipher::Des, Mode::Ecb | Mode::Cbc), Isa::Avx512) => (18, 512, 8),
-        (Cipher::Block(BlockCipher::TripleDes, Mode::Ecb | Mode::Cbc), Isa::Avx512) => (14, 256, 8),
+        (Cipher::Block(BlockCipher::Des, Mode::Ecb | Mode::Cbc), Isa::Avx512) => (4, 256, 8),
+        (Cipher::Block(BlockCipher::TripleDes, Mode::Ecb | Mode::Cbc), Isa::Avx512) => (4, 256, 8),
         (Cipher::Block(BlockCipher::TripleDes, Mode::Ecb | Mode::Cbc), _) => (20, 256, 8),
         (Cipher::Block(BlockCipher::Blowfish, _), _) => (1, if backward { 256 } else { 192 }, 24),
         (Cipher::Rc4, _) => (1, 320, 16),
@@ -56,6 +56,18 @@ const fn mode_of(algorithm: Cipher) -> Mode {
 /// Lengths in the order of `order`.
 fn lengths(jobs: &[CipherJob<'_>], order: &[u16]) -> impl ExactSizeIterator<Item = usize> {
     order.iter().map(|&index| jobs[usize::from(index)].data.len())
+}
+
+/// This many busy lanes of 512 are no faster at DES than as many single messages.
+const SLICED_DES_FEW: usize = 16;
+
+/// Whether DES by 64 lanes is faster than by 512: from few jobs, or where a few long ones would leave lanes empty.
+fn few_lanes_do(jobs: &[CipherJob<'_>], order: &[u16]) -> bool {
+    let chunks = |bytes: usize| bytes.div_ceil(lanes::CHUNK);
+    let longest = lengths(jobs, order).next().map_or(0, chunks);
+    let all = lengths(jobs, order).fold(0usize, |all, bytes| all.saturating_add(chunks(bytes)));
+    // A step of 512 lanes takes as long as about 17 / 3 steps of 64.
+    3 * longest.max(all.div_ceil(64)) < 17 * longest.max(all.div_ceil(512))
 }
 
 impl Kernels {
@@ -256,10 +268,20 @@ impl Kernels {
     ) {
         #[cfg(target_arch = "x86_64")]
         match (self.features.avx512, self.features.avx2) {
+            (Some(proof), _) if few_lanes_do(jobs, order) => {
+                return if passes == 1 {
+                    let kernel = &mut des::permuted::Permuted::<1>::new(proof, mode, direction);
+                    lanes::run(kernel, jobs, order, hand_over)
+                } else {
+                    let kernel = &mut des::permuted::Permuted::<3>::new(proof, mode, direction);
+                    lanes::run(kernel, jobs, order, hand_over)
+                };
+            }
             // A step of 512 lanes costs less than one of 256 by AVX2, however few are busy.
             (Some(proof), _) => {
                 let kernel = &mut des::sliced::avx512(proof, mode, direction, passes);
-                return lanes::run(kernel, jobs, order, hand_over);
+                let few = if hand_over.few == 0 { 0 } else { SLICED_DES_FEW };
+                return lanes::run(kernel, jobs, order, &HandOver { few, alone: hand_over.alone });
             }
             (_, Some(proof)) => {
                 let kernel = &mut des::sliced::avx2(proof, mode, direction, passes);
