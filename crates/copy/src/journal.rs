@@ -173,9 +173,11 @@ impl Journal {
         self.is_resumed
     }
 
-    /// Whether nothing has been appended, ever.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.writer.lock().unwrap_or_else(PoisonError::into_inner).length <= MAGIC.len() as u64
+    /// Whether it came with this run and says nothing. One that an earlier run had opened says, even when empty, that
+    /// what lies under the target's name was made by that run.
+    pub(crate) fn is_unused(&self) -> bool {
+        let length = self.writer.lock().unwrap_or_else(PoisonError::into_inner).length;
+        !self.is_resumed && length <= MAGIC.len() as u64
     }
 
     /// Deletes the journal: the transfer is complete.

@@ -326,3 +326,19 @@ fn a_failed_append_leaves_no_torn_entry() {
     let (_, state) = target.open();
     assert_eq!(state.done, (0..=written).map(identity).collect());
 }
+
+/// The folder that a killed run had made is known by it, so a run that fails before its first byte must leave it.
+#[test]
+fn one_that_an_earlier_run_opened_is_in_use_even_when_it_says_nothing() {
+    let target = Target::new();
+    let (first, _) = target.open();
+    assert!(first.is_unused());
+    drop(first);
+    let (second, _) = target.open();
+    assert!(!second.is_unused());
+    drop(second);
+    fs::remove_file(target.path()).unwrap();
+    let (third, _) = target.open();
+    third.append(&[done(1)]).unwrap();
+    assert!(!third.is_unused());
+}

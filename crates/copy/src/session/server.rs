@@ -222,9 +222,9 @@ impl ReceivingSide<'_> {
             // What was verified may be continued; after an alteration nothing is trusted.
             let discard = error.kind == ErrorKind::Integrity || !resumable;
             receiving.files.close_all(discard);
-            // One that says nothing still tells the next run that what it finds was made by this one.
+            // Once a byte has come, even one that says nothing tells the next run that what it finds was made here.
             let untouched = receiving.first_byte.get().is_none();
-            let unneeded = |journal: &&Journal| discard || untouched && journal.is_empty();
+            let unneeded = |journal: &&Journal| discard || untouched && journal.is_unused();
             if let Some(journal) = receiving.files.journal.as_ref().filter(unneeded) {
                 let _ = journal.remove();
             }
