@@ -104,15 +104,11 @@ impl Session {
             let mask: [u8; 12] = mask.try_into().map_err(|_| error)?;
             Ok((aead::LessSafeKey::new(key), NonceMask(mask)))
         };
-        let own = |algorithm: Aead| {
-            let (key, mask) = material.split_at(algorithm.key_bytes());
-            let key = AeadKey::new(algorithm, key).map_err(|_| error)?;
-            let mask: [u8; 12] = mask.try_into().map_err(|_| error)?;
-            Ok((key, NonceMask(mask)))
-        };
         let kernels = (provider == Provider::Sealane).then(provider::kernels).and_then(Result::ok);
         if let (Some(kernels), Some(algorithm)) = (kernels, own_algorithm(suite)) {
-            let (key, nonces) = own(algorithm)?;
+            let (key, mask) = material.split_at(algorithm.key_bytes());
+            let key = AeadKey::new(algorithm, key).map_err(|_| error)?;
+            let nonces = NonceMask(mask.try_into().map_err(|_| error)?);
             let is_gmac = !suite.encrypts();
             return Ok(Self { suite, keys: Keys::Own(OwnAead { kernels, key, nonces, is_gmac }) });
         }

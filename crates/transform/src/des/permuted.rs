@@ -146,40 +146,13 @@ type Bytes = [Z; 8];
 /// Evaluates `$body` with a constant in place of each number.
 macro_rules! eight {
     ($n:ident => $body:expr) => {
-        [
-            {
-                const $n: usize = 0;
-                $body
-            },
-            {
-                const $n: usize = 1;
-                $body
-            },
-            {
-                const $n: usize = 2;
-                $body
-            },
-            {
-                const $n: usize = 3;
-                $body
-            },
-            {
-                const $n: usize = 4;
-                $body
-            },
-            {
-                const $n: usize = 5;
-                $body
-            },
-            {
-                const $n: usize = 6;
-                $body
-            },
-            {
-                const $n: usize = 7;
-                $body
-            },
-        ]
+        eight!($n => $body; 0 1 2 3 4 5 6 7)
+    };
+    ($n:ident => $body:expr; $($number:literal)*) => {
+        [$({
+            const $n: usize = $number;
+            $body
+        }),*]
     };
 }
 

@@ -36,12 +36,8 @@ fn kind(algorithm: Algorithm) -> Option<Kind> {
             };
             Kind::Cipher(cipher, mode)
         }
-        Algorithm::Aead(_) | Algorithm::Gmac(_) => {
-            let kind = match algorithm {
-                Algorithm::Gmac(gmac) => gmac.aead(),
-                Algorithm::Aead(aead) => aead,
-                _ => return None,
-            };
+        Algorithm::Gmac(gmac) => return kind(Algorithm::Aead(gmac.aead())),
+        Algorithm::Aead(kind) => {
             let algorithm = match kind {
                 Aead::Aes128Gcm => &aead::AES_128_GCM,
                 Aead::Aes256Gcm => &aead::AES_256_GCM,
