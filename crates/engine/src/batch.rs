@@ -107,35 +107,7 @@ impl Batch {
     /// Runs every pending job on the calling thread. Each job's outcome is in its status; the return value
     /// is the number that did not end in [`JobStatus::Done`].
     pub fn run(&mut self) -> usize {
-        let bytes = self.buffer.bytes_mut();
-        together::run(self.direction, bytes, &mut self.jobs);
-        for job in self.jobs.iter_mut().filter(|job| job.status == JobStatus::Pending) {
-            job.status = run_job(self.direction, bytes, job);
-        }
+        together::run(self.direction, self.buffer.bytes_mut(), &mut self.jobs);
         self.jobs.iter().filter(|job| !matches!(job.status, JobStatus::Done { .. })).count()
-    }
-}
-
-fn run_job(direction: Direction, bytes: &mut [u8], job: &Job) -> JobStatus {
-    let session = &job.session;
-    let room = match direction {
-        Direction::Seal => session.suite().expansion_bytes(job.body_bytes),
-        Direction::Open => 0,
-    };
-    let record = job
-        .header_bytes
-        .checked_add(job.body_bytes)
-        .and_then(|length| length.checked_add(room))
-        .and_then(|length| Some(job.offset..job.offset.checked_add(length)?))
-        .and_then(|range| bytes.get_mut(range));
-    let Some(record) = record else { return JobStatus::OutOfRange };
-    match direction {
-        Direction::Seal => JobStatus::Done {
-            body_bytes: session.seal(job.sequence, record, job.header_bytes, job.body_bytes),
-        },
-        Direction::Open => match session.open(job.sequence, record, job.header_bytes) {
-            Some(body_bytes) => JobStatus::Done { body_bytes },
-            None => JobStatus::Forged,
-        },
     }
 }

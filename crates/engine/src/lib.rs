@@ -13,6 +13,7 @@
 mod batch;
 mod engines;
 mod legacy;
+mod library;
 mod own;
 mod provider;
 mod session;

@@ -1,13 +1,38 @@
-//! Records by our own kernels.
+//! Records by our own kernels, many in one call.
 //!
-//! Guarantees: a record is taken apart in one place, whether it goes to a kernel alone or with its neighbours.
+//! Guarantees: whether a record goes to a kernel alone or with its neighbours, it is taken apart in one place, and
+//! comes out the same.
 
-use sealane_transform::{AeadJob, AeadKey, Buffer, Kernels};
+use arrayvec::ArrayVec;
+use sealane_transform::{AeadJob, AeadKey, Buffer, Kernels, Status};
 
-use crate::{batch::Direction, session::NonceMask};
+use crate::{
+    batch::{Direction, JobStatus},
+    legacy::Legacy,
+    session::{NonceMask, Protection},
+    together::{Record, TOGETHER_MAX},
+};
 
 /// Tag of every AEAD that our own kernels run.
-pub(crate) const TAG_BYTES: usize = 16;
+const TAG_BYTES: usize = 16;
+
+/// Keys of our own kernels.
+pub(crate) enum Own {
+    /// An AEAD, or GMAC.
+    Aead(OwnAead),
+    /// A suite of 2007.
+    Legacy(Box<Legacy>),
+}
+
+impl Own {
+    /// Runs records of this suite, each under its own session.
+    pub(crate) fn run(&self, direction: Direction, records: &mut [Record<'_>]) {
+        match self {
+            Self::Aead(aead) => aead.run(direction, records),
+            Self::Legacy(legacy) => legacy.run(direction, records),
+        }
+    }
+}
 
 /// An AEAD's key, and what runs it.
 pub(crate) struct OwnAead {
@@ -19,8 +44,38 @@ pub(crate) struct OwnAead {
 }
 
 impl OwnAead {
+    fn run(&self, direction: Direction, records: &mut [Record<'_>]) {
+        let mut calls: ArrayVec<AeadJob<'_>, TOGETHER_MAX> = ArrayVec::new();
+        let mut ends: ArrayVec<(&mut [u8; TAG_BYTES], &mut JobStatus, usize), TOGETHER_MAX> = ArrayVec::new();
+        for record in records {
+            let Record { session, sequence, bytes, header_bytes, body_bytes, status } = record;
+            let Protection::Own(Own::Aead(own)) = session.protection() else { continue };
+            match own.call(direction, *sequence, bytes, *header_bytes) {
+                Some((call, tag)) => {
+                    calls.push(call);
+                    ends.push((tag, status, *body_bytes));
+                }
+                None => **status = JobStatus::Forged,
+            }
+        }
+        match direction {
+            Direction::Seal => self.kernels.seal(self.key.algorithm(), &mut calls),
+            Direction::Open => self.kernels.open(self.key.algorithm(), &mut calls),
+        };
+        for (call, (tag, status, body_bytes)) in calls.iter().zip(ends) {
+            *status = match (call.status, direction) {
+                (Status::Done, Direction::Seal) => {
+                    *tag = call.tag;
+                    JobStatus::Done { body_bytes: body_bytes + TAG_BYTES }
+                }
+                (Status::Done, Direction::Open) => JobStatus::Done { body_bytes: body_bytes - TAG_BYTES },
+                _ => JobStatus::Forged,
+            };
+        }
+    }
+
     /// The call for a record (header, body, tag), and where its tag lies; `None` if it is too short for both.
-    pub(crate) fn call<'a>(
+    fn call<'a>(
         &'a self,
         direction: Direction,
         sequence: u64,
@@ -36,13 +91,5 @@ impl OwnAead {
             Direction::Open => AeadJob::open(&self.key, nonce, clear, body, *tag),
         };
         Some((call, tag))
-    }
-
-    /// Runs calls of this algorithm, whatever their keys.
-    pub(crate) fn run(&self, direction: Direction, calls: &mut [AeadJob<'_>]) {
-        match direction {
-            Direction::Seal => self.kernels.seal(self.key.algorithm(), calls),
-            Direction::Open => self.kernels.open(self.key.algorithm(), calls),
-        };
     }
 }

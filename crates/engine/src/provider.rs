@@ -66,6 +66,11 @@ impl Provider {
     }
 }
 
+/// The kernels that sessions run, whatever a mistaken variable asks for: that is the program's to report at its start.
+pub(crate) fn kernels_or_best() -> Kernels {
+    kernels().unwrap_or_else(|_| Kernels::select(None, None).expect("a machine has the best that it has"))
+}
+
 /// The kernels that sessions run.
 pub(crate) fn kernels() -> Result<Kernels, ProviderError> {
     Kernels::detect().map_err(|error| ProviderError { message: error.to_string() })

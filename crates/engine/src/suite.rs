@@ -159,9 +159,8 @@ impl Suite {
                     Provider::Sealane => "native (sealane)",
                 }
             }
-            Self::HmacSha1 => "native (aws-lc)",
             Self::Blake3 => "native (blake3)",
-            Self::TripleDesCbcHmacSha1 => "generic (des) + native (aws-lc)",
+            Self::HmacSha1 | Self::TripleDesCbcHmacSha1 => "batch (sealane)",
         }
     }
 }

@@ -1,44 +1,51 @@
-//! Records of a batch that go to a kernel in one call.
+//! Records of a batch, run one by one or, where our own kernels run them, together.
 //!
-//! Guarantees: each job ends exactly as it would alone; jobs that overlap, or lie in no ascending order, are left to
-//! be run one by one. Nothing is allocated.
+//! Guarantees: each job ends exactly as it would alone; no byte outside its range is touched, and a range that does not
+//! fit the buffer is refused. Only records that lie in ascending order, apart from one another, go together. Nothing is
+//! allocated.
 
 use std::ops::Range;
 
 use arrayvec::ArrayVec;
-use sealane_transform::{AeadJob, Status};
 
 use crate::{
+    Session,
     batch::{Direction, Job, JobStatus},
-    own::TAG_BYTES,
+    session::Protection,
 };
 
 /// Most records of one call. More than a kernel has lanes; few enough to lie on the stack.
-const TOGETHER_MAX: usize = 32;
+pub(crate) const TOGETHER_MAX: usize = 32;
 
-/// Runs every pending job that has neighbours with the same algorithm of our own kernels; leaves the rest pending.
-pub(crate) fn run(direction: Direction, bytes: &mut [u8], jobs: &mut [Job]) {
-    let mut first = 0;
-    while first < jobs.len() {
-        let count = neighbours(direction, bytes.len(), &jobs[first..]);
-        if count > 1 {
-            let statuses = run_group(direction, bytes, &jobs[first..first + count]);
-            for (job, status) in jobs[first..].iter_mut().zip(statuses) {
-                job.status = status;
-            }
-        }
-        first += count.max(1);
+/// A job with its bytes.
+pub(crate) struct Record<'a> {
+    pub(crate) session: &'a Session,
+    pub(crate) sequence: u64,
+    /// Header, body and, to be sealed, exactly the room that the suite's expansion takes.
+    pub(crate) bytes: &'a mut [u8],
+    pub(crate) header_bytes: usize,
+    /// Length of the body: plain to be sealed, sealed to be opened.
+    pub(crate) body_bytes: usize,
+    pub(crate) status: &'a mut JobStatus,
+}
+
+/// Runs every pending job.
+pub(crate) fn run(direction: Direction, bytes: &mut [u8], mut jobs: &mut [Job]) {
+    while !jobs.is_empty() {
+        let count = neighbours(direction, bytes.len(), jobs).max(1);
+        let (group, rest) = jobs.split_at_mut(count);
+        run_group(direction, bytes, group);
+        jobs = rest;
     }
 }
 
-/// The record's bytes within the buffer, if it can have a tag.
+/// The record's bytes within the buffer.
 fn range(direction: Direction, job: &Job) -> Option<Range<usize>> {
     let room = match direction {
-        Direction::Seal => TAG_BYTES,
+        Direction::Seal => job.session.suite().expansion_bytes(job.body_bytes),
         Direction::Open => 0,
     };
-    let sealed_bytes = job.body_bytes.checked_add(room).filter(|&bytes| bytes >= TAG_BYTES)?;
-    let end = job.offset.checked_add(job.header_bytes)?.checked_add(sealed_bytes)?;
+    let end = job.offset.checked_add(job.header_bytes)?.checked_add(job.body_bytes)?.checked_add(room)?;
     Some(job.offset..end)
 }
 
@@ -47,41 +54,41 @@ fn neighbours(direction: Direction, buffer_bytes: usize, jobs: &[Job]) -> usize 
     let Some(suite) = jobs.first().map(|job| job.session.suite()) else { return 0 };
     let mut end = 0;
     let fits = |job: &&Job| {
-        let alike = job.status == JobStatus::Pending && job.session.suite() == suite;
+        let own = matches!(job.session.protection(), Protection::Own(_));
+        let alike = job.status == JobStatus::Pending && own && job.session.suite() == suite;
         let range = range(direction, job).filter(|range| range.start >= end && range.end <= buffer_bytes);
-        let Some(range) = range.filter(|_| alike && job.session.own().is_some()) else { return false };
-        end = range.end;
-        true
+        range.filter(|_| alike).map(|range| end = range.end).is_some()
     };
     jobs.iter().take(TOGETHER_MAX).take_while(fits).count()
 }
 
-fn run_group(direction: Direction, bytes: &mut [u8], jobs: &[Job]) -> ArrayVec<JobStatus, TOGETHER_MAX> {
-    let mut calls: ArrayVec<AeadJob<'_>, TOGETHER_MAX> = ArrayVec::new();
-    let mut tags: ArrayVec<&mut [u8; TAG_BYTES], TOGETHER_MAX> = ArrayVec::new();
+/// Runs one job, or a group of neighbours.
+fn run_group(direction: Direction, bytes: &mut [u8], jobs: &mut [Job]) {
+    let mut records: ArrayVec<Record<'_>, TOGETHER_MAX> = ArrayVec::new();
     let (mut rest, mut passed) = (bytes, 0);
-    for job in jobs {
-        // All of it holds for a group.
-        let (Some(own), Some(range)) = (job.session.own(), range(direction, job)) else { break };
-        let (record, behind) = rest.split_at_mut(job.offset - passed).1.split_at_mut(range.end - job.offset);
+    for job in jobs.iter_mut().filter(|job| job.status == JobStatus::Pending) {
+        let range = range(direction, job).filter(|range| range.end <= passed + rest.len());
+        let Some(range) = range else {
+            job.status = JobStatus::OutOfRange;
+            continue;
+        };
+        let (record, behind) = rest.split_at_mut(range.start - passed).1.split_at_mut(range.len());
         (rest, passed) = (behind, range.end);
-        let Some((call, tag)) = own.call(direction, job.sequence, record, job.header_bytes) else { break };
-        calls.push(call);
-        tags.push(tag);
-    }
-    if let Some(own) = jobs.first().and_then(|job| job.session.own()) {
-        own.run(direction, &mut calls);
-    }
-    let mut statuses = ArrayVec::new();
-    for ((job, call), tag) in jobs.iter().zip(&calls).zip(tags) {
-        statuses.push(match (call.status, direction) {
-            (Status::Done, Direction::Seal) => {
-                *tag = call.tag;
-                JobStatus::Done { body_bytes: job.body_bytes + TAG_BYTES }
-            }
-            (Status::Done, Direction::Open) => JobStatus::Done { body_bytes: job.body_bytes - TAG_BYTES },
-            _ => JobStatus::Forged,
+        let Job { session, header_bytes, body_bytes, sequence, status, .. } = job;
+        records.push(Record {
+            session,
+            sequence: *sequence,
+            bytes: record,
+            header_bytes: *header_bytes,
+            body_bytes: *body_bytes,
+            status,
         });
     }
-    statuses
+    match records.first().map(|record| record.session.protection()) {
+        Some(Protection::Own(own)) => own.run(direction, &mut records),
+        Some(Protection::Library(library)) => {
+            records.iter_mut().for_each(|record| library.run(direction, record));
+        }
+        None => {}
+    }
 }

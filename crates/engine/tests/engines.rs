@@ -2,6 +2,12 @@
 
 use std::{num::NonZeroUsize, sync::Arc};
 
+use aws_lc_rs::hmac;
+use cbc::cipher::{
+    Block, BlockCipherEncrypt as _, BlockModeEncrypt as _, InnerIvInit as _, KeyInit as _,
+    block_padding::NoPadding,
+};
+use des::TdesEde3;
 use hex_literal::hex;
 use proptest::prelude::*;
 use sealane_engine::{
@@ -147,11 +153,41 @@ fn gmac_of_nothing_is_gcm_test_case_1() {
 }
 
 /// FIPS 198-1 by way of RFC 2202, test case 1, whose data here is the 8-byte record number that the suite
-/// puts first: "Hi There" read as a big-endian number.
+/// puts last: "Hi There" read as a big-endian number.
 #[test]
 fn hmac_sha1_rfc_2202_case_1() {
     let sealed = seal_one(Suite::HmacSha1, &[0x0b; 20], &[], &[], u64::from_be_bytes(*b"Hi There"));
     assert_eq!(sealed, hex!("b617318655057264e28bc0b6fb378c8ef146be00"));
+}
+
+/// The suite of 2007, put together from the RustCrypto crates' triple-DES and AWS-LC's HMAC: chains of 8,256 bytes, each
+/// from its enciphered number, then the authenticator.
+#[test]
+fn triple_des_records_are_what_other_libraries_make_of_them() {
+    let material: Vec<u8> = (0..68).map(|i| (i as u8).wrapping_mul(91).wrapping_add(7)).collect();
+    let (data, ivs) = (
+        TdesEde3::new_from_slice(&material[..24]).unwrap(),
+        TdesEde3::new_from_slice(&material[24..48]).unwrap(),
+    );
+    let mac = hmac::Key::new(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, &material[48..]);
+    for length in [0, 1, 7, 8, 8247, 8248, 8255, 8256, 8257, 16_512, 65_535, 65_536] {
+        let (header, sequence) = ([0xa5; HEADER_BYTES], 0x1234_u64);
+        let body: Vec<u8> = (0..length).map(|i| (i % 253) as u8).collect();
+        let padding = 8 - length % 8;
+        let mut expected = body.clone();
+        expected.resize(length + padding, padding as u8);
+        for (index, chain) in expected.chunks_mut(8256).enumerate() {
+            let mut iv = Block::<TdesEde3>::from((sequence << 16 | index as u64).to_be_bytes());
+            ivs.encrypt_block(&mut iv);
+            let bytes = chain.len();
+            cbc::Encryptor::inner_iv_init(&data, &iv).encrypt_padded::<NoPadding>(chain, bytes).unwrap();
+        }
+        let number = sequence.to_be_bytes();
+        let tag = hmac::sign(&mac, &[&header[..], &expected, &number].concat());
+        expected.extend(tag.as_ref());
+        let sealed = seal_one(Suite::TripleDesCbcHmacSha1, &material, &header, &body, sequence);
+        assert!(sealed == expected, "{length}");
+    }
 }
 
 #[test]
@@ -193,50 +229,72 @@ fn an_out_of_range_job_is_refused_and_the_rest_runs() {
     }
 }
 
+fn alone(mut batch: Batch) -> Batch {
+    let jobs = std::mem::take(&mut batch.jobs);
+    for job in jobs {
+        batch.jobs = vec![job];
+        batch.run();
+    }
+    batch
+}
+
 /// Our own kernels take neighbours together; what cannot go together must end the same.
 #[test]
 fn jobs_in_any_order_and_number_end_as_they_would_alone() {
-    let material = [7; 44];
-    let own = Session::by(Provider::Sealane, Suite::ChaCha20Poly1305, &material).expect("its length");
-    let (own, other) = (Arc::new(own), session(Suite::Aes128Gcm, 9));
-    let bodies: Vec<Vec<u8>> = (0..70).map(|i| vec![i as u8; 40 + 3 * i]).collect();
-    let alone = |mut batch: Batch| {
-        let jobs = std::mem::take(&mut batch.jobs);
-        for job in jobs {
-            batch.jobs = vec![job];
-            batch.run();
-        }
-        batch.buffer.bytes().to_vec()
-    };
-    let prepare = |reverse: bool, mixed: bool| {
-        let mut batch = batch_of(&own, &bodies, 5);
-        for (index, job) in batch.jobs.iter_mut().enumerate() {
-            match index % 9 {
-                4 if mixed => job.session = other.clone(),
-                6 if mixed => job.status = JobStatus::Forged,
-                _ => {}
+    let bodies: Vec<Vec<u8>> = (0..70).map(|i| vec![i as u8; 40 + 301 * i]).collect();
+    for suite in [Suite::ChaCha20Poly1305, Suite::TripleDesCbcHmacSha1, Suite::HmacSha1] {
+        let material = vec![7; suite.key_bytes()];
+        let own = Arc::new(Session::by(Provider::Sealane, suite, &material).expect("its length"));
+        let other = session(Suite::Aes128Gcm, 9);
+        let prepare = |reverse: bool, mixed: bool| {
+            let mut batch = batch_of(&own, &bodies, 5);
+            for (index, job) in batch.jobs.iter_mut().enumerate() {
+                match index % 9 {
+                    4 if mixed => job.session = other.clone(),
+                    6 if mixed => job.status = JobStatus::Forged,
+                    _ => {}
+                }
             }
+            if reverse {
+                batch.jobs.reverse();
+            }
+            batch
+        };
+        for (reverse, mixed) in [(false, false), (true, false), (false, true), (true, true)] {
+            let mut together = prepare(reverse, mixed);
+            together.run();
+            assert!(together.jobs.iter().all(|job| job.status != JobStatus::Pending));
+            let alone = alone(prepare(reverse, mixed));
+            assert!(together.buffer.bytes() == alone.buffer.bytes(), "{suite} {reverse} {mixed}");
         }
-        if reverse {
-            batch.jobs.reverse();
-        }
-        batch
-    };
-    for (reverse, mixed) in [(false, false), (true, false), (false, true), (true, true)] {
-        let mut together = prepare(reverse, mixed);
+        // Two records at one place: the second seals what the first has made.
+        let twice = || {
+            let mut batch = batch_of(&own, &bodies[..1], 5);
+            batch.jobs.push(batch.jobs[0].clone());
+            batch
+        };
+        let mut together = twice();
         together.run();
-        assert!(together.jobs.iter().all(|job| job.status != JobStatus::Pending));
-        assert_eq!(together.buffer.bytes(), alone(prepare(reverse, mixed)), "{reverse} {mixed}");
+        assert_eq!(together.buffer.bytes(), alone(twice()).buffer.bytes(), "{suite}");
     }
-    // Two records at one place: the second seals what the first has made.
-    let twice = || {
-        let mut batch = batch_of(&own, &bodies[..1], 5);
-        batch.jobs.push(batch.jobs[0].clone());
-        batch
-    };
-    let mut together = twice();
-    together.run();
-    assert_eq!(together.buffer.bytes(), alone(twice()));
+}
+
+#[test]
+fn a_forged_record_takes_no_neighbour_with_it() {
+    let bodies: Vec<Vec<u8>> = (0..70).map(|i| vec![i as u8; 133 * i]).collect();
+    for suite in Suite::ALL.into_iter().filter(|suite| suite.authenticates()) {
+        let mut batch = Inline.run(batch_of(&session(suite, 4), &bodies, 0));
+        turn_to_open(&mut batch);
+        for job in batch.jobs.iter_mut().step_by(9) {
+            batch.buffer.bytes_mut()[job.offset + HEADER_BYTES] ^= 1;
+        }
+        // A record that cannot even hold its tag.
+        batch.jobs[5].body_bytes = 3;
+        batch.run();
+        let expected: Vec<_> =
+            bodies.iter().enumerate().map(|(i, body)| (i % 9 != 0 && i != 5).then(|| body.clone())).collect();
+        assert!(opened(&batch) == expected, "{suite}");
+    }
 }
 
 #[test]
