@@ -30,7 +30,7 @@ pub(crate) fn run(command: LabCommand) -> Result<ExitStatus, Failure> {
             };
             (json, quick::run(&options, &mut progress))
         }
-        LabCommand::Transfer(TransferArgs { profile, ends, no_link, no_counts, shared }) => {
+        LabCommand::Transfer(TransferArgs { profile, ends, no_link, no_counts, no_kernels, shared }) => {
             let LabShared { size, no_peers, report, no_report, json, work_directory, seed, program } = shared;
             let options = TransferOptions {
                 program,
@@ -38,6 +38,7 @@ pub(crate) fn run(command: LabCommand) -> Result<ExitStatus, Failure> {
                 ends,
                 shaped_link: !no_link,
                 counts: !no_counts,
+                kernels: !no_kernels,
                 peers: !no_peers,
                 file_bytes_max: size,
                 seed,

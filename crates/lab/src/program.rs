@@ -5,6 +5,7 @@
 
 use crate::error::LabError;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -114,6 +115,8 @@ pub struct CopyRequest {
     pub resume: Option<bool>,
     /// Bytes per second.
     pub limit_rate: Option<u64>,
+    /// Variables set for both ends, such as `SEALANE_AEAD`.
+    pub environment: BTreeMap<String, String>,
 }
 
 impl CopyRequest {
@@ -282,7 +285,8 @@ impl Program {
         rule: Option<KillRule>,
     ) -> Result<Killed, LabError> {
         let started = Instant::now();
-        let (mut child, output, errors) = self.start(request.arguments(sources, target))?;
+        let (mut child, output, errors) =
+            self.start(request.arguments(sources, target), &request.environment)?;
         let events = events(output);
         let tail = std::thread::spawn(move || tail(errors));
         let limit = rule.map_or(self.limit, |rule| rule.after.min(self.limit));
@@ -311,13 +315,18 @@ impl Program {
         }
     }
 
-    fn start(&self, arguments: Vec<OsString>) -> Result<(Child, ChildStdout, ChildStderr), LabError> {
+    fn start(
+        &self,
+        arguments: Vec<OsString>,
+        environment: &BTreeMap<String, String>,
+    ) -> Result<(Child, ChildStdout, ChildStderr), LabError> {
         let mut words = self.prefix.iter().cloned().chain([self.path.clone().into_os_string()]);
         let program = words.next().unwrap_or_default();
         let start = |source| LabError::Start { program: PathBuf::from(&program), source };
         let mut child = Command::new(&program)
             .args(words)
             .args(arguments)
+            .envs(environment)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

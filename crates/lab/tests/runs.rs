@@ -100,6 +100,7 @@ fn the_study_runs_every_cell_and_decides_its_claims() {
         ends: vec![End::Send],
         shaped_link: false,
         counts: false,
+        kernels: true,
         peers: false,
         file_bytes_max: Some(1 << 20),
         seed: Some(2),
@@ -113,6 +114,9 @@ fn the_study_runs_every_cell_and_decides_its_claims() {
     assert_eq!(grid.cells.len(), 30);
     assert!(grid.cells.iter().all(|cell| cell.samples.len() == 5), "{:#?}", grid.skipped);
     assert!(grid.claims.iter().all(|claim| claim.verdict != Verdict::NotMeasured));
+    let kernels = &report.outcomes[1];
+    assert_eq!(kernels.cells.len(), 16);
+    assert!(kernels.claims.iter().all(|claim| claim.verdict != Verdict::NotMeasured));
     assert_eq!(std::fs::read_dir(places.work.path()).unwrap().count(), 0);
     assert!(String::from_utf8(progress).unwrap().contains("round 5 of 5"));
 }

@@ -90,6 +90,9 @@ pub struct TransferArgs {
     /// Leave out the part with many threads by many streams
     #[arg(long)]
     pub no_counts: bool,
+    /// Leave out the part that runs each suite on the product's own kernels and on others
+    #[arg(long)]
+    pub no_kernels: bool,
     /// What all experiments take.
     #[command(flatten)]
     pub shared: LabShared,

@@ -5,6 +5,7 @@
 
 mod counts;
 mod grid;
+mod kernels;
 mod link;
 
 use crate::LabError;
@@ -35,6 +36,8 @@ pub struct TransferOptions {
     pub shaped_link: bool,
     /// Also many threads by many streams.
     pub counts: bool,
+    /// Also each suite by the product's own kernels and by others.
+    pub kernels: bool,
     /// Also one file to a file, at four levels, beside the installed tools.
     pub peers: bool,
     /// Largest file, rounded down to a power of two; by default what the profile wishes and the room allows.
@@ -55,6 +58,7 @@ impl Default for TransferOptions {
             ends: End::ALL.to_vec(),
             shaped_link: true,
             counts: true,
+            kernels: true,
             peers: true,
             file_bytes_max: None,
             seed: None,
@@ -87,8 +91,8 @@ pub fn run(
     };
     let seed = options.seed.unwrap_or_else(Rng::fresh_seed);
     let bytes_max = workload_bytes_max(options);
-    // Five groups of cells may each need a file of their own, and the pilot one more.
-    let scratch = Scratch::create(options.work_directory.as_deref(), bytes_max * 6)?;
+    // Six groups of cells may each need a file of their own, and the pilot one more.
+    let scratch = Scratch::create(options.work_directory.as_deref(), bytes_max * 7)?;
     writeln!(
         progress,
         "Threads and streams at four levels; seed {seed:#x}, {} profile.",
@@ -103,6 +107,9 @@ pub fn run(
     outcomes.push(lab.run(grid::plan(&options.ends, machine.cores, repetition), None)?);
     if options.counts {
         outcomes.push(lab.run(counts::plan(machine.cores, repetition), None)?);
+    }
+    if options.kernels {
+        outcomes.push(lab.run(kernels::plan(repetition), None)?);
     }
     if options.shaped_link {
         match link::shaped_program(&program) {
@@ -217,9 +224,9 @@ fn workload_bytes_max(options: &TransferOptions) -> u64 {
         Profile::Paper => 8 << 30,
     };
     let wished = options.file_bytes_max.unwrap_or(of_profile).max(1);
-    let room = Scratch::room_bytes(options.work_directory.as_deref(), wished * 6);
+    let room = Scratch::room_bytes(options.work_directory.as_deref(), wished * 7);
     // Without room for that, making the scratch directory will say so.
-    let share = (room / 6).min(wished).max(wished.min(16 << 20));
+    let share = (room / 7).min(wished).max(wished.min(16 << 20));
     1 << share.ilog2()
 }
 

@@ -1,0 +1,98 @@
+//! Whose kernels: what a copy costs with the product's own, and with a library or one record after the other.
+
+use super::Plan;
+use super::grid::{Mode, Protection, request};
+use crate::experiment::{Axis, Claim, Coordinates, Experiment, Metric, Repetition, Shape, View, at};
+use crate::program::{End, Level, Placement};
+use crate::runner::Planned;
+
+/// As a user has it.
+const DEFAULT: &str = "as cp chooses";
+
+/// Ways to run an AEAD's records.
+const AEAD: [(&str, (&str, &str)); 2] =
+    [("own kernels", ("SEALANE_AEAD", "sealane")), ("AWS-LC", ("SEALANE_AEAD", "aws-lc"))];
+
+/// Ways to run the suites of 2007, which no library here runs.
+const LEGACY: [(&str, (&str, &str)); 1] = [("record by record", ("SEALANE_TIER", "native"))];
+
+const SUITES: [Protection; 6] = [
+    protection(Level::Private, "modern", "aes-128-gcm"),
+    protection(Level::Private, "modern", "aes-256-gcm"),
+    protection(Level::Private, "modern", "chacha20-poly1305"),
+    protection(Level::Safe, "modern", "aes-128-gmac"),
+    protection(Level::Private, "legacy", "3des-cbc-hmac-sha1"),
+    protection(Level::Safe, "legacy", "hmac-sha1"),
+];
+
+const fn protection(level: Level, suite_axis: &'static str, suite: &'static str) -> Protection {
+    Protection { level, suite_axis, suite: Some(suite), group: suite }
+}
+
+/// Every suite by every way that it can be run, both ends in full.
+pub(super) fn plan(repetition: Repetition) -> Plan {
+    let mode = Mode { name: "", lanes: 2, streams: 2, placement: Placement::Connection };
+    let (mut cells, mut claims) = (Vec::new(), Vec::new());
+    for protection in &SUITES {
+        let suite = protection.group;
+        let others: &[_] = if protection.suite_axis == "legacy" { &LEGACY } else { &AEAD };
+        let ways = others.iter().map(|&(name, variable)| (name, Some(variable)));
+        for (name, variable) in [(DEFAULT, None)].into_iter().chain(ways) {
+            let mut request = request(End::Both, protection, &mode);
+            request.environment =
+                variable.map(|(name, value)| (name.to_owned(), value.to_owned())).into_iter().collect();
+            cells.push(Planned { at: place(suite, name), request, group: suite });
+        }
+        claims.extend(others.iter().map(|(other, _)| Claim {
+            statement: format!("{suite}: what cp chooses costs no more CPU than {other}, within 10 %"),
+            source: "target".to_owned(),
+            metric: Metric::CpuPerGib,
+            shape: Shape::Ratio {
+                numerator: place(suite, DEFAULT),
+                denominator: place(suite, other),
+                low: None,
+                high: Some(1.1),
+            },
+        }));
+    }
+    let ways = [DEFAULT].into_iter().chain(AEAD.map(|way| way.0)).chain(LEGACY.map(|way| way.0));
+    Plan {
+        experiment: Experiment {
+            id: "kernels".to_owned(),
+            covers: "B25".to_owned(),
+            paper: "Yue, Lin, Tan: NPCryptBench, a cryptographic benchmark suite for network processors (2006)".to_owned(),
+            title: "Whose kernels seal the records".to_owned(),
+            method: vec![
+                "Two streams on two lanes, both ends in full, the receiver discards. The product's kernels take the records of a batch together; AWS-LC, and what is called “record by record”, take one after the other.".to_owned(),
+            ],
+            axes: vec![Axis::new("suite", SUITES.map(|suite| suite.group)), Axis::new("run by", ways)],
+            workload: String::new(),
+            repetition,
+            claims,
+            view: View::Bars { groups: "suite".to_owned(), names: "run by".to_owned(), own: DEFAULT.to_owned() },
+        },
+        cells,
+        skipped: Vec::new(),
+    }
+}
+
+fn place(suite: &str, way: &str) -> Coordinates {
+    at([("suite", suite), ("run by", way)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::Profile;
+
+    #[test]
+    fn every_claim_is_about_cells_that_are_measured() {
+        let plan = plan(Profile::Quick.repetition());
+        let measured = |place: &Coordinates| plan.cells.iter().any(|cell| cell.at == *place);
+        assert_eq!(plan.experiment.claims.len(), 4 * 2 + 2);
+        for claim in &plan.experiment.claims {
+            let Shape::Ratio { numerator, denominator, .. } = &claim.shape else { panic!("{claim:?}") };
+            assert!(measured(numerator) && measured(denominator), "{}", claim.statement);
+        }
+    }
+}
