@@ -11,7 +11,7 @@
 use arrayvec::ArrayVec;
 use sealane_transform::{
     BlockCipher, Buffer, Cipher, CipherJob, CipherKey, Digest, DigestJob, DigestKey, Direction as Way,
-    Kernels, Mode,
+    Kernels, Mode, Tier,
 };
 use subtle::ConstantTimeEq;
 
@@ -19,6 +19,7 @@ use crate::{
     Suite,
     batch::{Direction, JobStatus},
     own::Own,
+    provider,
     session::Protection,
     together::{Record, TOGETHER_MAX},
 };
@@ -58,6 +59,16 @@ struct Piece<'a> {
     /// The IV is the number of a chain, yet to be enciphered.
     begins: bool,
     blocks: &'a mut [u8],
+}
+
+/// What runs a batch of eight long records.
+pub(crate) fn tier(suite: Suite) -> Tier {
+    let kernels = provider::kernels_or_best();
+    if suite.encrypts() {
+        kernels.cipher_tier(DATA, Way::Encrypt, 64)
+    } else {
+        kernels.digest_tier(Digest::HmacSha1, 8)
+    }
 }
 
 impl Legacy {

@@ -5,7 +5,9 @@
 
 use std::{fmt, str::FromStr};
 
-use crate::Provider;
+use sealane_transform::Tier;
+
+use crate::{Provider, legacy};
 
 /// One way to protect a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -160,7 +162,12 @@ impl Suite {
                 }
             }
             Self::Blake3 => "native (blake3)",
-            Self::HmacSha1 | Self::TripleDesCbcHmacSha1 => "batch (sealane)",
+            Self::HmacSha1 | Self::TripleDesCbcHmacSha1 => match legacy::tier(self) {
+                Tier::Reference => "reference (sealane)",
+                Tier::Generic => "generic (sealane)",
+                Tier::Native => "native (sealane)",
+                Tier::Batch => "batch (sealane)",
+            },
         }
     }
 }

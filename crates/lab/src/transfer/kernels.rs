@@ -1,7 +1,7 @@
 //! Whose kernels: what a copy costs with the product's own, and with a library or one record after the other.
 
 use super::Plan;
-use super::grid::{Mode, Protection, request};
+use super::grid::{Mode, Protection, RECORD_BY_RECORD, request};
 use crate::experiment::{Axis, Claim, Coordinates, Experiment, Metric, Repetition, Shape, View, at};
 use crate::program::{End, Level, Placement};
 use crate::runner::Planned;
@@ -9,12 +9,12 @@ use crate::runner::Planned;
 /// As a user has it.
 const DEFAULT: &str = "as cp chooses";
 
-/// Ways to run an AEAD's records.
-const AEAD: [(&str, (&str, &str)); 2] =
-    [("own kernels", ("SEALANE_AEAD", "sealane")), ("AWS-LC", ("SEALANE_AEAD", "aws-lc"))];
+/// Ways to run an AEAD's records, and the variable that forces each.
+const AEAD: [(&str, [&str; 2]); 2] =
+    [("own kernels", ["SEALANE_AEAD", "sealane"]), ("AWS-LC", ["SEALANE_AEAD", "aws-lc"])];
 
 /// Ways to run the suites of 2007, which no library here runs.
-const LEGACY: [(&str, (&str, &str)); 1] = [("record by record", ("SEALANE_TIER", "native"))];
+const LEGACY: [(&str, [&str; 2]); 1] = [("record by record", RECORD_BY_RECORD)];
 
 const SUITES: [Protection; 6] = [
     protection(Level::Private, "modern", "aes-128-gcm"),
@@ -40,7 +40,7 @@ pub(super) fn plan(repetition: Repetition) -> Plan {
         for (name, variable) in [(DEFAULT, None)].into_iter().chain(ways) {
             let mut request = request(End::Both, protection, &mode);
             request.environment =
-                variable.map(|(name, value)| (name.to_owned(), value.to_owned())).into_iter().collect();
+                variable.map(|variable| variable.map(str::to_owned).into()).into_iter().collect();
             cells.push(Planned { at: place(suite, name), request, group: suite });
         }
         claims.extend(others.iter().map(|(other, _)| Claim {
