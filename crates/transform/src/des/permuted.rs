@@ -253,11 +253,11 @@ fn crypt(keys: &[[Bytes; KEYS]], block: Bytes) -> Bytes {
 }
 
 /// 64 lanes, `PASSES` keys (1 or 3).
-pub(crate) struct Permuted<const PASSES: usize> {
+pub(crate) struct Permuted<'k, const PASSES: usize> {
     mode: Mode,
     direction: Direction,
-    /// Round keys of the lanes, six bits to a byte, in the order of use.
-    words: [[[u64; LANES]; 16]; PASSES],
+    /// Round keys of the lanes.
+    rounds: [[&'k [[u8; 8]; 16]; LANES]; PASSES],
     /// IVs of the lanes in `fresh`.
     ivs: [u64; LANES],
     /// Lanes set since the last run, a bit each.
@@ -270,18 +270,17 @@ pub(crate) struct Permuted<const PASSES: usize> {
     blocks: [[Z; 8]; 8],
 }
 
-impl<const PASSES: usize> Drop for Permuted<PASSES> {
+impl<const PASSES: usize> Drop for Permuted<'_, PASSES> {
     fn drop(&mut self) {
         // SAFETY: a vector of zeros is a value.
         let zero: Bytes = unsafe { core::mem::zeroed() };
-        wipe(&mut self.words, [[0; LANES]; 16]);
         wipe(&mut self.keys, [zero; KEYS]);
         wipe(&mut self.chain, zero[0]);
         wipe(&mut self.blocks, zero);
     }
 }
 
-impl<const PASSES: usize> Permuted<PASSES> {
+impl<const PASSES: usize> Permuted<'_, PASSES> {
     /// Lanes that have no key yet.
     #[inline]
     pub(crate) fn new(_: Avx512, mode: Mode, direction: Direction) -> Self {
@@ -290,7 +289,7 @@ impl<const PASSES: usize> Permuted<PASSES> {
         Self {
             mode,
             direction,
-            words: [[[0; LANES]; 16]; PASSES],
+            rounds: [[&[[0; 8]; 16]; LANES]; PASSES],
             ivs: [0; LANES],
             fresh: 0,
             stale_keys: true,
@@ -306,9 +305,22 @@ impl<const PASSES: usize> Permuted<PASSES> {
         // SAFETY: vector n is eight of the 64 words.
         let rows = |words: &[u64; LANES]| eight!(N => Z(unsafe { _mm512_loadu_si512(words.as_ptr().add(8 * N).cast()) }));
         if self.stale_keys {
-            for (keys, words) in self.keys.iter_mut().zip(&self.words) {
+            for (pass, (keys, rounds)) in self.keys.iter_mut().zip(&self.rounds).enumerate() {
+                let backward = (self.direction == Direction::Decrypt) != (pass == 1);
                 for number in 0..16 {
-                    let bytes = to_bytes(rows(&words[number]));
+                    if number % 8 == 0 {
+                        let first = if backward { 8 - number } else { number };
+                        for n in 0..8 {
+                            // SAFETY: eight round keys of eight bytes.
+                            let lanes = eight!(N => Z(unsafe {
+                                _mm512_loadu_si512(rounds[8 * n + N][first..first + 8].as_ptr().cast())
+                            }));
+                            for (block, words) in self.blocks.iter_mut().zip(Z::transpose_8x8(lanes)) {
+                                block[n] = words;
+                            }
+                        }
+                    }
+                    let bytes = to_bytes(self.blocks[if backward { 7 - number % 8 } else { number % 8 }]);
                     let key = eight!(N => Z(affine(bytes[N], COLOUR[N])));
                     // Round n adds what is in the other half already, key n - 1, and what it shall hold next, key n + 1.
                     match number {
@@ -370,20 +382,17 @@ impl<const PASSES: usize> Permuted<PASSES> {
     }
 }
 
-impl<const PASSES: usize> LaneKernel<'_, LANES> for Permuted<PASSES> {
-    fn set(&mut self, lane: usize, key: &Schedule, iv: &[u8; 16]) {
-        let mut store = |pass: usize, key: &Key, direction: Direction| {
-            for (number, words) in self.words[pass].iter_mut().enumerate() {
-                let word = u64::from_le_bytes(*key.round(number, direction));
-                self.stale_keys |= words[lane] != word;
-                words[lane] = word;
-            }
+impl<'k, const PASSES: usize> LaneKernel<'k, LANES> for Permuted<'k, PASSES> {
+    fn set(&mut self, lane: usize, key: &'k Schedule, iv: &[u8; 16]) {
+        let mut store = |pass: usize, key: &'k Key| {
+            self.stale_keys |= !core::ptr::eq(self.rounds[pass][lane], &raw const key.rounds);
+            self.rounds[pass][lane] = &key.rounds;
         };
         match key {
-            Schedule::Des(key) => store(0, key, self.direction),
+            Schedule::Des(key) => store(0, key),
             Schedule::TripleDes(key) => {
-                for (pass, (key, direction)) in key.passes(self.direction).into_iter().enumerate() {
-                    store(pass, key, direction);
+                for (pass, (key, _)) in key.passes(self.direction).into_iter().enumerate() {
+                    store(pass, key);
                 }
             }
             _ => {}
