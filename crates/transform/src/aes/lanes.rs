@@ -75,8 +75,9 @@ impl<B: Blocks, const L: usize> AesLanes<B, L> {
             // SAFETY: L = GROUPS * LANES blocks.
             *chain = unsafe { B::load(self.chain.as_ptr().add(n * B::LANES)) };
         }
+        // Kept outside the loop, as clearing an array this large is a call of memset.
+        let mut x = [[B::zero(); 4]; GROUPS];
         for _ in 0..chunks {
-            let mut x = [[B::zero(); 4]; GROUPS];
             for (n, x) in x.iter_mut().enumerate() {
                 // SAFETY: LANES rows from n * LANES on, each with a chunk to read.
                 *x = unsafe { B::load_rows(rows.source.as_ptr().add(n * B::LANES)) };
@@ -112,9 +113,9 @@ impl<B: Blocks, const L: usize> AesLanes<B, L> {
                     };
                 }
             }
-            for (n, x) in x.into_iter().enumerate() {
+            for (n, x) in x.iter().enumerate() {
                 // SAFETY: as at the load, with a chunk to write.
-                unsafe { B::store_rows(x, rows.destination.as_ptr().add(n * B::LANES)) };
+                unsafe { B::store_rows(*x, rows.destination.as_ptr().add(n * B::LANES)) };
             }
             rows.advance();
         }

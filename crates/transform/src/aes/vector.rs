@@ -124,23 +124,6 @@ impl Blocks for One {
     }
 }
 
-impl Four {
-    /// Transposes four rows of four blocks; its own inverse.
-    #[inline(always)]
-    fn transpose([a, b, c, d]: [Self; 4]) -> [Self; 4] {
-        let ab_even: Self = op!(_mm512_shuffle_i64x2::<0x88>(a.0, b.0));
-        let ab_odd: Self = op!(_mm512_shuffle_i64x2::<0xdd>(a.0, b.0));
-        let cd_even: Self = op!(_mm512_shuffle_i64x2::<0x88>(c.0, d.0));
-        let cd_odd: Self = op!(_mm512_shuffle_i64x2::<0xdd>(c.0, d.0));
-        [
-            op!(_mm512_shuffle_i64x2::<0x88>(ab_even.0, cd_even.0)),
-            op!(_mm512_shuffle_i64x2::<0x88>(ab_odd.0, cd_odd.0)),
-            op!(_mm512_shuffle_i64x2::<0xdd>(ab_even.0, cd_even.0)),
-            op!(_mm512_shuffle_i64x2::<0xdd>(ab_odd.0, cd_odd.0)),
-        ]
-    }
-}
-
 impl Blocks for Four {
     const LANES: usize = 4;
     #[inline(always)]
@@ -192,19 +175,38 @@ impl Blocks for Four {
         // SAFETY: the caller's contract.
         unsafe { _mm512_storeu_si512(to.cast(), self.0) }
     }
+    // Halves of rows, as two that are put together while they load spare a shuffle, and fewer cross a cache line.
     #[inline(always)]
     unsafe fn load_rows(rows: *const *const u8) -> [Self; 4] {
-        let mut lanes = [Self::zero(); 4];
-        for (lane, row) in lanes.iter_mut().enumerate() {
-            *row = op!(_mm512_loadu_si512((*rows.add(lane)).cast()));
+        let half = |row: usize, h: usize| {
+            op!(_mm512_castsi256_si512(_mm256_loadu_si256((*rows.add(row)).add(32 * h).cast())))
+        };
+        let pair = |row: usize, h: usize| {
+            op!(_mm512_inserti64x4::<1>(half(row, h).0, _mm512_castsi512_si256(half(row + 1, h).0)))
+        };
+        let mut blocks = [Self::zero(); 4];
+        for h in 0..2 {
+            let (ab, cd) = (pair(0, h).0, pair(2, h).0);
+            blocks[2 * h] = op!(_mm512_shuffle_i64x2::<0x88>(ab, cd));
+            blocks[2 * h + 1] = op!(_mm512_shuffle_i64x2::<0xdd>(ab, cd));
         }
-        Self::transpose(lanes)
+        blocks
     }
     #[inline(always)]
     unsafe fn store_rows(blocks: [Self; 4], rows: *const *mut u8) {
-        for (lane, row) in Self::transpose(blocks).into_iter().enumerate() {
+        for h in 0..2 {
+            let (first, second) = (blocks[2 * h].0, blocks[2 * h + 1].0);
             // SAFETY: the caller's contract.
-            unsafe { _mm512_storeu_si512((*rows.add(lane)).cast(), row.0) };
+            unsafe {
+                let ab = _mm512_permutex2var_epi64(first, _mm512_set_epi64(11, 10, 3, 2, 9, 8, 1, 0), second);
+                let cd =
+                    _mm512_permutex2var_epi64(first, _mm512_set_epi64(15, 14, 7, 6, 13, 12, 5, 4), second);
+                let to = |row: usize| (*rows.add(row)).add(32 * h).cast();
+                _mm256_storeu_si256(to(0), _mm512_castsi512_si256(ab));
+                _mm256_storeu_si256(to(1), _mm512_extracti64x4_epi64::<1>(ab));
+                _mm256_storeu_si256(to(2), _mm512_castsi512_si256(cd));
+                _mm256_storeu_si256(to(3), _mm512_extracti64x4_epi64::<1>(cd));
+            }
         }
     }
 }
