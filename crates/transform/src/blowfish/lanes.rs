@@ -121,6 +121,8 @@ pub(crate) struct BlowfishLanes<'k, const L: usize> {
     keys: [LaneKey; L],
     /// Whose copies they are.
     held: [Option<&'k Key>; L],
+    /// Whether all are of one key, as then the first serves every lane and the others stay out of the cache.
+    one_key: bool,
     /// CBC: the last sealed block. CTR: the counter.
     chain: [u64; L],
     mode: Mode,
@@ -139,22 +141,32 @@ impl<const L: usize> Drop for BlowfishLanes<'_, L> {
 impl<const L: usize> BlowfishLanes<'_, L> {
     /// Lanes that have no key yet.
     pub(crate) fn new(mode: Mode, direction: Direction, bmi: Option<Avx2>) -> Self {
-        Self { keys: [LaneKey::ZERO; L], held: [None; L], chain: [0; L], mode, direction, bmi }
+        Self { keys: [LaneKey::ZERO; L], held: [None; L], one_key: true, chain: [0; L], mode, direction, bmi }
     }
 
     #[inline(always)]
     fn go(&mut self, extract: impl Extract, data: &mut [[u8; CHUNK]; L]) {
+        if self.one_key { self.go_as::<true>(extract, data) } else { self.go_as::<false>(extract, data) }
+    }
+
+    #[inline(always)]
+    fn go_as<const ONE_KEY: bool>(&mut self, extract: impl Extract, data: &mut [[u8; CHUNK]; L]) {
         match (self.mode, self.direction) {
-            (Mode::Ecb, _) => self.chunk_as::<0>(extract, data),
-            (Mode::Cbc, Direction::Encrypt) => self.chunk_as::<1>(extract, data),
-            (Mode::Cbc, Direction::Decrypt) => self.chunk_as::<2>(extract, data),
-            (Mode::Ctr, _) => self.chunk_as::<3>(extract, data),
+            (Mode::Ecb, _) => self.chunk_as::<ONE_KEY, 0>(extract, data),
+            (Mode::Cbc, Direction::Encrypt) => self.chunk_as::<ONE_KEY, 1>(extract, data),
+            (Mode::Cbc, Direction::Decrypt) => self.chunk_as::<ONE_KEY, 2>(extract, data),
+            (Mode::Ctr, _) => self.chunk_as::<ONE_KEY, 3>(extract, data),
         }
     }
 
     /// `HOW`: ECB, CBC both ways, CTR.
     #[inline(always)]
-    fn chunk_as<const HOW: u8>(&mut self, extract: impl Extract, data: &mut [[u8; CHUNK]; L]) {
+    fn chunk_as<const ONE_KEY: bool, const HOW: u8>(
+        &mut self,
+        extract: impl Extract,
+        data: &mut [[u8; CHUNK]; L],
+    ) {
+        let key = |n: usize| &self.keys[if ONE_KEY { 0 } else { n }];
         let mut chain = self.chain;
         for number in 0..CHUNK / 8 {
             let mut input = [0; L];
@@ -169,7 +181,7 @@ impl<const L: usize> BlowfishLanes<'_, L> {
                     _ => input[n],
                 };
             }
-            crypt(extract, |i, n| self.keys[n].pairs[i], |n| &self.keys[n].s, &mut block);
+            crypt(extract, |i, n| key(n).pairs[i], |n| &key(n).s, &mut block);
             for n in 0..L {
                 match HOW {
                     1 => chain[n] = block[n],
@@ -203,6 +215,9 @@ impl<'k, const L: usize> Interleaved<'k, L> for BlowfishLanes<'k, L> {
         let copy = &mut self.keys[lane];
         copy.pairs = core::array::from_fn(|i| pair(key, direction, i));
         copy.s = key.s;
+        let first = self.held[0];
+        self.one_key =
+            self.held.iter().flatten().all(|held| first.is_some_and(|first| core::ptr::eq(first, *held)));
     }
 
     fn chunk(&mut self, data: &mut [[u8; CHUNK]; L]) {
