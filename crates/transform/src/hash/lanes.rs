@@ -1,15 +1,15 @@
 //! Many messages through one lane kernel, each with its own length and key.
 //!
-//! Every lane walks through its message in segments: the whole blocks in place, then one or two padded blocks in a
-//! scratch buffer, where messages that fit run from the start, then for HMAC the outer block. All lanes run until the
-//! shortest segment ends; the lanes that ended move on, and a lane whose message is done takes the next one. Jobs come
-//! sorted by length (see [`crate::order`]), so lanes end together when lengths repeat. A lane without work reads along
-//! with a busy one.
+//! Every lane reads its message's whole blocks in place, then one or two padded blocks in a scratch buffer; the
+//! kernel itself goes from one to the other. All lanes run until the
+//! shortest message ends, and a lane whose message is done takes the next one. Jobs come sorted by length (see
+//! [`crate::order`]), so lanes end together when lengths repeat. A lane without work reads along with a busy one.
+//! HMAC is two such passes: the outer hashes, all of one length, keep out of the way of the ragged inner ones.
 //!
 //! `unsafe`: kernels take raw lane pointers, made here from the jobs' slices.
 #![allow(unsafe_code)]
 
-use super::{Compress, Hash, MAX_TAIL};
+use super::{Compress, Hash};
 use crate::job::{DigestJob, Status};
 use crate::key::HashKey;
 use crate::simd::Words;
@@ -18,7 +18,71 @@ use crate::simd::Words;
 pub(crate) const MAX_LANES: usize = 32;
 
 /// Where each lane reads.
-pub(crate) type Rows = [*const u8; MAX_LANES];
+#[repr(align(64))]
+pub(crate) struct Rows {
+    /// The next block ...
+    pub(super) next: [*const u8; MAX_LANES],
+    /// ... until it would be this, the end of what is read in place ...
+    in_place_end: [*const u8; MAX_LANES],
+    /// ... and is this instead.
+    padded: [*const u8; MAX_LANES],
+}
+
+impl Rows {
+    pub(super) const NOWHERE: Self = Self {
+        next: [core::ptr::null(); MAX_LANES],
+        in_place_end: [core::ptr::null(); MAX_LANES],
+        padded: [core::ptr::null(); MAX_LANES],
+    };
+
+    /// How many of the next `blocks` blocks every one of the first `lanes` lanes has in one piece.
+    #[inline(always)]
+    pub(crate) fn straight(&self, lanes: usize, blocks: usize) -> usize {
+        let rows = self.next.iter().zip(&self.in_place_end).take(lanes);
+        // For a lane past its message this wraps, or is some distance that only cuts the piece.
+        let further =
+            |(next, end): (&*const u8, &*const u8)| end.addr().wrapping_sub(next.addr()).wrapping_sub(64);
+        blocks.min(rows.map(further).fold(usize::MAX, usize::min) / 64 + 1)
+    }
+
+    /// Loads block `block` from the next one on of each lane in `G` groups of lanes, its words turned by `native` into
+    /// native order.
+    ///
+    /// # Safety
+    /// The rows of `G * V::LANES` lanes, at most [`MAX_LANES`], are readable that far and straight.
+    #[inline(always)]
+    pub(crate) unsafe fn load<V: Words, const G: usize>(
+        &self,
+        block: usize,
+        words: &mut [[V; 16]; G],
+        native: impl Fn(V) -> V,
+    ) {
+        for (n, words) in words.iter_mut().enumerate() {
+            // SAFETY: the caller's promise.
+            *words = unsafe { V::load_rows(self.next.as_ptr().add(n * V::LANES), 64 * block) };
+            for word in words {
+                *word = native(*word);
+            }
+        }
+    }
+
+    /// Goes on by `blocks`, which are straight.
+    #[inline(always)]
+    pub(crate) fn advance(&mut self, lanes: usize, blocks: usize) {
+        let ends = self.in_place_end.iter().zip(&self.padded);
+        for (next, (end, padded)) in self.next.iter_mut().zip(ends).take(lanes) {
+            let following = next.wrapping_add(64 * blocks);
+            *next = if following == *end { *padded } else { following };
+        }
+    }
+
+    /// Lets a lane without work read what another reads.
+    fn follow(&mut self, lane: usize, other: usize) {
+        self.next[lane] = self.next[other];
+        self.in_place_end[lane] = self.in_place_end[other];
+        self.padded[lane] = self.padded[other];
+    }
+}
 
 /// Hash states, word by word across lanes.
 #[repr(align(64))]
@@ -55,10 +119,12 @@ impl LaneState {
         }
     }
 
+    #[inline(always)]
     pub(super) fn lane(&self, lane: usize) -> [u32; 8] {
         core::array::from_fn(|word| self.0[word][lane])
     }
 
+    #[inline(always)]
     pub(super) fn set_lane(&mut self, lane: usize, words: usize, state: &[u32; 8]) {
         for (row, word) in self.0[..words].iter_mut().zip(state) {
             row[lane] = *word;
@@ -66,11 +132,11 @@ impl LaneState {
     }
 }
 
-/// Absorbs `blocks` blocks of every lane: lane l reads `64 * blocks` bytes at `rows[l]`.
+/// Absorbs so many blocks of every lane.
 ///
 /// # Safety
 /// The CPU has the kernel's features; the rows of all lanes are readable that far.
-pub(crate) type Run = unsafe fn(&mut LaneState, &Rows, usize);
+pub(crate) type Run = unsafe fn(&mut LaneState, &mut Rows, usize);
 
 /// A lane kernel and when to stop using it.
 #[derive(Clone, Copy)]
@@ -89,7 +155,9 @@ macro_rules! lane_kernels {
     ($run:ident: $($name:ident = $features:literal, $vector:ty, $groups:literal;)*) => { $(
         #[cfg(target_arch = "x86_64")]
         #[target_feature(enable = $features)]
-        pub(crate) unsafe fn $name(state: &mut LaneState, rows: &Rows, blocks: usize) {
+        pub(crate) unsafe fn $name(state: &mut LaneState, rows: &mut Rows, blocks: usize) {
+            // Spilled vectors lie aligned, each in one cache line, only in a frame with an aligned variable.
+            core::hint::black_box(&<$vector as $crate::simd::Words>::splat(0));
             // SAFETY: the caller keeps Run's contract; this function has the vector's features.
             unsafe { $run::<$vector, $groups>(state, rows, blocks) }
         }
@@ -97,167 +165,159 @@ macro_rules! lane_kernels {
 }
 pub(crate) use lane_kernels;
 
-/// What a lane absorbs.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Stage {
-    /// The message's whole blocks, in place; then its end.
-    Body,
-    /// Its end, padded; then the outer hash, if there is one.
-    Padded,
-    /// The outer block.
-    Outer,
-    /// Nothing to do.
-    Idle,
-}
-
 /// The end of a lane's message; aligned, so that no load crosses a cache line.
 #[repr(align(64))]
 struct Scratch([u8; 128]);
 
+/// What a pass hashes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pass {
+    /// The messages.
+    Plain,
+    /// The messages, behind HMAC's inner key block.
+    Inner,
+    /// The inner digests, behind the outer key block.
+    Outer,
+}
+
 struct Lanes<'j, 'a> {
-    hash: Hash,
     jobs: &'j mut [DigestJob<'a>],
-    order: &'j [u16],
-    taken: usize,
+    /// Jobs not yet taken.
+    order: core::slice::Iter<'j, u16>,
     busy: usize,
     state: LaneState,
     rows: Rows,
+    /// Blocks to the end of the lane's message; idle lanes have far to go.
     blocks_left: [usize; MAX_LANES],
-    job_of: [u16; MAX_LANES],
-    stage: [Stage; MAX_LANES],
-    /// Blocks in the lane's scratch.
+    /// Those of them in the scratch.
     padded_blocks: [usize; MAX_LANES],
+    job_of: [Option<u16>; MAX_LANES],
     scratch: [Scratch; MAX_LANES],
 }
 
-/// Runs the jobs that `order` lists; their keys are those of `hash`.
+/// Runs the jobs that `order` lists; their keys are those of `hash`, with HMAC or without.
 pub(crate) fn run(hash: Hash, kernel: &Kernel, jobs: &mut [DigestJob<'_>], order: &[u16]) {
+    // Once for each hash, which is then a constant.
+    match hash {
+        Hash::Md5 => passes(Hash::Md5, kernel, jobs, order),
+        Hash::Sha1 => passes(Hash::Sha1, kernel, jobs, order),
+        Hash::Sha256 => passes(Hash::Sha256, kernel, jobs, order),
+    }
+}
+
+#[inline(always)]
+fn passes(hash: Hash, kernel: &Kernel, jobs: &mut [DigestJob<'_>], order: &[u16]) {
+    let Some(&first) = order.first() else { return };
+    let passes: &[Pass] = match jobs[usize::from(first)].key.hash_key() {
+        HashKey::Plain => &[Pass::Plain],
+        HashKey::Hmac { .. } => &[Pass::Inner, Pass::Outer],
+    };
     let mut lanes = Lanes {
-        hash,
         jobs,
-        order,
-        taken: 0,
+        order: order.iter(),
         busy: 0,
         state: LaneState([[0; MAX_LANES]; 8]),
-        rows: [core::ptr::null(); MAX_LANES],
+        rows: Rows::NOWHERE,
         blocks_left: [0; MAX_LANES],
-        job_of: [0; MAX_LANES],
-        stage: [Stage::Idle; MAX_LANES],
         padded_blocks: [0; MAX_LANES],
+        job_of: [None; MAX_LANES],
         scratch: [const { Scratch([0; 128]) }; MAX_LANES],
     };
-    lanes.run(kernel);
+    for &pass in passes {
+        lanes.order = order.iter();
+        lanes.run(hash, pass, kernel);
+    }
 }
 
 impl Lanes<'_, '_> {
-    fn run(&mut self, kernel: &Kernel) {
+    #[inline(always)]
+    fn run(&mut self, hash: Hash, pass: Pass, kernel: &Kernel) {
+        self.busy = kernel.lanes;
         for lane in 0..kernel.lanes {
-            self.take(lane);
+            self.rows.padded[lane] = self.scratch[lane].0.as_ptr();
+            self.take(hash, pass, lane);
         }
-        while self.busy > kernel.few || self.taken < self.order.len() {
-            let (mut shortest, mut readable) = (usize::MAX, core::ptr::null());
-            for (left, row) in self.blocks_left.iter().zip(&self.rows).take(kernel.lanes) {
-                if *left < shortest {
-                    (shortest, readable) = (*left, *row);
-                }
-            }
+        while self.busy > kernel.few || !self.order.as_slice().is_empty() {
+            let shortest = self.blocks_left[..kernel.lanes].iter().fold(usize::MAX, |a, &b| a.min(b));
             if self.busy < kernel.lanes {
-                // A lane without work follows the one with least to go, so it reads nothing it must not.
+                // A lane without work follows one with least to go, so it reads nothing it must not.
+                let other = self.blocks_left.iter().position(|&left| left == shortest).unwrap_or(0);
                 for lane in 0..kernel.lanes {
-                    if self.stage[lane] == Stage::Idle {
-                        self.rows[lane] = readable;
+                    if self.job_of[lane].is_none() {
+                        self.rows.follow(lane, other);
                     }
                 }
             }
-            // SAFETY: the kernel was chosen under its token; every busy lane has at least `shortest` blocks at its
-            // row, and idle lanes share the row of the lane that has exactly that many. Lanes beyond
-            // `kernel.lanes` are not read.
-            unsafe { (kernel.run)(&mut self.state, &self.rows, shortest) };
+            // SAFETY: the kernel was chosen under its token; every busy lane has at least `shortest` blocks in its
+            // row, and idle lanes share the row of a lane that has exactly that many. Lanes beyond `kernel.lanes`
+            // are not read.
+            unsafe { (kernel.run)(&mut self.state, &mut self.rows, shortest) };
             for lane in 0..kernel.lanes {
-                self.rows[lane] = self.rows[lane].wrapping_add(64 * shortest);
                 self.blocks_left[lane] -= shortest;
                 if self.blocks_left[lane] == 0 {
-                    self.advance(lane);
+                    self.finish(hash, lane);
+                    self.take(hash, pass, lane);
                 }
             }
         }
         for lane in 0..kernel.lanes {
-            self.finish_alone(lane, kernel.alone);
+            self.finish_alone(hash, lane, kernel.alone);
         }
     }
 
     /// Gives the lane the next job, if there is one, and lays out the end of its message.
     #[inline(always)]
-    fn take(&mut self, lane: usize) {
-        let Some(&index) = self.order.get(self.taken) else {
-            self.stage[lane] = Stage::Idle;
+    fn take(&mut self, hash: Hash, pass: Pass, lane: usize) {
+        let Some(&index) = self.order.next() else {
+            self.busy -= 1;
+            self.job_of[lane] = None;
             self.blocks_left[lane] = usize::MAX;
             return;
         };
-        self.taken += 1;
-        self.busy += 1;
+        self.job_of[lane] = Some(index);
         let job = &self.jobs[usize::from(index)];
-        self.job_of[lane] = index;
-        let (initial, keyed_bytes) = match job.key.hash_key() {
-            HashKey::Hmac { inner, .. } => (inner, 64),
-            HashKey::Plain => (self.hash.initial(), 0),
+        let (initial, message, keyed_bytes) = match (pass, job.key.hash_key()) {
+            (Pass::Inner, HashKey::Hmac { inner, .. }) => (inner, job.input, 64),
+            (Pass::Outer, HashKey::Hmac { outer, .. }) => (outer, &job.output[..4 * hash.words()], 64),
+            _ => (hash.initial(), job.input, 0),
         };
-        self.state.set_lane(lane, self.hash.words(), initial);
-        // What fits into the scratch with its padding need not run in place first.
-        let bytes = job.input.len();
-        let in_place = if bytes <= MAX_TAIL { 0 } else { bytes & !63 };
-        let total = bytes as u64 + keyed_bytes;
-        self.padded_blocks[lane] =
-            self.hash.pad(&job.input[in_place..], total, &mut self.scratch[lane].0) / 64;
-        if in_place == 0 {
-            return self.aim_at_scratch(lane, Stage::Padded);
-        }
-        self.rows[lane] = job.input.as_ptr();
-        self.blocks_left[lane] = in_place / 64;
-        self.stage[lane] = Stage::Body;
+        self.state.set_lane(lane, hash.words(), initial);
+        let in_place = message.len() & !63;
+        let scratch = &mut self.scratch[lane].0;
+        let padded_bytes = hash.pad(&message[in_place..], message.len() as u64 + keyed_bytes, scratch);
+        self.padded_blocks[lane] = padded_bytes / 64;
+        self.blocks_left[lane] = (in_place + padded_bytes) / 64;
+        self.rows.next[lane] = if in_place == 0 { scratch.as_ptr() } else { message.as_ptr() };
+        self.rows.in_place_end[lane] = message[in_place..].as_ptr();
     }
 
-    fn aim_at_scratch(&mut self, lane: usize, stage: Stage) {
-        self.rows[lane] = self.scratch[lane].0.as_ptr();
-        self.blocks_left[lane] = self.padded_blocks[lane];
-        self.stage[lane] = stage;
-    }
-
-    /// Moves a lane whose segment has ended on to the next, or to the next message.
-    fn advance(&mut self, lane: usize) {
-        if self.stage[lane] == Stage::Body {
-            return self.aim_at_scratch(lane, Stage::Padded);
-        }
-        let job = &mut self.jobs[usize::from(self.job_of[lane])];
-        let state = self.state.lane(lane);
-        match job.key.hash_key() {
-            HashKey::Hmac { outer, .. } if self.stage[lane] == Stage::Padded => {
-                let mut digest = [0; 32];
-                self.hash.write_digest(&state, &mut digest);
-                let digest = &digest[..4 * self.hash.words()];
-                let total = 64 + digest.len() as u64;
-                self.padded_blocks[lane] = self.hash.pad(digest, total, &mut self.scratch[lane].0) / 64;
-                self.state.set_lane(lane, self.hash.words(), outer);
-                self.aim_at_scratch(lane, Stage::Outer);
-            }
-            _ => {
-                self.hash.write_digest(&state, &mut job.output);
-                job.status = Status::Done;
-                self.busy -= 1;
-                self.take(lane);
-            }
-        }
+    /// Gives the job its digest.
+    #[inline(always)]
+    fn finish(&mut self, hash: Hash, lane: usize) {
+        let Some(index) = self.job_of[lane] else { return };
+        let job = &mut self.jobs[usize::from(index)];
+        hash.write_digest(&self.state.lane(lane), &mut job.output);
+        job.status = Status::Done;
     }
 
     /// Finishes the lane's message with a kernel for single messages.
-    fn finish_alone(&mut self, lane: usize, compress: Compress) {
-        while self.stage[lane] != Stage::Idle {
-            let mut state = self.state.lane(lane);
-            // SAFETY: the lane's row has that many blocks left, in its job's input or in its scratch.
-            let rest = unsafe { core::slice::from_raw_parts(self.rows[lane], 64 * self.blocks_left[lane]) };
-            compress(&mut state, rest);
-            self.state.set_lane(lane, self.hash.words(), &state);
-            self.advance(lane);
+    #[inline(always)]
+    fn finish_alone(&mut self, hash: Hash, lane: usize, compress: Compress) {
+        if self.job_of[lane].is_none() {
+            return;
         }
+        let mut state = self.state.lane(lane);
+        let in_place = self.blocks_left[lane].saturating_sub(self.padded_blocks[lane]);
+        let mut next = self.rows.next[lane];
+        if in_place > 0 {
+            // SAFETY: so many of the lane's blocks are left in its job's input.
+            compress(&mut state, unsafe { core::slice::from_raw_parts(next, 64 * in_place) });
+            next = self.rows.padded[lane];
+        }
+        let padded = self.blocks_left[lane] - in_place;
+        // SAFETY: and so many in its scratch.
+        compress(&mut state, unsafe { core::slice::from_raw_parts(next, 64 * padded) });
+        self.state.set_lane(lane, hash.words(), &state);
+        self.finish(hash, lane);
     }
 }

@@ -68,6 +68,7 @@ impl Hash {
     }
 
     /// Writes the digest held by a state.
+    #[inline(always)]
     pub(crate) fn write_digest(self, state: &[u32; 8], output: &mut [u8; 32]) {
         for (word, bytes) in state[..self.words()].iter().zip(output.chunks_exact_mut(4)) {
             bytes.copy_from_slice(&match self {
@@ -79,11 +80,15 @@ impl Hash {
 
     /// Lays out the last one or two blocks of a message: its tail (at most [`MAX_TAIL`] bytes), the padding and its
     /// length. Returns their bytes.
+    #[inline(always)]
     pub(crate) fn pad(self, tail: &[u8], message_bytes: u64, scratch: &mut [u8; 128]) -> usize {
         debug_assert!(tail.len() <= MAX_TAIL);
         let bytes = if tail.len() < 56 { 64 } else { 128 };
         *scratch = [0; 128];
-        scratch[..tail.len()].copy_from_slice(tail);
+        // Without the call of a function where there is nothing to copy, as after a block cipher's packets.
+        if !tail.is_empty() {
+            scratch[..tail.len()].copy_from_slice(tail);
+        }
         scratch[tail.len()] = 0x80;
         let bits = message_bytes.wrapping_mul(8);
         scratch[bytes - 8..bytes].copy_from_slice(&match self {

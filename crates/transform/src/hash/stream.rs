@@ -98,7 +98,7 @@ pub(crate) fn run(kernel: &Kernel, parts: &mut [StreamPart<'_>]) {
         *part = stream.complete_block(kernel.alone, part);
     }
     let mut state = LaneState([[0; MAX_LANES]; 8]);
-    let mut rows: Rows = [core::ptr::null(); MAX_LANES];
+    let mut rows = Rows::NOWHERE;
     // Lanes are filled in order; a lane whose part is used up takes the next one.
     let mut part_of = [usize::MAX; MAX_LANES];
     let mut next = 0;
@@ -124,11 +124,11 @@ pub(crate) fn run(kernel: &Kernel, parts: &mut [StreamPart<'_>]) {
             }
             if let Some(StreamPart { part, .. }) = parts.get(part_of[lane]) {
                 busy += 1;
-                rows[lane] = part.as_ptr();
+                rows.next[lane] = part.as_ptr();
                 // A lane without work follows the one with least to go, so it reads nothing it must not.
                 if part.len() / 64 < shortest {
                     shortest = part.len() / 64;
-                    readable = rows[lane];
+                    readable = rows.next[lane];
                 }
             }
         }
@@ -143,15 +143,15 @@ pub(crate) fn run(kernel: &Kernel, parts: &mut [StreamPart<'_>]) {
             }
             break;
         }
-        for lane in 0..kernel.lanes {
-            if part_of[lane] == usize::MAX {
-                rows[lane] = readable;
+        for (next, part) in rows.next.iter_mut().zip(&part_of).take(kernel.lanes) {
+            if *part == usize::MAX {
+                *next = readable;
             }
         }
         // SAFETY: the kernel was chosen under its token; every busy lane has at least `shortest` blocks at its row,
         // and idle lanes share the row of the lane that has exactly that many. Lanes beyond `kernel.lanes` are not
         // read.
-        unsafe { (kernel.run)(&mut state, &rows, shortest) };
+        unsafe { (kernel.run)(&mut state, &mut rows, shortest) };
         for index in part_of.iter().take(kernel.lanes) {
             if let Some(StreamPart { stream, part }) = parts.get_mut(*index) {
                 *part = &part[64 * shortest..];

@@ -56,16 +56,20 @@ fn compress<V: Words, const G: usize>(state: &mut [[V; G]; 4], x: &[[V; 16]; G])
 
 /// See [`crate::hash::lanes::Run`].
 #[inline(always)]
-unsafe fn run<V: Words, const G: usize>(state: &mut LaneState, rows: &Rows, blocks: usize) {
+unsafe fn run<V: Words, const G: usize>(state: &mut LaneState, rows: &mut Rows, blocks: usize) {
     // SAFETY: rows and blocks are as the contract of Run says; LaneState has 32 words a row, LANES * G at most.
     unsafe {
         let mut s = state.read::<V, 4, G>();
-        for block in 0..blocks {
-            let mut x = [[V::splat(0); 16]; G];
-            for (n, x) in x.iter_mut().enumerate() {
-                *x = V::load_rows(rows.as_ptr().add(n * V::LANES), 64 * block);
+        let mut left = blocks;
+        while left > 0 {
+            let straight = rows.straight(G * V::LANES, left);
+            for block in 0..straight {
+                let mut x = [[V::splat(0); 16]; G];
+                rows.load(block, &mut x, |word| word);
+                compress(&mut s, &x);
             }
-            compress(&mut s, &x);
+            rows.advance(G * V::LANES, straight);
+            left -= straight;
         }
         state.write(&s);
     }

@@ -70,20 +70,21 @@ pub(crate) fn one(state: &mut [u32; 8], data: &[u8]) {
 
 /// See [`crate::hash::lanes::Run`].
 #[inline(always)]
-unsafe fn run<V: Words, const G: usize>(state: &mut LaneState, rows: &Rows, blocks: usize) {
+unsafe fn run<V: Words, const G: usize>(state: &mut LaneState, rows: &mut Rows, blocks: usize) {
     // SAFETY: rows and blocks are as the contract of Run says; LaneState has 32 words a row, LANES * G at most.
     unsafe {
         let mut s = state.read::<V, 5, G>();
         // Outside the loop, where clearing it would call memset for every block.
         let mut w = [[V::splat(0); 16]; G];
-        for block in 0..blocks {
-            for (n, w) in w.iter_mut().enumerate() {
-                *w = V::load_rows(rows.as_ptr().add(n * V::LANES), 64 * block);
-                for word in w {
-                    *word = word.swap_bytes();
-                }
+        let mut left = blocks;
+        while left > 0 {
+            let straight = rows.straight(G * V::LANES, left);
+            for block in 0..straight {
+                rows.load(block, &mut w, V::swap_bytes);
+                compress(&mut s, &mut w);
             }
-            compress(&mut s, &mut w);
+            rows.advance(G * V::LANES, straight);
+            left -= straight;
         }
         state.write(&s);
     }
