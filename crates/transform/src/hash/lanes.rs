@@ -1,9 +1,9 @@
 //! Many messages through one lane kernel, each with its own length and key.
 //!
-//! Every lane reads its message's whole blocks in place, then one or two padded blocks in a scratch buffer; the
-//! kernel itself goes from one to the other. All lanes run until the
-//! shortest message ends, and a lane whose message is done takes the next one. Jobs come sorted by length (see
-//! [`crate::order`]), so lanes end together when lengths repeat. A lane without work reads along with a busy one.
+//! Every lane reads its message's whole blocks in place, then one or two padded blocks in a scratch buffer; the kernel
+//! itself goes from one to the other. All lanes run until the shortest message ends, and a lane whose message is done
+//! takes the next one. Jobs come sorted by length (see [`crate::order`]), so lanes end together when lengths repeat. A
+//! lane without work reads along with a busy one.
 //! HMAC is two such passes: the outer hashes, all of one length, keep out of the way of the ragged inner ones.
 //!
 //! `unsafe`: kernels take raw lane pointers, made here from the jobs' slices.
