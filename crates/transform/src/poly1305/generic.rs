@@ -26,7 +26,7 @@ fn words(block: &[u8; 16]) -> (u64, u64) {
 }
 
 /// The limbs of r, clamped as section 2.5.1 says.
-pub(crate) fn clamped(r: &[u8; 16]) -> [u64; 3] {
+fn clamped(r: &[u8; 16]) -> [u64; 3] {
     let (low, high) = words(r);
     [low & 0xffc_0fff_ffff, (low >> 44 | high << 20) & 0xfff_ffc0_ffff, high >> 24 & 0x00f_ffff_fc0f]
 }
@@ -37,12 +37,6 @@ impl Poly1305 {
         let (halves, _) = key.as_chunks::<16>();
         let (pad_low, pad_high) = words(&halves[1]);
         Self { r: clamped(&halves[0]), h: [0; 3], pad: [pad_low, pad_high] }
-    }
-
-    /// Goes on from a sum that was made elsewhere, in limbs of at most 45 bits.
-    pub(crate) const fn resumed(mut self, sum: [u64; 3]) -> Self {
-        self.h = sum;
-        self
     }
 
     fn block(&mut self, block: &[u8; 16], top: u64) {

@@ -1,126 +1,29 @@
-//! Poly1305 over sixteen messages by AVX-512 IFMA, one to a 64-bit lane, in the limbs of [`super::generic`]; constant
-//! time.
+//! Poly1305 over messages side by side by AVX-512 IFMA, one to a 64-bit lane, in the limbs of [`super::generic`];
+//! constant time.
 //!
-//! Four blocks at a time meet four powers of r, so that one reduction serves them all.
+//! A text is whole rows of four blocks, which meet four powers of r, so that one reduction serves them all. What
+//! makes its blocks a multiple of four is put before it: zeros that lack the bit above a block change no sum. Rows
+//! that are neither associated data nor data alone are put together aside: the first, the one between both, and the
+//! last. All lanes run until the shortest stretch of rows ends; a lane whose text has ended goes over another's.
 //!
-//! A lane's text is three stretches of whole blocks: associated data, data, and what ends the text. Long associated
-//! data have a fourth, their padded tail. All lanes run until the shortest stretch ends; a lane whose text has ended
-//! goes over another's.
-//!
-//! `unsafe`: intrinsics behind the token, and stretches as raw pointers, made here from slices.
+//! `unsafe`: intrinsics behind the token, and rows as raw pointers, made here from slices.
 #![allow(unsafe_code)]
 
 use core::arch::x86_64::*;
 
 use super::Text;
-use super::generic::{Poly1305, clamped};
 use crate::isa::Avx512;
 use crate::simd::avx512::Z;
 use crate::wipe::wipe;
 
 /// Messages that run together.
-pub(crate) const LANES: usize = 16;
+const LANES: usize = 8;
 
-/// Blocks between two reductions.
+/// Blocks of a row: so many are between two reductions.
 const STEP: usize = 4;
 
-/// A number below 2^130 of eight lanes.
-type Limbs = [[u64; 8]; 3];
-
-/// Keys, and running sums.
-#[repr(align(64))]
-struct Lanes {
-    /// r, its square, and so on.
-    powers: [[Limbs; STEP]; LANES / 8],
-    sums: [Limbs; LANES / 8],
-    rows: [*const u8; LANES],
-}
-
-/// A text cut into stretches.
-#[derive(Clone, Copy)]
-struct Stretches {
-    head: [u8; 64],
-    end: [u8; 32],
-    stretch: usize,
-    blocks_left: usize,
-}
-
-/// The tags of up to sixteen texts.
-pub(crate) fn tags(_: Avx512, texts: &[Text<'_>], tags: &mut [[u8; 16]]) {
-    let count = texts.len().min(tags.len()).min(LANES);
-    let mut lanes = Lanes {
-        powers: [[[[0; 8]; 3]; STEP]; LANES / 8],
-        sums: [[[0; 8]; 3]; LANES / 8],
-        rows: [core::ptr::null(); LANES],
-    };
-    let mut walks = [Stretches { head: [0; 64], end: [0; 32], stretch: 0, blocks_left: 0 }; LANES];
-    for (lane, text) in texts[..count].iter().enumerate() {
-        let (halves, _) = text.key.as_chunks();
-        for (limb, r) in lanes.powers[lane / 8][0].iter_mut().zip(clamped(&halves[0])) {
-            limb[lane % 8] = r;
-        }
-    }
-    let groups = count.div_ceil(8);
-    // SAFETY: the token proves the features.
-    unsafe { raise(&mut lanes.powers[..groups]) };
-    // Lanes without a text have none left.
-    let mut ended: [bool; LANES] = core::array::from_fn(|lane| lane >= count);
-    loop {
-        let mut shortest = usize::MAX;
-        for (lane, (text, walk)) in texts[..count].iter().zip(&mut walks).enumerate() {
-            while walk.blocks_left == 0 && !ended[lane] {
-                if let Some((row, blocks)) = next_stretch(text, walk) {
-                    (lanes.rows[lane], walk.blocks_left) = (row, blocks);
-                } else {
-                    let sum = lanes.sums[lane / 8].map(|limb| limb[lane % 8]);
-                    tags[lane] = Poly1305::new(text.key).resumed(sum).finish();
-                    ended[lane] = true;
-                }
-            }
-            if !ended[lane] {
-                shortest = shortest.min(walk.blocks_left);
-            }
-        }
-        let Some(busy) = ended[..count].iter().position(|ended| !ended) else { break };
-        let borrowed = lanes.rows[busy];
-        for (row, ended) in lanes.rows.iter_mut().zip(&ended) {
-            if *ended {
-                *row = borrowed;
-            }
-        }
-        // SAFETY: the token proves the features. A busy lane has at least `shortest` blocks at its row.
-        unsafe { run(&mut lanes, groups, shortest) };
-        for walk in &mut walks[..count] {
-            walk.blocks_left = walk.blocks_left.saturating_sub(shortest);
-        }
-    }
-    wipe(&mut lanes.powers, [[[0; 8]; 3]; STEP]);
-    wipe(&mut lanes.sums, [[0; 8]; 3]);
-}
-
-/// The next stretch and its blocks, perhaps none; the short ones lie in `walk`.
-fn next_stretch(text: &Text<'_>, walk: &mut Stretches) -> Option<(*const u8, usize)> {
-    let aad_short = text.aad.len() <= walk.head.len();
-    let (aad_whole, aad_tail) =
-        if aad_short { (&[][..], text.aad) } else { text.aad.split_at(text.aad.len() & !15) };
-    let (data_whole, data_tail) = text.data.split_at(text.data.len() & !15);
-    walk.stretch += 1;
-    match walk.stretch {
-        1 => Some((aad_whole.as_ptr(), aad_whole.len() / 16)),
-        2 => {
-            walk.head[..aad_tail.len()].copy_from_slice(aad_tail);
-            Some((walk.head.as_ptr(), aad_tail.len().div_ceil(16)))
-        }
-        3 => Some((data_whole.as_ptr(), data_whole.len() / 16)),
-        4 => {
-            walk.end[..data_tail.len()].copy_from_slice(data_tail);
-            let padded = data_tail.len().next_multiple_of(16);
-            walk.end[padded..padded + 16].copy_from_slice(&text.lengths());
-            Some((walk.end.as_ptr(), padded / 16 + 1))
-        }
-        _ => None,
-    }
-}
+/// Bytes of a row.
+const ROW: usize = 16 * STEP;
 
 /// A number of eight lanes.
 type Number = [__m512i; 3];
@@ -138,19 +41,96 @@ struct Products {
     high: Number,
 }
 
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn load(limbs: &Limbs) -> Number {
-    // SAFETY: eight numbers, of any alignment.
-    limbs.map(|limb| unsafe { _mm512_loadu_si512(limb.as_ptr().cast()) })
+/// Where a lane stands in its text.
+#[derive(Clone, Copy)]
+struct Walk<'t> {
+    text: Text<'t>,
+    /// Blocks of the associated data, and of both with the lengths.
+    aad_blocks: usize,
+    blocks: usize,
+    /// The next block that has no row yet.
+    next: usize,
+    /// Rows that lie ahead, from here on.
+    row: *const u8,
+    rows: usize,
 }
 
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn store(number: Number, limbs: &mut Limbs) {
-    for (limb, number) in limbs.iter_mut().zip(number) {
-        // SAFETY: eight numbers, of any alignment.
-        unsafe { _mm512_storeu_si512(limb.as_mut_ptr().cast(), number) };
+/// Rows put together, one for each lane.
+#[repr(align(64))]
+#[derive(Clone, Copy)]
+struct Aside([[u8; ROW]; LANES]);
+
+/// The tags of the texts.
+pub(crate) fn tags(_: Avx512, texts: &[Text<'_>], tags: &mut [[u8; 16]]) {
+    for (texts, tags) in texts.chunks(LANES).zip(tags.chunks_mut(LANES)) {
+        // SAFETY: the token proves the features.
+        unsafe { eight(texts, tags) };
+    }
+}
+
+/// The lowest bits from `from` to before `to`, as far as a row has them.
+const fn span(from: isize, to: isize) -> u64 {
+    const fn below(bit: isize) -> u64 {
+        if bit <= 0 {
+            0
+        } else if bit >= 64 {
+            u64::MAX
+        } else {
+            (1 << bit) - 1
+        }
+    }
+    below(to) & !below(from)
+}
+
+impl<'t> Walk<'t> {
+    /// A text before its first row, of which it has at least one block, and how many those are.
+    fn new(text: Text<'t>) -> (Self, usize) {
+        let aad_blocks = text.aad.len().div_ceil(16);
+        let blocks = aad_blocks + text.data.len().div_ceil(16) + 1;
+        let first = (blocks - 1) % STEP + 1;
+        (Self { text, aad_blocks, blocks, next: first, row: text.aad.as_ptr(), rows: 0 }, first)
+    }
+
+    /// The row whose last block is the one before `end`.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw")]
+    fn put_together(&self, end: usize, row: &mut [u8; ROW]) {
+        let first = 16 * (end as isize - STEP as isize);
+        let data = 16 * self.aad_blocks as isize;
+        let part = |bytes: &[u8], at: isize| {
+            let mask = span(at - first, at - first + bytes.len() as isize);
+            // SAFETY: no byte that the mask leaves out is read; the others are the slice's.
+            unsafe { _mm512_maskz_loadu_epi8(mask, bytes.as_ptr().wrapping_offset(first - at).cast()) }
+        };
+        let mut bytes = _mm512_or_si512(part(self.text.aad, 0), part(self.text.data, data));
+        if end == self.blocks {
+            let lengths = _mm_set_epi64x(self.text.data.len() as i64, self.text.aad.len() as i64);
+            bytes = _mm512_inserti32x4::<3>(bytes, lengths);
+        }
+        // SAFETY: a row.
+        unsafe { _mm512_storeu_si512(row.as_mut_ptr().cast(), bytes) };
+    }
+
+    /// Goes on to the next rows; whether there are any.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw")]
+    fn turn(&mut self, aside: &mut [u8; ROW]) -> bool {
+        if self.next == self.blocks {
+            return false;
+        }
+        let (part, from) = if self.next < self.aad_blocks {
+            (self.text.aad, self.next)
+        } else {
+            (self.text.data, self.next - self.aad_blocks)
+        };
+        self.rows = (part.len() / 16).saturating_sub(from) / STEP;
+        self.row = part.as_ptr().wrapping_add(16 * from);
+        if self.rows == 0 {
+            self.put_together(self.next + STEP, aside);
+            (self.row, self.rows) = (aside.as_ptr(), 1);
+        }
+        self.next += STEP * self.rows;
+        true
     }
 }
 
@@ -158,8 +138,16 @@ impl Power {
     #[inline]
     #[target_feature(enable = "avx512f")]
     fn new(r: Number) -> Self {
-        let twenty = |r| _mm512_add_epi64(_mm512_slli_epi64::<4>(r), _mm512_slli_epi64::<2>(r));
+        let twenty = |r| _mm512_slli_epi64::<2>(_mm512_add_epi64(_mm512_slli_epi64::<2>(r), r));
         Self { r, s: [twenty(r[1]), twenty(r[2])] }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512ifma")]
+    fn times(self, other: Self) -> Self {
+        let mut products = Products::new();
+        products.add(self.r, other);
+        Self::new(products.reduced())
     }
 }
 
@@ -206,90 +194,164 @@ impl Products {
     }
 }
 
-/// Makes the powers of each group from the first.
-#[target_feature(enable = "avx512f,avx512ifma")]
-fn raise(groups: &mut [[Limbs; STEP]]) {
-    for powers in groups {
-        let first = Power::new(load(&powers[0]));
-        let mut power = first.r;
-        for limbs in &mut powers[1..] {
-            let mut products = Products::new();
-            products.add(power, first);
-            power = products.reduced();
-            store(power, limbs);
-        }
-    }
-}
-
-/// A block of each lane, with the bit above it.
+/// The limbs of a number of two words.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn block(low: Z, high: Z) -> Number {
+fn limbs(low: Z, high: Z) -> Number {
     let mask = _mm512_set1_epi64((1 << 44) - 1);
     let cut = _mm512_or_si512(_mm512_srli_epi64::<44>(low.0), _mm512_slli_epi64::<20>(high.0));
-    let top = _mm512_or_si512(_mm512_srli_epi64::<24>(high.0), _mm512_set1_epi64(1 << 40));
-    [_mm512_and_si512(low.0, mask), _mm512_and_si512(cut, mask), top]
+    [_mm512_and_si512(low.0, mask), _mm512_and_si512(cut, mask), _mm512_srli_epi64::<24>(high.0)]
 }
 
-/// Adds `N` blocks of each lane to `h`: each comes to be multiplied by r as often as blocks follow it, and once more.
+/// Adds a row of each lane to `h`: a block comes to be multiplied by r as often as blocks follow it, and once more.
+/// `tops` are the bits above the blocks.
 ///
 /// # Safety
-/// As many are readable at the rows plus `offset`.
+/// The rows are readable at `offset`.
 #[inline]
 #[target_feature(enable = "avx512f,avx512ifma")]
-unsafe fn absorb<const N: usize>(
+unsafe fn absorb(
     h: Number,
     powers: &[Power; STEP],
-    rows: &[*const u8; 8],
+    rows: &[*const u8; LANES],
     offset: usize,
+    tops: [__m512i; STEP],
 ) -> Number {
-    let mut words = [Z(_mm512_setzero_si512()); 8];
+    let mut words = [Z(_mm512_setzero_si512()); LANES];
     for (word, row) in words.iter_mut().zip(rows) {
-        // SAFETY: two words a block, as the caller says; the others are not read.
-        *word = Z(unsafe { _mm512_maskz_loadu_epi64(((1u32 << (2 * N)) - 1) as u8, row.add(offset).cast()) });
+        // SAFETY: the caller's contract.
+        *word = Z(unsafe { _mm512_loadu_si512(row.wrapping_add(offset).cast()) });
     }
     let words = Z::transpose_8x8(words);
     let mut products = Products::new();
     // The first block waits for `h`: it comes last.
-    for n in (0..N).rev() {
-        let mut number = block(words[2 * n], words[2 * n + 1]);
+    for n in (0..STEP).rev() {
+        let mut number = limbs(words[2 * n], words[2 * n + 1]);
+        number[2] = _mm512_or_si512(number[2], tops[n]);
         if n == 0 {
             for (number, h) in number.iter_mut().zip(h) {
                 *number = _mm512_add_epi64(*number, h);
             }
         }
-        products.add(number, powers[N - 1 - n]);
+        products.add(number, powers[STEP - 1 - n]);
     }
     products.reduced()
 }
 
-/// Absorbs `blocks` blocks of every lane of the first groups and advances the rows.
+/// Absorbs the next `count` rows of every lane.
 ///
 /// # Safety
-/// As many are readable at the row of each lane.
+/// They are readable.
 #[target_feature(enable = "avx512f,avx512ifma")]
-unsafe fn run(lanes: &mut Lanes, groups: usize, blocks: usize) {
-    let rows = lanes.rows.as_chunks_mut::<8>().0;
-    for ((powers, sums), rows) in lanes.powers.iter().zip(&mut lanes.sums).zip(rows).take(groups) {
-        let powers = powers.each_ref().map(|power| Power::new(load(power)));
-        let mut h = load(sums);
-        let (whole, rest) = (16 * (blocks - blocks % STEP), blocks % STEP);
-        for offset in (0..whole).step_by(16 * STEP) {
-            // SAFETY: the caller's contract, here and below.
-            h = unsafe { absorb::<STEP>(h, &powers, rows, offset) };
-        }
-        // SAFETY: as above.
-        h = unsafe {
-            match rest {
-                1 => absorb::<1>(h, &powers, rows, whole),
-                2 => absorb::<2>(h, &powers, rows, whole),
-                3 => absorb::<3>(h, &powers, rows, whole),
-                _ => h,
-            }
-        };
-        store(h, sums);
-        for row in rows {
-            *row = row.wrapping_add(16 * blocks);
-        }
+unsafe fn run(mut h: Number, powers: &[Power; STEP], rows: &[*const u8; LANES], count: usize) -> Number {
+    let tops = [_mm512_set1_epi64(1 << 40); STEP];
+    for offset in (0..ROW * count).step_by(ROW) {
+        // SAFETY: the caller's contract.
+        h = unsafe { absorb(h, powers, rows, offset, tops) };
     }
+    h
+}
+
+/// The sums modulo 2^130 - 5 and 2^128, plus the second halves of the keys.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn finish([mut h0, mut h1, mut h2]: Number, pad: [Z; 2]) -> [__m512i; 2] {
+    let (mask_44, mask_42) = (_mm512_set1_epi64((1 << 44) - 1), _mm512_set1_epi64((1 << 42) - 1));
+    for _ in 0..2 {
+        h1 = _mm512_add_epi64(h1, _mm512_srli_epi64::<44>(h0));
+        h2 = _mm512_add_epi64(h2, _mm512_srli_epi64::<44>(h1));
+        let carry = _mm512_srli_epi64::<42>(h2);
+        h0 = _mm512_and_si512(h0, mask_44);
+        h0 = _mm512_add_epi64(h0, _mm512_add_epi64(carry, _mm512_slli_epi64::<2>(carry)));
+        (h1, h2) = (_mm512_and_si512(h1, mask_44), _mm512_and_si512(h2, mask_42));
+    }
+    h1 = _mm512_add_epi64(h1, _mm512_srli_epi64::<44>(h0));
+    h0 = _mm512_and_si512(h0, mask_44);
+    // h - p, where that is not negative: h + 5 then reaches 2^130.
+    let g0 = _mm512_add_epi64(h0, _mm512_set1_epi64(5));
+    let g1 = _mm512_add_epi64(h1, _mm512_srli_epi64::<44>(g0));
+    let g2 = _mm512_add_epi64(h2, _mm512_srli_epi64::<44>(g1));
+    let past = _mm512_test_epi64_mask(g2, _mm512_set1_epi64(1 << 42));
+    let [h0, h1, h2] = [(h0, g0), (h1, g1), (h2, g2)].map(|(h, g)| _mm512_mask_mov_epi64(h, past, g));
+    // Only the bits of 128 count, and limbs may hold a carry that has moved on.
+    let h0 = _mm512_and_si512(h0, mask_44);
+    let h1 = _mm512_and_si512(h1, mask_44);
+    let low = _mm512_add_epi64(_mm512_or_si512(h0, _mm512_slli_epi64::<44>(h1)), pad[0].0);
+    let carry = _mm512_cmplt_epu64_mask(low, pad[0].0);
+    let high = _mm512_or_si512(_mm512_srli_epi64::<20>(h1), _mm512_slli_epi64::<24>(h2));
+    let high = _mm512_add_epi64(high, pad[1].0);
+    [low, _mm512_mask_add_epi64(high, carry, high, _mm512_set1_epi64(1))]
+}
+
+/// The tags of at most eight texts, at least one.
+#[target_feature(enable = "avx512f,avx512bw,avx512ifma")]
+fn eight(texts: &[Text<'_>], tags: &mut [[u8; 16]]) {
+    let mut keys = [Z(_mm512_setzero_si512()); LANES];
+    let mut asides = Aside([[0; ROW]; LANES]);
+    let mut walks = [Walk::new(texts[0]).0; LANES];
+    let mut firsts = [0u64; LANES];
+    for (lane, text) in texts.iter().enumerate().take(LANES) {
+        // SAFETY: half a vector.
+        keys[lane] = Z(unsafe { _mm512_maskz_loadu_epi64(0x0f, text.key.as_ptr().cast()) });
+        let (walk, first) = Walk::new(*text);
+        walk.put_together(first, &mut asides.0[lane]);
+        (walks[lane], firsts[lane]) = (walk, first as u64);
+    }
+    let [r_low, r_high, pads @ .., _, _, _, _] = Z::transpose_8x8(keys);
+    // Clamped as RFC 8439 section 2.5.1 says.
+    let clamped = |word: Z, mask: i64| Z(_mm512_and_si512(word.0, _mm512_set1_epi64(mask)));
+    let r = Power::new(limbs(clamped(r_low, 0x0fff_fffc_0fff_ffff), clamped(r_high, 0x0fff_fffc_0fff_fffc)));
+    let square = r.times(r);
+    let mut powers = [r, square, square.times(r), square.times(square)];
+    // SAFETY: eight numbers.
+    let firsts = unsafe { _mm512_loadu_si512(firsts.as_ptr().cast()) };
+    let mut tops = [_mm512_setzero_si512(); STEP];
+    for (n, top) in tops.iter_mut().enumerate() {
+        let has = _mm512_cmpge_epu64_mask(firsts, _mm512_set1_epi64((STEP - n) as i64));
+        *top = _mm512_maskz_set1_epi64(has, 1 << 40);
+    }
+    let mut rows = asides.0.each_ref().map(|row| row.as_ptr());
+    // SAFETY: the rows put together.
+    let mut h = unsafe { absorb([_mm512_setzero_si512(); 3], &powers, &rows, 0, tops) };
+    let mut sums = h;
+    let mut busy = (1u32 << texts.len().min(LANES)) - 1;
+    loop {
+        let mut ended = 0;
+        let mut shortest = usize::MAX;
+        for (lane, walk) in walks.iter_mut().enumerate() {
+            if busy >> lane & 1 != 0 {
+                if walk.rows == 0 && !walk.turn(&mut asides.0[lane]) {
+                    ended |= 1 << lane;
+                    continue;
+                }
+                shortest = shortest.min(walk.rows);
+            }
+        }
+        for (sum, h) in sums.iter_mut().zip(h) {
+            *sum = _mm512_mask_mov_epi64(*sum, ended as u8, h);
+        }
+        busy &= !ended;
+        if busy == 0 {
+            break;
+        }
+        let other = walks[busy.trailing_zeros() as usize].row;
+        for (lane, (row, walk)) in rows.iter_mut().zip(&mut walks).enumerate() {
+            *row = if busy >> lane & 1 != 0 { walk.row } else { other };
+            walk.row = walk.row.wrapping_add(ROW * shortest);
+            walk.rows = walk.rows.wrapping_sub(shortest);
+        }
+        // SAFETY: a busy lane has as many rows ahead.
+        h = unsafe { run(h, &powers, &rows, shortest) };
+    }
+    let [low, high] = finish(sums, pads);
+    let mut words = [[0u64; LANES]; 2];
+    for (words, vector) in words.iter_mut().zip([low, high]) {
+        // SAFETY: eight words.
+        unsafe { _mm512_storeu_si512(words.as_mut_ptr().cast(), vector) };
+    }
+    for (lane, tag) in tags.iter_mut().enumerate().take(LANES) {
+        *tag = (u128::from(words[0][lane]) | u128::from(words[1][lane]) << 64).to_le_bytes();
+    }
+    let zero = [_mm512_setzero_si512(); 3];
+    wipe(&mut powers, Power { r: zero, s: [zero[0]; 2] });
 }
