@@ -21,12 +21,12 @@ use crate::simd::avx512::Z;
 use crate::simd::{Bits as _, Words};
 use crate::wipe::wipe;
 
-/// Messages of a group.
+/// Messages of a group at most: one for each lane of the widest vector.
 const GROUP: usize = 16;
 /// Blocks of a wave: two vectors of the widest.
 const LANES: usize = 32;
-/// Lanes whose pointers are written together; those past the last block are written again or hold nothing.
-const STRIDE: usize = 8;
+/// Lanes that are written together; those past the last block are written again or hold nothing.
+const STRIDE: usize = 16;
 
 /// Messages from which authenticating them side by side beats one after the other.
 const SIDE_BY_SIDE: usize = 3;
@@ -34,48 +34,34 @@ const SIDE_BY_SIDE: usize = 3;
 /// What lanes without a block read, and the first block of a stream is XORed with.
 static ZEROS: [u8; 64] = [0; 64];
 
-/// The numbers of the lanes.
-static NUMBERS: [u32; LANES] = {
-    let mut numbers = [0; LANES];
-    let mut lane = 0;
-    while lane < LANES {
-        numbers[lane] = lane as u32;
-        lane += 1;
-    }
-    numbers
-};
-
-/// Lanes that take what differs between messages.
+/// Lanes that take their words from messages side by side.
 trait Streams: Words {
-    /// `other` in the lanes from `first` on.
-    fn past_lane(self, first: usize, other: Self) -> Self;
+    /// In each lane the word of `self` in the lane that `lanes` names.
+    fn pick(self, lanes: Self) -> Self;
 
-    /// As [`Words::store_rows`], XORed with 64 bytes of each source.
+    /// As [`Words::store_rows`], XORed with 64 bytes of each source; `rows` gives a lane's source and destination.
     ///
     /// # Safety
-    /// `LANES` pointers each, to 64 readable and 64 writable bytes; those of a lane are equal or disjoint.
-    unsafe fn xor_rows(words: [Self; 16], sources: *const *const u8, destinations: *const *mut u8);
+    /// They are 64 readable and 64 writable bytes, equal or disjoint.
+    unsafe fn xor_rows(words: [Self; 16], rows: impl Fn(usize) -> (*const u8, *mut u8));
 }
 
 impl Streams for Y {
     #[inline(always)]
-    fn past_lane(self, first: usize, other: Self) -> Self {
-        // SAFETY: reached under the token; the numbers of eight lanes.
-        unsafe {
-            let lanes = Self::load(NUMBERS.as_ptr());
-            let before = _mm256_cmpgt_epi32(_mm256_set1_epi32(first as i32), lanes.0);
-            Self(_mm256_blendv_epi8(other.0, self.0, before))
-        }
+    fn pick(self, lanes: Self) -> Self {
+        // SAFETY: reached under the token.
+        Self(unsafe { _mm256_permutevar8x32_epi32(self.0, lanes.0) })
     }
     #[inline(always)]
-    unsafe fn xor_rows(words: [Self; 16], sources: *const *const u8, destinations: *const *mut u8) {
+    unsafe fn xor_rows(words: [Self; 16], rows: impl Fn(usize) -> (*const u8, *mut u8)) {
         let (halves, _) = words.as_chunks::<8>();
         for (half, words) in halves.iter().enumerate() {
             for (lane, row) in Self::transpose(*words).into_iter().enumerate() {
+                let (source, destination) = rows(lane);
                 // SAFETY: the caller's contract.
                 unsafe {
-                    let source = Self::load((*sources.add(lane)).add(32 * half).cast());
-                    row.xor(source).store((*destinations.add(lane)).add(32 * half).cast());
+                    let source = Self::load(source.add(32 * half).cast());
+                    row.xor(source).store(destination.add(32 * half).cast());
                 }
             }
         }
@@ -84,112 +70,122 @@ impl Streams for Y {
 
 impl Streams for Z {
     #[inline(always)]
-    fn past_lane(self, first: usize, other: Self) -> Self {
-        let lanes = (0xffffu32 << first.min(16)) as u16;
+    fn pick(self, lanes: Self) -> Self {
         // SAFETY: reached under the token.
-        Self(unsafe { _mm512_mask_mov_epi32(self.0, lanes, other.0) })
+        Self(unsafe { _mm512_permutexvar_epi32(lanes.0, self.0) })
     }
     #[inline(always)]
-    unsafe fn xor_rows(words: [Self; 16], sources: *const *const u8, destinations: *const *mut u8) {
+    unsafe fn xor_rows(words: [Self; 16], rows: impl Fn(usize) -> (*const u8, *mut u8)) {
         for (lane, row) in Self::transpose(words).into_iter().enumerate() {
+            let (source, destination) = rows(lane);
             // SAFETY: the caller's contract.
             unsafe {
-                let source = <Self as Words>::load((*sources.add(lane)).cast());
-                row.xor(source).store((*destinations.add(lane)).cast());
+                let source = <Self as Words>::load(source.cast());
+                row.xor(source).store(destination.cast());
             }
         }
     }
 }
 
-/// Consecutive bytes of one message, in consecutive lanes.
+/// Where the block of a message numbered 0 would lie.
 #[derive(Clone, Copy)]
-struct Run<'k> {
-    key: &'k [u8; 32],
-    nonce: [u32; 3],
-    /// Of the first block.
-    number: u32,
-    first_lane: usize,
+struct Base {
+    source: *const u8,
     destination: *mut u8,
-    bytes: usize,
 }
 
 /// Runs the first vectors of a wave's lanes.
 type Rounds<V, const SETS: usize> = for<'w, 'k> unsafe fn(&'w mut Wave<'k, V, SETS>);
 
-/// Blocks that wait until every lane has one.
+/// A group's messages, and blocks of theirs that wait until every lane has one.
 struct Wave<'k, V, const SETS: usize> {
-    /// The words that messages of one key have in common.
-    common: [[V; 12]; SETS],
-    /// Whose they are in all lanes.
-    key: Option<&'k [u8; 32]>,
-    sources: [*const u8; LANES + STRIDE],
-    destinations: [*mut u8; LANES + STRIDE],
-    /// In the order of the lanes; each run but a message's last is whole blocks.
-    runs: [Run<'k>; LANES],
-    run_count: usize,
+    /// Words 4 to 11 and 13 to 15 of each message's blocks: key and nonce.
+    words: [[u32; GROUP]; 11],
+    /// Whose words those of the keys are.
+    keys: [Option<&'k [u8; 32]>; GROUP],
+    /// Of the messages; of their last blocks, if not whole; of lanes without a block.
+    bases: [Base; 2 * GROUP + 1],
+    /// Where a message's last bytes become a whole block, and lanes without a block write.
+    ends: [[u8; 64]; GROUP + 1],
+    /// Which of the bases is a lane's, and the number of its block. The lowest bits tell the message.
+    messages: [u32; LANES + STRIDE],
+    numbers: [u32; LANES + STRIDE],
     lanes: usize,
+    /// The messages whose last bytes wait, and where they belong.
+    parts: [(usize, *mut u8, usize); LANES],
+    part_count: usize,
     /// Runs one vector of lanes, and all of them.
     rounds: [Rounds<V, SETS>; 2],
-    /// Where a message's last bytes become a whole block, and lanes without a block write.
-    ends: [[u8; 64]; LANES],
 }
 
 impl<'k, V: Streams, const SETS: usize> Wave<'k, V, SETS> {
     #[inline(always)]
     fn new(rounds: [Rounds<V, SETS>; 2]) -> Self {
-        let (number, destination) = (0, core::ptr::null_mut());
-        let nothing = Run { key: &[0; 32], nonce: [0; 3], number, first_lane: 0, destination, bytes: 0 };
-        let mut common = [V::splat(0); 12];
-        for (word, bytes) in common.iter_mut().zip(b"expand 32-byte k".as_chunks().0) {
-            *word = V::splat(u32::from_le_bytes(*bytes));
-        }
+        let nowhere = core::ptr::null_mut();
         Self {
-            common: [common; SETS],
-            key: None,
-            sources: [ZEROS.as_ptr(); LANES + STRIDE],
-            destinations: [destination; LANES + STRIDE],
-            runs: [nothing; LANES],
-            run_count: 0,
+            words: [[0; GROUP]; 11],
+            keys: [None; GROUP],
+            bases: [Base { source: ZEROS.as_ptr(), destination: nowhere }; 2 * GROUP + 1],
+            ends: [[0; 64]; GROUP + 1],
+            messages: [0; LANES + STRIDE],
+            numbers: [0; LANES + STRIDE],
             lanes: 0,
+            parts: [(0, nowhere, 0); LANES],
+            part_count: 0,
             rounds,
-            ends: [[0; 64]; LANES],
         }
     }
 
-    /// XORs `run.bytes` bytes from `source` on with a stream from block `run.number` on; lanes are given here.
+    /// Takes up a message.
+    #[inline(always)]
+    fn take(&mut self, message: usize, job: &AeadJob<'k>) {
+        let AeadSchedule::ChaCha(key) = job.key.schedule() else { return };
+        let word = |bytes: &[u8; 4]| u32::from_le_bytes(*bytes);
+        let (of_key, of_nonce) = self.words.split_at_mut(8);
+        if self.keys[message].is_none_or(|other| !core::ptr::eq(other, &raw const **key)) {
+            self.keys[message] = Some(key);
+            for (words, bytes) in of_key.iter_mut().zip(key.as_chunks().0) {
+                words[message] = word(bytes);
+            }
+        }
+        for (words, bytes) in of_nonce.iter_mut().zip(job.nonce.as_chunks().0) {
+            words[message] = word(bytes);
+        }
+    }
+
+    /// XORs `bytes` bytes from `source` on with the message's stream from block `number` on; lanes are given here.
     ///
     /// # Safety
-    /// They are readable, the destination is writable, and what else the wave holds is too.
+    /// They are readable, as many are writable at the destination, and what else the wave holds is too.
     #[inline(always)]
-    unsafe fn add(&mut self, mut source: *const u8, mut run: Run<'k>) {
-        while run.bytes != 0 {
-            let (first_lane, room) = (self.lanes, SETS * V::LANES - self.lanes);
-            let blocks = run.bytes.div_ceil(64).min(room);
-            let bytes = run.bytes.min(64 * blocks);
-            for first in (0..blocks).step_by(STRIDE) {
-                let lanes = first_lane + first..first_lane + first + STRIDE;
-                let rows = self.sources[lanes.clone()].iter_mut().zip(&mut self.destinations[lanes]);
-                for (block, (from, to)) in rows.enumerate() {
-                    *from = source.wrapping_add(64 * (first + block));
-                    *to = run.destination.wrapping_add(64 * (first + block));
+    unsafe fn add(&mut self, message: usize, mut number: u32, source: *const u8, to: *mut u8, bytes: usize) {
+        let ahead = 64 * number as usize;
+        self.bases[message] =
+            Base { source: source.wrapping_sub(ahead), destination: to.wrapping_sub(ahead) };
+        let mut blocks = bytes.div_ceil(64);
+        while blocks != 0 {
+            let now = blocks.min(SETS * V::LANES - self.lanes);
+            for first in (0..now).step_by(STRIDE) {
+                let lanes = self.lanes + first..self.lanes + first + STRIDE;
+                self.messages[lanes.clone()].fill(message as u32);
+                for (lane, of_lane) in self.numbers[lanes].iter_mut().enumerate() {
+                    *of_lane = number.wrapping_add((first + lane) as u32);
                 }
             }
-            self.lanes += blocks;
-            if !bytes.is_multiple_of(64) {
-                let end = self.ends[self.lanes - 1].as_mut_ptr();
+            (self.lanes, blocks) = (self.lanes + now, blocks - now);
+            number = number.wrapping_add(now as u32);
+            let part = bytes % 64;
+            if blocks == 0 && part != 0 {
+                let end = self.ends[message].as_mut_ptr();
                 // SAFETY: the last bytes, fewer than a block.
-                unsafe {
-                    core::ptr::copy_nonoverlapping(self.sources[self.lanes - 1], end, bytes % 64);
-                }
-                (self.sources[self.lanes - 1], self.destinations[self.lanes - 1]) = (end, end);
+                unsafe { core::ptr::copy_nonoverlapping(source.add(bytes - part), end, part) };
+                self.parts[self.part_count] = (message, to.wrapping_add(bytes - part), part);
+                self.part_count += 1;
+                self.messages[self.lanes - 1] = (GROUP + message) as u32;
+                let end = end.wrapping_sub(64 * self.numbers[self.lanes - 1] as usize);
+                self.bases[GROUP + message] = Base { source: end, destination: end };
             }
-            self.runs[self.run_count] = Run { first_lane, bytes, ..run };
-            self.run_count += 1;
-            source = source.wrapping_add(bytes);
-            run.destination = run.destination.wrapping_add(bytes);
-            run.bytes -= bytes;
-            run.number = run.number.wrapping_add(blocks as u32);
-            if blocks == room {
+            if self.lanes == SETS * V::LANES {
                 // SAFETY: the caller's contract.
                 unsafe { self.flush() };
             }
@@ -208,58 +204,49 @@ impl<'k, V: Streams, const SETS: usize> Wave<'k, V, SETS> {
         let [one, all] = self.rounds;
         // SAFETY: the caller's contract.
         unsafe { if self.lanes <= V::LANES { one(self) } else { all(self) } };
-        for run in &self.runs[..self.run_count] {
-            let (whole, end) = (run.bytes / 64, run.bytes % 64);
-            if end != 0 {
-                let from = self.ends[run.first_lane + whole].as_ptr();
-                // SAFETY: the caller's contract.
-                unsafe { core::ptr::copy_nonoverlapping(from, run.destination.add(64 * whole), end) };
-            }
+        for &(message, to, bytes) in &self.parts[..self.part_count] {
+            // SAFETY: the caller's contract.
+            unsafe { core::ptr::copy_nonoverlapping(self.ends[message].as_ptr(), to, bytes) };
         }
-        (self.lanes, self.run_count) = (0, 0);
-    }
-
-    /// The words after the common ones: number and nonce. Sees that the common ones are those of the lanes.
-    #[inline(always)]
-    fn numbered<const N: usize>(&mut self) -> [[V; 4]; N] {
-        let mut own = [[V::splat(0); 4]; N];
-        let mut mixed = false;
-        for run in &self.runs[..self.run_count] {
-            if self.key.is_none_or(|key| !core::ptr::eq(key, run.key)) {
-                self.key = Some(run.key);
-                mixed = run.first_lane != 0;
-                for (set, common) in self.common.iter_mut().enumerate() {
-                    let first = run.first_lane.saturating_sub(set * V::LANES);
-                    for (word, bytes) in common[4..].iter_mut().zip(run.key.as_chunks().0) {
-                        *word = word.past_lane(first, V::splat(u32::from_le_bytes(*bytes)));
-                    }
-                }
-            }
-            let [a, b, c] = run.nonce;
-            for (set, own) in own.iter_mut().enumerate() {
-                let first = run.first_lane.saturating_sub(set * V::LANES);
-                for (own, word) in
-                    own.iter_mut().zip([run.number.wrapping_sub(run.first_lane as u32), a, b, c])
-                {
-                    *own = own.past_lane(first, V::splat(word));
-                }
-            }
-        }
-        if mixed {
-            self.key = None;
-        }
-        for (set, own) in own.iter_mut().enumerate() {
-            // SAFETY: as many numbers as lanes.
-            own[0] = own[0].add(unsafe { V::load(NUMBERS.as_ptr().add(set * V::LANES)) });
-        }
-        own
+        (self.lanes, self.part_count) = (0, 0);
     }
 
     /// Clears keys and what was written past messages' ends.
     #[inline(always)]
     fn wipe(&mut self) {
-        wipe(&mut self.common, [V::splat(0); 12]);
+        wipe(&mut self.words, [0; GROUP]);
         wipe(&mut self.ends, [0; 64]);
+    }
+
+    /// The sixteen words that a set starts from.
+    #[inline(always)]
+    fn start(&self, set: usize) -> [V; 16] {
+        let first = set * V::LANES;
+        // SAFETY: as many lanes follow the first, and a word has as many messages.
+        unsafe {
+            let lanes = V::load(self.messages.as_ptr().add(first));
+            let own = |n: usize| V::load(self.words[n].as_ptr()).pick(lanes);
+            let [a, b, c, d] = [0x6170_7865, 0x3320_646e, 0x7962_2d32, 0x6b20_6574].map(V::splat);
+            let number = V::load(self.numbers.as_ptr().add(first));
+            [
+                a,
+                b,
+                c,
+                d,
+                own(0),
+                own(1),
+                own(2),
+                own(3),
+                own(4),
+                own(5),
+                own(6),
+                own(7),
+                number,
+                own(8),
+                own(9),
+                own(10),
+            ]
+        }
     }
 
     /// Runs the first `N` vectors of lanes: two sets hide the latency of one, if registers suffice.
@@ -268,14 +255,14 @@ impl<'k, V: Streams, const SETS: usize> Wave<'k, V, SETS> {
     /// The bytes of the lanes' blocks are readable and writable.
     #[inline(always)]
     unsafe fn rounds<const N: usize>(&mut self) {
-        for lane in self.lanes..N * V::LANES {
-            (self.sources[lane], self.destinations[lane]) = (ZEROS.as_ptr(), self.ends[lane].as_mut_ptr());
+        if self.lanes < N * V::LANES {
+            self.messages[self.lanes..N * V::LANES].fill(2 * GROUP as u32);
+            self.numbers[self.lanes..N * V::LANES].fill(0);
+            self.bases[2 * GROUP].destination = self.ends[GROUP].as_mut_ptr();
         }
-        let own = self.numbered::<N>();
         let mut s = [[V::splat(0); 16]; N];
-        for set in 0..N {
-            s[set][..12].copy_from_slice(&self.common[set]);
-            s[set][12..].copy_from_slice(&own[set]);
+        for (set, s) in s.iter_mut().enumerate() {
+            *s = self.start(set);
         }
         for _ in 0..10 {
             quarters(&mut s, [4, 5, 6, 7], [8, 9, 10, 11], [12, 13, 14, 15]);
@@ -283,9 +270,9 @@ impl<'k, V: Streams, const SETS: usize> Wave<'k, V, SETS> {
         }
         // SAFETY: the caller's contract. Sets by constants, so that they stay in registers.
         unsafe {
-            self.write::<0>(s[0], &own[0]);
+            self.write(s[0], 0);
             if N > 1 {
-                self.write::<1>(s[1], &own[1]);
+                self.write(s[1], 1);
             }
         }
     }
@@ -295,13 +282,18 @@ impl<'k, V: Streams, const SETS: usize> Wave<'k, V, SETS> {
     /// # Safety
     /// The bytes of the lanes' blocks are readable and writable.
     #[inline(always)]
-    unsafe fn write<const SET: usize>(&self, mut s: [V; 16], own: &[V; 4]) {
-        for word in 0..16 {
-            s[word] = s[word].add(if word < 12 { self.common[SET][word] } else { own[word - 12] });
+    unsafe fn write(&self, mut s: [V; 16], set: usize) {
+        for (word, start) in s.iter_mut().zip(self.start(set)) {
+            *word = word.add(start);
         }
-        let first = SET * V::LANES;
-        // SAFETY: as many rows as the vector has lanes: blocks as the caller says, and ends.
-        unsafe { V::xor_rows(s, self.sources.as_ptr().add(first), self.destinations.as_ptr().add(first)) };
+        let rows = |lane: usize| {
+            let lane = set * V::LANES + lane;
+            let base = self.bases[self.messages[lane] as usize];
+            let ahead = 64 * self.numbers[lane] as usize;
+            (base.source.wrapping_add(ahead), base.destination.wrapping_add(ahead))
+        };
+        // SAFETY: blocks as the caller says, and ends.
+        unsafe { V::xor_rows(s, rows) };
     }
 }
 
@@ -333,14 +325,6 @@ fn quarters<V: Words, const SETS: usize>(
     half!(8, 7);
 }
 
-/// A run of a job's stream from block `number` on.
-#[inline(always)]
-fn run<'k>(job: &AeadJob<'k>, number: u32, destination: *mut u8, bytes: usize) -> Run<'k> {
-    let key = if let AeadSchedule::ChaCha(key) = job.key.schedule() { key } else { &[0; 32] };
-    let [a, b, c] = [0, 1, 2].map(|i| u32::from_le_bytes([0, 1, 2, 3].map(|j| job.nonce[4 * i + j])));
-    Run { key, nonce: [a, b, c], number, first_lane: 0, destination, bytes }
-}
-
 /// Makes the tags of as many texts.
 type Tags<P> = fn(P, &[Text<'_>], &mut [[u8; 16]]);
 
@@ -360,12 +344,16 @@ unsafe fn all<'k, V: Streams, P: Copy, const SETS: usize>(
     let mut wave = Wave::<V, SETS>::new(rounds);
     // Blocks 0; the first half of each is a message's one-time key.
     let mut zeroth = [[[0; 32]; 2]; GROUP];
-    for group in order.chunks(GROUP) {
-        for (&index, zeroth) in group.iter().zip(&mut zeroth) {
-            let run = run(&jobs[usize::from(index)], 0, zeroth.as_flattened_mut().as_mut_ptr(), 64);
-            // SAFETY: as many bytes on both sides.
-            unsafe { wave.add(ZEROS.as_ptr(), run) };
+    for group in order.chunks(V::LANES) {
+        for (message, &index) in group.iter().enumerate() {
+            wave.take(message, &jobs[usize::from(index)]);
         }
+        for (message, zeroth) in zeroth[..group.len()].iter_mut().enumerate() {
+            // SAFETY: as many bytes on both sides.
+            unsafe { wave.add(message, 0, ZEROS.as_ptr(), zeroth.as_flattened_mut().as_mut_ptr(), 64) };
+        }
+        // SAFETY: as above.
+        unsafe { wave.flush() };
         let sealing = direction == Direction::Encrypt;
         let mut made = [[0; 16]; GROUP];
         for now_tags in [!sealing, sealing] {
@@ -390,15 +378,15 @@ unsafe fn all<'k, V: Streams, P: Copy, const SETS: usize>(
                     }
                 }
             } else {
-                for &index in group {
+                for (message, &index) in group.iter().enumerate() {
                     let job = &jobs[usize::from(index)];
-                    let run = run(job, 1, job.data.destination(), job.data.len());
+                    let (destination, bytes) = (job.data.destination(), job.data.len());
                     // SAFETY: the job's buffer, here and when the wave is flushed.
                     unsafe {
                         if job.status == Status::Forged {
-                            run.destination.write_bytes(0, run.bytes);
+                            destination.write_bytes(0, bytes);
                         } else {
-                            wave.add(job.data.source(), run);
+                            wave.add(message, 1, job.data.source(), destination, bytes);
                         }
                     }
                 }
