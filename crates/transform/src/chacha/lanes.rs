@@ -25,6 +25,8 @@ use crate::wipe::wipe;
 const GROUP: usize = 16;
 /// Blocks of a wave: two vectors of the widest.
 const LANES: usize = 32;
+/// A message has two bases, and lanes without a block have one; a power of two spares checking indices.
+const BASES: usize = 64;
 /// Lanes that are written together; those past the last block are written again or hold nothing.
 const STRIDE: usize = 16;
 
@@ -104,7 +106,7 @@ struct Wave<'k, V, const SETS: usize> {
     /// Whose words those of the keys are.
     keys: [Option<&'k [u8; 32]>; GROUP],
     /// Of the messages; of their last blocks, if not whole; of lanes without a block.
-    bases: [Base; 2 * GROUP + 1],
+    bases: [Base; BASES],
     /// Where a message's last bytes become a whole block, and lanes without a block write.
     ends: [[u8; 64]; GROUP + 1],
     /// Which of the bases is a lane's, and the number of its block. The lowest bits tell the message.
@@ -125,7 +127,7 @@ impl<'k, V: Streams, const SETS: usize> Wave<'k, V, SETS> {
         Self {
             words: [[0; GROUP]; 11],
             keys: [None; GROUP],
-            bases: [Base { source: ZEROS.as_ptr(), destination: nowhere }; 2 * GROUP + 1],
+            bases: [Base { source: ZEROS.as_ptr(), destination: nowhere }; BASES],
             ends: [[0; 64]; GROUP + 1],
             messages: [0; LANES + STRIDE],
             numbers: [0; LANES + STRIDE],
@@ -288,7 +290,7 @@ impl<'k, V: Streams, const SETS: usize> Wave<'k, V, SETS> {
         }
         let rows = |lane: usize| {
             let lane = set * V::LANES + lane;
-            let base = self.bases[self.messages[lane] as usize];
+            let base = self.bases[self.messages[lane] as usize % BASES];
             let ahead = 64 * self.numbers[lane] as usize;
             (base.source.wrapping_add(ahead), base.destination.wrapping_add(ahead))
         };
