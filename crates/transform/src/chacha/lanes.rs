@@ -25,7 +25,7 @@ use crate::wipe::wipe;
 const GROUP: usize = 16;
 /// Blocks of a wave: two vectors of the widest.
 const LANES: usize = 32;
-/// A message has two bases, and lanes without a block have one; a power of two spares checking indices.
+/// A message has three bases, and lanes without a block have one; a power of two spares checking indices.
 const BASES: usize = 64;
 /// Lanes that are written together; those past the last block are written again or hold nothing.
 const STRIDE: usize = 16;
@@ -105,7 +105,7 @@ struct Wave<'k, V, const SETS: usize> {
     words: [[u32; GROUP]; 11],
     /// Whose words those of the keys are.
     keys: [Option<&'k [u8; 32]>; GROUP],
-    /// Of the messages; of their last blocks, if not whole; of lanes without a block.
+    /// By sixteens: of the messages; of their last blocks, if not whole; of lanes without a block; of blocks 0.
     bases: [Base; BASES],
     /// Where a message's last bytes become a whole block, and lanes without a block write.
     ends: [[u8; 64]; GROUP + 1],
@@ -162,14 +162,15 @@ impl<'k, V: Streams, const SETS: usize> Wave<'k, V, SETS> {
     #[inline(always)]
     unsafe fn add(&mut self, message: usize, mut number: u32, source: *const u8, to: *mut u8, bytes: usize) {
         let ahead = 64 * number as usize;
-        self.bases[message] =
-            Base { source: source.wrapping_sub(ahead), destination: to.wrapping_sub(ahead) };
+        // Blocks 0 wait with the others.
+        let base = if number == 0 { 3 * GROUP + message } else { message };
+        self.bases[base] = Base { source: source.wrapping_sub(ahead), destination: to.wrapping_sub(ahead) };
         let mut blocks = bytes.div_ceil(64);
         while blocks != 0 {
             let now = blocks.min(SETS * V::LANES - self.lanes);
             for first in (0..now).step_by(STRIDE) {
                 let lanes = self.lanes + first..self.lanes + first + STRIDE;
-                self.messages[lanes.clone()].fill(message as u32);
+                self.messages[lanes.clone()].fill(base as u32);
                 for (lane, of_lane) in self.numbers[lanes].iter_mut().enumerate() {
                     *of_lane = number.wrapping_add((first + lane) as u32);
                 }
@@ -354,8 +355,6 @@ unsafe fn all<'k, V: Streams, P: Copy, const SETS: usize>(
             // SAFETY: as many bytes on both sides.
             unsafe { wave.add(message, 0, ZEROS.as_ptr(), zeroth.as_flattened_mut().as_mut_ptr(), 64) };
         }
-        // SAFETY: as above.
-        unsafe { wave.flush() };
         let sealing = direction == Direction::Encrypt;
         let mut made = [[0; 16]; GROUP];
         for now_tags in [!sealing, sealing] {
