@@ -117,6 +117,9 @@ fn transpose<V: Planes>(
 /// `block` points at 64 planes and `key` at a round's first plane: [`KEY_AT`] plus up to 28 lies within the key.
 #[inline(always)]
 unsafe fn round<V: Planes, const SWAPPED: bool>(block: *mut V, key: *const V) {
+    // A pointer that may have changed, to planes that may have: or else the compiler does so all the same, in some
+    // builds and not in others, which costs a sixth.
+    let block = core::hint::black_box(block);
     macro_rules! boxes {
         ($($number:literal $circuit:ident)*) => { $( {
             const N: usize = $number;
