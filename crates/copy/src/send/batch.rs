@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::{
     proto::{
-        entry,
+        entry::{self, Closing},
         record::{DATA_BYTES_MAX, HEADER_BYTES, Header, Kind},
     },
     send::work::{Candidate, SendFile},
@@ -52,6 +52,10 @@ pub(crate) struct Builder {
     pub(crate) counted: bool,
 }
 
+/// Longest body of a closing record. All other records leave room for one, so that whoever is through with the last
+/// range of a file can say so.
+pub(crate) const CLOSING_BYTES_MAX: usize = 1024;
+
 /// Room that one more record of `body_bytes` may take.
 pub(crate) fn record_bytes_max(suite: Suite, body_bytes: usize) -> usize {
     HEADER_BYTES + body_bytes + suite.expansion_bytes_max()
@@ -71,10 +75,15 @@ impl Builder {
         }
     }
 
-    /// The largest body that one more record could have.
+    /// The largest body that one more record could have, and a closing record after it.
     pub(crate) fn room(&self) -> usize {
+        self.room_beside(record_bytes_max(self.suite, CLOSING_BYTES_MAX))
+    }
+
+    /// The same if so many bytes are to be left.
+    fn room_beside(&self, kept_bytes: usize) -> usize {
         let left = self.buffer.capacity_bytes() - self.end;
-        left.saturating_sub(record_bytes_max(self.suite, 0)).min(DATA_BYTES_MAX)
+        left.saturating_sub(record_bytes_max(self.suite, 0) + kept_bytes).min(DATA_BYTES_MAX)
     }
 
     /// Whether data of this file may follow.
@@ -93,13 +102,26 @@ impl Builder {
     /// Where the body of the next record goes.
     pub(crate) fn body(&mut self) -> &mut [u8] {
         let room = self.room();
+        self.body_of(room)
+    }
+
+    fn body_of(&mut self, room: usize) -> &mut [u8] {
         let start = self.end + HEADER_BYTES;
-        &mut self.buffer.bytes_mut()[start..start + room]
+        self.buffer.bytes_mut().get_mut(start..start + room).unwrap_or_default()
+    }
+
+    /// Adds a closing record. False when it does not fit, which it does if it is at most [`CLOSING_BYTES_MAX`] long and no
+    /// other was added since there last was [`Self::room`].
+    pub(crate) fn push_closing(&mut self, file: u32, closing: &Closing) -> bool {
+        let room = self.room_beside(0);
+        let Some(body_bytes) = entry::encode(closing, self.body_of(room)) else { return false };
+        self.push(Kind::Close, file, 0, body_bytes);
+        true
     }
 
     /// Completes a record whose body is the first `body_bytes` of [`Self::body`].
     pub(crate) fn push(&mut self, kind: Kind, file: u32, offset: u64, body_bytes: usize) {
-        assert!(body_bytes <= self.room(), "the body was written within the room");
+        assert!(body_bytes <= self.room_beside(0), "the body was written within the room");
         let sealed_bytes = body_bytes + self.suite.expansion_bytes(body_bytes);
         Header { kind, body_bytes: sealed_bytes, file, offset }
             .encode(&mut self.buffer.bytes_mut()[self.end..]);
@@ -138,5 +160,28 @@ impl Builder {
     /// Gives the parts back.
     pub(crate) fn dissolve(self) -> (Buffer, Vec<Content>) {
         (self.buffer, self.contents)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file's last bytes may fill a batch to the brim; its closing record comes behind them all the same.
+    #[test]
+    fn whatever_is_in_a_batch_a_closing_record_fits() {
+        let longest = Closing::Abandoned { reason: "x".repeat(CLOSING_BYTES_MAX - 8) };
+        for suite in Suite::ALL {
+            for spare in (0..200).chain([4096]) {
+                let capacity = 2 * record_bytes_max(suite, DATA_BYTES_MAX) + 4096 - spare;
+                let mut batch = Builder::new(Buffer::new(capacity), suite);
+                while batch.room() > 0 {
+                    let room = batch.room();
+                    batch.push(Kind::Data, 0, 0, room);
+                }
+                assert!(batch.body().is_empty());
+                assert!(batch.push_closing(0, &longest), "{suite}, {spare} spared");
+            }
+        }
     }
 }

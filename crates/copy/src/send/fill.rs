@@ -26,7 +26,7 @@ use crate::{
         record::{DATA_BYTES_MAX, Kind as RecordKind},
     },
     send::{
-        batch::{Builder, Content},
+        batch::{Builder, CLOSING_BYTES_MAX, Content},
         work::{Bytes, Candidate, Close, Queue, SendFile, Work},
     },
     summary::{Notice, Progress},
@@ -36,6 +36,12 @@ use crate::{
 const SMALL_FILE_BYTES: u64 = 32 * 1024;
 /// How often a small file that changes under the reader's hands is read again.
 const SMALL_FILE_TRIES: usize = 3;
+
+/// Why a file was given up, in no more bytes than a closing record takes.
+fn shortened(mut reason: String) -> String {
+    reason.truncate(reason.floor_char_boundary(CLOSING_BYTES_MAX / 2));
+    reason
+}
 
 /// What the receiver has and need not be sent.
 #[derive(Debug, Default)]
@@ -289,10 +295,10 @@ impl<'a> Filler<'a> {
             }
             Close::Failed { reason } => {
                 self.shared.entry_failed(path, &reason);
-                Closing::Abandoned { reason }
+                Closing::Abandoned { reason: shortened(reason) }
             }
         };
-        let fits = batch.push_value(RecordKind::Close, file.number, 0, &closing);
+        let fits = batch.push_closing(file.number, &closing);
         assert!(fits, "a batch keeps room for a closing record");
         None
     }
