@@ -5,7 +5,10 @@ use std::sync::{
     atomic::{AtomicBool, Ordering::SeqCst},
 };
 
-use crate::{error::Error, wake::Bells};
+use crate::{
+    error::{Error, ErrorKind},
+    wake::Bells,
+};
 
 /// The end of a transfer, decided once.
 #[derive(Debug)]
@@ -39,5 +42,41 @@ impl Stop {
     /// The reason, if the transfer failed.
     pub(crate) fn reason(&self) -> Option<Error> {
         self.reason.lock().expect("no thread panics holding the reason").clone()
+    }
+}
+
+/// Ends the transfer if the lane that holds it panics: the other lanes and the far end would wait for it for ever.
+#[derive(Debug)]
+pub(crate) struct Watch<'a> {
+    pub(crate) stop: &'a Stop,
+    pub(crate) bells: &'a Bells,
+    pub(crate) control: &'a Bells,
+}
+
+impl Drop for Watch<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let message = "a lane panicked, which is a fault of this program; the same command goes on";
+            self.stop.fail(Error::new(ErrorKind::Io, message), self.bells);
+            self.control.ring();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lane_that_panics_ends_the_transfer() {
+        let (stop, bells, control) = (Stop::new(), Bells::new(1).unwrap(), Bells::new(1).unwrap());
+        let lane = || {
+            let _watch = Watch { stop: &stop, bells: &bells, control: &control };
+            panic!("as a test wants it");
+        };
+        std::thread::scope(|scope| scope.spawn(lane).join().unwrap_err());
+        assert!(stop.is_set());
+        assert!(stop.reason().unwrap().message.contains("panicked"));
+        drop(Watch { stop: &Stop::new(), bells: &bells, control: &control });
     }
 }

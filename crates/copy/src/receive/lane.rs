@@ -19,7 +19,7 @@ use crate::{
         files::Files,
         stream::{Look, ReceiveStream},
     },
-    shared::Stop,
+    shared::{Stop, Watch},
     socket,
     wake::Bells,
 };
@@ -62,6 +62,7 @@ impl Receiving {
 
 /// Runs lane number `lane` until the transfer stops.
 pub(crate) fn run(receiving: &Receiving, lane: usize) {
+    let _watch = Watch { stop: &receiving.stop, bells: &receiving.bells, control: &receiving.control };
     let streams: Vec<_> = (0..receiving.streams.len())
         .filter(|&flow| receiving.placement.may_run(lane, receiving.lanes, flow))
         .map(|flow| receiving.streams[flow].clone())

@@ -25,7 +25,7 @@ use crate::{
         fill::{Filler, Filling},
         stream::{Flushed, SendStream, Settled},
     },
-    shared::Stop,
+    shared::{Stop, Watch},
     socket,
     wake::Bells,
 };
@@ -126,6 +126,7 @@ impl Sending {
 
 /// Runs lane number `lane` until everything is sent and acknowledged, or the transfer stops.
 pub(crate) fn run(sending: &Sending, lane: usize, reader: Reader) {
+    let _watch = Watch { stop: &sending.stop, bells: &sending.bells, control: &sending.control };
     Lane {
         sending,
         lane,
