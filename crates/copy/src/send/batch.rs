@@ -114,9 +114,7 @@ impl Builder {
     /// other was added since there last was [`Self::room`].
     pub(crate) fn push_closing(&mut self, file: u32, closing: &Closing) -> bool {
         let room = self.room_beside(0);
-        let Some(body_bytes) = entry::encode(closing, self.body_of(room)) else { return false };
-        self.push(Kind::Close, file, 0, body_bytes);
-        true
+        self.push_encoded(Kind::Close, file, 0, closing, room)
     }
 
     /// Completes a record whose body is the first `body_bytes` of [`Self::body`].
@@ -131,7 +129,19 @@ impl Builder {
 
     /// Adds a record whose body is an encoded value. False when it does not fit.
     pub(crate) fn push_value<T: Serialize>(&mut self, kind: Kind, file: u32, offset: u64, value: &T) -> bool {
-        let Some(body_bytes) = entry::encode(value, self.body()) else { return false };
+        let room = self.room();
+        self.push_encoded(kind, file, offset, value, room)
+    }
+
+    fn push_encoded<T: Serialize>(
+        &mut self,
+        kind: Kind,
+        file: u32,
+        offset: u64,
+        value: &T,
+        room: usize,
+    ) -> bool {
+        let Some(body_bytes) = entry::encode(value, self.body_of(room)) else { return false };
         self.push(kind, file, offset, body_bytes);
         true
     }
