@@ -32,8 +32,10 @@ use crate::xattrs;
 /// Set-user-id and set-group-id.
 const PRIVILEGE_BITS: u32 = 0o6000;
 const SET_GROUP_ID: u32 = 0o2000;
-/// Mode of directories until they are finished: theirs who writes, nobody else's.
-pub(crate) const UNFINISHED_DIRECTORY: u32 = 0o700;
+/// Mode of directories until they are finished: theirs who writes, nobody else's. The sticky bit means nothing where
+/// nobody else may enter, so that no directory of a user has this mode: one that has it was left by a copy that was
+/// cut off, and is finished as if it had just been made.
+pub(crate) const UNFINISHED_DIRECTORY: u32 = 0o1700;
 /// Most errors kept by [`FinishReport`].
 const MAX_ERRORS: usize = 64;
 
@@ -122,7 +124,7 @@ pub struct FinishReport {
 /// What is remembered of a directory until the end.
 #[derive(Clone, Copy, Debug, Default)]
 struct Record {
-    /// We made it.
+    /// We made it, or a copy that was cut off did.
     created: bool,
     /// Mode it had before we had to open it up.
     original_mode: Option<u32>,
@@ -296,6 +298,11 @@ impl Inner {
                 record.sent = sent.or(record.sent);
             }
         }
+    }
+
+    /// Whether a directory was left unfinished. It may have set-group-id from its parent.
+    pub(crate) fn is_unfinished(mode: u32) -> bool {
+        mode & MODE_BITS & !SET_GROUP_ID == UNFINISHED_DIRECTORY
     }
 
     fn was_created(&self, path: &[u8]) -> bool {

@@ -81,10 +81,11 @@ impl Writer {
     }
 
     /// Makes a directory, or accepts the one that is there. It stays private until
-    /// [`Target::finish_directories`](crate::Target::finish_directories) gives it its mode and times.
+    /// [`Target::finish_directories`](crate::Target::finish_directories) gives it its mode and times; one that an
+    /// earlier target left unfinished counts as made by this one.
     pub fn directory(&mut self, path: &RelativePath, metadata: &Metadata) -> Result<()> {
         self.in_parent(path, |inner, parent, name| {
-            let created = match mkdirat(parent, name, Mode::from_raw_mode(UNFINISHED_DIRECTORY)) {
+            let mut created = match mkdirat(parent, name, Mode::from_raw_mode(UNFINISHED_DIRECTORY)) {
                 Ok(()) => true,
                 Err(Errno::EXIST) => false,
                 Err(errno) => return Err(failed(Operation::Create, path, errno)),
@@ -101,6 +102,7 @@ impl Writer {
                         found,
                     });
                 }
+                created = Inner::is_unfinished(stat.st_mode);
                 if stat.st_mode & 0o700 != 0o700 {
                     original_mode = open_up(parent, name, stat.st_mode & 0o7777);
                 }

@@ -108,7 +108,7 @@ fn the_mask_takes_bits_and_privileges_need_their_owner() {
     writer.directory(&path("d"), &metadata(0o777, 0)).expect("makes");
     writer.small_file(&path("on/demand"), &metadata(0o666, 0), b"").expect("writes");
     let mode = |name: &str| fs::metadata(dir.path().join(name)).expect("there").mode() & 0o7777;
-    assert_eq!((mode("a"), mode("d"), mode("on")), (0o644, 0o700, 0o700), "private until finished");
+    assert_eq!((mode("a"), mode("d"), mode("on")), (0o644, 0o1700, 0o1700), "private until finished");
     target.finish_directories();
     assert_eq!((mode("d"), mode("on")), (0o755, 0o755));
 
@@ -432,6 +432,31 @@ fn directories_are_finished_in_the_end() {
     let report = target.finish_directories();
     assert_eq!((report.finished, report.failed, report.errors.len()), (1, 1, 1));
     target.sync().expect("syncs");
+}
+
+#[test]
+fn a_directory_that_a_cut_copy_left_gets_its_mode_and_others_keep_theirs() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let at = |name: &str| dir.path().join(name);
+    let mode = |name: &str| fs::metadata(at(name)).expect("there").mode() & 0o7777;
+    for (name, mode) in [("private", 0o700), ("heir", 0o755)] {
+        fs::create_dir(at(name)).expect("made");
+        fs::set_permissions(at(name), fs::Permissions::from_mode(mode)).expect("set");
+    }
+    fs::set_permissions(at("heir"), fs::Permissions::from_mode(0o2755)).expect("set");
+    let names = ["left", "left/below", "private", "heir/left"];
+    let send = |target: &Target| {
+        for name in names {
+            target.writer().directory(&path(name), &metadata(0o750, 0)).expect("makes or accepts");
+        }
+    };
+    // The first target goes without finishing anything, as one that is killed does.
+    send(&open(dir.path(), TargetOptions::default()));
+    assert_eq!(names.map(mode), [0o1700, 0o1700, 0o700, 0o3700]);
+    let target = open(dir.path(), TargetOptions::default());
+    send(&target);
+    target.finish_directories();
+    assert_eq!(names.map(mode), [0o750, 0o750, 0o700, 0o2750]);
 }
 
 #[test]

@@ -110,7 +110,7 @@ pub(crate) fn placed_bytes(target: &Path) -> u64 {
     found.keys().filter(own).map(|relative| fs::metadata(target.join(relative)).map_or(0, |m| m.len())).sum()
 }
 
-/// What differs between two trees: names, kinds, contents, modes, times of files.
+/// What differs between two trees: names, kinds, contents, modes, times, those of the roots too.
 pub(crate) fn differences(source: &Path, target: &Path) -> Vec<String> {
     let list = |root: &Path| {
         let (mut found, mut folders) = (BTreeMap::new(), Vec::new());
@@ -127,14 +127,23 @@ pub(crate) fn differences(source: &Path, target: &Path) -> Vec<String> {
         let bytes = fs::metadata(path).map_or(0, |metadata| metadata.len());
         differences.push(format!("{} of {bytes} bytes is too much", relative.display()));
     }
+    let state = |path: &Path| {
+        let found = fs::metadata(path).expect("metadata");
+        (found.mode(), found.mtime(), found.mtime_nsec())
+    };
+    for folder in folders.iter().filter(|&folder| copied_folders.contains(folder)).chain([&PathBuf::new()]) {
+        let (a, b) = (state(&source.join(folder)), state(&target.join(folder)));
+        if a != b {
+            differences.push(format!("folder {:?} has another mode or time: {a:?}, {b:?}", folder.display()));
+        }
+    }
     for (relative, original) in &originals {
         let name = relative.display();
         let Some(copy) = copies.get(relative) else {
             differences.push(format!("{name} is missing"));
             continue;
         };
-        let (a, b) = (fs::metadata(original).expect("metadata"), fs::metadata(copy).expect("metadata"));
-        if (a.mode(), a.mtime(), a.mtime_nsec()) != (b.mode(), b.mtime(), b.mtime_nsec()) {
+        if state(original) != state(copy) {
             differences.push(format!("{name} has another mode or time"));
         }
         if !same_content(original, copy) {
