@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use libfuzzer_sys::fuzz_target;
 use sealane_copy::replay_any;
 
-const MAGIC: &[u8; 8] = b"sealane1";
+const MAGIC: &[u8; 8] = b"sealane2";
 const FRONT_BYTES: usize = 8;
 const BODY_BYTES_MAX: usize = 1 + 16 + 8 + 4 + 128 * 1024;
 
@@ -51,7 +51,7 @@ fn put_right(journal: &mut [u8]) -> Option<usize> {
                 true
             }
             2 if body_bytes == 33 => false,
-            3 if body_bytes == 17 => true,
+            3 if (17..=17 + 128 * 1024).contains(&body_bytes) => true,
             _ => break,
         };
         if settles {

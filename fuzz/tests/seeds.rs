@@ -48,7 +48,7 @@ fn seeds_of_control_channels() {
 fn seeds_of_files_and_arguments() {
     let keys = keys();
     // Their checks are put right by the target; without, not even the first entry counts.
-    check("journal", &[], |bytes| bytes.starts_with(b"sealane1") && sealane_copy::replay_any(bytes) == 0);
+    check("journal", &[], |bytes| bytes.starts_with(b"sealane2") && sealane_copy::replay_any(bytes) == 0);
     check("known_peers", &["bad"], |bytes| KnownPeers::parse(&with_keys(bytes, &keys)).is_ok());
     check("authorised_peers", &["twice", "up"], |bytes| {
         AuthorisedPeers::parse(&with_keys(bytes, &keys)).is_ok()

@@ -207,6 +207,70 @@ fn kills_of_either_end_leave_nothing_wrong_and_are_made_good() {
     many("kill", seed, runs, |seed, _| local_case(&source, seed));
 }
 
+/// What a user may do to a target between a copy that was cut off and the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Meddling {
+    RemoveTarget,
+    RemoveFile,
+    ChangeFile,
+    ReplaceFileByFolder,
+}
+
+impl Meddling {
+    fn with(self, target: &Path) {
+        let placed = tree::placed(target);
+        let file = &placed[placed.len() / 2];
+        match self {
+            Self::RemoveTarget => fs::remove_dir_all(target).expect("it goes"),
+            Self::RemoveFile => fs::remove_file(file).expect("it goes"),
+            Self::ChangeFile => {
+                fs::write(file, vec![0; fs::read(file).expect("a file").len()]).expect("it takes bytes")
+            }
+            Self::ReplaceFileByFolder => {
+                fs::remove_file(file).expect("it goes");
+                fs::create_dir(file).expect("a folder");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_no_longer_there_is_sent_again() {
+    let source = Source::make();
+    for meddling in [Meddling::RemoveTarget, Meddling::RemoveFile, Meddling::ChangeFile] {
+        let (folder, target, ended) = meddled(&source, meddling);
+        assert_eq!(ended.code, Some(0), "{meddling:?}: {ended:?}");
+        assert_eq!(tree::differences(&source.path, &target), [""; 0], "{meddling:?}");
+        let sent = ended.done("bytes");
+        assert_eq!(
+            sent == source.data_bytes,
+            meddling == Meddling::RemoveTarget,
+            "{meddling:?}: {sent} sent"
+        );
+        drop(folder);
+    }
+    // A folder in the place of a file is nobody's to replace: the file fails, and the run says so.
+    let (_folder, _, ended) = meddled(&source, Meddling::ReplaceFileByFolder);
+    assert_eq!((ended.code, ended.done("failed")), (Some(1), 1), "{ended:?}");
+}
+
+/// Kills a copy midway, meddles with what it left, and runs it again.
+fn meddled(source: &Source, meddling: Meddling) -> (tempfile::TempDir, PathBuf, Ended) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let target = folder.path().join("copy");
+    let arguments = ["-r", utf8(&source.path), utf8(&target)];
+    let mut run = Run::start(folder.path(), &[&["--limit-rate", "8M"], &arguments[..]].concat());
+    run.wait_for_bytes(4 << 20);
+    let far = run.children();
+    run.kill();
+    run.end().expect("it ends");
+    far.into_iter().try_for_each(wait_gone).expect("its far end goes");
+    assert!(has_journal_left(&target), "it was midway");
+    meddling.with(&target);
+    let ended = run_to_end(folder.path(), &arguments).expect("it ends");
+    (folder, target, ended)
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Cut {
     SomeStreams,

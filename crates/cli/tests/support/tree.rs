@@ -103,11 +103,14 @@ pub(crate) fn wrong(source: &Path, target: &Path) -> Vec<PathBuf> {
     files(target).into_iter().filter_map(is_wrong).take(MENTIONED).collect()
 }
 
-/// Bytes of the files that have their final names.
+/// The files that have their final names.
+pub(crate) fn placed(target: &Path) -> Vec<PathBuf> {
+    files(target).into_iter().filter(|(relative, _)| !is_own(relative)).map(|(_, path)| path).collect()
+}
+
+/// Their bytes.
 pub(crate) fn placed_bytes(target: &Path) -> u64 {
-    let own = |relative: &&PathBuf| !is_own(relative);
-    let found = files(target);
-    found.keys().filter(own).map(|relative| fs::metadata(target.join(relative)).map_or(0, |m| m.len())).sum()
+    placed(target).iter().map(|path| fs::metadata(path).map_or(0, |metadata| metadata.len())).sum()
 }
 
 /// What differs between two trees: names, kinds, contents, modes, times, those of the roots too.

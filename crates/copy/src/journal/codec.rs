@@ -6,16 +6,16 @@
 //! forgotten work is done again.
 //!
 //! ```text
-//!   journal:  "sealane1" entry*
+//!   journal:  "sealane2" entry*
 //!   entry:    | body bytes (4) | check (4) | body |        check = BLAKE3(body bytes ‖ body), cut
 //!   body:     1 | identity (16) | size (8) | bytes of the temporary name (4) | temporary name | path
 //!             2 | identity (16) | start (8) | end (8)
-//!             3 | identity (16)
+//!             3 | identity (16) | path
 //! ```
 //!
 //! All integers are little-endian.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use super::JournalError;
 use crate::ledger::Ledger;
@@ -27,13 +27,14 @@ pub(crate) type Identity = [u8; 16];
 pub(crate) const NAMES_BYTES_MAX: usize = 128 * 1024;
 
 /// The front of every journal. Another format gets another last byte.
-pub(super) const MAGIC: [u8; 8] = *b"sealane1";
+pub(super) const MAGIC: [u8; 8] = *b"sealane2";
 
-/// The most memory that a replayed state may take, by the estimates below: some six million finished entries.
+/// The most memory that a replayed state may take, by the estimates below: some two million finished entries.
 pub(super) const STATE_BYTES_MAX: usize = 256 << 20;
 
-/// A hash table's slot for an identity, at the least favourable load.
-const DONE_COST_BYTES: usize = 40;
+/// A hash table's slot for a finished entry, at the least favourable load, and the allocation behind it; its path comes
+/// on top.
+const DONE_COST_BYTES: usize = 112;
 /// A hash table's slot for a partial file, and the allocations behind it; its names come on top.
 const PARTIAL_COST_BYTES: usize = 384;
 /// A B-tree's slot for a range, at the least favourable load.
@@ -41,6 +42,7 @@ const RANGE_COST_BYTES: usize = 48;
 
 const FRAME_BYTES: usize = 8;
 const STARTED_BYTES: usize = 1 + 16 + 8 + 4;
+const DONE_BYTES: usize = 1 + 16;
 const BODY_BYTES_MAX: usize = STARTED_BYTES + NAMES_BYTES_MAX;
 
 const STARTED: u8 = 1;
@@ -70,18 +72,20 @@ pub(crate) enum Entry {
         /// The byte after the last.
         end: u64,
     },
-    /// An entry, large or small, is complete and has its own name.
+    /// A file, large or small, is complete and has its own name.
     Done {
         /// Which.
         identity: Identity,
+        /// Where it is, relative to the target.
+        path: Vec<u8>,
     },
 }
 
 /// What a receiving end has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct State {
-    /// Entries that are complete.
-    pub(crate) done: HashSet<Identity>,
+    /// Files that are complete, and where they were put, relative to the target.
+    pub(crate) done: HashMap<Identity, Vec<u8>>,
     /// Large files that were begun and are not complete.
     pub(crate) partial: HashMap<Identity, Partial>,
 }
@@ -117,7 +121,12 @@ impl Entry {
             Self::Range { identity, start, end } => {
                 frame(out, &[&[RANGE], identity, &start.to_le_bytes(), &end.to_le_bytes()]);
             }
-            Self::Done { identity } => frame(out, &[&[DONE], identity]),
+            Self::Done { identity, path } => {
+                if path.len() > NAMES_BYTES_MAX {
+                    return Err(JournalError::NamesTooLong { bytes: path.len() });
+                }
+                frame(out, &[&[DONE], identity, path]);
+            }
         }
         Ok(())
     }
@@ -139,7 +148,7 @@ impl Entry {
                 let &end = rest.as_array()?;
                 Some(Self::Range { identity, start: u64::from_le_bytes(start), end: u64::from_le_bytes(end) })
             }
-            DONE => rest.is_empty().then_some(Self::Done { identity }),
+            DONE if rest.len() <= NAMES_BYTES_MAX => Some(Self::Done { identity, path: rest.to_vec() }),
             _ => None,
         }
     }
@@ -250,18 +259,18 @@ impl Replayer {
                     self.state_bytes += partial.cost_bytes();
                 }
             }
-            Entry::Done { identity } => {
+            Entry::Done { identity, path } => {
                 self.forget(&identity);
-                if self.reserve(DONE_COST_BYTES) {
-                    self.state.done.insert(identity);
+                if self.reserve(DONE_COST_BYTES + path.len()) {
+                    self.state.done.insert(identity, path);
                 }
             }
         }
     }
 
     fn forget(&mut self, identity: &Identity) {
-        if self.state.done.remove(identity) {
-            self.state_bytes -= DONE_COST_BYTES;
+        if let Some(path) = self.state.done.remove(identity) {
+            self.state_bytes -= DONE_COST_BYTES + path.len();
         }
         if let Some(partial) = self.state.partial.remove(identity) {
             self.state_bytes -= partial.cost_bytes();
@@ -298,18 +307,18 @@ impl State {
             });
             std::iter::once(started).chain(ranges)
         });
-        partial.chain(self.done.iter().map(|&identity| Entry::Done { identity }))
+        partial.chain(self.done.iter().map(|(&identity, path)| Entry::Done { identity, path: path.clone() }))
     }
 
     /// Bytes of a journal that holds [`entries`](Self::entries).
     pub(super) fn compact_bytes(&self) -> u64 {
-        const DONE_BYTES: usize = FRAME_BYTES + 1 + 16;
-        const RANGE_BYTES: usize = DONE_BYTES + 16;
+        const RANGE_BYTES: usize = FRAME_BYTES + 1 + 16 + 16;
         let partial = self.partial.values().map(|partial| {
             let names_bytes = partial.temp_name.len() + partial.path.len();
             FRAME_BYTES + STARTED_BYTES + names_bytes + partial.ledger.range_count() * RANGE_BYTES
         });
-        (MAGIC.len() + self.done.len() * DONE_BYTES + partial.sum::<usize>()) as u64
+        let done = self.done.values().map(|path| FRAME_BYTES + DONE_BYTES + path.len());
+        (MAGIC.len() + done.sum::<usize>() + partial.sum::<usize>()) as u64
     }
 }
 
@@ -333,7 +342,7 @@ mod tests {
             6 => (identity(), 0_u64..1000, 0_u64..200).prop_map(|(identity, start, len)| {
                 Entry::Range { identity, start, end: start + len }
             }),
-            1 => identity().prop_map(|identity| Entry::Done { identity }),
+            1 => (identity(), name()).prop_map(|(identity, path)| Entry::Done { identity, path }),
         ]
     }
 
@@ -351,15 +360,19 @@ mod tests {
             let own = entries.iter().filter(|entry| match entry {
                 Entry::Started { identity, .. }
                 | Entry::Range { identity, .. }
-                | Entry::Done { identity } => *identity == me,
+                | Entry::Done { identity, .. } => *identity == me,
             });
             let own: Vec<_> = own.collect();
             let Some(last) = own.iter().rposition(|entry| !matches!(entry, Entry::Range { .. })) else {
                 continue;
             };
-            let Entry::Started { temp_name, path, size, .. } = own[last] else {
-                state.done.insert(me);
-                continue;
+            let (temp_name, path, size) = match own[last] {
+                Entry::Started { temp_name, path, size, .. } => (temp_name, path, size),
+                Entry::Done { path, .. } => {
+                    state.done.insert(me, path.clone());
+                    continue;
+                }
+                Entry::Range { .. } => unreachable!(),
             };
             let mut ledger = Ledger::new(*size);
             for entry in &own[last + 1..] {
@@ -436,13 +449,13 @@ mod tests {
     #[test]
     fn zeros_are_no_entries() {
         // What a crashed kernel leaves where data was not written back.
-        let mut bytes = encode(&[Entry::Done { identity: [1; 16] }]);
+        let mut bytes = encode(&[Entry::Done { identity: [1; 16], path: b"a".to_vec() }]);
         let good = bytes.len() as u64;
         bytes.extend([0; 100]);
         let mut replayer = Replayer::default();
         replayer.feed(&bytes);
         assert_eq!((replayer.good_bytes, replayer.stopped), (good, true));
-        assert!(replayer.state.done.contains(&[1; 16]));
+        assert_eq!(replayer.state.done[&[1; 16]], b"a");
     }
 
     #[test]
@@ -458,7 +471,10 @@ mod tests {
         let mut out = Vec::new();
         let refusal = started(NAMES_BYTES_MAX - 99).encode_into(&mut out);
         assert!(matches!(refusal, Err(JournalError::NamesTooLong { bytes }) if bytes == NAMES_BYTES_MAX + 1));
+        let done = |bytes| Entry::Done { identity: [1; 16], path: vec![b'p'; bytes] };
+        assert!(done(NAMES_BYTES_MAX + 1).encode_into(&mut out).is_err());
         assert!(out.is_empty());
+        assert_eq!(replay(&encode(&[done(NAMES_BYTES_MAX)])).done[&[1; 16]].len(), NAMES_BYTES_MAX);
     }
 
     #[test]
@@ -479,9 +495,9 @@ mod tests {
         for identity in identities {
             replayer.apply(Entry::Range { identity, start: 2, end: 4 });
             replayer.apply(Entry::Range { identity, start: 3, end: 5 });
-            replayer.apply(Entry::Done { identity });
+            replayer.apply(Entry::Done { identity, path: b"path".to_vec() });
         }
-        assert_eq!(replayer.state_bytes, kept * DONE_COST_BYTES);
+        assert_eq!(replayer.state_bytes, kept * (DONE_COST_BYTES + 4));
         assert_eq!(replayer.state.done.len(), kept);
     }
 }

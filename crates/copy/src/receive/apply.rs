@@ -246,7 +246,8 @@ impl<'a> Applier<'a> {
                 self.files.entry_done(&entry, entry.digest);
                 // Directories are finished at the end, so a transfer that resumes must have them sent again.
                 if self.files.journal.is_some() && entry.kind == Kind::File {
-                    done.push(entry.identity());
+                    let path = entry.path.as_bytes().to_vec();
+                    done.push(JournalEntry::Done { identity: entry.identity(), path });
                 }
             }
         }

@@ -344,7 +344,8 @@ impl Files {
         match finished {
             Ok(()) => {
                 self.entry_done(&file.entry, has_digest.then_some(digest));
-                self.journal_done(&[file.identity])
+                let path = file.entry.path.as_bytes().to_vec();
+                self.journal_done(&[JournalEntry::Done { identity: file.identity, path }])
             }
             Err(error) => self.entry_failed(&file.entry, error),
         }
@@ -368,11 +369,10 @@ impl Files {
         }
     }
 
-    /// Entries need not be sent again.
-    pub(crate) fn journal_done(&self, identities: &[[u8; 16]]) -> Result<(), Error> {
+    /// Files need not be sent again.
+    pub(crate) fn journal_done(&self, done: &[JournalEntry]) -> Result<(), Error> {
         let Some(journal) = &self.journal else { return Ok(()) };
-        let entries: Vec<_> = identities.iter().map(|&identity| JournalEntry::Done { identity }).collect();
-        journal.append(&entries).map_err(|error| Error::io("cannot write the journal", &error))
+        journal.append(done).map_err(|error| Error::io("cannot write the journal", &error))
     }
 
     /// Writes content to standard output.

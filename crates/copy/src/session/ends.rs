@@ -14,7 +14,7 @@ use std::{
 
 use crossbeam_channel::Sender;
 use sealane_stack::{Placement, Pool};
-use sealane_tree::{RelativePath, Target, TargetOptions};
+use sealane_tree::{EntryType, RelativePath, Target, TargetOptions};
 
 use crate::{
     digest::GROUP_BYTES,
@@ -205,7 +205,7 @@ pub(crate) fn possessions(
                 .collect();
             tell(Message::Have(Have { done: Vec::new(), partial }))?;
         }
-        done.extend(&state.done);
+        done.extend(state.done.keys());
     }
     let mut told = 0;
     if let Some(target) = update {
@@ -243,8 +243,22 @@ fn whole_groups(range: Range<u64>, size: u64) -> Option<(u64, u64)> {
     (start < end).then_some((start, end))
 }
 
-/// Keeps of a journal only what is really there: unfinished files that still exist under their names.
-pub(crate) fn check_unfinished(target: &Target, state: &mut JournalState) {
+/// Keeps of a journal only what is really there: whoever was interrupted may have removed or changed some of it.
+pub(crate) fn check_presence(target: &Target, state: &mut JournalState) {
+    // In the order of their paths, so that every parent is opened once.
+    let mut done: Vec<_> = std::mem::take(&mut state.done).into_iter().collect();
+    done.sort_unstable_by(|(_, a), (_, b)| a.cmp(b));
+    let mut writer = target.writer();
+    done.retain(|(known, path)| {
+        let Ok(path) = RelativePath::new(path) else { return false };
+        let found = writer.existing(&path);
+        found.is_ok_and(|found| {
+            found.is_some_and(|found| {
+                found.entry_type == EntryType::File && identity(&path, &found.metadata) == *known
+            })
+        })
+    });
+    state.done = done.into_iter().collect();
     let root = target.root();
     state.partial.retain(|&identity, partial| {
         let Ok(path) = RelativePath::new(&partial.path) else { return false };

@@ -258,7 +258,7 @@ fn open_journal(target: &Target, name: [u8; 16]) -> Result<(Journal, JournalStat
             Error::io("cannot open the journal in the target directory", &error)
         }
     })?;
-    ends::check_unfinished(target, &mut state);
+    ends::check_presence(target, &mut state);
     Ok((journal, state))
 }
 
