@@ -58,7 +58,10 @@ impl Reporter {
                 }
             }
             Notice::EntryFailed { path, reason } => {
-                self.meter.suspend(|| complain(format_args!("{}: {reason}", printable(path))));
+                let path = printable(path);
+                // Most reasons name it themselves, where it belongs in the sentence.
+                let of = if reason.contains(&path) { String::new() } else { format!("{path}: ") };
+                self.meter.suspend(|| complain(format_args!("{of}{reason}")));
             }
             Notice::StreamReopened { stream, bytes } if verbose => {
                 self.line(&format!(

@@ -6,10 +6,28 @@
 use std::fmt::{Arguments, Write as _};
 use std::io::Write as _;
 
-/// A message on standard error, under the program's name. Further lines are indented, so that no text from elsewhere
+/// A message on standard error, under the program's name, in the system's words without its numbers. Further lines are indented, so that no text from elsewhere
 /// can pass for a message of its own.
 pub(crate) fn complain(message: Arguments<'_>) {
-    say(&format!("sealane: {message}"));
+    say(&format!("sealane: {}", without_numbers(&message.to_string())));
+}
+
+/// Takes out what the standard library adds to the system's words: ` (os error 13)`.
+fn without_numbers(mut message: &str) -> String {
+    const MARK: &str = " (os error ";
+    let mut text = String::with_capacity(message.len());
+    while let Some((words, rest)) = message.split_once(MARK) {
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        text.push_str(words);
+        message = match rest[digits..].strip_prefix(')') {
+            Some(rest) if digits > 0 => rest,
+            _ => {
+                text.push_str(MARK);
+                rest
+            }
+        };
+    }
+    text + message
 }
 
 /// A message on standard error.
@@ -96,6 +114,21 @@ mod tests {
     fn further_lines_of_a_message_are_indented() {
         assert_eq!(block("sealane: cut"), "sealane: cut\n");
         assert_eq!(block("sealane: cut\nsealane: \x1b[2J"), "sealane: cut\n  sealane: \\u{1b}[2J\n");
+    }
+
+    #[test]
+    fn the_systems_numbers_are_left_out() {
+        for (message, text) in [
+            (
+                "cannot open a: No such file or directory (os error 2)",
+                "cannot open a: No such file or directory",
+            ),
+            ("one (os error 13): two (os error 2), three", "one: two, three"),
+            ("a (os error ) b (os error 1", "a (os error ) b (os error 1"),
+            ("", ""),
+        ] {
+            assert_eq!(without_numbers(message), text);
+        }
     }
 
     #[test]

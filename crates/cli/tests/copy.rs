@@ -133,6 +133,18 @@ fn a_missing_source_is_said_once() {
 }
 
 #[test]
+fn a_folder_is_left_out_without_recursion_and_named_as_it_was_given() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (source, target) = (folder.path().join("tree"), folder.path().join("copy"));
+    fs::create_dir(&source).expect("a folder");
+    let output = sealane(&["cp"]).arg(&source).arg(&target).output().expect("the program starts");
+    assert_eq!(output.status.code(), Some(1));
+    let said = format!("sealane: {} is a directory, left out without -r", source.display());
+    assert!(text(&output.stderr).starts_with(&said), "{}", text(&output.stderr));
+    assert!(!target.exists());
+}
+
+#[test]
 fn standard_input_is_a_source() {
     let folder = tempfile::tempdir().expect("a folder");
     let target = folder.path().join("b");

@@ -179,10 +179,10 @@ pub enum Error {
         path: RelativePath,
     },
     /// A directory found while recursion is off.
-    #[error("{path} is a directory, skipped")]
+    #[error("{} is a directory, left out without -r", path.display())]
     SkippedDirectory {
-        /// The directory.
-        path: RelativePath,
+        /// The root as it was given.
+        path: PathBuf,
     },
     /// Something in this directory makes a path longer than [`MAX_PATH_BYTES`](crate::MAX_PATH_BYTES).
     #[error("{path} contains a path that is too long")]
@@ -209,7 +209,11 @@ impl Error {
     /// The path of the entry that failed, where there is one.
     pub fn path(&self) -> Option<&RelativePath> {
         match self {
-            Self::Path(_) | Self::Root { .. } | Self::Pattern { .. } | Self::UnknownRoot { .. } => None,
+            Self::Path(_)
+            | Self::Root { .. }
+            | Self::SkippedDirectory { .. }
+            | Self::Pattern { .. }
+            | Self::UnknownRoot { .. } => None,
             Self::Io { path, .. }
             | Self::NoSpace { path, .. }
             | Self::TypeConflict { path, .. }
@@ -219,7 +223,6 @@ impl Error {
             | Self::Busy { path }
             | Self::Finished { path }
             | Self::NotUnderRoot { path }
-            | Self::SkippedDirectory { path }
             | Self::NameTooLong { path }
             | Self::BadLink { path }
             | Self::TooManyXattrs { path } => Some(path),

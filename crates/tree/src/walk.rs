@@ -1,6 +1,5 @@
 //! [`Walk`]: the entries of a source, in bounded memory.
 
-use std::io;
 
 use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
@@ -96,10 +95,9 @@ impl Walk {
                 let wanted = self.options.filter.includes(name, false);
                 wanted.then_some(Ok(Entry { root: index, path, kind }))
             }
-            RootKind::Directory if !self.options.recursive => Some(Err(match &root.prefix {
-                Some(path) => Error::SkippedDirectory { path: path.clone() },
-                None => failed(io::ErrorKind::IsADirectory.into()),
-            })),
+            RootKind::Directory if !self.options.recursive => {
+                Some(Err(Error::SkippedDirectory { path: root.given.clone() }))
+            }
             RootKind::Directory => {
                 let options =
                     DescentOptions { one_file_system: self.options.one_file_system, inspect_files: false };

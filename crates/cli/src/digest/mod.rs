@@ -108,16 +108,7 @@ impl Output {
 }
 
 fn complain(name: &Path, error: &io::Error) {
-    text::complain(format_args!("{}: {}", text::printable(name.as_os_str().as_bytes()), reason(error)));
-}
-
-/// The system's words without its number.
-fn reason(error: &io::Error) -> String {
-    let words = error.to_string();
-    match words.split_once(" (os error ") {
-        Some((words, _)) => words.to_owned(),
-        None => words,
-    }
+    text::complain(format_args!("{}: {error}", text::printable(name.as_os_str().as_bytes())));
 }
 
 /// With -t the driver's `-c` is a number and not a switch, and so the number is where a file would be.
