@@ -9,6 +9,8 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Stdio;
+use std::thread::sleep;
+use std::time::Duration;
 
 #[test]
 fn a_file_arrives_in_silence() {
@@ -142,6 +144,34 @@ fn a_folder_is_left_out_without_recursion_and_named_as_it_was_given() {
     let said = format!("sealane: {} is a directory, left out without -r", source.display());
     assert!(text(&output.stderr).starts_with(&said), "{}", text(&output.stderr));
     assert!(!target.exists());
+}
+
+#[test]
+fn what_cannot_be_continued_leaves_no_private_folders() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (source, target) = (folder.path().join("tree"), folder.path().join("copy"));
+    fs::create_dir(&source).expect("a folder");
+    write(&source.join("large"), &pattern(12_000_000));
+    fs::set_permissions(&source, fs::Permissions::from_mode(0o750)).expect("a mode");
+    for (option, mode) in [("--resume", 0o1700), ("--no-resume", 0o750)] {
+        let child = sealane(&["cp", "-r", option, "--limit-rate", "4M"]).arg(&source).arg(&target).spawn();
+        let mut child = child.expect("the program starts");
+        let mode_now = || fs::metadata(&target).map(|found| found.permissions().mode() & 0o7777).ok();
+        while mode_now().is_none() {
+            sleep(Duration::from_millis(5));
+        }
+        kill_process(Pid::from_child(&child), Signal::INT).expect("it runs");
+        assert_eq!(child.wait().expect("it ends").code(), Some(130));
+        // Its far end comes to its own end a moment later.
+        for _ in 0..400 {
+            if mode_now() == Some(mode) {
+                break;
+            }
+            sleep(Duration::from_millis(5));
+        }
+        assert_eq!(mode_now(), Some(mode), "{option}");
+        fs::remove_dir_all(&target).expect("it goes");
+    }
 }
 
 #[test]

@@ -1,6 +1,5 @@
 //! [`Walk`]: the entries of a source, in bounded memory.
 
-
 use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
 

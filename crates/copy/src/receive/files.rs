@@ -147,7 +147,8 @@ impl Files {
         self.table().open.len()
     }
 
-    /// Drops every unfinished file; with `discard` also what was written of it.
+    /// Drops every unfinished file. With `discard` nothing will go on from here: what was written of them goes too, and
+    /// folders get the modes they were sent with.
     pub(crate) fn close_all(&self, discard: bool) {
         let open: Vec<_> = self.table().open.drain().collect();
         for (_, file) in open {
@@ -155,6 +156,10 @@ impl Files {
                 // What cannot be removed now is found by its name later.
                 let _ = part.discard();
             }
+        }
+        if let (true, Destination::Tree(target)) = (discard, &self.destination) {
+            // The reason why the transfer failed is the one to tell.
+            let _ = target.finish_directories();
         }
     }
 
