@@ -426,7 +426,15 @@ impl<'a> Filler<'a> {
             let content_bytes = size_bytes as usize;
             let Some(content) = body[length..].get_mut(..content_bytes) else { return Ok(Written::NoRoom) };
             let read = open.read_at(0, content).map_err(|error| chain(&error))?;
-            if read == content_bytes && open.unchanged() {
+            // Files of the kernel's own (/proc, /sys) have content and no size, or less of it than their size.
+            let has_more = content_bytes == 0 && !matches!(open.read_at(0, &mut [0]), Ok(0));
+            let as_stated = read == content_bytes && !has_more;
+            if !as_stated && open.unchanged() {
+                return Err(
+                    "its content is not as long as its size; `cat` it into `sealane cp - TARGET`".to_owned()
+                );
+            }
+            if as_stated && open.unchanged() {
                 if shared.digest {
                     let digest = *blake3::hash(content).as_bytes();
                     entry.digest = Some(digest);
