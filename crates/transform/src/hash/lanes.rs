@@ -45,27 +45,6 @@ impl Rows {
         blocks.min(rows.map(further).fold(usize::MAX, usize::min) / 64 + 1)
     }
 
-    /// Loads block `block` from the next one on of each lane in `G` groups of lanes, its words turned by `native` into
-    /// native order.
-    ///
-    /// # Safety
-    /// The rows of `G * V::LANES` lanes, at most [`MAX_LANES`], are readable that far and straight.
-    #[inline(always)]
-    pub(crate) unsafe fn load<V: Words, const G: usize>(
-        &self,
-        block: usize,
-        words: &mut [[V; 16]; G],
-        native: impl Fn(V) -> V,
-    ) {
-        for (n, words) in words.iter_mut().enumerate() {
-            // SAFETY: the caller's promise.
-            *words = unsafe { V::load_rows(self.next.as_ptr().add(n * V::LANES), 64 * block) };
-            for word in words {
-                *word = native(*word);
-            }
-        }
-    }
-
     /// Goes on by `blocks`, which are straight.
     #[inline(always)]
     pub(crate) fn advance(&mut self, lanes: usize, blocks: usize) {
@@ -150,16 +129,111 @@ pub(crate) struct Kernel {
     pub(crate) alone: Compress,
 }
 
-/// Names `#[target_feature]` instances of a generic kernel.
+/// A hash over vectors, with `N` words of state.
+pub(crate) trait Rounds<const N: usize> {
+    /// Runs the rounds of one block of each lane in `G` groups of lanes; `x` is room for its words.
+    ///
+    /// # Safety
+    /// `rows` has `G * V::LANES` pointers, with 64 readable bytes at each plus `offset`.
+    unsafe fn block<V: Words, const G: usize>(
+        state: &mut [[V; G]; N],
+        x: &mut [[V; 16]; G],
+        rows: *const *const u8,
+        offset: usize,
+    );
+}
+
+/// Loads eight words of each lane's block, from `first` on, turned by `native` into native order. Rounds that load
+/// the second half when they come to it leave the transposition to execution units that they keep waiting.
+///
+/// # Safety
+/// As for [`Rounds::block`].
+#[inline(always)]
+pub(crate) unsafe fn load_half<V: Words, const G: usize>(
+    x: &mut [[V; 16]; G],
+    first: usize,
+    rows: *const *const u8,
+    offset: usize,
+    native: impl Fn(V) -> V,
+) {
+    for (n, x) in x.iter_mut().enumerate() {
+        // SAFETY: the caller's promise.
+        let half = unsafe { V::load_half_rows(rows.add(n * V::LANES), offset + 4 * first) };
+        for (x, word) in x[first..].iter_mut().zip(half) {
+            *x = native(word);
+        }
+    }
+}
+
+/// Absorbs one block of each lane.
+///
+/// # Safety
+/// As for [`Rounds::block`].
+#[inline(always)]
+unsafe fn compress<R: Rounds<N>, V: Words, const N: usize, const G: usize>(
+    state: &mut [[V; G]; N],
+    x: &mut [[V; 16]; G],
+    rows: *const *const u8,
+    offset: usize,
+) {
+    let old = *state;
+    // SAFETY: the caller's promise.
+    unsafe { R::block(state, x, rows, offset) };
+    for (word, old) in state.iter_mut().zip(old) {
+        for (word, old) in word.iter_mut().zip(old) {
+            *word = word.add(old);
+        }
+    }
+}
+
+/// Absorbs whole blocks of one message.
+pub(crate) fn one<R: Rounds<N>, const N: usize>(state: &mut [u32; 8], data: &[u8]) {
+    let mut s: [[u32; 1]; N] = core::array::from_fn(|i| [state[i]]);
+    let mut x = [[0; 16]];
+    for block in data.as_chunks::<64>().0 {
+        // SAFETY: one row of one block.
+        unsafe { compress::<R, u32, N, 1>(&mut s, &mut x, &block.as_ptr(), 0) };
+    }
+    for (word, [value]) in state.iter_mut().zip(s) {
+        *word = value;
+    }
+}
+
+/// See [`Run`].
+#[inline(always)]
+pub(crate) unsafe fn absorb<R: Rounds<N>, V: Words, const N: usize, const G: usize>(
+    state: &mut LaneState,
+    rows: &mut Rows,
+    blocks: usize,
+) {
+    // SAFETY: rows and blocks are as the contract of Run says; no kernel has more than MAX_LANES lanes.
+    unsafe {
+        let mut s = state.read::<V, N, G>();
+        // Outside the loop, where clearing it would call memset for every block.
+        let mut x = [[V::splat(0); 16]; G];
+        let mut left = blocks;
+        while left > 0 {
+            let straight = rows.straight(G * V::LANES, left);
+            for block in 0..straight {
+                compress::<R, V, N, G>(&mut s, &mut x, rows.next.as_ptr(), 64 * block);
+            }
+            rows.advance(G * V::LANES, straight);
+            left -= straight;
+        }
+        state.write(&s);
+    }
+}
+
+/// Names `#[target_feature]` instances of a compression function in lanes.
 macro_rules! lane_kernels {
-    ($run:ident: $($name:ident = $features:literal, $vector:ty, $groups:literal;)*) => { $(
+    ($rounds:ident: $($name:ident = $features:literal, $vector:ty, $groups:literal;)*) => { $(
         #[cfg(target_arch = "x86_64")]
         #[target_feature(enable = $features)]
         pub(crate) unsafe fn $name(state: &mut LaneState, rows: &mut Rows, blocks: usize) {
             // Spilled vectors lie aligned, each in one cache line, only in a frame with an aligned variable.
             core::hint::black_box(&<$vector as $crate::simd::Words>::splat(0));
             // SAFETY: the caller keeps Run's contract; this function has the vector's features.
-            unsafe { $run::<$vector, $groups>(state, rows, blocks) }
+            unsafe { $crate::hash::lanes::absorb::<$rounds, $vector, _, $groups>(state, rows, blocks) }
         }
     )* };
 }

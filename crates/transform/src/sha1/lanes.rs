@@ -4,7 +4,7 @@
 #![allow(unsafe_code)]
 
 use super::CONSTANTS;
-use crate::hash::lanes::{LaneState, Rows, lane_kernels};
+use crate::hash::lanes::{self, LaneState, Rounds, Rows, lane_kernels, load_half};
 use crate::simd::Words;
 
 #[inline(always)]
@@ -20,77 +20,55 @@ fn majority<V: Words>(b: V, c: V, d: V) -> V {
     V::lut::<0xe8>(b, c, d)
 }
 
-/// Absorbs one block (words already in native order) of each lane in `G` groups of lanes.
-#[inline(always)]
-fn compress<V: Words, const G: usize>(state: &mut [[V; G]; 5], w: &mut [[V; 16]; G]) {
-    let mut s = *state;
-    macro_rules! steps {
-        ($mix:ident: $($step:literal)*) => { $( {
-            const T: usize = $step;
-            // The roles of a to e move one place each step.
-            const A: usize = (80 - T) % 5;
-            const B: usize = (A + 1) % 5;
-            const C: usize = (A + 2) % 5;
-            const D: usize = (A + 3) % 5;
-            const E: usize = (A + 4) % 5;
-            for n in 0..G {
-                if T >= 16 {
-                    let w = &mut w[n];
-                    let three = V::lut::<0x96>(w[(T + 13) % 16], w[(T + 8) % 16], w[(T + 2) % 16]);
-                    w[T % 16] = w[T % 16].xor(three).rotl::<1>();
+struct Sha1;
+
+impl Rounds<5> for Sha1 {
+    #[inline(always)]
+    unsafe fn block<V: Words, const G: usize>(
+        s: &mut [[V; G]; 5],
+        w: &mut [[V; 16]; G],
+        rows: *const *const u8,
+        offset: usize,
+    ) {
+        macro_rules! steps {
+            ($mix:ident: $($step:literal)*) => { $( {
+                const T: usize = $step;
+                // The roles of a to e move one place each step.
+                const A: usize = (80 - T) % 5;
+                const B: usize = (A + 1) % 5;
+                const C: usize = (A + 2) % 5;
+                const D: usize = (A + 3) % 5;
+                const E: usize = (A + 4) % 5;
+                if T == 0 || T == 8 {
+                    // SAFETY: the caller's promise.
+                    unsafe { load_half(w, T, rows, offset, V::swap_bytes) };
                 }
-                let sum = s[E][n].add(w[n][T % 16].add(V::splat(CONSTANTS[T / 20]))).add($mix(s[B][n], s[C][n], s[D][n]));
-                s[E][n] = sum.add(s[A][n].rotl::<5>());
-                s[B][n] = s[B][n].rotl::<30>();
-            }
-        } )* };
-    }
-    steps!(choose: 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19);
-    steps!(parity: 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38 39);
-    steps!(majority: 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59);
-    steps!(parity: 60 61 62 63 64 65 66 67 68 69 70 71 72 73 74 75 76 77 78 79);
-    for (old, new) in state.iter_mut().zip(s) {
-        for (old, new) in old.iter_mut().zip(new) {
-            *old = old.add(new);
+                for n in 0..G {
+                    if T >= 16 {
+                        let w = &mut w[n];
+                        let three = V::lut::<0x96>(w[(T + 13) % 16], w[(T + 8) % 16], w[(T + 2) % 16]);
+                        w[T % 16] = w[T % 16].xor(three).rotl::<1>();
+                    }
+                    let word = w[n][T % 16].add(V::splat(CONSTANTS[T / 20]));
+                    let sum = s[E][n].add(word).add($mix(s[B][n], s[C][n], s[D][n]));
+                    s[E][n] = sum.add(s[A][n].rotl::<5>());
+                    s[B][n] = s[B][n].rotl::<30>();
+                }
+            } )* };
         }
+        steps!(choose: 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19);
+        steps!(parity: 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38 39);
+        steps!(majority: 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59);
+        steps!(parity: 60 61 62 63 64 65 66 67 68 69 70 71 72 73 74 75 76 77 78 79);
     }
 }
 
 /// Absorbs whole blocks of one message.
 pub(crate) fn one(state: &mut [u32; 8], data: &[u8]) {
-    let mut s: [[u32; 1]; 5] = core::array::from_fn(|i| [state[i]]);
-    for block in data.as_chunks::<64>().0 {
-        let x = core::array::from_fn(|i| u32::from_be_bytes([0, 1, 2, 3].map(|j| block[4 * i + j])));
-        compress::<u32, 1>(&mut s, &mut [x]);
-    }
-    for (word, [value]) in state.iter_mut().zip(s) {
-        *word = value;
-    }
+    lanes::one::<Sha1, 5>(state, data);
 }
 
-/// See [`crate::hash::lanes::Run`].
-#[inline(always)]
-unsafe fn run<V: Words, const G: usize>(state: &mut LaneState, rows: &mut Rows, blocks: usize) {
-    // SAFETY: rows and blocks are as the contract of Run says; LaneState has 32 words a row, LANES * G at most.
-    unsafe {
-        let mut s = state.read::<V, 5, G>();
-        // Outside the loop, where clearing it would call memset for every block.
-        let mut w = [[V::splat(0); 16]; G];
-        let mut left = blocks;
-        while left > 0 {
-            let straight = rows.straight(G * V::LANES, left);
-            for block in 0..straight {
-                rows.load(block, &mut w, V::swap_bytes);
-                compress(&mut s, &mut w);
-            }
-            rows.advance(G * V::LANES, straight);
-            left -= straight;
-        }
-        state.write(&s);
-    }
-}
-
-lane_kernels! { run:
+lane_kernels! { Sha1:
     avx512_16 = "avx512f,avx512bw", crate::simd::avx512::Z, 1;
     avx512_32 = "avx512f,avx512bw", crate::simd::avx512::Z, 2;
     avx2_8 = "avx2", crate::simd::avx2::Y, 1;

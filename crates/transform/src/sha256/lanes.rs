@@ -4,7 +4,7 @@
 #![allow(unsafe_code)]
 
 use super::CONSTANTS;
-use crate::hash::lanes::{LaneState, Rows, lane_kernels};
+use crate::hash::lanes::{self, LaneState, Rounds, Rows, lane_kernels, load_half};
 use crate::simd::Words;
 
 #[inline(always)]
@@ -12,85 +12,63 @@ fn xor3<V: Words>(a: V, b: V, c: V) -> V {
     V::lut::<0x96>(a, b, c)
 }
 
-/// Absorbs one block (words already in native order) of each lane in `G` groups of lanes.
-#[inline(always)]
-fn compress<V: Words, const G: usize>(state: &mut [[V; G]; 8], w: &mut [[V; 16]; G]) {
-    let mut s = *state;
-    macro_rules! steps {
-        ($($step:literal)*) => { $( {
-            const T: usize = $step;
-            // The roles of a to h move one place each step.
-            const A: usize = (64 - T) % 8;
-            const B: usize = (A + 1) % 8;
-            const C: usize = (A + 2) % 8;
-            const D: usize = (A + 3) % 8;
-            const E: usize = (A + 4) % 8;
-            const F: usize = (A + 5) % 8;
-            const G_: usize = (A + 6) % 8;
-            const H: usize = (A + 7) % 8;
-            for n in 0..G {
-                if T >= 16 {
-                    let w = &mut w[n];
-                    let (w15, w2) = (w[(T + 1) % 16], w[(T + 14) % 16]);
-                    let s0 = xor3(w15.rotl::<25>(), w15.rotl::<14>(), w15.shr::<3>());
-                    let s1 = xor3(w2.rotl::<15>(), w2.rotl::<13>(), w2.shr::<10>());
-                    w[T % 16] = w[T % 16].add(w[(T + 9) % 16]).add(s0).add(s1);
+struct Sha256;
+
+impl Rounds<8> for Sha256 {
+    #[inline(always)]
+    unsafe fn block<V: Words, const G: usize>(
+        s: &mut [[V; G]; 8],
+        w: &mut [[V; 16]; G],
+        rows: *const *const u8,
+        offset: usize,
+    ) {
+        macro_rules! steps {
+            ($($step:literal)*) => { $( {
+                const T: usize = $step;
+                // The roles of a to h move one place each step.
+                const A: usize = (64 - T) % 8;
+                const B: usize = (A + 1) % 8;
+                const C: usize = (A + 2) % 8;
+                const D: usize = (A + 3) % 8;
+                const E: usize = (A + 4) % 8;
+                const F: usize = (A + 5) % 8;
+                const G_: usize = (A + 6) % 8;
+                const H: usize = (A + 7) % 8;
+                if T == 0 || T == 8 {
+                    // SAFETY: the caller's promise.
+                    unsafe { load_half(w, T, rows, offset, V::swap_bytes) };
                 }
-                let (a, e) = (s[A][n], s[E][n]);
-                let big_s1 = xor3(e.rotl::<26>(), e.rotl::<21>(), e.rotl::<7>());
-                let choose = V::lut::<0xca>(e, s[F][n], s[G_][n]);
-                let t1 = s[H][n].add(w[n][T % 16].add(V::splat(CONSTANTS[T]))).add(choose).add(big_s1);
-                let big_s0 = xor3(a.rotl::<30>(), a.rotl::<19>(), a.rotl::<10>());
-                let majority = V::lut::<0xe8>(a, s[B][n], s[C][n]);
-                s[D][n] = s[D][n].add(t1);
-                s[H][n] = t1.add(big_s0).add(majority);
-            }
-        } )* };
-    }
-    steps!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31);
-    steps!(32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63);
-    for (old, new) in state.iter_mut().zip(s) {
-        for (old, new) in old.iter_mut().zip(new) {
-            *old = old.add(new);
+                for n in 0..G {
+                    if T >= 16 {
+                        let w = &mut w[n];
+                        let (w15, w2) = (w[(T + 1) % 16], w[(T + 14) % 16]);
+                        let s0 = xor3(w15.rotl::<25>(), w15.rotl::<14>(), w15.shr::<3>());
+                        let s1 = xor3(w2.rotl::<15>(), w2.rotl::<13>(), w2.shr::<10>());
+                        w[T % 16] = w[T % 16].add(w[(T + 9) % 16]).add(s0).add(s1);
+                    }
+                    let (a, e) = (s[A][n], s[E][n]);
+                    let big_s1 = xor3(e.rotl::<26>(), e.rotl::<21>(), e.rotl::<7>());
+                    let choose = V::lut::<0xca>(e, s[F][n], s[G_][n]);
+                    let word = w[n][T % 16].add(V::splat(CONSTANTS[T]));
+                    let t1 = s[H][n].add(word).add(choose).add(big_s1);
+                    let big_s0 = xor3(a.rotl::<30>(), a.rotl::<19>(), a.rotl::<10>());
+                    let majority = V::lut::<0xe8>(a, s[B][n], s[C][n]);
+                    s[D][n] = s[D][n].add(t1);
+                    s[H][n] = t1.add(big_s0).add(majority);
+                }
+            } )* };
         }
+        steps!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31);
+        steps!(32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63);
     }
 }
 
 /// Absorbs whole blocks of one message.
 pub(crate) fn one(state: &mut [u32; 8], data: &[u8]) {
-    let mut s: [[u32; 1]; 8] = core::array::from_fn(|i| [state[i]]);
-    for block in data.as_chunks::<64>().0 {
-        let x = core::array::from_fn(|i| u32::from_be_bytes([0, 1, 2, 3].map(|j| block[4 * i + j])));
-        compress::<u32, 1>(&mut s, &mut [x]);
-    }
-    for (word, [value]) in state.iter_mut().zip(s) {
-        *word = value;
-    }
+    lanes::one::<Sha256, 8>(state, data);
 }
 
-/// See [`crate::hash::lanes::Run`].
-#[inline(always)]
-unsafe fn run<V: Words, const G: usize>(state: &mut LaneState, rows: &mut Rows, blocks: usize) {
-    // SAFETY: rows and blocks are as the contract of Run says; LaneState has 32 words a row, LANES * G at most.
-    unsafe {
-        let mut s = state.read::<V, 8, G>();
-        // Outside the loop, where clearing it would call memset for every block.
-        let mut w = [[V::splat(0); 16]; G];
-        let mut left = blocks;
-        while left > 0 {
-            let straight = rows.straight(G * V::LANES, left);
-            for block in 0..straight {
-                rows.load(block, &mut w, V::swap_bytes);
-                compress(&mut s, &mut w);
-            }
-            rows.advance(G * V::LANES, straight);
-            left -= straight;
-        }
-        state.write(&s);
-    }
-}
-
-lane_kernels! { run:
+lane_kernels! { Sha256:
     avx512_16 = "avx512f,avx512bw", crate::simd::avx512::Z, 1;
     avx512_32 = "avx512f,avx512bw", crate::simd::avx512::Z, 2;
     avx2_8 = "avx2", crate::simd::avx2::Y, 1;

@@ -140,17 +140,12 @@ impl Words for Y {
         unsafe { _mm256_storeu_si256(to.cast(), self.0) }
     }
     #[inline(always)]
-    unsafe fn load_rows(rows: *const *const u8, offset: usize) -> [Self; 16] {
-        let mut words = [<Self as Words>::splat(0); 16];
-        for half in 0..2 {
-            let mut lanes = [<Self as Words>::splat(0); 8];
-            for (lane, row) in lanes.iter_mut().enumerate() {
-                *row = op!(_mm256_loadu_si256((*rows.add(lane)).add(offset + 32 * half).cast()));
-            }
-            let block = Self::transpose(lanes);
-            words[8 * half..8 * half + 8].copy_from_slice(&block);
+    unsafe fn load_half_rows(rows: *const *const u8, offset: usize) -> [Self; 8] {
+        let mut lanes = [<Self as Words>::splat(0); 8];
+        for (lane, row) in lanes.iter_mut().enumerate() {
+            *row = op!(_mm256_loadu_si256((*rows.add(lane)).add(offset).cast()));
         }
-        words
+        Self::transpose(lanes)
     }
     #[inline(always)]
     unsafe fn store_rows(words: [Self; 16], rows: *const *mut u8, offset: usize) {

@@ -75,6 +75,33 @@ impl Z {
         words
     }
 
+    /// Transposes sixteen rows of eight words, of which two make a vector: rows 0 to 3 come with 4 to 7, and 8 to 11
+    /// with 12 to 15.
+    #[inline(always)]
+    fn transpose_pairs(rows: [Self; 8]) -> [Self; 8] {
+        let mut pairs = rows;
+        for i in 0..4 {
+            let (a, b) = (rows[2 * i].0, rows[2 * i + 1].0);
+            pairs[2 * i] = op!(_mm512_unpacklo_epi32(a, b));
+            pairs[2 * i + 1] = op!(_mm512_unpackhi_epi32(a, b));
+        }
+        let mut quads = pairs;
+        for k in 0..2 {
+            for j in 0..2 {
+                let (a, b) = (pairs[4 * k + j].0, pairs[4 * k + 2 + j].0);
+                quads[4 * k + 2 * j] = op!(_mm512_unpacklo_epi64(a, b));
+                quads[4 * k + 2 * j + 1] = op!(_mm512_unpackhi_epi64(a, b));
+            }
+        }
+        let mut words = quads;
+        for j in 0..4 {
+            let (a, b) = (quads[j].0, quads[4 + j].0);
+            words[j] = op!(_mm512_shuffle_i32x4::<0x88>(a, b));
+            words[4 + j] = op!(_mm512_shuffle_i32x4::<0xdd>(a, b));
+        }
+        words
+    }
+
     /// Transposes eight rows of eight 64-bit words; its own inverse.
     #[inline(always)]
     pub(crate) fn transpose_8x8(rows: [Self; 8]) -> [Self; 8] {
@@ -150,6 +177,19 @@ impl Words for Z {
     unsafe fn store(self, to: *mut u32) {
         // SAFETY: the caller's contract.
         unsafe { _mm512_storeu_si512(to.cast(), self.0) }
+    }
+    // Lanes come in pairs that are put together while they load: halves of rows spare a quarter of the shuffles.
+    #[inline(always)]
+    unsafe fn load_half_rows(rows: *const *const u8, offset: usize) -> [Self; 8] {
+        let half = |lane: usize| {
+            op!(_mm512_castsi256_si512(_mm256_loadu_si256((*rows.add(lane)).add(offset).cast())))
+        };
+        let mut lanes = [<Self as Words>::splat(0); 8];
+        for (l, pair) in lanes.iter_mut().enumerate() {
+            let lane = l % 4 + 8 * (l / 4);
+            *pair = op!(_mm512_inserti64x4::<1>(half(lane).0, _mm512_castsi512_si256(half(lane + 4).0)));
+        }
+        Self::transpose_pairs(lanes)
     }
     #[inline(always)]
     unsafe fn load_rows(rows: *const *const u8, offset: usize) -> [Self; 16] {

@@ -140,12 +140,27 @@ pub(crate) trait Words: Bits {
     /// `LANES` words at `to` are writable.
     unsafe fn store(self, to: *mut u32);
 
+    /// Reads 32 bytes at `rows[lane] + offset` of every lane and turns them into eight vectors, the w-th of which
+    /// holds each lane's w-th little-endian word.
+    ///
+    /// # Safety
+    /// `rows` has `LANES` pointers, with 32 readable bytes at each plus `offset`.
+    unsafe fn load_half_rows(rows: *const *const u8, offset: usize) -> [Self; 8];
+
     /// Reads 64 bytes at `rows[lane] + offset` of every lane and turns them into sixteen vectors, the w-th of
     /// which holds each lane's w-th little-endian word.
     ///
     /// # Safety
     /// `rows` has `LANES` pointers, with 64 readable bytes at each plus `offset`.
-    unsafe fn load_rows(rows: *const *const u8, offset: usize) -> [Self; 16];
+    #[inline(always)]
+    unsafe fn load_rows(rows: *const *const u8, offset: usize) -> [Self; 16] {
+        let mut words = [Self::splat(0); 16];
+        for (half, words) in words.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+            // SAFETY: the caller's promise.
+            *words = unsafe { Self::load_half_rows(rows, offset + 32 * half) };
+        }
+        words
+    }
 
     /// The inverse of [`Self::load_rows`].
     ///

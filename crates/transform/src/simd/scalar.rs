@@ -69,10 +69,10 @@ impl Words for u32 {
         unsafe { to.write_unaligned(self) }
     }
     #[inline(always)]
-    unsafe fn load_rows(rows: *const *const u8, offset: usize) -> [Self; 16] {
-        // SAFETY: one row, 64 readable bytes, as the caller promises.
+    unsafe fn load_half_rows(rows: *const *const u8, offset: usize) -> [Self; 8] {
+        // SAFETY: one row, 32 readable bytes, as the caller promises.
         let row = unsafe { rows.read().add(offset).cast::<[u8; 4]>() };
-        // SAFETY: as above; word w lies within the 64 bytes.
+        // SAFETY: as above; word w lies within the 32 bytes.
         core::array::from_fn(|w| Self::from_le_bytes(unsafe { row.add(w).read() }))
     }
     #[inline(always)]
