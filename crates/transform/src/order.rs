@@ -9,14 +9,28 @@ pub(crate) const WINDOW: usize = 4096;
 /// 128 exact classes and eight for each of the 57 octaves above.
 const CLASSES: usize = 128 + 8 * 57;
 
-/// Calls `run` with the indices of `0..count` (at most [`WINDOW`]) for which `bytes` gives a length, longest first.
-pub(crate) fn by_length(count: usize, bytes: impl Fn(usize) -> Option<usize>, run: impl FnOnce(&[u16])) {
+/// Calls `run` with the jobs, [`WINDOW`] at most, and the indices of those for which `bytes` gives a length, longest
+/// first.
+pub(crate) fn by_length<J>(
+    jobs: &mut [J],
+    bytes: impl Fn(&J) -> Option<usize>,
+    run: impl FnOnce(&mut [J], &[u16]),
+) {
     // Small batches must not pay for clearing the arrays of large ones.
-    match count {
-        0..=32 => run(Order::<32>::new(count, bytes).as_slice()),
-        33..=512 => run(Order::<512>::new(count, bytes).as_slice()),
-        _ => run(Order::<WINDOW>::new(count, bytes).as_slice()),
+    match jobs.len() {
+        0..=32 => at_most::<32, J>(jobs, bytes, run),
+        33..=512 => at_most::<512, J>(jobs, bytes, run),
+        _ => at_most::<WINDOW, J>(jobs, bytes, run),
     }
+}
+
+fn at_most<const N: usize, J>(
+    jobs: &mut [J],
+    bytes: impl Fn(&J) -> Option<usize>,
+    run: impl FnOnce(&mut [J], &[u16]),
+) {
+    let order = Order::<N>::new(jobs.iter().map(bytes));
+    run(jobs, order.as_slice());
 }
 
 /// What lanes cost beyond their steps, in bytes that a single message would have done meanwhile; measured.
@@ -68,18 +82,19 @@ fn class(bytes: usize) -> usize {
 }
 
 impl<const N: usize> Order<N> {
-    fn new(count: usize, bytes: impl Fn(usize) -> Option<usize>) -> Self {
-        debug_assert!(count <= N);
+    /// Of at most `N` lengths.
+    fn new(lengths: impl Iterator<Item = Option<usize>>) -> Self {
         let mut order = Self { list: [0; N], len: 0 };
         let mut starts = [0u16; CLASSES];
         let mut classes = [0u16; N];
         let mut sorted = true;
-        let mut last = CLASSES;
-        for index in 0..count {
-            let Some(bytes) = bytes(index) else { continue };
+        let (mut last, mut longest) = (CLASSES, 0);
+        for (index, bytes) in lengths.enumerate().take(N) {
+            let Some(bytes) = bytes else { continue };
             let class = class(bytes);
             sorted &= class <= last;
             last = class;
+            longest = class.max(longest);
             starts[class] += 1;
             classes[order.len] = class as u16;
             order.list[order.len] = index as u16;
@@ -89,7 +104,7 @@ impl<const N: usize> Order<N> {
             return order;
         }
         let mut start = 0;
-        for count in starts.iter_mut().rev() {
+        for count in starts[..=longest].iter_mut().rev() {
             start += core::mem::replace(count, start);
         }
         let unsorted = order.list;
@@ -114,7 +129,7 @@ mod tests {
     proptest! {
         #[test]
         fn descending_and_complete(lengths in prop::collection::vec(prop::option::of(0usize..20_000), 0..300)) {
-            let order = Order::<512>::new(lengths.len(), |i| lengths[i]);
+            let order = Order::<512>::new(lengths.iter().copied());
             let classes: Vec<_> =
                 order.as_slice().iter().map(|&i| class(lengths[usize::from(i)].unwrap())).collect();
             prop_assert!(classes.is_sorted_by(|a, b| a >= b));

@@ -82,19 +82,12 @@ impl Kernels {
             }
             (Aead::ChaCha20Poly1305, _, Some(avx2)) => {
                 for window in jobs.chunks_mut(WINDOW) {
-                    let shared = core::cell::RefCell::new(window);
-                    let count = shared.borrow().len();
-                    let bytes = |i: usize| {
-                        let jobs = shared.borrow();
-                        let job = jobs.get(i)?;
+                    let bytes = |job: &AeadJob<'_>| {
                         (job.status == Status::Pending).then_some(job.data.len() + job.aad.len())
                     };
-                    by_length(count, bytes, |order| {
-                        let jobs = &mut shared.borrow_mut();
-                        match self.features.avx512 {
-                            Some(avx512) => chacha::lanes::avx512(avx512, direction, jobs, order),
-                            None => chacha::lanes::avx2(avx2, direction, jobs, order),
-                        }
+                    by_length(window, bytes, |jobs, order| match self.features.avx512 {
+                        Some(avx512) => chacha::lanes::avx512(avx512, direction, jobs, order),
+                        None => chacha::lanes::avx2(avx2, direction, jobs, order),
                     });
                 }
             }

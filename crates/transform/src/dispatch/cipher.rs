@@ -150,15 +150,8 @@ impl Kernels {
             return false;
         }
         let hand_over = HandOver { few: cost.map_or(0, |cost| cost.few), alone: &alone };
-        let count = jobs.len();
-        let shared = core::cell::RefCell::new(jobs);
-        let bytes = |i: usize| {
-            let jobs = shared.borrow();
-            let job = jobs.get(i)?;
-            (job.status == Status::Pending).then_some(job.data.len())
-        };
-        by_length(count, bytes, |order| {
-            let jobs: &mut [CipherJob<'_>] = &mut shared.borrow_mut();
+        let bytes = |job: &CipherJob<'_>| (job.status == Status::Pending).then_some(job.data.len());
+        by_length(jobs, bytes, |jobs, order| {
             if cost.is_some_and(|cost| !cost.is_worth(lengths(jobs, order))) {
                 for &index in order {
                     let job = &mut jobs[usize::from(index)];

@@ -67,16 +67,8 @@ impl Kernels {
             Some((cost, _)) if forced || cost.may_be_worth(sizes) => cost,
             _ => return jobs.iter_mut().filter(|job| job.status == Status::Pending).for_each(one),
         };
-        let count = jobs.len();
-        // Sorting borrows the jobs before running them does.
-        let shared = core::cell::RefCell::new(jobs);
-        let bytes = |i: usize| {
-            let jobs = shared.borrow();
-            let job = jobs.get(i)?;
-            (job.status == Status::Pending).then_some(job.input.len())
-        };
-        by_length(count, bytes, |order| {
-            let jobs: &mut [DigestJob<'_>] = &mut shared.borrow_mut();
+        let bytes = |job: &DigestJob<'_>| (job.status == Status::Pending).then_some(job.input.len());
+        by_length(jobs, bytes, |jobs, order| {
             let lengths = order.iter().map(|&index| jobs[usize::from(index)].input.len());
             match self.lane_kernel(hash, order.len()) {
                 Some((_, kernel)) if forced || cost.is_worth(lengths) => {
