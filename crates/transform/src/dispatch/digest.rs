@@ -88,6 +88,9 @@ impl Kernels {
         }
         let fast_alone = hash != Hash::Md5 && self.features.sha.is_some();
         let avx512 = self.features.avx512.is_some();
+        if !avx512 {
+            self.features.avx2?;
+        }
         // Measured by the `crossover` example.
         let (few, fixed_bytes, job_bytes) = match hash {
             Hash::Sha1 if fast_alone => (4, 1024, 64),
@@ -100,26 +103,20 @@ impl Kernels {
         if wanted == Lanes::WhereTheyPay && count <= few {
             return None;
         }
-        let (narrow, wide): ((usize, lanes::Run), (usize, lanes::Run)) = if avx512 {
-            match hash {
-                Hash::Md5 => ((16, md5::lanes::avx512_16), (32, md5::lanes::avx512_32)),
-                Hash::Sha1 => ((16, sha1::lanes::avx512_16), (32, sha1::lanes::avx512_32)),
-                Hash::Sha256 => ((16, sha256::lanes::avx512_16), (32, sha256::lanes::avx512_32)),
+        let widths: &[(usize, lanes::Run)] = match (avx512, hash) {
+            (true, Hash::Md5) => {
+                &[(16, md5::lanes::avx512_16), (32, md5::lanes::avx512_32), (64, md5::lanes::avx512_64)]
             }
-        } else {
-            self.features.avx2?;
-            match hash {
-                Hash::Md5 => ((8, md5::lanes::avx2_8), (16, md5::lanes::avx2_16)),
-                Hash::Sha1 => ((8, sha1::lanes::avx2_8), (16, sha1::lanes::avx2_16)),
-                Hash::Sha256 => ((8, sha256::lanes::avx2_8), (8, sha256::lanes::avx2_8)),
-            }
+            (true, Hash::Sha1) => &[(16, sha1::lanes::avx512_16), (32, sha1::lanes::avx512_32)],
+            (true, Hash::Sha256) => &[(16, sha256::lanes::avx512_16), (32, sha256::lanes::avx512_32)],
+            (false, Hash::Md5) => &[(8, md5::lanes::avx2_8), (16, md5::lanes::avx2_16)],
+            (false, Hash::Sha1) => &[(8, sha1::lanes::avx2_8), (16, sha1::lanes::avx2_16)],
+            (false, Hash::Sha256) => &[(8, sha256::lanes::avx2_8)],
         };
-        // A wide kernel that is mostly idle is slower than two runs of the narrow one.
-        let (lanes, run) = if count > few.saturating_add(narrow.0) { wide } else { narrow };
         // When the batch tier is forced, its kernels do all the work.
         let last_few = if wanted == Lanes::Always { 0 } else { few };
         let alone = hash.compress(Tier::Native, self.features);
-        Some((LaneCost { few, fixed_bytes, job_bytes }, lanes::Kernel { lanes, run, few: last_few, alone }))
+        Some((LaneCost { few, fixed_bytes, job_bytes }, lanes::Kernel { widths, few: last_few, alone }))
     }
 
     #[cfg(not(target_arch = "x86_64"))]

@@ -2,12 +2,16 @@
 //!
 //! Every lane reads its message's whole blocks in place, then one or two padded blocks in a scratch buffer; the kernel
 //! itself goes from one to the other. All lanes run until the shortest message ends, and a lane whose message is done
-//! takes the next one. Jobs come sorted by length (see [`crate::order`]), so lanes end together when lengths repeat. A
-//! lane without work reads along with a busy one.
+//! takes the next one. Jobs come sorted by length (see [`crate::order`]), so lanes end together when lengths repeat.
+//! When there are no more jobs, the last busy lane's message moves to a lane that is done: busy lanes are the first ones,
+//! and as they become fewer, narrower kernels go on. A lane without work reads along with the first.
 //! HMAC is two such passes: the outer hashes, all of one length, keep out of the way of the ragged inner ones.
 //!
 //! `unsafe`: kernels take raw lane pointers, made here from the jobs' slices.
 #![allow(unsafe_code)]
+
+use core::mem::MaybeUninit;
+use core::ops::Range;
 
 use super::{Compress, Hash};
 use crate::job::{DigestJob, Status};
@@ -15,7 +19,7 @@ use crate::key::HashKey;
 use crate::simd::Words;
 
 /// Lanes of the widest kernel.
-pub(crate) const MAX_LANES: usize = 32;
+pub(crate) const MAX_LANES: usize = 64;
 
 /// Where each lane reads.
 #[repr(align(64))]
@@ -35,10 +39,10 @@ impl Rows {
         padded: [core::ptr::null(); MAX_LANES],
     };
 
-    /// How many of the next `blocks` blocks every one of the first `lanes` lanes has in one piece.
+    /// How many of the next `blocks` blocks every one of some lanes has in one piece.
     #[inline(always)]
-    pub(crate) fn straight(&self, lanes: usize, blocks: usize) -> usize {
-        let rows = self.next.iter().zip(&self.in_place_end).take(lanes);
+    fn straight(&self, lanes: Range<usize>, blocks: usize) -> usize {
+        let rows = self.next[lanes.clone()].iter().zip(&self.in_place_end[lanes]);
         // For a lane past its message this wraps, or is some distance that only cuts the piece.
         let further =
             |(next, end): (&*const u8, &*const u8)| end.addr().wrapping_sub(next.addr()).wrapping_sub(64);
@@ -47,15 +51,15 @@ impl Rows {
 
     /// Goes on by `blocks`, which are straight.
     #[inline(always)]
-    pub(crate) fn advance(&mut self, lanes: usize, blocks: usize) {
-        let ends = self.in_place_end.iter().zip(&self.padded);
-        for (next, (end, padded)) in self.next.iter_mut().zip(ends).take(lanes) {
+    fn advance(&mut self, lanes: Range<usize>, blocks: usize) {
+        let ends = self.in_place_end[lanes.clone()].iter().zip(&self.padded[lanes.clone()]);
+        for (next, (end, padded)) in self.next[lanes].iter_mut().zip(ends) {
             let following = next.wrapping_add(64 * blocks);
             *next = if following == *end { *padded } else { following };
         }
     }
 
-    /// Lets a lane without work read what another reads.
+    /// Lets a lane read what another reads.
     fn follow(&mut self, lane: usize, other: usize) {
         self.next[lane] = self.next[other];
         self.in_place_end[lane] = self.in_place_end[other];
@@ -117,16 +121,23 @@ impl LaneState {
 /// The CPU has the kernel's features; the rows of all lanes are readable that far.
 pub(crate) type Run = unsafe fn(&mut LaneState, &mut Rows, usize);
 
-/// A lane kernel and when to stop using it.
+/// The lane kernels of a hash, and when to stop using them.
 #[derive(Clone, Copy)]
 pub(crate) struct Kernel {
-    /// Messages side by side.
-    pub(crate) lanes: usize,
-    pub(crate) run: Run,
+    /// Each with the number of messages that run side by side, narrowest first.
+    pub(crate) widths: &'static [(usize, Run)],
     /// At most this many lanes left, and no further jobs: they finish one by one ...
     pub(crate) few: usize,
     /// ... with this.
     pub(crate) alone: Compress,
+}
+
+impl Kernel {
+    /// The narrowest kernel that has lanes for so many messages, or else the widest.
+    pub(super) fn width(&self, messages: usize) -> (usize, Run) {
+        let widest = self.widths.len() - 1;
+        self.widths[self.widths[..widest].iter().take_while(|(lanes, _)| *lanes < messages).count()]
+    }
 }
 
 /// A hash over vectors, with `N` words of state.
@@ -213,11 +224,11 @@ pub(crate) unsafe fn absorb<R: Rounds<N>, V: Words, const N: usize, const G: usi
         let mut x = [[V::splat(0); 16]; G];
         let mut left = blocks;
         while left > 0 {
-            let straight = rows.straight(G * V::LANES, left);
+            let straight = rows.straight(0..G * V::LANES, left);
             for block in 0..straight {
                 compress::<R, V, N, G>(&mut s, &mut x, rows.next.as_ptr(), 64 * block);
             }
-            rows.advance(G * V::LANES, straight);
+            rows.advance(0..G * V::LANES, straight);
             left -= straight;
         }
         state.write(&s);
@@ -258,15 +269,16 @@ struct Lanes<'j, 'a> {
     jobs: &'j mut [DigestJob<'a>],
     /// Jobs not yet taken.
     order: core::slice::Iter<'j, u16>,
+    /// The first so many lanes have a message.
     busy: usize,
+    /// Blocks that every lane has absorbed since the pass began.
+    absorbed: usize,
+    /// How many that will be when the lane's message ends.
+    end: [usize; MAX_LANES],
+    job_of: [u16; MAX_LANES],
     state: LaneState,
     rows: Rows,
-    /// Blocks to the end of the lane's message; idle lanes have far to go.
-    blocks_left: [usize; MAX_LANES],
-    /// Those of them in the scratch.
-    padded_blocks: [usize; MAX_LANES],
-    job_of: [Option<u16>; MAX_LANES],
-    scratch: [Scratch; MAX_LANES],
+    scratch: [MaybeUninit<Scratch>; MAX_LANES],
 }
 
 /// Runs the jobs that `order` lists; their keys are those of `hash`, with HMAC or without.
@@ -290,12 +302,12 @@ fn passes(hash: Hash, kernel: &Kernel, jobs: &mut [DigestJob<'_>], order: &[u16]
         jobs,
         order: order.iter(),
         busy: 0,
+        absorbed: 0,
+        end: [0; MAX_LANES],
+        job_of: [0; MAX_LANES],
         state: LaneState([[0; MAX_LANES]; 8]),
         rows: Rows::NOWHERE,
-        blocks_left: [0; MAX_LANES],
-        padded_blocks: [0; MAX_LANES],
-        job_of: [None; MAX_LANES],
-        scratch: [const { Scratch([0; 128]) }; MAX_LANES],
+        scratch: [const { MaybeUninit::uninit() }; MAX_LANES],
     };
     for &pass in passes {
         lanes.order = order.iter();
@@ -306,49 +318,42 @@ fn passes(hash: Hash, kernel: &Kernel, jobs: &mut [DigestJob<'_>], order: &[u16]
 impl Lanes<'_, '_> {
     #[inline(always)]
     fn run(&mut self, hash: Hash, pass: Pass, kernel: &Kernel) {
-        self.busy = kernel.lanes;
-        for lane in 0..kernel.lanes {
-            self.rows.padded[lane] = self.scratch[lane].0.as_ptr();
-            self.take(hash, pass, lane);
+        self.absorbed = 0;
+        self.busy = 0;
+        // A few more than there are lanes need no wider kernel.
+        let (lanes, _) = kernel.width(self.order.len().saturating_sub(kernel.few));
+        while self.busy < lanes && self.take(hash, pass, self.busy) {
+            self.busy += 1;
         }
         while self.busy > kernel.few || !self.order.as_slice().is_empty() {
-            let shortest = self.blocks_left[..kernel.lanes].iter().fold(usize::MAX, |a, &b| a.min(b));
-            if self.busy < kernel.lanes {
-                // A lane without work follows one with least to go, so it reads nothing it must not.
-                let other = self.blocks_left.iter().position(|&left| left == shortest).unwrap_or(0);
-                for lane in 0..kernel.lanes {
-                    if self.job_of[lane].is_none() {
-                        self.rows.follow(lane, other);
+            let (lanes, run) = kernel.width(self.busy);
+            for lane in self.busy..lanes {
+                self.rows.follow(lane, 0);
+            }
+            let next_end = self.end[..self.busy].iter().fold(usize::MAX, |a, &b| a.min(b));
+            // SAFETY: the kernel was chosen under its token; every busy lane has at least so many blocks in its row,
+            // and idle lanes share the row of the first, which is busy. Further lanes are not read.
+            unsafe { run(&mut self.state, &mut self.rows, next_end - self.absorbed) };
+            self.absorbed = next_end;
+            // Backwards, as a lane that gets the last one's message must not be asked again.
+            for lane in (0..self.busy).rev() {
+                if self.end[lane] == next_end {
+                    self.finish(hash, lane);
+                    if !self.take(hash, pass, lane) {
+                        self.close(hash, lane);
                     }
                 }
             }
-            // SAFETY: the kernel was chosen under its token; every busy lane has at least `shortest` blocks in its
-            // row, and idle lanes share the row of a lane that has exactly that many. Lanes beyond `kernel.lanes`
-            // are not read.
-            unsafe { (kernel.run)(&mut self.state, &mut self.rows, shortest) };
-            for lane in 0..kernel.lanes {
-                self.blocks_left[lane] -= shortest;
-                if self.blocks_left[lane] == 0 {
-                    self.finish(hash, lane);
-                    self.take(hash, pass, lane);
-                }
-            }
         }
-        for lane in 0..kernel.lanes {
+        for lane in 0..self.busy {
             self.finish_alone(hash, lane, kernel.alone);
         }
     }
 
     /// Gives the lane the next job, if there is one, and lays out the end of its message.
     #[inline(always)]
-    fn take(&mut self, hash: Hash, pass: Pass, lane: usize) {
-        let Some(&index) = self.order.next() else {
-            self.busy -= 1;
-            self.job_of[lane] = None;
-            self.blocks_left[lane] = usize::MAX;
-            return;
-        };
-        self.job_of[lane] = Some(index);
+    fn take(&mut self, hash: Hash, pass: Pass, lane: usize) -> bool {
+        let Some(&index) = self.order.next() else { return false };
         let job = &self.jobs[usize::from(index)];
         let (initial, message, keyed_bytes) = match (pass, job.key.hash_key()) {
             (Pass::Inner, HashKey::Hmac { inner, .. }) => (inner, job.input, 64),
@@ -357,19 +362,31 @@ impl Lanes<'_, '_> {
         };
         self.state.set_lane(lane, hash.words(), initial);
         let in_place = message.len() & !63;
-        let scratch = &mut self.scratch[lane].0;
+        let scratch = &mut self.scratch[lane].write(Scratch([0; 128])).0;
         let padded_bytes = hash.pad(&message[in_place..], message.len() as u64 + keyed_bytes, scratch);
-        self.padded_blocks[lane] = padded_bytes / 64;
-        self.blocks_left[lane] = (in_place + padded_bytes) / 64;
         self.rows.next[lane] = if in_place == 0 { scratch.as_ptr() } else { message.as_ptr() };
         self.rows.in_place_end[lane] = message[in_place..].as_ptr();
+        self.rows.padded[lane] = scratch.as_ptr();
+        self.end[lane] = self.absorbed + (in_place + padded_bytes) / 64;
+        self.job_of[lane] = index;
+        true
+    }
+
+    /// Moves the last message into a lane that has none.
+    #[inline(always)]
+    fn close(&mut self, hash: Hash, lane: usize) {
+        self.busy -= 1;
+        let last = self.busy;
+        self.state.set_lane(lane, hash.words(), &self.state.lane(last));
+        self.rows.follow(lane, last);
+        self.end[lane] = self.end[last];
+        self.job_of[lane] = self.job_of[last];
     }
 
     /// Gives the job its digest.
     #[inline(always)]
     fn finish(&mut self, hash: Hash, lane: usize) {
-        let Some(index) = self.job_of[lane] else { return };
-        let job = &mut self.jobs[usize::from(index)];
+        let job = &mut self.jobs[usize::from(self.job_of[lane])];
         hash.write_digest(&self.state.lane(lane), &mut job.output);
         job.status = Status::Done;
     }
@@ -377,20 +394,15 @@ impl Lanes<'_, '_> {
     /// Finishes the lane's message with a kernel for single messages.
     #[inline(always)]
     fn finish_alone(&mut self, hash: Hash, lane: usize, compress: Compress) {
-        if self.job_of[lane].is_none() {
-            return;
-        }
         let mut state = self.state.lane(lane);
-        let in_place = self.blocks_left[lane].saturating_sub(self.padded_blocks[lane]);
-        let mut next = self.rows.next[lane];
-        if in_place > 0 {
-            // SAFETY: so many of the lane's blocks are left in its job's input.
-            compress(&mut state, unsafe { core::slice::from_raw_parts(next, 64 * in_place) });
-            next = self.rows.padded[lane];
+        let mut left = self.end[lane] - self.absorbed;
+        while left > 0 {
+            let straight = self.rows.straight(lane..lane + 1, left);
+            // SAFETY: so many of the lane's blocks lie there.
+            compress(&mut state, unsafe { core::slice::from_raw_parts(self.rows.next[lane], 64 * straight) });
+            self.rows.advance(lane..lane + 1, straight);
+            left -= straight;
         }
-        let padded = self.blocks_left[lane] - in_place;
-        // SAFETY: and so many in its scratch.
-        compress(&mut state, unsafe { core::slice::from_raw_parts(next, 64 * padded) });
         self.state.set_lane(lane, hash.words(), &state);
         self.finish(hash, lane);
     }

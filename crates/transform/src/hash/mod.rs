@@ -78,13 +78,12 @@ impl Hash {
         }
     }
 
-    /// Lays out the last one or two blocks of a message: its tail (at most [`MAX_TAIL`] bytes), the padding and its
-    /// length. Returns their bytes.
+    /// Lays out the last one or two blocks of a message in zeroed `scratch`: its tail (at most [`MAX_TAIL`] bytes), the
+    /// padding and its length. Returns their bytes.
     #[inline(always)]
     pub(crate) fn pad(self, tail: &[u8], message_bytes: u64, scratch: &mut [u8; 128]) -> usize {
         debug_assert!(tail.len() <= MAX_TAIL);
         let bytes = if tail.len() < 56 { 64 } else { 128 };
-        *scratch = [0; 128];
         // Without the call of a function where there is nothing to copy, as after a block cipher's packets.
         if !tail.is_empty() {
             scratch[..tail.len()].copy_from_slice(tail);

@@ -97,6 +97,7 @@ pub(crate) fn run(kernel: &Kernel, parts: &mut [StreamPart<'_>]) {
     for StreamPart { stream, part } in parts.iter_mut() {
         *part = stream.complete_block(kernel.alone, part);
     }
+    let (lanes, run) = kernel.width(parts.len());
     let mut state = LaneState([[0; MAX_LANES]; 8]);
     let mut rows = Rows::NOWHERE;
     // Lanes are filled in order; a lane whose part is used up takes the next one.
@@ -106,7 +107,7 @@ pub(crate) fn run(kernel: &Kernel, parts: &mut [StreamPart<'_>]) {
         let mut busy = 0;
         let mut shortest = usize::MAX;
         let mut readable = core::ptr::null();
-        for lane in 0..kernel.lanes {
+        for lane in 0..lanes {
             if part_of[lane] != usize::MAX && parts[part_of[lane]].part.len() < 64 {
                 parts[part_of[lane]].stream.state = state.lane(lane);
                 part_of[lane] = usize::MAX;
@@ -143,16 +144,15 @@ pub(crate) fn run(kernel: &Kernel, parts: &mut [StreamPart<'_>]) {
             }
             break;
         }
-        for (next, part) in rows.next.iter_mut().zip(&part_of).take(kernel.lanes) {
+        for (next, part) in rows.next.iter_mut().zip(&part_of).take(lanes) {
             if *part == usize::MAX {
                 *next = readable;
             }
         }
         // SAFETY: the kernel was chosen under its token; every busy lane has at least `shortest` blocks at its row,
-        // and idle lanes share the row of the lane that has exactly that many. Lanes beyond `kernel.lanes` are not
-        // read.
-        unsafe { (kernel.run)(&mut state, &mut rows, shortest) };
-        for index in part_of.iter().take(kernel.lanes) {
+        // and idle lanes share the row of the lane that has exactly that many. Further lanes are not read.
+        unsafe { run(&mut state, &mut rows, shortest) };
+        for index in part_of.iter().take(lanes) {
             if let Some(StreamPart { stream, part }) = parts.get_mut(*index) {
                 *part = &part[64 * shortest..];
                 stream.total_bytes += 64 * shortest as u64;

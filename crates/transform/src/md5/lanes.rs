@@ -64,6 +64,7 @@ impl Rounds<4> for Md5 {
 lane_kernels! { Md5:
     avx512_16 = "avx512f,avx512bw", crate::simd::avx512::Z, 1;
     avx512_32 = "avx512f,avx512bw", crate::simd::avx512::Z, 2;
+    avx512_64 = "avx512f,avx512bw", crate::simd::avx512::Z, 4;
     avx2_8 = "avx2", crate::simd::avx2::Y, 1;
     avx2_16 = "avx2", crate::simd::avx2::Y, 2;
 }
