@@ -110,7 +110,7 @@ impl Kernels {
             (true, Hash::Sha1) => &[(16, sha1::lanes::avx512_16), (32, sha1::lanes::avx512_32)],
             (true, Hash::Sha256) => &[(16, sha256::lanes::avx512_16), (32, sha256::lanes::avx512_32)],
             (false, Hash::Md5) => &[(8, md5::lanes::avx2_8), (16, md5::lanes::avx2_16)],
-            (false, Hash::Sha1) => &[(8, sha1::lanes::avx2_8), (16, sha1::lanes::avx2_16)],
+            (false, Hash::Sha1) => &[(8, sha1::lanes::avx2_8)],
             (false, Hash::Sha256) => &[(8, sha256::lanes::avx2_8)],
         };
         // When the batch tier is forced, its kernels do all the work.

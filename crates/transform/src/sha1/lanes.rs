@@ -72,5 +72,4 @@ lane_kernels! { Sha1:
     avx512_16 = "avx512f,avx512bw", crate::simd::avx512::Z, 1;
     avx512_32 = "avx512f,avx512bw", crate::simd::avx512::Z, 2;
     avx2_8 = "avx2", crate::simd::avx2::Y, 1;
-    avx2_16 = "avx2", crate::simd::avx2::Y, 2;
 }
