@@ -28,7 +28,7 @@ impl Kernels {
                 failed += usize::from(job.status != Status::Pending);
             }
             match Hash::of(algorithm) {
-                Some(hash) => self.hash(hash, window),
+                Some(hash) => self.hash(algorithm, hash, window),
                 None => {
                     for job in window.iter_mut().filter(|job| job.status == Status::Pending) {
                         self.digest_one(algorithm, job);
@@ -58,18 +58,21 @@ impl Kernels {
         if self.features.avx2.is_some() { self.single() } else { self.single().min(Tier::Generic) }
     }
 
-    fn hash(&self, hash: Hash, jobs: &mut [DigestJob<'_>]) {
+    fn hash(&self, algorithm: Digest, hash: Hash, jobs: &mut [DigestJob<'_>]) {
         let compress = hash.compress(self.single(), self.features);
         let one = |job: &mut DigestJob<'_>| hash::one(hash, compress, job.key.hash_key(), job);
         let forced = self.lanes_wanted() == Lanes::Always;
-        let sizes = jobs.iter().filter(|job| job.status == Status::Pending).map(|job| job.input.len());
+        // HMAC's outer hash is one more block.
+        let outer = if algorithm.facts().key_bytes.max > 0 { 64 } else { 0 };
+        let work = |job: &DigestJob<'_>| Hash::padded_bytes(job.input.len()) + outer;
+        let sizes = jobs.iter().filter(|job| job.status == Status::Pending).map(work);
         let cost = match self.lane_kernel(hash, jobs.len()) {
             Some((cost, _)) if forced || cost.may_be_worth(sizes) => cost,
             _ => return jobs.iter_mut().filter(|job| job.status == Status::Pending).for_each(one),
         };
         let bytes = |job: &DigestJob<'_>| (job.status == Status::Pending).then_some(job.input.len());
         by_length(jobs, bytes, |jobs, order| {
-            let lengths = order.iter().map(|&index| jobs[usize::from(index)].input.len());
+            let lengths = order.iter().map(|&index| work(&jobs[usize::from(index)]));
             match self.lane_kernel(hash, order.len()) {
                 Some((_, kernel)) if forced || cost.is_worth(lengths) => {
                     lanes::run(hash, &kernel, jobs, order)
@@ -93,12 +96,11 @@ impl Kernels {
         }
         // Measured by the `crossover` example.
         let (few, fixed_bytes, job_bytes) = match hash {
-            Hash::Sha1 if fast_alone => (4, 1024, 64),
-            // Eight lanes of AVX2 only equal the SHA extensions.
+            Hash::Sha1 if fast_alone => (4, 256, 32),
+            // Eight lanes of AVX2 hardly beat the SHA extensions.
             Hash::Sha256 if fast_alone && !avx512 => (usize::MAX, 0, 0),
-            Hash::Sha256 if fast_alone => (6, 768, 48),
-            Hash::Md5 => (2, 256, 0),
-            _ => (1, 256, 0),
+            Hash::Sha256 if fast_alone => (6, 64, 16),
+            _ => (1, 112, 16),
         };
         if wanted == Lanes::WhereTheyPay && count <= few {
             return None;

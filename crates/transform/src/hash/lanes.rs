@@ -320,8 +320,8 @@ impl Lanes<'_, '_> {
     fn run(&mut self, hash: Hash, pass: Pass, kernel: &Kernel) {
         self.absorbed = 0;
         self.busy = 0;
-        // A few more than there are lanes need no wider kernel.
-        let (lanes, _) = kernel.width(self.order.len().saturating_sub(kernel.few));
+        // Fewer than `few` messages more than a kernel has lanes need no wider one.
+        let (lanes, _) = kernel.width(self.order.len().saturating_sub(kernel.few.saturating_sub(1)));
         while self.busy < lanes && self.take(hash, pass, self.busy) {
             self.busy += 1;
         }

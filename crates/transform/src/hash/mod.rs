@@ -97,6 +97,11 @@ impl Hash {
         bytes
     }
 
+    /// Bytes of the blocks that a message is with its padding.
+    pub(crate) const fn padded_bytes(message_bytes: usize) -> usize {
+        (message_bytes + 9).next_multiple_of(64)
+    }
+
     /// Finishes `state`, which has absorbed `absorbed` bytes (whole blocks), with the rest of the message.
     pub(crate) fn finish(self, compress: Compress, state: &mut [u32; 8], absorbed: u64, rest: &[u8]) {
         let whole = rest.len() & !63;
