@@ -39,15 +39,17 @@ impl Rounds<5> for Sha1 {
                 const C: usize = (A + 2) % 5;
                 const D: usize = (A + 3) % 5;
                 const E: usize = (A + 4) % 5;
+                // Words are made well before their step, which then waits for the step before it only.
+                const SOON: usize = T + 7;
                 if T == 0 || T == 8 {
                     // SAFETY: the caller's promise.
                     unsafe { load_half(w, T, rows, offset, V::swap_bytes) };
                 }
                 for n in 0..G {
-                    if T >= 16 {
+                    if 16 <= SOON && SOON < 80 {
                         let w = &mut w[n];
-                        let three = V::lut::<0x96>(w[(T + 13) % 16], w[(T + 8) % 16], w[(T + 2) % 16]);
-                        w[T % 16] = w[T % 16].xor(three).rotl::<1>();
+                        let three = V::lut::<0x96>(w[(SOON + 13) % 16], w[(SOON + 8) % 16], w[(SOON + 2) % 16]);
+                        w[SOON % 16] = w[SOON % 16].xor(three).rotl::<1>();
                     }
                     let word = w[n][T % 16].add(V::splat(CONSTANTS[T / 20]));
                     let sum = s[E][n].add(word).add($mix(s[B][n], s[C][n], s[D][n]));
