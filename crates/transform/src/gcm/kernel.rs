@@ -44,27 +44,64 @@ impl<'k, V: Field> Hash<'k, V> {
         Self { key, place: POWERS - first, left: blocks - first, low: zero, middle: zero, high: zero }
     }
 
-    /// Multiplies by the powers from `place` on and adds.
+    /// The powers from `place` on, and the sums of their halves.
     #[inline(always)]
-    fn multiply(&mut self, blocks: V, place: usize) {
+    fn powers(&self, place: usize) -> (V, V) {
         // SAFETY: `place` is at most POWERS, and a vector of powers follows it or is completed by zeros: 4 of them.
-        let (powers, sums) = unsafe {
+        unsafe {
             (
                 V::read(self.key.powers.as_ptr().add(place).cast()),
                 V::read(self.key.sums.as_ptr().add(place).cast()),
             )
-        };
+        }
+    }
+
+    /// Multiplies by the powers from `place` on and adds.
+    #[inline(always)]
+    fn multiply(&mut self, blocks: V, place: usize) {
+        let (powers, sums) = self.powers(place);
         self.low = self.low.xor(blocks.product::<0x00>(powers));
         self.high = self.high.xor(blocks.product::<0x11>(powers));
         self.middle = self.middle.xor(blocks.xor(blocks.swap_halves()).product::<0x00>(sums));
     }
 
+    /// The same for two vectors, the sums of whose halves make one.
+    #[inline(always)]
+    fn multiply_two(&mut self, [a, b]: [V; 2], place: usize) {
+        let (of_a, of_b) = (self.powers(place), self.powers(place + V::LANES));
+        self.low = self.low.xor3(a.product::<0x00>(of_a.0), b.product::<0x00>(of_b.0));
+        self.high = self.high.xor3(a.product::<0x11>(of_a.0), b.product::<0x11>(of_b.0));
+        let sums = a.low_halves(b).xor(a.high_halves(b));
+        self.middle = self.middle.xor3(sums.product::<0x00>(of_a.1), sums.product::<0x01>(of_b.1));
+    }
+
+    /// Takes one pair of the next blocks, or the single last vector of an odd number. Pairs go from the last to the
+    /// first, whose sum may be late.
+    #[inline(always)]
+    fn take_pair(&mut self, blocks: &[V], pair: usize) {
+        let n = blocks.len().next_multiple_of(2) - 2 * pair;
+        let place = self.place + n * V::LANES;
+        match blocks[n..] {
+            [a, b, ..] => self.multiply_two([a, b], place),
+            [a] => self.multiply(a, place),
+            [] => {}
+        }
+    }
+
     /// Takes the next blocks, most significant coefficient first.
     #[inline(always)]
-    fn take(&mut self, blocks: V) {
-        debug_assert!(self.place < POWERS);
-        self.multiply(blocks, self.place);
-        self.place += V::LANES;
+    fn take(&mut self, blocks: &[V]) {
+        for pair in 1..=blocks.len().div_ceil(2) {
+            self.take_pair(blocks, pair);
+        }
+        self.pass(blocks.len());
+    }
+
+    /// Goes on by so many vectors.
+    #[inline(always)]
+    fn pass(&mut self, vectors: usize) {
+        debug_assert!(vectors == 0 || self.place < POWERS);
+        self.place += vectors * V::LANES;
     }
 
     /// Whether the stretch has ended.
@@ -91,11 +128,12 @@ impl<'k, V: Field> Hash<'k, V> {
         hash
     }
 
-    /// Ends a stretch if it is at its end and the text goes on.
+    /// Ends a stretch if it is at its end and the text goes on: with `next`, to which the hash so far is added.
     #[inline(always)]
-    fn turn_at_end(&mut self) {
+    fn turn_at_end(&mut self, next: &mut V) {
         if self.at_end() && self.left != 0 {
-            *self = Self::with(self.key, self.reduced(), self.left);
+            *next = next.xor(V::lead(self.reduced()));
+            *self = Self::new(self.key, self.left);
         }
     }
 
@@ -104,25 +142,22 @@ impl<'k, V: Field> Hash<'k, V> {
     unsafe fn take_last(&mut self, from: *const u8, bytes: usize) {
         let (mut from, mut bytes) = (from, bytes);
         while bytes >= CHUNK * V::BYTES {
-            self.turn_at_end();
-            // SAFETY: the caller's bytes.
-            unsafe {
-                for n in 0..CHUNK {
-                    self.take(V::read(from.add(n * V::BYTES)).reverse());
-                }
-                from = from.add(CHUNK * V::BYTES);
+            let mut blocks = [V::zero(); CHUNK];
+            for (n, block) in blocks.iter_mut().enumerate() {
+                // SAFETY: the caller's bytes.
+                *block = unsafe { V::read(from.add(n * V::BYTES)) }.reverse();
             }
-            bytes -= CHUNK * V::BYTES;
+            self.turn_at_end(&mut blocks[0]);
+            self.take(&blocks);
+            (from, bytes) = (from.wrapping_add(CHUNK * V::BYTES), bytes - CHUNK * V::BYTES);
         }
         while bytes != 0 {
-            self.turn_at_end();
             let part = bytes.min(V::BYTES);
             // SAFETY: the caller's bytes.
-            unsafe {
-                self.take(V::read_part(from, part).reverse());
-                from = from.add(part);
-            }
-            bytes -= part;
+            let mut block = unsafe { V::read_part(from, part) }.reverse();
+            self.turn_at_end(&mut block);
+            self.take(&[block]);
+            (from, bytes) = (from.wrapping_add(part), bytes - part);
         }
     }
 }
@@ -166,14 +201,14 @@ impl<V: Field> Stream<'_, V> {
         x.encrypt_last(self.key(ROUNDS))
     }
 
-    /// The next `N` vectors of the stream. Hashes one of `blocks` after each round.
+    /// The next `N` vectors of the stream. Hashes a pair of `blocks` after every other round.
     #[inline(always)]
     fn next<const ROUNDS: usize, const N: usize, const H: usize>(
         &mut self,
         hash: &mut Hash<'_, V>,
-        blocks: &[V; H],
+        mut blocks: [V; H],
     ) -> [V; N] {
-        const { assert!(H < ROUNDS) };
+        const { assert!(H < ROUNDS - 1) };
         let first = self.key(0);
         let mut x = [self.counter; N];
         let ahead = (N * V::LANES) as u32;
@@ -187,15 +222,25 @@ impl<V: Field> Stream<'_, V> {
                 *x = x.plus((n * V::LANES) as u32).reverse().xor(first);
             }
         }
-        for round in 1..ROUNDS {
-            let key = self.key(round);
-            for x in &mut x {
-                *x = x.encrypt(key);
-            }
-            if round <= H {
-                hash.take(blocks[round - 1]);
-            }
+        // Not a loop: the compiler leaves one rolled up where it finds what it may not reorder.
+        macro_rules! rounds {
+            ($($round:literal)*) => {$(
+                if $round < ROUNDS {
+                    let key = self.key($round);
+                    for x in &mut x {
+                        *x = x.encrypt(key);
+                    }
+                    if $round % 2 == 0 && $round <= H.next_multiple_of(2) {
+                        // Or all of the hash would come before the cipher.
+                        (x[N - 1], blocks[H - 1]) = x[N - 1].tied(blocks[H - 1]);
+                        hash.take_pair(&blocks, $round / 2);
+                        (x[0], hash.middle) = x[0].tied(hash.middle);
+                    }
+                }
+            )*};
         }
+        rounds!(1 2 3 4 5 6 7 8 9 10 11 12 13);
+        hash.pass(H);
         let last = self.key(ROUNDS);
         for x in &mut x {
             *x = x.encrypt_last(last);
@@ -233,19 +278,18 @@ impl<V: Field, const ROUNDS: usize, const OPEN: bool> Walk<'_, V, ROUNDS, OPEN> 
                 if n + 1 == N && last != V::BYTES { V::read_part(from, last) } else { V::read(from) }
             };
         }
-        if OPEN || WAITS {
-            self.hash.turn_at_end();
-        }
         let stream: [V; N] = if OPEN {
             let mut blocks = input;
             for block in &mut blocks {
                 *block = block.reverse();
             }
-            self.stream.next::<ROUNDS, N, N>(&mut self.hash, &blocks)
+            self.hash.turn_at_end(&mut blocks[0]);
+            self.stream.next::<ROUNDS, N, N>(&mut self.hash, blocks)
         } else if WAITS {
-            self.stream.next::<ROUNDS, N, CHUNK>(&mut self.hash, &self.waiting)
+            self.hash.turn_at_end(&mut self.waiting[0]);
+            self.stream.next::<ROUNDS, N, CHUNK>(&mut self.hash, self.waiting)
         } else {
-            self.stream.next::<ROUNDS, N, 0>(&mut self.hash, &[])
+            self.stream.next::<ROUNDS, N, 0>(&mut self.hash, [])
         };
         for (n, (input, stream)) in input.into_iter().zip(stream).enumerate() {
             let mut output = input.xor(stream);
@@ -266,10 +310,8 @@ impl<V: Field, const ROUNDS: usize, const OPEN: bool> Walk<'_, V, ROUNDS, OPEN> 
     /// Hashes the `N` vectors that wait.
     #[inline(always)]
     fn settle<const N: usize>(&mut self) {
-        self.hash.turn_at_end();
-        for waiting in &self.waiting[..N] {
-            self.hash.take(*waiting);
-        }
+        self.hash.turn_at_end(&mut self.waiting[0]);
+        self.hash.take(&self.waiting[..N]);
     }
 
     /// The last chunk, of `N` vectors.

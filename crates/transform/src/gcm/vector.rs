@@ -27,6 +27,12 @@ pub(crate) trait Field: Blocks {
     /// The high half moved down, zeros above.
     fn high_to_low(self) -> Self;
     fn swap_halves(self) -> Self;
+    /// The low halves of the blocks of both, those of `self` below.
+    fn low_halves(self, other: Self) -> Self;
+    /// The high halves likewise.
+    fn high_halves(self, other: Self) -> Self;
+    /// Both as they are, but the compiler makes neither before the other.
+    fn tied(self, other: Self) -> (Self, Self);
     /// Adds 0, 1, .. to the lowest words of the blocks.
     fn count(self) -> Self;
     /// Adds to the lowest word of every block.
@@ -114,6 +120,18 @@ impl Field for One {
     #[inline(always)]
     fn swap_halves(self) -> Self {
         op!(_mm_shuffle_epi32::<0x4e>(self.0))
+    }
+    #[inline(always)]
+    fn low_halves(self, other: Self) -> Self {
+        op!(_mm_unpacklo_epi64(self.0, other.0))
+    }
+    #[inline(always)]
+    fn high_halves(self, other: Self) -> Self {
+        op!(_mm_unpackhi_epi64(self.0, other.0))
+    }
+    #[inline(always)]
+    fn tied(self, other: Self) -> (Self, Self) {
+        (self, other)
     }
     #[inline(always)]
     fn count(self) -> Self {
@@ -219,6 +237,20 @@ impl Field for Four {
         op!(_mm512_shuffle_epi32::<0x4e>(self.0))
     }
     #[inline(always)]
+    fn low_halves(self, other: Self) -> Self {
+        op!(_mm512_unpacklo_epi64(self.0, other.0))
+    }
+    #[inline(always)]
+    fn high_halves(self, other: Self) -> Self {
+        op!(_mm512_unpackhi_epi64(self.0, other.0))
+    }
+    #[inline(always)]
+    fn tied(self, other: Self) -> (Self, Self) {
+        // SAFETY: reached only under the token, as the module's contract says.
+        let (a, b) = unsafe { tied(self.0, other.0) };
+        (Self(a), Self(b))
+    }
+    #[inline(always)]
     fn count(self) -> Self {
         op!(_mm512_add_epi32(self.0, _mm512_set_epi32(0, 0, 0, 3, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 0)))
     }
@@ -253,6 +285,17 @@ impl Field for Four {
         // SAFETY: the caller's contract.
         unsafe { _mm512_mask_storeu_epi8(to.cast(), mask(bytes), self.0) }
     }
+}
+
+/// See [`Field::tied`].
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn tied(mut a: __m512i, mut b: __m512i) -> (__m512i, __m512i) {
+    // SAFETY: no instruction.
+    unsafe {
+        core::arch::asm!("/* {0} {1} */", inout(zmm_reg) a, inout(zmm_reg) b, options(nomem, nostack, preserves_flags));
+    }
+    (a, b)
 }
 
 /// The lowest `bytes` (at most 64) bits.
