@@ -10,7 +10,6 @@
 #![allow(unsafe_code)]
 
 use subtle::ConstantTimeEq as _;
-use zeroize::Zeroize as _;
 
 use super::vector::Field;
 use super::{Key, POWERS, lengths};
@@ -165,8 +164,7 @@ impl<'k, V: Field> Hash<'k, V> {
 /// The remainder of the blocks' products; multiplied by x^128, which [`Key`]'s powers make up for.
 #[inline(always)]
 fn reduce<V: Field>(low: V, middle: V, high: V) -> V {
-    // SAFETY: reached under the token.
-    let factor = V::splat(unsafe { One::load(&(0xc2u128 << 56).to_le_bytes()) });
+    let factor = V::splat(One::number(0xc2 << 56));
     let middle = middle.xor3(low, high);
     let low = low.xor(middle.low_to_high());
     let high = high.xor(middle.high_to_low());
@@ -398,8 +396,8 @@ struct Group<'k, V> {
     jobs: [usize; 4],
     keys: [Option<&'k Key>; 4],
     /// Counter blocks of the tags, reversed.
-    first: [[u8; 16]; 4],
-    lengths: [u128; 4],
+    first: [One; 4],
+    lengths: [One; 4],
     low: [V; 4],
     middle: [V; 4],
     high: [V; 4],
@@ -409,7 +407,7 @@ impl<'k, V: Field> Group<'k, V> {
     #[inline(always)]
     fn new() -> Self {
         let zero = [V::zero(); 4];
-        let (count, jobs, keys, first, lengths) = (0, [0; 4], [None; 4], [[0; 16]; 4], [0; 4]);
+        let (count, jobs, keys, first, lengths) = (0, [0; 4], [None; 4], [One::zero(); 4], [One::zero(); 4]);
         Self { count, jobs, keys, first, lengths, low: zero, middle: zero, high: zero }
     }
 
@@ -440,30 +438,21 @@ impl<'k, V: Field> Group<'k, V> {
         self.count += 1;
         self.jobs[n] = index;
         self.keys[n] = Some(key);
-        // SAFETY: a block of its own.
-        unsafe { zeroth.plus(1).store(&raw mut self.first[n]) };
-        self.lengths[n] = lengths(job.aad.len(), bytes);
+        self.first[n] = zeroth.plus(1);
+        self.lengths[n] = One::number(lengths(job.aad.len(), bytes));
         (self.low[n], self.middle[n], self.high[n]) = (walk.hash.low, walk.hash.middle, walk.hash.high);
     }
 
     /// The encrypted counter blocks, and H/x, of every message.
     #[inline(always)]
-    fn masks<const ROUNDS: usize>(&self) -> ([[u8; 16]; 4], [u128; 4]) {
-        let (mut masks, mut powers) = ([[0; 16]; 4], [0; 4]);
-        for (n, key) in self.keys[..self.count].iter().enumerate() {
-            let Some(key) = key else { continue };
-            // SAFETY: blocks of their own.
-            unsafe {
-                let stream = Stream {
-                    keys: &key.cipher.encrypt,
-                    counter: One::load(&raw const self.first[n]),
-                    number: 1,
-                };
-                stream.block::<ROUNDS>().store(&raw mut masks[n]);
-            }
-            powers[n] = key.powers[POWERS - 1];
+    fn masks<const ROUNDS: usize>(&self, any: &Key) -> (V, V) {
+        let (mut masks, mut powers) = ([One::zero(); 4], [One::zero(); 4]);
+        for n in 0..V::LANES {
+            let key = self.keys[n].unwrap_or(any);
+            let stream = Stream { keys: &key.cipher.encrypt, counter: self.first[n], number: 1 };
+            (masks[n], powers[n]) = (stream.block::<ROUNDS>(), One::number(key.powers[POWERS - 1]));
         }
-        (masks, powers)
+        (V::of(masks), V::of(powers))
     }
 
     /// Makes or checks the tags and empties the group.
@@ -475,28 +464,18 @@ impl<'k, V: Field> Group<'k, V> {
         let Some(key) = self.keys[0] else { return };
         let same =
             self.keys[..self.count].iter().all(|other| other.is_some_and(|other| core::ptr::eq(other, key)));
-        // SAFETY: as many blocks as a vector's, at most four.
-        let (mask, power) = unsafe {
-            if same {
-                let counter = V::load(self.first.as_ptr());
-                let stream = Stream { keys: &key.cipher.encrypt, counter, number: 1 };
-                let power = One::load((&raw const key.powers[POWERS - 1]).cast());
-                (stream.block::<ROUNDS>(), V::splat(power))
-            } else {
-                let (mut masks, mut powers) = self.masks::<ROUNDS>();
-                let loaded = (V::load(masks.as_ptr()), V::load(powers.as_ptr().cast()));
-                masks.as_flattened_mut().zeroize();
-                powers.zeroize();
-                loaded
-            }
+        let (mask, power) = if same {
+            let stream = Stream { keys: &key.cipher.encrypt, counter: V::of(self.first), number: 1 };
+            (stream.block::<ROUNDS>(), V::splat(One::number(key.powers[POWERS - 1])))
+        } else {
+            self.masks::<ROUNDS>(key)
         };
         let y = reduce(V::totals(self.low), V::totals(self.middle), V::totals(self.high));
-        // SAFETY: as above.
-        let y = y.xor(unsafe { V::load(self.lengths.as_ptr().cast()) });
+        let y = y.xor(V::of(self.lengths));
         let middle = y.xor(y.swap_halves()).product::<0x00>(power.xor(power.swap_halves()));
         let y = reduce(y.product::<0x00>(power), middle, y.product::<0x11>(power));
         let mut tags = [[0; 16]; 4];
-        // SAFETY: as above.
+        // SAFETY: as many blocks as a vector's, at most four.
         unsafe { y.reverse().xor(mask).store(tags.as_mut_ptr()) };
         for (&index, tag) in self.jobs[..self.count].iter().zip(tags) {
             let job = &mut jobs[index];

@@ -11,6 +11,8 @@ use crate::aes::vector::{Blocks, Four, One};
 pub(crate) trait Field: Blocks {
     /// Bytes of a vector.
     const BYTES: usize = 16 * Self::LANES;
+    /// In place n the n-th block; as many count as a vector has.
+    fn of(blocks: [One; 4]) -> Self;
     /// The block in every place.
     fn splat(block: One) -> Self;
     /// The block in the first place, zeros in the others.
@@ -82,9 +84,19 @@ impl One {
         let (start, end) = (i64::from_le_bytes([a, b, c, d, e, f, g, h]), i32::from_le_bytes([i, j, k, l]));
         op!(_mm_insert_epi32::<2>(_mm_cvtsi64_si128(start), end))
     }
+
+    /// A number, its lowest bits first.
+    #[inline(always)]
+    pub(crate) fn number(number: u128) -> Self {
+        op!(_mm_set_epi64x((number >> 64) as i64, number as i64))
+    }
 }
 
 impl Field for One {
+    #[inline(always)]
+    fn of([first, ..]: [One; 4]) -> Self {
+        first
+    }
     #[inline(always)]
     fn splat(block: One) -> Self {
         block
@@ -184,6 +196,12 @@ impl Field for One {
 }
 
 impl Field for Four {
+    #[inline(always)]
+    fn of([a, b, c, d]: [One; 4]) -> Self {
+        // SAFETY: reached only under the token, as the module's contract says.
+        let half = |a: One, b: One| unsafe { _mm256_set_m128i(b.0, a.0) };
+        op!(_mm512_inserti64x4::<1>(_mm512_castsi256_si512(half(a, b)), half(c, d)))
+    }
     #[inline(always)]
     fn splat(block: One) -> Self {
         op!(_mm512_broadcast_i32x4(block.0))
