@@ -172,13 +172,15 @@ fn reduce<V: Field>(low: V, middle: V, high: V) -> V {
     low.swap_halves().xor3(low.product::<0x00>(factor), high)
 }
 
-/// The cipher's round keys and the counter of the next vector.
+/// The number of a message's first block.
+const FIRST: usize = 2;
+
+/// The cipher's round keys and the counter of the next chunk.
 struct Stream<'k, V> {
     keys: &'k [[u8; 16]; 15],
-    /// Reversed, so that the number is the lowest word.
+    /// In every block, reversed, so that the number is the lowest word: [`FIRST`] less than the next block's, which is
+    /// a multiple of a chunk's blocks.
     counter: V,
-    /// Of the first block.
-    number: u32,
 }
 
 impl<V: Field> Stream<'_, V> {
@@ -189,7 +191,7 @@ impl<V: Field> Stream<'_, V> {
         V::splat(unsafe { One::load(&raw const self.keys[round]) })
     }
 
-    /// The counter blocks, encrypted.
+    /// The counter as it is, encrypted.
     #[inline(always)]
     fn block<const ROUNDS: usize>(&self) -> V {
         let mut x = self.counter.reverse().xor(self.key(0));
@@ -208,17 +210,16 @@ impl<V: Field> Stream<'_, V> {
     ) -> [V; N] {
         const { assert!(H < ROUNDS - 1) };
         let first = self.key(0);
-        let mut x = [self.counter; N];
-        let ahead = (N * V::LANES) as u32;
-        if self.number as u8 <= (256 - ahead) as u8 {
-            // No carry leaves the number's lowest byte: count in the order of the cipher.
-            for (n, x) in x.iter_mut().enumerate() {
-                *x = self.counter.reverse().plus_last((n * V::LANES) as u8).xor(first);
-            }
-        } else {
-            for (n, x) in x.iter_mut().enumerate() {
-                *x = x.plus((n * V::LANES) as u32).reverse().xor(first);
-            }
+        let base = self.counter.reverse().xor(first);
+        let mut x = [base; N];
+        for (n, x) in x.iter_mut().enumerate() {
+            let number = FIRST + n * V::LANES;
+            // The counter's bits below a chunk's blocks are zeros: its last byte takes up numbers that have no others.
+            *x = if number + V::LANES <= CHUNK * V::LANES {
+                base.numbered(number as u8)
+            } else {
+                self.counter.count(number as u32).reverse().xor(first)
+            };
         }
         // Not a loop: the compiler leaves one rolled up where it finds what it may not reorder.
         macro_rules! rounds {
@@ -230,9 +231,13 @@ impl<V: Field> Stream<'_, V> {
                     }
                     if $round % 2 == 0 && $round <= H.next_multiple_of(2) {
                         // Or all of the hash would come before the cipher.
-                        (x[N - 1], blocks[H - 1]) = x[N - 1].tied(blocks[H - 1]);
+                        for x in &mut x {
+                            (*x, blocks[H - 1]) = x.tied(blocks[H - 1]);
+                        }
                         hash.take_pair(&blocks, $round / 2);
-                        (x[0], hash.middle) = x[0].tied(hash.middle);
+                        for x in &mut x {
+                            (*x, hash.middle) = x.tied(hash.middle);
+                        }
                     }
                 }
             )*};
@@ -243,8 +248,7 @@ impl<V: Field> Stream<'_, V> {
         for x in &mut x {
             *x = x.encrypt_last(last);
         }
-        self.counter = self.counter.plus(ahead);
-        self.number = self.number.wrapping_add(ahead);
+        self.counter = self.counter.plus((CHUNK * V::LANES) as u32);
         x
     }
 }
@@ -422,11 +426,7 @@ impl<'k, V: Field> Group<'k, V> {
         let zeroth = One::nonce(&job.nonce).reverse();
         let mut walk = Walk::<V, ROUNDS, OPEN> {
             hash: begin(key, job.aad, bytes.div_ceil(16)),
-            stream: Stream {
-                keys: &key.cipher.encrypt,
-                counter: V::splat(zeroth.plus(2)).count(),
-                number: 2,
-            },
+            stream: Stream { keys: &key.cipher.encrypt, counter: V::splat(zeroth) },
             source: job.data.source(),
             destination: job.data.destination(),
             bytes,
@@ -449,7 +449,7 @@ impl<'k, V: Field> Group<'k, V> {
         let (mut masks, mut powers) = ([One::zero(); 4], [One::zero(); 4]);
         for n in 0..V::LANES {
             let key = self.keys[n].unwrap_or(any);
-            let stream = Stream { keys: &key.cipher.encrypt, counter: self.first[n], number: 1 };
+            let stream = Stream { keys: &key.cipher.encrypt, counter: self.first[n] };
             (masks[n], powers[n]) = (stream.block::<ROUNDS>(), One::number(key.powers[POWERS - 1]));
         }
         (V::of(masks), V::of(powers))
@@ -465,7 +465,7 @@ impl<'k, V: Field> Group<'k, V> {
         let same =
             self.keys[..self.count].iter().all(|other| other.is_some_and(|other| core::ptr::eq(other, key)));
         let (mask, power) = if same {
-            let stream = Stream { keys: &key.cipher.encrypt, counter: V::of(self.first), number: 1 };
+            let stream = Stream { keys: &key.cipher.encrypt, counter: V::of(self.first) };
             (stream.block::<ROUNDS>(), V::splat(One::number(key.powers[POWERS - 1])))
         } else {
             self.masks::<ROUNDS>(key)

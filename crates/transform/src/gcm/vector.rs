@@ -35,12 +35,12 @@ pub(crate) trait Field: Blocks {
     fn high_halves(self, other: Self) -> Self;
     /// Both as they are, but the compiler makes neither before the other.
     fn tied(self, other: Self) -> (Self, Self);
-    /// Adds 0, 1, .. to the lowest words of the blocks.
-    fn count(self) -> Self;
+    /// Adds `from` and the numbers that follow it to the lowest words of the blocks.
+    fn count(self, from: u32) -> Self;
     /// Adds to the lowest word of every block.
     fn plus(self, number: u32) -> Self;
-    /// Adds to the last byte of every block.
-    fn plus_last(self, number: u8) -> Self;
+    /// Adds `from` and the numbers that follow it to the last bytes of the blocks, without carries.
+    fn numbered(self, from: u8) -> Self;
     /// The first `bytes`, at most a vector's; zeros after them.
     fn first(self, bytes: usize) -> Self;
 
@@ -146,16 +146,16 @@ impl Field for One {
         (self, other)
     }
     #[inline(always)]
-    fn count(self) -> Self {
-        self
+    fn count(self, from: u32) -> Self {
+        self.plus(from)
     }
     #[inline(always)]
     fn plus(self, number: u32) -> Self {
         op!(_mm_add_epi32(self.0, _mm_set_epi32(0, 0, 0, number as i32)))
     }
     #[inline(always)]
-    fn plus_last(self, number: u8) -> Self {
-        op!(_mm_add_epi32(self.0, _mm_set_epi32(i32::from(number) << 24, 0, 0, 0)))
+    fn numbered(self, from: u8) -> Self {
+        op!(_mm_xor_si128(self.0, _mm_set_epi32(i32::from(from) << 24, 0, 0, 0)))
     }
     #[inline(always)]
     fn first(self, bytes: usize) -> Self {
@@ -269,17 +269,18 @@ impl Field for Four {
         (Self(a), Self(b))
     }
     #[inline(always)]
-    fn count(self) -> Self {
-        op!(_mm512_add_epi32(self.0, _mm512_set_epi32(0, 0, 0, 3, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 0)))
+    fn count(self, from: u32) -> Self {
+        let [a, b, c, d] = [0, 1, 2, 3].map(|n| from as i32 + n);
+        op!(_mm512_add_epi32(self.0, _mm512_set_epi32(0, 0, 0, d, 0, 0, 0, c, 0, 0, 0, b, 0, 0, 0, a)))
     }
     #[inline(always)]
     fn plus(self, number: u32) -> Self {
         op!(_mm512_add_epi32(self.0, _mm512_broadcast_i32x4(_mm_set_epi32(0, 0, 0, number as i32))))
     }
     #[inline(always)]
-    fn plus_last(self, number: u8) -> Self {
-        let number = i32::from(number) << 24;
-        op!(_mm512_add_epi32(self.0, _mm512_broadcast_i32x4(_mm_set_epi32(number, 0, 0, 0))))
+    fn numbered(self, from: u8) -> Self {
+        let [a, b, c, d] = [0, 1, 2, 3].map(|n| (i32::from(from) + n) << 24);
+        op!(_mm512_xor_si512(self.0, _mm512_set_epi32(d, 0, 0, 0, c, 0, 0, 0, b, 0, 0, 0, a, 0, 0, 0)))
     }
     #[inline(always)]
     fn first(self, bytes: usize) -> Self {
