@@ -8,6 +8,8 @@
 //! `unsafe`: kernels take raw lane pointers, made here from the jobs' buffers.
 #![allow(unsafe_code)]
 
+use core::ptr::{with_exposed_provenance, with_exposed_provenance_mut};
+
 use crate::job::{CipherJob, Status};
 use crate::key::Schedule;
 use crate::wipe::wipe;
@@ -26,9 +28,12 @@ impl<const L: usize> Rows<L> {
     /// Moves every lane to its next chunk.
     #[inline(always)]
     pub(crate) fn advance(&mut self) {
-        for lane in 0..L {
-            self.source[lane] = self.source[lane].wrapping_add(self.step[lane]);
-            self.destination[lane] = self.destination[lane].wrapping_add(self.step[lane]);
+        // Sums of addresses, as the compiler makes vectors of these and not of pointers.
+        for (source, step) in self.source.iter_mut().zip(&self.step) {
+            *source = with_exposed_provenance(source.expose_provenance().wrapping_add(*step));
+        }
+        for (destination, step) in self.destination.iter_mut().zip(&self.step) {
+            *destination = with_exposed_provenance_mut(destination.expose_provenance().wrapping_add(*step));
         }
     }
 }

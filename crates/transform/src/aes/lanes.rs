@@ -6,6 +6,7 @@
 
 use core::marker::PhantomData;
 
+use super::Key;
 use super::vector::{Blocks, Four, One};
 use crate::catalogue::Mode;
 use crate::isa::{Avx2, Avx512};
@@ -19,25 +20,27 @@ const GROUPS: usize = 8;
 
 /// Keys and chains of `L = GROUPS * B::LANES` lanes. Keys first, so that no load of them crosses a cache line.
 #[repr(C, align(64))]
-pub(crate) struct AesLanes<B, const L: usize> {
+pub(crate) struct AesLanes<'k, B, const L: usize> {
     keys: [[[u8; 16]; L]; 15],
     /// CBC: the last sealed block. CTR: the counter, least significant byte first.
     chain: [[u8; 16]; L],
     mode: Mode,
     direction: Direction,
     rounds: usize,
+    /// Whose keys they are.
+    held: [Option<&'k Key>; L],
     run: unsafe fn(&mut Self, &mut Rows<L>, usize),
     vector: PhantomData<B>,
 }
 
-impl<B, const L: usize> Drop for AesLanes<B, L> {
+impl<B, const L: usize> Drop for AesLanes<'_, B, L> {
     fn drop(&mut self) {
         wipe(&mut self.keys[..=self.rounds], [[0; 16]; L]);
         wipe(&mut self.chain, [0; 16]);
     }
 }
 
-impl<B: Blocks, const L: usize> AesLanes<B, L> {
+impl<B: Blocks, const L: usize> AesLanes<'_, B, L> {
     fn new(
         mode: Mode,
         direction: Direction,
@@ -45,78 +48,103 @@ impl<B: Blocks, const L: usize> AesLanes<B, L> {
         run: unsafe fn(&mut Self, &mut Rows<L>, usize),
     ) -> Self {
         let (keys, chain) = ([[[0; 16]; L]; 15], [[0; 16]; L]);
-        Self { mode, direction, rounds, keys, chain, run, vector: PhantomData }
+        Self { mode, direction, rounds, keys, chain, held: [None; L], run, vector: PhantomData }
     }
 
-    /// One block of every lane.
+    /// The key of a round for a group of lanes.
     #[inline(always)]
-    fn crypt<const DECRYPT: bool>(&self, block: &mut [B; GROUPS]) {
+    fn key<const ONE_KEY: bool>(&self, round: usize, n: usize) -> B {
+        let keys = self.keys[round].as_ptr();
         // SAFETY: L = GROUPS * LANES keys a round, rounds at most 14.
-        let key = |round: usize, n: usize| unsafe { B::load(self.keys[round].as_ptr().add(n * B::LANES)) };
+        unsafe { if ONE_KEY { B::broadcast(keys) } else { B::load(keys.add(n * B::LANES)) } }
+    }
+
+    /// A round of every lane, neither the first nor the last.
+    #[inline(always)]
+    fn round<const DECRYPT: bool, const ONE_KEY: bool>(&self, round: usize, block: &mut [B; GROUPS]) {
         for (n, block) in block.iter_mut().enumerate() {
-            *block = block.xor(key(0, n));
-        }
-        for round in 1..self.rounds {
-            for (n, block) in block.iter_mut().enumerate() {
-                *block = if DECRYPT { block.decrypt(key(round, n)) } else { block.encrypt(key(round, n)) };
-            }
-        }
-        for (n, block) in block.iter_mut().enumerate() {
-            let key = key(self.rounds, n);
-            *block = if DECRYPT { block.decrypt_last(key) } else { block.encrypt_last(key) };
+            let key = self.key::<ONE_KEY>(round, n);
+            *block = if DECRYPT { block.decrypt(key) } else { block.encrypt(key) };
         }
     }
 
     /// `HOW`: ECB both ways, CBC both ways, CTR.
+    ///
+    /// The next block is loaded and the last one stored between the rounds of a block: the rounds of a block fill the
+    /// queue of the units that do them, and what comes behind them would not be reached.
     #[inline(always)]
-    unsafe fn chunks<const HOW: u8>(&mut self, rows: &mut Rows<L>, chunks: usize) {
+    unsafe fn chunks<const HOW: u8, const DECRYPT: bool, const ONE_KEY: bool>(
+        &mut self,
+        rows: &mut Rows<L>,
+        chunks: usize,
+    ) {
         let mut chain = [B::zero(); GROUPS];
         for (n, chain) in chain.iter_mut().enumerate() {
             // SAFETY: L = GROUPS * LANES blocks.
             *chain = unsafe { B::load(self.chain.as_ptr().add(n * B::LANES)) };
         }
-        // Kept outside the loop, as clearing an array this large is a call of memset.
-        let mut x = [[B::zero(); 4]; GROUPS];
+        let (mut next, mut made) = ([B::zero(); GROUPS], [B::zero(); GROUPS]);
         for _ in 0..chunks {
-            for (n, x) in x.iter_mut().enumerate() {
-                // SAFETY: LANES rows from n * LANES on, each with a chunk to read.
-                *x = unsafe { B::load_rows(rows.source.as_ptr().add(n * B::LANES)) };
+            macro_rules! load {
+                ($n:expr, $number:expr) => {
+                    // SAFETY: LANES rows from n * LANES on, each with a chunk to read.
+                    unsafe { B::load_rows(rows.source.as_ptr().add($n * B::LANES), 16 * $number) }
+                };
             }
-            #[expect(clippy::needless_range_loop, reason = "the index runs across the groups, inside them")]
-            for number in 0..4 {
-                let mut block = [B::zero(); GROUPS];
-                for n in 0..GROUPS {
-                    let input = x[n][number];
-                    block[n] = match HOW {
-                        2 => input.xor(chain[n]),
-                        4 => chain[n].reverse(),
-                        _ => input,
-                    };
-                }
-                if matches!(HOW, 1 | 3) {
-                    self.crypt::<true>(&mut block);
-                } else {
-                    self.crypt::<false>(&mut block);
-                }
-                for n in 0..GROUPS {
-                    let input = x[n][number];
-                    x[n][number] = match HOW {
-                        3 => block[n].xor(chain[n]),
-                        4 => block[n].xor(input),
-                        _ => block[n],
-                    };
-                    chain[n] = match HOW {
-                        2 => block[n],
-                        3 => input,
-                        4 => chain[n].increment(),
-                        _ => chain[n],
-                    };
-                }
+            macro_rules! store {
+                ($n:expr, $number:expr) => {
+                    // SAFETY: as at the load, with a chunk to write.
+                    unsafe { made[$n].store_rows(rows.destination.as_ptr().add($n * B::LANES), 16 * $number) }
+                };
             }
-            for (n, x) in x.iter().enumerate() {
-                // SAFETY: as at the load, with a chunk to write.
-                unsafe { B::store_rows(*x, rows.destination.as_ptr().add(n * B::LANES)) };
+            macro_rules! block {
+                ($number:literal: $($n:literal)*) => {
+                    if !B::AHEAD || $number == 0 {
+                        for (n, next) in next.iter_mut().enumerate() {
+                            *next = load!(n, $number);
+                        }
+                    }
+                    let input = next;
+                    let mut block = input;
+                    for n in 0..GROUPS {
+                        let first = match HOW {
+                            2 => input[n].xor(chain[n]),
+                            4 => chain[n].reverse(),
+                            _ => input[n],
+                        };
+                        block[n] = first.xor(self.key::<ONE_KEY>(0, n));
+                    }
+                    $(
+                        self.round::<DECRYPT, ONE_KEY>(1 + $n, &mut block);
+                        if B::AHEAD && $number < 3 {
+                            next[$n] = load!($n, $number + 1);
+                        }
+                        if B::AHEAD && $number > 0 {
+                            store!($n, $number - 1);
+                        }
+                    )*
+                    for round in 1 + GROUPS..self.rounds {
+                        self.round::<DECRYPT, ONE_KEY>(round, &mut block);
+                    }
+                    for n in 0..GROUPS {
+                        let key = self.key::<ONE_KEY>(self.rounds, n);
+                        let last = if DECRYPT { block[n].decrypt_last(key) } else { block[n].encrypt_last(key) };
+                        (made[n], chain[n]) = match HOW {
+                            2 => (last, last),
+                            3 => (last.xor(chain[n]), input[n]),
+                            4 => (last.xor(input[n]), chain[n].increment()),
+                            _ => (last, chain[n]),
+                        };
+                        if !B::AHEAD || $number == 3 {
+                            store!(n, $number);
+                        }
+                    }
+                };
             }
+            block!(0: 0 1 2 3 4 5 6 7);
+            block!(1: 0 1 2 3 4 5 6 7);
+            block!(2: 0 1 2 3 4 5 6 7);
+            block!(3: 0 1 2 3 4 5 6 7);
             rows.advance();
         }
         for (n, chain) in chain.into_iter().enumerate() {
@@ -125,34 +153,49 @@ impl<B: Blocks, const L: usize> AesLanes<B, L> {
         }
     }
 
+    /// See [`LaneKernel::run`].
     #[inline(always)]
     unsafe fn go(&mut self, rows: &mut Rows<L>, chunks: usize) {
+        // One key is loaded once for all vectors.
+        let first = self.held[0].map_or(core::ptr::null(), core::ptr::from_ref);
+        let one_key = self.held.iter().flatten().all(|&held| core::ptr::eq(held, first));
+        macro_rules! chunks {
+            ($how:literal, $decrypt:literal) => {
+                // SAFETY: the caller keeps LaneKernel's contract.
+                unsafe {
+                    if one_key {
+                        self.chunks::<$how, $decrypt, true>(rows, chunks);
+                    } else {
+                        self.chunks::<$how, $decrypt, false>(rows, chunks);
+                    }
+                }
+            };
+        }
         match (self.mode, self.direction) {
-            // SAFETY: the caller keeps LaneKernel's contract.
-            (Mode::Ecb, Direction::Encrypt) => unsafe { self.chunks::<0>(rows, chunks) },
-            // SAFETY: as above.
-            (Mode::Ecb, Direction::Decrypt) => unsafe { self.chunks::<1>(rows, chunks) },
-            // SAFETY: as above.
-            (Mode::Cbc, Direction::Encrypt) => unsafe { self.chunks::<2>(rows, chunks) },
-            // SAFETY: as above.
-            (Mode::Cbc, Direction::Decrypt) => unsafe { self.chunks::<3>(rows, chunks) },
-            // SAFETY: as above.
-            (Mode::Ctr, _) => unsafe { self.chunks::<4>(rows, chunks) },
+            (Mode::Ecb, Direction::Encrypt) => chunks!(0, false),
+            (Mode::Ecb, Direction::Decrypt) => chunks!(1, true),
+            (Mode::Cbc, Direction::Encrypt) => chunks!(2, false),
+            (Mode::Cbc, Direction::Decrypt) => chunks!(3, true),
+            (Mode::Ctr, _) => chunks!(4, false),
         }
     }
 }
 
-impl<B: Blocks, const L: usize> LaneKernel<'_, L> for AesLanes<B, L> {
-    fn set(&mut self, lane: usize, key: &Schedule, iv: &[u8; 16]) {
+impl<'k, B: Blocks, const L: usize> LaneKernel<'k, L> for AesLanes<'k, B, L> {
+    fn set(&mut self, lane: usize, key: &'k Schedule, iv: &[u8; 16]) {
         let Schedule::Aes(key) = key else { return };
+        self.chain[lane] = *iv;
+        if self.mode == Mode::Ctr {
+            self.chain[lane].reverse();
+        }
+        if self.held[lane].is_some_and(|held| core::ptr::eq(held, &raw const **key)) {
+            return;
+        }
+        self.held[lane] = Some(key);
         let backward = self.direction == Direction::Decrypt && self.mode != Mode::Ctr;
         let from = if backward { &key.decrypt } else { &key.encrypt };
         for (lanes, key) in self.keys[..=self.rounds].iter_mut().zip(from) {
             lanes[lane] = *key;
-        }
-        self.chain[lane] = *iv;
-        if self.mode == Mode::Ctr {
-            self.chain[lane].reverse();
         }
     }
 
@@ -171,23 +214,28 @@ impl<B: Blocks, const L: usize> LaneKernel<'_, L> for AesLanes<B, L> {
 }
 
 #[target_feature(enable = "aes,sse4.1,ssse3,avx2")]
-unsafe fn run_avx2(kernel: &mut AesLanes<One, 8>, rows: &mut Rows<8>, chunks: usize) {
+unsafe fn run_avx2(kernel: &mut AesLanes<'_, One, 8>, rows: &mut Rows<8>, chunks: usize) {
     // SAFETY: the caller keeps LaneKernel's contract.
     unsafe { kernel.go(rows, chunks) }
 }
 
-#[target_feature(enable = "avx512f,avx512bw,vaes")]
-unsafe fn run_avx512(kernel: &mut AesLanes<Four, 32>, rows: &mut Rows<32>, chunks: usize) {
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,vaes")]
+unsafe fn run_avx512(kernel: &mut AesLanes<'_, Four, 32>, rows: &mut Rows<32>, chunks: usize) {
     // SAFETY: the caller keeps LaneKernel's contract.
     unsafe { kernel.go(rows, chunks) }
 }
 
 /// 8 lanes of AES-NI.
-pub(crate) fn avx2(_: Avx2, mode: Mode, direction: Direction, rounds: usize) -> AesLanes<One, 8> {
+pub(crate) fn avx2<'k>(_: Avx2, mode: Mode, direction: Direction, rounds: usize) -> AesLanes<'k, One, 8> {
     AesLanes::new(mode, direction, rounds, run_avx2)
 }
 
 /// 32 lanes of VAES.
-pub(crate) fn avx512(_: Avx512, mode: Mode, direction: Direction, rounds: usize) -> AesLanes<Four, 32> {
+pub(crate) fn avx512<'k>(
+    _: Avx512,
+    mode: Mode,
+    direction: Direction,
+    rounds: usize,
+) -> AesLanes<'k, Four, 32> {
     AesLanes::new(mode, direction, rounds, run_avx512)
 }

@@ -9,6 +9,8 @@ use core::arch::x86_64::*;
 pub(crate) trait Blocks: Copy {
     /// Messages side by side.
     const LANES: usize;
+    /// Whether there are registers for the blocks before and after those in work.
+    const AHEAD: bool;
     fn zero() -> Self;
     fn xor(self, other: Self) -> Self;
     fn encrypt(self, key: Self) -> Self;
@@ -32,17 +34,23 @@ pub(crate) trait Blocks: Copy {
     /// They are writable.
     unsafe fn store(self, to: *mut [u8; 16]);
 
-    /// Reads 64 bytes of each message: vector b holds each one's block b.
+    /// One block for all lanes.
     ///
     /// # Safety
-    /// `rows` has `LANES` pointers to 64 readable bytes.
-    unsafe fn load_rows(rows: *const *const u8) -> [Self; 4];
+    /// It is readable.
+    unsafe fn broadcast(from: *const [u8; 16]) -> Self;
+
+    /// Reads a block of each message.
+    ///
+    /// # Safety
+    /// `rows` has `LANES` pointers, with 16 readable bytes at each plus `offset`.
+    unsafe fn load_rows(rows: *const *const u8, offset: usize) -> Self;
 
     /// The inverse of [`Self::load_rows`].
     ///
     /// # Safety
-    /// As there, to writable bytes.
-    unsafe fn store_rows(blocks: [Self; 4], rows: *const *mut u8);
+    /// As there, with writable bytes.
+    unsafe fn store_rows(self, rows: *const *mut u8, offset: usize);
 }
 
 /// An xmm register.
@@ -62,6 +70,7 @@ macro_rules! op {
 
 impl Blocks for One {
     const LANES: usize = 1;
+    const AHEAD: bool = false;
     #[inline(always)]
     fn zero() -> Self {
         op!(_mm_setzero_si128())
@@ -108,24 +117,25 @@ impl Blocks for One {
         unsafe { _mm_storeu_si128(to.cast(), self.0) }
     }
     #[inline(always)]
-    unsafe fn load_rows(rows: *const *const u8) -> [Self; 4] {
-        let mut blocks = [Self::zero(); 4];
-        for (b, block) in blocks.iter_mut().enumerate() {
-            *block = op!(_mm_loadu_si128((*rows).add(16 * b).cast()));
-        }
-        blocks
+    unsafe fn broadcast(from: *const [u8; 16]) -> Self {
+        // SAFETY: the caller's contract.
+        unsafe { Self::load(from) }
     }
     #[inline(always)]
-    unsafe fn store_rows(blocks: [Self; 4], rows: *const *mut u8) {
-        for (b, block) in blocks.into_iter().enumerate() {
-            // SAFETY: the caller's contract.
-            unsafe { _mm_storeu_si128((*rows).add(16 * b).cast(), block.0) };
-        }
+    unsafe fn load_rows(rows: *const *const u8, offset: usize) -> Self {
+        // SAFETY: the caller's contract.
+        unsafe { Self::load((*rows).add(offset).cast()) }
+    }
+    #[inline(always)]
+    unsafe fn store_rows(self, rows: *const *mut u8, offset: usize) {
+        // SAFETY: the caller's contract.
+        unsafe { self.store((*rows).add(offset).cast()) }
     }
 }
 
 impl Blocks for Four {
     const LANES: usize = 4;
+    const AHEAD: bool = true;
     #[inline(always)]
     fn zero() -> Self {
         op!(_mm512_setzero_si512())
@@ -175,38 +185,27 @@ impl Blocks for Four {
         // SAFETY: the caller's contract.
         unsafe { _mm512_storeu_si512(to.cast(), self.0) }
     }
-    // Halves of rows, as two that are put together while they load spare a shuffle, and fewer cross a cache line.
     #[inline(always)]
-    unsafe fn load_rows(rows: *const *const u8) -> [Self; 4] {
-        let half = |row: usize, h: usize| {
-            op!(_mm512_castsi256_si512(_mm256_loadu_si256((*rows.add(row)).add(32 * h).cast())))
-        };
-        let pair = |row: usize, h: usize| {
-            op!(_mm512_inserti64x4::<1>(half(row, h).0, _mm512_castsi512_si256(half(row + 1, h).0)))
-        };
-        let mut blocks = [Self::zero(); 4];
-        for h in 0..2 {
-            let (ab, cd) = (pair(0, h).0, pair(2, h).0);
-            blocks[2 * h] = op!(_mm512_shuffle_i64x2::<0x88>(ab, cd));
-            blocks[2 * h + 1] = op!(_mm512_shuffle_i64x2::<0xdd>(ab, cd));
-        }
-        blocks
+    unsafe fn broadcast(from: *const [u8; 16]) -> Self {
+        op!(_mm512_broadcast_i32x4(_mm_loadu_si128(from.cast())))
     }
     #[inline(always)]
-    unsafe fn store_rows(blocks: [Self; 4], rows: *const *mut u8) {
-        for h in 0..2 {
-            let (first, second) = (blocks[2 * h].0, blocks[2 * h + 1].0);
-            // SAFETY: the caller's contract.
-            unsafe {
-                let ab = _mm512_permutex2var_epi64(first, _mm512_set_epi64(11, 10, 3, 2, 9, 8, 1, 0), second);
-                let cd =
-                    _mm512_permutex2var_epi64(first, _mm512_set_epi64(15, 14, 7, 6, 13, 12, 5, 4), second);
-                let to = |row: usize| (*rows.add(row)).add(32 * h).cast();
-                _mm256_storeu_si256(to(0), _mm512_castsi512_si256(ab));
-                _mm256_storeu_si256(to(1), _mm512_extracti64x4_epi64::<1>(ab));
-                _mm256_storeu_si256(to(2), _mm512_castsi512_si256(cd));
-                _mm256_storeu_si256(to(3), _mm512_extracti64x4_epi64::<1>(cd));
-            }
+    unsafe fn load_rows(rows: *const *const u8, offset: usize) -> Self {
+        op!({
+            let block = |lane: usize| _mm_loadu_si128((*rows.add(lane)).add(offset).cast());
+            let pair = |lane: usize| _mm256_set_m128i(block(lane + 1), block(lane));
+            _mm512_inserti64x4::<1>(_mm512_castsi256_si512(pair(0)), pair(2))
+        })
+    }
+    #[inline(always)]
+    unsafe fn store_rows(self, rows: *const *mut u8, offset: usize) {
+        // SAFETY: the caller's contract.
+        unsafe {
+            let to = |lane: usize| (*rows.add(lane)).add(offset).cast();
+            _mm_storeu_si128(to(0), _mm512_castsi512_si128(self.0));
+            _mm_storeu_si128(to(1), _mm512_extracti32x4_epi32::<1>(self.0));
+            _mm_storeu_si128(to(2), _mm512_extracti32x4_epi32::<2>(self.0));
+            _mm_storeu_si128(to(3), _mm512_extracti32x4_epi32::<3>(self.0));
         }
     }
 }
