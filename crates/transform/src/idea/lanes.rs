@@ -40,28 +40,28 @@ impl<const L: usize> Drop for IdeaLanes<L> {
 
 /// Encrypts one block of every lane; with inverted subkeys, decrypts it. `key(i, n)` gives subkey i of group n.
 #[inline(always)]
-fn crypt<V: Shorts, const G: usize>(key: impl Fn(usize, usize) -> V, block: &mut [[V; G]; 4]) {
+fn crypt<V: Shorts, const G: usize>(ones: V, key: impl Fn(usize, usize) -> V, block: &mut [[V; G]; 4]) {
     let [mut a, mut b, mut c, mut d] = *block;
     for round in 0..8 {
         let k = |i: usize, n: usize| key(6 * round + i, n);
         for n in 0..G {
-            a[n] = a[n].product(k(0, n));
+            a[n] = a[n].product(k(0, n), ones);
             b[n] = b[n].add16(k(1, n));
             c[n] = c[n].add16(k(2, n));
-            d[n] = d[n].product(k(3, n));
+            d[n] = d[n].product(k(3, n), ones);
         }
         for n in 0..G {
-            let e = a[n].xor(c[n]).product(k(4, n));
-            let f = b[n].xor(d[n]).add16(e).product(k(5, n));
+            let e = a[n].xor(c[n]).product(k(4, n), ones);
+            let f = b[n].xor(d[n]).add16(e).product(k(5, n), ones);
             let e = e.add16(f);
             (a[n], d[n]) = (a[n].xor(f), d[n].xor(e));
             (b[n], c[n]) = (c[n].xor(f), b[n].xor(e));
         }
     }
     for n in 0..G {
-        a[n] = a[n].product(key(48, n));
+        a[n] = a[n].product(key(48, n), ones);
         (b[n], c[n]) = (c[n].add16(key(49, n)), b[n].add16(key(50, n)));
-        d[n] = d[n].product(key(51, n));
+        d[n] = d[n].product(key(51, n), ones);
     }
     *block = [a, b, c, d];
 }
@@ -96,8 +96,7 @@ impl<const L: usize> IdeaLanes<L> {
     #[inline(always)]
     unsafe fn chunks<V: Shorts, const G: usize, const HOW: u8>(&mut self, rows: &mut Rows<L>, chunks: usize) {
         let keys = self.keys.as_ptr().cast::<u16>();
-        // SAFETY: subkey i, group n of [[u16; L]; SUBKEYS], L = G * SHORTS.
-        let key = |i: usize, n: usize| unsafe { V::load(keys.add(i * L + n * V::SHORTS).cast()) };
+        let ones = core::hint::black_box(V::splat(u32::MAX));
         let mut chain = [[V::zero(); G]; 4];
         for (row, groups) in self.chain.iter().zip(&mut chain) {
             for (n, group) in groups.iter_mut().enumerate() {
@@ -113,6 +112,10 @@ impl<const L: usize> IdeaLanes<L> {
                 unsafe { V::load_short_rows(rows.source.as_ptr().add(n * V::SHORTS), x) };
             }
             for number in 0..8 {
+                // Or else the last subkeys are kept on the stack from block to block, in parts.
+                let keys = core::hint::black_box(keys);
+                // SAFETY: subkey i, group n of [[u16; L]; SUBKEYS], L = G * SHORTS.
+                let key = |i: usize, n: usize| unsafe { V::load(keys.add(i * L + n * V::SHORTS).cast()) };
                 let mut input = [[V::zero(); G]; 4];
                 for i in 0..4 {
                     for n in 0..G {
@@ -132,7 +135,7 @@ impl<const L: usize> IdeaLanes<L> {
                     3 => chain,
                     _ => input,
                 };
-                crypt::<V, G>(key, &mut block);
+                crypt::<V, G>(ones, key, &mut block);
                 match HOW {
                     1 => chain = block,
                     2 => {

@@ -20,7 +20,8 @@ pub(crate) trait Shorts: Words {
     ///
     /// With 2^16 = -1 the product of two words is its low half minus its high half, plus one where that wraps.
     /// The halves are equal only if a factor is 0, that is -1; then the product is 1 minus the sum of both factors.
-    fn product(self, other: Self) -> Self;
+    /// `ones` is all ones, and the compiler must not know it, or it makes vectors of masks instead of using them.
+    fn product(self, other: Self, ones: Self) -> Self;
 
     /// One where the top bit of the word is set, else zero.
     fn top_bit(self) -> Self;
@@ -88,14 +89,14 @@ impl Shorts for Z {
         op!(_mm512_add_epi16(self.0, other.0))
     }
     #[inline(always)]
-    fn product(self, other: Self) -> Self {
+    fn product(self, other: Self, ones: Self) -> Self {
         op!({
             let (low, high) = (_mm512_mullo_epi16(self.0, other.0), _mm512_mulhi_epu16(self.0, other.0));
             let wraps = _mm512_cmple_epu16_mask(low, high);
             let zero = _mm512_cmpeq_epi16_mask(low, high);
             let high = _mm512_mask_add_epi16(high, zero, self.0, other.0);
             let rest = _mm512_sub_epi16(low, high);
-            _mm512_mask_sub_epi16(rest, wraps, rest, _mm512_set1_epi16(-1))
+            _mm512_mask_sub_epi16(rest, wraps, rest, ones.0)
         })
     }
     #[inline(always)]
@@ -128,7 +129,7 @@ impl Shorts for Y {
         op!(_mm256_add_epi16(self.0, other.0))
     }
     #[inline(always)]
-    fn product(self, other: Self) -> Self {
+    fn product(self, other: Self, _: Self) -> Self {
         op!({
             let (low, high) = (_mm256_mullo_epi16(self.0, other.0), _mm256_mulhi_epu16(self.0, other.0));
             let wraps = _mm256_cmpeq_epi16(_mm256_min_epu16(low, high), low);
