@@ -220,27 +220,44 @@ impl<C: WordCipher, const L: usize> LaneKernel<'_, L> for WordLanes<C, L> {
     }
 }
 
-/// Makes the constructors of a cipher's kernels.
+/// Makes a cipher's kernels. One with fewer groups of vectors takes jobs that do not fill the lanes of the widest.
 macro_rules! word_lane_kernels {
-    ($cipher:ty: $($name:ident = $features:literal, $token:ty, $vector:ty, $groups:literal, $lanes:literal;)*) => {
+    ($cipher:ty: $(
+        $name:ident = $features:literal, $token:ty, $vector:ty,
+        $($groups:literal of $lanes:literal,)* or $most:literal of $all:literal;
+    )*) => {
         $(
             #[cfg(target_arch = "x86_64")]
-            pub(crate) fn $name(
+            pub(crate) fn $name<'k>(
                 _: $token,
                 mode: $crate::catalogue::Mode,
                 direction: $crate::job::Direction,
                 key_words: usize,
-            ) -> $crate::word_lanes::WordLanes<$cipher, $lanes> {
+                jobs: &mut [$crate::job::CipherJob<'k>],
+                order: &[u16],
+                hand_over: &$crate::lanes::HandOver<'_>,
+            ) {
+                use $crate::lanes::{self, Rows};
+                use $crate::word_lanes::WordLanes;
                 #[target_feature(enable = $features)]
-                unsafe fn run(
-                    kernel: &mut $crate::word_lanes::WordLanes<$cipher, $lanes>,
-                    rows: &mut $crate::lanes::Rows<$lanes>,
+                unsafe fn run<const G: usize, const L: usize>(
+                    kernel: &mut WordLanes<$cipher, L>,
+                    rows: &mut Rows<L>,
                     chunks: usize,
                 ) {
                     // SAFETY: the caller keeps LaneKernel's contract.
-                    unsafe { kernel.go::<$vector, $groups>(rows, chunks) }
+                    unsafe { kernel.go::<$vector, G>(rows, chunks) }
                 }
-                $crate::word_lanes::WordLanes::new(mode, direction, key_words, run)
+                match order.len() {
+                    $(..=$lanes => {
+                        let kernel = &mut WordLanes::new(mode, direction, key_words, run::<$groups, $lanes>);
+                        lanes::run(kernel, jobs, order, hand_over);
+                    })*
+                    _ => {
+                        let kernel = &mut WordLanes::new(mode, direction, key_words, run::<$most, $all>);
+                        lanes::run(kernel, jobs, order, hand_over);
+                    }
+                }
             }
         )*
     };

@@ -201,14 +201,14 @@ impl Kernels {
         order: &[u16],
         hand_over: &HandOver<'_>,
     ) {
-        /// The widest kernel there is.
-        macro_rules! widest {
+        /// The kernels of the largest instruction set there is.
+        macro_rules! largest {
             ($kernels:path $(, $argument:expr)*) => {{
                 use $kernels as kernels;
                 if let Some(proof) = self.features.avx512 {
-                    lanes::run(&mut kernels::avx512(proof $(, $argument)*), jobs, order, hand_over);
+                    kernels::avx512(proof, mode, direction $(, $argument)*, jobs, order, hand_over);
                 } else if let Some(proof) = self.features.avx2 {
-                    lanes::run(&mut kernels::avx2(proof $(, $argument)*), jobs, order, hand_over);
+                    kernels::avx2(proof, mode, direction $(, $argument)*, jobs, order, hand_over);
                 }
             }};
         }
@@ -237,13 +237,13 @@ impl Kernels {
                 }
             }
             #[cfg(target_arch = "x86_64")]
-            BlockCipher::Rc5 => widest!(rc5::lanes, mode, direction, 26),
+            BlockCipher::Rc5 => largest!(rc5::lanes, 26),
             #[cfg(target_arch = "x86_64")]
-            BlockCipher::Rc5R16 => widest!(rc5::lanes, mode, direction, 34),
+            BlockCipher::Rc5R16 => largest!(rc5::lanes, 34),
             #[cfg(target_arch = "x86_64")]
-            BlockCipher::Rc6 => widest!(rc6::lanes, mode, direction, 44),
+            BlockCipher::Rc6 => largest!(rc6::lanes, 44),
             #[cfg(target_arch = "x86_64")]
-            BlockCipher::Idea => widest!(idea::lanes, mode, direction),
+            BlockCipher::Idea => largest!(idea::lanes),
             // `few` has no lanes for these on other machines.
             #[cfg(not(target_arch = "x86_64"))]
             _ => {}

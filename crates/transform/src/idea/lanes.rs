@@ -1,4 +1,4 @@
-//! IDEA over vectors of 16-bit words: 64 lanes of AVX2, 128 of AVX-512. Constant time.
+//! IDEA over vectors of 16-bit words: up to 64 lanes of AVX2, 128 of AVX-512. Constant time.
 //!
 //! A round is three products deep, so several groups of vectors run interleaved. `unsafe`: rows are read and written
 //! under the contract of [`crate::lanes::LaneKernel`].
@@ -6,9 +6,9 @@
 
 use crate::catalogue::Mode;
 use crate::isa::{Avx2, Avx512};
-use crate::job::Direction;
+use crate::job::{CipherJob, Direction};
 use crate::key::Schedule;
-use crate::lanes::{Alone, LaneKernel, Rows};
+use crate::lanes::{self, Alone, HandOver, LaneKernel, Rows};
 use crate::simd::avx2::Y;
 use crate::simd::avx512::Z;
 use crate::simd::shorts::{Shorts, carried, place};
@@ -204,23 +204,50 @@ impl<const L: usize> LaneKernel<'_, L> for IdeaLanes<L> {
 }
 
 #[target_feature(enable = "avx2")]
-unsafe fn run_avx2(kernel: &mut IdeaLanes<64>, rows: &mut Rows<64>, chunks: usize) {
+unsafe fn run_avx2<const G: usize, const L: usize>(
+    kernel: &mut IdeaLanes<L>,
+    rows: &mut Rows<L>,
+    chunks: usize,
+) {
     // SAFETY: the caller keeps LaneKernel's contract.
-    unsafe { kernel.go::<Y, 4>(rows, chunks) }
+    unsafe { kernel.go::<Y, G>(rows, chunks) }
 }
 
 #[target_feature(enable = "avx512f,avx512bw")]
-unsafe fn run_avx512(kernel: &mut IdeaLanes<128>, rows: &mut Rows<128>, chunks: usize) {
+unsafe fn run_avx512<const G: usize, const L: usize>(
+    kernel: &mut IdeaLanes<L>,
+    rows: &mut Rows<L>,
+    chunks: usize,
+) {
     // SAFETY: the caller keeps LaneKernel's contract.
-    unsafe { kernel.go::<Z, 4>(rows, chunks) }
+    unsafe { kernel.go::<Z, G>(rows, chunks) }
 }
 
-/// 64 lanes of AVX2.
-pub(crate) fn avx2(_: Avx2, mode: Mode, direction: Direction) -> IdeaLanes<64> {
-    IdeaLanes::new(mode, direction, Y::SHORTS, run_avx2)
+/// Makes a kernel. With fewer groups of vectors it takes jobs that do not fill the lanes of the widest.
+macro_rules! kernel {
+    ($name:ident = $token:ty, $vector:ty, $run:ident, $($groups:literal,)* or $most:literal) => {
+        pub(crate) fn $name<'k>(
+            _: $token,
+            mode: Mode,
+            direction: Direction,
+            jobs: &mut [CipherJob<'k>],
+            order: &[u16],
+            hand_over: &HandOver<'_>,
+        ) {
+            const ONE: usize = <$vector as Shorts>::SHORTS;
+            match order.len() {
+                $(count if count <= $groups * ONE => {
+                    let kernel = &mut IdeaLanes::new(mode, direction, ONE, $run::<$groups, { $groups * ONE }>);
+                    lanes::run(kernel, jobs, order, hand_over);
+                })*
+                _ => {
+                    let kernel = &mut IdeaLanes::new(mode, direction, ONE, $run::<$most, { $most * ONE }>);
+                    lanes::run(kernel, jobs, order, hand_over);
+                }
+            }
+        }
+    };
 }
 
-/// 128 lanes of AVX-512.
-pub(crate) fn avx512(_: Avx512, mode: Mode, direction: Direction) -> IdeaLanes<128> {
-    IdeaLanes::new(mode, direction, Z::SHORTS, run_avx512)
-}
+kernel!(avx512 = Avx512, Z, run_avx512, 1, 2, or 4);
+kernel!(avx2 = Avx2, Y, run_avx2, 1, 2, or 4);

@@ -1,4 +1,4 @@
-//! RC5 over vectors: one lane is the generic tier, 32 of AVX2 and 64 of AVX-512 the batch tier.
+//! RC5 over vectors: one lane is the generic tier, up to 32 of AVX2 and 64 of AVX-512 the batch tier.
 //!
 //! `unsafe`: the kernels' entry points, see [`crate::word_lanes`].
 #![allow(unsafe_code)]
@@ -79,6 +79,6 @@ pub(crate) fn one(key: &Key, direction: Direction, block: &mut [u8; 8]) {
 }
 
 word_lane_kernels! { Rc5:
-    avx512 = "avx512f,avx512bw", Avx512, crate::simd::avx512::Z, 4, 64;
-    avx2 = "avx2", Avx2, crate::simd::avx2::Y, 4, 32;
+    avx512 = "avx512f,avx512bw", Avx512, crate::simd::avx512::Z, 1 of 16, 2 of 32, or 4 of 64;
+    avx2 = "avx2", Avx2, crate::simd::avx2::Y, 1 of 8, 2 of 16, or 4 of 32;
 }

@@ -1,4 +1,4 @@
-//! RC6 over vectors: one lane is the generic tier, 16 of AVX2 and 32 of AVX-512 the batch tier.
+//! RC6 over vectors: one lane is the generic tier, up to 16 of AVX2 and 32 of AVX-512 the batch tier.
 //!
 //! `unsafe`: the kernels' entry points, see [`crate::word_lanes`].
 #![allow(unsafe_code)]
@@ -113,6 +113,6 @@ pub(crate) fn one(key: &Key, direction: Direction, block: &mut [u8; 16]) {
 }
 
 word_lane_kernels! { Rc6:
-    avx512 = "avx512f,avx512bw", Avx512, crate::simd::avx512::Z, 2, 32;
-    avx2 = "avx2", Avx2, crate::simd::avx2::Y, 2, 16;
+    avx512 = "avx512f,avx512bw", Avx512, crate::simd::avx512::Z, 1 of 16, or 2 of 32;
+    avx2 = "avx2", Avx2, crate::simd::avx2::Y, 1 of 8, or 2 of 16;
 }
