@@ -49,12 +49,21 @@ impl LaneCost {
         self.fixed_bytes.saturating_add(self.job_bytes.saturating_mul(count))
     }
 
-    /// Whether lanes may pay for messages of these lengths in any order: the longest have at least their share of the
-    /// sum. Says no before there is anything to sort.
+    /// Whether lanes may pay for messages of these lengths in any order: of the longest, one is the longest of all, and
+    /// the others have at least their share of what is left. Says no before there is anything to sort.
     pub(crate) fn may_be_worth(self, lengths: impl Iterator<Item = usize>) -> bool {
-        let (count, sum) =
-            lengths.fold((0usize, 0usize), |(count, sum), bytes| (count + 1, sum.saturating_add(bytes)));
-        count > self.few && (sum / count + 1).saturating_mul(count - self.few) > self.bytes(count)
+        let (count, sum, longest) = lengths.fold((0usize, 0usize, 0), |(count, sum, longest), bytes| {
+            (count + 1, sum.saturating_add(bytes), bytes.max(longest))
+        });
+        if count <= self.few {
+            return false;
+        }
+        let others = if self.few == 0 {
+            sum
+        } else {
+            ((sum - longest) / (count - 1) + 1).saturating_mul(count - self.few)
+        };
+        others > self.bytes(count)
     }
 
     /// Whether lanes pay for messages of these lengths, longest first: what the first `few` have in excess runs alone

@@ -9,9 +9,14 @@ use crate::lanes::{self, HandOver, Interleave};
 use crate::order::{LaneCost, WINDOW, by_length};
 use crate::{aes, blowfish, des, idea, modes, rc4, rc5, rc6, seal, wipe};
 
-/// What lanes cost, measured by the `crossover` example. `None` where there are none.
-const fn lane_cost(algorithm: Cipher, direction: Direction, isa: Isa) -> Option<LaneCost> {
+/// What lanes cost `count` jobs, measured by the `crossover` example. `None` where there are none.
+fn lane_cost(algorithm: Cipher, direction: Direction, isa: Isa, count: usize) -> Option<LaneCost> {
     let backward = matches!(direction, Direction::Decrypt);
+    // Kernels of one, of two and of four vectors, of this many lanes in a vector of AVX-512.
+    let by_width = |lanes: usize, few: [usize; 3]| {
+        let lanes = if isa == Isa::Avx512 { lanes } else { lanes / 2 };
+        few[usize::from(count > lanes) + usize::from(count > 2 * lanes)]
+    };
     let (few, fixed_bytes, job_bytes) = match (algorithm, isa) {
         (Cipher::Block(BlockCipher::Des, Mode::Ecb | Mode::Cbc), Isa::Portable) => (21, 256, 8),
         (Cipher::Block(BlockCipher::Des, Mode::Ecb | Mode::Cbc), Isa::Avx2) => (24, 384, 8),
@@ -19,7 +24,7 @@ const fn lane_cost(algorithm: Cipher, direction: Direction, isa: Isa) -> Option<
         (Cipher::Block(BlockCipher::TripleDes, Mode::Ecb | Mode::Cbc), Isa::Avx512) => (4, 256, 8),
         (Cipher::Block(BlockCipher::TripleDes, Mode::Ecb | Mode::Cbc), _) => (20, 256, 8),
         (Cipher::Block(BlockCipher::Blowfish, _), _) => (1, if backward { 256 } else { 192 }, 24),
-        (Cipher::Rc4, _) => (1, 320, 16),
+        (Cipher::Rc4, _) => (3, 96, 12),
         (Cipher::Seal3, _) => (1, 320, 0),
         (_, Isa::Portable) => return None,
         (Cipher::Block(BlockCipher::Aes128 | BlockCipher::Aes192 | BlockCipher::Aes256, mode), isa) => {
@@ -28,17 +33,21 @@ const fn lane_cost(algorithm: Cipher, direction: Direction, isa: Isa) -> Option<
                 (Mode::Ecb, ..) | (Mode::Cbc, Direction::Decrypt, _) | (Mode::Ctr, _, Isa::Avx2) => {
                     (usize::MAX, 0, 0)
                 }
-                (Mode::Ctr, ..) => (24, 4096, 512),
-                _ => (3, 1024, 128),
+                (Mode::Ctr, ..) => (20, 4096, 128),
+                // Few jobs take eight lanes, more take 32.
+                (.., Isa::Avx512) if count > 32 => (5, 640, 60),
+                _ => (2, 128, 72),
             }
         }
         (Cipher::Block(BlockCipher::Rc5 | BlockCipher::Rc5R16, mode), isa) => match (mode, direction, isa) {
-            (Mode::Cbc, Direction::Encrypt, _) => (3, 512, 48),
-            (_, _, Isa::Avx512) => (6, 1024, 64),
-            _ => (9, 1024, 64),
+            (Mode::Cbc, Direction::Encrypt, Isa::Avx512) => (by_width(16, [1, 2, 3]), 224, 8),
+            (Mode::Cbc, Direction::Encrypt, _) => (by_width(16, [2, 2, 3]), 64, 12),
+            (_, _, Isa::Avx512) => (by_width(16, [2, 3, 4]), 128, 16),
+            _ => (by_width(16, [3, 4, 6]), 64, 24),
         },
-        (Cipher::Block(BlockCipher::Rc6, _), _) => (3, 256, 32),
-        (Cipher::Block(BlockCipher::Idea, _), _) => (5, 128, 8),
+        (Cipher::Block(BlockCipher::Rc6, _), _) => (by_width(16, [1, 2, 2]), 224, 12),
+        (Cipher::Block(BlockCipher::Idea, _), Isa::Avx512) => (by_width(32, [2, 3, 5]), 96, 4),
+        (Cipher::Block(BlockCipher::Idea, _), _) => (by_width(32, [1, 1, 2]), 64, 4),
         _ => return None,
     };
     Some(LaneCost { few, fixed_bytes, job_bytes })
@@ -61,13 +70,19 @@ fn lengths(jobs: &[CipherJob<'_>], order: &[u16]) -> impl ExactSizeIterator<Item
 /// This many busy lanes of 512 are no faster at DES than as many single messages.
 const SLICED_DES_FEW: usize = 16;
 
-/// Whether DES by 64 lanes is faster than by 512: from few jobs, or where a few long ones would leave lanes empty.
-fn few_lanes_do(jobs: &[CipherJob<'_>], order: &[u16]) -> bool {
+/// Whether few lanes are faster than many, whose step takes longer than theirs by a ratio: for few jobs, or where a
+/// few long ones would leave lanes empty.
+fn few_lanes_do(
+    jobs: &[CipherJob<'_>],
+    order: &[u16],
+    few: usize,
+    many: usize,
+    ratio: (usize, usize),
+) -> bool {
     let chunks = |bytes: usize| bytes.div_ceil(lanes::CHUNK);
     let longest = lengths(jobs, order).next().map_or(0, chunks);
     let all = lengths(jobs, order).fold(0usize, |all, bytes| all.saturating_add(chunks(bytes)));
-    // A step of 512 lanes takes as long as about 17 / 3 steps of 64.
-    3 * longest.max(all.div_ceil(64)) < 17 * longest.max(all.div_ceil(512))
+    ratio.1 * longest.max(all.div_ceil(few)) < ratio.0 * longest.max(all.div_ceil(many))
 }
 
 impl Kernels {
@@ -117,7 +132,7 @@ impl Kernels {
     /// The tier that [`Self::cipher`] would use for `count` jobs of equal length, if that is not short.
     pub fn cipher_tier(&self, algorithm: Cipher, direction: Direction, count: usize) -> Tier {
         let lanes = self.lanes_wanted();
-        let pays = lane_cost(algorithm, direction, self.isa()).is_some_and(|cost| match lanes {
+        let pays = lane_cost(algorithm, direction, self.isa(), count).is_some_and(|cost| match lanes {
             Lanes::Never => false,
             Lanes::WhereTheyPay => count > cost.few,
             Lanes::Always => true,
@@ -144,7 +159,7 @@ impl Kernels {
         };
         // When the batch tier is forced, its kernels do all the work.
         let forced = self.lanes_wanted() == Lanes::Always;
-        let cost = lane_cost(algorithm, direction, self.isa()).filter(|_| !forced);
+        let cost = lane_cost(algorithm, direction, self.isa(), jobs.len()).filter(|_| !forced);
         let sizes = jobs.iter().filter(|job| job.status == Status::Pending).map(|job| job.data.len());
         if cost.is_some_and(|cost| !cost.may_be_worth(sizes)) {
             return false;
@@ -226,9 +241,8 @@ impl Kernels {
             #[cfg(target_arch = "x86_64")]
             BlockCipher::Aes128 | BlockCipher::Aes192 | BlockCipher::Aes256 => {
                 let rounds = cipher.facts().rounds;
-                // Eight lanes are cheaper to set up than thirty-two.
-                let wide = self.features.avx512.filter(|_| order.len() > 16);
-                if let Some(proof) = wide {
+                let narrow = few_lanes_do(jobs, order, 8, 32, (7, 2));
+                if let Some(proof) = self.features.avx512.filter(|_| !narrow) {
                     let kernel = &mut aes::lanes::avx512(proof, mode, direction, rounds);
                     lanes::run(kernel, jobs, order, hand_over);
                 } else if let Some(proof) = self.features.avx2 {
@@ -261,7 +275,7 @@ impl Kernels {
     ) {
         #[cfg(target_arch = "x86_64")]
         match (self.features.avx512, self.features.avx2) {
-            (Some(proof), _) if few_lanes_do(jobs, order) => {
+            (Some(proof), _) if few_lanes_do(jobs, order, 64, 512, (17, 3)) => {
                 return if passes == 1 {
                     let kernel = &mut des::permuted::Permuted::<1>::new(proof, mode, direction);
                     lanes::run(kernel, jobs, order, hand_over)
