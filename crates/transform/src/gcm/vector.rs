@@ -143,7 +143,12 @@ impl Field for One {
     }
     #[inline(always)]
     fn tied(self, other: Self) -> (Self, Self) {
-        (self, other)
+        let (mut a, mut b) = (self.0, other.0);
+        // SAFETY: no instruction.
+        unsafe {
+            core::arch::asm!("/* {0} {1} */", inout(xmm_reg) a, inout(xmm_reg) b, options(nomem, nostack, preserves_flags));
+        }
+        (Self(a), Self(b))
     }
     #[inline(always)]
     fn count(self, from: u32) -> Self {
