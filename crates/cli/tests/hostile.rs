@@ -227,6 +227,7 @@ fn case(source: &Path, scene: &Scene, seed: u64) -> Result<bool, String> {
         ];
         (Run::start(&served.home(), &arguments).end(), target)
     };
+    served.proxy.reset();
     *attacker.plot() = Plot::default();
     if attack == Attack::SpliceTransfer {
         let (earlier, target) = run(&format!("earlier{seed}"));
@@ -235,6 +236,7 @@ fn case(source: &Path, scene: &Scene, seed: u64) -> Result<bool, String> {
         }
         fs::remove_dir_all(target).expect("the copy");
     }
+    served.proxy.reset();
     {
         let mut plot = attacker.plot();
         plot.attack = Some((attack, way));

@@ -60,6 +60,8 @@ struct Link {
     client: TcpStream,
     daemon: TcpStream,
     stalled: Arc<AtomicBool>,
+    /// Shared with whoever carries it, as long as they do.
+    carried: Arc<()>,
 }
 
 impl Link {
@@ -133,13 +135,17 @@ impl Proxy {
         self.links().iter().filter(|link| link.data).count()
     }
 
-    /// Cuts everything, and forgets it.
+    /// Cuts everything, and forgets it: no record of these connections is met any more.
     pub(crate) fn reset(&self) {
         self.state.stall_all.store(false, SeqCst);
         let links: Vec<_> = self.links().drain(..).collect();
-        for link in links {
+        for link in &links {
             link.stalled.store(false, SeqCst);
             link.cut();
+        }
+        // What a connection holds can be read after it was cut.
+        while links.iter().any(|link| Arc::strong_count(&link.carried) > 1) {
+            thread::sleep(Duration::from_millis(1));
         }
     }
 }
@@ -161,6 +167,7 @@ fn carry(state: &Arc<State>, mut client: TcpStream, daemon: SocketAddr) -> io::R
     upstream.set_nodelay(true)?;
     let data = first[0] == DATA_FIRST_BYTE;
     let stalled = Arc::new(AtomicBool::new(data && state.stall_all.load(SeqCst)));
+    let carried = Arc::new(());
     let link = {
         let mut links = state.links.lock().expect("nothing panics here");
         let entry = Link {
@@ -168,6 +175,7 @@ fn carry(state: &Arc<State>, mut client: TcpStream, daemon: SocketAddr) -> io::R
             client: client.try_clone()?,
             daemon: upstream.try_clone()?,
             stalled: stalled.clone(),
+            carried: carried.clone(),
         };
         links.push(entry);
         links.len() - 1
