@@ -417,8 +417,8 @@ impl Inner {
         let owner_set = self.apply_owner(&fd, owner).map_err(set)?;
         let mode = match (record.created || self.options.change_existing_directories, record.sent) {
             (true, Some((mode, _, _))) => Some(self.final_mode(mode, owner_set)),
-            // Nobody said what it should be: what `mkdir` would make it.
-            (true, None) if record.created => Some(0o700 | 0o777 & self.options.mode_mask & !self.umask),
+            // Nobody said who may enter.
+            (true, None) if record.created => Some(0o700),
             _ => record.original_mode,
         };
         if let Some(mode) = mode {
