@@ -180,6 +180,18 @@ impl Journal {
         !self.is_resumed && length <= MAGIC.len() as u64
     }
 
+    /// Takes back all it says, but stays: what lies under the target's name was still made by this transfer.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub(crate) fn forget(&self) -> io::Result<()> {
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        rustix::fs::ftruncate(&self.file, MAGIC.len() as u64)?;
+        writer.length = MAGIC.len() as u64;
+        writer.is_torn = false;
+        Ok(())
+    }
+
     /// Deletes the journal: the transfer is complete.
     ///
     /// # Errors

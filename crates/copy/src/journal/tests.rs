@@ -222,6 +222,20 @@ fn openers_and_removers_never_share() {
 }
 
 #[test]
+fn a_journal_that_forgot_stays_and_goes_on() {
+    let target = Target::new();
+    let (journal, _) = target.open();
+    journal.append(&[done(1), started(2)]).unwrap();
+    journal.forget().unwrap();
+    journal.append(&[done(3)]).unwrap();
+    drop(journal);
+    let (journal, state) = target.open();
+    assert!(journal.is_resumed());
+    assert_eq!(state.done.into_keys().collect::<Vec<_>>(), [identity(3)]);
+    assert!(state.partial.is_empty());
+}
+
+#[test]
 fn removing_leaves_what_others_put_there() {
     let target = Target::new();
     let (journal, _) = target.open();

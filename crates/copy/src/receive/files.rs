@@ -147,8 +147,7 @@ impl Files {
         self.table().open.len()
     }
 
-    /// Drops every unfinished file. With `discard` nothing will go on from here: what was written of them goes too, and
-    /// folders get the modes they were sent with.
+    /// Drops every unfinished file, with `discard` also what was written of it.
     pub(crate) fn close_all(&self, discard: bool) {
         let open: Vec<_> = self.table().open.drain().collect();
         for (_, file) in open {
@@ -157,7 +156,11 @@ impl Files {
                 let _ = part.discard();
             }
         }
-        if let (true, Destination::Tree(target)) = (discard, &self.destination) {
+    }
+
+    /// A transfer failed that nothing can take up again: folders get the modes they were sent with.
+    pub(crate) fn abandon_folders(&self) {
+        if let Destination::Tree(target) = &self.destination {
             // The reason why the transfer failed is the one to tell.
             let _ = target.finish_directories();
         }

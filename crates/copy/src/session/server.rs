@@ -28,7 +28,7 @@ use crate::{
         keys::TransferKeys,
         message::{Accept, DataPath, Have, Message, Request, Role},
     },
-    receive::files::Destination,
+    receive::{files::Destination, lane::Receiving},
     send::{
         fill::Possessions,
         work::{Bytes, SendFile},
@@ -213,24 +213,39 @@ impl ReceivingSide<'_> {
         ends::possessions(journal.as_ref().map(|(_, state)| state), update.as_ref(), |message| {
             control::send(channel, &message)
         })?;
-        let resumable = journal.is_some();
         let progress = control.progress.clone();
         let receiving =
             Arc::new(ends::receiving(plan, destination, journal, self.rate, self.notices, progress)?);
         let outcome = control.receive_all(&receiving, keep);
         if let Err(error) = &outcome {
-            // What was verified may be continued; after an alteration nothing is trusted.
-            let discard = error.kind == ErrorKind::Integrity || !resumable;
-            receiving.files.close_all(discard);
-            // Once a byte has come, even one that says nothing tells the next run that what it finds was made here.
-            let untouched = receiving.first_byte.get().is_none();
-            let unneeded = |journal: &&Journal| discard || untouched && journal.is_unused();
-            if let Some(journal) = receiving.files.journal.as_ref().filter(unneeded) {
-                let _ = journal.remove();
-            }
+            give_up(&receiving, error);
         }
         outcome
     }
+}
+
+/// Leaves what a failed transfer has made so that the same command can go on, or, without a journal, as good as it
+/// will ever be.
+fn give_up(receiving: &Receiving, error: &Error) {
+    let files = &receiving.files;
+    let Some(journal) = &files.journal else {
+        files.close_all(true);
+        files.abandon_folders();
+        return;
+    };
+    // What was verified may be continued; after an alteration nothing is trusted.
+    let altered = error.kind == ErrorKind::Integrity;
+    files.close_all(altered);
+    // Once a byte has come, even a journal that says nothing tells the next run that what it finds was made here.
+    let untouched = receiving.first_byte.get().is_none() && journal.is_unused();
+    // The reason why the transfer failed is the one to tell.
+    let _ = if untouched {
+        journal.remove()
+    } else if altered {
+        journal.forget()
+    } else {
+        Ok(())
+    };
 }
 
 fn open_journal(target: &Target, name: [u8; 16]) -> Result<(Journal, JournalState), Error> {
