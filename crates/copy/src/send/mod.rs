@@ -3,6 +3,8 @@
 pub(crate) mod batch;
 pub(crate) mod fill;
 pub(crate) mod lane;
+mod pack;
+mod ranges;
 pub(crate) mod scan;
 pub(crate) mod stream;
 pub(crate) mod work;

@@ -1,0 +1,218 @@
+//! Turning small entries into records, many to one.
+//!
+//! Guarantees: a small file is in a record whole and as it was at one moment, or not at all.
+
+use std::sync::{Arc, atomic::Ordering::Relaxed};
+
+use sealane_tree::{EntryKind, Kind, Metadata, OpenFile, RelativePath};
+
+use crate::{
+    digest::{GROUP_BYTES, TreeDigest},
+    error::chain,
+    proto::{
+        entry::{self, Announcement, Entry},
+        record::Kind as RecordKind,
+    },
+    send::{
+        batch::{Builder, Content},
+        fill::{Filler, Hand},
+        ranges::{align, complement, subtract},
+        work::{Bytes, Candidate, SendFile},
+    },
+    summary::Notice,
+};
+
+/// Files up to this size go whole, many to a record.
+const SMALL_FILE_BYTES: u64 = 32 * 1024;
+/// How often a small file that changes under the reader's hands is read again.
+const SMALL_FILE_TRIES: usize = 3;
+
+/// Where an entry went.
+enum Written {
+    /// Into the record.
+    Entry { length: usize, content_bytes: u64 },
+    /// Skipped, failed, large, or a link: not in this record.
+    Elsewhere,
+    /// The record is full.
+    NoRoom,
+}
+
+impl Filler<'_> {
+    pub(super) fn fill_pack(
+        &mut self,
+        batch: &mut Builder,
+        mut pack: std::vec::IntoIter<Candidate>,
+    ) -> Option<Hand> {
+        let mut written = 0;
+        let mut bytes = 0;
+        let mut candidates = Vec::with_capacity(pack.len());
+        let mut full = false;
+        while let Some(candidate) = pack.as_slice().first() {
+            match self.write_candidate(candidate, &mut batch.body()[written..]) {
+                Written::Entry { length, content_bytes } => {
+                    written += length;
+                    bytes += content_bytes;
+                    candidates.extend(pack.next());
+                }
+                Written::Elsewhere => {
+                    pack.next();
+                }
+                Written::NoRoom if written > 0 => {
+                    full = true;
+                    break;
+                }
+                Written::NoRoom => {
+                    self.shared
+                        .entry_failed(&candidate.found.path, "its name and attributes are too long to send");
+                    pack.next();
+                }
+            }
+        }
+        if written > 0 {
+            self.shared.counters.bytes.fetch_add(bytes, Relaxed);
+            self.shared.counters.entries.fetch_add(candidates.len() as u64, Relaxed);
+            batch.push(RecordKind::Pack, 0, 0, written);
+            batch.contents.push(Content::Pack { candidates, bytes });
+        }
+        full.then_some(Hand::Pack(pack))
+    }
+
+    /// Writes one entry to the front of `body`, or finds another place for it.
+    fn write_candidate(&mut self, candidate: &Candidate, body: &mut [u8]) -> Written {
+        let found = &candidate.found;
+        let path = &found.path;
+        let entry = |kind, metadata| Entry { path: path.clone(), kind, metadata, digest: None };
+        let written = match &found.kind {
+            _ if candidate.link_to.is_some() => {
+                let to = candidate.link_to.clone().expect("the guard has looked");
+                Ok(self.write_bare(&entry(Kind::HardLink { to }, Metadata::default()), body))
+            }
+            EntryKind::File => self.write_file(candidate, body),
+            EntryKind::Directory(metadata) => {
+                Ok(self.write_bare(&entry(Kind::Directory, metadata.clone()), body))
+            }
+            EntryKind::Symlink => self
+                .reader
+                .read_link(found.root, path)
+                .map(|(target, metadata)| self.write_bare(&entry(Kind::Symlink { target }, metadata), body))
+                .map_err(|error| chain(&error)),
+            EntryKind::Other => Err("it is a device, pipe or socket".to_owned()),
+        };
+        written.unwrap_or_else(|reason| {
+            self.shared.entry_failed(path, reason);
+            Written::Elsewhere
+        })
+    }
+
+    /// Writes an entry without content.
+    fn write_bare(&self, entry: &Entry, body: &mut [u8]) -> Written {
+        if self.shared.dry_run {
+            return self.would_send(&entry.path, 0);
+        }
+        match entry::encode(entry, body) {
+            Some(length) => Written::Entry { length, content_bytes: 0 },
+            None => Written::NoRoom,
+        }
+    }
+
+    fn would_send(&self, path: &RelativePath, bytes: u64) -> Written {
+        self.shared.counters.entries.fetch_add(1, Relaxed);
+        self.shared.counters.bytes.fetch_add(bytes, Relaxed);
+        self.shared.notice(Notice::WouldSend { path: path.as_bytes().to_vec(), bytes });
+        Written::Elsewhere
+    }
+
+    fn write_file(&mut self, candidate: &Candidate, body: &mut [u8]) -> Result<Written, String> {
+        let shared = self.shared;
+        let path = &candidate.found.path;
+        let mut tries = 0;
+        loop {
+            let open = self.reader.open(candidate.found.root, path).map_err(|error| chain(&error))?;
+            if shared.preserve.hard_links && open.links() > 1 {
+                let mut inodes = shared.inodes.lock().expect("no lane panics holding the inodes");
+                let first = inodes.entry(open.identity()).or_insert_with(|| path.clone());
+                if first != path {
+                    let mut link = candidate.clone();
+                    link.link_to = Some(first.clone());
+                    shared.queue.push_link(link);
+                    return Ok(Written::Elsewhere);
+                }
+            }
+            let identity = entry::identity(path, open.metadata());
+            let size_bytes = open.metadata().size_bytes;
+            shared.progress.bytes_found.fetch_add(if tries == 0 { size_bytes } else { 0 }, Relaxed);
+            if shared.possessions.done.contains(&identity) {
+                shared.counters.skipped.fetch_add(1, Relaxed);
+                shared.counters.resumed_bytes.fetch_add(size_bytes, Relaxed);
+                shared.progress.bytes_moved.fetch_add(size_bytes, Relaxed);
+                return Ok(Written::Elsewhere);
+            }
+            if shared.dry_run {
+                return Ok(self.would_send(path, size_bytes));
+            }
+            let mut metadata = open.metadata().clone();
+            if shared.preserve.xattrs {
+                metadata.xattrs = open.read_xattrs(path).map_err(|error| chain(&error))?;
+            }
+            let mut entry = Entry { path: path.clone(), kind: Kind::File, metadata, digest: None };
+            if size_bytes > SMALL_FILE_BYTES {
+                shared.queue.push_file(self.large_file(entry, open, identity)?);
+                return Ok(Written::Elsewhere);
+            }
+            // The length of the entry does not depend on the digest's value, so the content is read in place.
+            entry.digest = shared.digest.then_some([0; 32]);
+            let Some(length) = entry::encode(&entry, body) else { return Ok(Written::NoRoom) };
+            let content_bytes = size_bytes as usize;
+            let Some(content) = body[length..].get_mut(..content_bytes) else { return Ok(Written::NoRoom) };
+            let read = open.read_at(0, content).map_err(|error| chain(&error))?;
+            // Files of the kernel's own (/proc, /sys) have content and no size, or less of it than their size.
+            let has_more = content_bytes == 0 && !matches!(open.read_at(0, &mut [0]), Ok(0));
+            let as_stated = read == content_bytes && !has_more;
+            if !as_stated && open.unchanged() {
+                return Err(
+                    "its content is not as long as its size; `cat` it into `sealane cp - TARGET`".to_owned()
+                );
+            }
+            if as_stated && open.unchanged() {
+                if shared.digest {
+                    let digest = *blake3::hash(content).as_bytes();
+                    entry.digest = Some(digest);
+                    entry::encode(&entry, body);
+                    shared.notice(Notice::Digest { path: path.as_bytes().to_vec(), digest });
+                }
+                return Ok(Written::Entry { length: length + content_bytes, content_bytes: size_bytes });
+            }
+            tries += 1;
+            if tries == SMALL_FILE_TRIES {
+                return Err("it changes while it is read".to_owned());
+            }
+        }
+    }
+
+    fn large_file(&self, entry: Entry, open: OpenFile, identity: [u8; 16]) -> Result<Arc<SendFile>, String> {
+        let shared = self.shared;
+        let size_bytes = entry.metadata.size_bytes;
+        let alignment = if shared.digest { GROUP_BYTES as u64 } else { 1 };
+        let data = align(open.extents(), alignment, size_bytes);
+        let holes = complement(&data, size_bytes);
+        // A digest needs every byte once, so a file that is there in part is read in full but sent in part
+        // only where no digest is asked for.
+        let known = if shared.digest { None } else { shared.possessions.partial.get(&identity) };
+        let ranges = match known {
+            Some(known) => {
+                let kept: u64 = known.iter().map(|range| range.end - range.start).sum();
+                shared.counters.resumed_bytes.fetch_add(kept, Relaxed);
+                shared.progress.bytes_moved.fetch_add(kept, Relaxed);
+                subtract(&data, known)
+            }
+            None => data,
+        };
+        // The file must be announced and closed even where nothing of it is left to send.
+        let nothing = ranges.is_empty().then_some(size_bytes..size_bytes);
+        let ranges = ranges.into_iter().chain(nothing);
+        let digest = shared.digest.then(|| TreeDigest::new(size_bytes));
+        let number = shared.queue.next_file();
+        let announcement = Announcement { entry, growing: false };
+        Ok(Arc::new(SendFile::new(number, announcement, Bytes::File(open), ranges, holes, digest)))
+    }
+}

@@ -1,0 +1,58 @@
+//! Arithmetic of byte ranges: ascending, apart from each other.
+
+use std::ops::Range;
+
+/// Widens ranges to multiples of `alignment` and joins those that meet.
+pub(super) fn align(ranges: impl Iterator<Item = Range<u64>>, alignment: u64, size: u64) -> Vec<Range<u64>> {
+    let mut aligned: Vec<Range<u64>> = Vec::new();
+    for range in ranges {
+        let start = range.start / alignment * alignment;
+        let end = range.end.div_ceil(alignment).saturating_mul(alignment).min(size);
+        match aligned.last_mut() {
+            Some(last) if start <= last.end => last.end = last.end.max(end),
+            _ => aligned.push(start..end),
+        }
+    }
+    aligned
+}
+
+/// What `ranges` (ascending, apart) leave out of `0..size`.
+pub(super) fn complement(ranges: &[Range<u64>], size: u64) -> Vec<Range<u64>> {
+    subtract(std::slice::from_ref(&(0..size)), ranges)
+}
+
+/// What is in `from` and not in `take` (both ascending, apart).
+pub(super) fn subtract(from: &[Range<u64>], take: &[Range<u64>]) -> Vec<Range<u64>> {
+    let mut left = Vec::new();
+    for range in from {
+        let mut start = range.start;
+        for gap in take.iter().filter(|gap| gap.end > range.start && gap.start < range.end) {
+            if gap.start > start {
+                left.push(start..gap.start);
+            }
+            start = start.max(gap.end);
+        }
+        if start < range.end {
+            left.push(start..range.end);
+        }
+    }
+    left
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_subtract_and_complement() {
+        assert_eq!(subtract(&[0..10, 20..30], &[5..7, 8..25, 29..40]), [0..5, 7..8, 25..29]);
+        assert_eq!(complement(&[2..4, 8..10], 10), [0..2, 4..8]);
+        assert_eq!(complement(&[], 0), []);
+    }
+
+    #[test]
+    fn ranges_align_and_join() {
+        assert_eq!(align([1..2, 9..12, 30..31].into_iter(), 8, 31), [0..16, 24..31]);
+        assert_eq!(align([1..2, 9..12].into_iter(), 1, 31), [1..2, 9..12]);
+    }
+}
