@@ -27,7 +27,8 @@ use crate::{
     },
     send::{
         batch::{Builder, CLOSING_BYTES_MAX, Content},
-        work::{Bytes, Candidate, Close, Queue, SendFile, Work},
+        pack::Pack,
+        work::{Bytes, Close, Queue, SendFile, Work},
     },
     summary::{Notice, Progress},
 };
@@ -87,7 +88,7 @@ impl Filling {
 #[derive(Debug)]
 pub(super) enum Hand {
     Range { file: Arc<SendFile>, range: Range<u64> },
-    Pack(std::vec::IntoIter<Candidate>),
+    Pack(Pack),
 }
 
 /// One lane's reader of files.
@@ -112,7 +113,7 @@ impl<'a> Filler<'a> {
                 Some(hand) => hand,
                 None => match self.shared.queue.take() {
                     Some(Work::Range { file, range }) => Hand::Range { file, range },
-                    Some(Work::Pack(pack)) => Hand::Pack(pack.into_iter()),
+                    Some(Work::Pack(pack)) => Hand::Pack(Pack::new(pack)),
                     None => return,
                 },
             };
@@ -137,7 +138,7 @@ impl<'a> Filler<'a> {
         match hand {
             Hand::Range { file, range } => self.shared.queue.put_back_range(file, range),
             Hand::Pack(pack) => {
-                let candidates = pack.collect();
+                let candidates = pack.into_candidates();
                 self.shared.queue.give_back(Content::Pack { candidates, bytes: 0 });
             }
         }

@@ -27,44 +27,59 @@ const SMALL_FILE_BYTES: u64 = 32 * 1024;
 /// How often a small file that changes under the reader's hands is read again.
 const SMALL_FILE_TRIES: usize = 3;
 
+/// Small entries that a lane has in hand.
+#[derive(Debug)]
+pub(super) struct Pack {
+    candidates: std::vec::IntoIter<Candidate>,
+    /// The first of them, where it was opened already and then found no room.
+    opened: Option<OpenFile>,
+}
+
+impl Pack {
+    pub(super) fn new(candidates: Vec<Candidate>) -> Self {
+        Self { candidates: candidates.into_iter(), opened: None }
+    }
+
+    pub(super) fn into_candidates(self) -> Vec<Candidate> {
+        self.candidates.collect()
+    }
+}
+
 /// Where an entry went.
 enum Written {
     /// Into the record.
     Entry { length: usize, content_bytes: u64 },
     /// Skipped, failed, large, or a link: not in this record.
     Elsewhere,
-    /// The record is full.
-    NoRoom,
+    /// The record is full; a file that was opened in vain comes back.
+    NoRoom(Option<OpenFile>),
 }
 
 impl Filler<'_> {
-    pub(super) fn fill_pack(
-        &mut self,
-        batch: &mut Builder,
-        mut pack: std::vec::IntoIter<Candidate>,
-    ) -> Option<Hand> {
+    pub(super) fn fill_pack(&mut self, batch: &mut Builder, mut pack: Pack) -> Option<Hand> {
         let mut written = 0;
         let mut bytes = 0;
-        let mut candidates = Vec::with_capacity(pack.len());
+        let mut candidates = Vec::with_capacity(pack.candidates.len());
         let mut full = false;
-        while let Some(candidate) = pack.as_slice().first() {
-            match self.write_candidate(candidate, &mut batch.body()[written..]) {
+        while let Some(candidate) = pack.candidates.as_slice().first() {
+            match self.write_candidate(candidate, pack.opened.take(), &mut batch.body()[written..]) {
                 Written::Entry { length, content_bytes } => {
                     written += length;
                     bytes += content_bytes;
-                    candidates.extend(pack.next());
+                    candidates.extend(pack.candidates.next());
                 }
                 Written::Elsewhere => {
-                    pack.next();
+                    pack.candidates.next();
                 }
-                Written::NoRoom if written > 0 => {
+                Written::NoRoom(opened) if written > 0 => {
+                    pack.opened = opened;
                     full = true;
                     break;
                 }
-                Written::NoRoom => {
+                Written::NoRoom(_) => {
                     self.shared
                         .entry_failed(&candidate.found.path, "its name and attributes are too long to send");
-                    pack.next();
+                    pack.candidates.next();
                 }
             }
         }
@@ -78,7 +93,12 @@ impl Filler<'_> {
     }
 
     /// Writes one entry to the front of `body`, or finds another place for it.
-    fn write_candidate(&mut self, candidate: &Candidate, body: &mut [u8]) -> Written {
+    fn write_candidate(
+        &mut self,
+        candidate: &Candidate,
+        opened: Option<OpenFile>,
+        body: &mut [u8],
+    ) -> Written {
         let found = &candidate.found;
         let path = &found.path;
         let entry = |kind, metadata| Entry { path: path.clone(), kind, metadata, digest: None };
@@ -87,7 +107,7 @@ impl Filler<'_> {
                 let to = candidate.link_to.clone().expect("the guard has looked");
                 Ok(self.write_bare(&entry(Kind::HardLink { to }, Metadata::default()), body))
             }
-            EntryKind::File => self.write_file(candidate, body),
+            EntryKind::File => self.write_file(candidate, opened, body),
             EntryKind::Directory(metadata) => {
                 Ok(self.write_bare(&entry(Kind::Directory, metadata.clone()), body))
             }
@@ -111,7 +131,7 @@ impl Filler<'_> {
         }
         match entry::encode(entry, body) {
             Some(length) => Written::Entry { length, content_bytes: 0 },
-            None => Written::NoRoom,
+            None => Written::NoRoom(None),
         }
     }
 
@@ -122,71 +142,102 @@ impl Filler<'_> {
         Written::Elsewhere
     }
 
-    fn write_file(&mut self, candidate: &Candidate, body: &mut [u8]) -> Result<Written, String> {
+    fn write_file(
+        &mut self,
+        candidate: &Candidate,
+        mut opened: Option<OpenFile>,
+        body: &mut [u8],
+    ) -> Result<Written, String> {
         let shared = self.shared;
         let path = &candidate.found.path;
-        let mut tries = 0;
-        loop {
-            let open = self.reader.open(candidate.found.root, path).map_err(|error| chain(&error))?;
-            if shared.preserve.hard_links && open.links() > 1 {
-                let mut inodes = shared.inodes.lock().expect("no lane panics holding the inodes");
-                let first = inodes.entry(open.identity()).or_insert_with(|| path.clone());
-                if first != path {
-                    let mut link = candidate.clone();
-                    link.link_to = Some(first.clone());
-                    shared.queue.push_link(link);
-                    return Ok(Written::Elsewhere);
-                }
+        for _ in 0..SMALL_FILE_TRIES {
+            let open = match opened.take() {
+                Some(open) => open,
+                None => self.reader.open(candidate.found.root, path).map_err(|error| chain(&error))?,
+            };
+            if let Some(first) = self.earlier_name(&open, path) {
+                shared.queue.push_link(Candidate { link_to: Some(first), ..candidate.clone() });
+                return Ok(Written::Elsewhere);
             }
-            let identity = entry::identity(path, open.metadata());
             let size_bytes = open.metadata().size_bytes;
-            shared.progress.bytes_found.fetch_add(if tries == 0 { size_bytes } else { 0 }, Relaxed);
+            let found = || shared.progress.bytes_found.fetch_add(size_bytes, Relaxed);
+            let identity = entry::identity(path, open.metadata());
             if shared.possessions.done.contains(&identity) {
+                found();
                 shared.counters.skipped.fetch_add(1, Relaxed);
                 shared.counters.resumed_bytes.fetch_add(size_bytes, Relaxed);
                 shared.progress.bytes_moved.fetch_add(size_bytes, Relaxed);
                 return Ok(Written::Elsewhere);
             }
             if shared.dry_run {
+                found();
                 return Ok(self.would_send(path, size_bytes));
             }
             let mut metadata = open.metadata().clone();
             if shared.preserve.xattrs {
                 metadata.xattrs = open.read_xattrs(path).map_err(|error| chain(&error))?;
             }
-            let mut entry = Entry { path: path.clone(), kind: Kind::File, metadata, digest: None };
+            let entry = Entry { path: path.clone(), kind: Kind::File, metadata, digest: None };
             if size_bytes > SMALL_FILE_BYTES {
+                found();
                 shared.queue.push_file(self.large_file(entry, open, identity)?);
                 return Ok(Written::Elsewhere);
             }
-            // The length of the entry does not depend on the digest's value, so the content is read in place.
-            entry.digest = shared.digest.then_some([0; 32]);
-            let Some(length) = entry::encode(&entry, body) else { return Ok(Written::NoRoom) };
-            let content_bytes = size_bytes as usize;
-            let Some(content) = body[length..].get_mut(..content_bytes) else { return Ok(Written::NoRoom) };
-            let read = open.read_at(0, content).map_err(|error| chain(&error))?;
-            // Files of the kernel's own (/proc, /sys) have content and no size, or less of it than their size.
-            let has_more = content_bytes == 0 && !matches!(open.read_at(0, &mut [0]), Ok(0));
-            let as_stated = read == content_bytes && !has_more;
-            if !as_stated && open.unchanged() {
-                return Err(
-                    "its content is not as long as its size; `cat` it into `sealane cp - TARGET`".to_owned()
-                );
-            }
-            if as_stated && open.unchanged() {
-                if shared.digest {
-                    let digest = *blake3::hash(content).as_bytes();
-                    entry.digest = Some(digest);
-                    entry::encode(&entry, body);
-                    shared.notice(Notice::Digest { path: path.as_bytes().to_vec(), digest });
+            if let Some(written) = self.write_whole(entry, open, body)? {
+                if matches!(written, Written::Entry { .. }) {
+                    found();
                 }
-                return Ok(Written::Entry { length: length + content_bytes, content_bytes: size_bytes });
-            }
-            tries += 1;
-            if tries == SMALL_FILE_TRIES {
-                return Err("it changes while it is read".to_owned());
+                return Ok(written);
             }
         }
+        Err("it changes while it is read".to_owned())
+    }
+
+    /// The name by which this file was met first, where that was another one and links are to stay links.
+    fn earlier_name(&self, open: &OpenFile, path: &RelativePath) -> Option<RelativePath> {
+        if !self.shared.preserve.hard_links || open.links() == 1 {
+            return None;
+        }
+        let mut inodes = self.shared.inodes.lock().expect("no lane panics holding the inodes");
+        let first = inodes.entry(open.identity()).or_insert_with(|| path.clone());
+        (first != path).then(|| first.clone())
+    }
+
+    /// Writes a small file with its content; `None` where it changed meanwhile.
+    fn write_whole(
+        &self,
+        mut entry: Entry,
+        open: OpenFile,
+        body: &mut [u8],
+    ) -> Result<Option<Written>, String> {
+        let size_bytes = entry.metadata.size_bytes;
+        let content_bytes = size_bytes as usize;
+        // The length of the entry does not depend on the digest's value, so the content is read in place.
+        entry.digest = self.shared.digest.then_some([0; 32]);
+        let (length, content) = match entry::encode(&entry, body) {
+            Some(length) if body.len() - length >= content_bytes => {
+                (length, &mut body[length..][..content_bytes])
+            }
+            _ => return Ok(Some(Written::NoRoom(Some(open)))),
+        };
+        let read = open.read_at(0, content).map_err(|error| chain(&error))?;
+        // Files of the kernel's own (/proc, /sys) have content and no size, or less of it than their size.
+        let has_more = content_bytes == 0 && !matches!(open.read_at(0, &mut [0]), Ok(0));
+        if !open.unchanged() {
+            return Ok(None);
+        }
+        if read < content_bytes || has_more {
+            return Err(
+                "its content is not as long as its size; `cat` it into `sealane cp - TARGET`".to_owned()
+            );
+        }
+        if self.shared.digest {
+            let digest = *blake3::hash(content).as_bytes();
+            entry.digest = Some(digest);
+            entry::encode(&entry, body);
+            self.shared.notice(Notice::Digest { path: entry.path.as_bytes().to_vec(), digest });
+        }
+        Ok(Some(Written::Entry { length: length + content_bytes, content_bytes: size_bytes }))
     }
 
     fn large_file(&self, entry: Entry, open: OpenFile, identity: [u8; 16]) -> Result<Arc<SendFile>, String> {
