@@ -6,8 +6,8 @@
 use std::fmt::{Arguments, Write as _};
 use std::io::Write as _;
 
-/// A message on standard error, under the program's name, in the system's words without its numbers. Further lines are indented, so that no text from elsewhere
-/// can pass for a message of its own.
+/// A message on standard error, under the program's name, in the system's words without its numbers. Further lines
+/// are indented, so that no text from elsewhere can pass for a message of its own.
 pub(crate) fn complain(message: Arguments<'_>) {
     say(&format!("sealane: {}", without_numbers(&message.to_string())));
 }

@@ -255,6 +255,11 @@ fn process_umask() -> u32 {
     line.and_then(|value| u32::from_str_radix(value.trim(), 8).ok()).unwrap_or(0o777)
 }
 
+/// Whether a directory was left unfinished. It may have set-group-id from its parent.
+pub(crate) fn is_unfinished(mode: u32) -> bool {
+    mode & MODE_BITS & !SET_GROUP_ID == UNFINISHED_DIRECTORY
+}
+
 impl Inner {
     fn root_error(&self, errno: Errno) -> Error {
         Error::Root { path: self.root.clone(), source: errno.into() }
@@ -298,11 +303,6 @@ impl Inner {
                 record.sent = sent.or(record.sent);
             }
         }
-    }
-
-    /// Whether a directory was left unfinished. It may have set-group-id from its parent.
-    pub(crate) fn is_unfinished(mode: u32) -> bool {
-        mode & MODE_BITS & !SET_GROUP_ID == UNFINISHED_DIRECTORY
     }
 
     fn was_created(&self, path: &[u8]) -> bool {

@@ -21,7 +21,7 @@ use crate::part::{PartFile, TempName};
 use crate::path::RelativePath;
 use crate::reader::{OpenFile, entry_type};
 use crate::small;
-use crate::target::{Inner, UNFINISHED_DIRECTORY, ids, resolve_error, times};
+use crate::target::{Inner, UNFINISHED_DIRECTORY, ids, is_unfinished, resolve_error, times};
 
 /// Temporary names tried before giving up; they are taken from a random start, so one is enough but for an attacker.
 const MAX_NAMES: u32 = 16;
@@ -102,7 +102,7 @@ impl Writer {
                         found,
                     });
                 }
-                created = Inner::is_unfinished(stat.st_mode);
+                created = is_unfinished(stat.st_mode);
                 if stat.st_mode & 0o700 != 0o700 {
                     original_mode = open_up(parent, name, stat.st_mode & 0o7777);
                 }

@@ -8,18 +8,19 @@ use std::{
     num::NonZeroU64,
     ops::Range,
     os::unix::ffi::OsStrExt,
+    path::Path,
     sync::{Arc, Barrier, Mutex, OnceLock, atomic::AtomicBool},
     time::Duration,
 };
 
 use crossbeam_channel::Sender;
 use sealane_stack::{Placement, Pool};
-use sealane_tree::{EntryType, RelativePath, Target, TargetOptions};
+use sealane_tree::{EntryType, RelativePath, Target, TargetOptions, Writer};
 
 use crate::{
     digest::GROUP_BYTES,
     error::Error,
-    journal::{Journal, State as JournalState},
+    journal::{self, Identity, Journal, State as JournalState},
     limiter::Limiter,
     options::{Level, MeasuredEnd, Preserve, Sink},
     proto::{
@@ -249,23 +250,26 @@ pub(crate) fn check_presence(target: &Target, state: &mut JournalState) {
     let mut done: Vec<_> = std::mem::take(&mut state.done).into_iter().collect();
     done.sort_unstable_by(|(_, a), (_, b)| a.cmp(b));
     let mut writer = target.writer();
-    done.retain(|(known, path)| {
-        let Ok(path) = RelativePath::new(path) else { return false };
-        let found = writer.existing(&path);
-        found.is_ok_and(|found| {
-            found.is_some_and(|found| {
-                found.entry_type == EntryType::File && identity(&path, &found.metadata) == *known
-            })
-        })
-    });
+    done.retain(|(known, path)| is_finished(&mut writer, path, known));
     state.done = done.into_iter().collect();
-    let root = target.root();
-    state.partial.retain(|&identity, partial| {
-        let Ok(path) = RelativePath::new(&partial.path) else { return false };
-        let name = temp_name(identity);
-        let parent = path.parent().map_or_else(|| root.to_owned(), |parent| root.join(parent.as_path()));
-        let unfinished = parent.join(OsStr::from_bytes(name.as_bytes())).symlink_metadata();
-        partial.temp_name == name.as_bytes()
-            && unfinished.is_ok_and(|found| found.is_file() && found.len() == partial.size)
-    });
+    state.partial.retain(|&identity, partial| is_begun(target.root(), identity, partial));
+}
+
+/// Whether a file has its name, and size and time as when it was finished.
+fn is_finished(writer: &mut Writer, path: &[u8], known: &Identity) -> bool {
+    let Ok(path) = RelativePath::new(path) else { return false };
+    match writer.existing(&path) {
+        Ok(Some(found)) => found.entry_type == EntryType::File && identity(&path, &found.metadata) == *known,
+        Ok(None) | Err(_) => false,
+    }
+}
+
+/// Whether an unfinished file has its temporary name and its size.
+fn is_begun(root: &Path, identity: Identity, partial: &journal::Partial) -> bool {
+    let Ok(path) = RelativePath::new(&partial.path) else { return false };
+    let name = temp_name(identity);
+    let parent = path.parent().map_or_else(|| root.to_owned(), |parent| root.join(parent.as_path()));
+    let found = parent.join(OsStr::from_bytes(name.as_bytes())).symlink_metadata();
+    partial.temp_name == name.as_bytes()
+        && found.is_ok_and(|found| found.is_file() && found.len() == partial.size)
 }
