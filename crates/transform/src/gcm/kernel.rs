@@ -496,9 +496,9 @@ impl<'k, V: Field> Group<'k, V> {
     /// Clears the sums, which tell of the hash key.
     #[inline(always)]
     fn wipe(&mut self) {
-        for sums in [&mut self.low, &mut self.middle, &mut self.high] {
+        for sum in self.low.iter_mut().chain(&mut self.middle).chain(&mut self.high) {
             // SAFETY: a write to what is borrowed; volatile, as nobody reads it.
-            unsafe { core::ptr::write_volatile(sums, [V::zero(); 4]) };
+            unsafe { core::ptr::write_volatile(sum, V::zero()) };
         }
     }
 }
