@@ -184,30 +184,27 @@ pub(crate) fn target_options(preserve: &Preserve, journal: Option<[u8; 16]>) -> 
 
 /// What the receiver tells the sender not to send again: from the journal, and with `update` from the tree.
 pub(crate) fn possessions(
-    journal: Option<&JournalState>,
+    journal: &JournalState,
     update: Option<&Target>,
     mut tell: impl FnMut(Message) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let mut done: Vec<[u8; 16]> = Vec::new();
-    if let Some(state) = journal {
-        for chunk in state.partial.iter().collect::<Vec<_>>().chunks(16) {
-            let partial = chunk
-                .iter()
-                .map(|&(&identity, partial)| Partial {
-                    identity,
-                    // Records of the digest's size: what covers a group in part only is sent again.
-                    ranges: partial
-                        .ledger
-                        .ranges()
-                        .filter_map(|range| whole_groups(range, partial.size))
-                        .take(4096)
-                        .collect(),
-                })
-                .collect();
-            tell(Message::Have(Have { done: Vec::new(), partial }))?;
-        }
-        done.extend(state.done.keys());
+    for chunk in journal.partial.iter().collect::<Vec<_>>().chunks(16) {
+        let partial = chunk
+            .iter()
+            .map(|&(&identity, partial)| Partial {
+                identity,
+                // Records of the digest's size: what covers a group in part only is sent again.
+                ranges: partial
+                    .ledger
+                    .ranges()
+                    .filter_map(|range| whole_groups(range, partial.size))
+                    .take(4096)
+                    .collect(),
+            })
+            .collect();
+        tell(Message::Have(Have { done: Vec::new(), partial }))?;
     }
+    let mut done: Vec<_> = journal.done.keys().copied().collect();
     let mut told = 0;
     if let Some(target) = update {
         for file in target.files()? {

@@ -209,14 +209,13 @@ impl ReceivingSide<'_> {
                 Destination::Null
             }
         };
-        let channel = &mut *control.channel;
-        ends::possessions(journal.as_ref().map(|(_, state)| state), update.as_ref(), |message| {
-            control::send(channel, &message)
-        })?;
         let progress = control.progress.clone();
         let receiving =
             Arc::new(ends::receiving(plan, destination, journal, self.rate, self.notices, progress)?);
-        let outcome = control.receive_all(&receiving, keep);
+        let told = ends::possessions(&receiving.files.resumable, update.as_ref(), |message| {
+            control::send(control.channel, &message)
+        });
+        let outcome = told.and_then(|()| control.receive_all(&receiving, keep));
         if let Err(error) = &outcome {
             give_up(&receiving, error);
         }
