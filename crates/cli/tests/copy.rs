@@ -135,6 +135,31 @@ fn a_missing_source_is_said_once() {
 }
 
 #[test]
+fn the_others_are_copied_when_a_source_is_missing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (missing, there, target) =
+        (folder.path().join("nothing"), folder.path().join("there"), folder.path().join("target"));
+    fs::write(&there, "content").expect("a file");
+    fs::create_dir(&target).expect("a folder");
+    let output = sealane(&["cp"]).args([&missing, &there, &target]).output().expect("the program starts");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("nothing"), "{}", text(&output.stderr));
+    assert_eq!(fs::read(target.join("there")).expect("the copy"), b"content");
+}
+
+#[test]
+fn a_folder_is_not_copied_into_itself() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let tree = folder.path().join("tree");
+    fs::create_dir_all(tree.join("sub")).expect("a folder");
+    let output =
+        sealane(&["cp", "-r"]).args([&tree, &tree.join("sub")]).output().expect("the program starts");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("into itself"), "{}", text(&output.stderr));
+    assert_eq!(fs::read_dir(tree.join("sub")).expect("a folder").count(), 0);
+}
+
+#[test]
 fn a_folder_is_left_out_without_recursion_and_named_as_it_was_given() {
     let folder = tempfile::tempdir().expect("a folder");
     let (source, target) = (folder.path().join("tree"), folder.path().join("copy"));

@@ -105,6 +105,12 @@ fn known_peers_send_and_fetch_and_strangers_do_not() {
     assert_eq!(piped.status.code(), Some(0), "{}", text(&piped.stderr));
     assert!(piped.stdout == pattern(400_000));
 
+    fs::create_dir(path("fetched")).expect("a folder");
+    let fetched = path("fetched");
+    let missing = copy("user", &[], &daemon.place("missing"), fetched.to_str().expect("UTF-8"));
+    assert_eq!(missing.status.code(), Some(5), "{}", text(&missing.stderr));
+    assert_eq!(fs::read_dir(fetched).expect("a folder").count(), 0, "a journal is left of nothing");
+
     let weak = copy("user", &["--level", "clear"], local, &daemon.place("weak"));
     assert_eq!(weak.status.code(), Some(3), "the minimum level was not held: {}", text(&weak.stderr));
     let strange = copy("stranger", &["--accept-new"], local, &daemon.place("strange"));

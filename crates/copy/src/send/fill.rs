@@ -74,8 +74,13 @@ pub(crate) struct Counters {
 
 impl Filling {
     pub(super) fn entry_failed(&self, path: &RelativePath, reason: impl ToString) {
+        self.failed(path.as_bytes().to_vec(), reason.to_string());
+    }
+
+    /// A path that was to be sent is not.
+    pub(crate) fn failed(&self, path: Vec<u8>, reason: String) {
         self.counters.failed.fetch_add(1, Relaxed);
-        self.notice(Notice::EntryFailed { path: path.as_bytes().to_vec(), reason: reason.to_string() });
+        self.notice(Notice::EntryFailed { path, reason });
     }
 
     pub(super) fn notice(&self, notice: Notice) {

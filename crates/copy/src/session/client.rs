@@ -33,6 +33,7 @@ use crate::{
         ends::Plan,
         open::{Connector, Route},
         place::{self, Place},
+        sense,
         server::{self, ReceivingSide, SendingSide},
     },
     summary::{Agreement, CpuSeconds, Notice, Observer, Progress, Summary},
@@ -57,6 +58,7 @@ pub fn copy(
 ) -> Result<Summary, Error> {
     let started = Instant::now();
     let (role, far) = roles(sources, target)?;
+    make_sense(sources, target, options)?;
     let mut channel = reach(&far, options)?;
     let outcome =
         Transfer { sources, target, options, progress, role, far: &far, started }.run(&mut channel, observer);
@@ -112,6 +114,24 @@ fn roles(sources: &[Location], target: &Location) -> Result<(Role, FarPlace), Er
         // Somebody must send to us what goes to standard output.
         (false, false) if is_standard_stream(target) => Ok((Role::Pull, FarPlace::Here)),
         (false, _) => Ok((Role::Push, FarPlace::of(target))),
+    }
+}
+
+/// A path on this machine.
+fn local_path(location: &Location) -> Option<&Path> {
+    match location {
+        Location::Local(path) if path != Path::new("-") => Some(path),
+        _ => None,
+    }
+}
+
+/// Refuses what cannot be meant, as far as that can be told without the far end.
+fn make_sense(sources: &[Location], target: &Location, options: &Options) -> Result<(), Error> {
+    let Some(sources) = sources.iter().map(local_path).collect::<Option<Vec<_>>>() else { return Ok(()) };
+    sense::something_to_copy(&sources)?;
+    match local_path(target) {
+        Some(target) if options.sink == Sink::Files => sense::not_into_itself(&sources, target),
+        _ => Ok(()),
     }
 }
 

@@ -9,4 +9,5 @@ mod ends;
 mod line;
 mod open;
 pub(crate) mod place;
+pub(crate) mod sense;
 pub(crate) mod server;

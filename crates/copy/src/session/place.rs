@@ -75,10 +75,15 @@ fn ends_in_directory(path: &Path) -> bool {
 #[derive(Debug)]
 pub(crate) struct Sources {
     pub(crate) source: Source,
+    /// Those that could not be opened, beside some that could.
+    pub(crate) missing: Vec<(Vec<u8>, Error)>,
     _confined: Vec<OwnedFd>,
 }
 
 /// Opens the sources. `name` is what the target calls the only one, if it does not take the sources' own names.
+///
+/// # Errors
+/// None can be opened.
 pub(crate) fn sources(
     paths: &[Vec<u8>],
     name: Option<&[u8]>,
@@ -88,39 +93,50 @@ pub(crate) fn sources(
         Some(name) => Naming::As(RelativePath::new(name).map_err(sealane_tree::Error::from)?),
         None => Naming::Basename,
     };
-    let mut roots = Vec::with_capacity(paths.len());
-    let mut held = Vec::new();
+    let (mut roots, mut held, mut missing) = (Vec::with_capacity(paths.len()), Vec::new(), Vec::new());
     for path in paths {
-        let plain = Path::new(OsStr::from_bytes(path));
-        let root = match confinement {
-            None => SourceRoot::open(plain, &naming, false)?,
-            Some(confinement) => {
-                let (confined, fd) = confinement.confine(path)?;
-                held.push(fd);
-                // The confined path of a directory itself has no name of its own to give.
-                let naming = match (&naming, plain.file_name()) {
-                    (Naming::Basename, Some(name)) if !ends_in_directory(plain) => {
-                        Naming::As(RelativePath::new(name.as_bytes()).map_err(sealane_tree::Error::from)?)
-                    }
-                    (Naming::Basename, _) => Naming::Contents,
-                    (naming, _) => naming.clone(),
-                };
-                SourceRoot::open(&confined, &naming, false).map_err(|error| match error {
-                    sealane_tree::Error::Root { source, .. } => {
-                        Error::io(&format!("cannot read {}", plain.display()), &source)
-                    }
-                    other => other.into(),
-                })?
+        match source(path, &naming, confinement) {
+            Ok((root, confined)) => {
+                roots.push(root);
+                held.extend(confined);
             }
-        };
-        roots.push(root);
+            Err(error) => missing.push((path.clone(), error)),
+        }
     }
-    Ok(Sources { source: Source::new(roots), _confined: held })
+    if roots.is_empty() && !missing.is_empty() {
+        return Err(missing.swap_remove(0).1);
+    }
+    Ok(Sources { source: Source::new(roots), missing, _confined: held })
+}
+
+fn source(
+    path: &[u8],
+    naming: &Naming,
+    confinement: Option<&Confinement>,
+) -> Result<(SourceRoot, Option<OwnedFd>), Error> {
+    let plain = Path::new(OsStr::from_bytes(path));
+    let Some(confinement) = confinement else { return Ok((SourceRoot::open(plain, naming, false)?, None)) };
+    let (confined, fd) = confinement.confine(path)?;
+    // The confined path of a directory itself has no name of its own to give.
+    let naming = match (naming, plain.file_name()) {
+        (Naming::Basename, Some(name)) if !ends_in_directory(plain) => {
+            Naming::As(RelativePath::new(name.as_bytes()).map_err(sealane_tree::Error::from)?)
+        }
+        (Naming::Basename, _) => Naming::Contents,
+        (naming, _) => naming.clone(),
+    };
+    let root = SourceRoot::open(&confined, &naming, false).map_err(|error| match error {
+        sealane_tree::Error::Root { source, .. } => {
+            Error::io(&format!("cannot read {}", plain.display()), &source)
+        }
+        other => other.into(),
+    })?;
+    Ok((root, Some(fd)))
 }
 
 /// No sources: what is sent does not come from a tree.
 pub(crate) fn no_sources() -> Sources {
-    Sources { source: Source::new(Vec::new()), _confined: Vec::new() }
+    Sources { source: Source::new(Vec::new()), missing: Vec::new(), _confined: Vec::new() }
 }
 
 /// A resolved target.

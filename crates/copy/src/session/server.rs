@@ -96,13 +96,16 @@ impl SendingSide<'_> {
         }
         let sending = ends::sending(self.plan, possessions, self.notices, control.progress.clone())?;
         let sending = Arc::new(sending);
-        let source = match sources {
+        let mut source = match sources {
             Some(sources) => sources,
             None => {
                 sending.filling.queue.push_file(standard_input(&sending.filling.queue, self.name)?);
                 place::no_sources()
             }
         };
+        for (path, error) in source.missing.drain(..) {
+            sending.filling.failed(path, error.message);
+        }
         let walk = (!self.standard_input).then(|| source.source.walk(self.walk));
         control.send_all(&sending, walk, || source.source.reader(), keep)
     }
