@@ -160,6 +160,22 @@ fn a_folder_is_not_copied_into_itself() {
 }
 
 #[test]
+fn a_folder_in_the_place_of_a_file_is_refused_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (tree, file) = (folder.path().join("tree"), folder.path().join("file"));
+    fs::create_dir(&tree).expect("a folder");
+    for name in ["a", "b", "c"] {
+        fs::write(tree.join(name), name).expect("a file");
+    }
+    fs::write(&file, "content").expect("a file");
+    let output = sealane(&["cp", "-r"]).args([&tree, &file]).output().expect("the program starts");
+    assert_eq!(output.status.code(), Some(5));
+    let said = text(&output.stderr);
+    assert!(said.contains("file is a regular file, not a directory") && !said.contains("file/a"), "{said}");
+    assert_eq!(fs::read(&file).expect("the file"), b"content");
+}
+
+#[test]
 fn a_folder_is_left_out_without_recursion_and_named_as_it_was_given() {
     let folder = tempfile::tempdir().expect("a folder");
     let (source, target) = (folder.path().join("tree"), folder.path().join("copy"));

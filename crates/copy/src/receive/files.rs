@@ -15,7 +15,7 @@ use std::{
 };
 
 use crossbeam_channel::Sender;
-use sealane_tree::{PartFile, Target, TempName, Writer};
+use sealane_tree::{Kind, PartFile, Target, TempName, Writer};
 
 use crate::{
     digest::TreeDigest,
@@ -35,8 +35,8 @@ const OPEN_FILES_MAX: usize = 4096;
 /// Where content goes.
 #[derive(Debug)]
 pub(crate) enum Destination {
-    /// Into a tree.
-    Tree(Target),
+    /// Into a tree. `sole` is what its only source is called there, if that is not the source's own choice.
+    Tree { target: Target, sole: Option<Vec<u8>> },
     /// To standard output, in order.
     Output(Mutex<File>),
     /// Nowhere: verified and discarded.
@@ -132,7 +132,7 @@ impl Files {
     /// A writer into the tree, if there is one.
     pub(crate) fn writer(&self) -> Option<Writer> {
         match &self.destination {
-            Destination::Tree(target) => Some(target.writer()),
+            Destination::Tree { target, .. } => Some(target.writer()),
             Destination::Output(_) | Destination::Null => None,
         }
     }
@@ -160,7 +160,7 @@ impl Files {
 
     /// A transfer failed that nothing can take up again: folders get the modes they were sent with.
     pub(crate) fn abandon_folders(&self) {
-        if let Destination::Tree(target) = &self.destination {
+        if let Destination::Tree { target, .. } = &self.destination {
             // The reason why the transfer failed is the one to tell.
             let _ = target.finish_directories();
         }
@@ -171,9 +171,16 @@ impl Files {
         let _ = self.notices.send(notice);
     }
 
-    /// One entry failed. A failure of the whole target ends the transfer.
+    /// One entry failed. A failure of the whole target ends the transfer, and so does one of the folder that all else
+    /// lies in.
     pub(crate) fn entry_failed(&self, entry: &Entry, error: sealane_tree::Error) -> Result<(), Error> {
-        if error.is_fatal() {
+        let holds_all = match &self.destination {
+            Destination::Tree { sole: Some(name), .. } => {
+                entry.kind == Kind::Directory && entry.path.as_bytes() == name
+            }
+            _ => false,
+        };
+        if holds_all || error.is_fatal() {
             return Err(error.into());
         }
         self.counters.failed.fetch_add(1, Relaxed);

@@ -329,7 +329,7 @@ impl Control<'_> {
     /// Everything has arrived: directories get their modes and times.
     fn settle_files(&mut self, receiving: &Receiving) -> Result<(), Error> {
         let files = &receiving.files;
-        if let Destination::Tree(target) = &files.destination {
+        if let Destination::Tree { target, .. } = &files.destination {
             let report = target.finish_directories();
             files.counters.failed.fetch_add(report.failed, Relaxed);
             for error in report.errors {

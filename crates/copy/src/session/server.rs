@@ -201,7 +201,7 @@ impl ReceivingSide<'_> {
                     target.expect_leftovers();
                 }
                 update = self.update.then(|| target.clone());
-                Destination::Tree(target)
+                Destination::Tree { target, sole: place.name.clone() }
             }
             (None, place) => {
                 // A dry run looks at the target, if it is there, but makes nothing.
