@@ -6,264 +6,250 @@
 
 use crate::simd::Bits;
 
-/// S1: 28 gates.
+/// S1: 26 gates.
 #[inline(always)]
 pub(crate) fn s1<V: Bits>([a, b, c, d, e, f]: [V; 6]) -> [V; 4] {
-    let g1 = V::lut::<0x46>(f, a, b);
-    let g2 = V::lut::<0x17>(g1, f, b);
-    let g3 = V::lut::<0xca>(d, g1, g2);
-    let g4 = V::lut::<0x35>(d, f, a);
-    let g5 = V::lut::<0x12>(g4, e, b);
-    let g6 = V::lut::<0x4a>(e, g3, g5);
-    let g7 = V::lut::<0x38>(b, g3, f);
-    let g8 = V::lut::<0x69>(d, f, b);
-    let g9 = V::lut::<0x5e>(g8, g1, a);
-    let g10 = V::lut::<0xca>(e, g7, g9);
-    let g11 = V::lut::<0xca>(c, g6, g10);
-    let g12 = V::lut::<0x06>(g4, g10, b);
-    let g13 = V::lut::<0x29>(g12, g9, c);
-    let g14 = V::lut::<0x56>(g2, f, g3);
-    let g15 = V::lut::<0xbc>(g14, b, a);
-    let g16 = V::lut::<0x65>(a, g4, g3);
-    let g17 = V::lut::<0xac>(c, g15, g16);
-    let g18 = V::lut::<0xca>(e, g13, g17);
-    let g19 = V::lut::<0x69>(g1, g18, g2);
-    let g20 = V::lut::<0xa4>(g19, g9, g11);
-    let g21 = V::lut::<0x51>(g15, g18, g12);
-    let g22 = V::lut::<0x97>(g21, c, g7);
-    let g23 = V::lut::<0xca>(e, g20, g22);
-    let g24 = V::lut::<0x19>(e, g11, g23);
-    let g25 = V::lut::<0x96>(g24, b, g18);
-    let g26 = V::lut::<0x61>(g11, g21, g9);
-    let g27 = V::lut::<0x96>(g26, g8, e);
-    let g28 = V::lut::<0xac>(f, g25, g27);
-    [g28, g23, g11, g18]
+    let g1 = V::gate::<0x21>(a, d, f);
+    let g2 = V::gate::<0xa5>(b, d, f);
+    let g3 = V::gate::<0x96>(g2, g1, d);
+    let g4 = V::gate::<0x3e>(g3, d, f);
+    let g5 = V::gate::<0x29>(g3, g1, a);
+    let g6 = V::gate::<0x96>(g4, a, f);
+    let g7 = V::gate::<0x95>(g6, g3, f);
+    let g8 = V::gate::<0x1b>(g7, g5, e);
+    let g9 = V::gate::<0xb1>(g7, g6, b);
+    let g10 = V::gate::<0xbd>(g8, g3, b);
+    let g11 = V::gate::<0xb1>(g9, g3, e);
+    let g12 = V::gate::<0x97>(g10, g5, c);
+    let g13 = V::gate::<0xe4>(g11, g8, c);
+    let g14 = V::gate::<0x87>(g12, g4, g2);
+    let g15 = V::gate::<0x69>(g14, g9, g4);
+    let g16 = V::gate::<0xc1>(g14, g13, g5);
+    let g17 = V::gate::<0xc6>(g15, g6, c);
+    let g18 = V::gate::<0x72>(g17, g12, e);
+    let g19 = V::gate::<0x8c>(g18, g10, g6);
+    let g20 = V::gate::<0x6d>(g19, g7, c);
+    let g21 = V::gate::<0xd3>(g19, g13, g5);
+    let g22 = V::gate::<0xd8>(g20, g16, e);
+    let g23 = V::gate::<0x96>(g21, a, e);
+    let g24 = V::gate::<0x43>(g22, g13, e);
+    let g25 = V::gate::<0x96>(g24, g18, b);
+    let g26 = V::gate::<0xd8>(g25, g23, f);
+    [g26, g22, g13, g18]
 }
 
 /// S2: 27 gates.
 #[inline(always)]
 pub(crate) fn s2<V: Bits>([a, b, c, d, e, f]: [V; 6]) -> [V; 4] {
-    let g1 = V::lut::<0xbc>(e, f, a);
-    let g2 = V::lut::<0x46>(e, f, a);
-    let g3 = V::lut::<0xca>(b, g1, g2);
-    let g4 = V::lut::<0x32>(g3, a, b);
-    let g5 = V::lut::<0xa7>(g4, e, f);
-    let g6 = V::lut::<0xc6>(c, g3, g5);
-    let g7 = V::lut::<0x3b>(f, e, a);
-    let g8 = V::lut::<0x65>(g7, b, g6);
-    let g9 = V::lut::<0xca>(d, g6, g8);
-    let g10 = V::lut::<0x95>(a, d, b);
-    let g11 = V::lut::<0x71>(f, d, g7);
-    let g12 = V::lut::<0xbc>(g11, b, g2);
-    let g13 = V::lut::<0xac>(g1, g10, g12);
-    let g14 = V::lut::<0x77>(g8, g10, g3);
-    let g15 = V::lut::<0xe1>(g14, d, g1);
-    let g16 = V::lut::<0xc6>(c, g13, g15);
-    let g17 = V::lut::<0x09>(b, d, g8);
-    let g18 = V::lut::<0x69>(g17, e, c);
-    let g19 = V::lut::<0x5c>(g2, g18, g10);
-    let g20 = V::lut::<0x14>(e, g14, g9);
-    let g21 = V::lut::<0x96>(g20, g18, g3);
-    let g22 = V::lut::<0xca>(a, g19, g21);
-    let g23 = V::lut::<0x6b>(g15, c, g5);
-    let g24 = V::lut::<0xb4>(g23, g17, g20);
-    let g25 = V::lut::<0x6b>(g19, g4, g6);
-    let g26 = V::lut::<0x49>(g25, g21, g17);
-    let g27 = V::lut::<0xc6>(g10, g24, g26);
-    [g9, g27, g16, g22]
+    let g1 = V::gate::<0xac>(a, b, e);
+    let g2 = V::gate::<0x19>(a, e, f);
+    let g3 = V::gate::<0x90>(g1, a, f);
+    let g4 = V::gate::<0x05>(a, b, e);
+    let g5 = V::gate::<0xe1>(g3, g1, d);
+    let g6 = V::gate::<0x93>(a, b, d);
+    let g7 = V::gate::<0x36>(g4, g2, b);
+    let g8 = V::gate::<0x58>(g5, a, d);
+    let g9 = V::gate::<0x48>(g5, g6, e);
+    let g10 = V::gate::<0x1e>(g7, g3, c);
+    let g11 = V::gate::<0x36>(g8, g6, g2);
+    let g12 = V::gate::<0x36>(g9, g10, d);
+    let g13 = V::gate::<0x1e>(g11, g8, f);
+    let g14 = V::gate::<0xc0>(g7, g6, c);
+    let g15 = V::gate::<0xeb>(g13, g12, b);
+    let g16 = V::gate::<0xf6>(g12, g14, e);
+    let g17 = V::gate::<0x96>(g7, c, e);
+    let g18 = V::gate::<0xe3>(g16, g7, b);
+    let g19 = V::gate::<0x69>(g15, g16, g17);
+    let g20 = V::gate::<0x4b>(g14, g2, d);
+    let g21 = V::gate::<0x35>(g19, g18, g10);
+    let g22 = V::gate::<0x97>(g20, g3, c);
+    let g23 = V::gate::<0x2c>(g21, g13, a);
+    let g24 = V::gate::<0x4b>(g11, g20, c);
+    let g25 = V::gate::<0x36>(g23, g22, g6);
+    let g26 = V::gate::<0x78>(g19, g18, a);
+    let g27 = V::gate::<0x2d>(g25, g15, g16);
+    [g12, g27, g24, g26]
 }
 
-/// S3: 27 gates.
+/// S3: 26 gates.
 #[inline(always)]
 pub(crate) fn s3<V: Bits>([a, b, c, d, e, f]: [V; 6]) -> [V; 4] {
-    let g1 = V::lut::<0x93>(b, f, c);
-    let g2 = V::lut::<0x99>(g1, b, c);
-    let g3 = V::lut::<0xca>(a, g1, g2);
-    let g4 = V::lut::<0x4e>(a, g3, c);
-    let g5 = V::lut::<0x87>(g4, g1, f);
-    let g6 = V::lut::<0xac>(e, g3, g5);
-    let g7 = V::lut::<0x16>(g1, a, e);
-    let g8 = V::lut::<0xf2>(g7, g6, g3);
-    let g9 = V::lut::<0xac>(d, g6, g8);
-    let g10 = V::lut::<0x75>(a, g8, f);
-    let g11 = V::lut::<0x5a>(g10, b, g2);
-    let g12 = V::lut::<0x69>(f, a, g2);
-    let g13 = V::lut::<0xac>(d, g11, g12);
-    let g14 = V::lut::<0xe9>(d, g6, a);
-    let g15 = V::lut::<0x74>(c, d, g3);
-    let g16 = V::lut::<0xac>(b, g14, g15);
-    let g17 = V::lut::<0xc6>(e, g13, g16);
-    let g18 = V::lut::<0x7d>(f, g5, g9);
-    let g19 = V::lut::<0x87>(g18, g14, g16);
-    let g20 = V::lut::<0x1c>(g15, g9, f);
-    let g21 = V::lut::<0x39>(g20, b, g14);
-    let g22 = V::lut::<0xca>(g17, g19, g21);
-    let g23 = V::lut::<0x6a>(e, c, g12);
-    let g24 = V::lut::<0x70>(g23, g21, b);
-    let g25 = V::lut::<0x42>(g15, g19, c);
-    let g26 = V::lut::<0x0b>(g25, g1, e);
-    let g27 = V::lut::<0x6c>(d, g24, g26);
-    [g9, g27, g22, g17]
+    let g1 = V::gate::<0x95>(b, c, f);
+    let g2 = V::gate::<0x69>(a, b, c);
+    let g3 = V::gate::<0x27>(g2, g1, a);
+    let g4 = V::gate::<0x36>(g1, c, f);
+    let g5 = V::gate::<0xca>(g4, g3, g2);
+    let g6 = V::gate::<0xe4>(g3, c, d);
+    let g7 = V::gate::<0xb1>(g5, g3, e);
+    let g8 = V::gate::<0x66>(g4, g2, f);
+    let g9 = V::gate::<0x96>(g7, g1, a);
+    let g10 = V::gate::<0x16>(g7, a, d);
+    let g11 = V::gate::<0x7a>(g9, g6, e);
+    let g12 = V::gate::<0x8d>(g10, g6, b);
+    let g13 = V::gate::<0x6c>(g11, g7, d);
+    let g14 = V::gate::<0x87>(g8, c, e);
+    let g15 = V::gate::<0x90>(g13, g5, f);
+    let g16 = V::gate::<0x34>(g13, g6, f);
+    let g17 = V::gate::<0x4b>(g15, g12, g10);
+    let g18 = V::gate::<0x56>(g16, g10, b);
+    let g19 = V::gate::<0x24>(g17, g6, c);
+    let g20 = V::gate::<0xec>(g7, d, f);
+    let g21 = V::gate::<0x9c>(g12, g8, e);
+    let g22 = V::gate::<0x0b>(g19, g1, e);
+    let g23 = V::gate::<0x4c>(g18, g14, b);
+    let g24 = V::gate::<0x2d>(g21, g20, a);
+    let g25 = V::gate::<0x6c>(g22, g23, d);
+    let g26 = V::gate::<0x72>(g18, g17, g24);
+    [g13, g25, g26, g24]
 }
 
-/// S4: 22 gates.
+/// S4: 19 gates.
 #[inline(always)]
 pub(crate) fn s4<V: Bits>([a, b, c, d, e, f]: [V; 6]) -> [V; 4] {
-    let g1 = V::lut::<0x9e>(e, c, a);
-    let g2 = V::lut::<0x6c>(b, g1, c);
-    let g3 = V::lut::<0x01>(d, g2, g1);
-    let g4 = V::lut::<0xd6>(g3, b, e);
-    let g5 = V::lut::<0xca>(d, g2, g4);
-    let g6 = V::lut::<0x7e>(g1, a, b);
-    let g7 = V::lut::<0x52>(g6, g2, c);
-    let g8 = V::lut::<0x62>(a, c, e);
-    let g9 = V::lut::<0x85>(g8, g6, b);
-    let g10 = V::lut::<0xac>(d, g7, g9);
-    let g11 = V::lut::<0x6c>(f, g5, g10);
-    let g12 = V::lut::<0x67>(g1, g8, d);
-    let g13 = V::lut::<0x84>(g12, b, c);
-    let g14 = V::lut::<0x94>(g5, g12, g4);
-    let g15 = V::lut::<0xc2>(b, g13, g14);
-    let g16 = V::lut::<0x2d>(g1, g13, a);
-    let g17 = V::lut::<0x60>(g16, g2, d);
-    let g18 = V::lut::<0x86>(g12, g2, g6);
-    let g19 = V::lut::<0x6c>(g5, g17, g18);
-    let g20 = V::lut::<0xca>(f, g15, g19);
-    let g21 = V::lut::<0x96>(g10, f, g11);
-    let g22 = V::lut::<0x2e>(g19, f, g15);
-    [g20, g22, g21, g11]
+    let g1 = V::gate::<0x69>(a, c, e);
+    let g2 = V::gate::<0x62>(a, c, e);
+    let g3 = V::gate::<0x5e>(g2, g1, d);
+    let g4 = V::gate::<0x85>(g3, b, c);
+    let g5 = V::gate::<0x5e>(g4, g1, e);
+    let g6 = V::gate::<0x62>(g5, b, d);
+    let g7 = V::gate::<0xc1>(g6, d, e);
+    let g8 = V::gate::<0xe7>(g7, g4, g2);
+    let g9 = V::gate::<0x3e>(g7, g3, c);
+    let g10 = V::gate::<0x96>(g8, g1, b);
+    let g11 = V::gate::<0x5c>(g10, g5, c);
+    let g12 = V::gate::<0x9c>(g10, g9, g6);
+    let g13 = V::gate::<0x9c>(g11, g9, d);
+    let g14 = V::gate::<0x67>(g11, g4, b);
+    let g15 = V::gate::<0xc6>(g13, g4, f);
+    let g16 = V::gate::<0x1b>(g14, g12, f);
+    let g17 = V::gate::<0x96>(g15, g10, d);
+    let g18 = V::gate::<0x8d>(g14, g12, f);
+    let g19 = V::gate::<0x69>(g17, g13, f);
+    [g16, g18, g19, g17]
 }
 
-/// S5: 27 gates.
+/// S5: 25 gates.
 #[inline(always)]
 pub(crate) fn s5<V: Bits>([a, b, c, d, e, f]: [V; 6]) -> [V; 4] {
-    let g1 = V::lut::<0x3d>(f, c, a);
-    let g2 = V::lut::<0xed>(c, a, f);
-    let g3 = V::lut::<0x6c>(e, g1, g2);
-    let g4 = V::lut::<0x56>(g3, a, e);
-    let g5 = V::lut::<0xd6>(g4, c, g2);
-    let g6 = V::lut::<0xac>(d, g3, g5);
-    let g7 = V::lut::<0x6f>(g4, a, g6);
-    let g8 = V::lut::<0xbc>(g7, d, e);
-    let g9 = V::lut::<0x6c>(b, g6, g8);
-    let g10 = V::lut::<0x61>(c, a, e);
-    let g11 = V::lut::<0x96>(g10, f, b);
-    let g12 = V::lut::<0x35>(g1, g11, g5);
-    let g13 = V::lut::<0xd2>(g12, a, b);
-    let g14 = V::lut::<0xca>(d, g11, g13);
-    let g15 = V::lut::<0x6d>(c, b, d);
-    let g16 = V::lut::<0xa4>(g15, g7, g11);
-    let g17 = V::lut::<0x28>(g15, f, g9);
-    let g18 = V::lut::<0x6b>(g17, g1, g16);
-    let g19 = V::lut::<0xca>(a, g16, g18);
-    let g20 = V::lut::<0x46>(g9, f, g12);
-    let g21 = V::lut::<0x5a>(g20, g6, g15);
-    let g22 = V::lut::<0xca>(g3, g19, g21);
-    let g23 = V::lut::<0x1b>(b, a, g22);
-    let g24 = V::lut::<0x69>(g23, g14, g9);
-    let g25 = V::lut::<0x18>(a, g21, g11);
-    let g26 = V::lut::<0xc9>(g25, g22, g24);
-    let g27 = V::lut::<0xca>(e, g24, g26);
-    [g27, g14, g9, g22]
+    let g1 = V::gate::<0x49>(a, c, e);
+    let g2 = V::gate::<0x67>(a, c, f);
+    let g3 = V::gate::<0xed>(g1, a, f);
+    let g4 = V::gate::<0x69>(g1, b, f);
+    let g5 = V::gate::<0x93>(g3, g2, e);
+    let g6 = V::gate::<0xa6>(g4, g3, e);
+    let g7 = V::gate::<0x6a>(g5, g3, f);
+    let g8 = V::gate::<0x86>(b, c, d);
+    let g9 = V::gate::<0xd8>(g7, g4, g2);
+    let g10 = V::gate::<0x41>(g1, d, e);
+    let g11 = V::gate::<0xd2>(g9, a, b);
+    let g12 = V::gate::<0xc7>(g7, g10, g8);
+    let g13 = V::gate::<0x72>(g11, g4, d);
+    let g14 = V::gate::<0x4e>(g12, g5, d);
+    let g15 = V::gate::<0x6d>(g13, g6, d);
+    let g16 = V::gate::<0x4d>(g15, g1, b);
+    let g17 = V::gate::<0xac>(g15, d, f);
+    let g18 = V::gate::<0x74>(g16, g13, g3);
+    let g19 = V::gate::<0x93>(g15, g14, b);
+    let g20 = V::gate::<0x49>(g18, g4, g8);
+    let g21 = V::gate::<0x78>(g20, g17, g5);
+    let g22 = V::gate::<0xda>(g21, g17, g10);
+    let g23 = V::gate::<0xac>(g22, a, b);
+    let g24 = V::gate::<0xe1>(g23, g21, e);
+    let g25 = V::gate::<0x96>(g24, g19, g13);
+    [g25, g13, g19, g21]
 }
 
-/// S6: 27 gates.
+/// S6: 26 gates.
 #[inline(always)]
 pub(crate) fn s6<V: Bits>([a, b, c, d, e, f]: [V; 6]) -> [V; 4] {
-    let g1 = V::lut::<0x69>(e, d, a);
-    let g2 = V::lut::<0xd4>(a, d, b);
-    let g3 = V::lut::<0x59>(d, g2, a);
-    let g4 = V::lut::<0x6c>(e, g2, g3);
-    let g5 = V::lut::<0xac>(f, g1, g4);
-    let g6 = V::lut::<0x96>(f, g1, b);
-    let g7 = V::lut::<0xb3>(f, g5, g6);
-    let g8 = V::lut::<0xc6>(e, g6, g7);
-    let g9 = V::lut::<0xca>(c, g5, g8);
-    let g10 = V::lut::<0x4e>(f, b, a);
-    let g11 = V::lut::<0x63>(g10, g6, c);
-    let g12 = V::lut::<0x41>(g2, c, g10);
-    let g13 = V::lut::<0x48>(g11, e, g2);
-    let g14 = V::lut::<0x68>(g13, g3, c);
-    let g15 = V::lut::<0xca>(f, g12, g14);
-    let g16 = V::lut::<0x6c>(e, g11, g15);
-    let g17 = V::lut::<0x2c>(b, g12, c);
-    let g18 = V::lut::<0x69>(g17, g3, f);
-    let g19 = V::lut::<0x17>(g18, g13, g5);
-    let g20 = V::lut::<0xd6>(g19, g15, g7);
-    let g21 = V::lut::<0xac>(e, g18, g20);
-    let g22 = V::lut::<0x1e>(g8, e, c);
-    let g23 = V::lut::<0x1c>(g6, g20, g8);
-    let g24 = V::lut::<0xac>(b, g22, g23);
-    let g25 = V::lut::<0x52>(g8, g5, g15);
-    let g26 = V::lut::<0x6b>(g25, d, g1);
-    let g27 = V::lut::<0xc6>(a, g24, g26);
-    [g9, g21, g16, g27]
+    let g1 = V::gate::<0xb2>(a, b, d);
+    let g2 = V::gate::<0x5c>(a, b, f);
+    let g3 = V::gate::<0x69>(a, d, e);
+    let g4 = V::gate::<0x09>(g2, g1, c);
+    let g5 = V::gate::<0x96>(g3, b, f);
+    let g6 = V::gate::<0x38>(g4, b, c);
+    let g7 = V::gate::<0x1b>(g6, g5, a);
+    let g8 = V::gate::<0xe0>(a, b, d);
+    let g9 = V::gate::<0x36>(g7, g4, f);
+    let g10 = V::gate::<0xc6>(g8, g1, e);
+    let g11 = V::gate::<0x39>(g9, g5, e);
+    let g12 = V::gate::<0xe4>(g10, g3, f);
+    let g13 = V::gate::<0xb4>(g11, g2, c);
+    let g14 = V::gate::<0x96>(g6, g8, f);
+    let g15 = V::gate::<0x4b>(g13, g9, g1);
+    let g16 = V::gate::<0x70>(g12, g5, f);
+    let g17 = V::gate::<0xe8>(g15, g14, g12);
+    let g18 = V::gate::<0x36>(g16, g5, e);
+    let g19 = V::gate::<0x94>(g17, g9, g16);
+    let g20 = V::gate::<0x8d>(g18, g12, c);
+    let g21 = V::gate::<0x4e>(g19, g14, e);
+    let g22 = V::gate::<0x1e>(g19, b, c);
+    let g23 = V::gate::<0x4d>(g21, g12, c);
+    let g24 = V::gate::<0xca>(g23, g22, g18);
+    let g25 = V::gate::<0xf1>(g24, g7, g8);
+    let g26 = V::gate::<0xb4>(g25, g9, a);
+    [g20, g21, g13, g26]
 }
 
 /// S7: 27 gates.
 #[inline(always)]
 pub(crate) fn s7<V: Bits>([a, b, c, d, e, f]: [V; 6]) -> [V; 4] {
-    let g1 = V::lut::<0x52>(e, c, d);
-    let g2 = V::lut::<0x6b>(e, c, d);
-    let g3 = V::lut::<0x6c>(a, g1, g2);
-    let g4 = V::lut::<0x96>(a, c, g2);
-    let g5 = V::lut::<0xca>(f, g3, g4);
-    let g6 = V::lut::<0x06>(b, g4, f);
-    let g7 = V::lut::<0xb5>(g6, g5, c);
-    let g8 = V::lut::<0xca>(b, g5, g7);
-    let g9 = V::lut::<0x53>(g7, g4, g1);
-    let g10 = V::lut::<0xe2>(g9, f, g3);
-    let g11 = V::lut::<0x23>(g8, d, g2);
-    let g12 = V::lut::<0xdb>(g11, g3, g4);
-    let g13 = V::lut::<0xc6>(b, g10, g12);
-    let g14 = V::lut::<0x27>(g1, g4, g2);
-    let g15 = V::lut::<0x1a>(g14, g11, e);
-    let g16 = V::lut::<0xe9>(d, c, a);
-    let g17 = V::lut::<0xc6>(b, g15, g16);
-    let g18 = V::lut::<0x59>(g16, b, g8);
-    let g19 = V::lut::<0x83>(g2, g14, g8);
-    let g20 = V::lut::<0xc6>(c, g18, g19);
-    let g21 = V::lut::<0x6c>(f, g17, g20);
-    let g22 = V::lut::<0x96>(g10, g7, e);
-    let g23 = V::lut::<0xe7>(g2, g14, g21);
-    let g24 = V::lut::<0x6c>(b, g22, g23);
-    let g25 = V::lut::<0x47>(g5, g21, g20);
-    let g26 = V::lut::<0x6b>(g25, g14, g7);
-    let g27 = V::lut::<0x6c>(a, g24, g26);
-    [g13, g21, g27, g8]
+    let g1 = V::gate::<0x6d>(c, d, e);
+    let g2 = V::gate::<0xd9>(c, d, e);
+    let g3 = V::gate::<0x69>(g1, a, c);
+    let g4 = V::gate::<0x87>(g2, g1, a);
+    let g5 = V::gate::<0xb1>(g4, g3, f);
+    let g6 = V::gate::<0xde>(g3, b, f);
+    let g7 = V::gate::<0x5b>(g6, g5, c);
+    let g8 = V::gate::<0x6a>(g1, a, c);
+    let g9 = V::gate::<0xd8>(g7, g5, b);
+    let g10 = V::gate::<0xe9>(a, c, d);
+    let g11 = V::gate::<0xac>(g8, g1, c);
+    let g12 = V::gate::<0xba>(g9, g1, d);
+    let g13 = V::gate::<0xd2>(g11, g10, b);
+    let g14 = V::gate::<0x62>(g12, g8, e);
+    let g15 = V::gate::<0x3e>(g9, g13, a);
+    let g16 = V::gate::<0x53>(g7, g3, g2);
+    let g17 = V::gate::<0x78>(g14, g15, f);
+    let g18 = V::gate::<0xb1>(g16, g4, f);
+    let g19 = V::gate::<0xb4>(g17, g10, b);
+    let g20 = V::gate::<0x42>(g17, g8, g1);
+    let g21 = V::gate::<0x96>(g18, g7, e);
+    let g22 = V::gate::<0x2c>(g19, g16, g6);
+    let g23 = V::gate::<0x81>(g12, g4, g3);
+    let g24 = V::gate::<0x39>(g20, g21, b);
+    let g25 = V::gate::<0xb6>(g22, g15, g4);
+    let g26 = V::gate::<0x36>(g23, g18, b);
+    let g27 = V::gate::<0x6c>(g25, g24, a);
+    [g26, g19, g27, g9]
 }
 
-/// S8: 27 gates.
+/// S8: 22 gates.
 #[inline(always)]
 pub(crate) fn s8<V: Bits>([a, b, c, d, e, f]: [V; 6]) -> [V; 4] {
-    let g1 = V::lut::<0x1e>(a, e, d);
-    let g2 = V::lut::<0x79>(a, e, d);
-    let g3 = V::lut::<0xac>(b, g1, g2);
-    let g4 = V::lut::<0xfd>(b, e, a);
-    let g5 = V::lut::<0xc6>(c, g3, g4);
-    let g6 = V::lut::<0x39>(c, g2, b);
-    let g7 = V::lut::<0x5b>(b, g5, a);
-    let g8 = V::lut::<0x2d>(g7, c, e);
-    let g9 = V::lut::<0xca>(d, g6, g8);
-    let g10 = V::lut::<0xac>(f, g5, g9);
-    let g11 = V::lut::<0x19>(e, c, g1);
-    let g12 = V::lut::<0x4b>(g11, g5, d);
-    let g13 = V::lut::<0x99>(g2, g11, d);
-    let g14 = V::lut::<0xca>(b, g12, g13);
-    let g15 = V::lut::<0x16>(e, g11, b);
-    let g16 = V::lut::<0x5a>(g15, g6, g2);
-    let g17 = V::lut::<0xca>(f, g14, g16);
-    let g18 = V::lut::<0x26>(b, d, g12);
-    let g19 = V::lut::<0x65>(g18, f, g5);
-    let g20 = V::lut::<0x42>(g11, a, g14);
-    let g21 = V::lut::<0x14>(g20, g7, f);
-    let g22 = V::lut::<0x6c>(e, g19, g21);
-    let g23 = V::lut::<0x46>(g7, g11, g8);
-    let g24 = V::lut::<0xa5>(g23, g10, g2);
-    let g25 = V::lut::<0x4e>(g4, g22, g1);
-    let g26 = V::lut::<0x7b>(g25, a, g9);
-    let g27 = V::lut::<0xc6>(f, g24, g26);
-    [g22, g27, g17, g10]
+    let g1 = V::gate::<0x1e>(a, d, e);
+    let g2 = V::gate::<0x86>(a, d, e);
+    let g3 = V::gate::<0x10>(a, b, e);
+    let g4 = V::gate::<0x4e>(g2, g1, b);
+    let g5 = V::gate::<0x1e>(g4, g3, c);
+    let g6 = V::gate::<0x43>(g1, c, e);
+    let g7 = V::gate::<0x2e>(g5, g6, b);
+    let g8 = V::gate::<0xfb>(g1, a, f);
+    let g9 = V::gate::<0x6c>(g7, c, d);
+    let g10 = V::gate::<0x63>(g6, g2, e);
+    let g11 = V::gate::<0x56>(g9, g8, b);
+    let g12 = V::gate::<0x73>(g5, g8, d);
+    let g13 = V::gate::<0x1a>(g11, g5, a);
+    let g14 = V::gate::<0x96>(g13, g10, f);
+    let g15 = V::gate::<0x69>(g14, g9, g1);
+    let g16 = V::gate::<0x80>(g14, g12, b);
+    let g17 = V::gate::<0xbf>(g15, g8, g6);
+    let g18 = V::gate::<0x86>(g16, g8, g6);
+    let g19 = V::gate::<0xd2>(g17, g15, g12);
+    let g20 = V::gate::<0x96>(g18, b, d);
+    let g21 = V::gate::<0xd8>(g19, g5, f);
+    let g22 = V::gate::<0xb1>(g15, g5, f);
+    [g21, g14, g20, g22]
 }
 
 #[cfg(test)]

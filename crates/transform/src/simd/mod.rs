@@ -46,6 +46,12 @@ pub(crate) trait Bits: Copy {
             }
         }
     }
+
+    /// The same for circuits of many gates, where `a` is the operand that is ready last.
+    #[inline(always)]
+    fn gate<const IMM: i32>(a: Self, b: Self, c: Self) -> Self {
+        Self::lut::<IMM>(a, b, c)
+    }
 }
 
 /// A function of two bits by its truth table; `any` serves only to make constants.
