@@ -8,6 +8,7 @@ pub(crate) mod generic;
 pub(crate) mod permuted;
 pub(crate) mod reference;
 pub(crate) mod sliced;
+mod staging;
 
 use zeroize::{Zeroize, ZeroizeOnDrop};
 

@@ -8,6 +8,7 @@
 #![allow(unsafe_code)]
 
 use super::circuits;
+use super::staging::{Block, Half, Staged, transpose};
 use super::{P, PC2, ROTATIONS};
 use crate::catalogue::Mode;
 use crate::job::Direction;
@@ -66,46 +67,6 @@ fn bit<V: Planes>(plane: &V, lane: usize) -> u64 {
     debug_assert!(lane < 64 * V::ELEMENTS);
     // SAFETY: a plane is ELEMENTS 64-bit words, 64 lanes to each.
     unsafe { *core::ptr::from_ref(plane).cast::<u64>().add(lane / 64) >> (lane % 64) & 1 }
-}
-
-/// Exchanges row index and bit index of 64 rows of 64 bits, in every element at once. Takes the rows one by one and
-/// gives them in eights: `write(n, ..)` gets rows 8n and up. `half` is where they lie half way.
-#[inline(always)]
-fn transpose<V: Planes>(
-    half: &mut [[V; 8]; 8],
-    read: impl Fn(usize) -> V,
-    mut write: impl FnMut(usize, [V; 8]),
-) {
-    macro_rules! exchange {
-        ($rows:ident, $distance:literal, $shift:literal, $mask:literal) => {
-            let mask = V::splat($mask);
-            for i in 0..8 {
-                if i & $distance == 0 {
-                    let (a, b) = ($rows[i], $rows[i + $distance]);
-                    $rows[i] = V::lut::<0xca>(mask, a, b.shl::<$shift>());
-                    $rows[i + $distance] = V::lut::<0xca>(mask, a.shr::<$shift>(), b);
-                }
-            }
-        };
-    }
-    for base in 0..8 {
-        let mut rows = [V::splat(0); 8];
-        for (i, row) in rows.iter_mut().enumerate() {
-            *row = read(base + 8 * i);
-        }
-        exchange!(rows, 4, 32, 0x0000_0000_ffff_ffff);
-        exchange!(rows, 2, 16, 0x0000_ffff_0000_ffff);
-        exchange!(rows, 1, 8, 0x00ff_00ff_00ff_00ff);
-        for (half, row) in half.iter_mut().zip(rows) {
-            half[base] = row;
-        }
-    }
-    for (n, &mut mut rows) in half.iter_mut().enumerate() {
-        exchange!(rows, 4, 4, 0x0f0f_0f0f_0f0f_0f0f);
-        exchange!(rows, 2, 2, 0x3333_3333_3333_3333);
-        exchange!(rows, 1, 1, 0x5555_5555_5555_5555);
-        write(n, rows);
-    }
 }
 
 /// XORs the round function of one half of a block into the other, in place: into the left one, or into the right one
@@ -183,7 +144,7 @@ fn crypt<V: Planes>(keys: &[[V; KEY_PLANES]; 3], passes: usize, direction: Direc
 }
 
 /// `E` 64-bit elements of lanes, `L = 64 * E`.
-pub(crate) struct Sliced<V: Planes, const L: usize> {
+pub(crate) struct Sliced<V: Staged, const L: usize> {
     mode: Mode,
     direction: Direction,
     passes: usize,
@@ -200,13 +161,12 @@ pub(crate) struct Sliced<V: Planes, const L: usize> {
     chains: [[V; 64]; 2],
     /// A block that is no chain: what decryption works on.
     block: [V; 64],
-    half: [[V; 8]; 8],
-    /// The blocks of a chunk, a row for every 64th lane. The last row only keeps the blocks out of each other's cache
-    /// sets.
-    blocks: [[V; 65]; 8],
+    half: Half<V>,
+    /// The blocks of a chunk.
+    blocks: [Block<V>; 8],
 }
 
-impl<V: Planes, const L: usize> Drop for Sliced<V, L> {
+impl<V: Staged, const L: usize> Drop for Sliced<V, L> {
     fn drop(&mut self) {
         let zero = self.block[0].xor(self.block[0]);
         wipe(&mut self.keys, [0; L]);
@@ -218,7 +178,7 @@ impl<V: Planes, const L: usize> Drop for Sliced<V, L> {
     }
 }
 
-impl<V: Planes, const L: usize> Sliced<V, L> {
+impl<V: Staged, const L: usize> Sliced<V, L> {
     fn new(
         mode: Mode,
         direction: Direction,
@@ -297,26 +257,15 @@ impl<V: Planes, const L: usize> Sliced<V, L> {
             self.refresh();
         }
         for _ in 0..chunks {
-            for i in 0..64 {
-                // SAFETY: rows i, i + 64, ... are lanes, each with a chunk to read, as the caller promises.
-                let eight = unsafe { V::load_blocks(rows.source.as_ptr().add(i)) };
-                for (block, row) in self.blocks.iter_mut().zip(eight) {
-                    block[i] = row;
-                }
-            }
+            // SAFETY: each row has a chunk to read, as the caller promises.
+            unsafe { V::load_chunk(rows.source.as_ptr(), &mut self.blocks) };
             match (self.mode, self.direction) {
                 (Mode::Cbc, Direction::Encrypt) => self.chunk::<1>(),
                 (Mode::Cbc, Direction::Decrypt) => self.chunk::<2>(),
                 _ => self.chunk::<0>(),
             }
-            for i in 0..64 {
-                let mut eight = [self.block[0]; 8];
-                for (row, block) in eight.iter_mut().zip(&self.blocks) {
-                    *row = block[i];
-                }
-                // SAFETY: as at the load, with chunks to write.
-                unsafe { V::store_blocks(eight, rows.destination.as_ptr().add(i)) };
-            }
+            // SAFETY: as at the load, with chunks to write.
+            unsafe { V::store_chunk(&self.blocks, rows.destination.as_ptr()) };
             rows.advance();
         }
     }
@@ -328,31 +277,25 @@ impl<V: Planes, const L: usize> Sliced<V, L> {
         for (number, rows) in self.blocks.iter_mut().enumerate() {
             let (chain, next) = if number % 2 == 0 { (&*even, &mut *odd) } else { (&*odd, &mut *even) };
             let block = &mut self.block;
-            transpose(
-                &mut self.half,
-                |i| rows[i],
-                |n, eight| {
-                    for (i, plane) in eight.into_iter().enumerate() {
-                        let at = 8 * n + i;
-                        next[at] = if HOW == 1 { plane.xor(chain[at ^ 1]) } else { plane };
-                        if HOW == 2 {
-                            block[at] = plane;
-                        }
+            V::to_planes(rows, &mut self.half, |n, eight| {
+                for (i, plane) in eight.into_iter().enumerate() {
+                    let at = 8 * n + i;
+                    next[at] = if HOW == 1 { plane.xor(chain[at ^ 1]) } else { plane };
+                    if HOW == 2 {
+                        block[at] = plane;
                     }
-                },
-            );
+                }
+            });
             let block = if HOW == 2 { block } else { next };
             crypt(&self.key_planes, self.passes, self.direction, block);
-            transpose(
-                &mut self.half,
-                |i| if HOW == 2 { block[i ^ 1].xor(chain[i]) } else { block[i ^ 1] },
-                |n, eight| rows[8 * n..8 * n + 8].copy_from_slice(&eight),
-            );
+            V::from_planes(rows, &mut self.half, |i| {
+                if HOW == 2 { block[i ^ 1].xor(chain[i]) } else { block[i ^ 1] }
+            });
         }
     }
 }
 
-impl<V: Planes, const L: usize> LaneKernel<'_, L> for Sliced<V, L> {
+impl<V: Staged, const L: usize> LaneKernel<'_, L> for Sliced<V, L> {
     fn set(&mut self, lane: usize, key: &Schedule, iv: &[u8; 16]) {
         let at = Self::place(lane);
         let mut store = |number: usize, cd: u64| {
@@ -412,7 +355,7 @@ mod x86 {
         unsafe { kernel.go(rows, chunks) }
     }
 
-    #[target_feature(enable = "avx512f,avx512bw")]
+    #[target_feature(enable = "avx512f,avx512bw,gfni")]
     unsafe fn run_avx512(kernel: &mut Sliced<Z, 512>, rows: &mut Rows<512>, chunks: usize) {
         // SAFETY: the caller keeps LaneKernel's contract.
         unsafe { kernel.go(rows, chunks) }

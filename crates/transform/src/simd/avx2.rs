@@ -5,7 +5,7 @@
 
 use core::arch::x86_64::*;
 
-use super::{Bits, Planes, Words};
+use super::{Bits, Blocks, Planes, Words};
 
 /// A ymm register.
 #[derive(Clone, Copy)]
@@ -178,6 +178,9 @@ impl Planes for Y {
     unsafe fn load(from: *const u64) -> Self {
         op!(_mm256_loadu_si256(from.cast()))
     }
+}
+
+impl Blocks for Y {
     #[inline(always)]
     unsafe fn load_blocks(rows: *const *const u8) -> [Self; 8] {
         let mut blocks = [<Self as Planes>::splat(0); 8];

@@ -249,19 +249,4 @@ impl Planes for Z {
     unsafe fn load(from: *const u64) -> Self {
         op!(_mm512_loadu_si512(from.cast()))
     }
-    #[inline(always)]
-    unsafe fn load_blocks(rows: *const *const u8) -> [Self; 8] {
-        let mut elements = [<Self as Planes>::splat(0); 8];
-        for (e, row) in elements.iter_mut().enumerate() {
-            *row = op!(_mm512_loadu_si512((*rows.add(64 * e)).cast()));
-        }
-        Self::transpose_8x8(elements)
-    }
-    #[inline(always)]
-    unsafe fn store_blocks(blocks: [Self; 8], rows: *const *mut u8) {
-        for (e, row) in Self::transpose_8x8(blocks).into_iter().enumerate() {
-            // SAFETY: the caller's contract.
-            unsafe { _mm512_storeu_si512((*rows.add(64 * e)).cast(), row.0) };
-        }
-    }
 }

@@ -188,7 +188,10 @@ pub(crate) trait Planes: Bits {
     /// # Safety
     /// The vector's bytes at `from` are readable.
     unsafe fn load(from: *const u64) -> Self;
+}
 
+/// Planes of messages that are read a 64-bit word at a time.
+pub(crate) trait Blocks: Planes {
     /// Reads 64 bytes at each of `ELEMENTS` pointers that lie 64 apart in `rows`, and turns them into eight vectors,
     /// the b-th of which holds each row's b-th little-endian 64-bit word.
     ///

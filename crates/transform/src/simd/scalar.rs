@@ -1,7 +1,7 @@
 //! One message at a time in a plain word (the generic tier), and 64 bit planes in a `u64` (portable bitslicing).
 #![allow(unsafe_code)]
 
-use super::{Bits, Planes, Words};
+use super::{Bits, Blocks, Planes, Words};
 
 macro_rules! bits {
     ($($name:ty)*) => { $(
@@ -105,6 +105,9 @@ impl Planes for u64 {
         // SAFETY: the caller's contract.
         unsafe { from.read_unaligned() }
     }
+}
+
+impl Blocks for u64 {
     #[inline(always)]
     unsafe fn load_blocks(rows: *const *const u8) -> [Self; 8] {
         // SAFETY: one row of 64 readable bytes, as the caller promises.
