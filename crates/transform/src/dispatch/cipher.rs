@@ -24,9 +24,9 @@ fn lane_cost(algorithm: Cipher, direction: Direction, isa: Isa, count: usize) ->
         (Cipher::Block(BlockCipher::TripleDes, Mode::Ecb | Mode::Cbc), Isa::Avx512) => (4, 256, 8),
         (Cipher::Block(BlockCipher::TripleDes, Mode::Ecb | Mode::Cbc), _) => (20, 256, 8),
         (Cipher::Block(BlockCipher::Blowfish, _), _) => (1, if backward { 256 } else { 192 }, 24),
-        (Cipher::Rc4, _) => (3, 96, 12),
         (Cipher::Seal3, _) => (1, 320, 0),
         (_, Isa::Portable) => return None,
+        (Cipher::Rc4, _) => (4, 96, 12),
         (Cipher::Block(BlockCipher::Aes128 | BlockCipher::Aes192 | BlockCipher::Aes256, mode), isa) => {
             match (mode, direction, isa) {
                 // One message alone keeps the AES units busy: lanes would only add their transpositions.
@@ -176,10 +176,14 @@ impl Kernels {
                 return;
             }
             match algorithm {
+                #[cfg(target_arch = "x86_64")]
                 Cipher::Rc4 => {
-                    let kernel = rc4::lanes::Rc4Lanes::<{ rc4::lanes::LANES }>::new(self.features.avx2);
-                    lanes::run(&mut Interleave(kernel), jobs, order, &hand_over);
+                    if let Some(proof) = self.features.avx2 {
+                        lanes::run(&mut rc4::lanes::Rc4Lanes::new(proof), jobs, order, &hand_over);
+                    }
                 }
+                #[cfg(not(target_arch = "x86_64"))]
+                Cipher::Rc4 => {}
                 Cipher::Seal3 => self.seal_lanes(jobs, order, forced, &hand_over),
                 Cipher::Block(cipher, _) => {
                     self.block_lanes(cipher, mode, direction, jobs, order, &hand_over)
@@ -346,7 +350,7 @@ impl Kernels {
             (Schedule::Idea(key), true) => {
                 modes::run(mode, direction, iv, data, |d, b| idea::reference::plain(key, d, b));
             }
-            (Schedule::Rc4(key), false) => rc4::lanes::one(key, data),
+            (Schedule::Rc4(key), false) => rc4::single::one(key, data),
             (Schedule::Rc4(key), true) => rc4::reference::plain(key, data),
             (Schedule::Seal(key), false) => {
                 seal::generic::rest(key, seal::generic::State::new(seal::index(iv)), data);

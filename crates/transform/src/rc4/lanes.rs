@@ -1,183 +1,207 @@
-//! RC4, five messages interleaved: a byte waits for three look-ups and two stores of the same table.
+//! RC4, eight messages interleaved: a byte waits for three look-ups and two stores of the same table.
 //!
-//! Tables of words rather than bytes keep stores and the loads after them whole. One lane is the generic tier.
+//! A row holds one entry of every lane's permutation, so one load reads S[i] of all. A first-level cache takes one store
+//! a cycle, or two of one line: lanes store S[i] by twos, then S[j]. All lanes share i, in rows: a message that begins
+//! later than others has its entry 0 in the row where i stands then, and its start to add when it looks up a sum.
 //!
-//! `unsafe`: enters the variant with SSE4.1, which the token proves.
+//! `unsafe`: rows are read and written under the contract of [`crate::lanes::LaneKernel`]; assembly, behind the token
+//! for AVX2, as the compiler extends every byte that it adds and runs out of registers.
 #![allow(unsafe_code)]
 
-use super::Key;
+use core::arch::x86_64::*;
+use core::mem::offset_of;
+
+use super::{Key, single};
 use crate::isa::Avx2;
 use crate::key::Schedule;
-use crate::lanes::{Alone, CHUNK, Interleaved};
+use crate::lanes::{Alone, CHUNK, LaneKernel, Rows};
 use crate::wipe::wipe;
 
-/// Messages side by side: with six, what no register holds costs more than is gained.
-pub(crate) const LANES: usize = 5;
+/// Messages side by side.
+pub(crate) const LANES: usize = 8;
 
-/// Bytes of stream that come at once.
-const STEP: usize = 16;
-
-/// The streams of `L` messages.
-pub(crate) struct Rc4Lanes<const L: usize> {
-    s: [[u32; 256]; L],
-    j: [u32; L],
-    /// Where i is, in steps.
-    at: [usize; L],
-    /// Proof of SSE4.1, to use it.
-    sse: Option<Avx2>,
+/// The streams of eight messages; `'k` is the life of their keys.
+#[repr(C, align(64))]
+pub(crate) struct Rc4Lanes<'k> {
+    s: [[u8; LANES]; 256],
+    /// The row of each lane's entry 0.
+    start: [u8; LANES],
+    /// The row of each lane's j ...
+    j: [u8; LANES],
+    /// ... and of every lane's i, a multiple of [`CHUNK`].
+    i: u8,
+    /// Keys of the messages that begin with the next chunk.
+    new: [Option<&'k Key>; LANES],
 }
 
-impl<const L: usize> Drop for Rc4Lanes<L> {
+impl Drop for Rc4Lanes<'_> {
     fn drop(&mut self) {
-        wipe(&mut self.s, [0; 256]);
+        wipe(&mut self.s, [0; LANES]);
         wipe(&mut self.j, 0);
     }
 }
 
-/// A step of stream as it grows.
-trait Stream: Copy {
-    fn put<const AT: usize>(&mut self, byte: u32);
-    fn bytes(self) -> [u8; STEP];
+impl Rc4Lanes<'_> {
+    /// Lanes that have no key yet.
+    pub(crate) fn new(_: Avx2) -> Self {
+        Self { s: [[0; LANES]; 256], start: [0; LANES], j: [0; LANES], i: 0, new: [None; LANES] }
+    }
+
+    /// Begins the new messages.
+    fn begin(&mut self) {
+        let new = self.new.map(|key| key.is_some());
+        if new == [false; LANES] {
+            return;
+        }
+        if new == [true; LANES] {
+            self.i = 0;
+        }
+        self.lay();
+        for lane in (0..LANES).filter(|&lane| new[lane]) {
+            (self.start[lane], self.j[lane]) = (self.i, self.i);
+        }
+        self.new = [None; LANES];
+    }
+
+    /// Lays the new messages' permutations into the rows.
+    fn lay(&mut self) {
+        let new = u64::from_le_bytes(self.new.map(|key| if key.is_some() { 0xff } else { 0 }));
+        let start = usize::from(self.i);
+        for (block, rows) in self.s.as_chunks_mut::<16>().0.iter_mut().enumerate() {
+            let from = (16 * block).wrapping_sub(start) & 255;
+            // SAFETY: SSE2 is part of the architecture; `from` is a multiple of 16 below 256, and 16 rows are eight
+            // vectors.
+            unsafe {
+                let mut x = self.new.map(|key| match key {
+                    Some(key) => _mm_loadu_si128(key.permutation.as_ptr().add(from).cast()),
+                    None => _mm_setzero_si128(),
+                });
+                for _ in 0..3 {
+                    let [a, b, c, d, e, f, g, h] = x;
+                    let pair = |a, b| [_mm_unpacklo_epi8(a, b), _mm_unpackhi_epi8(a, b)];
+                    let ([a, e], [b, f], [c, g], [d, h]) = (pair(a, e), pair(b, f), pair(c, g), pair(d, h));
+                    x = [a, e, b, f, c, g, d, h];
+                }
+                let new = _mm_set1_epi64x(new.cast_signed());
+                for (n, x) in x.into_iter().enumerate() {
+                    let rows = rows.as_mut_ptr().add(2 * n).cast();
+                    _mm_storeu_si128(rows, _mm_or_si128(_mm_andnot_si128(new, _mm_loadu_si128(rows)), x));
+                }
+            }
+        }
+    }
 }
 
-impl Stream for [u64; 2] {
-    #[inline(always)]
-    fn put<const AT: usize>(&mut self, byte: u32) {
-        self[AT / 8] |= u64::from(byte) << (8 * (AT % 8));
-    }
-    #[inline(always)]
-    fn bytes(self) -> [u8; STEP] {
-        (u128::from(self[1]) << 64 | u128::from(self[0])).to_le_bytes()
-    }
-}
-
-#[cfg(target_arch = "x86_64")]
-mod sse {
-    use core::arch::x86_64::*;
-
-    use super::{STEP, Stream};
-
-    /// One instruction loads a byte and puts it in its place. Only `run_sse` makes these.
-    #[derive(Clone, Copy)]
-    pub(super) struct Xmm(pub(super) __m128i);
-
-    impl Stream for Xmm {
-        #[inline(always)]
-        fn put<const AT: usize>(&mut self, byte: u32) {
-            macro_rules! at {
-                ($($at:literal)*) => {
-                    match AT {
-                        // SAFETY: made under the token, which proves SSE4.1.
-                        $( $at => unsafe { _mm_insert_epi8::<$at>(self.0, byte as i32) }, )*
-                        _ => self.0,
-                    }
+/// See [`LaneKernel::run`]; `TOGETHER` if all lanes start in row 0.
+#[target_feature(enable = "avx2")]
+#[allow(unused_assignments)] // What is left of a row after its last lanes.
+unsafe fn run<const TOGETHER: bool>(kernel: &mut Rc4Lanes<'_>, rows: &mut Rows<LANES>, chunks: usize) {
+    /// Bytes of stream that come at once.
+    const STEP: usize = 16;
+    const { assert!(offset_of!(Rc4Lanes<'_>, s) == 0 && offset_of!(Rc4Lanes<'_>, start) == 2048) };
+    let mut j = kernel.j.map(u64::from);
+    let mut i = usize::from(kernel.i);
+    let s = (&raw mut *kernel).cast::<u8>();
+    for _ in 0..chunks {
+        for at in (0..CHUNK).step_by(STEP) {
+            let mut stream = [_mm_setzero_si128(); LANES];
+            // Lanes n and n + 4, whose S[i] are the lowest bytes of `$a` and `$b`; the next lanes' follow.
+            macro_rules! two {
+                ($n:literal $byte:literal $a:ident $b:ident $row:ident $in_row:ident $($add_start:literal)*) => {
+                    core::arch::asm!(
+                        "add {i:l}, {a:l}",
+                        "add {j:l}, {b:l}",
+                        "movzx {c:e}, byte ptr [{s} + 8*{i} + {n}]",
+                        "movzx {d:e}, byte ptr [{s} + 8*{j} + {n} + 4]",
+                        "mov byte ptr [{row} + {in_row} + {n}], {c:l}",
+                        "mov byte ptr [{row} + {in_row} + {n} + 4], {d:l}",
+                        "mov byte ptr [{s} + 8*{i} + {n}], {a:l}",
+                        "mov byte ptr [{s} + 8*{j} + {n} + 4], {b:l}",
+                        "add {c:l}, {a:l}",
+                        "add {d:l}, {b:l}",
+                        $($add_start,)*
+                        "shr {a:e}, 8",
+                        "shr {b:e}, 8",
+                        "vpinsrb {x}, {x}, byte ptr [{s} + 8*{c} + {n}], {byte}",
+                        "vpinsrb {y}, {y}, byte ptr [{s} + 8*{d} + {n} + 4], {byte}",
+                        s = in(reg) s, row = in(reg) $row, i = inout(reg) j[$n], j = inout(reg) j[$n + 4],
+                        a = inout(reg) $a, b = inout(reg) $b, c = out(reg) _, d = out(reg) _,
+                        x = inout(xmm_reg) stream[$n], y = inout(xmm_reg) stream[$n + 4],
+                        n = const $n, byte = const $byte, in_row = const $in_row, options(nostack),
+                    )
                 };
             }
-            self.0 = at!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15);
-        }
-        #[inline(always)]
-        fn bytes(self) -> [u8; STEP] {
-            let mut bytes = [0; STEP];
-            // SAFETY: sixteen bytes, any alignment.
-            unsafe { _mm_storeu_si128(bytes.as_mut_ptr().cast(), self.0) };
-            bytes
-        }
-    }
-}
-
-impl<const L: usize> Rc4Lanes<L> {
-    /// Lanes that have no key yet.
-    pub(crate) fn new(sse: Option<Avx2>) -> Self {
-        Self { s: [[0; 256]; L], j: [0; L], at: [0; L], sse }
-    }
-
-    fn start(&mut self, lane: usize, key: &Key) {
-        self.s[lane] = key.permutation.map(u32::from);
-        self.j[lane] = 0;
-        self.at[lane] = 0;
-    }
-
-    /// XORs the next chunk of every stream into `data`.
-    #[inline(always)]
-    fn xor(&mut self, zero: impl Stream, data: &mut [[u8; CHUNK]; L]) {
-        let (mut j, mut at) = (self.j, self.at);
-        for number in 0..CHUNK / STEP {
-            let mut stream = [zero; L];
             macro_rules! bytes {
-                ($($byte:literal)*) => { $(
-                    for n in 0..L {
-                        let s = &mut self.s[n];
-                        // Only the last of sixteen can go round.
-                        let i = if $byte == STEP - 1 {
-                            (STEP * at[n] + STEP) & 255
-                        } else {
-                            STEP * (at[n] & 15) + $byte + 1
+                ($($byte:literal)*) => { $( {
+                    // Only the last of sixteen can go round.
+                    const LAST: bool = $byte == STEP - 1;
+                    const IN_ROW: usize = if LAST { 0 } else { 8 * ($byte + 1) };
+                    // SAFETY: rows of the table.
+                    let (row, [mut a, mut b]) = unsafe {
+                        let row = s.add(8 * if LAST { (i + STEP) & 255 } else { i });
+                        (row, row.add(IN_ROW).cast::<[u32; 2]>().read())
+                    };
+                    macro_rules! lanes {
+                        ($n:literal) => {
+                            // SAFETY: every index into the table is a byte, as the rest of its register is zero.
+                            unsafe {
+                                if TOGETHER {
+                                    two!($n $byte a b row IN_ROW);
+                                } else {
+                                    two!($n $byte a b row IN_ROW
+                                        "add {c:l}, byte ptr [{s} + 2048 + {n}]"
+                                        "add {d:l}, byte ptr [{s} + 2048 + {n} + 4]");
+                                }
+                            }
                         };
-                        let a = s[i];
-                        j[n] = (j[n] + a) & 255;
-                        let b = s[j[n] as usize];
-                        s[i] = b;
-                        s[j[n] as usize] = a;
-                        stream[n].put::<$byte>(s[(a + b) as usize & 255]);
                     }
-                )* };
+                    lanes!(0);
+                    lanes!(1);
+                    lanes!(2);
+                    lanes!(3);
+                } )* };
             }
             bytes!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15);
-            for n in 0..L {
-                at[n] = (at[n] + 1) & 15;
-                let data = &mut data[n].as_chunks_mut::<STEP>().0[number];
-                *data = (u128::from_le_bytes(*data) ^ u128::from_le_bytes(stream[n].bytes())).to_le_bytes();
+            i = (i + STEP) & 255;
+            for (n, stream) in stream.into_iter().enumerate() {
+                // SAFETY: sixteen bytes of the lane's chunk.
+                unsafe {
+                    let data = _mm_loadu_si128(rows.source[n].add(at).cast());
+                    _mm_storeu_si128(rows.destination[n].add(at).cast(), _mm_xor_si128(data, stream));
+                }
             }
         }
-        (self.j, self.at) = (j, at);
+        rows.advance();
     }
+    kernel.j = j.map(|j| j as u8);
+    kernel.i = i as u8;
 }
 
-impl Rc4Lanes<1> {
-    fn run(&mut self, data: &mut [u8]) {
-        let (chunks, rest) = data.as_chunks_mut::<CHUNK>();
-        for chunk in chunks {
-            self.xor([0u64; 2], core::array::from_mut(chunk));
-        }
-        let mut last = [[0; CHUNK]];
-        last[0][..rest.len()].copy_from_slice(rest);
-        self.xor([0u64; 2], &mut last);
-        rest.copy_from_slice(&last[0][..rest.len()]);
-    }
-}
-
-/// XORs the stream of a key into one message.
-pub(crate) fn one(key: &Key, data: &mut [u8]) {
-    let mut lane = Rc4Lanes::<1>::new(None);
-    lane.start(0, key);
-    lane.run(data);
-}
-
-impl<'k, const L: usize> Interleaved<'k, L> for Rc4Lanes<L> {
+impl<'k> LaneKernel<'k, LANES> for Rc4Lanes<'k> {
     fn set(&mut self, lane: usize, key: &'k Schedule, _: &[u8; 16]) {
         if let Schedule::Rc4(key) = key {
-            self.start(lane, key);
+            self.new[lane] = Some(key);
         }
     }
 
-    fn chunk(&mut self, data: &mut [[u8; CHUNK]; L]) {
-        #[cfg(target_arch = "x86_64")]
-        if self.sse.is_some() {
-            // SAFETY: the token proves SSE4.1.
-            return unsafe { run_sse(self, data) };
+    unsafe fn run(&mut self, rows: &mut Rows<LANES>, chunks: usize) {
+        self.begin();
+        // SAFETY: `new` was given the token, which proves AVX2; the caller keeps the trait's contract.
+        unsafe {
+            if self.start == [0; LANES] {
+                run::<true>(self, rows, chunks);
+            } else {
+                run::<false>(self, rows, chunks);
+            }
         }
-        self.xor([0u64; 2], data);
     }
 
     fn finish(&mut self, lane: usize, _: &'k Schedule, rest: &mut [u8], _: &Alone<'_>) {
-        let mut single =
-            Rc4Lanes::<1> { s: [self.s[lane]], j: [self.j[lane]], at: [self.at[lane]], sse: None };
-        single.run(rest);
+        if let Some(key) = self.new[lane] {
+            return single::one(key, rest);
+        }
+        let start = self.start[lane];
+        let s = core::array::from_fn(|x| self.s[(x + usize::from(start)) & 255][lane]);
+        single::run(s, self.i.wrapping_sub(start), self.j[lane].wrapping_sub(start), rest);
     }
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "sse4.1,avx2")]
-fn run_sse<const L: usize>(kernel: &mut Rc4Lanes<L>, data: &mut [[u8; CHUNK]; L]) {
-    kernel.xor(sse::Xmm(core::arch::x86_64::_mm_setzero_si128()), data);
 }

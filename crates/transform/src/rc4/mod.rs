@@ -1,7 +1,9 @@
 //! RC4. Broken; here because the papers measure it. A job starts at the beginning of its key's stream.
 
+#[cfg(target_arch = "x86_64")]
 pub(crate) mod lanes;
 pub(crate) mod reference;
+pub(crate) mod single;
 
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
