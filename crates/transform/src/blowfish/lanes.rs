@@ -4,7 +4,7 @@
 //! gathers take longer than the loads they replace. Each lane copies its key, so that one register reaches the tables
 //! of all. One lane is the generic tier. Leaks key and data through the cache, as every table implementation does.
 //!
-//! `unsafe`: enters the variant with BMI, which the token proves.
+//! `unsafe`: assembly with BMI, which the token proves, as the compiler does not keep in registers what it can make anew.
 #![allow(unsafe_code)]
 
 use super::Key;
@@ -35,60 +35,115 @@ fn written(block: u64) -> [u8; 8] {
     block.rotate_left(32).to_be_bytes()
 }
 
-/// Any way to take the byte at a bit position out of a word.
-trait Extract: Copy {
-    fn byte(self, word: u64, at: u32) -> usize;
+/// Any way to do a round.
+trait Round: Copy {
+    /// XORs F of the left word, the low one, into the right one.
+    fn left(self, s: &[[u32; 256]; 4], block: u64) -> u64;
+    /// XORs F of the right word into the left one.
+    fn right(self, s: &[[u32; 256]; 4], block: u64) -> u64;
 }
 
 #[derive(Clone, Copy)]
-struct Shifts;
+struct Portable;
 
-impl Extract for Shifts {
+impl Portable {
     #[inline(always)]
-    fn byte(self, word: u64, at: u32) -> usize {
-        usize::from((word >> at) as u8)
+    fn f([s1, s2, s3, s4]: &[[u32; 256]; 4], word: u32) -> u64 {
+        let [a, b, c, d] = word.to_be_bytes().map(usize::from);
+        u64::from((s1[a].wrapping_add(s2[b]) ^ s3[c]).wrapping_add(s4[d]))
     }
 }
 
-/// One instruction in place of three.
+impl Round for Portable {
+    #[inline(always)]
+    fn left(self, s: &[[u32; 256]; 4], block: u64) -> u64 {
+        block ^ Self::f(s, block as u32) << 32
+    }
+    #[inline(always)]
+    fn right(self, s: &[[u32; 256]; 4], block: u64) -> u64 {
+        block ^ Self::f(s, (block >> 32) as u32)
+    }
+}
+
+/// BMI takes a byte out of a word by one instruction, if a register says which byte: these do, all the time.
 #[cfg(target_arch = "x86_64")]
 #[derive(Clone, Copy)]
-struct Bmi(Avx2);
+struct Bmi([u64; 5]);
 
 #[cfg(target_arch = "x86_64")]
-impl Extract for Bmi {
+impl Bmi {
+    fn new(_: Avx2) -> Self {
+        // Constants that the compiler knew would be made anew, by an instruction more, wherever they are used.
+        Self(core::hint::black_box([8, 16, 32, 40, 48].map(|bit| 8 << 8 | bit)))
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+impl Round for Bmi {
     #[inline(always)]
-    fn byte(self, word: u64, at: u32) -> usize {
-        // SAFETY: the token proves BMI1.
-        let byte = unsafe { core::arch::x86_64::_bextr2_u64(word, 8 << 8 | u64::from(at)) };
-        usize::from(byte as u8)
+    fn left(self, s: &[[u32; 256]; 4], mut block: u64) -> u64 {
+        let [c, b, ..] = self.0;
+        // SAFETY: the token that made this proves BMI1; bytes index tables of 256 words, one behind the other.
+        unsafe {
+            core::arch::asm!(
+                "mov {f:e}, {block:e}",
+                "shr {f:e}, 24",
+                "bextr {byte:e}, {block:e}, {b:e}",
+                "mov {f:e}, [{s} + 4*{f}]",
+                "add {f:e}, [{s} + 4*{byte} + 1024]",
+                "bextr {byte:e}, {block:e}, {c:e}",
+                "xor {f:e}, [{s} + 4*{byte} + 2048]",
+                "movzx {byte:e}, {block:l}",
+                "add {f:e}, [{s} + 4*{byte} + 3072]",
+                "shl {f}, 32",
+                "xor {block}, {f}",
+                s = in(reg) s, b = in(reg) b, c = in(reg) c, f = out(reg) _, byte = out(reg) _,
+                block = inout(reg) block, options(pure, readonly, nostack)
+            );
+        }
+        block
+    }
+    #[inline(always)]
+    fn right(self, s: &[[u32; 256]; 4], mut block: u64) -> u64 {
+        let [.., d, c, b] = self.0;
+        // SAFETY: as above.
+        unsafe {
+            core::arch::asm!(
+                "mov {f}, {block}",
+                "shr {f}, 56",
+                "bextr {byte}, {block}, {b}",
+                "mov {f:e}, [{s} + 4*{f}]",
+                "add {f:e}, [{s} + 4*{byte} + 1024]",
+                "bextr {byte}, {block}, {c}",
+                "xor {f:e}, [{s} + 4*{byte} + 2048]",
+                "bextr {byte}, {block}, {d}",
+                "add {f:e}, [{s} + 4*{byte} + 3072]",
+                "xor {block}, {f}",
+                s = in(reg) s, b = in(reg) b, c = in(reg) c, d = in(reg) d, f = out(reg) _, byte = out(reg) _,
+                block = inout(reg) block, options(pure, readonly, nostack)
+            );
+        }
+        block
     }
 }
 
 /// One block of each lane. `pair(i, n)` gives subkeys 2i and 2i + 1 of lane n, `s(n)` its boxes.
 #[inline(always)]
 fn crypt<'a, const L: usize>(
-    extract: impl Extract,
+    round: impl Round,
     pair: impl Fn(usize, usize) -> u64,
     s: impl Fn(usize) -> &'a [[u32; 256]; 4],
     block: &mut [u64; L],
 ) {
-    let f = |n: usize, word: u64, low: u32| {
-        let [s1, s2, s3, s4] = s(n);
-        let byte = |i: u32| extract.byte(word, low + i);
-        let top = (if low == 0 { u64::from(word as u32) >> 24 } else { word >> 56 }) as usize & 255;
-        let last = if low == 0 { usize::from(word as u8) } else { byte(0) };
-        u64::from((s1[top].wrapping_add(s2[byte(16)]) ^ s3[byte(8)]).wrapping_add(s4[last]))
-    };
     for (n, block) in block.iter_mut().enumerate() {
         *block ^= pair(0, n);
     }
     for i in 1..9 {
         for (n, block) in block.iter_mut().enumerate() {
-            *block ^= f(n, *block, 0) << 32;
+            *block = round.left(s(n), *block);
         }
         for (n, block) in block.iter_mut().enumerate() {
-            *block = *block ^ pair(i, n) ^ f(n, *block, 32);
+            *block = round.right(s(n), *block) ^ pair(i, n);
         }
     }
     for block in block {
@@ -100,7 +155,7 @@ fn crypt<'a, const L: usize>(
 /// One block of one message.
 pub(crate) fn one(key: &Key, direction: Direction, block: &mut [u8; 8]) {
     let mut words = [read(*block)];
-    crypt(Shifts, |i, _| pair(key, direction, i), |_| &key.s, &mut words);
+    crypt(Portable, |i, _| pair(key, direction, i), |_| &key.s, &mut words);
     *block = written(words[0]);
 }
 
@@ -145,17 +200,17 @@ impl<const L: usize> BlowfishLanes<'_, L> {
     }
 
     #[inline(always)]
-    fn go(&mut self, extract: impl Extract, data: &mut [[u8; CHUNK]; L]) {
-        if self.one_key { self.go_as::<true>(extract, data) } else { self.go_as::<false>(extract, data) }
+    fn go(&mut self, round: impl Round, data: &mut [[u8; CHUNK]; L]) {
+        if self.one_key { self.go_as::<true>(round, data) } else { self.go_as::<false>(round, data) }
     }
 
     #[inline(always)]
-    fn go_as<const ONE_KEY: bool>(&mut self, extract: impl Extract, data: &mut [[u8; CHUNK]; L]) {
+    fn go_as<const ONE_KEY: bool>(&mut self, round: impl Round, data: &mut [[u8; CHUNK]; L]) {
         match (self.mode, self.direction) {
-            (Mode::Ecb, _) => self.chunk_as::<ONE_KEY, 0>(extract, data),
-            (Mode::Cbc, Direction::Encrypt) => self.chunk_as::<ONE_KEY, 1>(extract, data),
-            (Mode::Cbc, Direction::Decrypt) => self.chunk_as::<ONE_KEY, 2>(extract, data),
-            (Mode::Ctr, _) => self.chunk_as::<ONE_KEY, 3>(extract, data),
+            (Mode::Ecb, _) => self.chunk_as::<ONE_KEY, 0>(round, data),
+            (Mode::Cbc, Direction::Encrypt) => self.chunk_as::<ONE_KEY, 1>(round, data),
+            (Mode::Cbc, Direction::Decrypt) => self.chunk_as::<ONE_KEY, 2>(round, data),
+            (Mode::Ctr, _) => self.chunk_as::<ONE_KEY, 3>(round, data),
         }
     }
 
@@ -163,7 +218,7 @@ impl<const L: usize> BlowfishLanes<'_, L> {
     #[inline(always)]
     fn chunk_as<const ONE_KEY: bool, const HOW: u8>(
         &mut self,
-        extract: impl Extract,
+        round: impl Round,
         data: &mut [[u8; CHUNK]; L],
     ) {
         let key = |n: usize| &self.keys[if ONE_KEY { 0 } else { n }];
@@ -181,7 +236,7 @@ impl<const L: usize> BlowfishLanes<'_, L> {
                     _ => input[n],
                 };
             }
-            crypt(extract, |i, n| key(n).pairs[i], |n| &key(n).s, &mut block);
+            crypt(round, |i, n| key(n).pairs[i], |n| &key(n).s, &mut block);
             for n in 0..L {
                 match HOW {
                     1 => chain[n] = block[n],
@@ -226,7 +281,7 @@ impl<'k, const L: usize> Interleaved<'k, L> for BlowfishLanes<'k, L> {
             // SAFETY: the token proves BMI1 and BMI2.
             return unsafe { run_bmi(token, self, data) };
         }
-        self.go(Shifts, data);
+        self.go(Portable, data);
     }
 
     fn finish(&mut self, lane: usize, key: &'k Schedule, rest: &mut [u8], alone: &Alone<'_>) {
@@ -241,5 +296,5 @@ impl<'k, const L: usize> Interleaved<'k, L> for BlowfishLanes<'k, L> {
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "bmi1,bmi2,avx2")]
 fn run_bmi<const L: usize>(token: Avx2, kernel: &mut BlowfishLanes<'_, L>, data: &mut [[u8; CHUNK]; L]) {
-    kernel.go(Bmi(token), data);
+    kernel.go(Bmi::new(token), data);
 }
