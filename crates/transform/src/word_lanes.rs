@@ -16,6 +16,9 @@ use crate::wipe::wipe;
 /// Words of the largest key (RC6).
 const KEY_WORDS: usize = 44;
 
+/// Half a chunk. Halves are transposed among the rounds of the others, and with fewer shuffles than whole chunks.
+const HALF: usize = 32;
+
 /// A cipher over 32-bit little-endian words.
 pub(crate) trait WordCipher {
     /// Words of a block: 2 or 4.
@@ -119,13 +122,14 @@ impl<C: WordCipher, const L: usize> WordLanes<C, L> {
             }
         }
         // Kept outside the loop and lent, as copies of arrays this large are calls of memcpy.
-        let mut x = [[V::splat(0); 16]; G];
-        for _ in 0..chunks {
+        let mut x = [[V::splat(0); 8]; G];
+        for half in 0..2 * chunks {
+            let offset = half % 2 * HALF;
             for (n, x) in x.iter_mut().enumerate() {
-                // SAFETY: LANES rows from n * LANES on, each with a chunk to read.
-                *x = unsafe { V::load_rows(rows.source.as_ptr().add(n * V::LANES), 0) };
+                // SAFETY: LANES rows from n * LANES on, each with half a chunk there to read.
+                *x = unsafe { V::load_half_rows(rows.source.as_ptr().add(n * V::LANES), offset) };
             }
-            for number in 0..16 / words {
+            for number in 0..8 / words {
                 let mut block = [[V::splat(0); G]; 4];
                 for i in 0..words {
                     for n in 0..G {
@@ -176,10 +180,12 @@ impl<C: WordCipher, const L: usize> WordLanes<C, L> {
                 }
             }
             for (n, x) in x.iter().enumerate() {
-                // SAFETY: as at the load, with a chunk to write.
-                unsafe { V::store_rows(*x, rows.destination.as_ptr().add(n * V::LANES), 0) };
+                // SAFETY: as at the load, with half a chunk to write.
+                unsafe { V::store_half_rows(*x, rows.destination.as_ptr().add(n * V::LANES), offset) };
             }
-            rows.advance();
+            if offset != 0 {
+                rows.advance();
+            }
         }
         for (row, groups) in self.chain.iter_mut().zip(chain) {
             for (n, group) in groups.into_iter().enumerate() {

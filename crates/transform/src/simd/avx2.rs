@@ -148,14 +148,10 @@ impl Words for Y {
         Self::transpose(lanes)
     }
     #[inline(always)]
-    unsafe fn store_rows(words: [Self; 16], rows: *const *mut u8, offset: usize) {
-        for half in 0..2 {
-            let mut block = [<Self as Words>::splat(0); 8];
-            block.copy_from_slice(&words[8 * half..8 * half + 8]);
-            for (lane, row) in Self::transpose(block).into_iter().enumerate() {
-                // SAFETY: the caller's contract.
-                unsafe { _mm256_storeu_si256((*rows.add(lane)).add(offset + 32 * half).cast(), row.0) };
-            }
+    unsafe fn store_half_rows(words: [Self; 8], rows: *const *mut u8, offset: usize) {
+        for (lane, row) in Self::transpose(words).into_iter().enumerate() {
+            // SAFETY: the caller's contract.
+            unsafe { _mm256_storeu_si256((*rows.add(lane)).add(offset).cast(), row.0) };
         }
     }
 }

@@ -98,10 +98,9 @@ impl Z {
         words
     }
 
-    /// Transposes sixteen rows of eight words, of which two make a vector: rows 0 to 3 come with 4 to 7, and 8 to 11
-    /// with 12 to 15.
+    /// Transposes every four words of four vectors, four by four.
     #[inline(always)]
-    fn transpose_pairs(rows: [Self; 8]) -> [Self; 8] {
+    fn transpose_quads(rows: [Self; 8]) -> [Self; 8] {
         let mut pairs = rows;
         for i in 0..4 {
             let (a, b) = (rows[2 * i].0, rows[2 * i + 1].0);
@@ -116,6 +115,14 @@ impl Z {
                 quads[4 * k + 2 * j + 1] = op!(_mm512_unpackhi_epi64(a, b));
             }
         }
+        quads
+    }
+
+    /// Transposes sixteen rows of eight words, of which two make a vector: rows 0 to 3 come with 4 to 7, and 8 to 11
+    /// with 12 to 15.
+    #[inline(always)]
+    fn transpose_pairs(rows: [Self; 8]) -> [Self; 8] {
+        let quads = Self::transpose_quads(rows);
         let mut words = quads;
         for j in 0..4 {
             let (a, b) = (quads[j].0, quads[4 + j].0);
@@ -223,10 +230,21 @@ impl Words for Z {
         Self::transpose(lanes)
     }
     #[inline(always)]
-    unsafe fn store_rows(words: [Self; 16], rows: *const *mut u8, offset: usize) {
-        for (lane, row) in Self::transpose(words).into_iter().enumerate() {
-            // SAFETY: the caller's contract.
-            unsafe { _mm512_storeu_si512((*rows.add(lane)).add(offset).cast(), row.0) };
+    unsafe fn store_half_rows(words: [Self; 8], rows: *const *mut u8, offset: usize) {
+        let quads = Self::transpose_quads(words);
+        // Words 0 to 3 of a lane, then 4 to 7, and of the lane four further on.
+        let low: Self = op!(_mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11));
+        let high: Self = op!(_mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15));
+        for lane in 0..4 {
+            for (first, order) in [(lane, low), (lane + 8, high)] {
+                let pair: Self = op!(_mm512_permutex2var_epi64(quads[lane].0, order.0, quads[lane + 4].0));
+                // SAFETY: the caller's contract.
+                unsafe {
+                    let (row, other) = ((*rows.add(first)).add(offset), (*rows.add(first + 4)).add(offset));
+                    _mm256_storeu_si256(row.cast(), _mm512_castsi512_si256(pair.0));
+                    _mm256_storeu_si256(other.cast(), _mm512_extracti64x4_epi64::<1>(pair.0));
+                }
+            }
         }
     }
 }

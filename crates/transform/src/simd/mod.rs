@@ -168,11 +168,23 @@ pub(crate) trait Words: Bits {
         words
     }
 
+    /// The inverse of [`Self::load_half_rows`].
+    ///
+    /// # Safety
+    /// `rows` has `LANES` pointers, with 32 writable bytes at each plus `offset`.
+    unsafe fn store_half_rows(words: [Self; 8], rows: *const *mut u8, offset: usize);
+
     /// The inverse of [`Self::load_rows`].
     ///
     /// # Safety
     /// `rows` has `LANES` pointers, with 64 writable bytes at each plus `offset`.
-    unsafe fn store_rows(words: [Self; 16], rows: *const *mut u8, offset: usize);
+    #[inline(always)]
+    unsafe fn store_rows(words: [Self; 16], rows: *const *mut u8, offset: usize) {
+        for (half, words) in words.as_chunks::<8>().0.iter().enumerate() {
+            // SAFETY: the caller's promise.
+            unsafe { Self::store_half_rows(*words, rows, offset + 32 * half) };
+        }
+    }
 }
 
 /// Bit planes: bit i of every plane belongs to message i.

@@ -76,11 +76,11 @@ impl Words for u32 {
         core::array::from_fn(|w| Self::from_le_bytes(unsafe { row.add(w).read() }))
     }
     #[inline(always)]
-    unsafe fn store_rows(words: [Self; 16], rows: *const *mut u8, offset: usize) {
-        // SAFETY: one row, 64 writable bytes, as the caller promises.
+    unsafe fn store_half_rows(words: [Self; 8], rows: *const *mut u8, offset: usize) {
+        // SAFETY: one row, 32 writable bytes, as the caller promises.
         let row = unsafe { rows.read().add(offset).cast::<[u8; 4]>() };
         for (w, word) in words.into_iter().enumerate() {
-            // SAFETY: as above; word w lies within the 64 bytes.
+            // SAFETY: as above; word w lies within the 32 bytes.
             unsafe { row.add(w).write(word.to_le_bytes()) };
         }
     }
