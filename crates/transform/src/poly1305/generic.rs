@@ -1,100 +1,101 @@
-//! Poly1305 in three limbs of 44, 44 and 42 bits; constant time.
+//! Poly1305 in words of 64 bits; constant time.
 
 use zeroize::Zeroize as _;
 
-const MASK_44: u64 = (1 << 44) - 1;
-const MASK_42: u64 = (1 << 42) - 1;
+/// The factor r, clamped, and 5/4 of its upper word: words carried past 2^130 come back times 5, and past 2^128, where
+/// they are counted in fours, times 5/4.
+#[derive(Clone, Copy)]
+struct Factor {
+    r: [u64; 2],
+    s: u64,
+}
+
+/// A sum of blocks times r, below 2^130 + 2^64.
+#[derive(Clone, Copy)]
+struct Sum {
+    low: u128,
+    high: u64,
+}
+
+impl Factor {
+    /// Clamped as section 2.5.1 says.
+    fn new(r: u128) -> Self {
+        let r = r & 0x0fff_fffc_0fff_fffc_0fff_fffc_0fff_ffff;
+        let [r0, r1] = [r as u64, (r >> 64) as u64];
+        Self { r: [r0, r1], s: r1 + (r1 >> 2) }
+    }
+}
+
+impl Sum {
+    const ZERO: Self = Self { low: 0, high: 0 };
+
+    /// Adds a block with the bits above it, and multiplies by the factor.
+    #[inline(always)]
+    fn absorb(self, block: [u8; 16], top: u64, Factor { r: [r0, r1], s }: Factor) -> Self {
+        let mul = |a: u64, b: u64| u128::from(a) * u128::from(b);
+        let (low, carry) = self.low.overflowing_add(u128::from_le_bytes(block));
+        let (h0, h1, h2) = (low as u64, (low >> 64) as u64, self.high + top + u64::from(carry));
+        let d0 = mul(h0, r0) + mul(h1, s);
+        let d1 = mul(h0, r1) + mul(h1, r0) + u128::from(h2 * s) + (d0 >> 64);
+        let d2 = h2 * r0 + (d1 >> 64) as u64;
+        let low = u128::from(d0 as u64) | d1 << 64;
+        let (low, carry) = low.overflowing_add(u128::from((d2 & !3) + (d2 >> 2)));
+        Self { low, high: (d2 & 3) + u64::from(carry) }
+    }
+
+    /// The sum modulo 2^130 - 5 and 2^128, plus the second half of the key.
+    fn tag(self, pad: u128) -> [u8; 16] {
+        // h - p, where that is not negative: h + 5 then reaches 2^130.
+        let (less, carry) = self.low.overflowing_add(5);
+        let past = u128::from((self.high + u64::from(carry)) >> 2).wrapping_neg();
+        (less & past | self.low & !past).wrapping_add(pad).to_le_bytes()
+    }
+}
 
 /// A running authenticator.
 pub(crate) struct Poly1305 {
-    r: [u64; 3],
-    h: [u64; 3],
-    pad: [u64; 2],
+    factor: Factor,
+    sum: Sum,
+    pad: u128,
 }
 
 impl Drop for Poly1305 {
     fn drop(&mut self) {
-        self.r.zeroize();
-        self.h.zeroize();
+        self.factor.r.zeroize();
+        self.factor.s.zeroize();
+        self.sum.low.zeroize();
+        self.sum.high.zeroize();
         self.pad.zeroize();
     }
-}
-
-fn words(block: &[u8; 16]) -> (u64, u64) {
-    let value = u128::from_le_bytes(*block);
-    (value as u64, (value >> 64) as u64)
-}
-
-/// The limbs of r, clamped as section 2.5.1 says.
-fn clamped(r: &[u8; 16]) -> [u64; 3] {
-    let (low, high) = words(r);
-    [low & 0xffc_0fff_ffff, (low >> 44 | high << 20) & 0xfff_ffc0_ffff, high >> 24 & 0x00f_ffff_fc0f]
 }
 
 impl Poly1305 {
     /// Starts with the one-time key r || s.
     pub(crate) fn new(key: &[u8; 32]) -> Self {
         let (halves, _) = key.as_chunks::<16>();
-        let (pad_low, pad_high) = words(&halves[1]);
-        Self { r: clamped(&halves[0]), h: [0; 3], pad: [pad_low, pad_high] }
-    }
-
-    fn block(&mut self, block: &[u8; 16], top: u64) {
-        let (low, high) = words(block);
-        let [r0, r1, r2] = self.r;
-        let h0 = self.h[0] + (low & MASK_44);
-        let h1 = self.h[1] + ((low >> 44 | high << 20) & MASK_44);
-        let h2 = self.h[2] + (high >> 24 | top << 40);
-        let mul = |a: u64, b: u64| u128::from(a) * u128::from(b);
-        // 2^132 = 20 mod p: limbs carried past the top come back times 5 * 4.
-        let (s1, s2) = (20 * r1, 20 * r2);
-        let d0 = mul(h0, r0) + mul(h1, s2) + mul(h2, s1);
-        let d1 = mul(h0, r1) + mul(h1, r0) + mul(h2, s2);
-        let d2 = mul(h0, r2) + mul(h1, r1) + mul(h2, r0);
-        let d1 = d1 + (d0 >> 44);
-        let d2 = d2 + (d1 >> 44);
-        let low = (d0 as u64 & MASK_44) + 5 * (d2 >> 42) as u64;
-        self.h = [low & MASK_44, (d1 as u64 & MASK_44) + (low >> 44), d2 as u64 & MASK_42];
+        let [r, pad] = [halves[0], halves[1]].map(u128::from_le_bytes);
+        Self { factor: Factor::new(r), sum: Sum::ZERO, pad }
     }
 
     /// Absorbs bytes; all but the last call's must be whole 16-byte blocks.
     pub(crate) fn update(&mut self, data: &[u8]) {
         let (blocks, tail) = data.as_chunks::<16>();
-        for block in blocks {
-            self.block(block, 1);
+        let mut sum = self.sum;
+        for &block in blocks {
+            sum = sum.absorb(block, 1, self.factor);
         }
         if !tail.is_empty() {
             let mut last = [0; 16];
             last[..tail.len()].copy_from_slice(tail);
             last[tail.len()] = 1;
-            self.block(&last, 0);
+            sum = sum.absorb(last, 0, self.factor);
         }
+        self.sum = sum;
     }
 
     /// The tag.
     pub(crate) fn finish(self) -> [u8; 16] {
-        let [mut h0, mut h1, mut h2] = self.h;
-        for _ in 0..2 {
-            h1 += h0 >> 44;
-            h0 &= MASK_44;
-            h2 += h1 >> 44;
-            h1 &= MASK_44;
-            h0 += 5 * (h2 >> 42);
-            h2 &= MASK_42;
-        }
-        h1 += h0 >> 44;
-        h0 &= MASK_44;
-        // h - p, if that is not negative.
-        let g0 = h0 + 5;
-        let g1 = h1 + (g0 >> 44);
-        let g2 = (h2 + (g1 >> 44)).wrapping_sub(1 << 42);
-        let keep = (g2 >> 63).wrapping_neg();
-        h0 = h0 & keep | g0 & MASK_44 & !keep;
-        h1 = h1 & keep | g1 & MASK_44 & !keep;
-        h2 = h2 & keep | g2 & !keep;
-        let value = u128::from(h0) | u128::from(h1) << 44 | u128::from(h2) << 88;
-        let pad = u128::from(self.pad[0]) | u128::from(self.pad[1]) << 64;
-        value.wrapping_add(pad).to_le_bytes()
+        self.sum.tag(self.pad)
     }
 }
 
