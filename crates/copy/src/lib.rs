@@ -8,7 +8,7 @@
 //! (nonces) are given before work fans out to lanes, so they never depend on scheduling; bytes in flight do not
 //! depend on the number of streams.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod cpu;
 mod digest;
@@ -17,6 +17,7 @@ mod journal;
 mod ledger;
 mod limiter;
 mod line;
+mod low_water;
 mod options;
 pub mod proto;
 mod receive;

@@ -15,6 +15,8 @@ use rustix::{
     net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown, sockopt},
 };
 
+use crate::low_water;
+
 /// A connected stream socket, TCP or Unix.
 #[derive(Debug)]
 pub(crate) struct Socket {
@@ -43,6 +45,12 @@ impl Socket {
     pub(crate) fn new(fd: OwnedFd) -> io::Result<Self> {
         rustix::io::ioctl_fionbio(&fd, true)?;
         Ok(Self { fd })
+    }
+
+    /// From now on a [`wait`] for input ends only when so many bytes are there, or the end; [`Self::try_recv`] still
+    /// takes what there is.
+    pub(crate) fn wake_at(&self, bytes: usize) {
+        low_water::set(self.fd.as_fd(), bytes);
     }
 
     /// Sends what fits now; `None` when nothing does.
@@ -98,7 +106,7 @@ impl Socket {
         if left.is_zero() {
             return Err(io::ErrorKind::TimedOut.into());
         }
-        wait(&mut [PollFd::new(&self.fd, flags)], left)
+        wait(&mut [PollFd::new(&self.fd, flags)], left).map(drop)
     }
 
     /// Ends both directions at once; the peer and any lane that polls the socket notice.
@@ -125,11 +133,12 @@ pub(crate) fn connect(address: SocketAddr, timeout: Duration) -> io::Result<Sock
     Socket::tcp(TcpStream::connect_timeout(&address, timeout)?)
 }
 
-/// Waits until one of `fds` is ready, but no longer than `timeout`.
-pub(crate) fn wait(fds: &mut [PollFd<'_>], timeout: Duration) -> io::Result<()> {
+/// Waits until one of `fds` is ready, but no longer than `timeout`; false when it took so long.
+pub(crate) fn wait(fds: &mut [PollFd<'_>], timeout: Duration) -> io::Result<bool> {
     let timeout = Timespec::try_from(timeout).unwrap_or(Timespec { tv_sec: 3600, tv_nsec: 0 });
     match poll(fds, Some(&timeout)) {
-        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Ok(ready) => Ok(ready > 0),
+        Err(Errno::INTR) => Ok(true),
         Err(error) => Err(error.into()),
     }
 }

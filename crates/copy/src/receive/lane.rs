@@ -25,6 +25,8 @@ use crate::{
 };
 
 const NAP: Duration = Duration::from_millis(200);
+/// Longest sleep while a stream waits for much at once.
+const PATIENCE: Duration = Duration::from_millis(5);
 
 /// What the lanes of a receiving end share.
 #[derive(Debug)]
@@ -138,7 +140,11 @@ fn sleep(receiving: &Receiving, lane: usize, streams: &[Arc<ReceiveStream>]) {
         sockets.iter().map(|socket| PollFd::new(&**socket, PollFlags::IN)).collect();
     let bell = receiving.bells.fd(lane);
     fds.push(PollFd::new(&bell, PollFlags::IN));
+    let patient = streams.iter().any(|stream| stream.is_patient());
     // A failed poll means a closed descriptor; the next look finds out whose.
-    let _ = socket::wait(&mut fds, NAP);
+    let in_time = socket::wait(&mut fds, if patient { PATIENCE } else { NAP }).unwrap_or(true);
     receiving.bells.awake(lane);
+    if patient && !in_time {
+        streams.iter().for_each(|stream| stream.hurry());
+    }
 }

@@ -16,7 +16,7 @@ use crate::{
     line::LineError,
     proto::{
         keys::{TransferKeys, Way},
-        record::{HEADER_BYTES, Header, Kind, split_records},
+        record::{DATA_BYTES_MAX, HEADER_BYTES, Header, Kind, split_records},
     },
     shared::Stop,
     socket::Socket,
@@ -34,6 +34,14 @@ struct Input {
     buffer: Option<Buffer>,
     filled: usize,
     next_ticket: u64,
+    /// Whether the socket wakes a lane for no less than [`bulk_bytes`].
+    patient: bool,
+}
+
+/// What a stream that fills its buffers lets a lane sleep for: every waking costs a context switch, and on another core
+/// an interrupt.
+fn bulk_bytes(buffer: &Buffer) -> usize {
+    buffer.capacity_bytes() / DATA_BYTES_MAX * DATA_BYTES_MAX
 }
 
 #[derive(Debug)]
@@ -91,6 +99,7 @@ impl ReceiveStream {
                 buffer: None,
                 filled: 0,
                 next_ticket: 0,
+                patient: false,
             }),
             output: Mutex::new(Output {
                 association: None,
@@ -155,6 +164,7 @@ impl ReceiveStream {
         input.association = Some(keys.stream(self.suite, self.index, generation, Way::Forward));
         input.socket = Some(Arc::new(socket));
         input.next_ticket = 0;
+        input.patient = false;
         let capacity = output.ring.capacity();
         *output = Output {
             association: Some(keys.stream(self.suite, self.index, generation, Way::Backward)),
@@ -182,20 +192,19 @@ impl ReceiveStream {
             },
         };
         let mut ended = false;
-        while input.filled < buffer.capacity_bytes() {
-            match socket.try_recv(&mut buffer.bytes_mut()[input.filled..]) {
-                Ok(None) => break,
-                Ok(Some(0)) => {
-                    ended = true;
-                    break;
-                }
-                Ok(Some(received)) => input.filled += received,
-                Err(error) => {
-                    // Its bytes stay with their count: another lane may look before the stream is cut.
-                    input.buffer = Some(buffer);
-                    return Err(error.into());
-                }
+        match socket.try_recv(&mut buffer.bytes_mut()[input.filled..]) {
+            Ok(None) => {}
+            Ok(Some(0)) => ended = true,
+            Ok(Some(received)) => input.filled += received,
+            Err(error) => {
+                // Its bytes stay with their count: another lane may look before the stream is cut.
+                input.buffer = Some(buffer);
+                return Err(error.into());
             }
+        }
+        if input.filled == buffer.capacity_bytes() && !input.patient {
+            socket.wake_at(bulk_bytes(&buffer));
+            input.patient = true;
         }
         let mut found = Vec::with_capacity(16);
         let split = split_records(&buffer.bytes()[..input.filled], &mut found);
@@ -228,6 +237,19 @@ impl ReceiveStream {
         input.next_ticket += 1;
         self.output().in_flight += 1;
         Ok(Look::Records(arrived(buffer, &found, &claims, ticket, records_end)))
+    }
+
+    /// Whether lanes sleep until much has arrived; they must not sleep long then.
+    pub(crate) fn is_patient(&self) -> bool {
+        self.input().patient
+    }
+
+    /// Lets any byte wake a lane again: less came than the stream waited for.
+    pub(crate) fn hurry(&self) {
+        let mut input = self.input();
+        if let (true, Some(socket)) = (core::mem::take(&mut input.patient), &input.socket) {
+            socket.wake_at(1);
+        }
     }
 
     /// Verifies and opens the records, on the calling lane.
@@ -343,4 +365,82 @@ fn acknowledgement(association: &mut Association, suite: Suite, taken: u64) -> V
     };
     let batch = Batch { buffer, jobs: vec![job], direction: Direction::Seal, ticket: 0 };
     Inline.run(batch).buffer.bytes().to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, TcpListener, TcpStream};
+    use std::{io::Write as _, time::Instant};
+
+    use rustix::event::{PollFd, PollFlags};
+    use sealane_stack::Secret;
+
+    use super::*;
+    use crate::socket;
+
+    const BODY_BYTES: usize = 1000;
+    const SOON: Duration = Duration::from_millis(20);
+
+    fn record() -> Vec<u8> {
+        let mut record = vec![0; HEADER_BYTES + BODY_BYTES];
+        Header { kind: Kind::Data, body_bytes: BODY_BYTES, file: 0, offset: 0 }.encode(&mut record);
+        record
+    }
+
+    /// Takes what is there off the records that are to come.
+    fn take(stream: &ReceiveStream, pool: &Pool, ahead: &mut usize) {
+        while let Look::Records(arrived) = stream.look(pool).unwrap() {
+            *ahead -= arrived.headers.len();
+            stream.taken(arrived, pool).unwrap();
+        }
+    }
+
+    /// Takes so many records, and finds no more.
+    fn take_all(stream: &ReceiveStream, pool: &Pool, mut ahead: usize) {
+        let until = Instant::now() + Duration::from_secs(20);
+        while ahead > 0 {
+            assert!(Instant::now() < until, "records were lost");
+            take(stream, pool, &mut ahead);
+        }
+    }
+
+    #[test]
+    fn a_stream_in_bulk_wakes_for_much_until_it_is_hurried() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let mut sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let keys = TransferKeys::new(&Secret::new([7; 32]), b"request", b"answer");
+        let stream = ReceiveStream::new(0, Suite::Null, 4, false);
+        stream.open(&keys, 1, Socket::tcp(listener.accept().unwrap().0).unwrap());
+        let socket = stream.socket().unwrap();
+        let wakes = || socket::wait(&mut [PollFd::new(&*socket, PollFlags::IN)], SOON).unwrap();
+        let pool = Pool::new(3, DATA_BYTES_MAX + 100);
+
+        sender.write_all(&record()).unwrap();
+        assert!(wakes(), "any byte wakes a lane at first");
+        take_all(&stream, &pool, 1);
+        assert!(!stream.is_patient());
+
+        let until = Instant::now() + Duration::from_secs(20);
+        let mut ahead = 0;
+        while !stream.is_patient() {
+            assert!(Instant::now() < until, "a buffer was never full");
+            sender.write_all(&record().repeat(90)).unwrap();
+            ahead += 90;
+            take(&stream, &pool, &mut ahead);
+        }
+        take_all(&stream, &pool, ahead);
+
+        sender.write_all(&record()).unwrap();
+        assert!(!wakes(), "a little wakes nobody");
+        sender.write_all(&record().repeat(90)).unwrap();
+        assert!(wakes(), "much does");
+        take_all(&stream, &pool, 91);
+
+        sender.write_all(&record()).unwrap();
+        assert!(!wakes());
+        stream.hurry();
+        assert!(wakes(), "a little does again");
+        take_all(&stream, &pool, 1);
+        assert!(!stream.is_patient());
+    }
 }
