@@ -38,6 +38,6 @@ pub use sealane_stack::Placement;
 pub use session::{
     client::copy,
     daemon::{Daemon, DaemonOptions},
-    server::{serve_relay, serve_stdio},
+    stdio::{serve_relay, serve_stdio},
 };
 pub use summary::{Agreement, CpuSeconds, Notice, Observer, Progress, ProgressSnapshot, Summary};

@@ -4,12 +4,16 @@
 //! outdated needs the user's consent at the client and, at a daemon, its operator's too.
 
 use sealane_engine::{Provider, Suite};
-use sealane_stack::Placement;
+use sealane_peer::Channel;
+use sealane_stack::{Placement, Secret};
 
 use crate::{
     error::{Error, ErrorKind},
     options::{Level, MeasuredEnd, Options},
-    proto::message::{Abort, Hello, LANES_MAX, Message, PROTOCOL_VERSION, Request, STREAMS_MAX},
+    proto::{
+        keys::EXPORTER_LABEL,
+        message::{Abort, Hello, LANES_MAX, Message, PROTOCOL_VERSION, Request, STREAMS_MAX},
+    },
 };
 
 /// What was agreed.
@@ -182,6 +186,18 @@ impl From<Abort> for Error {
         let message: String =
             abort.message.chars().filter(|&c| c == '\n' || !c.is_control()).take(2000).collect();
         Self::new(abort.kind, format!("the far end: {message}"))
+    }
+}
+
+/// The master secret of a transfer: from the request, or exported from TLS.
+pub(crate) fn master(channel: &Channel, request: &Request) -> Result<Secret, Error> {
+    match request.secret {
+        Some(secret) => Ok(Secret::new(secret)),
+        None => {
+            let mut secret = [0; 32];
+            channel.export(EXPORTER_LABEL, &request.transfer, &mut secret)?;
+            Ok(Secret::new(secret))
+        }
     }
 }
 

@@ -16,7 +16,7 @@ use sealane_peer::{
     Channel, Identity, KnownPeers, Location, ServerTrust, SshCommand, StderrMode, connect_tls, spawn_local,
     ssh_resolved_host,
 };
-use sealane_stack::{Placement, Secret};
+use sealane_stack::Placement;
 
 use crate::{
     cpu::CpuClock,
@@ -24,23 +24,21 @@ use crate::{
     options::{MeasuredEnd, Options, Sink},
     proto::{
         join::Prover,
-        keys::{EXPORTER_LABEL, TransferKeys},
+        keys::TransferKeys,
         message::{Accept, DataPath, LANES_MAX, Message, Request, Role, STREAMS_MAX},
     },
     session::{
         agree::{self, Terms},
-        control::{self, Control, Notices, Outcome},
+        control::{self, Control, NOTICES_MAX, Notices, Outcome},
         ends::Plan,
         open::{Connector, Route},
         place::{self, Place},
+        receiving::{ReceivingSide, this_boot},
+        sending::{SendingSide, walk_options},
         sense,
-        server::{self, ReceivingSide, SendingSide},
     },
     summary::{Agreement, CpuSeconds, Notice, Observer, Progress, Summary},
 };
-
-/// Notices that wait for the control thread.
-pub(crate) const NOTICES_MAX: usize = 1024;
 
 /// Copies `sources` to `target`. At most one side may be remote.
 ///
@@ -282,7 +280,7 @@ impl Transfer<'_> {
                     paths: &paths,
                     name: accept.name.as_deref(),
                     confinement: None,
-                    walk: server::walk_options(
+                    walk: walk_options(
                         options.recursive,
                         options.one_file_system,
                         &options.preserve,
@@ -350,7 +348,7 @@ impl Transfer<'_> {
             self.role == Role::Pull && self.options.sink == Sink::Files && !is_standard_stream(self.target);
         writes
             .then(|| {
-                let journal = self.journal_name().map(server::this_boot);
+                let journal = self.journal_name().map(this_boot);
                 place::target(&far_path(self.target), self.sources.len() > 1, journal, None)
             })
             .transpose()
@@ -442,7 +440,7 @@ impl Transfer<'_> {
         request_frame: &[u8],
         accept_frame: &[u8],
     ) -> Result<TransferKeys, Error> {
-        Ok(TransferKeys::new(&master(channel, request)?, request_frame, accept_frame))
+        Ok(TransferKeys::new(&agree::master(channel, request)?, request_frame, accept_frame))
     }
 
     fn route(
@@ -515,18 +513,6 @@ fn plan(terms: &Terms, options: &Options) -> Plan {
         preserve: options.preserve.clone(),
         sink: options.sink,
         timeout: options.timeout,
-    }
-}
-
-/// The master secret of a transfer: from the request, or exported from TLS.
-pub(crate) fn master(channel: &Channel, request: &Request) -> Result<Secret, Error> {
-    match request.secret {
-        Some(secret) => Ok(Secret::new(secret)),
-        None => {
-            let mut secret = [0; 32];
-            channel.export(EXPORTER_LABEL, &request.transfer, &mut secret)?;
-            Ok(Secret::new(secret))
-        }
     }
 }
 

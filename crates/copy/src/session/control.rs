@@ -26,6 +26,8 @@ use crate::{
 
 /// Index of this thread's bell among the control bells.
 const CONTROL: usize = 0;
+/// Notices that wait for the control thread.
+pub(crate) const NOTICES_MAX: usize = 1024;
 /// How often an end shows that it is there.
 const HEARTBEAT: Duration = Duration::from_millis(500);
 /// How long a message may take to go out.

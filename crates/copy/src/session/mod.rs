@@ -9,5 +9,8 @@ mod ends;
 mod line;
 mod open;
 pub(crate) mod place;
+mod receiving;
+mod sending;
 pub(crate) mod sense;
 pub(crate) mod server;
+pub(crate) mod stdio;

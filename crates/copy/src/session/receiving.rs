@@ -1,0 +1,151 @@
+//! The end that receives, client or server.
+//!
+//! Guarantees: a failed transfer leaves what the same command can go on from, and after an alteration nothing that is
+//! trusted; one run at a time holds a journal.
+
+use std::{
+    os::fd::{AsFd, OwnedFd},
+    sync::{Arc, Mutex},
+    thread,
+    time::{Duration, Instant},
+};
+
+use crossbeam_channel::Sender;
+use rustix::fs::{Mode, OFlags, open};
+use sealane_tree::Target;
+
+use crate::{
+    error::{Error, ErrorKind},
+    journal::{Journal, JournalError, State as JournalState},
+    options::Sink,
+    receive::{files::Destination, lane::Receiving},
+    session::{
+        control::{self, Control, Outcome},
+        ends::{self, Plan},
+        line::Lines,
+        place::Place,
+    },
+    summary::Notice,
+};
+
+/// How long a journal that another run holds is waited for.
+const IN_USE_PATIENCE: Duration = Duration::from_secs(3);
+
+/// The end that receives, client or server.
+pub(crate) struct ReceivingSide<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) place: Option<Place>,
+    pub(crate) standard_output: Option<OwnedFd>,
+    pub(crate) journal: Option<[u8; 16]>,
+    pub(crate) update: bool,
+    /// This end's own limit, in bytes per second.
+    pub(crate) rate: Option<u64>,
+    pub(crate) notices: Sender<Notice>,
+}
+
+impl ReceivingSide<'_> {
+    pub(crate) fn run(
+        self,
+        control: &mut Control<'_>,
+        keep: impl FnOnce(&Lines) + Send,
+    ) -> Result<Outcome, Error> {
+        let plan = self.plan;
+        let writes = plan.sink == Sink::Files && !plan.dry_run;
+        let mut journal = None;
+        let mut update = None;
+        let destination = match (self.standard_output, &self.place) {
+            (Some(output), _) => Destination::Output(Mutex::new(output.into())),
+            (None, Some(place)) if writes => {
+                let options = ends::target_options(&plan.preserve, self.journal);
+                let target = Target::open(&place.root, options).map_err(|error| place.explain(error))?;
+                journal = self.journal.map(|name| open_journal(&target, name)).transpose()?;
+                if journal.as_ref().is_some_and(|(journal, _)| journal.is_resumed()) {
+                    target.expect_leftovers();
+                }
+                update = self.update.then(|| target.clone());
+                Destination::Tree { target, sole: place.name.clone() }
+            }
+            (None, place) => {
+                // A dry run looks at the target, if it is there, but makes nothing.
+                let existing =
+                    place.as_ref().filter(|place| plan.dry_run && self.update && place.root.is_dir());
+                let options = ends::target_options(&plan.preserve, None);
+                update = existing.map(|place| Target::open(&place.root, options)).transpose()?;
+                Destination::Null
+            }
+        };
+        let progress = control.progress.clone();
+        let receiving =
+            Arc::new(ends::receiving(plan, destination, journal, self.rate, self.notices, progress)?);
+        let told = ends::possessions(&receiving.files.resumable, update.as_ref(), |message| {
+            control::send(control.channel, &message)
+        });
+        let outcome = told.and_then(|()| control.receive_all(&receiving, keep));
+        if let Err(error) = &outcome {
+            give_up(&receiving, error);
+        }
+        outcome
+    }
+}
+
+/// Leaves what a failed transfer has made so that the same command can go on, or, without a journal, as good as it
+/// will ever be.
+fn give_up(receiving: &Receiving, error: &Error) {
+    let files = &receiving.files;
+    let Some(journal) = &files.journal else {
+        files.close_all(true);
+        files.abandon_folders();
+        return;
+    };
+    // What was verified may be continued; after an alteration nothing is trusted.
+    let altered = error.kind == ErrorKind::Integrity;
+    files.close_all(altered);
+    // Once a byte has come, even a journal that says nothing tells the next run that what it finds was made here.
+    let untouched = receiving.first_byte.get().is_none() && journal.is_unused();
+    // The reason why the transfer failed is the one to tell.
+    let _ = if untouched {
+        journal.remove()
+    } else if altered {
+        journal.forget()
+    } else {
+        Ok(())
+    };
+}
+
+fn open_journal(target: &Target, name: [u8; 16]) -> Result<(Journal, JournalState), Error> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let root = open(target.root(), flags, Mode::empty())
+        .map_err(|error| Error::io("cannot open the target", &error.into()))?;
+    let in_use = |error: &std::io::Error| matches!(JournalError::of(error), Some(JournalError::InUse { .. }));
+    // The far end of a run that was killed a moment ago may still be on its way out.
+    let give_up = Instant::now() + IN_USE_PATIENCE;
+    let opened = loop {
+        match Journal::open(root.as_fd(), this_boot(name)) {
+            Err(error) if in_use(&error) && Instant::now() < give_up => {
+                thread::sleep(Duration::from_millis(20));
+            }
+            opened => break opened,
+        }
+    };
+    let (journal, mut state) = opened.map_err(|error| {
+        if in_use(&error) {
+            Error::new(
+                ErrorKind::Refused,
+                "the same copy is running already; wait for it, or use --no-resume to run beside it",
+            )
+        } else {
+            Error::io("cannot open the journal in the target directory", &error)
+        }
+    })?;
+    ends::check_presence(target, &mut state);
+    Ok((journal, state))
+}
+
+/// The journal's name for as long as this kernel runs. What a kernel had not written when it crashed is lost,
+/// but a journal might claim it; so after a reboot the copy starts anew.
+pub(crate) fn this_boot(name: [u8; 16]) -> [u8; 16] {
+    let boot = std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let mut mixed = [0; 16];
+    blake3::Hasher::new().update(&name).update(&boot).finalize_xof().fill(&mut mixed);
+    mixed
+}

@@ -1,0 +1,75 @@
+//! What runs at the far end of ssh: a transfer on standard input and output, or a data stream relayed through them.
+
+use std::{
+    fs::File,
+    io::{Read, Write},
+    net::{Ipv4Addr, TcpStream},
+    os::fd::AsFd,
+    thread,
+    time::{Duration, Instant},
+};
+
+use sealane_peer::Channel;
+
+use crate::{
+    error::Error,
+    options::Level,
+    session::{
+        agree::Policy,
+        server::{Doors, Rules, serve},
+    },
+};
+
+/// Serves one transfer on standard input and output: what runs at the far end of ssh, or as a local child.
+///
+/// # Errors
+/// As the transfer's; the client has been told.
+pub fn serve_stdio() -> Result<(), Error> {
+    let mut channel = Channel::stdio()?;
+    let rules = Rules {
+        policy: Policy { minimum_level: Level::Clear, allow_legacy: true },
+        may_read: true,
+        may_write: true,
+        confinement: None,
+        rate: None,
+        timeout_max: Duration::from_secs(24 * 3600),
+    };
+    let served = serve(&mut channel, &rules, &Doors::Own);
+    let _ = channel.close(Instant::now() + Duration::from_secs(2));
+    served
+}
+
+/// Passes bytes between standard input and output and a port of this host: one data stream carried by ssh.
+///
+/// # Errors
+/// When the port cannot be reached or the connection breaks.
+pub fn serve_relay(port: u16) -> Result<(), Error> {
+    let failed = |error: std::io::Error| Error::io("cannot relay a data stream", &error);
+    let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).map_err(failed)?;
+    stream.set_nodelay(true).map_err(failed)?;
+    let back = stream.try_clone().map_err(failed)?;
+    // Straight on the descriptors: the standard library's output would wait for a line to end.
+    let mut input = File::from(std::io::stdin().as_fd().try_clone_to_owned().map_err(failed)?);
+    let mut output = File::from(std::io::stdout().as_fd().try_clone_to_owned().map_err(failed)?);
+    // Either direction's end ends the process: a half-open stream is of no use to a transfer.
+    let outward = thread::spawn(move || pump(back, &mut output));
+    let inward = thread::spawn(move || pump(&mut input, stream));
+    while !outward.is_finished() && !inward.is_finished() {
+        thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
+}
+
+/// Passes bytes on as they come. (`std::io::copy` would splice, and a pipe spliced into a socket holds back short
+/// messages in the expectation of more.)
+fn pump(mut from: impl Read, mut to: impl Write) -> std::io::Result<()> {
+    let mut buffer = vec![0; 256 * 1024];
+    loop {
+        match from.read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(length) => to.write_all(&buffer[..length])?,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
