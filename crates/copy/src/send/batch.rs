@@ -1,9 +1,7 @@
-//! A batch of records under construction, and what must be done again should it be lost.
+//! A batch of records under construction.
 //!
 //! Guarantees: records lie one after another exactly as they go onto the wire; a record is only begun where
 //! its longest form fits; the list of what is in the batch is complete, so a lost batch loses nothing.
-
-use std::sync::Arc;
 
 use sealane_engine::{Batch, Buffer, Direction, Job, JobStatus, Suite};
 use sealane_stack::Claim;
@@ -14,27 +12,8 @@ use crate::{
         entry::{self, Closing},
         record::{DATA_BYTES_MAX, HEADER_BYTES, Header, Kind},
     },
-    send::work::{Candidate, SendFile},
+    send::work::Content,
 };
-
-/// Content that is in a batch.
-#[derive(Debug)]
-pub(crate) enum Content {
-    /// Part of a large file.
-    Range { file: Arc<SendFile>, start: u64, end: u64 },
-    /// Small entries.
-    Pack { candidates: Vec<Candidate>, bytes: u64 },
-}
-
-impl Content {
-    /// Bytes of file content.
-    pub(crate) fn bytes(&self) -> u64 {
-        match self {
-            Self::Range { start, end, .. } => end - start,
-            Self::Pack { bytes, .. } => *bytes,
-        }
-    }
-}
 
 /// Records being laid into a buffer.
 #[derive(Debug)]

@@ -26,9 +26,9 @@ use crate::{
         record::{DATA_BYTES_MAX, Kind as RecordKind},
     },
     send::{
-        batch::{Builder, CLOSING_BYTES_MAX, Content},
+        batch::{Builder, CLOSING_BYTES_MAX},
         pack::Pack,
-        work::{Bytes, Close, Queue, SendFile, Work},
+        work::{Bytes, Close, Content, Queue, SendFile, Work},
     },
     summary::{Notice, Progress},
 };

@@ -21,9 +21,10 @@ use crate::{
     limiter::Limiter,
     line::LineError,
     send::{
-        batch::{Builder, Content},
+        batch::Builder,
         fill::{Filler, Filling},
         stream::{Flushed, SendStream, Settled},
+        work::Content,
     },
     shared::{Stop, Watch},
     socket,

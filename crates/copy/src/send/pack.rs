@@ -14,10 +14,10 @@ use crate::{
         record::Kind as RecordKind,
     },
     send::{
-        batch::{Builder, Content},
+        batch::Builder,
         fill::{Filler, Hand},
         ranges::{align, complement, subtract},
-        work::{Bytes, Candidate, SendFile},
+        work::{Bytes, Candidate, Content, SendFile},
     },
     summary::Notice,
 };

@@ -22,7 +22,7 @@ use crate::{
         keys::{TransferKeys, Way},
         record::{HEADER_BYTES, Header, Kind},
     },
-    send::batch::{Builder, Content},
+    send::{batch::Builder, work::Content},
     socket::Socket,
 };
 

@@ -212,6 +212,25 @@ impl SendFile {
     }
 }
 
+/// Content of a batch: what must be done again should it be lost.
+#[derive(Debug)]
+pub(crate) enum Content {
+    /// Part of a large file.
+    Range { file: Arc<SendFile>, start: u64, end: u64 },
+    /// Small entries.
+    Pack { candidates: Vec<Candidate>, bytes: u64 },
+}
+
+impl Content {
+    /// Bytes of file content.
+    pub(crate) fn bytes(&self) -> u64 {
+        match self {
+            Self::Range { start, end, .. } => end - start,
+            Self::Pack { bytes, .. } => *bytes,
+        }
+    }
+}
+
 /// One piece of work, in a lane's hands.
 #[derive(Debug)]
 pub(crate) enum Work {
@@ -325,8 +344,7 @@ impl Queue {
     }
 
     /// Content of a lost batch comes back; call before [`Self::done`] for the batch.
-    pub(crate) fn give_back(&self, content: crate::send::batch::Content) {
-        use crate::send::batch::Content;
+    pub(crate) fn give_back(&self, content: Content) {
         match content {
             Content::Range { file, start, end } => {
                 file.give_back(start..end);
