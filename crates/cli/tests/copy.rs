@@ -6,6 +6,7 @@ use program::{events, hex, pattern, sealane, text, write};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Stdio;
@@ -185,6 +186,39 @@ fn a_folder_is_left_out_without_recursion_and_named_as_it_was_given() {
     let said = format!("sealane: {} is a directory, left out without -r", source.display());
     assert!(text(&output.stderr).starts_with(&said), "{}", text(&output.stderr));
     assert!(!target.exists());
+}
+
+#[test]
+fn what_can_never_be_copied_leaves_no_journal() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (source, target) = (folder.path().join("tree"), folder.path().join("into"));
+    let copied = target.join("tree/small");
+    for made in [&source, &target] {
+        fs::create_dir(made).expect("a folder");
+    }
+    write(&source.join("small"), &pattern(1000));
+    let left = || {
+        let names = fs::read_dir(&target).expect("it is there").map(|entry| entry.expect("an entry"));
+        names.filter(|entry| entry.file_name().as_bytes().starts_with(b".sealane")).count()
+    };
+    let _socket = std::os::unix::net::UnixListener::bind(source.join("socket")).expect("a socket");
+    let copy = || sealane(&["cp", "-r"]).arg(&source).arg(&target).output().expect("the program starts");
+    let output = copy();
+    assert_eq!(output.status.code(), Some(1));
+    let said = "tree/socket: it is a device, pipe or socket";
+    assert!(text(&output.stderr).contains(said), "{}", text(&output.stderr));
+    assert_eq!(fs::read(&copied).expect("it is there"), pattern(1000));
+    assert_eq!(left(), 0, "a journal for what no repetition can do");
+
+    // What may succeed the next time keeps it: here a folder is in the file's place.
+    fs::remove_file(&copied).expect("it goes");
+    fs::create_dir_all(copied.join("inside")).expect("a folder");
+    assert_eq!(copy().status.code(), Some(1));
+    assert_eq!(left(), 1);
+    fs::remove_dir_all(&copied).expect("it goes");
+    assert_eq!(copy().status.code(), Some(1));
+    assert_eq!(fs::read(&copied).expect("it is there"), pattern(1000));
+    assert_eq!(left(), 0);
 }
 
 #[test]

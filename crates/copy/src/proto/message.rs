@@ -29,7 +29,7 @@ use crate::{
 };
 
 /// Version of this protocol; both ends must speak the same.
-pub const PROTOCOL_VERSION: u16 = 1;
+pub const PROTOCOL_VERSION: u16 = 2;
 /// Most parallel streams.
 pub const STREAMS_MAX: u16 = 64;
 /// Most lanes.
@@ -240,6 +240,8 @@ pub struct Finished {
     pub skipped: u64,
     /// Entries that failed here.
     pub failed: u64,
+    /// How many of them no repetition could copy, so that they are no reason to keep a journal.
+    pub unfit: u64,
     /// Content bytes that the receiver had from an earlier run.
     pub resumed_bytes: u64,
     /// From the first byte read to the last acknowledgement, in microseconds.

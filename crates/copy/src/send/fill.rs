@@ -69,6 +69,8 @@ pub(crate) struct Counters {
     pub(crate) resent_bytes: AtomicU64,
     pub(crate) skipped: AtomicU64,
     pub(crate) failed: AtomicU64,
+    /// Of those that failed, what no repetition could copy.
+    pub(crate) unfit: AtomicU64,
     pub(crate) resumed_bytes: AtomicU64,
 }
 
@@ -81,6 +83,12 @@ impl Filling {
     pub(crate) fn failed(&self, path: Vec<u8>, reason: String) {
         self.counters.failed.fetch_add(1, Relaxed);
         self.notice(Notice::EntryFailed { path, reason });
+    }
+
+    /// A path that is never sent: what it is cannot be copied by these options.
+    pub(crate) fn unfit(&self, path: Vec<u8>, reason: String) {
+        self.counters.unfit.fetch_add(1, Relaxed);
+        self.failed(path, reason);
     }
 
     pub(super) fn notice(&self, notice: Notice) {

@@ -116,7 +116,10 @@ impl Filler<'_> {
                 .read_link(found.root, path)
                 .map(|(target, metadata)| self.write_bare(&entry(Kind::Symlink { target }, metadata), body))
                 .map_err(|error| chain(&error)),
-            EntryKind::Other => Err("it is a device, pipe or socket".to_owned()),
+            EntryKind::Other => {
+                self.shared.unfit(path.as_bytes().to_vec(), "it is a device, pipe or socket".to_owned());
+                Ok(Written::Elsewhere)
+            }
         };
         written.unwrap_or_else(|reason| {
             self.shared.entry_failed(path, reason);

@@ -8,12 +8,12 @@ use std::sync::atomic::Ordering::Relaxed;
 use sealane_tree::Walk;
 
 use crate::{
+    error::chain,
     journal::is_file_name,
     send::{
         lane::Sending,
         work::{Candidate, PACK_ENTRIES},
     },
-    summary::Notice,
 };
 
 /// Walks the sources into the queue.
@@ -30,9 +30,11 @@ pub(crate) fn run(sending: &Sending, walk: Walk) {
             }
             Err(error) => {
                 let path = error.path().map_or_else(Vec::new, |path| path.as_bytes().to_vec());
-                filling.counters.failed.fetch_add(1, Relaxed);
-                let reason = crate::error::chain(&error);
-                let _ = filling.notices.send(Notice::EntryFailed { path, reason });
+                let reason = chain(&error);
+                match error {
+                    sealane_tree::Error::SkippedDirectory { .. } => filling.unfit(path, reason),
+                    _ => filling.failed(path, reason),
+                }
             }
         }
         if pack.len() == PACK_ENTRIES {

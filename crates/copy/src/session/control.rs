@@ -364,11 +364,11 @@ impl Control<'_> {
     }
 }
 
-/// The journal has served, unless something failed: that may succeed next time, and then need not begin anew.
+/// The journal has served, unless something failed that may succeed next time, and then need not begin anew.
 fn remove_journal(receiving: &Receiving, finished: &Finished) -> Result<(), Error> {
     let files = &receiving.files;
     match &files.journal {
-        Some(journal) if finished.failed + files.counters.failed.load(Relaxed) == 0 => {
+        Some(journal) if finished.failed == finished.unfit && files.counters.failed.load(Relaxed) == 0 => {
             journal.remove().map_err(|error| Error::io("cannot remove the journal", &error))
         }
         _ => Ok(()),
@@ -387,6 +387,7 @@ fn conclusion(sending: &Sending) -> Finished {
         resent_bytes: counters.resent_bytes.load(Relaxed),
         skipped: counters.skipped.load(Relaxed),
         failed: counters.failed.load(Relaxed),
+        unfit: counters.unfit.load(Relaxed),
         resumed_bytes: counters.resumed_bytes.load(Relaxed),
         active_us: active.as_micros() as u64,
     }
