@@ -1,10 +1,11 @@
 //! DES and triple DES for 64 messages at once by byte permutations: `vpermb` looks up 64 entries of an S-box.
 //!
 //! Each half is kept expanded: eight vectors of 64 lanes, a byte of each for the six bits that enter an S-box. The six
-//! places an S-box's output goes to after P and E lie in six different bytes. So every place has one of six colours, its
-//! bit in the byte, such that colours differ within each byte and within each S-box's output: one look-up brings all
-//! six bits, and a byte picks one bit of each colour. Round keys are sums of two, so that a round adds its key, the
-//! other half and the picked bits in one instruction. No table in memory is indexed, no branch on data: constant time.
+//! places an S-box's output goes to after P and E lie in six different bytes, and each byte takes its six bits from six
+//! S-boxes. So every place has one of six colours, its bit in the byte: one look-up brings all that an S-box makes, in
+//! its colours, and a byte picks one bit of each colour. Many bytes share what they pick with others: see [`MERGES`].
+//! Round keys are sums of two, so that a round adds its key, the other half and the picked bits in one instruction. No
+//! table in memory is indexed, no branch on data: constant time.
 //!
 //! Bitslicing 512 messages ([`super::sliced`]) costs as much a message when all lanes are busy; this needs 64.
 //!
@@ -13,7 +14,6 @@
 
 use core::arch::x86_64::*;
 
-use super::sliced::AFTER_P;
 use super::{Key, P, s_box};
 use crate::catalogue::Mode;
 use crate::isa::Avx512;
@@ -28,15 +28,56 @@ pub(crate) const LANES: usize = 64;
 
 /// The colour of bit m (most significant first) of what enters an S-box.
 const COLOURS: [[u8; 6]; 8] = [
-    [4, 2, 5, 1, 0, 3],
-    [3, 0, 5, 2, 4, 1],
-    [0, 4, 5, 1, 3, 2],
-    [0, 3, 2, 1, 4, 5],
-    [1, 3, 0, 5, 4, 2],
-    [0, 4, 1, 2, 3, 5],
-    [0, 3, 1, 5, 4, 2],
-    [1, 4, 2, 0, 5, 3],
+    [0, 1, 2, 3, 4, 5],
+    [4, 5, 3, 1, 2, 0],
+    [2, 1, 4, 0, 3, 5],
+    [2, 1, 0, 3, 5, 4],
+    [5, 4, 0, 3, 2, 1],
+    [3, 1, 4, 2, 0, 5],
+    [2, 1, 0, 4, 3, 5],
+    [3, 2, 4, 5, 0, 1],
 ];
+
+/// What brings a round's bits together. Vectors 0 to 7 are what the S-boxes bring; each merge makes one more, with the
+/// colours of a mask from one vector and the others from another. The last eight are the bytes. Found with the colours
+/// by a SAT solver: without shared merges there would be 40.
+const MERGES: [(u8, usize, usize); 22] = [
+    (0b01_1100, 2, 0),
+    (0b01_1110, 0, 2),
+    (0b01_1100, 1, 3),
+    (0b01_1100, 3, 1),
+    (0b00_1011, 10, 8),
+    (0b00_0111, 9, 11),
+    (0b00_0111, 11, 9),
+    (0b00_1010, 7, 6),
+    (0b00_1011, 6, 7),
+    (0b00_1110, 4, 5),
+    (0b01_1100, 5, 15),
+    (0b01_1110, 15, 4),
+    (0b01_1000, 16, 17),
+    (0b01_1100, 17, 16),
+    (0b00_0110, 10, 21),
+    (0b00_1001, 8, 21),
+    (0b00_1101, 20, 13),
+    (0b00_1101, 19, 14),
+    (0b00_1010, 18, 14),
+    (0b00_1101, 13, 19),
+    (0b00_1101, 12, 20),
+    (0b00_0101, 18, 12),
+];
+
+/// The first of the vectors that are the bytes.
+const BYTES: usize = MERGES.len();
+
+/// The S-box that brings a vector's bit of a colour.
+const fn source(vector: usize, colour: u8) -> usize {
+    let mut vector = vector;
+    while vector >= 8 {
+        let (mask, one, zero) = MERGES[vector - 8];
+        vector = if mask >> colour & 1 == 1 { one } else { zero };
+    }
+    vector
+}
 
 /// Bit of a half (from 0, the standard's first) that is bit m of what enters S-box `number`.
 const fn expansion(number: usize, m: usize) -> usize {
@@ -48,18 +89,20 @@ const fn carry(from: usize, to: u8) -> u64 {
     1 << (from + 8 * (7 - to as usize))
 }
 
-/// Which S-box brings the bit of a colour.
-const SOURCE: [[usize; 6]; 8] = {
-    let mut source = [[8; 6]; 8];
+/// What each S-box brings: the bit of its output that has a colour, or 4.
+const BROUGHT: [[usize; 6]; 8] = {
+    let mut brought = [[4; 6]; 8];
     let mut i = 0;
     while i < 48 {
-        let (number, m) = (i / 6, i % 6);
-        let from = &mut source[number][COLOURS[number][m] as usize];
-        assert!(*from == 8, "a colour twice in a byte");
-        *from = (P[expansion(number, m)] as usize - 1) / 4;
+        let (to, m) = (i / 6, i % 6);
+        let bit = P[expansion(to, m)] as usize - 1;
+        let place = &mut brought[bit / 4][COLOURS[to][m] as usize];
+        assert!(source(BYTES + to, COLOURS[to][m]) == bit / 4, "a bit from another S-box");
+        assert!(*place == 4 || *place == bit % 4, "a colour of two bits");
+        *place = bit % 4;
         i += 1;
     }
-    source
+    brought
 };
 
 /// The S-boxes, from and to colours.
@@ -74,32 +117,24 @@ static TABLES: [[u8; 64]; 8] = {
             six |= (index >> COLOURS[number][m] & 1) << (5 - m);
             m += 1;
         }
-        let four = s_box(number, six);
-        let mut j = 0;
-        while j < 48 {
-            let (to, m) = (j / 6, j % 6);
-            let mut q = 0;
-            while q < 4 {
-                if AFTER_P[4 * number + q] == expansion(to, m) {
-                    tables[number][index] |= (four >> (3 - q) & 1) << COLOURS[to][m];
-                }
-                q += 1;
-            }
-            j += 1;
+        let mut colour = 0;
+        while colour < 6 {
+            let bit = BROUGHT[number][colour];
+            tables[number][index] |= ((bit < 4) as u8 & s_box(number, six) >> (3 - bit % 4)) << colour;
+            colour += 1;
         }
         i += 1;
     }
     tables
 };
 
-/// Matrices that make what enters an S-box from the byte of a half that holds most of it, and from the other byte.
-const EXPAND: [[u64; 2]; 8] = {
-    let mut matrices = [[0; 2]; 8];
+/// Matrices that make what enters an S-box from six bits of a byte that they lie in, modulo 8.
+const EXPAND: [u64; 8] = {
+    let mut matrices = [0; 8];
     let mut i = 0;
     while i < 48 {
         let (number, m) = (i / 6, i % 6);
-        let bit = expansion(number, m);
-        matrices[number][(bit / 8 != number / 2) as usize] |= carry(bit % 8, COLOURS[number][m]);
+        matrices[number] |= carry(expansion(number, m) % 8, COLOURS[number][m]);
         i += 1;
     }
     matrices
@@ -129,24 +164,18 @@ const COLOUR: [u64; 8] = {
     matrices
 };
 
-/// Exchanges byte and element of a vector.
-static EXCHANGE: [u8; 64] = {
-    let mut places = [0; 64];
-    let mut i = 0;
-    while i < 64 {
-        places[i] = (i % 8 * 8 + i / 8) as u8;
-        i += 1;
-    }
-    places
-};
-
 /// Byte n of 64 lanes is vector n.
 type Bytes = [Z; 8];
 
-/// Evaluates `$body` with a constant in place of each number.
-macro_rules! eight {
-    ($n:ident => $body:expr) => {
-        eight!($n => $body; 0 1 2 3 4 5 6 7)
+/// Both halves, the left one first, each as what enters the S-boxes.
+type State = [Bytes; 2];
+
+/// Evaluates `$body` with a constant in place of each number below 8, 16 or 22.
+macro_rules! each {
+    (8 $n:ident => $body:expr) => { each!($n => $body; 0 1 2 3 4 5 6 7) };
+    (16 $n:ident => $body:expr) => { each!($n => $body; 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15) };
+    (22 $n:ident => $body:expr) => {
+        each!($n => $body; 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21)
     };
     ($n:ident => $body:expr; $($number:literal)*) => {
         [$({
@@ -154,14 +183,6 @@ macro_rules! eight {
             $body
         }),*]
     };
-}
-
-/// A vector of 64 bytes.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw")]
-fn load(bytes: &[u8; 64]) -> __m512i {
-    // SAFETY: 64 bytes, any alignment.
-    unsafe { _mm512_loadu_si512(bytes.as_ptr().cast()) }
 }
 
 #[inline]
@@ -173,70 +194,101 @@ fn affine(bytes: Z, matrix: u64) -> __m512i {
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn xor(a: Bytes, b: &Bytes) -> Bytes {
-    eight!(N => Z(_mm512_xor_si512(a[N].0, b[N].0)))
+    each!(8 N => Z(_mm512_xor_si512(a[N].0, b[N].0)))
 }
 
-/// Turns words of the lanes, eight to a vector, into bytes of the lanes.
 #[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
-fn to_bytes(words: [Z; 8]) -> Bytes {
-    let exchange = load(&EXCHANGE);
-    Z::transpose_8x8(words.map(|word| Z(_mm512_permutexvar_epi8(exchange, word.0))))
+#[target_feature(enable = "avx512f")]
+fn add(a: State, b: &State) -> State {
+    [xor(a[0], &b[0]), xor(a[1], &b[1])]
 }
 
-/// The initial permutation: exchanges bit and byte of the words. Even vectors are the left half from the last byte on,
-/// odd ones the right.
+/// Takes the bits of a mask from one vector, the others from another.
 #[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512vbmi,gfni")]
-fn split(words: [Z; 8]) -> Bytes {
+#[target_feature(enable = "avx512f,avx512bw")]
+fn merge(mask: u8, one: Z, zero: Z) -> Z {
+    Z(_mm512_ternarylogic_epi64::<0xca>(_mm512_set1_epi8(mask as i8), one.0, zero.0))
+}
+
+/// 16 bytes of every lane as they lie: a vector has those of lanes n, 16 + n, 32 + n and 48 + n.
+///
+/// # Safety
+/// They are readable where `at` says.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+unsafe fn gather(at: impl Fn(usize) -> *const u8) -> [Z; 16] {
+    // SAFETY: the caller's promise.
+    each!(16 N => unsafe { Z::load_quarters([at(N), at(16 + N), at(32 + N), at(48 + N)]) })
+}
+
+/// The initial permutation of two blocks of every lane, as they lie: exchanges bit and byte of each. Even vectors are
+/// the left half from the last byte on, odd ones the right.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,gfni")]
+fn split(blocks: [Z; 16]) -> [Z; 16] {
     let bits = _mm512_set1_epi64(0x8040_2010_0804_0201_u64 as i64);
-    to_bytes(words.map(|word| Z(_mm512_gf2p8affine_epi64_epi8::<0>(bits, word.0))))
+    Z::transpose_16(blocks.map(|block| Z(_mm512_gf2p8affine_epi64_epi8::<0>(bits, block.0))))
 }
 
 /// The inverse of [`split`].
 #[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512vbmi,gfni")]
-fn join(bytes: Bytes) -> [Z; 8] {
-    let exchange = load(&EXCHANGE);
+#[target_feature(enable = "avx512f,avx512bw,gfni")]
+fn join(bytes: [Z; 16]) -> [Z; 16] {
     let bits = _mm512_set1_epi64(0x0102_0408_1020_4080);
-    Z::transpose_8x8(eight!(N => bytes[7 - N]))
-        .map(|word| Z(_mm512_gf2p8affine_epi64_epi8::<0>(bits, _mm512_permutexvar_epi8(exchange, word.0))))
+    Z::transpose_16(each!(16 N => bytes[N ^ 7]))
+        .map(|block| Z(_mm512_gf2p8affine_epi64_epi8::<0>(bits, block.0)))
+}
+
+/// A block that is split, as what enters the S-boxes.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,gfni")]
+fn expand(block: &[Z]) -> State {
+    let half = |half: usize| {
+        each!(8 N => {
+            // Five bits lie in one byte. The sixth comes into a place of that which is not needed.
+            let (byte, (other, place)) = (N / 2, if N % 2 == 1 { (N / 2 + 1, 0) } else { (N / 2 + 3, 7) });
+            let at = |byte: usize| block[6 + half - 2 * (byte % 4)];
+            Z(affine(merge(1 << place, at(other), at(byte)), EXPAND[N]))
+        })
+    };
+    [half(0), half(1)]
+}
+
+/// The inverse of [`expand`].
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,gfni")]
+fn contract([left, right]: &State) -> Bytes {
+    each!(8 N => {
+        let (half, byte) = (if N % 2 == 1 { right } else { left }, 3 - N / 2);
+        let parts = (affine(half[2 * byte], CONTRACT[2 * byte]), affine(half[2 * byte + 1], CONTRACT[2 * byte + 1]));
+        Z(_mm512_xor_si512(parts.0, parts.1))
+    })
 }
 
 /// Adds the round function of `right`, its key already in it, and a sum of round keys to `left`.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
 fn round(left: &mut Bytes, right: &Bytes, key: &Bytes) {
-    let odd = _mm512_set1_epi8(0b10_1010);
-    let middle = _mm512_set1_epi8(0b00_1100);
-    let high = _mm512_set1_epi8(0b11_0000);
-    let found = eight!(N => _mm512_permutexvar_epi8(right[N].0, load(&TABLES[N])));
-    *left = eight!(N => {
-        let pair = |colour: usize| {
-            let (one, zero) = (found[SOURCE[N][colour + 1]], found[SOURCE[N][colour]]);
-            _mm512_ternarylogic_epi64::<0xca>(odd, one, zero)
-        };
-        let four = _mm512_ternarylogic_epi64::<0xca>(middle, pair(2), pair(0));
-        let six = _mm512_ternarylogic_epi64::<0xca>(high, pair(4), four);
-        Z(_mm512_ternarylogic_epi64::<0x96>(left[N].0, key[N].0, six))
+    // A pointer that may have changed: or else the compiler carries copies of the tables around.
+    let tables = core::hint::black_box(&TABLES);
+    let mut vectors = [right[0]; 8 + MERGES.len()];
+    // SAFETY: a table has 64 bytes.
+    let table = |n: usize| unsafe { _mm512_loadu_si512(tables[n].as_ptr().cast()) };
+    each!(8 N => vectors[N] = Z(_mm512_permutexvar_epi8(right[N].0, table(N))));
+    each!(22 N => {
+        let (mask, one, zero) = MERGES[N];
+        vectors[8 + N] = merge(mask, vectors[one], vectors[zero]);
     });
+    *left = each!(8 N => Z(_mm512_ternarylogic_epi64::<0x96>(left[N].0, key[N].0, vectors[BYTES + N].0)));
 }
 
 /// Vectors of keys of a pass: the first round's; what each round adds; the last but one's.
 const KEYS: usize = 18;
 
-/// One block of every lane, split.
+/// One block of every lane.
 #[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512vbmi,gfni")]
-fn crypt(keys: &[[Bytes; KEYS]], block: Bytes) -> Bytes {
-    let expand = |half: usize| {
-        eight!(N => {
-            let (main, other) = (N / 2, if N % 2 == 1 { N / 2 + 1 } else { N / 2 + 3 } % 4);
-            let at = |byte: usize| block[6 + half - 2 * byte];
-            Z(_mm512_xor_si512(affine(at(main), EXPAND[N][0]), affine(at(other), EXPAND[N][1])))
-        })
-    };
-    let (mut left, mut right) = (expand(0), expand(1));
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+fn crypt(keys: &[[Bytes; KEYS]], [mut left, mut right]: State) -> State {
     for key in keys {
         right = xor(right, &key[0]);
         for pair in key[1..KEYS - 1].as_chunks::<2>().0 {
@@ -245,11 +297,7 @@ fn crypt(keys: &[[Bytes; KEYS]], block: Bytes) -> Bytes {
         }
         (left, right) = (right, xor(left, &key[KEYS - 1]));
     }
-    eight!(N => {
-        let (half, byte) = (if N % 2 == 1 { right } else { left }, 3 - N / 2);
-        let parts = (affine(half[2 * byte], CONTRACT[2 * byte]), affine(half[2 * byte + 1], CONTRACT[2 * byte + 1]));
-        Z(_mm512_xor_si512(parts.0, parts.1))
-    })
+    [left, right]
 }
 
 /// 64 lanes, `PASSES` keys (1 or 3).
@@ -259,15 +307,15 @@ pub(crate) struct Permuted<'k, const PASSES: usize> {
     /// Round keys of the lanes.
     rounds: [[&'k [[u8; 8]; 16]; LANES]; PASSES],
     /// IVs of the lanes in `fresh`.
-    ivs: [u64; LANES],
+    ivs: [[u8; 16]; LANES],
     /// Lanes set since the last run, a bit each.
     fresh: u64,
     stale_keys: bool,
     keys: [[Bytes; KEYS]; PASSES],
-    /// The last sealed block, split.
-    chain: Bytes,
-    /// The blocks of a chunk.
-    blocks: [[Z; 8]; 8],
+    /// The last sealed block, expanded.
+    chain: State,
+    /// The blocks of a chunk, split, two by two.
+    blocks: [[Z; 16]; 4],
 }
 
 impl<const PASSES: usize> Drop for Permuted<'_, PASSES> {
@@ -275,8 +323,8 @@ impl<const PASSES: usize> Drop for Permuted<'_, PASSES> {
         // SAFETY: a vector of zeros is a value.
         let zero: Bytes = unsafe { core::mem::zeroed() };
         wipe(&mut self.keys, [zero; KEYS]);
-        wipe(&mut self.chain, zero[0]);
-        wipe(&mut self.blocks, zero);
+        wipe(&mut self.chain, zero);
+        wipe(&mut self.blocks, [zero[0]; 16]);
     }
 }
 
@@ -290,54 +338,45 @@ impl<const PASSES: usize> Permuted<'_, PASSES> {
             mode,
             direction,
             rounds: [[&[[0; 8]; 16]; LANES]; PASSES],
-            ivs: [0; LANES],
+            ivs: [[0; 16]; LANES],
             fresh: 0,
             stale_keys: true,
             keys: [[zero; KEYS]; PASSES],
-            chain: zero,
-            blocks: [zero; 8],
+            chain: [zero; 2],
+            blocks: [[zero[0]; 16]; 4],
         }
     }
 
     /// Brings keys and IVs of fresh lanes into bytes.
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,gfni")]
     fn refresh(&mut self) {
-        // SAFETY: vector n is eight of the 64 words.
-        let rows = |words: &[u64; LANES]| eight!(N => Z(unsafe { _mm512_loadu_si512(words.as_ptr().add(8 * N).cast()) }));
         if self.stale_keys {
             for (pass, (keys, rounds)) in self.keys.iter_mut().zip(&self.rounds).enumerate() {
                 let backward = (self.direction == Direction::Decrypt) != (pass == 1);
-                for number in 0..16 {
-                    if number % 8 == 0 {
-                        let first = if backward { 8 - number } else { number };
-                        for n in 0..8 {
-                            // SAFETY: eight round keys of eight bytes.
-                            let lanes = eight!(N => Z(unsafe {
-                                _mm512_loadu_si512(rounds[8 * n + N][first..first + 8].as_ptr().cast())
-                            }));
-                            for (block, words) in self.blocks.iter_mut().zip(Z::transpose_8x8(lanes)) {
-                                block[n] = words;
-                            }
-                        }
-                    }
-                    let bytes = to_bytes(self.blocks[if backward { 7 - number % 8 } else { number % 8 }]);
-                    let key = eight!(N => Z(affine(bytes[N], COLOUR[N])));
-                    // Round n adds what is in the other half already, key n - 1, and what it shall hold next, key n + 1.
-                    match number {
-                        0 => (keys[0], keys[2]) = (key, key),
-                        1 => (keys[1], keys[3]) = (key, key),
-                        _ => {
-                            keys[number] = xor(keys[number], &key);
-                            keys[number + 2] = key;
-                        }
+                // SAFETY: a vector of zeros is a value.
+                *keys = unsafe { core::mem::zeroed() };
+                for two in 0..8 {
+                    // SAFETY: two round keys of eight bytes.
+                    self.blocks[0] = Z::transpose_16(unsafe {
+                        gather(|lane| rounds[lane][2 * two..][..2].as_ptr().cast())
+                    });
+                    for (odd, bytes) in self.blocks[0].as_chunks::<8>().0.iter().enumerate() {
+                        let number = if backward { 15 - 2 * two - odd } else { 2 * two + odd };
+                        let key = each!(8 N => Z(affine(bytes[N], COLOUR[N])));
+                        // Its round finds it added. The next but one's round finds it still there and takes it off.
+                        keys[number] = xor(keys[number], &key);
+                        keys[number + 2] = xor(keys[number + 2], &key);
                     }
                 }
             }
             self.stale_keys = false;
         }
-        let ivs = split(rows(&self.ivs));
+        // SAFETY: an IV is 16 bytes.
+        let ivs = expand(&split(unsafe { gather(|lane| self.ivs[lane].as_ptr()) }));
         let fresh = core::mem::take(&mut self.fresh);
-        self.chain = eight!(N => Z(_mm512_mask_mov_epi8(self.chain[N].0, fresh, ivs[N].0)));
+        for (chain, ivs) in self.chain.iter_mut().zip(ivs) {
+            *chain = each!(8 N => Z(_mm512_mask_mov_epi8(chain[N].0, fresh, ivs[N].0)));
+        }
     }
 
     /// See [`LaneKernel::run`].
@@ -347,34 +386,33 @@ impl<const PASSES: usize> Permuted<'_, PASSES> {
             self.refresh();
         }
         for _ in 0..chunks {
-            for n in 0..8 {
+            for (two, blocks) in self.blocks.iter_mut().enumerate() {
                 // SAFETY: each row has a chunk to read, as the caller promises.
-                let lanes = eight!(N => Z(unsafe { _mm512_loadu_si512(rows.source[8 * n + N].cast()) }));
-                for (block, words) in self.blocks.iter_mut().zip(Z::transpose_8x8(lanes)) {
-                    block[n] = words;
-                }
+                *blocks = split(unsafe { gather(|lane| rows.source[lane].add(16 * two)) });
             }
-            for block in &mut self.blocks {
-                let given = split(*block);
+            for block in self.blocks.as_flattened_mut().as_chunks_mut::<8>().0 {
+                let given = expand(block);
                 let made = match (self.mode, self.direction) {
                     (Mode::Cbc, Direction::Encrypt) => {
-                        self.chain = crypt(&self.keys, xor(given, &self.chain));
+                        self.chain = crypt(&self.keys, add(given, &self.chain));
                         self.chain
                     }
                     (Mode::Cbc, Direction::Decrypt) => {
-                        let made = xor(crypt(&self.keys, given), &self.chain);
+                        let made = add(crypt(&self.keys, given), &self.chain);
                         self.chain = given;
                         made
                     }
                     _ => crypt(&self.keys, given),
                 };
-                *block = join(made);
+                *block = contract(&made);
             }
-            for n in 0..8 {
-                let lanes = Z::transpose_8x8(eight!(N => self.blocks[N][n]));
-                for (lane, to) in lanes.into_iter().zip(&rows.destination[8 * n..]) {
+            for (two, blocks) in self.blocks.iter().enumerate() {
+                for (n, lanes) in join(*blocks).into_iter().enumerate() {
                     // SAFETY: each row has a chunk to write, as the caller promises.
-                    unsafe { _mm512_storeu_si512(to.cast(), lane.0) };
+                    unsafe {
+                        let at = |lane: usize| rows.destination[lane].add(16 * two);
+                        lanes.store_quarters([at(n), at(16 + n), at(32 + n), at(48 + n)]);
+                    }
                 }
             }
             rows.advance();
@@ -397,7 +435,7 @@ impl<'k, const PASSES: usize> LaneKernel<'k, LANES> for Permuted<'k, PASSES> {
             }
             _ => {}
         }
-        self.ivs[lane] = u64::from_le_bytes([0, 1, 2, 3, 4, 5, 6, 7].map(|i| iv[i]));
+        self.ivs[lane] = *iv;
         self.fresh |= 1 << lane;
     }
 
@@ -409,10 +447,10 @@ impl<'k, const PASSES: usize> LaneKernel<'k, LANES> for Permuted<'k, PASSES> {
     fn finish(&mut self, lane: usize, key: &Schedule, rest: &mut [u8], alone: &Alone<'_>) {
         let mut iv = [0; 16];
         if self.fresh >> lane & 1 != 0 {
-            iv[..8].copy_from_slice(&self.ivs[lane].to_le_bytes());
+            iv = self.ivs[lane];
         } else {
-            // SAFETY: eight vectors are eight times 64 bytes.
-            let chain = unsafe { &*core::ptr::from_ref(&self.chain).cast::<[[u8; LANES]; 8]>() };
+            // SAFETY: made under the token, which proves the features; eight vectors are eight times 64 bytes.
+            let chain: [[u8; LANES]; 8] = unsafe { core::mem::transmute(contract(&self.chain)) };
             for (bit, bytes) in chain.iter().enumerate() {
                 for (i, byte) in iv[..8].iter_mut().enumerate() {
                     *byte |= (bytes[lane] >> (7 - i) & 1) << bit;

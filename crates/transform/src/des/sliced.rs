@@ -37,7 +37,7 @@ const INITIAL: [usize; 64] = {
 };
 
 /// Where output bit q of the S-boxes goes in L.
-pub(super) const AFTER_P: [usize; 32] = {
+const AFTER_P: [usize; 32] = {
     let mut to = [0; 32];
     let mut i = 0;
     while i < 32 {

@@ -133,7 +133,8 @@ mod x86 {
                 for (two, blocks) in blocks.as_chunks_mut::<2>().0.iter_mut().enumerate() {
                     // SAFETY: lane 128 q + 8 group + 7 - i has a chunk to read, as the caller promises.
                     let lanes = core::array::from_fn(|i| unsafe {
-                        Self::load_quarters(rows.add(8 * group + 7 - i), 16 * two)
+                        let at = |q: usize| (*rows.add(128 * q + 8 * group + 7 - i)).add(16 * two);
+                        Self::load_quarters([at(0), at(1), at(2), at(3)])
                     });
                     let bytes = Self::transpose_8(lanes);
                     for (i, bytes) in bytes.into_iter().enumerate() {
@@ -154,7 +155,10 @@ mod x86 {
                     let lanes = Self::transpose_16(bytes);
                     for (i, lanes) in lanes.into_iter().enumerate() {
                         // SAFETY: lane 128 q + 16 group + i has a chunk to write, as the caller promises.
-                        unsafe { lanes.store_quarters(rows.add(16 * group + i), 16 * two) };
+                        unsafe {
+                            let at = |q: usize| (*rows.add(128 * q + 16 * group + i)).add(16 * two);
+                            lanes.store_quarters([at(0), at(1), at(2), at(3)]);
+                        }
                     }
                 }
             }
@@ -204,7 +208,7 @@ mod x86 {
 
         /// 16 rows of 16 bytes become columns, in every 16 bytes of the vectors.
         #[inline(always)]
-        fn transpose_16(rows: [Self; 16]) -> [Self; 16] {
+        pub(in super::super) fn transpose_16(rows: [Self; 16]) -> [Self; 16] {
             Self::interleave_16(Self::interleave_16(Self::interleave_16(Self::interleave_16(rows))))
         }
 
@@ -226,15 +230,15 @@ mod x86 {
             })
         }
 
-        /// 16 bytes at `offset` from each of four pointers that lie 128 apart in `rows`.
+        /// 16 bytes at each of four places.
         ///
         /// # Safety
         /// They are readable.
         #[inline(always)]
-        unsafe fn load_quarters(rows: *const *const u8, offset: usize) -> Self {
+        pub(in super::super) unsafe fn load_quarters(from: [*const u8; 4]) -> Self {
             // SAFETY: the caller's promise; for the features as above.
             unsafe {
-                let quarter = |q: usize| _mm_loadu_si128((*rows.add(128 * q)).add(offset).cast());
+                let quarter = |q: usize| _mm_loadu_si128(from[q].cast());
                 let half = |q: usize| {
                     _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(quarter(q)), quarter(q + 1))
                 };
@@ -247,14 +251,13 @@ mod x86 {
         /// # Safety
         /// As there, with writable bytes.
         #[inline(always)]
-        unsafe fn store_quarters(self, rows: *const *mut u8, offset: usize) {
+        pub(in super::super) unsafe fn store_quarters(self, to: [*mut u8; 4]) {
             // SAFETY: the caller's promise; for the features as above.
             unsafe {
-                let to = |q: usize| (*rows.add(128 * q)).add(offset).cast();
-                _mm_storeu_si128(to(0), _mm512_castsi512_si128(self.0));
-                _mm_storeu_si128(to(1), _mm512_extracti32x4_epi32::<1>(self.0));
-                _mm_storeu_si128(to(2), _mm512_extracti32x4_epi32::<2>(self.0));
-                _mm_storeu_si128(to(3), _mm512_extracti32x4_epi32::<3>(self.0));
+                _mm_storeu_si128(to[0].cast(), _mm512_castsi512_si128(self.0));
+                _mm_storeu_si128(to[1].cast(), _mm512_extracti32x4_epi32::<1>(self.0));
+                _mm_storeu_si128(to[2].cast(), _mm512_extracti32x4_epi32::<2>(self.0));
+                _mm_storeu_si128(to[3].cast(), _mm512_extracti32x4_epi32::<3>(self.0));
             }
         }
     }
