@@ -279,7 +279,7 @@ impl Kernels {
     ) {
         #[cfg(target_arch = "x86_64")]
         match (self.features.avx512, self.features.avx2) {
-            (Some(proof), _) if few_lanes_do(jobs, order, 64, 512, (14, 3)) => {
+            (Some(proof), _) if few_lanes_do(jobs, order, 64, 512, (13, 2)) => {
                 return if passes == 1 {
                     let kernel = &mut des::permuted::Permuted::<1>::new(proof, mode, direction);
                     lanes::run(kernel, jobs, order, hand_over)
