@@ -353,8 +353,6 @@ impl<const PASSES: usize> Permuted<'_, PASSES> {
         if self.stale_keys {
             for (pass, (keys, rounds)) in self.keys.iter_mut().zip(&self.rounds).enumerate() {
                 let backward = (self.direction == Direction::Decrypt) != (pass == 1);
-                // SAFETY: a vector of zeros is a value.
-                *keys = unsafe { core::mem::zeroed() };
                 for two in 0..8 {
                     // SAFETY: two round keys of eight bytes.
                     self.blocks[0] = Z::transpose_16(unsafe {
@@ -362,11 +360,13 @@ impl<const PASSES: usize> Permuted<'_, PASSES> {
                     });
                     for (odd, bytes) in self.blocks[0].as_chunks::<8>().0.iter().enumerate() {
                         let number = if backward { 15 - 2 * two - odd } else { 2 * two + odd };
-                        let key = each!(8 N => Z(affine(bytes[N], COLOUR[N])));
-                        // Its round finds it added. The next but one's round finds it still there and takes it off.
-                        keys[number] = xor(keys[number], &key);
-                        keys[number + 2] = xor(keys[number + 2], &key);
+                        keys[number] = each!(8 N => Z(affine(bytes[N], COLOUR[N])));
                     }
+                }
+                // What a round adds stays there: the next but one takes it off as it adds its own.
+                (keys[16], keys[17]) = (keys[14], keys[15]);
+                for number in (2..16).rev() {
+                    keys[number] = xor(keys[number], &keys[number - 2]);
                 }
             }
             self.stale_keys = false;
