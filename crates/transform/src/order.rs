@@ -50,18 +50,26 @@ impl LaneCost {
     }
 
     /// Whether lanes may pay for messages of these lengths in any order: of the longest, one is the longest of all, and
-    /// the others have at least their share of what is left. Says no before there is anything to sort.
+    /// the others have at least their share of what is left. Says no before there is anything to sort, and yes as soon as
+    /// those it has seen bring in the cost of all.
     pub(crate) fn may_be_worth(self, lengths: impl Iterator<Item = usize>) -> bool {
-        let (count, sum, longest) = lengths.fold((0usize, 0usize, 0), |(count, sum, longest), bytes| {
-            (count + 1, sum.saturating_add(bytes), bytes.max(longest))
-        });
+        let cost_of_all = self.bytes(lengths.size_hint().1.unwrap_or(usize::MAX));
+        let (mut count, mut left, mut longest) = (0, 0usize, 0);
+        for bytes in lengths {
+            count += 1;
+            left = left.saturating_add(bytes.min(longest));
+            longest = bytes.max(longest);
+            // With twice the few, the others are half of the messages or more.
+            if left / 2 > cost_of_all && count >= 2 * self.few {
+                return true;
+            }
+        }
         if count <= self.few {
             return false;
         }
-        let others = if self.few == 0 {
-            sum
-        } else {
-            ((sum - longest) / (count - 1) + 1).saturating_mul(count - self.few)
+        let others = match self.few {
+            0 => left.saturating_add(longest),
+            few => (left / (count - 1) + 1).saturating_mul(count - few),
         };
         others > self.bytes(count)
     }
@@ -70,7 +78,11 @@ impl LaneCost {
     /// in any case, so the others must bring in the cost.
     pub(crate) fn is_worth(self, lengths: impl ExactSizeIterator<Item = usize>) -> bool {
         let cost = self.bytes(lengths.len());
-        lengths.skip(self.few).fold(0usize, usize::saturating_add) > cost
+        let mut others = 0usize;
+        lengths.skip(self.few).any(|bytes| {
+            others = others.saturating_add(bytes);
+            others > cost
+        })
     }
 }
 
@@ -94,7 +106,6 @@ impl<const N: usize> Order<N> {
     /// Of at most `N` lengths.
     fn new(lengths: impl Iterator<Item = Option<usize>>) -> Self {
         let mut order = Self { list: [0; N], len: 0 };
-        let mut starts = [0u16; CLASSES];
         let mut classes = [0u16; N];
         let mut sorted = true;
         let (mut last, mut longest) = (CLASSES, 0);
@@ -104,7 +115,6 @@ impl<const N: usize> Order<N> {
             sorted &= class <= last;
             last = class;
             longest = class.max(longest);
-            starts[class] += 1;
             classes[order.len] = class as u16;
             order.list[order.len] = index as u16;
             order.len += 1;
@@ -112,13 +122,19 @@ impl<const N: usize> Order<N> {
         if sorted {
             return order;
         }
+        // Every other message counts apart, as a count waits for the one before if that is the same.
+        let mut starts = [[0u16; 2]; CLASSES];
+        let classes = &classes[..order.len];
+        for (n, class) in classes.iter().enumerate() {
+            starts[usize::from(*class)][n % 2] += 1;
+        }
         let mut start = 0;
-        for count in starts[..=longest].iter_mut().rev() {
+        for count in starts[..=longest].iter_mut().rev().flatten() {
             start += core::mem::replace(count, start);
         }
         let unsorted = order.list;
-        for (index, class) in unsorted[..order.len].iter().zip(&classes) {
-            let place = &mut starts[usize::from(*class)];
+        for (n, (index, class)) in unsorted.iter().zip(classes).enumerate() {
+            let place = &mut starts[usize::from(*class)][n % 2];
             order.list[usize::from(*place)] = *index;
             *place += 1;
         }

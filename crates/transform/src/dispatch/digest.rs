@@ -70,7 +70,7 @@ impl Kernels {
             Some((cost, _)) if forced || cost.may_be_worth(sizes) => cost,
             _ => return jobs.iter_mut().filter(|job| job.status == Status::Pending).for_each(one),
         };
-        let bytes = |job: &DigestJob<'_>| (job.status == Status::Pending).then_some(job.input.len());
+        let bytes = |job: &DigestJob<'_>| (job.status == Status::Pending).then(|| work(job));
         by_length(jobs, bytes, |jobs, order| {
             let lengths = order.iter().map(|&index| work(&jobs[usize::from(index)]));
             match self.lane_kernel(hash, order.len()) {
