@@ -131,7 +131,7 @@ pub struct DigestJob<'a> {
     pub nonce: [u8; 12],
     /// The message.
     pub input: &'a [u8],
-    /// The first `output_bytes` of the algorithm are written.
+    /// The first `output_bytes` of the algorithm are written; zeros may follow.
     pub output: [u8; 32],
     /// What became of it.
     pub status: Status,

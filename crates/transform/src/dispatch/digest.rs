@@ -5,7 +5,8 @@ use crate::aha;
 use crate::blake3;
 use crate::catalogue::Digest;
 use crate::checksum;
-use crate::hash::{self, Hash, lanes};
+use crate::hash::lanes::{self, Width};
+use crate::hash::{self, Hash};
 use crate::isa::Tier;
 use crate::job::{DigestJob, Status};
 use crate::order::{LaneCost, WINDOW, by_length};
@@ -105,15 +106,15 @@ impl Kernels {
         if wanted == Lanes::WhereTheyPay && count <= few {
             return None;
         }
-        let widths: &[(usize, lanes::Run)] = match (avx512, hash) {
+        let widths: &[Width] = match (avx512, hash) {
             (true, Hash::Md5) => {
-                &[(16, md5::lanes::avx512_16), (32, md5::lanes::avx512_32), (64, md5::lanes::avx512_64)]
+                &[md5::lanes::avx512_16::WIDTH, md5::lanes::avx512_32::WIDTH, md5::lanes::avx512_64::WIDTH]
             }
-            (true, Hash::Sha1) => &[(16, sha1::lanes::avx512_16), (32, sha1::lanes::avx512_32)],
-            (true, Hash::Sha256) => &[(16, sha256::lanes::avx512_16), (32, sha256::lanes::avx512_32)],
-            (false, Hash::Md5) => &[(8, md5::lanes::avx2_8), (16, md5::lanes::avx2_16)],
-            (false, Hash::Sha1) => &[(8, sha1::lanes::avx2_8)],
-            (false, Hash::Sha256) => &[(8, sha256::lanes::avx2_8)],
+            (true, Hash::Sha1) => &[sha1::lanes::avx512_16::WIDTH, sha1::lanes::avx512_32::WIDTH],
+            (true, Hash::Sha256) => &[sha256::lanes::avx512_16::WIDTH, sha256::lanes::avx512_32::WIDTH],
+            (false, Hash::Md5) => &[md5::lanes::avx2_8::WIDTH, md5::lanes::avx2_16::WIDTH],
+            (false, Hash::Sha1) => &[sha1::lanes::avx2_8::WIDTH],
+            (false, Hash::Sha256) => &[sha256::lanes::avx2_8::WIDTH],
         };
         // When the batch tier is forced, its kernels do all the work.
         let last_few = if wanted == Lanes::Always { 0 } else { few };

@@ -5,7 +5,8 @@
 //! takes the next one. Jobs come sorted by length (see [`crate::order`]), so lanes end together when lengths repeat.
 //! When there are no more jobs, the last busy lane's message moves to a lane that is done: busy lanes are the first ones,
 //! and as they become fewer, narrower kernels go on. A lane without work reads along with the first.
-//! HMAC is two such passes: the outer hashes, all of one length, keep out of the way of the ragged inner ones.
+//! HMAC's outer hashes are one block each, and its words are there already: they wait until they fill the lanes of a
+//! kernel of their own.
 //!
 //! `unsafe`: kernels take raw lane pointers, made here from the jobs' slices.
 #![allow(unsafe_code)]
@@ -121,11 +122,27 @@ impl LaneState {
 /// The CPU has the kernel's features; the rows of all lanes are readable that far.
 pub(crate) type Run = unsafe fn(&mut LaneState, &mut Rows, usize);
 
+/// Makes HMACs of every lane's inner digest, from the pointers to states after the outer key blocks.
+///
+/// # Safety
+/// The CPU has the kernel's features; every lane has eight readable words there, and where its HMAC goes, 32 writable
+/// bytes.
+pub(crate) type Outer = unsafe fn(&LaneState, &[*const u8; MAX_LANES], &[*mut u8; MAX_LANES]);
+
+/// A lane kernel.
+#[derive(Clone, Copy)]
+pub(crate) struct Width {
+    /// Messages that run side by side.
+    pub(crate) lanes: usize,
+    pub(crate) run: Run,
+    pub(crate) outer: Outer,
+}
+
 /// The lane kernels of a hash, and when to stop using them.
 #[derive(Clone, Copy)]
 pub(crate) struct Kernel {
-    /// Each with the number of messages that run side by side, narrowest first.
-    pub(crate) widths: &'static [(usize, Run)],
+    /// Narrowest first.
+    pub(crate) widths: &'static [Width],
     /// At most this many lanes left, and no further jobs: they finish one by one ...
     pub(crate) few: usize,
     /// ... with this.
@@ -134,44 +151,53 @@ pub(crate) struct Kernel {
 
 impl Kernel {
     /// The narrowest kernel that has lanes for so many messages, or else the widest.
-    pub(super) fn width(&self, messages: usize) -> (usize, Run) {
+    pub(super) fn width(&self, messages: usize) -> Width {
         let widest = self.widths.len() - 1;
-        self.widths[self.widths[..widest].iter().take_while(|(lanes, _)| *lanes < messages).count()]
+        self.widths[self.widths[..widest].iter().take_while(|width| width.lanes < messages).count()]
     }
 }
 
 /// A hash over vectors, with `N` words of state.
 pub(crate) trait Rounds<const N: usize> {
-    /// Runs the rounds of one block of each lane in `G` groups of lanes; `x` is room for its words.
+    /// Whether words are little-endian.
+    const LITTLE_ENDIAN: bool;
+
+    /// Runs the rounds of one block of each lane in `G` groups of lanes. Its words are loaded into `x` if `LOADS`; else
+    /// they are there.
     ///
     /// # Safety
-    /// `rows` has `G * V::LANES` pointers, with 64 readable bytes at each plus `offset`.
-    unsafe fn block<V: Words, const G: usize>(
+    /// If `LOADS`, `rows` has `G * V::LANES` pointers, with 64 readable bytes at each plus `offset`.
+    unsafe fn block<V: Words, const G: usize, const LOADS: bool>(
         state: &mut [[V; G]; N],
         x: &mut [[V; 16]; G],
         rows: *const *const u8,
         offset: usize,
     );
+
+    /// Turns a little-endian word into a word of the hash, and back.
+    #[inline(always)]
+    fn native<V: Words>(word: V) -> V {
+        if Self::LITTLE_ENDIAN { word } else { word.swap_bytes() }
+    }
 }
 
-/// Loads eight words of each lane's block, from `first` on, turned by `native` into native order. Rounds that load
-/// the second half when they come to it leave the transposition to execution units that they keep waiting.
+/// Loads eight words of each lane's block, from `first` on. Rounds that load the second half when they come to it leave
+/// the transposition to execution units that they keep waiting.
 ///
 /// # Safety
 /// As for [`Rounds::block`].
 #[inline(always)]
-pub(crate) unsafe fn load_half<V: Words, const G: usize>(
+pub(crate) unsafe fn load_half<R: Rounds<N>, V: Words, const N: usize, const G: usize>(
     x: &mut [[V; 16]; G],
     first: usize,
     rows: *const *const u8,
     offset: usize,
-    native: impl Fn(V) -> V,
 ) {
     for (n, x) in x.iter_mut().enumerate() {
         // SAFETY: the caller's promise.
         let half = unsafe { V::load_half_rows(rows.add(n * V::LANES), offset + 4 * first) };
         for (x, word) in x[first..].iter_mut().zip(half) {
-            *x = native(word);
+            *x = R::native(word);
         }
     }
 }
@@ -181,7 +207,7 @@ pub(crate) unsafe fn load_half<V: Words, const G: usize>(
 /// # Safety
 /// As for [`Rounds::block`].
 #[inline(always)]
-unsafe fn compress<R: Rounds<N>, V: Words, const N: usize, const G: usize>(
+unsafe fn compress<R: Rounds<N>, V: Words, const N: usize, const G: usize, const LOADS: bool>(
     state: &mut [[V; G]; N],
     x: &mut [[V; 16]; G],
     rows: *const *const u8,
@@ -189,7 +215,7 @@ unsafe fn compress<R: Rounds<N>, V: Words, const N: usize, const G: usize>(
 ) {
     let old = *state;
     // SAFETY: the caller's promise.
-    unsafe { R::block(state, x, rows, offset) };
+    unsafe { R::block::<V, G, LOADS>(state, x, rows, offset) };
     for (word, old) in state.iter_mut().zip(old) {
         for (word, old) in word.iter_mut().zip(old) {
             *word = word.add(old);
@@ -203,7 +229,7 @@ pub(crate) fn one<R: Rounds<N>, const N: usize>(state: &mut [u32; 8], data: &[u8
     let mut x = [[0; 16]];
     for block in data.as_chunks::<64>().0 {
         // SAFETY: one row of one block.
-        unsafe { compress::<R, u32, N, 1>(&mut s, &mut x, &block.as_ptr(), 0) };
+        unsafe { compress::<R, u32, N, 1, true>(&mut s, &mut x, &block.as_ptr(), 0) };
     }
     for (word, [value]) in state.iter_mut().zip(s) {
         *word = value;
@@ -226,7 +252,7 @@ pub(crate) unsafe fn absorb<R: Rounds<N>, V: Words, const N: usize, const G: usi
         while left > 0 {
             let straight = rows.straight(0..G * V::LANES, left);
             for block in 0..straight {
-                compress::<R, V, N, G>(&mut s, &mut x, rows.next.as_ptr(), 64 * block);
+                compress::<R, V, N, G, true>(&mut s, &mut x, rows.next.as_ptr(), 64 * block);
             }
             rows.advance(0..G * V::LANES, straight);
             left -= straight;
@@ -235,16 +261,69 @@ pub(crate) unsafe fn absorb<R: Rounds<N>, V: Words, const N: usize, const G: usi
     }
 }
 
-/// Names `#[target_feature]` instances of a compression function in lanes.
+/// See [`Outer`].
+#[inline(always)]
+pub(crate) unsafe fn outer<R: Rounds<N>, V: Words, const N: usize, const G: usize>(
+    digests: &LaneState,
+    states: &[*const u8; MAX_LANES],
+    outputs: &[*mut u8; MAX_LANES],
+) {
+    let mut s = [[V::splat(0); G]; N];
+    let mut x = [[V::splat(0); 16]; G];
+    // SAFETY: the pointers are as the contract of Outer says; no kernel has more than MAX_LANES lanes.
+    unsafe {
+        for (word, groups) in digests.read::<V, N, G>().into_iter().enumerate() {
+            for (n, group) in groups.into_iter().enumerate() {
+                x[n][word] = group;
+            }
+        }
+        for (n, x) in x.iter_mut().enumerate() {
+            x[N] = V::splat(if R::LITTLE_ENDIAN { 0x80 } else { 0x80 << 24 });
+            x[if R::LITTLE_ENDIAN { 14 } else { 15 }] = V::splat(8 * (64 + 4 * N as u32));
+            let words = V::load_half_rows(states.as_ptr().add(n * V::LANES), 0);
+            for (s, word) in s.iter_mut().zip(words) {
+                s[n] = word;
+            }
+        }
+        compress::<R, V, N, G, false>(&mut s, &mut x, core::ptr::null(), 0);
+        for n in 0..G {
+            let mut words = [V::splat(0); 8];
+            for (word, s) in words.iter_mut().zip(&s) {
+                *word = R::native(s[n]);
+            }
+            V::store_half_rows(words, outputs.as_ptr().add(n * V::LANES), 0);
+        }
+    }
+}
+
+/// Names `#[target_feature]` instances of a hash in lanes, with vectors and so many groups of them.
 macro_rules! lane_kernels {
     ($rounds:ident: $($name:ident = $features:literal, $vector:ty, $groups:literal;)*) => { $(
         #[cfg(target_arch = "x86_64")]
-        #[target_feature(enable = $features)]
-        pub(crate) unsafe fn $name(state: &mut LaneState, rows: &mut Rows, blocks: usize) {
-            // Spilled vectors lie aligned, each in one cache line, only in a frame with an aligned variable.
-            core::hint::black_box(&<$vector as $crate::simd::Words>::splat(0));
-            // SAFETY: the caller keeps Run's contract; this function has the vector's features.
-            unsafe { $crate::hash::lanes::absorb::<$rounds, $vector, _, $groups>(state, rows, blocks) }
+        pub(crate) mod $name {
+            use $crate::hash::lanes::{self, LaneState, MAX_LANES, Rows, Width};
+            use $crate::simd::Words;
+
+            pub(crate) const WIDTH: Width = Width { lanes: $groups * <$vector>::LANES, run, outer };
+
+            #[target_feature(enable = $features)]
+            unsafe fn run(state: &mut LaneState, rows: &mut Rows, blocks: usize) {
+                // Spilled vectors lie aligned, each in one cache line, only in a frame with an aligned variable.
+                core::hint::black_box(&<$vector>::splat(0));
+                // SAFETY: the caller keeps Run's contract; this function has the vector's features.
+                unsafe { lanes::absorb::<super::$rounds, $vector, _, $groups>(state, rows, blocks) }
+            }
+
+            #[target_feature(enable = $features)]
+            unsafe fn outer(
+                digests: &LaneState,
+                states: &[*const u8; MAX_LANES],
+                outputs: &[*mut u8; MAX_LANES],
+            ) {
+                core::hint::black_box(&<$vector>::splat(0));
+                // SAFETY: the caller keeps Outer's contract; this function has the vector's features.
+                unsafe { lanes::outer::<super::$rounds, $vector, _, $groups>(digests, states, outputs) }
+            }
         }
     )* };
 }
@@ -254,15 +333,11 @@ pub(crate) use lane_kernels;
 #[repr(align(64))]
 struct Scratch([u8; 128]);
 
-/// What a pass hashes.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Pass {
-    /// The messages.
-    Plain,
-    /// The messages, behind HMAC's inner key block.
-    Inner,
-    /// The inner digests, behind the outer key block.
-    Outer,
+/// Inner digests of HMAC.
+struct Waiting {
+    count: usize,
+    digests: LaneState,
+    job_of: [u16; MAX_LANES],
 }
 
 struct Lanes<'j, 'a> {
@@ -271,7 +346,7 @@ struct Lanes<'j, 'a> {
     order: core::slice::Iter<'j, u16>,
     /// The first so many lanes have a message.
     busy: usize,
-    /// Blocks that every lane has absorbed since the pass began.
+    /// Blocks that every lane has absorbed.
     absorbed: usize,
     /// How many that will be when the lane's message ends.
     end: [usize; MAX_LANES],
@@ -279,25 +354,12 @@ struct Lanes<'j, 'a> {
     state: LaneState,
     rows: Rows,
     scratch: [MaybeUninit<Scratch>; MAX_LANES],
+    waiting: Waiting,
 }
 
-/// Runs the jobs that `order` lists; their keys are those of `hash`, with HMAC or without.
+/// Runs the jobs that `order` lists; their keys are those of `hash`, all with HMAC or all without.
 pub(crate) fn run(hash: Hash, kernel: &Kernel, jobs: &mut [DigestJob<'_>], order: &[u16]) {
-    // Once for each hash, which is then a constant.
-    match hash {
-        Hash::Md5 => passes(Hash::Md5, kernel, jobs, order),
-        Hash::Sha1 => passes(Hash::Sha1, kernel, jobs, order),
-        Hash::Sha256 => passes(Hash::Sha256, kernel, jobs, order),
-    }
-}
-
-#[inline(always)]
-fn passes(hash: Hash, kernel: &Kernel, jobs: &mut [DigestJob<'_>], order: &[u16]) {
-    let Some(&first) = order.first() else { return };
-    let passes: &[Pass] = match jobs[usize::from(first)].key.hash_key() {
-        HashKey::Plain => &[Pass::Plain],
-        HashKey::Hmac { .. } => &[Pass::Inner, Pass::Outer],
-    };
+    const NO_STATE: LaneState = LaneState([[0; MAX_LANES]; 8]);
     let mut lanes = Lanes {
         jobs,
         order: order.iter(),
@@ -305,62 +367,64 @@ fn passes(hash: Hash, kernel: &Kernel, jobs: &mut [DigestJob<'_>], order: &[u16]
         absorbed: 0,
         end: [0; MAX_LANES],
         job_of: [0; MAX_LANES],
-        state: LaneState([[0; MAX_LANES]; 8]),
+        state: NO_STATE,
         rows: Rows::NOWHERE,
         scratch: [const { MaybeUninit::uninit() }; MAX_LANES],
+        waiting: Waiting { count: 0, digests: NO_STATE, job_of: [0; MAX_LANES] },
     };
-    for &pass in passes {
-        lanes.order = order.iter();
-        lanes.run(hash, pass, kernel);
+    // Once for each hash, which is then a constant.
+    match hash {
+        Hash::Md5 => lanes.run(Hash::Md5, kernel),
+        Hash::Sha1 => lanes.run(Hash::Sha1, kernel),
+        Hash::Sha256 => lanes.run(Hash::Sha256, kernel),
     }
 }
 
 impl Lanes<'_, '_> {
     #[inline(always)]
-    fn run(&mut self, hash: Hash, pass: Pass, kernel: &Kernel) {
-        self.absorbed = 0;
-        self.busy = 0;
+    fn run(&mut self, hash: Hash, kernel: &Kernel) {
         // Fewer than `few` messages more than a kernel has lanes need no wider one.
-        let (lanes, _) = kernel.width(self.order.len().saturating_sub(kernel.few.saturating_sub(1)));
-        while self.busy < lanes && self.take(hash, pass, self.busy) {
+        let widest = kernel.width(self.order.len().saturating_sub(kernel.few.saturating_sub(1)));
+        while self.busy < widest.lanes && self.take(hash, self.busy) {
             self.busy += 1;
         }
         while self.busy > kernel.few || !self.order.as_slice().is_empty() {
-            let (lanes, run) = kernel.width(self.busy);
-            for lane in self.busy..lanes {
+            let width = kernel.width(self.busy);
+            for lane in self.busy..width.lanes {
                 self.rows.follow(lane, 0);
             }
             let next_end = self.end[..self.busy].iter().fold(usize::MAX, |a, &b| a.min(b));
             // SAFETY: the kernel was chosen under its token; every busy lane has at least so many blocks in its row,
             // and idle lanes share the row of the first, which is busy. Further lanes are not read.
-            unsafe { run(&mut self.state, &mut self.rows, next_end - self.absorbed) };
+            unsafe { (width.run)(&mut self.state, &mut self.rows, next_end - self.absorbed) };
             self.absorbed = next_end;
             // Backwards, as a lane that gets the last one's message must not be asked again.
             for lane in (0..self.busy).rev() {
                 if self.end[lane] == next_end {
-                    self.finish(hash, lane);
-                    if !self.take(hash, pass, lane) {
+                    self.finish(hash, lane, kernel);
+                    if !self.take(hash, lane) {
                         self.close(hash, lane);
                     }
                 }
             }
         }
         for lane in 0..self.busy {
-            self.finish_alone(hash, lane, kernel.alone);
+            self.finish_alone(hash, lane, kernel);
         }
+        self.release(hash, kernel);
     }
 
     /// Gives the lane the next job, if there is one, and lays out the end of its message.
     #[inline(always)]
-    fn take(&mut self, hash: Hash, pass: Pass, lane: usize) -> bool {
+    fn take(&mut self, hash: Hash, lane: usize) -> bool {
         let Some(&index) = self.order.next() else { return false };
         let job = &self.jobs[usize::from(index)];
-        let (initial, message, keyed_bytes) = match (pass, job.key.hash_key()) {
-            (Pass::Inner, HashKey::Hmac { inner, .. }) => (inner, job.input, 64),
-            (Pass::Outer, HashKey::Hmac { outer, .. }) => (outer, &job.output[..4 * hash.words()], 64),
-            _ => (hash.initial(), job.input, 0),
+        let (initial, keyed_bytes) = match job.key.hash_key() {
+            HashKey::Plain => (hash.initial(), 0),
+            HashKey::Hmac { inner, .. } => (inner, 64),
         };
         self.state.set_lane(lane, hash.words(), initial);
+        let message = job.input;
         let in_place = message.len() & !63;
         let scratch = &mut self.scratch[lane].write(Scratch([0; 128])).0;
         let padded_bytes = hash.pad(&message[in_place..], message.len() as u64 + keyed_bytes, scratch);
@@ -383,27 +447,76 @@ impl Lanes<'_, '_> {
         self.job_of[lane] = self.job_of[last];
     }
 
-    /// Gives the job its digest.
+    /// Gives the job its digest, or lets it wait for its outer hash.
     #[inline(always)]
-    fn finish(&mut self, hash: Hash, lane: usize) {
-        let job = &mut self.jobs[usize::from(self.job_of[lane])];
-        hash.write_digest(&self.state.lane(lane), &mut job.output);
-        job.status = Status::Done;
+    fn finish(&mut self, hash: Hash, lane: usize, kernel: &Kernel) {
+        let index = self.job_of[lane];
+        let job = &mut self.jobs[usize::from(index)];
+        if let HashKey::Plain = job.key.hash_key() {
+            hash.write_digest(&self.state.lane(lane), &mut job.output);
+            job.status = Status::Done;
+            return;
+        }
+        let waiting = &mut self.waiting;
+        waiting.digests.set_lane(waiting.count, hash.words(), &self.state.lane(lane));
+        waiting.job_of[waiting.count] = index;
+        waiting.count += 1;
+        if waiting.count == kernel.widths[kernel.widths.len() - 1].lanes {
+            self.release(hash, kernel);
+        }
+    }
+
+    /// Makes the outer hashes of those that wait for them.
+    fn release(&mut self, hash: Hash, kernel: &Kernel) {
+        let count = core::mem::take(&mut self.waiting.count);
+        if count <= kernel.few {
+            for lane in 0..count {
+                let job = &mut self.jobs[usize::from(self.waiting.job_of[lane])];
+                let HashKey::Hmac { outer, .. } = job.key.hash_key() else { continue };
+                let (mut state, mut digest) = (*outer, [0; 32]);
+                hash.write_digest(&self.waiting.digests.lane(lane), &mut digest);
+                hash.finish(kernel.alone, &mut state, 64, &digest[..4 * hash.words()]);
+                hash.write_digest(&state, &mut job.output);
+                job.status = Status::Done;
+            }
+            return;
+        }
+        let width = kernel.width(count);
+        let (mut states, mut outputs) = ([core::ptr::null(); MAX_LANES], [core::ptr::null_mut(); MAX_LANES]);
+        let jobs = self.jobs.as_mut_ptr();
+        for lane in 0..width.lanes {
+            // Further lanes do the first one's work again.
+            let of = if lane < count { lane } else { 0 };
+            if lane != of {
+                self.waiting.digests.set_lane(lane, hash.words(), &self.waiting.digests.lane(of));
+            }
+            // SAFETY: these jobs were taken by their index.
+            let job = unsafe { &mut *jobs.add(usize::from(self.waiting.job_of[of])) };
+            if let HashKey::Hmac { outer, .. } = job.key.hash_key() {
+                states[lane] = outer.as_ptr().cast();
+            }
+            outputs[lane] = job.output.as_mut_ptr();
+            job.status = Status::Done;
+        }
+        // SAFETY: the kernel was chosen under its token; as all jobs of a run have keys of HMAC, its lanes have the
+        // states of theirs and their outputs.
+        unsafe { (width.outer)(&self.waiting.digests, &states, &outputs) };
     }
 
     /// Finishes the lane's message with a kernel for single messages.
     #[inline(always)]
-    fn finish_alone(&mut self, hash: Hash, lane: usize, compress: Compress) {
+    fn finish_alone(&mut self, hash: Hash, lane: usize, kernel: &Kernel) {
         let mut state = self.state.lane(lane);
         let mut left = self.end[lane] - self.absorbed;
         while left > 0 {
             let straight = self.rows.straight(lane..lane + 1, left);
             // SAFETY: so many of the lane's blocks lie there.
-            compress(&mut state, unsafe { core::slice::from_raw_parts(self.rows.next[lane], 64 * straight) });
+            let blocks = unsafe { core::slice::from_raw_parts(self.rows.next[lane], 64 * straight) };
+            (kernel.alone)(&mut state, blocks);
             self.rows.advance(lane..lane + 1, straight);
             left -= straight;
         }
         self.state.set_lane(lane, hash.words(), &state);
-        self.finish(hash, lane);
+        self.finish(hash, lane, kernel);
     }
 }

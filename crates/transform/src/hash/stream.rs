@@ -5,7 +5,7 @@
 //! one by one. Needs `unsafe` to call lane kernels with the addresses of the parts.
 #![allow(unsafe_code)]
 
-use super::lanes::{Kernel, LaneState, MAX_LANES, Rows};
+use super::lanes::{Kernel, LaneState, MAX_LANES, Rows, Width};
 use super::{Compress, Hash};
 use crate::catalogue::Digest;
 
@@ -97,7 +97,7 @@ pub(crate) fn run(kernel: &Kernel, parts: &mut [StreamPart<'_>]) {
     for StreamPart { stream, part } in parts.iter_mut() {
         *part = stream.complete_block(kernel.alone, part);
     }
-    let (lanes, run) = kernel.width(parts.len());
+    let Width { lanes, run, .. } = kernel.width(parts.len());
     let mut state = LaneState([[0; MAX_LANES]; 8]);
     let mut rows = Rows::NOWHERE;
     // Lanes are filled in order; a lane whose part is used up takes the next one.

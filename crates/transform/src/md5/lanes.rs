@@ -5,7 +5,7 @@
 #![allow(unsafe_code)]
 
 use super::{SHIFTS, SINES, word_of};
-use crate::hash::lanes::{LaneState, Rounds, Rows, lane_kernels, load_half};
+use crate::hash::lanes::{Rounds, lane_kernels, load_half};
 use crate::simd::Words;
 
 #[inline(always)]
@@ -28,8 +28,10 @@ fn i<V: Words>(b: V, c: V, d: V) -> V {
 struct Md5;
 
 impl Rounds<4> for Md5 {
+    const LITTLE_ENDIAN: bool = true;
+
     #[inline(always)]
-    unsafe fn block<V: Words, const G: usize>(
+    unsafe fn block<V: Words, const G: usize, const LOADS: bool>(
         s: &mut [[V; G]; 4],
         x: &mut [[V; 16]; G],
         rows: *const *const u8,
@@ -43,9 +45,9 @@ impl Rounds<4> for Md5 {
                 const B: usize = (A + 1) % 4;
                 const C: usize = (A + 2) % 4;
                 const D: usize = (A + 3) % 4;
-                if STEP == 0 || STEP == 8 {
+                if LOADS && (STEP == 0 || STEP == 8) {
                     // SAFETY: the caller's promise.
-                    unsafe { load_half(x, STEP, rows, offset, |word| word) };
+                    unsafe { load_half::<Self, V, 4, G>(x, STEP, rows, offset) };
                 }
                 for n in 0..G {
                     let word = x[n][word_of(STEP)].add(V::splat(SINES[STEP]));

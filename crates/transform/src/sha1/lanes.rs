@@ -4,7 +4,7 @@
 #![allow(unsafe_code)]
 
 use super::CONSTANTS;
-use crate::hash::lanes::{self, LaneState, Rounds, Rows, lane_kernels, load_half};
+use crate::hash::lanes::{self, Rounds, lane_kernels, load_half};
 use crate::simd::Words;
 
 #[inline(always)]
@@ -23,8 +23,10 @@ fn majority<V: Words>(b: V, c: V, d: V) -> V {
 struct Sha1;
 
 impl Rounds<5> for Sha1 {
+    const LITTLE_ENDIAN: bool = false;
+
     #[inline(always)]
-    unsafe fn block<V: Words, const G: usize>(
+    unsafe fn block<V: Words, const G: usize, const LOADS: bool>(
         s: &mut [[V; G]; 5],
         w: &mut [[V; 16]; G],
         rows: *const *const u8,
@@ -41,9 +43,9 @@ impl Rounds<5> for Sha1 {
                 const E: usize = (A + 4) % 5;
                 // Words are made well before their step, which then waits for the step before it only.
                 const SOON: usize = T + 7;
-                if T == 0 || T == 8 {
+                if LOADS && (T == 0 || T == 8) {
                     // SAFETY: the caller's promise.
-                    unsafe { load_half(w, T, rows, offset, V::swap_bytes) };
+                    unsafe { load_half::<Self, V, 5, G>(w, T, rows, offset) };
                 }
                 for n in 0..G {
                     if 16 <= SOON && SOON < 80 {

@@ -4,7 +4,7 @@
 #![allow(unsafe_code)]
 
 use super::CONSTANTS;
-use crate::hash::lanes::{self, LaneState, Rounds, Rows, lane_kernels, load_half};
+use crate::hash::lanes::{self, Rounds, lane_kernels, load_half};
 use crate::simd::Words;
 
 #[inline(always)]
@@ -15,8 +15,10 @@ fn xor3<V: Words>(a: V, b: V, c: V) -> V {
 struct Sha256;
 
 impl Rounds<8> for Sha256 {
+    const LITTLE_ENDIAN: bool = false;
+
     #[inline(always)]
-    unsafe fn block<V: Words, const G: usize>(
+    unsafe fn block<V: Words, const G: usize, const LOADS: bool>(
         s: &mut [[V; G]; 8],
         w: &mut [[V; 16]; G],
         rows: *const *const u8,
@@ -34,9 +36,9 @@ impl Rounds<8> for Sha256 {
                 const F: usize = (A + 5) % 8;
                 const G_: usize = (A + 6) % 8;
                 const H: usize = (A + 7) % 8;
-                if T == 0 || T == 8 {
+                if LOADS && (T == 0 || T == 8) {
                     // SAFETY: the caller's promise.
-                    unsafe { load_half(w, T, rows, offset, V::swap_bytes) };
+                    unsafe { load_half::<Self, V, 8, G>(w, T, rows, offset) };
                 }
                 for n in 0..G {
                     if T >= 16 {
