@@ -75,9 +75,7 @@ impl Kernels {
         by_length(jobs, bytes, |jobs, order| {
             let lengths = order.iter().map(|&index| work(&jobs[usize::from(index)]));
             match self.lane_kernel(hash, order.len()) {
-                Some((_, kernel)) if forced || cost.is_worth(lengths) => {
-                    lanes::run(hash, &kernel, jobs, order)
-                }
+                Some((_, kernel)) if forced || cost.is_worth(lengths) => kernel.run(hash, jobs, order),
                 _ => order.iter().for_each(|&index| one(&mut jobs[usize::from(index)])),
             }
         });
@@ -119,7 +117,11 @@ impl Kernels {
         // When the batch tier is forced, its kernels do all the work.
         let last_few = if wanted == Lanes::Always { 0 } else { few };
         let alone = hash.compress(Tier::Native, self.features);
-        Some((LaneCost { few, fixed_bytes, job_bytes }, lanes::Kernel { widths, few: last_few, alone }))
+        let drive = if avx512 { lanes::drive_avx512 } else { lanes::drive_avx2 };
+        Some((
+            LaneCost { few, fixed_bytes, job_bytes },
+            lanes::Kernel { widths, few: last_few, alone, drive },
+        ))
     }
 
     #[cfg(not(target_arch = "x86_64"))]

@@ -147,9 +147,16 @@ pub(crate) struct Kernel {
     pub(crate) few: usize,
     /// ... with this.
     pub(crate) alone: Compress,
+    pub(crate) drive: Drive,
 }
 
 impl Kernel {
+    /// Runs the jobs that `order` lists; their keys are those of the kernel's hash, all with HMAC or all without.
+    pub(crate) fn run(&self, hash: Hash, jobs: &mut [DigestJob<'_>], order: &[u16]) {
+        // SAFETY: the kernel was chosen under its token.
+        unsafe { (self.drive)(hash, self, jobs, order) }
+    }
+
     /// The narrowest kernel that has lanes for so many messages, or else the widest.
     pub(super) fn width(&self, messages: usize) -> Width {
         let widest = self.widths.len() - 1;
@@ -340,7 +347,10 @@ struct Waiting {
     job_of: [u16; MAX_LANES],
 }
 
-struct Lanes<'j, 'a> {
+/// The jobs of a hash, known by the number of its words.
+struct Lanes<'j, 'a, const WORDS: usize> {
+    /// Whether their keys are HMAC's.
+    keyed: bool,
     jobs: &'j mut [DigestJob<'a>],
     /// Jobs not yet taken.
     order: core::slice::Iter<'j, u16>,
@@ -357,35 +367,66 @@ struct Lanes<'j, 'a> {
     waiting: Waiting,
 }
 
-/// Runs the jobs that `order` lists; their keys are those of `hash`, all with HMAC or all without.
-pub(crate) fn run(hash: Hash, kernel: &Kernel, jobs: &mut [DigestJob<'_>], order: &[u16]) {
-    const NO_STATE: LaneState = LaneState([[0; MAX_LANES]; 8]);
-    let mut lanes = Lanes {
-        jobs,
-        order: order.iter(),
-        busy: 0,
-        absorbed: 0,
-        end: [0; MAX_LANES],
-        job_of: [0; MAX_LANES],
-        state: NO_STATE,
-        rows: Rows::NOWHERE,
-        scratch: [const { MaybeUninit::uninit() }; MAX_LANES],
-        waiting: Waiting { count: 0, digests: NO_STATE, job_of: [0; MAX_LANES] },
-    };
-    // Once for each hash, which is then a constant.
+/// See [`Kernel::run`].
+///
+/// # Safety
+/// The CPU has the kernel's features.
+pub(crate) type Drive = unsafe fn(Hash, &Kernel, &mut [DigestJob<'_>], &[u16]);
+
+/// See [`Drive`].
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,bmi1,bmi2")]
+pub(crate) fn drive_avx512(hash: Hash, kernel: &Kernel, jobs: &mut [DigestJob<'_>], order: &[u16]) {
+    drive(hash, kernel, jobs, order);
+}
+
+/// See [`Drive`].
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,bmi1,bmi2")]
+pub(crate) fn drive_avx2(hash: Hash, kernel: &Kernel, jobs: &mut [DigestJob<'_>], order: &[u16]) {
+    drive(hash, kernel, jobs, order);
+}
+
+#[inline(always)]
+fn drive(hash: Hash, kernel: &Kernel, jobs: &mut [DigestJob<'_>], order: &[u16]) {
     match hash {
-        Hash::Md5 => lanes.run(Hash::Md5, kernel),
-        Hash::Sha1 => lanes.run(Hash::Sha1, kernel),
-        Hash::Sha256 => lanes.run(Hash::Sha256, kernel),
+        Hash::Md5 => Lanes::<4>::new(jobs, order).run(kernel),
+        Hash::Sha1 => Lanes::<5>::new(jobs, order).run(kernel),
+        Hash::Sha256 => Lanes::<8>::new(jobs, order).run(kernel),
     }
 }
 
-impl Lanes<'_, '_> {
+impl<'j, 'a, const WORDS: usize> Lanes<'j, 'a, WORDS> {
+    const HASH: Hash = match WORDS {
+        4 => Hash::Md5,
+        5 => Hash::Sha1,
+        _ => Hash::Sha256,
+    };
+
     #[inline(always)]
-    fn run(&mut self, hash: Hash, kernel: &Kernel) {
+    fn new(jobs: &'j mut [DigestJob<'a>], order: &'j [u16]) -> Self {
+        const NO_STATE: LaneState = LaneState([[0; MAX_LANES]; 8]);
+        let first = order.first().map(|&first| jobs[usize::from(first)].key.hash_key());
+        Self {
+            keyed: matches!(first, Some(HashKey::Hmac { .. })),
+            jobs,
+            order: order.iter(),
+            busy: 0,
+            absorbed: 0,
+            end: [0; MAX_LANES],
+            job_of: [0; MAX_LANES],
+            state: NO_STATE,
+            rows: Rows::NOWHERE,
+            scratch: [const { MaybeUninit::uninit() }; MAX_LANES],
+            waiting: Waiting { count: 0, digests: NO_STATE, job_of: [0; MAX_LANES] },
+        }
+    }
+
+    #[inline(always)]
+    fn run(&mut self, kernel: &Kernel) {
         // Fewer than `few` messages more than a kernel has lanes need no wider one.
         let widest = kernel.width(self.order.len().saturating_sub(kernel.few.saturating_sub(1)));
-        while self.busy < widest.lanes && self.take(hash, self.busy) {
+        while self.busy < widest.lanes && self.take(self.busy) {
             self.busy += 1;
         }
         while self.busy > kernel.few || !self.order.as_slice().is_empty() {
@@ -401,33 +442,36 @@ impl Lanes<'_, '_> {
             // Backwards, as a lane that gets the last one's message must not be asked again.
             for lane in (0..self.busy).rev() {
                 if self.end[lane] == next_end {
-                    self.finish(hash, lane, kernel);
-                    if !self.take(hash, lane) {
-                        self.close(hash, lane);
+                    self.finish(lane, kernel);
+                    if !self.take(lane) {
+                        self.close(lane);
                     }
                 }
             }
         }
         for lane in 0..self.busy {
-            self.finish_alone(hash, lane, kernel);
+            self.finish_alone(lane, kernel);
         }
-        self.release(hash, kernel);
+        self.release(kernel);
     }
 
     /// Gives the lane the next job, if there is one, and lays out the end of its message.
     #[inline(always)]
-    fn take(&mut self, hash: Hash, lane: usize) -> bool {
+    fn take(&mut self, lane: usize) -> bool {
         let Some(&index) = self.order.next() else { return false };
         let job = &self.jobs[usize::from(index)];
-        let (initial, keyed_bytes) = match job.key.hash_key() {
-            HashKey::Plain => (hash.initial(), 0),
-            HashKey::Hmac { inner, .. } => (inner, 64),
-        };
-        self.state.set_lane(lane, hash.words(), initial);
+        let (mut initial, mut message_bytes) = (Self::HASH.initial(), job.input.len() as u64);
+        if self.keyed
+            && let HashKey::Hmac { inner, .. } = job.key.hash_key()
+        {
+            initial = inner;
+            message_bytes += 64;
+        }
+        self.state.set_lane(lane, WORDS, initial);
         let message = job.input;
         let in_place = message.len() & !63;
         let scratch = &mut self.scratch[lane].write(Scratch([0; 128])).0;
-        let padded_bytes = hash.pad(&message[in_place..], message.len() as u64 + keyed_bytes, scratch);
+        let padded_bytes = Self::HASH.pad(&message[in_place..], message_bytes, scratch);
         self.rows.next[lane] = if in_place == 0 { scratch.as_ptr() } else { message.as_ptr() };
         self.rows.in_place_end[lane] = message[in_place..].as_ptr();
         self.rows.padded[lane] = scratch.as_ptr();
@@ -438,45 +482,45 @@ impl Lanes<'_, '_> {
 
     /// Moves the last message into a lane that has none.
     #[inline(always)]
-    fn close(&mut self, hash: Hash, lane: usize) {
+    fn close(&mut self, lane: usize) {
         self.busy -= 1;
         let last = self.busy;
-        self.state.set_lane(lane, hash.words(), &self.state.lane(last));
+        self.state.set_lane(lane, WORDS, &self.state.lane(last));
         self.rows.follow(lane, last);
         self.end[lane] = self.end[last];
         self.job_of[lane] = self.job_of[last];
     }
 
-    /// Gives the job its digest, or lets it wait for its outer hash.
+    /// Gives the job its digest, or lets it wait for its outer Self::HASH.
     #[inline(always)]
-    fn finish(&mut self, hash: Hash, lane: usize, kernel: &Kernel) {
+    fn finish(&mut self, lane: usize, kernel: &Kernel) {
         let index = self.job_of[lane];
-        let job = &mut self.jobs[usize::from(index)];
-        if let HashKey::Plain = job.key.hash_key() {
-            hash.write_digest(&self.state.lane(lane), &mut job.output);
+        if !self.keyed {
+            let job = &mut self.jobs[usize::from(index)];
+            Self::HASH.write_digest(&self.state.lane(lane), &mut job.output);
             job.status = Status::Done;
             return;
         }
         let waiting = &mut self.waiting;
-        waiting.digests.set_lane(waiting.count, hash.words(), &self.state.lane(lane));
+        waiting.digests.set_lane(waiting.count, WORDS, &self.state.lane(lane));
         waiting.job_of[waiting.count] = index;
         waiting.count += 1;
         if waiting.count == kernel.widths[kernel.widths.len() - 1].lanes {
-            self.release(hash, kernel);
+            self.release(kernel);
         }
     }
 
     /// Makes the outer hashes of those that wait for them.
-    fn release(&mut self, hash: Hash, kernel: &Kernel) {
+    fn release(&mut self, kernel: &Kernel) {
         let count = core::mem::take(&mut self.waiting.count);
         if count <= kernel.few {
             for lane in 0..count {
                 let job = &mut self.jobs[usize::from(self.waiting.job_of[lane])];
                 let HashKey::Hmac { outer, .. } = job.key.hash_key() else { continue };
                 let (mut state, mut digest) = (*outer, [0; 32]);
-                hash.write_digest(&self.waiting.digests.lane(lane), &mut digest);
-                hash.finish(kernel.alone, &mut state, 64, &digest[..4 * hash.words()]);
-                hash.write_digest(&state, &mut job.output);
+                Self::HASH.write_digest(&self.waiting.digests.lane(lane), &mut digest);
+                Self::HASH.finish(kernel.alone, &mut state, 64, &digest[..4 * WORDS]);
+                Self::HASH.write_digest(&state, &mut job.output);
                 job.status = Status::Done;
             }
             return;
@@ -488,7 +532,7 @@ impl Lanes<'_, '_> {
             // Further lanes do the first one's work again.
             let of = if lane < count { lane } else { 0 };
             if lane != of {
-                self.waiting.digests.set_lane(lane, hash.words(), &self.waiting.digests.lane(of));
+                self.waiting.digests.set_lane(lane, WORDS, &self.waiting.digests.lane(of));
             }
             // SAFETY: these jobs were taken by their index.
             let job = unsafe { &mut *jobs.add(usize::from(self.waiting.job_of[of])) };
@@ -505,7 +549,7 @@ impl Lanes<'_, '_> {
 
     /// Finishes the lane's message with a kernel for single messages.
     #[inline(always)]
-    fn finish_alone(&mut self, hash: Hash, lane: usize, kernel: &Kernel) {
+    fn finish_alone(&mut self, lane: usize, kernel: &Kernel) {
         let mut state = self.state.lane(lane);
         let mut left = self.end[lane] - self.absorbed;
         while left > 0 {
@@ -516,7 +560,7 @@ impl Lanes<'_, '_> {
             self.rows.advance(lane..lane + 1, straight);
             left -= straight;
         }
-        self.state.set_lane(lane, hash.words(), &state);
-        self.finish(hash, lane, kernel);
+        self.state.set_lane(lane, WORDS, &state);
+        self.finish(lane, kernel);
     }
 }
