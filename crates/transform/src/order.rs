@@ -13,7 +13,7 @@ const CLASSES: usize = 128 + 8 * 57;
 /// first.
 pub(crate) fn by_length<J>(
     jobs: &mut [J],
-    bytes: impl Fn(&J) -> Option<usize>,
+    bytes: impl FnMut(&mut J) -> Option<usize>,
     run: impl FnOnce(&mut [J], &[u16]),
 ) {
     // Small batches must not pay for clearing the arrays of large ones.
@@ -26,10 +26,10 @@ pub(crate) fn by_length<J>(
 
 fn at_most<const N: usize, J>(
     jobs: &mut [J],
-    bytes: impl Fn(&J) -> Option<usize>,
+    bytes: impl FnMut(&mut J) -> Option<usize>,
     run: impl FnOnce(&mut [J], &[u16]),
 ) {
-    let order = Order::<N>::new(jobs.iter().map(bytes));
+    let order = Order::<N>::new(jobs.iter_mut().map(bytes));
     run(jobs, order.as_slice());
 }
 

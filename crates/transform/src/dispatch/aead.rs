@@ -82,7 +82,7 @@ impl Kernels {
             }
             (Aead::ChaCha20Poly1305, _, Some(avx2)) => {
                 for window in jobs.chunks_mut(WINDOW) {
-                    let bytes = |job: &AeadJob<'_>| {
+                    let bytes = |job: &mut AeadJob<'_>| {
                         (job.status == Status::Pending).then_some(job.data.len() + job.aad.len())
                     };
                     by_length(window, bytes, |jobs, order| match self.features.avx512 {

@@ -165,7 +165,7 @@ impl Kernels {
             return false;
         }
         let hand_over = HandOver { few: cost.map_or(0, |cost| cost.few), alone: &alone };
-        let bytes = |job: &CipherJob<'_>| (job.status == Status::Pending).then_some(job.data.len());
+        let bytes = |job: &mut CipherJob<'_>| (job.status == Status::Pending).then_some(job.data.len());
         by_length(jobs, bytes, |jobs, order| {
             if cost.is_some_and(|cost| !cost.is_worth(lengths(jobs, order))) {
                 for &index in order {

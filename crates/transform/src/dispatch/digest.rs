@@ -18,24 +18,10 @@ impl Kernels {
     pub fn digest(&self, algorithm: Digest, jobs: &mut [DigestJob<'_>]) -> usize {
         let mut failed = 0;
         for window in jobs.chunks_mut(WINDOW) {
-            for job in window.iter_mut() {
-                job.status = if job.key.algorithm() != algorithm {
-                    Status::WrongKey
-                } else if job.key.bucket().is_some() && !crate::bucket::BucketKey::takes(job.input.len()) {
-                    Status::BadLength
-                } else {
-                    Status::Pending
-                };
-                failed += usize::from(job.status != Status::Pending);
-            }
-            match Hash::of(algorithm) {
+            failed += match Hash::of(algorithm) {
                 Some(hash) => self.hash(algorithm, hash, window),
-                None => {
-                    for job in window.iter_mut().filter(|job| job.status == Status::Pending) {
-                        self.digest_one(algorithm, job);
-                    }
-                }
-            }
+                None => window.iter_mut().map(|job| usize::from(!self.digest_one(algorithm, job))).sum(),
+            };
         }
         if algorithm.facts().key_bytes.max > 0 {
             wipe::registers(self.features);
@@ -59,26 +45,40 @@ impl Kernels {
         if self.features.avx2.is_some() { self.single() } else { self.single().min(Tier::Generic) }
     }
 
-    fn hash(&self, algorithm: Digest, hash: Hash, jobs: &mut [DigestJob<'_>]) {
+    fn hash(&self, algorithm: Digest, hash: Hash, jobs: &mut [DigestJob<'_>]) -> usize {
         let compress = hash.compress(self.single(), self.features);
-        let one = |job: &mut DigestJob<'_>| hash::one(hash, compress, job.key.hash_key(), job);
         let forced = self.lanes_wanted() == Lanes::Always;
         // HMAC's outer hash is one more block.
         let outer = if algorithm.facts().key_bytes.max > 0 { 64 } else { 0 };
         let work = |job: &DigestJob<'_>| Hash::padded_bytes(job.input.len()) + outer;
-        let sizes = jobs.iter().filter(|job| job.status == Status::Pending).map(work);
-        let cost = match self.lane_kernel(hash, jobs.len()) {
-            Some((cost, _)) if forced || cost.may_be_worth(sizes) => cost,
-            _ => return jobs.iter_mut().filter(|job| job.status == Status::Pending).for_each(one),
+        let mut failed = 0;
+        let mut takes = |job: &mut DigestJob<'_>| {
+            let right = job.key.algorithm() == algorithm;
+            job.status = if right { Status::Pending } else { Status::WrongKey };
+            failed += usize::from(!right);
+            right
         };
-        let bytes = |job: &DigestJob<'_>| (job.status == Status::Pending).then(|| work(job));
-        by_length(jobs, bytes, |jobs, order| {
-            let lengths = order.iter().map(|&index| work(&jobs[usize::from(index)]));
-            match self.lane_kernel(hash, order.len()) {
-                Some((_, kernel)) if forced || cost.is_worth(lengths) => kernel.run(hash, jobs, order),
-                _ => order.iter().for_each(|&index| one(&mut jobs[usize::from(index)])),
+        match self.lane_kernel(hash, jobs.len()) {
+            Some((cost, _)) if forced || cost.may_be_worth(jobs.iter().map(work)) => {
+                let bytes = |job: &mut DigestJob<'_>| takes(job).then(|| work(job));
+                by_length(jobs, bytes, |jobs, order| {
+                    let lengths = order.iter().map(|&index| work(&jobs[usize::from(index)]));
+                    match self.lane_kernel(hash, order.len()) {
+                        Some((_, kernel)) if forced || cost.is_worth(lengths) => {
+                            kernel.run(hash, jobs, order)
+                        }
+                        _ => order
+                            .iter()
+                            .for_each(|&index| hash::one(hash, compress, &mut jobs[usize::from(index)])),
+                    }
+                });
             }
-        });
+            _ => jobs
+                .iter_mut()
+                .filter_map(|job| takes(job).then_some(job))
+                .for_each(|job| hash::one(hash, compress, job)),
+        }
+        failed
     }
 
     /// The kernel for `count` messages, and what its lanes cost.
@@ -129,7 +129,16 @@ impl Kernels {
         None
     }
 
-    fn digest_one(&self, algorithm: Digest, job: &mut DigestJob<'_>) {
+    /// One job of what is no [`Hash`]; says whether it could be done.
+    fn digest_one(&self, algorithm: Digest, job: &mut DigestJob<'_>) -> bool {
+        if job.key.algorithm() != algorithm {
+            job.status = Status::WrongKey;
+            return false;
+        }
+        if job.key.bucket().is_some() && !crate::bucket::BucketKey::takes(job.input.len()) {
+            job.status = Status::BadLength;
+            return false;
+        }
         let tier = self.single();
         match algorithm {
             Digest::Touch => job.output[..8].copy_from_slice(&checksum::touch(job.input).to_le_bytes()),
@@ -154,5 +163,6 @@ impl Kernels {
             _ => {}
         }
         job.status = Status::Done;
+        true
     }
 }

@@ -143,8 +143,8 @@ impl Hash {
 }
 
 /// Runs one job through a compression function.
-pub(crate) fn one(hash: Hash, compress: Compress, key: &HashKey, job: &mut DigestJob<'_>) {
-    match key {
+pub(crate) fn one(hash: Hash, compress: Compress, job: &mut DigestJob<'_>) {
+    match job.key.hash_key() {
         HashKey::Plain => hash.digest(compress, job.input, &mut job.output),
         HashKey::Hmac { inner, outer } => {
             let mut state = *inner;
