@@ -227,7 +227,7 @@ unsafe fn gather(at: impl Fn(usize) -> *const u8) -> [Z; 16] {
 #[target_feature(enable = "avx512f,avx512bw,gfni")]
 fn split(blocks: [Z; 16]) -> [Z; 16] {
     let bits = _mm512_set1_epi64(0x8040_2010_0804_0201_u64 as i64);
-    Z::transpose_16(blocks.map(|block| Z(_mm512_gf2p8affine_epi64_epi8::<0>(bits, block.0))))
+    Z::transpose_16(each!(16 N => Z(_mm512_gf2p8affine_epi64_epi8::<0>(bits, blocks[N].0))))
 }
 
 /// The inverse of [`split`].
@@ -235,8 +235,8 @@ fn split(blocks: [Z; 16]) -> [Z; 16] {
 #[target_feature(enable = "avx512f,avx512bw,gfni")]
 fn join(bytes: [Z; 16]) -> [Z; 16] {
     let bits = _mm512_set1_epi64(0x0102_0408_1020_4080);
-    Z::transpose_16(each!(16 N => bytes[N ^ 7]))
-        .map(|block| Z(_mm512_gf2p8affine_epi64_epi8::<0>(bits, block.0)))
+    let blocks = Z::transpose_16(each!(16 N => bytes[N ^ 7]));
+    each!(16 N => Z(_mm512_gf2p8affine_epi64_epi8::<0>(bits, blocks[N].0)))
 }
 
 /// A block that is split, as what enters the S-boxes.
