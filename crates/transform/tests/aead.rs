@@ -317,6 +317,26 @@ fn every_length_to_some_chunks_in_one_batch() {
     }
 }
 
+/// Batches of which groups are authenticated beside the streams of others: of one length, of lengths around which that
+/// begins, of many, and of a few far longer than the rest.
+#[test]
+fn long_messages_beside_others() {
+    let aad = |i: usize| [20, 0, 16, 300][i % 4];
+    let equal = |count| (0..count).map(|i| (aad(i), 1408)).collect::<Vec<_>>();
+    for algorithm in Aead::ALL {
+        for count in [23, 24, 25, 47, 48, 49, 70] {
+            agree(algorithm, &equal(count), count as u64, &FAST);
+        }
+        let around: Vec<_> = (0..200).map(|i| (aad(i), [190, 1022][i / 4 % 2] + i % 5)).collect();
+        agree(algorithm, &around, 4, &FAST);
+        let falling: Vec<_> = (0..120).map(|i| (aad(i), 61 * i)).collect();
+        agree(algorithm, &falling, 5, &FAST);
+        let few: Vec<_> =
+            (0..60).map(|i| (aad(i), if i % 25 == 7 { 50_000 + i } else { 1100 + i })).collect();
+        agree(algorithm, &few, 6, &FAST);
+    }
+}
+
 /// Around a chunk of vectors, a stretch of the hash, and the wrap of a counter's lowest byte.
 #[test]
 fn every_boundary() {

@@ -52,6 +52,10 @@ pub(crate) const CURRENT: Exceptions = Exceptions {
             "crates/transform/src/chacha/lanes.rs",
             "kernels that read and write the raw pointers of a job's buffer",
         ),
+        (
+            "crates/transform/src/chacha/long.rs",
+            "kernels that read and write the raw pointers of a job's buffer",
+        ),
         ("crates/transform/src/blowfish/lanes.rs", "enters the variant with BMI behind a detection token"),
         (
             "crates/transform/src/des/permuted.rs",
@@ -76,6 +80,10 @@ pub(crate) const CURRENT: Exceptions = Exceptions {
         ),
         ("crates/transform/src/lanes.rs", "lane kernels take raw pointers, made here from buffers"),
         ("crates/transform/src/md5/lanes.rs", "a kernel that reads through lane pointers"),
+        (
+            "crates/transform/src/poly1305/beside.rs",
+            "assembly, and blocks that outlive the slices that they come from",
+        ),
         ("crates/transform/src/poly1305/lanes.rs", "a kernel that reads through lane pointers"),
         ("crates/transform/src/md5/single.rs", "an empty asm! that keeps additions off the chain"),
         ("crates/transform/src/rc4/lanes.rs", "enters the variant with SSE4.1 behind a detection token"),

@@ -2,7 +2,7 @@
 //! whichever come next. Constant time.
 //!
 //! Up to sixteen messages make a group. Their one-time keys come first. Sealing then XORs and authenticates; opening
-//! authenticates and XORs only what is genuine.
+//! authenticates and XORs only what is genuine. Long messages, if there are many, go the way of [`long`].
 //!
 //! `unsafe`: buffers are read and written through the raw pointers of [`crate::job::Buffer`]; the entry points take
 //! tokens.
@@ -12,9 +12,11 @@ use core::arch::x86_64::*;
 
 use subtle::ConstantTimeEq as _;
 
+use super::long;
 use crate::aead::{AeadJob, AeadSchedule};
 use crate::isa::{Avx2, Avx512};
 use crate::job::{Direction, Status};
+use crate::poly1305::beside::Beside;
 use crate::poly1305::{self, Text};
 use crate::simd::avx2::Y;
 use crate::simd::avx512::Z;
@@ -22,7 +24,7 @@ use crate::simd::{Bits as _, Words};
 use crate::wipe::wipe;
 
 /// Messages of a group at most: one for each lane of the widest vector.
-const GROUP: usize = 16;
+pub(super) const GROUP: usize = 16;
 /// Blocks of a wave: two vectors of the widest.
 const LANES: usize = 32;
 /// A message has three bases, and lanes without a block have one; a power of two spares checking indices.
@@ -34,12 +36,32 @@ const STRIDE: usize = 16;
 const SIDE_BY_SIDE: usize = 3;
 
 /// What lanes without a block read, and the first block of a stream is XORed with.
-static ZEROS: [u8; 64] = [0; 64];
+pub(super) static ZEROS: [u8; 64] = [0; 64];
 
 /// Lanes that take their words from messages side by side.
-trait Streams: Words {
+pub(super) trait Streams: Words {
+    /// Blocks of a row of [`Beside`]: so many have the integer units time for in a double round, of each chain.
+    const BESIDE: usize;
+    /// Of sixteen texts, those that vectors authenticate faster than the integer units, which have no time for them.
+    const NOW: usize;
+    /// Bytes of data from which messages gain by being authenticated beside others.
+    const LONG: usize;
+
     /// In each lane the word of `self` in the lane that `lanes` names.
     fn pick(self, lanes: Self) -> Self;
+
+    /// A quarter of a quarter round: `a += b`, `d = (d ^ a) <<< BY`.
+    #[inline(always)]
+    fn mix<const BY: i32>(a: Self, b: Self, d: Self) -> (Self, Self) {
+        let a = a.add(b);
+        (a, d.xor(a).rotl::<BY>())
+    }
+
+    /// The same, kept in its place among what runs beside if the compiler would part them.
+    #[inline(always)]
+    fn mix_in_place<const BY: i32>(a: Self, b: Self, d: Self) -> (Self, Self) {
+        Self::mix::<BY>(a, b, d)
+    }
 
     /// As [`Words::store_rows`], XORed with 64 bytes of each source; `rows` gives a lane's source and destination.
     ///
@@ -49,6 +71,10 @@ trait Streams: Words {
 }
 
 impl Streams for Y {
+    const BESIDE: usize = 2;
+    const NOW: usize = 0;
+    const LONG: usize = 192;
+
     #[inline(always)]
     fn pick(self, lanes: Self) -> Self {
         // SAFETY: reached under the token.
@@ -71,10 +97,20 @@ impl Streams for Y {
 }
 
 impl Streams for Z {
+    const BESIDE: usize = 4;
+    const NOW: usize = 8;
+    const LONG: usize = 1024;
+
     #[inline(always)]
     fn pick(self, lanes: Self) -> Self {
         // SAFETY: reached under the token.
         Self(unsafe { _mm512_permutexvar_epi32(lanes.0, self.0) })
+    }
+    #[inline(always)]
+    fn mix_in_place<const BY: i32>(a: Self, b: Self, d: Self) -> (Self, Self) {
+        // SAFETY: reached under the token.
+        let (a, d) = unsafe { mix_in_place::<BY>(a.0, b.0, d.0) };
+        (Self(a), Self(d))
     }
     #[inline(always)]
     unsafe fn xor_rows(words: [Self; 16], rows: impl Fn(usize) -> (*const u8, *mut u8)) {
@@ -89,6 +125,21 @@ impl Streams for Z {
     }
 }
 
+/// See [`Streams::mix_in_place`]: LLVM would move all that runs beside behind all vectors of a double round.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn mix_in_place<const BY: i32>(mut a: __m512i, b: __m512i, mut d: __m512i) -> (__m512i, __m512i) {
+    // SAFETY: changes what it names.
+    unsafe {
+        core::arch::asm!(
+            "vpaddd {a}, {a}, {b}", "vpxord {d}, {d}, {a}", "vprold {d}, {d}, {by}",
+            a = inout(zmm_reg) a, b = in(zmm_reg) b, d = inout(zmm_reg) d, by = const BY,
+            options(nomem, nostack, preserves_flags),
+        );
+    }
+    (a, d)
+}
+
 /// Where the block of a message numbered 0 would lie.
 #[derive(Clone, Copy)]
 struct Base {
@@ -96,11 +147,19 @@ struct Base {
     destination: *mut u8,
 }
 
-/// Runs the first vectors of a wave's lanes.
+/// Runs the vectors of a wave's lanes.
 type Rounds<V, const SETS: usize> = for<'w, 'k> unsafe fn(&'w mut Wave<'k, V, SETS>);
 
+/// The rounds of a wave: of the first vector of lanes, of all of them, and of all beside Poly1305.
+#[derive(Clone, Copy)]
+pub(super) struct Kernels<V, const SETS: usize> {
+    one: Rounds<V, SETS>,
+    all: Rounds<V, SETS>,
+    beside: for<'w, 'k, 'b> unsafe fn(&'w mut Wave<'k, V, SETS>, &'b mut Beside),
+}
+
 /// A group's messages, and blocks of theirs that wait until every lane has one.
-struct Wave<'k, V, const SETS: usize> {
+pub(super) struct Wave<'k, V, const SETS: usize> {
     /// Words 4 to 11 and 13 to 15 of each message's blocks: key and nonce.
     words: [[u32; GROUP]; 11],
     /// Whose words those of the keys are.
@@ -116,13 +175,12 @@ struct Wave<'k, V, const SETS: usize> {
     /// The messages whose last bytes wait, and where they belong.
     parts: [(usize, *mut u8, usize); LANES],
     part_count: usize,
-    /// Runs one vector of lanes, and all of them.
-    rounds: [Rounds<V, SETS>; 2],
+    kernels: Kernels<V, SETS>,
 }
 
 impl<'k, V: Streams, const SETS: usize> Wave<'k, V, SETS> {
     #[inline(always)]
-    fn new(rounds: [Rounds<V, SETS>; 2]) -> Self {
+    pub(super) fn new(kernels: Kernels<V, SETS>) -> Self {
         let nowhere = core::ptr::null_mut();
         Self {
             words: [[0; GROUP]; 11],
@@ -134,13 +192,13 @@ impl<'k, V: Streams, const SETS: usize> Wave<'k, V, SETS> {
             lanes: 0,
             parts: [(0, nowhere, 0); LANES],
             part_count: 0,
-            rounds,
+            kernels,
         }
     }
 
     /// Takes up a message.
     #[inline(always)]
-    fn take(&mut self, message: usize, job: &AeadJob<'k>) {
+    pub(super) fn take(&mut self, message: usize, job: &AeadJob<'k>) {
         let AeadSchedule::ChaCha(key) = job.key.schedule() else { return };
         let word = |bytes: &[u8; 4]| u32::from_le_bytes(*bytes);
         let (of_key, of_nonce) = self.words.split_at_mut(8);
@@ -156,11 +214,19 @@ impl<'k, V: Streams, const SETS: usize> Wave<'k, V, SETS> {
     }
 
     /// XORs `bytes` bytes from `source` on with the message's stream from block `number` on; lanes are given here.
+    /// `beside` is authenticated meanwhile.
     ///
     /// # Safety
     /// They are readable, as many are writable at the destination, and what else the wave holds is too.
     #[inline(always)]
-    unsafe fn add(&mut self, message: usize, mut number: u32, source: *const u8, to: *mut u8, bytes: usize) {
+    pub(super) unsafe fn add(
+        &mut self,
+        message: usize,
+        mut number: u32,
+        (source, to): (*const u8, *mut u8),
+        bytes: usize,
+        mut beside: Option<&mut Beside>,
+    ) {
         let ahead = 64 * number as usize;
         // Blocks 0 wait with the others.
         let base = if number == 0 { 3 * GROUP + message } else { message };
@@ -190,23 +256,31 @@ impl<'k, V: Streams, const SETS: usize> Wave<'k, V, SETS> {
             }
             if self.lanes == SETS * V::LANES {
                 // SAFETY: the caller's contract.
-                unsafe { self.flush() };
+                unsafe { self.flush(beside.as_deref_mut()) };
             }
         }
     }
 
-    /// Runs the blocks that wait.
+    /// Runs the blocks that wait, and meanwhile authenticates `beside`.
     ///
     /// # Safety
     /// Their bytes are readable and writable.
     #[inline(always)]
-    unsafe fn flush(&mut self) {
+    pub(super) unsafe fn flush(&mut self, beside: Option<&mut Beside>) {
         if self.lanes == 0 {
             return;
         }
-        let [one, all] = self.rounds;
+        let Kernels { one, all, beside: all_beside } = self.kernels;
         // SAFETY: the caller's contract.
-        unsafe { if self.lanes <= V::LANES { one(self) } else { all(self) } };
+        unsafe {
+            match beside {
+                Some(beside) if self.lanes > (SETS - 1) * V::LANES && beside.is_busy() => {
+                    all_beside(self, beside)
+                }
+                _ if self.lanes <= V::LANES => one(self),
+                _ => all(self),
+            }
+        }
         for &(message, to, bytes) in &self.parts[..self.part_count] {
             // SAFETY: the caller's contract.
             unsafe { core::ptr::copy_nonoverlapping(self.ends[message].as_ptr(), to, bytes) };
@@ -216,7 +290,7 @@ impl<'k, V: Streams, const SETS: usize> Wave<'k, V, SETS> {
 
     /// Clears keys and what was written past messages' ends.
     #[inline(always)]
-    fn wipe(&mut self) {
+    pub(super) fn wipe(&mut self) {
         wipe(&mut self.words, [0; GROUP]);
         wipe(&mut self.ends, [0; 64]);
     }
@@ -255,9 +329,9 @@ impl<'k, V: Streams, const SETS: usize> Wave<'k, V, SETS> {
     /// Runs the first `N` vectors of lanes: two sets hide the latency of one, if registers suffice.
     ///
     /// # Safety
-    /// The bytes of the lanes' blocks are readable and writable.
+    /// The bytes of the lanes' blocks are readable and writable, and those of what runs beside readable.
     #[inline(always)]
-    unsafe fn rounds<const N: usize>(&mut self) {
+    unsafe fn rounds<const N: usize>(&mut self, mut beside: Option<&mut Beside>) {
         if self.lanes < N * V::LANES {
             self.messages[self.lanes..N * V::LANES].fill(2 * GROUP as u32);
             self.numbers[self.lanes..N * V::LANES].fill(0);
@@ -267,9 +341,39 @@ impl<'k, V: Streams, const SETS: usize> Wave<'k, V, SETS> {
         for (set, s) in s.iter_mut().enumerate() {
             *s = self.start(set);
         }
+        let mut steps = beside.as_deref().map(Beside::steps);
+        macro_rules! eighth {
+            ($n:literal, $by:literal, $a:expr, $b:expr, $d:expr) => {
+                for s in &mut s {
+                    for ((a, b), d) in $a.into_iter().zip($b).zip($d) {
+                        (s[a], s[d]) = if beside.is_some() {
+                            V::mix_in_place::<$by>(s[a], s[b], s[d])
+                        } else {
+                            V::mix::<$by>(s[a], s[b], s[d])
+                        };
+                    }
+                }
+                if let (Some(steps), Some(beside)) = (&mut steps, &beside) {
+                    // SAFETY: the caller's contract.
+                    unsafe { steps.eighth::<$n>(beside, V::BESIDE) };
+                }
+            };
+        }
         for _ in 0..10 {
-            quarters(&mut s, [4, 5, 6, 7], [8, 9, 10, 11], [12, 13, 14, 15]);
-            quarters(&mut s, [5, 6, 7, 4], [10, 11, 8, 9], [15, 12, 13, 14]);
+            eighth!(0, 16, [0, 1, 2, 3], [4, 5, 6, 7], [12, 13, 14, 15]);
+            eighth!(1, 12, [8, 9, 10, 11], [12, 13, 14, 15], [4, 5, 6, 7]);
+            eighth!(2, 8, [0, 1, 2, 3], [4, 5, 6, 7], [12, 13, 14, 15]);
+            eighth!(3, 7, [8, 9, 10, 11], [12, 13, 14, 15], [4, 5, 6, 7]);
+            eighth!(4, 16, [0, 1, 2, 3], [5, 6, 7, 4], [15, 12, 13, 14]);
+            eighth!(5, 12, [10, 11, 8, 9], [15, 12, 13, 14], [5, 6, 7, 4]);
+            eighth!(6, 8, [0, 1, 2, 3], [5, 6, 7, 4], [15, 12, 13, 14]);
+            eighth!(7, 7, [10, 11, 8, 9], [15, 12, 13, 14], [5, 6, 7, 4]);
+            if let (Some(steps), Some(beside)) = (&mut steps, beside.as_deref_mut()) {
+                beside.advance(steps, V::BESIDE);
+            }
+        }
+        if let (Some(steps), Some(beside)) = (steps, beside) {
+            beside.set_steps(steps);
         }
         // SAFETY: the caller's contract. Sets by constants, so that they stay in registers.
         unsafe {
@@ -300,36 +404,21 @@ impl<'k, V: Streams, const SETS: usize> Wave<'k, V, SETS> {
     }
 }
 
-/// Four quarter rounds of each set, step by step; their first words are the first four.
-#[inline(always)]
-fn quarters<V: Words, const SETS: usize>(
-    s: &mut [[V; 16]; SETS],
-    b: [usize; 4],
-    c: [usize; 4],
-    d: [usize; 4],
-) {
-    macro_rules! half {
-        ($one:literal, $two:literal) => {
-            for s in s.iter_mut() {
-                for i in 0..4 {
-                    s[i] = s[i].add(s[b[i]]);
-                    s[d[i]] = s[d[i]].xor(s[i]).rotl::<$one>();
-                }
-            }
-            for s in s.iter_mut() {
-                for i in 0..4 {
-                    s[c[i]] = s[c[i]].add(s[d[i]]);
-                    s[b[i]] = s[b[i]].xor(s[c[i]]).rotl::<$two>();
-                }
-            }
-        };
-    }
-    half!(16, 12);
-    half!(8, 7);
-}
-
 /// Makes the tags of as many texts.
-type Tags<P> = fn(P, &[Text<'_>], &mut [[u8; 16]]);
+pub(super) type Tags<P> = fn(P, &[Text<'_>], &mut [[u8; 16]]);
+
+/// Writes or checks a job's tag.
+pub(super) fn settle(direction: Direction, job: &mut AeadJob<'_>, tag: [u8; 16]) {
+    job.status = match direction {
+        Direction::Decrypt if !bool::from(u128::from_le_bytes(tag).ct_eq(&u128::from_le_bytes(job.tag))) => {
+            Status::Forged
+        }
+        Direction::Encrypt | Direction::Decrypt => Status::Done,
+    };
+    if direction == Direction::Encrypt {
+        job.tag = tag;
+    }
+}
 
 /// Runs the jobs that `order` lists, all of them pending.
 ///
@@ -337,14 +426,14 @@ type Tags<P> = fn(P, &[Text<'_>], &mut [[u8; 16]]);
 /// The CPU has the vector's instructions.
 #[inline(always)]
 unsafe fn all<'k, V: Streams, P: Copy, const SETS: usize>(
-    rounds: [Rounds<V, SETS>; 2],
+    kernels: Kernels<V, SETS>,
     proof: P,
     tags: Tags<P>,
     direction: Direction,
     jobs: &mut [AeadJob<'k>],
     order: &[u16],
 ) {
-    let mut wave = Wave::<V, SETS>::new(rounds);
+    let mut wave = Wave::<V, SETS>::new(kernels);
     // Blocks 0; the first half of each is a message's one-time key.
     let mut zeroth = [[[0; 32]; 2]; GROUP];
     for group in order.chunks(V::LANES) {
@@ -353,14 +442,16 @@ unsafe fn all<'k, V: Streams, P: Copy, const SETS: usize>(
         }
         for (message, zeroth) in zeroth[..group.len()].iter_mut().enumerate() {
             // SAFETY: as many bytes on both sides.
-            unsafe { wave.add(message, 0, ZEROS.as_ptr(), zeroth.as_flattened_mut().as_mut_ptr(), 64) };
+            unsafe {
+                wave.add(message, 0, (ZEROS.as_ptr(), zeroth.as_flattened_mut().as_mut_ptr()), 64, None)
+            };
         }
         let sealing = direction == Direction::Encrypt;
         let mut made = [[0; 16]; GROUP];
         for now_tags in [!sealing, sealing] {
             if now_tags {
                 // SAFETY: as said where they were added.
-                unsafe { wave.flush() };
+                unsafe { wave.flush(None) };
                 let mut texts = [Text { key: &[0; 32], aad: &[], data: &[] }; GROUP];
                 for ((&index, text), [key, _]) in group.iter().zip(&mut texts).zip(&zeroth) {
                     let job = &jobs[usize::from(index)];
@@ -373,9 +464,7 @@ unsafe fn all<'k, V: Streams, P: Copy, const SETS: usize>(
                 tags(proof, &texts[..group.len()], &mut made[..group.len()]);
                 if !sealing {
                     for (&index, tag) in group.iter().zip(&made) {
-                        let job = &mut jobs[usize::from(index)];
-                        let genuine = u128::from_le_bytes(*tag).ct_eq(&u128::from_le_bytes(job.tag));
-                        job.status = if bool::from(genuine) { Status::Done } else { Status::Forged };
+                        settle(direction, &mut jobs[usize::from(index)], *tag);
                     }
                 }
             } else {
@@ -387,18 +476,17 @@ unsafe fn all<'k, V: Streams, P: Copy, const SETS: usize>(
                         if job.status == Status::Forged {
                             destination.write_bytes(0, bytes);
                         } else {
-                            wave.add(message, 1, job.data.source(), destination, bytes);
+                            wave.add(message, 1, (job.data.source(), destination), bytes, None);
                         }
                     }
                 }
             }
         }
         // SAFETY: as said where they were added.
-        unsafe { wave.flush() };
+        unsafe { wave.flush(None) };
         if sealing {
             for (&index, tag) in group.iter().zip(made) {
-                let job = &mut jobs[usize::from(index)];
-                (job.tag, job.status) = (tag, Status::Done);
+                settle(direction, &mut jobs[usize::from(index)], tag);
             }
         }
     }
@@ -423,37 +511,89 @@ fn tags_side_by_side(proof: Avx512, texts: &[Text<'_>], tags: &mut [[u8; 16]]) {
 #[target_feature(enable = "avx2,bmi1,bmi2,ssse3,sse4.1")]
 unsafe fn rounds_avx2(wave: &mut Wave<'_, Y, 1>) {
     // SAFETY: the features of Y, and the caller's contract.
-    unsafe { wave.rounds::<1>() }
+    unsafe { wave.rounds::<1>(None) }
 }
 
 #[target_feature(enable = "avx2,bmi1,bmi2,ssse3,sse4.1")]
+unsafe fn beside_avx2(wave: &mut Wave<'_, Y, 1>, beside: &mut Beside) {
+    // SAFETY: the features of Y, and the caller's contract.
+    unsafe { wave.rounds::<1>(Some(beside)) }
+}
+
+const AVX2: Kernels<Y, 1> = Kernels { one: rounds_avx2, all: rounds_avx2, beside: beside_avx2 };
+
+#[target_feature(enable = "avx2,bmi1,bmi2,ssse3,sse4.1")]
 unsafe fn all_avx2(proof: Avx2, direction: Direction, jobs: &mut [AeadJob<'_>], order: &[u16]) {
-    let rounds: [Rounds<Y, 1>; 2] = [rounds_avx2; 2];
     // SAFETY: the features of Y.
-    unsafe { all(rounds, proof, tags_one_by_one, direction, jobs, order) }
+    unsafe { all(AVX2, proof, tags_one_by_one, direction, jobs, order) }
+}
+
+#[target_feature(enable = "avx2,bmi1,bmi2,ssse3,sse4.1")]
+unsafe fn long_avx2(proof: Avx2, direction: Direction, jobs: &mut [AeadJob<'_>], order: &[u16]) {
+    // SAFETY: the features of Y.
+    unsafe { long::all(AVX2, proof, tags_one_by_one, direction, jobs, order) }
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma,bmi2")]
 unsafe fn rounds_avx512<const N: usize>(wave: &mut Wave<'_, Z, 2>) {
     // SAFETY: the features of Z, and the caller's contract.
-    unsafe { wave.rounds::<N>() }
+    unsafe { wave.rounds::<N>(None) }
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma,bmi2")]
+unsafe fn beside_avx512(wave: &mut Wave<'_, Z, 2>, beside: &mut Beside) {
+    // SAFETY: the features of Z, and the caller's contract.
+    unsafe { wave.rounds::<2>(Some(beside)) }
+}
+
+const AVX512: Kernels<Z, 2> =
+    Kernels { one: rounds_avx512::<1>, all: rounds_avx512::<2>, beside: beside_avx512 };
+
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma,bmi2")]
 unsafe fn all_avx512(proof: Avx512, direction: Direction, jobs: &mut [AeadJob<'_>], order: &[u16]) {
-    let rounds: [Rounds<Z, 2>; 2] = [rounds_avx512::<1>, rounds_avx512::<2>];
     // SAFETY: the features of Z.
-    unsafe { all(rounds, proof, tags_side_by_side, direction, jobs, order) }
+    unsafe { all(AVX512, proof, tags_side_by_side, direction, jobs, order) }
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma,bmi2")]
+unsafe fn long_avx512(proof: Avx512, direction: Direction, jobs: &mut [AeadJob<'_>], order: &[u16]) {
+    // SAFETY: the features of Z.
+    unsafe {
+        long::all(AVX512, proof, tags_side_by_side, direction, jobs, order);
+    }
+}
+
+/// The messages that are long enough, if they make groups enough, to be authenticated beside others; and the rest.
+fn split<'o, V: Streams>(jobs: &[AeadJob<'_>], order: &'o [u16]) -> (&'o [u16], &'o [u16]) {
+    let is_short = |index: &u16| jobs[usize::from(*index)].data.len() < V::LONG;
+    let long = order.iter().position(is_short).unwrap_or(order.len());
+    order.split_at(if long < 3 * V::LANES { 0 } else { long })
 }
 
 /// Runs the jobs that `order` lists, all of them pending, in eight lanes.
 pub(crate) fn avx2(proof: Avx2, direction: Direction, jobs: &mut [AeadJob<'_>], order: &[u16]) {
+    let (long, others) = split::<Y>(jobs, order);
     // SAFETY: the token.
-    unsafe { all_avx2(proof, direction, jobs, order) }
+    unsafe {
+        if !long.is_empty() {
+            long_avx2(proof, direction, jobs, long);
+        }
+        if !others.is_empty() {
+            all_avx2(proof, direction, jobs, others);
+        }
+    }
 }
 
 /// As [`avx2`], in sixteen lanes.
 pub(crate) fn avx512(proof: Avx512, direction: Direction, jobs: &mut [AeadJob<'_>], order: &[u16]) {
+    let (long, others) = split::<Z>(jobs, order);
     // SAFETY: the token.
-    unsafe { all_avx512(proof, direction, jobs, order) }
+    unsafe {
+        if !long.is_empty() {
+            long_avx512(proof, direction, jobs, long);
+        }
+        if !others.is_empty() {
+            all_avx512(proof, direction, jobs, others);
+        }
+    }
 }

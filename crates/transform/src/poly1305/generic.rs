@@ -5,19 +5,30 @@ use zeroize::Zeroize as _;
 /// The factor r, clamped, and 5/4 of its upper word: words carried past 2^130 come back times 5, and past 2^128, where
 /// they are counted in fours, times 5/4.
 #[derive(Clone, Copy)]
-struct Factor {
+#[repr(C)]
+pub(super) struct Factor {
     r: [u64; 2],
     s: u64,
 }
 
 /// A sum of blocks times r, below 2^130 + 2^64.
 #[derive(Clone, Copy)]
-struct Sum {
-    low: u128,
-    high: u64,
+pub(super) struct Sum {
+    pub(super) low: u128,
+    pub(super) high: u64,
+}
+
+/// Where a text stands.
+#[derive(Clone, Copy)]
+pub(crate) struct State {
+    pub(super) factor: Factor,
+    pub(super) sum: Sum,
+    pad: u128,
 }
 
 impl Factor {
+    const ZERO: Self = Self { r: [0; 2], s: 0 };
+
     /// Clamped as section 2.5.1 says.
     fn new(r: u128) -> Self {
         let r = r & 0x0fff_fffc_0fff_fffc_0fff_fffc_0fff_ffff;
@@ -52,33 +63,18 @@ impl Sum {
     }
 }
 
-/// A running authenticator.
-pub(crate) struct Poly1305 {
-    factor: Factor,
-    sum: Sum,
-    pad: u128,
-}
+impl State {
+    pub(crate) const ZERO: Self = Self { factor: Factor::ZERO, sum: Sum::ZERO, pad: 0 };
 
-impl Drop for Poly1305 {
-    fn drop(&mut self) {
-        self.factor.r.zeroize();
-        self.factor.s.zeroize();
-        self.sum.low.zeroize();
-        self.sum.high.zeroize();
-        self.pad.zeroize();
-    }
-}
-
-impl Poly1305 {
     /// Starts with the one-time key r || s.
-    pub(crate) fn new(key: &[u8; 32]) -> Self {
+    pub(crate) fn start(&mut self, key: &[u8; 32]) {
         let (halves, _) = key.as_chunks::<16>();
         let [r, pad] = [halves[0], halves[1]].map(u128::from_le_bytes);
-        Self { factor: Factor::new(r), sum: Sum::ZERO, pad }
+        (self.factor, self.sum, self.pad) = (Factor::new(r), Sum::ZERO, pad);
     }
 
     /// Absorbs bytes; all but the last call's must be whole 16-byte blocks.
-    pub(crate) fn update(&mut self, data: &[u8]) {
+    fn update(&mut self, data: &[u8]) {
         let (blocks, tail) = data.as_chunks::<16>();
         let mut sum = self.sum;
         for &block in blocks {
@@ -93,9 +89,57 @@ impl Poly1305 {
         self.sum = sum;
     }
 
+    /// Absorbs bytes with zeros after them, up to whole blocks.
+    pub(crate) fn update_padded(&mut self, data: &[u8]) {
+        let (blocks, tail) = data.as_chunks::<16>();
+        self.update(blocks.as_flattened());
+        if !tail.is_empty() {
+            let mut padded = [0; 16];
+            padded[..tail.len()].copy_from_slice(tail);
+            self.update(&padded);
+        }
+    }
+
+    /// The tag.
+    pub(crate) fn tag(&self) -> [u8; 16] {
+        self.sum.tag(self.pad)
+    }
+}
+
+/// A running authenticator.
+pub(crate) struct Poly1305(State);
+
+impl Drop for Poly1305 {
+    fn drop(&mut self) {
+        self.0.factor.r.zeroize();
+        self.0.factor.s.zeroize();
+        self.0.sum.low.zeroize();
+        self.0.sum.high.zeroize();
+        self.0.pad.zeroize();
+    }
+}
+
+impl Poly1305 {
+    /// Starts with the one-time key r || s.
+    pub(crate) fn new(key: &[u8; 32]) -> Self {
+        let mut poly = Self(State::ZERO);
+        poly.0.start(key);
+        poly
+    }
+
+    /// Absorbs bytes; all but the last call's must be whole 16-byte blocks.
+    pub(crate) fn update(&mut self, data: &[u8]) {
+        self.0.update(data);
+    }
+
+    /// As [`State::update_padded`].
+    pub(crate) fn update_padded(&mut self, data: &[u8]) {
+        self.0.update_padded(data);
+    }
+
     /// The tag.
     pub(crate) fn finish(self) -> [u8; 16] {
-        self.sum.tag(self.pad)
+        self.0.tag()
     }
 }
 

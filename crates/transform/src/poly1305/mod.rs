@@ -1,5 +1,7 @@
 //! Poly1305, RFC 8439 section 2.5.
 
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod beside;
 pub(crate) mod generic;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod lanes;
@@ -22,15 +24,8 @@ impl Text<'_> {
     /// Its tag.
     pub(crate) fn tag(&self) -> [u8; 16] {
         let mut poly = generic::Poly1305::new(self.key);
-        for text in [self.aad, self.data] {
-            let (blocks, tail) = text.as_chunks::<16>();
-            poly.update(blocks.as_flattened());
-            if !tail.is_empty() {
-                let mut padded = [0; 16];
-                padded[..tail.len()].copy_from_slice(tail);
-                poly.update(&padded);
-            }
-        }
+        poly.update_padded(self.aad);
+        poly.update_padded(self.data);
         poly.update(&self.lengths());
         poly.finish()
     }
