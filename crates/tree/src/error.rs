@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use rustix::io::Errno;
 use thiserror::Error;
 
-use crate::path::{PathError, RelativePath};
+use crate::path::{PathError, RelativePath, ShownPath};
 
 /// What was being done when an operation failed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -108,7 +108,7 @@ pub enum Error {
         /// What was being done.
         operation: Operation,
         /// To what.
-        path: RelativePath,
+        path: ShownPath,
         /// The operating system's reason.
         source: io::Error,
     },
@@ -116,7 +116,7 @@ pub enum Error {
     #[error("no space is left for {path}")]
     NoSpace {
         /// What did not fit.
-        path: RelativePath,
+        path: ShownPath,
         /// Whether it was the quota.
         quota: bool,
     },
@@ -124,7 +124,7 @@ pub enum Error {
     #[error("{path} is {found}, not {wanted}")]
     TypeConflict {
         /// The name.
-        path: RelativePath,
+        path: ShownPath,
         /// What was to be opened or made.
         wanted: EntryType,
         /// What is there.
@@ -134,19 +134,19 @@ pub enum Error {
     #[error("a parent of {path} is a symbolic link or not a directory")]
     BlockedPath {
         /// The whole path.
-        path: RelativePath,
+        path: ShownPath,
     },
     /// The path's last component is one of the names that unfinished files have.
     #[error("{path} has a name kept for unfinished files")]
     ReservedName {
         /// The path.
-        path: RelativePath,
+        path: ShownPath,
     },
     /// Bytes beyond the size that the file was begun with.
     #[error("{path}: {length_bytes} bytes at {offset} reach beyond the file's {size_bytes} bytes")]
     OutOfRange {
         /// The file.
-        path: RelativePath,
+        path: ShownPath,
         /// Where the bytes begin.
         offset: u64,
         /// How many there are.
@@ -158,13 +158,13 @@ pub enum Error {
     #[error("{path} is being written by another transfer")]
     Busy {
         /// The file.
-        path: RelativePath,
+        path: ShownPath,
     },
     /// The file has been finished or discarded.
     #[error("{path} has been finished or discarded already")]
     Finished {
         /// The file.
-        path: RelativePath,
+        path: ShownPath,
     },
     /// A root that is not known to this source.
     #[error("there is no root number {root}")]
@@ -176,7 +176,7 @@ pub enum Error {
     #[error("{path} is not under its root")]
     NotUnderRoot {
         /// The path.
-        path: RelativePath,
+        path: ShownPath,
     },
     /// A directory found while recursion is off.
     #[error("{} is a directory, left out without -r", path.display())]
@@ -188,26 +188,39 @@ pub enum Error {
     #[error("{path} contains a path that is too long")]
     NameTooLong {
         /// The directory.
-        path: RelativePath,
+        path: ShownPath,
     },
     /// A symbolic link with an empty or over-long target.
     #[error("{path} has a target that cannot be sent")]
     BadLink {
         /// The link.
-        path: RelativePath,
+        path: ShownPath,
     },
     /// More or longer attributes than [`MAX_XATTRS`](crate::MAX_XATTRS) and
     /// [`MAX_XATTR_VALUE_BYTES`](crate::MAX_XATTR_VALUE_BYTES) allow.
     #[error("{path} has more or longer extended attributes than can be sent")]
     TooManyXattrs {
         /// The entry.
-        path: RelativePath,
+        path: ShownPath,
     },
 }
 
 impl Error {
     /// The path of the entry that failed, where there is one.
-    pub fn path(&self) -> Option<&RelativePath> {
+    pub fn into_path(mut self) -> Option<ShownPath> {
+        self.path_mut().cloned()
+    }
+
+    /// The same failure of the same entry, shown under another name.
+    #[must_use]
+    pub fn shown_as(mut self, shown: impl FnOnce() -> ShownPath) -> Self {
+        if let Some(path) = self.path_mut() {
+            *path = shown();
+        }
+        self
+    }
+
+    fn path_mut(&mut self) -> Option<&mut ShownPath> {
         match self {
             Self::Path(_)
             | Self::Root { .. }
@@ -247,7 +260,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Makes the error of a failed system call.
 pub(crate) fn failed(operation: Operation, path: &RelativePath, errno: Errno) -> Error {
-    let path = path.clone();
+    let path = path.into();
     match errno {
         Errno::NOSPC => Error::NoSpace { path, quota: false },
         Errno::DQUOT => Error::NoSpace { path, quota: true },

@@ -37,7 +37,7 @@ pub use metadata::{
     Metadata, Owner, Timestamp, Xattr,
 };
 pub use part::{PartFile, TempName};
-pub use path::{MAX_COMPONENT_BYTES, MAX_PATH_BYTES, PathError, RelativePath};
+pub use path::{MAX_COMPONENT_BYTES, MAX_PATH_BYTES, PathError, RelativePath, ShownPath};
 pub use reader::{Extents, OpenFile, Reader};
 pub use source::{Naming, Source, SourceRoot};
 pub use survey::{ExistingFile, Files};

@@ -276,18 +276,18 @@ impl PartFile {
 
     fn close(&self) -> Result<()> {
         if self.closed.swap(true, Ordering::AcqRel) {
-            return Err(Error::Finished { path: self.path.clone() });
+            return Err(Error::Finished { path: (&self.path).into() });
         }
         Ok(())
     }
 
     fn check_range(&self, offset: u64, length_bytes: u64) -> Result<()> {
         if offset.checked_add(length_bytes).is_none_or(|end| end > self.size_bytes) {
-            let (path, size_bytes) = (self.path.clone(), self.size_bytes);
+            let (path, size_bytes) = ((&self.path).into(), self.size_bytes);
             return Err(Error::OutOfRange { path, offset, length_bytes, size_bytes });
         }
         if self.closed.load(Ordering::Acquire) {
-            return Err(Error::Finished { path: self.path.clone() });
+            return Err(Error::Finished { path: (&self.path).into() });
         }
         Ok(())
     }
@@ -325,7 +325,7 @@ impl Drop for PartFile {
 /// Marks the file as in use for other processes. File systems without locks go without.
 fn lock(fd: &OwnedFd, path: &RelativePath) -> Result<()> {
     match flock(fd, FlockOperation::NonBlockingLockExclusive) {
-        Err(Errno::WOULDBLOCK) => Err(Error::Busy { path: path.clone() }),
+        Err(Errno::WOULDBLOCK) => Err(Error::Busy { path: path.into() }),
         _ => Ok(()),
     }
 }

@@ -154,21 +154,26 @@ impl RelativePath {
 
 /// As text for messages: what is not UTF-8, and every control character, is escaped, so that a name cannot write to
 /// the terminal of whoever reads it.
-impl fmt::Display for RelativePath {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for chunk in self.0.utf8_chunks() {
-            for character in chunk.valid().chars() {
-                if character.is_control() || character == '\\' {
-                    write!(f, "{}", character.escape_default())?;
-                } else {
-                    write!(f, "{character}")?;
-                }
-            }
-            for byte in chunk.invalid() {
-                write!(f, "\\x{byte:02x}")?;
+fn escaped(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    for chunk in bytes.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            if character.is_control() || character == '\\' {
+                write!(f, "{}", character.escape_default())?;
+            } else {
+                write!(f, "{character}")?;
             }
         }
-        Ok(())
+        for byte in chunk.invalid() {
+            write!(f, "\\x{byte:02x}")?;
+        }
+    }
+    Ok(())
+}
+
+/// Escaped, for messages.
+impl fmt::Display for RelativePath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        escaped(&self.0, f)
     }
 }
 
@@ -202,5 +207,46 @@ impl<'de> Deserialize<'de> for RelativePath {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let path = bytes::deserialize::<MAX_PATH_BYTES, D>(deserializer)?;
         Self::from_vec(path).map_err(de::Error::custom)
+    }
+}
+/// An entry's path as messages show it: below its target, or in its source as the user gave that. Any bytes; nothing
+/// is opened by it.
+#[derive(Clone, Eq, PartialEq)]
+pub struct ShownPath(Box<[u8]>);
+
+impl ShownPath {
+    /// Whatever names the entry to the user.
+    pub fn new(bytes: impl Into<Box<[u8]>>) -> Self {
+        Self(bytes.into())
+    }
+
+    /// The bytes, not escaped.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl From<&RelativePath> for ShownPath {
+    fn from(path: &RelativePath) -> Self {
+        Self(path.0.clone())
+    }
+}
+
+impl From<RelativePath> for ShownPath {
+    fn from(path: RelativePath) -> Self {
+        Self(path.0)
+    }
+}
+
+/// Escaped, for messages.
+impl fmt::Display for ShownPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        escaped(&self.0, f)
+    }
+}
+
+impl fmt::Debug for ShownPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{self}\"")
     }
 }

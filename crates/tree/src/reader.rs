@@ -14,7 +14,7 @@ use crate::beneath::{Parent, ParentCache, is_blocked};
 use crate::descent::Identity;
 use crate::error::{EntryType, Error, Operation, Result, failed};
 use crate::metadata::{LinkTarget, Metadata, Timestamp, Xattr};
-use crate::path::RelativePath;
+use crate::path::{RelativePath, ShownPath};
 use crate::source::Source;
 use crate::xattrs;
 
@@ -47,10 +47,15 @@ impl Reader {
         self
     }
 
+    /// How the user would name an entry, for messages.
+    pub fn show(&self, root: u32, path: &RelativePath) -> ShownPath {
+        self.source.show(root, path)
+    }
+
     /// The parent directory of an entry, and the entry's name in it.
     fn locate<'a>(&'a mut self, root: u32, path: &'a RelativePath) -> Result<(&'a Arc<Parent>, &'a [u8])> {
         let found = self.source.root(root)?;
-        let outside = || Error::NotUnderRoot { path: path.clone() };
+        let outside = || Error::NotUnderRoot { path: path.into() };
         let below = found.strip(path).ok_or_else(outside)?;
         let (parent, name) = match below.iter().rposition(|&byte| byte == b'/') {
             Some(slash) => (&below[..slash], &below[slash + 1..]),
@@ -71,6 +76,8 @@ impl Reader {
     }
 
     /// Opens the regular file `path` of root number `root`. Anything else is an [`Error::TypeConflict`].
+    ///
+    /// Errors name the path on the wire; [`show`](Self::show) tells what the user calls it.
     pub fn open(&mut self, root: u32, path: &RelativePath) -> Result<OpenFile> {
         let (with_owner, leave_access_time) = (self.with_owner, self.leave_access_time);
         let (parent, name) = self.locate(root, path)?;
@@ -89,25 +96,25 @@ impl Reader {
             Ok(target) => target.into_bytes(),
             Err(Errno::INVAL) => {
                 let found = entry_type(&stat);
-                return Err(Error::TypeConflict { path: path.clone(), wanted: EntryType::Symlink, found });
+                return Err(Error::TypeConflict { path: path.into(), wanted: EntryType::Symlink, found });
             }
             Err(errno) => return Err(failed(Operation::Read, path, errno)),
         };
-        let target = LinkTarget::new(target).ok_or_else(|| Error::BadLink { path: path.clone() })?;
+        let target = LinkTarget::new(target).ok_or_else(|| Error::BadLink { path: path.into() })?;
         Ok((target, Metadata::from_stat(&stat, with_owner)))
     }
 }
 
 fn open_error(path: &RelativePath, errno: Errno) -> Error {
     if is_blocked(errno) {
-        Error::BlockedPath { path: path.clone() }
+        Error::BlockedPath { path: path.into() }
     } else {
         failed(Operation::Open, path, errno)
     }
 }
 
 fn conflict(path: &RelativePath, found: EntryType) -> Error {
-    Error::TypeConflict { path: path.clone(), wanted: EntryType::File, found }
+    Error::TypeConflict { path: path.into(), wanted: EntryType::File, found }
 }
 
 /// What `stat` says the entry is.

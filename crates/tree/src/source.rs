@@ -6,7 +6,7 @@
 
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use rustix::io::Errno;
 
 use crate::beneath::{Beneath, Resolution};
 use crate::error::{Error, Result};
-use crate::path::RelativePath;
+use crate::path::{RelativePath, ShownPath};
 use crate::reader::Reader;
 use crate::walk::{Walk, WalkOptions};
 
@@ -98,6 +98,24 @@ impl SourceRoot {
         Ok(Self { beneath: Beneath::new(handle, Resolution::Detect), prefix, kind, given })
     }
 
+    /// The same root under another name in messages: as the user gave it, where the caller had to resolve that first.
+    #[must_use]
+    pub fn shown_as(mut self, given: PathBuf) -> Self {
+        self.given = given;
+        self
+    }
+
+    /// How the user would name the entry that is `path` on the wire.
+    pub(crate) fn show(&self, path: &RelativePath) -> ShownPath {
+        let shown = match (&self.kind, self.strip(path)) {
+            (RootKind::Directory, Some(below)) if !below.is_empty() => {
+                self.given.components().as_path().join(OsStr::from_bytes(below))
+            }
+            _ => self.given.clone(),
+        };
+        ShownPath::new(shown.into_os_string().into_vec())
+    }
+
     /// What every entry's name begins with, if anything.
     pub fn prefix(&self) -> Option<&RelativePath> {
         self.prefix.as_ref()
@@ -168,6 +186,11 @@ impl Source {
     pub(crate) fn root(&self, root: u32) -> Result<&SourceRoot> {
         let found = usize::try_from(root).ok().and_then(|index| self.roots.get(index));
         found.ok_or(Error::UnknownRoot { root })
+    }
+
+    /// How the user would name an entry of root number `root`, for messages.
+    pub fn show(&self, root: u32, path: &RelativePath) -> ShownPath {
+        self.root(root).map_or_else(|_| path.into(), |root| root.show(path))
     }
 
     /// All entries of all roots, depth first.

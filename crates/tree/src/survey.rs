@@ -113,7 +113,7 @@ impl Iterator for Files {
                     return Some(Ok(ExistingFile { path, size_bytes, modified }));
                 }
                 Found::Failed(errno) => return Some(Err(failed(Operation::List, &path, errno))),
-                Found::TooLong => return Some(Err(Error::NameTooLong { path })),
+                Found::TooLong => return Some(Err(Error::NameTooLong { path: path.into() })),
                 Found::File(None) | Found::Directory(_) | Found::Symlink | Found::Other => {}
             }
         }

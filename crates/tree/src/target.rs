@@ -449,5 +449,5 @@ pub(crate) fn times(modified: Timestamp) -> Timestamps {
 
 /// The error of an operation that had to resolve `path`.
 pub(crate) fn resolve_error(operation: Operation, path: &RelativePath, errno: Errno) -> Error {
-    if is_blocked(errno) { Error::BlockedPath { path: path.clone() } } else { failed(operation, path, errno) }
+    if is_blocked(errno) { Error::BlockedPath { path: path.into() } } else { failed(operation, path, errno) }
 }

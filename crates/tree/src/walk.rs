@@ -106,8 +106,10 @@ impl Walk {
                     Ok(started) => started,
                     Err(errno) => return Some(Err(failed(errno.into()))),
                 };
-                let entry =
-                    root.prefix.clone().map(|path| directory(&self.options, index, path, &stat, &descent));
+                let entry = root
+                    .prefix
+                    .clone()
+                    .map(|path| directory(&self.options, root, index, path, &stat, &descent));
                 self.descent = Some((index, descent));
                 entry
             }
@@ -139,9 +141,11 @@ impl Walk {
             Found::File(_) => EntryKind::File,
             Found::Symlink => EntryKind::Symlink,
             Found::Other => EntryKind::Other,
-            Found::Failed(errno) => return Some(Err(failed(Operation::List, &path, errno))),
-            Found::TooLong => return Some(Err(Error::NameTooLong { path })),
-            Found::Directory(stat) => return Some(directory(options, *index, path, &stat, descent)),
+            Found::Failed(errno) => {
+                return Some(Err(failed(Operation::List, &path, errno).shown_as(|| root.show(&path))));
+            }
+            Found::TooLong => return Some(Err(Error::NameTooLong { path: root.show(&path) })),
+            Found::Directory(stat) => return Some(directory(options, root, *index, path, &stat, descent)),
         };
         Some(Ok(Entry { root: *index, path, kind }))
     }
@@ -150,16 +154,17 @@ impl Walk {
 /// The entry of the directory that `descent` has just found.
 fn directory(
     options: &WalkOptions,
-    root: u32,
+    root: &SourceRoot,
+    index: u32,
     path: RelativePath,
     stat: &Stat,
     descent: &Descent,
 ) -> Result<Entry> {
     let mut metadata = Metadata::from_stat(stat, options.owner);
     if let (true, Some(fd)) = (options.xattrs, descent.entered()) {
-        metadata.xattrs = xattrs::read(fd, &path)?;
+        metadata.xattrs = xattrs::read(fd, &path).map_err(|error| error.shown_as(|| root.show(&path)))?;
     }
-    Ok(Entry { root, path, kind: EntryKind::Directory(metadata) })
+    Ok(Entry { root: index, path, kind: EntryKind::Directory(metadata) })
 }
 
 impl Iterator for Walk {

@@ -97,7 +97,7 @@ impl Writer {
                 let found = entry_type(&stat);
                 if found != EntryType::Directory {
                     return Err(Error::TypeConflict {
-                        path: path.clone(),
+                        path: path.into(),
                         wanted: EntryType::Directory,
                         found,
                     });
@@ -150,7 +150,7 @@ impl Writer {
             .map_err(|errno| failed(Operation::Inspect, to, errno))?;
         let found = entry_type(&stat);
         if found != EntryType::File || TempName::matches(to_name) {
-            return Err(Error::TypeConflict { path: to.clone(), wanted: EntryType::File, found });
+            return Err(Error::TypeConflict { path: to.into(), wanted: EntryType::File, found });
         }
         let identity = Identity::of(&stat);
         self.in_parent(path, |inner, parent, name| {
@@ -211,7 +211,7 @@ impl Writer {
     ) -> Result<T> {
         let (directory, name) = path.split();
         if TempName::matches(name) {
-            return Err(Error::ReservedName { path: path.clone() });
+            return Err(Error::ReservedName { path: path.into() });
         }
         let known = self.parents.get(directory).is_some();
         let parent = self.parent_or_make(path, directory)?;
@@ -246,7 +246,7 @@ impl Writer {
         for component in directory.split(|&byte| byte == b'/') {
             end += usize::from(end != 0) + component.len();
             if TempName::matches(component) {
-                return Err(Error::ReservedName { path: path.clone() });
+                return Err(Error::ReservedName { path: path.into() });
             }
             let parent = current.as_ref().map_or_else(|| root.as_fd(), AsFd::as_fd);
             let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -341,7 +341,7 @@ pub(crate) fn rename_over(
     renamed.map_err(|errno| {
         let error = match errno {
             Errno::ISDIR | Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR => {
-                Error::TypeConflict { path: path.clone(), wanted, found: EntryType::Directory }
+                Error::TypeConflict { path: path.into(), wanted, found: EntryType::Directory }
             }
             _ => failed(Operation::Rename, path, errno),
         };

@@ -33,14 +33,14 @@ pub(crate) fn read(fd: impl AsFd, path: &RelativePath) -> Result<Vec<Xattr>> {
     let mut xattrs = Vec::new();
     for name in list[..listed].split(|&byte| byte == 0).filter(|name| may_travel(name)) {
         if xattrs.len() == MAX_XATTRS {
-            return Err(Error::TooManyXattrs { path: path.clone() });
+            return Err(Error::TooManyXattrs { path: path.into() });
         }
         let mut value = vec![0; MAX_XATTR_VALUE_BYTES];
         match fgetxattr(fd, name, value.as_mut_slice()) {
             Ok(length) => value.truncate(length),
             // Removed since it was listed.
             Err(Errno::NODATA) => continue,
-            Err(Errno::RANGE) => return Err(Error::TooManyXattrs { path: path.clone() }),
+            Err(Errno::RANGE) => return Err(Error::TooManyXattrs { path: path.into() }),
             Err(errno) => return Err(inspect(errno)),
         }
         value.shrink_to_fit();

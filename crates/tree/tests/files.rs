@@ -381,7 +381,7 @@ fn a_full_disk_is_told_and_leaves_nothing_partial() {
         let full = writer.small_file(&path("new/small"), &large, &vec![7; 1 << 20]).expect_err("too much");
         assert!(matches!(full, Error::NoSpace { quota: false, .. }), "{full:?}");
         assert!(full.is_fatal());
-        assert_eq!(full.path(), Some(&path("new/small")));
+        assert_eq!(full.into_path(), Some(path("new/small").into()));
         let part = writer.begin_file(&path("new/large"), &large, None).expect("a hole needs no space");
         let full = part.write_at(0, &vec![7; 1 << 20]).expect_err("too much");
         assert!(matches!(full, Error::NoSpace { .. }), "{full:?}");

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
 use proptest::prelude::*;
 use sealane_tree::{
-    EntryKind, Error, Filter, Naming, RelativePath, Rule, Source, SourceRoot, Target, TargetOptions,
-    TempName, WalkOptions,
+    EntryKind, Error, Filter, Naming, RelativePath, Rule, ShownPath, Source, SourceRoot, Target,
+    TargetOptions, TempName, WalkOptions,
 };
 
 fn source(path: &Path, naming: Naming) -> Source {
@@ -206,7 +207,36 @@ fn what_cannot_be_read_is_told_and_passed() {
     set(&closed, 0o700);
     assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 4);
     let error = results.into_iter().find_map(Result::err).expect("one failed");
-    assert_eq!(error.path().map(|path| path.as_bytes()), Some(b"closed".as_slice()));
+    assert_eq!(error.to_string(), format!("cannot list {}", closed.display()));
+    assert_eq!(error.into_path(), Some(shown(&closed)));
+}
+
+fn shown(path: &Path) -> ShownPath {
+    ShownPath::new(path.as_os_str().as_bytes())
+}
+
+#[test]
+fn what_is_in_a_source_is_shown_as_the_user_would_name_it() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let data = dir.path().join("data");
+    tree(&data, &["sub/y"]);
+    let new = Naming::As(RelativePath::new("new").expect("a path"));
+    let cases = [
+        ("data", Naming::Basename, "data/sub/y", "data/sub/y"),
+        ("data/.", Naming::Basename, "sub/y", "data/sub/y"),
+        ("data", Naming::Contents, "sub/y", "data/sub/y"),
+        ("data", new.clone(), "new/sub/y", "data/sub/y"),
+        ("data", new.clone(), "new", "data"),
+        ("data/sub/y", new, "new", "data/sub/y"),
+    ];
+    for (given, naming, on_the_wire, expected) in cases {
+        let path = RelativePath::new(on_the_wire).expect("a path");
+        let source = source(&dir.path().join(given), naming);
+        assert_eq!(source.show(0, &path), shown(&dir.path().join(expected)), "{given} as {on_the_wire}");
+    }
+    let resolved = SourceRoot::open(&data, &Naming::Contents, true).expect("opens");
+    let source = Source::new(vec![resolved.shown_as("asked".into())]);
+    assert_eq!(source.show(0, &RelativePath::new("sub/y").expect("a path")), shown(Path::new("asked/sub/y")));
 }
 
 #[test]

@@ -68,7 +68,7 @@ pub enum Message {
     },
     /// One entry could not be copied; the rest goes on.
     EntryFailed {
-        /// Path relative to the target, or what names the source.
+        /// Which: below the source as it was given, or relative to the target.
         path: Vec<u8>,
         /// Why.
         reason: String,

@@ -15,7 +15,7 @@ use std::{
 };
 
 use crossbeam_channel::Sender;
-use sealane_tree::{Identity as Inode, OpenFile, Reader, RelativePath};
+use sealane_tree::{Identity as Inode, OpenFile, Reader, RelativePath, ShownPath};
 
 use crate::{
     digest::{GROUP_BYTES, hash_group, hash_zero_group},
@@ -75,20 +75,16 @@ pub(crate) struct Counters {
 }
 
 impl Filling {
-    pub(super) fn entry_failed(&self, path: &RelativePath, reason: impl ToString) {
-        self.failed(path.as_bytes().to_vec(), reason.to_string());
-    }
-
-    /// A path that was to be sent is not.
-    pub(crate) fn failed(&self, path: Vec<u8>, reason: String) {
+    /// What was to be sent is not.
+    pub(crate) fn failed(&self, shown: &ShownPath, reason: String) {
         self.counters.failed.fetch_add(1, Relaxed);
-        self.notice(Notice::EntryFailed { path, reason });
+        self.notice(Notice::EntryFailed { path: shown.as_bytes().to_vec(), reason });
     }
 
-    /// A path that is never sent: what it is cannot be copied by these options.
-    pub(crate) fn unfit(&self, path: Vec<u8>, reason: String) {
+    /// What is never sent: what it is cannot be copied by these options.
+    pub(crate) fn unfit(&self, shown: &ShownPath, reason: String) {
         self.counters.unfit.fetch_add(1, Relaxed);
-        self.failed(path, reason);
+        self.failed(shown, reason);
     }
 
     pub(super) fn notice(&self, notice: Notice) {
@@ -286,7 +282,6 @@ impl<'a> Filler<'a> {
 
     /// Nothing is left of the lane's range; whoever puts the last one down closes the file.
     fn put_down(&self, batch: &mut Builder, file: &SendFile) -> Option<Hand> {
-        let path = &file.announcement.entry.path;
         let changed = match &file.bytes {
             Bytes::File(open) => !open.unchanged(),
             Bytes::Pipe(_) => false,
@@ -298,12 +293,15 @@ impl<'a> Filler<'a> {
             Close::Complete { digest, size_bytes } => {
                 self.shared.counters.entries.fetch_add(1, Relaxed);
                 if let Some(digest) = digest {
-                    self.shared.notice(Notice::Digest { path: path.as_bytes().to_vec(), digest });
+                    self.shared.notice(Notice::Digest {
+                        path: file.announcement.entry.path.as_bytes().to_vec(),
+                        digest,
+                    });
                 }
                 Closing::Complete { size_bytes, digest }
             }
             Close::Failed { reason } => {
-                self.shared.entry_failed(path, &reason);
+                self.shared.failed(&file.shown, reason.clone());
                 Closing::Abandoned { reason: shortened(reason) }
             }
         };

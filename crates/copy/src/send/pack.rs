@@ -4,7 +4,7 @@
 
 use std::sync::{Arc, atomic::Ordering::Relaxed};
 
-use sealane_tree::{EntryKind, Kind, Metadata, OpenFile, RelativePath};
+use sealane_tree::{Entry as Found, EntryKind, Kind, Metadata, OpenFile, RelativePath, ShownPath};
 
 use crate::{
     digest::{GROUP_BYTES, TreeDigest},
@@ -77,8 +77,7 @@ impl Filler<'_> {
                     break;
                 }
                 Written::NoRoom(_) => {
-                    self.shared
-                        .entry_failed(&candidate.found.path, "its name and attributes are too long to send");
+                    self.failed(&candidate.found, "its name and attributes are too long to send".to_owned());
                     pack.candidates.next();
                 }
             }
@@ -115,16 +114,26 @@ impl Filler<'_> {
                 .reader
                 .read_link(found.root, path)
                 .map(|(target, metadata)| self.write_bare(&entry(Kind::Symlink { target }, metadata), body))
-                .map_err(|error| chain(&error)),
+                .map_err(|error| self.reason(found, error)),
             EntryKind::Other => {
-                self.shared.unfit(path.as_bytes().to_vec(), "it is a device, pipe or socket".to_owned());
+                let shown = self.reader.show(found.root, path);
+                self.shared.unfit(&shown, "it is a device, pipe or socket".to_owned());
                 Ok(Written::Elsewhere)
             }
         };
         written.unwrap_or_else(|reason| {
-            self.shared.entry_failed(path, reason);
+            self.failed(found, reason);
             Written::Elsewhere
         })
+    }
+
+    fn failed(&self, found: &Found, reason: String) {
+        self.shared.failed(&self.reader.show(found.root, &found.path), reason);
+    }
+
+    /// Why the entry cannot be read, in words that call it what the user calls it.
+    fn reason(&self, found: &Found, error: sealane_tree::Error) -> String {
+        chain(&error.shown_as(|| self.reader.show(found.root, &found.path)))
     }
 
     /// Writes an entry without content.
@@ -152,43 +161,45 @@ impl Filler<'_> {
         body: &mut [u8],
     ) -> Result<Written, String> {
         let shared = self.shared;
-        let path = &candidate.found.path;
+        let found = &candidate.found;
+        let path = &found.path;
         for _ in 0..SMALL_FILE_TRIES {
             let open = match opened.take() {
                 Some(open) => open,
-                None => self.reader.open(candidate.found.root, path).map_err(|error| chain(&error))?,
+                None => self.reader.open(found.root, path).map_err(|error| self.reason(found, error))?,
             };
             if let Some(first) = self.earlier_name(&open, path) {
                 shared.queue.push_link(Candidate { link_to: Some(first), ..candidate.clone() });
                 return Ok(Written::Elsewhere);
             }
             let size_bytes = open.metadata().size_bytes;
-            let found = || shared.progress.bytes_found.fetch_add(size_bytes, Relaxed);
+            let count = || shared.progress.bytes_found.fetch_add(size_bytes, Relaxed);
             let identity = entry::identity(path, open.metadata());
             if shared.possessions.done.contains(&identity) {
-                found();
+                count();
                 shared.counters.skipped.fetch_add(1, Relaxed);
                 shared.counters.resumed_bytes.fetch_add(size_bytes, Relaxed);
                 shared.progress.bytes_moved.fetch_add(size_bytes, Relaxed);
                 return Ok(Written::Elsewhere);
             }
             if shared.dry_run {
-                found();
+                count();
                 return Ok(self.would_send(path, size_bytes));
             }
             let mut metadata = open.metadata().clone();
             if shared.preserve.xattrs {
-                metadata.xattrs = open.read_xattrs(path).map_err(|error| chain(&error))?;
+                metadata.xattrs = open.read_xattrs(path).map_err(|error| self.reason(found, error))?;
             }
             let entry = Entry { path: path.clone(), kind: Kind::File, metadata, digest: None };
             if size_bytes > SMALL_FILE_BYTES {
-                found();
-                shared.queue.push_file(self.large_file(entry, open, identity)?);
+                count();
+                let shown = self.reader.show(found.root, path);
+                shared.queue.push_file(self.large_file(entry, shown, open, identity));
                 return Ok(Written::Elsewhere);
             }
             if let Some(written) = self.write_whole(entry, open, body)? {
                 if matches!(written, Written::Entry { .. }) {
-                    found();
+                    count();
                 }
                 return Ok(written);
             }
@@ -243,7 +254,13 @@ impl Filler<'_> {
         Ok(Some(Written::Entry { length: length + content_bytes, content_bytes: size_bytes }))
     }
 
-    fn large_file(&self, entry: Entry, open: OpenFile, identity: [u8; 16]) -> Result<Arc<SendFile>, String> {
+    fn large_file(
+        &self,
+        entry: Entry,
+        shown: ShownPath,
+        open: OpenFile,
+        identity: [u8; 16],
+    ) -> Arc<SendFile> {
         let shared = self.shared;
         let size_bytes = entry.metadata.size_bytes;
         let alignment = if shared.digest { GROUP_BYTES as u64 } else { 1 };
@@ -267,6 +284,6 @@ impl Filler<'_> {
         let digest = shared.digest.then(|| TreeDigest::new(size_bytes));
         let number = shared.queue.next_file();
         let announcement = Announcement { entry, growing: false };
-        Ok(Arc::new(SendFile::new(number, announcement, Bytes::File(open), ranges, holes, digest)))
+        Arc::new(SendFile::new(number, announcement, shown, Bytes::File(open), ranges, holes, digest))
     }
 }

@@ -5,7 +5,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use sealane_tree::Walk;
+use sealane_tree::{ShownPath, Walk};
 
 use crate::{
     error::chain,
@@ -29,12 +29,11 @@ pub(crate) fn run(sending: &Sending, walk: Walk) {
                 pack.push(Candidate { found, link_to: None });
             }
             Err(error) => {
-                let path = error.path().map_or_else(Vec::new, |path| path.as_bytes().to_vec());
                 let reason = chain(&error);
-                match error {
-                    sealane_tree::Error::SkippedDirectory { .. } => filling.unfit(path, reason),
-                    _ => filling.failed(path, reason),
-                }
+                let unfit = matches!(error, sealane_tree::Error::SkippedDirectory { .. });
+                // What fails without a path of its own is a root, which the reason names.
+                let shown = error.into_path().unwrap_or_else(|| ShownPath::new([]));
+                if unfit { filling.unfit(&shown, reason) } else { filling.failed(&shown, reason) }
             }
         }
         if pack.len() == PACK_ENTRIES {

@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use sealane_tree::{Entry as Found, OpenFile};
+use sealane_tree::{Entry as Found, OpenFile, ShownPath};
 
 use crate::{
     digest::{DigestError, GroupHash, TreeDigest},
@@ -55,6 +55,8 @@ pub(crate) struct SendFile {
     /// Its number within the transfer.
     pub(crate) number: u32,
     pub(crate) announcement: Announcement,
+    /// What the user calls it.
+    pub(crate) shown: ShownPath,
     pub(crate) bytes: Bytes,
     range_bytes: u64,
     progress: Mutex<FileProgress>,
@@ -89,6 +91,7 @@ impl SendFile {
     pub(crate) fn new(
         number: u32,
         announcement: Announcement,
+        shown: ShownPath,
         bytes: Bytes,
         ranges: impl IntoIterator<Item = Range<u64>>,
         holes: Vec<Range<u64>>,
@@ -107,7 +110,7 @@ impl SendFile {
             failure: None,
             closed: false,
         };
-        Self { number, announcement, bytes, range_bytes, progress: Mutex::new(progress) }
+        Self { number, announcement, shown, bytes, range_bytes, progress: Mutex::new(progress) }
     }
 
     fn progress(&self) -> MutexGuard<'_, FileProgress> {

@@ -335,8 +335,9 @@ impl Control<'_> {
             let report = target.finish_directories();
             files.counters.failed.fetch_add(report.failed, Relaxed);
             for error in report.errors {
-                let path = error.path().map_or_else(Vec::new, |path| path.as_bytes().to_vec());
-                files.notice(Notice::EntryFailed { path, reason: chain(&error) });
+                let reason = chain(&error);
+                let path = error.into_path().map_or_else(Vec::new, |path| path.as_bytes().to_vec());
+                files.notice(Notice::EntryFailed { path, reason });
                 self.drain_notices()?;
             }
             if files.fsync {

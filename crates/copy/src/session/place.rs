@@ -131,7 +131,7 @@ fn source(
         }
         other => other.into(),
     })?;
-    Ok((root, Some(fd)))
+    Ok((root.shown_as(plain.to_owned()), Some(fd)))
 }
 
 /// No sources: what is sent does not come from a tree.

@@ -9,7 +9,7 @@ use std::{
 };
 
 use crossbeam_channel::Sender;
-use sealane_tree::{Filter, Kind, Rule, WalkOptions};
+use sealane_tree::{Filter, Kind, Rule, ShownPath, WalkOptions};
 
 use crate::{
     error::{Error, ErrorKind},
@@ -86,7 +86,7 @@ impl SendingSide<'_> {
             }
         };
         for (path, error) in source.missing.drain(..) {
-            sending.filling.failed(path, error.message);
+            sending.filling.failed(&ShownPath::new(path), error.message);
         }
         let walk = (!self.standard_input).then(|| source.source.walk(self.walk));
         control.send_all(&sending, walk, || source.source.reader(), keep)
@@ -113,10 +113,12 @@ fn standard_input(queue: &Queue, name: Option<&[u8]>) -> Result<Arc<SendFile>, E
         .try_clone_to_owned()
         .map_err(|error| Error::io("cannot read standard input", &error))?;
     let announcement = Announcement { entry, growing: true };
+    let shown = ShownPath::new(*b"standard input");
     let bytes = Bytes::Pipe(Mutex::new(input.into()));
     Ok(Arc::new(SendFile::new(
         queue.next_file(),
         announcement,
+        shown,
         bytes,
         std::iter::once(0..u64::MAX),
         Vec::new(),
