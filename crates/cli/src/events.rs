@@ -42,7 +42,7 @@ pub enum Event {
     },
     /// One entry could not be copied; the rest goes on.
     EntryFailed {
-        /// Which: below the source as it was given, where it cannot be read; else relative to the target.
+        /// Which: its path below the source or the target, as that was given.
         #[serde(flatten)]
         path: PathText,
         /// Why.

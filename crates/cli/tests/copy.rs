@@ -213,7 +213,10 @@ fn what_can_never_be_copied_leaves_no_journal() {
     // What may succeed the next time keeps it: here a folder is in the file's place.
     fs::remove_file(&copied).expect("it goes");
     fs::create_dir_all(copied.join("inside")).expect("a folder");
-    assert_eq!(copy().status.code(), Some(1));
+    let output = copy();
+    assert_eq!(output.status.code(), Some(1));
+    let said = format!("sealane: {} is a directory, not a regular file", copied.display());
+    assert!(text(&output.stderr).contains(&said), "{}", text(&output.stderr));
     assert_eq!(left(), 1);
     fs::remove_dir_all(&copied).expect("it goes");
     assert_eq!(copy().status.code(), Some(1));

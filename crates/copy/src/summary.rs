@@ -118,7 +118,7 @@ pub enum Notice {
     Agreed(Agreement),
     /// One entry could not be copied; the rest goes on.
     EntryFailed {
-        /// Which: what could not be read, below the source as it was given; else relative to the target.
+        /// Which: its path below the source or the target, as that was given.
         path: Vec<u8>,
         /// Why.
         reason: String,

@@ -211,11 +211,11 @@ impl Error {
         self.path_mut().cloned()
     }
 
-    /// The same failure of the same entry, shown under another name.
+    /// The same failure of the same entry, shown under another name, which is made from the one that it has.
     #[must_use]
-    pub fn shown_as(mut self, shown: impl FnOnce() -> ShownPath) -> Self {
+    pub fn shown_as(mut self, show: impl FnOnce(&ShownPath) -> ShownPath) -> Self {
         if let Some(path) = self.path_mut() {
-            *path = shown();
+            *path = show(path);
         }
         self
     }

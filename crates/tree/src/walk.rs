@@ -142,7 +142,7 @@ impl Walk {
             Found::Symlink => EntryKind::Symlink,
             Found::Other => EntryKind::Other,
             Found::Failed(errno) => {
-                return Some(Err(failed(Operation::List, &path, errno).shown_as(|| root.show(&path))));
+                return Some(Err(failed(Operation::List, &path, errno).shown_as(|_| root.show(&path))));
             }
             Found::TooLong => return Some(Err(Error::NameTooLong { path: root.show(&path) })),
             Found::Directory(stat) => return Some(directory(options, root, *index, path, &stat, descent)),
@@ -162,7 +162,7 @@ fn directory(
 ) -> Result<Entry> {
     let mut metadata = Metadata::from_stat(stat, options.owner);
     if let (true, Some(fd)) = (options.xattrs, descent.entered()) {
-        metadata.xattrs = xattrs::read(fd, &path).map_err(|error| error.shown_as(|| root.show(&path)))?;
+        metadata.xattrs = xattrs::read(fd, &path).map_err(|error| error.shown_as(|_| root.show(&path)))?;
     }
     Ok(Entry { root: index, path, kind: EntryKind::Directory(metadata) })
 }

@@ -68,7 +68,7 @@ pub enum Message {
     },
     /// One entry could not be copied; the rest goes on.
     EntryFailed {
-        /// Which: below the source as it was given, or relative to the target.
+        /// Which: its path below the source or the target, as that was given.
         path: Vec<u8>,
         /// Why.
         reason: String,

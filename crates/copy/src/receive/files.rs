@@ -6,8 +6,11 @@
 
 use std::{
     collections::HashMap,
+    ffi::OsStr,
     fs::File,
     io::{IoSlice, Write},
+    os::unix::ffi::{OsStrExt, OsStringExt},
+    path::PathBuf,
     sync::{
         Arc, Mutex, MutexGuard,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst},
@@ -15,7 +18,7 @@ use std::{
 };
 
 use crossbeam_channel::Sender;
-use sealane_tree::{Kind, PartFile, Target, TempName, Writer};
+use sealane_tree::{Kind, PartFile, ShownPath, Target, TempName, Writer};
 
 use crate::{
     digest::TreeDigest,
@@ -35,8 +38,9 @@ const OPEN_FILES_MAX: usize = 4096;
 /// Where content goes.
 #[derive(Debug)]
 pub(crate) enum Destination {
-    /// Into a tree. `sole` is what its only source is called there, if that is not the source's own choice.
-    Tree { target: Target, sole: Option<Vec<u8>> },
+    /// Into a tree. `sole` is what its only source is called there, if that is not the source's own choice; `shown`
+    /// is what messages call the folder that everything lies in.
+    Tree { target: Target, sole: Option<Vec<u8>>, shown: PathBuf },
     /// To standard output, in order.
     Output(Mutex<File>),
     /// Nowhere: verified and discarded.
@@ -174,6 +178,7 @@ impl Files {
     /// One entry failed. A failure of the whole target ends the transfer, and so does one of the folder that all else
     /// lies in.
     pub(crate) fn entry_failed(&self, entry: &Entry, error: sealane_tree::Error) -> Result<(), Error> {
+        let error = error.shown_as(|path| self.shown(path.as_bytes()));
         let holds_all = match &self.destination {
             Destination::Tree { sole: Some(name), .. } => {
                 entry.kind == Kind::Directory && entry.path.as_bytes() == name
@@ -183,9 +188,30 @@ impl Files {
         if holds_all || error.is_fatal() {
             return Err(error.into());
         }
-        self.counters.failed.fetch_add(1, Relaxed);
-        self.notice(Notice::EntryFailed { path: entry.path.as_bytes().to_vec(), reason: chain(&error) });
+        self.tell_failed(&self.shown(entry.path.as_bytes()), chain(&error));
         Ok(())
+    }
+
+    /// A folder could not be given its mode and times.
+    pub(crate) fn folder_failed(&self, error: sealane_tree::Error) {
+        let error = error.shown_as(|path| self.shown(path.as_bytes()));
+        let reason = chain(&error);
+        self.tell_failed(&error.into_path().unwrap_or_else(|| self.shown(b"")), reason);
+    }
+
+    fn tell_failed(&self, shown: &ShownPath, reason: String) {
+        self.counters.failed.fetch_add(1, Relaxed);
+        self.notice(Notice::EntryFailed { path: shown.as_bytes().to_vec(), reason });
+    }
+
+    /// What the user calls the entry of this path on the wire.
+    fn shown(&self, path: &[u8]) -> ShownPath {
+        let path = OsStr::from_bytes(path);
+        let path = match &self.destination {
+            Destination::Tree { shown, .. } => shown.join(path),
+            Destination::Output(_) | Destination::Null => path.into(),
+        };
+        ShownPath::new(path.into_os_string().into_vec())
     }
 
     /// The file of a number that was announced.

@@ -133,7 +133,7 @@ impl Filler<'_> {
 
     /// Why the entry cannot be read, in words that call it what the user calls it.
     fn reason(&self, found: &Found, error: sealane_tree::Error) -> String {
-        chain(&error.shown_as(|| self.reader.show(found.root, &found.path)))
+        chain(&error.shown_as(|_| self.reader.show(found.root, &found.path)))
     }
 
     /// Writes an entry without content.

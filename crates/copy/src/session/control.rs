@@ -16,7 +16,7 @@ use sealane_tree::Walk;
 
 use crate::{
     cpu::CpuClock,
-    error::{Error, ErrorKind, chain},
+    error::{Error, ErrorKind},
     proto::message::{Abort, Complete, Finished, Message},
     receive::{self, files::Destination, lane::Receiving},
     send::{self, lane::Sending},
@@ -333,11 +333,10 @@ impl Control<'_> {
         let files = &receiving.files;
         if let Destination::Tree { target, .. } = &files.destination {
             let report = target.finish_directories();
-            files.counters.failed.fetch_add(report.failed, Relaxed);
+            // Of the rest there is no more than a number.
+            files.counters.failed.fetch_add(report.failed - report.errors.len() as u64, Relaxed);
             for error in report.errors {
-                let reason = chain(&error);
-                let path = error.into_path().map_or_else(Vec::new, |path| path.as_bytes().to_vec());
-                files.notice(Notice::EntryFailed { path, reason });
+                files.folder_failed(error);
                 self.drain_notices()?;
             }
             if files.fsync {

@@ -147,16 +147,24 @@ pub(crate) struct Place {
     /// What the only source is to be called; `None` when sources keep their names.
     pub(crate) name: Option<Vec<u8>>,
     /// As it was asked for, for messages.
-    asked: String,
+    asked: PathBuf,
     _confined: Option<OwnedFd>,
 }
 
 impl Place {
+    /// What the paths of entries lie below in the words of whoever asked for it.
+    pub(crate) fn shown(&self) -> PathBuf {
+        match (&self.name, self.asked.parent()) {
+            (Some(_), Some(parent)) => parent.to_owned(),
+            _ => self.asked.clone(),
+        }
+    }
+
     /// An error of this place in the words of whoever asked for it.
     pub(crate) fn explain(&self, error: sealane_tree::Error) -> Error {
         match error {
             sealane_tree::Error::Root { source, .. } => {
-                Error::io(&format!("cannot write to {}", self.asked), &source)
+                Error::io(&format!("cannot write to {}", self.asked.display()), &source)
             }
             other => other.into(),
         }
@@ -171,13 +179,13 @@ pub(crate) fn target(
     journal: Option<[u8; 16]>,
     confinement: Option<&Confinement>,
 ) -> Result<Place, Error> {
-    let asked = String::from_utf8_lossy(path).into_owned();
+    let asked = PathBuf::from(OsStr::from_bytes(path));
     let (path, confined) = match confinement {
         Some(confinement) => {
             let (path, fd) = confinement.confine(path)?;
             (path, Some(fd))
         }
-        None => (PathBuf::from(OsStr::from_bytes(path)), None),
+        None => (asked.clone(), None),
     };
     let metadata = if confinement.is_some() { path.symlink_metadata() } else { path.metadata() };
     let began_beside = || {
@@ -195,10 +203,10 @@ pub(crate) fn target(
         }
         Ok(metadata) if metadata.is_dir() => Ok(Place { root: path, name: None, asked, _confined: confined }),
         Ok(_) if into_directory || ends_in_directory(&path) => {
-            Err(Error::new(ErrorKind::Usage, format!("{asked} is not a directory")))
+            Err(Error::new(ErrorKind::Usage, format!("{} is not a directory", asked.display())))
         }
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(Error::io(&format!("cannot use {asked}"), &error))
+            Err(Error::io(&format!("cannot use {}", asked.display()), &error))
         }
         // Made by the target when it is opened.
         Err(_) if into_directory || ends_in_directory(&path) => {

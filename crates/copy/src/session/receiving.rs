@@ -63,7 +63,7 @@ impl ReceivingSide<'_> {
                     target.expect_leftovers();
                 }
                 update = self.update.then(|| target.clone());
-                Destination::Tree { target, sole: place.name.clone() }
+                Destination::Tree { target, sole: place.name.clone(), shown: place.shown() }
             }
             (None, place) => {
                 // A dry run looks at the target, if it is there, but makes nothing.
