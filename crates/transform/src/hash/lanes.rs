@@ -349,8 +349,6 @@ struct Waiting {
 
 /// The jobs of a hash, known by the number of its words.
 struct Lanes<'j, 'a, const WORDS: usize> {
-    /// Whether their keys are HMAC's.
-    keyed: bool,
     jobs: &'j mut [DigestJob<'a>],
     /// Jobs not yet taken.
     order: core::slice::Iter<'j, u16>,
@@ -364,7 +362,8 @@ struct Lanes<'j, 'a, const WORDS: usize> {
     state: LaneState,
     rows: Rows,
     scratch: [MaybeUninit<Scratch>; MAX_LANES],
-    waiting: Waiting,
+    /// Not there for keys that are not HMAC's, so that small batches need not pay for clearing it.
+    waiting: Option<Waiting>,
 }
 
 /// See [`Kernel::run`].
@@ -407,8 +406,8 @@ impl<'j, 'a, const WORDS: usize> Lanes<'j, 'a, WORDS> {
     fn new(jobs: &'j mut [DigestJob<'a>], order: &'j [u16]) -> Self {
         const NO_STATE: LaneState = LaneState([[0; MAX_LANES]; 8]);
         let first = order.first().map(|&first| jobs[usize::from(first)].key.hash_key());
+        let keyed = matches!(first, Some(HashKey::Hmac { .. }));
         Self {
-            keyed: matches!(first, Some(HashKey::Hmac { .. })),
             jobs,
             order: order.iter(),
             busy: 0,
@@ -418,7 +417,7 @@ impl<'j, 'a, const WORDS: usize> Lanes<'j, 'a, WORDS> {
             state: NO_STATE,
             rows: Rows::NOWHERE,
             scratch: [const { MaybeUninit::uninit() }; MAX_LANES],
-            waiting: Waiting { count: 0, digests: NO_STATE, job_of: [0; MAX_LANES] },
+            waiting: keyed.then_some(Waiting { count: 0, digests: NO_STATE, job_of: [0; MAX_LANES] }),
         }
     }
 
@@ -461,7 +460,7 @@ impl<'j, 'a, const WORDS: usize> Lanes<'j, 'a, WORDS> {
         let Some(&index) = self.order.next() else { return false };
         let job = &self.jobs[usize::from(index)];
         let (mut initial, mut message_bytes) = (Self::HASH.initial(), job.input.len() as u64);
-        if self.keyed
+        if self.waiting.is_some()
             && let HashKey::Hmac { inner, .. } = job.key.hash_key()
         {
             initial = inner;
@@ -495,13 +494,12 @@ impl<'j, 'a, const WORDS: usize> Lanes<'j, 'a, WORDS> {
     #[inline(always)]
     fn finish(&mut self, lane: usize, kernel: &Kernel) {
         let index = self.job_of[lane];
-        if !self.keyed {
+        let Some(waiting) = &mut self.waiting else {
             let job = &mut self.jobs[usize::from(index)];
             Self::HASH.write_digest(&self.state.lane(lane), &mut job.output);
             job.status = Status::Done;
             return;
-        }
-        let waiting = &mut self.waiting;
+        };
         waiting.digests.set_lane(waiting.count, WORDS, &self.state.lane(lane));
         waiting.job_of[waiting.count] = index;
         waiting.count += 1;
@@ -512,13 +510,14 @@ impl<'j, 'a, const WORDS: usize> Lanes<'j, 'a, WORDS> {
 
     /// Makes the outer hashes of those that wait for them.
     fn release(&mut self, kernel: &Kernel) {
-        let count = core::mem::take(&mut self.waiting.count);
+        let Some(waiting) = &mut self.waiting else { return };
+        let count = core::mem::take(&mut waiting.count);
         if count <= kernel.few {
             for lane in 0..count {
-                let job = &mut self.jobs[usize::from(self.waiting.job_of[lane])];
+                let job = &mut self.jobs[usize::from(waiting.job_of[lane])];
                 let HashKey::Hmac { outer, .. } = job.key.hash_key() else { continue };
                 let (mut state, mut digest) = (*outer, [0; 32]);
-                Self::HASH.write_digest(&self.waiting.digests.lane(lane), &mut digest);
+                Self::HASH.write_digest(&waiting.digests.lane(lane), &mut digest);
                 Self::HASH.finish(kernel.alone, &mut state, 64, &digest[..4 * WORDS]);
                 Self::HASH.write_digest(&state, &mut job.output);
                 job.status = Status::Done;
@@ -532,10 +531,10 @@ impl<'j, 'a, const WORDS: usize> Lanes<'j, 'a, WORDS> {
             // Further lanes do the first one's work again.
             let of = if lane < count { lane } else { 0 };
             if lane != of {
-                self.waiting.digests.set_lane(lane, WORDS, &self.waiting.digests.lane(of));
+                waiting.digests.set_lane(lane, WORDS, &waiting.digests.lane(of));
             }
             // SAFETY: these jobs were taken by their index.
-            let job = unsafe { &mut *jobs.add(usize::from(self.waiting.job_of[of])) };
+            let job = unsafe { &mut *jobs.add(usize::from(waiting.job_of[of])) };
             if let HashKey::Hmac { outer, .. } = job.key.hash_key() {
                 states[lane] = outer.as_ptr().cast();
             }
@@ -544,7 +543,7 @@ impl<'j, 'a, const WORDS: usize> Lanes<'j, 'a, WORDS> {
         }
         // SAFETY: the kernel was chosen under its token; as all jobs of a run have keys of HMAC, its lanes have the
         // states of theirs and their outputs.
-        unsafe { (width.outer)(&self.waiting.digests, &states, &outputs) };
+        unsafe { (width.outer)(&waiting.digests, &states, &outputs) };
     }
 
     /// Finishes the lane's message with a kernel for single messages.
