@@ -54,8 +54,10 @@ impl Kernels {
         let mut failed = 0;
         let mut takes = |job: &mut DigestJob<'_>| {
             let right = job.key.algorithm() == algorithm;
-            job.status = if right { Status::Pending } else { Status::WrongKey };
-            failed += usize::from(!right);
+            if !right {
+                job.status = Status::WrongKey;
+                failed += 1;
+            }
             right
         };
         match self.lane_kernel(hash, jobs.len()) {

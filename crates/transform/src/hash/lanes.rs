@@ -425,7 +425,7 @@ impl<'j, 'a, const WORDS: usize> Lanes<'j, 'a, WORDS> {
     fn run(&mut self, kernel: &Kernel) {
         // Fewer than `few` messages more than a kernel has lanes need no wider one.
         let widest = kernel.width(self.order.len().saturating_sub(kernel.few.saturating_sub(1)));
-        while self.busy < widest.lanes && self.take(self.busy) {
+        while self.busy < widest.lanes && self.take(self.busy, None) {
             self.busy += 1;
         }
         while self.busy > kernel.few || !self.order.as_slice().is_empty() {
@@ -441,8 +441,9 @@ impl<'j, 'a, const WORDS: usize> Lanes<'j, 'a, WORDS> {
             // Backwards, as a lane that gets the last one's message must not be asked again.
             for lane in (0..self.busy).rev() {
                 if self.end[lane] == next_end {
+                    let before = self.jobs[usize::from(self.job_of[lane])].input.len();
                     self.finish(lane, kernel);
-                    if !self.take(lane) {
+                    if !self.take(lane, Some(before)) {
                         self.close(lane);
                     }
                 }
@@ -454,9 +455,10 @@ impl<'j, 'a, const WORDS: usize> Lanes<'j, 'a, WORDS> {
         self.release(kernel);
     }
 
-    /// Gives the lane the next job, if there is one, and lays out the end of its message.
+    /// Gives the lane the next job, if there is one, and lays out the end of its message. The message that the lane had
+    /// `before` was so long.
     #[inline(always)]
-    fn take(&mut self, lane: usize) -> bool {
+    fn take(&mut self, lane: usize, before: Option<usize>) -> bool {
         let Some(&index) = self.order.next() else { return false };
         let job = &self.jobs[usize::from(index)];
         let (mut initial, mut message_bytes) = (Self::HASH.initial(), job.input.len() as u64);
@@ -469,11 +471,17 @@ impl<'j, 'a, const WORDS: usize> Lanes<'j, 'a, WORDS> {
         self.state.set_lane(lane, WORDS, initial);
         let message = job.input;
         let in_place = message.len() & !63;
-        let scratch = &mut self.scratch[lane].write(Scratch([0; 128])).0;
-        let padded_bytes = Self::HASH.pad(&message[in_place..], message_bytes, scratch);
-        self.rows.next[lane] = if in_place == 0 { scratch.as_ptr() } else { message.as_ptr() };
-        self.rows.in_place_end[lane] = message[in_place..].as_ptr();
-        self.rows.padded[lane] = scratch.as_ptr();
+        let tail = &message[in_place..];
+        // After whole blocks the end depends on their number only, and there it is still.
+        let padded_bytes = if tail.is_empty() && before == Some(in_place) {
+            64
+        } else {
+            Self::HASH.pad(tail, message_bytes, &mut self.scratch[lane].write(Scratch([0; 128])).0)
+        };
+        let scratch = self.scratch[lane].as_ptr().cast();
+        self.rows.next[lane] = if in_place == 0 { scratch } else { message.as_ptr() };
+        self.rows.in_place_end[lane] = tail.as_ptr();
+        self.rows.padded[lane] = scratch;
         self.end[lane] = self.absorbed + (in_place + padded_bytes) / 64;
         self.job_of[lane] = index;
         true
@@ -484,6 +492,9 @@ impl<'j, 'a, const WORDS: usize> Lanes<'j, 'a, WORDS> {
     fn close(&mut self, lane: usize) {
         self.busy -= 1;
         let last = self.busy;
+        if lane == last {
+            return;
+        }
         self.state.set_lane(lane, WORDS, &self.state.lane(last));
         self.rows.follow(lane, last);
         self.end[lane] = self.end[last];
