@@ -50,12 +50,18 @@ fn crypt<V: Shorts, const G: usize>(ones: V, key: impl Fn(usize, usize) -> V, bl
             c[n] = c[n].add16(k(2, n));
             d[n] = d[n].product(k(3, n), ones);
         }
+        // Step by step for all groups, as a processor does not look far enough ahead to find the next group itself.
+        let (mut e, mut f) = ([ones; G], [ones; G]);
         for n in 0..G {
-            let e = a[n].xor(c[n]).product(k(4, n), ones);
-            let f = b[n].xor(d[n]).add16(e).product(k(5, n), ones);
-            let e = e.add16(f);
-            (a[n], d[n]) = (a[n].xor(f), d[n].xor(e));
-            (b[n], c[n]) = (c[n].xor(f), b[n].xor(e));
+            e[n] = a[n].xor(c[n]).product(k(4, n), ones);
+        }
+        for n in 0..G {
+            f[n] = b[n].xor(d[n]).add16(e[n]).product(k(5, n), ones);
+        }
+        for n in 0..G {
+            e[n] = e[n].add16(f[n]);
+            (a[n], d[n]) = (a[n].xor(f[n]), d[n].xor(e[n]));
+            (b[n], c[n]) = (c[n].xor(f[n]), b[n].xor(e[n]));
         }
     }
     for n in 0..G {
