@@ -37,20 +37,27 @@ pub(crate) trait WordCipher {
     );
 }
 
+/// What a lane without a message has for a key.
+static NO_KEY: [u32; KEY_WORDS] = [0; KEY_WORDS];
+
 /// Keys, chains and how to run them. Keys first, so that no load of them crosses a cache line.
 #[repr(C, align(64))]
-pub(crate) struct WordLanes<C, const L: usize> {
+pub(crate) struct WordLanes<'k, C, const L: usize> {
     keys: [[u32; L]; KEY_WORDS],
     /// CBC: the last sealed block. CTR: the counter, most significant word first.
     chain: [[u32; L]; 4],
     mode: Mode,
     direction: Direction,
     key_words: usize,
+    /// The lanes' keys where their owners have them, `key_words` words each, for the life 'k.
+    words: [*const u8; L],
+    /// A bit for every lane whose key is not among `keys` yet.
+    changed: u64,
     run: unsafe fn(&mut Self, &mut Rows<L>, usize),
-    cipher: PhantomData<C>,
+    cipher: PhantomData<(C, &'k Schedule)>,
 }
 
-impl<C, const L: usize> Drop for WordLanes<C, L> {
+impl<C, const L: usize> Drop for WordLanes<'_, C, L> {
     fn drop(&mut self) {
         wipe(&mut self.keys[..self.key_words], [0; L]);
         wipe(&mut self.chain, [0; L]);
@@ -71,7 +78,7 @@ fn increment<V: Words, const G: usize>(counter: &mut [[V; G]; 4], words: usize) 
     }
 }
 
-impl<C: WordCipher, const L: usize> WordLanes<C, L> {
+impl<C: WordCipher, const L: usize> WordLanes<'_, C, L> {
     pub(crate) fn new(
         mode: Mode,
         direction: Direction,
@@ -84,6 +91,8 @@ impl<C: WordCipher, const L: usize> WordLanes<C, L> {
             key_words,
             keys: [[0; L]; KEY_WORDS],
             chain: [[0; L]; 4],
+            words: [NO_KEY.as_ptr().cast(); L],
+            changed: 0,
             run,
             cipher: PhantomData,
         }
@@ -93,6 +102,8 @@ impl<C: WordCipher, const L: usize> WordLanes<C, L> {
     #[inline(always)]
     pub(crate) unsafe fn go<V: Words, const G: usize>(&mut self, rows: &mut Rows<L>, chunks: usize) {
         debug_assert_eq!(G * V::LANES, L);
+        // SAFETY: as above.
+        unsafe { self.place_keys::<V, G>() };
         match (self.mode, self.direction) {
             // SAFETY: the caller keeps LaneKernel's contract.
             (Mode::Ecb, Direction::Encrypt) => unsafe { self.chunks::<V, G, 0>(rows, chunks) },
@@ -104,6 +115,28 @@ impl<C: WordCipher, const L: usize> WordLanes<C, L> {
             (Mode::Cbc, Direction::Decrypt) => unsafe { self.chunks::<V, G, 3>(rows, chunks) },
             // SAFETY: as above.
             (Mode::Ctr, _) => unsafe { self.chunks::<V, G, 4>(rows, chunks) },
+        }
+    }
+
+    /// Copies the keys of groups with a changed lane to where the rounds read them. Lanes mostly change together, and
+    /// then a transposition has a fraction of the stores that a lane after the other would.
+    #[inline(always)]
+    unsafe fn place_keys<V: Words, const G: usize>(&mut self) {
+        let changed = core::mem::take(&mut self.changed);
+        for n in 0..G {
+            let first = n * V::LANES;
+            if changed >> first & ((1 << V::LANES) - 1) == 0 {
+                continue;
+            }
+            for at in (0..self.key_words).step_by(8) {
+                let at = at.min(self.key_words - 8);
+                // SAFETY: LANES keys from `first` on, each with eight words there.
+                let words = unsafe { V::load_half_rows(self.words.as_ptr().add(first), 4 * at) };
+                for (row, word) in self.keys[at..].iter_mut().zip(words) {
+                    // SAFETY: group n of row `at + ..`, L = G * LANES.
+                    unsafe { word.store(row.as_mut_ptr().add(first)) };
+                }
+            }
         }
     }
 
@@ -196,11 +229,10 @@ impl<C: WordCipher, const L: usize> WordLanes<C, L> {
     }
 }
 
-impl<C: WordCipher, const L: usize> LaneKernel<'_, L> for WordLanes<C, L> {
-    fn set(&mut self, lane: usize, key: &Schedule, iv: &[u8; 16]) {
-        for (row, word) in self.keys[..self.key_words].iter_mut().zip(C::words(key)) {
-            row[lane] = *word;
-        }
+impl<'k, C: WordCipher, const L: usize> LaneKernel<'k, L> for WordLanes<'k, C, L> {
+    fn set(&mut self, lane: usize, key: &'k Schedule, iv: &[u8; 16]) {
+        self.words[lane] = C::words(key)[..self.key_words].as_ptr().cast();
+        self.changed |= 1 << lane;
         for (row, bytes) in self.chain[..C::WORDS].iter_mut().zip(iv.as_chunks::<4>().0) {
             row[lane] = match self.mode {
                 Mode::Ctr => u32::from_be_bytes(*bytes),
@@ -247,7 +279,7 @@ macro_rules! word_lane_kernels {
                 use $crate::word_lanes::WordLanes;
                 #[target_feature(enable = $features)]
                 unsafe fn run<const G: usize, const L: usize>(
-                    kernel: &mut WordLanes<$cipher, L>,
+                    kernel: &mut WordLanes<'_, $cipher, L>,
                     rows: &mut Rows<L>,
                     chunks: usize,
                 ) {

@@ -4,6 +4,8 @@
 //! under the contract of [`crate::lanes::LaneKernel`].
 #![allow(unsafe_code)]
 
+use core::marker::PhantomData;
+
 use crate::catalogue::Mode;
 use crate::isa::{Avx2, Avx512};
 use crate::job::{CipherJob, Direction};
@@ -17,10 +19,13 @@ use crate::wipe::wipe;
 /// Subkeys of a message.
 const SUBKEYS: usize = 52;
 
+/// What a lane without a message has for a key.
+static NO_KEY: [u16; SUBKEYS] = [0; SUBKEYS];
+
 /// Keys and chains of `L` lanes, those of lane l at `place(l)` of a row. Keys first, so that no load of them crosses
 /// a cache line.
 #[repr(C, align(64))]
-pub(crate) struct IdeaLanes<const L: usize> {
+pub(crate) struct IdeaLanes<'k, const L: usize> {
     keys: [[u16; L]; SUBKEYS],
     /// CBC: the last sealed block. CTR: the counter, most significant word first.
     chain: [[u16; L]; 4],
@@ -28,10 +33,15 @@ pub(crate) struct IdeaLanes<const L: usize> {
     direction: Direction,
     /// Lanes of a vector.
     shorts: usize,
+    /// The lanes' subkeys where their owners have them, for the life 'k.
+    subkeys: [*const u8; L],
+    /// A bit for every lane whose subkeys are not among `keys` yet.
+    changed: u128,
     run: unsafe fn(&mut Self, &mut Rows<L>, usize),
+    owners: PhantomData<&'k Schedule>,
 }
 
-impl<const L: usize> Drop for IdeaLanes<L> {
+impl<const L: usize> Drop for IdeaLanes<'_, L> {
     fn drop(&mut self) {
         wipe(&mut self.keys, [0; L]);
         wipe(&mut self.chain, [0; L]);
@@ -72,20 +82,32 @@ fn crypt<V: Shorts, const G: usize>(ones: V, key: impl Fn(usize, usize) -> V, bl
     *block = [a, b, c, d];
 }
 
-impl<const L: usize> IdeaLanes<L> {
+impl<const L: usize> IdeaLanes<'_, L> {
     fn new(
         mode: Mode,
         direction: Direction,
         shorts: usize,
         run: unsafe fn(&mut Self, &mut Rows<L>, usize),
     ) -> Self {
-        Self { keys: [[0; L]; SUBKEYS], chain: [[0; L]; 4], mode, direction, shorts, run }
+        Self {
+            keys: [[0; L]; SUBKEYS],
+            chain: [[0; L]; 4],
+            mode,
+            direction,
+            shorts,
+            subkeys: [NO_KEY.as_ptr().cast(); L],
+            changed: 0,
+            run,
+            owners: PhantomData,
+        }
     }
 
     /// See [`LaneKernel::run`]; `G * V::SHORTS` is `L`.
     #[inline(always)]
     unsafe fn go<V: Shorts, const G: usize>(&mut self, rows: &mut Rows<L>, chunks: usize) {
         debug_assert_eq!(G * V::SHORTS, L);
+        // SAFETY: the caller keeps LaneKernel's contract.
+        unsafe { self.place_keys::<V, G>() };
         match (self.mode, self.direction) {
             // SAFETY: the caller keeps LaneKernel's contract.
             (Mode::Ecb, _) => unsafe { self.chunks::<V, G, 0>(rows, chunks) },
@@ -95,6 +117,28 @@ impl<const L: usize> IdeaLanes<L> {
             (Mode::Cbc, Direction::Decrypt) => unsafe { self.chunks::<V, G, 2>(rows, chunks) },
             // SAFETY: as above.
             (Mode::Ctr, _) => unsafe { self.chunks::<V, G, 3>(rows, chunks) },
+        }
+    }
+
+    /// Copies the subkeys of groups with a changed lane to where the rounds read them: by transposition, which has a
+    /// fraction of the stores that a lane after the other would.
+    #[inline(always)]
+    unsafe fn place_keys<V: Shorts, const G: usize>(&mut self) {
+        let changed = core::mem::take(&mut self.changed);
+        for n in 0..G {
+            let first = n * V::SHORTS;
+            if changed >> first & ((1 << V::SHORTS) - 1) == 0 {
+                continue;
+            }
+            let mut words = [V::zero(); 32];
+            for at in [0, SUBKEYS - 32] {
+                // SAFETY: SHORTS keys from `first` on, each with 32 subkeys there.
+                unsafe { V::load_short_rows(self.subkeys.as_ptr().add(first), 2 * at, &mut words) };
+                for (row, word) in self.keys[at..].iter_mut().zip(words) {
+                    // SAFETY: group n of row `at + ..`, L = G * SHORTS.
+                    unsafe { word.store(row.as_mut_ptr().add(first).cast()) };
+                }
+            }
         }
     }
 
@@ -115,7 +159,7 @@ impl<const L: usize> IdeaLanes<L> {
         for _ in 0..chunks {
             for (n, x) in x.iter_mut().enumerate() {
                 // SAFETY: SHORTS rows from n * SHORTS on, each with a chunk to read.
-                unsafe { V::load_short_rows(rows.source.as_ptr().add(n * V::SHORTS), x) };
+                unsafe { V::load_short_rows(rows.source.as_ptr().add(n * V::SHORTS), 0, x) };
             }
             for number in 0..8 {
                 // Or else the last subkeys are kept on the stack from block to block, in parts.
@@ -125,7 +169,7 @@ impl<const L: usize> IdeaLanes<L> {
                 let mut input = [[V::zero(); G]; 4];
                 for i in 0..4 {
                     for n in 0..G {
-                        input[i][n] = x[n][4 * number + i];
+                        input[i][n] = x[n][4 * number + i].swap_pairs();
                     }
                 }
                 let xor = |mut left: [[V; G]; 4], right: &[[V; G]; 4]| {
@@ -163,7 +207,7 @@ impl<const L: usize> IdeaLanes<L> {
                 }
                 for i in 0..4 {
                     for n in 0..G {
-                        x[n][4 * number + i] = block[i][n];
+                        x[n][4 * number + i] = block[i][n].swap_pairs();
                     }
                 }
             }
@@ -182,14 +226,13 @@ impl<const L: usize> IdeaLanes<L> {
     }
 }
 
-impl<const L: usize> LaneKernel<'_, L> for IdeaLanes<L> {
-    fn set(&mut self, lane: usize, key: &Schedule, iv: &[u8; 16]) {
+impl<'k, const L: usize> LaneKernel<'k, L> for IdeaLanes<'k, L> {
+    fn set(&mut self, lane: usize, key: &'k Schedule, iv: &[u8; 16]) {
         let Schedule::Idea(key) = key else { return };
         let backward = self.direction == Direction::Decrypt && self.mode != Mode::Ctr;
+        self.subkeys[lane] = if backward { &key.decrypt } else { &key.encrypt }.as_ptr().cast();
+        self.changed |= 1 << lane;
         let at = place(lane, self.shorts);
-        for (row, subkey) in self.keys.iter_mut().zip(if backward { &key.decrypt } else { &key.encrypt }) {
-            row[at] = *subkey;
-        }
         for (row, bytes) in self.chain.iter_mut().zip(iv.as_chunks::<2>().0) {
             row[at] = u16::from_be_bytes(*bytes);
         }
@@ -211,7 +254,7 @@ impl<const L: usize> LaneKernel<'_, L> for IdeaLanes<L> {
 
 #[target_feature(enable = "avx2")]
 unsafe fn run_avx2<const G: usize, const L: usize>(
-    kernel: &mut IdeaLanes<L>,
+    kernel: &mut IdeaLanes<'_, L>,
     rows: &mut Rows<L>,
     chunks: usize,
 ) {
@@ -221,7 +264,7 @@ unsafe fn run_avx2<const G: usize, const L: usize>(
 
 #[target_feature(enable = "avx512f,avx512bw")]
 unsafe fn run_avx512<const G: usize, const L: usize>(
-    kernel: &mut IdeaLanes<L>,
+    kernel: &mut IdeaLanes<'_, L>,
     rows: &mut Rows<L>,
     chunks: usize,
 ) {

@@ -32,21 +32,22 @@ pub(crate) trait Shorts: Words {
     /// Puts the low halves of the 32-bit words of `even` and `odd` side by side, and the high halves.
     fn halves(even: Self, odd: Self) -> (Self, Self);
 
-    /// Reads 64 bytes of every lane and turns them into 32 vectors, the w-th of which holds each lane's w-th
-    /// big-endian word.
+    /// Reads 64 bytes at `rows[lane] + offset` of every lane and turns them into 32 vectors, the w-th of which holds
+    /// each lane's w-th little-endian word.
     ///
     /// # Safety
-    /// `rows` has `SHORTS` pointers, each to 64 readable bytes.
+    /// `rows` has `SHORTS` pointers, with 64 readable bytes at each plus `offset`.
     #[inline(always)]
-    unsafe fn load_short_rows(rows: *const *const u8, words: &mut [Self; 32]) {
+    unsafe fn load_short_rows(rows: *const *const u8, offset: usize, words: &mut [Self; 32]) {
         // SAFETY: the caller's contract.
-        let (even, odd) = unsafe { (Self::load_rows(rows, 0), Self::load_rows(rows.add(Self::LANES), 0)) };
+        let (even, odd) =
+            unsafe { (Self::load_rows(rows, offset), Self::load_rows(rows.add(Self::LANES), offset)) };
         for w in 0..16 {
-            (words[2 * w], words[2 * w + 1]) = Self::halves(even[w].swap_pairs(), odd[w].swap_pairs());
+            (words[2 * w], words[2 * w + 1]) = Self::halves(even[w], odd[w]);
         }
     }
 
-    /// The inverse of [`Self::load_short_rows`].
+    /// The inverse of [`Self::load_short_rows`] at offset 0.
     ///
     /// # Safety
     /// As there, with writable bytes.
@@ -55,8 +56,7 @@ pub(crate) trait Shorts: Words {
         let (mut even, mut odd) = ([Self::zero(); 16], [Self::zero(); 16]);
         for w in 0..16 {
             // The exchange is its own inverse.
-            let (low, high) = Self::halves(words[2 * w], words[2 * w + 1]);
-            (even[w], odd[w]) = (low.swap_pairs(), high.swap_pairs());
+            (even[w], odd[w]) = Self::halves(words[2 * w], words[2 * w + 1]);
         }
         // SAFETY: the caller's contract.
         unsafe {
