@@ -139,6 +139,7 @@ impl<const L: usize> IdeaLanes<'_, L> {
                     unsafe { word.store(row.as_mut_ptr().add(first).cast()) };
                 }
             }
+            wipe(&mut words, V::zero());
         }
     }
 
