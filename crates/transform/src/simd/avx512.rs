@@ -69,31 +69,12 @@ impl Z {
     /// Transposes sixteen rows of sixteen words; its own inverse.
     #[inline(always)]
     pub(crate) fn transpose(rows: [Self; 16]) -> [Self; 16] {
-        let mut pairs = rows;
-        for i in 0..8 {
-            let (a, b) = (rows[2 * i].0, rows[2 * i + 1].0);
-            pairs[2 * i] = op!(_mm512_unpacklo_epi32(a, b));
-            pairs[2 * i + 1] = op!(_mm512_unpackhi_epi32(a, b));
-        }
-        let mut quads = pairs;
-        for k in 0..4 {
-            for j in 0..2 {
-                let (a, b) = (pairs[4 * k + j].0, pairs[4 * k + 2 + j].0);
-                quads[4 * k + 2 * j] = op!(_mm512_unpacklo_epi64(a, b));
-                quads[4 * k + 2 * j + 1] = op!(_mm512_unpackhi_epi64(a, b));
-            }
-        }
-        let mut words = quads;
-        for j in 0..4 {
-            let (a, b, c, d) = (quads[j].0, quads[4 + j].0, quads[8 + j].0, quads[12 + j].0);
-            let even_low: Self = op!(_mm512_shuffle_i32x4::<0x88>(a, b));
-            let odd_low: Self = op!(_mm512_shuffle_i32x4::<0xdd>(a, b));
-            let even_high: Self = op!(_mm512_shuffle_i32x4::<0x88>(c, d));
-            let odd_high: Self = op!(_mm512_shuffle_i32x4::<0xdd>(c, d));
-            words[j] = op!(_mm512_shuffle_i32x4::<0x88>(even_low.0, even_high.0));
-            words[4 + j] = op!(_mm512_shuffle_i32x4::<0x88>(odd_low.0, odd_high.0));
-            words[8 + j] = op!(_mm512_shuffle_i32x4::<0xdd>(even_low.0, even_high.0));
-            words[12 + j] = op!(_mm512_shuffle_i32x4::<0xdd>(odd_low.0, odd_high.0));
+        let (halves, _) = rows.as_chunks::<8>();
+        let (low, high) = (Self::transpose_pairs(halves[0]), Self::transpose_pairs(halves[1]));
+        let mut words = rows;
+        for j in 0..8 {
+            words[j] = op!(_mm512_shuffle_i32x4::<0x88>(low[j].0, high[j].0));
+            words[8 + j] = op!(_mm512_shuffle_i32x4::<0xdd>(low[j].0, high[j].0));
         }
         words
     }
