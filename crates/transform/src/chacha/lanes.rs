@@ -25,12 +25,8 @@ use crate::wipe::wipe;
 
 /// Messages of a group at most: one for each lane of the widest vector.
 pub(super) const GROUP: usize = 16;
-/// Blocks of a wave: two vectors of the widest.
-const LANES: usize = 32;
 /// A message has three bases, and lanes without a block have one; a power of two spares checking indices.
 const BASES: usize = 64;
-/// Lanes that are written together; those past the last block are written again or hold nothing.
-const STRIDE: usize = 16;
 
 /// Messages from which authenticating them side by side beats one after the other.
 const SIDE_BY_SIDE: usize = 3;
@@ -158,10 +154,21 @@ pub(super) struct Kernels<V, const SETS: usize> {
     beside: for<'w, 'k, 'b> unsafe fn(&'w mut Wave<'k, V, SETS>, &'b mut Beside),
 }
 
+/// A word of every message of a group, or of every lane of a vector.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct Row([u32; GROUP]);
+
+/// How far a lane is behind the first.
+static STEPS: Row = Row([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]);
+
+/// A vector that begins so many words before the second row has ones in the lanes from there on.
+static FROM: [Row; 2] = [Row([0; GROUP]), Row([u32::MAX; GROUP])];
+
 /// A group's messages, and blocks of theirs that wait until every lane has one.
 pub(super) struct Wave<'k, V, const SETS: usize> {
     /// Words 4 to 11 and 13 to 15 of each message's blocks: key and nonce.
-    words: [[u32; GROUP]; 11],
+    words: [Row; 11],
     /// Whose words those of the keys are.
     keys: [Option<&'k [u8; 32]>; GROUP],
     /// By sixteens: of the messages; of their last blocks, if not whole; of lanes without a block; of blocks 0.
@@ -169,11 +176,11 @@ pub(super) struct Wave<'k, V, const SETS: usize> {
     /// Where a message's last bytes become a whole block, and lanes without a block write.
     ends: [[u8; 64]; GROUP + 1],
     /// Which of the bases is a lane's, and the number of its block. The lowest bits tell the message.
-    messages: [u32; LANES + STRIDE],
-    numbers: [u32; LANES + STRIDE],
+    messages: [Row; SETS],
+    numbers: [Row; SETS],
     lanes: usize,
     /// The messages whose last bytes wait, and where they belong.
-    parts: [(usize, *mut u8, usize); LANES],
+    parts: [(usize, *mut u8, usize); GROUP],
     part_count: usize,
     kernels: Kernels<V, SETS>,
 }
@@ -183,14 +190,14 @@ impl<'k, V: Streams, const SETS: usize> Wave<'k, V, SETS> {
     pub(super) fn new(kernels: Kernels<V, SETS>) -> Self {
         let nowhere = core::ptr::null_mut();
         Self {
-            words: [[0; GROUP]; 11],
+            words: [Row([0; GROUP]); 11],
             keys: [None; GROUP],
             bases: [Base { source: ZEROS.as_ptr(), destination: nowhere }; BASES],
             ends: [[0; 64]; GROUP + 1],
-            messages: [0; LANES + STRIDE],
-            numbers: [0; LANES + STRIDE],
+            messages: [Row([0; GROUP]); SETS],
+            numbers: [Row([0; GROUP]); SETS],
             lanes: 0,
-            parts: [(0, nowhere, 0); LANES],
+            parts: [(0, nowhere, 0); GROUP],
             part_count: 0,
             kernels,
         }
@@ -205,11 +212,37 @@ impl<'k, V: Streams, const SETS: usize> Wave<'k, V, SETS> {
         if self.keys[message].is_none_or(|other| !core::ptr::eq(other, &raw const **key)) {
             self.keys[message] = Some(key);
             for (words, bytes) in of_key.iter_mut().zip(key.as_chunks().0) {
-                words[message] = word(bytes);
+                words.0[message] = word(bytes);
             }
         }
         for (words, bytes) in of_nonce.iter_mut().zip(job.nonce.as_chunks().0) {
-            words[message] = word(bytes);
+            words.0[message] = word(bytes);
+        }
+    }
+
+    /// Gives a base `count` lanes from `first` on, behind which none has a block yet: `number` to the first of them, to
+    /// the next ones by `STEP` more each.
+    #[inline(always)]
+    fn give<const STEP: u32>(&mut self, first: usize, count: usize, base: usize, number: u32) {
+        for set in 0..SETS {
+            let at = set * V::LANES;
+            if first >= at + V::LANES || first + count <= at {
+                continue;
+            }
+            let ahead = STEP.wrapping_mul((at as u32).wrapping_sub(first as u32));
+            // SAFETY: rows of as many words as a vector has, or more.
+            unsafe {
+                let is_given = V::load(FROM.as_ptr().cast::<u32>().add(GROUP - first.saturating_sub(at)));
+                // Whole vectors, as they are read soon: what a mask stores would have to reach the cache first.
+                let put = |row: &mut Row, new: V| {
+                    let row = row.0.as_mut_ptr();
+                    V::lut::<0xca>(is_given, new, V::load(row)).store(row);
+                };
+                put(&mut self.messages[set], V::splat(base as u32));
+                let numbers = V::splat(number.wrapping_add(ahead));
+                let steps = if STEP == 0 { V::splat(0) } else { V::load(STEPS.0.as_ptr()) };
+                put(&mut self.numbers[set], numbers.add(steps));
+            }
         }
     }
 
@@ -234,13 +267,7 @@ impl<'k, V: Streams, const SETS: usize> Wave<'k, V, SETS> {
         let mut blocks = bytes.div_ceil(64);
         while blocks != 0 {
             let now = blocks.min(SETS * V::LANES - self.lanes);
-            for first in (0..now).step_by(STRIDE) {
-                let lanes = self.lanes + first..self.lanes + first + STRIDE;
-                self.messages[lanes.clone()].fill(base as u32);
-                for (lane, of_lane) in self.numbers[lanes].iter_mut().enumerate() {
-                    *of_lane = number.wrapping_add((first + lane) as u32);
-                }
-            }
+            self.give::<1>(self.lanes, now, base, number);
             (self.lanes, blocks) = (self.lanes + now, blocks - now);
             number = number.wrapping_add(now as u32);
             let part = bytes % 64;
@@ -250,8 +277,9 @@ impl<'k, V: Streams, const SETS: usize> Wave<'k, V, SETS> {
                 unsafe { core::ptr::copy_nonoverlapping(source.add(bytes - part), end, part) };
                 self.parts[self.part_count] = (message, to.wrapping_add(bytes - part), part);
                 self.part_count += 1;
-                self.messages[self.lanes - 1] = (GROUP + message) as u32;
-                let end = end.wrapping_sub(64 * self.numbers[self.lanes - 1] as usize);
+                let last = number.wrapping_sub(1);
+                self.give::<0>(self.lanes - 1, 1, GROUP + message, last);
+                let end = end.wrapping_sub(64 * last as usize);
                 self.bases[GROUP + message] = Base { source: end, destination: end };
             }
             if self.lanes == SETS * V::LANES {
@@ -291,39 +319,36 @@ impl<'k, V: Streams, const SETS: usize> Wave<'k, V, SETS> {
     /// Clears keys and what was written past messages' ends.
     #[inline(always)]
     pub(super) fn wipe(&mut self) {
-        wipe(&mut self.words, [0; GROUP]);
+        wipe(&mut self.words, Row([0; GROUP]));
         wipe(&mut self.ends, [0; 64]);
     }
 
     /// The sixteen words that a set starts from.
     #[inline(always)]
     fn start(&self, set: usize) -> [V; 16] {
-        let first = set * V::LANES;
-        // SAFETY: as many lanes follow the first, and a word has as many messages.
-        unsafe {
-            let lanes = V::load(self.messages.as_ptr().add(first));
-            let own = |n: usize| V::load(self.words[n].as_ptr()).pick(lanes);
-            let [a, b, c, d] = [0x6170_7865, 0x3320_646e, 0x7962_2d32, 0x6b20_6574].map(V::splat);
-            let number = V::load(self.numbers.as_ptr().add(first));
-            [
-                a,
-                b,
-                c,
-                d,
-                own(0),
-                own(1),
-                own(2),
-                own(3),
-                own(4),
-                own(5),
-                own(6),
-                own(7),
-                number,
-                own(8),
-                own(9),
-                own(10),
-            ]
-        }
+        let [a, b, c, d] = [0x6170_7865, 0x3320_646e, 0x7962_2d32, 0x6b20_6574].map(V::splat);
+        // SAFETY: rows of as many words as a vector has, or more.
+        let row = |row: &Row| unsafe { V::load(row.0.as_ptr()) };
+        let lanes = row(&self.messages[set]);
+        let own = |n: usize| row(&self.words[n]).pick(lanes);
+        [
+            a,
+            b,
+            c,
+            d,
+            own(0),
+            own(1),
+            own(2),
+            own(3),
+            own(4),
+            own(5),
+            own(6),
+            own(7),
+            row(&self.numbers[set]),
+            own(8),
+            own(9),
+            own(10),
+        ]
     }
 
     /// Runs the first `N` vectors of lanes: two sets hide the latency of one, if registers suffice.
@@ -333,8 +358,7 @@ impl<'k, V: Streams, const SETS: usize> Wave<'k, V, SETS> {
     #[inline(always)]
     unsafe fn rounds<const N: usize>(&mut self, mut beside: Option<&mut Beside>) {
         if self.lanes < N * V::LANES {
-            self.messages[self.lanes..N * V::LANES].fill(2 * GROUP as u32);
-            self.numbers[self.lanes..N * V::LANES].fill(0);
+            self.give::<0>(self.lanes, N * V::LANES - self.lanes, 2 * GROUP, 0);
             self.bases[2 * GROUP].destination = self.ends[GROUP].as_mut_ptr();
         }
         let mut s = [[V::splat(0); 16]; N];
@@ -394,9 +418,8 @@ impl<'k, V: Streams, const SETS: usize> Wave<'k, V, SETS> {
             *word = word.add(start);
         }
         let rows = |lane: usize| {
-            let lane = set * V::LANES + lane;
-            let base = self.bases[self.messages[lane] as usize % BASES];
-            let ahead = 64 * self.numbers[lane] as usize;
+            let base = self.bases[self.messages[set].0[lane] as usize % BASES];
+            let ahead = 64 * self.numbers[set].0[lane] as usize;
             (base.source.wrapping_add(ahead), base.destination.wrapping_add(ahead))
         };
         // SAFETY: blocks as the caller says, and ends.
