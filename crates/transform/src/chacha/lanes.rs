@@ -24,24 +24,26 @@ use crate::simd::{Bits as _, Words};
 use crate::wipe::wipe;
 
 /// Messages of a group at most: one for each lane of the widest vector.
-pub(super) const GROUP: usize = 16;
+const GROUP: usize = 16;
 /// A message has three bases, and lanes without a block have one; a power of two spares checking indices.
 const BASES: usize = 64;
 
 /// Messages from which authenticating them side by side beats one after the other.
 const SIDE_BY_SIDE: usize = 3;
 
+/// Bytes of data from which messages gain by being authenticated beside others.
+const LONG: usize = 192;
+
 /// What lanes without a block read, and the first block of a stream is XORed with.
-pub(super) static ZEROS: [u8; 64] = [0; 64];
+static ZEROS: [u8; 64] = [0; 64];
 
 /// Lanes that take their words from messages side by side.
 pub(super) trait Streams: Words {
     /// Blocks of a row of [`Beside`]: so many have the integer units time for in a double round, of each chain.
     const BESIDE: usize;
-    /// Of sixteen texts, those that vectors authenticate faster than the integer units, which have no time for them.
-    const NOW: usize;
-    /// Bytes of data from which messages gain by being authenticated beside others.
-    const LONG: usize;
+    /// Messages of the units in which long ones are authenticated: so many that the integer units get just the texts
+    /// that they have time for, though vectors take the others by eights.
+    const UNIT: usize;
 
     /// In each lane the word of `self` in the lane that `lanes` names.
     fn pick(self, lanes: Self) -> Self;
@@ -68,8 +70,7 @@ pub(super) trait Streams: Words {
 
 impl Streams for Y {
     const BESIDE: usize = 2;
-    const NOW: usize = 0;
-    const LONG: usize = 192;
+    const UNIT: usize = 8;
 
     #[inline(always)]
     fn pick(self, lanes: Self) -> Self {
@@ -94,8 +95,7 @@ impl Streams for Y {
 
 impl Streams for Z {
     const BESIDE: usize = 4;
-    const NOW: usize = 8;
-    const LONG: usize = 1024;
+    const UNIT: usize = 48;
 
     #[inline(always)]
     fn pick(self, lanes: Self) -> Self {
@@ -443,6 +443,63 @@ pub(super) fn settle(direction: Direction, job: &mut AeadJob<'_>, tag: [u8; 16])
     }
 }
 
+/// Block 0 of a message's stream; the first half is the one-time key.
+pub(super) type Zeroth = [[u8; 32]; 2];
+
+/// Runs blocks 0 of a group's messages if there is a place for them, and their data if that is wanted, except what is
+/// forged; `beside` is authenticated meanwhile.
+///
+/// # Safety
+/// The CPU has the vector's instructions, and `beside` what it reads.
+#[inline(always)]
+pub(super) unsafe fn crypt<'k, V: Streams, const SETS: usize>(
+    wave: &mut Wave<'k, V, SETS>,
+    jobs: &[AeadJob<'k>],
+    group: &[u16],
+    zeroth: Option<&mut [Zeroth]>,
+    with_data: bool,
+    mut beside: Option<&mut Beside>,
+) {
+    for (message, &index) in group.iter().enumerate() {
+        wave.take(message, &jobs[usize::from(index)]);
+    }
+    for (message, zeroth) in zeroth.into_iter().flatten().take(group.len()).enumerate() {
+        let key = zeroth.as_flattened_mut().as_mut_ptr();
+        // SAFETY: as many bytes on both sides.
+        unsafe { wave.add(message, 0, (ZEROS.as_ptr(), key), 64, beside.as_deref_mut()) };
+    }
+    if with_data {
+        for (message, &index) in group.iter().enumerate() {
+            let job = &jobs[usize::from(index)];
+            let (destination, bytes) = (job.data.destination(), job.data.len());
+            // SAFETY: the job's buffer, here and when the wave is flushed.
+            unsafe {
+                if job.status == Status::Forged {
+                    destination.write_bytes(0, bytes);
+                } else {
+                    wave.add(message, 1, (job.data.source(), destination), bytes, beside.as_deref_mut());
+                }
+            }
+        }
+    }
+    // SAFETY: as said above.
+    unsafe { wave.flush(beside) };
+}
+
+/// What a job's tag is made of.
+///
+/// # Safety
+/// Nothing writes the job's buffer while the text lives.
+#[inline(always)]
+pub(super) unsafe fn text<'t>(direction: Direction, job: &AeadJob<'t>, key: &'t [u8; 32]) -> Text<'t> {
+    let sealed = match direction {
+        Direction::Encrypt => job.data.destination().cast_const(),
+        Direction::Decrypt => job.data.source(),
+    };
+    // SAFETY: the job's buffer, and the caller's contract.
+    Text { key, aad: job.aad, data: unsafe { core::slice::from_raw_parts(sealed, job.data.len()) } }
+}
+
 /// Runs the jobs that `order` lists, all of them pending.
 ///
 /// # Safety
@@ -457,60 +514,24 @@ unsafe fn all<'k, V: Streams, P: Copy, const SETS: usize>(
     order: &[u16],
 ) {
     let mut wave = Wave::<V, SETS>::new(kernels);
-    // Blocks 0; the first half of each is a message's one-time key.
     let mut zeroth = [[[0; 32]; 2]; GROUP];
+    let sealing = direction == Direction::Encrypt;
     for group in order.chunks(V::LANES) {
-        for (message, &index) in group.iter().enumerate() {
-            wave.take(message, &jobs[usize::from(index)]);
-        }
-        for (message, zeroth) in zeroth[..group.len()].iter_mut().enumerate() {
-            // SAFETY: as many bytes on both sides.
-            unsafe {
-                wave.add(message, 0, (ZEROS.as_ptr(), zeroth.as_flattened_mut().as_mut_ptr()), 64, None)
-            };
-        }
-        let sealing = direction == Direction::Encrypt;
+        // SAFETY: the jobs' buffers.
+        unsafe { crypt(&mut wave, jobs, group, Some(&mut zeroth), sealing, None) };
         let mut made = [[0; 16]; GROUP];
-        for now_tags in [!sealing, sealing] {
-            if now_tags {
-                // SAFETY: as said where they were added.
-                unsafe { wave.flush(None) };
-                let mut texts = [Text { key: &[0; 32], aad: &[], data: &[] }; GROUP];
-                for ((&index, text), [key, _]) in group.iter().zip(&mut texts).zip(&zeroth) {
-                    let job = &jobs[usize::from(index)];
-                    let sealed =
-                        if sealing { job.data.destination().cast_const() } else { job.data.source() };
-                    // SAFETY: the job's buffer, which nothing writes while the texts live.
-                    let data = unsafe { core::slice::from_raw_parts(sealed, job.data.len()) };
-                    *text = Text { key, aad: job.aad, data };
-                }
-                tags(proof, &texts[..group.len()], &mut made[..group.len()]);
-                if !sealing {
-                    for (&index, tag) in group.iter().zip(&made) {
-                        settle(direction, &mut jobs[usize::from(index)], *tag);
-                    }
-                }
-            } else {
-                for (message, &index) in group.iter().enumerate() {
-                    let job = &jobs[usize::from(index)];
-                    let (destination, bytes) = (job.data.destination(), job.data.len());
-                    // SAFETY: the job's buffer, here and when the wave is flushed.
-                    unsafe {
-                        if job.status == Status::Forged {
-                            destination.write_bytes(0, bytes);
-                        } else {
-                            wave.add(message, 1, (job.data.source(), destination), bytes, None);
-                        }
-                    }
-                }
-            }
+        let mut texts = [Text { key: &[0; 32], aad: &[], data: &[] }; GROUP];
+        for ((&index, place), [key, _]) in group.iter().zip(&mut texts).zip(&zeroth) {
+            // SAFETY: no wave runs before the tags are made.
+            *place = unsafe { text(direction, &jobs[usize::from(index)], key) };
         }
-        // SAFETY: as said where they were added.
-        unsafe { wave.flush(None) };
-        if sealing {
-            for (&index, tag) in group.iter().zip(made) {
-                settle(direction, &mut jobs[usize::from(index)], tag);
-            }
+        tags(proof, &texts[..group.len()], &mut made[..group.len()]);
+        for (&index, tag) in group.iter().zip(made) {
+            settle(direction, &mut jobs[usize::from(index)], tag);
+        }
+        if !sealing {
+            // SAFETY: the jobs' buffers.
+            unsafe { crypt(&mut wave, jobs, group, None, true, None) };
         }
     }
     wave.wipe();
@@ -588,7 +609,7 @@ unsafe fn long_avx512(proof: Avx512, direction: Direction, jobs: &mut [AeadJob<'
 
 /// The messages that are long enough, if they make groups enough, to be authenticated beside others; and the rest.
 fn split<'o, V: Streams>(jobs: &[AeadJob<'_>], order: &'o [u16]) -> (&'o [u16], &'o [u16]) {
-    let is_short = |index: &u16| jobs[usize::from(*index)].data.len() < V::LONG;
+    let is_short = |index: &u16| jobs[usize::from(*index)].data.len() < LONG;
     let long = order.iter().position(is_short).unwrap_or(order.len());
     order.split_at(if long < 3 * V::LANES { 0 } else { long })
 }

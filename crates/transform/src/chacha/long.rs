@@ -1,43 +1,40 @@
-//! ChaCha20-Poly1305 over long messages: while the vectors make the stream of one group, the integer units, which the
-//! rounds leave idle, authenticate the middles of the texts of another, the one before (sealing) or after (opening).
+//! ChaCha20-Poly1305 over long messages: while the vectors make the stream of one unit of groups, the integer units,
+//! which the rounds leave idle, authenticate the middles of texts of another, the one before (sealing) or after (opening).
 //!
 //! `unsafe`: see [`super::lanes`].
 #![allow(unsafe_code)]
 
-use core::slice::from_raw_parts;
-
-use super::lanes::{GROUP, Kernels, Streams, Tags, Wave, ZEROS, settle};
+use super::lanes::{Kernels, Streams, Tags, Wave, Zeroth, crypt, settle, text};
 use crate::aead::AeadJob;
-use crate::job::{Direction, Status};
+use crate::job::Direction;
 use crate::poly1305::Text;
 use crate::poly1305::beside::Beside;
+use crate::simd::avx512::Z;
 use crate::wipe::wipe;
 
-/// Adds the data of a group to a wave, and runs it.
+/// Messages of the largest unit.
+const UNIT: usize = <Z as Streams>::UNIT;
+/// Texts that vectors authenticate together.
+const TOGETHER: usize = 8;
+
+/// As [`crypt`], of the groups of a unit.
 ///
 /// # Safety
-/// The CPU has the vector's instructions, and `beside` what it reads.
+/// As there.
 #[inline(always)]
-unsafe fn crypt<'k, V: Streams, const SETS: usize>(
+unsafe fn crypt_unit<'k, V: Streams, const SETS: usize>(
     wave: &mut Wave<'k, V, SETS>,
     jobs: &[AeadJob<'k>],
-    group: &[u16],
+    unit: &[u16],
+    mut zeroth: Option<&mut [Zeroth]>,
+    with_data: bool,
     beside: &mut Beside,
 ) {
-    for (message, &index) in group.iter().enumerate() {
-        let job = &jobs[usize::from(index)];
-        let (destination, bytes) = (job.data.destination(), job.data.len());
-        // SAFETY: the job's buffer, here and when the wave is flushed.
-        unsafe {
-            if job.status == Status::Forged {
-                destination.write_bytes(0, bytes);
-            } else {
-                wave.add(message, 1, (job.data.source(), destination), bytes, Some(beside));
-            }
-        }
+    for (n, group) in unit.chunks(V::LANES).enumerate() {
+        let zeroth = zeroth.as_deref_mut().map(|zeroth| &mut zeroth[n * V::LANES..]);
+        // SAFETY: the caller's contract.
+        unsafe { crypt(wave, jobs, group, zeroth, with_data, Some(beside)) };
     }
-    // SAFETY: as said above.
-    unsafe { wave.flush(Some(beside)) };
 }
 
 /// Runs the jobs that `order` lists, all of them pending.
@@ -54,55 +51,43 @@ pub(super) unsafe fn all<'k, V: Streams, P: Copy, const SETS: usize>(
     order: &[u16],
 ) {
     let sealing = direction == Direction::Encrypt;
-    let mut waves = [Wave::<V, SETS>::new(kernels), Wave::<V, SETS>::new(kernels)];
-    // The group's, and, when opening, that of the group before.
-    let [mut wave, mut other] = waves.each_mut();
-    let mut zeroth = [[[0; 32]; 2]; GROUP];
+    let mut wave = Wave::<V, SETS>::new(kernels);
+    let mut zeroth = [[[0; 32]; 2]; UNIT];
     let mut beside = Beside::new();
     let (mut before, mut under_way): (&[u16], &[u16]) = (&[], &[]);
-    let mut groups = order.chunks(V::LANES).peekable();
-    while let Some(group) = groups.next() {
-        for (message, &index) in group.iter().enumerate() {
-            wave.take(message, &jobs[usize::from(index)]);
-        }
-        for (message, zeroth) in zeroth[..group.len()].iter_mut().enumerate() {
-            let key = zeroth.as_flattened_mut().as_mut_ptr();
-            // SAFETY: as many bytes on both sides.
-            unsafe { wave.add(message, 0, (ZEROS.as_ptr(), key), 64, Some(&mut beside)) };
-        }
+    // The first and the last unit have no company.
+    let mut units = order.chunks(if order.len() < 4 * V::UNIT { V::LANES } else { V::UNIT }).peekable();
+    while let Some(unit) = units.next() {
         // SAFETY: the jobs' buffers.
         unsafe {
+            crypt_unit(&mut wave, jobs, unit, Some(&mut zeroth), sealing, &mut beside);
             if sealing {
-                crypt(wave, jobs, group, &mut beside);
                 finish::<V>(&mut beside, direction, jobs, under_way);
-            } else {
-                wave.flush(None);
             }
         }
-        let mut texts = [Text { key: &[0; 32], aad: &[], data: &[] }; GROUP];
-        let texts = &mut texts[..group.len()];
-        for ((&index, text), [key, _]) in group.iter().zip(&mut *texts).zip(&zeroth) {
-            let job = &jobs[usize::from(index)];
-            let sealed = if sealing { job.data.destination().cast_const() } else { job.data.source() };
-            // SAFETY: the job's buffer, which nothing writes while the texts live.
-            *text = Text { key, aad: job.aad, data: unsafe { from_raw_parts(sealed, job.data.len()) } };
+        let mut texts = [Text { key: &[0; 32], aad: &[], data: &[] }; UNIT];
+        let texts = &mut texts[..unit.len()];
+        for ((&index, place), [key, _]) in unit.iter().zip(&mut *texts).zip(&zeroth) {
+            // SAFETY: nothing writes these buffers before the tags are made.
+            *place = unsafe { text(direction, &jobs[usize::from(index)], key) };
         }
-        let company = if sealing { groups.peek().copied().unwrap_or_default() } else { before };
-        let blocks = |group: &[u16]| -> usize {
-            group.iter().map(|&index| jobs[usize::from(index)].data.len() / 64).sum()
-        };
-        // The integer units take texts only if the stream beside them lasts as long.
-        let time = 20 * V::BESIDE * (blocks(company) / (SETS * V::LANES));
-        let mut now = group.len() * V::NOW / 16;
-        if time < 4 * blocks(&group[now..]) {
-            now = group.len();
+        let company = if sealing { units.peek().copied().unwrap_or_default() } else { before };
+        let company: usize = company.iter().map(|&index| jobs[usize::from(index)].data.len() / 64).sum();
+        // The integer units take texts only if the stream beside them lasts as long, nearly.
+        let time = 20 * V::BESIDE * (company / (SETS * V::LANES));
+        let mut left: usize = texts.iter().map(|text| text.data.len() / 16).sum();
+        let mut now = 0;
+        while left > time + time / 8 {
+            let taken = &texts[now..texts.len().min(now + TOGETHER)];
+            left -= taken.iter().map(|text| text.data.len() / 16).sum::<usize>();
+            now += taken.len();
         }
-        let mut made = [[0; 16]; GROUP];
+        let mut made = [[0; 16]; UNIT];
         tags(proof, &texts[..now], &mut made[..now]);
-        for (&index, &tag) in group.iter().zip(&made[..now]) {
+        for (&index, &tag) in unit.iter().zip(&made[..now]) {
             settle(direction, &mut jobs[usize::from(index)], tag);
         }
-        under_way = &group[now..];
+        under_way = &unit[now..];
         for text in &texts[now..] {
             beside.push(text, V::BESIDE);
         }
@@ -110,25 +95,22 @@ pub(super) unsafe fn all<'k, V: Streams, P: Copy, const SETS: usize>(
         if !sealing {
             // SAFETY: the jobs' buffers.
             unsafe {
-                crypt(other, jobs, before, &mut beside);
+                crypt_unit(&mut wave, jobs, before, None, true, &mut beside);
                 finish::<V>(&mut beside, direction, jobs, under_way);
             }
         }
-        core::mem::swap(&mut wave, &mut other);
-        before = group;
+        before = unit;
     }
     if !sealing {
         // SAFETY: the jobs' buffers.
-        unsafe { crypt(other, jobs, before, &mut beside) };
+        unsafe { crypt_unit(&mut wave, jobs, before, None, true, &mut beside) };
     }
-    for wave in &mut waves {
-        wave.wipe();
-    }
+    wave.wipe();
     beside.wipe();
     wipe(&mut zeroth, [[0; 32]; 2]);
 }
 
-/// Finishes the texts of a group, if they are under way.
+/// Finishes the texts of a unit, if they are under way.
 ///
 /// # Safety
 /// Their bytes are readable, and the CPU has BMI2.
@@ -137,20 +119,15 @@ unsafe fn finish<V: Streams>(
     beside: &mut Beside,
     direction: Direction,
     jobs: &mut [AeadJob<'_>],
-    group: &[u16],
+    unit: &[u16],
 ) {
     // SAFETY: the caller's contract.
     let states = unsafe { beside.finish(V::BESIDE) };
-    for (&index, state) in group.iter().zip(states) {
+    for (&index, state) in unit.iter().zip(states) {
         let job = &mut jobs[usize::from(index)];
-        let sealed = match direction {
-            Direction::Encrypt => job.data.destination().cast_const(),
-            Direction::Decrypt => job.data.source(),
-        };
-        // SAFETY: the job's buffer, which nothing writes meanwhile.
-        let data = unsafe { from_raw_parts(sealed, job.data.len()) };
-        let text = Text { key: &[0; 32], aad: job.aad, data };
-        state.update_padded(data.as_chunks::<16>().1);
+        // SAFETY: nothing writes the buffer meanwhile.
+        let text = unsafe { text(direction, job, &[0; 32]) };
+        state.update_padded(text.data.as_chunks::<16>().1);
         state.update_padded(&text.lengths());
         settle(direction, job, state.tag());
     }

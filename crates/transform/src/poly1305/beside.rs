@@ -11,8 +11,8 @@ use super::generic::{Factor, State, Sum};
 use crate::wipe::wipe;
 
 const CHAINS: usize = 2;
-/// Of sixteen texts at most, and for each chain one without blocks; a power of two spares checking indices.
-const PLACES: usize = 32;
+/// Of 48 texts at most, and for each chain one without blocks; a power of two spares checking indices.
+const PLACES: usize = 64;
 /// Bytes of the longest row.
 const ROW: usize = 16 * 8;
 
@@ -134,7 +134,7 @@ impl Beside {
         }
     }
 
-    /// Takes up a text, one of sixteen at most, of which rows of `row_blocks` blocks lie ahead.
+    /// Takes up a text, one of 48 at most, of which rows of `row_blocks` blocks lie ahead.
     #[inline(always)]
     pub(crate) fn push(&mut self, text: &Text<'_>, row_blocks: usize) {
         let (blocks, _) = text.data.as_chunks::<16>();
