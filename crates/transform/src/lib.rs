@@ -41,6 +41,8 @@ mod rc6;
 mod seal;
 mod sha1;
 mod sha256;
+#[cfg(target_arch = "x86_64")]
+mod short_lanes;
 mod simd;
 mod wipe;
 mod word;

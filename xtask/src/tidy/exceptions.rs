@@ -92,6 +92,7 @@ pub(crate) const CURRENT: Exceptions = Exceptions {
         ("crates/transform/src/sha1/ni.rs", "intrinsics of the SHA extensions, behind their detection"),
         ("crates/transform/src/sha256/lanes.rs", "a kernel that reads through lane pointers"),
         ("crates/transform/src/sha256/ni.rs", "intrinsics of the SHA extensions, behind their detection"),
+        ("crates/transform/src/short_lanes.rs", "kernels that read through lane pointers"),
         ("crates/transform/src/simd/avx2.rs", "intrinsics of AVX2, behind their detection"),
         ("crates/transform/src/simd/avx512.rs", "intrinsics of AVX-512, behind their detection"),
         ("crates/transform/src/simd/gather.rs", "gathers through a base pointer, behind their detection"),

@@ -11,9 +11,10 @@ use crate::isa::{Avx2, Avx512};
 use crate::job::{CipherJob, Direction};
 use crate::key::Schedule;
 use crate::lanes::{self, Alone, HandOver, LaneKernel, Rows};
+use crate::short_lanes::{Chains, Rounds};
 use crate::simd::avx2::Y;
 use crate::simd::avx512::Z;
-use crate::simd::shorts::{Shorts, carried, place};
+use crate::simd::shorts::Shorts;
 use crate::wipe::wipe;
 
 /// Subkeys of a message.
@@ -27,12 +28,7 @@ static NO_KEY: [u16; SUBKEYS] = [0; SUBKEYS];
 #[repr(C, align(64))]
 pub(crate) struct IdeaLanes<'k, const L: usize> {
     keys: [[u16; L]; SUBKEYS],
-    /// CBC: the last sealed block. CTR: the counter, most significant word first.
-    chain: [[u16; L]; 4],
-    mode: Mode,
-    direction: Direction,
-    /// Lanes of a vector.
-    shorts: usize,
+    chains: Chains<L>,
     /// The lanes' subkeys where their owners have them, for the life 'k.
     subkeys: [*const u8; L],
     /// A bit for every lane whose subkeys are not among `keys` yet.
@@ -44,42 +40,54 @@ pub(crate) struct IdeaLanes<'k, const L: usize> {
 impl<const L: usize> Drop for IdeaLanes<'_, L> {
     fn drop(&mut self) {
         wipe(&mut self.keys, [0; L]);
-        wipe(&mut self.chain, [0; L]);
     }
 }
 
-/// Encrypts one block of every lane; with inverted subkeys, decrypts it. `key(i, n)` gives subkey i of group n.
-#[inline(always)]
-fn crypt<V: Shorts, const G: usize>(ones: V, key: impl Fn(usize, usize) -> V, block: &mut [[V; G]; 4]) {
-    let [mut a, mut b, mut c, mut d] = *block;
-    for round in 0..8 {
-        let k = |i: usize, n: usize| key(6 * round + i, n);
-        for n in 0..G {
-            a[n] = a[n].product(k(0, n), ones);
-            b[n] = b[n].add16(k(1, n));
-            c[n] = c[n].add16(k(2, n));
-            d[n] = d[n].product(k(3, n), ones);
+/// The subkeys of lanes, inverted to decrypt.
+#[derive(Clone, Copy)]
+struct Subkeys<V, const L: usize> {
+    keys: *const u16,
+    ones: V,
+}
+
+impl<V: Shorts, const G: usize, const L: usize> Rounds<V, G> for Subkeys<V, L> {
+    #[inline(always)]
+    fn crypt(self, block: &mut [[V; G]; 4]) {
+        let ones = self.ones;
+        // Or else the last subkeys are kept on the stack from block to block, in parts.
+        let keys = core::hint::black_box(self.keys);
+        // SAFETY: subkey i, group n of [[u16; L]; SUBKEYS], L = G * SHORTS.
+        let key = |i: usize, n: usize| unsafe { V::load(keys.add(i * L + n * V::SHORTS).cast()) };
+        let [mut a, mut b, mut c, mut d] = *block;
+        for round in 0..8 {
+            let k = |i: usize, n: usize| key(6 * round + i, n);
+            for n in 0..G {
+                a[n] = a[n].product(k(0, n), ones);
+                b[n] = b[n].add16(k(1, n));
+                c[n] = c[n].add16(k(2, n));
+                d[n] = d[n].product(k(3, n), ones);
+            }
+            // Step by step for all groups, as a processor does not look far enough ahead to find the next group itself.
+            let (mut e, mut f) = ([ones; G], [ones; G]);
+            for n in 0..G {
+                e[n] = a[n].xor(c[n]).product(k(4, n), ones);
+            }
+            for n in 0..G {
+                f[n] = b[n].xor(d[n]).add16(e[n]).product(k(5, n), ones);
+            }
+            for n in 0..G {
+                e[n] = e[n].add16(f[n]);
+                (a[n], d[n]) = (a[n].xor(f[n]), d[n].xor(e[n]));
+                (b[n], c[n]) = (c[n].xor(f[n]), b[n].xor(e[n]));
+            }
         }
-        // Step by step for all groups, as a processor does not look far enough ahead to find the next group itself.
-        let (mut e, mut f) = ([ones; G], [ones; G]);
         for n in 0..G {
-            e[n] = a[n].xor(c[n]).product(k(4, n), ones);
+            a[n] = a[n].product(key(48, n), ones);
+            (b[n], c[n]) = (c[n].add16(key(49, n)), b[n].add16(key(50, n)));
+            d[n] = d[n].product(key(51, n), ones);
         }
-        for n in 0..G {
-            f[n] = b[n].xor(d[n]).add16(e[n]).product(k(5, n), ones);
-        }
-        for n in 0..G {
-            e[n] = e[n].add16(f[n]);
-            (a[n], d[n]) = (a[n].xor(f[n]), d[n].xor(e[n]));
-            (b[n], c[n]) = (c[n].xor(f[n]), b[n].xor(e[n]));
-        }
+        *block = [a, b, c, d];
     }
-    for n in 0..G {
-        a[n] = a[n].product(key(48, n), ones);
-        (b[n], c[n]) = (c[n].add16(key(49, n)), b[n].add16(key(50, n)));
-        d[n] = d[n].product(key(51, n), ones);
-    }
-    *block = [a, b, c, d];
 }
 
 impl<const L: usize> IdeaLanes<'_, L> {
@@ -91,10 +99,7 @@ impl<const L: usize> IdeaLanes<'_, L> {
     ) -> Self {
         Self {
             keys: [[0; L]; SUBKEYS],
-            chain: [[0; L]; 4],
-            mode,
-            direction,
-            shorts,
+            chains: Chains::new(mode, direction, shorts),
             subkeys: [NO_KEY.as_ptr().cast(); L],
             changed: 0,
             run,
@@ -105,19 +110,12 @@ impl<const L: usize> IdeaLanes<'_, L> {
     /// See [`LaneKernel::run`]; `G * V::SHORTS` is `L`.
     #[inline(always)]
     unsafe fn go<V: Shorts, const G: usize>(&mut self, rows: &mut Rows<L>, chunks: usize) {
-        debug_assert_eq!(G * V::SHORTS, L);
         // SAFETY: the caller keeps LaneKernel's contract.
         unsafe { self.place_keys::<V, G>() };
-        match (self.mode, self.direction) {
-            // SAFETY: the caller keeps LaneKernel's contract.
-            (Mode::Ecb, _) => unsafe { self.chunks::<V, G, 0>(rows, chunks) },
-            // SAFETY: as above.
-            (Mode::Cbc, Direction::Encrypt) => unsafe { self.chunks::<V, G, 1>(rows, chunks) },
-            // SAFETY: as above.
-            (Mode::Cbc, Direction::Decrypt) => unsafe { self.chunks::<V, G, 2>(rows, chunks) },
-            // SAFETY: as above.
-            (Mode::Ctr, _) => unsafe { self.chunks::<V, G, 3>(rows, chunks) },
-        }
+        let ones = core::hint::black_box(V::splat(u32::MAX));
+        let subkeys = Subkeys::<V, L> { keys: self.keys.as_ptr().cast(), ones };
+        // SAFETY: as above.
+        unsafe { self.chains.run::<V, G>(rows, chunks, subkeys) };
     }
 
     /// Copies the subkeys of groups with a changed lane to where the rounds read them: by transposition, which has a
@@ -142,101 +140,14 @@ impl<const L: usize> IdeaLanes<'_, L> {
             wipe(&mut words, V::zero());
         }
     }
-
-    /// `HOW`: ECB, CBC both ways, CTR.
-    #[inline(always)]
-    unsafe fn chunks<V: Shorts, const G: usize, const HOW: u8>(&mut self, rows: &mut Rows<L>, chunks: usize) {
-        let keys = self.keys.as_ptr().cast::<u16>();
-        let ones = core::hint::black_box(V::splat(u32::MAX));
-        let mut chain = [[V::zero(); G]; 4];
-        for (row, groups) in self.chain.iter().zip(&mut chain) {
-            for (n, group) in groups.iter_mut().enumerate() {
-                // SAFETY: as for keys.
-                *group = unsafe { V::load(row.as_ptr().add(n * V::SHORTS).cast()) };
-            }
-        }
-        // Kept outside the loop and lent, as copies of arrays this large are calls of memcpy.
-        let mut x = [[V::zero(); 32]; G];
-        for _ in 0..chunks {
-            for (n, x) in x.iter_mut().enumerate() {
-                // SAFETY: SHORTS rows from n * SHORTS on, each with a chunk to read.
-                unsafe { V::load_short_rows(rows.source.as_ptr().add(n * V::SHORTS), 0, x) };
-            }
-            for number in 0..8 {
-                // Or else the last subkeys are kept on the stack from block to block, in parts.
-                let keys = core::hint::black_box(keys);
-                // SAFETY: subkey i, group n of [[u16; L]; SUBKEYS], L = G * SHORTS.
-                let key = |i: usize, n: usize| unsafe { V::load(keys.add(i * L + n * V::SHORTS).cast()) };
-                let mut input = [[V::zero(); G]; 4];
-                for i in 0..4 {
-                    for n in 0..G {
-                        input[i][n] = x[n][4 * number + i].swap_pairs();
-                    }
-                }
-                let xor = |mut left: [[V; G]; 4], right: &[[V; G]; 4]| {
-                    for i in 0..4 {
-                        for n in 0..G {
-                            left[i][n] = left[i][n].xor(right[i][n]);
-                        }
-                    }
-                    left
-                };
-                let mut block = match HOW {
-                    1 => xor(input, &chain),
-                    3 => chain,
-                    _ => input,
-                };
-                crypt::<V, G>(ones, key, &mut block);
-                match HOW {
-                    1 => chain = block,
-                    2 => {
-                        block = xor(block, &chain);
-                        chain = input;
-                    }
-                    3 => {
-                        block = xor(block, &input);
-                        for n in 0..G {
-                            let mut carry = V::splat(0x0001_0001);
-                            for word in chain.iter_mut().rev() {
-                                let old = word[n];
-                                word[n] = old.add16(carry);
-                                carry = carried(old, word[n]);
-                            }
-                        }
-                    }
-                    _ => {}
-                }
-                for i in 0..4 {
-                    for n in 0..G {
-                        x[n][4 * number + i] = block[i][n].swap_pairs();
-                    }
-                }
-            }
-            for (n, x) in x.iter().enumerate() {
-                // SAFETY: as at the load, with a chunk to write.
-                unsafe { V::store_short_rows(x, rows.destination.as_ptr().add(n * V::SHORTS)) };
-            }
-            rows.advance();
-        }
-        for (row, groups) in self.chain.iter_mut().zip(chain) {
-            for (n, group) in groups.into_iter().enumerate() {
-                // SAFETY: as for keys.
-                unsafe { group.store(row.as_mut_ptr().add(n * V::SHORTS).cast()) };
-            }
-        }
-    }
 }
 
 impl<'k, const L: usize> LaneKernel<'k, L> for IdeaLanes<'k, L> {
     fn set(&mut self, lane: usize, key: &'k Schedule, iv: &[u8; 16]) {
         let Schedule::Idea(key) = key else { return };
-        let backward = self.direction == Direction::Decrypt && self.mode != Mode::Ctr;
-        self.subkeys[lane] = if backward { &key.decrypt } else { &key.encrypt }.as_ptr().cast();
+        self.chains.set(lane, iv);
+        self.subkeys[lane] = if self.chains.backward() { &key.decrypt } else { &key.encrypt }.as_ptr().cast();
         self.changed |= 1 << lane;
-        let at = place(lane, self.shorts);
-        for (row, bytes) in self.chain.iter_mut().zip(iv.as_chunks::<2>().0) {
-            row[at] = u16::from_be_bytes(*bytes);
-        }
     }
 
     unsafe fn run(&mut self, rows: &mut Rows<L>, chunks: usize) {
@@ -245,11 +156,7 @@ impl<'k, const L: usize> LaneKernel<'k, L> for IdeaLanes<'k, L> {
     }
 
     fn finish(&mut self, lane: usize, key: &Schedule, rest: &mut [u8], alone: &Alone<'_>) {
-        let (at, mut iv) = (place(lane, self.shorts), [0; 16]);
-        for (row, bytes) in self.chain.iter().zip(iv.as_chunks_mut::<2>().0) {
-            *bytes = row[at].to_be_bytes();
-        }
-        alone(key, &iv, rest);
+        alone(key, &self.chains.iv(lane), rest);
     }
 }
 
