@@ -8,7 +8,7 @@ use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
 use sealane_transform::{Aead, Cipher, Digest, Direction, Kernels};
 
 /// A piece of a mangled name, an instruction, and the width of its first operand in bytes if that matters.
-const PROMISES: [(&str, Mnemonic, usize); 31] = [
+const PROMISES: [(&str, Mnemonic, usize); 32] = [
     ("3aes5lanes10run_avx512", Mnemonic::Vaesenc, 64),
     ("3aes5lanes10run_avx512", Mnemonic::Vaesdeclast, 64),
     ("3aes5lanes8run_avx2", Mnemonic::Vaesenc, 16),
@@ -32,6 +32,7 @@ const PROMISES: [(&str, Mnemonic, usize); 31] = [
     ("4seal5lanes10run_avx512", Mnemonic::Vpgatherdd, 64),
     ("4seal5lanes8run_avx2", Mnemonic::Vpgatherdd, 32),
     ("8blowfish5lanes7run_bmi", Mnemonic::Bextr, 8),
+    ("8blowfish8permuted", Mnemonic::Vpermt2b, 64),
     ("3gcm6kernel10all_avx512", Mnemonic::Vpclmulqdq, 64),
     ("3gcm6kernel10all_avx512", Mnemonic::Vaesenc, 64),
     ("3gcm6kernel8all_avx2", Mnemonic::Vpclmulqdq, 16),

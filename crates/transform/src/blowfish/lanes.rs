@@ -1,8 +1,9 @@
 //! Blowfish, several messages interleaved in general registers.
 //!
-//! A round waits for its table look-ups, whose latency only other messages can fill; vectors do not help, since
-//! gathers take longer than the loads they replace. Each lane copies its key, so that one register reaches the tables
-//! of all. One lane is the generic tier. Leaks key and data through the cache, as every table implementation does.
+//! A round waits for its table look-ups, whose latency only other messages can fill. Vectors do not help where each lane
+//! has its tables, since gathers take longer than the loads they replace; for lanes of one key see [`super::permuted`].
+//! Each lane copies its key, so that one register reaches the tables of all. One lane is the generic tier. Leaks key and
+//! data through the cache, as every implementation by tables in memory does.
 //!
 //! `unsafe`: assembly with BMI, which the token proves, as the compiler does not keep in registers what it can make anew.
 #![allow(unsafe_code)]

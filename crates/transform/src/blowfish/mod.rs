@@ -1,6 +1,8 @@
 //! Blowfish, Schneier 1993. The key builds its S-boxes: 4 KB an association, and 521 encryptions to expand.
 
 pub(crate) mod lanes;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod permuted;
 mod pi;
 pub(crate) mod reference;
 

@@ -70,6 +70,16 @@ fn lengths(jobs: &[CipherJob<'_>], order: &[u16]) -> impl ExactSizeIterator<Item
 /// This many busy lanes of 512 are no faster at DES than as many single messages.
 const SLICED_DES_FEW: usize = 16;
 
+/// This many busy lanes of 64 are no faster at Blowfish than as many single messages.
+const PERMUTED_BLOWFISH_FEW: usize = 5;
+
+/// Whether all jobs have the same key.
+fn one_key(jobs: &[CipherJob<'_>], order: &[u16]) -> bool {
+    let mut keys = order.iter().map(|&index| jobs[usize::from(index)].key);
+    let first = keys.next();
+    keys.all(|key| first.is_some_and(|first| core::ptr::eq(key, first)))
+}
+
 /// Whether few lanes are faster than many, whose step takes longer than theirs by a ratio: for few jobs, or where a
 /// few long ones would leave lanes empty.
 fn few_lanes_do(
@@ -235,6 +245,16 @@ impl Kernels {
             BlockCipher::Des => self.sliced_des(mode, direction, 1, jobs, order, hand_over),
             BlockCipher::TripleDes => self.sliced_des(mode, direction, 3, jobs, order, hand_over),
             BlockCipher::Blowfish => {
+                // Where tables serve all lanes.
+                #[cfg(target_arch = "x86_64")]
+                if let Some(proof) = self.features.avx512
+                    && one_key(jobs, order)
+                    && !few_lanes_do(jobs, order, blowfish::lanes::LANES, blowfish::permuted::LANES, (19, 4))
+                {
+                    let few = if hand_over.few == 0 { 0 } else { PERMUTED_BLOWFISH_FEW };
+                    let kernel = &mut blowfish::permuted::Permuted::new(proof, mode, direction);
+                    return lanes::run(kernel, jobs, order, &HandOver { few, alone: hand_over.alone });
+                }
                 let kernel = blowfish::lanes::BlowfishLanes::<{ blowfish::lanes::LANES }>::new(
                     mode,
                     direction,
