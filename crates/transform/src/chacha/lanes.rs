@@ -146,12 +146,17 @@ struct Base {
 /// Runs the vectors of a wave's lanes.
 type Rounds<V, const SETS: usize> = for<'w, 'k> unsafe fn(&'w mut Wave<'k, V, SETS>);
 
-/// The rounds of a wave: of the first vector of lanes, of all of them, and of all beside Poly1305.
+/// Runs them beside Poly1305.
+type BesideRounds<V, const SETS: usize> =
+    for<'w, 'k, 'b> unsafe fn(&'w mut Wave<'k, V, SETS>, &'b mut Beside);
+
+/// The rounds of a wave, alone and beside Poly1305: of the first vector of lanes, and of all of them.
 #[derive(Clone, Copy)]
 pub(super) struct Kernels<V, const SETS: usize> {
     one: Rounds<V, SETS>,
     all: Rounds<V, SETS>,
-    beside: for<'w, 'k, 'b> unsafe fn(&'w mut Wave<'k, V, SETS>, &'b mut Beside),
+    one_beside: BesideRounds<V, SETS>,
+    all_beside: BesideRounds<V, SETS>,
 }
 
 /// A word of every message of a group, or of every lane of a vector.
@@ -298,15 +303,15 @@ impl<'k, V: Streams, const SETS: usize> Wave<'k, V, SETS> {
         if self.lanes == 0 {
             return;
         }
-        let Kernels { one, all, beside: all_beside } = self.kernels;
+        let Kernels { one, all, one_beside, all_beside } = self.kernels;
+        let is_one = self.lanes <= V::LANES;
         // SAFETY: the caller's contract.
         unsafe {
-            match beside {
-                Some(beside) if self.lanes > (SETS - 1) * V::LANES && beside.is_busy() => {
-                    all_beside(self, beside)
-                }
-                _ if self.lanes <= V::LANES => one(self),
-                _ => all(self),
+            match beside.filter(|beside| beside.is_busy()) {
+                Some(beside) if is_one => one_beside(self, beside),
+                Some(beside) => all_beside(self, beside),
+                None if is_one => one(self),
+                None => all(self),
             }
         }
         for &(message, to, bytes) in &self.parts[..self.part_count] {
@@ -564,7 +569,8 @@ unsafe fn beside_avx2(wave: &mut Wave<'_, Y, 1>, beside: &mut Beside) {
     unsafe { wave.rounds::<1>(Some(beside)) }
 }
 
-const AVX2: Kernels<Y, 1> = Kernels { one: rounds_avx2, all: rounds_avx2, beside: beside_avx2 };
+const AVX2: Kernels<Y, 1> =
+    Kernels { one: rounds_avx2, all: rounds_avx2, one_beside: beside_avx2, all_beside: beside_avx2 };
 
 #[target_feature(enable = "avx2,bmi1,bmi2,ssse3,sse4.1")]
 unsafe fn all_avx2(proof: Avx2, direction: Direction, jobs: &mut [AeadJob<'_>], order: &[u16]) {
@@ -585,13 +591,17 @@ unsafe fn rounds_avx512<const N: usize>(wave: &mut Wave<'_, Z, 2>) {
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma,bmi2")]
-unsafe fn beside_avx512(wave: &mut Wave<'_, Z, 2>, beside: &mut Beside) {
+unsafe fn beside_avx512<const N: usize>(wave: &mut Wave<'_, Z, 2>, beside: &mut Beside) {
     // SAFETY: the features of Z, and the caller's contract.
-    unsafe { wave.rounds::<2>(Some(beside)) }
+    unsafe { wave.rounds::<N>(Some(beside)) }
 }
 
-const AVX512: Kernels<Z, 2> =
-    Kernels { one: rounds_avx512::<1>, all: rounds_avx512::<2>, beside: beside_avx512 };
+const AVX512: Kernels<Z, 2> = Kernels {
+    one: rounds_avx512::<1>,
+    all: rounds_avx512::<2>,
+    one_beside: beside_avx512::<1>,
+    all_beside: beside_avx512::<2>,
+};
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma,bmi2")]
 unsafe fn all_avx512(proof: Avx512, direction: Direction, jobs: &mut [AeadJob<'_>], order: &[u16]) {
