@@ -179,7 +179,7 @@ fn add_subkey(subkey: [u32; 2], to: &mut Half) {
 fn crypt(tables: &Tables, ones: Z, block: &mut [[Z; 2]; 4]) {
     let (mut left, mut right) = ([block[1], block[0]], [block[3], block[2]]);
     add_subkey(tables.subkeys[0], &mut left);
-    // Seen through, the compiler lays all rounds out, which is more than caches of code hold.
+    // As many rounds as the compiler must not know, or it lays them all out, which is more than caches of code hold.
     for subkey in &core::hint::black_box(&tables.subkeys)[1..17] {
         round(tables, *subkey, &left, &mut right, ones);
         (left, right) = (right, left);
