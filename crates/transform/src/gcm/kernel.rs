@@ -389,9 +389,7 @@ impl<V: Field, const ROUNDS: usize, const OPEN: bool> Walk<'_, V, ROUNDS, OPEN> 
                     *x = self.crypt(*x, (n * V::BYTES) as isize);
                 }
             }
-            if !OPEN {
-                self.waiting = stream;
-            }
+            self.waiting = stream;
             self.source = self.source.add(CHUNK * V::BYTES);
             self.destination = self.destination.add(CHUNK * V::BYTES);
         }
