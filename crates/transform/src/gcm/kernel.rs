@@ -2,9 +2,8 @@
 //! Constant time.
 //!
 //! A message is hashed in stretches of up to [`POWERS`] blocks: every block is multiplied by the power of H that its
-//! distance to the stretch's end asks for, all products are summed, and the sum is reduced once. A chunk's ciphertext is
-//! multiplied between AES rounds: its own when opening; when sealing the next chunk's, between which it is also made and
-//! written, as a row of stores across cache lines would hold the rounds up.
+//! distance to the stretch's end asks for, all products are summed, and the sum is reduced once. The blocks of one
+//! chunk of ciphertext are multiplied between the AES rounds of the next.
 //!
 //! `unsafe`: buffers are read and written through the raw pointers of [`crate::job::Buffer`]; the entry points take
 //! tokens.
@@ -21,9 +20,6 @@ use crate::job::{Direction, Status};
 
 /// Vectors of a chunk.
 const CHUNK: usize = 8;
-
-/// Round keys, the last ones, that vectors with registers to spare keep in them.
-const HELD: usize = 4;
 
 /// A running GHASH.
 struct Hash<'k, V> {
@@ -131,15 +127,13 @@ impl<'k, V: Field> Hash<'k, V> {
         hash
     }
 
-    /// Ends a stretch if it is at its end and the text goes on. Returns what is to be added to the next block.
+    /// Ends a stretch if it is at its end and the text goes on: with `next`, to which the hash so far is added.
     #[inline(always)]
-    fn turn(&mut self) -> V {
-        if !self.at_end() || self.left == 0 {
-            return V::zero();
+    fn turn_at_end(&mut self, next: &mut V) {
+        if self.at_end() && self.left != 0 {
+            *next = next.xor(V::lead(self.reduced()));
+            *self = Self::new(self.key, self.left);
         }
-        let hash = V::lead(self.reduced());
-        *self = Self::new(self.key, self.left);
-        hash
     }
 
     /// Takes `bytes`, padded with zeros to whole blocks; the text ends with them.
@@ -152,9 +146,7 @@ impl<'k, V: Field> Hash<'k, V> {
                 // SAFETY: the caller's bytes.
                 *block = unsafe { V::read(from.add(n * V::BYTES)) }.reverse();
             }
-            if self.at_end() {
-                blocks[0] = blocks[0].xor(self.turn());
-            }
+            self.turn_at_end(&mut blocks[0]);
             self.take(&blocks);
             (from, bytes) = (from.wrapping_add(CHUNK * V::BYTES), bytes - CHUNK * V::BYTES);
         }
@@ -162,9 +154,7 @@ impl<'k, V: Field> Hash<'k, V> {
             let part = bytes.min(V::BYTES);
             // SAFETY: the caller's bytes.
             let mut block = unsafe { V::read_part(from, part) }.reverse();
-            if self.at_end() {
-                block = block.xor(self.turn());
-            }
+            self.turn_at_end(&mut block);
             self.take(&[block]);
             (from, bytes) = (from.wrapping_add(part), bytes - part);
         }
@@ -191,31 +181,14 @@ struct Stream<'k, V> {
     /// In every block, reversed, so that the number is the lowest word: [`FIRST`] less than the next block's, which is
     /// a multiple of a chunk's blocks.
     counter: V,
-    /// The last round keys, the very last first.
-    held: [V; HELD],
 }
 
-impl<'k, V: Field> Stream<'k, V> {
-    #[inline(always)]
-    fn new<const ROUNDS: usize>(keys: &'k [[u8; 16]; 15], counter: V) -> Self {
-        let mut stream = Self { keys, counter, held: [V::zero(); HELD] };
-        for n in 0..HELD {
-            stream.held[n] = stream.key(ROUNDS - n);
-        }
-        stream
-    }
-
+impl<V: Field> Stream<'_, V> {
     /// The key of a round, in every block.
     #[inline(always)]
     fn key(&self, round: usize) -> V {
         // SAFETY: a block of the schedule's fifteen.
         V::splat(unsafe { One::load(&raw const self.keys[round]) })
-    }
-
-    /// The same, of those that are held if it is.
-    #[inline(always)]
-    fn round_key<const ROUNDS: usize>(&self, round: usize) -> V {
-        if V::AHEAD && round + HELD > ROUNDS { self.held[ROUNDS - round] } else { self.key(round) }
     }
 
     /// The counter as it is, encrypted.
@@ -228,9 +201,14 @@ impl<'k, V: Field> Stream<'k, V> {
         x.encrypt_last(self.key(ROUNDS))
     }
 
-    /// The counters of the next `N` vectors, behind the cipher's first key.
+    /// The next `N` vectors of the stream. Hashes a pair of `blocks` after every other round.
     #[inline(always)]
-    fn counters<const N: usize>(&mut self) -> [V; N] {
+    fn next<const ROUNDS: usize, const N: usize, const H: usize>(
+        &mut self,
+        hash: &mut Hash<'_, V>,
+        mut blocks: [V; H],
+    ) -> [V; N] {
+        const { assert!(H < ROUNDS - 1) };
         let first = self.key(0);
         let base = self.counter.reverse().xor(first);
         let mut x = [base; N];
@@ -242,6 +220,33 @@ impl<'k, V: Field> Stream<'k, V> {
             } else {
                 self.counter.count(number as u32).reverse().xor(first)
             };
+        }
+        // Not a loop: the compiler leaves one rolled up where it finds what it may not reorder.
+        macro_rules! rounds {
+            ($($round:literal)*) => {$(
+                if $round < ROUNDS {
+                    let key = self.key($round);
+                    for x in &mut x {
+                        *x = x.encrypt(key);
+                    }
+                    if $round % 2 == 0 && $round <= H.next_multiple_of(2) {
+                        // Or all of the hash would come before the cipher.
+                        for x in &mut x {
+                            (*x, blocks[H - 1]) = x.tied(blocks[H - 1]);
+                        }
+                        hash.take_pair(&blocks, $round / 2);
+                        for x in &mut x {
+                            (*x, hash.middle) = x.tied(hash.middle);
+                        }
+                    }
+                }
+            )*};
+        }
+        rounds!(1 2 3 4 5 6 7 8 9 10 11 12 13);
+        hash.pass(H);
+        let last = self.key(ROUNDS);
+        for x in &mut x {
+            *x = x.encrypt_last(last);
         }
         self.counter = self.counter.plus((CHUNK * V::LANES) as u32);
         x
@@ -255,174 +260,79 @@ struct Walk<'k, V, const ROUNDS: usize, const OPEN: bool> {
     source: *const u8,
     destination: *mut u8,
     bytes: usize,
-    /// Sealing: of the chunk before, which is not hashed yet, the stream with which it is to be crypted first; where
-    /// registers are few, the ciphertext.
+    /// Sealing: the last chunk's ciphertext, reversed and not hashed yet.
     waiting: [V; CHUNK],
 }
 
 impl<V: Field, const ROUNDS: usize, const OPEN: bool> Walk<'_, V, ROUNDS, OPEN> {
-    /// Crypts a vector `at` so many bytes from here. Returns the output.
-    ///
-    /// # Safety
-    /// It lies in the message.
-    #[inline(always)]
-    unsafe fn crypt(&self, stream: V, at: isize) -> V {
-        // SAFETY: the caller's contract.
-        unsafe {
-            let output = V::read(self.source.offset(at)).xor(stream);
-            output.write(self.destination.offset(at));
-            output
-        }
-    }
-
-    /// Hashes a pair of blocks of the next chunk, or the single last vector of an odd number; `carry` is added to the
-    /// chunk's first block.
-    #[inline(always)]
-    fn hash_pair(&mut self, pair: usize, carry: V, a: V, b: Option<V>) {
-        // The compiler makes nothing of the hash before the rounds that come before.
-        let a = a.pinned().reverse();
-        let a = if pair == 0 { a.xor(carry) } else { a };
-        let place = self.hash.place + 2 * pair * V::LANES;
-        match b {
-            Some(b) => self.hash.multiply_two([a, b.pinned().reverse()], place),
-            None => self.hash.multiply(a, place),
-        }
-        self.hash.middle = self.hash.middle.pinned();
-    }
-
-    /// Sealing: crypts and hashes a pair of what waits.
-    ///
-    /// # Safety
-    /// A chunk waits.
-    #[inline(always)]
-    unsafe fn pair_behind(&mut self, pair: usize, carry: V) {
-        let at = |n: usize| n as isize * V::BYTES as isize - (CHUNK * V::BYTES) as isize;
-        let [n, m] = [2 * pair, 2 * pair + 1];
-        let (mut a, mut b) = (self.waiting[n], self.waiting[m]);
-        if V::AHEAD {
-            // SAFETY: the chunk before.
-            (a, b) = unsafe { (self.crypt(a, at(n)), self.crypt(b, at(m))) };
-        }
-        self.hash_pair(pair, carry, a, Some(b));
-    }
-
-    /// Opening: hashes a pair of the next `N` vectors, the last of `last` bytes.
+    /// Crypts `N` vectors, the last of `last` bytes, and hashes what waits, if `WAITS`. Opening hashes them as well;
+    /// sealing leaves them waiting.
     ///
     /// # Safety
     /// As many bytes lie ahead.
     #[inline(always)]
-    unsafe fn pair_ahead<const N: usize>(&mut self, pair: usize, carry: V, last: usize) {
-        // SAFETY: the caller's contract.
-        let read = |n: usize| unsafe {
-            let from = self.source.add(n * V::BYTES);
-            if n + 1 == N && last != V::BYTES { V::read_part(from, last) } else { V::read(from) }
-        };
-        let [n, m] = [2 * pair, 2 * pair + 1];
-        if n < N {
-            let (a, b) = (read(n), if m < N { Some(read(m)) } else { None });
-            self.hash_pair(pair, carry, a, b);
+    unsafe fn chunk<const N: usize, const WAITS: bool>(&mut self, last: usize) {
+        let mut input = [V::zero(); N];
+        for (n, input) in input.iter_mut().enumerate() {
+            // SAFETY: N - 1 vectors and `last` bytes lie ahead.
+            *input = unsafe {
+                let from = self.source.add(n * V::BYTES);
+                if n + 1 == N && last != V::BYTES { V::read_part(from, last) } else { V::read(from) }
+            };
         }
-    }
-
-    /// The next `N` vectors of the stream. Does a pair of blocks after every other round: of the `N` vectors, the last of
-    /// `last` bytes, if opening; of the chunk that waits, if sealing and it does.
-    ///
-    /// # Safety
-    /// As many bytes lie ahead.
-    #[inline(always)]
-    unsafe fn next<const N: usize, const WAITS: bool>(&mut self, last: usize) -> [V; N] {
-        let carry = if OPEN || WAITS { self.hash.turn() } else { V::zero() };
-        let mut x = self.stream.counters::<N>();
-        // Not a loop: the compiler leaves one rolled up where it finds what it may not reorder.
-        macro_rules! rounds {
-            ($($round:literal)*) => {$(
-                if $round < ROUNDS {
-                    let key = self.stream.round_key::<ROUNDS>($round);
-                    for x in &mut x {
-                        *x = x.encrypt(key);
-                    }
-                    if $round % 2 == 0 {
-                        // Or all rounds of one vector would come before those of another.
-                        for x in &mut x {
-                            *x = x.pinned();
-                        }
-                        let pairs = if OPEN { N.div_ceil(2) } else { CHUNK / 2 };
-                        if $round <= 2 * pairs {
-                            let pair = pairs - $round / 2;
-                            // SAFETY: the caller's contract.
-                            unsafe {
-                                if OPEN {
-                                    self.pair_ahead::<N>(pair, carry, last);
-                                } else if WAITS {
-                                    self.pair_behind(pair, carry);
-                                }
-                            }
-                        }
-                    }
-                }
-            )*};
-        }
-        rounds!(1 2 3 4 5 6 7 8 9 10 11 12 13);
-        if OPEN {
-            self.hash.pass(N);
+        let stream: [V; N] = if OPEN {
+            let mut blocks = input;
+            for block in &mut blocks {
+                *block = block.reverse();
+            }
+            self.hash.turn_at_end(&mut blocks[0]);
+            self.stream.next::<ROUNDS, N, N>(&mut self.hash, blocks)
         } else if WAITS {
-            self.hash.pass(CHUNK);
-        }
-        let key = self.stream.round_key::<ROUNDS>(ROUNDS);
-        for x in &mut x {
-            *x = x.encrypt_last(key);
-        }
-        x
-    }
-
-    /// A whole chunk. Sealing, its stream is left waiting.
-    ///
-    /// # Safety
-    /// It lies ahead. A chunk waits if `WAITS`.
-    #[inline(always)]
-    unsafe fn chunk<const WAITS: bool>(&mut self) {
-        // SAFETY: the caller's contract.
-        unsafe {
-            let mut stream = self.next::<CHUNK, WAITS>(V::BYTES);
-            if OPEN || !V::AHEAD {
-                for (n, x) in stream.iter_mut().enumerate() {
-                    *x = self.crypt(*x, (n * V::BYTES) as isize);
+            self.hash.turn_at_end(&mut self.waiting[0]);
+            self.stream.next::<ROUNDS, N, CHUNK>(&mut self.hash, self.waiting)
+        } else {
+            self.stream.next::<ROUNDS, N, 0>(&mut self.hash, [])
+        };
+        for (n, (input, stream)) in input.into_iter().zip(stream).enumerate() {
+            let mut output = input.xor(stream);
+            // SAFETY: as above.
+            unsafe {
+                let to = self.destination.add(n * V::BYTES);
+                if n + 1 == N && last != V::BYTES {
+                    output = output.first(last);
+                    output.write_part(to, last);
+                } else {
+                    output.write(to);
                 }
             }
-            self.waiting = stream;
-            self.source = self.source.add(CHUNK * V::BYTES);
-            self.destination = self.destination.add(CHUNK * V::BYTES);
+            self.waiting[n] = output.reverse();
         }
-        self.bytes -= CHUNK * V::BYTES;
+    }
+
+    /// Hashes the `N` vectors that wait.
+    #[inline(always)]
+    fn settle<const N: usize>(&mut self) {
+        self.hash.turn_at_end(&mut self.waiting[0]);
+        self.hash.take(&self.waiting[..N]);
     }
 
     /// The last chunk, of `N` vectors.
     ///
     /// # Safety
-    /// `bytes` bytes lie ahead, and they fill N vectors but for some bytes of the last. A chunk waits if `waits`.
+    /// `bytes` bytes lie ahead, and they fill N vectors but for some bytes of the last.
     #[inline(always)]
     unsafe fn tail<const N: usize>(&mut self, waits: bool) {
         let last = self.bytes - (N - 1) * V::BYTES;
         // SAFETY: the caller's contract.
-        let mut blocks: [V; N] =
-            unsafe { if waits { self.next::<N, true>(last) } else { self.next::<N, false>(last) } };
-        for (n, block) in blocks.iter_mut().enumerate() {
-            let at = n * V::BYTES;
-            // SAFETY: as above.
-            *block = unsafe {
-                if n + 1 == N && last != V::BYTES {
-                    let output = V::read_part(self.source.add(at), last).xor(*block).first(last);
-                    output.write_part(self.destination.add(at), last);
-                    output
-                } else {
-                    self.crypt(*block, at as isize)
-                }
+        unsafe {
+            if waits {
+                self.chunk::<N, true>(last);
+            } else {
+                self.chunk::<N, false>(last);
             }
-            .reverse();
         }
         if !OPEN {
-            blocks[0] = blocks[0].xor(self.hash.turn());
-            self.hash.take(&blocks);
+            self.settle::<N>();
         }
     }
 
@@ -432,22 +342,25 @@ impl<V: Field, const ROUNDS: usize, const OPEN: bool> Walk<'_, V, ROUNDS, OPEN> 
     /// `bytes` bytes may be read at `source` and written at `destination`.
     #[inline(always)]
     unsafe fn run(&mut self) {
-        let waits = !OPEN && self.bytes >= CHUNK * V::BYTES;
-        // SAFETY: whole chunks lie ahead; then `bytes` fill so many vectors but for some bytes of the last.
-        unsafe {
-            if waits {
-                self.chunk::<false>();
-            }
-            while self.bytes >= CHUNK * V::BYTES {
-                self.chunk::<true>();
-            }
-            match self.bytes.div_ceil(V::BYTES) {
-                0 if waits => {
-                    let carry = self.hash.turn();
-                    for pair in (0..CHUNK / 2).rev() {
-                        self.pair_behind(pair, carry);
-                    }
+        let mut waits = false;
+        while self.bytes >= CHUNK * V::BYTES {
+            // SAFETY: a whole chunk lies ahead.
+            unsafe {
+                if waits {
+                    self.chunk::<CHUNK, true>(V::BYTES);
+                } else {
+                    self.chunk::<CHUNK, false>(V::BYTES);
+                    waits = !OPEN;
                 }
+                self.source = self.source.add(CHUNK * V::BYTES);
+                self.destination = self.destination.add(CHUNK * V::BYTES);
+            }
+            self.bytes -= CHUNK * V::BYTES;
+        }
+        // SAFETY: `bytes` fill this many vectors but for some bytes of the last.
+        unsafe {
+            match self.bytes.div_ceil(V::BYTES) {
+                0 if waits => self.settle::<CHUNK>(),
                 0 => {}
                 1 => self.tail::<1>(waits),
                 2 => self.tail::<2>(waits),
@@ -513,7 +426,7 @@ impl<'k, V: Field> Group<'k, V> {
         let zeroth = One::nonce(&job.nonce).reverse();
         let mut walk = Walk::<V, ROUNDS, OPEN> {
             hash: begin(key, job.aad, bytes.div_ceil(16)),
-            stream: Stream::new::<ROUNDS>(&key.cipher.encrypt, V::splat(zeroth)),
+            stream: Stream { keys: &key.cipher.encrypt, counter: V::splat(zeroth) },
             source: job.data.source(),
             destination: job.data.destination(),
             bytes,
@@ -536,7 +449,7 @@ impl<'k, V: Field> Group<'k, V> {
         let (mut masks, mut powers) = ([One::zero(); 4], [One::zero(); 4]);
         for n in 0..V::LANES {
             let key = self.keys[n].unwrap_or(any);
-            let stream = Stream::new::<ROUNDS>(&key.cipher.encrypt, self.first[n]);
+            let stream = Stream { keys: &key.cipher.encrypt, counter: self.first[n] };
             (masks[n], powers[n]) = (stream.block::<ROUNDS>(), One::number(key.powers[POWERS - 1]));
         }
         (V::of(masks), V::of(powers))
@@ -552,7 +465,7 @@ impl<'k, V: Field> Group<'k, V> {
         let same =
             self.keys[..self.count].iter().all(|other| other.is_some_and(|other| core::ptr::eq(other, key)));
         let (mask, power) = if same {
-            let stream = Stream::new::<ROUNDS>(&key.cipher.encrypt, V::of(self.first));
+            let stream = Stream { keys: &key.cipher.encrypt, counter: V::of(self.first) };
             (stream.block::<ROUNDS>(), V::splat(One::number(key.powers[POWERS - 1])))
         } else {
             self.masks::<ROUNDS>(key)
