@@ -102,10 +102,10 @@ impl<C: WordCipher, const L: usize> WordLanes<'_, C, L> {
     #[inline(always)]
     pub(crate) unsafe fn go<V: Words, const G: usize>(&mut self, rows: &mut Rows<L>, chunks: usize) {
         debug_assert_eq!(G * V::LANES, L);
-        // SAFETY: as above.
+        // SAFETY: the caller keeps LaneKernel's contract.
         unsafe { self.place_keys::<V, G>() };
         match (self.mode, self.direction) {
-            // SAFETY: the caller keeps LaneKernel's contract.
+            // SAFETY: as above.
             (Mode::Ecb, Direction::Encrypt) => unsafe { self.chunks::<V, G, 0>(rows, chunks) },
             // SAFETY: as above.
             (Mode::Ecb, Direction::Decrypt) => unsafe { self.chunks::<V, G, 1>(rows, chunks) },

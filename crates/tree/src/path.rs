@@ -9,8 +9,8 @@
 
 use std::ffi::OsStr;
 use std::fmt;
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use thiserror::Error;
@@ -209,6 +209,7 @@ impl<'de> Deserialize<'de> for RelativePath {
         Self::from_vec(path).map_err(de::Error::custom)
     }
 }
+
 /// An entry's path as messages show it: below its target, or in its source as the user gave that. Any bytes; nothing
 /// is opened by it.
 #[derive(Clone, Eq, PartialEq)]
@@ -235,6 +236,12 @@ impl From<&RelativePath> for ShownPath {
 impl From<RelativePath> for ShownPath {
     fn from(path: RelativePath) -> Self {
         Self(path.0)
+    }
+}
+
+impl From<PathBuf> for ShownPath {
+    fn from(path: PathBuf) -> Self {
+        Self::new(path.into_os_string().into_vec())
     }
 }
 

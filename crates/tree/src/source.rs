@@ -6,7 +6,7 @@
 
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
@@ -107,13 +107,12 @@ impl SourceRoot {
 
     /// How the user would name the entry that is `path` on the wire.
     pub(crate) fn show(&self, path: &RelativePath) -> ShownPath {
-        let shown = match (&self.kind, self.strip(path)) {
+        match (&self.kind, self.strip(path)) {
             (RootKind::Directory, Some(below)) if !below.is_empty() => {
-                self.given.components().as_path().join(OsStr::from_bytes(below))
+                self.given.components().as_path().join(OsStr::from_bytes(below)).into()
             }
-            _ => self.given.clone(),
-        };
-        ShownPath::new(shown.into_os_string().into_vec())
+            _ => self.given.clone().into(),
+        }
     }
 
     /// What every entry's name begins with, if anything.

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
@@ -212,7 +211,7 @@ fn what_cannot_be_read_is_told_and_passed() {
 }
 
 fn shown(path: &Path) -> ShownPath {
-    ShownPath::new(path.as_os_str().as_bytes())
+    path.to_owned().into()
 }
 
 #[test]

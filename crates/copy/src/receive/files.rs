@@ -9,7 +9,7 @@ use std::{
     ffi::OsStr,
     fs::File,
     io::{IoSlice, Write},
-    os::unix::ffi::{OsStrExt, OsStringExt},
+    os::unix::ffi::OsStrExt,
     path::PathBuf,
     sync::{
         Arc, Mutex, MutexGuard,
@@ -206,12 +206,10 @@ impl Files {
 
     /// What the user calls the entry of this path on the wire.
     fn shown(&self, path: &[u8]) -> ShownPath {
-        let path = OsStr::from_bytes(path);
-        let path = match &self.destination {
-            Destination::Tree { shown, .. } => shown.join(path),
-            Destination::Output(_) | Destination::Null => path.into(),
-        };
-        ShownPath::new(path.into_os_string().into_vec())
+        match &self.destination {
+            Destination::Tree { shown, .. } => shown.join(OsStr::from_bytes(path)).into(),
+            Destination::Output(_) | Destination::Null => ShownPath::new(path),
+        }
     }
 
     /// The file of a number that was announced.
