@@ -87,6 +87,14 @@ impl Lines {
         }
     }
 
+    /// Whether nothing is left that needs a stream. A receiver hears of it by the control channel only.
+    pub(crate) fn is_done(&self) -> bool {
+        match self {
+            Self::Send(sending) => sending.filling.queue.is_done(),
+            Self::Receive(_) => false,
+        }
+    }
+
     /// Number of the opening that is or was in force.
     pub(crate) fn generation(&self, stream: u16) -> u32 {
         match self {

@@ -106,6 +106,10 @@ impl Connector<'_> {
             }
         });
         let failures = failures.into_inner().expect("no thread panics holding the failures");
+        // A far end that was told so closes its port, and if there was nothing to send, before any stream is open.
+        if self.lines.is_done() {
+            return;
+        }
         // A stream that was reached and then cut is opened again like any other; one that is blocked may do without
         // the others, unless all are.
         let blocked = failures.len() == usize::from(streams)
@@ -228,5 +232,73 @@ fn sleep(lines: &Lines) {
     // A transfer that ended rings before this thread could announce; then the stop is seen right away.
     if !lines.stop().is_set() {
         let _ = socket::wait(&mut [PollFd::new(&bell, PollFlags::IN)], Duration::from_millis(500));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        net::{Ipv4Addr, TcpListener},
+        sync::Arc,
+    };
+
+    use sealane_engine::Suite;
+    use sealane_stack::{Placement, Secret};
+
+    use super::*;
+    use crate::{
+        options::{Level, MeasuredEnd, Preserve, Sink},
+        send::scan,
+        session::{
+            agree::Terms,
+            ends::{self, Plan},
+        },
+    };
+
+    /// What a sending end says after all its streams were refused.
+    fn refused(has_sent_all: bool) -> Option<Error> {
+        let terms = Terms {
+            level: Level::Clear,
+            suite: Suite::Null,
+            streams: 2,
+            lanes: 1,
+            placement: Placement::Connection,
+        };
+        let timeout = Duration::from_secs(5);
+        let plan = Plan {
+            terms,
+            limit_rate: None,
+            measured_end: MeasuredEnd::Both,
+            digest: false,
+            dry_run: false,
+            fsync: false,
+            preserve: Preserve::default(),
+            sink: Sink::Null,
+            timeout,
+        };
+        let (notices, _) = crossbeam_channel::bounded(1);
+        let sending = ends::sending(&plan, Default::default(), notices.clone(), Arc::default()).unwrap();
+        if has_sent_all {
+            scan::finish(&sending);
+        }
+        let lines = Lines::Send(Arc::new(sending));
+        let closed = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
+        Connector {
+            lines: &lines,
+            keys: &TransferKeys::new(&Secret::new([0; 32]), b"request", b"accept"),
+            prover: &Prover::new(None),
+            transfer: [0; 16],
+            route: Route::Direct(vec![closed]),
+            timeout,
+            notices,
+        }
+        .run();
+        lines.stop().reason()
+    }
+
+    #[test]
+    fn blocked_streams_fail_a_transfer_only_while_something_is_to_be_sent() {
+        assert_eq!(refused(false).unwrap().kind, ErrorKind::Connect);
+        assert!(refused(true).is_none());
     }
 }
