@@ -45,7 +45,7 @@ pub enum Event {
         /// Which: its path below the source or the target, as that was given.
         #[serde(flatten)]
         path: PathText,
-        /// Why.
+        /// Why, in words that name it.
         reason: String,
     },
     /// A data stream was cut and opened again.

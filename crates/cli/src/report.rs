@@ -57,12 +57,7 @@ impl Reporter {
                     self.line(&facts(&agreed));
                 }
             }
-            Notice::EntryFailed { path, reason } => {
-                let path = printable(path);
-                // Most reasons name it themselves, where it belongs in the sentence.
-                let of = if reason.contains(&path) { String::new() } else { format!("{path}: ") };
-                self.meter.suspend(|| complain(format_args!("{of}{reason}")));
-            }
+            Notice::EntryFailed { reason, .. } => self.meter.suspend(|| complain(format_args!("{reason}"))),
             Notice::StreamReopened { stream, bytes } if verbose => {
                 self.line(&format!(
                     "stream {stream} was cut and opened again; {} go again",

@@ -189,6 +189,25 @@ fn a_folder_is_left_out_without_recursion_and_named_as_it_was_given() {
 }
 
 #[test]
+fn what_fails_is_named_whatever_its_name_is() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let _socket = std::os::unix::net::UnixListener::bind(folder.path().join("it")).expect("a socket");
+    fs::create_dir(folder.path().join("tree")).expect("a folder");
+    let output =
+        sealane(&["cp", "it", "copy"]).current_dir(folder.path()).output().expect("the program starts");
+    let said = text(&output.stderr);
+    assert!(said.starts_with("sealane: it: it is a device, pipe or socket\n"), "{said}");
+    let mut both = sealane(&["cp", "--json", "tree", "it", "copy"]);
+    let output = both.current_dir(folder.path()).output().expect("the program starts");
+    let said = text(&output.stdout);
+    let failed: Vec<_> = said.lines().filter(|line| line.contains("entry_failed")).collect();
+    for path in ["tree", "it"] {
+        let path = format!("\"path\":\"{path}\"");
+        assert!(failed.iter().any(|line| line.contains(&path)), "{path} is not in {said}");
+    }
+}
+
+#[test]
 fn what_can_never_be_copied_leaves_no_journal() {
     let folder = tempfile::tempdir().expect("a folder");
     let (source, target) = (folder.path().join("tree"), folder.path().join("into"));

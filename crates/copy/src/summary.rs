@@ -120,7 +120,7 @@ pub enum Notice {
     EntryFailed {
         /// Which: its path below the source or the target, as that was given.
         path: Vec<u8>,
-        /// Why.
+        /// Why, in words that name it.
         reason: String,
     },
     /// A data stream was cut and re-opened.

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
 
 use rustix::io::Errno;
 use thiserror::Error;
@@ -87,10 +86,10 @@ pub enum Error {
     #[error(transparent)]
     Path(#[from] PathError),
     /// The root of a source or target cannot be used.
-    #[error("cannot open {}", path.display())]
+    #[error("cannot open {path}")]
     Root {
         /// As the caller gave it.
-        path: PathBuf,
+        path: ShownPath,
         /// The operating system's reason.
         source: io::Error,
     },
@@ -179,10 +178,10 @@ pub enum Error {
         path: ShownPath,
     },
     /// A directory found while recursion is off.
-    #[error("{} is a directory, left out without -r", path.display())]
+    #[error("{path} is a directory, left out without -r")]
     SkippedDirectory {
         /// The root as it was given.
-        path: PathBuf,
+        path: ShownPath,
     },
     /// Something in this directory makes a path longer than [`MAX_PATH_BYTES`](crate::MAX_PATH_BYTES).
     #[error("{path} contains a path that is too long")]
@@ -206,21 +205,25 @@ pub enum Error {
 }
 
 impl Error {
-    /// The path of the entry that failed, where there is one.
+    /// The path of the root or entry that failed, where there is one.
     pub fn into_path(mut self) -> Option<ShownPath> {
-        self.path_mut().cloned()
+        match self {
+            Self::Root { path, .. } | Self::SkippedDirectory { path } => Some(path),
+            _ => self.entry_path_mut().cloned(),
+        }
     }
 
-    /// The same failure of the same entry, shown under another name, which is made from the one that it has.
+    /// The same failure of the same entry, shown under another name, which is made from the one that it has. Roots
+    /// are shown as they were given.
     #[must_use]
     pub fn shown_as(mut self, show: impl FnOnce(&ShownPath) -> ShownPath) -> Self {
-        if let Some(path) = self.path_mut() {
+        if let Some(path) = self.entry_path_mut() {
             *path = show(path);
         }
         self
     }
 
-    fn path_mut(&mut self) -> Option<&mut ShownPath> {
+    fn entry_path_mut(&mut self) -> Option<&mut ShownPath> {
         match self {
             Self::Path(_)
             | Self::Root { .. }

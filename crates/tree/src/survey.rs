@@ -42,7 +42,7 @@ impl Target {
         let started = Descent::new(&self.inner.beneath, options, MAX_PATH_BYTES);
         match started {
             Ok((descent, _)) => Ok(descent),
-            Err(errno) => Err(Error::Root { path: self.root().to_owned(), source: errno.into() }),
+            Err(errno) => Err(Error::Root { path: self.root().to_owned().into(), source: errno.into() }),
         }
     }
 

@@ -161,7 +161,7 @@ impl Target {
     /// The process's umask is read once, here: a process that sets it to 0 beforehand saves one system call for each
     /// file whose mode it would change.
     pub fn open(root: &Path, options: TargetOptions) -> Result<Self> {
-        let failed = |source: io::Error| Error::Root { path: root.to_owned(), source };
+        let failed = |source: io::Error| Error::Root { path: root.to_owned().into(), source };
         if options.create_root {
             match DirBuilder::new().mode(0o777 & options.mode_mask).create(root) {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(failed(error)),
@@ -262,7 +262,7 @@ pub(crate) fn is_unfinished(mode: u32) -> bool {
 
 impl Inner {
     fn root_error(&self, errno: Errno) -> Error {
-        Error::Root { path: self.root.clone(), source: errno.into() }
+        Error::Root { path: self.root.clone().into(), source: errno.into() }
     }
 
     fn directories(&self) -> MutexGuard<'_, BTreeMap<RelativePath, Record>> {

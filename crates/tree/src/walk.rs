@@ -82,7 +82,7 @@ impl Walk {
 
     /// Begins with a root; `None` where it yields nothing itself.
     fn start(&mut self, index: u32, root: &SourceRoot) -> Option<Result<Entry>> {
-        let failed = |source| Error::Root { path: root.given.clone(), source };
+        let failed = |source| Error::Root { path: root.given.clone().into(), source };
         match &root.kind {
             RootKind::Entry(name, file_type) => {
                 let path = root.prefix.clone()?;
@@ -95,7 +95,7 @@ impl Walk {
                 wanted.then_some(Ok(Entry { root: index, path, kind }))
             }
             RootKind::Directory if !self.options.recursive => {
-                Some(Err(Error::SkippedDirectory { path: root.given.clone() }))
+                Some(Err(Error::SkippedDirectory { path: root.given.clone().into() }))
             }
             RootKind::Directory => {
                 let options =
@@ -134,7 +134,7 @@ impl Walk {
             // Only a failure to go on listing the unnamed root itself comes without a name.
             None => {
                 let errno = if let Found::Failed(errno) = found { errno } else { Errno::NAMETOOLONG };
-                return Some(Err(Error::Root { path: root.given.clone(), source: errno.into() }));
+                return Some(Err(Error::Root { path: root.given.clone().into(), source: errno.into() }));
             }
         };
         let kind = match found {

@@ -70,7 +70,7 @@ pub enum Message {
     EntryFailed {
         /// Which: its path below the source or the target, as that was given.
         path: Vec<u8>,
-        /// Why.
+        /// Why, in words that name it.
         reason: String,
     },
     /// With `--dry-run`, sender to receiver: this would be sent.

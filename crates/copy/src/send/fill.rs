@@ -75,7 +75,7 @@ pub(crate) struct Counters {
 }
 
 impl Filling {
-    /// What was to be sent is not.
+    /// What was to be sent is not, for a reason that names it.
     pub(crate) fn failed(&self, shown: &ShownPath, reason: String) {
         self.counters.failed.fetch_add(1, Relaxed);
         self.notice(Notice::EntryFailed { path: shown.as_bytes().to_vec(), reason });
@@ -301,7 +301,7 @@ impl<'a> Filler<'a> {
                 Closing::Complete { size_bytes, digest }
             }
             Close::Failed { reason } => {
-                self.shared.failed(&file.shown, reason.clone());
+                self.shared.failed(&file.shown, format!("{}: {reason}", file.shown));
                 Closing::Abandoned { reason: shortened(reason) }
             }
         };

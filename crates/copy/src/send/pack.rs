@@ -77,7 +77,8 @@ impl Filler<'_> {
                     break;
                 }
                 Written::NoRoom(_) => {
-                    self.failed(&candidate.found, "its name and attributes are too long to send".to_owned());
+                    let reason = self.of(&candidate.found, "its name and attributes are too long to send");
+                    self.failed(&candidate.found, reason);
                     pack.candidates.next();
                 }
             }
@@ -117,7 +118,8 @@ impl Filler<'_> {
                 .map_err(|error| self.reason(found, error)),
             EntryKind::Other => {
                 let shown = self.reader.show(found.root, path);
-                self.shared.unfit(&shown, "it is a device, pipe or socket".to_owned());
+                let reason = self.of(found, "it is a device, pipe or socket");
+                self.shared.unfit(&shown, reason);
                 Ok(Written::Elsewhere)
             }
         };
@@ -129,6 +131,11 @@ impl Filler<'_> {
 
     fn failed(&self, found: &Found, reason: String) {
         self.shared.failed(&self.reader.show(found.root, &found.path), reason);
+    }
+
+    /// What is the matter with the entry, which it names.
+    fn of(&self, found: &Found, what: &str) -> String {
+        format!("{}: {what}", self.reader.show(found.root, &found.path))
     }
 
     /// Why the entry cannot be read, in words that call it what the user calls it.
@@ -197,14 +204,16 @@ impl Filler<'_> {
                 shared.queue.push_file(self.large_file(entry, shown, open, identity));
                 return Ok(Written::Elsewhere);
             }
-            if let Some(written) = self.write_whole(entry, open, body)? {
+            if let Some(written) =
+                self.write_whole(entry, open, body).map_err(|what| self.of(found, &what))?
+            {
                 if matches!(written, Written::Entry { .. }) {
                     count();
                 }
                 return Ok(written);
             }
         }
-        Err("it changes while it is read".to_owned())
+        Err(self.of(found, "it changes while it is read"))
     }
 
     /// The name by which this file was met first, where that was another one and links are to stay links.

@@ -31,7 +31,6 @@ pub(crate) fn run(sending: &Sending, walk: Walk) {
             Err(error) => {
                 let reason = chain(&error);
                 let unfit = matches!(error, sealane_tree::Error::SkippedDirectory { .. });
-                // What fails without a path of its own is a root, which the reason names.
                 let shown = error.into_path().unwrap_or_else(|| ShownPath::new([]));
                 if unfit { filling.unfit(&shown, reason) } else { filling.failed(&shown, reason) }
             }
