@@ -5,9 +5,12 @@ mod program;
 use program::{pattern, sealane, text, write};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command};
+use std::thread::sleep;
+use std::time::Duration;
 
 /// A daemon on a free port of this host; stopped when dropped.
 struct Daemon {
@@ -117,6 +120,79 @@ fn known_peers_send_and_fetch_and_strangers_do_not() {
     assert_eq!(strange.status.code(), Some(3), "a stranger was let in: {}", text(&strange.stderr));
     assert!(!path("root/weak").exists() && !path("root/strange").exists());
 
+    assert_eq!(daemon.stop(), Some(0));
+}
+
+#[test]
+fn who_is_one_too_many_is_told() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    for (rights, arguments) in
+        [("rights=write connections=1", &[] as &[&str]), ("rights=write", &["--max-connections=1"])]
+    {
+        for name in ["server", "user", "root"] {
+            fs::create_dir_all(path(name)).expect("a folder");
+        }
+        key(&path("server"));
+        let authorised = path("server/.config/sealane/authorised-peers");
+        write(&authorised, format!("{} user {rights}\n", key(&path("user"))).as_bytes());
+        let daemon = Daemon::start(&path("server"), &path("root"), arguments);
+        write(&path("a"), &pattern(4_000_000));
+        let copy = |arguments: &[&str], to: &str| {
+            let mut command = at_home(&path("user"), &["cp", "--accept-new"]);
+            command.args(arguments).arg(path("a")).arg(daemon.place(to));
+            command
+        };
+        let mut first = copy(&["--limit-rate", "1M"], "slow").spawn().expect("the program starts");
+        while fs::read_dir(path("root")).expect("a folder").count() == 0 {
+            sleep(Duration::from_millis(5));
+        }
+        let second = copy(&[], "refused").output().expect("the program starts");
+        assert_eq!(second.status.code(), Some(3));
+        let said = text(&second.stderr);
+        assert!(said.contains("are taken now (limit 1)"), "{said}");
+        first.kill().expect("it runs");
+        first.wait().expect("it ends");
+        // The daemon hears of it a moment later.
+        let is_served = || copy(&[], "a").output().expect("the program starts").status.success();
+        assert!((0..100).any(|_| is_served() || {
+            sleep(Duration::from_millis(50));
+            false
+        }));
+        assert_eq!(daemon.stop(), Some(0));
+        fs::remove_dir_all(path("root")).expect("it goes");
+    }
+}
+
+#[test]
+fn strangers_are_no_more_than_a_bounded_number() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    for name in ["home", "root"] {
+        fs::create_dir(path(name)).expect("a folder");
+    }
+    write(
+        &path("home/.config/sealane/authorised-peers"),
+        format!("{} me rights=write\n", key(&path("home"))).as_bytes(),
+    );
+    let daemon = Daemon::start(&path("home"), &path("root"), &[]);
+    write(&path("a"), &pattern(1000));
+    // They begin as a data stream does, and say no more.
+    let strangers: Vec<_> = (0..300)
+        .map(|_| {
+            let mut stranger = TcpStream::connect(&daemon.address).expect("it listens");
+            stranger.write_all(&[sealane_peer::DATA_FIRST_BYTE]).expect("it is open");
+            stranger.set_read_timeout(Some(Duration::from_millis(1))).expect("a time-out");
+            stranger
+        })
+        .collect();
+    sleep(Duration::from_millis(300));
+    let is_open = |mut stranger: &TcpStream| matches!(stranger.read(&mut [0]), Err(error) if error.kind() == ErrorKind::WouldBlock);
+    assert_eq!(strangers.iter().filter(|stranger| is_open(stranger)).count(), 256);
+    drop(strangers);
+    let mut copy = at_home(&path("home"), &["cp", "--accept-new"]);
+    let copied = copy.arg(path("a")).arg(daemon.place("a")).output().expect("the program starts");
+    assert_eq!(copied.status.code(), Some(0), "{}", text(&copied.stderr));
     assert_eq!(daemon.stop(), Some(0));
 }
 

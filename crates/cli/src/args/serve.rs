@@ -41,7 +41,7 @@ pub struct ServeArgs {
     /// Allow outdated algorithms, which no longer protect
     #[arg(long)]
     pub allow_legacy: bool,
-    /// Peers served at the same time; more wait outside
+    /// Peers served at the same time; more are refused
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096), default_value = "64")]
     pub max_connections: u16,
     /// At most so many bytes a second for each transfer, as in 100M, 1G or 10MiB/s

@@ -1,14 +1,15 @@
 //! The daemon: one listener for control connections (TLS 1.3) and data streams.
 //!
 //! Guarantees: connections, their memory and the time a stranger may take are bounded; each peer is held to
-//! its rights, its directory and its rate; the private key never leaves the process.
+//! its rights, its directory and its rate, and told why it is refused; the private key never leaves the process.
 
 use std::{
     collections::HashMap,
+    fmt,
     net::{SocketAddr, TcpListener, TcpStream},
     path::PathBuf,
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, MutexGuard,
         atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
     },
     thread,
@@ -24,6 +25,7 @@ use crate::{
     session::{
         accept::{Registry, bind},
         agree::Policy,
+        control,
         place::Confinement,
         server::{Doors, Rules, serve},
     },
@@ -47,7 +49,7 @@ pub struct DaemonOptions {
     pub minimum_level: Level,
     /// Serve outdated suites to clients that ask for them.
     pub allow_legacy: bool,
-    /// Control connections at once.
+    /// Peers served at once.
     pub connections_max: usize,
     /// Bytes per second for each transfer.
     pub limit_rate: Option<u64>,
@@ -64,11 +66,17 @@ pub struct Daemon {
     identity: Identity,
     listener: TcpListener,
     registry: Registry,
-    connections: Arc<AtomicUsize>,
-    /// Connections of each peer, by key.
-    by_peer: Mutex<HashMap<[u8; 32], u32>>,
-    /// Connections that have not said yet what they are.
+    seats: Mutex<Seats>,
+    /// Connections that have not proved yet whose they are.
     strangers: AtomicUsize,
+}
+
+/// Connections of peers.
+#[derive(Debug, Default)]
+struct Seats {
+    taken: usize,
+    /// Those of each peer, by key.
+    by_peer: HashMap<[u8; 32], u32>,
 }
 
 const STRANGERS_MAX: usize = 256;
@@ -89,8 +97,7 @@ impl Daemon {
             identity,
             listener,
             registry: Registry::default(),
-            connections: Arc::default(),
-            by_peer: Mutex::default(),
+            seats: Mutex::default(),
             strangers: AtomicUsize::new(0),
         })
     }
@@ -119,11 +126,10 @@ impl Daemon {
             while !stop.load(SeqCst) {
                 match self.listener.accept() {
                     Ok((stream, address)) => {
-                        if self.strangers.fetch_add(1, SeqCst) >= STRANGERS_MAX {
-                            self.strangers.fetch_sub(1, SeqCst);
-                            continue;
+                        let stranger = Stranger::new(&self.strangers);
+                        if stranger.number < STRANGERS_MAX {
+                            scope.spawn(move || self.receive(stream, address, stranger, report));
                         }
-                        scope.spawn(move || self.receive(stream, address, report));
                     }
                     Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
                         let mut fds = [PollFd::new(&self.listener, PollFlags::IN)];
@@ -137,34 +143,39 @@ impl Daemon {
         })
     }
 
-    fn receive(&self, stream: TcpStream, address: SocketAddr, report: &(dyn Fn(String) + Sync)) {
+    fn receive(
+        &self,
+        stream: TcpStream,
+        address: SocketAddr,
+        stranger: Stranger<'_>,
+        report: &(dyn Fn(String) + Sync),
+    ) {
         let deadline = Instant::now() + self.options.handshake_timeout;
-        let kind = peek_kind(&stream, deadline);
-        self.strangers.fetch_sub(1, SeqCst);
-        match kind {
+        match peek_kind(&stream, deadline) {
             Ok(ConnectionKind::Data) => self.registry.take_up(stream),
             Ok(ConnectionKind::Tls) => {
-                let count = self.connections.fetch_add(1, SeqCst);
-                if count < self.options.connections_max {
-                    if let Err(error) = self.converse(stream, deadline) {
-                        report(format!("{address}: {error}"));
-                    }
-                } else {
-                    report(format!("{address}: refused, {count} connections are open"));
+                if let Err(error) = self.converse(stream, stranger, deadline) {
+                    report(format!("{address}: {error}"));
                 }
-                self.connections.fetch_sub(1, SeqCst);
             }
             // Strangers are told nothing.
             Ok(ConnectionKind::Unknown) | Err(_) => {}
         }
     }
 
-    fn converse(&self, stream: TcpStream, deadline: Instant) -> Result<(), Error> {
+    fn converse(&self, stream: TcpStream, stranger: Stranger<'_>, deadline: Instant) -> Result<(), Error> {
         // Rights that were changed count from the next connection on.
         let authorised = Arc::new(AuthorisedPeers::load(&self.options.authorised_peers)?);
         let (mut channel, peer) = accept_tls(stream, &self.identity, authorised, deadline)?;
-        let _seat = self.seat(&peer)?;
-        let served = serve(&mut channel, &self.rules(&peer)?, &self.doors()?);
+        drop(stranger);
+        let admitted = self.seat(&peer).and_then(|seat| Ok((seat, self.rules(&peer)?, self.doors()?)));
+        let served = match admitted {
+            Ok((_seat, rules, doors)) => serve(&mut channel, &rules, &doors),
+            Err(error) => {
+                control::abort(&mut channel, &error);
+                Err(error)
+            }
+        };
         let _ = channel.close(Instant::now() + Duration::from_secs(2));
         served.map_err(|error| Error::new(error.kind, format!("{}: {}", peer.name, error.message)))
     }
@@ -197,13 +208,45 @@ impl Daemon {
 
     fn seat(&self, peer: &AuthorisedPeer) -> Result<Seat<'_>, Error> {
         let key = *peer.key.as_bytes();
-        let mut by_peer = self.by_peer.lock().expect("no thread panics holding the seats");
-        let count = by_peer.entry(key).or_default();
-        if peer.connections.is_some_and(|most| *count >= most.get()) {
-            return Err(Error::new(ErrorKind::Refused, "this peer has too many connections open"));
+        let mut seats = self.seats();
+        let own = seats.by_peer.get(&key).copied().unwrap_or_default();
+        let all = self.options.connections_max;
+        let refused = |whose: &str, most: &dyn fmt::Display| {
+            let message =
+                format!("no more connections of {whose} are taken now (limit {most}); try again later");
+            Err(Error::new(ErrorKind::Refused, message))
+        };
+        match peer.connections {
+            Some(most) if own >= most.get() => return refused("this peer", &most),
+            _ if seats.taken >= all => return refused("any peer", &all),
+            _ => {}
         }
-        *count += 1;
+        seats.taken += 1;
+        seats.by_peer.insert(key, own + 1);
         Ok(Seat { daemon: self, key })
+    }
+
+    fn seats(&self) -> MutexGuard<'_, Seats> {
+        self.seats.lock().expect("no thread panics holding the seats")
+    }
+}
+
+/// One of those who have proved nothing yet, until it is dropped.
+struct Stranger<'a> {
+    count: &'a AtomicUsize,
+    /// How many came before.
+    number: usize,
+}
+
+impl<'a> Stranger<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        Self { count, number: count.fetch_add(1, SeqCst) }
+    }
+}
+
+impl Drop for Stranger<'_> {
+    fn drop(&mut self) {
+        self.count.fetch_sub(1, SeqCst);
     }
 }
 
@@ -215,11 +258,12 @@ struct Seat<'a> {
 
 impl Drop for Seat<'_> {
     fn drop(&mut self) {
-        let mut by_peer = self.daemon.by_peer.lock().expect("no thread panics holding the seats");
-        if let Some(count) = by_peer.get_mut(&self.key) {
-            *count -= 1;
-            if *count == 0 {
-                by_peer.remove(&self.key);
+        let mut seats = self.daemon.seats();
+        seats.taken -= 1;
+        if let Some(own) = seats.by_peer.get_mut(&self.key) {
+            *own -= 1;
+            if *own == 0 {
+                seats.by_peer.remove(&self.key);
             }
         }
     }
