@@ -54,7 +54,7 @@ pub enum Command {
     #[command(visible_alias = "copy", long_about = cp::LONG_ABOUT, override_usage = cp::USAGE)]
     Cp(Box<CpArgs>),
     /// Serve a folder to peers whose keys are known
-    #[command(long_about = serve::LONG_ABOUT)]
+    #[command(long_about = serve::LONG_ABOUT, override_usage = serve::USAGE)]
     Serve(ServeArgs),
     /// Show the key by which daemons know you, making it where there is none
     Id(IdArgs),

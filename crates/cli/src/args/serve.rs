@@ -15,7 +15,13 @@ peers, with a name and what it may do:
 
   sealane1:...  ada@laptop  rights=read,write
 
-Further words on the line restrict it: path=/folder, rate=100M, connections=4. Nothing outside the folder can be read or written, by no path and over no link.";
+Further words on the line restrict it: path=/folder, rate=100M, connections=4. Nothing outside the folder can be read \
+or written, by no path and over no link.
+
+Ctrl-C, SIGTERM and SIGHUP let the transfers under way end and take up no new ones; a second one ends them too, and \
+the same commands go on with them later.";
+
+pub(super) const USAGE: &str = "sealane serve [OPTIONS] --listen <ADDR> DIRECTORY";
 
 /// Arguments of `sealane serve`.
 #[derive(Debug, Args)]
