@@ -114,6 +114,14 @@ fn known_peers_send_and_fetch_and_strangers_do_not() {
     assert_eq!(missing.status.code(), Some(5), "{}", text(&missing.stderr));
     assert_eq!(fs::read_dir(fetched).expect("a folder").count(), 0, "a journal is left of nothing");
 
+    std::os::unix::fs::symlink("/", path("root/out")).expect("a link");
+    for outside in ["../a", "out/etc/hostname"] {
+        let refused = copy("user", &[], &daemon.place(outside), back);
+        assert_eq!(refused.status.code(), Some(3));
+        let said = text(&refused.stderr);
+        assert!(said.contains("leads out of the folder that is served"), "{said}");
+    }
+
     let weak = copy("user", &["--level", "clear"], local, &daemon.place("weak"));
     assert_eq!(weak.status.code(), Some(3), "the minimum level was not held: {}", text(&weak.stderr));
     let strange = copy("stranger", &["--accept-new"], local, &daemon.place("strange"));

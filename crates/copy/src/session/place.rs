@@ -14,7 +14,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
+use rustix::{
+    fs::{Mode, OFlags, ResolveFlags, openat2},
+    io::Errno,
+};
 use sealane_tree::{Naming, RelativePath, Source, SourceRoot};
 
 use crate::{
@@ -46,8 +49,13 @@ impl Confinement {
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        openat2(&self.root, path, flags, Mode::empty(), resolve)
-            .map_err(|error| Error::io(&format!("cannot open {}", path.display()), &error.into()))
+        openat2(&self.root, path, flags, Mode::empty(), resolve).map_err(|errno| match errno {
+            Errno::XDEV => {
+                let message = format!("{} leads out of the folder that is served", path.display());
+                Error::new(ErrorKind::Refused, message)
+            }
+            _ => Error::io(&format!("cannot open {}", path.display()), &errno.into()),
+        })
     }
 
     /// A path for the peer's `path` that cannot lead out. It is good while the descriptor lives.
