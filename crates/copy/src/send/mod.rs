@@ -7,4 +7,5 @@ mod pack;
 mod ranges;
 pub(crate) mod scan;
 pub(crate) mod stream;
+pub(crate) mod window;
 pub(crate) mod work;

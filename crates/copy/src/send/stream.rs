@@ -22,7 +22,11 @@ use crate::{
         keys::{TransferKeys, Way},
         record::{HEADER_BYTES, Header, Kind},
     },
-    send::{batch::Builder, work::Content},
+    send::{
+        batch::Builder,
+        window::{Departure, Window},
+        work::Content,
+    },
     socket::Socket,
 };
 
@@ -42,6 +46,7 @@ struct Unacknowledged {
     records_end: u64,
     content_bytes: u64,
     contents: Vec<Content>,
+    departure: Departure,
 }
 
 /// A batch's place on the stream, given before it is sealed.
@@ -69,6 +74,7 @@ struct Line {
     sent_bytes: usize,
     unacknowledged: VecDeque<Unacknowledged>,
     unacknowledged_bytes: u64,
+    window: Window,
     acknowledgements: Acknowledgements,
     /// When the receiver was last heard of, or nothing was due.
     heard: Instant,
@@ -80,7 +86,6 @@ pub(crate) struct SendStream {
     /// Which of the parallel streams.
     pub(crate) index: u16,
     suite: Suite,
-    window_bytes: u64,
     numbering: Mutex<Numbering>,
     line: Mutex<Line>,
     /// Will not be opened again.
@@ -102,11 +107,10 @@ pub(crate) struct Flushed {
 
 impl SendStream {
     /// A stream without a connection. At most `ring` sealed batches wait for the socket.
-    pub(crate) fn new(index: u16, suite: Suite, window_bytes: u64, ring: usize) -> Self {
+    pub(crate) fn new(index: u16, suite: Suite, window: Window, ring: usize) -> Self {
         Self {
             index,
             suite,
-            window_bytes,
             numbering: Mutex::new(Numbering { generation: 0, next_ticket: 0, association: None }),
             line: Mutex::new(Line {
                 generation: 0,
@@ -115,6 +119,7 @@ impl SendStream {
                 sent_bytes: 0,
                 unacknowledged: VecDeque::new(),
                 unacknowledged_bytes: 0,
+                window,
                 acknowledgements: Acknowledgements::new(),
                 heard: Instant::now(),
             }),
@@ -142,6 +147,7 @@ impl SendStream {
         line.socket = Some(Arc::new(socket));
         line.acknowledgements.open(keys.stream(self.suite, self.index, generation, Way::Backward));
         line.heard = Instant::now();
+        line.window.begin_anew();
         // Batches numbered under the old connection find another generation and come back.
         let (head, capacity) = (numbering.next_ticket, line.ring.capacity());
         line.ring = OrderRing::new(head, capacity);
@@ -195,7 +201,7 @@ impl SendStream {
             numbering.next_ticket
         };
         let line = self.line();
-        line.ring.admits(next_ticket) && line.unacknowledged_bytes < self.window_bytes
+        line.ring.admits(next_ticket) && line.unacknowledged_bytes < line.window.bytes()
     }
 
     /// Gives `records` records their numbers and place, if the stream is connected and has room.
@@ -285,13 +291,16 @@ impl Line {
     fn remember(&mut self, records_end: u64, contents: Vec<Content>) {
         let content_bytes = contents.iter().map(Content::bytes).sum();
         self.unacknowledged_bytes += content_bytes;
-        self.unacknowledged.push_back(Unacknowledged { records_end, content_bytes, contents });
+        let departure = self.window.departure(Instant::now());
+        self.unacknowledged.push_back(Unacknowledged { records_end, content_bytes, contents, departure });
     }
 
     fn acknowledge(&mut self, taken: u64, flushed: &mut Flushed) {
+        let now = Instant::now();
         while self.unacknowledged.front().is_some_and(|batch| batch.records_end <= taken) {
             if let Some(batch) = self.unacknowledged.pop_front() {
                 self.unacknowledged_bytes -= batch.content_bytes;
+                self.window.delivered(batch.departure, batch.content_bytes, now);
                 flushed.acknowledged.extend(batch.contents);
                 flushed.batches += 1;
                 flushed.progress = true;

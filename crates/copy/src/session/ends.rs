@@ -38,6 +38,7 @@ use crate::{
         fill::{Counters, Filling, Possessions},
         lane::{Hold, Sending},
         stream::SendStream,
+        window::Window,
         work::Queue,
     },
     session::agree::Terms,
@@ -50,6 +51,8 @@ use crate::{
 pub(crate) const FLIGHT_BYTES: usize = 24 << 20;
 /// Unacknowledged content over all streams.
 pub(crate) const WINDOW_BYTES: u64 = 64 << 20;
+/// As much of it as there may be on the shortest path.
+const SHORT_WINDOW_BYTES: u64 = 4 << 20;
 /// Records in a batch, at most: 512 KiB stay in a core's second-level cache from the read to the write.
 const BATCH_RECORDS_MAX: usize = 8;
 /// Sealed batches that wait for one socket.
@@ -103,11 +106,15 @@ pub(crate) fn sending(
         Hold { barrier: Barrier::new(busy), released: AtomicBool::new(false) }
     });
     let (ring, window, buffers) = match hold {
-        Some(_) => (1 << 20, u64::MAX, 1 << 20),
-        None => (RING.max(lanes), WINDOW_BYTES / streams as u64, streams * RING + 2 * lanes),
+        Some(_) => (1 << 20, Window::new(u64::MAX, u64::MAX), 1 << 20),
+        None => {
+            let share = |bytes| bytes / u64::from(terms.streams);
+            let window = Window::new(share(SHORT_WINDOW_BYTES), share(WINDOW_BYTES));
+            (RING.max(lanes), window, streams * RING + 2 * lanes)
+        }
     };
     let sized_for = streams * RING + 2 * lanes;
-    let stream = |index| Arc::new(SendStream::new(index, terms.suite, window, ring));
+    let stream = |index| Arc::new(SendStream::new(index, terms.suite, window.clone(), ring));
     let bells = |count| Bells::new(count).map_err(|error| Error::io("cannot make event descriptors", &error));
     Ok(Sending {
         filling: Filling {

@@ -1,0 +1,158 @@
+//! How much of a stream's content may be under way.
+//!
+//! What the path does not take waits in the receiver's socket, and what has waited there behind many megabytes has left
+//! the caches when it is read. So a window is twice what the path takes (what is delivered in the time of the shortest
+//! flight) and some more for pauses of the receiver. Where it holds the path back, flights are as short as they can be
+//! and as much as the window is delivered in each: it more than doubles.
+//!
+//! Guarantees: never below its least or beyond its most; no clock but the caller's.
+
+use std::time::{Duration, Instant};
+
+/// The window of one stream.
+#[derive(Clone, Debug)]
+pub(crate) struct Window {
+    least: u64,
+    most: u64,
+    bytes: u64,
+    /// Content delivered since the stream was opened.
+    delivered: u64,
+    shortest: Duration,
+}
+
+/// When a batch left, and what had been delivered by then.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Departure {
+    at: Instant,
+    delivered: u64,
+}
+
+impl Window {
+    /// The window of a stream that has still to learn what its path takes. Sizes in bytes.
+    pub(crate) fn new(least: u64, most: u64) -> Self {
+        Self { least, most, bytes: least.min(most), delivered: 0, shortest: Duration::MAX }
+    }
+
+    /// As before anything was sent: another connection may take another path.
+    pub(crate) fn begin_anew(&mut self) {
+        *self = Self::new(self.least, self.most);
+    }
+
+    /// How many bytes may be under way.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// A batch leaves.
+    pub(crate) fn departure(&self, now: Instant) -> Departure {
+        Departure { at: now, delivered: self.delivered }
+    }
+
+    /// The receiver has a batch of so many bytes of content.
+    pub(crate) fn delivered(&mut self, departure: Departure, bytes: u64, now: Instant) {
+        self.delivered += bytes;
+        let flight = now.saturating_duration_since(departure.at).max(Duration::from_nanos(1));
+        self.shortest = self.shortest.min(flight);
+        let meanwhile = u128::from(self.delivered - departure.delivered);
+        let taken = meanwhile * self.shortest.as_nanos() / flight.as_nanos();
+        let taken = u64::try_from(taken).unwrap_or(u64::MAX);
+        self.bytes = taken.saturating_mul(2).saturating_add(self.least).min(self.most);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const BATCH: u64 = 512 << 10;
+    const LEAST: u64 = 4 << 20;
+    const MOST: u64 = 64 << 20;
+
+    /// A path under a virtual clock, whose sender always has another batch.
+    struct Path {
+        now: Instant,
+        window: Window,
+        in_flight: VecDeque<(Departure, Instant)>,
+        /// When the receiver is through with what has been sent to it.
+        free_at: Instant,
+    }
+
+    impl Path {
+        fn new() -> Self {
+            let now = Instant::now();
+            Self { now, window: Window::new(LEAST, MOST), in_flight: VecDeque::new(), free_at: now }
+        }
+
+        /// Delivers so many batches over a path of this round trip to a receiver of this rate. Returns the rate, both in
+        /// bytes a second.
+        fn deliver(&mut self, batches: u32, round_trip: Duration, rate: f64) -> f64 {
+            let began = self.now;
+            for _ in 0..batches {
+                while self.in_flight.len() as u64 * BATCH < self.window.bytes() {
+                    let arrival = self.now + round_trip / 2;
+                    self.free_at = self.free_at.max(arrival) + Duration::from_secs_f64(BATCH as f64 / rate);
+                    let departure = self.window.departure(self.now);
+                    self.in_flight.push_back((departure, self.free_at + round_trip / 2));
+                }
+                let (departure, acknowledged) = self.in_flight.pop_front().unwrap();
+                self.now = acknowledged;
+                self.window.delivered(departure, BATCH, self.now);
+            }
+            f64::from(batches) * BATCH as f64 / (self.now - began).as_secs_f64()
+        }
+    }
+
+    #[test]
+    fn a_near_receiver_is_not_flooded() {
+        let mut path = Path::new();
+        let rate = path.deliver(1000, Duration::from_micros(100), 1.5e9);
+        assert!(rate > 1.49e9, "{rate}");
+        assert!(path.window.bytes() < 8 << 20, "{}", path.window.bytes());
+    }
+
+    #[test]
+    fn a_far_receiver_is_kept_busy() {
+        let (round_trip, rate) = (Duration::from_millis(40), 1.0e9);
+        let mut path = Path::new();
+        path.deliver(1000, round_trip, rate);
+        let reached = path.deliver(1000, round_trip, rate);
+        assert!(reached > 0.99 * rate, "{reached}");
+    }
+
+    #[test]
+    fn a_receiver_that_slows_down_is_not_flooded_for_long() {
+        let (round_trip, mut path) = (Duration::from_millis(10), Path::new());
+        path.deliver(1000, round_trip, 1.5e9);
+        assert!(path.window.bytes() > 20 << 20);
+        path.deliver(1000, round_trip, 1.0e8);
+        assert!(path.window.bytes() < 8 << 20, "{}", path.window.bytes());
+    }
+
+    #[test]
+    fn another_connection_learns_anew() {
+        let mut path = Path::new();
+        path.deliver(1000, Duration::from_millis(100), 1.0e9);
+        assert_eq!(path.window.bytes(), MOST);
+        path.window.begin_anew();
+        assert_eq!(path.window.bytes(), LEAST);
+    }
+
+    proptest! {
+        #[test]
+        fn bounds_hold(
+            least in any::<u64>(), most in any::<u64>(), flights in proptest::collection::vec((0..u64::MAX >> 8, any::<u32>()), 0..50),
+        ) {
+            let (mut window, mut now) = (Window::new(least, most), Instant::now());
+            for (bytes, nanoseconds) in flights {
+                let departure = window.departure(now);
+                now += Duration::from_nanos(nanoseconds.into());
+                window.delivered(departure, bytes, now);
+                prop_assert!(window.bytes() <= most && window.bytes() >= least.min(most));
+            }
+        }
+    }
+}
