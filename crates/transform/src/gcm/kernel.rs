@@ -2,8 +2,9 @@
 //! Constant time.
 //!
 //! A message is hashed in stretches of up to [`POWERS`] blocks: every block is multiplied by the power of H that its
-//! distance to the stretch's end asks for, all products are summed, and the sum is reduced once. The blocks of one
-//! chunk of ciphertext are multiplied between the AES rounds of the next.
+//! distance to the stretch's end asks for, all products are summed, and the sum is reduced once. A chunk's ciphertext is
+//! multiplied between AES rounds: its own when opening; when sealing the next chunk's, between which it is also made and
+//! written, as a row of shuffles and stores would hold the rounds up.
 //!
 //! `unsafe`: buffers are read and written through the raw pointers of [`crate::job::Buffer`]; the entry points take
 //! tokens.
@@ -74,11 +75,10 @@ impl<'k, V: Field> Hash<'k, V> {
         self.middle = self.middle.xor3(sums.product::<0x00>(of_a.1), sums.product::<0x01>(of_b.1));
     }
 
-    /// Takes one pair of the next blocks, or the single last vector of an odd number. Pairs go from the last to the
-    /// first, whose sum may be late.
+    /// Takes one pair of the next blocks, or the single last vector of an odd number.
     #[inline(always)]
     fn take_pair(&mut self, blocks: &[V], pair: usize) {
-        let n = blocks.len().next_multiple_of(2) - 2 * pair;
+        let n = 2 * pair;
         let place = self.place + n * V::LANES;
         match blocks[n..] {
             [a, b, ..] => self.multiply_two([a, b], place),
@@ -87,10 +87,11 @@ impl<'k, V: Field> Hash<'k, V> {
         }
     }
 
-    /// Takes the next blocks, most significant coefficient first.
+    /// Takes the next blocks, most significant coefficient first. Pairs go from the last to the first, whose sum may be
+    /// late.
     #[inline(always)]
     fn take(&mut self, blocks: &[V]) {
-        for pair in 1..=blocks.len().div_ceil(2) {
+        for pair in (0..blocks.len().div_ceil(2)).rev() {
             self.take_pair(blocks, pair);
         }
         self.pass(blocks.len());
@@ -175,6 +176,23 @@ fn reduce<V: Field>(low: V, middle: V, high: V) -> V {
 /// The number of a message's first block.
 const FIRST: usize = 2;
 
+/// The key of a round, in every block.
+#[inline(always)]
+fn round_key<V: Field>(keys: &[[u8; 16]; 15], round: usize) -> V {
+    // SAFETY: a block of the schedule's fifteen.
+    V::splat(unsafe { One::load(&raw const keys[round]) })
+}
+
+/// Blocks, encrypted.
+#[inline(always)]
+fn encrypted<V: Field, const ROUNDS: usize>(keys: &[[u8; 16]; 15], blocks: V) -> V {
+    let mut x = blocks.xor(round_key(keys, 0));
+    for round in 1..ROUNDS {
+        x = x.encrypt(round_key(keys, round));
+    }
+    x.encrypt_last(round_key(keys, ROUNDS))
+}
+
 /// The cipher's round keys and the counter of the next chunk.
 struct Stream<'k, V> {
     keys: &'k [[u8; 16]; 15],
@@ -187,28 +205,12 @@ impl<V: Field> Stream<'_, V> {
     /// The key of a round, in every block.
     #[inline(always)]
     fn key(&self, round: usize) -> V {
-        // SAFETY: a block of the schedule's fifteen.
-        V::splat(unsafe { One::load(&raw const self.keys[round]) })
+        round_key(self.keys, round)
     }
 
-    /// The counter as it is, encrypted.
+    /// The counters of the next `N` vectors, behind the cipher's first key.
     #[inline(always)]
-    fn block<const ROUNDS: usize>(&self) -> V {
-        let mut x = self.counter.reverse().xor(self.key(0));
-        for round in 1..ROUNDS {
-            x = x.encrypt(self.key(round));
-        }
-        x.encrypt_last(self.key(ROUNDS))
-    }
-
-    /// The next `N` vectors of the stream. Hashes a pair of `blocks` after every other round.
-    #[inline(always)]
-    fn next<const ROUNDS: usize, const N: usize, const H: usize>(
-        &mut self,
-        hash: &mut Hash<'_, V>,
-        mut blocks: [V; H],
-    ) -> [V; N] {
-        const { assert!(H < ROUNDS - 1) };
+    fn counters<const N: usize>(&self) -> [V; N] {
         let first = self.key(0);
         let base = self.counter.reverse().xor(first);
         let mut x = [base; N];
@@ -221,6 +223,14 @@ impl<V: Field> Stream<'_, V> {
                 self.counter.count(number as u32).reverse().xor(first)
             };
         }
+        x
+    }
+
+    /// The next `N` vectors of the stream. Hashes a pair after every other round.
+    #[inline(always)]
+    fn next<const ROUNDS: usize, const N: usize, H: Pairs<V>>(&mut self, mut hashed: H) -> [V; N] {
+        const { assert!(2 * H::PAIRS < ROUNDS) };
+        let mut x = self.counters::<N>();
         // Not a loop: the compiler leaves one rolled up where it finds what it may not reorder.
         macro_rules! rounds {
             ($($round:literal)*) => {$(
@@ -229,21 +239,17 @@ impl<V: Field> Stream<'_, V> {
                     for x in &mut x {
                         *x = x.encrypt(key);
                     }
-                    if $round % 2 == 0 && $round <= H.next_multiple_of(2) {
+                    if $round % 2 == 0 && $round <= 2 * H::PAIRS {
                         // Or all of the hash would come before the cipher.
                         for x in &mut x {
-                            (*x, blocks[H - 1]) = x.tied(blocks[H - 1]);
+                            *x = x.pinned();
                         }
-                        hash.take_pair(&blocks, $round / 2);
-                        for x in &mut x {
-                            (*x, hash.middle) = x.tied(hash.middle);
-                        }
+                        hashed.pair(H::PAIRS - $round / 2);
                     }
                 }
             )*};
         }
         rounds!(1 2 3 4 5 6 7 8 9 10 11 12 13);
-        hash.pass(H);
         let last = self.key(ROUNDS);
         for x in &mut x {
             *x = x.encrypt_last(last);
@@ -253,25 +259,116 @@ impl<V: Field> Stream<'_, V> {
     }
 }
 
+/// Pairs of vectors that are hashed between rounds, from the last to the first, whose sum may be late.
+trait Pairs<V> {
+    const PAIRS: usize;
+    /// Hashes a pair.
+    fn pair(&mut self, pair: usize);
+}
+
+/// Nothing.
+impl<V> Pairs<V> for () {
+    const PAIRS: usize = 0;
+    #[inline(always)]
+    fn pair(&mut self, _: usize) {}
+}
+
+/// Opening: the ciphertext of the chunk itself, reversed.
+struct Ahead<'h, 'k, V, const N: usize> {
+    hash: &'h mut Hash<'k, V>,
+    blocks: [V; N],
+}
+
+impl<V: Field, const N: usize> Pairs<V> for Ahead<'_, '_, V, N> {
+    const PAIRS: usize = N.div_ceil(2);
+
+    #[inline(always)]
+    fn pair(&mut self, pair: usize) {
+        self.hash.take_pair(&self.blocks, pair);
+        self.hash.middle = self.hash.middle.pinned();
+    }
+}
+
+/// Sealing: the chunk before, of which the stream waits; where registers are few, the ciphertext.
+struct Behind<'h, 'k, V> {
+    hash: &'h mut Hash<'k, V>,
+    waiting: [V; CHUNK],
+    /// Added to the first block.
+    carry: V,
+    /// Where the chunk ends.
+    source: *const u8,
+    destination: *mut u8,
+}
+
+impl<'h, 'k, V: Field> Behind<'h, 'k, V> {
+    #[inline(always)]
+    fn new(hash: &'h mut Hash<'k, V>, waiting: [V; CHUNK], source: *const u8, destination: *mut u8) -> Self {
+        let mut carry = V::zero();
+        hash.turn_at_end(&mut carry);
+        Self { hash, waiting, carry, source, destination }
+    }
+}
+
+impl<V: Field> Pairs<V> for Behind<'_, '_, V> {
+    const PAIRS: usize = CHUNK / 2;
+
+    #[inline(always)]
+    fn pair(&mut self, pair: usize) {
+        let mut blocks = [self.waiting[2 * pair], self.waiting[2 * pair + 1]];
+        for (n, block) in blocks.iter_mut().enumerate() {
+            if V::AHEAD {
+                let back = (CHUNK - 2 * pair - n) * V::BYTES;
+                // SAFETY: the chunk before.
+                *block = unsafe { crypt(*block, self.source.sub(back), self.destination.sub(back)) };
+            }
+            *block = block.pinned().reverse();
+        }
+        if pair == 0 {
+            blocks[0] = blocks[0].xor(self.carry);
+        }
+        self.hash.multiply_two(blocks, self.hash.place + 2 * pair * V::LANES);
+        self.hash.middle = self.hash.middle.pinned();
+    }
+}
+
+/// Crypts a vector. Returns the output.
+///
+/// # Safety
+/// It may be read at `source` and written at `destination`.
+#[inline(always)]
+unsafe fn crypt<V: Field>(stream: V, source: *const u8, destination: *mut u8) -> V {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let output = V::read(source).xor(stream);
+        output.write(destination);
+        output
+    }
+}
+
 /// Where a message stands.
-struct Walk<'k, V, const ROUNDS: usize, const OPEN: bool> {
+struct Walk<'k, V, const ROUNDS: usize> {
     hash: Hash<'k, V>,
     stream: Stream<'k, V>,
     source: *const u8,
     destination: *mut u8,
     bytes: usize,
-    /// Sealing: the last chunk's ciphertext, reversed and not hashed yet.
-    waiting: [V; CHUNK],
 }
 
-impl<V: Field, const ROUNDS: usize, const OPEN: bool> Walk<'_, V, ROUNDS, OPEN> {
-    /// Crypts `N` vectors, the last of `last` bytes, and hashes what waits, if `WAITS`. Opening hashes them as well;
-    /// sealing leaves them waiting.
+impl<V: Field, const ROUNDS: usize> Walk<'_, V, ROUNDS> {
+    /// Goes on by a chunk.
+    #[inline(always)]
+    fn advance(&mut self) {
+        self.source = self.source.wrapping_add(CHUNK * V::BYTES);
+        self.destination = self.destination.wrapping_add(CHUNK * V::BYTES);
+        self.bytes -= CHUNK * V::BYTES;
+    }
+
+    /// Reads `N` vectors, the last of `last` bytes.
     ///
     /// # Safety
     /// As many bytes lie ahead.
     #[inline(always)]
-    unsafe fn chunk<const N: usize, const WAITS: bool>(&mut self, last: usize) {
+    unsafe fn read<const N: usize>(&self, last: usize) -> [V; N] {
         let mut input = [V::zero(); N];
         for (n, input) in input.iter_mut().enumerate() {
             // SAFETY: N - 1 vectors and `last` bytes lie ahead.
@@ -280,40 +377,77 @@ impl<V: Field, const ROUNDS: usize, const OPEN: bool> Walk<'_, V, ROUNDS, OPEN> 
                 if n + 1 == N && last != V::BYTES { V::read_part(from, last) } else { V::read(from) }
             };
         }
-        let stream: [V; N] = if OPEN {
-            let mut blocks = input;
-            for block in &mut blocks {
-                *block = block.reverse();
-            }
-            self.hash.turn_at_end(&mut blocks[0]);
-            self.stream.next::<ROUNDS, N, N>(&mut self.hash, blocks)
-        } else if WAITS {
-            self.hash.turn_at_end(&mut self.waiting[0]);
-            self.stream.next::<ROUNDS, N, CHUNK>(&mut self.hash, self.waiting)
-        } else {
-            self.stream.next::<ROUNDS, N, 0>(&mut self.hash, [])
-        };
-        for (n, (input, stream)) in input.into_iter().zip(stream).enumerate() {
-            let mut output = input.xor(stream);
-            // SAFETY: as above.
+        input
+    }
+
+    /// Crypts and writes `N` vectors, the last of `last` bytes. Returns the output.
+    ///
+    /// # Safety
+    /// As many bytes lie ahead.
+    #[inline(always)]
+    unsafe fn write<const N: usize>(&self, input: [V; N], stream: [V; N], last: usize) -> [V; N] {
+        let mut outputs = stream;
+        for (n, (input, output)) in input.into_iter().zip(&mut outputs).enumerate() {
+            *output = input.xor(*output);
+            // SAFETY: N - 1 vectors and `last` bytes lie ahead.
             unsafe {
                 let to = self.destination.add(n * V::BYTES);
                 if n + 1 == N && last != V::BYTES {
-                    output = output.first(last);
+                    *output = output.first(last);
                     output.write_part(to, last);
                 } else {
                     output.write(to);
                 }
             }
-            self.waiting[n] = output.reverse();
         }
+        outputs
     }
 
-    /// Hashes the `N` vectors that wait.
+    /// Opens `N` vectors, the last of `last` bytes, and hashes them between the rounds.
+    ///
+    /// # Safety
+    /// As many bytes lie ahead.
     #[inline(always)]
-    fn settle<const N: usize>(&mut self) {
-        self.hash.turn_at_end(&mut self.waiting[0]);
-        self.hash.take(&self.waiting[..N]);
+    unsafe fn open<const N: usize>(&mut self, last: usize) {
+        // SAFETY: the caller's contract.
+        let input = unsafe { self.read::<N>(last) };
+        let mut blocks = input;
+        for block in &mut blocks {
+            *block = block.reverse();
+        }
+        self.hash.turn_at_end(&mut blocks[0]);
+        let stream = self.stream.next::<ROUNDS, N, _>(Ahead { hash: &mut self.hash, blocks });
+        self.hash.pass(N);
+        // SAFETY: the caller's contract.
+        unsafe { self.write(input, stream, last) };
+    }
+
+    /// Sealing: the next `N` vectors of the stream. Hashes what waits if `WAITS`.
+    ///
+    /// # Safety
+    /// If `WAITS`, a chunk lies behind.
+    #[inline(always)]
+    unsafe fn stream<const N: usize, const WAITS: bool>(&mut self, waiting: [V; CHUNK]) -> [V; N] {
+        if !WAITS {
+            return self.stream.next::<ROUNDS, N, _>(());
+        }
+        let behind = Behind::new(&mut self.hash, waiting, self.source, self.destination);
+        let stream = self.stream.next::<ROUNDS, N, _>(behind);
+        self.hash.pass(CHUNK);
+        stream
+    }
+
+    /// Makes a whole chunk's stream, which is left waiting.
+    ///
+    /// # Safety
+    /// The chunk lies ahead, and another behind if `WAITS`.
+    #[inline(always)]
+    unsafe fn seal<const WAITS: bool>(&mut self, waiting: [V; CHUNK]) -> [V; CHUNK] {
+        // SAFETY: the caller's contract.
+        unsafe {
+            let stream = self.stream::<CHUNK, WAITS>(waiting);
+            if V::AHEAD { stream } else { self.write(self.read(V::BYTES), stream, V::BYTES) }
+        }
     }
 
     /// The last chunk, of `N` vectors.
@@ -321,18 +455,23 @@ impl<V: Field, const ROUNDS: usize, const OPEN: bool> Walk<'_, V, ROUNDS, OPEN> 
     /// # Safety
     /// `bytes` bytes lie ahead, and they fill N vectors but for some bytes of the last.
     #[inline(always)]
-    unsafe fn tail<const N: usize>(&mut self, waits: bool) {
+    unsafe fn tail<const OPEN: bool, const N: usize>(&mut self, waiting: Option<[V; CHUNK]>) {
         let last = self.bytes - (N - 1) * V::BYTES;
         // SAFETY: the caller's contract.
         unsafe {
-            if waits {
-                self.chunk::<N, true>(last);
-            } else {
-                self.chunk::<N, false>(last);
+            if OPEN {
+                return self.open::<N>(last);
             }
-        }
-        if !OPEN {
-            self.settle::<N>();
+            let stream = match waiting {
+                Some(waiting) => self.stream::<N, true>(waiting),
+                None => self.stream::<N, false>([V::zero(); CHUNK]),
+            };
+            let mut blocks = self.write(self.read::<N>(last), stream, last);
+            for block in &mut blocks {
+                *block = block.reverse();
+            }
+            self.hash.turn_at_end(&mut blocks[0]);
+            self.hash.take(&blocks);
         }
     }
 
@@ -341,35 +480,41 @@ impl<V: Field, const ROUNDS: usize, const OPEN: bool> Walk<'_, V, ROUNDS, OPEN> 
     /// # Safety
     /// `bytes` bytes may be read at `source` and written at `destination`.
     #[inline(always)]
-    unsafe fn run(&mut self) {
-        let mut waits = false;
-        while self.bytes >= CHUNK * V::BYTES {
-            // SAFETY: a whole chunk lies ahead.
-            unsafe {
-                if waits {
-                    self.chunk::<CHUNK, true>(V::BYTES);
-                } else {
-                    self.chunk::<CHUNK, false>(V::BYTES);
-                    waits = !OPEN;
-                }
-                self.source = self.source.add(CHUNK * V::BYTES);
-                self.destination = self.destination.add(CHUNK * V::BYTES);
-            }
-            self.bytes -= CHUNK * V::BYTES;
-        }
-        // SAFETY: `bytes` fill this many vectors but for some bytes of the last.
+    unsafe fn run<const OPEN: bool>(&mut self) {
+        let mut waiting = None;
+        // SAFETY: whole chunks lie ahead; then `bytes` fill so many vectors but for some bytes of the last.
         unsafe {
+            if OPEN {
+                while self.bytes >= CHUNK * V::BYTES {
+                    self.open::<CHUNK>(V::BYTES);
+                    self.advance();
+                }
+            } else if self.bytes >= CHUNK * V::BYTES {
+                let mut chunk = self.seal::<false>([V::zero(); CHUNK]);
+                self.advance();
+                while self.bytes >= CHUNK * V::BYTES {
+                    chunk = self.seal::<true>(chunk);
+                    self.advance();
+                }
+                waiting = Some(chunk);
+            }
             match self.bytes.div_ceil(V::BYTES) {
-                0 if waits => self.settle::<CHUNK>(),
-                0 => {}
-                1 => self.tail::<1>(waits),
-                2 => self.tail::<2>(waits),
-                3 => self.tail::<3>(waits),
-                4 => self.tail::<4>(waits),
-                5 => self.tail::<5>(waits),
-                6 => self.tail::<6>(waits),
-                7 => self.tail::<7>(waits),
-                _ => self.tail::<CHUNK>(waits),
+                0 => {
+                    if let Some(waiting) = waiting {
+                        let mut behind = Behind::new(&mut self.hash, waiting, self.source, self.destination);
+                        for pair in (0..CHUNK / 2).rev() {
+                            behind.pair(pair);
+                        }
+                    }
+                }
+                1 => self.tail::<OPEN, 1>(waiting),
+                2 => self.tail::<OPEN, 2>(waiting),
+                3 => self.tail::<OPEN, 3>(waiting),
+                4 => self.tail::<OPEN, 4>(waiting),
+                5 => self.tail::<OPEN, 5>(waiting),
+                6 => self.tail::<OPEN, 6>(waiting),
+                7 => self.tail::<OPEN, 7>(waiting),
+                _ => self.tail::<OPEN, CHUNK>(waiting),
             }
         }
     }
@@ -399,9 +544,6 @@ struct Group<'k, V> {
     /// Indices of their jobs.
     jobs: [usize; 4],
     keys: [Option<&'k Key>; 4],
-    /// Counter blocks of the tags, reversed.
-    first: [One; 4],
-    lengths: [One; 4],
     low: [V; 4],
     middle: [V; 4],
     high: [V; 4],
@@ -411,8 +553,7 @@ impl<'k, V: Field> Group<'k, V> {
     #[inline(always)]
     fn new() -> Self {
         let zero = [V::zero(); 4];
-        let (count, jobs, keys, first, lengths) = (0, [0; 4], [None; 4], [One::zero(); 4], [One::zero(); 4]);
-        Self { count, jobs, keys, first, lengths, low: zero, middle: zero, high: zero }
+        Self { count: 0, jobs: [0; 4], keys: [None; 4], low: zero, middle: zero, high: zero }
     }
 
     /// Crypts and hashes the message of a job.
@@ -424,33 +565,31 @@ impl<'k, V: Field> Group<'k, V> {
         let AeadSchedule::Gcm(key) = job.key.schedule() else { return };
         let bytes = job.data.len();
         let zeroth = One::nonce(&job.nonce).reverse();
-        let mut walk = Walk::<V, ROUNDS, OPEN> {
+        let mut walk = Walk::<V, ROUNDS> {
             hash: begin(key, job.aad, bytes.div_ceil(16)),
             stream: Stream { keys: &key.cipher.encrypt, counter: V::splat(zeroth) },
             source: job.data.source(),
             destination: job.data.destination(),
             bytes,
-            waiting: [V::zero(); CHUNK],
         };
         // SAFETY: the job's buffer.
-        unsafe { walk.run() };
+        unsafe { walk.run::<OPEN>() };
         let n = self.count & 3;
         self.count += 1;
         self.jobs[n] = index;
         self.keys[n] = Some(key);
-        self.first[n] = zeroth.plus(1);
-        self.lengths[n] = One::number(lengths(job.aad.len(), bytes));
         (self.low[n], self.middle[n], self.high[n]) = (walk.hash.low, walk.hash.middle, walk.hash.high);
     }
 
-    /// The encrypted counter blocks, and H/x, of every message.
+    /// The encrypted counter blocks of the tags, and H/x, of every message.
     #[inline(always)]
-    fn masks<const ROUNDS: usize>(&self, any: &Key) -> (V, V) {
-        let (mut masks, mut powers) = ([One::zero(); 4], [One::zero(); 4]);
+    fn masks<const ROUNDS: usize>(&self, first: [One; 4]) -> (V, V) {
+        let (mut masks, mut powers) = (first, [One::zero(); 4]);
         for n in 0..V::LANES {
-            let key = self.keys[n].unwrap_or(any);
-            let stream = Stream { keys: &key.cipher.encrypt, counter: self.first[n] };
-            (masks[n], powers[n]) = (stream.block::<ROUNDS>(), One::number(key.powers[POWERS - 1]));
+            if let Some(key) = self.keys[n] {
+                masks[n] = encrypted::<One, ROUNDS>(&key.cipher.encrypt, first[n]);
+                powers[n] = One::number(key.powers[POWERS - 1]);
+            }
         }
         (V::of(masks), V::of(powers))
     }
@@ -464,14 +603,21 @@ impl<'k, V: Field> Group<'k, V> {
         let Some(key) = self.keys[0] else { return };
         let same =
             self.keys[..self.count].iter().all(|other| other.is_some_and(|other| core::ptr::eq(other, key)));
+        let (mut first, mut sizes) = ([One::zero(); 4], [One::zero(); 4]);
+        for n in 0..V::LANES {
+            // Not kept with the sums: what is written block by block and read as a vector waits for the cache.
+            let job = &jobs[self.jobs[n]];
+            first[n] = One::nonce(&job.nonce).numbered(1);
+            sizes[n] = One::number(lengths(job.aad.len(), job.data.len()));
+        }
         let (mask, power) = if same {
-            let stream = Stream { keys: &key.cipher.encrypt, counter: V::of(self.first) };
-            (stream.block::<ROUNDS>(), V::splat(One::number(key.powers[POWERS - 1])))
+            let mask = encrypted::<V, ROUNDS>(&key.cipher.encrypt, V::of(first));
+            (mask, V::splat(One::number(key.powers[POWERS - 1])))
         } else {
-            self.masks::<ROUNDS>(key)
+            self.masks::<ROUNDS>(first)
         };
         let y = reduce(V::totals(self.low), V::totals(self.middle), V::totals(self.high));
-        let y = y.xor(V::of(self.lengths));
+        let y = y.xor(V::of(sizes));
         let middle = y.xor(y.swap_halves()).product::<0x00>(power.xor(power.swap_halves()));
         let y = reduce(y.product::<0x00>(power), middle, y.product::<0x11>(power));
         let mut tags = [[0; 16]; 4];

@@ -33,8 +33,8 @@ pub(crate) trait Field: Blocks {
     fn low_halves(self, other: Self) -> Self;
     /// The high halves likewise.
     fn high_halves(self, other: Self) -> Self;
-    /// Both as they are, but the compiler makes neither before the other.
-    fn tied(self, other: Self) -> (Self, Self);
+    /// As it is, but the compiler makes it before it goes on.
+    fn pinned(self) -> Self;
     /// Adds `from` and the numbers that follow it to the lowest words of the blocks.
     fn count(self, from: u32) -> Self;
     /// Adds to the lowest word of every block.
@@ -142,13 +142,11 @@ impl Field for One {
         op!(_mm_unpackhi_epi64(self.0, other.0))
     }
     #[inline(always)]
-    fn tied(self, other: Self) -> (Self, Self) {
-        let (mut a, mut b) = (self.0, other.0);
+    fn pinned(self) -> Self {
+        let mut a = self.0;
         // SAFETY: no instruction.
-        unsafe {
-            core::arch::asm!("/* {0} {1} */", inout(xmm_reg) a, inout(xmm_reg) b, options(nomem, nostack, preserves_flags));
-        }
-        (Self(a), Self(b))
+        unsafe { core::arch::asm!("/* {0} */", inout(xmm_reg) a, options(nomem, nostack, preserves_flags)) };
+        Self(a)
     }
     #[inline(always)]
     fn count(self, from: u32) -> Self {
@@ -268,10 +266,9 @@ impl Field for Four {
         op!(_mm512_unpackhi_epi64(self.0, other.0))
     }
     #[inline(always)]
-    fn tied(self, other: Self) -> (Self, Self) {
+    fn pinned(self) -> Self {
         // SAFETY: reached only under the token, as the module's contract says.
-        let (a, b) = unsafe { tied(self.0, other.0) };
-        (Self(a), Self(b))
+        Self(unsafe { pinned(self.0) })
     }
     #[inline(always)]
     fn count(self, from: u32) -> Self {
@@ -311,15 +308,13 @@ impl Field for Four {
     }
 }
 
-/// See [`Field::tied`].
+/// See [`Field::pinned`].
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn tied(mut a: __m512i, mut b: __m512i) -> (__m512i, __m512i) {
+fn pinned(mut a: __m512i) -> __m512i {
     // SAFETY: no instruction.
-    unsafe {
-        core::arch::asm!("/* {0} {1} */", inout(zmm_reg) a, inout(zmm_reg) b, options(nomem, nostack, preserves_flags));
-    }
-    (a, b)
+    unsafe { core::arch::asm!("/* {0} */", inout(zmm_reg) a, options(nomem, nostack, preserves_flags)) };
+    a
 }
 
 /// The lowest `bytes` (at most 64) bits.
