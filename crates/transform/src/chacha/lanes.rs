@@ -251,7 +251,29 @@ impl<'k, V: Streams, const SETS: usize> Wave<'k, V, SETS> {
         }
     }
 
-    /// XORs `bytes` bytes from `source` on with the message's stream from block `number` on; lanes are given here.
+    /// Makes the blocks 0 of the first messages, in the first lanes: no lane has a block yet.
+    ///
+    /// # Safety
+    /// What runs beside is readable.
+    #[inline(always)]
+    unsafe fn add_zeroth(&mut self, blocks: &mut [Zeroth], beside: Option<&mut Beside>) {
+        for (base, block) in self.bases[3 * GROUP..].iter_mut().zip(&mut *blocks) {
+            base.destination = block.as_flattened_mut().as_mut_ptr();
+        }
+        // SAFETY: rows of as many words as a vector has, or more.
+        unsafe {
+            let messages = V::load(STEPS.0.as_ptr()).add(V::splat(3 * GROUP as u32));
+            messages.store(self.messages[0].0.as_mut_ptr());
+            V::splat(0).store(self.numbers[0].0.as_mut_ptr());
+        }
+        self.lanes = blocks.len();
+        if self.lanes == SETS * V::LANES {
+            // SAFETY: the caller's contract.
+            unsafe { self.flush(beside) };
+        }
+    }
+
+    /// XORs `bytes` bytes from `source` on with the message's stream from block 1 on; lanes are given here.
     /// `beside` is authenticated meanwhile.
     ///
     /// # Safety
@@ -260,19 +282,16 @@ impl<'k, V: Streams, const SETS: usize> Wave<'k, V, SETS> {
     pub(super) unsafe fn add(
         &mut self,
         message: usize,
-        mut number: u32,
         (source, to): (*const u8, *mut u8),
         bytes: usize,
         mut beside: Option<&mut Beside>,
     ) {
-        let ahead = 64 * number as usize;
-        // Blocks 0 wait with the others.
-        let base = if number == 0 { 3 * GROUP + message } else { message };
-        self.bases[base] = Base { source: source.wrapping_sub(ahead), destination: to.wrapping_sub(ahead) };
+        self.bases[message] = Base { source: source.wrapping_sub(64), destination: to.wrapping_sub(64) };
+        let mut number = 1u32;
         let mut blocks = bytes.div_ceil(64);
         while blocks != 0 {
             let now = blocks.min(SETS * V::LANES - self.lanes);
-            self.give::<1>(self.lanes, now, base, number);
+            self.give::<1>(self.lanes, now, message, number);
             (self.lanes, blocks) = (self.lanes + now, blocks - now);
             number = number.wrapping_add(now as u32);
             let part = bytes % 64;
@@ -468,10 +487,9 @@ pub(super) unsafe fn crypt<'k, V: Streams, const SETS: usize>(
     for (message, &index) in group.iter().enumerate() {
         wave.take(message, &jobs[usize::from(index)]);
     }
-    for (message, zeroth) in zeroth.into_iter().flatten().take(group.len()).enumerate() {
-        let key = zeroth.as_flattened_mut().as_mut_ptr();
-        // SAFETY: as many bytes on both sides.
-        unsafe { wave.add(message, 0, (ZEROS.as_ptr(), key), 64, beside.as_deref_mut()) };
+    if let Some(zeroth) = zeroth {
+        // SAFETY: the caller's contract.
+        unsafe { wave.add_zeroth(&mut zeroth[..group.len()], beside.as_deref_mut()) };
     }
     if with_data {
         for (message, &index) in group.iter().enumerate() {
@@ -482,7 +500,7 @@ pub(super) unsafe fn crypt<'k, V: Streams, const SETS: usize>(
                 if job.status == Status::Forged {
                     destination.write_bytes(0, bytes);
                 } else {
-                    wave.add(message, 1, (job.data.source(), destination), bytes, beside.as_deref_mut());
+                    wave.add(message, (job.data.source(), destination), bytes, beside.as_deref_mut());
                 }
             }
         }
