@@ -52,7 +52,7 @@ pub(crate) struct WordLanes<'k, C, const L: usize> {
     /// The lanes' keys where their owners have them, `key_words` words each, for the life 'k.
     words: [*const u8; L],
     /// A bit for every lane whose key is not among `keys` yet.
-    changed: u64,
+    changed: u128,
     run: unsafe fn(&mut Self, &mut Rows<L>, usize),
     cipher: PhantomData<(C, &'k Schedule)>,
 }
@@ -115,6 +115,17 @@ impl<C: WordCipher, const L: usize> WordLanes<'_, C, L> {
             (Mode::Cbc, Direction::Decrypt) => unsafe { self.chunks::<V, G, 3>(rows, chunks) },
             // SAFETY: as above.
             (Mode::Ctr, _) => unsafe { self.chunks::<V, G, 4>(rows, chunks) },
+        }
+    }
+
+    /// [`Self::go`] where it seals CBC and nothing else.
+    #[inline(always)]
+    pub(crate) unsafe fn seal_cbc<V: Words, const G: usize>(&mut self, rows: &mut Rows<L>, chunks: usize) {
+        debug_assert_eq!((G * V::LANES, self.mode, self.direction), (L, Mode::Cbc, Direction::Encrypt));
+        // SAFETY: the caller keeps LaneKernel's contract.
+        unsafe {
+            self.place_keys::<V, G>();
+            self.chunks::<V, G, 2>(rows, chunks);
         }
     }
 
@@ -301,3 +312,34 @@ macro_rules! word_lane_kernels {
     };
 }
 pub(crate) use word_lane_kernels;
+
+/// Makes a kernel that seals CBC, where every block waits for the one before, in as many lanes as registers hold: eight
+/// vectors' rounds wait less than four's. Other modes would keep blocks for later, beyond what registers are left.
+macro_rules! seal_cbc_kernel {
+    ($cipher:ty: $name:ident = $features:literal, $token:ty, $vector:ty, $groups:literal of $lanes:ident;) => {
+        #[cfg(target_arch = "x86_64")]
+        pub(crate) fn $name<'k>(
+            _: $token,
+            key_words: usize,
+            jobs: &mut [$crate::job::CipherJob<'k>],
+            order: &[u16],
+            hand_over: &$crate::lanes::HandOver<'_>,
+        ) {
+            use $crate::catalogue::Mode;
+            use $crate::lanes::{self, Rows};
+            use $crate::word_lanes::WordLanes;
+            #[target_feature(enable = $features)]
+            unsafe fn run(
+                kernel: &mut WordLanes<'_, $cipher, $lanes>,
+                rows: &mut Rows<$lanes>,
+                chunks: usize,
+            ) {
+                // SAFETY: the caller keeps LaneKernel's contract.
+                unsafe { kernel.seal_cbc::<$vector, $groups>(rows, chunks) }
+            }
+            let kernel = &mut WordLanes::new(Mode::Cbc, $crate::job::Direction::Encrypt, key_words, run);
+            lanes::run(kernel, jobs, order, hand_over);
+        }
+    };
+}
+pub(crate) use seal_cbc_kernel;

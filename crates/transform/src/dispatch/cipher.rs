@@ -275,9 +275,19 @@ impl Kernels {
                 }
             }
             #[cfg(target_arch = "x86_64")]
-            BlockCipher::Rc5 => largest!(rc5::lanes, 26),
-            #[cfg(target_arch = "x86_64")]
-            BlockCipher::Rc5R16 => largest!(rc5::lanes, 34),
+            BlockCipher::Rc5 | BlockCipher::Rc5R16 => {
+                let key_words = 2 * cipher.facts().rounds + 2;
+                let half = rc5::lanes::MOST_LANES / 2;
+                if let Some(proof) = self.features.avx512
+                    && (mode, direction) == (Mode::Cbc, Direction::Encrypt)
+                    // Or else half the lanes would be empty in the end.
+                    && order.len().div_ceil(half).is_multiple_of(2)
+                    && !few_lanes_do(jobs, order, half, rc5::lanes::MOST_LANES, (37, 20))
+                {
+                    return rc5::lanes::seal_cbc(proof, key_words, jobs, order, hand_over);
+                }
+                largest!(rc5::lanes, key_words);
+            }
             #[cfg(target_arch = "x86_64")]
             BlockCipher::Rc6 => largest!(rc6::lanes, 44),
             #[cfg(target_arch = "x86_64")]

@@ -1,4 +1,4 @@
-//! RC5 over vectors: one lane is the generic tier, up to 32 of AVX2 and 64 of AVX-512 the batch tier.
+//! RC5 over vectors: one lane is the generic tier, up to 32 of AVX2 and 128 of AVX-512 the batch tier.
 //!
 //! `unsafe`: the kernels' entry points, see [`crate::word_lanes`].
 #![allow(unsafe_code)]
@@ -8,7 +8,7 @@ use crate::isa::{Avx2, Avx512};
 use crate::job::Direction;
 use crate::key::Schedule;
 use crate::simd::Words;
-use crate::word_lanes::{WordCipher, word_lane_kernels};
+use crate::word_lanes::{WordCipher, seal_cbc_kernel, word_lane_kernels};
 
 /// RC5 with the rounds that its table's length tells.
 pub(crate) struct Rc5;
@@ -82,3 +82,9 @@ word_lane_kernels! { Rc5:
     avx512 = "avx512f,avx512bw", Avx512, crate::simd::avx512::Z, 1 of 16, 2 of 32, or 4 of 64;
     avx2 = "avx2", Avx2, crate::simd::avx2::Y, 1 of 8, 2 of 16, or 4 of 32;
 }
+
+/// Lanes of [`seal_cbc`].
+#[cfg(target_arch = "x86_64")]
+pub(crate) const MOST_LANES: usize = 128;
+
+seal_cbc_kernel! { Rc5: seal_cbc = "avx512f,avx512bw", Avx512, crate::simd::avx512::Z, 8 of MOST_LANES; }
