@@ -51,8 +51,8 @@ pub(crate) struct WordLanes<'k, C, const L: usize> {
     key_words: usize,
     /// The lanes' keys where their owners have them, `key_words` words each, for the life 'k.
     words: [*const u8; L],
-    /// A bit for every lane whose key is not among `keys` yet.
-    changed: u128,
+    /// A bit for every [`Self::LANES_A_BIT`] lanes some of whose keys are not among `keys` yet.
+    changed: u64,
     run: unsafe fn(&mut Self, &mut Rows<L>, usize),
     cipher: PhantomData<(C, &'k Schedule)>,
 }
@@ -79,6 +79,9 @@ fn increment<V: Words, const G: usize>(counter: &mut [[V; G]; 4], words: usize) 
 }
 
 impl<C: WordCipher, const L: usize> WordLanes<'_, C, L> {
+    /// Lanes that share a bit of `changed`: they are of one vector.
+    const LANES_A_BIT: usize = L.div_ceil(u64::BITS as usize);
+
     pub(crate) fn new(
         mode: Mode,
         direction: Direction,
@@ -136,7 +139,8 @@ impl<C: WordCipher, const L: usize> WordLanes<'_, C, L> {
         let changed = core::mem::take(&mut self.changed);
         for n in 0..G {
             let first = n * V::LANES;
-            if changed >> first & ((1 << V::LANES) - 1) == 0 {
+            let bits = (1 << (V::LANES / Self::LANES_A_BIT)) - 1;
+            if changed >> (first / Self::LANES_A_BIT) & bits == 0 {
                 continue;
             }
             for at in (0..self.key_words).step_by(8) {
@@ -243,7 +247,7 @@ impl<C: WordCipher, const L: usize> WordLanes<'_, C, L> {
 impl<'k, C: WordCipher, const L: usize> LaneKernel<'k, L> for WordLanes<'k, C, L> {
     fn set(&mut self, lane: usize, key: &'k Schedule, iv: &[u8; 16]) {
         self.words[lane] = C::words(key)[..self.key_words].as_ptr().cast();
-        self.changed |= 1 << lane;
+        self.changed |= 1 << (lane / Self::LANES_A_BIT);
         for (row, bytes) in self.chain[..C::WORDS].iter_mut().zip(iv.as_chunks::<4>().0) {
             row[lane] = match self.mode {
                 Mode::Ctr => u32::from_be_bytes(*bytes),
