@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::path::Path;
 
 use rustix::io::Errno;
 use thiserror::Error;
@@ -269,4 +270,9 @@ pub(crate) fn failed(operation: Operation, path: &RelativePath, errno: Errno) ->
         Errno::DQUOT => Error::NoSpace { path, quota: true },
         _ => Error::Io { operation, path, source: errno.into() },
     }
+}
+
+/// Makes the error of a root that cannot be used.
+pub(crate) fn root_failed(path: &Path, source: impl Into<io::Error>) -> Error {
+    Error::Root { path: path.to_owned().into(), source: source.into() }
 }

@@ -14,7 +14,7 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, openat, statat};
 use rustix::io::Errno;
 
 use crate::beneath::{Beneath, Resolution};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, root_failed};
 use crate::path::{RelativePath, ShownPath};
 use crate::reader::Reader;
 use crate::walk::{Walk, WalkOptions};
@@ -54,7 +54,7 @@ impl SourceRoot {
     /// Opens `path`, a directory, a file or with `follow` unset a symbolic link. With `follow`, links in the whole
     /// path are resolved; without, its last component is taken as it is.
     pub fn open(path: &Path, naming: &Naming, follow: bool) -> Result<Self> {
-        let failed = |errno: Errno| Error::Root { path: path.to_owned().into(), source: errno.into() };
+        let failed = |errno: Errno| root_failed(path, errno);
         let given = path.to_owned();
         let bytes = path.as_os_str().as_bytes();
         if bytes.is_empty() {
@@ -84,7 +84,7 @@ impl SourceRoot {
         }
         // The reader refuses links as last component, so a followed one is resolved here, once.
         let resolved: PathBuf = if follow {
-            path.canonicalize().map_err(|source| Error::Root { path: path.to_owned().into(), source })?
+            path.canonicalize().map_err(|error| root_failed(path, error))?
         } else {
             path.to_owned()
         };

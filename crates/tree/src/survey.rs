@@ -6,7 +6,7 @@ use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, openat, statat, u
 use rustix::io::Errno;
 
 use crate::descent::{Descent, DescentOptions, Found};
-use crate::error::{Error, Operation, Result, failed};
+use crate::error::{Error, Operation, Result, failed, root_failed};
 use crate::metadata::{Metadata, Timestamp};
 use crate::part::TempName;
 use crate::path::{MAX_PATH_BYTES, RelativePath};
@@ -40,10 +40,7 @@ impl Target {
     fn descend(&self, inspect_files: bool) -> Result<Descent> {
         let options = DescentOptions { one_file_system: false, inspect_files };
         let started = Descent::new(&self.inner.beneath, options, MAX_PATH_BYTES);
-        match started {
-            Ok((descent, _)) => Ok(descent),
-            Err(errno) => Err(Error::Root { path: self.root().to_owned().into(), source: errno.into() }),
-        }
+        started.map(|(descent, _)| descent).map_err(|errno| root_failed(self.root(), errno))
     }
 
     /// Removes what interrupted copies left behind and nobody has written to for `minimum_age`, except what another

@@ -22,7 +22,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use crate::beneath::{Beneath, Parent, Resolution, is_blocked};
-use crate::error::{Error, Operation, Result, failed};
+use crate::error::{Error, Operation, Result, failed, root_failed};
 use crate::metadata::{MODE_BITS, Metadata, Owner, Timestamp};
 use crate::part::TempName;
 use crate::path::RelativePath;
@@ -161,15 +161,16 @@ impl Target {
     /// The process's umask is read once, here: a process that sets it to 0 beforehand saves one system call for each
     /// file whose mode it would change.
     pub fn open(root: &Path, options: TargetOptions) -> Result<Self> {
-        let failed = |source: io::Error| Error::Root { path: root.to_owned().into(), source };
         if options.create_root {
             match DirBuilder::new().mode(0o777 & options.mode_mask).create(root) {
-                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(failed(error)),
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                    return Err(root_failed(root, error));
+                }
                 _ => {}
             }
         }
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let fd = openat(CWD, root, flags, Mode::empty()).map_err(|errno| failed(errno.into()))?;
+        let fd = openat(CWD, root, flags, Mode::empty()).map_err(|errno| root_failed(root, errno))?;
         let can_link = options.small_files != SmallFiles::Renamed;
         let inner = Inner {
             beneath: Beneath::new(fd, options.resolution),
@@ -262,7 +263,7 @@ pub(crate) fn is_unfinished(mode: u32) -> bool {
 
 impl Inner {
     fn root_error(&self, errno: Errno) -> Error {
-        Error::Root { path: self.root.clone().into(), source: errno.into() }
+        root_failed(&self.root, errno)
     }
 
     fn directories(&self) -> MutexGuard<'_, BTreeMap<RelativePath, Record>> {

@@ -4,7 +4,7 @@ use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
 
 use crate::descent::{Descent, DescentOptions, Found};
-use crate::error::{Error, Operation, Result, failed};
+use crate::error::{Error, Operation, Result, failed, root_failed};
 use crate::filter::Filter;
 use crate::metadata::Metadata;
 use crate::part::TempName;
@@ -82,7 +82,6 @@ impl Walk {
 
     /// Begins with a root; `None` where it yields nothing itself.
     fn start(&mut self, index: u32, root: &SourceRoot) -> Option<Result<Entry>> {
-        let failed = |source| Error::Root { path: root.given.clone().into(), source };
         match &root.kind {
             RootKind::Entry(name, file_type) => {
                 let path = root.prefix.clone()?;
@@ -104,7 +103,7 @@ impl Walk {
                 let max_path_bytes = MAX_PATH_BYTES.saturating_sub(prefix_bytes);
                 let (descent, stat) = match Descent::new(&root.beneath, options, max_path_bytes) {
                     Ok(started) => started,
-                    Err(errno) => return Some(Err(failed(errno.into()))),
+                    Err(errno) => return Some(Err(root_failed(&root.given, errno))),
                 };
                 let entry = root
                     .prefix
@@ -134,7 +133,7 @@ impl Walk {
             // Only a failure to go on listing the unnamed root itself comes without a name.
             None => {
                 let errno = if let Found::Failed(errno) = found { errno } else { Errno::NAMETOOLONG };
-                return Some(Err(Error::Root { path: root.given.clone().into(), source: errno.into() }));
+                return Some(Err(root_failed(&root.given, errno)));
             }
         };
         let kind = match found {
