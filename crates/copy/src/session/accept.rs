@@ -31,6 +31,36 @@ use crate::{
 const STRANGERS_MAX: usize = 128;
 const JOIN_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Connections that have not proved yet whose they are.
+#[derive(Debug)]
+pub(crate) struct Strangers {
+    count: Arc<AtomicUsize>,
+    most: usize,
+}
+
+impl Strangers {
+    pub(crate) fn new(most: usize) -> Self {
+        Self { count: Arc::default(), most }
+    }
+
+    /// Counts one more, unless there are too many.
+    pub(crate) fn admit(&self) -> Option<Stranger> {
+        let before = self.count.fetch_add(1, SeqCst);
+        let stranger = Stranger(self.count.clone());
+        (before < self.most).then_some(stranger)
+    }
+}
+
+/// One of [`Strangers`], until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Stranger(Arc<AtomicUsize>);
+
+impl Drop for Stranger {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, SeqCst);
+    }
+}
+
 /// A transfer that expects streams.
 #[derive(Debug)]
 pub(crate) struct Expected {
@@ -177,18 +207,15 @@ impl Closing {
 /// Accepts data streams until `closing` is closed.
 pub(crate) fn accept(listener: &TcpListener, registry: &Registry, closing: &Closing) -> io::Result<()> {
     listener.set_nonblocking(true)?;
-    let strangers = Arc::new(AtomicUsize::new(0));
+    let strangers = Strangers::new(STRANGERS_MAX);
     while !closing.is_closed() {
         match listener.accept() {
             Ok((stream, _)) => {
-                if strangers.fetch_add(1, SeqCst) >= STRANGERS_MAX {
-                    strangers.fetch_sub(1, SeqCst);
-                    continue;
-                }
-                let (registry, strangers) = (registry.clone(), strangers.clone());
+                let Some(stranger) = strangers.admit() else { continue };
+                let registry = registry.clone();
                 thread::spawn(move || {
                     registry.take_up(stream);
-                    strangers.fetch_sub(1, SeqCst);
+                    drop(stranger);
                 });
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {

@@ -10,7 +10,7 @@ use std::{
     path::PathBuf,
     sync::{
         Arc, Mutex, MutexGuard,
-        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
+        atomic::{AtomicBool, Ordering::SeqCst},
     },
     thread,
     time::{Duration, Instant},
@@ -23,7 +23,7 @@ use crate::{
     error::{Error, ErrorKind},
     options::Level,
     session::{
-        accept::{Registry, bind},
+        accept::{Registry, Stranger, Strangers, bind},
         agree::Policy,
         control,
         place::Confinement,
@@ -67,8 +67,7 @@ pub struct Daemon {
     listener: TcpListener,
     registry: Registry,
     seats: Mutex<Seats>,
-    /// Connections that have not proved yet whose they are.
-    strangers: AtomicUsize,
+    strangers: Strangers,
 }
 
 /// Connections of peers.
@@ -98,7 +97,7 @@ impl Daemon {
             listener,
             registry: Registry::default(),
             seats: Mutex::default(),
-            strangers: AtomicUsize::new(0),
+            strangers: Strangers::new(STRANGERS_MAX),
         })
     }
 
@@ -126,8 +125,7 @@ impl Daemon {
             while !stop.load(SeqCst) {
                 match self.listener.accept() {
                     Ok((stream, address)) => {
-                        let stranger = Stranger::new(&self.strangers);
-                        if stranger.number < STRANGERS_MAX {
+                        if let Some(stranger) = self.strangers.admit() {
                             scope.spawn(move || self.receive(stream, address, stranger, report));
                         }
                     }
@@ -147,7 +145,7 @@ impl Daemon {
         &self,
         stream: TcpStream,
         address: SocketAddr,
-        stranger: Stranger<'_>,
+        stranger: Stranger,
         report: &(dyn Fn(String) + Sync),
     ) {
         let deadline = Instant::now() + self.options.handshake_timeout;
@@ -163,7 +161,7 @@ impl Daemon {
         }
     }
 
-    fn converse(&self, stream: TcpStream, stranger: Stranger<'_>, deadline: Instant) -> Result<(), Error> {
+    fn converse(&self, stream: TcpStream, stranger: Stranger, deadline: Instant) -> Result<(), Error> {
         // Rights that were changed count from the next connection on.
         let authorised = Arc::new(AuthorisedPeers::load(&self.options.authorised_peers)?);
         let (mut channel, peer) = accept_tls(stream, &self.identity, authorised, deadline)?;
@@ -228,25 +226,6 @@ impl Daemon {
 
     fn seats(&self) -> MutexGuard<'_, Seats> {
         self.seats.lock().expect("no thread panics holding the seats")
-    }
-}
-
-/// One of those who have proved nothing yet, until it is dropped.
-struct Stranger<'a> {
-    count: &'a AtomicUsize,
-    /// How many came before.
-    number: usize,
-}
-
-impl<'a> Stranger<'a> {
-    fn new(count: &'a AtomicUsize) -> Self {
-        Self { count, number: count.fetch_add(1, SeqCst) }
-    }
-}
-
-impl Drop for Stranger<'_> {
-    fn drop(&mut self) {
-        self.count.fetch_sub(1, SeqCst);
     }
 }
 
