@@ -316,34 +316,3 @@ macro_rules! word_lane_kernels {
     };
 }
 pub(crate) use word_lane_kernels;
-
-/// Makes a kernel that seals CBC, where every block waits for the one before, in as many lanes as registers hold: eight
-/// vectors' rounds wait less than four's. Other modes would keep blocks for later, beyond what registers are left.
-macro_rules! seal_cbc_kernel {
-    ($cipher:ty: $name:ident = $features:literal, $token:ty, $vector:ty, $groups:literal of $lanes:ident;) => {
-        #[cfg(target_arch = "x86_64")]
-        pub(crate) fn $name<'k>(
-            _: $token,
-            key_words: usize,
-            jobs: &mut [$crate::job::CipherJob<'k>],
-            order: &[u16],
-            hand_over: &$crate::lanes::HandOver<'_>,
-        ) {
-            use $crate::catalogue::Mode;
-            use $crate::lanes::{self, Rows};
-            use $crate::word_lanes::WordLanes;
-            #[target_feature(enable = $features)]
-            unsafe fn run(
-                kernel: &mut WordLanes<'_, $cipher, $lanes>,
-                rows: &mut Rows<$lanes>,
-                chunks: usize,
-            ) {
-                // SAFETY: the caller keeps LaneKernel's contract.
-                unsafe { kernel.seal_cbc::<$vector, $groups>(rows, chunks) }
-            }
-            let kernel = &mut WordLanes::new(Mode::Cbc, $crate::job::Direction::Encrypt, key_words, run);
-            lanes::run(kernel, jobs, order, hand_over);
-        }
-    };
-}
-pub(crate) use seal_cbc_kernel;

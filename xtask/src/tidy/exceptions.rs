@@ -88,6 +88,7 @@ pub(crate) const CURRENT: Exceptions = Exceptions {
         ("crates/transform/src/poly1305/lanes.rs", "a kernel that reads through lane pointers"),
         ("crates/transform/src/md5/single.rs", "an empty asm! that keeps additions off the chain"),
         ("crates/transform/src/rc4/lanes.rs", "enters the variant with SSE4.1 behind a detection token"),
+        ("crates/transform/src/rc5/lanes.rs", "enters the kernel of 128 lanes behind a detection token"),
         ("crates/transform/src/seal/lanes.rs", "gathers, and a kernel that reads through lane pointers"),
         ("crates/transform/src/sha1/lanes.rs", "a kernel that reads through lane pointers"),
         ("crates/transform/src/sha1/ni.rs", "intrinsics of the SHA extensions, behind their detection"),

@@ -8,7 +8,15 @@ use crate::isa::{Avx2, Avx512};
 use crate::job::Direction;
 use crate::key::Schedule;
 use crate::simd::Words;
-use crate::word_lanes::{WordCipher, seal_cbc_kernel, word_lane_kernels};
+use crate::word_lanes::{WordCipher, word_lane_kernels};
+#[cfg(target_arch = "x86_64")]
+use crate::{
+    catalogue::Mode,
+    job::CipherJob,
+    lanes::{self, HandOver, Rows},
+    simd::{avx2::Y, avx512::Z},
+    word_lanes::WordLanes,
+};
 
 /// RC5 with the rounds that its table's length tells.
 pub(crate) struct Rc5;
@@ -79,12 +87,29 @@ pub(crate) fn one(key: &Key, direction: Direction, block: &mut [u8; 8]) {
 }
 
 word_lane_kernels! { Rc5:
-    avx512 = "avx512f,avx512bw", Avx512, crate::simd::avx512::Z, 1 of 16, 2 of 32, or 4 of 64;
-    avx2 = "avx2", Avx2, crate::simd::avx2::Y, 1 of 8, 2 of 16, or 4 of 32;
+    avx512 = "avx512f,avx512bw", Avx512, Z, 1 of 16, 2 of 32, or 4 of 64;
+    avx2 = "avx2", Avx2, Y, 1 of 8, 2 of 16, or 4 of 32;
 }
 
 /// Lanes of [`seal_cbc`].
 #[cfg(target_arch = "x86_64")]
 pub(crate) const MOST_LANES: usize = 128;
 
-seal_cbc_kernel! { Rc5: seal_cbc = "avx512f,avx512bw", Avx512, crate::simd::avx512::Z, 8 of MOST_LANES; }
+/// Seals CBC, where every block waits for the one before, in as many lanes as registers hold: eight vectors' rounds wait
+/// less than four's. Other modes would keep blocks for later, beyond what registers are left.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn seal_cbc<'k>(
+    _: Avx512,
+    key_words: usize,
+    jobs: &mut [CipherJob<'k>],
+    order: &[u16],
+    hand_over: &HandOver<'_>,
+) {
+    #[target_feature(enable = "avx512f,avx512bw")]
+    unsafe fn run(kernel: &mut WordLanes<'_, Rc5, MOST_LANES>, rows: &mut Rows<MOST_LANES>, chunks: usize) {
+        // SAFETY: the caller keeps LaneKernel's contract.
+        unsafe { kernel.seal_cbc::<Z, 8>(rows, chunks) }
+    }
+    let kernel = &mut WordLanes::new(Mode::Cbc, Direction::Encrypt, key_words, run);
+    lanes::run(kernel, jobs, order, hand_over);
+}
