@@ -22,11 +22,12 @@ fuzz_target!(|input: &[u8]| {
 });
 
 /// Puts magic and checks right; returns how many entries of a transfer the journal then tells of. The slow twin of
-/// the replay: an entry counts once it was begun or done, whatever is said of it later.
+/// the replay: an entry counts once it was begun or done, whatever is said of it later, and a directory once.
 fn put_right(journal: &mut [u8]) -> Option<usize> {
     let (magic, mut rest) = journal.split_first_chunk_mut::<8>()?;
     *magic = *MAGIC;
     let mut settled: HashSet<[u8; 16]> = HashSet::new();
+    let mut opened: HashSet<Vec<u8>> = HashSet::new();
     while rest.len() >= FRONT_BYTES {
         let (front, behind) = rest.split_at_mut(FRONT_BYTES);
         let length = u32::from_le_bytes(front[..4].try_into().ok()?);
@@ -37,6 +38,14 @@ fn put_right(journal: &mut [u8]) -> Option<usize> {
         let (body, behind) = behind.split_at_mut(body_bytes);
         let hash = blake3::Hasher::new().update(&length.to_le_bytes()).update(body).finalize();
         front[4..].copy_from_slice(&hash.as_bytes()[..4]);
+        if body.first() == Some(&4) {
+            if !(5..=5 + 128 * 1024).contains(&body_bytes) {
+                break;
+            }
+            opened.insert(body[5..].to_vec());
+            rest = behind;
+            continue;
+        }
         let Some((kind, identity)) =
             body.split_first().and_then(|(kind, rest)| Some((kind, rest.first_chunk()?)))
         else {
@@ -59,5 +68,5 @@ fn put_right(journal: &mut [u8]) -> Option<usize> {
         }
         rest = behind;
     }
-    Some(settled.len())
+    Some(settled.len() + opened.len())
 }

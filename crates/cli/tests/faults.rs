@@ -8,6 +8,7 @@ mod support;
 use program::pattern;
 use rustix::process::geteuid;
 use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
@@ -269,6 +270,29 @@ fn meddled(source: &Source, meddling: Meddling) -> (tempfile::TempDir, PathBuf, 
     meddling.with(&target);
     let ended = run_to_end(folder.path(), &arguments).expect("it ends");
     (folder, target, ended)
+}
+
+#[test]
+fn a_folder_that_a_killed_copy_opened_up_is_closed_in_the_end() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    fs::create_dir_all(at("tree/locked")).expect("a folder");
+    fs::create_dir_all(at("target/tree/locked")).expect("a folder");
+    fs::write(at("tree/locked/large"), pattern(12_000_000)).expect("a file");
+    let locked = at("target/tree/locked");
+    let mode = || fs::metadata(&locked).expect("a folder").mode() & 0o7777;
+    fs::set_permissions(&locked, fs::Permissions::from_mode(0o555)).expect("a mode");
+    let (source, target) = (at("tree"), at("target"));
+    let arguments = ["-r", utf8(&source), utf8(&target)];
+    let mut run = Run::start(folder.path(), &[&["--limit-rate", "8M"], &arguments[..]].concat());
+    run.wait_for_bytes(1 << 20);
+    let far = run.children();
+    far.iter().copied().for_each(kill_far);
+    run.end().expect("it ends");
+    far.into_iter().try_for_each(wait_gone).expect("its far end goes");
+    assert_eq!(mode(), 0o755, "it was midway");
+    let ended = run_to_end(folder.path(), &arguments).expect("it ends");
+    assert_eq!((ended.code, mode()), (Some(0), 0o555), "{ended:?}");
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

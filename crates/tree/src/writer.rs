@@ -112,6 +112,25 @@ impl Writer {
         })
     }
 
+    /// The mode of a directory that [`Self::directory`] would have to open up.
+    pub fn mode_to_restore(&mut self, path: &RelativePath) -> Option<u32> {
+        let mode = self.mode_of_directory(path)?;
+        (mode & 0o700 != 0o700).then_some(mode)
+    }
+
+    /// An earlier target opened up a directory that had `mode`, and was cut off: it gets that back in the end, unless
+    /// somebody has given it another since.
+    pub fn restore_mode(&mut self, path: &RelativePath, mode: u32) {
+        if self.mode_of_directory(path) == Some(mode | 0o700) {
+            self.inner.record(path, false, Some(mode), None);
+        }
+    }
+
+    fn mode_of_directory(&mut self, path: &RelativePath) -> Option<u32> {
+        let found = self.existing(path).ok()??;
+        (found.entry_type == EntryType::Directory).then_some(found.metadata.mode)
+    }
+
     /// Makes a symbolic link, replacing what had its name (but never a directory). Where it points is not looked at.
     pub fn symlink(&mut self, path: &RelativePath, target: &LinkTarget, metadata: &Metadata) -> Result<()> {
         self.in_parent(path, |inner, parent, name| {

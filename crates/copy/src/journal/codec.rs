@@ -11,6 +11,7 @@
 //!   body:     1 | identity (16) | size (8) | bytes of the temporary name (4) | temporary name | path
 //!             2 | identity (16) | start (8) | end (8)
 //!             3 | identity (16) | path
+//!             4 | mode (4) | path
 //! ```
 //!
 //! All integers are little-endian.
@@ -32,8 +33,8 @@ pub(super) const MAGIC: [u8; 8] = *b"sealane2";
 /// The most memory that a replayed state may take, by the estimates below: some two million finished entries.
 pub(super) const STATE_BYTES_MAX: usize = 256 << 20;
 
-/// A hash table's slot for a finished entry, at the least favourable load, and the allocation behind it; its path comes
-/// on top.
+/// A hash table's slot for a finished entry or an opened directory, at the least favourable load, and the allocation
+/// behind it; its path comes on top.
 const DONE_COST_BYTES: usize = 112;
 /// A hash table's slot for a partial file, and the allocations behind it; its names come on top.
 const PARTIAL_COST_BYTES: usize = 384;
@@ -43,11 +44,13 @@ const RANGE_COST_BYTES: usize = 48;
 const FRAME_BYTES: usize = 8;
 const STARTED_BYTES: usize = 1 + 16 + 8 + 4;
 const DONE_BYTES: usize = 1 + 16;
+const OPENED_BYTES: usize = 1 + 4;
 const BODY_BYTES_MAX: usize = STARTED_BYTES + NAMES_BYTES_MAX;
 
 const STARTED: u8 = 1;
 const RANGE: u8 = 2;
 const DONE: u8 = 3;
+const OPENED: u8 = 4;
 
 /// One line of a journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,6 +82,13 @@ pub(crate) enum Entry {
         /// Where it is, relative to the target.
         path: Vec<u8>,
     },
+    /// A directory that was there before is opened up for its owner to write into.
+    Opened {
+        /// The mode that it had.
+        mode: u32,
+        /// Where it is, relative to the target.
+        path: Vec<u8>,
+    },
 }
 
 /// What a receiving end has.
@@ -88,6 +98,8 @@ pub(crate) struct State {
     pub(crate) done: HashMap<Identity, Vec<u8>>,
     /// Large files that were begun and are not complete.
     pub(crate) partial: HashMap<Identity, Partial>,
+    /// Directories that were opened up, and the modes that they had.
+    pub(crate) opened: HashMap<Vec<u8>, u32>,
 }
 
 /// What is there of a large file.
@@ -127,6 +139,12 @@ impl Entry {
                 }
                 frame(out, &[&[DONE], identity, path]);
             }
+            Self::Opened { mode, path } => {
+                if path.len() > NAMES_BYTES_MAX {
+                    return Err(JournalError::NamesTooLong { bytes: path.len() });
+                }
+                frame(out, &[&[OPENED], &mode.to_le_bytes(), path]);
+            }
         }
         Ok(())
     }
@@ -134,6 +152,11 @@ impl Entry {
     /// Reads a body; `None` for anything that [`encode_into`](Self::encode_into) does not write.
     fn decode(body: &[u8]) -> Option<Self> {
         let (&kind, rest) = body.split_first()?;
+        if kind == OPENED {
+            let (&mode, path) = rest.split_first_chunk()?;
+            let fits = path.len() <= NAMES_BYTES_MAX;
+            return fits.then(|| Self::Opened { mode: u32::from_le_bytes(mode), path: path.to_vec() });
+        }
         let (&identity, rest) = rest.split_first_chunk()?;
         match kind {
             STARTED => {
@@ -189,7 +212,7 @@ pub fn replay_any(bytes: &[u8]) -> usize {
     }
     assert_eq!(compact.len() as u64, state.compact_bytes());
     assert_eq!(replay(&compact), state, "a compact journal says the same");
-    state.done.len() + state.partial.len()
+    state.done.len() + state.partial.len() + state.opened.len()
 }
 
 /// Builds a [`State`] from a journal that is fed to it piece by piece.
@@ -265,6 +288,11 @@ impl Replayer {
                     self.state.done.insert(identity, path);
                 }
             }
+            Entry::Opened { mode, path } => {
+                if self.state.opened.contains_key(&path) || self.reserve(DONE_COST_BYTES + path.len()) {
+                    self.state.opened.insert(path, mode);
+                }
+            }
         }
     }
 
@@ -307,7 +335,9 @@ impl State {
             });
             std::iter::once(started).chain(ranges)
         });
-        partial.chain(self.done.iter().map(|(&identity, path)| Entry::Done { identity, path: path.clone() }))
+        let done = self.done.iter().map(|(&identity, path)| Entry::Done { identity, path: path.clone() });
+        let opened = self.opened.iter().map(|(path, &mode)| Entry::Opened { mode, path: path.clone() });
+        partial.chain(done).chain(opened)
     }
 
     /// Bytes of a journal that holds [`entries`](Self::entries).
@@ -318,7 +348,8 @@ impl State {
             FRAME_BYTES + STARTED_BYTES + names_bytes + partial.ledger.range_count() * RANGE_BYTES
         });
         let done = self.done.values().map(|path| FRAME_BYTES + DONE_BYTES + path.len());
-        (MAGIC.len() + done.sum::<usize>() + partial.sum::<usize>()) as u64
+        let opened = self.opened.keys().map(|path| FRAME_BYTES + OPENED_BYTES + path.len());
+        (MAGIC.len() + done.sum::<usize>() + partial.sum::<usize>() + opened.sum::<usize>()) as u64
     }
 }
 
@@ -343,6 +374,8 @@ mod tests {
                 Entry::Range { identity, start, end: start + len }
             }),
             1 => (identity(), name()).prop_map(|(identity, path)| Entry::Done { identity, path }),
+            1 => (0_u32..0o10000, prop::collection::vec(0_u8..2, 0..3))
+                .prop_map(|(mode, path)| Entry::Opened { mode, path }),
         ]
     }
 
@@ -361,6 +394,7 @@ mod tests {
                 Entry::Started { identity, .. }
                 | Entry::Range { identity, .. }
                 | Entry::Done { identity, .. } => *identity == me,
+                Entry::Opened { .. } => false,
             });
             let own: Vec<_> = own.collect();
             let Some(last) = own.iter().rposition(|entry| !matches!(entry, Entry::Range { .. })) else {
@@ -372,7 +406,7 @@ mod tests {
                     state.done.insert(me, path.clone());
                     continue;
                 }
-                Entry::Range { .. } => unreachable!(),
+                Entry::Range { .. } | Entry::Opened { .. } => unreachable!(),
             };
             let mut ledger = Ledger::new(*size);
             for entry in &own[last + 1..] {
@@ -384,6 +418,11 @@ mod tests {
             let partial = Partial { temp_name: temp_name.clone(), path: path.clone(), size: *size, ledger };
             state.partial.insert(me, partial);
         }
+        let opened = entries.iter().filter_map(|entry| match entry {
+            Entry::Opened { mode, path } => Some((path.clone(), *mode)),
+            _ => None,
+        });
+        state.opened = opened.collect();
         state
     }
 

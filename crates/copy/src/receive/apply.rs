@@ -269,7 +269,10 @@ impl<'a> Applier<'a> {
         let Entry { path, kind, metadata, .. } = entry;
         let placed = match kind {
             Kind::File => writer.small_file(path, metadata, content),
-            Kind::Directory => writer.directory(path, metadata),
+            Kind::Directory => {
+                self.files.journal_mode(writer, path)?;
+                writer.directory(path, metadata)
+            }
             Kind::Symlink { target } => writer.symlink(path, target, metadata),
             Kind::HardLink { to } => writer.hard_link(path, to),
         };

@@ -18,7 +18,7 @@ use std::{
 };
 
 use crossbeam_channel::Sender;
-use sealane_tree::{Kind, PartFile, ShownPath, Target, TempName, Writer};
+use sealane_tree::{Kind, PartFile, RelativePath, ShownPath, Target, TempName, Writer};
 
 use crate::{
     digest::TreeDigest,
@@ -412,6 +412,14 @@ impl Files {
     pub(crate) fn journal_done(&self, done: &[JournalEntry]) -> Result<(), Error> {
         let Some(journal) = &self.journal else { return Ok(()) };
         journal.append(done).map_err(|error| Error::io("cannot write the journal", &error))
+    }
+
+    /// A directory that has to be opened up gets its mode back in the end, even if this run is killed.
+    pub(crate) fn journal_mode(&self, writer: &mut Writer, path: &RelativePath) -> Result<(), Error> {
+        let Some(journal) = &self.journal else { return Ok(()) };
+        let Some(mode) = writer.mode_to_restore(path) else { return Ok(()) };
+        let opened = JournalEntry::Opened { mode, path: path.as_bytes().to_vec() };
+        journal.append(&[opened]).map_err(|error| Error::io("cannot write the journal", &error))
     }
 
     /// Writes content to standard output.

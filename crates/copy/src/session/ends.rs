@@ -259,6 +259,16 @@ pub(crate) fn check_presence(target: &Target, state: &mut JournalState) {
     state.partial.retain(|&identity, partial| is_begun(target.root(), identity, partial));
 }
 
+/// Directories that an interrupted run opened up get their modes back at the end of this one.
+pub(crate) fn restore_modes(target: &Target, state: &JournalState) {
+    let mut writer = target.writer();
+    for (path, &mode) in &state.opened {
+        if let Ok(path) = RelativePath::new(path) {
+            writer.restore_mode(&path, mode);
+        }
+    }
+}
+
 /// Whether a file has its name, and size and time as when it was finished.
 fn is_finished(writer: &mut Writer, path: &[u8], known: &Identity) -> bool {
     let Ok(path) = RelativePath::new(path) else { return false };

@@ -138,6 +138,7 @@ fn open_journal(target: &Target, name: [u8; 16]) -> Result<(Journal, JournalStat
         }
     })?;
     ends::check_presence(target, &mut state);
+    ends::restore_modes(target, &state);
     Ok((journal, state))
 }
 
