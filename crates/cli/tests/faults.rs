@@ -273,26 +273,34 @@ fn meddled(source: &Source, meddling: Meddling) -> (tempfile::TempDir, PathBuf, 
 }
 
 #[test]
-fn a_folder_that_a_killed_copy_opened_up_is_closed_in_the_end() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let at = |name: &str| folder.path().join(name);
-    fs::create_dir_all(at("tree/locked")).expect("a folder");
-    fs::create_dir_all(at("target/tree/locked")).expect("a folder");
-    fs::write(at("tree/locked/large"), pattern(12_000_000)).expect("a file");
-    let locked = at("target/tree/locked");
-    let mode = || fs::metadata(&locked).expect("a folder").mode() & 0o7777;
-    fs::set_permissions(&locked, fs::Permissions::from_mode(0o555)).expect("a mode");
-    let (source, target) = (at("tree"), at("target"));
-    let arguments = ["-r", utf8(&source), utf8(&target)];
-    let mut run = Run::start(folder.path(), &[&["--limit-rate", "8M"], &arguments[..]].concat());
-    run.wait_for_bytes(1 << 20);
-    let far = run.children();
-    far.iter().copied().for_each(kill_far);
-    run.end().expect("it ends");
-    far.into_iter().try_for_each(wait_gone).expect("its far end goes");
-    assert_eq!(mode(), 0o755, "it was midway");
-    let ended = run_to_end(folder.path(), &arguments).expect("it ends");
-    assert_eq!((ended.code, mode()), (Some(0), 0o555), "{ended:?}");
+fn folders_that_were_opened_up_are_closed_again() {
+    // A far end that is killed leaves it to the next run, one that is left alone does it itself.
+    for (victim, left) in [(Victim::FarEnd, 0o755), (Victim::Client, 0o555)] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [source, target] = ["tree", "target"].map(|name| folder.path().join(name));
+        let locked = target.join("tree/locked");
+        fs::create_dir_all(source.join("locked")).expect("a folder");
+        fs::create_dir_all(&locked).expect("a folder");
+        fs::write(source.join("locked/large"), pattern(12_000_000)).expect("a file");
+        fs::set_permissions(&locked, fs::Permissions::from_mode(0o555)).expect("a mode");
+        let mode = || fs::metadata(&locked).expect("a folder").mode() & 0o7777;
+        let arguments = ["-r", utf8(&source), utf8(&target)];
+        let mut run = Run::start(folder.path(), &[&["--limit-rate", "8M"], &arguments[..]].concat());
+        run.wait_for_bytes(1 << 20);
+        assert_eq!(mode(), 0o755, "it is midway");
+        let far = run.children();
+        match victim {
+            Victim::Client => run.kill(),
+            Victim::FarEnd => far.iter().copied().for_each(kill_far),
+        }
+        run.end().expect("it ends");
+        far.into_iter().try_for_each(wait_gone).expect("its far end goes");
+        assert_eq!(mode(), left, "{victim:?}");
+        let ended = run_to_end(folder.path(), &arguments).expect("it ends");
+        assert_eq!((ended.code, mode()), (Some(0), 0o555), "{victim:?}: {ended:?}");
+        // For whoever removes it all.
+        fs::set_permissions(&locked, fs::Permissions::from_mode(0o755)).expect("a mode");
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -246,6 +246,17 @@ impl Target {
         }
         report
     }
+
+    /// Gives directories that were there before the modes that they had, and leaves the others unfinished: for a copy
+    /// that failed and may be taken up again.
+    pub fn restore_modes(&self) {
+        let records = self.inner.directories().clone();
+        let opened = |record: &Record| !record.created && record.original_mode.is_some();
+        for (path, record) in records.iter().rev().filter(|(_, record)| opened(record)) {
+            // It is the failure of the copy that is told.
+            let _ = self.inner.finish_directory(path, &Record { sent: None, ..*record });
+        }
+    }
 }
 
 /// The umask, from the kernel's own account: asking with `umask` would change it for other threads for a moment.

@@ -170,6 +170,13 @@ impl Files {
         }
     }
 
+    /// A transfer failed that the same command can go on with: folders that were opened up are closed again.
+    pub(crate) fn restore_modes(&self) {
+        if let Destination::Tree { target, .. } = &self.destination {
+            target.restore_modes();
+        }
+    }
+
     pub(crate) fn notice(&self, notice: Notice) {
         // The control thread is gone only when the transfer is over.
         let _ = self.notices.send(notice);

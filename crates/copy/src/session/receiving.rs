@@ -100,6 +100,7 @@ fn give_up(receiving: &Receiving, error: &Error) {
     // What was verified may be continued; after an alteration nothing is trusted.
     let altered = error.kind == ErrorKind::Integrity;
     files.close_all(altered);
+    files.restore_modes();
     // Once a byte has come, even a journal that says nothing tells the next run that what it finds was made here.
     let untouched = receiving.first_byte.get().is_none() && journal.is_unused();
     // The reason why the transfer failed is the one to tell.
