@@ -160,8 +160,6 @@ impl<C: WordCipher, const L: usize> WordLanes<'_, C, L> {
     unsafe fn chunks<V: Words, const G: usize, const HOW: u8>(&mut self, rows: &mut Rows<L>, chunks: usize) {
         let words = C::WORDS;
         let keys = self.keys.as_ptr().cast::<u32>();
-        // SAFETY: row `word`, group n of [[u32; L]; _], L = G * LANES.
-        let key = |word: usize, n: usize| unsafe { V::load(keys.add(word * L + n * V::LANES)) };
         let mut chain = [[V::splat(0); G]; 4];
         for (row, groups) in self.chain.iter().zip(&mut chain) {
             for (n, group) in groups.iter_mut().enumerate() {
@@ -203,6 +201,10 @@ impl<C: WordCipher, const L: usize> WordLanes<'_, C, L> {
                     _ => {}
                 }
                 let direction = if matches!(HOW, 1 | 3) { Direction::Decrypt } else { Direction::Encrypt };
+                // Or else some words are kept on the stack from block to block, where nobody wipes them.
+                let keys = core::hint::black_box(keys);
+                // SAFETY: row `word`, group n of [[u32; L]; _], L = G * LANES.
+                let key = |word: usize, n: usize| unsafe { V::load(keys.add(word * L + n * V::LANES)) };
                 C::crypt::<V, G>(direction, self.key_words, key, &mut block);
                 match HOW {
                     2 => chain = block,
