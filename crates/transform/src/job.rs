@@ -102,6 +102,31 @@ impl<'a> Buffer<'a> {
         self.destination
     }
 
+    /// The same bytes for a while.
+    #[expect(clippy::needless_pass_by_ref_mut, reason = "two buffers must not write the same bytes at once")]
+    pub(crate) fn reborrow(&mut self) -> Buffer<'_> {
+        Buffer { source: self.source, destination: self.destination, bytes: self.bytes, life: PhantomData }
+    }
+
+    /// The first `at` bytes, at most the length, and the rest.
+    pub(crate) fn split_at(self, at: usize) -> (Self, Self) {
+        assert!(at <= self.bytes, "a buffer is split within it");
+        let rest = Self {
+            source: self.source.wrapping_add(at),
+            destination: self.destination.wrapping_add(at),
+            bytes: self.bytes - at,
+            life: PhantomData,
+        };
+        (Self { bytes: at, ..self }, rest)
+    }
+
+    /// The last `N` bytes to be read, if there are so many.
+    pub(crate) fn last_source<const N: usize>(&self) -> Option<[u8; N]> {
+        let at = self.bytes.checked_sub(N)?;
+        // SAFETY: N bytes from `at` on lie within the source, which nobody writes while self is borrowed.
+        Some(unsafe { self.source.add(at).cast::<[u8; N]>().read() })
+    }
+
     /// Copies the source over if there are two slices, and gives the destination for transformation in place.
     pub(crate) fn copied_in_place(&mut self) -> &mut [u8] {
         self.copied_in_place_from(0)

@@ -13,6 +13,16 @@ pub(crate) fn increment<const N: usize>(counter: &mut [u8; N]) {
     }
 }
 
+/// Adds to a big-endian counter that fills the block.
+pub(crate) fn increase<const N: usize>(counter: &mut [u8; N], by: usize) {
+    let mut carry = by as u128;
+    for byte in counter.iter_mut().rev() {
+        carry += u128::from(*byte);
+        *byte = carry as u8;
+        carry >>= 8;
+    }
+}
+
 fn xor_into<const N: usize>(block: &mut [u8; N], other: &[u8; N]) {
     for (byte, other) in block.iter_mut().zip(other) {
         *byte ^= other;

@@ -414,6 +414,17 @@ fn every_batch_size_around_the_lanes() {
     }
 }
 
+/// Messages that are cut for the lanes where their blocks need not wait for each other.
+#[test]
+fn a_few_long_messages() {
+    for algorithm in ciphers() {
+        agree(algorithm, &[40_008], 1);
+        agree(algorithm, &[9_000, 24, 0, 8_248, 64, 30_003], 2);
+        let ragged: Vec<usize> = (0..100).map(|i| [64, 576, 64, 1500][i % 4]).collect();
+        agree(algorithm, &ragged, 3);
+    }
+}
+
 /// More jobs than the widest kernel has lanes, so that lanes are refilled and the last one is handed over.
 #[test]
 fn full_lanes_and_one_more() {

@@ -93,15 +93,14 @@ impl Story {
             (Part::Flows, SpeedOptions { lanes: lanes.clone(), ..packets.clone() }),
             (Part::Batches, SpeedOptions { batches: vec![1, 2, 4, 8, 16, 64, 512], ..packets.clone() }),
         ];
-        for parts in [1, 16, 64, 512] {
-            let cut = SpeedOptions {
-                algorithms: divisible(),
-                lengths: vec![Length::Equal(MESSAGE_BYTES / parts)],
-                batches: vec![parts],
-                ..packets.clone()
-            };
-            plans.push((Part::Blocks, cut));
-        }
+        let blocks = SpeedOptions {
+            algorithms: divisible(),
+            lengths: vec![Length::Equal(MESSAGE_BYTES)],
+            tiers: vec![Some(Tier::Native), None],
+            batches: vec![1],
+            ..packets.clone()
+        };
+        plans.push((Part::Blocks, blocks));
         let touching = ["touch", "inet", "md5", "sha1", "aha-i", "bh-140", "aes-128-ctr", "des-cbc"];
         for cache in CacheState::ALL {
             let algorithms = touching.iter().filter_map(|name| name.parse().ok()).collect();
@@ -415,25 +414,21 @@ fn batches(found: &[&Measurement]) -> Section {
 
 /// B24, block level within a core.
 fn blocks(found: &[&Measurement]) -> Table {
-    let mut parts: Vec<usize> = found.iter().map(|one| one.row.batch).collect();
-    parts.sort_unstable();
-    parts.dedup();
-    let mut columns = vec!["algorithm".to_owned()];
-    columns.extend(parts.iter().map(|parts| match parts {
-        1 => "whole".to_owned(),
-        parts => format!("in {parts} parts"),
-    }));
-    let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
     let mut table = Table::new(
         "Block-level parallelism on one core",
-        &["MB/s for one message of 16 KiB whose blocks are divided over the vector lanes."],
-        &columns,
+        &[
+            "MB/s for one message of 16 KiB, block after block, and cut so that its blocks fill the vector lanes.",
+        ],
+        &["algorithm", "block after block", "in lanes", "times"],
         1,
     );
     for algorithm in divisible() {
-        let mut row = vec![algorithm.to_string()];
-        row.extend(parts.iter().map(|&parts| figure(rate(found, algorithm, |one| one.row.batch == parts))));
-        table.rows.push(row);
+        let of =
+            |in_lanes: bool| rate(found, algorithm, |one| (one.row.tier == Tier::Batch.name()) == in_lanes);
+        let (single, lanes) = (of(false), of(true));
+        let times = single.zip(lanes).map(|(single, lanes)| lanes / single);
+        let times = times.map_or_else(|| "–".to_owned(), ratio);
+        table.rows.push(vec![algorithm.to_string(), figure(single), figure(lanes), times]);
     }
     table
 }

@@ -1,5 +1,8 @@
 //! Ciphers without authentication.
 
+use core::iter::repeat_n;
+
+use super::pieces::{self, Lengths, Width};
 use super::{Kernels, Lanes};
 use crate::catalogue::{BlockCipher, Cipher, Mode};
 use crate::isa::{Isa, Tier};
@@ -113,6 +116,7 @@ impl Kernels {
         let longest = if algorithm == Cipher::Seal3 { seal::MAX_BYTES } else { usize::MAX };
         let mut failed = 0;
         for window in jobs.chunks_mut(WINDOW) {
+            let mut lengths = Lengths::default();
             for job in window.iter_mut() {
                 let bytes = job.data.len();
                 job.status = if job.key.algorithm() != algorithm {
@@ -122,9 +126,15 @@ impl Kernels {
                 } else {
                     Status::Pending
                 };
-                failed += usize::from(job.status != Status::Pending);
+                if job.status == Status::Pending {
+                    lengths.add(bytes);
+                } else {
+                    failed += 1;
+                }
             }
-            if self.cipher_lanes(algorithm, direction, window) {
+            if self.cipher_pieces(algorithm, direction, lengths, window)
+                || self.cipher_lanes(algorithm, direction, window)
+            {
                 continue;
             }
             for job in window.iter_mut().filter(|job| job.status == Status::Pending) {
@@ -141,26 +151,81 @@ impl Kernels {
 
     /// The tier that [`Self::cipher`] would use for `count` jobs of equal length, if that is not short.
     pub fn cipher_tier(&self, algorithm: Cipher, direction: Direction, count: usize) -> Tier {
-        let lanes = self.lanes_wanted();
-        let pays = lane_cost(algorithm, direction, self.isa(), count).is_some_and(|cost| match lanes {
-            Lanes::Never => false,
-            Lanes::WhereTheyPay => count > cost.few,
-            Lanes::Always => true,
-        });
+        let is_cut = count != 0 && self.width(algorithm, direction).is_some();
         let instructions = matches!(
             algorithm,
             Cipher::Block(BlockCipher::Aes128 | BlockCipher::Aes192 | BlockCipher::Aes256, _)
         ) && self.features.avx2.is_some();
-        match (pays, instructions) {
+        match (is_cut || self.enough_for_lanes(algorithm, direction, count), instructions) {
             (true, _) => Tier::Batch,
             (false, true) => self.single(),
             (false, false) => self.single().min(Tier::Generic),
         }
     }
 
+    /// Whether lanes may pay for so many jobs.
+    fn enough_for_lanes(&self, algorithm: Cipher, direction: Direction, count: usize) -> bool {
+        lane_cost(algorithm, direction, self.isa(), count).is_some_and(|cost| match self.lanes_wanted() {
+            Lanes::Never => false,
+            Lanes::WhereTheyPay => count > cost.few,
+            Lanes::Always => true,
+        })
+    }
+
+    /// Runs the pending jobs in lanes, cut into pieces, and says so; or leaves them, as they cannot be cut or need not be.
+    fn cipher_pieces(
+        &self,
+        algorithm: Cipher,
+        direction: Direction,
+        lengths: Lengths,
+        jobs: &mut [CipherJob<'_>],
+    ) -> bool {
+        let Cipher::Block(cipher, mode) = algorithm else { return false };
+        let width = self.width(algorithm, direction);
+        let Some(cut) = width.and_then(|width| width.cut(lengths)) else { return false };
+        let cost = lane_cost(algorithm, direction, self.isa(), cut.count);
+        let forced = self.lanes_wanted() == Lanes::Always;
+        if !forced && !cost.is_some_and(|cost| cost.may_be_worth(repeat_n(cut.bytes, cut.count))) {
+            return false;
+        }
+        let run = |pieces: &mut [CipherJob<'_>]| self.cipher_lanes(algorithm, direction, pieces);
+        let runs = match cipher.block_bytes() {
+            8 => pieces::with_pieces::<8>(mode, jobs, cut.bytes, run),
+            _ => pieces::with_pieces::<16>(mode, jobs, cut.bytes, run),
+        };
+        if runs {
+            for job in jobs.iter_mut().filter(|job| job.status == Status::Pending) {
+                job.status = Status::Done;
+            }
+        }
+        runs
+    }
+
+    /// What messages are cut for. `None` if they are not.
+    fn width(&self, algorithm: Cipher, direction: Direction) -> Option<Width> {
+        let Cipher::Block(cipher, mode) = algorithm else { return None };
+        if !pieces::can_cut(mode, direction) || self.lanes_wanted() == Lanes::Never {
+            return None;
+        }
+        let ([portable, avx2, avx512], set_up) = match cipher {
+            BlockCipher::Des | BlockCipher::TripleDes => ([64, 256, 512], 64),
+            BlockCipher::Blowfish => ([6, 6, 64], 64),
+            BlockCipher::Rc5 | BlockCipher::Rc5R16 | BlockCipher::Rc6 => ([1, 32, 64], 4),
+            BlockCipher::Idea => ([1, 64, 128], 16),
+            // One message alone keeps the AES units busy.
+            BlockCipher::Aes128 | BlockCipher::Aes192 | BlockCipher::Aes256 => return None,
+        };
+        let lanes = match self.isa() {
+            Isa::Portable => portable,
+            Isa::Avx2 => avx2,
+            Isa::Avx512 => avx512,
+        };
+        (lanes > 1).then_some(Width { lanes, set_up })
+    }
+
     /// Runs the pending jobs in lanes and says so, or leaves them.
     fn cipher_lanes(&self, algorithm: Cipher, direction: Direction, jobs: &mut [CipherJob<'_>]) -> bool {
-        if self.cipher_tier(algorithm, direction, jobs.len()) != Tier::Batch {
+        if !self.enough_for_lanes(algorithm, direction, jobs.len()) {
             return false;
         }
         let mode = mode_of(algorithm);

@@ -6,6 +6,7 @@
 mod aead;
 mod cipher;
 mod digest;
+mod pieces;
 mod stream;
 
 use std::sync::OnceLock;

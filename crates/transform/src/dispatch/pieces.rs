@@ -1,0 +1,160 @@
+//! Messages cut for the lanes: where blocks need not wait for each other, a few long messages fill lanes as well as
+//! many short ones do (NPCryptBench's block-level parallelism).
+//!
+//! Guarantees: cutting reads the blocks that pieces chain from and writes nothing, so the pieces may run in any order,
+//! in place too. There are no more than [`PIECES`], on the stack.
+
+use arrayvec::ArrayVec;
+
+use crate::catalogue::Mode;
+use crate::job::{Buffer, CipherJob, Direction, Status};
+use crate::lanes::CHUNK;
+use crate::modes;
+
+/// Most pieces of a batch.
+const PIECES: usize = 1024;
+
+/// Whether a block needs nothing that another one makes.
+pub(super) const fn can_cut(mode: Mode, direction: Direction) -> bool {
+    !matches!((mode, direction), (Mode::Cbc, Direction::Encrypt))
+}
+
+/// What messages are cut for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Width {
+    /// Lanes of the widest kernel.
+    pub(super) lanes: usize,
+    /// So many lanes are set up in the time that a narrow kernel takes for a chunk of each of its lanes; measured.
+    pub(super) set_up: usize,
+}
+
+/// What cutting needs to know of messages; gathered while they are looked at anyway.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Lengths {
+    messages: usize,
+    /// Chunks of all, and of the longest.
+    chunks: usize,
+    longest: usize,
+}
+
+impl Lengths {
+    /// Takes up a message.
+    pub(super) fn add(&mut self, bytes: usize) {
+        let chunks = bytes.div_ceil(CHUNK);
+        self.messages += 1;
+        self.chunks = self.chunks.saturating_add(chunks);
+        self.longest = chunks.max(self.longest);
+    }
+}
+
+/// How messages are cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Cut {
+    /// Bytes of a piece but for the last of a message; whole chunks.
+    pub(super) bytes: usize,
+    /// Pieces of this size that the messages would make together.
+    pub(super) count: usize,
+}
+
+impl Width {
+    /// Pieces that keep lanes busy to the end, but no more lanes than pay for being set up: for `n` chunks in pieces of
+    /// `p`, that takes n / p, and the kernel `p * set_up`. `None` if the messages do as they are, or nearly.
+    pub(super) fn cut(self, lengths: Lengths) -> Option<Cut> {
+        let Lengths { messages, chunks, longest } = lengths;
+        // So many level out by themselves.
+        if longest <= 1 || messages + self.lanes > PIECES {
+            return None;
+        }
+        let piece = chunks.div_ceil(self.lanes).max((chunks / self.set_up).isqrt()).max(1);
+        let cut = Cut { bytes: piece.saturating_mul(CHUNK), count: chunks.div_ceil(piece) };
+        (longest > piece + piece / 2).then_some(cut)
+    }
+}
+
+/// Calls `run` with the pending jobs in pieces of `bytes`, as [`Width::cut`] says, for blocks of `N` bytes.
+pub(super) fn with_pieces<const N: usize>(
+    mode: Mode,
+    jobs: &mut [CipherJob<'_>],
+    bytes: usize,
+    run: impl FnOnce(&mut [CipherJob<'_>]) -> bool,
+) -> bool {
+    let mut pieces: ArrayVec<CipherJob<'_>, PIECES> = ArrayVec::new();
+    for job in jobs.iter_mut().filter(|job| job.status == Status::Pending) {
+        let (mut iv, mut rest) = (job.iv, job.data.reborrow());
+        while !rest.is_empty() {
+            let at = bytes.min(rest.len());
+            let (data, behind) = rest.split_at(at);
+            let next = chain_after::<N>(mode, iv, &data);
+            pieces.push(CipherJob { key: job.key, iv, data, status: Status::Pending });
+            (iv, rest) = (next, behind);
+        }
+    }
+    run(&mut pieces)
+}
+
+/// What the chain is behind these bytes, which begin with `iv`.
+fn chain_after<const N: usize>(mode: Mode, iv: [u8; 16], data: &Buffer<'_>) -> [u8; 16] {
+    let mut chain = iv;
+    let Some(block) = chain.first_chunk_mut::<N>() else { return chain };
+    match mode {
+        Mode::Ecb => {}
+        Mode::Cbc => *block = data.last_source().unwrap_or(*block),
+        Mode::Ctr => modes::increase(block, data.len() / N),
+    }
+    chain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WIDTH: Width = Width { lanes: 64, set_up: 4 };
+
+    fn cut(messages: &[usize]) -> Option<Cut> {
+        let mut lengths = Lengths::default();
+        messages.iter().for_each(|&bytes| lengths.add(bytes));
+        WIDTH.cut(lengths)
+    }
+
+    #[test]
+    fn what_fills_the_lanes_stays_whole() {
+        assert_eq!(cut(&[1408; 64]), None);
+        assert_eq!(cut(&[64; 5]), None);
+        assert_eq!(cut(&[]), None);
+        // Three rounds of the lanes level out what differs.
+        assert_eq!(cut(&[[64; 3].as_slice(), &[256]].concat().repeat(48)), None);
+    }
+
+    #[test]
+    fn long_messages_are_cut_for_all_lanes_or_as_many_as_pay() {
+        assert_eq!(cut(&[1 << 20]), Some(Cut { bytes: 1 << 14, count: 64 }));
+        assert_eq!(cut(&[1408; 4]), Some(Cut { bytes: 4 * 64, count: 22 }));
+        assert_eq!(cut(&[1 << 20; 3]), Some(Cut { bytes: 3 << 14, count: 64 }));
+    }
+
+    #[test]
+    fn there_is_room_for_every_piece() {
+        for jobs in [1, 500, PIECES - WIDTH.lanes] {
+            let mut lengths = vec![65; jobs];
+            lengths[0] = 1 << 22;
+            let cut = cut(&lengths).unwrap();
+            let pieces: usize = lengths.iter().map(|bytes| bytes.div_ceil(cut.bytes)).sum();
+            assert!(pieces <= PIECES, "{pieces} pieces of {jobs} jobs");
+        }
+        assert_eq!(cut(&vec![1 << 12; PIECES - WIDTH.lanes + 1]), None);
+    }
+
+    #[test]
+    fn counters_go_on_through_all_their_bytes() {
+        let mut data = [0; 3 * 64];
+        let chain = |iv| chain_after::<8>(Mode::Ctr, iv, &Buffer::in_place(&mut data.clone()));
+        let mut iv = [0xff; 16];
+        assert_eq!(chain(iv)[..8], [0, 0, 0, 0, 0, 0, 0, 23]);
+        iv[7] = 0xf0;
+        assert_eq!(chain(iv), [0, 0, 0, 0, 0, 0, 0, 8, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]);
+        iv[6] = 3;
+        assert_eq!(chain(iv)[5..8], [0xff, 4, 8]);
+        data[3 * 64 - 8..].copy_from_slice(&[9; 8]);
+        assert_eq!(chain_after::<8>(Mode::Cbc, iv, &Buffer::in_place(&mut data))[..8], [9; 8]);
+    }
+}
