@@ -208,7 +208,7 @@ impl Kernels {
             return None;
         }
         let ([portable, avx2, avx512], set_up) = match cipher {
-            BlockCipher::Des | BlockCipher::TripleDes => ([64, 256, 512], 64),
+            BlockCipher::Des | BlockCipher::TripleDes => ([64, 256, 512], 256),
             BlockCipher::Blowfish => ([6, 6, 64], 64),
             BlockCipher::Rc5 | BlockCipher::Rc5R16 | BlockCipher::Rc6 => ([1, 32, 64], 4),
             BlockCipher::Idea => ([1, 64, 128], 16),
