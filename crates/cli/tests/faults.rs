@@ -303,6 +303,30 @@ fn folders_that_were_opened_up_are_closed_again() {
     }
 }
 
+#[test]
+fn what_nobody_goes_on_with_is_removed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [source, target] = ["tree", "target"].map(|name| folder.path().join(name));
+    fs::create_dir_all(source.join("sub")).expect("a folder");
+    fs::write(source.join("small"), b"small").expect("a file");
+    fs::write(source.join("sub/large"), pattern(12_000_000)).expect("a file");
+    let left = || {
+        let entries = fs::read_dir(target.join("sub")).expect("a folder");
+        entries.map(|entry| entry.expect("an entry").file_name()).collect::<Vec<_>>()
+    };
+    let arguments = ["-r", utf8(&source), utf8(&target)];
+    let mut run = Run::start(folder.path(), &[&["--limit-rate", "8M"], &arguments[..]].concat());
+    run.wait_for_bytes(1 << 20);
+    let far = run.children();
+    run.kill();
+    run.end().expect("it ends");
+    far.into_iter().try_for_each(wait_gone).expect("its far end goes");
+    assert_eq!(left().len(), 1, "it is midway");
+    fs::remove_file(source.join("sub/large")).expect("it is there");
+    let ended = run_to_end(folder.path(), &arguments).expect("it ends");
+    assert_eq!((ended.code, left()), (Some(0), vec![]), "{ended:?}");
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Cut {
     SomeStreams,

@@ -205,6 +205,18 @@ impl Writer {
         }
     }
 
+    /// Removes what an earlier target left of the file `path` under a temporary name, if it is still there.
+    pub fn discard(&mut self, path: &RelativePath, temp: &TempName) -> Result<()> {
+        let (parent, _) = path.split();
+        let removed = self
+            .existing_parent(parent)
+            .and_then(|parent| unlinkat(&*parent, temp.as_bytes(), AtFlags::empty()));
+        match removed {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(errno) => Err(resolve_error(Operation::Remove, path, errno)),
+        }
+    }
+
     /// Opens a regular file of the target to compare it with what is sent.
     pub fn read_existing(&mut self, path: &RelativePath) -> Result<OpenFile> {
         let (parent, name) = path.split();

@@ -177,6 +177,19 @@ impl Files {
         }
     }
 
+    /// Everything is in place: what an earlier run began and nobody has gone on with, because it is no longer sent or
+    /// another name of it came first, is removed.
+    pub(crate) fn discard_abandoned(&self) {
+        let Destination::Tree { target, .. } = &self.destination else { return };
+        let mut writer = target.writer();
+        for (&identity, partial) in &self.resumable.partial {
+            if let Ok(path) = RelativePath::new(&partial.path) {
+                // What cannot be removed takes up room, no more.
+                let _ = writer.discard(&path, &temp_name(identity));
+            }
+        }
+    }
+
     pub(crate) fn notice(&self, notice: Notice) {
         // The control thread is gone only when the transfer is over.
         let _ = self.notices.send(notice);

@@ -279,7 +279,7 @@ impl Control<'_> {
             started.map_err(|error| Error::io("cannot start the lanes", &error))?;
             let finished = finished?;
             late.into_iter().try_for_each(|notice| self.tell(notice))?;
-            self.settle_files(receiving)?;
+            self.settle_files(receiving, &finished)?;
             self.drain_notices()?;
             let counters = &receiving.files.counters;
             let active = receiving.first_byte.get().map_or(Duration::ZERO, |first| finished_at - *first);
@@ -329,8 +329,12 @@ impl Control<'_> {
     }
 
     /// Everything has arrived: directories get their modes and times.
-    fn settle_files(&mut self, receiving: &Receiving) -> Result<(), Error> {
+    fn settle_files(&mut self, receiving: &Receiving, finished: &Finished) -> Result<(), Error> {
         let files = &receiving.files;
+        // Before folders get their times.
+        if is_complete(receiving, finished) {
+            files.discard_abandoned();
+        }
         if let Destination::Tree { target, .. } = &files.destination {
             let report = target.finish_directories();
             // Of the rest there is no more than a number.
@@ -364,11 +368,15 @@ impl Control<'_> {
     }
 }
 
-/// The journal has served, unless something failed that may succeed next time, and then need not begin anew.
+/// Whether nothing failed that may succeed next time, and then need not begin anew.
+fn is_complete(receiving: &Receiving, finished: &Finished) -> bool {
+    finished.failed == finished.unfit && receiving.files.counters.failed.load(Relaxed) == 0
+}
+
+/// The journal has served, unless a next run may go on with it.
 fn remove_journal(receiving: &Receiving, finished: &Finished) -> Result<(), Error> {
-    let files = &receiving.files;
-    match &files.journal {
-        Some(journal) if finished.failed == finished.unfit && files.counters.failed.load(Relaxed) == 0 => {
+    match &receiving.files.journal {
+        Some(journal) if is_complete(receiving, finished) => {
             journal.remove().map_err(|error| Error::io("cannot remove the journal", &error))
         }
         _ => Ok(()),
