@@ -255,17 +255,26 @@ fn what_is_no_longer_there_is_sent_again() {
     assert_eq!((ended.code, ended.done("failed")), (Some(1), 1), "{ended:?}");
 }
 
+/// Starts a slow copy, kills it once `bytes` have come and `look` has looked, and waits until both its ends are gone.
+fn killed_midway(folder: &Path, arguments: &[&str], bytes: u64, victim: Victim, look: impl FnOnce()) {
+    let mut run = Run::start(folder, &[&["--limit-rate", "8M"], arguments].concat());
+    run.wait_for_bytes(bytes);
+    look();
+    let far = run.children();
+    match victim {
+        Victim::Client => run.kill(),
+        Victim::FarEnd => far.iter().copied().for_each(kill_far),
+    }
+    run.end().expect("it ends");
+    far.into_iter().try_for_each(wait_gone).expect("its far end goes");
+}
+
 /// Kills a copy midway, meddles with what it left, and runs it again.
 fn meddled(source: &Source, meddling: Meddling) -> (tempfile::TempDir, PathBuf, Ended) {
     let folder = tempfile::tempdir().expect("a folder");
     let target = folder.path().join("copy");
     let arguments = ["-r", utf8(&source.path), utf8(&target)];
-    let mut run = Run::start(folder.path(), &[&["--limit-rate", "8M"], &arguments[..]].concat());
-    run.wait_for_bytes(4 << 20);
-    let far = run.children();
-    run.kill();
-    run.end().expect("it ends");
-    far.into_iter().try_for_each(wait_gone).expect("its far end goes");
+    killed_midway(folder.path(), &arguments, 4 << 20, Victim::Client, || ());
     assert!(has_journal_left(&target), "it was midway");
     meddling.with(&target);
     let ended = run_to_end(folder.path(), &arguments).expect("it ends");
@@ -285,16 +294,9 @@ fn folders_that_were_opened_up_are_closed_again() {
         fs::set_permissions(&locked, fs::Permissions::from_mode(0o555)).expect("a mode");
         let mode = || fs::metadata(&locked).expect("a folder").mode() & 0o7777;
         let arguments = ["-r", utf8(&source), utf8(&target)];
-        let mut run = Run::start(folder.path(), &[&["--limit-rate", "8M"], &arguments[..]].concat());
-        run.wait_for_bytes(1 << 20);
-        assert_eq!(mode(), 0o755, "it is midway");
-        let far = run.children();
-        match victim {
-            Victim::Client => run.kill(),
-            Victim::FarEnd => far.iter().copied().for_each(kill_far),
-        }
-        run.end().expect("it ends");
-        far.into_iter().try_for_each(wait_gone).expect("its far end goes");
+        killed_midway(folder.path(), &arguments, 1 << 20, victim, || {
+            assert_eq!(mode(), 0o755, "it is midway");
+        });
         assert_eq!(mode(), left, "{victim:?}");
         let ended = run_to_end(folder.path(), &arguments).expect("it ends");
         assert_eq!((ended.code, mode()), (Some(0), 0o555), "{victim:?}: {ended:?}");
@@ -315,12 +317,7 @@ fn what_nobody_goes_on_with_is_removed() {
         entries.map(|entry| entry.expect("an entry").file_name()).collect::<Vec<_>>()
     };
     let arguments = ["-r", utf8(&source), utf8(&target)];
-    let mut run = Run::start(folder.path(), &[&["--limit-rate", "8M"], &arguments[..]].concat());
-    run.wait_for_bytes(1 << 20);
-    let far = run.children();
-    run.kill();
-    run.end().expect("it ends");
-    far.into_iter().try_for_each(wait_gone).expect("its far end goes");
+    killed_midway(folder.path(), &arguments, 1 << 20, Victim::Client, || ());
     assert_eq!(left().len(), 1, "it is midway");
     fs::remove_file(source.join("sub/large")).expect("it is there");
     let ended = run_to_end(folder.path(), &arguments).expect("it ends");

@@ -3,23 +3,16 @@
 use crate::catalogue::Mode;
 use crate::job::Direction;
 
-/// Adds one to a big-endian counter that fills the block.
-pub(crate) fn increment<const N: usize>(counter: &mut [u8; N]) {
-    for byte in counter.iter_mut().rev() {
-        *byte = byte.wrapping_add(1);
-        if *byte != 0 {
-            break;
-        }
-    }
-}
-
 /// Adds to a big-endian counter that fills the block.
 pub(crate) fn increase<const N: usize>(counter: &mut [u8; N], by: usize) {
-    let mut carry = by as u128;
+    let mut carry = by;
     for byte in counter.iter_mut().rev() {
-        carry += u128::from(*byte);
-        *byte = carry as u8;
-        carry >>= 8;
+        let sum = usize::from(*byte) + (carry & 0xff);
+        *byte = sum as u8;
+        carry = (carry >> 8) + (sum >> 8);
+        if carry == 0 {
+            break;
+        }
     }
 }
 
@@ -67,7 +60,7 @@ pub(crate) fn run<const N: usize>(
                 let mut stream = chain;
                 crypt(Direction::Encrypt, &mut stream);
                 xor_into(block, &stream);
-                increment(&mut chain);
+                increase(&mut chain, 1);
             }
             if !tail.is_empty() {
                 crypt(Direction::Encrypt, &mut chain);
