@@ -1,27 +1,24 @@
 //! Cryptographic sessions and the engines that run their jobs.
 //!
-//! A [`Session`] is an algorithm with its keys. A [`Batch`] is a buffer with jobs in it: byte ranges to seal
-//! or to open, each with its sequence number. A batch carries its whole context, so any batch can run, and
-//! run again, on any engine with the same result; fail-over and byte-for-byte tests of every engine against
-//! every other follow from that.
+//! A [`Session`] is a [`Protection`] with its keys. A [`Work`] is a buffer with jobs in it: spans to seal or to open,
+//! each with its IV. A job carries its whole context, so any job can run, and run again, on any engine with the same
+//! result; fail-over and byte-for-byte tests of every engine against every other follow from that.
 //!
-//! Two engines live here: [`Inline`] computes on the calling lane, [`Lanes`] on a pool of worker lanes with
-//! bounded queues. Neither knows a protocol, a socket or a file.
+//! [`record`] is the record layer of `sealane cp`: suites, and records numbered under them. Nothing here knows a
+//! protocol, a socket or a file.
 
 #![deny(unsafe_code)]
 
-mod batch;
-mod engines;
-mod legacy;
-mod library;
-mod own;
-mod provider;
+mod buffer;
+mod engine;
+mod protection;
+pub mod record;
 mod session;
-mod suite;
-mod together;
+mod work;
 
-pub use batch::{Batch, Buffer, Direction, Job, JobStatus};
-pub use engines::{Completions, Engine, Inline, Lanes};
-pub use provider::{Provider, ProviderError};
+pub use buffer::{Buffer, Memory};
+pub use engine::{Cost, Engine, Queue};
+pub use protection::{Mac, Protection};
+pub use record::{Provider, ProviderError, Suite, UnknownSuite};
 pub use session::{KeyError, Session};
-pub use suite::{Suite, UnknownSuite};
+pub use work::{Direction, Job, JobStatus, Span, Suffix, Work};

@@ -1,122 +1,81 @@
-//! An algorithm with its keys.
+//! A protection with its keys.
 //!
 //! Guarantees: key bytes are wiped when the session ends and never printed.
 
-use sealane_transform::{Aead, AeadKey};
-use zeroize::{Zeroize, ZeroizeOnDrop};
+use std::fmt;
 
-use crate::{
-    Provider, Suite,
-    legacy::Legacy,
-    library::Library,
-    own::{Own, OwnAead},
-    provider,
-};
+use sealane_transform::Kernels;
+use zeroize::Zeroizing;
 
-/// The key material does not fit the suite.
+use crate::Protection;
+
+/// Keys that a protection does not take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{suite} takes {expected} bytes of key material, not {given}")]
-pub struct KeyError {
-    /// The suite.
-    pub suite: Suite,
-    /// What it needs, in bytes.
-    pub expected: usize,
-    /// What it got, in bytes.
-    pub given: usize,
+pub enum KeyError {
+    /// The material has another length.
+    #[error("{given} bytes of key material, not {expected}")]
+    Length {
+        /// What the protection takes, in bytes.
+        expected: usize,
+        /// What there was.
+        given: usize,
+    },
+    /// A tag of no bytes, or of more than the MAC makes.
+    #[error("a tag of {tag_bytes} bytes, not of 1 to {longest}")]
+    Tag {
+        /// What was asked for.
+        tag_bytes: usize,
+        /// What the MAC makes.
+        longest: usize,
+    },
 }
 
-/// One association's algorithm and keys; used from any lane, by shared reference.
+/// One association's protection and keys; used from any lane, by shared reference.
 pub struct Session {
-    suite: Suite,
     protection: Protection,
-}
-
-/// Keys, and what runs them.
-pub(crate) enum Protection {
-    /// Our own kernels, which take many records at once.
-    Own(Own),
-    /// A library, record by record.
-    Library(Library),
-}
-
-/// What makes nonces of sequence numbers (RFC 8446, section 5.3).
-#[derive(Zeroize, ZeroizeOnDrop)]
-pub(crate) struct NonceMask(pub(crate) [u8; 12]);
-
-impl NonceMask {
-    /// The nonce of a record.
-    pub(crate) fn nonce(&self, sequence: u64) -> [u8; 12] {
-        let mut nonce = self.0;
-        for (byte, count) in nonce[4..].iter_mut().zip(sequence.to_be_bytes()) {
-            *byte ^= count;
-        }
-        nonce
-    }
-}
-
-impl std::fmt::Debug for Session {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Session").field("suite", &self.suite).finish_non_exhaustive()
-    }
+    kernels: Kernels,
+    material: Zeroizing<Vec<u8>>,
 }
 
 impl Session {
-    /// Makes a session of exactly [`Suite::key_bytes`] bytes of key material, run by the implementation that is
-    /// forced or the fastest here.
+    /// Takes exactly [`Protection::key_bytes`] bytes of key material.
     ///
     /// # Errors
-    /// Any other length is refused.
-    pub fn new(suite: Suite, material: &[u8]) -> Result<Self, KeyError> {
-        Self::by(Provider::of(suite), suite, material)
-    }
-
-    /// As [`Self::new`], run by `provider` if the suite is an AEAD.
-    ///
-    /// # Errors
-    /// Any other length is refused.
-    pub fn by(provider: Provider, suite: Suite, material: &[u8]) -> Result<Self, KeyError> {
-        let error = KeyError { suite, expected: suite.key_bytes(), given: material.len() };
-        if material.len() != suite.key_bytes() {
-            return Err(error);
+    /// Material of another length, and tags that the MAC cannot make.
+    pub fn with(kernels: Kernels, protection: Protection, material: &[u8]) -> Result<Self, KeyError> {
+        if let Protection::Mac { mac, tag_bytes } | Protection::EncryptThenMac { mac, tag_bytes, .. } =
+            protection
+        {
+            let (tag_bytes, longest) = (usize::from(tag_bytes), mac.output_bytes());
+            if tag_bytes == 0 || tag_bytes > longest {
+                return Err(KeyError::Tag { tag_bytes, longest });
+            }
         }
-        let own = match own_algorithm(suite).filter(|_| provider == Provider::Sealane) {
-            Some(algorithm) => own_aead(suite, algorithm, material).map(Own::Aead),
-            None if suite.is_legacy() => Legacy::new(provider::kernels_or_best(), suite, material)
-                .map(|legacy| Own::Legacy(Box::new(legacy))),
-            None => None,
-        };
-        let protection = match own {
-            Some(own) => Protection::Own(own),
-            None => Protection::Library(Library::new(suite, material).ok_or(error)?),
-        };
-        Ok(Self { suite, protection })
+        let expected = protection.key_bytes();
+        if material.len() != expected {
+            return Err(KeyError::Length { expected, given: material.len() });
+        }
+        Ok(Self { protection, kernels, material: Zeroizing::new(material.to_vec()) })
     }
 
-    /// The keys.
-    pub(crate) fn protection(&self) -> &Protection {
-        &self.protection
+    /// What it does.
+    pub fn protection(&self) -> Protection {
+        self.protection
     }
 
-    /// The algorithm.
-    pub fn suite(&self) -> Suite {
-        self.suite
+    /// What runs it.
+    pub fn kernels(&self) -> Kernels {
+        self.kernels
     }
-}
 
-/// What a suite is to our own kernels.
-fn own_algorithm(suite: Suite) -> Option<Aead> {
-    match suite {
-        Suite::Aes128Gcm | Suite::Aes128Gmac => Some(Aead::Aes128Gcm),
-        Suite::Aes256Gcm => Some(Aead::Aes256Gcm),
-        Suite::ChaCha20Poly1305 => Some(Aead::ChaCha20Poly1305),
-        Suite::Null | Suite::Blake3 | Suite::TripleDesCbcHmacSha1 | Suite::HmacSha1 => None,
+    /// The keys, to open the session again on an engine that has memory of its own.
+    pub fn material(&self) -> &[u8] {
+        &self.material
     }
 }
 
-fn own_aead(suite: Suite, algorithm: Aead, material: &[u8]) -> Option<OwnAead> {
-    let kernels = provider::kernels().ok()?;
-    let (key, mask) = material.split_at_checked(algorithm.key_bytes())?;
-    let key = AeadKey::new(algorithm, key).ok()?;
-    let nonces = NonceMask(mask.try_into().ok()?);
-    Some(OwnAead { kernels, key, nonces, is_gmac: !suite.encrypts() })
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session").field("protection", &self.protection).finish_non_exhaustive()
+    }
 }

@@ -11,7 +11,8 @@ use des::TdesEde3;
 use hex_literal::hex;
 use proptest::prelude::*;
 use sealane_engine::{
-    Batch, Buffer, Direction, Engine, Inline, Job, JobStatus, Lanes, Provider, Session, Suite,
+    Buffer, Direction, Provider, Suite,
+    record::{Batch, Engine, Inline, Job, JobStatus, Lanes, Session},
 };
 
 const HEADER_BYTES: usize = 16;

@@ -6,7 +6,7 @@
 use std::{fmt, sync::Arc};
 
 use aws_lc_rs::hkdf;
-use sealane_engine::{Session, Suite};
+use sealane_engine::{Suite, record::Session};
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 /// 256 bits from which keys are derived, wiped on drop, never printed.

@@ -5,7 +5,7 @@
 
 use std::{ops::Range, sync::Arc, sync::atomic::Ordering::Relaxed};
 
-use sealane_engine::JobStatus;
+use sealane_engine::record::JobStatus;
 use sealane_tree::{Kind, Writer};
 
 use crate::{

@@ -9,7 +9,10 @@ use std::{
     time::Duration,
 };
 
-use sealane_engine::{Batch, Buffer, Direction, Engine, Inline, Job, JobStatus, Suite};
+use sealane_engine::{
+    Buffer, Direction, Suite,
+    record::{Batch, Engine, Inline, Job, JobStatus},
+};
 use sealane_stack::{Association, Claim, OrderRing, Pool};
 
 use crate::{

@@ -3,7 +3,10 @@
 //! Guarantees: records lie one after another exactly as they go onto the wire; a record is only begun where
 //! its longest form fits; the list of what is in the batch is complete, so a lost batch loses nothing.
 
-use sealane_engine::{Batch, Buffer, Direction, Job, JobStatus, Suite};
+use sealane_engine::{
+    Buffer, Direction, Suite,
+    record::{Batch, Job, JobStatus},
+};
 use sealane_stack::Claim;
 use serde::Serialize;
 

@@ -7,7 +7,7 @@ use std::{fmt, str::FromStr, sync::OnceLock};
 
 use sealane_transform::{Isa, Kernels};
 
-use crate::Suite;
+use super::Suite;
 
 /// The variable that forces one for all sessions.
 const VARIABLE: &str = "SEALANE_AEAD";

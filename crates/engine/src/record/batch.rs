@@ -1,60 +1,11 @@
-//! Buffers and the jobs in them.
+//! Records in a buffer.
 //!
-//! Guarantees: a buffer never grows after it was made, its bytes start on a cache line, and a job can name
-//! no byte outside it: [`Batch::run`] checks every range before it touches one.
+//! Guarantees: a job can name no byte outside its buffer: [`Batch::run`] checks every range before it touches one.
 
 use std::sync::Arc;
 
-use crate::{Session, together};
-
-const CACHE_LINE_BYTES: usize = 64;
-
-/// A fixed block of bytes that starts on a cache line.
-pub struct Buffer {
-    storage: Vec<u8>,
-    start: usize,
-    capacity_bytes: usize,
-}
-
-impl Buffer {
-    /// Allocates `capacity_bytes` zero bytes.
-    pub fn new(capacity_bytes: usize) -> Self {
-        let storage = vec![0; capacity_bytes + CACHE_LINE_BYTES];
-        let start = storage.as_ptr().align_offset(CACHE_LINE_BYTES).min(CACHE_LINE_BYTES);
-        Self { storage, start, capacity_bytes }
-    }
-
-    /// All bytes.
-    pub fn bytes(&self) -> &[u8] {
-        &self.storage[self.start..self.start + self.capacity_bytes]
-    }
-
-    /// All bytes, to write.
-    pub fn bytes_mut(&mut self) -> &mut [u8] {
-        &mut self.storage[self.start..self.start + self.capacity_bytes]
-    }
-
-    /// Fixed size in bytes.
-    pub fn capacity_bytes(&self) -> usize {
-        self.capacity_bytes
-    }
-}
-
-impl std::fmt::Debug for Buffer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Contents may be plaintext.
-        f.debug_struct("Buffer").field("capacity_bytes", &self.capacity_bytes).finish_non_exhaustive()
-    }
-}
-
-/// Which way a batch's jobs run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// Protect: plaintext to sealed record.
-    Seal,
-    /// Verify and unprotect.
-    Open,
-}
+use super::{Session, together};
+use crate::{Buffer, Direction};
 
 /// What became of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,11 +8,12 @@ use std::ops::Range;
 
 use arrayvec::ArrayVec;
 
-use crate::{
+use super::{
     Session,
-    batch::{Direction, Job, JobStatus},
+    batch::{Job, JobStatus},
     session::Protection,
 };
+use crate::Direction;
 
 /// Most records of one call. More than a kernel has lanes; few enough to lie on the stack.
 pub(crate) const TOGETHER_MAX: usize = 32;

@@ -15,14 +15,15 @@ use sealane_transform::{
 };
 use subtle::ConstantTimeEq;
 
-use crate::{
+use super::{
     Suite,
-    batch::{Direction, JobStatus},
+    batch::JobStatus,
     own::Own,
     provider,
     session::Protection,
     together::{Record, TOGETHER_MAX},
 };
+use crate::Direction;
 
 const BLOCK_BYTES: usize = 8;
 const TAG_BYTES: usize = 20;

@@ -7,7 +7,7 @@ use std::{fmt, str::FromStr};
 
 use sealane_transform::Tier;
 
-use crate::{Provider, legacy};
+use super::{Provider, legacy};
 
 /// One way to protect a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -6,12 +6,8 @@ use aws_lc_rs::aead;
 use subtle::ConstantTimeEq;
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
-use crate::{
-    Suite,
-    batch::{Direction, JobStatus},
-    session::NonceMask,
-    together::Record,
-};
+use super::{Suite, batch::JobStatus, session::NonceMask, together::Record};
+use crate::Direction;
 
 /// Tag of every AEAD, and of BLAKE3 as we cut it.
 const TAG_BYTES: usize = 16;

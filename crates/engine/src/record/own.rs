@@ -6,12 +6,13 @@
 use arrayvec::ArrayVec;
 use sealane_transform::{AeadJob, AeadKey, Buffer, Kernels, Status};
 
-use crate::{
-    batch::{Direction, JobStatus},
+use super::{
+    batch::JobStatus,
     legacy::Legacy,
     session::{NonceMask, Protection},
     together::{Record, TOGETHER_MAX},
 };
+use crate::Direction;
 
 /// Tag of every AEAD that our own kernels run.
 const TAG_BYTES: usize = 16;

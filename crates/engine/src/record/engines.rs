@@ -10,7 +10,7 @@ use std::{
 
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 
-use crate::Batch;
+use super::Batch;
 
 /// Runs batches.
 pub trait Engine: Send + Sync {

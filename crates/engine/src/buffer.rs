@@ -1,0 +1,78 @@
+//! Memory that jobs name their bytes in.
+//!
+//! Guarantees: a buffer never grows after it was made; one that was allocated here starts on a cache line.
+
+use std::fmt;
+
+const CACHE_LINE_BYTES: usize = 64;
+
+/// Memory of another owner, such as a mapped ring. Its length never changes.
+pub trait Memory: Send + Sync {
+    /// All bytes.
+    fn bytes(&self) -> &[u8];
+
+    /// All bytes, to write.
+    fn bytes_mut(&mut self) -> &mut [u8];
+}
+
+/// A fixed block of bytes.
+pub struct Buffer {
+    owner: Owner,
+}
+
+enum Owner {
+    Heap { storage: Vec<u8>, start: usize, capacity_bytes: usize },
+    Memory(Box<dyn Memory>),
+}
+
+impl Buffer {
+    /// Allocates `capacity_bytes` zero bytes, which start on a cache line.
+    pub fn new(capacity_bytes: usize) -> Self {
+        let storage = vec![0; capacity_bytes + CACHE_LINE_BYTES];
+        let start = storage.as_ptr().align_offset(CACHE_LINE_BYTES).min(CACHE_LINE_BYTES);
+        Self { owner: Owner::Heap { storage, start, capacity_bytes } }
+    }
+
+    /// Takes memory that somebody else provides.
+    pub fn from_memory(memory: Box<dyn Memory>) -> Self {
+        Self { owner: Owner::Memory(memory) }
+    }
+
+    /// All bytes.
+    pub fn bytes(&self) -> &[u8] {
+        match &self.owner {
+            Owner::Heap { storage, start, capacity_bytes } => &storage[*start..*start + *capacity_bytes],
+            Owner::Memory(memory) => memory.bytes(),
+        }
+    }
+
+    /// All bytes, to write.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        match &mut self.owner {
+            Owner::Heap { storage, start, capacity_bytes } => &mut storage[*start..*start + *capacity_bytes],
+            Owner::Memory(memory) => memory.bytes_mut(),
+        }
+    }
+
+    /// Fixed size in bytes.
+    pub fn capacity_bytes(&self) -> usize {
+        match &self.owner {
+            Owner::Heap { capacity_bytes, .. } => *capacity_bytes,
+            Owner::Memory(memory) => memory.bytes().len(),
+        }
+    }
+}
+
+impl Default for Buffer {
+    /// No bytes, and no allocation: what stays where a buffer was taken out.
+    fn default() -> Self {
+        Self { owner: Owner::Heap { storage: Vec::new(), start: 0, capacity_bytes: 0 } }
+    }
+}
+
+impl fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Contents may be plaintext.
+        f.debug_struct("Buffer").field("capacity_bytes", &self.capacity_bytes()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,108 @@
+//! What can be done to a job's bytes, in terms of the transforms' catalogue.
+//!
+//! Guarantees: every length that a caller must know is asked here.
+
+use sealane_transform::{Aead, Cipher, Digest};
+
+/// What makes tags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mac {
+    /// A digest or MAC of the catalogue. One without a key only shows that nothing changed by accident.
+    Digest(Digest),
+    /// HMAC with SHA-384, RFC 4868.
+    HmacSha384,
+    /// HMAC with SHA-512, RFC 4868.
+    HmacSha512,
+    /// BLAKE3 in keyed mode.
+    KeyedBlake3,
+}
+
+impl Mac {
+    /// Bytes of an untruncated tag.
+    pub const fn output_bytes(self) -> usize {
+        match self {
+            Self::Digest(digest) => digest.output_bytes(),
+            Self::HmacSha384 => 48,
+            Self::HmacSha512 => 64,
+            Self::KeyedBlake3 => 32,
+        }
+    }
+
+    /// Bytes of key.
+    pub const fn key_bytes(self) -> usize {
+        match self {
+            Self::Digest(digest) => digest.facts().key_bytes.usual,
+            Self::HmacSha384 => 48,
+            Self::HmacSha512 => 64,
+            Self::KeyedBlake3 => 32,
+        }
+    }
+}
+
+/// What a session does to jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Protection {
+    /// Nothing.
+    Null,
+    /// The body is enciphered, nothing is authenticated.
+    Cipher(Cipher),
+    /// The body is enciphered and authenticated with `clear`. With an empty body and a GCM this is GMAC.
+    Aead(Aead),
+    /// Everything is authenticated, nothing enciphered.
+    Mac {
+        /// What makes the tag.
+        mac: Mac,
+        /// How much of it there is.
+        tag_bytes: u8,
+    },
+    /// The body is enciphered, then everything authenticated as it travels; opened only if it is genuine.
+    EncryptThenMac {
+        /// For the body.
+        cipher: Cipher,
+        /// What makes the tag.
+        mac: Mac,
+        /// How much of it there is.
+        tag_bytes: u8,
+    },
+}
+
+impl Protection {
+    /// Key material of a session: the cipher's key, then the MAC's.
+    pub const fn key_bytes(self) -> usize {
+        match self {
+            Self::Null => 0,
+            Self::Cipher(cipher) => cipher.facts().key_bytes.usual,
+            Self::Aead(aead) => aead.key_bytes(),
+            Self::Mac { mac, .. } => mac.key_bytes(),
+            Self::EncryptThenMac { cipher, mac, .. } => cipher.facts().key_bytes.usual + mac.key_bytes(),
+        }
+    }
+
+    /// How much of [`crate::Job::iv`] is taken.
+    pub const fn iv_bytes(self) -> usize {
+        match self {
+            Self::Null => 0,
+            Self::Cipher(cipher) | Self::EncryptThenMac { cipher, .. } => cipher.facts().iv_bytes,
+            Self::Aead(aead) => aead.facts().iv_bytes,
+            Self::Mac { mac: Mac::Digest(digest), .. } => digest.facts().iv_bytes,
+            Self::Mac { .. } => 0,
+        }
+    }
+
+    /// Length of [`crate::Job::tag`].
+    pub const fn tag_bytes(self) -> usize {
+        match self {
+            Self::Null | Self::Cipher(_) => 0,
+            Self::Aead(aead) => aead.facts().output_bytes,
+            Self::Mac { tag_bytes, .. } | Self::EncryptThenMac { tag_bytes, .. } => tag_bytes as usize,
+        }
+    }
+
+    /// What the length of [`crate::Job::body`] must be a multiple of.
+    pub const fn granule_bytes(self) -> usize {
+        match self {
+            Self::Cipher(cipher) | Self::EncryptThenMac { cipher, .. } => cipher.granule_bytes(),
+            Self::Null | Self::Aead(_) | Self::Mac { .. } => 1,
+        }
+    }
+}
