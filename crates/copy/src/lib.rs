@@ -10,12 +10,10 @@
 
 #![deny(unsafe_code)]
 
-mod cpu;
 mod digest;
 mod error;
 mod journal;
 mod ledger;
-mod limiter;
 mod line;
 mod low_water;
 mod options;
@@ -26,7 +24,6 @@ mod session;
 mod shared;
 mod socket;
 mod summary;
-mod wake;
 
 pub use error::{Error, ErrorKind};
 #[doc(hidden)]

@@ -1,6 +1,6 @@
 //! Data stream sockets, never blocking.
 //!
-//! Guarantees: no call here waits but [`wait`], and that no longer than it is told.
+//! Guarantees: no call here waits beyond the deadline that it is given, or at all without one.
 
 use std::{
     io,
@@ -10,7 +10,7 @@ use std::{
 };
 
 use rustix::{
-    event::{PollFd, PollFlags, Timespec, poll},
+    event::{PollFd, PollFlags},
     io::Errno,
     net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown, sockopt},
 };
@@ -47,8 +47,8 @@ impl Socket {
         Ok(Self { fd })
     }
 
-    /// From now on a [`wait`] for input ends only when so many bytes are there, or the end; [`Self::try_recv`] still
-    /// takes what there is.
+    /// From now on a wait for input ends only when so many bytes are there, or the end; [`Self::try_recv`] still takes
+    /// what there is.
     pub(crate) fn wake_at(&self, bytes: usize) {
         low_water::set(self.fd.as_fd(), bytes);
     }
@@ -106,7 +106,7 @@ impl Socket {
         if left.is_zero() {
             return Err(io::ErrorKind::TimedOut.into());
         }
-        wait(&mut [PollFd::new(&self.fd, flags)], left).map(drop)
+        sealane_stack::wait(&mut [PollFd::new(&self.fd, flags)], left).map(drop)
     }
 
     /// Ends both directions at once; the peer and any lane that polls the socket notice.
@@ -131,14 +131,4 @@ fn is_this_machine(stream: &TcpStream) -> bool {
 /// Connects within `timeout`.
 pub(crate) fn connect(address: SocketAddr, timeout: Duration) -> io::Result<Socket> {
     Socket::tcp(TcpStream::connect_timeout(&address, timeout)?)
-}
-
-/// Waits until one of `fds` is ready, but no longer than `timeout`; false when it took so long.
-pub(crate) fn wait(fds: &mut [PollFd<'_>], timeout: Duration) -> io::Result<bool> {
-    let timeout = Timespec::try_from(timeout).unwrap_or(Timespec { tv_sec: 3600, tv_nsec: 0 });
-    match poll(fds, Some(&timeout)) {
-        Ok(ready) => Ok(ready > 0),
-        Err(Errno::INTR) => Ok(true),
-        Err(error) => Err(error.into()),
-    }
 }

@@ -9,13 +9,25 @@
 #![deny(unsafe_code)]
 
 mod association;
+mod bells;
+mod cpu;
+mod lane_loop;
 mod lanes;
+mod limiter;
 mod order;
 mod placement;
 mod pool;
+mod stop;
+mod sync;
 
 pub use association::{Association, Claim, Secret};
+pub use bells::Bells;
+pub use cpu::{CpuClock, CpuShare};
+pub use lane_loop::{LONGEST_SLEEP, LaneWork, OnPanic, Turn, run_lane};
 pub use lanes::{Pinning, available_lanes, run_lanes};
+pub use limiter::Limiter;
 pub use order::OrderRing;
 pub use placement::{Placement, UnknownPlacement};
 pub use pool::Pool;
+pub use stop::Stop;
+pub use sync::wait;

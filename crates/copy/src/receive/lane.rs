@@ -1,6 +1,6 @@
 //! A lane of the receiving end: receives, opens and writes, from the streams that its placement gives it.
 //!
-//! Guarantees: as for the sending end, it sleeps only in `poll`; what it read is in place before it is
+//! Guarantees: as for the sending end, it sleeps only as every lane does; what it read is in place before it is
 //! acknowledged.
 
 use std::{
@@ -9,22 +9,19 @@ use std::{
 };
 
 use rustix::event::{PollFd, PollFlags};
-use sealane_stack::{Placement, Pool};
+use sealane_stack::{Bells, LONGEST_SLEEP, LaneWork, Limiter, Placement, Pool, Turn, run_lane};
 
 use crate::{
-    limiter::Limiter,
     line::LineError,
     receive::{
         apply::Applier,
         files::Files,
         stream::{Look, ReceiveStream},
     },
-    shared::{Stop, Watch},
-    socket,
-    wake::Bells,
+    shared::{self, Stop},
+    socket::Socket,
 };
 
-const NAP: Duration = Duration::from_millis(200);
 /// Longest sleep while a stream waits for much at once.
 const PATIENCE: Duration = Duration::from_millis(5);
 
@@ -64,31 +61,45 @@ impl Receiving {
 
 /// Runs lane number `lane` until the transfer stops.
 pub(crate) fn run(receiving: &Receiving, lane: usize) {
-    let _watch = Watch { stop: &receiving.stop, bells: &receiving.bells, control: &receiving.control };
+    let _watch = shared::watch(&receiving.stop, &receiving.bells, &receiving.control);
     let streams: Vec<_> = (0..receiving.streams.len())
         .filter(|&flow| receiving.placement.may_run(lane, receiving.lanes, flow))
         .map(|flow| receiving.streams[flow].clone())
         .collect();
-    let mut applier = Applier::new(&receiving.files, &receiving.stop);
-    let mut announced = false;
-    while !receiving.stop.is_set() {
-        let mut progress = false;
-        for stream in &streams {
-            match step(receiving, stream, &mut applier) {
-                Ok(moved) => progress |= moved,
-                Err(error) => receiving.line_failed(stream, error),
+    let applier = Applier::new(&receiving.files, &receiving.stop);
+    let mut work = Lane { receiving, streams, applier, waits: Vec::new() };
+    run_lane(lane, &receiving.bells, &receiving.stop, &mut work);
+}
+
+struct Lane<'a> {
+    receiving: &'a Receiving,
+    streams: Vec<Arc<ReceiveStream>>,
+    applier: Applier<'a>,
+    /// What it sleeps for.
+    waits: Vec<Arc<Socket>>,
+}
+
+impl LaneWork for Lane<'_> {
+    fn step(&mut self) -> Turn {
+        let mut moved = false;
+        for stream in &self.streams {
+            match step(self.receiving, stream, &mut self.applier) {
+                Ok(some) => moved |= some,
+                Err(error) => self.receiving.line_failed(stream, error),
             }
         }
-        if progress {
-            announced = false;
-        } else if !announced {
-            // Look once more after the announcement, so that no ring is lost between the two.
-            receiving.bells.announce(lane);
-            announced = true;
-        } else {
-            sleep(receiving, lane, &streams);
-            announced = false;
-        }
+        if moved { Turn::Moved } else { Turn::Idle }
+    }
+
+    fn wait_for<'a>(&'a mut self, fds: &mut Vec<PollFd<'a>>) -> Duration {
+        self.waits.clear();
+        self.waits.extend(self.streams.iter().filter_map(|stream| stream.socket()));
+        fds.extend(self.waits.iter().map(|socket| PollFd::new(&**socket, PollFlags::IN)));
+        if self.streams.iter().any(|stream| stream.is_patient()) { PATIENCE } else { LONGEST_SLEEP }
+    }
+
+    fn slept_out(&mut self) {
+        self.streams.iter().for_each(|stream| stream.hurry());
     }
 }
 
@@ -130,21 +141,6 @@ fn pause(receiving: &Receiving, bytes: u64) {
         if left.is_zero() {
             return;
         }
-        std::thread::sleep(left.min(NAP));
-    }
-}
-
-fn sleep(receiving: &Receiving, lane: usize, streams: &[Arc<ReceiveStream>]) {
-    let sockets: Vec<_> = streams.iter().filter_map(|stream| stream.socket()).collect();
-    let mut fds: Vec<PollFd<'_>> =
-        sockets.iter().map(|socket| PollFd::new(&**socket, PollFlags::IN)).collect();
-    let bell = receiving.bells.fd(lane);
-    fds.push(PollFd::new(&bell, PollFlags::IN));
-    let patient = streams.iter().any(|stream| stream.is_patient());
-    // A failed poll means a closed descriptor; the next look finds out whose.
-    let in_time = socket::wait(&mut fds, if patient { PATIENCE } else { NAP }).unwrap_or(true);
-    receiving.bells.awake(lane);
-    if patient && !in_time {
-        streams.iter().for_each(|stream| stream.hurry());
+        std::thread::sleep(left.min(LONGEST_SLEEP));
     }
 }

@@ -379,7 +379,6 @@ mod tests {
     use sealane_stack::Secret;
 
     use super::*;
-    use crate::socket;
 
     const BODY_BYTES: usize = 1000;
     const SOON: Duration = Duration::from_millis(20);
@@ -415,7 +414,7 @@ mod tests {
         let stream = ReceiveStream::new(0, Suite::Null, 4, false);
         stream.open(&keys, 1, Socket::tcp(listener.accept().unwrap().0).unwrap());
         let socket = stream.socket().unwrap();
-        let wakes = || socket::wait(&mut [PollFd::new(&*socket, PollFlags::IN)], SOON).unwrap();
+        let wakes = || sealane_stack::wait(&mut [PollFd::new(&*socket, PollFlags::IN)], SOON).unwrap();
         let pool = Pool::new(3, DATA_BYTES_MAX + 100);
 
         sender.write_all(&record()).unwrap();

@@ -1,7 +1,7 @@
 //! A lane of the sending end: fills, seals and sends, on the streams that its placement gives it.
 //!
-//! Guarantees: a lane never blocks on one socket while another of its streams could go on; it sleeps only in
-//! `poll`, never longer than [`NAP`], and wakes for work, room, acknowledgements and the end.
+//! Guarantees: a lane never blocks on one socket while another of its streams could go on; it sleeps only as every lane
+//! does ([`run_lane`]), and wakes for work, room, acknowledgements and the end.
 
 use std::{
     sync::{
@@ -13,12 +13,11 @@ use std::{
 
 use rustix::event::{PollFd, PollFlags};
 use sealane_engine::Suite;
-use sealane_stack::{Placement, Pool};
+use sealane_stack::{Bells, LONGEST_SLEEP, LaneWork, Limiter, Placement, Pool, Turn, run_lane};
 use sealane_tree::Reader;
 
 use crate::{
     error::{Error, ErrorKind},
-    limiter::Limiter,
     line::LineError,
     send::{
         batch::Builder,
@@ -26,13 +25,9 @@ use crate::{
         stream::{Flushed, SendStream, Settled},
         work::Content,
     },
-    shared::{Stop, Watch},
-    socket,
-    wake::Bells,
+    shared::{self, Stop},
+    socket::Socket,
 };
-
-/// Longest sleep; everything that matters wakes a lane earlier.
-const NAP: Duration = Duration::from_millis(200);
 
 /// What the lanes of a sending end share.
 #[derive(Debug)]
@@ -127,10 +122,9 @@ impl Sending {
 
 /// Runs lane number `lane` until everything is sent and acknowledged, or the transfer stops.
 pub(crate) fn run(sending: &Sending, lane: usize, reader: Reader) {
-    let _watch = Watch { stop: &sending.stop, bells: &sending.bells, control: &sending.control };
-    Lane {
+    let _watch = shared::watch(&sending.stop, &sending.bells, &sending.control);
+    let mut work = Lane {
         sending,
-        lane,
         streams: (0..sending.streams.len())
             .filter(|&flow| sending.placement.may_run(lane, sending.lanes, flow))
             .map(|flow| sending.streams[flow].clone())
@@ -139,51 +133,63 @@ pub(crate) fn run(sending: &Sending, lane: usize, reader: Reader) {
         ready: None,
         ready_at: Instant::now(),
         turn: lane,
-    }
-    .run();
+        waits: Vec::new(),
+    };
+    run_lane(lane, &sending.bells, &sending.stop, &mut work);
+    sending.bells.ring();
+    sending.control.ring();
 }
 
 struct Lane<'a> {
     sending: &'a Sending,
-    lane: usize,
     streams: Vec<Arc<SendStream>>,
     filler: Filler<'a>,
     /// Filled, but without a place yet.
     ready: Option<Builder>,
     ready_at: Instant,
     turn: usize,
+    /// What it sleeps for.
+    waits: Vec<(Arc<Socket>, PollFlags)>,
+}
+
+impl LaneWork for Lane<'_> {
+    fn step(&mut self) -> Turn {
+        let sending = self.sending;
+        if sending.filling.queue.is_done() {
+            return Turn::Done;
+        }
+        let holds = sending.holds();
+        let mut moved = !holds && self.flush();
+        moved |= self.build();
+        moved |= self.place();
+        if self.streams.iter().all(|stream| stream.is_abandoned()) {
+            self.release();
+            return Turn::Done;
+        }
+        if !moved && holds && sending.filling.queue.is_drained() {
+            self.unhold();
+            moved = true;
+        }
+        if moved { Turn::Moved } else { Turn::Idle }
+    }
+
+    fn wait_for<'a>(&'a mut self, fds: &mut Vec<PollFd<'a>>) -> Duration {
+        let wait = |stream: &Arc<SendStream>| {
+            let (socket, interest) = (stream.socket()?, stream.interest());
+            let mut flags = PollFlags::empty();
+            flags.set(PollFlags::OUT, interest.send);
+            flags.set(PollFlags::IN, interest.receive);
+            (!flags.is_empty()).then_some((socket, flags))
+        };
+        self.waits.clear();
+        self.waits.extend(self.streams.iter().filter_map(wait));
+        fds.extend(self.waits.iter().map(|(socket, flags)| PollFd::new(&**socket, *flags)));
+        let until_ready = self.ready_at.saturating_duration_since(Instant::now());
+        if until_ready.is_zero() { LONGEST_SLEEP } else { until_ready }
+    }
 }
 
 impl Lane<'_> {
-    fn run(mut self) {
-        let sending = self.sending;
-        let mut announced = false;
-        while !sending.stop.is_set() && !sending.filling.queue.is_done() {
-            let holds = sending.holds();
-            let mut progress = !holds && self.flush();
-            progress |= self.build();
-            progress |= self.place();
-            if self.streams.iter().all(|stream| stream.is_abandoned()) {
-                self.release();
-                break;
-            }
-            if progress {
-                announced = false;
-            } else if holds && sending.filling.queue.is_drained() {
-                self.unhold();
-            } else if !announced {
-                // Look once more after the announcement, so that no ring is lost between the two.
-                sending.bells.announce(self.lane);
-                announced = true;
-            } else {
-                self.sleep();
-                announced = false;
-            }
-        }
-        sending.bells.ring();
-        sending.control.ring();
-    }
-
     fn flush(&self) -> bool {
         let sending = self.sending;
         let mut progress = false;
@@ -271,26 +277,5 @@ impl Lane<'_> {
             }
             hold.released.store(true, Relaxed);
         }
-    }
-
-    fn sleep(&self) {
-        let sockets: Vec<_> =
-            self.streams.iter().filter_map(|stream| Some((stream.socket()?, stream.interest()))).collect();
-        let mut fds: Vec<PollFd<'_>> = sockets
-            .iter()
-            .filter_map(|(socket, interest)| {
-                let mut flags = PollFlags::empty();
-                flags.set(PollFlags::OUT, interest.send);
-                flags.set(PollFlags::IN, interest.receive);
-                (!flags.is_empty()).then(|| PollFd::new(socket, flags))
-            })
-            .collect();
-        let bell = self.sending.bells.fd(self.lane);
-        fds.push(PollFd::new(&bell, PollFlags::IN));
-        let until_ready = self.ready_at.saturating_duration_since(Instant::now());
-        let nap = if until_ready.is_zero() { NAP } else { until_ready.min(NAP) };
-        // A failed poll means a closed descriptor; the next flush finds out whose.
-        let _ = socket::wait(&mut fds, nap);
-        self.sending.bells.awake(self.lane);
     }
 }

@@ -24,7 +24,7 @@ use crate::{
         keys::TransferKeys,
     },
     session::line::Lines,
-    socket::{self, Socket},
+    socket::Socket,
 };
 
 /// Connections whose proof is awaited at once.
@@ -220,7 +220,7 @@ pub(crate) fn accept(listener: &TcpListener, registry: &Registry, closing: &Clos
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 let mut fds = [PollFd::new(listener, PollFlags::IN), PollFd::new(&closing.0, PollFlags::IN)];
-                socket::wait(&mut fds, Duration::from_secs(1))?;
+                sealane_stack::wait(&mut fds, Duration::from_secs(1))?;
             }
             // The connection was gone before it was accepted, or descriptors are short: the next may do.
             Err(_) => thread::sleep(Duration::from_millis(10)),

@@ -16,10 +16,9 @@ use sealane_peer::{
     Channel, Identity, KnownPeers, Location, ServerTrust, SshCommand, StderrMode, connect_tls, spawn_local,
     ssh_resolved_host,
 };
-use sealane_stack::Placement;
+use sealane_stack::{CpuClock, Placement};
 
 use crate::{
-    cpu::CpuClock,
     error::{Error, ErrorKind},
     options::{MeasuredEnd, Options, Sink},
     proto::{

@@ -11,11 +11,10 @@ use std::{
 
 use crossbeam_channel::Receiver;
 use sealane_peer::{Channel, Received};
-use sealane_stack::{Pinning, run_lanes};
+use sealane_stack::{CpuClock, Pinning, run_lanes};
 use sealane_tree::Walk;
 
 use crate::{
-    cpu::CpuClock,
     error::{Error, ErrorKind},
     proto::message::{Abort, Complete, Finished, Message},
     receive::{self, files::Destination, lane::Receiving},

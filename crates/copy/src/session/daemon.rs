@@ -29,7 +29,6 @@ use crate::{
         place::Confinement,
         server::{Doors, Rules, serve},
     },
-    socket,
 };
 
 /// How a daemon serves.
@@ -131,7 +130,7 @@ impl Daemon {
                     }
                     Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
                         let mut fds = [PollFd::new(&self.listener, PollFlags::IN)];
-                        socket::wait(&mut fds, Duration::from_millis(200)).map_err(failed)?;
+                        sealane_stack::wait(&mut fds, Duration::from_millis(200)).map_err(failed)?;
                     }
                     // The connection was gone before it was accepted, or descriptors are short.
                     Err(_) => thread::sleep(Duration::from_millis(10)),

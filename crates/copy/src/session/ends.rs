@@ -14,14 +14,13 @@ use std::{
 };
 
 use crossbeam_channel::Sender;
-use sealane_stack::{Placement, Pool};
+use sealane_stack::{Bells, Limiter, Placement, Pool};
 use sealane_tree::{EntryType, RelativePath, Target, TargetOptions, Writer};
 
 use crate::{
     digest::GROUP_BYTES,
     error::Error,
     journal::{self, Identity, Journal, State as JournalState},
-    limiter::Limiter,
     options::{Level, MeasuredEnd, Preserve, Sink},
     proto::{
         entry::identity,
@@ -44,7 +43,6 @@ use crate::{
     session::agree::Terms,
     shared::Stop,
     summary::{Notice, Progress},
-    wake::Bells,
 };
 
 /// Buffers at one end, in bytes, over all streams.

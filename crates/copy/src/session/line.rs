@@ -5,9 +5,10 @@
 
 use std::sync::Arc;
 
+use sealane_stack::Bells;
+
 use crate::{
     proto::keys::TransferKeys, receive::lane::Receiving, send::lane::Sending, shared::Stop, socket::Socket,
-    wake::Bells,
 };
 
 /// One end's streams.

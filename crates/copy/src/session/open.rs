@@ -231,7 +231,7 @@ fn sleep(lines: &Lines) {
     let bell = lines.control().fd(KEEPER);
     // A transfer that ended rings before this thread could announce; then the stop is seen right away.
     if !lines.stop().is_set() {
-        let _ = socket::wait(&mut [PollFd::new(&bell, PollFlags::IN)], Duration::from_millis(500));
+        let _ = sealane_stack::wait(&mut [PollFd::new(&bell, PollFlags::IN)], Duration::from_millis(500));
     }
 }
 

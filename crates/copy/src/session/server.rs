@@ -11,9 +11,9 @@ use std::{
 
 use crossbeam_channel::bounded;
 use sealane_peer::Channel;
+use sealane_stack::CpuClock;
 
 use crate::{
-    cpu::CpuClock,
     error::{Error, ErrorKind},
     options::{Level, Sink},
     proto::{

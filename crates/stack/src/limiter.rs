@@ -12,7 +12,7 @@ const NS_PER_SECOND: u128 = 1_000_000_000;
 
 /// A token bucket which starts full.
 #[derive(Debug)]
-pub(crate) struct Limiter {
+pub struct Limiter {
     /// `None` where there is no limit.
     bucket: Option<Bucket>,
 }
@@ -36,7 +36,7 @@ struct Level {
 
 impl Limiter {
     /// A limit of `bytes_per_second`, of which `burst_bytes` may pass at once after a pause; none for `None`.
-    pub(crate) fn new(bytes_per_second: Option<NonZeroU64>, burst_bytes: u64) -> Self {
+    pub fn new(bytes_per_second: Option<NonZeroU64>, burst_bytes: u64) -> Self {
         let bucket = bytes_per_second.map(|bytes_per_second| Bucket {
             bytes_per_second,
             burst_ticks: u128::from(burst_bytes) * NS_PER_SECOND,
@@ -48,7 +48,7 @@ impl Limiter {
     /// Takes `bytes` from the bucket and returns how long to wait, from `now`, before they are used.
     ///
     /// They are taken in any case: a caller that gives up has spent them.
-    pub(crate) fn delay(&self, bytes: u64, now: Instant) -> Duration {
+    pub fn delay(&self, bytes: u64, now: Instant) -> Duration {
         self.bucket.as_ref().map_or(Duration::ZERO, |bucket| bucket.delay(bytes, now))
     }
 }

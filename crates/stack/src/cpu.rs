@@ -1,4 +1,6 @@
-//! CPU time of the threads that serve one transfer, and of the helper processes they started.
+//! CPU time of the threads that work together.
+//!
+//! Guarantees: a thread that ended is counted once, to the microsecond.
 
 use std::{
     sync::{
@@ -10,32 +12,32 @@ use std::{
 
 /// Sums the CPU time (user and system) of threads as they end.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct CpuClock {
+pub struct CpuClock {
     ended_us: Arc<AtomicU64>,
 }
 
 /// Adds the current thread's CPU time since its making to the clock when dropped.
 #[derive(Debug)]
-pub(crate) struct CpuShare {
+pub struct CpuShare {
     clock: CpuClock,
     start_us: u64,
 }
 
 impl CpuClock {
     /// Starts counting the current thread.
-    pub(crate) fn share(&self) -> CpuShare {
+    pub fn share(&self) -> CpuShare {
         CpuShare { clock: self.clone(), start_us: thread_cpu_us() }
     }
 
     /// Microseconds of the threads that ended.
-    pub(crate) fn ended_us(&self) -> u64 {
+    pub fn ended_us(&self) -> u64 {
         self.ended_us.load(Relaxed)
     }
 }
 
 impl CpuShare {
     /// Microseconds of this thread since the share was taken.
-    pub(crate) fn elapsed_us(&self) -> u64 {
+    pub fn elapsed_us(&self) -> u64 {
         thread_cpu_us() - self.start_us
     }
 }

@@ -1,0 +1,74 @@
+//! Waking lanes that sleep.
+//!
+//! Guarantees: a wake is never lost: a lane announces that it is about to sleep, looks for work once more,
+//! and only then sleeps; whoever brings work looks for announcements after it put the work down. A ring that a lane
+//! did not sleep through does not keep it from sleeping later.
+
+use std::{io, os::fd::BorrowedFd, time::Duration};
+
+use rustix::event::PollFd;
+
+use crate::sync::{AtomicBool, SeqCst, Signal};
+
+/// One bell for each lane.
+#[derive(Debug)]
+pub struct Bells {
+    bells: Vec<Bell>,
+}
+
+#[derive(Debug)]
+struct Bell {
+    signal: Signal,
+    sleeping: AtomicBool,
+}
+
+impl Bells {
+    /// Makes `lanes` bells.
+    ///
+    /// # Errors
+    /// When the process has no descriptors left.
+    pub fn new(lanes: usize) -> io::Result<Self> {
+        let bell =
+            || -> io::Result<Bell> { Ok(Bell { signal: Signal::new()?, sleeping: AtomicBool::new(false) }) };
+        Ok(Self { bells: (0..lanes).map(|_| bell()).collect::<Result<_, _>>()? })
+    }
+
+    /// The lane is about to sleep; it must look for work once more before it does.
+    pub fn announce(&self, lane: usize) {
+        self.bells[lane].sleeping.store(true, SeqCst);
+    }
+
+    /// The lane is awake again.
+    pub fn awake(&self, lane: usize) {
+        self.bells[lane].sleeping.store(false, SeqCst);
+        self.bells[lane].signal.clear();
+    }
+
+    /// Sleeps, after [`Self::announce`], until the lane's bell rings or one of `fds` is ready, but no longer than
+    /// `timeout`; false when it took so long. A descriptor that cannot be polled counts as ready: whoever owns it
+    /// finds out at its next use.
+    pub fn sleep<'a>(&'a self, lane: usize, fds: &mut Vec<PollFd<'a>>, timeout: Duration) -> bool {
+        let in_time = self.bells[lane].signal.wait(fds, timeout).unwrap_or(true);
+        self.awake(lane);
+        in_time
+    }
+
+    /// What a thread that sleeps by itself polls beside its own descriptors, between [`Self::announce`] and
+    /// [`Self::awake`].
+    pub fn fd(&self, lane: usize) -> BorrowedFd<'_> {
+        self.bells[lane].signal.fd()
+    }
+
+    /// Wakes every lane that sleeps.
+    pub fn ring(&self) {
+        (0..self.bells.len()).for_each(|lane| self.ring_one(lane));
+    }
+
+    /// Wakes one lane, if it sleeps.
+    pub fn ring_one(&self, lane: usize) {
+        let bell = &self.bells[lane];
+        if bell.sleeping.swap(false, SeqCst) {
+            bell.signal.ring();
+        }
+    }
+}
