@@ -136,7 +136,7 @@ fn suite() -> impl TypedValueParser<Value = Suite> {
 }
 
 fn placement() -> impl TypedValueParser<Value = Placement> {
-    one_of(&Placement::ALL, |placement| placement.name())
+    one_of(&Placement::OF_STREAMS, |placement| placement.name())
 }
 
 fn profile() -> impl TypedValueParser<Value = Profile> {

@@ -1,9 +1,27 @@
-//! Which lane runs a batch: the papers' unit of concurrency.
+//! Which lane runs what: the papers' unit of concurrency.
 //!
-//! Guarantees: a lane asks [`Placement::may_run`] and nothing else which flows it may serve; under
-//! [`Placement::Connection`] every flow has exactly one lane, so its state is never contended.
+//! Guarantees: a lane asks [`Placement::may_run`] and nothing else what it may run; whatever there is to run has a lane
+//! that may; under every placement but [`Placement::Packet`] it has exactly one, so its state is never contended.
 
 use std::{fmt, str::FromStr};
+
+/// A unit of work.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct At {
+    /// Which flow.
+    pub flow: usize,
+    /// Which step of its stack, in the order of the way that the packets take; 0 is where they come in.
+    pub step: usize,
+    /// Which part of a step that is done in parts: a function of a layer, or a piece of a packet.
+    pub part: usize,
+}
+
+impl At {
+    /// A flow as a whole, where it comes in.
+    pub const fn flow(flow: usize) -> Self {
+        Self { flow, step: 0, part: 0 }
+    }
+}
 
 /// The unit of concurrency (the taxonomy of Nahum et al., NDSS 1996, figure 1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -12,34 +30,49 @@ pub enum Placement {
     Connection,
     /// Any lane takes the next batch of any flow; order is restored by ticket.
     Packet,
+    /// A step of the stack is owned by one lane; batches go from lane to lane.
+    Layer,
+    /// A flow is owned by one lane, which has another do a second function of the same packet: the authenticator
+    /// beside the cipher.
+    Function,
+    /// A flow is owned by one lane, which has others do pieces of the same packet.
+    Block,
 }
 
 /// A placement name that is not known.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown placement {word:?}; choose connection or packet")]
+#[error("unknown placement {word:?}; choose one of {}", Placement::ALL.map(Placement::name).join(", "))]
 pub struct UnknownPlacement {
     /// What was given.
     pub word: String,
 }
 
 impl Placement {
-    /// Both.
-    pub const ALL: [Self; 2] = [Self::Connection, Self::Packet];
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Connection, Self::Packet, Self::Layer, Self::Function, Self::Block];
+    /// Those that a byte stream can have, which has no layers and no parts.
+    pub const OF_STREAMS: [Self; 2] = [Self::Connection, Self::Packet];
 
     /// The name used on the command line and in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Connection => "connection",
             Self::Packet => "packet",
+            Self::Layer => "layer",
+            Self::Function => "function",
+            Self::Block => "block",
         }
     }
 
-    /// Whether lane number `lane` of `lanes` serves flow number `flow`.
-    pub fn may_run(self, lane: usize, lanes: usize, flow: usize) -> bool {
-        match self {
-            Self::Connection => flow % lanes == lane,
-            Self::Packet => true,
-        }
+    /// Whether lane number `lane` of `lanes` may run `at`.
+    pub fn may_run(self, lane: usize, lanes: usize, at: At) -> bool {
+        let owner = match self {
+            Self::Packet => return true,
+            Self::Connection => at.flow,
+            Self::Layer => at.step,
+            Self::Function | Self::Block => at.flow.wrapping_add(at.part),
+        };
+        owner % lanes == lane
     }
 }
 
@@ -62,15 +95,19 @@ impl FromStr for Placement {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
-    #[test]
-    fn a_connection_has_exactly_one_lane() {
-        for lanes in 1..9 {
-            for flow in 0..64 {
-                let owners = (0..lanes).filter(|&lane| Placement::Connection.may_run(lane, lanes, flow));
-                assert_eq!(owners.count(), 1);
-                assert!((0..lanes).all(|lane| Placement::Packet.may_run(lane, lanes, flow)));
+    proptest! {
+        #[test]
+        fn everything_has_a_lane_and_what_is_owned_has_one(
+            lanes in 1..9usize, flow in 0..64usize, step in 0..8usize, part in 0..8usize,
+        ) {
+            for placement in Placement::ALL {
+                let at = At { flow, step, part };
+                let owners = (0..lanes).filter(|&lane| placement.may_run(lane, lanes, at)).count();
+                prop_assert_eq!(owners, if placement == Placement::Packet { lanes } else { 1 });
             }
         }
     }
@@ -80,6 +117,6 @@ mod tests {
         for placement in Placement::ALL {
             assert_eq!(placement.name().parse(), Ok(placement));
         }
-        assert!("layer".parse::<Placement>().is_err());
+        assert!("session".parse::<Placement>().is_err());
     }
 }

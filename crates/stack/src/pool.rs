@@ -1,42 +1,69 @@
-//! Buffers for the bytes in flight.
+//! Buffers and batches in flight, used again and again.
 //!
-//! Guarantees: no more than `count` buffers exist, however many streams and lanes there are (the bytes in
-//! flight are a property of the path, not of the number of streams). A buffer is allocated when first
-//! needed and used again ever after.
+//! Guarantees: no more than `count` exist, however many streams and lanes there are (the bytes in flight are a property
+//! of the path, not of the number of streams). Each is made when first needed and used again ever after.
 
-use std::sync::{
-    Mutex,
-    atomic::{AtomicUsize, Ordering::Relaxed},
+use std::{
+    fmt,
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
 };
 
 use sealane_engine::Buffer;
 
-/// A bounded stock of equal buffers, shared by all lanes.
-#[derive(Debug)]
-pub struct Pool {
-    free: Mutex<Vec<Buffer>>,
-    unmade: AtomicUsize,
-    buffer_bytes: usize,
+/// What a pool lends.
+pub trait Recycle {
+    /// Forgets its content and keeps its memory.
+    fn recycle(&mut self);
 }
 
-impl Pool {
+impl Recycle for Buffer {
+    /// Nothing: whoever takes a buffer knows how much of it he has filled.
+    fn recycle(&mut self) {}
+}
+
+/// A bounded stock of equals, shared by all lanes.
+pub struct Pool<T = Buffer> {
+    free: Mutex<Vec<T>>,
+    unmade: AtomicUsize,
+    make: Box<dyn Fn() -> T + Send + Sync>,
+}
+
+impl<T> fmt::Debug for Pool<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pool").field("unmade", &self.unmade).finish_non_exhaustive()
+    }
+}
+
+impl Pool<Buffer> {
     /// A stock of `count` buffers of `buffer_bytes` each.
     pub fn new(count: usize, buffer_bytes: usize) -> Self {
-        Self { free: Mutex::new(Vec::with_capacity(count)), unmade: AtomicUsize::new(count), buffer_bytes }
+        Self::of(count, move || Buffer::new(buffer_bytes))
+    }
+}
+
+impl<T: Recycle> Pool<T> {
+    /// A stock of `count` of what `make` makes.
+    pub fn of(count: usize, make: impl Fn() -> T + Send + Sync + 'static) -> Self {
+        let free = Mutex::new(Vec::with_capacity(count));
+        Self { free, unmade: AtomicUsize::new(count), make: Box::new(make) }
     }
 
-    /// Takes a buffer, the most recently used first (it may still be in a cache), or `None` when all are out.
-    pub fn take(&self) -> Option<Buffer> {
-        if let Some(buffer) = self.free.lock().expect("no lane panics holding the stock").pop() {
-            return Some(buffer);
+    /// Takes one, the most recently used first (it may still be in a cache), or `None` when all are out.
+    pub fn take(&self) -> Option<T> {
+        if let Some(free) = self.free.lock().expect("no lane panics holding the stock").pop() {
+            return Some(free);
         }
         let made = self.unmade.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1));
-        made.is_ok().then(|| Buffer::new(self.buffer_bytes))
+        made.is_ok().then(|| (self.make)())
     }
 
-    /// Gives a buffer back.
-    pub fn give(&self, buffer: Buffer) {
-        self.free.lock().expect("no lane panics holding the stock").push(buffer);
+    /// Gives one back.
+    pub fn give(&self, mut used: T) {
+        used.recycle();
+        self.free.lock().expect("no lane panics holding the stock").push(used);
     }
 }
 

@@ -13,8 +13,8 @@ use rustix::{
 };
 
 pub(crate) use std::sync::{
-    Mutex,
-    atomic::{AtomicBool, Ordering::SeqCst},
+    Mutex, MutexGuard,
+    atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
 };
 
 /// Rung from any thread, awaited by one.

@@ -9,7 +9,7 @@ use std::{
 };
 
 use rustix::event::{PollFd, PollFlags};
-use sealane_stack::{Bells, LONGEST_SLEEP, LaneWork, Limiter, Placement, Pool, Turn, run_lane};
+use sealane_stack::{At, Bells, LONGEST_SLEEP, LaneWork, Limiter, Placement, Pool, Turn, run_lane};
 
 use crate::{
     line::LineError,
@@ -63,7 +63,7 @@ impl Receiving {
 pub(crate) fn run(receiving: &Receiving, lane: usize) {
     let _watch = shared::watch(&receiving.stop, &receiving.bells, &receiving.control);
     let streams: Vec<_> = (0..receiving.streams.len())
-        .filter(|&flow| receiving.placement.may_run(lane, receiving.lanes, flow))
+        .filter(|&flow| receiving.placement.may_run(lane, receiving.lanes, At::flow(flow)))
         .map(|flow| receiving.streams[flow].clone())
         .collect();
     let applier = Applier::new(&receiving.files, &receiving.stop);

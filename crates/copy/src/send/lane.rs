@@ -13,7 +13,7 @@ use std::{
 
 use rustix::event::{PollFd, PollFlags};
 use sealane_engine::Suite;
-use sealane_stack::{Bells, LONGEST_SLEEP, LaneWork, Limiter, Placement, Pool, Turn, run_lane};
+use sealane_stack::{At, Bells, LONGEST_SLEEP, LaneWork, Limiter, Placement, Pool, Turn, run_lane};
 use sealane_tree::Reader;
 
 use crate::{
@@ -126,7 +126,7 @@ pub(crate) fn run(sending: &Sending, lane: usize, reader: Reader) {
     let mut work = Lane {
         sending,
         streams: (0..sending.streams.len())
-            .filter(|&flow| sending.placement.may_run(lane, sending.lanes, flow))
+            .filter(|&flow| sending.placement.may_run(lane, sending.lanes, At::flow(flow)))
             .map(|flow| sending.streams[flow].clone())
             .collect(),
         filler: Filler::new(&sending.filling, reader),

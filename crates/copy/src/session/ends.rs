@@ -99,7 +99,7 @@ pub(crate) fn sending(
     let hold = (plan.measured_end == MeasuredEnd::Receive).then(|| {
         let busy = match terms.placement {
             Placement::Connection => lanes.min(streams),
-            Placement::Packet => lanes,
+            _ => lanes,
         };
         Hold { barrier: Barrier::new(busy), released: AtomicBool::new(false) }
     });

@@ -1,0 +1,209 @@
+//! The order of one flow: given before work fans out, restored behind the lanes.
+//!
+//! Guarantees: places are given in order, one holder at a time, and with them whatever else must be given in order
+//! (sequence numbers, keys, timestamps); what comes back leaves in the order of the places, each once, whatever order it
+//! came in; at most `capacity` places are out, so a flow that is not drained gives no more (back-pressure); what was
+//! given before a cut never leaves after it. No lock is held over work: a lane that brings an item back while another
+//! drains the flow leaves it there, and the other takes it along.
+
+use std::fmt;
+
+use crate::{
+    OrderRing,
+    sync::{AtomicU64, Mutex, MutexGuard, SeqCst},
+};
+
+/// A place in a flow's order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Ticket {
+    /// Which opening of the flow; it grows with every cut.
+    pub generation: u32,
+    /// Which place in that opening, from 0 on.
+    pub number: u64,
+}
+
+/// Why an item could not be brought back; the item is handed back with it.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Refused<T> {
+    /// The flow was cut since its place was given.
+    Stale(T),
+    /// Its place was never given, or has been filled: a fault of the caller.
+    Misplaced(T),
+}
+
+impl<T> Refused<T> {
+    /// The item.
+    pub fn into_inner(self) -> T {
+        match self {
+            Self::Stale(item) | Self::Misplaced(item) => item,
+        }
+    }
+}
+
+struct Give<G> {
+    /// Next to be given; its generation is the flow's.
+    next: Ticket,
+    open: bool,
+    state: G,
+}
+
+struct Ring<T> {
+    generation: u32,
+    items: OrderRing<T>,
+}
+
+/// One flow's order. `G` is the state in whose order places are given, `T` what is brought back, `R` the state that
+/// takes it in order.
+pub struct Flow<G, T, R> {
+    give: Mutex<Give<G>>,
+    ring: Mutex<Ring<T>>,
+    restore: Mutex<R>,
+    /// The oldest place that is out, for whoever gives: a look at it needs no lock of the other side.
+    head: AtomicU64,
+    capacity: u64,
+}
+
+impl<G, T, R> fmt::Debug for Flow<G, T, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Flow").field("head", &self.head).field("capacity", &self.capacity).finish_non_exhaustive()
+    }
+}
+
+const HELD: &str = "no lane panics holding a flow";
+
+impl<G, T, R> Flow<G, T, R> {
+    /// An open flow of which at most `capacity` places (at least 1) are out at a time.
+    pub fn new(capacity: usize, given: G, restored: R) -> Self {
+        let capacity = capacity.max(1);
+        Self {
+            give: Mutex::new(Give { next: Ticket::default(), open: true, state: given }),
+            ring: Mutex::new(Ring { generation: 0, items: OrderRing::new(0, capacity) }),
+            restore: Mutex::new(restored),
+            head: AtomicU64::new(0),
+            capacity: capacity as u64,
+        }
+    }
+
+    fn giving(&self) -> MutexGuard<'_, Give<G>> {
+        self.give.lock().expect(HELD)
+    }
+
+    fn ring(&self) -> MutexGuard<'_, Ring<T>> {
+        self.ring.lock().expect(HELD)
+    }
+
+    fn has_place(&self, give: &Give<G>) -> bool {
+        give.open && give.next.number - self.head.load(SeqCst) < self.capacity
+    }
+
+    /// Whether a place could be given now.
+    pub fn has_room(&self) -> bool {
+        self.has_place(&self.giving())
+    }
+
+    /// Gives the next place, and whatever `take` takes in the same order. `None` when the flow is cut, as many places
+    /// are out as there may be, or `take` has nothing: then no place is given.
+    pub fn give<O>(&self, take: impl FnOnce(&mut G, Ticket) -> Option<O>) -> Option<(Ticket, O)> {
+        let mut give = self.giving();
+        if !self.has_place(&give) {
+            return None;
+        }
+        let ticket = give.next;
+        let taken = take(&mut give.state, ticket)?;
+        give.next.number += 1;
+        Some((ticket, taken))
+    }
+
+    /// Looks at the state of whoever gives, between two places.
+    pub fn with_given<O>(&self, look: impl FnOnce(&mut G) -> O) -> O {
+        look(&mut self.giving().state)
+    }
+
+    /// Brings an item back to its place.
+    ///
+    /// # Errors
+    /// Hands it back if the flow was cut meanwhile, or if the place is not its own.
+    pub fn restore(&self, ticket: Ticket, item: T) -> Result<(), Refused<T>> {
+        let mut ring = self.ring();
+        if ring.generation != ticket.generation {
+            return Err(Refused::Stale(item));
+        }
+        ring.items.insert(ticket.number, item).map_err(Refused::Misplaced)
+    }
+
+    /// Whether the next item in order is there.
+    pub fn is_ready(&self) -> bool {
+        self.ring().items.is_ready()
+    }
+
+    /// Hands every item that is next in order to `take`, until one is missing or `may_take` says no. Returns how many;
+    /// 0 also when another lane is at it, which then takes along what is there. Neither may cut or give on this flow.
+    pub fn drain(
+        &self,
+        mut may_take: impl FnMut(&mut R) -> bool,
+        mut take: impl FnMut(&mut R, T),
+    ) -> usize {
+        let mut taken = 0;
+        loop {
+            let Ok(mut state) = self.restore.try_lock() else { return taken };
+            let mut held_back = false;
+            loop {
+                if !may_take(&mut state) {
+                    held_back = true;
+                    break;
+                }
+                let item = {
+                    let mut ring = self.ring();
+                    let item = ring.items.pop();
+                    self.head.store(ring.items.head(), SeqCst);
+                    item
+                };
+                let Some(item) = item else { break };
+                take(&mut state, item);
+                taken += 1;
+            }
+            drop(state);
+            // What came between the last look and the release found the lock taken; its bringer relies on this look.
+            if held_back || !self.is_ready() {
+                return taken;
+            }
+        }
+    }
+
+    /// Looks at the state that takes in order, once no lane takes.
+    pub fn with_restored<O>(&self, look: impl FnOnce(&mut R) -> O) -> O {
+        look(&mut self.restore.lock().expect(HELD))
+    }
+
+    /// Ends this opening: no more places are given, items that wait are handed over in order, and items that are still
+    /// out will be refused as stale. `end` sees both states, while nobody else does.
+    pub fn cut<O>(&self, end: impl FnOnce(&mut G, &mut R, Vec<T>) -> O) -> O {
+        let mut give = self.giving();
+        let mut restore = self.restore.lock().expect(HELD);
+        let mut ring = self.ring();
+        give.open = false;
+        // Anew from number 0 of a generation that no ticket has yet.
+        let generation = ring.generation.checked_add(1).expect("fewer cuts than 2^32");
+        give.next = Ticket { generation, number: 0 };
+        ring.generation = generation;
+        let waiting = ring.items.drain().collect();
+        ring.items = OrderRing::new(0, ring.items.capacity());
+        self.head.store(0, SeqCst);
+        drop(ring);
+        end(&mut give.state, &mut restore, waiting)
+    }
+
+    /// Opens the flow again after [`Self::cut`], with both states as `begin` leaves them. Returns the generation.
+    pub fn open(&self, begin: impl FnOnce(&mut G, &mut R)) -> u32 {
+        let mut give = self.giving();
+        let mut restore = self.restore.lock().expect(HELD);
+        begin(&mut give.state, &mut restore);
+        give.open = true;
+        give.next.generation
+    }
+
+    /// Which opening is or comes next.
+    pub fn generation(&self) -> u32 {
+        self.giving().next.generation
+    }
+}
