@@ -65,7 +65,10 @@ pub struct Flow<G, T, R> {
 
 impl<G, T, R> fmt::Debug for Flow<G, T, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Flow").field("head", &self.head).field("capacity", &self.capacity).finish_non_exhaustive()
+        f.debug_struct("Flow")
+            .field("head", &self.head)
+            .field("capacity", &self.capacity)
+            .finish_non_exhaustive()
     }
 }
 
@@ -138,11 +141,7 @@ impl<G, T, R> Flow<G, T, R> {
 
     /// Hands every item that is next in order to `take`, until one is missing or `may_take` says no. Returns how many;
     /// 0 also when another lane is at it, which then takes along what is there. Neither may cut or give on this flow.
-    pub fn drain(
-        &self,
-        mut may_take: impl FnMut(&mut R) -> bool,
-        mut take: impl FnMut(&mut R, T),
-    ) -> usize {
+    pub fn drain(&self, mut may_take: impl FnMut(&mut R) -> bool, mut take: impl FnMut(&mut R, T)) -> usize {
         let mut taken = 0;
         loop {
             let Ok(mut state) = self.restore.try_lock() else { return taken };

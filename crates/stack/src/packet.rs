@@ -208,7 +208,12 @@ impl Batch {
     /// Lays out another empty packet of up to `bytes` bytes behind the last one, with `headroom_bytes` before and
     /// `tailroom_bytes` behind them. `None` when the buffer has no such room left, or the batch no memory for one more
     /// packet.
-    pub fn push(&mut self, headroom_bytes: usize, bytes: usize, tailroom_bytes: usize) -> Option<&mut Packet> {
+    pub fn push(
+        &mut self,
+        headroom_bytes: usize,
+        bytes: usize,
+        tailroom_bytes: usize,
+    ) -> Option<&mut Packet> {
         if self.packets.len() == self.packets.capacity() {
             return None;
         }
