@@ -148,7 +148,7 @@ pub(crate) fn judge(request: &Request, policy: Policy, processors: u16) -> Resul
     let lanes = match (request.lanes, placement) {
         (Some(asked), _) => lanes(asked, processors, request.measured_end),
         (None, Placement::Connection) => default_lanes(request.streams, processors),
-        (None, Placement::Packet) => processors.clamp(1, LANES_MAX),
+        (None, _) => processors.clamp(1, LANES_MAX),
     };
     Ok(Terms { level: request.level, suite, streams: request.streams, lanes, placement })
 }
