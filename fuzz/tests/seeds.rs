@@ -12,6 +12,9 @@ use sealane_copy::proto::record::split_records;
 use sealane_fuzz::{keys, with_keys};
 use sealane_peer::{AuthorisedPeers, Framer, KnownPeers, Location};
 use sealane_tree::RelativePath;
+use sealane_wire::superpacket::Pieces;
+use sealane_wire::virtio::Virtio;
+use sealane_wire::{Ethernet, Fddi, Ipv4, Ipv6};
 
 /// Which seeds of `target` a parser understands, by name.
 fn check(target: &str, refused: &[&str], is_understood: impl Fn(&[u8]) -> bool) {
@@ -55,4 +58,18 @@ fn seeds_of_files_and_arguments() {
     });
     check("location", &[], |bytes| Location::parse(OsStr::from_bytes(bytes)).is_ok());
     check("relative_path", &["dots", "absolute"], |bytes| RelativePath::new(bytes).is_ok());
+}
+
+#[test]
+fn seeds_of_packets() {
+    check("wire_headers", &[], |bytes| {
+        Ipv4::parse(bytes).is_ok()
+            || Ipv6::parse(bytes).is_ok_and(|ip| ip.upper().is_ok())
+            || Ethernet::parse(bytes).is_ok_and(|frame| Ipv4::parse(frame.payload()).is_ok())
+            || Fddi::parse(bytes).is_ok_and(|frame| Ipv4::parse(frame.payload()).is_ok())
+    });
+    // A run of packets is for the other half of the target.
+    check("superpackets", &["run"], |bytes| {
+        Virtio::parse(bytes).is_ok_and(|(header, packet)| Pieces::of(header, packet).is_ok())
+    });
 }

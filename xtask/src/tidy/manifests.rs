@@ -16,6 +16,11 @@ struct Crate {
 /// The arrows of the house, from the bottom up: a crate may know only crates above its own line here.
 const ARROWS: &[Crate] = &[
     Crate { folder: "transform", may_know: &[], why: "algorithms alone: no I/O, no threads" },
+    Crate {
+        folder: "wire",
+        may_know: &["transform"],
+        why: "headers as bytes; the checksum is a transform's",
+    },
     Crate { folder: "engine", may_know: &["transform"], why: "runs transforms, knows no protocol" },
     Crate { folder: "stack", may_know: &["engine", "transform"], why: "layers and lanes over engines" },
     Crate { folder: "tree", may_know: &[], why: "files alone: no network, no cryptography" },

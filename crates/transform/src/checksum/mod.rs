@@ -14,8 +14,11 @@ pub(crate) fn internet_reference<W: Word>(data: &[u8]) -> u16 {
     (!sum & W::imm(0xffff)).store() as u16
 }
 
-/// The same by 64-bit words in host order: the sum's byte order can be mended at the end (RFC 1071 section 2).
-pub(crate) fn internet_generic(data: &[u8]) -> u16 {
+/// The one's complement sum of big-endian 16-bit words, an odd byte padded with zero, not yet complemented: sums of
+/// pieces of even length add up to the sum of the whole (RFC 1071 section 2). By 64-bit words in host order; the sum's
+/// byte order is mended at the end.
+#[must_use]
+pub fn internet_sum(data: &[u8]) -> u16 {
     let (words, tail) = data.as_chunks::<8>();
     let mut sums = [0u64; 4];
     let (quads, singles) = words.as_chunks::<4>();
@@ -38,14 +41,14 @@ pub(crate) fn internet_generic(data: &[u8]) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
     }
-    u16::from_be_bytes((!(sum as u16)).to_ne_bytes())
+    u16::from_be_bytes((sum as u16).to_ne_bytes())
 }
 
 /// The Internet checksum.
 pub(crate) fn internet(tier: Tier, data: &[u8]) -> u16 {
     match tier {
         Tier::Reference => internet_reference::<Plain>(data),
-        _ => internet_generic(data),
+        _ => !internet_sum(data),
     }
 }
 

@@ -1,0 +1,96 @@
+//! The Internet checksum (RFC 1071): of pieces, of the pseudo-headers of TCP and UDP, and after a field changed.
+
+use sealane_transform::internet_sum;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// A one's complement sum of 16-bit words in the making. Every piece but the last has an even length.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Sum(u32);
+
+impl Sum {
+    /// Nothing added yet.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(0)
+    }
+
+    /// Adds one word.
+    #[must_use]
+    pub const fn word(self, word: u16) -> Self {
+        // Folded at once, so that no number of words overflows.
+        let sum = self.0 + word as u32;
+        Self((sum & 0xffff) + (sum >> 16))
+    }
+
+    /// Adds two words.
+    #[must_use]
+    pub const fn double(self, words: u32) -> Self {
+        self.word((words >> 16) as u16).word(words as u16)
+    }
+
+    /// Adds bytes; an odd last one counts as padded with zero.
+    #[must_use]
+    pub fn bytes(self, bytes: &[u8]) -> Self {
+        self.word(internet_sum(bytes))
+    }
+
+    /// Adds a sum.
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
+        self.word(other.folded())
+    }
+
+    /// The pseudo-header over IPv4 (RFC 9293 section 3.1): `upper_bytes` is the length of header and data.
+    #[must_use]
+    pub fn pseudo_ipv4(source: Ipv4Addr, destination: Ipv4Addr, protocol: u8, upper_bytes: usize) -> Self {
+        Self::new()
+            .bytes(&source.octets())
+            .bytes(&destination.octets())
+            .word(protocol.into())
+            .double(upper_bytes as u32)
+    }
+
+    /// The pseudo-header over IPv6 (RFC 8200 section 8.1): `upper_bytes` is the length of header and data.
+    #[must_use]
+    pub fn pseudo_ipv6(source: Ipv6Addr, destination: Ipv6Addr, protocol: u8, upper_bytes: usize) -> Self {
+        Self::new()
+            .bytes(&source.octets())
+            .bytes(&destination.octets())
+            .word(protocol.into())
+            .double(upper_bytes as u32)
+    }
+
+    /// The sum so far, not complemented: what a device that is to finish the checksum finds in its field.
+    #[must_use]
+    pub const fn folded(self) -> u16 {
+        let sum = (self.0 & 0xffff) + (self.0 >> 16);
+        sum as u16
+    }
+
+    /// The checksum: the complement of the sum.
+    #[must_use]
+    pub const fn checksum(self) -> u16 {
+        !self.folded()
+    }
+
+    /// The checksum as UDP writes it, where 0 would mean that there is none (RFC 768).
+    #[must_use]
+    pub const fn checksum_udp(self) -> u16 {
+        match self.checksum() {
+            0 => 0xffff,
+            checksum => checksum,
+        }
+    }
+
+    /// Whether what was added, a right checksum included, sums to all ones.
+    #[must_use]
+    pub const fn is_right(self) -> bool {
+        self.folded() == 0xffff
+    }
+}
+
+/// The checksum after a word that it covers changed (RFC 1624 section 3, equation 3).
+#[must_use]
+pub const fn update(checksum: u16, old: u16, new: u16) -> u16 {
+    Sum::new().word(!checksum).word(!old).word(new).checksum()
+}

@@ -1,0 +1,224 @@
+//! IPv6 (RFC 8200) and its extension headers.
+
+use crate::bytes::{array_at, put_u16, u16_at, u32_at};
+use crate::checksum::Sum;
+use crate::malformed::{Malformed, at_least};
+use crate::protocol;
+use std::net::Ipv6Addr;
+
+/// Bytes of the header without extensions.
+pub const IPV6_BYTES: usize = 40;
+
+/// What lies behind the extension headers of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Upper {
+    /// What it is, see [`crate::protocol`].
+    pub protocol: u8,
+    /// Where it starts, from the packet's first byte.
+    pub offset_bytes: usize,
+    /// Where the `next header` byte that names it lies.
+    pub named_at: usize,
+    /// Where the fragment header lies, if there is one.
+    pub fragment_at: Option<usize>,
+}
+
+/// An IPv6 packet. What is behind its payload length is not seen.
+#[derive(Debug, Clone, Copy)]
+pub struct Ipv6<B>(B);
+
+impl<B: AsRef<[u8]>> Ipv6<B> {
+    /// A view of `packet`.
+    ///
+    /// # Errors
+    /// When it is cut short or not version 6.
+    pub fn parse(packet: B) -> Result<Self, Malformed> {
+        let bytes = packet.as_ref();
+        at_least("IPv6", bytes, IPV6_BYTES)?;
+        if bytes[0] >> 4 != 6 {
+            let value = (bytes[0] >> 4).into();
+            return Err(Malformed::Field { header: "IPv6", field: "version", value });
+        }
+        at_least("IPv6", bytes, IPV6_BYTES + usize::from(u16_at(bytes, 4)))?;
+        Ok(Self(packet))
+    }
+
+    /// The view's bytes.
+    pub fn into_inner(self) -> B {
+        self.0
+    }
+
+    /// DSCP and ECN together.
+    pub fn traffic_class(&self) -> u8 {
+        (u16_at(self.0.as_ref(), 0) >> 4) as u8
+    }
+
+    /// Differentiated services code point.
+    pub fn dscp(&self) -> u8 {
+        self.traffic_class() >> 2
+    }
+
+    /// Explicit congestion notification (RFC 3168).
+    pub fn ecn(&self) -> u8 {
+        self.traffic_class() & 3
+    }
+
+    /// The flow's label, 20 bits.
+    pub fn flow_label(&self) -> u32 {
+        u32_at(self.0.as_ref(), 0) & 0xf_ffff
+    }
+
+    /// Bytes behind the header, extensions included.
+    pub fn payload_bytes(&self) -> usize {
+        usize::from(u16_at(self.0.as_ref(), 4))
+    }
+
+    /// Bytes of the packet.
+    pub fn total_bytes(&self) -> usize {
+        IPV6_BYTES + self.payload_bytes()
+    }
+
+    /// What follows the header, see [`crate::protocol`].
+    pub fn next_header(&self) -> u8 {
+        self.0.as_ref()[6]
+    }
+
+    /// Hops left.
+    pub fn hop_limit(&self) -> u8 {
+        self.0.as_ref()[7]
+    }
+
+    /// Where it comes from.
+    pub fn source(&self) -> Ipv6Addr {
+        array_at::<16>(self.0.as_ref(), 8).into()
+    }
+
+    /// Where it goes.
+    pub fn destination(&self) -> Ipv6Addr {
+        array_at::<16>(self.0.as_ref(), 24).into()
+    }
+
+    /// What is behind the header, extensions included.
+    pub fn payload(&self) -> &[u8] {
+        &self.0.as_ref()[IPV6_BYTES..self.total_bytes()]
+    }
+
+    /// What is behind hop-by-hop options, routing, fragment and destination options. It stops at ESP, at AH, and
+    /// behind the fragment header of any but a first fragment, whose bytes are no header.
+    ///
+    /// # Errors
+    /// When an extension header is cut short.
+    pub fn upper(&self) -> Result<Upper, Malformed> {
+        let packet = &self.0.as_ref()[..self.total_bytes()];
+        let mut upper =
+            Upper { protocol: self.next_header(), offset_bytes: IPV6_BYTES, named_at: 6, fragment_at: None };
+        // Each turn moves on by at least eight bytes.
+        loop {
+            let at = upper.offset_bytes;
+            let extension_bytes = match upper.protocol {
+                protocol::HOP_BY_HOP | protocol::ROUTING | protocol::DESTINATION_OPTIONS => {
+                    at_least("IPv6 extension", packet, at + 8)?;
+                    (usize::from(packet[at + 1]) + 1) * 8
+                }
+                protocol::FRAGMENT => {
+                    at_least("IPv6 extension", packet, at + 8)?;
+                    upper.fragment_at.get_or_insert(at);
+                    8
+                }
+                _ => return Ok(upper),
+            };
+            at_least("IPv6 extension", packet, at + extension_bytes)?;
+            let is_later_piece = upper.protocol == protocol::FRAGMENT && u16_at(packet, at + 2) >> 3 != 0;
+            upper.protocol = packet[at];
+            upper.named_at = at;
+            upper.offset_bytes = at + extension_bytes;
+            if is_later_piece {
+                return Ok(upper);
+            }
+        }
+    }
+
+    /// The pseudo-header for a checksum over `upper_bytes` of `protocol`.
+    pub fn pseudo_sum(&self, protocol: u8, upper_bytes: usize) -> Sum {
+        Sum::pseudo_ipv6(self.source(), self.destination(), protocol, upper_bytes)
+    }
+}
+
+/// Editing.
+impl<B: AsRef<[u8]> + AsMut<[u8]>> Ipv6<B> {
+    /// Sets DSCP and ECN.
+    pub fn set_traffic_class(&mut self, value: u8) {
+        let kept = u16_at(self.0.as_ref(), 0) & 0xf00f;
+        put_u16(self.0.as_mut(), 0, kept | u16::from(value) << 4);
+    }
+
+    /// Sets ECN.
+    pub fn set_ecn(&mut self, ecn: u8) {
+        self.set_traffic_class(self.traffic_class() & !3 | ecn & 3);
+    }
+
+    /// Sets the hops left.
+    pub fn set_hop_limit(&mut self, value: u8) {
+        self.0.as_mut()[7] = value;
+    }
+
+    /// Sets what follows the header.
+    pub fn set_next_header(&mut self, value: u8) {
+        self.0.as_mut()[6] = value;
+    }
+
+    /// Sets where it comes from.
+    pub fn set_source(&mut self, value: Ipv6Addr) {
+        self.0.as_mut()[8..24].copy_from_slice(&value.octets());
+    }
+
+    /// Sets where it goes.
+    pub fn set_destination(&mut self, value: Ipv6Addr) {
+        self.0.as_mut()[24..40].copy_from_slice(&value.octets());
+    }
+
+    /// What is behind the header, to be edited.
+    pub fn payload_mut(&mut self) -> &mut [u8] {
+        let end = self.total_bytes();
+        &mut self.0.as_mut()[IPV6_BYTES..end]
+    }
+}
+
+/// The fields of a header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ipv6Fields {
+    /// DSCP and ECN.
+    pub traffic_class: u8,
+    /// The flow's label, 20 bits; more are cut off.
+    pub flow_label: u32,
+    /// What follows the header, see [`crate::protocol`].
+    pub next_header: u8,
+    /// Hops left.
+    pub hop_limit: u8,
+    /// Where it comes from.
+    pub source: Ipv6Addr,
+    /// Where it goes.
+    pub destination: Ipv6Addr,
+}
+
+impl Ipv6Fields {
+    /// Writes the header to the front of `into`, for a payload of `payload_bytes`.
+    ///
+    /// # Errors
+    /// When `into` is too short, or the payload longer than 65,535 bytes.
+    pub fn write(&self, into: &mut [u8], payload_bytes: usize) -> Result<(), Malformed> {
+        at_least("IPv6", into, IPV6_BYTES)?;
+        let payload_bytes = u16::try_from(payload_bytes).map_err(|_| Malformed::Field {
+            header: "IPv6",
+            field: "payload length",
+            value: payload_bytes as u32,
+        })?;
+        let first = 6 << 28 | u32::from(self.traffic_class) << 20 | self.flow_label & 0xf_ffff;
+        into[..4].copy_from_slice(&first.to_be_bytes());
+        put_u16(into, 4, payload_bytes);
+        into[6] = self.next_header;
+        into[7] = self.hop_limit;
+        into[8..24].copy_from_slice(&self.source.octets());
+        into[24..40].copy_from_slice(&self.destination.octets());
+        Ok(())
+    }
+}

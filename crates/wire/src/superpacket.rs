@@ -1,0 +1,420 @@
+//! Superpackets: the large TCP and UDP packets that a TUN device with offloads gives and takes.
+//!
+//! [`Pieces`] cuts one into the packets that go over a network, as the device would have (every checksum complete, IPv4
+//! identifications counted up, PSH and FIN on the last piece alone, CWR on the first). [`Join`] makes one of packets
+//! that follow each other. **Guarantee:** cutting what was joined gives the packets that were joined, byte for byte, but
+//! for the identification of packets that must not be fragmented, which means nothing (RFC 6864 section 4.1); a packet
+//! whose checksum is wrong is never joined, and so arrives as wrong as it was.
+
+use crate::bytes::{put_u16, put_u32, u16_at, u32_at};
+use crate::checksum::Sum;
+use crate::ipv4::{IPV4_BYTES, Ipv4};
+use crate::ipv6::{IPV6_BYTES, Ipv6};
+use crate::malformed::{Malformed, at_least};
+use crate::protocol;
+use crate::tcp::{TCP_BYTES, Tcp, TcpFlags};
+use crate::udp::{UDP_BYTES, Udp};
+use crate::virtio::{Cut, VIRTIO_BYTES, Virtio};
+
+/// Most bytes of an IP packet.
+pub const PACKET_MAX_BYTES: usize = 65_535;
+
+/// Where the checksum lies in a TCP header.
+const TCP_CHECKSUM_AT: usize = 16;
+/// Where the checksum lies in a UDP header.
+const UDP_CHECKSUM_AT: usize = 6;
+
+/// A packet as a TUN device gave it, to be cut.
+#[derive(Debug, Clone, Copy)]
+pub struct Pieces<'a> {
+    packet: &'a [u8],
+    /// Where the data starts; in a packet that stays whole, where it ends.
+    data_at: usize,
+    /// Where the TCP or UDP header starts.
+    upper_at: usize,
+    piece_bytes: usize,
+    cut: Cut,
+    /// Where a partial sum starts and its field lies, in a packet that stays whole.
+    partial: Option<(usize, usize)>,
+    /// What of the pieces' checksums is the same for all.
+    common: Sum,
+}
+
+impl<'a> Pieces<'a> {
+    /// Looks at `packet` under the header that came with it.
+    ///
+    /// # Errors
+    /// When the packet is not what the header says.
+    pub fn of(header: Virtio, packet: &'a [u8]) -> Result<Self, Malformed> {
+        if header.cut == Cut::Whole {
+            return Self::whole(header, packet);
+        }
+        let wrong =
+            |field, value: usize| Malformed::Field { header: "superpacket", field, value: value as u32 };
+        let is_v4 = packet.first().is_some_and(|byte| byte >> 4 == 4);
+        let (upper_at, protocol, common, total_bytes) = if is_v4 {
+            let ip = Ipv4::parse(packet)?;
+            if ip.is_fragment() {
+                return Err(wrong("fragment", ip.fragment_offset_bytes()));
+            }
+            let common = Sum::pseudo_ipv4(ip.source(), ip.destination(), ip.protocol(), 0);
+            (ip.header_bytes(), ip.protocol(), common, ip.total_bytes())
+        } else {
+            let ip = Ipv6::parse(packet)?;
+            let upper = ip.upper()?;
+            if let Some(at) = upper.fragment_at {
+                return Err(wrong("fragment", at));
+            }
+            (upper.offset_bytes, upper.protocol, ip.pseudo_sum(upper.protocol, 0), ip.total_bytes())
+        };
+        let expected = match header.cut {
+            Cut::TcpV4 if is_v4 => protocol::TCP,
+            Cut::TcpV6 if !is_v4 => protocol::TCP,
+            Cut::Udp => protocol::UDP,
+            _ => return Err(wrong("version", if is_v4 { 4 } else { 6 })),
+        };
+        if protocol != expected {
+            return Err(wrong("protocol", protocol.into()));
+        }
+        let packet = &packet[..total_bytes];
+        let upper = &packet[upper_at..];
+        let (upper_bytes, common) = if protocol == protocol::TCP {
+            let tcp = Tcp::parse(upper)?;
+            let header = &upper[..tcp.header_bytes()];
+            // Without sequence number, offset and flags, and checksum.
+            let common = common.bytes(&header[..4]).bytes(&header[8..12]).bytes(&header[14..16]);
+            (header.len(), common.bytes(&header[18..]))
+        } else {
+            Udp::parse(upper)?;
+            (UDP_BYTES, common.bytes(&upper[..4]))
+        };
+        let piece_bytes = usize::from(header.piece_bytes);
+        if piece_bytes == 0 {
+            return Err(wrong("piece length", 0));
+        }
+        let data_at = upper_at + upper_bytes;
+        Ok(Self { packet, data_at, upper_at, piece_bytes, cut: header.cut, partial: None, common })
+    }
+
+    fn whole(header: Virtio, packet: &'a [u8]) -> Result<Self, Malformed> {
+        let partial = header.partial.map(|(start, offset)| (usize::from(start), usize::from(offset)));
+        if let Some((start, offset)) = partial {
+            at_least("virtio-net", packet, start + offset + 2)?;
+        }
+        let data_at = packet.len();
+        let common = Sum::new();
+        Ok(Self { packet, data_at, upper_at: 0, piece_bytes: 1, cut: Cut::Whole, partial, common })
+    }
+
+    /// How many packets it becomes: at least one.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        (self.packet.len() - self.data_at).div_ceil(self.piece_bytes).max(1)
+    }
+
+    /// Bytes of packet `index`.
+    #[must_use]
+    pub fn bytes(&self, index: usize) -> usize {
+        self.data_at + self.data(index).len()
+    }
+
+    fn data(&self, index: usize) -> &'a [u8] {
+        let data = &self.packet[self.data_at..];
+        let start = index.saturating_mul(self.piece_bytes).min(data.len());
+        &data[start..data.len().min(start + self.piece_bytes)]
+    }
+
+    /// Writes packet `index`, all its checksums complete, to the front of `into`; its bytes.
+    ///
+    /// # Errors
+    /// When `into` is too short.
+    pub fn write(&self, index: usize, into: &mut [u8]) -> Result<usize, Malformed> {
+        let data = self.data(index);
+        let bytes = self.data_at + data.len();
+        at_least("superpacket", into, bytes)?;
+        let (headers, into_data) = into[..bytes].split_at_mut(self.data_at);
+        headers.copy_from_slice(&self.packet[..self.data_at]);
+        into_data.copy_from_slice(data);
+        if self.cut == Cut::Whole {
+            if let Some((start, offset)) = self.partial {
+                let checksum = Sum::new().bytes(&headers[start..]).checksum_udp();
+                put_u16(headers, start + offset, checksum);
+            }
+            return Ok(bytes);
+        }
+        let (ip, upper) = headers.split_at_mut(self.upper_at);
+        set_ip_length(ip, bytes, index as u16);
+        let sum = self.common.double((bytes - self.upper_at) as u32).bytes(into_data);
+        if self.cut == Cut::Udp {
+            let datagram_bytes = (bytes - self.upper_at) as u16;
+            put_u16(upper, 4, datagram_bytes);
+            put_u16(upper, UDP_CHECKSUM_AT, sum.word(datagram_bytes).checksum_udp());
+            return Ok(bytes);
+        }
+        let sequence_number = u32_at(upper, 4).wrapping_add((index * self.piece_bytes) as u32);
+        put_u32(upper, 4, sequence_number);
+        let mut flags = TcpFlags(upper[13]);
+        if index != 0 {
+            flags = flags.without(TcpFlags::CWR);
+        }
+        if index + 1 < self.count() {
+            flags = flags.without(TcpFlags::PSH | TcpFlags::FIN);
+        }
+        upper[13] = flags.0;
+        let checksum = sum.double(sequence_number).word(u16_at(upper, 12)).checksum();
+        put_u16(upper, TCP_CHECKSUM_AT, checksum);
+        Ok(bytes)
+    }
+}
+
+/// Sets the lengths of an IP header for a packet of `bytes`, and for IPv4 moves its identification by `count` and
+/// computes its checksum. `ip` ends where the packet's next protocol starts.
+fn set_ip_length(ip: &mut [u8], bytes: usize, count: u16) {
+    if ip[0] >> 4 == 6 {
+        put_u16(ip, 4, (bytes - IPV6_BYTES) as u16);
+        return;
+    }
+    put_u16(ip, 2, bytes as u16);
+    let identification = u16_at(ip, 4).wrapping_add(count);
+    put_u16(ip, 4, identification);
+    put_u16(ip, 10, 0);
+    let checksum = Sum::new().bytes(ip).checksum();
+    put_u16(ip, 10, checksum);
+}
+
+/// What a packet is to those that may be joined with it.
+#[derive(Debug, Clone, Copy)]
+struct Shape {
+    is_v4: bool,
+    is_tcp: bool,
+    upper_at: usize,
+    data_at: usize,
+}
+
+impl Shape {
+    /// `None`: the packet is one that is never joined.
+    fn of(packet: &[u8]) -> Option<Self> {
+        let is_v4 = packet.first()? >> 4 == 4;
+        let (upper_at, protocol, pseudo) = if is_v4 {
+            let ip = Ipv4::parse(packet).ok()?;
+            // Options may say something about each packet; what is behind the total length would be lost.
+            let is_plain = ip.header_bytes() == IPV4_BYTES && ip.total_bytes() == packet.len();
+            if !is_plain || ip.is_fragment() || !ip.checksum_is_right() {
+                return None;
+            }
+            let pseudo = Sum::pseudo_ipv4(ip.source(), ip.destination(), ip.protocol(), 0);
+            (IPV4_BYTES, ip.protocol(), pseudo)
+        } else {
+            let ip = Ipv6::parse(packet).ok()?;
+            if ip.total_bytes() != packet.len() {
+                return None;
+            }
+            (IPV6_BYTES, ip.next_header(), ip.pseudo_sum(ip.next_header(), 0))
+        };
+        let upper = &packet[upper_at..];
+        let (is_tcp, upper_bytes) = match protocol {
+            protocol::TCP => {
+                let tcp = Tcp::parse(upper).ok()?;
+                let odd = TcpFlags::SYN | TcpFlags::RST | TcpFlags::URG | TcpFlags::CWR;
+                if tcp.flags().intersects(odd) || !tcp.flags().contains(TcpFlags::ACK) {
+                    return None;
+                }
+                (true, tcp.header_bytes())
+            }
+            protocol::UDP => {
+                let udp = Udp::parse(upper).ok()?;
+                if udp.checksum() == 0 || udp.total_bytes() != upper.len() {
+                    return None;
+                }
+                (false, UDP_BYTES)
+            }
+            _ => return None,
+        };
+        // Without data there is nothing to join.
+        if upper.len() == upper_bytes || !pseudo.double(upper.len() as u32).bytes(upper).is_right() {
+            return None;
+        }
+        Some(Self { is_v4, is_tcp, upper_at, data_at: upper_at + upper_bytes })
+    }
+
+    const fn is_like(&self, other: &Self) -> bool {
+        self.is_v4 == other.is_v4 && self.is_tcp == other.is_tcp && self.data_at == other.data_at
+    }
+}
+
+/// A superpacket in the making, of packets that are pushed one after the other.
+#[derive(Debug)]
+pub struct Join {
+    /// The virtio-net header's place, then the packet.
+    buffer: Box<[u8]>,
+    /// Bytes of the buffer that are in use; no packet: 0.
+    used_bytes: usize,
+    max_bytes: usize,
+    joins_udp: bool,
+    count: usize,
+    /// Bytes of data of each packet but the last.
+    piece_bytes: usize,
+    /// What may follow; `None`: nothing may.
+    open: Option<Shape>,
+}
+
+impl Join {
+    /// An empty one, for superpackets of at most `max_bytes`. `joins_udp`: the device takes UDP superpackets.
+    #[must_use]
+    pub fn new(max_bytes: usize, joins_udp: bool) -> Self {
+        Self {
+            buffer: vec![0; VIRTIO_BYTES + PACKET_MAX_BYTES + IPV6_BYTES].into(),
+            used_bytes: 0,
+            max_bytes: max_bytes.min(PACKET_MAX_BYTES),
+            joins_udp,
+            count: 0,
+            piece_bytes: 0,
+            open: None,
+        }
+    }
+
+    /// An empty one for the same device.
+    #[must_use]
+    pub fn another(&self) -> Self {
+        Self::new(self.max_bytes, self.joins_udp)
+    }
+
+    /// Whether nothing is in it.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Adds `packet` behind what is there. `false`: it does not belong there, [`Join::take`] what there is first.
+    /// Bytes beyond the longest IP packet are cut off.
+    pub fn push(&mut self, packet: &[u8]) -> bool {
+        if self.is_empty() {
+            self.begin(packet);
+            return true;
+        }
+        let Some(first) = self.open.filter(|_| VIRTIO_BYTES + self.max_bytes > self.used_bytes) else {
+            return false;
+        };
+        // Told by a few bytes first: the shape is known only after all bytes were summed up.
+        if !self.follows(first, packet) {
+            return false;
+        }
+        let Some(shape) = Shape::of(packet) else { return false };
+        if !shape.is_like(&first) {
+            return false;
+        }
+        let data = &packet[first.data_at..];
+        self.buffer[self.used_bytes..self.used_bytes + data.len()].copy_from_slice(data);
+        self.used_bytes += data.len();
+        self.count += 1;
+        let mut is_last = data.len() < self.piece_bytes;
+        if first.is_tcp {
+            let flags = TcpFlags(packet[first.upper_at + 13]);
+            self.buffer[VIRTIO_BYTES + first.upper_at + 13] = flags.0;
+            is_last |= flags.intersects(TcpFlags::PSH | TcpFlags::FIN);
+        }
+        if is_last {
+            self.open = None;
+        }
+        true
+    }
+
+    fn begin(&mut self, packet: &[u8]) {
+        let packet = &packet[..packet.len().min(self.buffer.len() - VIRTIO_BYTES)];
+        self.used_bytes = VIRTIO_BYTES + packet.len();
+        self.buffer[VIRTIO_BYTES..self.used_bytes].copy_from_slice(packet);
+        self.count = 1;
+        self.open = Shape::of(packet).filter(|shape| shape.is_tcp || self.joins_udp);
+        if let Some(shape) = self.open {
+            self.piece_bytes = packet.len() - shape.data_at;
+            if shape.is_tcp && TcpFlags(packet[shape.upper_at + 13]).intersects(TcpFlags::PSH | TcpFlags::FIN)
+            {
+                self.open = None;
+            }
+        }
+    }
+
+    /// Whether the headers of `packet` are those of the next packet behind what is there.
+    fn follows(&self, first: Shape, packet: &[u8]) -> bool {
+        let there = &self.buffer[VIRTIO_BYTES..self.used_bytes];
+        let (upper_at, data_at) = (first.upper_at, first.data_at);
+        if packet.len() <= data_at
+            || packet.len() - data_at > self.piece_bytes
+            || there.len() + packet.len() - data_at > self.max_bytes
+        {
+            return false;
+        }
+        let same = |from: usize, to: usize| there[from..to] == packet[from..to];
+        let ip_follows = if first.is_v4 {
+            let (identification, count) = (u16_at(packet, 4), self.count as u16);
+            let must_not_be_cut = packet[6] & 0x40 != 0;
+            let begun = u16_at(there, 4);
+            let counts =
+                identification == begun.wrapping_add(count) || must_not_be_cut && identification == begun;
+            counts && same(0, 2) && same(6, 10) && same(12, 20)
+        } else {
+            same(0, 4) && same(6, 40)
+        };
+        if !ip_follows || !same(upper_at, upper_at + 4) {
+            return false;
+        }
+        if !first.is_tcp {
+            return true;
+        }
+        let next = u32_at(there, upper_at + 4).wrapping_add((there.len() - data_at) as u32);
+        let changeable = TcpFlags::PSH | TcpFlags::FIN;
+        let flags = TcpFlags(packet[upper_at + 13]).without(changeable);
+        u32_at(packet, upper_at + 4) == next
+            && same(upper_at + 8, upper_at + 13)
+            && flags == TcpFlags(there[upper_at + 13]).without(changeable)
+            && same(upper_at + 14, upper_at + TCP_CHECKSUM_AT)
+            && same(upper_at + TCP_CHECKSUM_AT + 2, data_at.max(upper_at + TCP_BYTES))
+    }
+
+    /// What was joined, behind its virtio-net header, for one write to the device; then there is nothing. `None`:
+    /// there was nothing. A packet that stayed alone is as it was pushed.
+    pub fn take(&mut self) -> Option<&[u8]> {
+        let (count, used_bytes) = (self.count, self.used_bytes);
+        if count == 0 {
+            return None;
+        }
+        self.count = 0;
+        let mut header = Virtio::default();
+        if count > 1 {
+            header = self.finish();
+        }
+        self.used_bytes = 0;
+        self.open = None;
+        self.buffer[..VIRTIO_BYTES].copy_from_slice(&header.to_bytes());
+        Some(&self.buffer[..used_bytes])
+    }
+
+    /// Sets the lengths of a packet that has grown, and leaves its checksum to the device.
+    fn finish(&mut self) -> Virtio {
+        let packet = &mut self.buffer[VIRTIO_BYTES..self.used_bytes];
+        // What was joined is known to have a shape; what came last may have closed it.
+        let is_v4 = packet[0] >> 4 == 4;
+        let upper_at = if is_v4 { IPV4_BYTES } else { IPV6_BYTES };
+        let protocol = packet[if is_v4 { 9 } else { 6 }];
+        let (ip, upper) = packet.split_at_mut(upper_at);
+        let bytes = ip.len() + upper.len();
+        set_ip_length(ip, bytes, 0);
+        let addresses = if is_v4 { &ip[12..20] } else { &ip[8..40] };
+        let pseudo = Sum::new().bytes(addresses).word(protocol.into()).double(upper.len() as u32);
+        let (cut, checksum_at, upper_bytes) = if protocol == protocol::TCP {
+            let cut = if is_v4 { Cut::TcpV4 } else { Cut::TcpV6 };
+            (cut, TCP_CHECKSUM_AT, usize::from(upper[12] >> 4) * 4)
+        } else {
+            put_u16(upper, 4, upper.len() as u16);
+            (Cut::Udp, UDP_CHECKSUM_AT, UDP_BYTES)
+        };
+        put_u16(upper, checksum_at, pseudo.folded());
+        Virtio {
+            partial: Some((upper_at as u16, checksum_at as u16)),
+            cut,
+            is_ecn: false,
+            header_bytes: (upper_at + upper_bytes) as u16,
+            piece_bytes: self.piece_bytes as u16,
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! UDP (RFC 768).
+
+use crate::bytes::{put_u16, u16_at};
+use crate::checksum::Sum;
+use crate::malformed::{Malformed, at_least};
+
+/// Bytes of the header.
+pub const UDP_BYTES: usize = 8;
+
+/// A UDP datagram. What is behind its length is not seen.
+#[derive(Debug, Clone, Copy)]
+pub struct Udp<B>(B);
+
+impl<B: AsRef<[u8]>> Udp<B> {
+    /// A view of `datagram`. The checksum is not verified here, see [`Udp::checksum_is_right`].
+    ///
+    /// # Errors
+    /// When it is cut short, or its length is less than a header's.
+    pub fn parse(datagram: B) -> Result<Self, Malformed> {
+        let bytes = datagram.as_ref();
+        at_least("UDP", bytes, UDP_BYTES)?;
+        let total_bytes = usize::from(u16_at(bytes, 4));
+        if total_bytes < UDP_BYTES {
+            return Err(Malformed::Field { header: "UDP", field: "length", value: total_bytes as u32 });
+        }
+        at_least("UDP", bytes, total_bytes)?;
+        Ok(Self(datagram))
+    }
+
+    /// The sender's port.
+    pub fn source_port(&self) -> u16 {
+        u16_at(self.0.as_ref(), 0)
+    }
+
+    /// The receiver's port.
+    pub fn destination_port(&self) -> u16 {
+        u16_at(self.0.as_ref(), 2)
+    }
+
+    /// Bytes of header and data.
+    pub fn total_bytes(&self) -> usize {
+        usize::from(u16_at(self.0.as_ref(), 4))
+    }
+
+    /// The checksum; 0 means that there is none.
+    pub fn checksum(&self) -> u16 {
+        u16_at(self.0.as_ref(), 6)
+    }
+
+    /// Whether the checksum is right, or absent. `pseudo` is the packet's pseudo-header.
+    pub fn checksum_is_right(&self, pseudo: Sum) -> bool {
+        self.checksum() == 0 || pseudo.bytes(&self.0.as_ref()[..self.total_bytes()]).is_right()
+    }
+
+    /// The data.
+    pub fn payload(&self) -> &[u8] {
+        &self.0.as_ref()[UDP_BYTES..self.total_bytes()]
+    }
+}
+
+/// Editing. Fields change without the checksum.
+impl<B: AsRef<[u8]> + AsMut<[u8]>> Udp<B> {
+    /// Sets the sender's port.
+    pub fn set_source_port(&mut self, value: u16) {
+        put_u16(self.0.as_mut(), 0, value);
+    }
+
+    /// Sets the receiver's port.
+    pub fn set_destination_port(&mut self, value: u16) {
+        put_u16(self.0.as_mut(), 2, value);
+    }
+
+    /// Sets the checksum field as it is given.
+    pub fn set_checksum(&mut self, value: u16) {
+        put_u16(self.0.as_mut(), 6, value);
+    }
+
+    /// Computes the checksum. `pseudo` is the packet's pseudo-header.
+    pub fn fill_checksum(&mut self, pseudo: Sum) {
+        self.set_checksum(0);
+        let checksum = pseudo.bytes(&self.0.as_ref()[..self.total_bytes()]).checksum_udp();
+        self.set_checksum(checksum);
+    }
+
+    /// The data, to be edited.
+    pub fn payload_mut(&mut self) -> &mut [u8] {
+        let end = self.total_bytes();
+        &mut self.0.as_mut()[UDP_BYTES..end]
+    }
+}
+
+/// The fields of a header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UdpFields {
+    /// The sender's port.
+    pub source_port: u16,
+    /// The receiver's port.
+    pub destination_port: u16,
+}
+
+impl UdpFields {
+    /// Writes the header without a checksum to the front of `into`, for `payload_bytes` of data.
+    ///
+    /// # Errors
+    /// When `into` is too short, or the datagram would be longer than 65,535 bytes.
+    pub fn write(&self, into: &mut [u8], payload_bytes: usize) -> Result<(), Malformed> {
+        at_least("UDP", into, UDP_BYTES)?;
+        let total_bytes = u16::try_from(UDP_BYTES.saturating_add(payload_bytes)).map_err(|_| {
+            Malformed::Field { header: "UDP", field: "payload length", value: payload_bytes as u32 }
+        })?;
+        put_u16(into, 0, self.source_port);
+        put_u16(into, 2, self.destination_port);
+        put_u16(into, 4, total_bytes);
+        put_u16(into, 6, 0);
+        Ok(())
+    }
+}
