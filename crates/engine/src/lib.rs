@@ -4,6 +4,9 @@
 //! each with its IV. A job carries its whole context, so any job can run, and run again, on any engine with the same
 //! result; fail-over and byte-for-byte tests of every engine against every other follow from that.
 //!
+//! Two engines live here: [`Inline`] computes on the calling lane, [`Lanes`] on a pool of worker lanes with bounded
+//! queues. Whose code a session runs is a value, [`Implementations`].
+//!
 //! [`record`] is the record layer of `sealane cp`: suites, and records numbered under them. Nothing here knows a
 //! protocol, a socket or a file.
 
@@ -11,14 +14,22 @@
 
 mod buffer;
 mod engine;
+mod implementations;
+mod inline;
+mod keys;
+mod lanes;
 mod protection;
 pub mod record;
+mod run;
 mod session;
 mod work;
 
 pub use buffer::{Buffer, Memory};
 pub use engine::{Cost, Engine, Queue};
+pub use implementations::{Implementations, Provider, UnknownProvider};
+pub use inline::Inline;
+pub use lanes::Lanes;
 pub use protection::{Mac, Protection};
-pub use record::{Provider, ProviderError, Suite, UnknownSuite};
+pub use record::{Suite, UnknownSuite};
 pub use session::{KeyError, Session};
-pub use work::{Direction, Job, JobStatus, Span, Suffix, Work};
+pub use work::{Direction, Job, JobStatus, PARTS_MAX, Span, Suffix, Work};

@@ -2,7 +2,7 @@
 //!
 //! Guarantees: every length that a caller must know is asked here.
 
-use sealane_transform::{Aead, Cipher, Digest};
+use sealane_transform::{Aead, BUCKET_WORDS, BlockCipher, Cipher, Digest};
 
 /// What makes tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -37,6 +37,14 @@ impl Mac {
             Self::KeyedBlake3 => 32,
         }
     }
+
+    /// The longest message.
+    pub const fn message_bytes_max(self) -> usize {
+        match self {
+            Self::Digest(Digest::Bh140) => 4 * BUCKET_WORDS - 1,
+            Self::Digest(_) | Self::HmacSha384 | Self::HmacSha512 | Self::KeyedBlake3 => usize::MAX,
+        }
+    }
 }
 
 /// What a session does to jobs.
@@ -64,17 +72,58 @@ pub enum Protection {
         /// How much of it there is.
         tag_bytes: u8,
     },
+    /// As [`Self::EncryptThenMac`] in CBC mode, in chains that do not wait for one another: few long bodies then fill all
+    /// lanes. Chain *n* begins with the number [`crate::Job::iv`]` + n` (big-endian, one block), enciphered under a key of
+    /// its own, which nobody can predict (NIST SP 800-38A, appendix C).
+    ChainsThenMac {
+        /// For the body.
+        cipher: BlockCipher,
+        /// Bytes of all chains but the last; whole blocks.
+        chain_bytes: u16,
+        /// What makes the tag.
+        mac: Mac,
+        /// How much of it there is.
+        tag_bytes: u8,
+    },
 }
 
 impl Protection {
-    /// Key material of a session: the cipher's key, then the MAC's.
+    /// Key material of a session: [`Self::cipher_key_bytes`], then the MAC's.
     pub const fn key_bytes(self) -> usize {
+        let mac_bytes = match self.mac() {
+            Some(mac) => mac.key_bytes(),
+            None => 0,
+        };
+        self.cipher_key_bytes() + mac_bytes
+    }
+
+    /// Key material of the cipher or AEAD; of one in chains the data's key, then the IVs'.
+    pub const fn cipher_key_bytes(self) -> usize {
         match self {
-            Self::Null => 0,
-            Self::Cipher(cipher) => cipher.facts().key_bytes.usual,
+            Self::Null | Self::Mac { .. } => 0,
+            Self::Cipher(cipher) | Self::EncryptThenMac { cipher, .. } => cipher.facts().key_bytes.usual,
             Self::Aead(aead) => aead.key_bytes(),
-            Self::Mac { mac, .. } => mac.key_bytes(),
-            Self::EncryptThenMac { cipher, mac, .. } => cipher.facts().key_bytes.usual + mac.key_bytes(),
+            Self::ChainsThenMac { cipher, .. } => 2 * cipher.facts().key_bytes.usual,
+        }
+    }
+
+    /// What makes tags, unless that is an AEAD.
+    pub const fn mac(self) -> Option<Mac> {
+        match self {
+            Self::Null | Self::Cipher(_) | Self::Aead(_) => None,
+            Self::Mac { mac, .. } | Self::EncryptThenMac { mac, .. } | Self::ChainsThenMac { mac, .. } => {
+                Some(mac)
+            }
+        }
+    }
+
+    /// Whether bodies are enciphered.
+    pub const fn encrypts(self) -> bool {
+        match self {
+            Self::Null | Self::Mac { .. } => false,
+            Self::Cipher(_) | Self::Aead(_) | Self::EncryptThenMac { .. } | Self::ChainsThenMac { .. } => {
+                true
+            }
         }
     }
 
@@ -86,6 +135,7 @@ impl Protection {
             Self::Aead(aead) => aead.facts().iv_bytes,
             Self::Mac { mac: Mac::Digest(digest), .. } => digest.facts().iv_bytes,
             Self::Mac { .. } => 0,
+            Self::ChainsThenMac { cipher, .. } => cipher.block_bytes(),
         }
     }
 
@@ -94,7 +144,9 @@ impl Protection {
         match self {
             Self::Null | Self::Cipher(_) => 0,
             Self::Aead(aead) => aead.facts().output_bytes,
-            Self::Mac { tag_bytes, .. } | Self::EncryptThenMac { tag_bytes, .. } => tag_bytes as usize,
+            Self::Mac { tag_bytes, .. }
+            | Self::EncryptThenMac { tag_bytes, .. }
+            | Self::ChainsThenMac { tag_bytes, .. } => tag_bytes as usize,
         }
     }
 
@@ -102,6 +154,7 @@ impl Protection {
     pub const fn granule_bytes(self) -> usize {
         match self {
             Self::Cipher(cipher) | Self::EncryptThenMac { cipher, .. } => cipher.granule_bytes(),
+            Self::ChainsThenMac { cipher, .. } => cipher.block_bytes(),
             Self::Null | Self::Aead(_) | Self::Mac { .. } => 1,
         }
     }

@@ -4,10 +4,10 @@
 
 use std::fmt;
 
-use sealane_transform::Kernels;
+use sealane_transform::{Kernels, KeyLengthError};
 use zeroize::Zeroizing;
 
-use crate::Protection;
+use crate::{Implementations, Protection, keys::Keys};
 
 /// Keys that a protection does not take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -20,6 +20,9 @@ pub enum KeyError {
         /// What there was.
         given: usize,
     },
+    /// The algorithm does not take a key of that length.
+    #[error(transparent)]
+    Key(#[from] KeyLengthError),
     /// A tag of no bytes, or of more than the MAC makes.
     #[error("a tag of {tag_bytes} bytes, not of 1 to {longest}")]
     Tag {
@@ -34,7 +37,10 @@ pub enum KeyError {
 pub struct Session {
     protection: Protection,
     kernels: Kernels,
+    keys: Keys,
     material: Zeroizing<Vec<u8>>,
+    /// How much of the material is the cipher's.
+    cipher_bytes: usize,
 }
 
 impl Session {
@@ -42,20 +48,49 @@ impl Session {
     ///
     /// # Errors
     /// Material of another length, and tags that the MAC cannot make.
-    pub fn with(kernels: Kernels, protection: Protection, material: &[u8]) -> Result<Self, KeyError> {
-        if let Protection::Mac { mac, tag_bytes } | Protection::EncryptThenMac { mac, tag_bytes, .. } =
-            protection
-        {
-            let (tag_bytes, longest) = (usize::from(tag_bytes), mac.output_bytes());
+    pub fn with(
+        implementations: impl Into<Implementations>,
+        protection: Protection,
+        material: &[u8],
+    ) -> Result<Self, KeyError> {
+        let (expected, given) = (protection.key_bytes(), material.len());
+        if given != expected {
+            return Err(KeyError::Length { expected, given });
+        }
+        let (cipher, mac) = material.split_at(protection.cipher_key_bytes());
+        Self::with_keys(implementations, protection, cipher, mac)
+    }
+
+    /// Takes keys of any length that the algorithms take.
+    ///
+    /// # Errors
+    /// Keys of another length, and tags that the MAC cannot make.
+    pub fn with_keys(
+        implementations: impl Into<Implementations>,
+        protection: Protection,
+        cipher_key: &[u8],
+        mac_key: &[u8],
+    ) -> Result<Self, KeyError> {
+        if let Some(mac) = protection.mac() {
+            let (tag_bytes, longest) = (protection.tag_bytes(), mac.output_bytes());
             if tag_bytes == 0 || tag_bytes > longest {
                 return Err(KeyError::Tag { tag_bytes, longest });
             }
         }
-        let expected = protection.key_bytes();
-        if material.len() != expected {
-            return Err(KeyError::Length { expected, given: material.len() });
-        }
-        Ok(Self { protection, kernels, material: Zeroizing::new(material.to_vec()) })
+        let implementations = implementations.into();
+        Ok(Self {
+            protection,
+            kernels: implementations.kernels,
+            keys: Keys::new(implementations, protection, cipher_key, mac_key)?,
+            material: Zeroizing::new([cipher_key, mac_key].concat()),
+            cipher_bytes: cipher_key.len(),
+        })
+    }
+
+    /// The same protection and keys, run by other implementations.
+    pub fn reopen(&self, implementations: impl Into<Implementations>) -> Self {
+        let (cipher, mac) = self.keys_given();
+        Self::with_keys(implementations, self.protection, cipher, mac).expect("the keys were taken before")
     }
 
     /// What it does.
@@ -63,14 +98,17 @@ impl Session {
         self.protection
     }
 
-    /// What runs it.
-    pub fn kernels(&self) -> Kernels {
+    /// The keys as they were given, the cipher's and the MAC's: for an engine that expands them elsewhere.
+    pub fn keys_given(&self) -> (&[u8], &[u8]) {
+        self.material.split_at(self.cipher_bytes)
+    }
+
+    pub(crate) fn kernels(&self) -> Kernels {
         self.kernels
     }
 
-    /// The keys, to open the session again on an engine that has memory of its own.
-    pub fn material(&self) -> &[u8] {
-        &self.material
+    pub(crate) fn keys(&self) -> &Keys {
+        &self.keys
     }
 }
 

@@ -5,7 +5,13 @@
 
 use std::{ops::Range, sync::Arc};
 
-use crate::{Buffer, Session};
+use arrayvec::ArrayVec;
+use sealane_transform::{Cipher, Mode};
+
+use crate::{Buffer, Protection, Session};
+
+/// Most parts of one job.
+pub const PARTS_MAX: usize = 8;
 
 /// Bytes of a buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -119,7 +125,7 @@ pub struct Job {
     pub tag: Span,
     /// What the protection takes of its front: an AEAD's 12-byte nonce, a block cipher's IV or first counter block.
     pub iv: [u8; 16],
-    /// Authenticated behind `clear` and `body`; with an AEAD behind `clear`.
+    /// Authenticated behind `clear` and `body`; with an AEAD behind `clear`. A cipher alone takes none.
     pub suffix: Suffix,
     /// Outcome.
     pub status: JobStatus,
@@ -150,8 +156,54 @@ impl Work {
         Some(place)
     }
 
+    /// A job as up to `parts` jobs over consecutive bytes of its body, which may run at the same time (`block` placement).
+    /// `None` where blocks wait for one another, or for a tag: only a cipher alone comes apart, in ECB or CTR mode, or to
+    /// be opened in CBC mode. The job must not have run.
+    pub fn split(&self, job: usize, parts: usize) -> Option<ArrayVec<Job, PARTS_MAX>> {
+        let job = self.jobs.get(job).filter(|job| job.status == JobStatus::Pending)?;
+        let body = self.buffer.bytes().get(job.body.range())?;
+        let Protection::Cipher(Cipher::Block(cipher, mode)) =
+            self.sessions.get(usize::from(job.session))?.protection()
+        else {
+            return None;
+        };
+        if (mode, self.direction) == (Mode::Cbc, Direction::Seal) {
+            return None;
+        }
+        let block_bytes = cipher.block_bytes();
+        let blocks = body.len() / block_bytes;
+        let part_bytes = blocks.div_ceil(parts.clamp(1, PARTS_MAX)).max(1) * block_bytes;
+        let mut split = ArrayVec::new();
+        let (mut start, mut iv) = (0, job.iv);
+        // The last part takes what is no whole block.
+        while start < body.len() || split.is_empty() {
+            let is_last = body.len() - start < part_bytes + block_bytes;
+            let end = if is_last { body.len() } else { start + part_bytes };
+            let span = Span::new(job.body.start + start as u32, (end - start) as u32);
+            split.push(Job { body: span, iv, ..*job });
+            match mode {
+                Mode::Ecb => {}
+                Mode::Cbc => iv[..block_bytes]
+                    .copy_from_slice(&body[end.max(block_bytes) - block_bytes..][..block_bytes]),
+                Mode::Ctr => increase(&mut iv[..block_bytes], part_bytes / block_bytes),
+            }
+            start = end;
+        }
+        Some(split)
+    }
+
     /// Jobs that have not run.
     pub fn pending(&self) -> usize {
         self.jobs.iter().filter(|job| job.status == JobStatus::Pending).count()
+    }
+}
+
+/// Adds to a big-endian number.
+pub(crate) fn increase(number: &mut [u8], by: usize) {
+    let mut carry = by;
+    for byte in number.iter_mut().rev() {
+        let sum = usize::from(*byte) + (carry & 0xff);
+        *byte = sum as u8;
+        carry = (carry >> 8) + (sum >> 8);
     }
 }

@@ -11,8 +11,8 @@ use des::TdesEde3;
 use hex_literal::hex;
 use proptest::prelude::*;
 use sealane_engine::{
-    Buffer, Direction, Provider, Suite,
-    record::{Batch, Engine, Inline, Job, JobStatus, Lanes, Session},
+    Buffer, Direction, Suite,
+    record::{Batch, Engine, Inline, Job, JobStatus, Lanes, Provider, Session},
 };
 
 const HEADER_BYTES: usize = 16;

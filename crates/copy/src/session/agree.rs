@@ -3,7 +3,7 @@
 //! Guarantees: the level and suite asked for are met or refused, never lowered; a suite that is broken or
 //! outdated needs the user's consent at the client and, at a daemon, its operator's too.
 
-use sealane_engine::{Provider, Suite};
+use sealane_engine::{Suite, record::Provider};
 use sealane_peer::Channel;
 use sealane_stack::{Placement, Secret};
 

@@ -40,6 +40,11 @@ impl Kernels {
             .clone()
     }
 
+    /// All kernels of this machine, chosen by batch size.
+    pub fn best() -> Self {
+        Self { features: Features::detect(), tier: None }
+    }
+
     /// The kernels of a tier and instruction set; `None` leaves the choice to batch size and machine.
     ///
     /// # Errors

@@ -1,0 +1,127 @@
+//! The engine that computes on the calling lane.
+
+use std::{
+    collections::VecDeque,
+    io,
+    num::NonZeroUsize,
+    os::fd::BorrowedFd,
+    sync::{Arc, Mutex, PoisonError},
+    time::Instant,
+};
+
+use crate::{Buffer, Cost, Engine, Implementations, Job, Protection, Queue, Session, Span, Work, run::Lane};
+
+/// Computes on the calling lane: everything is finished when it was submitted.
+#[derive(Debug, Default)]
+pub struct Inline {
+    costs: Costs,
+}
+
+impl Inline {
+    /// Sessions say by themselves what runs them; `implementations` are those whose costs are told.
+    pub fn new(implementations: impl Into<Implementations>) -> Self {
+        Self { costs: Costs::new(implementations.into()) }
+    }
+}
+
+impl Engine for Inline {
+    fn name(&self) -> &'static str {
+        "inline"
+    }
+
+    fn cost(&self, protection: Protection) -> Option<Cost> {
+        self.costs.of(protection)
+    }
+
+    fn queue(&self, depth: NonZeroUsize) -> io::Result<Box<dyn Queue>> {
+        let finished = VecDeque::with_capacity(depth.get());
+        Ok(Box::new(InlineQueue { lane: Lane::default(), depth: depth.get(), finished }))
+    }
+}
+
+struct InlineQueue {
+    lane: Lane,
+    depth: usize,
+    finished: VecDeque<Work>,
+}
+
+impl Queue for InlineQueue {
+    fn submit(&mut self, from: &mut VecDeque<Work>) -> usize {
+        let count = from.len().min(self.depth - self.finished.len());
+        for mut work in from.drain(..count) {
+            self.lane.run(&mut work);
+            self.finished.push_back(work);
+        }
+        count
+    }
+
+    fn finished(&mut self) -> Option<Work> {
+        self.finished.pop_front()
+    }
+
+    fn in_flight(&self) -> usize {
+        self.finished.len()
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+}
+
+/// Costs on this machine, measured when they are first asked for.
+#[derive(Debug, Default)]
+pub(crate) struct Costs {
+    implementations: Implementations,
+    known: Mutex<Vec<(Protection, Option<Cost>)>>,
+}
+
+impl Costs {
+    pub(crate) fn new(implementations: Implementations) -> Self {
+        Self { implementations, known: Mutex::default() }
+    }
+
+    pub(crate) fn of(&self, protection: Protection) -> Option<Cost> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, cost)) = known.iter().find(|(other, _)| *other == protection) {
+            return *cost;
+        }
+        let cost = measure(self.implementations, protection);
+        known.push((protection, cost));
+        cost
+    }
+}
+
+/// Jobs of a measured call.
+const JOBS: u32 = 32;
+/// Their lengths: multiples of any block.
+const SHORT_BYTES: u32 = 64;
+const LONG_BYTES: u32 = 4096;
+/// The fastest of so many calls counts: what is slower was disturbed.
+const CALLS: usize = 5;
+
+/// The line through short and long jobs that are sealed together.
+fn measure(implementations: Implementations, protection: Protection) -> Option<Cost> {
+    let session = Session::with(implementations, protection, &vec![0x5a; protection.key_bytes()]).ok()?;
+    let tag_bytes = protection.tag_bytes() as u32;
+    let room = LONG_BYTES + tag_bytes;
+    let mut work = Work { buffer: Buffer::new((JOBS * room) as usize), ..Work::default() };
+    work.sessions.push(Arc::new(session));
+    let mut lane = Lane::default();
+    let mut job_ns = |body_bytes: u32| {
+        let once = || {
+            work.jobs.clear();
+            work.jobs.extend((0..JOBS).map(|index| Job {
+                body: Span::new(index * room, body_bytes),
+                tag: Span::new(index * room + body_bytes, tag_bytes),
+                ..Job::default()
+            }));
+            let start = Instant::now();
+            lane.run(&mut work);
+            start.elapsed().as_nanos() as f64 / f64::from(JOBS)
+        };
+        std::iter::repeat_with(once).take(CALLS).fold(f64::INFINITY, f64::min)
+    };
+    let (short_ns, long_ns) = (job_ns(SHORT_BYTES), job_ns(LONG_BYTES));
+    let byte_ns = (long_ns - short_ns).max(0.0) / f64::from(LONG_BYTES - SHORT_BYTES);
+    Some(Cost { fixed_ns: (short_ns - byte_ns * f64::from(SHORT_BYTES)).max(0.0), byte_ns })
+}

@@ -1,0 +1,159 @@
+//! Expanded keys, by what runs them.
+//!
+//! Guarantees: all of them wipe themselves.
+
+use aws_lc_rs::{aead, hmac};
+use sealane_transform::{
+    Aead, AeadKey, Algorithm, BlockCipher, Cipher, CipherKey, DigestJob, DigestKey, Kernels, KeyLengthError,
+    Mode,
+};
+use zeroize::Zeroizing;
+
+use crate::{Implementations, Mac, Protection, Provider};
+
+/// The longest tag: SHA-512's.
+pub(crate) const TAG_BYTES_MAX: usize = 64;
+
+/// The parts of a session that run one after another.
+pub(crate) struct Keys {
+    pub(crate) cipher: Option<Part<CipherKeys>>,
+    pub(crate) aead: Option<Part<AeadKeys>>,
+    pub(crate) mac: Option<Part<MacKey>>,
+}
+
+/// A key, and which jobs may share a call with it.
+pub(crate) struct Part<K> {
+    /// Equal where algorithm, implementation, tier and instruction set are.
+    pub(crate) group: u32,
+    pub(crate) key: K,
+}
+
+/// A cipher's key, and how IVs come about.
+pub(crate) struct CipherKeys {
+    pub(crate) data: CipherKey,
+    /// For bodies in chains, each with an IV of its own.
+    pub(crate) chains: Option<Chains>,
+}
+
+/// How a body is cut into chains.
+pub(crate) struct Chains {
+    pub(crate) bytes: usize,
+    /// Enciphers numbers into IVs.
+    pub(crate) ivs: CipherKey,
+}
+
+pub(crate) enum AeadKeys {
+    Own(AeadKey),
+    Library(Box<aead::LessSafeKey>),
+}
+
+pub(crate) enum MacKey {
+    Digest(DigestKey),
+    Hmac(Box<hmac::Key>),
+    Blake3(Zeroizing<[u8; 32]>),
+}
+
+impl MacKey {
+    fn new(mac: Mac, key: &[u8]) -> Result<Self, KeyLengthError> {
+        Ok(match mac {
+            Mac::Digest(digest) => Self::Digest(DigestKey::new(digest, key)?),
+            Mac::HmacSha384 => Self::Hmac(Box::new(hmac::Key::new(hmac::HMAC_SHA384, key))),
+            Mac::HmacSha512 => Self::Hmac(Box::new(hmac::Key::new(hmac::HMAC_SHA512, key))),
+            Mac::KeyedBlake3 => Self::Blake3(Zeroizing::new(key.try_into().map_err(|_| KeyLengthError {
+                given_bytes: key.len(),
+                min_bytes: 32,
+                max_bytes: 32,
+            })?)),
+        })
+    }
+
+    /// The tag of one message, where no kernel takes many.
+    pub(crate) fn tag(&self, kernels: &Kernels, iv: &[u8; 16], message: &[u8]) -> [u8; TAG_BYTES_MAX] {
+        let mut made = [0; TAG_BYTES_MAX];
+        match self {
+            Self::Digest(key) => {
+                let mut call = [DigestJob::new(key, message)];
+                call[0].nonce.copy_from_slice(&iv[..12]);
+                kernels.digest(key.algorithm(), &mut call);
+                made[..32].copy_from_slice(&call[0].output);
+            }
+            Self::Hmac(key) => {
+                let tag = hmac::sign(key, message);
+                made[..tag.as_ref().len()].copy_from_slice(tag.as_ref());
+            }
+            Self::Blake3(key) => made[..32].copy_from_slice(blake3::keyed_hash(key, message).as_bytes()),
+        }
+        made
+    }
+}
+
+impl Keys {
+    /// Expands the keys of a protection: its cipher's, or AEAD's, and its MAC's.
+    pub(crate) fn new(
+        implementations: Implementations,
+        protection: Protection,
+        cipher: &[u8],
+        mac: &[u8],
+    ) -> Result<Self, KeyLengthError> {
+        let kernels = implementations.kernels;
+        let mut keys = Self { cipher: None, aead: None, mac: None };
+        match protection {
+            Protection::Null | Protection::Mac { .. } => {}
+            Protection::Aead(algorithm) => {
+                let provider = implementations.provider(algorithm);
+                let key = match provider {
+                    Provider::Sealane => AeadKeys::Own(AeadKey::new(algorithm, cipher)?),
+                    Provider::AwsLc => AeadKeys::Library(Box::new(library(algorithm, cipher)?)),
+                };
+                let group =
+                    2 * group(kernels, Algorithm::Aead(algorithm)) + u32::from(provider == Provider::AwsLc);
+                keys.aead = Some(Part { group, key });
+            }
+            Protection::Cipher(algorithm) | Protection::EncryptThenMac { cipher: algorithm, .. } => {
+                let key = CipherKeys { data: CipherKey::new(algorithm, cipher)?, chains: None };
+                keys.cipher = Some(Part { group: 2 * group(kernels, Algorithm::Cipher(algorithm)), key });
+            }
+            Protection::ChainsThenMac { cipher: block, chain_bytes, .. } => {
+                let (data, ivs) = cipher.split_at(cipher.len() / 2);
+                let algorithm = Cipher::Block(block, Mode::Cbc);
+                let ivs = CipherKey::new(Cipher::Block(block, Mode::Ecb), ivs)?;
+                let chains = Some(Chains { bytes: whole_blocks(block, chain_bytes), ivs });
+                let key = CipherKeys { data: CipherKey::new(algorithm, data)?, chains };
+                keys.cipher = Some(Part { group: 2 * group(kernels, Algorithm::Cipher(algorithm)) + 1, key });
+            }
+        }
+        if let Some(algorithm) = protection.mac() {
+            let group = match algorithm {
+                Mac::Digest(digest) => group(kernels, Algorithm::Digest(digest)),
+                // One by one: what they share does not matter.
+                Mac::HmacSha384 | Mac::HmacSha512 | Mac::KeyedBlake3 => u32::MAX,
+            };
+            keys.mac = Some(Part { group, key: MacKey::new(algorithm, mac)? });
+        }
+        Ok(keys)
+    }
+}
+
+/// Whole blocks, and at least one.
+fn whole_blocks(cipher: BlockCipher, bytes: u16) -> usize {
+    let block_bytes = cipher.block_bytes();
+    (usize::from(bytes) / block_bytes).max(1) * block_bytes
+}
+
+fn library(algorithm: Aead, key: &[u8]) -> Result<aead::LessSafeKey, KeyLengthError> {
+    let algorithm = match algorithm {
+        Aead::Aes128Gcm => &aead::AES_128_GCM,
+        Aead::Aes256Gcm => &aead::AES_256_GCM,
+        Aead::ChaCha20Poly1305 => &aead::CHACHA20_POLY1305,
+    };
+    let bytes = algorithm.key_len();
+    let wrong = KeyLengthError { given_bytes: key.len(), min_bytes: bytes, max_bytes: bytes };
+    aead::UnboundKey::new(algorithm, key).map(aead::LessSafeKey::new).map_err(|_| wrong)
+}
+
+/// A number for algorithm, tier and instruction set.
+fn group(kernels: Kernels, algorithm: Algorithm) -> u32 {
+    let place = Algorithm::all().position(|other| other == algorithm).expect("the catalogue lists itself");
+    let tier = kernels.tier().map_or(0, |tier| 1 + tier as u32);
+    (place as u32 * 8 + tier) * 4 + kernels.isa() as u32
+}

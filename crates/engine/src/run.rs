@@ -1,0 +1,594 @@
+//! Jobs, run on the calling thread.
+//!
+//! Guarantees: each job ends exactly as it would alone, in whatever order the jobs are listed; jobs of many sessions go to
+//! a kernel together where their algorithm is the same; no byte outside a job's spans is written; spans that make no
+//! sense change nothing. Once a lane has seen work of a size, more of it allocates nothing.
+//!
+//! Jobs are put into the order of their bytes, so that each kernel's call can borrow all its bodies from one buffer. Jobs
+//! whose bytes overlap run one after the other, as listed.
+
+use std::{ops::Range, sync::Arc};
+
+use arrayvec::ArrayVec;
+use aws_lc_rs::aead;
+use sealane_transform::{
+    Aead, AeadJob, BlockCipher, Buffer, Cipher, CipherJob, DigestJob, Direction as Way, Kernels, Mode, Status,
+};
+use subtle::ConstantTimeEq as _;
+
+use crate::{
+    Direction, Job, JobStatus, Protection, Session, Span, Work,
+    keys::{AeadKeys, CipherKeys, MacKey, TAG_BYTES_MAX},
+    work::increase,
+};
+
+/// Jobs of one call: all lanes that a kernel has.
+const CALL_MAX: usize = 512;
+
+/// A pending job whose spans make sense.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    start: u32,
+    index: u32,
+    end: u64,
+}
+
+/// What one lane keeps from work to work.
+#[derive(Debug, Default)]
+pub(crate) struct Lane {
+    entries: Vec<Entry>,
+    /// Group and job.
+    calls: Vec<(u32, u32)>,
+    /// Messages whose parts do not lie side by side.
+    staging: Vec<u8>,
+}
+
+/// The jobs of one call, and what they name.
+struct Call<'a> {
+    direction: Direction,
+    bytes: &'a mut [u8],
+    sessions: &'a [Arc<Session>],
+    jobs: &'a mut [Job],
+    /// Which of the jobs, in the order of their bytes.
+    places: &'a [(u32, u32)],
+    staging: &'a mut Vec<u8>,
+}
+
+/// What stages look at.
+struct Stages<'a> {
+    direction: Direction,
+    bytes: &'a mut [u8],
+    sessions: &'a [Arc<Session>],
+    jobs: &'a mut [Job],
+    calls: &'a mut Vec<(u32, u32)>,
+    staging: &'a mut Vec<u8>,
+}
+
+impl Lane {
+    /// Runs every pending job of `work`.
+    pub(crate) fn run(&mut self, work: &mut Work) {
+        let Work { buffer, sessions, jobs, direction } = work;
+        let bytes = buffer.bytes_mut();
+        self.entries.clear();
+        for (index, job) in jobs.iter_mut().enumerate().filter(|(_, job)| job.status == JobStatus::Pending) {
+            match hull(sessions, bytes.len(), job) {
+                Some(hull) => self.entries.push(Entry {
+                    start: hull.start as u32,
+                    index: index as u32,
+                    end: hull.end as u64,
+                }),
+                None => job.status = JobStatus::Malformed,
+            }
+        }
+        let before = |a: &Entry, b: &Entry| a.end <= u64::from(b.start);
+        let mut apart = self.entries.is_sorted_by(before);
+        if !apart {
+            self.entries.sort_unstable_by_key(|entry| (entry.start, entry.end));
+            apart = self.entries.is_sorted_by(before);
+        }
+        let mut stages = Stages {
+            direction: *direction,
+            bytes,
+            sessions,
+            jobs,
+            calls: &mut self.calls,
+            staging: &mut self.staging,
+        };
+        if apart {
+            stages.run(&self.entries);
+        } else {
+            self.entries.sort_unstable_by_key(|entry| entry.index);
+            self.entries.chunks(1).for_each(|entry| stages.run(entry));
+        }
+    }
+}
+
+/// The bytes from a job's first to its last, or `None` if its spans make no sense.
+fn hull(sessions: &[Arc<Session>], buffer_bytes: usize, job: &Job) -> Option<Range<usize>> {
+    let protection = sessions.get(usize::from(job.session))?.protection();
+    let Job { clear, body, tag, .. } = *job;
+    let inside = [clear, body, tag].into_iter().all(|span| span.end() <= buffer_bytes);
+    let tag_fits = tag.len as usize == protection.tag_bytes();
+    let tag_apart = apart(tag, body) && (apart(tag, clear) || within(tag, clear));
+    let whole = (body.len as usize).is_multiple_of(protection.granule_bytes());
+    let hashed = job.clear.len as usize + job.body.len as usize + job.suffix.bytes().len();
+    let short = protection.mac().is_none_or(|mac| hashed <= mac.message_bytes_max());
+    if !(inside && tag_fits && tag_apart && whole && short && apart(clear, body)) {
+        return None;
+    }
+    let spans = [clear, body, tag].into_iter().filter(|span| !span.is_empty());
+    let start = spans.clone().map(|span| span.start as usize).min().unwrap_or(0);
+    Some(start..spans.map(Span::end).max().unwrap_or(start))
+}
+
+fn apart(one: Span, other: Span) -> bool {
+    one.is_empty()
+        || other.is_empty()
+        || one.end() <= other.start as usize
+        || other.end() <= one.start as usize
+}
+
+fn within(inner: Span, outer: Span) -> bool {
+    outer.start <= inner.start && inner.end() <= outer.end()
+}
+
+/// Where a span's bytes are, and nowhere if there are none.
+fn place(span: Span) -> Range<usize> {
+    if span.is_empty() { 0..0 } else { span.range() }
+}
+
+impl Stages<'_> {
+    /// Runs jobs that lie apart, in the order of their bytes.
+    fn run(&mut self, entries: &[Entry]) {
+        match self.direction {
+            Direction::Seal => {
+                self.ciphers(entries);
+                self.aeads(entries);
+                self.macs(entries);
+            }
+            Direction::Open => {
+                self.macs(entries);
+                self.aeads(entries);
+                self.ciphers(entries);
+            }
+        }
+        for entry in entries {
+            let status = &mut self.jobs[entry.index as usize].status;
+            if *status == JobStatus::Pending {
+                *status = JobStatus::Done;
+            }
+        }
+    }
+
+    fn ciphers(&mut self, entries: &[Entry]) {
+        self.stage(
+            entries,
+            |session| session.keys().cipher.as_ref().map(|part| part.group),
+            |mut call, session| match session.protection() {
+                Protection::ChainsThenMac { cipher, .. } => call.chains(session.kernels(), cipher),
+                Protection::Cipher(cipher) | Protection::EncryptThenMac { cipher, .. } => {
+                    call.cipher(session.kernels(), cipher);
+                }
+                Protection::Null | Protection::Aead(_) | Protection::Mac { .. } => {}
+            },
+        );
+    }
+
+    fn aeads(&mut self, entries: &[Entry]) {
+        self.stage(
+            entries,
+            |session| session.keys().aead.as_ref().map(|part| part.group),
+            |mut call, session| match session.keys().aead.as_ref().map(|part| &part.key) {
+                Some(AeadKeys::Own(key)) => call.own_aead(session.kernels(), key.algorithm()),
+                Some(AeadKeys::Library(_)) => call.library_aead(),
+                None => {}
+            },
+        );
+    }
+
+    fn macs(&mut self, entries: &[Entry]) {
+        self.stage(
+            entries,
+            |session| session.keys().mac.as_ref().map(|part| part.group),
+            |mut call, session| call.mac(session.kernels()),
+        );
+    }
+
+    /// Calls `run` with the pending jobs of every group, and a session of it.
+    fn stage(
+        &mut self,
+        entries: &[Entry],
+        group: impl Fn(&Session) -> Option<u32>,
+        run: impl Fn(Call<'_>, &Session),
+    ) {
+        self.calls.clear();
+        for entry in entries {
+            let job = &self.jobs[entry.index as usize];
+            let session = &self.sessions[usize::from(job.session)];
+            if let Some(group) = group(session).filter(|_| job.status == JobStatus::Pending) {
+                self.calls.push((group, entry.index));
+            }
+        }
+        if !self.calls.is_sorted_by_key(|call| call.0) {
+            let jobs = &*self.jobs;
+            // The hull's start orders jobs that lie apart; a job without bytes may come anywhere.
+            self.calls.sort_unstable_by_key(|&(group, index)| (group, start(&jobs[index as usize]), index));
+        }
+        for places in self.calls.chunk_by(|one, other| one.0 == other.0) {
+            let Some(&(_, first)) = places.first() else { continue };
+            let session = &self.sessions[usize::from(self.jobs[first as usize].session)];
+            for places in places.chunks(CALL_MAX) {
+                let call = Call {
+                    direction: self.direction,
+                    bytes: self.bytes,
+                    sessions: self.sessions,
+                    jobs: self.jobs,
+                    places,
+                    staging: self.staging,
+                };
+                run(call, session);
+            }
+        }
+    }
+}
+
+fn start(job: &Job) -> u32 {
+    let spans = [job.clear, job.body, job.tag].into_iter().filter(|span| !span.is_empty());
+    spans.map(|span| span.start).min().unwrap_or(0)
+}
+
+/// Takes ranges in ascending order out of a slice.
+struct Cut<'a> {
+    rest: &'a mut [u8],
+    passed: usize,
+}
+
+impl<'a> Cut<'a> {
+    fn new(bytes: &'a mut [u8]) -> Self {
+        Self { rest: bytes, passed: 0 }
+    }
+
+    fn take(&mut self, range: Range<usize>) -> &'a mut [u8] {
+        if range.is_empty() {
+            return &mut [];
+        }
+        let (_, rest) = std::mem::take(&mut self.rest).split_at_mut(range.start - self.passed);
+        let (taken, rest) = rest.split_at_mut(range.len());
+        (self.rest, self.passed) = (rest, range.end);
+        taken
+    }
+}
+
+impl<'a> Call<'a> {
+    fn way(&self) -> Way {
+        match self.direction {
+            Direction::Seal => Way::Encrypt,
+            Direction::Open => Way::Decrypt,
+        }
+    }
+
+    fn job(&self, place: (u32, u32)) -> &Job {
+        &self.jobs[place.1 as usize]
+    }
+
+    /// The session of a job; outlives what is borrowed of the call.
+    fn session(&self, place: (u32, u32)) -> &'a Session {
+        &self.sessions[usize::from(self.job(place).session)]
+    }
+
+    fn cipher_keys(&self, place: (u32, u32)) -> Option<&'a CipherKeys> {
+        self.session(place).keys().cipher.as_ref().map(|part| &part.key)
+    }
+
+    /// One call of a cipher's kernels.
+    fn cipher(&mut self, kernels: Kernels, algorithm: Cipher) {
+        let way = self.way();
+        let mut calls: ArrayVec<CipherJob<'_>, CALL_MAX> = ArrayVec::new();
+        let mut cut = Cut::new(self.bytes);
+        for &(_, index) in self.places {
+            let job = &self.jobs[index as usize];
+            let session: &Session = &self.sessions[usize::from(job.session)];
+            let Some(part) = &session.keys().cipher else { continue };
+            let body = Buffer::in_place(cut.take(place(job.body)));
+            calls.push(CipherJob::new(&part.key.data, &job.iv, body));
+        }
+        if kernels.cipher(algorithm, way, &mut calls) > 0 {
+            for (call, &(_, index)) in calls.iter().zip(self.places) {
+                if call.status != Status::Done {
+                    self.jobs[index as usize].status = JobStatus::Malformed;
+                }
+            }
+        }
+    }
+
+    /// Bodies in chains: as many chains together as there are lanes.
+    fn chains(&mut self, kernels: Kernels, cipher: BlockCipher) {
+        let (way, places) = (self.way(), self.places);
+        let mut chains: ArrayVec<(&CipherKeys, [u8; 16], &mut [u8]), CALL_MAX> = ArrayVec::new();
+        let mut bodies: ArrayVec<(&CipherKeys, [u8; 16], Range<usize>), CALL_MAX> = ArrayVec::new();
+        for &at in places {
+            if let Some(keys) = self.cipher_keys(at) {
+                let job = self.job(at);
+                bodies.push((keys, job.iv, place(job.body)));
+            }
+        }
+        let mut cut = Cut::new(self.bytes);
+        for (keys, mut iv, body) in bodies {
+            let Some(bytes) = keys.chains.as_ref().map(|chains| chains.bytes) else { continue };
+            for chain in cut.take(body).chunks_mut(bytes) {
+                chains.push((keys, iv, chain));
+                increase(&mut iv[..cipher.block_bytes()], 1);
+                if chains.is_full() {
+                    run_chains(kernels, cipher, way, &mut chains);
+                    chains.clear();
+                }
+            }
+        }
+        run_chains(kernels, cipher, way, &mut chains);
+    }
+
+    /// One call of an AEAD's kernels.
+    fn own_aead(&mut self, kernels: Kernels, algorithm: Aead) {
+        let given = self.take_tags(false);
+        let staged =
+            self.stage_messages(|job| !job.suffix.bytes().is_empty(), |job| [place(job.clear), 0..0]);
+        let mut calls: ArrayVec<AeadJob<'_>, CALL_MAX> = ArrayVec::new();
+        let mut cut = Cut::new(self.bytes);
+        for ((&(_, index), given), staged) in self.places.iter().zip(&given).zip(staged) {
+            let job = &self.jobs[index as usize];
+            let session: &Session = &self.sessions[usize::from(job.session)];
+            let Some(AeadKeys::Own(key)) = session.keys().aead.as_ref().map(|part| &part.key) else {
+                continue;
+            };
+            let (clear, body) = (place(job.clear), place(job.body));
+            let hull = start(job) as usize;
+            let end = clear.end.max(body.end).max(hull);
+            let hull_bytes = cut.take(hull..end);
+            let inner = |range: Range<usize>| match range.is_empty() {
+                true => 0..0,
+                false => range.start - hull..range.end - hull,
+            };
+            let parts = hull_bytes.get_disjoint_mut([inner(clear), inner(body)]);
+            let [clear, body] = parts.expect("the plan lets no job through whose spans overlap");
+            let aad = staged.map_or(&*clear, |range| &self.staging[range]);
+            let nonce = *job.iv.first_chunk().expect("an IV's room holds a nonce");
+            let body = Buffer::in_place(body);
+            calls.push(match self.direction {
+                Direction::Seal => AeadJob::seal(key, nonce, aad, body),
+                Direction::Open => {
+                    let tag = *given.first_chunk().expect("a tag's room holds an AEAD's");
+                    AeadJob::open(key, nonce, aad, body, tag)
+                }
+            });
+        }
+        match self.direction {
+            Direction::Seal => kernels.seal(algorithm, &mut calls),
+            Direction::Open => kernels.open(algorithm, &mut calls),
+        };
+        let ends: ArrayVec<(Status, [u8; 16]), CALL_MAX> =
+            calls.iter().map(|call| (call.status, call.tag)).collect();
+        drop(calls);
+        for ((status, tag), (&at, given)) in ends.iter().zip(self.places.iter().zip(&given)) {
+            let ended = match status {
+                Status::Done => JobStatus::Pending,
+                Status::Forged => JobStatus::Forged,
+                Status::Pending | Status::WrongKey | Status::BadLength => JobStatus::Malformed,
+            };
+            let sealed = self.direction == Direction::Seal && *status == Status::Done;
+            self.put_tag(at, if sealed { tag } else { given });
+            self.jobs[at.1 as usize].status = ended;
+        }
+    }
+
+    /// A library's AEAD, one job after the other.
+    fn library_aead(&mut self) {
+        for &(_, index) in self.places {
+            let job = &mut self.jobs[index as usize];
+            let session = &self.sessions[usize::from(job.session)];
+            let Some(AeadKeys::Library(key)) = session.keys().aead.as_ref().map(|part| &part.key) else {
+                continue;
+            };
+            job.status = match library_aead(self.direction, key, self.bytes, job, self.staging) {
+                Some(()) => JobStatus::Pending,
+                None => JobStatus::Forged,
+            };
+        }
+    }
+
+    /// One call of a digest's kernels, or many of a library's.
+    fn mac(&mut self, kernels: Kernels) {
+        let given = self.take_tags(true);
+        let is_scattered = |job: &Job| message(job).is_none();
+        let staged = self.stage_messages(is_scattered, |job| [place(job.clear), place(job.body)]);
+        let messages: ArrayVec<(&Job, &MacKey, &[u8]), CALL_MAX> = self
+            .places
+            .iter()
+            .zip(staged)
+            .filter_map(|(&(_, index), staged)| {
+                let job = &self.jobs[index as usize];
+                let session: &Session = &self.sessions[usize::from(job.session)];
+                let key = &session.keys().mac.as_ref()?.key;
+                let message = match staged {
+                    Some(range) => &self.staging[range],
+                    None => &self.bytes[message(job).unwrap_or_default()],
+                };
+                Some((job, key, message))
+            })
+            .collect();
+        let mut made: ArrayVec<[u8; TAG_BYTES_MAX], CALL_MAX> = ArrayVec::new();
+        if let Some((_, MacKey::Digest(first), _)) = messages.first() {
+            let mut calls: ArrayVec<DigestJob<'_>, CALL_MAX> = ArrayVec::new();
+            for (job, key, message) in &messages {
+                if let MacKey::Digest(key) = key {
+                    let mut call = DigestJob::new(key, message);
+                    call.nonce.copy_from_slice(&job.iv[..12]);
+                    calls.push(call);
+                }
+            }
+            kernels.digest(first.algorithm(), &mut calls);
+            for call in &calls {
+                let mut tag = [0; TAG_BYTES_MAX];
+                tag[..call.output.len()].copy_from_slice(&call.output);
+                made.push(tag);
+            }
+        } else {
+            made.extend(messages.iter().map(|(job, key, message)| key.tag(&kernels, &job.iv, message)));
+        }
+        drop(messages);
+        for ((made, given), &at) in made.iter().zip(&given).zip(self.places) {
+            match self.direction {
+                Direction::Seal => self.put_tag(at, made),
+                Direction::Open => {
+                    self.put_tag(at, given);
+                    let job = &mut self.jobs[at.1 as usize];
+                    let tag_bytes = job.tag.len as usize;
+                    if !bool::from(made[..tag_bytes].ct_eq(&given[..tag_bytes])) {
+                        job.status = JobStatus::Forged;
+                    }
+                }
+            }
+        }
+    }
+
+    /// What lies where tags go. What lies there afterwards is hashed: zeros where a tag is within clear bytes, a suffix
+    /// where the tag is right behind the message.
+    fn take_tags(&mut self, suffixes: bool) -> ArrayVec<[u8; TAG_BYTES_MAX], CALL_MAX> {
+        let mut given = ArrayVec::new();
+        for &(_, index) in self.places {
+            let job = &self.jobs[index as usize];
+            let tag = &mut self.bytes[place(job.tag)];
+            let mut kept = [0; TAG_BYTES_MAX];
+            kept[..tag.len()].copy_from_slice(tag);
+            given.push(kept);
+            if !apart(job.tag, job.clear) {
+                tag.fill(0);
+            } else if suffixes && message(job).is_some() {
+                // A message with a suffix lies side by side only where the suffix fits into the tag's place.
+                let suffix = job.suffix.bytes();
+                tag[..suffix.len()].copy_from_slice(suffix);
+            }
+        }
+        given
+    }
+
+    fn put_tag(&mut self, at: (u32, u32), tag: &[u8]) {
+        let span = self.jobs[at.1 as usize].tag;
+        self.bytes[place(span)].copy_from_slice(&tag[..span.len as usize]);
+    }
+
+    /// Puts messages together, each of two ranges and the suffix, where `is_staged` says so; tells where they lie in
+    /// the staging.
+    fn stage_messages(
+        &mut self,
+        is_staged: impl Fn(&Job) -> bool,
+        ranges: impl Fn(&Job) -> [Range<usize>; 2],
+    ) -> ArrayVec<Option<Range<usize>>, CALL_MAX> {
+        self.staging.clear();
+        let mut staged = ArrayVec::new();
+        for &(_, index) in self.places {
+            let job = &self.jobs[index as usize];
+            staged.push(is_staged(job).then(|| {
+                let start = self.staging.len();
+                for range in ranges(job) {
+                    self.staging.extend_from_slice(&self.bytes[range]);
+                }
+                self.staging.extend_from_slice(job.suffix.bytes());
+                start..self.staging.len()
+            }));
+        }
+        staged
+    }
+}
+
+/// Where the bytes that a MAC takes lie side by side, the suffix in the tag's place.
+fn message(job: &Job) -> Option<Range<usize>> {
+    let (clear, body) = (place(job.clear), place(job.body));
+    let both = match (clear.is_empty(), body.is_empty()) {
+        (_, true) => clear,
+        (true, false) => body,
+        (false, false) if clear.end == body.start => clear.start..body.end,
+        (false, false) => return None,
+    };
+    let suffix_bytes = job.suffix.bytes().len();
+    if suffix_bytes == 0 {
+        return Some(both);
+    }
+    let behind = job.tag.start as usize == both.end && !both.is_empty();
+    let has_room = behind && suffix_bytes <= job.tag.len as usize;
+    has_room.then_some(both.start..both.end + suffix_bytes)
+}
+
+/// Makes the chains' IVs of their numbers, then runs the chains.
+fn run_chains(
+    kernels: Kernels,
+    cipher: BlockCipher,
+    way: Way,
+    chains: &mut [(&CipherKeys, [u8; 16], &mut [u8])],
+) {
+    let block_bytes = cipher.block_bytes();
+    {
+        let mut calls: ArrayVec<CipherJob<'_>, CALL_MAX> = ArrayVec::new();
+        for (keys, iv, _) in chains.iter_mut() {
+            if let Some(chains) = &keys.chains {
+                let iv = Buffer::in_place(&mut iv[..block_bytes]);
+                calls.push(CipherJob::new(&chains.ivs, &[], iv));
+            }
+        }
+        kernels.encrypt(Cipher::Block(cipher, Mode::Ecb), &mut calls);
+    }
+    let mut calls: ArrayVec<CipherJob<'_>, CALL_MAX> = chains
+        .iter_mut()
+        .map(|(keys, iv, bytes)| CipherJob::new(&keys.data, iv, Buffer::in_place(bytes)))
+        .collect();
+    kernels.cipher(Cipher::Block(cipher, Mode::Cbc), way, &mut calls);
+}
+
+fn library_aead(
+    direction: Direction,
+    key: &aead::LessSafeKey,
+    bytes: &mut [u8],
+    job: &Job,
+    staging: &mut Vec<u8>,
+) -> Option<()> {
+    let (clear, body, tag) = (place(job.clear), place(job.body), place(job.tag));
+    let mut given = [0; 16];
+    given.copy_from_slice(&bytes[tag.clone()]);
+    let tag_within = !apart(job.tag, job.clear);
+    if tag_within {
+        bytes[tag.clone()].fill(0);
+    }
+    staging.clear();
+    let suffixed = !job.suffix.bytes().is_empty();
+    if suffixed {
+        staging.extend_from_slice(&bytes[clear.clone()]);
+        staging.extend_from_slice(job.suffix.bytes());
+    }
+    let nonce = *job.iv.first_chunk().expect("an IV's room holds a nonce");
+    let nonce = aead::Nonce::assume_unique_for_key(nonce);
+    let behind = direction == Direction::Open && !tag_within && tag.start == body.end && !body.is_empty();
+    let in_place = if behind { body.start..tag.end } else { body };
+    let [clear, body] = bytes.get_disjoint_mut([clear, in_place]).ok()?;
+    match direction {
+        Direction::Seal => {
+            let aad = aead::Aad::from(if suffixed { staging.as_slice() } else { &*clear });
+            let made = key.seal_in_place_separate_tag(nonce, aad, body).ok()?;
+            bytes[tag].copy_from_slice(made.as_ref());
+        }
+        Direction::Open if behind => {
+            let aad = aead::Aad::from(if suffixed { staging.as_slice() } else { &*clear });
+            key.open_in_place(nonce, aad, body).ok()?;
+        }
+        Direction::Open => {
+            // The library wants the tag behind the body.
+            let aad_bytes = staging.len();
+            staging.extend_from_slice(body);
+            staging.extend_from_slice(&given);
+            let (staged_aad, sealed) = staging.split_at_mut(aad_bytes);
+            let aad = aead::Aad::from(if suffixed { &*staged_aad } else { &*clear });
+            let opened = key.open_in_place(nonce, aad, sealed).map(|plain| body.copy_from_slice(plain));
+            bytes[tag].copy_from_slice(&given);
+            opened.ok()?;
+        }
+    }
+    Some(())
+}

@@ -1,0 +1,772 @@
+//! Every protection through every engine and tier, against other libraries and the slow path; published vectors; layouts
+//! of ESP and AH; what is forged, malformed, mixed, out of order or half done.
+
+use std::{
+    collections::VecDeque,
+    io,
+    num::NonZeroUsize,
+    os::fd::{BorrowedFd, OwnedFd},
+    sync::Arc,
+};
+
+use aws_lc_rs::{aead, hmac};
+use hex_literal::hex;
+use proptest::prelude::*;
+use rustix::event::{PollFd, PollFlags, poll};
+use sealane_engine::{
+    Buffer, Cost, Direction, Engine, Implementations, Inline, Job, JobStatus, KeyError, Lanes, Mac, Memory,
+    Protection, Provider, Queue, Session, Span, Suffix, Work,
+};
+use sealane_transform::{
+    Aead, BlockCipher, Cipher, CipherJob, CipherKey, Digest, DigestJob, DigestKey, Kernels, Mode, Tier,
+};
+
+fn slow() -> Kernels {
+    Kernels::select(Some(Tier::Reference), None).unwrap()
+}
+
+/// Everything that can run a session here.
+fn implementations() -> Vec<Implementations> {
+    let forced = |tier| Kernels::select(Some(tier), None).unwrap();
+    let by = |aead| move |kernels| Implementations { kernels, aead };
+    let mut all: Vec<_> = Tier::ALL.map(forced).map(by(Some(Provider::Sealane))).into();
+    all.extend([Implementations::default(), by(Some(Provider::AwsLc))(Kernels::best())]);
+    all
+}
+
+fn engines() -> [Box<dyn Engine>; 2] {
+    let two = NonZeroUsize::new(2).unwrap();
+    [Box::new(Inline::default()), Box::new(Lanes::new(Kernels::best(), two, two).unwrap())]
+}
+
+const AES_CBC: Cipher = Cipher::Block(BlockCipher::Aes128, Mode::Cbc);
+const AES_CTR: Cipher = Cipher::Block(BlockCipher::Aes128, Mode::Ctr);
+const SHA256_128: Protection = Protection::Mac { mac: Mac::Digest(Digest::HmacSha256), tag_bytes: 16 };
+const ESP_CBC: Protection =
+    Protection::EncryptThenMac { cipher: AES_CBC, mac: Mac::Digest(Digest::HmacSha256), tag_bytes: 16 };
+
+fn ciphers() -> Vec<Cipher> {
+    let block = |cipher| Mode::ALL.map(|mode| Cipher::Block(cipher, mode));
+    [Cipher::Null, Cipher::Rc4, Cipher::Seal3]
+        .into_iter()
+        .chain(BlockCipher::ALL.into_iter().flat_map(block))
+        .collect()
+}
+
+fn macs() -> Vec<Mac> {
+    let digests = Digest::ALL.into_iter().filter(|digest| digest.output_bytes() > 0).map(Mac::Digest);
+    digests.chain([Mac::HmacSha384, Mac::HmacSha512, Mac::KeyedBlake3]).collect()
+}
+
+/// All ciphers, AEADs and MACs, and each cipher with some MAC.
+fn protections() -> Vec<Protection> {
+    let mut all = vec![Protection::Null];
+    all.extend(Aead::ALL.map(Protection::Aead));
+    let macs = macs();
+    for (index, cipher) in ciphers().into_iter().enumerate() {
+        let mac = macs[index % macs.len()];
+        all.push(Protection::Cipher(cipher));
+        all.push(Protection::EncryptThenMac { cipher, mac, tag_bytes: mac.output_bytes().min(12) as u8 });
+    }
+    for mac in macs {
+        all.push(Protection::Mac { mac, tag_bytes: mac.output_bytes() as u8 });
+        all.push(Protection::Mac { mac, tag_bytes: mac.output_bytes().div_ceil(2) as u8 });
+    }
+    for cipher in [BlockCipher::TripleDes, BlockCipher::Aes256] {
+        let mac = Mac::Digest(Digest::HmacSha1);
+        all.push(Protection::ChainsThenMac { cipher, chain_bytes: 64, mac, tag_bytes: 20 });
+    }
+    all
+}
+
+fn material(protection: Protection, seed: u64) -> Vec<u8> {
+    let mut random = Random(seed | 1);
+    (0..protection.key_bytes()).map(|_| random.below(256) as u8).collect()
+}
+
+fn session(implementations: Implementations, protection: Protection, seed: u64) -> Arc<Session> {
+    Arc::new(Session::with(implementations, protection, &material(protection, seed)).unwrap())
+}
+
+/// Steele and Vigna's SplitMix64: enough to make cases, and the same everywhere.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u32) -> u32 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) % u64::from(bound)) as u32
+    }
+}
+
+/// Jobs of the sessions by turns, in any order of their parts, with gaps, in random bytes; listed in random order.
+fn random_work(sessions: &[Arc<Session>], count: u32, longest: u32, seed: u64) -> Work {
+    let mut random = Random(seed);
+    let mut at = 0;
+    let mut jobs = Vec::new();
+    for index in 0..count {
+        let session = (index as usize % sessions.len()) as u16;
+        let protection = sessions[usize::from(session)].protection();
+        let granule = protection.granule_bytes() as u32;
+        let (tag_bytes, body_bytes) =
+            (protection.tag_bytes() as u32, random.below(longest / granule + 1) * granule);
+        let mut job = Job { session, ..Job::default() };
+        job.iv = std::array::from_fn(|_| random.below(256) as u8);
+        job.suffix = Suffix::new(&job.iv[..random.below(3) as usize * 4]).unwrap();
+        let mut lay = |bytes: u32| {
+            let span = Span::new(at, bytes);
+            at += bytes;
+            span
+        };
+        match random.below(4) {
+            // As ESP.
+            0 | 1 => (job.clear, job.body, job.tag) = (lay(8), lay(body_bytes), lay(tag_bytes)),
+            2 => {
+                // As AH, with some body.
+                job.clear = lay(24 + tag_bytes + 40);
+                job.tag = Span::new(job.clear.start + 24, tag_bytes);
+                job.body = lay(body_bytes);
+            }
+            _ => {
+                job.tag = lay(tag_bytes);
+                lay(3);
+                job.body = lay(body_bytes);
+                lay(5);
+                job.clear = lay(13);
+            }
+        }
+        at += random.below(20);
+        jobs.push(job);
+    }
+    for index in (1..jobs.len()).rev() {
+        jobs.swap(index, random.below(index as u32 + 1) as usize);
+    }
+    let mut buffer = Buffer::new(at as usize);
+    buffer.bytes_mut().fill_with(|| random.below(256) as u8);
+    Work { buffer, sessions: sessions.to_vec(), jobs, direction: Direction::Seal }
+}
+
+fn hmac_of(mac: Mac) -> Option<hmac::Algorithm> {
+    match mac {
+        Mac::Digest(Digest::HmacSha1) => Some(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY),
+        Mac::Digest(Digest::HmacSha256) => Some(hmac::HMAC_SHA256),
+        Mac::HmacSha384 => Some(hmac::HMAC_SHA384),
+        Mac::HmacSha512 => Some(hmac::HMAC_SHA512),
+        _ => None,
+    }
+}
+
+fn slow_mac(mac: Mac, key: &[u8], iv: &[u8; 16], message: &[u8]) -> Vec<u8> {
+    match (hmac_of(mac), mac) {
+        (Some(algorithm), _) => hmac::sign(&hmac::Key::new(algorithm, key), message).as_ref().to_vec(),
+        (None, Mac::Digest(digest)) => {
+            let key = DigestKey::new(digest, key).unwrap();
+            let mut jobs = [DigestJob::new(&key, message)];
+            jobs[0].nonce.copy_from_slice(&iv[..12]);
+            assert_eq!(slow().digest(digest, &mut jobs), 0);
+            jobs[0].digest().to_vec()
+        }
+        (None, _) => blake3::keyed_hash(key.try_into().unwrap(), message).as_bytes().to_vec(),
+    }
+}
+
+fn slow_encrypt(cipher: Cipher, key: &[u8], iv: &[u8], body: &mut [u8]) {
+    let key = CipherKey::new(cipher, key).unwrap();
+    let mut jobs = [CipherJob::new(&key, iv, sealane_transform::Buffer::in_place(body))];
+    assert_eq!(slow().encrypt(cipher, &mut jobs), 0);
+}
+
+/// Seals one job as its definition says.
+fn slow_seal(session: &Session, job: &Job, bytes: &mut [u8]) {
+    let protection = session.protection();
+    let (cipher_key, mac_key) = session.keys_given();
+    match protection {
+        Protection::Cipher(cipher) | Protection::EncryptThenMac { cipher, .. } => {
+            slow_encrypt(cipher, cipher_key, &job.iv, &mut bytes[job.body.range()]);
+        }
+        Protection::ChainsThenMac { cipher, chain_bytes, .. } => {
+            let (data, ivs) = cipher_key.split_at(cipher_key.len() / 2);
+            let block = cipher.block_bytes();
+            for (index, chain) in bytes[job.body.range()].chunks_mut(usize::from(chain_bytes)).enumerate() {
+                let mut number = [0; 16];
+                number[16 - block..].copy_from_slice(&job.iv[..block]);
+                let number = u128::from_be_bytes(number).wrapping_add(index as u128).to_be_bytes();
+                let mut iv = number[16 - block..].to_vec();
+                slow_encrypt(Cipher::Block(cipher, Mode::Ecb), ivs, &[], &mut iv);
+                slow_encrypt(Cipher::Block(cipher, Mode::Cbc), data, &iv, chain);
+            }
+        }
+        Protection::Null | Protection::Aead(_) | Protection::Mac { .. } => {}
+    }
+    if protection.tag_bytes() == 0 {
+        return;
+    }
+    bytes[job.tag.range()].fill(0);
+    let mut clear = bytes[job.clear.range()].to_vec();
+    let tag = if let Protection::Aead(algorithm) = protection {
+        clear.extend(job.suffix.bytes());
+        let algorithm = match algorithm {
+            Aead::Aes128Gcm => &aead::AES_128_GCM,
+            Aead::Aes256Gcm => &aead::AES_256_GCM,
+            Aead::ChaCha20Poly1305 => &aead::CHACHA20_POLY1305,
+        };
+        let key = aead::LessSafeKey::new(aead::UnboundKey::new(algorithm, cipher_key).unwrap());
+        let nonce = aead::Nonce::assume_unique_for_key(*job.iv.first_chunk().unwrap());
+        let body = &mut bytes[job.body.range()];
+        key.seal_in_place_separate_tag(nonce, aead::Aad::from(clear), body).unwrap().as_ref().to_vec()
+    } else {
+        clear.extend(&bytes[job.body.range()]);
+        clear.extend(job.suffix.bytes());
+        slow_mac(protection.mac().unwrap(), mac_key, &job.iv, &clear)
+    };
+    bytes[job.tag.range()].copy_from_slice(&tag[..job.tag.len as usize]);
+}
+
+fn run(engine: &dyn Engine, work: Work) -> Work {
+    let mut queue = engine.queue(NonZeroUsize::MIN).unwrap();
+    run_on(&mut *queue, work)
+}
+
+fn run_on(queue: &mut dyn Queue, work: Work) -> Work {
+    let mut waiting = VecDeque::from([work]);
+    loop {
+        queue.submit(&mut waiting);
+        if let Some(work) = queue.finished() {
+            return work;
+        }
+        let fd = queue.fd().expect("who finishes later has a bell");
+        poll(&mut [PollFd::new(&fd, PollFlags::IN)], None).unwrap();
+    }
+}
+
+fn copy_of(work: &Work) -> Work {
+    let mut buffer = Buffer::new(work.buffer.capacity_bytes());
+    buffer.bytes_mut().copy_from_slice(work.buffer.bytes());
+    Work { buffer, sessions: work.sessions.clone(), jobs: work.jobs.clone(), direction: work.direction }
+}
+
+fn turned(mut work: Work) -> Work {
+    work.direction = Direction::Open;
+    work.jobs.iter_mut().for_each(|job| job.status = JobStatus::Pending);
+    work
+}
+
+/// Seals on an engine and compares with the slow path, then opens.
+fn check(engine: &dyn Engine, work: Work) {
+    let mut expected = copy_of(&work);
+    for job in &expected.jobs {
+        slow_seal(&expected.sessions[usize::from(job.session)], job, expected.buffer.bytes_mut());
+    }
+    let plain = copy_of(&work);
+    let sealed = run(engine, work);
+    for job in &sealed.jobs {
+        let protection = sealed.sessions[usize::from(job.session)].protection();
+        assert_eq!(job.status, JobStatus::Done, "{protection:?}");
+        let parts = [job.clear, job.body, job.tag];
+        let alike = parts
+            .iter()
+            .all(|part| sealed.buffer.bytes()[part.range()] == expected.buffer.bytes()[part.range()]);
+        assert!(alike, "{protection:?} on {} {job:?}", engine.name());
+    }
+    assert!(sealed.buffer.bytes() == expected.buffer.bytes(), "a byte beside the jobs was written");
+    let opened = run(engine, turned(sealed));
+    for job in &opened.jobs {
+        assert_eq!(job.status, JobStatus::Done, "{job:?}");
+        assert!(opened.buffer.bytes()[job.body.range()] == plain.buffer.bytes()[job.body.range()]);
+        assert!(
+            opened.buffer.bytes()[job.tag.range()] == expected.buffer.bytes()[job.tag.range()],
+            "a tag stays"
+        );
+    }
+}
+
+#[test]
+fn every_protection_on_every_engine_and_tier_does_what_other_libraries_do() {
+    let engines = engines();
+    for implementations in implementations() {
+        for (index, protection) in protections().into_iter().enumerate() {
+            let sessions = [1, 2].map(|seed| session(implementations, protection, seed));
+            for engine in &engines {
+                check(&**engine, random_work(&sessions, 11, 300, index as u64));
+            }
+        }
+    }
+}
+
+#[test]
+fn sessions_of_all_protections_share_one_work() {
+    let engines = engines();
+    for implementations in implementations() {
+        let sessions: Vec<_> = protections().into_iter().map(|p| session(implementations, p, 3)).collect();
+        for engine in &engines {
+            check(&**engine, random_work(&sessions, 700, 200, 5));
+        }
+    }
+}
+
+/// More jobs of one algorithm than a call takes, and bodies of more chains than one.
+#[test]
+fn calls_are_filled_more_than_once() {
+    let chains = Protection::ChainsThenMac {
+        cipher: BlockCipher::TripleDes,
+        chain_bytes: 8,
+        mac: Mac::Digest(Digest::HmacSha1),
+        tag_bytes: 20,
+    };
+    for protection in [ESP_CBC, Protection::Aead(Aead::ChaCha20Poly1305), SHA256_128] {
+        let session = session(Implementations::default(), protection, 1);
+        check(&Inline::default(), random_work(&[session], 1200, 40, 1));
+    }
+    check(&Inline::default(), random_work(&[session(Implementations::default(), chains, 1)], 3, 8000, 2));
+}
+
+#[test]
+fn sessions_open_again_on_other_implementations() {
+    let all = implementations();
+    for protection in protections() {
+        let first = session(all[0], protection, 9);
+        let sealed = run(&Inline::default(), random_work(std::slice::from_ref(&first), 5, 100, 6));
+        for &other in &all[1..] {
+            let mut work = turned(copy_of(&sealed));
+            work.sessions = vec![Arc::new(first.reopen(other))];
+            let opened = run(&Inline::default(), work);
+            assert!(opened.jobs.iter().all(|job| job.status == JobStatus::Done), "{protection:?}");
+        }
+    }
+}
+
+/// One job over `bytes`, sealed; gives the bytes back.
+fn seal(session: Session, bytes: &[u8], job: Job) -> Vec<u8> {
+    let mut work = Work { buffer: Buffer::new(bytes.len()), jobs: vec![job], ..Work::default() };
+    work.buffer.bytes_mut().copy_from_slice(bytes);
+    work.sessions.push(Arc::new(session));
+    let work = run(&Inline::default(), work);
+    assert_eq!(work.jobs[0].status, JobStatus::Done);
+    work.buffer.bytes().to_vec()
+}
+
+#[test]
+fn hmac_rfc_4231_whole_and_truncated() {
+    let tag_of = |mac, tag_bytes: u8, key: &[u8], message: &[u8]| {
+        let session =
+            Session::with_keys(Kernels::best(), Protection::Mac { mac, tag_bytes }, &[], key).unwrap();
+        let bytes = [message, &[0; 64]].concat();
+        let clear = Span::new(0, message.len() as u32);
+        let job = Job { clear, tag: Span::new(clear.len, u32::from(tag_bytes)), ..Job::default() };
+        seal(session, &bytes, job)[message.len()..][..usize::from(tag_bytes)].to_vec()
+    };
+    let sha256 = Mac::Digest(Digest::HmacSha256);
+    let (key, message) = (b"Jefe", b"what do ya want for nothing?");
+    assert_eq!(
+        tag_of(sha256, 32, key, message),
+        hex!("5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843")
+    );
+    assert_eq!(
+        tag_of(Mac::HmacSha384, 48, key, message),
+        hex!(
+            "af45d2e376484031617f78d2b58a6b1b9c7ef464f5a01b47e42ec3736322445e"
+            "8e2240ca5e69e2c78b3239ecfab21649"
+        )
+    );
+    assert_eq!(
+        tag_of(Mac::HmacSha512, 64, key, message),
+        hex!(
+            "164b7a7bfcf819e2e395fbe73b56e0a387bd64222e831fd610270cd7ea250554"
+            "9758bf75c05a994a6d034f65f8f0e6fdcaeab1a34d4a6b4b636e070a38bce737"
+        )
+    );
+    let (key, message) = ([0x0c; 20], b"Test With Truncation");
+    assert_eq!(tag_of(sha256, 16, &key, message), hex!("a3b6167473100ee06e0c796c2955552b"));
+    assert_eq!(tag_of(Mac::HmacSha384, 16, &key, message), hex!("3abf34c3503b2a23a46efc619baef897"));
+    assert_eq!(tag_of(Mac::HmacSha512, 16, &key, message), hex!("415fad6271580a531d4179bc891d87a6"));
+}
+
+#[test]
+fn aes_cbc_rfc_3602_case_2() {
+    let key = hex!("c286696d887c9aa0611bbb3e2025a45a");
+    let session = Session::with(Kernels::best(), Protection::Cipher(AES_CBC), &key).unwrap();
+    let iv = hex!("562e17996d093d28ddb3ba695a2e6f58");
+    let plain: Vec<u8> = (0..32).collect();
+    let sealed = seal(session, &plain, Job { body: Span::new(0, 32), iv, ..Job::default() });
+    assert_eq!(sealed, hex!("d296cd94c2cccf8a3a863028b5e1dc0a7586602d253cfff91b8266bea6d61ab1"));
+}
+
+/// The counter block is nonce, IV and a counter from 1, as RFC 3686 has it.
+#[test]
+fn aes_ctr_rfc_3686_case_3() {
+    let key = hex!("7691be035e5020a8ac6e618529f9a0dc");
+    let session = Session::with(Kernels::best(), Protection::Cipher(AES_CTR), &key).unwrap();
+    let iv = hex!("00e0017b" "27777f3f4a1786f0" "00000001");
+    let plain: Vec<u8> = (0..36).collect();
+    let sealed = seal(session, &plain, Job { body: Span::new(0, 36), iv, ..Job::default() });
+    assert_eq!(sealed, hex!("c1cf48a89f2ffdd9cf4652e9efdb72d74540a42bde6d7836d59a5ceaaef3105325b2072f"));
+}
+
+/// RFC 4106: SPI and sequence number are clear, the salt and the IV that travels make the nonce. With extended numbers
+/// the associated data are SPI and 64-bit number (section 5), of which only the low half is in the packet.
+#[test]
+fn esp_with_aes_gcm_and_extended_sequence_numbers() {
+    let (key, salt, explicit) = ([7; 16], [1, 2, 3, 4], [5; 8]);
+    let number: u64 = 0x0000_0009_0000_0042;
+    let packet = [&[0, 0, 1, 0][..], &number.to_be_bytes()[4..], &explicit, &[0xab; 100], &[0; 16]].concat();
+    let mut iv = [0; 16];
+    iv[..12].copy_from_slice(&[&salt[..], &explicit].concat());
+    let (body, tag) = (Span::new(16, 100), Span::new(116, 16));
+    let job = Job { body, tag, iv, ..Job::default() };
+    let short = Job { clear: Span::new(0, 8), ..job };
+    let extended = Job { clear: Span::new(0, 4), suffix: number.to_be_bytes().into(), ..job };
+    let associated = |high: bool| match high {
+        true => [&packet[..4], &number.to_be_bytes()].concat(),
+        false => packet[..8].to_vec(),
+    };
+    for (job, high) in [(short, false), (extended, true)] {
+        let session = Session::with(Kernels::best(), Protection::Aead(Aead::Aes128Gcm), &key).unwrap();
+        let sealed = seal(session, &packet, job);
+        let library = aead::LessSafeKey::new(aead::UnboundKey::new(&aead::AES_128_GCM, &key).unwrap());
+        let nonce = aead::Nonce::assume_unique_for_key(*iv.first_chunk().unwrap());
+        let mut plain = sealed[16..].to_vec();
+        assert_eq!(
+            library.open_in_place(nonce, aead::Aad::from(associated(high)), &mut plain).unwrap(),
+            [0xab; 100]
+        );
+    }
+}
+
+/// RFC 4303 with RFC 3602 and RFC 4868: everything before the tag is authenticated, then the high half of the number.
+#[test]
+fn esp_with_aes_cbc_and_hmac_sha256_128() {
+    let material: Vec<u8> = (0..48).collect();
+    let session = Session::with(Kernels::best(), ESP_CBC, &material).unwrap();
+    let iv = [0x33; 16];
+    let packet = [&[0, 0, 1, 0, 0, 0, 0, 9][..], &iv, &[0xcd; 96], &[0; 16]].concat();
+    let high = 3u32.to_be_bytes();
+    let (clear, body, tag) = (Span::new(0, 24), Span::new(24, 96), Span::new(120, 16));
+    let sealed = seal(session, &packet, Job { clear, body, tag, iv, suffix: high.into(), ..Job::default() });
+    let mut expected = packet[..120].to_vec();
+    slow_encrypt(AES_CBC, &material[..16], &iv, &mut expected[24..]);
+    assert_eq!(sealed[..120], expected);
+    let mac = hmac::Key::new(hmac::HMAC_SHA256, &material[16..]);
+    assert_eq!(sealed[120..], hmac::sign(&mac, &[&expected[..], &high].concat()).as_ref()[..16]);
+}
+
+/// RFC 4302: the whole packet is clear and the tag a field in it, which counts as zero; with extended numbers their high
+/// half is hashed behind the packet. By HMAC and, as RFC 4543 has it, by GMAC.
+#[test]
+fn ah_over_a_whole_packet() {
+    let packet: Vec<u8> = (0..200).map(|i| i as u8).collect();
+    let tag = Span::new(20 + 12, 16);
+    let mut zeroed = packet.clone();
+    zeroed[tag.range()].fill(0);
+    for suffix in [Suffix::NONE, 5u32.to_be_bytes().into()] {
+        let hashed = [&zeroed[..], suffix.bytes()].concat();
+        let job = Job { clear: Span::new(0, 200), tag, iv: [4; 16], suffix, ..Job::default() };
+        let key = [8; 32];
+        let sealed = seal(Session::with(Kernels::best(), SHA256_128, &key).unwrap(), &packet, job);
+        let mac = hmac::Key::new(hmac::HMAC_SHA256, &key);
+        assert_eq!(sealed[tag.range()], hmac::sign(&mac, &hashed).as_ref()[..16]);
+        for provider in [Provider::AwsLc, Provider::Sealane] {
+            let by = Implementations { aead: Some(provider), ..Implementations::default() };
+            let gmac = || Session::with(by, Protection::Aead(Aead::Aes128Gcm), &key[..16]).unwrap();
+            let sealed = seal(gmac(), &packet, job);
+            let library =
+                aead::LessSafeKey::new(aead::UnboundKey::new(&aead::AES_128_GCM, &key[..16]).unwrap());
+            let nonce = aead::Nonce::assume_unique_for_key([4; 12]);
+            let made = library.seal_in_place_separate_tag(nonce, aead::Aad::from(&hashed), &mut []).unwrap();
+            assert_eq!(sealed[tag.range()], *made.as_ref());
+            let mut work = Work { jobs: vec![job], direction: Direction::Open, ..Work::default() };
+            work.buffer = Buffer::new(200);
+            work.buffer.bytes_mut().copy_from_slice(&sealed);
+            work.sessions.push(Arc::new(gmac()));
+            let work = run(&Inline::default(), work);
+            assert_eq!((work.jobs[0].status, work.buffer.bytes()), (JobStatus::Done, &sealed[..]));
+        }
+    }
+}
+
+#[test]
+fn what_is_forged_takes_no_neighbour_with_it_and_is_not_deciphered() {
+    for implementations in implementations() {
+        for protection in protections().into_iter().filter(|protection| protection.tag_bytes() > 4) {
+            let sessions = [session(implementations, protection, 1)];
+            let mut work = turned(run(&Inline::default(), random_work(&sessions, 23, 200, 8)));
+            for job in work.jobs.iter_mut().step_by(3) {
+                match job.body.is_empty() {
+                    true => work.buffer.bytes_mut()[job.tag.start as usize] ^= 1,
+                    false => work.buffer.bytes_mut()[job.body.end() - 1] ^= 0x80,
+                }
+            }
+            let before = copy_of(&work);
+            let work = run(&Inline::default(), work);
+            for (index, job) in work.jobs.iter().enumerate() {
+                let expected = if index % 3 == 0 { JobStatus::Forged } else { JobStatus::Done };
+                assert_eq!(job.status, expected, "{protection:?} {job:?}");
+                if job.status == JobStatus::Forged && protection.mac().is_some() {
+                    let bytes = job.body.range();
+                    assert!(
+                        work.buffer.bytes()[bytes.clone()] == before.buffer.bytes()[bytes],
+                        "{protection:?}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn malformed_jobs_change_nothing_and_the_rest_runs() {
+    let good =
+        Job { clear: Span::new(0, 8), body: Span::new(8, 32), tag: Span::new(40, 16), ..Job::default() };
+    let bad = [
+        Job { session: 9, ..good },
+        Job { clear: Span::new(4_000_000_000, 4_000_000_000), ..good },
+        Job { body: Span::new(8, u32::MAX), ..good },
+        Job { body: Span::new(8, 31), ..good },
+        Job { body: Span::new(7, 32), ..good },
+        Job { tag: Span::new(40, 12), ..good },
+        Job { tag: Span::new(39, 16), ..good },
+        Job { tag: Span::new(0, 16), ..good },
+        Job { tag: Span::new(85, 16), ..good },
+    ];
+    for job in bad {
+        let mut work = Work { buffer: Buffer::new(100), jobs: vec![job], ..Work::default() };
+        work.sessions.push(session(Implementations::default(), ESP_CBC, 1));
+        for direction in [Direction::Seal, Direction::Open] {
+            work.direction = direction;
+            work.jobs = vec![job];
+            work = run(&Inline::default(), work);
+            assert_eq!(work.jobs[0].status, JobStatus::Malformed, "{job:?}");
+            assert_eq!(work.buffer.bytes(), [0; 100], "{job:?}");
+        }
+        work.direction = Direction::Seal;
+        work.jobs = vec![job, good];
+        work = run(&Inline::default(), work);
+        assert_eq!(work.jobs[1].status, JobStatus::Done);
+    }
+}
+
+/// Two jobs over the same bytes: the second seals what the first has made.
+#[test]
+fn jobs_that_overlap_run_as_listed() {
+    let session = session(Implementations::default(), Protection::Cipher(AES_CBC), 1);
+    let job = Job { body: Span::new(0, 64), ..Job::default() };
+    let shifted = Job { body: Span::new(16, 64), ..Job::default() };
+    let mut work = Work { buffer: Buffer::new(80), jobs: vec![shifted, job, shifted], ..Work::default() };
+    work.sessions.push(session.clone());
+    let mut expected = copy_of(&work);
+    for job in &work.jobs {
+        slow_seal(&session, job, expected.buffer.bytes_mut());
+    }
+    assert_eq!(run(&Inline::default(), work).buffer.bytes(), expected.buffer.bytes());
+}
+
+/// An engine that does every third job and hands the others back.
+struct Failing;
+
+struct FailingQueue(Box<dyn Queue>, Vec<Job>);
+
+impl Engine for Failing {
+    fn name(&self) -> &'static str {
+        "failing"
+    }
+
+    fn cost(&self, _: Protection) -> Option<Cost> {
+        None
+    }
+
+    fn queue(&self, depth: NonZeroUsize) -> io::Result<Box<dyn Queue>> {
+        Ok(Box::new(FailingQueue(Inline::default().queue(depth)?, Vec::new())))
+    }
+}
+
+impl Queue for FailingQueue {
+    fn submit(&mut self, from: &mut VecDeque<Work>) -> usize {
+        let Some(work) = from.front_mut() else { return 0 };
+        self.1 = work.jobs.clone();
+        work.jobs.retain(|job| job.iv[0] % 3 == 0);
+        self.0.submit(from)
+    }
+
+    fn finished(&mut self) -> Option<Work> {
+        let mut work = self.0.finished()?;
+        let done = std::mem::replace(&mut work.jobs, std::mem::take(&mut self.1));
+        let mut done = done.into_iter();
+        for job in work.jobs.iter_mut().filter(|job| job.iv[0] % 3 == 0) {
+            *job = done.next().unwrap();
+        }
+        Some(work)
+    }
+
+    fn in_flight(&self) -> usize {
+        self.0.in_flight()
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+}
+
+#[test]
+fn what_one_engine_hands_back_another_finishes() {
+    let sessions: Vec<_> = protections()
+        .into_iter()
+        .map(|protection| session(Implementations::default(), protection, 3))
+        .collect();
+    let work = random_work(&sessions, 300, 100, 7);
+    let whole = run(&Inline::default(), copy_of(&work));
+    let half = run(&Failing, work);
+    assert!((1..300).contains(&half.pending()));
+    let [inline, lanes] = engines();
+    let finished = run(&*lanes, half);
+    assert_eq!(finished.pending(), 0);
+    assert!(finished.buffer.bytes() == whole.buffer.bytes());
+    // Nothing is left to do: running it once more changes nothing.
+    assert!(run(&*inline, finished).buffer.bytes() == whole.buffer.bytes());
+}
+
+#[test]
+fn queues_are_bounded_and_hand_everything_back() {
+    for engine in engines() {
+        let mut queue = engine.queue(NonZeroUsize::new(3).unwrap()).unwrap();
+        let mut waiting: VecDeque<Work> = (0..50)
+            .map(|index| {
+                random_work(&[session(Implementations::default(), ESP_CBC, 1)], 4, 100 + index, index.into())
+            })
+            .collect();
+        let mut finished = 0;
+        while finished < 50 {
+            queue.submit(&mut waiting);
+            assert!(queue.in_flight() <= 3);
+            assert!(waiting.len() + queue.in_flight() + finished == 50);
+            while let Some(work) = queue.finished() {
+                assert_eq!(work.pending(), 0);
+                finished += 1;
+            }
+            if let Some(fd) = queue.fd().filter(|_| finished < 50 && queue.in_flight() > 0) {
+                poll(&mut [PollFd::new(&fd, PollFlags::IN)], None).unwrap();
+            }
+        }
+        assert!(queue.finished().is_none());
+    }
+}
+
+#[test]
+fn a_queue_outlives_its_engine() {
+    let two = NonZeroUsize::new(2).unwrap();
+    let mut queue = Lanes::new(Kernels::best(), two, two).unwrap().queue(two).unwrap();
+    let work =
+        run_on(&mut *queue, random_work(&[session(Implementations::default(), ESP_CBC, 1)], 4, 100, 1));
+    assert_eq!(work.pending(), 0);
+}
+
+#[test]
+fn parts_of_a_job_make_what_the_whole_makes() {
+    for protection in protections() {
+        let sessions = [session(Implementations::default(), protection, 1)];
+        for direction in [Direction::Seal, Direction::Open] {
+            for parts in [1, 2, 3, 8, 100] {
+                let mut work = random_work(&sessions, 1, 1000, parts as u64);
+                work.direction = direction;
+                let may = match protection {
+                    Protection::Cipher(Cipher::Block(_, Mode::Cbc)) => direction == Direction::Open,
+                    Protection::Cipher(Cipher::Block(..)) => true,
+                    _ => false,
+                };
+                let Some(split) = work.split(0, parts) else {
+                    assert!(!may, "{protection:?}");
+                    continue;
+                };
+                assert!(may && (1..=parts.min(8)).contains(&split.len()), "{protection:?}");
+                let mut apart = copy_of(&work);
+                apart.jobs = split.into_iter().rev().collect();
+                assert!(
+                    run(&Inline::default(), apart).buffer.bytes()
+                        == run(&Inline::default(), work).buffer.bytes()
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn keys_of_other_lengths_and_impossible_tags_are_refused() {
+    for protection in protections() {
+        let material = vec![1; protection.key_bytes() + 1];
+        let error = Session::with(Kernels::best(), protection, &material).unwrap_err();
+        assert_eq!(error, KeyError::Length { expected: protection.key_bytes(), given: material.len() });
+    }
+    for tag_bytes in [0, 33] {
+        let protection = Protection::Mac { mac: Mac::KeyedBlake3, tag_bytes };
+        assert!(matches!(Session::with(Kernels::best(), protection, &[0; 32]), Err(KeyError::Tag { .. })));
+    }
+}
+
+#[test]
+fn every_protection_has_a_cost() {
+    for engine in engines() {
+        for protection in [ESP_CBC, Protection::Aead(Aead::Aes128Gcm), SHA256_128] {
+            let cost = engine.cost(protection).unwrap();
+            assert!(
+                cost.fixed_ns >= 0.0 && cost.byte_ns > 0.0 && cost.job_ns(100) > cost.fixed_ns,
+                "{cost:?}"
+            );
+            assert_eq!(engine.cost(protection), Some(cost), "it is measured once");
+        }
+    }
+}
+
+/// Memory that the buffer does not own.
+struct Mapped(Box<[u8]>, #[expect(dead_code, reason = "stands for what a mapping holds open")] OwnedFd);
+
+impl Memory for Mapped {
+    fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.0
+    }
+}
+
+#[test]
+fn buffers_may_be_memory_of_others() {
+    let work = random_work(&[session(Implementations::default(), ESP_CBC, 1)], 4, 100, 1);
+    let fd = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap();
+    let mapped = Mapped(work.buffer.bytes().into(), fd);
+    let mut other = copy_of(&work);
+    other.buffer = Buffer::from_memory(Box::new(mapped));
+    let [inline, lanes] = engines();
+    assert!(run(&*lanes, other).buffer.bytes() == run(&*inline, work).buffer.bytes());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// Any sessions, layouts, orders and lengths.
+    #[test]
+    fn any_work_is_sealed_as_defined_and_opens(seed: u64, count in 1..80u32, longest in 0..3000u32, picks in prop::collection::vec(any::<prop::sample::Index>(), 1..6)) {
+        let all = protections();
+        let implementations = implementations();
+        let sessions: Vec<_> = picks
+            .iter()
+            .map(|pick| session(implementations[pick.index(implementations.len())], all[pick.index(all.len())], seed))
+            .collect();
+        check(&Inline::default(), random_work(&sessions, count, longest, seed));
+    }
+
+    /// Any spans at all end in a status.
+    #[test]
+    fn any_spans_end_in_a_status(spans in prop::collection::vec((0..300u32, 0..300u32), 3..30), session_index in 0..4u16, seal: bool) {
+        let sessions = [ESP_CBC, Protection::Aead(Aead::Aes128Gcm), SHA256_128]
+            .map(|protection| session(Implementations::default(), protection, 1));
+        let span = |&(start, len): &(u32, u32)| Span::new(start, len);
+        let jobs = spans
+            .chunks_exact(3)
+            .map(|spans| Job { session: session_index, clear: span(&spans[0]), body: span(&spans[1]), tag: Span::new(spans[2].0, 16), ..Job::default() })
+            .collect();
+        let direction = if seal { Direction::Seal } else { Direction::Open };
+        let work = Work { buffer: Buffer::new(400), sessions: sessions.to_vec(), jobs, direction };
+        prop_assert_eq!(run(&Inline::default(), work).pending(), 0);
+    }
+}
