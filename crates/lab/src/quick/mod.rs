@@ -185,6 +185,13 @@ impl Quick<'_> {
             crate::scratch::remove(&target)?;
             let sample = tree::take(&candidate, &target, bytes_max)?;
             if sample.files >= 100 || options.tree.is_some() && sample.files > 0 {
+                if sample.left_out > 0 {
+                    self.skipped.push(format!(
+                        "{} entries of {}: links, devices, pipes, or not readable; tools differ in what they make of them",
+                        sample.left_out,
+                        candidate.display()
+                    ));
+                }
                 return Ok(sample);
             }
         }

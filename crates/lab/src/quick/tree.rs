@@ -1,12 +1,14 @@
 //! A real tree to copy: what a developer's machine has lying about, cut to size.
 //!
-//! Guarantees: only regular files, directories and symbolic links that the user may read are taken; the sample is
-//! bounded in bytes and files; the source is only read.
+//! Guarantees: any tree will do, whatever lies in it: only regular files and directories that the user may read are
+//! taken. Links are left out because tools differ in what they make of them, and would then be compared by unlike work.
+//! The sample is bounded in bytes and files; the source is only read, and never waited for.
 
 use crate::LabError;
 use std::ffi::OsStr;
-use std::fs::{self, DirBuilder};
-use std::os::unix::fs::{DirBuilderExt, symlink};
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Read};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 /// Most files of a sample.
@@ -25,6 +27,8 @@ pub(super) struct TreeSample {
     pub(super) files: u64,
     /// Their bytes.
     pub(super) bytes: u64,
+    /// Symbolic links, devices, pipes and sockets, and what could not be read.
+    pub(super) left_out: u64,
 }
 
 /// Trees a machine may have, best first: sources of Rust packages, of the system's headers, documentation.
@@ -43,7 +47,10 @@ pub(super) fn take(origin: &Path, target: &Path, bytes_max: u64) -> Result<TreeS
     let mut pending = vec![(origin.to_owned(), target.to_owned(), 0)];
     while let Some((source, copy, depth)) = pending.pop() {
         // What cannot be read is left out: the sample is ours to choose.
-        let Ok(entries) = fs::read_dir(&source) else { continue };
+        let Ok(entries) = fs::read_dir(&source) else {
+            sample.left_out += 1;
+            continue;
+        };
         let mut entries: Vec<_> = entries.filter_map(Result::ok).collect();
         entries.sort_by_key(|entry| std::cmp::Reverse(entry.file_name()));
         for entry in entries {
@@ -51,28 +58,42 @@ pub(super) fn take(origin: &Path, target: &Path, bytes_max: u64) -> Result<TreeS
                 return Ok(sample);
             }
             let (from, to) = (entry.path(), copy.join(entry.file_name()));
-            let Ok(kind) = entry.file_type() else { continue };
-            if kind.is_dir() && depth < DEPTH_MAX && entry.file_name() != OsStr::new(".git") {
-                create(&to)?;
-                pending.push((from, to, depth + 1));
-            } else if kind.is_symlink() {
-                if let Ok(points_to) = fs::read_link(&from) {
-                    symlink(points_to, &to).map_err(LabError::file("cannot create", &to))?;
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => {
+                    if depth < DEPTH_MAX && entry.file_name() != OsStr::new(".git") {
+                        create(&to)?;
+                        pending.push((from, to, depth + 1));
+                    }
                 }
-            } else if kind.is_file() {
-                let Ok(metadata) = entry.metadata() else { continue };
-                let fits = sample.bytes + metadata.len() <= bytes_max;
-                if !fits || metadata.len() > bytes_max / FILE_SHARE_MAX {
-                    continue;
+                Ok(kind) if kind.is_file() => {
+                    let Ok(content) = entry.metadata().and_then(|found| read(&from, found.len(), bytes_max))
+                    else {
+                        sample.left_out += 1;
+                        continue;
+                    };
+                    if let Some(content) =
+                        content.filter(|found| sample.bytes + found.len() as u64 <= bytes_max)
+                    {
+                        fs::write(&to, &content).map_err(LabError::file("cannot write", &to))?;
+                        sample.files += 1;
+                        sample.bytes += content.len() as u64;
+                    }
                 }
-                let Ok(content) = fs::read(&from) else { continue };
-                fs::write(&to, &content).map_err(LabError::file("cannot write", &to))?;
-                sample.files += 1;
-                sample.bytes += content.len() as u64;
+                Ok(_) | Err(_) => sample.left_out += 1,
             }
         }
     }
     Ok(sample)
+}
+
+/// A file's content, as far as its size goes: what the kernel makes up may have no end. `None` for what is too large.
+fn read(path: &Path, size_bytes: u64, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
+    if size_bytes > bytes_max / FILE_SHARE_MAX {
+        return Ok(None);
+    }
+    let mut content = Vec::new();
+    File::open(path)?.take(size_bytes).read_to_end(&mut content)?;
+    Ok(Some(content))
 }
 
 /// A made-up tree for a machine that has none: sizes of a source tree, content of nothing.
@@ -107,6 +128,10 @@ fn create(path: &Path) -> Result<(), LabError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::peers::Workload;
+    use rustix::fs::Mode;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::os::unix::net::UnixListener;
 
     #[test]
     fn a_sample_is_bounded_and_equal_to_its_origin() {
@@ -114,11 +139,49 @@ mod tests {
         let (origin, target) = (directory.path().join("origin"), directory.path().join("target"));
         let made = generate(&origin, 1 << 20, 1).unwrap();
         assert!(made.bytes <= 1 << 20 && made.files > 20);
-        symlink("directory-000", origin.join("link")).unwrap();
         let all = take(&origin, &target, 1 << 20).unwrap();
         assert_eq!((all.files, all.bytes), (made.files, made.bytes));
         assert_eq!(crate::compare::compare(&origin, &target).unwrap().files, made.files);
         let part = take(&origin, &directory.path().join("part"), 100_000).unwrap();
         assert!(part.bytes <= 100_000 && part.files > 0 && part.files < made.files);
+    }
+    #[test]
+    fn whatever_a_tree_holds_a_sample_of_it_is_a_workload() {
+        let directory = tempfile::tempdir().unwrap();
+        let (origin, target) = (directory.path().join("origin"), directory.path().join("target"));
+        let deepest = (0..40).fold(origin.clone(), |path, _| path.join("deeper"));
+        fs::create_dir_all(&deepest).unwrap();
+        for path in [origin.join("one"), origin.join("deeper/two"), deepest.join("three")] {
+            fs::write(path, "content").unwrap();
+        }
+        for (points_to, link) in
+            [("deeper", "to-folder"), ("one", "to-file"), ("none", "broken"), (".", "loop")]
+        {
+            symlink(points_to, origin.join(link)).unwrap();
+        }
+        let _socket = UnixListener::bind(origin.join("socket")).unwrap();
+        let pipe = rustix::fs::FileType::Fifo;
+        rustix::fs::mknodat(rustix::fs::CWD, origin.join("pipe"), pipe, Mode::RUSR, 0).unwrap();
+        // Only root may, and the pipe is as good.
+        let device = rustix::fs::makedev(1, 5);
+        let kind = rustix::fs::FileType::CharacterDevice;
+        let _ = rustix::fs::mknodat(rustix::fs::CWD, origin.join("device"), kind, Mode::RUSR, device);
+        for (name, is_folder) in [("closed", true), ("secret", false)] {
+            let path = origin.join(name);
+            if is_folder {
+                fs::create_dir(&path).unwrap()
+            } else {
+                fs::write(&path, "no").unwrap()
+            }
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
+        }
+
+        let sample = take(&origin, &target, 1 << 20).unwrap();
+        fs::set_permissions(origin.join("closed"), fs::Permissions::from_mode(0o700)).unwrap();
+        // Root reads the secret one, too.
+        assert!([3, 4].contains(&sample.files), "{sample:?}");
+        assert!(sample.left_out >= 6, "{sample:?}");
+        let workload = Workload::new(&target, &directory.path().join("copies")).unwrap();
+        assert_eq!((workload.files(), workload.bytes()), (sample.files, sample.bytes));
     }
 }
