@@ -80,8 +80,13 @@ impl Drop for Leave<'_> {
     }
 }
 
-/// Bytes and messages a second of one lane in one slice.
-type Slice = (f64, f64);
+/// What one lane did in one slice.
+#[derive(Clone, Copy, Debug)]
+struct Slice {
+    start: Instant,
+    end: Instant,
+    done: Done,
+}
 
 /// Measures `ours` and, if there is one, the peer: `seconds` each, `lanes` threads. `None` after `stop`.
 pub(super) fn alternate(
@@ -151,18 +156,26 @@ pub(super) fn alternate(
     Ok(Some((own, pace(1))))
 }
 
-/// The medians over slices of what all lanes did together.
+/// The medians over slices of what all lanes did together, by the time from the first lane's start to the last one's
+/// end: where there are more lanes than cores they run one after the other, and the sum of their own rates would be one
+/// that the machine does not have.
 fn pace_of(lanes: &[&[Slice]]) -> Option<Pace> {
     let count = lanes.iter().map(|slices| slices.len()).min()?;
-    let sum = |slice: usize, value: fn(&Slice) -> f64| -> f64 {
-        lanes.iter().map(|slices| value(&slices[slice])).sum()
+    let rates = |amount: fn(&Done) -> u64| -> Option<f64> {
+        let rates: Option<Vec<f64>> = (0..count).map(|slice| rate(lanes, slice, amount)).collect();
+        median(&rates?)
     };
-    let bytes: Vec<f64> = (0..count).map(|slice| sum(slice, |rates| rates.0)).collect();
-    let messages: Vec<f64> = (0..count).map(|slice| sum(slice, |rates| rates.1)).collect();
     Some(Pace {
-        mb_per_s: median(&bytes)? / 1e6,
-        ns_per_message: lanes.len() as f64 * 1e9 / median(&messages)?,
+        mb_per_s: rates(|done| done.bytes)? / 1e6,
+        ns_per_message: lanes.len() as f64 * 1e9 / rates(|done| done.messages)?,
     })
+}
+
+fn rate(lanes: &[&[Slice]], slice: usize, amount: fn(&Done) -> u64) -> Option<f64> {
+    let start = lanes.iter().map(|slices| slices[slice].start).min()?;
+    let end = lanes.iter().map(|slices| slices[slice].end).max()?;
+    let total: u64 = lanes.iter().map(|slices| amount(&slices[slice].done)).sum();
+    Some(total as f64 / (end - start).as_secs_f64())
 }
 
 fn run(work: &mut Work<'_>, slice: Duration, calls_between_checks: u32) -> Slice {
@@ -172,10 +185,9 @@ fn run(work: &mut Work<'_>, slice: Duration, calls_between_checks: u32) -> Slice
         for _ in 0..calls_between_checks {
             done += work();
         }
-        let spent = start.elapsed();
-        if spent >= slice {
-            let seconds = spent.as_secs_f64();
-            return (done.bytes as f64 / seconds, done.messages as f64 / seconds);
+        let end = Instant::now();
+        if end - start >= slice {
+            return Slice { start, end, done };
         }
     }
 }
@@ -256,11 +268,36 @@ mod tests {
         assert!(alternate(&Steady(1), None, &task(), 1, 10.0, &stop).unwrap().is_none());
     }
 
+    /// Slices of these messages of 1000 bytes, each 10 ms long, the first after `from_ms`.
+    fn slices(from_ms: u64, messages: &[u64]) -> Vec<Slice> {
+        let zero = Instant::now();
+        let at = |ms| zero + Duration::from_millis(ms);
+        let slice = |(index, &messages): (usize, &u64)| {
+            let from = from_ms + 100 * index as u64;
+            Slice { start: at(from), end: at(from + 10), done: Done { messages, bytes: 1000 * messages } }
+        };
+        messages.iter().enumerate().map(slice).collect()
+    }
+
     #[test]
     fn medians_are_taken_over_slices_of_all_lanes() {
-        let (one, two) = ([(1e6, 10.0), (5e6, 50.0), (2e6, 20.0)], [(1e6, 10.0), (5e6, 50.0), (2e6, 20.0)]);
-        let pace = pace_of(&[&one, &two]).unwrap();
-        assert_eq!(pace, Pace { mb_per_s: 4.0, ns_per_message: 2.0 * 1e9 / 40.0 });
+        let one = slices(0, &[10, 50, 20]);
+        let pace = pace_of(&[&one, &one]).unwrap();
+        assert_eq!(pace, Pace { mb_per_s: 4.0, ns_per_message: 2.0 * 1e9 / 4000.0 });
         assert_eq!(pace_of(&[&[]]), None);
+    }
+
+    /// As on a machine with fewer cores than lanes.
+    #[test]
+    fn lanes_that_run_one_after_the_other_are_no_faster_than_one() {
+        let one = slices(0, &[20, 20, 20]);
+        let other: Vec<Slice> = one
+            .iter()
+            .map(|&Slice { start, end, done }| Slice { start: end, end: end + (end - start), done })
+            .collect();
+        let alone = pace_of(&[&one]).unwrap();
+        let together = pace_of(&[&one, &other]).unwrap();
+        assert_eq!(together.mb_per_s, alone.mb_per_s);
+        assert_eq!(together.ns_per_message, 2.0 * alone.ns_per_message);
     }
 }
