@@ -16,6 +16,7 @@ const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
   tidy             check the house rules; the same check is a test of `cargo test`
+  picture          draw the crates and their arrows into ARCHITECTURE.md
   man DIR          write the manual pages into DIR
   completions DIR  write the completions of every shell into DIR
   peers            install the foreign programs that tests compare with (apt-get, as root)";
@@ -26,6 +27,7 @@ fn main() -> ExitCode {
     let root = workspace_root();
     let outcome = match arguments.as_slice() {
         ["tidy"] => tidy::run(&root),
+        ["picture"] => tidy::draw_picture(&root),
         ["man", directory] => generate::man(&root, Path::new(directory)),
         ["completions", directory] => generate::completions(&root, Path::new(directory)),
         ["peers"] => peers::install(),

@@ -8,6 +8,7 @@ mod exceptions;
 mod graph;
 mod lexer;
 mod manifests;
+mod picture;
 mod sources;
 mod tree;
 
@@ -41,6 +42,8 @@ impl fmt::Display for Finding {
     }
 }
 
+pub(crate) use picture::write as draw_picture;
+
 /// Checks the workspace at `root` and prints what it finds.
 ///
 /// # Errors
@@ -61,6 +64,7 @@ fn check(root: &Path) -> Result<Vec<Finding>> {
     let files = tree::read(root)?;
     let mut findings = sources::check(&files, root, &exceptions::CURRENT);
     findings.extend(manifests::check(&files));
+    findings.extend(picture::check(&files));
     findings.extend(graph::check(&graph::packages(root)?));
     findings.sort();
     Ok(findings)

@@ -58,8 +58,24 @@ pub(crate) fn check(files: &[File]) -> Vec<Finding> {
             Err(error) => findings.push(Finding::new(&file.path, 0, "manifest", error.message())),
         }
     }
+    unused(files, &mut findings);
     lock_files(files, &mut findings);
     findings
+}
+
+/// What the workspace offers to its crates and none takes.
+fn unused(files: &[File], findings: &mut Vec<Finding>) {
+    let manifests = files.iter().filter(|file| file.name() == "Cargo.toml");
+    let manifests: Vec<(&str, Table)> =
+        manifests.filter_map(|file| Some((file.path.as_str(), file.text.parse().ok()?))).collect();
+    let Some((path, root)) = manifests.iter().find(|(path, _)| *path == "Cargo.toml") else { return };
+    let offered = root.get("workspace").and_then(|workspace| workspace.get("dependencies"));
+    for name in offered.and_then(Value::as_table).into_iter().flat_map(Table::keys) {
+        let taken = manifests.iter().filter(|(other, _)| other != path);
+        if !taken.flat_map(|(_, manifest)| keys(manifest)).any(|(taken, _)| taken == name) {
+            findings.push(Finding::new(path, 0, "unused", format!("no crate depends on {name}")));
+        }
+    }
 }
 
 fn package(file: &File, manifest: &Table, findings: &mut Vec<Finding>) {
@@ -98,7 +114,7 @@ fn allowed(arrows: &Crate) -> String {
 }
 
 /// The folder of a crate of this workspace, by its package name.
-fn workspace_crate(package: &str) -> Option<&str> {
+pub(crate) fn workspace_crate(package: &str) -> Option<&str> {
     match package {
         "sealane" => Some("cli"),
         "xtask" => Some("xtask"),
@@ -109,17 +125,21 @@ fn workspace_crate(package: &str) -> Option<&str> {
 /// The packages that a manifest names in any of its dependency tables, renamed ones by their real name. Tests may not
 /// point back either: an arrow that only a test needs still decides which crate can be built without the other.
 fn dependencies(manifest: &Table) -> Vec<String> {
+    let name = |(name, value): (&String, &Value)| {
+        value.get("package").and_then(Value::as_str).unwrap_or(name).to_owned()
+    };
+    keys(manifest).map(name).collect()
+}
+
+/// What the dependency tables of a manifest hold.
+fn keys(manifest: &Table) -> impl Iterator<Item = (&String, &Value)> {
     let mut tables = vec![manifest];
     if let Some(targets) = manifest.get("target").and_then(Value::as_table) {
         tables.extend(targets.values().filter_map(Value::as_table));
     }
     let kinds = ["dependencies", "dev-dependencies", "build-dependencies"];
-    let lists = tables.into_iter().flat_map(|table| kinds.map(|kind| table.get(kind)));
-    lists
-        .filter_map(|list| list?.as_table())
-        .flatten()
-        .map(|(name, value)| value.get("package").and_then(Value::as_str).unwrap_or(name).to_owned())
-        .collect()
+    let lists = tables.into_iter().flat_map(move |table| kinds.map(|kind| table.get(kind)));
+    lists.filter_map(|list| list?.as_table()).flatten()
 }
 
 fn lock_files(files: &[File], findings: &mut Vec<Finding>) {
@@ -225,6 +245,17 @@ mod tests {
         check_rules(&[("crates/copy/Cargo.toml", "[package")], &["manifest"]);
         let own_workspace = "[package]\ndescription = \"fuzz targets\"\n[workspace]\n";
         check_rules(&[("fuzz/Cargo.toml", own_workspace)], &[]);
+    }
+
+    #[test]
+    fn what_the_workspace_offers_in_vain_is_found() {
+        let root = "[workspace.dependencies]\ntoml = \"1\"\ncriterion = \"1\"\n";
+        let user = manifest("[dev-dependencies]\ntoml.workspace = true\n");
+        check_rules(&[("Cargo.toml", root), ("xtask/Cargo.toml", &user)], &["unused"]);
+        check_rules(
+            &[("Cargo.toml", &root.replace("criterion = \"1\"\n", "")), ("xtask/Cargo.toml", &user)],
+            &[],
+        );
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! Hello ──────────────────────────────►
 //!       ◄────────────────────────────── Hello
 //! Request ────────────────────────────►
-//!       ◄────────────────────────────── Accept, or Refuse            (then data streams are opened)
+//!       ◄────────────────────────────── Accept                       (then data streams are opened)
 //!
 //! sender                               receiver
 //!       ◄────────────────────────────── Have…, HaveEnd
@@ -17,7 +17,7 @@
 //!       ◄────────────────────────────── Settled
 //! ```
 //!
-//! Either may send Abort at any time. Guarantees: a frame is bounded by the channel, and decoding any bytes
+//! Either may send Abort at any time, with the reason; it is also how a server refuses a request. Guarantees: a frame is bounded by the channel, and decoding any bytes
 //! allocates no more than a small multiple of them.
 
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,8 @@
 //! From a slice of jobs to a kernel.
 //!
-//! The choice is made here and nowhere else: by the forced tier, if there is one; else by what this machine has and
-//! how many jobs there are, with cross-over points measured on real machines.
+//! Tier and instruction set are chosen here: by the forced tier, if there is one; else by what this machine has and how
+//! many jobs there are, with cross-over points measured on real machines. A kernel fills its own lanes with what it is
+//! given; whether a library runs an AEAD instead is decided before, by the engine.
 
 mod aead;
 mod cipher;
