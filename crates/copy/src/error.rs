@@ -77,6 +77,20 @@ impl Error {
         Self::new(ErrorKind::Protocol, message)
     }
 
+    /// The same failure in words that name `what`.
+    pub(crate) fn naming(mut self, what: &str) -> Self {
+        if !self.message.contains(what) {
+            self.message = format!("{what}: {}", self.message);
+        }
+        self
+    }
+
+    /// The same failure with what to do next.
+    pub(crate) fn advising(mut self, advice: &str) -> Self {
+        self.message = format!("{}; {advice}", self.message);
+        self
+    }
+
     /// The kind.
     pub fn kind(&self) -> ErrorKind {
         self.kind

@@ -131,6 +131,15 @@ pub enum PeerError {
         /// What the last attempt said.
         source: io::Error,
     },
+    /// What listens there speaks something else.
+    #[error(
+        "what listens at {address} does not speak TLS; is this the address and port that `sealane serve` printed? \
+         (An ssh server is reached as `host:path`.)"
+    )]
+    NotTls {
+        /// Where we connected.
+        address: HostPort,
+    },
     /// A location cannot be understood.
     #[error("`{text}`: {fault}")]
     Location {

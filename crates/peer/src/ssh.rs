@@ -63,8 +63,6 @@ pub struct SshCommand {
     pub jump: Option<OsString>,
     /// Only IPv4 (`-4`) or only IPv6 (`-6`).
     pub family: Option<AddressFamily>,
-    /// Further arguments as they are, before the host.
-    pub extra_args: Vec<OsString>,
     /// The program at the far end. It is quoted for the shell there, but for a leading `~/`.
     pub remote_program: OsString,
     /// Where ssh's and the far end's messages go.
@@ -85,7 +83,6 @@ impl SshCommand {
             config: None,
             jump: None,
             family: None,
-            extra_args: Vec::new(),
             remote_program: "sealane".into(),
             stderr: StderrMode::default(),
         }
@@ -152,7 +149,6 @@ impl SshCommand {
             check_user(user).map_err(|fault| refuse("user", user, fault))?;
             option("-l", OsStr::new(user));
         }
-        argv.extend(self.extra_args.iter().cloned());
         argv.push("--".into());
         argv.push(self.host.clone().into());
         Ok(argv)
@@ -306,7 +302,6 @@ mod tests {
                 s.port = Some(2222);
                 s.identity_files = vec!["id1".into(), "id 2".into()];
                 s.options = vec!["Compression=no".into()];
-                s.extra_args = vec!["-v".into()];
                 s.remote_program = "/opt/my tools/sealane".into();
             },
             Serve,
@@ -324,7 +319,6 @@ mod tests {
                 "id 2",
                 "-o",
                 "Compression=no",
-                "-v",
                 "--",
                 "host",
                 "'/opt/my tools/sealane' serve --stdio",

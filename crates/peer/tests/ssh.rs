@@ -48,7 +48,6 @@ fn aliases_are_resolved() {
         ssh.user = Some("me".into());
         ssh.identity_files = vec!["/nonexistent/id".into()];
         ssh.options = vec!["BatchMode=yes".into()];
-        ssh.extra_args = vec!["-C".into()];
         let resolved = ssh_resolved_host(&ssh, soon()).unwrap();
         assert_eq!(resolved, ResolvedHost { host: want.into(), proxied });
     }

@@ -7,7 +7,7 @@ use std::{
     },
     path::Path,
     sync::{Arc, Mutex},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use crossbeam_channel::bounded;
@@ -39,6 +39,9 @@ use crate::{
     summary::{Agreement, CpuSeconds, Notice, Observer, Progress, Summary},
 };
 
+/// What sshd gives a user by default for logging in (sshd_config, LoginGraceTime).
+const LOGIN_TIME: Duration = Duration::from_secs(120);
+
 /// Copies `sources` to `target`. At most one side may be remote.
 ///
 /// A source or target that is the local path `-` is standard input or output.
@@ -62,7 +65,7 @@ pub fn copy(
     match outcome {
         Ok(summary) => {
             // The transfer is complete; a far end that lingers is not waited for.
-            let _ = channel.close(Instant::now() + std::time::Duration::from_secs(2));
+            let _ = channel.close(Instant::now() + Duration::from_secs(2));
             Ok(summary)
         }
         Err(error) => {
@@ -198,7 +201,8 @@ fn reach(place: &FarPlace, options: &Options) -> Result<Channel, Error> {
                 true => ServerTrust::accept_new(known),
                 false => ServerTrust::pinned(known),
             };
-            Ok(connect_tls(&address, &identity, &trust, deadline)?)
+            let connected = connect_tls(&address, &identity, &trust, deadline);
+            connected.map_err(|error| Error::from(error).naming(&address.to_string()))
         }
     }
 }
@@ -222,8 +226,8 @@ impl Transfer<'_> {
         agree::check_count("--lanes", options.lanes, LANES_MAX)?;
         let route_host = self.resolve_in_background();
         control::send(channel, &agree::hello())?;
+        let hello = agree::greet(control::receive(channel, Instant::now() + self.patience())?.0)?;
         let deadline = Instant::now() + options.timeout;
-        let hello = agree::greet(control::receive(channel, deadline)?.0)?;
         let terms = self.terms(suite, hello.processors);
         let own_place = self.own_place()?;
         let request = self.request(&terms, own_place.as_ref(), channel.may_carry_secrets())?;
@@ -304,6 +308,13 @@ impl Transfer<'_> {
             }
         };
         Ok(self.summary(&terms, &outcome))
+    }
+
+    /// How long the far end may take to greet. Where ssh can ask its user for something, the user may take as long as
+    /// sshd waits.
+    fn patience(&self) -> Duration {
+        let asks = matches!(self.far, FarPlace::Ssh { .. }) && std::fs::File::open("/dev/tty").is_ok();
+        if asks { self.options.timeout.max(LOGIN_TIME) } else { self.options.timeout }
     }
 
     /// `ssh -G` takes a moment, so it runs beside the greeting.

@@ -5,6 +5,7 @@
 
 use std::{
     os::fd::{AsFd, OwnedFd},
+    path::Path,
     sync::{Arc, Mutex},
     thread,
     time::{Duration, Instant},
@@ -58,12 +59,13 @@ impl ReceivingSide<'_> {
             (None, Some(place)) if writes => {
                 let options = ends::target_options(&plan.preserve, self.journal);
                 let target = Target::open(&place.root, options).map_err(|error| place.explain(error))?;
-                journal = self.journal.map(|name| open_journal(&target, name)).transpose()?;
+                let shown = place.shown();
+                journal = self.journal.map(|name| open_journal(&target, name, &shown)).transpose()?;
                 if journal.as_ref().is_some_and(|(journal, _)| journal.is_resumed()) {
                     target.expect_leftovers();
                 }
                 update = self.update.then(|| target.clone());
-                Destination::Tree { target, sole: place.name.clone(), shown: place.shown() }
+                Destination::Tree { target, sole: place.name.clone(), shown }
             }
             (None, place) => {
                 // A dry run looks at the target, if it is there, but makes nothing.
@@ -113,10 +115,10 @@ fn give_up(receiving: &Receiving, error: &Error) {
     };
 }
 
-fn open_journal(target: &Target, name: [u8; 16]) -> Result<(Journal, JournalState), Error> {
+fn open_journal(target: &Target, name: [u8; 16], shown: &Path) -> Result<(Journal, JournalState), Error> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = open(target.root(), flags, Mode::empty())
-        .map_err(|error| Error::io("cannot open the target", &error.into()))?;
+        .map_err(|error| Error::io(&format!("cannot list {}", shown.display()), &error.into()))?;
     let in_use = |error: &std::io::Error| matches!(JournalError::of(error), Some(JournalError::InUse { .. }));
     // The far end of a run that was killed a moment ago may still be on its way out.
     let give_up = Instant::now() + IN_USE_PATIENCE;
@@ -135,7 +137,8 @@ fn open_journal(target: &Target, name: [u8; 16]) -> Result<(Journal, JournalStat
                 "the same copy is running already; wait for it, or use --no-resume to run beside it",
             )
         } else {
-            Error::io("cannot open the journal in the target directory", &error)
+            Error::io(&format!("cannot keep a journal in {}", shown.display()), &error)
+                .advising("use --no-resume to copy without one")
         }
     })?;
     ends::check_presence(target, &mut state);

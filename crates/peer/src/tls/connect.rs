@@ -85,6 +85,9 @@ pub fn connect_tls(
                 place,
             });
         }
+        (_, Err(ChannelError::Tls(rustls::Error::InvalidMessage(_)))) => {
+            return Err(PeerError::NotTls { address: address.clone() });
+        }
         (_, Err(error)) => return Err(error.into()),
         // A handshake without a key to judge does not exist in this configuration.
         (None, Ok(())) => return Err(ChannelError::WrongProtocol.into()),
