@@ -7,14 +7,23 @@ use crate::failure::chain;
 use crate::options::Plan;
 use crate::report::{self, Reporter};
 use crate::signals::Interrupts;
+use crate::text::printable;
 use sealane_copy::{Notice, Progress};
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::process;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
+use std::thread;
+use std::time::Duration;
+
+/// How long a transfer that has not begun may take to notice that a signal asked for its end.
+const GRACE: Duration = Duration::from_millis(300);
 
 /// Copies, and says how it went.
 pub(crate) fn run(arguments: CpArgs) -> ExitStatus {
     let (json, start) = (arguments.json, start(&arguments));
+    let target = arguments.paths.last().map(|target| printable(target.as_bytes())).unwrap_or_default();
     let plan = match Plan::new(arguments) {
         Ok(plan) => plan,
         Err(error) => {
@@ -23,10 +32,20 @@ pub(crate) fn run(arguments: CpArgs) -> ExitStatus {
         }
     };
     let progress = Arc::new(Progress::default());
-    let reporter = Reporter::start(plan.reporting, &progress, &start);
+    let reporter = Reporter::start(plan.reporting, target, &progress, &start);
     let interrupts = Interrupts::listen({
-        let progress = progress.clone();
-        move || progress.cancel.store(true, SeqCst)
+        let (progress, ending, reporting) = (progress.clone(), reporter.ending(), plan.reporting);
+        move |signal| {
+            progress.cancel.store(true, SeqCst);
+            // Before the far end has answered there is nothing to end in order, and what is waited for may take long.
+            if !ending.has_begun() {
+                thread::sleep(GRACE);
+                if ending.claim() {
+                    report::interrupted(reporting);
+                    process::exit(ExitStatus::Interrupted { signal }.code().into());
+                }
+            }
+        }
     });
     let interrupts = match interrupts {
         Ok(interrupts) => interrupts,

@@ -76,11 +76,6 @@ pub enum Event {
         /// Digest of the content in hexadecimal digits.
         blake3: String,
     },
-    /// Anything else the user should know.
-    Warning {
-        /// In words.
-        message: String,
-    },
     /// The transfer's facts.
     Done(Done),
     /// The transfer failed.
@@ -206,7 +201,6 @@ impl From<&Notice> for Event {
             Notice::Digest { path, digest } => {
                 Self::Digest { path: PathText::new(path), blake3: text::hex(digest) }
             }
-            Notice::Warning(message) => Self::Warning { message: message.clone() },
         }
     }
 }
@@ -297,7 +291,6 @@ mod tests {
                 Notice::Digest { path: b"f".to_vec(), digest: [0x0a; 32] },
                 json!({"event": "digest", "path": "f", "blake3": "0a".repeat(32)}),
             ),
-            (Notice::Warning("w".into()), json!({"event": "warning", "message": "w"})),
         ] {
             check(&Event::from(&notice), &expected);
         }

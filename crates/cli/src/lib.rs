@@ -37,9 +37,15 @@ use std::ffi::OsString;
 
 /// Runs the program with `arguments`, the first of which is its own name.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitStatus {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let json = arguments.iter().any(|argument| argument == "--json");
     let parsed = command().try_get_matches_from(arguments).and_then(|found| Cli::from_arg_matches(&found));
     let cli = match parsed {
         Ok(cli) => cli,
+        Err(error) if json && error.use_stderr() => {
+            report::misused(&error);
+            return ExitStatus::Usage;
+        }
         Err(error) => {
             // Where not even the reason can be written, the status still tells.
             let _ = error.print();

@@ -32,6 +32,8 @@ pub struct Reporting {
     pub verbose: bool,
     /// The facts at the end.
     pub stats: bool,
+    /// Nothing is copied.
+    pub dry_run: bool,
     /// Standard output carries the data, so results go to standard error.
     pub stdout_is_data: bool,
     /// What a cut transfer leaves behind can be continued.
@@ -106,8 +108,9 @@ impl Plan {
             quiet: arguments.quiet,
             verbose: arguments.verbose,
             stats: arguments.stats,
+            dry_run: arguments.dry_run,
             stdout_is_data,
-            resumable: !arguments.no_resume && !stdin_is_data && !stdout_is_data,
+            resumable: !arguments.no_resume && !arguments.dry_run && !stdin_is_data && !stdout_is_data,
         };
         Ok(Self { sources, target, options: options(arguments, recursive), reporting })
     }

@@ -1,13 +1,17 @@
 //! What is shown while a transfer runs: a bar on a terminal, lines of JSON for a program, nothing otherwise.
 //!
-//! Guarantees: drawing reads counters and never holds up a lane; the bar is gone before anything else is written.
+//! Guarantees: drawing reads counters and never holds up a lane; nothing is drawn before the first entry or byte has
+//! moved, so that no bar hides what ssh asks for; no line is wider than the terminal; the bar is gone before anything
+//! else is written.
 
 use crate::events::{Agreed, Event};
 use crate::units::bytes_text;
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use sealane_copy::{Progress, ProgressSnapshot};
-use std::sync::Arc;
+use std::collections::VecDeque;
+use std::io;
 use std::sync::mpsc::{self, RecvTimeoutError, SyncSender};
+use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -17,31 +21,45 @@ const BAR_PERIOD: Duration = Duration::from_millis(100);
 /// What a program that reads the lines can use.
 const LINE_PERIOD: Duration = Duration::from_millis(250);
 
-/// What was agreed has a line of its own, so that the bar has room on a terminal of 80 columns.
-const TEMPLATE: &str = "{prefix}\n{spinner} {decimal_bytes} of {decimal_total_bytes} [{wide_bar:.cyan/blue}] {decimal_bytes_per_sec} {msg}";
+/// The rate shown is that of so many last periods: 3 s.
+const RATE_PERIODS: usize = 30;
+
+/// Where the terminal does not say.
+const COLUMNS: usize = 80;
+
+/// A bar of fewer columns tells less than the numbers beside it.
+const BAR_COLUMNS_MIN: usize = 8;
 
 /// Shows progress on a thread of its own until it is dropped.
 pub(crate) struct Meter {
     bar: Option<ProgressBar>,
+    /// What was agreed, in a line of its own above the bar.
+    facts: Arc<OnceLock<String>>,
     ticker: Option<(SyncSender<()>, JoinHandle<()>)>,
 }
 
 impl Meter {
     /// Shows nothing.
     pub(crate) fn silent() -> Self {
-        Self { bar: None, ticker: None }
+        Self { bar: None, facts: Arc::default(), ticker: None }
     }
 
-    /// Draws a bar on standard error.
+    /// Draws a bar on standard error, once something has moved.
     pub(crate) fn bar(progress: Arc<Progress>) -> Self {
-        let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
-        bar.set_prefix("connecting");
-        bar.set_style(ProgressStyle::with_template(TEMPLATE).expect("the template is valid"));
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+        bar.set_style(ProgressStyle::with_template("{msg}").expect("the template is valid"));
+        let facts = Arc::<OnceLock<String>>::default();
+        let mut pace = Pace::default();
         let ticker = tick(BAR_PERIOD, {
-            let bar = bar.clone();
-            move || draw(&bar, &progress.snapshot())
+            let (bar, facts) = (bar.clone(), facts.clone());
+            move || {
+                let snapshot = progress.snapshot();
+                let Some(facts) = facts.get().filter(|_| has_begun(&snapshot)) else { return };
+                pace.add(Instant::now(), snapshot.bytes_moved);
+                bar.set_message(lines(facts, &snapshot, pace.bytes_per_second(), columns()));
+            }
         });
-        Self { bar: Some(bar), ticker }
+        Self { bar: Some(bar), facts, ticker }
     }
 
     /// Hands a progress event to `emit` four times a second.
@@ -51,14 +69,13 @@ impl Meter {
         emit: impl Fn(&Event) + Send + 'static,
     ) -> Self {
         let event = move || Event::progress(&progress.snapshot(), started.elapsed().as_secs_f64());
-        Self { bar: None, ticker: tick(LINE_PERIOD, move || emit(&event())) }
+        Self { bar: None, facts: Arc::default(), ticker: tick(LINE_PERIOD, move || emit(&event())) }
     }
 
     /// Shows what was agreed above the bar.
     pub(crate) fn agreed(&self, agreed: &Agreed) {
-        if let Some(bar) = &self.bar {
-            bar.set_prefix(facts(agreed));
-        }
+        // There is one agreement.
+        let _ = self.facts.set(facts(agreed));
     }
 
     /// Runs `write` while no bar is in the way.
@@ -89,7 +106,10 @@ impl Drop for Meter {
 }
 
 /// Calls `act` every `period` until the returned end of the channel is dropped. Without a thread nothing is shown.
-fn tick(period: Duration, act: impl Fn() + Send + 'static) -> Option<(SyncSender<()>, JoinHandle<()>)> {
+fn tick(
+    period: Duration,
+    mut act: impl FnMut() + Send + 'static,
+) -> Option<(SyncSender<()>, JoinHandle<()>)> {
     let (stop, stopped) = mpsc::sync_channel::<()>(0);
     let ticker = move || {
         while stopped.recv_timeout(period) == Err(RecvTimeoutError::Timeout) {
@@ -100,18 +120,86 @@ fn tick(period: Duration, act: impl Fn() + Send + 'static) -> Option<(SyncSender
     Some((stop, thread))
 }
 
-fn draw(bar: &ProgressBar, snapshot: &ProgressSnapshot) {
-    bar.set_length(snapshot.bytes_found.max(snapshot.bytes_moved));
-    bar.set_position(snapshot.bytes_moved);
-    // While the scan finds more, nobody knows.
-    let left = snapshot.scan_complete.then(|| format!(", {:#} left", HumanDuration(bar.eta())));
-    bar.set_message(format!("{}{}", count(snapshot), left.unwrap_or_default()));
+/// Whether data flows. Before that ssh may still ask, also for each stream that goes through it.
+fn has_begun(snapshot: &ProgressSnapshot) -> bool {
+    snapshot.bytes_moved > 0 || snapshot.files_done > 0
+}
+
+/// How fast it went lately.
+#[derive(Debug, Default)]
+struct Pace {
+    /// When, and how many bytes had moved by then.
+    samples: VecDeque<(Instant, u64)>,
+}
+
+impl Pace {
+    fn add(&mut self, now: Instant, bytes_moved: u64) {
+        self.samples.push_back((now, bytes_moved));
+        if self.samples.len() > RATE_PERIODS {
+            self.samples.pop_front();
+        }
+    }
+
+    /// `None` until there is something to compare.
+    fn bytes_per_second(&self) -> Option<f64> {
+        let ((from, before), (to, after)) = (self.samples.front()?, self.samples.back()?);
+        let seconds = to.duration_since(*from).as_secs_f64();
+        (seconds > 0.0).then(|| after.saturating_sub(*before) as f64 / seconds)
+    }
+}
+
+/// The width of the terminal that standard error is.
+fn columns() -> usize {
+    terminal_size::terminal_size_of(io::stderr()).map_or(COLUMNS, |(width, _)| usize::from(width.0))
+}
+
+/// What was agreed, and below it how far it is: as much of both as `columns` hold.
+fn lines(facts: &str, snapshot: &ProgressSnapshot, rate: Option<f64>, columns: usize) -> String {
+    // A full last column would take some terminals to the next line.
+    let columns = columns.saturating_sub(1);
+    let facts: String = facts.chars().take(columns).collect();
+    format!("{facts}\n{}", line(snapshot, rate, columns))
+}
+
+/// Numbers as far as they fit, the most wanted first, and a bar in what is left.
+fn line(snapshot: &ProgressSnapshot, rate: Option<f64>, columns: usize) -> String {
+    let total = snapshot.bytes_found.max(snapshot.bytes_moved);
+    let more = if snapshot.scan_complete { "" } else { "+" };
+    let moved = format!("{} of {}{more}", bytes_text(snapshot.bytes_moved as f64), bytes_text(total as f64));
+    let rate_shown = rate.map(|rate| format!("{}/s", bytes_text(rate)));
+    let wanted = [rate_shown, time_left(snapshot, rate), Some(count(snapshot))];
+    let mut text = String::new();
+    let width = |text: &str| text.chars().count();
+    let mut left = columns.saturating_sub(width(&moved));
+    for part in wanted.into_iter().flatten() {
+        let part = format!("{}{part}", if text.is_empty() { " " } else { ", " });
+        if width(&part) > left {
+            break;
+        }
+        left -= width(&part);
+        text.push_str(&part);
+    }
+    // A blank and two brackets.
+    let bar = left.checked_sub(3).filter(|&bar| bar >= BAR_COLUMNS_MIN).map_or_else(String::new, |bar| {
+        let share = snapshot.bytes_moved as f64 / total.max(1) as f64;
+        let done = ((bar as f64 * share) as usize).min(bar);
+        format!(" [{}{}]", "#".repeat(done), "-".repeat(bar - done))
+    });
+    format!("{moved}{bar}{text}").chars().take(columns).collect()
+}
+
+/// Nobody knows it before all sizes are known and something moves.
+fn time_left(snapshot: &ProgressSnapshot, rate: Option<f64>) -> Option<String> {
+    let bytes = snapshot.bytes_found.saturating_sub(snapshot.bytes_moved);
+    let seconds = bytes as f64 / rate.filter(|&rate| rate > 0.0)?;
+    let seconds = Duration::try_from_secs_f64(seconds.max(1.0)).ok()?;
+    (snapshot.scan_complete && bytes > 0).then(|| format!("{:#} left", HumanDuration(seconds)))
 }
 
 /// Entries done of those found; a `+` says that there will be more.
 fn count(snapshot: &ProgressSnapshot) -> String {
     let more = if snapshot.scan_complete { "" } else { "+" };
-    format!("{}/{}{more}", snapshot.files_done, snapshot.files_found)
+    format!("{}/{}{more}", snapshot.files_done.min(snapshot.files_found), snapshot.files_found)
 }
 
 /// What was agreed, in few words.
@@ -155,17 +243,66 @@ mod tests {
         assert_eq!(count(&snapshot), "1/3");
     }
 
-    #[test]
-    fn the_bar_follows_the_counters_and_never_runs_over() {
-        let bar = ProgressBar::hidden();
-        let snapshot = ProgressSnapshot { bytes_found: 10, bytes_moved: 20, ..Default::default() };
-        draw(&bar, &snapshot);
-        assert_eq!((bar.position(), bar.length()), (20, Some(20)));
+    fn midway() -> ProgressSnapshot {
+        ProgressSnapshot {
+            bytes_found: 1_200_000_000,
+            bytes_moved: 300_000_000,
+            files_found: 44_029,
+            files_done: 12_345,
+            scan_complete: true,
+        }
     }
 
     #[test]
-    fn the_template_is_valid() {
-        ProgressStyle::with_template(TEMPLATE).expect("the template is valid");
+    fn a_line_fits_whatever_the_width() {
+        let facts = "private chacha20-poly1305, 64 streams, 64 lanes by connection";
+        for columns in 0..200 {
+            for scan_complete in [false, true] {
+                let snapshot = ProgressSnapshot { scan_complete, ..midway() };
+                for line in lines(facts, &snapshot, Some(511e6), columns).lines() {
+                    assert!(line.chars().count() < columns.max(1), "{columns}: {line}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_wanted_most_is_shown_first() {
+        let shown = |columns| line(&midway(), Some(100e6), columns);
+        assert_eq!(
+            shown(79),
+            "300 MB of 1.20 GB [#######---------------------] 100 MB/s, 9s left, 12345/44029"
+        );
+        assert_eq!(shown(39), "300 MB of 1.20 GB 100 MB/s, 9s left");
+        assert_eq!(shown(20), "300 MB of 1.20 GB");
+    }
+
+    #[test]
+    fn what_is_left_is_told_only_where_it_is_known() {
+        let shown = |snapshot: &ProgressSnapshot, rate| line(snapshot, rate, 79);
+        assert!(shown(&midway(), Some(100e6)).contains("left"));
+        assert!(!shown(&ProgressSnapshot { scan_complete: false, ..midway() }, Some(100e6)).contains("left"));
+        assert!(!shown(&midway(), None).contains("left") && !shown(&midway(), Some(0.0)).contains("left"));
+        let all = ProgressSnapshot { bytes_moved: 1_200_000_000, ..midway() };
+        assert!(!shown(&all, Some(100e6)).contains("left"), "entries are still to be finished");
+    }
+
+    #[test]
+    fn a_bar_never_runs_over() {
+        let snapshot = ProgressSnapshot { bytes_found: 10, bytes_moved: 20, ..Default::default() };
+        assert!(line(&snapshot, None, 60).starts_with("20 B of 20 B+ [#####"));
+    }
+
+    #[test]
+    fn the_rate_is_that_of_the_last_seconds() {
+        let mut pace = Pace::default();
+        assert_eq!(pace.bytes_per_second(), None);
+        let start = Instant::now();
+        for period in 0..100 {
+            let bytes = if period < 60 { 1_000_000_000 } else { 1_000_000_000 + 10 * (period - 60) };
+            pace.add(start + BAR_PERIOD * period as u32, bytes);
+        }
+        assert_eq!(pace.bytes_per_second(), Some(100.0));
     }
 
     #[test]
@@ -181,7 +318,7 @@ mod tests {
         let ticker = tick(Duration::from_millis(1), move || {
             counted.fetch_add(1, SeqCst);
         });
-        let mut meter = Meter { bar: None, ticker };
+        let mut meter = Meter { bar: None, facts: Arc::default(), ticker };
         while ticks.load(SeqCst) == 0 {
             thread::yield_now();
         }

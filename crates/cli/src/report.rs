@@ -12,6 +12,7 @@ use crate::units::bytes_text;
 use sealane_copy::{Error, ErrorKind, Notice, Progress, Summary};
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Instant;
 
 /// The kind of a transfer of which some files arrived. To the library that is a success with failures in it.
@@ -19,18 +20,48 @@ const PARTIAL: &str = "partial";
 
 const GIBIBYTE: f64 = (1_u64 << 30) as f64;
 
+/// Of less than this the start of two processes is most of the CPU time, which says nothing about a byte.
+const COST_BYTES_MIN: u64 = 64 << 20;
+
+/// How a transfer that is interrupted ends, shared with whoever hears the signal.
+#[derive(Debug, Default)]
+pub(crate) struct Ending {
+    begun: AtomicBool,
+    claimed: AtomicBool,
+}
+
+impl Ending {
+    /// Both ends have agreed.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.begun.load(SeqCst)
+    }
+
+    /// Whether the caller is the one to tell how it ended: the first who asks.
+    pub(crate) fn claim(&self) -> bool {
+        !self.claimed.swap(true, SeqCst)
+    }
+}
+
 /// Tells one transfer.
 pub(crate) struct Reporter {
     reporting: Reporting,
+    /// As it was given, fit for a terminal.
+    target: String,
     /// Somebody looks at standard error.
     watched: bool,
     meter: Meter,
+    ending: Arc<Ending>,
 }
 
 impl Reporter {
-    /// Starts to tell the transfer that `progress` counts.
-    pub(crate) fn start(reporting: Reporting, progress: &Arc<Progress>, start: &Event) -> Self {
-        let watched = io::stderr().is_terminal() && !reporting.quiet;
+    /// Starts to tell the transfer to `target` that `progress` counts.
+    pub(crate) fn start(
+        reporting: Reporting,
+        target: String,
+        progress: &Arc<Progress>,
+        start: &Event,
+    ) -> Self {
+        let watched = io::stderr().is_terminal() && !reporting.quiet && !reporting.dry_run;
         let meter = if reporting.json {
             emit(reporting, start);
             Meter::lines(progress.clone(), Instant::now(), move |event| emit(reporting, event))
@@ -39,16 +70,24 @@ impl Reporter {
         } else {
             Meter::silent()
         };
-        Self { reporting, watched, meter }
+        Self { reporting, target, watched, meter, ending: Arc::default() }
+    }
+
+    /// Who tells the end.
+    pub(crate) fn ending(&self) -> Arc<Ending> {
+        self.ending.clone()
     }
 
     /// Tells what happened on the way.
     pub(crate) fn notice(&self, notice: &Notice) {
+        if matches!(notice, Notice::Agreed(_)) {
+            self.ending.begun.store(true, SeqCst);
+        }
         if self.reporting.json {
             emit(self.reporting, &notice.into());
             return;
         }
-        let Reporting { quiet, verbose, .. } = self.reporting;
+        let verbose = self.reporting.verbose;
         match notice {
             Notice::Agreed(agreement) => {
                 let agreed = Agreed::from(agreement);
@@ -64,7 +103,7 @@ impl Reporter {
                     bytes_text(*bytes as f64)
                 ));
             }
-            Notice::Resuming { bytes } if verbose || self.watched => {
+            Notice::Resuming { bytes } if verbose || self.watched && *bytes > 0 => {
                 self.line(&format!("going on; {} are there already", bytes_text(*bytes as f64)));
             }
             Notice::StreamReopened { .. } | Notice::Resuming { .. } => {}
@@ -76,30 +115,44 @@ impl Reporter {
                 let line = digest_line(path, digest);
                 self.meter.suspend(|| result(self.reporting, &line));
             }
-            Notice::Warning(message) if !quiet => {
-                self.meter.suspend(|| complain(format_args!("warning: {message}")));
-            }
-            Notice::Warning(_) => {}
         }
     }
 
     /// Tells how it ended. `signal` is the one that asked for the end, if one did.
     pub(crate) fn finish(mut self, outcome: Result<Summary, Error>, signal: Option<u8>) -> ExitStatus {
         self.meter.finish();
-        match outcome {
-            Ok(summary) => self.done(&summary),
-            Err(error) => {
-                let status = match (error.kind(), signal) {
-                    (ErrorKind::Cancelled, Some(signal)) => ExitStatus::Interrupted { signal },
-                    (kind, _) => ExitStatus::of_kind(kind),
-                };
-                self.failed(error.kind().name(), &chain(&error));
-                if self.reporting.resumable && worth_resuming(error.kind()) && !self.reporting.json {
-                    complain(format_args!("run the same command again to go on where it stopped"));
+        let told_already = !self.ending.claim();
+        match (outcome, signal) {
+            (Ok(summary), _) => self.done(&summary),
+            // Whatever failed, failed because of it: a terminal sends the signal to ssh as well.
+            (Err(_), Some(signal)) => {
+                if !told_already {
+                    interrupted(self.reporting);
+                    self.how_to_go_on();
                 }
-                status
+                ExitStatus::Interrupted { signal }
+            }
+            (Err(error), None) => {
+                self.failed(error.kind().name(), &chain(&error));
+                if worth_resuming(error.kind()) {
+                    self.how_to_go_on();
+                }
+                ExitStatus::of_kind(error.kind())
             }
         }
+    }
+
+    /// What is left, and what it is good for.
+    fn how_to_go_on(&self) {
+        let Reporting { json, resumable, .. } = self.reporting;
+        if json || !resumable || !self.ending.has_begun() {
+            return;
+        }
+        complain(format_args!(
+            "run the same command again to go on where it stopped\nUntil then {} has what arrived: whole files under \
+             their names, others as .sealane-*.part beside a .sealane-*.journal (`sealane cp --help` says more)",
+            self.target
+        ));
     }
 
     /// Tells a failure.
@@ -115,6 +168,10 @@ impl Reporter {
         let done = Done::from(summary);
         if self.reporting.json {
             emit(self.reporting, &Event::Done(done));
+        } else if self.reporting.dry_run {
+            if !self.reporting.quiet {
+                say(&totals(&done, &self.target));
+            }
         } else if self.reporting.stats {
             stats(&done).lines().for_each(say);
         } else if self.watched {
@@ -123,8 +180,7 @@ impl Reporter {
         match summary.failed {
             0 => ExitStatus::Success,
             failed => {
-                let entries = if failed == 1 { "entry" } else { "entries" };
-                self.failed(PARTIAL, &format!("{failed} {entries} could not be copied"));
+                self.failed(PARTIAL, &format!("{failed} {} could not be copied", entries(failed)));
                 ExitStatus::Partial
             }
         }
@@ -138,6 +194,24 @@ impl Reporter {
 /// Failures after which the same command can do better.
 fn worth_resuming(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::Cancelled | ErrorKind::TimedOut | ErrorKind::Disconnected | ErrorKind::DiskFull)
+}
+
+/// Tells a program of arguments that cannot be parsed.
+pub(crate) fn misused(error: &clap::Error) {
+    let text = error.to_string();
+    // The rest is a tip and the usage, for people.
+    let message = text.lines().next().map_or("", |line| line.trim_start_matches("error: ")).to_owned();
+    write_result(false, Event::Error { kind: ErrorKind::Usage.name(), message }.line().as_bytes());
+}
+
+/// Tells that a signal asked for the end.
+pub(crate) fn interrupted(reporting: Reporting) {
+    if reporting.json {
+        let kind = ErrorKind::Cancelled.name();
+        emit(reporting, &Event::Error { kind, message: "interrupted".to_owned() });
+    } else {
+        complain(format_args!("interrupted"));
+    }
 }
 
 /// Tells of arguments that cannot be meant. No data flows, so standard output is free.
@@ -171,21 +245,39 @@ fn write_result(stdout_is_data: bool, line: &[u8]) {
 
 /// The facts in one line.
 fn closing_line(done: &Done) -> String {
-    let entries = if done.files == 1 { "entry" } else { "entries" };
     format!(
-        "{} in {:.1} s ({}), {} {entries}, {}",
+        "{} in {:.1} s ({}), {} {}, {}",
         bytes_text(done.bytes as f64),
         done.seconds,
         rate_text(done.bytes, done.seconds),
         done.files,
+        entries(done.files),
         done.level
     )
+}
+
+/// What a dry run found, in one line.
+fn totals(done: &Done, target: &str) -> String {
+    let skipped = match done.skipped {
+        0 => String::new(),
+        skipped => format!(", {skipped} skipped"),
+    };
+    format!(
+        "would copy {} {}, {}, to {target}{skipped}; nothing was changed",
+        done.files,
+        entries(done.files),
+        bytes_text(done.bytes as f64)
+    )
+}
+
+fn entries(count: u64) -> &'static str {
+    if count == 1 { "entry" } else { "entries" }
 }
 
 /// The facts as a block of lines.
 fn stats(done: &Done) -> String {
     let per_gibibyte = |seconds: f64| match done.bytes {
-        0 => "-".to_owned(),
+        ..COST_BYTES_MIN => "-".to_owned(),
         bytes => format!("{:.2}", seconds * GIBIBYTE / bytes as f64),
     };
     let rows = [
@@ -266,13 +358,22 @@ lanes      2 by connection
     }
 
     #[test]
-    fn an_empty_transfer_has_no_cost_per_byte() {
-        let empty = Summary { bytes: 0, seconds: 0.0, ..summary() };
-        let text = stats(&(&empty).into());
-        assert!(
-            text.contains("CPU s/GiB  - here, - at the far end") && text.contains("rate       -\n"),
-            "{text}"
-        );
+    fn a_tiny_transfer_has_no_cost_per_byte() {
+        for bytes in [0, 1000, COST_BYTES_MIN - 1] {
+            let tiny = Summary { bytes, seconds: 0.0, ..summary() };
+            let text = stats(&(&tiny).into());
+            assert!(text.contains("CPU s/GiB  - here, - at the far end"), "{text}");
+            assert!(text.contains("rate       -\n"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_dry_run_ends_with_its_totals() {
+        let found = Summary { files: 1, bytes: 1500, skipped: 0, ..summary() };
+        let expected = "would copy 1 entry, 1.50 kB, to there; nothing was changed";
+        assert_eq!(totals(&(&found).into(), "there"), expected);
+        let found = Summary { skipped: 3, ..found };
+        assert!(totals(&(&found).into(), "there").contains("to there, 3 skipped; "));
     }
 
     #[test]
@@ -287,13 +388,20 @@ lanes      2 by connection
             quiet: true,
             verbose: false,
             stats: false,
+            dry_run: false,
             stdout_is_data: false,
             resumable: true,
         };
         let progress = Arc::new(Progress::default());
-        let start = Event::Warning { message: String::new() };
-        let tell = |summary| Reporter::start(reporting, &progress, &start).finish(Ok(summary), None);
-        assert_eq!(tell(Summary { failed: 2, ..summary() }), ExitStatus::Partial);
-        assert_eq!(tell(summary()), ExitStatus::Success);
+        let start = Event::Resuming { bytes: 0 };
+        let tell = |outcome, signal| {
+            Reporter::start(reporting, "there".to_owned(), &progress, &start).finish(outcome, signal)
+        };
+        assert_eq!(tell(Ok(Summary { failed: 2, ..summary() }), None), ExitStatus::Partial);
+        assert_eq!(tell(Ok(summary()), None), ExitStatus::Success);
+        // What ssh says when it got the same Ctrl-C is not what the user is told.
+        let ssh = || Err(Error::new(ErrorKind::Connect, "ssh ended with exit status 255"));
+        assert_eq!(tell(ssh(), None), ExitStatus::Connection);
+        assert_eq!(tell(ssh(), Some(2)), ExitStatus::Interrupted { signal: 2 });
     }
 }

@@ -3,7 +3,7 @@
 use crate::args::ServeArgs;
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
-use crate::signals::Interrupts;
+use crate::signals::{self, Interrupts};
 use crate::text;
 use sealane_copy::{Daemon, DaemonOptions};
 use sealane_peer::{Identity, PeerError, config_dir};
@@ -20,6 +20,7 @@ pub(crate) fn run(arguments: ServeArgs) -> Result<(), Failure> {
     }
     if arguments.stdio {
         create_with_exact_modes();
+        signals::leave_terminal_to_client().map_err(|error| Failure::new(ExitStatus::Io, error))?;
         // The client tells its user what failed here; a second voice on the same terminal would only confuse.
         return sealane_copy::serve_stdio()
             .map_err(|error| Failure::Told { status: ExitStatus::of_kind(error.kind()) });
@@ -50,7 +51,7 @@ pub(crate) fn run(arguments: ServeArgs) -> Result<(), Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     let interrupts = Interrupts::listen({
         let stop = stop.clone();
-        move || stop.store(true, SeqCst)
+        move |_| stop.store(true, SeqCst)
     });
     // Dropped after the daemon's end, so that a second signal still ends a daemon that waits for its peers.
     let _interrupts = interrupts.map_err(|error| Failure::new(ExitStatus::Io, error))?;

@@ -2,49 +2,70 @@
 //! for whoever cannot wait.
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::flag;
 use signal_hook::iterator::{Handle, Signals};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread::{self, JoinHandle};
 
 /// Listens for as long as it lives.
 pub(crate) struct Interrupts {
-    received: Arc<AtomicU8>,
+    /// Set by the handler itself, so that whoever notices that a child died of the same signal finds it here.
+    received: Arc<AtomicUsize>,
     handle: Handle,
     listener: Option<JoinHandle<()>>,
 }
 
 impl Interrupts {
-    /// From now on the first signal calls `stop`, on a thread of its own.
+    /// From now on the first signal calls `stop` with its number, on a thread of its own.
     ///
     /// # Errors
     /// When the system refuses a handler or a thread.
-    pub(crate) fn listen(stop: impl Fn() + Send + 'static) -> io::Result<Self> {
-        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+    pub(crate) fn listen(stop: impl Fn(u8) + Send + 'static) -> io::Result<Self> {
+        let received = Arc::new(AtomicUsize::new(0));
+        for signal in ENDING {
+            flag::register_usize(signal, received.clone(), usize::from(number(signal)))?;
+        }
+        let mut signals = Signals::new(ENDING)?;
         let handle = signals.handle();
-        let received = Arc::new(AtomicU8::new(0));
-        let listener = thread::Builder::new().name("signals".to_owned()).spawn({
-            let received = received.clone();
-            move || {
-                for signal in signals.forever() {
-                    // The three numbers are below 16 on every Unix.
-                    let number = u8::try_from(signal).unwrap_or(u8::MAX);
-                    if received.compare_exchange(0, number, SeqCst, SeqCst).is_ok() {
-                        stop();
-                    } else {
-                        let _ = signal_hook::low_level::emulate_default_handler(signal);
-                    }
+        let listener = thread::Builder::new().name("signals".to_owned()).spawn(move || {
+            let mut stopping = false;
+            for signal in signals.forever() {
+                if stopping {
+                    let _ = signal_hook::low_level::emulate_default_handler(signal);
                 }
+                stopping = true;
+                stop(number(signal));
             }
         })?;
         Ok(Self { received, handle, listener: Some(listener) })
     }
 
-    /// The first signal that came, if one did.
+    /// The signal that came, if one did.
     pub(crate) fn received(&self) -> Option<u8> {
-        Some(self.received.load(SeqCst)).filter(|&number| number != 0)
+        u8::try_from(self.received.load(SeqCst)).ok().filter(|&number| number != 0)
     }
+}
+
+/// Signals that ask for the end.
+const ENDING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
+
+/// The three numbers are below 16 on every Unix.
+fn number(signal: i32) -> u8 {
+    u8::try_from(signal).unwrap_or(u8::MAX)
+}
+
+/// Leaves what a terminal sends to the foreground to whoever is served: a far end ends with its channel, and until then
+/// it must be able to end in order. Another signal (SIGTERM, SIGKILL) ends it as ever.
+///
+/// # Errors
+/// When the system refuses a handler.
+pub(crate) fn leave_terminal_to_client() -> io::Result<()> {
+    for signal in [SIGINT, SIGHUP] {
+        flag::register(signal, Arc::default())?;
+    }
+    Ok(())
 }
 
 impl Drop for Interrupts {

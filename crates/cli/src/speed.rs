@@ -133,7 +133,7 @@ fn interruptible() -> Result<(Arc<AtomicBool>, Interrupts), Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     let interrupts = Interrupts::listen({
         let stop = stop.clone();
-        move || stop.store(true, Ordering::Relaxed)
+        move |_| stop.store(true, Ordering::Relaxed)
     });
     Ok((stop, interrupts.map_err(|error| Failure::new(ExitStatus::Io, error))?))
 }

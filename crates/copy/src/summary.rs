@@ -27,7 +27,7 @@ pub struct Summary {
     pub files: u64,
     /// Entries left alone because the target had them.
     pub skipped: u64,
-    /// Entries that failed; each was reported as a warning.
+    /// Entries that failed; each was reported.
     pub failed: u64,
     /// Wall time from the start of the command, in seconds.
     pub seconds: f64,
@@ -69,15 +69,17 @@ pub struct Agreement {
 /// Live counters of one transfer, shared with whoever draws them.
 #[derive(Debug, Default)]
 pub struct Progress {
-    /// Content bytes found so far by the scan (grows until `scan_complete`).
+    /// Content bytes found so far that are to be moved; what an earlier run has left at the target is not among them.
     pub bytes_found: AtomicU64,
     /// Entries found so far by the scan.
     pub files_found: AtomicU64,
-    /// Content bytes moved, at this end.
+    /// Entries whose size is known: lanes look at them after the scan has found them.
+    pub files_measured: AtomicU64,
+    /// Content bytes moved by this run, at this end.
     pub bytes_moved: AtomicU64,
     /// Entries finished, at this end.
     pub files_done: AtomicU64,
-    /// The totals above are final.
+    /// The scan has found every entry; the bytes found are final once all are measured as well.
     pub scan_complete: AtomicBool,
     /// Set by the user's interface to stop the transfer cleanly (Ctrl-C).
     pub cancel: AtomicBool,
@@ -106,7 +108,8 @@ impl Progress {
             files_found: self.files_found.load(Relaxed),
             bytes_moved: self.bytes_moved.load(Relaxed),
             files_done: self.files_done.load(Relaxed),
-            scan_complete: self.scan_complete.load(Relaxed),
+            scan_complete: self.scan_complete.load(Relaxed)
+                && self.files_measured.load(Relaxed) >= self.files_found.load(Relaxed),
         }
     }
 }
@@ -149,8 +152,6 @@ pub enum Notice {
         /// The hash, as `b3sum` prints it.
         digest: [u8; 32],
     },
-    /// Anything else the user should read.
-    Warning(String),
 }
 
 /// Receives notices; called from the control thread only.

@@ -18,7 +18,12 @@ standard input or output. Where the target is a folder, or there are several sou
 name.
 
 The level of protection is met or refused, never lowered. A transfer that was cut goes on where it stopped when the \
-same command is given again.";
+same command is given again, from the same folder.
+
+What a cut transfer leaves in the target: whole files under their names, unfinished ones as `.sealane-*.part`, and a \
+journal `.sealane-*.journal` that says what is there. They stay until the same command has completed, which removes \
+them, or until you do: `find TARGET -name '.sealane-*' -delete`, while no copy into TARGET runs. A journal serves until \
+the receiving host starts anew; after that the copy begins from the start.";
 
 pub(super) const USAGE: &str = "sealane cp [OPTIONS] SOURCE... TARGET";
 

@@ -3,6 +3,8 @@
 // Each file of tests is a program of its own and uses only a part of this.
 #![allow(dead_code)]
 
+pub(crate) mod terminal;
+
 use std::fmt::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};

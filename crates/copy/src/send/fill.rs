@@ -289,7 +289,9 @@ impl<'a> Filler<'a> {
         if changed {
             file.fail("it changed while it was read; copy it again".into());
         }
-        let closing = match file.put_down()? {
+        let closing = file.put_down()?;
+        self.shared.progress.files_done.fetch_add(1, Relaxed);
+        let closing = match closing {
             Close::Complete { digest, size_bytes } => {
                 self.shared.counters.entries.fetch_add(1, Relaxed);
                 if let Some(digest) = digest {

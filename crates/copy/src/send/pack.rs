@@ -61,6 +61,7 @@ impl Filler<'_> {
         let mut bytes = 0;
         let mut candidates = Vec::with_capacity(pack.candidates.len());
         let mut full = false;
+        let before = pack.candidates.len();
         while let Some(candidate) = pack.candidates.as_slice().first() {
             match self.write_candidate(candidate, pack.opened.take(), &mut batch.body()[written..]) {
                 Written::Entry { length, content_bytes } => {
@@ -83,6 +84,7 @@ impl Filler<'_> {
                 }
             }
         }
+        self.shared.progress.files_measured.fetch_add((before - pack.candidates.len()) as u64, Relaxed);
         if written > 0 {
             self.shared.counters.bytes.fetch_add(bytes, Relaxed);
             self.shared.counters.entries.fetch_add(candidates.len() as u64, Relaxed);
@@ -183,10 +185,9 @@ impl Filler<'_> {
             let count = || shared.progress.bytes_found.fetch_add(size_bytes, Relaxed);
             let identity = entry::identity(path, open.metadata());
             if shared.possessions.done.contains(&identity) {
-                count();
                 shared.counters.skipped.fetch_add(1, Relaxed);
                 shared.counters.resumed_bytes.fetch_add(size_bytes, Relaxed);
-                shared.progress.bytes_moved.fetch_add(size_bytes, Relaxed);
+                shared.progress.files_done.fetch_add(1, Relaxed);
                 return Ok(Written::Elsewhere);
             }
             if shared.dry_run {
@@ -199,7 +200,6 @@ impl Filler<'_> {
             }
             let entry = Entry { path: path.clone(), kind: Kind::File, metadata, digest: None };
             if size_bytes > SMALL_FILE_BYTES {
-                count();
                 let shown = self.reader.show(found.root, path);
                 shared.queue.push_file(self.large_file(entry, shown, open, identity));
                 return Ok(Written::Elsewhere);
@@ -278,15 +278,14 @@ impl Filler<'_> {
         // A digest needs every byte once, so a file that is there in part is read in full but sent in part
         // only where no digest is asked for.
         let known = if shared.digest { None } else { shared.possessions.partial.get(&identity) };
+        let kept: u64 = known.into_iter().flatten().map(|range| range.end - range.start).sum();
+        shared.counters.resumed_bytes.fetch_add(kept, Relaxed);
         let ranges = match known {
-            Some(known) => {
-                let kept: u64 = known.iter().map(|range| range.end - range.start).sum();
-                shared.counters.resumed_bytes.fetch_add(kept, Relaxed);
-                shared.progress.bytes_moved.fetch_add(kept, Relaxed);
-                subtract(&data, known)
-            }
+            Some(known) => subtract(&data, known),
             None => data,
         };
+        let to_send: u64 = ranges.iter().map(|range| range.end - range.start).sum();
+        shared.progress.bytes_found.fetch_add(to_send, Relaxed);
         // The file must be announced and closed even where nothing of it is left to send.
         let nothing = ranges.is_empty().then_some(size_bytes..size_bytes);
         let ranges = ranges.into_iter().chain(nothing);

@@ -314,6 +314,7 @@ impl Control<'_> {
                 Turn::Message(Message::Found { bytes, files, complete }) => {
                     self.progress.bytes_found.store(bytes, Relaxed);
                     self.progress.files_found.store(files, Relaxed);
+                    self.progress.files_measured.store(files, Relaxed);
                     self.progress.scan_complete.store(complete, Relaxed);
                 }
                 Turn::Message(Message::Finished(finished)) => {

@@ -1,0 +1,123 @@
+//! The program on a pseudo-terminal of its own, as a user has it: what is on the screen, and what keys do.
+
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::process::{Child, Command};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, sleep};
+use std::time::{Duration, Instant};
+
+/// Nothing here takes longer, unless it hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What Ctrl-C sends.
+pub(crate) const CTRL_C: &[u8] = b"\x03";
+
+/// A program in the foreground of a terminal. It is killed when dropped.
+pub(crate) struct Terminal {
+    child: Child,
+    keyboard: File,
+    output: Arc<Mutex<Vec<u8>>>,
+}
+
+impl Terminal {
+    /// Starts `command` on a terminal of so many columns. Its standard streams are the terminal.
+    pub(crate) fn start(command: &Command, columns: u16) -> Self {
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
+        grantpt(&master).and_then(|()| unlockpt(&master)).expect("a terminal");
+        let size = Winsize { ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(&master, size).expect("a size");
+        let name = ptsname(&master, Vec::new()).expect("a name");
+        let name = Path::new(std::ffi::OsStr::from_bytes(name.to_bytes()));
+        let screen = || OpenOptions::new().read(true).write(true).open(name).expect("a terminal");
+        // A session of its own, with standard input as its terminal: only so do keys send signals.
+        let mut on_terminal = Command::new("setsid");
+        on_terminal.arg("--ctty").arg(command.get_program()).args(command.get_args());
+        for (name, value) in command.get_envs() {
+            match value {
+                Some(value) => on_terminal.env(name, value),
+                None => on_terminal.env_remove(name),
+            };
+        }
+        on_terminal.env("TERM", "xterm").stdin(screen()).stdout(screen()).stderr(screen());
+        let child = on_terminal.spawn().expect("setsid of util-linux starts");
+        let keyboard = File::from(master);
+        let output = Arc::new(Mutex::new(Vec::new()));
+        let (mut reader, written) = (keyboard.try_clone().expect("a descriptor"), output.clone());
+        thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            // Reading fails once nobody has the terminal open any more.
+            while let Ok(length @ 1..) = reader.read(&mut buffer) {
+                written.lock().expect("no thread panics holding it").extend_from_slice(&buffer[..length]);
+            }
+        });
+        Self { child, keyboard, output }
+    }
+
+    pub(crate) fn press(&mut self, keys: &[u8]) {
+        self.keyboard.write_all(keys).expect("a terminal");
+    }
+
+    /// Everything that was written to it, control sequences included.
+    pub(crate) fn written(&self) -> String {
+        String::from_utf8_lossy(&self.output.lock().expect("no thread panics holding it")).into_owned()
+    }
+
+    /// Waits until `text` was written.
+    #[track_caller]
+    pub(crate) fn wait_for(&mut self, text: &str) {
+        let give_up = Instant::now() + PATIENCE;
+        while !self.written().contains(text) {
+            let ended = self.child.try_wait().expect("its status");
+            assert!(ended.is_none() || self.written().contains(text), "it ended: {:?}", self.written());
+            assert!(Instant::now() < give_up, "no {text:?} in {:?}", self.written());
+            sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Waits for its end: exit status and all that was written.
+    #[track_caller]
+    pub(crate) fn end(mut self) -> (Option<i32>, String) {
+        let give_up = Instant::now() + PATIENCE;
+        let status = loop {
+            if let Some(status) = self.child.try_wait().expect("its status") {
+                break status;
+            }
+            assert!(Instant::now() < give_up, "it hangs after {:?}", self.written());
+            sleep(Duration::from_millis(5));
+        };
+        // The last words may still be on their way from the terminal to the reader.
+        sleep(Duration::from_millis(100));
+        (status.code(), self.written())
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        // It fails only where the program has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The lines that appeared, one after the other, without what moves the cursor and without blanks at their ends.
+pub(crate) fn lines(written: &str) -> Vec<String> {
+    let mut plain = String::new();
+    let mut rest = written.chars();
+    while let Some(c) = rest.next() {
+        match c {
+            // A control sequence: `ESC [`, parameters, a letter. It ends what was written on its line.
+            '\x1b' => {
+                rest.find(|c| c.is_ascii_alphabetic());
+                plain.push('\n');
+            }
+            '\r' => plain.push('\n'),
+            c => plain.push(c),
+        }
+    }
+    plain.lines().map(|line| line.trim_end().to_owned()).filter(|line| !line.is_empty()).collect()
+}
