@@ -5,6 +5,7 @@
 
 mod cp;
 mod digest;
+pub(crate) mod examples;
 mod filters;
 mod lab;
 mod serve;
@@ -18,7 +19,7 @@ pub use serve::ServeArgs;
 pub use speed::{AlgorithmArg, DirectionArg, SpeedArgs, TierArg};
 
 use crate::exit::EXIT_STATUSES;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use sealane_copy::Level;
@@ -103,11 +104,25 @@ const ENVIRONMENT: &str = "Environment:
 
 /// The definition that help, manual pages and completions are made from.
 pub fn command() -> clap::Command {
-    let exit_status = exit_status_text();
-    let mut command = Cli::command().after_long_help(exit_status.clone());
-    command =
-        command.mut_subcommand("cp", |cp| cp.after_long_help(format!("{exit_status}\n\n{ENVIRONMENT}")));
-    command
+    explained("sealane", Cli::command())
+}
+
+/// With what stands below the options in the help of `command`, whose words joined by `-` are `name`.
+fn explained(name: &str, command: clap::Command) -> clap::Command {
+    let command = command.mut_subcommands(|sub| explained(&format!("{name}-{}", sub.get_name()), sub));
+    let mut sections = vec![examples::section(name)];
+    if tells_exit_statuses(name) {
+        sections.push(exit_status_text());
+    }
+    if name == "sealane-cp" {
+        sections.push(ENVIRONMENT.to_owned());
+    }
+    command.after_long_help(sections.join("\n\n"))
+}
+
+/// Whether help and manual page of the command list the exit statuses.
+pub(crate) fn tells_exit_statuses(name: &str) -> bool {
+    matches!(name, "sealane" | "sealane-cp")
 }
 
 /// The table of exit statuses as a section of the help text.
@@ -128,7 +143,20 @@ fn one_of<T: Clone + Send + Sync + 'static>(
 }
 
 fn level() -> impl TypedValueParser<Value = Level> {
-    one_of(&Level::ALL, |level| level.name())
+    let explained = |level: &Level| {
+        PossibleValue::new(level.name()).help(match level {
+            Level::Clear => "data is not protected at all",
+            Level::Authenticated => {
+                "streams prove when they open that they belong to the peer; data is clear"
+            }
+            Level::Safe => "every record is authenticated, so that no change goes unseen; others can read it",
+            Level::Private => "every record is encrypted and authenticated",
+        })
+    };
+    PossibleValuesParser::new(Level::ALL.iter().map(explained)).map(|word| {
+        let found = Level::ALL.iter().find(|level| level.name() == word);
+        *found.expect("clap accepts only the names listed")
+    })
 }
 
 fn suite() -> impl TypedValueParser<Value = Suite> {

@@ -1,6 +1,6 @@
 //! Completions and manual pages, made from the definitions of the arguments.
 
-use crate::args::command;
+use crate::args::{command, examples, tells_exit_statuses};
 use crate::exit::{EXIT_STATUSES, ExitStatus};
 use crate::failure::Failure;
 use anyhow::Context;
@@ -46,13 +46,17 @@ fn collect(name: &str, command: clap::Command, pages: &mut Vec<(String, Vec<u8>)
     for sub in subcommands {
         collect(&format!("{name}-{}", sub.get_name()), sub.clone(), pages)?;
     }
-    // The table of exit statuses gets its own section instead of one called "extra".
-    let statuses = command.get_after_long_help().is_some();
+    // What stands below the options gets sections of its own instead of one called "extra".
     let command = command.after_long_help(Resettable::Reset).display_name(name.to_owned());
     let source = concat!("sealane ", env!("CARGO_PKG_VERSION"));
     let mut page = Vec::new();
     clap_mangen::Man::new(command).title(name.to_uppercase()).source(source).render(&mut page)?;
-    if statuses {
+    writeln!(page, ".SH EXAMPLES")?;
+    let escaped = |text: &str| text.replace('\\', "\\e").replace('-', "\\-");
+    for (command, what) in examples::of(name) {
+        writeln!(page, ".TP\n\\fB{}\\fR\n{}", escaped(command), escaped(what))?;
+    }
+    if tells_exit_statuses(name) {
         writeln!(page, ".SH \"EXIT STATUS\"")?;
         for (code, meaning) in EXIT_STATUSES {
             writeln!(page, ".TP\n\\fB{code}\\fR\n{}", meaning.replace('-', "\\-"))?;
@@ -83,6 +87,11 @@ mod tests {
         ] {
             assert!(names.contains(&name), "{name} is missing among {names:?}");
         }
+        for (name, page) in &pages {
+            let page = String::from_utf8_lossy(page);
+            let examples = page.split_once(".SH EXAMPLES\n").map(|(_, examples)| examples);
+            assert!(examples.is_some_and(|examples| examples.starts_with(".TP\n")), "{name} has no example");
+        }
         let (_, cp) = pages.iter().find(|(name, _)| name == "sealane-cp.1").expect("checked above");
         let cp = String::from_utf8(cp.clone()).expect("pages are UTF-8");
         for text in [".SH \"EXIT STATUS\"", "\\fB130\\fR", "through\\-ssh", "limit\\-rate"] {
@@ -90,6 +99,18 @@ mod tests {
         }
         assert!(!cp.contains(".SH EXTRA"), "the exit statuses are in the page of cp twice");
         assert!(!cp.contains("\\-\\-end "), "a hidden option is in the page of cp");
+    }
+
+    #[test]
+    fn every_example_is_a_command() {
+        for name in pages().expect("rendering into memory succeeds").iter().map(|(name, _)| name) {
+            for (example, _) in examples::of(name.trim_end_matches(".1")) {
+                let line = example.split_once("| ").map_or(*example, |(_, line)| line);
+                let line = line.split_once(" > ").map_or(line, |(line, _)| line).replace('\'', "");
+                let found = command().try_get_matches_from(line.split(' '));
+                assert!(found.is_ok(), "{example}: {}", found.expect_err("it fails"));
+            }
+        }
     }
 
     #[test]

@@ -117,3 +117,27 @@ fn a_reader_that_leaves_is_no_error() {
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     assert!(output.stderr.is_empty());
 }
+
+#[test]
+fn a_program_is_told_of_wrong_arguments_in_json() {
+    for arguments in
+        [&["cp", "--json", "--levle", "safe", "a", "b"][..], &["speed", "--json", "--lanes", "x"]]
+    {
+        let output = sealane(arguments).output().expect("the program starts");
+        assert_eq!(output.status.code(), Some(2));
+        assert!(output.stderr.is_empty(), "{}", text(&output.stderr));
+        let events = program::events(&output.stdout);
+        assert_eq!((&events[0]["event"], &events[0]["kind"]), (&"error".into(), &"usage".into()));
+        assert!(events[0]["message"].as_str().is_some_and(|said| said.contains(arguments[2])), "{events:?}");
+    }
+}
+
+#[test]
+fn help_explains_the_levels_and_gives_examples() {
+    let output = sealane(&["cp", "--help"]).output().expect("the program starts");
+    for said in
+        ["clear: ", "authenticated: ", "safe: ", "private: ", "Examples:", "sealane cp -rn data host:/srv/"]
+    {
+        assert!(text(&output.stdout).contains(said), "no {said:?} in {}", text(&output.stdout));
+    }
+}

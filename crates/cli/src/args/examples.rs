@@ -1,0 +1,126 @@
+//! Examples of each command, for its help and its manual page.
+
+/// An example: the command, and what it does.
+pub(crate) type Example = (&'static str, &'static str);
+
+/// Examples by the words of the command, joined by `-`. Every command has some.
+const EXAMPLES: &[(&str, &[Example])] = &[
+    (
+        "sealane",
+        &[
+            ("sealane cp -r data user@host:/srv/", "copy a tree over ssh"),
+            ("sealane lab quick", "measure what protection costs here"),
+        ],
+    ),
+    (
+        "sealane-cp",
+        &[
+            ("sealane cp -r data user@host:/srv/", "push a tree over ssh; it becomes /srv/data"),
+            ("sealane cp -r host:/srv/data .", "pull it; the same command goes on after an interruption"),
+            ("sealane cp -rn data host:/srv/", "say what would be copied, and change nothing"),
+            (
+                "sealane cp --level safe --digest big.img host:",
+                "authenticate only; print a digest both ends checked",
+            ),
+            ("tar c data | sealane cp - host:data.tar", "copy from a pipe"),
+            (
+                "sealane cp --through-ssh big.img host:",
+                "send the data inside ssh, where other ports are blocked",
+            ),
+            ("sealane cp data.bin sealane://host:7522/incoming/", "copy to a daemon"),
+        ],
+    ),
+    (
+        "sealane-serve",
+        &[
+            (
+                "sealane serve /srv/data --listen 0.0.0.0:7522",
+                "serve a folder to the peers in authorised-peers",
+            ),
+            ("sealane serve /srv/data --listen '[::]:7522' --read-only", "let peers read only"),
+        ],
+    ),
+    (
+        "sealane-id",
+        &[(
+            "sealane id",
+            "print your public key; a daemon's operator adds `KEY NAME rights=read,write` to authorised-peers",
+        )],
+    ),
+    ("sealane-lab", &[("sealane lab quick", "a report of what each level costs here, in under two minutes")]),
+    (
+        "sealane-lab-quick",
+        &[
+            ("sealane lab quick", "everything, with sealane-report.html as the result"),
+            (
+                "sealane lab quick --tree ~/src --size 2G --no-peers",
+                "your own tree, a larger file, no other programs",
+            ),
+        ],
+    ),
+    (
+        "sealane-lab-transfer",
+        &[
+            ("sealane lab transfer", "streams and lanes at each level"),
+            ("sealane lab transfer --ends send --profile full", "the sender alone, ten runs of every cell"),
+        ],
+    ),
+    (
+        "sealane-speed",
+        &[
+            ("sealane speed", "well-known algorithms on one lane"),
+            ("sealane speed -a aes-128-gcm,md5 --vs openssl --bytes 64,1408", "two of them beside OpenSSL"),
+            ("sealane speed -a all --tier all --json", "the whole catalogue, one JSON object a line"),
+        ],
+    ),
+    (
+        "sealane-md5",
+        &[
+            ("sealane md5 *.iso > MD5SUMS", "digest files as md5sum does"),
+            ("sealane md5 --check MD5SUMS", "check them"),
+        ],
+    ),
+    (
+        "sealane-sha1",
+        &[
+            ("sealane sha1 *.iso > SHA1SUMS", "digest files as sha1sum does"),
+            ("sealane sha1 --check SHA1SUMS", "check them"),
+        ],
+    ),
+    (
+        "sealane-sha256",
+        &[
+            ("sealane sha256 *.iso > SHA256SUMS", "digest files as sha256sum does"),
+            ("sealane sha256 --check SHA256SUMS", "check them"),
+        ],
+    ),
+    (
+        "sealane-blake3",
+        &[
+            ("sealane blake3 *.iso > B3SUMS", "digest files as b3sum does"),
+            ("sealane blake3 --check B3SUMS", "check them"),
+        ],
+    ),
+    (
+        "sealane-completions",
+        &[(
+            "sealane completions bash > ~/.local/share/bash-completion/completions/sealane",
+            "complete in bash",
+        )],
+    ),
+    (
+        "sealane-man",
+        &[("sealane man ~/.local/share/man/man1", "write the manual pages where man finds them")],
+    ),
+];
+
+/// Examples of the command whose words, joined by `-`, are `name`.
+pub(crate) fn of(name: &str) -> &'static [Example] {
+    EXAMPLES.iter().find(|(found, _)| *found == name).map_or(&[], |(_, examples)| examples)
+}
+
+/// As a section of the help text: each command, and below it what it does.
+pub(crate) fn section(name: &str) -> String {
+    let lines = of(name).iter().map(|(command, what)| format!("  {command}\n      {what}"));
+    format!("Examples:\n{}", lines.collect::<Vec<_>>().join("\n"))
+}
