@@ -7,6 +7,7 @@
 
 mod generate;
 mod peers;
+mod session;
 mod tidy;
 
 use std::path::{Path, PathBuf};
@@ -17,6 +18,7 @@ usage: cargo xtask COMMAND
 
   tidy             check the house rules; the same check is a test of `cargo test`
   picture          draw the crates and their arrows into ARCHITECTURE.md
+  session          record a copy on a pseudo-terminal into docs/session.svg (release build, 2 GiB of /dev/shm)
   man DIR          write the manual pages into DIR
   completions DIR  write the completions of every shell into DIR
   peers            install the foreign programs that tests compare with (apt-get, as root)";
@@ -28,6 +30,7 @@ fn main() -> ExitCode {
     let outcome = match arguments.as_slice() {
         ["tidy"] => tidy::run(&root),
         ["picture"] => tidy::draw_picture(&root),
+        ["session"] => session::record(&root),
         ["man", directory] => generate::man(&root, Path::new(directory)),
         ["completions", directory] => generate::completions(&root, Path::new(directory)),
         ["peers"] => peers::install(),
