@@ -73,3 +73,8 @@ fn seeds_of_packets() {
         Virtio::parse(bytes).is_ok_and(|(header, packet)| Pieces::of(header, packet).is_ok())
     });
 }
+
+#[test]
+fn seeds_of_ipsec() {
+    check("ipsec_packets", &[], |bytes| sealane_ipsec::frame::named(&bytes[1..]).is_some());
+}

@@ -17,6 +17,9 @@ const PACKAGES: &[(&str, &str)] = &[
     ("openssl", "its libcrypto: an oracle for ciphers and digests, and a rival"),
     ("attr", "extended attributes, read by another program than ours"),
     ("acl", "access control lists, read by another program than ours"),
+    ("python3-scapy", "a foreign end for ESP and AH"),
+    ("python3-cryptography", "what scapy encrypts with"),
+    ("tshark", "decrypts our ESP with the keys given, and decodes captures"),
     ("iproute2", "network namespaces and links with delay and loss"),
 ];
 

@@ -23,6 +23,11 @@ const ARROWS: &[Crate] = &[
     },
     Crate { folder: "engine", may_know: &["transform"], why: "runs transforms, knows no protocol" },
     Crate { folder: "stack", may_know: &["engine", "transform"], why: "layers and lanes over engines" },
+    Crate {
+        folder: "ipsec",
+        may_know: &["stack", "wire", "engine", "transform"],
+        why: "ESP, AH and their databases: no socket, no clock, no thread",
+    },
     Crate { folder: "tree", may_know: &[], why: "files alone: no network, no cryptography" },
     Crate {
         folder: "peer",

@@ -1,0 +1,114 @@
+//! AH packets in place (RFC 4302, sections 2 and 3).
+//!
+//! Guarantees: what routers may change is zero while an engine runs a packet's job, and is put back exactly; no bytes that
+//! arrive can make these functions panic or look outside the packet.
+
+use sealane_engine::{Job, Span, Suffix};
+use sealane_wire::{AH_BYTES, Ah, AhFields};
+
+use crate::{
+    association::{Association, Inbound, Outbound},
+    counters::DropReason,
+    esp::{self, Given},
+    mutable::{self, Saved},
+    replay::ReplayWindow,
+    sequence::SequenceBits,
+    suite::Suite,
+};
+
+/// What the AH header is a multiple of. RFC 4302, section 2.6, says 4 for IPv4 and 8 for IPv6; Linux takes 8 for IPv4 too,
+/// unless a state has the flag `align4`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Alignment {
+    /// As the RFC has it.
+    #[default]
+    Rfc,
+    /// 8 bytes always.
+    Eight,
+}
+
+/// Bytes of the AH header under `suite`, its check value and padding included.
+pub fn header_bytes(suite: Suite, alignment: Alignment, is_ipv6: bool) -> usize {
+    let multiple = if is_ipv6 || alignment == Alignment::Eight { 8 } else { 4 };
+    (AH_BYTES + suite.check_bytes()).next_multiple_of(multiple)
+}
+
+fn job(association: &Association, packet: Span, headers_bytes: usize, number: u64, session: u16) -> Job {
+    let parameters = association.parameters();
+    let check_at = packet.start + (headers_bytes + AH_BYTES) as u32;
+    let is_extended = parameters.sequence == SequenceBits::Extended;
+    let high = ((number >> 32) as u32).to_be_bytes();
+    Job {
+        session,
+        clear: packet,
+        body: Span::new(packet.end() as u32, 0),
+        tag: Span::new(check_at, parameters.suite.check_bytes() as u32),
+        // RFC 4302, section 3.3.3.2.2: the high half is authenticated behind the packet.
+        suffix: if is_extended { high.into() } else { Suffix::NONE },
+        ..Job::default()
+    }
+}
+
+/// Lays an AH header behind `headers_bytes` of IP headers of `packet`, whose last one names AH, and zeroes what is mutable
+/// until [`Saved::restore`]. What follows is `next_header`.
+///
+/// # Errors
+/// The IP headers are of a kind that AH does not cover.
+pub fn lay(
+    outbound: &Outbound,
+    bytes: &mut [u8],
+    packet: Span,
+    ah_bytes: usize,
+    headers_bytes: usize,
+    next_header: u8,
+    given: &Given,
+) -> Result<(Job, Saved), DropReason> {
+    let &Given { number, session, .. } = given;
+    let association = outbound.association();
+    let fields = AhFields {
+        next_header,
+        check_value_bytes: ah_bytes - AH_BYTES,
+        spi: association.parameters().spi,
+        sequence_number: number as u32,
+    };
+    let whole = bytes.get_mut(packet.range()).ok_or(DropReason::Malformed)?;
+    let behind = whole.get_mut(headers_bytes..).ok_or(DropReason::Malformed)?;
+    fields.write(behind).map_err(|_| DropReason::Malformed)?;
+    let saved = mutable::zero(whole).map_err(|_| DropReason::Malformed)?;
+    if saved.headers_bytes() != headers_bytes {
+        saved.restore(whole);
+        return Err(DropReason::Malformed);
+    }
+    Ok((job(association, packet, headers_bytes, number, session), saved))
+}
+
+/// What can be said of a packet before its integrity is known. Its mutable fields are zero until [`Saved::restore`].
+///
+/// # Errors
+/// It cannot be genuine, or its number is not new; then it is as it was.
+pub fn open(
+    inbound: &Inbound,
+    window: &ReplayWindow,
+    bytes: &mut [u8],
+    packet: Span,
+    session: u16,
+) -> Result<(Job, u64, Saved), DropReason> {
+    let association = inbound.association();
+    let parameters = association.parameters();
+    let whole = bytes.get_mut(packet.range()).ok_or(DropReason::Malformed)?;
+    let saved = mutable::zero(whole).map_err(|_| DropReason::Malformed)?;
+    let headers_bytes = saved.headers_bytes();
+    let outcome = Ah::parse(&whole[headers_bytes..]).map_err(|_| DropReason::Malformed).and_then(|ah| {
+        if ah.check_value().len() < parameters.suite.check_bytes() {
+            return Err(DropReason::Malformed);
+        }
+        esp::number_of(parameters.sequence, window, ah.sequence_number())
+    });
+    match outcome {
+        Ok(number) => Ok((job(association, packet, headers_bytes, number, session), number, saved)),
+        Err(reason) => {
+            saved.restore(whole);
+            Err(reason)
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! Security associations (RFC 4301, section 4.4.2): one flow, one direction, its keys and numbers.
+//!
+//! Guarantees: keys are wiped when an association ends and never printed; an association with a counted IV never uses a
+//! number twice, because its numbers are given by one counter that does not cycle; nothing here waits for a lock but the
+//! replay window's, which is held for a few operations a packet.
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, MutexGuard},
+    time::{Duration, Instant},
+};
+
+use sealane_engine::{Implementations, Session};
+use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
+
+use crate::{
+    lifetime::{Age, Carried, Lifetime},
+    policy::PeerId,
+    replay::{ReplayWindow, WindowSizeError},
+    sequence::{Numbers, SequenceBits},
+    suite::Suite,
+};
+
+/// The protocol of an association.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Protocol {
+    /// Encapsulating security payload, protocol 50.
+    Esp,
+    /// Authentication header, protocol 51.
+    Ah,
+}
+
+impl Protocol {
+    /// Its number in an IP header.
+    pub const fn number(self) -> u8 {
+        match self {
+            Self::Esp => 50,
+            Self::Ah => 51,
+        }
+    }
+
+    /// As in files and statistics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Esp => "esp",
+            Self::Ah => "ah",
+        }
+    }
+}
+
+/// What is protected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// A whole packet, inside another.
+    Tunnel,
+    /// A packet's payload.
+    Transport,
+}
+
+/// An association's parameters, but for its keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parameters {
+    /// Security parameters index, chosen by the receiver; 1 to 255 are reserved and 0 is none (RFC 4303, section 2.1).
+    pub spi: u32,
+    /// Whose association it is.
+    pub peer: PeerId,
+    /// ESP or AH.
+    pub protocol: Protocol,
+    /// What is protected.
+    pub mode: Mode,
+    /// How.
+    pub suite: Suite,
+    /// How far numbers count.
+    pub sequence: SequenceBits,
+    /// When it ends.
+    pub lifetime: Lifetime,
+}
+
+/// Why an association cannot be made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AssociationError {
+    /// A reserved SPI.
+    #[error("SPI {spi:#x} is reserved; choose one from 0x100 on")]
+    ReservedSpi {
+        /// What was given.
+        spi: u32,
+    },
+    /// The suite belongs to the other protocol.
+    #[error("{suite} is no suite of {}", protocol.name())]
+    WrongProtocol {
+        /// The suite.
+        suite: Suite,
+        /// The protocol.
+        protocol: Protocol,
+    },
+    /// Key material of another length.
+    #[error("{suite} takes {expected_bytes} bytes of key material, not {given_bytes}")]
+    Material {
+        /// The suite.
+        suite: Suite,
+        /// What it takes.
+        expected_bytes: usize,
+        /// What was given.
+        given_bytes: usize,
+    },
+    /// The number would have to stand between bytes that a packet has next to each other.
+    #[error(
+        "{suite} with extended sequence numbers is not offered; use an encrypting suite, or 32-bit numbers"
+    )]
+    ExtendedGmac {
+        /// The suite.
+        suite: Suite,
+    },
+    /// A replay window of another size.
+    #[error(transparent)]
+    Window(#[from] WindowSizeError),
+}
+
+/// Four bytes that go in front of a counted IV (RFC 4106, section 4: secret, as the key is).
+#[derive(Zeroize, ZeroizeOnDrop)]
+pub(crate) struct Salt(pub(crate) [u8; 4]);
+
+/// What both directions have.
+pub struct Association {
+    parameters: Parameters,
+    session: Arc<Session>,
+    salt: Salt,
+    carried: Carried,
+    installed: Instant,
+}
+
+impl fmt::Debug for Association {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Association").field("parameters", &self.parameters).finish_non_exhaustive()
+    }
+}
+
+impl Association {
+    fn new(
+        implementations: Implementations,
+        parameters: Parameters,
+        material: &[u8],
+        now: Instant,
+    ) -> Result<Self, AssociationError> {
+        let Parameters { spi, protocol, suite, sequence, .. } = parameters;
+        if spi < 0x100 {
+            return Err(AssociationError::ReservedSpi { spi });
+        }
+        let fits = match protocol {
+            Protocol::Esp => suite.is_for_esp(),
+            Protocol::Ah => suite.is_for_ah(),
+        };
+        if !fits {
+            return Err(AssociationError::WrongProtocol { suite, protocol });
+        }
+        if suite.is_combined() && !suite.encrypts() && sequence == SequenceBits::Extended {
+            return Err(AssociationError::ExtendedGmac { suite });
+        }
+        let wrong = || AssociationError::Material {
+            suite,
+            expected_bytes: suite.material_bytes(),
+            given_bytes: material.len(),
+        };
+        if material.len() != suite.material_bytes() {
+            return Err(wrong());
+        }
+        let (cipher_key, rest) = material.split_at(suite.cipher_key_bytes());
+        let (salt_bytes, mac_key) = rest.split_at(suite.iv().salt_bytes());
+        let mut salt = Salt([0; 4]);
+        salt.0[..salt_bytes.len()].copy_from_slice(salt_bytes);
+        let keys = Zeroizing::new([cipher_key, mac_key].concat());
+        let session = Session::with(implementations, suite.protection(), &keys).map_err(|_| wrong())?;
+        Ok(Self { parameters, session: Arc::new(session), salt, carried: Carried::default(), installed: now })
+    }
+
+    /// Its parameters.
+    pub fn parameters(&self) -> &Parameters {
+        &self.parameters
+    }
+
+    /// Its keys, for an engine.
+    pub fn session(&self) -> &Arc<Session> {
+        &self.session
+    }
+
+    pub(crate) fn salt(&self) -> [u8; 4] {
+        self.salt.0
+    }
+
+    /// What it has carried.
+    pub fn carried(&self) -> &Carried {
+        &self.carried
+    }
+
+    /// How far it is in its life.
+    pub fn age(&self, now: Instant) -> Age {
+        self.parameters.lifetime.age(&self.carried, self.lived(now))
+    }
+
+    /// Time since it was installed.
+    pub fn lived(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.installed)
+    }
+}
+
+/// The sending side.
+#[derive(Debug)]
+pub struct Outbound {
+    association: Association,
+    numbers: Numbers,
+}
+
+impl Outbound {
+    /// Makes an association of exactly [`Suite::material_bytes`] of key material, whose first packet has number `first`.
+    ///
+    /// # Errors
+    /// The parameters contradict each other or the material.
+    pub fn new(
+        implementations: impl Into<Implementations>,
+        parameters: Parameters,
+        material: &[u8],
+        first: u64,
+        now: Instant,
+    ) -> Result<Self, AssociationError> {
+        let association = Association::new(implementations.into(), parameters, material, now)?;
+        Ok(Self { association, numbers: Numbers::new(parameters.sequence, first) })
+    }
+
+    /// What both directions have.
+    pub fn association(&self) -> &Association {
+        &self.association
+    }
+
+    /// Its sequence numbers.
+    pub fn numbers(&self) -> &Numbers {
+        &self.numbers
+    }
+}
+
+/// The receiving side.
+#[derive(Debug)]
+pub struct Inbound {
+    association: Association,
+    window: Mutex<ReplayWindow>,
+}
+
+impl Inbound {
+    /// Makes an association of exactly [`Suite::material_bytes`] of key material with a window of `window_packets`.
+    ///
+    /// # Errors
+    /// The parameters contradict each other or the material.
+    pub fn new(
+        implementations: impl Into<Implementations>,
+        parameters: Parameters,
+        material: &[u8],
+        window_packets: u32,
+        now: Instant,
+    ) -> Result<Self, AssociationError> {
+        let window = Mutex::new(ReplayWindow::new(window_packets)?);
+        Ok(Self { association: Association::new(implementations.into(), parameters, material, now)?, window })
+    }
+
+    /// What both directions have.
+    pub fn association(&self) -> &Association {
+        &self.association
+    }
+
+    /// The replay window. Locked once a batch.
+    pub fn window(&self) -> MutexGuard<'_, ReplayWindow> {
+        self.window.lock().expect("no lane panics holding a replay window")
+    }
+}

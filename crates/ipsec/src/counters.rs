@@ -1,0 +1,138 @@
+//! Why packets are dropped, and how many.
+//!
+//! Guarantees: every packet that a tunnel does not pass on is counted under exactly one reason; counting takes no lock.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Why a packet was dropped. Auditable events of RFC 4303, section 4, and RFC 4301, section 4.4, among them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DropReason {
+    /// Not an IP packet, or its headers contradict its length.
+    Malformed,
+    /// No association has this SPI.
+    UnknownSpi,
+    /// The integrity check failed.
+    BadIntegrity,
+    /// The sequence number was seen before.
+    Duplicate,
+    /// The sequence number is below the replay window.
+    TooOld,
+    /// The padding is not 1, 2, 3, … (RFC 4303, section 2.4), or longer than the packet.
+    BadPadding,
+    /// What came out of the tunnel is not what its association may carry (RFC 4301, section 5.2).
+    SelectorMismatch,
+    /// A policy says discard.
+    Discarded,
+    /// No policy matches.
+    NoPolicy,
+    /// Policy asks for protection, and there is no association yet.
+    NoAssociation,
+    /// A hard lifetime has passed.
+    Expired,
+    /// The sequence numbers have ended.
+    NumbersExhausted,
+    /// Larger than the path takes, and not to be fragmented.
+    TooBig,
+    /// A fragment where none is taken.
+    Fragment,
+    /// The packet's own hop limit has ended.
+    HopLimit,
+    /// The congestion marks inside and outside contradict each other (RFC 6040, section 4.2).
+    CongestionMark,
+    /// It would be sent into the tunnel that it came out of.
+    Loop,
+    /// A queue or the device had no room.
+    NoRoom,
+}
+
+impl DropReason {
+    /// All reasons.
+    pub const ALL: [Self; 18] = [
+        Self::Malformed,
+        Self::UnknownSpi,
+        Self::BadIntegrity,
+        Self::Duplicate,
+        Self::TooOld,
+        Self::BadPadding,
+        Self::SelectorMismatch,
+        Self::Discarded,
+        Self::NoPolicy,
+        Self::NoAssociation,
+        Self::Expired,
+        Self::NumbersExhausted,
+        Self::TooBig,
+        Self::Fragment,
+        Self::HopLimit,
+        Self::CongestionMark,
+        Self::Loop,
+        Self::NoRoom,
+    ];
+
+    /// The name in statistics and metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Malformed => "malformed",
+            Self::UnknownSpi => "unknown_spi",
+            Self::BadIntegrity => "bad_integrity",
+            Self::Duplicate => "replay_duplicate",
+            Self::TooOld => "replay_too_old",
+            Self::BadPadding => "bad_padding",
+            Self::SelectorMismatch => "selector_mismatch",
+            Self::Discarded => "policy_discard",
+            Self::NoPolicy => "no_policy",
+            Self::NoAssociation => "no_association",
+            Self::Expired => "expired",
+            Self::NumbersExhausted => "sequence_exhausted",
+            Self::TooBig => "too_big",
+            Self::Fragment => "fragment",
+            Self::HopLimit => "hop_limit",
+            Self::CongestionMark => "congestion_mark",
+            Self::Loop => "loop",
+            Self::NoRoom => "no_room",
+        }
+    }
+}
+
+/// A count for each reason.
+#[derive(Debug, Default)]
+pub struct Drops([AtomicU64; DropReason::ALL.len()]);
+
+impl Drops {
+    /// Counts one packet.
+    pub fn count(&self, reason: DropReason) {
+        self.add(reason, 1);
+    }
+
+    /// Counts `packets`.
+    pub fn add(&self, reason: DropReason, packets: u64) {
+        self.0[reason as usize].fetch_add(packets, Relaxed);
+    }
+
+    /// Packets dropped for `reason`.
+    pub fn of(&self, reason: DropReason) -> u64 {
+        self.0[reason as usize].load(Relaxed)
+    }
+
+    /// All reasons with their counts.
+    pub fn iter(&self) -> impl Iterator<Item = (DropReason, u64)> + '_ {
+        DropReason::ALL.into_iter().map(|reason| (reason, self.of(reason)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_reason_has_its_own_place_and_name() {
+        let drops = Drops::default();
+        for (index, reason) in DropReason::ALL.into_iter().enumerate() {
+            assert_eq!(reason as usize, index);
+            drops.add(reason, index as u64);
+        }
+        assert!(drops.iter().enumerate().all(|(index, (reason, count))| {
+            count == index as u64
+                && DropReason::ALL.iter().filter(|other| other.name() == reason.name()).count() == 1
+        }));
+    }
+}

@@ -1,0 +1,240 @@
+//! ESP packets in place (RFC 4303, sections 2 and 3).
+//!
+//! Guarantees: nothing is allocated; no bytes that arrive can make these functions panic or look outside the packet; a
+//! packet's number decides its nonce, and is given before.
+//!
+//! A packet lies in a buffer as it travels: header, IV, payload, padding, check value. Where an extended number is
+//! authenticated in front of what the packet holds, those 12 bytes are laid into a *note*, elsewhere in the buffer.
+
+use sealane_engine::{Job, JobStatus, Span, Suffix};
+use sealane_wire::{ESP_BYTES, Esp, EspFields, EspTrailer};
+
+use crate::{
+    association::{Association, Inbound, Outbound},
+    counters::DropReason,
+    replay::{self, Replay},
+    sequence::SequenceBits,
+    suite::{Iv, Suite},
+};
+
+/// Bytes of a note.
+pub const NOTE_BYTES: usize = 12;
+
+/// What a packet was given before it is laid, in arrival order.
+#[derive(Clone, Copy, Debug)]
+pub struct Given {
+    /// Its sequence number.
+    pub number: u64,
+    /// Unpredictable, where the suite's IV is; otherwise of no account.
+    pub iv: [u8; 16],
+    /// Place of the association's session in the work.
+    pub session: u16,
+}
+
+/// How long the parts of an ESP packet are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    iv_bytes: u32,
+    align_bytes: u32,
+    check_bytes: u32,
+}
+
+impl Shape {
+    /// The shape of packets under `suite`.
+    pub fn of(suite: Suite) -> Self {
+        Self {
+            iv_bytes: suite.iv().wire_bytes() as u32,
+            align_bytes: suite.align_bytes() as u32,
+            check_bytes: suite.check_bytes() as u32,
+        }
+    }
+
+    /// Bytes in front of the payload.
+    pub fn header_bytes(self) -> u32 {
+        ESP_BYTES as u32 + self.iv_bytes
+    }
+
+    /// Bytes of a whole packet.
+    pub fn packet_bytes(self, payload_bytes: u32) -> u32 {
+        self.header_bytes() + (payload_bytes + 2).next_multiple_of(self.align_bytes) + self.check_bytes
+    }
+
+    /// The longest payload in a packet of at most `packet_bytes`; `None` if there is room for none.
+    pub fn payload_bytes_max(self, packet_bytes: u32) -> Option<u32> {
+        let padded = packet_bytes.checked_sub(self.header_bytes() + self.check_bytes)?;
+        (padded / self.align_bytes * self.align_bytes).checked_sub(2)
+    }
+
+    /// The shortest packet that can be genuine.
+    fn packet_bytes_min(self) -> u32 {
+        self.packet_bytes(0)
+    }
+
+    fn check(self, packet: Span) -> Span {
+        Span::new(packet.start + packet.len - self.check_bytes, self.check_bytes)
+    }
+
+    /// Payload, padding and trailer.
+    fn body(self, packet: Span) -> Span {
+        let header_bytes = self.header_bytes();
+        Span::new(packet.start + header_bytes, packet.len - header_bytes - self.check_bytes)
+    }
+}
+
+/// The 16 bytes that the cipher takes, of the IV in the packet.
+fn cipher_iv(association: &Association, iv: &[u8]) -> [u8; 16] {
+    let mut whole = [0; 16];
+    match association.parameters().suite.iv() {
+        Iv::None => {}
+        Iv::Random(_) => whole[..iv.len()].copy_from_slice(iv),
+        Iv::Counted | Iv::CountedBlock => {
+            whole[..4].copy_from_slice(&association.salt());
+            whole[4..12].copy_from_slice(iv);
+        }
+    }
+    if association.parameters().suite.iv() == Iv::CountedBlock {
+        whole[15] = 1;
+    }
+    whole
+}
+
+/// The job of a packet whose header, IV and number are known, and whose note may be written.
+fn job(
+    association: &Association,
+    bytes: &mut [u8],
+    packet: Span,
+    number: u64,
+    note: u32,
+    session: u16,
+) -> Job {
+    let suite = association.parameters().suite;
+    let shape = Shape::of(suite);
+    let (header, body) = (ESP_BYTES as u32, shape.body(packet));
+    let iv_at = packet.start as usize + ESP_BYTES;
+    let iv = cipher_iv(association, &bytes[iv_at..iv_at + shape.iv_bytes as usize]);
+    let is_extended = association.parameters().sequence == SequenceBits::Extended;
+    let high = ((number >> 32) as u32).to_be_bytes();
+    let mut job = Job { session, iv, body, tag: shape.check(packet), ..Job::default() };
+    let before_body = Span::new(packet.start, shape.header_bytes());
+    if !suite.is_combined() {
+        // RFC 4303, section 3.3.2.1: the check covers all but itself, and the high half behind it.
+        job.clear = before_body;
+        job.suffix = if is_extended { high.into() } else { Suffix::NONE };
+    } else if !suite.encrypts() {
+        // RFC 4543, section 3.3: everything is associated data, the IV too.
+        job.clear = Span::new(packet.start, before_body.len + body.len);
+        job.body = Span::new(body.end() as u32, 0);
+    } else if is_extended {
+        // RFC 4106, section 5: SPI, then all 64 bits.
+        let at = note as usize;
+        let start = packet.start as usize;
+        bytes.copy_within(start..start + 4, at);
+        bytes[at + 4..at + 12].copy_from_slice(&number.to_be_bytes());
+        job.clear = Span::new(note, NOTE_BYTES as u32);
+    } else {
+        job.clear = Span::new(packet.start, header);
+    }
+    job
+}
+
+/// Lays an ESP packet round a payload that stands [`Shape::header_bytes`] behind `at`, and says what an engine has to do.
+/// Room for [`Shape::packet_bytes`] is the caller's to have; `note` is where [`NOTE_BYTES`] may be written.
+pub fn lay(
+    outbound: &Outbound,
+    bytes: &mut [u8],
+    at: u32,
+    payload_bytes: u32,
+    next_header: u8,
+    note: u32,
+    given: &Given,
+) -> (Job, Span) {
+    let &Given { number, iv, session } = given;
+    let association = outbound.association();
+    let parameters = association.parameters();
+    let shape = Shape::of(parameters.suite);
+    let packet = Span::new(at, shape.packet_bytes(payload_bytes));
+    let fields = EspFields { spi: parameters.spi, sequence_number: number as u32 };
+    fields.write(&mut bytes[at as usize..]).expect("a whole packet has room for its header");
+    let iv_at = at as usize + ESP_BYTES;
+    let iv_bytes = shape.iv_bytes as usize;
+    match parameters.suite.iv() {
+        Iv::None => {}
+        // Unique under the key because the number is (RFC 4106, section 3.1).
+        Iv::Counted | Iv::CountedBlock => bytes[iv_at..iv_at + 8].copy_from_slice(&number.to_be_bytes()),
+        Iv::Random(_) => bytes[iv_at..iv_at + iv_bytes].copy_from_slice(&iv[..iv_bytes]),
+    }
+    let trailer = EspTrailer::for_payload(payload_bytes as usize, shape.align_bytes as usize, next_header);
+    let trailer_at = iv_at + iv_bytes + payload_bytes as usize;
+    trailer.write(&mut bytes[trailer_at..]).expect("a whole packet has room for its trailer");
+    (job(association, bytes, packet, number, note, session), packet)
+}
+
+/// What can be said of a packet before its integrity is known: its number, if it may be new, and what an engine has to do.
+///
+/// # Errors
+/// It cannot be genuine, or its number is not new.
+pub fn open(
+    inbound: &Inbound,
+    window: &replay::ReplayWindow,
+    bytes: &mut [u8],
+    packet: Span,
+    note: u32,
+    session: u16,
+) -> Result<(Job, u64), DropReason> {
+    let association = inbound.association();
+    let parameters = association.parameters();
+    let shape = Shape::of(parameters.suite);
+    let esp =
+        bytes.get(packet.range()).and_then(|packet| Esp::parse(packet).ok()).ok_or(DropReason::Malformed)?;
+    let low = esp.sequence_number();
+    if packet.len < shape.packet_bytes_min() || !shape.body(packet).len.is_multiple_of(shape.align_bytes) {
+        return Err(DropReason::Malformed);
+    }
+    let number = number_of(parameters.sequence, window, low)?;
+    Ok((job(association, bytes, packet, number, note, session), number))
+}
+
+/// The whole number of a packet, if it may be new.
+pub(crate) fn number_of(
+    sequence: SequenceBits,
+    window: &replay::ReplayWindow,
+    low: u32,
+) -> Result<u64, DropReason> {
+    let number = match sequence {
+        SequenceBits::Short => u64::from(low),
+        SequenceBits::Extended => replay::extended(window, low).ok_or(DropReason::TooOld)?,
+    };
+    fresh(window.check(number))?;
+    Ok(number)
+}
+
+/// A number's verdict as an outcome.
+pub(crate) fn fresh(verdict: Replay) -> Result<(), DropReason> {
+    match verdict {
+        Replay::Fresh => Ok(()),
+        Replay::Duplicate => Err(DropReason::Duplicate),
+        Replay::TooOld => Err(DropReason::TooOld),
+    }
+}
+
+/// Takes a packet that an engine has run: its number is accepted if its integrity holds. In order, one call a packet.
+///
+/// # Errors
+/// It is not genuine, or its number was accepted meanwhile.
+pub fn accept(window: &mut replay::ReplayWindow, job: &Job, number: u64) -> Result<(), DropReason> {
+    match job.status {
+        JobStatus::Done => fresh(window.accept(number)),
+        JobStatus::Forged => Err(DropReason::BadIntegrity),
+        JobStatus::Pending | JobStatus::Malformed => Err(DropReason::Malformed),
+    }
+}
+
+/// The payload of an opened packet, and what it is.
+///
+/// # Errors
+/// The padding does not fit (RFC 4303, section 2.4: it is inspected).
+pub fn payload(suite: Suite, bytes: &[u8], packet: Span) -> Result<(Span, u8), DropReason> {
+    let body = Shape::of(suite).body(packet);
+    let (payload, trailer) = EspTrailer::split(&bytes[body.range()]).map_err(|_| DropReason::BadPadding)?;
+    Ok((Span::new(body.start, payload.len() as u32), trailer.next_header))
+}

@@ -1,0 +1,94 @@
+//! Outbound sequence numbers (RFC 4303, section 3.3.3).
+//!
+//! Guarantees: a number is given once, from 1 on, in the order of the calls; the counter never cycles: where the
+//! numbers end, nothing more is given. A batch reserves its whole range before work fans out, so a nonce made of a
+//! number never depends on scheduling.
+
+use std::{
+    ops::Range,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+};
+
+/// How many bits of sequence number an association counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SequenceBits {
+    /// 32, all of them in the packet.
+    Short,
+    /// 64, the high half implied (RFC 4303, section 2.2.1).
+    Extended,
+}
+
+impl SequenceBits {
+    /// The last number that may be used.
+    pub fn last(self) -> u64 {
+        match self {
+            Self::Short => u64::from(u32::MAX),
+            // The end of a range of numbers is one more, and must be a number too.
+            Self::Extended => u64::MAX - 1,
+        }
+    }
+}
+
+/// The counter of an outbound association.
+#[derive(Debug)]
+pub struct Numbers {
+    next: AtomicU64,
+    last: u64,
+}
+
+impl Numbers {
+    /// Counts from `first`, at least 1. An association that goes on after a restart begins above all numbers that it
+    /// may have used.
+    pub fn new(bits: SequenceBits, first: u64) -> Self {
+        Self { next: AtomicU64::new(first.max(1)), last: bits.last() }
+    }
+
+    /// The next `count` numbers; `None` where there are not so many left: the association has to be replaced.
+    pub fn reserve(&self, count: u64) -> Option<Range<u64>> {
+        let end_of = |first: u64| first.checked_add(count).filter(|&end| end - 1 <= self.last);
+        // The numbers order nothing but themselves.
+        let first = self.next.fetch_update(Relaxed, Relaxed, end_of).ok()?;
+        Some(first..first + count)
+    }
+
+    /// The number that comes next.
+    pub fn next(&self) -> u64 {
+        self.next.load(Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_follow_each_other_and_end_with_the_numbers() {
+        let numbers = Numbers::new(SequenceBits::Short, 0);
+        assert_eq!(numbers.reserve(3), Some(1..4));
+        assert_eq!(numbers.reserve(1), Some(4..5));
+        let numbers = Numbers::new(SequenceBits::Short, u64::from(u32::MAX) - 1);
+        assert_eq!(numbers.reserve(3), None);
+        assert_eq!(numbers.reserve(2), Some(0xffff_fffe..0x1_0000_0000));
+        assert_eq!(numbers.reserve(1), None);
+        let numbers = Numbers::new(SequenceBits::Extended, u64::MAX - 1);
+        assert_eq!(numbers.reserve(2), None);
+        assert_eq!(numbers.reserve(1), Some(u64::MAX - 1..u64::MAX));
+        assert_eq!(numbers.reserve(1), None);
+    }
+
+    #[test]
+    fn two_lanes_never_get_the_same_number() {
+        let numbers = Numbers::new(SequenceBits::Extended, 1);
+        let mut ranges: Vec<Range<u64>> = std::thread::scope(|scope| {
+            let lane = |count: u64| {
+                let numbers = &numbers;
+                scope.spawn(move || (0..500).filter_map(|_| numbers.reserve(count)).collect::<Vec<_>>())
+            };
+            let lanes = [lane(1), lane(7)];
+            lanes.into_iter().flat_map(|lane| lane.join().expect("a lane does not panic")).collect()
+        });
+        ranges.sort_by_key(|range| range.start);
+        assert!(ranges.windows(2).all(|pair| pair[0].end == pair[1].start));
+        assert_eq!(numbers.next(), 1 + 500 * 8);
+    }
+}

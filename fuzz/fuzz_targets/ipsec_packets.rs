@@ -1,0 +1,81 @@
+//! ESP and AH packets: from strangers, nothing is accepted; from a peer that has the keys, whatever it sealed is a packet within
+//! the bytes that arrived, or is dropped.
+
+#![no_main]
+
+use std::{num::NonZeroUsize, sync::LazyLock, time::Instant};
+
+use libfuzzer_sys::fuzz_target;
+use sealane_engine::{Buffer, Direction, Engine as _, Inline, Job, Span, Work};
+use sealane_ipsec::{
+    association::{Inbound, Mode, Parameters, Protocol},
+    flow::{Way, flow},
+    frame::{self, HEADROOM_BYTES},
+    lifetime::Lifetime,
+    policy::PeerId,
+    replay::ReplayWindow,
+    sequence::SequenceBits,
+};
+use sealane_transform::Kernels;
+
+const SUITES: [(Protocol, &str, SequenceBits); 5] = [
+    (Protocol::Esp, "aes-128-gcm", SequenceBits::Extended),
+    (Protocol::Esp, "aes-128-cbc+hmac-sha1-96", SequenceBits::Short),
+    (Protocol::Esp, "null+hmac-sha256-128", SequenceBits::Extended),
+    (Protocol::Esp, "aes-128-gmac", SequenceBits::Short),
+    (Protocol::Ah, "hmac-sha256-128", SequenceBits::Short),
+];
+
+static KERNELS: LazyLock<Kernels> =
+    LazyLock::new(|| Kernels::select(None, None).expect("a machine has the best that it has"));
+
+static INBOUND: LazyLock<Vec<Inbound>> = LazyLock::new(|| {
+    let modes = [Mode::Tunnel, Mode::Transport];
+    let all = SUITES.iter().flat_map(|suite| modes.map(|mode| (suite, mode)));
+    all.map(|(&(protocol, suite, sequence), mode)| {
+        let suite: sealane_ipsec::suite::Suite = suite.parse().expect("a suite");
+        let lifetime = Lifetime::default();
+        let parameters =
+            Parameters { spi: 0x1234, peer: PeerId(0), protocol, mode, suite, sequence, lifetime };
+        let material = vec![7; suite.material_bytes()];
+        Inbound::new(*KERNELS, parameters, &material, 64, Instant::now()).expect("good parameters")
+    })
+    .collect()
+});
+
+/// Runs a job; `None` if it is not genuine.
+fn run(inbound: &Inbound, direction: Direction, bytes: &mut [u8], job: Job) -> Job {
+    let mut buffer = Buffer::new(bytes.len());
+    buffer.bytes_mut().copy_from_slice(bytes);
+    let sessions = vec![inbound.association().session().clone()];
+    let mut waiting = [Work { buffer, sessions, jobs: vec![job], direction }].into();
+    let mut queue = Inline::new(*KERNELS).queue(NonZeroUsize::MIN).expect("an inline queue takes nothing");
+    queue.submit(&mut waiting);
+    let work = queue.finished().expect("it ran when it was submitted");
+    bytes.copy_from_slice(work.buffer.bytes());
+    work.jobs[0]
+}
+
+fuzz_target!(|input: &[u8]| {
+    let Some((&choice, packet)) = input.split_first() else { return };
+    let _ = frame::named(packet);
+    let _ = flow(packet, Way::In);
+    let inbound = &INBOUND[usize::from(choice & 0x7f) % INBOUND.len()];
+    let mut window = ReplayWindow::new(64).expect("an offered size");
+    let mut bytes = vec![0; HEADROOM_BYTES];
+    bytes.extend_from_slice(packet);
+    let arrived = Span::new(HEADROOM_BYTES as u32, packet.len() as u32);
+    let Ok(opening) = frame::open(inbound, &window, &mut bytes, arrived, 0) else { return };
+    let mut job = opening.job;
+    if choice & 0x80 != 0 {
+        // A peer with the keys seals whatever it likes: body, padding, next header.
+        job = run(inbound, Direction::Seal, &mut bytes, job);
+        job.status = opening.job.status;
+    }
+    let job = run(inbound, Direction::Open, &mut bytes, job);
+    if let Ok(inner) = opening.unframe(inbound, &mut window, &job, &mut bytes) {
+        assert!(choice & 0x80 != 0, "a stranger's packet was accepted");
+        assert!(inner.start as usize >= HEADROOM_BYTES && inner.end() <= bytes.len());
+        let _ = flow(&bytes[inner.range()], Way::In);
+    }
+});
