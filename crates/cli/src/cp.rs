@@ -1,6 +1,7 @@
 //! `sealane cp`: plan, copy, report.
 
 use crate::args::CpArgs;
+use crate::environment;
 use crate::events::Event;
 use crate::exit::ExitStatus;
 use crate::failure::chain;
@@ -24,10 +25,17 @@ const GRACE: Duration = Duration::from_millis(300);
 pub(crate) fn run(arguments: CpArgs) -> ExitStatus {
     let (json, start) = (arguments.json, start(&arguments));
     let target = arguments.paths.last().map(|target| printable(target.as_bytes())).unwrap_or_default();
-    let plan = match Plan::new(arguments) {
+    let mut plan = match Plan::new(arguments) {
         Ok(plan) => plan,
         Err(error) => {
             report::refuse(json, &start, &chain(&error));
+            return ExitStatus::Usage;
+        }
+    };
+    plan.options.implementations = match environment::implementations() {
+        Ok(implementations) => implementations,
+        Err(error) => {
+            report::refuse(json, &start, &chain(error.as_ref()));
             return ExitStatus::Usage;
         }
     };

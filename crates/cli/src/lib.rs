@@ -12,6 +12,7 @@ pub mod args;
 mod cp;
 mod digest;
 mod documents;
+mod environment;
 pub mod events;
 pub mod exit;
 mod failure;

@@ -4,6 +4,7 @@
 
 use crate::args::{CpArgs, EndArg, SinkArg};
 use sealane_copy::{MeasuredEnd, Options, Preserve, RemoteOptions, Sink};
+use sealane_engine::Implementations;
 use sealane_peer::{Location, PeerError};
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -150,6 +151,7 @@ fn options(arguments: CpArgs, recursive: bool) -> Options {
         },
         timeout: arguments.timeout,
         data_ports: arguments.data_ports,
+        implementations: Implementations::default(),
         remote: RemoteOptions {
             port: arguments.port,
             ssh_identity: arguments.ssh_identity,

@@ -1,6 +1,7 @@
 //! `sealane serve`: the daemon, and the two modes in which `sealane cp` starts the far end over ssh.
 
 use crate::args::ServeArgs;
+use crate::environment;
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
 use crate::signals::{self, Interrupts};
@@ -18,11 +19,13 @@ pub(crate) fn run(arguments: ServeArgs) -> Result<(), Failure> {
     if let Some(port) = arguments.relay {
         return sealane_copy::serve_relay(port).map_err(failed);
     }
+    let implementations =
+        environment::implementations().map_err(|error| Failure::new(ExitStatus::Usage, error))?;
     if arguments.stdio {
         create_with_exact_modes();
         signals::leave_terminal_to_client().map_err(|error| Failure::new(ExitStatus::Io, error))?;
         // The client tells its user what failed here; a second voice on the same terminal would only confuse.
-        return sealane_copy::serve_stdio()
+        return sealane_copy::serve_stdio(implementations)
             .map_err(|error| Failure::Told { status: ExitStatus::of_kind(error.kind()) });
     }
     let (Some(root), Some(listen)) = (arguments.directory, arguments.listen) else {
@@ -42,6 +45,7 @@ pub(crate) fn run(arguments: ServeArgs) -> Result<(), Failure> {
         idle_timeout: arguments.idle_timeout,
         handshake_timeout: arguments.handshake_timeout,
         allow_legacy: arguments.allow_legacy,
+        implementations,
     };
     create_with_exact_modes();
     // Nobody else is involved yet: whatever fails, fails here.

@@ -4,7 +4,7 @@
 
 use std::{fmt, path::PathBuf, str::FromStr, time::Duration};
 
-use sealane_engine::Suite;
+use sealane_engine::{Implementations, Suite};
 use sealane_stack::Placement;
 use serde::{Deserialize, Serialize};
 
@@ -155,6 +155,8 @@ pub struct Options {
     pub timeout: Duration,
     /// Listen for data streams only on these ports at the far end (`--data-ports`).
     pub data_ports: Option<(u16, u16)>,
+    /// Whose code seals and opens at this end.
+    pub implementations: Implementations,
     /// How the far end is reached.
     pub remote: RemoteOptions,
 }
@@ -183,6 +185,7 @@ impl Default for Options {
             measured_end: MeasuredEnd::Both,
             timeout: Duration::from_secs(30),
             data_ports: None,
+            implementations: Implementations::default(),
             remote: RemoteOptions::default(),
         }
     }

@@ -5,7 +5,9 @@
 
 use std::{fmt, str::FromStr};
 
-use sealane_transform::{Aead, Isa, Kernels};
+use sealane_transform::{Aead, Cipher, Direction, Isa, Kernels, Mode, Tier};
+
+use crate::{Mac, Protection};
 
 /// An implementation of AES-GCM, GMAC and ChaCha20-Poly1305.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -72,6 +74,45 @@ impl Implementations {
             }
             Aead::Aes128Gcm | Aead::Aes256Gcm | Aead::ChaCha20Poly1305 => Provider::AwsLc,
         })
+    }
+}
+
+/// Jobs of a call that reports speak of: eight records of `cp`, each in eight chains where it comes in chains.
+const RECORDS: usize = 8;
+const CHAINS: usize = 64;
+
+impl Implementations {
+    /// What runs a protection's records, for reports: its cipher or, without one, its MAC.
+    pub fn name(self, protection: Protection) -> &'static str {
+        match protection {
+            Protection::Null => "none",
+            Protection::Aead(aead) => match self.provider(aead) {
+                Provider::AwsLc => "native (aws-lc)",
+                Provider::Sealane => "native (sealane)",
+            },
+            Protection::Cipher(cipher) | Protection::EncryptThenMac { cipher, .. } => {
+                own(self.kernels.cipher_tier(cipher, Direction::Encrypt, RECORDS))
+            }
+            Protection::ChainsThenMac { cipher, .. } => {
+                let cipher = Cipher::Block(cipher, Mode::Cbc);
+                own(self.kernels.cipher_tier(cipher, Direction::Encrypt, CHAINS))
+            }
+            Protection::Mac { mac: Mac::Digest(digest), .. } => {
+                own(self.kernels.digest_tier(digest, RECORDS))
+            }
+            Protection::Mac { mac: Mac::HmacSha384 | Mac::HmacSha512, .. } => "native (aws-lc)",
+            Protection::Mac { mac: Mac::KeyedBlake3, .. } => "native (blake3)",
+        }
+    }
+}
+
+/// The name of our own kernels' tier.
+const fn own(tier: Tier) -> &'static str {
+    match tier {
+        Tier::Reference => "reference (sealane)",
+        Tier::Generic => "generic (sealane)",
+        Tier::Native => "native (sealane)",
+        Tier::Batch => "batch (sealane)",
     }
 }
 

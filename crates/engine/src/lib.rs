@@ -7,7 +7,7 @@
 //! Two engines live here: [`Inline`] computes on the calling lane, [`Lanes`] on a pool of worker lanes with bounded
 //! queues. Whose code a session runs is a value, [`Implementations`].
 //!
-//! [`record`] is the record layer of `sealane cp`: suites, and records numbered under them. Nothing here knows a
+//! [`record`] is the record layer of `sealane cp`: a table of suites, and records as jobs. Nothing here knows a
 //! protocol, a socket or a file.
 
 #![deny(unsafe_code)]

@@ -18,7 +18,7 @@ use sealane_engine::{
     Protection, Provider, Queue, Session, Span, Suffix, Work,
 };
 use sealane_transform::{
-    Aead, BlockCipher, Cipher, CipherJob, CipherKey, Digest, DigestJob, DigestKey, Kernels, Mode, Tier,
+    Aead, BlockCipher, Cipher, CipherJob, CipherKey, Digest, DigestJob, DigestKey, Isa, Kernels, Mode, Tier,
 };
 
 fn slow() -> Kernels {
@@ -27,10 +27,16 @@ fn slow() -> Kernels {
 
 /// Everything that can run a session here.
 fn implementations() -> Vec<Implementations> {
-    let forced = |tier| Kernels::select(Some(tier), None).unwrap();
-    let by = |aead| move |kernels| Implementations { kernels, aead };
-    let mut all: Vec<_> = Tier::ALL.map(forced).map(by(Some(Provider::Sealane))).into();
-    all.extend([Implementations::default(), by(Some(Provider::AwsLc))(Kernels::best())]);
+    let mut all = vec![
+        Implementations::default(),
+        Implementations { aead: Some(Provider::AwsLc), ..Implementations::default() },
+    ];
+    for isa in Isa::ALL.into_iter().filter(|&isa| isa <= Kernels::best().isa()) {
+        for tier in Tier::ALL.map(Some).into_iter().chain([None]) {
+            let kernels = Kernels::select(tier, Some(isa)).unwrap();
+            all.push(Implementations { kernels, aead: Some(Provider::Sealane) });
+        }
+    }
     all
 }
 

@@ -6,7 +6,7 @@
 use std::{fmt, sync::Arc};
 
 use aws_lc_rs::hkdf;
-use sealane_engine::{Suite, record::Session};
+use sealane_engine::{Implementations, Suite, record::Session};
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 /// 256 bits from which keys are derived, wiped on drop, never printed.
@@ -80,6 +80,7 @@ impl Claim {
 /// One direction of one flow.
 #[derive(Debug)]
 pub struct Association {
+    implementations: Implementations,
     suite: Suite,
     secret: Secret,
     next_sequence: u64,
@@ -90,9 +91,9 @@ pub struct Association {
 impl Association {
     /// Starts at sequence number 0. Both ends derive the same keys from the same `secret`, which must serve
     /// no other association: derive it with a context that names flow and direction.
-    pub fn new(suite: Suite, secret: Secret) -> Self {
-        let session = session(suite, &secret, 0);
-        Self { suite, secret, next_sequence: 0, epoch: 0, session }
+    pub fn new(implementations: Implementations, suite: Suite, secret: Secret) -> Self {
+        let session = session(implementations, suite, &secret, 0);
+        Self { implementations, suite, secret, next_sequence: 0, epoch: 0, session }
     }
 
     /// The algorithm.
@@ -111,7 +112,7 @@ impl Association {
         let epoch = self.next_sequence / per_key;
         if epoch != self.epoch {
             self.epoch = epoch;
-            self.session = session(self.suite, &self.secret, epoch);
+            self.session = session(self.implementations, self.suite, &self.secret, epoch);
         }
         let records = records.clamp(1, (epoch + 1) * per_key - self.next_sequence);
         let first_sequence = self.next_sequence;
@@ -132,12 +133,12 @@ impl Association {
     }
 }
 
-fn session(suite: Suite, secret: &Secret, epoch: u64) -> Arc<Session> {
+fn session(implementations: Implementations, suite: Suite, secret: &Secret, epoch: u64) -> Arc<Session> {
     let mut material = Zeroizing::new(vec![0; suite.key_bytes()]);
     if !material.is_empty() {
         secret.expand(&[b"key", suite.name().as_bytes(), &epoch.to_le_bytes()], &mut material);
     }
-    Arc::new(Session::new(suite, &material).expect("the material has the suite's length"))
+    Arc::new(Session::new(implementations, suite, &material).expect("the material has the suite's length"))
 }
 
 #[cfg(test)]
@@ -147,7 +148,7 @@ mod tests {
     #[test]
     fn claims_never_overlap_and_stop_where_the_key_changes() {
         let suite = Suite::TripleDesCbcHmacSha1;
-        let mut association = Association::new(suite, Secret::new([7; 32]));
+        let mut association = Association::new(Implementations::default(), suite, Secret::new([7; 32]));
         let mut expected = 0;
         let mut sessions: Vec<Arc<Session>> = Vec::new();
         while expected < 3 * suite.records_per_key() {

@@ -1,8 +1,8 @@
 //! Tiers, instruction sets, and the tokens that prove an instruction set is there.
 //!
 //! A kernel that needs CPU features takes a token; only [`Features::detect`] makes tokens, so holding one proves
-//! the features its `#[target_feature]` names. Both the tier and the instruction set can be forced, by argument
-//! or by `SEALANE_TIER` and `SEALANE_ISA`, so that one machine tests every path.
+//! the features its `#[target_feature]` names. Both the tier and the instruction set can be forced, so that
+//! one machine tests every path.
 
 use core::fmt;
 use core::str::FromStr;

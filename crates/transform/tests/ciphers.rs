@@ -247,7 +247,7 @@ fn bad_jobs_are_marked_and_left_alone() {
     let seal = CipherKey::new(Cipher::Seal3, &[0; 20]).unwrap();
     let mut long = vec![0; 65_537];
     let mut jobs = [CipherJob::new(&seal, &[], Buffer::in_place(&mut long))];
-    assert_eq!(Kernels::detect().unwrap().encrypt(Cipher::Seal3, &mut jobs), 1);
+    assert_eq!(Kernels::best().encrypt(Cipher::Seal3, &mut jobs), 1);
     assert!(CipherKey::new(cbc(BlockCipher::Aes128), &[0; 17]).is_err());
     assert!(Buffer::out_of_place(&[1, 2], &mut [0]).is_err());
 }

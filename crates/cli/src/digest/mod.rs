@@ -8,11 +8,12 @@ mod files;
 mod line;
 
 use crate::args::{DigestArgs, Md5Args};
+use crate::environment;
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
 use crate::text;
 use sealane_lab::speed::trial::{self, TrialOptions};
-use sealane_transform::{Digest, Kernels};
+use sealane_transform::Digest;
 use std::ffi::OsString;
 use std::io::{self, BufWriter, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
@@ -60,7 +61,7 @@ pub(crate) fn md5(arguments: &Md5Args) -> Result<ExitStatus, Failure> {
 
 /// Digests or checks.
 pub(crate) fn run(kind: Kind, arguments: &DigestArgs) -> Result<ExitStatus, Failure> {
-    let kernels = Kernels::detect().map_err(|error| Failure::new(ExitStatus::Usage, error))?;
+    let kernels = environment::kernels().map_err(|error| Failure::new(ExitStatus::Usage, error))?;
     let names = match &*arguments.files {
         [] => vec![PathBuf::from("-")],
         some => some.to_vec(),
@@ -132,7 +133,8 @@ fn time_trial(arguments: &Md5Args) -> Result<ExitStatus, Failure> {
         is_random: arguments.random,
         leaves_cache: arguments.double_buffer,
     };
-    let report = trial::run(&options).map_err(|error| wrong(error.into()))?;
+    let kernels = environment::kernels().map_err(wrong)?;
+    let report = trial::run(kernels, &options).map_err(|error| wrong(error.into()))?;
     let mut output = Output::new();
     output.write(report.to_string().as_bytes(), false)?;
     Ok(if report.is_right() { ExitStatus::Success } else { ExitStatus::Integrity })

@@ -9,7 +9,7 @@
 //! Guarantees: both ends have the same keys only if they saw the same request and the same answer, so a level
 //! lowered on the way fails instead of passing; no two connections, openings or directions share a key.
 
-use sealane_engine::Suite;
+use sealane_engine::{Implementations, Suite};
 use sealane_stack::{Association, Secret};
 
 /// Label of the TLS exporter (RFC 8446, section 7.5) that gives the master secret.
@@ -27,16 +27,17 @@ pub enum Way {
 /// The secrets of one transfer.
 #[derive(Clone, Debug)]
 pub struct TransferKeys {
+    implementations: Implementations,
     transfer: Secret,
 }
 
 impl TransferKeys {
     /// Derives from the master secret and the two handshake frames as they crossed the control channel.
-    pub fn new(master: &Secret, request: &[u8], answer: &[u8]) -> Self {
+    pub fn new(implementations: Implementations, master: &Secret, request: &[u8], answer: &[u8]) -> Self {
         let mut transcript = blake3::Hasher::new();
         transcript.update(&(request.len() as u64).to_le_bytes());
         transcript.update(request).update(answer);
-        Self { transfer: master.derive(&[b"transfer", transcript.finalize().as_bytes()]) }
+        Self { implementations, transfer: master.derive(&[b"transfer", transcript.finalize().as_bytes()]) }
     }
 
     /// The key that proves that a TCP connection belongs to the transfer.
@@ -52,7 +53,7 @@ impl TransferKeys {
         };
         let secret =
             self.transfer.derive(&[b"stream", &stream.to_le_bytes(), &generation.to_le_bytes(), way]);
-        Association::new(suite, secret)
+        Association::new(self.implementations, suite, secret)
     }
 }
 
@@ -63,10 +64,11 @@ mod tests {
     #[test]
     fn a_changed_handshake_changes_every_key() {
         let master = Secret::new([9; 32]);
-        let keys = TransferKeys::new(&master, b"private", b"ok");
-        assert_eq!(keys.join().expose(), TransferKeys::new(&master, b"private", b"ok").join().expose());
+        let best = Implementations::default();
+        let keys = TransferKeys::new(best, &master, b"private", b"ok");
+        assert_eq!(keys.join().expose(), TransferKeys::new(best, &master, b"private", b"ok").join().expose());
         for (request, answer) in [(&b"clear"[..], &b"ok"[..]), (b"private", b"ok!"), (b"privat", b"eok")] {
-            let other = TransferKeys::new(&master, request, answer);
+            let other = TransferKeys::new(best, &master, request, answer);
             assert_ne!(keys.join().expose(), other.join().expose());
         }
     }

@@ -11,7 +11,7 @@ use std::{
 
 use sealane_engine::{
     Buffer, Direction, Suite,
-    record::{Batch, Engine, Inline, Job, JobStatus},
+    record::{Batch, Job, JobStatus},
 };
 use sealane_stack::{Association, Claim, OrderRing, Pool};
 
@@ -256,15 +256,14 @@ impl ReceiveStream {
     }
 
     /// Verifies and opens the records, on the calling lane.
-    pub(crate) fn open_records(&self, arrived: Arrived) -> Result<Arrived, LineError> {
+    pub(crate) fn open_records(&self, mut arrived: Arrived) -> Result<Arrived, LineError> {
         if self.blind {
             return Ok(arrived);
         }
-        let batch = Inline.run(arrived.batch);
-        if batch.jobs.iter().any(|job| !matches!(job.status, JobStatus::Done { .. })) {
+        if arrived.batch.run() > 0 {
             return Err(LineError::forged(self.index, "a record that is not authentic"));
         }
-        Ok(Arrived { batch, ..arrived })
+        Ok(arrived)
     }
 
     /// Waits until every record before these on the stream is in place, or the transfer stops. Lanes that share a
@@ -366,8 +365,9 @@ fn acknowledgement(association: &mut Association, suite: Suite, taken: u64) -> V
         sequence: claim.first_sequence,
         status: JobStatus::Pending,
     };
-    let batch = Batch { buffer, jobs: vec![job], direction: Direction::Seal, ticket: 0 };
-    Inline.run(batch).buffer.bytes().to_vec()
+    let mut batch = Batch { buffer, jobs: vec![job], direction: Direction::Seal, ticket: 0 };
+    batch.run();
+    batch.buffer.bytes().to_vec()
 }
 
 #[cfg(test)]
@@ -410,7 +410,7 @@ mod tests {
     fn a_stream_in_bulk_wakes_for_much_until_it_is_hurried() {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let mut sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let keys = TransferKeys::new(&Secret::new([7; 32]), b"request", b"answer");
+        let keys = TransferKeys::new(Default::default(), &Secret::new([7; 32]), b"request", b"answer");
         let stream = ReceiveStream::new(0, Suite::Null, 4, false);
         stream.open(&keys, 1, Socket::tcp(listener.accept().unwrap().0).unwrap());
         let socket = stream.socket().unwrap();

@@ -15,7 +15,7 @@ use std::{
 
 use sealane_engine::{
     Buffer, Direction, Suite,
-    record::{Batch, Engine, Inline, Job, JobStatus},
+    record::{Batch, Job, JobStatus},
 };
 use sealane_stack::{Association, Claim, OrderRing, Pool};
 
@@ -224,8 +224,9 @@ impl SendStream {
     /// content comes back.
     pub(crate) fn seal(&self, place: Place, builder: Builder, pool: &Pool) -> Result<(), Vec<Content>> {
         let records_end = place.claims.last().map_or(0, |claim| claim.first_sequence + claim.records);
-        let (batch, wire_bytes, contents) = builder.number(&place.claims, place.ticket);
-        let Batch { buffer, .. } = Inline.run(batch);
+        let (mut batch, wire_bytes, contents) = builder.number(&place.claims, place.ticket);
+        batch.run();
+        let Batch { buffer, .. } = batch;
         let mut line = self.line();
         if line.generation != place.generation || line.socket.is_none() {
             drop(line);
@@ -385,8 +386,9 @@ impl Acknowledgements {
                     sequence: claim.first_sequence,
                     status: JobStatus::Pending,
                 };
-                let batch = Batch { buffer: record, jobs: vec![job], direction: Direction::Open, ticket: 0 };
-                if Inline.run(batch).jobs[0].status == JobStatus::Forged {
+                let mut batch =
+                    Batch { buffer: record, jobs: vec![job], direction: Direction::Open, ticket: 0 };
+                if batch.run() > 0 {
                     return Err(LineError::forged(stream, "an acknowledgement that is not authentic"));
                 }
                 latest = Some(header.offset);

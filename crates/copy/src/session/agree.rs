@@ -3,7 +3,7 @@
 //! Guarantees: the level and suite asked for are met or refused, never lowered; a suite that is broken or
 //! outdated needs the user's consent at the client and, at a daemon, its operator's too.
 
-use sealane_engine::{Suite, record::Provider};
+use sealane_engine::Suite;
 use sealane_peer::Channel;
 use sealane_stack::{Placement, Secret};
 
@@ -83,7 +83,6 @@ fn check(level: Level, suite: Suite, allow_legacy: bool) -> Result<(), Error> {
     if suite.is_legacy() && !allow_legacy {
         return Err(refused(format!("suite {suite} is outdated; --allow-legacy at both ends permits it")));
     }
-    Provider::forced().map_err(|error| usage(error.to_string()))?;
     Ok(())
 }
 

@@ -450,7 +450,8 @@ impl Transfer<'_> {
         request_frame: &[u8],
         accept_frame: &[u8],
     ) -> Result<TransferKeys, Error> {
-        Ok(TransferKeys::new(&agree::master(channel, request)?, request_frame, accept_frame))
+        let master = agree::master(channel, request)?;
+        Ok(TransferKeys::new(self.options.implementations, &master, request_frame, accept_frame))
     }
 
     fn route(
@@ -501,7 +502,7 @@ impl Transfer<'_> {
             streams: terms.streams,
             lanes: terms.lanes,
             placement: terms.placement,
-            tier: terms.suite.tier(),
+            tier: self.options.implementations.name(terms.suite.protection()),
         }
     }
 }

@@ -17,6 +17,7 @@ use std::{
 };
 
 use rustix::event::{PollFd, PollFlags};
+use sealane_engine::Implementations;
 use sealane_peer::{AuthorisedPeer, AuthorisedPeers, ConnectionKind, Identity, accept_tls, peek_kind};
 
 use crate::{
@@ -56,6 +57,8 @@ pub struct DaemonOptions {
     pub idle_timeout: Duration,
     /// Time for a handshake.
     pub handshake_timeout: Duration,
+    /// Whose code seals and opens.
+    pub implementations: Implementations,
 }
 
 /// A daemon that listens.
@@ -200,6 +203,7 @@ impl Daemon {
             confinement: Some(confinement),
             rate,
             timeout_max: options.idle_timeout,
+            implementations: options.implementations,
         })
     }
 

@@ -285,7 +285,7 @@ mod tests {
         let closed = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
         Connector {
             lines: &lines,
-            keys: &TransferKeys::new(&Secret::new([0; 32]), b"request", b"accept"),
+            keys: &TransferKeys::new(Default::default(), &Secret::new([0; 32]), b"request", b"accept"),
             prover: &Prover::new(None),
             transfer: [0; 16],
             route: Route::Direct(vec![closed]),

@@ -10,6 +10,7 @@ use std::{
 };
 
 use crossbeam_channel::bounded;
+use sealane_engine::Implementations;
 use sealane_peer::Channel;
 use sealane_stack::CpuClock;
 
@@ -44,6 +45,8 @@ pub(crate) struct Rules {
     pub(crate) confinement: Option<Confinement>,
     pub(crate) rate: Option<u64>,
     pub(crate) timeout_max: Duration,
+    /// Whose code seals and opens.
+    pub(crate) implementations: Implementations,
 }
 
 /// Where a server takes up data streams.
@@ -125,7 +128,8 @@ fn serve_greeted(
         .announce(request.transfer)
         .ok_or_else(|| Error::protocol("the transfer's name is in use"))?;
     let accept_frame = Message::Accept(accept).encode();
-    let keys = TransferKeys::new(&agree::master(channel, &request)?, &request_frame, &accept_frame);
+    let master = agree::master(channel, &request)?;
+    let keys = TransferKeys::new(rules.implementations, &master, &request_frame, &accept_frame);
     channel.send(&accept_frame, deadline)?;
     let join_key = keys.join();
     let prover = Prover::new((terms.level > Level::Clear).then_some(&join_key));

@@ -9,6 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use sealane_engine::Implementations;
 use sealane_peer::Channel;
 
 use crate::{
@@ -24,7 +25,7 @@ use crate::{
 ///
 /// # Errors
 /// As the transfer's; the client has been told.
-pub fn serve_stdio() -> Result<(), Error> {
+pub fn serve_stdio(implementations: Implementations) -> Result<(), Error> {
     let mut channel = Channel::stdio()?;
     let rules = Rules {
         policy: Policy { minimum_level: Level::Clear, allow_legacy: true },
@@ -33,6 +34,7 @@ pub fn serve_stdio() -> Result<(), Error> {
         confinement: None,
         rate: None,
         timeout_max: Duration::from_secs(24 * 3600),
+        implementations,
     };
     let served = serve(&mut channel, &rules, &Doors::Own);
     let _ = channel.close(Instant::now() + Duration::from_secs(2));

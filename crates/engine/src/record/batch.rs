@@ -1,11 +1,11 @@
 //! Records in a buffer.
 //!
-//! Guarantees: a job can name no byte outside its buffer: [`Batch::run`] checks every range before it touches one.
+//! Guarantees: a job can name no byte outside its buffer; each job ends exactly as it would alone.
 
 use std::sync::Arc;
 
-use super::{Session, together};
-use crate::{Buffer, Direction};
+use super::Session;
+use crate::{Buffer, Direction, JobStatus as Ended, Work, run::Lane};
 
 /// What became of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +58,34 @@ impl Batch {
     /// Runs every pending job on the calling thread. Each job's outcome is in its status; the return value
     /// is the number that did not end in [`JobStatus::Done`].
     pub fn run(&mut self) -> usize {
-        together::run(self.direction, self.buffer.bytes_mut(), &mut self.jobs);
+        let mut work = Work {
+            buffer: std::mem::take(&mut self.buffer),
+            sessions: Vec::new(),
+            jobs: Vec::with_capacity(self.jobs.len()),
+            direction: self.direction,
+        };
+        for job in self.jobs.iter_mut().filter(|job| job.status == JobStatus::Pending) {
+            let place = work.session(job.session.session());
+            let record = job.session.record(self.direction, work.buffer.bytes_mut(), job);
+            match (place, record) {
+                (Some(session), Ok(record)) => work.jobs.push(crate::Job { session, ..record }),
+                (_, Err(status)) => job.status = status,
+                // More keys than a work can name.
+                (None, Ok(_)) => job.status = JobStatus::OutOfRange,
+            }
+        }
+        Lane::default().run(&mut work);
+        let mut ended = work.jobs.iter();
+        for job in self.jobs.iter_mut().filter(|job| job.status == JobStatus::Pending) {
+            let Some(record) = ended.next() else { break };
+            job.status = match record.status {
+                Ended::Done => job.session.settle(self.direction, work.buffer.bytes(), job, record),
+                Ended::Pending => JobStatus::Pending,
+                Ended::Forged => JobStatus::Forged,
+                Ended::Malformed => JobStatus::OutOfRange,
+            };
+        }
+        self.buffer = work.buffer;
         self.jobs.iter().filter(|job| !matches!(job.status, JobStatus::Done { .. })).count()
     }
 }

@@ -1,17 +1,12 @@
 //! Records: a header that is authenticated only, a body, and what a [`Suite`] adds to it.
+//!
+//! A suite is a row: a [`Protection`](crate::Protection), and how a record's number enters it. A record becomes one job of
+//! the engine; what is left here is nonces, padding and the check of lengths.
 
 mod batch;
-mod engines;
-mod legacy;
-mod library;
-mod own;
-mod provider;
 mod session;
 mod suite;
-mod together;
 
 pub use batch::{Batch, Job, JobStatus};
-pub use engines::{Completions, Engine, Inline, Lanes};
-pub use provider::{Provider, ProviderError};
-pub use session::{KeyError, Session};
+pub use session::Session;
 pub use suite::{Suite, UnknownSuite};

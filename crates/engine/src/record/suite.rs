@@ -1,34 +1,159 @@
-//! The catalogue of record protections, as data.
+//! The catalogue of record protections, as a table.
 //!
-//! Guarantees: every fact a protocol needs about a suite (sizes, limits, status) is asked here and nowhere
-//! else decided.
+//! Guarantees: every fact a protocol needs about a suite (sizes, limits, status) is asked here and nowhere else decided. A
+//! suite is one row.
 
 use std::{fmt, str::FromStr};
 
-use sealane_transform::Tier;
+use sealane_transform::{Aead, BlockCipher, Digest};
 
-use super::{Provider, legacy};
+use crate::{Mac, Protection};
 
-/// One way to protect a record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Suite {
+/// Most bytes of a record's body that limits count with.
+const RECORD_BYTES: u64 = 64 * 1024;
+
+/// Where a record's number goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Numbering {
+    /// Nowhere: nothing proves anything.
+    Nowhere,
+    /// Into the nonce, by a secret mask.
+    Nonce,
+    /// Behind the record, to be authenticated with it (big-endian). The header carries the length, so no two inputs
+    /// collide.
+    Behind,
+    /// The same, little-endian. It comes last so that the data keep their alignment to BLAKE3's chunks.
+    BehindLittleEndian,
+    /// Into the IVs of chains, and behind the record.
+    ChainsAndBehind,
+}
+
+/// What is to be known of a suite.
+struct Row {
+    /// On the command line and in reports.
+    name: &'static str,
+    /// On the wire.
+    code: u8,
+    protection: Protection,
+    /// Whether bodies are enciphered; an AEAD that does not is given them as associated data.
+    encrypts: bool,
+    numbering: Numbering,
+    /// Refused without the user's explicit consent.
+    is_legacy: bool,
+    /// A key is changed after so many records, or so many bytes, whichever comes first.
+    records_per_key: u64,
+    bytes_per_key: u64,
+}
+
+/// GCM's distinguishing advantage stays below 2^-48 with 2^36 blocks a key; the other limits are far away.
+const CURRENT: Row = Row {
+    name: "",
+    code: 0,
+    protection: Protection::Null,
+    encrypts: false,
+    numbering: Numbering::Nowhere,
+    is_legacy: false,
+    records_per_key: 1 << 24,
+    bytes_per_key: 1 << 40,
+};
+
+/// Makes the enumeration and its rows of one list.
+macro_rules! suites {
+    ($($(#[$doc:meta])* $suite:ident = $row:expr,)*) => {
+        /// One way to protect a record.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Suite {
+            $($(#[$doc])* $suite,)*
+        }
+
+        impl Suite {
+            /// The whole catalogue.
+            pub const ALL: [Self; [$(stringify!($suite)),*].len()] = [$(Self::$suite),*];
+
+            const fn row(self) -> &'static Row {
+                match self {
+                    $(Self::$suite => { const ROW: Row = $row; &ROW })*
+                }
+            }
+        }
+    };
+}
+
+suites! {
     /// Nothing: the record is its own proof of nothing.
-    Null,
+    Null = Row { name: "null", ..CURRENT },
     /// AES-128-GCM (NIST SP 800-38D).
-    Aes128Gcm,
+    Aes128Gcm = Row {
+        name: "aes-128-gcm",
+        code: 1,
+        protection: Protection::Aead(Aead::Aes128Gcm),
+        encrypts: true,
+        numbering: Numbering::Nonce,
+        ..CURRENT
+    },
     /// AES-256-GCM (NIST SP 800-38D).
-    Aes256Gcm,
+    Aes256Gcm = Row {
+        name: "aes-256-gcm",
+        code: 2,
+        protection: Protection::Aead(Aead::Aes256Gcm),
+        encrypts: true,
+        numbering: Numbering::Nonce,
+        ..CURRENT
+    },
     /// ChaCha20-Poly1305 (RFC 8439).
-    ChaCha20Poly1305,
+    ChaCha20Poly1305 = Row {
+        name: "chacha20-poly1305",
+        code: 3,
+        protection: Protection::Aead(Aead::ChaCha20Poly1305),
+        encrypts: true,
+        numbering: Numbering::Nonce,
+        ..CURRENT
+    },
     /// AES-128-GMAC: GCM's authenticator over clear data (NIST SP 800-38D).
-    Aes128Gmac,
+    Aes128Gmac = Row {
+        name: "aes-128-gmac",
+        code: 4,
+        protection: Protection::Aead(Aead::Aes128Gcm),
+        numbering: Numbering::Nonce,
+        ..CURRENT
+    },
     /// BLAKE3 in keyed mode, truncated to 128 bits, over clear data.
-    Blake3,
+    Blake3 = Row {
+        name: "blake3",
+        code: 5,
+        protection: Protection::Mac { mac: Mac::KeyedBlake3, tag_bytes: 16 },
+        numbering: Numbering::BehindLittleEndian,
+        ..CURRENT
+    },
     /// Triple-DES in CBC mode and HMAC-SHA-1, encrypt then authenticate: the suite that the multicore
     /// GridFTP study of 2007 measured as *private*. Outdated.
-    TripleDesCbcHmacSha1,
+    TripleDesCbcHmacSha1 = Row {
+        name: "3des-cbc-hmac-sha1",
+        code: 6,
+        protection: Protection::ChainsThenMac {
+            cipher: BlockCipher::TripleDes,
+            // Eight chains make a record of 64 KiB with its padding. No power of two, so that the lanes' bytes do not all
+            // fall into the same few sets of a cache.
+            chain_bytes: 129 * 64,
+            mac: Mac::Digest(Digest::HmacSha1),
+            tag_bytes: 20,
+        },
+        encrypts: true,
+        numbering: Numbering::ChainsAndBehind,
+        is_legacy: true,
+        // 2^26 blocks of 64 bits, under the 2^32 where Sweet32 bites.
+        bytes_per_key: 1 << 29,
+        ..CURRENT
+    },
     /// HMAC-SHA-1 over clear data: the same study's *safe*. Outdated.
-    HmacSha1,
+    HmacSha1 = Row {
+        name: "hmac-sha1",
+        code: 7,
+        protection: Protection::Mac { mac: Mac::Digest(Digest::HmacSha1), tag_bytes: 20 },
+        numbering: Numbering::Behind,
+        is_legacy: true,
+        ..CURRENT
+    },
 }
 
 /// A suite name that is not in the catalogue.
@@ -44,44 +169,14 @@ fn names() -> String {
 }
 
 impl Suite {
-    /// The whole catalogue.
-    pub const ALL: [Self; 8] = [
-        Self::Null,
-        Self::Aes128Gcm,
-        Self::Aes256Gcm,
-        Self::ChaCha20Poly1305,
-        Self::Aes128Gmac,
-        Self::Blake3,
-        Self::TripleDesCbcHmacSha1,
-        Self::HmacSha1,
-    ];
-
     /// The name used on the command line and in reports.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Null => "null",
-            Self::Aes128Gcm => "aes-128-gcm",
-            Self::Aes256Gcm => "aes-256-gcm",
-            Self::ChaCha20Poly1305 => "chacha20-poly1305",
-            Self::Aes128Gmac => "aes-128-gmac",
-            Self::Blake3 => "blake3",
-            Self::TripleDesCbcHmacSha1 => "3des-cbc-hmac-sha1",
-            Self::HmacSha1 => "hmac-sha1",
-        }
+        self.row().name
     }
 
     /// The number that stands for the suite on the wire.
     pub fn code(self) -> u8 {
-        match self {
-            Self::Null => 0,
-            Self::Aes128Gcm => 1,
-            Self::Aes256Gcm => 2,
-            Self::ChaCha20Poly1305 => 3,
-            Self::Aes128Gmac => 4,
-            Self::Blake3 => 5,
-            Self::TripleDesCbcHmacSha1 => 6,
-            Self::HmacSha1 => 7,
-        }
+        self.row().code
     }
 
     /// The suite of a wire number.
@@ -89,86 +184,52 @@ impl Suite {
         Self::ALL.into_iter().find(|suite| suite.code() == code)
     }
 
+    /// What the engine does for it.
+    pub fn protection(self) -> Protection {
+        self.row().protection
+    }
+
+    pub(super) fn numbering(self) -> Numbering {
+        self.row().numbering
+    }
+
     /// Whether the body of a record is encrypted.
     pub fn encrypts(self) -> bool {
-        matches!(
-            self,
-            Self::Aes128Gcm | Self::Aes256Gcm | Self::ChaCha20Poly1305 | Self::TripleDesCbcHmacSha1
-        )
+        self.row().encrypts
     }
 
     /// Whether every record carries a cryptographic tag.
     pub fn authenticates(self) -> bool {
-        self != Self::Null
+        self.protection().tag_bytes() > 0
     }
 
     /// Whether the suite is refused without the user's explicit consent.
     pub fn is_legacy(self) -> bool {
-        matches!(self, Self::TripleDesCbcHmacSha1 | Self::HmacSha1)
+        self.row().is_legacy
     }
 
-    /// Key material a session needs, in bytes: cipher key, then nonce mask or authenticator key.
+    /// Key material a session needs, in bytes: the protection's, then the nonces' mask.
     pub fn key_bytes(self) -> usize {
-        match self {
-            Self::Null => 0,
-            Self::Aes128Gcm | Self::Aes128Gmac => 16 + 12,
-            Self::Aes256Gcm | Self::ChaCha20Poly1305 => 32 + 12,
-            Self::Blake3 => 32,
-            // Cipher key, key of the cipher that makes the IVs, authenticator key.
-            Self::TripleDesCbcHmacSha1 => 24 + 24 + 20,
-            Self::HmacSha1 => 20,
-        }
+        let mask_bytes = if self.numbering() == Numbering::Nonce { self.protection().iv_bytes() } else { 0 };
+        self.protection().key_bytes() + mask_bytes
     }
 
     /// How many bytes longer than its plaintext a sealed body of `body_bytes` is.
     pub fn expansion_bytes(self, body_bytes: usize) -> usize {
-        match self {
-            Self::Null => 0,
-            Self::Aes128Gcm | Self::Aes256Gcm | Self::ChaCha20Poly1305 | Self::Aes128Gmac | Self::Blake3 => {
-                16
-            }
-            // PKCS#7 padding (RFC 5652, section 6.3) always adds 1 to 8 bytes.
-            Self::TripleDesCbcHmacSha1 => 8 - body_bytes % 8 + 20,
-            Self::HmacSha1 => 20,
-        }
+        let (granule, tag_bytes) = (self.protection().granule_bytes(), self.protection().tag_bytes());
+        // PKCS#7 padding (RFC 5652, section 6.3) always adds something, where there is a block to fill.
+        let padding = if granule > 1 { granule - body_bytes % granule } else { 0 };
+        padding + tag_bytes
     }
 
     /// The most by which any body grows.
     pub fn expansion_bytes_max(self) -> usize {
-        match self {
-            Self::TripleDesCbcHmacSha1 => 28,
-            _ => self.expansion_bytes(0),
-        }
+        self.expansion_bytes(0)
     }
 
-    /// Records after which an association must change keys. With records of at most 64 KiB this keeps
-    /// GCM's distinguishing advantage below 2^-48 (2^36 blocks a key) and leaves a 64-bit block cipher at
-    /// 2^26 blocks, under the 2^32 where Sweet32 bites.
+    /// Records of at most 64 KiB after which an association must change keys.
     pub fn records_per_key(self) -> u64 {
-        match self {
-            Self::TripleDesCbcHmacSha1 => 1 << 13,
-            _ => 1 << 24,
-        }
-    }
-
-    /// The implementation that runs the suite, for reports.
-    pub fn tier(self) -> &'static str {
-        match self {
-            Self::Null => "none",
-            Self::Aes128Gcm | Self::Aes256Gcm | Self::ChaCha20Poly1305 | Self::Aes128Gmac => {
-                match Provider::of(self) {
-                    Provider::AwsLc => "native (aws-lc)",
-                    Provider::Sealane => "native (sealane)",
-                }
-            }
-            Self::Blake3 => "native (blake3)",
-            Self::HmacSha1 | Self::TripleDesCbcHmacSha1 => match legacy::tier(self) {
-                Tier::Reference => "reference (sealane)",
-                Tier::Generic => "generic (sealane)",
-                Tier::Native => "native (sealane)",
-                Tier::Batch => "batch (sealane)",
-            },
-        }
+        self.row().records_per_key.min(self.row().bytes_per_key / RECORD_BYTES)
     }
 }
 
@@ -201,5 +262,31 @@ mod tests {
         }
         assert_eq!(Suite::from_code(200), None);
         assert!("rot13".parse::<Suite>().is_err());
+    }
+
+    /// What both ends of a transfer must agree on.
+    #[test]
+    fn the_table_says_what_is_on_the_wire() {
+        let facts = Suite::ALL.map(|suite| {
+            let expansion = (suite.expansion_bytes(0), suite.expansion_bytes(7), suite.expansion_bytes(8));
+            (suite.code(), suite.key_bytes(), expansion, suite.records_per_key())
+        });
+        let tag = (16, 16, 16);
+        let expected = [
+            (0, 0, (0, 0, 0), 1 << 24),
+            (1, 28, tag, 1 << 24),
+            (2, 44, tag, 1 << 24),
+            (3, 44, tag, 1 << 24),
+            (4, 28, tag, 1 << 24),
+            (5, 32, tag, 1 << 24),
+            (6, 68, (28, 21, 28), 1 << 13),
+            (7, 20, (20, 20, 20), 1 << 24),
+        ];
+        assert_eq!(facts, expected);
+        assert!(
+            Suite::ALL.into_iter().all(
+                |suite| (0..100).all(|bytes| suite.expansion_bytes(bytes) <= suite.expansion_bytes_max())
+            )
+        );
     }
 }

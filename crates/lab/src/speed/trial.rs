@@ -68,9 +68,6 @@ pub enum TrialError {
         /// The bound.
         max: usize,
     },
-    /// The kernels were forced to something that this machine lacks.
-    #[error(transparent)]
-    Select(#[from] sealane_transform::SelectError),
 }
 
 /// What a trial found; prints as the driver did.
@@ -87,9 +84,8 @@ pub struct Trial {
 /// Runs the trial.
 ///
 /// # Errors
-/// More memory than [`MEMORY_BYTES_MAX`], or kernels that this machine lacks.
-pub fn run(options: &TrialOptions) -> Result<Trial, TrialError> {
-    let kernels = Kernels::detect()?;
+/// More memory than [`MEMORY_BYTES_MAX`].
+pub fn run(kernels: Kernels, options: &TrialOptions) -> Result<Trial, TrialError> {
     let length = options.length;
     let too_long = || TrialError::TooLong { length, max: MEMORY_BYTES_MAX };
     let copies = if options.leaves_cache {
@@ -213,7 +209,7 @@ mod tests {
     #[test]
     fn the_golden_digest_comes_out() {
         let options = TrialOptions { count: 60, length: 100_000, ..TrialOptions::default() };
-        let trial = run(&options).unwrap();
+        let trial = run(Kernels::best(), &options).unwrap();
         assert_eq!(trial.digest, GOLDEN_DIGEST);
         assert!(trial.is_right());
         let text = trial.to_string();
@@ -234,7 +230,7 @@ mod tests {
     fn the_switches_change_what_is_digested_and_nothing_else() {
         let plain = TrialOptions { count: 5, length: 999, ..TrialOptions::default() };
         let digest = |options: TrialOptions| {
-            let trial = run(&options).unwrap();
+            let trial = run(Kernels::best(), &options).unwrap();
             assert!(trial.is_right());
             trial.digest
         };
@@ -248,7 +244,7 @@ mod tests {
     #[test]
     fn too_long_a_block_is_refused() {
         let huge = TrialOptions { length: usize::MAX, ..TrialOptions::default() };
-        assert!(matches!(run(&huge), Err(TrialError::TooLong { .. })));
+        assert!(matches!(run(Kernels::best(), &huge), Err(TrialError::TooLong { .. })));
     }
 
     #[test]

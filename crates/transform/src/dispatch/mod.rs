@@ -10,8 +10,6 @@ mod digest;
 mod pieces;
 mod stream;
 
-use std::sync::OnceLock;
-
 use crate::isa::{Features, Isa, SelectError, Tier};
 
 /// The kernels of this machine, or of the part of it that was asked for.
@@ -24,23 +22,6 @@ pub struct Kernels {
 }
 
 impl Kernels {
-    /// The kernels chosen by the environment: `SEALANE_TIER` (default: by batch size) and `SEALANE_ISA` (default:
-    /// the machine's best). Read once; later calls return the same.
-    ///
-    /// # Errors
-    /// A variable names no tier or instruction set, or one that this machine lacks.
-    pub fn detect() -> Result<Self, SelectError> {
-        static FOUND: OnceLock<Result<Kernels, SelectError>> = OnceLock::new();
-        FOUND
-            .get_or_init(|| {
-                let named = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
-                let tier = named("SEALANE_TIER").map(|tier| tier.parse()).transpose()?;
-                let isa = named("SEALANE_ISA").map(|isa| isa.parse()).transpose()?;
-                Self::select(tier, isa)
-            })
-            .clone()
-    }
-
     /// All kernels of this machine, chosen by batch size.
     pub fn best() -> Self {
         Self { features: Features::detect(), tier: None }

@@ -1,8 +1,8 @@
-//! Every suite through every engine: published vectors, tampering, and engine against engine.
+//! Every suite: published vectors, tampering, and implementation against implementation.
 
-use std::{num::NonZeroUsize, sync::Arc};
+use std::sync::Arc;
 
-use aws_lc_rs::hmac;
+use aws_lc_rs::{aead, hmac};
 use cbc::cipher::{
     Block, BlockCipherEncrypt as _, BlockModeEncrypt as _, InnerIvInit as _, KeyInit as _,
     block_padding::NoPadding,
@@ -11,16 +11,26 @@ use des::TdesEde3;
 use hex_literal::hex;
 use proptest::prelude::*;
 use sealane_engine::{
-    Buffer, Direction, Suite,
-    record::{Batch, Engine, Inline, Job, JobStatus, Lanes, Provider, Session},
+    Buffer, Direction, Implementations, Provider, Suite,
+    record::{Batch, Job, JobStatus, Session},
 };
+use sealane_transform::{Kernels, Tier};
 
 const HEADER_BYTES: usize = 16;
+
+fn by(provider: Provider) -> Implementations {
+    Implementations { aead: Some(provider), ..Implementations::default() }
+}
+
+fn run(mut batch: Batch) -> Batch {
+    batch.run();
+    batch
+}
 
 fn session(suite: Suite, seed: u8) -> Arc<Session> {
     let material: Vec<u8> =
         (0..suite.key_bytes()).map(|i| (i as u8).wrapping_mul(37).wrapping_add(seed)).collect();
-    Arc::new(Session::new(suite, &material).expect("the length is the suite's"))
+    Arc::new(Session::new(Kernels::best(), suite, &material).expect("the length is the suite's"))
 }
 
 /// Lays records of the given plaintext lengths one after another, each with its header and room to grow.
@@ -70,13 +80,9 @@ fn opened(batch: &Batch) -> Vec<Option<Vec<u8>>> {
         .collect()
 }
 
-fn pool() -> Lanes {
-    Lanes::new(NonZeroUsize::new(2).unwrap(), NonZeroUsize::new(4).unwrap()).expect("two threads can be had")
-}
-
 /// Seals one record under the given key material and returns the sealed body.
 fn seal_one(suite: Suite, material: &[u8], header: &[u8], body: &[u8], sequence: u64) -> Vec<u8> {
-    let session = Arc::new(Session::new(suite, material).unwrap());
+    let session = Arc::new(Session::new(Kernels::best(), suite, material).unwrap());
     let mut buffer = Buffer::new(header.len() + body.len() + suite.expansion_bytes(body.len()));
     buffer.bytes_mut()[..header.len()].copy_from_slice(header);
     buffer.bytes_mut()[header.len()..header.len() + body.len()].copy_from_slice(body);
@@ -153,6 +159,30 @@ fn gmac_of_nothing_is_gcm_test_case_1() {
     assert_eq!(sealed, hex!("58e2fccefa7e3061367f1d57a4e7455a"));
 }
 
+/// The number behind the record, little-endian, then half of the digest.
+#[test]
+fn blake3_records_are_what_the_library_makes_of_them() {
+    let (key, header, body, sequence) = ([3; 32], [7; HEADER_BYTES], [9; 3000], 0x0102_0304_u64);
+    let sealed = seal_one(Suite::Blake3, &key, &header, &body, sequence);
+    let message = [&header[..], &body, &sequence.to_le_bytes()].concat();
+    assert_eq!(sealed[..3000], body);
+    assert_eq!(sealed[3000..], blake3::keyed_hash(&key, &message).as_bytes()[..16]);
+}
+
+/// The number is added to the nonce's mask as RFC 8446, section 5.3, has it.
+#[test]
+fn numbers_make_nonces_as_in_tls() {
+    let (key, mask, sequence) = ([3; 16], [0xf0; 12], 0x0102_0304_0506_0708_u64);
+    let sealed = seal_one(Suite::Aes128Gcm, &[&key[..], &mask].concat(), b"header", b"body", sequence);
+    let mut nonce = mask;
+    nonce[4..].iter_mut().zip(sequence.to_be_bytes()).for_each(|(byte, count)| *byte ^= count);
+    let library = aead::LessSafeKey::new(aead::UnboundKey::new(&aead::AES_128_GCM, &key).unwrap());
+    let mut expected = b"body".to_vec();
+    let nonce = aead::Nonce::assume_unique_for_key(nonce);
+    library.seal_in_place_append_tag(nonce, aead::Aad::from(b"header"), &mut expected).unwrap();
+    assert_eq!(sealed, expected);
+}
+
 /// FIPS 198-1 by way of RFC 2202, test case 1, whose data here is the 8-byte record number that the suite
 /// puts last: "Hi There" read as a big-endian number.
 #[test]
@@ -192,18 +222,24 @@ fn triple_des_records_are_what_other_libraries_make_of_them() {
 }
 
 #[test]
-fn every_suite_opens_what_it_sealed_at_boundary_lengths_on_every_engine() {
+fn every_suite_opens_what_it_sealed_at_boundary_lengths_in_every_tier() {
     let lengths = [0, 1, 7, 8, 9, 15, 16, 17, 63, 64, 65, 1023, 1024, 1025, 65535, 65536];
     let bodies: Vec<Vec<u8>> = lengths.iter().map(|&n| (0..n).map(|i| (i % 251) as u8).collect()).collect();
-    let lanes = pool();
     for suite in Suite::ALL {
-        let session = session(suite, 1);
-        let inline = Inline.run(batch_of(&session, &bodies, 41));
-        let mut pooled = lanes.run(batch_of(&session, &bodies, 41));
-        assert_eq!(inline.buffer.bytes(), pooled.buffer.bytes(), "{suite}: engines must agree byte for byte");
-        turn_to_open(&mut pooled);
-        let pooled = lanes.run(pooled);
-        assert_eq!(opened(&pooled), bodies.iter().cloned().map(Some).collect::<Vec<_>>(), "{suite}");
+        let material: Vec<u8> = (0..suite.key_bytes()).map(|i| (i as u8).wrapping_mul(37)).collect();
+        let sealed_by = |implementations: Implementations| {
+            let session = Arc::new(Session::new(implementations, suite, &material).expect("its length"));
+            run(batch_of(&session, &bodies, 41))
+        };
+        let best = sealed_by(Implementations::default());
+        for tier in Tier::ALL {
+            let kernels = Kernels::select(Some(tier), None).expect("every machine has its best instructions");
+            let aead = Some(Provider::Sealane);
+            let mut batch = sealed_by(Implementations { kernels, aead });
+            assert_eq!(best.buffer.bytes(), batch.buffer.bytes(), "{suite}: {tier} makes the same bytes");
+            turn_to_open(&mut batch);
+            assert_eq!(opened(&run(batch)), bodies.iter().cloned().map(Some).collect::<Vec<_>>(), "{suite}");
+        }
     }
 }
 
@@ -211,7 +247,7 @@ fn every_suite_opens_what_it_sealed_at_boundary_lengths_on_every_engine() {
 fn a_private_record_does_not_show_its_body() {
     for suite in Suite::ALL.into_iter().filter(|suite| suite.encrypts()) {
         let body = vec![0x5a; 4096];
-        let sealed = Inline.run(batch_of(&session(suite, 2), &[body], 0));
+        let sealed = run(batch_of(&session(suite, 2), &[body], 0));
         let shown = sealed.buffer.bytes()[HEADER_BYTES..].windows(8).any(|window| window == [0x5a; 8]);
         assert!(!shown, "{suite}");
     }
@@ -220,7 +256,7 @@ fn a_private_record_does_not_show_its_body() {
 #[test]
 fn an_out_of_range_job_is_refused_and_the_rest_runs() {
     for provider in [Provider::AwsLc, Provider::Sealane] {
-        let session = Arc::new(Session::by(provider, Suite::Aes128Gcm, &[3; 28]).expect("its length"));
+        let session = Arc::new(Session::new(by(provider), Suite::Aes128Gcm, &[3; 28]).expect("its length"));
         let mut batch = batch_of(&session, &[vec![1; 10], vec![2; 10], vec![3; 10]], 0);
         batch.jobs[0].body_bytes = usize::MAX - 3;
         assert_eq!(batch.run(), 1);
@@ -245,7 +281,7 @@ fn jobs_in_any_order_and_number_end_as_they_would_alone() {
     let bodies: Vec<Vec<u8>> = (0..70).map(|i| vec![i as u8; 40 + 301 * i]).collect();
     for suite in [Suite::ChaCha20Poly1305, Suite::TripleDesCbcHmacSha1, Suite::HmacSha1] {
         let material = vec![7; suite.key_bytes()];
-        let own = Arc::new(Session::by(Provider::Sealane, suite, &material).expect("its length"));
+        let own = Arc::new(Session::new(by(Provider::Sealane), suite, &material).expect("its length"));
         let other = session(Suite::Aes128Gcm, 9);
         let prepare = |reverse: bool, mixed: bool| {
             let mut batch = batch_of(&own, &bodies, 5);
@@ -268,15 +304,6 @@ fn jobs_in_any_order_and_number_end_as_they_would_alone() {
             let alone = alone(prepare(reverse, mixed));
             assert!(together.buffer.bytes() == alone.buffer.bytes(), "{suite} {reverse} {mixed}");
         }
-        // Two records at one place: the second seals what the first has made.
-        let twice = || {
-            let mut batch = batch_of(&own, &bodies[..1], 5);
-            batch.jobs.push(batch.jobs[0].clone());
-            batch
-        };
-        let mut together = twice();
-        together.run();
-        assert_eq!(together.buffer.bytes(), alone(twice()).buffer.bytes(), "{suite}");
     }
 }
 
@@ -284,7 +311,7 @@ fn jobs_in_any_order_and_number_end_as_they_would_alone() {
 fn a_forged_record_takes_no_neighbour_with_it() {
     let bodies: Vec<Vec<u8>> = (0..70).map(|i| vec![i as u8; 133 * i]).collect();
     for suite in Suite::ALL.into_iter().filter(|suite| suite.authenticates()) {
-        let mut batch = Inline.run(batch_of(&session(suite, 4), &bodies, 0));
+        let mut batch = run(batch_of(&session(suite, 4), &bodies, 0));
         turn_to_open(&mut batch);
         for job in batch.jobs.iter_mut().step_by(9) {
             batch.buffer.bytes_mut()[job.offset + HEADER_BYTES] ^= 1;
@@ -299,35 +326,12 @@ fn a_forged_record_takes_no_neighbour_with_it() {
 }
 
 #[test]
-fn a_full_queue_hands_the_batch_back() {
-    let lanes = Lanes::new(NonZeroUsize::MIN, NonZeroUsize::MIN).unwrap();
-    let mut completions = lanes.completions(NonZeroUsize::new(2).unwrap());
-    let session = session(Suite::Null, 0);
-    let mut refused = 0;
-    for ticket in 0..100 {
-        let mut batch = batch_of(&session, &[vec![0; 8]], 0);
-        batch.ticket = ticket;
-        while let Err(back) = lanes.submit(batch, &mut completions) {
-            assert_eq!(back.ticket, ticket);
-            refused += 1;
-            batch = back;
-            completions.wait();
-        }
-        assert!(completions.in_flight() <= 2);
-    }
-    assert!(refused > 0);
-    while completions.wait().is_some() {}
-    assert_eq!(completions.in_flight(), 0);
-    assert!(completions.poll().is_none());
-}
-
-#[test]
 fn the_providers_open_what_the_other_sealed() {
     let suites = [Suite::Aes128Gcm, Suite::Aes256Gcm, Suite::ChaCha20Poly1305, Suite::Aes128Gmac];
     for suite in suites {
         let material: Vec<u8> = (0..suite.key_bytes()).map(|i| i as u8).collect();
-        let by = |provider| Arc::new(Session::by(provider, suite, &material).expect("the suite's length"));
-        let (ours, theirs) = (by(Provider::Sealane), by(Provider::AwsLc));
+        let session = |provider| Session::new(by(provider), suite, &material).expect("the suite's length");
+        let (ours, theirs) = (Arc::new(session(Provider::Sealane)), Arc::new(session(Provider::AwsLc)));
         let lengths = [0, 1, 15, 16, 17, 255, 256, 257, 1408, 4095, 65_535, 65_536];
         let bodies: Vec<Vec<u8>> = lengths.iter().map(|&bytes| vec![bytes as u8; bytes]).collect();
         for (sealer, opener) in [(&ours, &theirs), (&theirs, &ours)] {
@@ -351,7 +355,7 @@ fn the_providers_open_what_the_other_sealed() {
 #[test]
 fn wrong_key_lengths_are_refused() {
     for suite in Suite::ALL {
-        assert!(Session::new(suite, &vec![0; suite.key_bytes() + 1]).is_err(), "{suite}");
+        assert!(Session::new(Kernels::best(), suite, &vec![0; suite.key_bytes() + 1]).is_err(), "{suite}");
     }
 }
 
@@ -367,7 +371,7 @@ proptest! {
         bit in 0..8u32,
         change in 0..4,
     ) {
-        let mut batch = Inline.run(batch_of(&session(suite, 4), &[body], 7));
+        let mut batch = run(batch_of(&session(suite, 4), &[body], 7));
         turn_to_open(&mut batch);
         match change {
             0 => { let at = position.index(batch.buffer.capacity_bytes()); batch.buffer.bytes_mut()[at] ^= 1 << bit; }
