@@ -4,8 +4,7 @@
 
 use aws_lc_rs::{aead, hmac};
 use sealane_transform::{
-    Aead, AeadKey, Algorithm, BlockCipher, Cipher, CipherKey, DigestJob, DigestKey, Kernels, KeyLengthError,
-    Mode,
+    Aead, AeadKey, Algorithm, BlockCipher, Cipher, CipherKey, DigestKey, Kernels, KeyLengthError, Mode,
 };
 use zeroize::Zeroizing;
 
@@ -48,35 +47,35 @@ pub(crate) enum AeadKeys {
 }
 
 pub(crate) enum MacKey {
+    /// Many in a call.
     Digest(DigestKey),
+    /// One by one.
+    Library(LibraryMac),
+}
+
+pub(crate) enum LibraryMac {
     Hmac(Box<hmac::Key>),
     Blake3(Zeroizing<[u8; 32]>),
 }
 
 impl MacKey {
     fn new(mac: Mac, key: &[u8]) -> Result<Self, KeyLengthError> {
-        Ok(match mac {
-            Mac::Digest(digest) => Self::Digest(DigestKey::new(digest, key)?),
-            Mac::HmacSha384 => Self::Hmac(Box::new(hmac::Key::new(hmac::HMAC_SHA384, key))),
-            Mac::HmacSha512 => Self::Hmac(Box::new(hmac::Key::new(hmac::HMAC_SHA512, key))),
-            Mac::KeyedBlake3 => Self::Blake3(Zeroizing::new(key.try_into().map_err(|_| KeyLengthError {
-                given_bytes: key.len(),
-                min_bytes: 32,
-                max_bytes: 32,
-            })?)),
-        })
+        let wrong = KeyLengthError { given_bytes: key.len(), min_bytes: 32, max_bytes: 32 };
+        let library = match mac {
+            Mac::Digest(digest) => return Ok(Self::Digest(DigestKey::new(digest, key)?)),
+            Mac::HmacSha384 => LibraryMac::Hmac(Box::new(hmac::Key::new(hmac::HMAC_SHA384, key))),
+            Mac::HmacSha512 => LibraryMac::Hmac(Box::new(hmac::Key::new(hmac::HMAC_SHA512, key))),
+            Mac::KeyedBlake3 => LibraryMac::Blake3(Zeroizing::new(key.try_into().map_err(|_| wrong)?)),
+        };
+        Ok(Self::Library(library))
     }
+}
 
-    /// The tag of one message, where no kernel takes many.
-    pub(crate) fn tag(&self, kernels: &Kernels, iv: &[u8; 16], message: &[u8]) -> [u8; TAG_BYTES_MAX] {
+impl LibraryMac {
+    /// The tag of a message; zeros follow.
+    pub(crate) fn tag(&self, message: &[u8]) -> [u8; TAG_BYTES_MAX] {
         let mut made = [0; TAG_BYTES_MAX];
         match self {
-            Self::Digest(key) => {
-                let mut call = [DigestJob::new(key, message)];
-                call[0].nonce.copy_from_slice(&iv[..12]);
-                kernels.digest(key.algorithm(), &mut call);
-                made[..32].copy_from_slice(&call[0].output);
-            }
             Self::Hmac(key) => {
                 let tag = hmac::sign(key, message);
                 made[..tag.as_ref().len()].copy_from_slice(tag.as_ref());

@@ -39,7 +39,18 @@ pub(crate) struct Lane {
     entries: Vec<Entry>,
     /// Group and job.
     calls: Vec<(u32, u32)>,
-    /// Messages whose parts do not lie side by side.
+    scratch: Scratch,
+}
+
+/// What one call keeps of its jobs. On the heap, because arrays for the longest call would be copied at each.
+#[derive(Debug, Default)]
+struct Scratch {
+    /// What lay where the tags go.
+    given: Vec<[u8; TAG_BYTES_MAX]>,
+    /// The tags that were made, and what became of their jobs so far.
+    made: Vec<([u8; TAG_BYTES_MAX], JobStatus)>,
+    /// Where messages lie in the staging, if their parts do not lie side by side.
+    staged: Vec<Option<Range<usize>>>,
     staging: Vec<u8>,
 }
 
@@ -51,7 +62,7 @@ struct Call<'a> {
     jobs: &'a mut [Job],
     /// Which of the jobs, in the order of their bytes.
     places: &'a [(u32, u32)],
-    staging: &'a mut Vec<u8>,
+    scratch: &'a mut Scratch,
 }
 
 /// What stages look at.
@@ -61,7 +72,7 @@ struct Stages<'a> {
     sessions: &'a [Arc<Session>],
     jobs: &'a mut [Job],
     calls: &'a mut Vec<(u32, u32)>,
-    staging: &'a mut Vec<u8>,
+    scratch: &'a mut Scratch,
 }
 
 impl Lane {
@@ -92,7 +103,7 @@ impl Lane {
             sessions,
             jobs,
             calls: &mut self.calls,
-            staging: &mut self.staging,
+            scratch: &mut self.scratch,
         };
         if apart {
             stages.run(&self.entries);
@@ -224,7 +235,7 @@ impl Stages<'_> {
                     sessions: self.sessions,
                     jobs: self.jobs,
                     places,
-                    staging: self.staging,
+                    scratch: self.scratch,
                 };
                 run(call, session);
             }
@@ -329,54 +340,57 @@ impl<'a> Call<'a> {
 
     /// One call of an AEAD's kernels.
     fn own_aead(&mut self, kernels: Kernels, algorithm: Aead) {
-        let given = self.take_tags(false);
-        let staged =
-            self.stage_messages(|job| !job.suffix.bytes().is_empty(), |job| [place(job.clear), 0..0]);
-        let mut calls: ArrayVec<AeadJob<'_>, CALL_MAX> = ArrayVec::new();
-        let mut cut = Cut::new(self.bytes);
-        for ((&(_, index), given), staged) in self.places.iter().zip(&given).zip(staged) {
-            let job = &self.jobs[index as usize];
-            let session: &Session = &self.sessions[usize::from(job.session)];
-            let Some(AeadKeys::Own(key)) = session.keys().aead.as_ref().map(|part| &part.key) else {
-                continue;
+        self.take_tags(false);
+        self.stage_messages(|job| !job.suffix.bytes().is_empty(), |job| [place(job.clear), 0..0]);
+        let Scratch { given, made, staged, staging } = &mut *self.scratch;
+        made.clear();
+        {
+            let mut calls: ArrayVec<AeadJob<'_>, CALL_MAX> = ArrayVec::new();
+            let mut cut = Cut::new(self.bytes);
+            for ((&(_, index), given), staged) in self.places.iter().zip(&*given).zip(&*staged) {
+                let job = &self.jobs[index as usize];
+                let session: &Session = &self.sessions[usize::from(job.session)];
+                let Some(AeadKeys::Own(key)) = session.keys().aead.as_ref().map(|part| &part.key) else {
+                    continue;
+                };
+                let (clear, body) = (place(job.clear), place(job.body));
+                let hull = start(job) as usize;
+                let hull_bytes = cut.take(hull..clear.end.max(body.end).max(hull));
+                let inner = |range: Range<usize>| match range.is_empty() {
+                    true => 0..0,
+                    false => range.start - hull..range.end - hull,
+                };
+                let parts = hull_bytes.get_disjoint_mut([inner(clear), inner(body)]);
+                let [clear, body] = parts.expect("the plan lets no job through whose spans overlap");
+                let aad = staged.as_ref().map_or(&*clear, |range| &staging[range.clone()]);
+                let nonce = *job.iv.first_chunk().expect("an IV's room holds a nonce");
+                let body = Buffer::in_place(body);
+                calls.push(match self.direction {
+                    Direction::Seal => AeadJob::seal(key, nonce, aad, body),
+                    Direction::Open => {
+                        let tag = *given.first_chunk().expect("a tag's room holds an AEAD's");
+                        AeadJob::open(key, nonce, aad, body, tag)
+                    }
+                });
+            }
+            match self.direction {
+                Direction::Seal => kernels.seal(algorithm, &mut calls),
+                Direction::Open => kernels.open(algorithm, &mut calls),
             };
-            let (clear, body) = (place(job.clear), place(job.body));
-            let hull = start(job) as usize;
-            let end = clear.end.max(body.end).max(hull);
-            let hull_bytes = cut.take(hull..end);
-            let inner = |range: Range<usize>| match range.is_empty() {
-                true => 0..0,
-                false => range.start - hull..range.end - hull,
-            };
-            let parts = hull_bytes.get_disjoint_mut([inner(clear), inner(body)]);
-            let [clear, body] = parts.expect("the plan lets no job through whose spans overlap");
-            let aad = staged.map_or(&*clear, |range| &self.staging[range]);
-            let nonce = *job.iv.first_chunk().expect("an IV's room holds a nonce");
-            let body = Buffer::in_place(body);
-            calls.push(match self.direction {
-                Direction::Seal => AeadJob::seal(key, nonce, aad, body),
-                Direction::Open => {
-                    let tag = *given.first_chunk().expect("a tag's room holds an AEAD's");
-                    AeadJob::open(key, nonce, aad, body, tag)
-                }
-            });
+            made.extend(calls.iter().map(|call| {
+                let status = match call.status {
+                    Status::Done => JobStatus::Pending,
+                    Status::Forged => JobStatus::Forged,
+                    Status::Pending | Status::WrongKey | Status::BadLength => JobStatus::Malformed,
+                };
+                (widen(&call.tag), status)
+            }));
         }
-        match self.direction {
-            Direction::Seal => kernels.seal(algorithm, &mut calls),
-            Direction::Open => kernels.open(algorithm, &mut calls),
-        };
-        let ends: ArrayVec<(Status, [u8; 16]), CALL_MAX> =
-            calls.iter().map(|call| (call.status, call.tag)).collect();
-        drop(calls);
-        for ((status, tag), (&at, given)) in ends.iter().zip(self.places.iter().zip(&given)) {
-            let ended = match status {
-                Status::Done => JobStatus::Pending,
-                Status::Forged => JobStatus::Forged,
-                Status::Pending | Status::WrongKey | Status::BadLength => JobStatus::Malformed,
-            };
-            let sealed = self.direction == Direction::Seal && *status == Status::Done;
-            self.put_tag(at, if sealed { tag } else { given });
-            self.jobs[at.1 as usize].status = ended;
+        for ((made, given), &(_, index)) in made.iter().zip(given).zip(self.places) {
+            let job = &mut self.jobs[index as usize];
+            let sealed = self.direction == Direction::Seal && made.1 == JobStatus::Pending;
+            put_tag(self.bytes, job.tag, if sealed { &made.0 } else { given });
+            job.status = made.1;
         }
     }
 
@@ -388,7 +402,7 @@ impl<'a> Call<'a> {
             let Some(AeadKeys::Library(key)) = session.keys().aead.as_ref().map(|part| &part.key) else {
                 continue;
             };
-            job.status = match library_aead(self.direction, key, self.bytes, job, self.staging) {
+            job.status = match library_aead(self.direction, key, self.bytes, job, &mut self.scratch.staging) {
                 Some(()) => JobStatus::Pending,
                 None => JobStatus::Forged,
             };
@@ -397,52 +411,42 @@ impl<'a> Call<'a> {
 
     /// One call of a digest's kernels, or many of a library's.
     fn mac(&mut self, kernels: Kernels) {
-        let given = self.take_tags(true);
-        let is_scattered = |job: &Job| message(job).is_none();
-        let staged = self.stage_messages(is_scattered, |job| [place(job.clear), place(job.body)]);
-        let messages: ArrayVec<(&Job, &MacKey, &[u8]), CALL_MAX> = self
-            .places
-            .iter()
-            .zip(staged)
-            .filter_map(|(&(_, index), staged)| {
+        self.take_tags(true);
+        self.stage_messages(|job| message(job).is_none(), |job| [place(job.clear), place(job.body)]);
+        let Scratch { given, made, staged, staging } = &mut *self.scratch;
+        made.clear();
+        {
+            let mut calls: ArrayVec<DigestJob<'_>, CALL_MAX> = ArrayVec::new();
+            for (&(_, index), staged) in self.places.iter().zip(&*staged) {
                 let job = &self.jobs[index as usize];
                 let session: &Session = &self.sessions[usize::from(job.session)];
-                let key = &session.keys().mac.as_ref()?.key;
+                let Some(part) = &session.keys().mac else { continue };
                 let message = match staged {
-                    Some(range) => &self.staging[range],
+                    Some(range) => &staging[range.clone()],
                     None => &self.bytes[message(job).unwrap_or_default()],
                 };
-                Some((job, key, message))
-            })
-            .collect();
-        let mut made: ArrayVec<[u8; TAG_BYTES_MAX], CALL_MAX> = ArrayVec::new();
-        if let Some((_, MacKey::Digest(first), _)) = messages.first() {
-            let mut calls: ArrayVec<DigestJob<'_>, CALL_MAX> = ArrayVec::new();
-            for (job, key, message) in &messages {
-                if let MacKey::Digest(key) = key {
-                    let mut call = DigestJob::new(key, message);
-                    call.nonce.copy_from_slice(&job.iv[..12]);
-                    calls.push(call);
+                match &part.key {
+                    MacKey::Digest(key) => {
+                        let mut call = DigestJob::new(key, message);
+                        call.nonce.copy_from_slice(&job.iv[..12]);
+                        calls.push(call);
+                    }
+                    MacKey::Library(key) => made.push((key.tag(message), JobStatus::Pending)),
                 }
             }
-            kernels.digest(first.algorithm(), &mut calls);
-            for call in &calls {
-                let mut tag = [0; TAG_BYTES_MAX];
-                tag[..call.output.len()].copy_from_slice(&call.output);
-                made.push(tag);
+            if let Some(algorithm) = calls.first().map(|call| call.key.algorithm()) {
+                kernels.digest(algorithm, &mut calls);
+                made.extend(calls.iter().map(|call| (widen(&call.output), JobStatus::Pending)));
             }
-        } else {
-            made.extend(messages.iter().map(|(job, key, message)| key.tag(&kernels, &job.iv, message)));
         }
-        drop(messages);
-        for ((made, given), &at) in made.iter().zip(&given).zip(self.places) {
+        for ((made, given), &(_, index)) in made.iter().zip(given).zip(self.places) {
+            let job = &mut self.jobs[index as usize];
+            let tag_bytes = job.tag.len as usize;
             match self.direction {
-                Direction::Seal => self.put_tag(at, made),
+                Direction::Seal => put_tag(self.bytes, job.tag, &made.0),
                 Direction::Open => {
-                    self.put_tag(at, given);
-                    let job = &mut self.jobs[at.1 as usize];
-                    let tag_bytes = job.tag.len as usize;
-                    if !bool::from(made[..tag_bytes].ct_eq(&given[..tag_bytes])) {
+                    put_tag(self.bytes, job.tag, given);
+                    if !bool::from(made.0[..tag_bytes].ct_eq(&given[..tag_bytes])) {
                         job.status = JobStatus::Forged;
                     }
                 }
@@ -452,14 +456,12 @@ impl<'a> Call<'a> {
 
     /// What lies where tags go. What lies there afterwards is hashed: zeros where a tag is within clear bytes, a suffix
     /// where the tag is right behind the message.
-    fn take_tags(&mut self, suffixes: bool) -> ArrayVec<[u8; TAG_BYTES_MAX], CALL_MAX> {
-        let mut given = ArrayVec::new();
+    fn take_tags(&mut self, suffixes: bool) {
+        self.scratch.given.clear();
         for &(_, index) in self.places {
             let job = &self.jobs[index as usize];
             let tag = &mut self.bytes[place(job.tag)];
-            let mut kept = [0; TAG_BYTES_MAX];
-            kept[..tag.len()].copy_from_slice(tag);
-            given.push(kept);
+            self.scratch.given.push(widen(tag));
             if !apart(job.tag, job.clear) {
                 tag.fill(0);
             } else if suffixes && message(job).is_some() {
@@ -468,36 +470,40 @@ impl<'a> Call<'a> {
                 tag[..suffix.len()].copy_from_slice(suffix);
             }
         }
-        given
     }
 
-    fn put_tag(&mut self, at: (u32, u32), tag: &[u8]) {
-        let span = self.jobs[at.1 as usize].tag;
-        self.bytes[place(span)].copy_from_slice(&tag[..span.len as usize]);
-    }
-
-    /// Puts messages together, each of two ranges and the suffix, where `is_staged` says so; tells where they lie in
-    /// the staging.
+    /// Puts messages together, each of two ranges and the suffix, where `is_staged` says so.
     fn stage_messages(
         &mut self,
         is_staged: impl Fn(&Job) -> bool,
         ranges: impl Fn(&Job) -> [Range<usize>; 2],
-    ) -> ArrayVec<Option<Range<usize>>, CALL_MAX> {
-        self.staging.clear();
-        let mut staged = ArrayVec::new();
+    ) {
+        let Scratch { staged, staging, .. } = &mut *self.scratch;
+        staged.clear();
+        staging.clear();
         for &(_, index) in self.places {
             let job = &self.jobs[index as usize];
             staged.push(is_staged(job).then(|| {
-                let start = self.staging.len();
+                let start = staging.len();
                 for range in ranges(job) {
-                    self.staging.extend_from_slice(&self.bytes[range]);
+                    staging.extend_from_slice(&self.bytes[range]);
                 }
-                self.staging.extend_from_slice(job.suffix.bytes());
-                start..self.staging.len()
+                staging.extend_from_slice(job.suffix.bytes());
+                start..staging.len()
             }));
         }
-        staged
     }
+}
+
+/// A tag with room for the longest.
+fn widen(tag: &[u8]) -> [u8; TAG_BYTES_MAX] {
+    let mut wide = [0; TAG_BYTES_MAX];
+    wide[..tag.len()].copy_from_slice(tag);
+    wide
+}
+
+fn put_tag(bytes: &mut [u8], span: Span, tag: &[u8; TAG_BYTES_MAX]) {
+    bytes[place(span)].copy_from_slice(&tag[..span.len as usize]);
 }
 
 /// Where the bytes that a MAC takes lie side by side, the suffix in the tag's place.
