@@ -20,7 +20,8 @@ const PACKAGES: &[(&str, &str)] = &[
     ("python3-scapy", "a foreign end for ESP and AH"),
     ("python3-cryptography", "what scapy encrypts with"),
     ("tshark", "decrypts our ESP with the keys given, and decodes captures"),
-    ("iproute2", "network namespaces and links with delay and loss"),
+    ("iproute2", "network namespaces, and the links between them"),
+    ("iputils-ping", "small packets through a tunnel"),
 ];
 
 /// Installs every package that is not there yet.

@@ -28,6 +28,11 @@ const ARROWS: &[Crate] = &[
         may_know: &["stack", "wire", "engine", "transform"],
         why: "ESP, AH and their databases: no socket, no clock, no thread",
     },
+    Crate {
+        folder: "port",
+        may_know: &["stack", "engine", "wire", "transform"],
+        why: "the only system calls on packets",
+    },
     Crate { folder: "tree", may_know: &[], why: "files alone: no network, no cryptography" },
     Crate {
         folder: "peer",

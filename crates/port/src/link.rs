@@ -1,0 +1,297 @@
+//! An emulated link: delay, rate, loss, reordering and duplication, from a seed, around any port.
+//!
+//! [`Emulation`] is the link as a value: packets go in with the time at which they come, and come out with the time at
+//! which they may. It has no clock, so that hours of a bad network are a test of milliseconds. [`Emulated`] puts it
+//! between a port and its user, on what is received, with the clock that it is given.
+//!
+//! **Guarantees:** the same seed and the same packets at the same times come out alike; at most `queue_bytes` are under
+//! way, and what comes beyond is dropped, as a router's queue drops it; memory of packets is used again.
+
+use crate::{Port, Room};
+use rustix::fd::BorrowedFd;
+use sealane_stack::Batch;
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// What a link does to packets in one direction.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Link {
+    /// From one end to the other: half a round trip.
+    pub delay: Duration,
+    /// Bytes a second; `None`: as fast as they come.
+    pub bytes_per_second: Option<u64>,
+    /// Share of packets that are lost, 0 to 1.
+    pub loss: f64,
+    /// Share of packets that come late, 0 to 1.
+    pub reorder: f64,
+    /// By how much these are late.
+    pub lateness: Duration,
+    /// Share of packets that come twice, 0 to 1.
+    pub duplicate: f64,
+    /// Most bytes under way, those that wait for the rate included.
+    pub queue_bytes: usize,
+    /// Where chance starts.
+    pub seed: u64,
+}
+
+impl Link {
+    /// A perfect one.
+    pub const PERFECT: Self = Self {
+        delay: Duration::ZERO,
+        bytes_per_second: None,
+        loss: 0.0,
+        reorder: 0.0,
+        lateness: Duration::from_millis(1),
+        duplicate: 0.0,
+        queue_bytes: 64 << 20,
+        seed: 0,
+    };
+}
+
+/// A packet under way.
+#[derive(Debug, PartialEq, Eq)]
+struct UnderWay {
+    due: Instant,
+    /// Packets that are due at the same time keep their order.
+    number: u64,
+    bytes: Vec<u8>,
+}
+
+impl Ord for UnderWay {
+    /// The greatest is the one that is due first.
+    fn cmp(&self, other: &Self) -> Ordering {
+        (other.due, other.number).cmp(&(self.due, self.number))
+    }
+}
+
+impl PartialOrd for UnderWay {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// What became of packets.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Fates {
+    /// Offered to the link.
+    pub offered: u64,
+    /// Lost by chance.
+    pub lost: u64,
+    /// Dropped because too much was under way.
+    pub dropped: u64,
+    /// Came late.
+    pub late: u64,
+    /// Came twice.
+    pub twice: u64,
+}
+
+/// One direction of a link, as a value.
+#[derive(Debug)]
+pub struct Emulation {
+    link: Link,
+    state: u64,
+    under_way: BinaryHeap<UnderWay>,
+    under_way_bytes: usize,
+    given: u64,
+    /// When the link has put what it was given on the wire.
+    free_at: Option<Instant>,
+    spare: Vec<Vec<u8>>,
+    /// What became of packets so far.
+    pub fates: Fates,
+}
+
+impl Emulation {
+    /// A link with nothing under way.
+    #[must_use]
+    pub fn new(link: Link) -> Self {
+        Self {
+            link,
+            state: link.seed,
+            under_way: BinaryHeap::new(),
+            under_way_bytes: 0,
+            given: 0,
+            free_at: None,
+            spare: Vec::new(),
+            fates: Fates::default(),
+        }
+    }
+
+    /// Whether what happens to `share` of all packets happens to this one.
+    fn happens(&mut self, share: f64) -> bool {
+        // SplitMix64: every seed is a good one, and each number costs a few cycles.
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        let fraction = ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64;
+        fraction < share
+    }
+
+    /// Takes a packet that comes at `now`.
+    pub fn offer(&mut self, now: Instant, packet: &[u8]) {
+        self.fates.offered += 1;
+        // All chances are taken for each packet, so that one more loss does not change all that follows.
+        let [is_lost, is_late, is_twice] =
+            [self.link.loss, self.link.reorder, self.link.duplicate].map(|share| self.happens(share));
+        if self.under_way_bytes + packet.len() > self.link.queue_bytes {
+            self.fates.dropped += 1;
+            return;
+        }
+        let mut leaves = self.free_at.map_or(now, |free| free.max(now));
+        if let Some(rate) = self.link.bytes_per_second {
+            let nanoseconds = packet.len() as u128 * 1_000_000_000 / u128::from(rate.max(1));
+            leaves += Duration::from_nanos(nanoseconds as u64);
+            self.free_at = Some(leaves);
+        }
+        if is_lost {
+            self.fates.lost += 1;
+            return;
+        }
+        let mut due = leaves + self.link.delay;
+        if is_late {
+            self.fates.late += 1;
+            due += self.link.lateness;
+        }
+        self.put(due, packet);
+        if is_twice && self.under_way_bytes + packet.len() <= self.link.queue_bytes {
+            self.fates.twice += 1;
+            self.put(due, packet);
+        }
+    }
+
+    fn put(&mut self, due: Instant, packet: &[u8]) {
+        let mut bytes = self.spare.pop().unwrap_or_default();
+        bytes.clear();
+        bytes.extend_from_slice(packet);
+        self.under_way_bytes += bytes.len();
+        self.under_way.push(UnderWay { due, number: self.given, bytes });
+        self.given += 1;
+    }
+
+    /// Appends what is due at `now` to `batch`, as far as that has room; how many packets.
+    pub fn take(&mut self, now: Instant, room: Room, batch: &mut Batch) -> usize {
+        let mut taken = 0;
+        while let Some(next) = self.under_way.peek()
+            && next.due <= now
+            && room.push_bytes(batch, &next.bytes)
+        {
+            let used = self.under_way.pop().expect("it was just looked at").bytes;
+            self.under_way_bytes -= used.len();
+            self.spare.push(used);
+            taken += 1;
+        }
+        taken
+    }
+
+    /// When the next packet is due.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.under_way.peek().map(|next| next.due)
+    }
+}
+
+/// What time it is.
+#[derive(Debug, Clone)]
+pub enum Clock {
+    /// The system's.
+    Real,
+    /// Whatever the test says.
+    Virtual(Arc<Mutex<Instant>>),
+}
+
+impl Clock {
+    /// One that stands still until it is moved.
+    #[must_use]
+    pub fn still() -> Self {
+        Self::Virtual(Arc::new(Mutex::new(Instant::now())))
+    }
+
+    /// Now.
+    ///
+    /// # Panics
+    /// When another user of a virtual clock panicked holding it.
+    #[must_use]
+    pub fn now(&self) -> Instant {
+        match self {
+            Self::Real => Instant::now(),
+            Self::Virtual(now) => *now.lock().expect("no user panics holding the clock"),
+        }
+    }
+
+    /// Moves a virtual clock to `to`, if that is later; the system's moves by itself.
+    ///
+    /// # Panics
+    /// When another user of a virtual clock panicked holding it.
+    pub fn advance_to(&self, to: Instant) {
+        if let Self::Virtual(now) = self {
+            let mut now = now.lock().expect("no user panics holding the clock");
+            *now = (*now).max(to);
+        }
+    }
+}
+
+/// A port behind an emulated link: what it receives comes as the link lets it. What is sent goes straight through;
+/// the link of the other direction is around the other end.
+#[derive(Debug)]
+pub struct Emulated<P> {
+    port: P,
+    link: Emulation,
+    clock: Clock,
+    room: Room,
+    arrivals: Batch,
+    has_ended: bool,
+}
+
+impl<P: Port> Emulated<P> {
+    /// Puts a link around `port`, which must not block. Received packets are laid out as `room` says.
+    #[must_use]
+    pub fn new(port: P, link: Link, clock: Clock, room: Room) -> Self {
+        let arrivals = Batch::new(4 * 65_536, 256);
+        Self { port, link: Emulation::new(link), clock, room, arrivals, has_ended: false }
+    }
+
+    /// What became of packets so far.
+    pub const fn fates(&self) -> Fates {
+        self.link.fates
+    }
+}
+
+impl<P: Port> Port for Emulated<P> {
+    fn receive(&mut self, batch: &mut Batch) -> io::Result<usize> {
+        let now = self.clock.now();
+        while !self.has_ended {
+            self.arrivals.clear();
+            match self.port.receive(&mut self.arrivals) {
+                Ok(0) => self.has_ended = true,
+                Ok(_) => {
+                    for packet in self.arrivals.passed() {
+                        self.link.offer(now, packet);
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error),
+            }
+        }
+        match self.link.take(now, self.room, batch) {
+            0 if !self.has_ended || self.link.poll_timeout().is_some() => {
+                Err(io::ErrorKind::WouldBlock.into())
+            }
+            taken => Ok(taken),
+        }
+    }
+
+    fn send(&mut self, batch: &Batch, from: usize) -> io::Result<usize> {
+        self.port.send(batch, from)
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.port.fd()
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.link.poll_timeout()
+    }
+}

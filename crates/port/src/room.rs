@@ -1,0 +1,62 @@
+//! How received packets are laid into a batch's buffer.
+
+use sealane_engine::Span;
+use sealane_stack::{Batch, Packet};
+
+/// The room around a received packet, for what layers will add to it. Packets are laid side by side: if the layers fill
+/// the room exactly, a batch leaves as one train without being gathered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Room {
+    /// Bytes before the packet.
+    pub headroom_bytes: usize,
+    /// Bytes that are sure to stand behind it before it is padded (ESP: 2, for the padding's length and the protocol).
+    pub trailer_bytes: usize,
+    /// To what multiple packet and trailer are padded (ESP: 4, or a cipher's block); at least 1.
+    pub align_bytes: usize,
+    /// Bytes behind that (ESP: the check value).
+    pub tailroom_bytes: usize,
+}
+
+impl Room {
+    /// None at all.
+    pub const NONE: Self = Self { headroom_bytes: 0, trailer_bytes: 0, align_bytes: 1, tailroom_bytes: 0 };
+
+    /// Bytes that a packet of `bytes` takes with its room.
+    #[must_use]
+    pub const fn total_bytes(self, bytes: usize) -> usize {
+        self.headroom_bytes
+            + (bytes + self.trailer_bytes).next_multiple_of(self.align_bytes)
+            + self.tailroom_bytes
+    }
+
+    /// Appends a packet of `bytes`, whose content is what the buffer has there. `None`: the batch has no room for it.
+    pub(crate) fn push(self, batch: &mut Batch, bytes: usize) -> Option<Span> {
+        let start = end_of(batch);
+        self.push_at(batch, start, bytes)
+    }
+
+    /// The same at a place of its own choice.
+    pub(crate) fn push_at(self, batch: &mut Batch, start: usize, bytes: usize) -> Option<Span> {
+        let end = start.checked_add(self.total_bytes(bytes))?;
+        if end > batch.work.buffer.capacity_bytes() || batch.packets.len() == batch.packets.capacity() {
+            return None;
+        }
+        let room = Span::new(u32::try_from(start).ok()?, u32::try_from(end - start).ok()?);
+        let mut packet = Packet::new(room, self.headroom_bytes as u32)?;
+        let span = packet.push_back(bytes)?;
+        batch.packets.push(packet);
+        Some(span)
+    }
+
+    /// Appends a copy of `bytes`. `false`: the batch has no room for it.
+    pub(crate) fn push_bytes(self, batch: &mut Batch, bytes: &[u8]) -> bool {
+        let Some(span) = self.push(batch, bytes.len()) else { return false };
+        batch.work.buffer.bytes_mut()[span.range()].copy_from_slice(bytes);
+        true
+    }
+}
+
+/// Where the room of a batch's last packet ends.
+pub(crate) fn end_of(batch: &Batch) -> usize {
+    batch.packets.last().map_or(0, |last| last.room().end())
+}

@@ -1,0 +1,225 @@
+//! System calls that no safe library wraps: TUN's ioctls, and messages with the ancillary data of UDP's segmentation.
+//!
+//! **Guarantee:** every pointer handed to the kernel points into a value that lives to the end of the call, with its true
+//! length; what the kernel says it wrote is never believed beyond that length.
+#![allow(unsafe_code)]
+
+use std::io::{self, IoSlice};
+use std::mem::{MaybeUninit, size_of, zeroed};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+fn check(result: libc::c_int) -> io::Result<()> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Attaches `/dev/net/tun` to the device `name`, which is made if it does not exist. Returns the name it got.
+pub(crate) fn tun_attach(fd: BorrowedFd<'_>, name: &str, flags: libc::c_int) -> io::Result<String> {
+    // SAFETY: all zeros are a value of this plain structure.
+    let mut request: libc::ifreq = unsafe { zeroed() };
+    if name.len() >= request.ifr_name.len() || name.contains('\0') {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "a device's name has at most 15 bytes"));
+    }
+    for (place, byte) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *place = byte as libc::c_char;
+    }
+    request.ifr_ifru.ifru_flags = flags as libc::c_short;
+    // SAFETY: TUNSETIFF reads and writes one `ifreq`, which lives here.
+    check(unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNSETIFF, &raw mut request) })?;
+    let name = request.ifr_name.iter().take_while(|&&byte| byte != 0).map(|&byte| byte as u8);
+    Ok(String::from_utf8_lossy(&name.collect::<Vec<u8>>()).into_owned())
+}
+
+/// Says which offloads the user of a TUN device understands.
+pub(crate) fn tun_set_offloads(fd: BorrowedFd<'_>, offloads: libc::c_uint) -> io::Result<()> {
+    // SAFETY: TUNSETOFFLOAD takes its argument by value.
+    check(unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNSETOFFLOAD, libc::c_ulong::from(offloads)) })
+}
+
+/// Asks for received datagrams of one flow as one train.
+pub(crate) fn set_udp_gro(fd: BorrowedFd<'_>) -> io::Result<()> {
+    let one: libc::c_int = 1;
+    let bytes = size_of::<libc::c_int>() as libc::socklen_t;
+    // SAFETY: the option's value is one int, which lives here.
+    check(unsafe {
+        libc::setsockopt(fd.as_raw_fd(), libc::SOL_UDP, libc::UDP_GRO, (&raw const one).cast(), bytes)
+    })
+}
+
+/// An address as the kernel wants it, and its length.
+fn encode(address: SocketAddr) -> (libc::sockaddr_storage, libc::socklen_t) {
+    // SAFETY: all zeros are a value of this plain structure.
+    let mut storage: libc::sockaddr_storage = unsafe { zeroed() };
+    match address {
+        SocketAddr::V4(v4) => {
+            let plain = libc::sockaddr_in {
+                sin_family: libc::AF_INET as libc::sa_family_t,
+                sin_port: v4.port().to_be(),
+                sin_addr: libc::in_addr { s_addr: u32::from(*v4.ip()).to_be() },
+                sin_zero: [0; 8],
+            };
+            // SAFETY: the storage is as large and as aligned as any address.
+            unsafe { (&raw mut storage).cast::<libc::sockaddr_in>().write(plain) };
+            (storage, size_of::<libc::sockaddr_in>() as libc::socklen_t)
+        }
+        SocketAddr::V6(v6) => {
+            let plain = libc::sockaddr_in6 {
+                sin6_family: libc::AF_INET6 as libc::sa_family_t,
+                sin6_port: v6.port().to_be(),
+                sin6_flowinfo: v6.flowinfo(),
+                sin6_addr: libc::in6_addr { s6_addr: v6.ip().octets() },
+                sin6_scope_id: v6.scope_id(),
+            };
+            // SAFETY: the storage is as large and as aligned as any address.
+            unsafe { (&raw mut storage).cast::<libc::sockaddr_in6>().write(plain) };
+            (storage, size_of::<libc::sockaddr_in6>() as libc::socklen_t)
+        }
+    }
+}
+
+/// An address as the kernel wrote it.
+fn decode(storage: &libc::sockaddr_storage) -> Option<SocketAddr> {
+    match i32::from(storage.ss_family) {
+        libc::AF_INET => {
+            // SAFETY: the storage is as large and as aligned as any address, and plain data.
+            let plain = unsafe { (&raw const *storage).cast::<libc::sockaddr_in>().read() };
+            let ip = Ipv4Addr::from(u32::from_be(plain.sin_addr.s_addr));
+            Some(SocketAddrV4::new(ip, u16::from_be(plain.sin_port)).into())
+        }
+        libc::AF_INET6 => {
+            // SAFETY: the storage is as large and as aligned as any address, and plain data.
+            let plain = unsafe { (&raw const *storage).cast::<libc::sockaddr_in6>().read() };
+            let ip = Ipv6Addr::from(plain.sin6_addr.s6_addr);
+            let (port, flow, scope) = (plain.sin6_port, plain.sin6_flowinfo, plain.sin6_scope_id);
+            Some(SocketAddrV6::new(ip, u16::from_be(port), flow, scope).into())
+        }
+        _ => None,
+    }
+}
+
+/// Room for the ancillary data of either direction, aligned as its header must be.
+#[repr(C, align(8))]
+struct Control([u8; 64]);
+
+/// Sends the bytes of `slices` as one datagram, or, where `segment_bytes` is given, as a train of datagrams of so many
+/// bytes each but the last.
+pub(crate) fn send_train(
+    fd: BorrowedFd<'_>,
+    slices: &[IoSlice<'_>],
+    segment_bytes: Option<u16>,
+    to: Option<SocketAddr>,
+) -> io::Result<usize> {
+    // SAFETY: all zeros are a value of this plain structure.
+    let mut message: libc::msghdr = unsafe { zeroed() };
+    let mut address = to.map(encode);
+    if let Some((storage, bytes)) = &mut address {
+        message.msg_name = (&raw mut *storage).cast();
+        message.msg_namelen = *bytes;
+    }
+    // An IoSlice is an iovec by its documentation; the kernel only reads what it points to.
+    message.msg_iov = slices.as_ptr().cast::<libc::iovec>().cast_mut();
+    message.msg_iovlen = slices.len() as _;
+    let mut control = Control([0; 64]);
+    if let Some(segment_bytes) = segment_bytes {
+        message.msg_control = control.0.as_mut_ptr().cast();
+        // SAFETY: arithmetic alone; 64 bytes hold a header and two bytes.
+        message.msg_controllen = unsafe { libc::CMSG_SPACE(2) } as _;
+        // SAFETY: the control buffer is long enough for the one header that this returns, and aligned for it.
+        unsafe {
+            let header = libc::CMSG_FIRSTHDR(&raw const message);
+            (*header).cmsg_level = libc::SOL_UDP;
+            (*header).cmsg_type = libc::UDP_SEGMENT;
+            (*header).cmsg_len = libc::CMSG_LEN(2) as _;
+            libc::CMSG_DATA(header).cast::<u16>().write_unaligned(segment_bytes);
+        }
+    }
+    // SAFETY: name, slices and control live to the end of this call, with the lengths given.
+    let sent = unsafe { libc::sendmsg(fd.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL) };
+    if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(sent as usize) }
+}
+
+/// What arrived in one call.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Train {
+    /// Bytes written to the buffer.
+    pub(crate) bytes: usize,
+    /// Bytes of each datagram but the last; `None`: it is one.
+    pub(crate) segment_bytes: Option<usize>,
+    /// Who sent it.
+    pub(crate) source: Option<SocketAddr>,
+    /// The buffer was too short, and the rest is lost.
+    pub(crate) is_cut_short: bool,
+}
+
+/// Receives a datagram or, with [`set_udp_gro`], a train of them.
+pub(crate) fn receive_train(fd: BorrowedFd<'_>, into: &mut [u8], may_wait: bool) -> io::Result<Train> {
+    let mut slice = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
+    let mut control = Control([0; 64]);
+    // SAFETY: all zeros are values of these plain structures.
+    let (mut message, mut storage): (libc::msghdr, libc::sockaddr_storage) = unsafe { (zeroed(), zeroed()) };
+    message.msg_name = (&raw mut storage).cast();
+    message.msg_namelen = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
+    message.msg_iov = &raw mut slice;
+    message.msg_iovlen = 1;
+    message.msg_control = control.0.as_mut_ptr().cast();
+    message.msg_controllen = control.0.len() as _;
+    let flags = if may_wait { 0 } else { libc::MSG_DONTWAIT };
+    // SAFETY: name, slice, its bytes and control live to the end of this call, with the lengths given.
+    let received = unsafe { libc::recvmsg(fd.as_raw_fd(), &raw mut message, flags) };
+    if received < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let mut segment_bytes = None;
+    // SAFETY: the kernel has set the control data's length to what it wrote there; the macros stay within that.
+    unsafe {
+        let mut header = libc::CMSG_FIRSTHDR(&raw const message);
+        while !header.is_null() {
+            if (*header).cmsg_level == libc::SOL_UDP && (*header).cmsg_type == libc::UDP_GRO {
+                let value = libc::CMSG_DATA(header).cast::<libc::c_int>().read_unaligned();
+                segment_bytes = usize::try_from(value).ok().filter(|&bytes| bytes > 0);
+            }
+            header = libc::CMSG_NXTHDR(&raw const message, header);
+        }
+    }
+    Ok(Train {
+        bytes: (received as usize).min(into.len()),
+        segment_bytes,
+        source: decode(&storage),
+        is_cut_short: message.msg_flags & libc::MSG_TRUNC != 0,
+    })
+}
+
+/// Most datagrams of one call of [`receive_many`].
+pub(crate) const MANY: usize = 32;
+
+/// Receives up to as many datagrams as `lengths` has places ([`MANY`] at most), each into a slot of `slot_bytes` of
+/// `into`, and writes their lengths. Waits for the first if `may_wait`.
+pub(crate) fn receive_many(
+    fd: BorrowedFd<'_>,
+    into: &mut [u8],
+    slot_bytes: usize,
+    lengths: &mut [usize],
+    may_wait: bool,
+) -> io::Result<usize> {
+    let count = lengths.len().min(MANY).min(into.len() / slot_bytes.max(1));
+    let mut slices = [MaybeUninit::<libc::iovec>::uninit(); MANY];
+    // SAFETY: all zeros are values of this plain structure.
+    let mut messages: [libc::mmsghdr; MANY] = unsafe { zeroed() };
+    for ((slot, slice), message) in
+        into.chunks_exact_mut(slot_bytes.max(1)).zip(&mut slices).zip(&mut messages)
+    {
+        let slice = slice.write(libc::iovec { iov_base: slot.as_mut_ptr().cast(), iov_len: slot.len() });
+        message.msg_hdr.msg_iov = &raw mut *slice;
+        message.msg_hdr.msg_iovlen = 1;
+    }
+    let flags = if may_wait { libc::MSG_WAITFORONE } else { libc::MSG_DONTWAIT };
+    // SAFETY: the first `count` messages have slots that live to the end of this call, with the lengths given.
+    let received = unsafe {
+        libc::recvmmsg(fd.as_raw_fd(), messages.as_mut_ptr(), count as _, flags, std::ptr::null_mut())
+    };
+    check(received)?;
+    for (length, message) in lengths.iter_mut().zip(&messages).take(received as usize) {
+        *length = (message.msg_len as usize).min(slot_bytes);
+    }
+    Ok(received as usize)
+}

@@ -1,0 +1,237 @@
+//! A TUN device: IP packets of this host's own network stack, in superpackets where its offloads are on.
+//!
+//! Inward, one large read brings a superpacket, which is cut into packets laid side by side in the batch, all their
+//! checksums complete. Outward, packets that follow each other are joined and leave by one large write. The device goes
+//! when its last queue is dropped.
+
+use crate::memory::no_room;
+use crate::room::end_of;
+use crate::sys;
+use crate::{Port, Room};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::{Errno, ReadWriteFlags};
+use sealane_stack::Batch;
+use sealane_wire::superpacket::{Join, PACKET_MAX_BYTES, Pieces};
+use sealane_wire::virtio::{VIRTIO_BYTES, Virtio};
+use std::io::{self, IoSliceMut};
+use std::sync::Arc;
+
+/// After so many bytes a batch is full enough to be handed on at once.
+const ENOUGH_BYTES: usize = 16 * 1024;
+
+/// How a device is opened.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The device's name; with `%d` in it the kernel puts a number there.
+    pub name: String,
+    /// How many queues, each for a thread of its own; the kernel gives each flow of packets to one.
+    pub queues: usize,
+    /// Superpackets, both ways.
+    pub has_offloads: bool,
+    /// Whether [`Port::receive`] returns [`io::ErrorKind::WouldBlock`] instead of waiting.
+    pub is_nonblocking: bool,
+    /// The room around received packets.
+    pub room: Room,
+    /// Most bytes of a superpacket that is written.
+    pub superpacket_max_bytes: usize,
+}
+
+impl Options {
+    /// One blocking queue with offloads.
+    #[must_use]
+    pub fn new(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            queues: 1,
+            has_offloads: true,
+            is_nonblocking: false,
+            room: Room::NONE,
+            superpacket_max_bytes: PACKET_MAX_BYTES,
+        }
+    }
+}
+
+/// One queue of a TUN device; see [`Tun::split`] for a thread a direction.
+#[derive(Debug)]
+pub struct Tun {
+    name: String,
+    device: Arc<OwnedFd>,
+    has_offloads: bool,
+    room: Room,
+    /// Where superpackets are read to.
+    inward: Box<[u8]>,
+    /// Bytes of `inward` that were read, and whose pieces from the given one on had no room yet.
+    pending: Option<(usize, usize)>,
+    outward: Join,
+    /// Packets that the kernel did not take: malformed, or the device is down.
+    pub refused_packets: u64,
+}
+
+impl Tun {
+    /// Opens the device, which needs `CAP_NET_ADMIN`: one port for each queue.
+    ///
+    /// # Errors
+    /// When there is no `/dev/net/tun`, or the kernel refuses.
+    pub fn open(options: &Options) -> io::Result<Vec<Self>> {
+        let mut flags = libc::IFF_TUN | libc::IFF_NO_PI;
+        if options.queues > 1 {
+            flags |= libc::IFF_MULTI_QUEUE;
+        }
+        if options.has_offloads {
+            flags |= libc::IFF_VNET_HDR;
+        }
+        let mut name = options.name.clone();
+        let mut ports = Vec::with_capacity(options.queues);
+        for _ in 0..options.queues.max(1) {
+            let mut open = OFlags::RDWR | OFlags::CLOEXEC;
+            if options.is_nonblocking {
+                open |= OFlags::NONBLOCK;
+            }
+            let device = rustix::fs::open("/dev/net/tun", open, Mode::empty())?;
+            name = sys::tun_attach(device.as_fd(), &name, flags)?;
+            let mut has_udp = false;
+            if options.has_offloads {
+                let tcp = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
+                // UDP's came with Linux 6.2.
+                has_udp =
+                    sys::tun_set_offloads(device.as_fd(), tcp | libc::TUN_F_USO4 | libc::TUN_F_USO6).is_ok();
+                if !has_udp {
+                    sys::tun_set_offloads(device.as_fd(), tcp)?;
+                }
+            }
+            // Without offloads nothing can be joined, and no packet is shorter than this.
+            let max_bytes = if options.has_offloads { options.superpacket_max_bytes } else { 0 };
+            ports.push(Self {
+                name: name.clone(),
+                device: Arc::new(device),
+                has_offloads: options.has_offloads,
+                room: options.room,
+                inward: vec![0; VIRTIO_BYTES + PACKET_MAX_BYTES + 1].into(),
+                pending: None,
+                outward: Join::new(max_bytes, has_udp),
+                refused_packets: 0,
+            });
+        }
+        Ok(ports)
+    }
+
+    /// The device's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The same queue twice, so that one thread can receive while another sends.
+    #[must_use]
+    pub fn split(self) -> (Self, Self) {
+        let twin = Self {
+            name: self.name.clone(),
+            device: Arc::clone(&self.device),
+            has_offloads: self.has_offloads,
+            room: self.room,
+            inward: vec![0; self.inward.len()].into(),
+            pending: None,
+            outward: self.outward.another(),
+            refused_packets: 0,
+        };
+        (self, twin)
+    }
+
+    fn read(&mut self, may_wait: bool) -> io::Result<usize> {
+        let start = if self.has_offloads { 0 } else { VIRTIO_BYTES };
+        let into = &mut self.inward[start..];
+        let read = if may_wait {
+            rustix::io::retry_on_intr(|| rustix::io::read(&self.device, &mut *into))?
+        } else {
+            let mut slices = [IoSliceMut::new(into)];
+            rustix::io::preadv2(&self.device, &mut slices, u64::MAX, ReadWriteFlags::NOWAIT)?
+        };
+        if start > 0 {
+            self.inward[..start].copy_from_slice(&Virtio::default().to_bytes());
+        }
+        Ok(start + read)
+    }
+
+    /// Lays the pieces of what was read into `batch`, from `first` on; whether that were all.
+    fn lay(&mut self, batch: &mut Batch, read: usize, first: usize) -> bool {
+        // What the kernel says about its own packet is right; anything else is no packet.
+        let pieces =
+            Virtio::parse(&self.inward[..read]).and_then(|(header, packet)| Pieces::of(header, packet));
+        let Ok(pieces) = pieces else {
+            self.refused_packets += 1;
+            return true;
+        };
+        for index in first..pieces.count() {
+            let Some(span) = self.room.push(batch, pieces.bytes(index)) else {
+                self.pending = Some((read, index));
+                return false;
+            };
+            let into = &mut batch.work.buffer.bytes_mut()[span.range()];
+            pieces.write(index, into).expect("its room has its length");
+        }
+        true
+    }
+
+    fn write(&mut self) -> io::Result<()> {
+        let Some(joined) = self.outward.take() else { return Ok(()) };
+        let start = if self.has_offloads { 0 } else { VIRTIO_BYTES };
+        match rustix::io::retry_on_intr(|| rustix::io::write(&self.device, &joined[start..])) {
+            Ok(_) => Ok(()),
+            // No packet to the kernel, no memory for it, or a device that is down: lost as on any network.
+            Err(Errno::INVAL | Errno::NOBUFS | Errno::NOMEM | Errno::IO) => {
+                self.refused_packets += 1;
+                Ok(())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl Port for Tun {
+    fn receive(&mut self, batch: &mut Batch) -> io::Result<usize> {
+        let before = batch.packets.len();
+        let start = end_of(batch);
+        if let Some((read, first)) = self.pending.take()
+            && !self.lay(batch, read, first)
+        {
+            let laid = batch.packets.len() - before;
+            return if laid == 0 { Err(no_room()) } else { Ok(laid) };
+        }
+        // Small packets come one by one: as many as are there already share a batch.
+        while end_of(batch) - start < ENOUGH_BYTES && batch.packets.len() < batch.packets.capacity() {
+            let laid = batch.packets.len() - before;
+            match self.read(laid == 0) {
+                Ok(read) => {
+                    if !self.lay(batch, read, 0) {
+                        break;
+                    }
+                }
+                Err(_) if laid > 0 => break,
+                Err(error) => return Err(error),
+            }
+        }
+        match batch.packets.len() - before {
+            0 => Err(no_room()),
+            laid => Ok(laid),
+        }
+    }
+
+    fn send(&mut self, batch: &Batch, from: usize) -> io::Result<usize> {
+        for (index, packet) in batch.packets.iter().enumerate().skip(from) {
+            if !packet.is_passed() || packet.is_empty() {
+                continue;
+            }
+            let bytes = batch.bytes(index);
+            if !self.outward.push(bytes) {
+                self.write()?;
+                self.outward.push(bytes);
+            }
+        }
+        self.write()?;
+        Ok(batch.packets.len() - from)
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.device.as_fd())
+    }
+}

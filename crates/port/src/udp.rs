@@ -1,0 +1,288 @@
+//! UDP: a run of datagrams of one length leaves as a train by one call (UDP_SEGMENT) and arrives as one (UDP_GRO), so
+//! that the kernel's cost of a datagram is paid once a train. Where the kernel or the path refuses trains, datagrams go
+//! many a call instead (sendmmsg, recvmmsg).
+
+use crate::memory::no_room;
+use crate::room::end_of;
+use crate::sys::{self, MANY};
+use crate::{Port, Room};
+use arrayvec::ArrayVec;
+use rustix::fd::{AsFd, BorrowedFd};
+use rustix::io::Errno;
+use rustix::net::sockopt;
+use rustix::net::{MMsgHdr, SendAncillaryBuffer, SendFlags, SocketAddrAny};
+use sealane_engine::Span;
+use sealane_stack::{Batch, Packet};
+use std::io::{self, IoSlice};
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+
+/// Most datagrams of a train that every kernel with UDP_SEGMENT takes.
+const TRAIN_MAX_DATAGRAMS: usize = 64;
+/// Most bytes of a train: an IP packet's, without IP's and UDP's headers.
+const TRAIN_MAX_BYTES: usize = 65_535 - 20 - 8;
+/// Bytes of buffer that a train needs where it is received.
+const RECEIVE_BYTES: usize = 65_536;
+/// After so many bytes a batch is full enough to be handed on at once.
+const ENOUGH_BYTES: usize = 16 * 1024;
+/// Asked of the kernel for each direction: bursts wait there, because a TUN device gives no back-pressure.
+const SOCKET_BUFFER_BYTES: usize = 7 << 20;
+/// Room for a datagram where trains are not received.
+const SLOT_BYTES: usize = 2048;
+
+/// A UDP socket.
+#[derive(Debug)]
+pub struct Udp {
+    socket: Arc<UdpSocket>,
+    /// Where packets go; `None`: where the socket is connected to.
+    peer: Option<SocketAddr>,
+    /// The kernel takes no packets but the peer's.
+    is_connected: bool,
+    sends_trains: bool,
+    receives_trains: bool,
+    /// Who sent what was received last.
+    pub source: Option<SocketAddr>,
+    /// Datagrams that the kernel did not take: too long for the path, or nobody listens.
+    pub refused_packets: u64,
+}
+
+impl Udp {
+    /// A port over a bound socket. `peer`: where packets go if it is not connected.
+    ///
+    /// # Errors
+    /// When the socket's options cannot be set.
+    pub fn new(socket: UdpSocket, peer: Option<SocketAddr>) -> io::Result<Self> {
+        let receives_trains = sys::set_udp_gro(socket.as_fd()).is_ok();
+        Ok(Self { sends_trains: true, receives_trains, ..Self::without_trains(socket, peer)? })
+    }
+
+    /// The same without trains: what remains where the kernel has none.
+    ///
+    /// # Errors
+    /// When the socket's options cannot be set.
+    pub fn without_trains(socket: UdpSocket, peer: Option<SocketAddr>) -> io::Result<Self> {
+        // Beyond the system's limit only with CAP_NET_ADMIN; up to it otherwise.
+        if sockopt::set_socket_recv_buffer_size_force(&socket, SOCKET_BUFFER_BYTES).is_err() {
+            sockopt::set_socket_recv_buffer_size(&socket, SOCKET_BUFFER_BYTES)?;
+        }
+        if sockopt::set_socket_send_buffer_size_force(&socket, SOCKET_BUFFER_BYTES).is_err() {
+            sockopt::set_socket_send_buffer_size(&socket, SOCKET_BUFFER_BYTES)?;
+        }
+        Ok(Self {
+            is_connected: socket.peer_addr().is_ok(),
+            socket: Arc::new(socket),
+            peer,
+            sends_trains: false,
+            receives_trains: false,
+            source: None,
+            refused_packets: 0,
+        })
+    }
+
+    /// The same socket twice, so that one thread can receive while another sends.
+    #[must_use]
+    pub fn split(self) -> (Self, Self) {
+        let twin = Self { socket: Arc::clone(&self.socket), refused_packets: 0, ..self };
+        (self, twin)
+    }
+
+    /// Packets go to `peer` from now on.
+    pub fn set_peer(&mut self, peer: SocketAddr) {
+        self.peer = Some(peer);
+    }
+
+    /// The packets from `from` on that can leave as one train: their number, and the datagrams' length.
+    fn run(packets: &[Packet]) -> (usize, usize) {
+        let segment_bytes = packets[0].len();
+        let mut bytes = segment_bytes;
+        let mut count = 1;
+        for packet in &packets[1..] {
+            let fits = packet.is_passed() && !packet.is_empty() && packet.len() <= segment_bytes;
+            if !fits || count == TRAIN_MAX_DATAGRAMS || bytes + packet.len() > TRAIN_MAX_BYTES {
+                break;
+            }
+            bytes += packet.len();
+            count += 1;
+            if packet.len() < segment_bytes {
+                break;
+            }
+        }
+        (count, segment_bytes)
+    }
+
+    fn send_run(&self, batch: &Batch, from: usize, count: usize, segment_bytes: usize) -> io::Result<()> {
+        let bytes = batch.work.buffer.bytes();
+        let mut slices = [IoSlice::new(&[]); TRAIN_MAX_DATAGRAMS];
+        let mut used = 0;
+        let mut whole: Option<Span> = None;
+        for packet in &batch.packets[from..from + count] {
+            let span = packet.span();
+            // Packets that lie side by side are one slice.
+            whole = Some(match whole {
+                Some(before) if before.end() == span.start as usize => {
+                    Span::new(before.start, before.len + span.len)
+                }
+                Some(before) => {
+                    slices[used] = IoSlice::new(&bytes[before.range()]);
+                    used += 1;
+                    span
+                }
+                None => span,
+            });
+        }
+        if let Some(last) = whole {
+            slices[used] = IoSlice::new(&bytes[last.range()]);
+            used += 1;
+        }
+        let segment_bytes = (count > 1).then_some(segment_bytes as u16);
+        sys::send_train(self.socket.as_fd(), &slices[..used], segment_bytes, self.peer).map(drop)
+    }
+
+    /// Sends one datagram after the other in few calls; how many.
+    fn send_singly(&self, batch: &Batch, from: usize, count: usize) -> io::Result<usize> {
+        let slices: [[IoSlice<'_>; 1]; TRAIN_MAX_DATAGRAMS] = std::array::from_fn(|index| {
+            let bytes: &[u8] = if index < count { batch.bytes(from + index) } else { &[] };
+            [IoSlice::new(bytes)]
+        });
+        let mut controls: [SendAncillaryBuffer<'_, '_, '_>; TRAIN_MAX_DATAGRAMS] =
+            std::array::from_fn(|_| SendAncillaryBuffer::default());
+        let peer = self.peer.map(SocketAddrAny::from);
+        let mut messages = ArrayVec::<MMsgHdr<'_>, TRAIN_MAX_DATAGRAMS>::new();
+        for (slice, control) in slices.iter().zip(&mut controls).take(count) {
+            messages.push(match &peer {
+                Some(peer) => MMsgHdr::new_with_addr(peer, slice, control),
+                None => MMsgHdr::new(slice, control),
+            });
+        }
+        let sent = rustix::io::retry_on_intr(|| {
+            rustix::net::sendmmsg(&self.socket, &mut messages, SendFlags::NOSIGNAL)
+        });
+        Ok(sent?)
+    }
+
+    /// Whether a packet that the kernel did not take is lost, as on any network, rather than the socket unusable.
+    fn is_lost(error: &io::Error) -> bool {
+        let lost = [
+            Errno::MSGSIZE,
+            Errno::CONNREFUSED,
+            Errno::HOSTUNREACH,
+            Errno::NETUNREACH,
+            Errno::NETDOWN,
+            Errno::NOBUFS,
+            Errno::PERM,
+        ];
+        lost.iter().any(|lost| error.raw_os_error() == Some(lost.raw_os_error()))
+    }
+
+    /// Whether the kernel has no trains for this path: the device cannot compute checksums, or a datagram is longer
+    /// than the path takes.
+    fn refuses_trains(error: &io::Error) -> bool {
+        [Errno::IO, Errno::INVAL].iter().any(|refused| error.raw_os_error() == Some(refused.raw_os_error()))
+    }
+
+    fn receive_trains(&mut self, batch: &mut Batch) -> io::Result<usize> {
+        let before = batch.packets.len();
+        let first = end_of(batch);
+        loop {
+            let start = end_of(batch);
+            let laid = batch.packets.len() - before;
+            let buffer = batch.work.buffer.bytes_mut();
+            if buffer.len() < start + RECEIVE_BYTES
+                || batch.packets.capacity() - batch.packets.len() < TRAIN_MAX_DATAGRAMS
+            {
+                return if laid == 0 { Err(no_room()) } else { Ok(laid) };
+            }
+            let into = &mut buffer[start..start + RECEIVE_BYTES];
+            let train = match sys::receive_train(self.socket.as_fd(), into, laid == 0) {
+                Ok(train) => train,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                // What an earlier packet of ours met on its way.
+                Err(error) if Self::is_lost(&error) => continue,
+                Err(_) if laid > 0 => return Ok(laid),
+                Err(error) => return Err(error),
+            };
+            self.source = train.source;
+            let segment_bytes = train.segment_bytes.unwrap_or(train.bytes).max(1);
+            if train.is_cut_short {
+                self.refused_packets += 1;
+            }
+            let mut at = 0;
+            while at < train.bytes {
+                let bytes = segment_bytes.min(train.bytes - at);
+                if Room::NONE.push_at(batch, start + at, bytes).is_none() {
+                    self.refused_packets += 1;
+                }
+                at += bytes;
+            }
+            let laid = batch.packets.len() - before;
+            // Senders of a socket that is not connected differ from call to call.
+            if laid > 0 && (!self.is_connected || end_of(batch) - first >= ENOUGH_BYTES) {
+                return Ok(laid);
+            }
+        }
+    }
+
+    fn receive_singly(&self, batch: &mut Batch) -> io::Result<usize> {
+        let start = end_of(batch);
+        let mut lengths = [0; MANY];
+        let free = batch.packets.capacity() - batch.packets.len();
+        let places = free.min(MANY).min((batch.work.buffer.capacity_bytes() - start) / SLOT_BYTES);
+        if places == 0 {
+            return Err(no_room());
+        }
+        let into = &mut batch.work.buffer.bytes_mut()[start..start + places * SLOT_BYTES];
+        let received =
+            sys::receive_many(self.socket.as_fd(), into, SLOT_BYTES, &mut lengths[..places], true)?;
+        for (index, &bytes) in lengths[..received].iter().enumerate() {
+            Room::NONE.push_at(batch, start + index * SLOT_BYTES, bytes).expect("its place was counted");
+        }
+        Ok(received)
+    }
+}
+
+impl Port for Udp {
+    fn receive(&mut self, batch: &mut Batch) -> io::Result<usize> {
+        if self.receives_trains { self.receive_trains(batch) } else { self.receive_singly(batch) }
+    }
+
+    fn send(&mut self, batch: &Batch, from: usize) -> io::Result<usize> {
+        let packets = &batch.packets;
+        let mut at = from;
+        while at < packets.len() {
+            if !packets[at].is_passed() || packets[at].is_empty() {
+                at += 1;
+                continue;
+            }
+            let (count, segment_bytes) = Self::run(&packets[at..]);
+            let mut sent = if self.sends_trains || count == 1 {
+                self.send_run(batch, at, count, segment_bytes).map(|()| count)
+            } else {
+                self.send_singly(batch, at, count)
+            };
+            if let Err(error) = &sent
+                && count > 1
+                && Self::refuses_trains(error)
+            {
+                // Too long for the path concerns these datagrams alone.
+                self.sends_trains &= error.raw_os_error() != Some(Errno::IO.raw_os_error());
+                sent = self.send_singly(batch, at, count);
+            }
+            match sent {
+                Ok(count) => at += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock && at > from => break,
+                Err(error) if Self::is_lost(&error) => {
+                    // A train that is too long is too long datagram by datagram; those after it may not be.
+                    self.refused_packets += 1;
+                    at += 1;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(at - from)
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.socket.as_fd())
+    }
+}

@@ -1,0 +1,156 @@
+//! Two network namespaces, a link between them, and a tunnel over that.
+
+use serde_json::Value;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Inner MTU: what an ESP tunnel over UDP leaves of 1500.
+const INNER_MTU: u32 = 1436;
+/// In which `/proc` counts CPU time, on every architecture of this day.
+const TICKS_PER_SECOND: f64 = 100.0;
+/// The namespaces' addresses outside and inside the tunnel.
+const OUTER: [&str; 2] = ["10.201.0.1", "10.201.0.2"];
+/// See [`OUTER`].
+pub(crate) const INNER: [&str; 2] = ["10.202.0.1", "10.202.0.2"];
+
+/// Why there can be no such test here.
+pub(crate) fn missing() -> Option<String> {
+    if !rustix::process::geteuid().is_root() {
+        return Some("needs root".to_owned());
+    }
+    if !Path::new("/dev/net/tun").exists() {
+        return Some("no /dev/net/tun".to_owned());
+    }
+    for (program, flag) in [("ip", "-V"), ("iperf3", "-v"), ("ping", "-V")] {
+        let status = Command::new(program).arg(flag).stdout(Stdio::null()).stderr(Stdio::null()).status();
+        if status.is_err() {
+            return Some(format!("no {program}"));
+        }
+    }
+    let probe = Command::new("unshare").args(["-n", "true"]).stderr(Stdio::null()).status();
+    if !probe.is_ok_and(|status| status.success()) {
+        return Some("may not make network namespaces".to_owned());
+    }
+    None
+}
+
+/// The example beside the tests that were built with it.
+pub(crate) fn null_tunnel() -> PathBuf {
+    let mut path = std::env::current_exe().expect("a test has a path");
+    path.pop();
+    path.pop();
+    path.join("examples").join("null_tunnel")
+}
+
+fn ip(arguments: &str) {
+    let output = Command::new("ip").args(arguments.split(' ')).output().expect("ip is there");
+    assert!(output.status.success(), "ip {arguments}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Two namespaces with a tunnel between them. All of it goes when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Tunnel {
+    /// Names of the namespaces.
+    pub(crate) names: [String; 2],
+    daemons: Vec<Child>,
+}
+
+impl Tunnel {
+    /// Starts what `command` makes for each end: the program and its arguments, of (device, own address, peer's address).
+    pub(crate) fn up(command: impl Fn(&str, &str, &str) -> Vec<String>) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let id = format!("{:x}{:x}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let mut tunnel = Self { names: [format!("slA{id}"), format!("slB{id}")], daemons: Vec::new() };
+        let [a, b] = tunnel.names.clone();
+        for name in [&a, &b] {
+            ip(&format!("netns add {name}"));
+            ip(&format!("-n {name} link set lo up"));
+        }
+        ip(&format!("link add o0 netns {a} type veth peer name o1 netns {b}"));
+        for (end, name) in [&a, &b].into_iter().enumerate() {
+            ip(&format!("-n {name} addr add {}/24 dev o{end}", OUTER[end]));
+            ip(&format!("-n {name} link set o{end} up"));
+        }
+        for (end, name) in [&a, &b].into_iter().enumerate() {
+            let program = command("t0", OUTER[end], OUTER[1 - end]);
+            let mut netns = Command::new("ip");
+            netns.args(["netns", "exec", name]).args(&program);
+            tunnel.daemons.push(netns.stdout(Stdio::null()).spawn().expect("ip is there"));
+            tunnel.wait_for_device(name);
+            ip(&format!("-n {name} addr add {}/24 dev t0", INNER[end]));
+            // A superpacket and its headers must fit into one train.
+            ip(&format!("-n {name} link set t0 mtu {INNER_MTU} gso_max_size 60000 gro_max_size 60000"));
+            ip(&format!("-n {name} link set t0 up"));
+        }
+        tunnel
+    }
+
+    fn wait_for_device(&mut self, name: &str) {
+        let has_device = || {
+            let output = Command::new("ip").args(["-n", name, "link", "show", "t0"]).output();
+            output.is_ok_and(|output| output.status.success())
+        };
+        for _ in 0..500 {
+            if has_device() {
+                return;
+            }
+            if let Some(Ok(Some(status))) = self.daemons.last_mut().map(Child::try_wait) {
+                panic!("the tunnel's end in {name} ended: {status}");
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        panic!("no device in {name}");
+    }
+
+    /// A command that runs in namespace `end`.
+    pub(crate) fn command(&self, end: usize, program: &str, arguments: &str) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.names[end], program]).args(arguments.split(' '));
+        command
+    }
+
+    /// CPU seconds that both ends have used.
+    pub(crate) fn cpu_seconds(&self) -> f64 {
+        let used = |daemon: &Child| {
+            let stat = fs::read_to_string(format!("/proc/{}/stat", daemon.id())).unwrap_or_default();
+            let fields: Vec<f64> = stat
+                .rsplit_once(") ")
+                .map(|(_, fields)| fields.split(' ').map(|field| field.parse().unwrap_or_default()).collect())
+                .unwrap_or_default();
+            fields.get(11..13).map_or(0.0, |times| times.iter().sum::<f64>() / TICKS_PER_SECOND)
+        };
+        self.daemons.iter().map(used).sum()
+    }
+
+    /// One TCP stream through the tunnel for some seconds: Gb/s received, and segments sent again.
+    pub(crate) fn iperf3(&self, seconds: u32) -> (f64, u64) {
+        let mut server = self.command(1, "iperf3", "-s -1 --forceflush");
+        let mut server = server.stdout(Stdio::piped()).spawn().expect("iperf3 is there");
+        let mut lines = BufReader::new(server.stdout.take().expect("it was piped")).lines();
+        while !lines.next().expect("it says that it listens").expect("text").contains("listening") {}
+        let arguments = format!("-c {} -t {seconds} -J", INNER[1]);
+        let output = self.command(0, "iperf3", &arguments).output().expect("iperf3 is there");
+        lines.for_each(drop);
+        server.wait().expect("it was started");
+        let report: Value = serde_json::from_slice(&output.stdout).expect("iperf3 -J prints JSON");
+        let field = |object: &str, field: &str| {
+            report["end"][object][field].as_f64().unwrap_or_else(|| panic!("iperf3: {report}"))
+        };
+        (field("sum_received", "bits_per_second") / 1e9, field("sum_sent", "retransmits") as u64)
+    }
+}
+
+impl Drop for Tunnel {
+    fn drop(&mut self) {
+        for daemon in &mut self.daemons {
+            let _ = daemon.kill();
+            let _ = daemon.wait();
+        }
+        for name in &self.names {
+            let _ = Command::new("ip").args(["netns", "del", name]).stderr(Stdio::null()).status();
+        }
+    }
+}
