@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::channel::PeerName;
 use crate::frame::{FrameError, MAX_FRAME_BYTES};
 use crate::key::{KeyFault, PublicKey};
 use crate::location::HostPort;
@@ -259,6 +260,18 @@ pub enum ChannelError {
     /// The other end broke the framing.
     #[error(transparent)]
     Frame(#[from] FrameError),
+    /// A program that was started prints text where frames belong: its shell greets, or it is another program.
+    #[error(
+        "{from} prints text before sealane can speak: \"{text}\"\nA script that its shell runs at every start \
+         (.bashrc, .zshenv, .cshrc) prints it, or a forced command does. Let it print for terminals only: begin it \
+         with `case $- in *i*) ;; *) return ;; esac`. `ssh HOST true` must print nothing"
+    )]
+    Banner {
+        /// Who printed it.
+        from: PeerName,
+        /// The beginning of it, on one line and without control characters.
+        text: String,
+    },
     /// The caller wants to send more than a frame holds.
     #[error("a frame holds {MAX_FRAME_BYTES} bytes, not {len_bytes}")]
     SendTooLong {

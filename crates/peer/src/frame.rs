@@ -37,6 +37,8 @@ pub struct Framer {
     body: Option<Body>,
     whole: VecDeque<Vec<u8>>,
     whole_bytes: usize,
+    /// A frame was begun before.
+    begun: bool,
     broken: Option<FrameError>,
 }
 
@@ -101,6 +103,11 @@ impl Framer {
         self.header_len == 0 && self.body.is_none()
     }
 
+    /// Whether no frame has begun, or the stream broke at the first one.
+    pub(crate) fn is_first(&self) -> bool {
+        !self.begun
+    }
+
     fn begin_body(&mut self) -> Result<(), FrameError> {
         let len_bytes = u32::from_le_bytes(self.header);
         let want_bytes = len_bytes as usize;
@@ -109,6 +116,7 @@ impl Framer {
             self.broken = Some(error);
             return Err(error);
         }
+        self.begun = true;
         let bytes = Vec::with_capacity(want_bytes.min(FIRST_ALLOCATION_BYTES));
         self.body = Some(Body { want_bytes, bytes });
         self.finish_body();

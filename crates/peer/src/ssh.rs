@@ -398,6 +398,21 @@ mod tests {
         assert_eq!(channel.peer().to_string(), "alias (ssh)");
     }
 
+    #[test]
+    fn a_shell_that_greets_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut ssh = SshCommand::new("host");
+        ssh.program =
+            fake_ssh(dir.path(), r#"printf 'Welcome to \033[1mhost\033[0m\nYou have "mail"\n'; cat"#);
+        let mut channel = crate::Channel::from_child(ssh.spawn(RemoteCommand::Serve).unwrap()).unwrap();
+        let error = channel.recv(Instant::now() + Duration::from_secs(20)).unwrap_err();
+        assert!(matches!(error, ChannelError::Banner { .. }), "{error}");
+        let message = error.to_string();
+        let greeting = r#"host (ssh) prints text before sealane can speak: "Welcome to \u{1b}[1mhost\u{1b}[0m\nYou have "mail"""#;
+        assert!(message.starts_with(greeting), "{message}");
+        assert!(message.contains(".bashrc"), "{message}");
+    }
+
     proptest! {
         #[test]
         fn a_shell_undoes_the_quoting(word in prop::collection::vec(1u8.., 1..20)) {

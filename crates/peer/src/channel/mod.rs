@@ -423,10 +423,20 @@ impl Channel {
             Ok(Filled::Nothing) => return false,
             Ok(Filled::End { orderly: true }) => End::Orderly,
             Ok(Filled::End { orderly: false }) => End::Cut,
-            Err(error) => End::Failed(error),
+            Err(error) => End::Failed(self.named(error)),
         };
         self.end = Some((end, Instant::now()));
         true
+    }
+
+    /// Text where the first frame belongs is what a program prints that does not know of frames.
+    fn named(&self, error: ChannelError) -> ChannelError {
+        match (&error, self.session.first_bytes()) {
+            (ChannelError::Frame(_), Some(first)) if self.child.is_some() && self.framer.is_first() => {
+                ChannelError::Banner { from: self.peer.clone(), text: printable(first) }
+            }
+            _ => error,
+        }
     }
 
     /// Why there is nothing more. `None` while a child may still tell by its exit status, which it gets until
@@ -452,6 +462,12 @@ impl Channel {
             End::Failed(_) | End::Told => ChannelError::Poisoned,
         })
     }
+}
+
+/// Foreign bytes for a message: one line, nothing that a terminal obeys.
+fn printable(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes.trim_ascii());
+    text.chars().flat_map(|c| if c == '"' { vec![c] } else { c.escape_debug().collect() }).collect()
 }
 
 impl AsFd for Channel {

@@ -12,6 +12,8 @@ use crate::key::PublicKey;
 
 /// Bytes taken from the wire at once.
 const CHUNK_BYTES: usize = 64 << 10;
+/// As much of foreign text as a message shows.
+const BANNER_BYTES: usize = 200;
 
 /// The state between frames and wire.
 pub(super) enum Session {
@@ -22,6 +24,8 @@ pub(super) enum Session {
         /// How much of `out` is written.
         written: usize,
         chunk: Zeroizing<Vec<u8>>,
+        /// How much of `chunk` the last read has filled.
+        filled: usize,
     },
     /// TLS after its handshake.
     Tls {
@@ -44,13 +48,22 @@ pub(super) enum Filled {
 
 impl Session {
     pub(super) fn plain() -> Self {
-        Self::Plain { out: Zeroizing::default(), written: 0, chunk: Zeroizing::new(vec![0; CHUNK_BYTES]) }
+        let chunk = Zeroizing::new(vec![0; CHUNK_BYTES]);
+        Self::Plain { out: Zeroizing::default(), written: 0, chunk, filled: 0 }
     }
 
     pub(super) fn tls(mut connection: Connection, ours: PublicKey) -> Self {
         // A frame is at most 1 MiB, and one is written before the next is accepted.
         connection.set_buffer_limit(None);
         Self::Tls { connection: Box::new(connection), ours, chunk: Zeroizing::new(vec![0; CHUNK_BYTES]) }
+    }
+
+    /// What the last read has brought, the beginning of it.
+    pub(super) fn first_bytes(&self) -> Option<&[u8]> {
+        match self {
+            Self::Plain { chunk, filled, .. } => Some(&chunk[..(*filled).min(BANNER_BYTES)]),
+            Self::Tls { .. } => None,
+        }
     }
 
     /// Takes a frame for writing; its length has been checked.
@@ -116,11 +129,12 @@ impl Session {
     /// Reads what is there now, one chunk at most, into the framer.
     pub(super) fn fill(&mut self, wire: &Wire, framer: &mut Framer) -> Result<Filled, ChannelError> {
         match self {
-            Self::Plain { chunk, .. } => {
+            Self::Plain { chunk, filled, .. } => {
                 let read = now_or_never(|| (&*wire).read(&mut chunk[..]));
                 match read {
                     Ok(Some(0)) => Ok(Filled::End { orderly: framer.at_boundary() }),
                     Ok(Some(n)) => {
+                        *filled = n;
                         framer.push(&chunk[..n])?;
                         Ok(Filled::Some)
                     }
