@@ -19,6 +19,7 @@ mod low_water;
 mod options;
 pub mod proto;
 mod receive;
+mod segments;
 mod send;
 mod session;
 mod shared;

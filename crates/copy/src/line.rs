@@ -7,6 +7,8 @@ use crate::error::{Error, ErrorKind};
 pub(crate) enum LineError {
     /// Cut; it may be opened again.
     Cut,
+    /// Content goes out and nothing comes back, opening after opening.
+    Stalled,
     /// The peer, or somebody between, sends what cannot be.
     Fatal(Error),
 }

@@ -12,10 +12,13 @@ use std::{
 use rustix::{
     event::{PollFd, PollFlags},
     io::Errno,
-    net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown, sockopt},
+    net::{
+        AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType, recv, send, shutdown,
+        socket_with, sockopt,
+    },
 };
 
-use crate::low_water;
+use crate::{low_water, segments};
 
 /// A connected stream socket, TCP or Unix.
 #[derive(Debug)]
@@ -109,6 +112,11 @@ impl Socket {
         sealane_stack::wait(&mut [PollFd::new(&self.fd, flags)], left).map(drop)
     }
 
+    /// How often in a row the kernel has sent the same segment again, without any answer.
+    pub(crate) fn unanswered(&self) -> u8 {
+        segments::unanswered(self.fd.as_fd())
+    }
+
     /// Ends both directions at once; the peer and any lane that polls the socket notice.
     pub(crate) fn shutdown(&self) {
         let _ = shutdown(&self.fd, Shutdown::Both);
@@ -128,7 +136,32 @@ fn is_this_machine(stream: &TcpStream) -> bool {
     }
 }
 
-/// Connects within `timeout`.
-pub(crate) fn connect(address: SocketAddr, timeout: Duration) -> io::Result<Socket> {
-    Socket::tcp(TcpStream::connect_timeout(&address, timeout)?)
+/// Connects within `timeout`, with segments of at most `segment_bytes` both ways.
+pub(crate) fn connect(
+    address: SocketAddr,
+    timeout: Duration,
+    segment_bytes: Option<u16>,
+) -> io::Result<Socket> {
+    let Some(segment_bytes) = segment_bytes else {
+        return Socket::tcp(TcpStream::connect_timeout(&address, timeout)?);
+    };
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let fd = socket_with(family, SocketType::STREAM, flags, None)?;
+    segments::limit(fd.as_fd(), segment_bytes);
+    let deadline = Instant::now() + timeout;
+    match rustix::net::connect(&fd, &address) {
+        Ok(()) => {}
+        Err(Errno::INPROGRESS) => {
+            let mut fds = [PollFd::new(&fd, PollFlags::OUT)];
+            while !sealane_stack::wait(&mut fds, deadline.saturating_duration_since(Instant::now()))? {
+                if Instant::now() >= deadline {
+                    return Err(io::ErrorKind::TimedOut.into());
+                }
+            }
+            sockopt::socket_error(&fd)??;
+        }
+        Err(error) => return Err(error.into()),
+    }
+    Socket::tcp(fd.into())
 }

@@ -17,6 +17,18 @@ pub(crate) fn sealane(arguments: &[&str]) -> Command {
     command
 }
 
+/// This test cannot run here. Said past the harness, which keeps what a test prints that passes; a failure where
+/// nothing may be skipped.
+#[track_caller]
+pub(crate) fn skip(reason: &str) {
+    use std::io::Write;
+    assert!(
+        std::env::var_os("SEALANE_REQUIRE_PEERS").is_none_or(|value| value != "1"),
+        "cannot run here: {reason}"
+    );
+    let _ = writeln!(std::io::stderr(), "skipped: {reason}");
+}
+
 /// Output as text.
 #[track_caller]
 pub(crate) fn text(bytes: &[u8]) -> &str {

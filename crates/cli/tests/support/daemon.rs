@@ -55,6 +55,28 @@ impl Served {
         format!("sealane://{}/{path}", self.proxy.address)
     }
 
+    /// Lets somebody in whose key is written like this.
+    pub(crate) fn authorise(&self, key: &str, name: &str) {
+        let path = self.folder.path().join("authorised");
+        let before = fs::read_to_string(&path).expect("the list of peers");
+        write(&path, format!("{before}{key} {name} rights=read,write\n").as_bytes());
+    }
+
+    /// Whether the daemon runs.
+    pub(crate) fn is_alive(&mut self) -> bool {
+        self.child.try_wait().expect("its status").is_none()
+    }
+
+    /// The most memory that the daemon has had at one time.
+    pub(crate) fn peak_bytes(&self) -> u64 {
+        super::run::peak_bytes(self.child.id())
+    }
+
+    /// What the daemon has printed.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
+    }
+
     /// Kills the daemon without a warning and starts another on the same port.
     pub(crate) fn kill_and_restart(&mut self) {
         let _ = self.child.kill();

@@ -77,6 +77,8 @@ struct State {
     links: Mutex<Vec<Link>>,
     /// New data streams are stalled from the start.
     stall_all: AtomicBool,
+    /// Data streams are opened, and carry nothing after that.
+    choked: AtomicBool,
     closed: AtomicBool,
     tamper: Option<Arc<dyn Tamper>>,
 }
@@ -130,6 +132,23 @@ impl Proxy {
         self.links().iter().filter(|link| link.data).for_each(|link| link.stalled.store(true, SeqCst));
     }
 
+    /// From now on the greetings of data streams pass, and nothing that follows them.
+    pub(crate) fn choke_data(&self) {
+        self.state.choked.store(true, SeqCst);
+    }
+
+    /// Ends the data streams at the daemon only; the client is told nothing.
+    pub(crate) fn cut_data_silently(&self) -> usize {
+        let links = self.links();
+        let data = links.iter().filter(|link| link.data);
+        data.map(|link| {
+            link.stalled.store(true, SeqCst);
+            // It fails only where the connection has ended already.
+            let _ = link.daemon.shutdown(Shutdown::Both);
+        })
+        .count()
+    }
+
     /// How many data streams were opened so far.
     pub(crate) fn data_streams(&self) -> usize {
         self.links().iter().filter(|link| link.data).count()
@@ -138,6 +157,7 @@ impl Proxy {
     /// Cuts everything, and forgets it: no record of these connections is met any more.
     pub(crate) fn reset(&self) {
         self.state.stall_all.store(false, SeqCst);
+        self.state.choked.store(false, SeqCst);
         let links: Vec<_> = self.links().drain(..).collect();
         for link in &links {
             link.stalled.store(false, SeqCst);
@@ -157,6 +177,10 @@ impl Drop for Proxy {
         // Wakes the thread that accepts.
         let _ = TcpStream::connect(self.address);
     }
+}
+
+fn is_choked(state: &State, data: bool, passed: usize, greeting_bytes: usize) -> bool {
+    data && passed >= greeting_bytes && state.choked.load(SeqCst)
 }
 
 fn carry(state: &Arc<State>, mut client: TcpStream, daemon: SocketAddr) -> io::Result<()> {
@@ -183,9 +207,11 @@ fn carry(state: &Arc<State>, mut client: TcpStream, daemon: SocketAddr) -> io::R
     let (back_from, back_to) = (upstream.try_clone()?, client.try_clone()?);
     let Some(tamper) = state.tamper.clone().filter(|_| data) else {
         upstream.write_all(&first)?;
-        let back_stalled = stalled.clone();
-        let back = thread::spawn(move || pump(back_from, back_to, &back_stalled));
-        pump(client, upstream, &stalled);
+        let back = thread::spawn({
+            let (state, stalled) = (state.clone(), stalled.clone());
+            move || pump(back_from, back_to, &stalled, |passed| is_choked(&state, data, passed, JOINED_BYTES))
+        });
+        pump(client, upstream, &stalled, |passed| is_choked(state, data, passed, JOIN_BYTES - 1));
         let _ = back.join();
         return Ok(());
     };
@@ -214,12 +240,18 @@ fn carry(state: &Arc<State>, mut client: TcpStream, daemon: SocketAddr) -> io::R
     Ok(())
 }
 
-fn pump(mut from: TcpStream, mut to: TcpStream, stalled: &AtomicBool) {
+/// `is_choked` is asked with the bytes that have passed.
+fn pump(mut from: TcpStream, mut to: TcpStream, stalled: &AtomicBool, is_choked: impl Fn(usize) -> bool) {
     let mut bytes = vec![0; 64 * 1024];
-    while let Ok(count @ 1..) = from.read(&mut bytes) {
-        while stalled.load(SeqCst) {
+    let mut passed = 0;
+    loop {
+        let read = from.read(&mut bytes);
+        // Neither what has come nor the end is passed on.
+        while stalled.load(SeqCst) || is_choked(passed) {
             thread::sleep(Duration::from_millis(10));
         }
+        let Ok(count @ 1..) = read else { break };
+        passed += count;
         if to.write_all(&bytes[..count]).is_err() {
             let _ = from.shutdown(Shutdown::Both);
             break;

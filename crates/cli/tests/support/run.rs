@@ -37,7 +37,8 @@ impl Run {
         Self::of(command)
     }
 
-    fn of(mut command: Command) -> Self {
+    /// Another command that prints what `cp --json` prints.
+    pub(crate) fn of(mut command: Command) -> Self {
         let (stdout, stderr) = (NamedTempFile::new().expect("a file"), NamedTempFile::new().expect("a file"));
         let writer = |file: &NamedTempFile| File::create(file.path()).expect("a file");
         // Files, because a far end that outlives the run would keep a pipe open.
@@ -49,6 +50,11 @@ impl Run {
     pub(crate) fn kill(&mut self) {
         // It fails only where the program has ended already.
         let _ = self.child.kill();
+    }
+
+    /// Its number.
+    pub(crate) fn number(&self) -> u32 {
+        self.child.id()
     }
 
     /// Its children that run now.
@@ -139,6 +145,13 @@ fn status(number: u32) -> Option<(String, char, u32)> {
     let mut words = rest.split_whitespace();
     let state = words.next()?.chars().next()?;
     Some((front.to_owned(), state, words.next()?.parse().ok()?))
+}
+
+/// The most memory that a process has had at one time; 0 where it is gone.
+pub(crate) fn peak_bytes(number: u32) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{number}/status")).unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
+    line.split_whitespace().next().and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0) << 10
 }
 
 /// Kills a process that is not a child of this one.

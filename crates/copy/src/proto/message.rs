@@ -29,7 +29,7 @@ use crate::{
 };
 
 /// Version of this protocol; both ends must speak the same.
-pub const PROTOCOL_VERSION: u16 = 2;
+pub const PROTOCOL_VERSION: u16 = 3;
 /// Most parallel streams.
 pub const STREAMS_MAX: u16 = 64;
 /// Most lanes.
@@ -91,6 +91,15 @@ pub enum Message {
     },
     /// Receiver to sender: nothing is left of the transfer but what was copied. Last message.
     Settled,
+    /// Server to client: a connection of a data stream is lost here, which the client may not notice.
+    StreamLost {
+        /// Which of the parallel streams.
+        stream: u16,
+        /// Which opening of it.
+        generation: u32,
+        /// How often smaller segments are to be tried, because what was sent did not arrive.
+        narrowed: u8,
+    },
 }
 
 /// First message of either end.

@@ -10,6 +10,12 @@
 //! another file or offset, swapped, repeated, left out, or spliced in from another stream or transfer
 //! therefore fails to open.
 
+use sealane_engine::{
+    Buffer, Direction,
+    record::{Batch, Job, JobStatus},
+};
+use sealane_stack::Association;
+
 /// Bytes of a header.
 pub const HEADER_BYTES: usize = 16;
 /// The most file content in one record. A power of two, so that a record is a subtree of a BLAKE3 digest.
@@ -114,6 +120,29 @@ impl Header {
             offset: u64::from_le_bytes(offset),
         })
     }
+}
+
+/// One record with the next number, sealed: for what goes by itself, not in a batch.
+///
+/// # Panics
+/// When the body is longer than [`DATA_BYTES_MAX`].
+pub fn seal(association: &mut Association, kind: Kind, file: u32, offset: u64, body: &[u8]) -> Vec<u8> {
+    let claim = association.claim(1);
+    let body_bytes = body.len() + association.suite().expansion_bytes(body.len());
+    let mut buffer = Buffer::new(HEADER_BYTES + body_bytes);
+    Header { kind, body_bytes, file, offset }.encode(buffer.bytes_mut());
+    buffer.bytes_mut()[HEADER_BYTES..HEADER_BYTES + body.len()].copy_from_slice(body);
+    let job = Job {
+        session: claim.session,
+        offset: 0,
+        header_bytes: HEADER_BYTES,
+        body_bytes: body.len(),
+        sequence: claim.first_sequence,
+        status: JobStatus::Pending,
+    };
+    let mut batch = Batch { buffer, jobs: vec![job], direction: Direction::Seal, ticket: 0 };
+    batch.run();
+    batch.buffer.bytes()[..HEADER_BYTES + body_bytes].to_vec()
 }
 
 /// Finds whole records at the front of `bytes`.

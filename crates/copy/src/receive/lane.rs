@@ -46,7 +46,7 @@ pub(crate) struct Receiving {
 impl Receiving {
     fn line_failed(&self, stream: &ReceiveStream, error: LineError) {
         match error {
-            LineError::Cut => {
+            LineError::Cut | LineError::Stalled => {
                 stream.cut(&self.pool);
                 self.control.ring();
             }

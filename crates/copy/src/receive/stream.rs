@@ -5,7 +5,10 @@
 //! record of the old one is settled.
 
 use std::{
-    sync::{Arc, Condvar, Mutex, MutexGuard},
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard,
+        atomic::{AtomicU8, Ordering::SeqCst},
+    },
     time::Duration,
 };
 
@@ -19,7 +22,7 @@ use crate::{
     line::LineError,
     proto::{
         keys::{TransferKeys, Way},
-        record::{DATA_BYTES_MAX, HEADER_BYTES, Header, Kind, split_records},
+        record::{DATA_BYTES_MAX, HEADER_BYTES, Header, Kind, seal, split_records},
     },
     shared::Stop,
     socket::Socket,
@@ -68,6 +71,8 @@ pub(crate) struct ReceiveStream {
     input: Mutex<Input>,
     output: Mutex<Output>,
     settled: Condvar,
+    /// How often smaller segments are to be tried.
+    narrowed: AtomicU8,
 }
 
 /// Whole records, opened.
@@ -113,6 +118,7 @@ impl ReceiveStream {
                 unsent: Vec::new(),
             }),
             settled: Condvar::new(),
+            narrowed: AtomicU8::new(0),
         }
     }
 
@@ -132,6 +138,24 @@ impl ReceiveStream {
     /// Number of the opening that is or was in force.
     pub(crate) fn generation(&self) -> u32 {
         self.input().generation
+    }
+
+    /// How often smaller segments are to be tried.
+    pub(crate) fn narrowed(&self) -> u8 {
+        self.narrowed.load(SeqCst)
+    }
+
+    /// What the sender sends does not arrive here; smaller segments may.
+    pub(crate) fn narrow(&self, times: u8) {
+        self.narrowed.fetch_max(times, SeqCst);
+    }
+
+    /// Ends this opening's connection; the lane that looks next finds it cut.
+    pub(crate) fn hang_up(&self, generation: u32) {
+        let input = self.input();
+        if let (true, Some(socket)) = (input.generation == generation, &input.socket) {
+            socket.shutdown();
+        }
     }
 
     /// Takes the connection away and returns how many of its records were taken over, once every lane that
@@ -310,7 +334,7 @@ impl ReceiveStream {
         let output = &mut *output;
         if output.unsent.is_empty() && output.taken > output.acknowledged {
             let Some(association) = &mut output.association else { return Ok(()) };
-            output.unsent = acknowledgement(association, self.suite, output.taken);
+            output.unsent = seal(association, Kind::Acknowledge, 0, output.taken, &[]);
             output.acknowledged = output.taken;
         }
         while !output.unsent.is_empty() {
@@ -350,24 +374,6 @@ fn arrived(
         ticket,
         records_end,
     }
-}
-
-fn acknowledgement(association: &mut Association, suite: Suite, taken: u64) -> Vec<u8> {
-    let claim = association.claim(1);
-    let body_bytes = suite.expansion_bytes(0);
-    let mut buffer = Buffer::new(HEADER_BYTES + body_bytes);
-    Header { kind: Kind::Acknowledge, body_bytes, file: 0, offset: taken }.encode(buffer.bytes_mut());
-    let job = Job {
-        session: claim.session,
-        offset: 0,
-        header_bytes: HEADER_BYTES,
-        body_bytes: 0,
-        sequence: claim.first_sequence,
-        status: JobStatus::Pending,
-    };
-    let mut batch = Batch { buffer, jobs: vec![job], direction: Direction::Seal, ticket: 0 };
-    batch.run();
-    batch.buffer.bytes().to_vec()
 }
 
 #[cfg(test)]

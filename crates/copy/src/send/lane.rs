@@ -29,6 +29,11 @@ use crate::{
     socket::Socket,
 };
 
+/// What a user reads whose data streams open and then carry nothing.
+const STALLED: &str = "the data streams open, but nothing that they carry arrives, not even in small segments\n\
+    Something on the way swallows the data: often a path whose MTU is smaller than its ends believe (a VPN, a tunnel). \
+    Lower the MTU of this machine's interface, or carry the data inside ssh: --through-ssh, with HOST:PATH";
+
 /// What the lanes of a sending end share.
 #[derive(Debug)]
 pub(crate) struct Sending {
@@ -47,6 +52,8 @@ pub(crate) struct Sending {
     pub(crate) last_byte: OnceLock<Instant>,
     /// Woken when all is done or a stream needs opening.
     pub(crate) control: Arc<Bells>,
+    /// A stream was given up because nothing that it sent was answered.
+    pub(crate) stalled: AtomicBool,
 }
 
 /// Seal everything before the first byte is sent: what the laboratory's sender does when the receiver is
@@ -113,6 +120,12 @@ impl Sending {
         match error {
             LineError::Cut => {
                 stream.cut(&self.pool);
+                self.control.ring();
+            }
+            LineError::Stalled => {
+                self.stalled.store(true, Relaxed);
+                stream.cut(&self.pool);
+                self.settle(stream.abandon());
                 self.control.ring();
             }
             LineError::Fatal(error) => self.stop.fail(error, &self.bells),
@@ -265,8 +278,13 @@ impl Lane<'_> {
             sending.settle(Settled { again: contents, batches: 1, ..Settled::default() });
         }
         if sending.streams.iter().all(|stream| stream.is_abandoned()) {
-            let message = "every data stream was lost and none could be opened again";
-            sending.stop.fail(Error::new(ErrorKind::Disconnected, message), &sending.bells);
+            let (kind, message) = match sending.stalled.load(Relaxed) {
+                true => (ErrorKind::TimedOut, STALLED),
+                false => {
+                    (ErrorKind::Disconnected, "every data stream was lost and none could be opened again")
+                }
+            };
+            sending.stop.fail(Error::new(kind, message), &sending.bells);
         }
     }
 

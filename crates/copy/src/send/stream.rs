@@ -8,7 +8,7 @@ use std::{
     collections::VecDeque,
     sync::{
         Arc, Mutex, MutexGuard,
-        atomic::{AtomicBool, Ordering::SeqCst},
+        atomic::{AtomicBool, AtomicU8, Ordering::SeqCst},
     },
     time::{Duration, Instant},
 };
@@ -32,6 +32,15 @@ use crate::{
     },
     socket::Socket,
 };
+
+/// Segments for a path that swallows larger ones: what IPv6 promises everywhere, then what IPv4 does.
+pub(crate) const SEGMENT_BYTES: [u16; 2] = [1220, 536];
+/// Time without an answer before anybody asks why.
+const SUSPICION: Duration = Duration::from_millis(500);
+/// The first segments were sent so often again: the path swallows them.
+const UNANSWERED_MAX: u8 = 3;
+/// The least that a connection costs which breaks as soon as it is used.
+const REOPENING: Duration = Duration::from_millis(100);
 
 /// A sealed batch on its way to the socket.
 #[derive(Debug)]
@@ -79,8 +88,12 @@ struct Line {
     unacknowledged_bytes: u64,
     window: Window,
     acknowledgements: Acknowledgements,
-    /// When the receiver was last heard of, or nothing was due.
+    /// When the receiver was last heard of, its kernel made room, or nothing was due.
     heard: Instant,
+    /// Whether the receiver has taken anything over from this connection.
+    answered: bool,
+    /// What the receiver's silences since it last took something over come to, connection after connection.
+    barren: Duration,
 }
 
 /// One data stream.
@@ -93,6 +106,8 @@ pub(crate) struct SendStream {
     line: Mutex<Line>,
     /// Will not be opened again.
     abandoned: AtomicBool,
+    /// How often it was tried with smaller segments.
+    narrowed: AtomicU8,
 }
 
 /// What flushing a stream came to.
@@ -125,8 +140,11 @@ impl SendStream {
                 window,
                 acknowledgements: Acknowledgements::new(),
                 heard: Instant::now(),
+                answered: false,
+                barren: Duration::ZERO,
             }),
             abandoned: AtomicBool::new(false),
+            narrowed: AtomicU8::new(0),
         }
     }
 
@@ -150,6 +168,7 @@ impl SendStream {
         line.socket = Some(Arc::new(socket));
         line.acknowledgements.open(keys.stream(self.suite, self.index, generation, Way::Backward));
         line.heard = Instant::now();
+        line.answered = false;
         line.window.begin_anew();
         // Batches numbered under the old connection find another generation and come back.
         let (head, capacity) = (numbering.next_ticket, line.ring.capacity());
@@ -174,12 +193,30 @@ impl SendStream {
         let mut line = self.line();
         if let Some(socket) = line.socket.take() {
             socket.shutdown();
+            if line.is_under_way() {
+                // At least the pause before it is opened again, so that connections that break at once come to an end.
+                let silence = line.heard.elapsed().max(REOPENING);
+                line.barren += silence;
+            }
         }
         let waiting: Vec<Outgoing> = line.ring.drain().collect();
         line.sent_bytes = 0;
         for outgoing in waiting {
             line.remember(outgoing.records_end, outgoing.contents);
             pool.give(outgoing.buffer);
+        }
+    }
+
+    /// How often smaller segments are to be tried.
+    pub(crate) fn narrowed(&self) -> u8 {
+        self.narrowed.load(SeqCst)
+    }
+
+    /// Ends this opening's connection; the lane that looks next finds it cut.
+    pub(crate) fn hang_up(&self, generation: u32) {
+        let line = self.line();
+        if let (true, Some(socket)) = (line.generation == generation, &line.socket) {
+            socket.shutdown();
         }
     }
 
@@ -248,39 +285,64 @@ impl SendStream {
         loop {
             let sent_bytes = line.sent_bytes;
             let Some(head) = line.ring.peek_mut() else { break };
-            let Some(sent) = socket.try_send(&head.buffer.bytes()[sent_bytes..head.wire_bytes])? else {
+            let wire_bytes = head.wire_bytes;
+            let Some(sent) = socket.try_send(&head.buffer.bytes()[sent_bytes..wire_bytes])? else {
                 flushed.blocked = true;
                 break;
             };
             flushed.progress |= sent > 0;
-            if sent_bytes + sent < head.wire_bytes {
+            // The kernel has room only as long as the far one takes what it was sent.
+            line.heard = Instant::now();
+            if sent_bytes + sent < wire_bytes {
                 line.sent_bytes += sent;
                 continue;
             }
             line.sent_bytes = 0;
-            if line.unacknowledged.is_empty() {
-                line.heard = Instant::now();
-            }
             if let Some(outgoing) = line.ring.pop() {
                 pool.give(outgoing.buffer);
                 line.remember(outgoing.records_end, outgoing.contents);
             }
         }
-        if !line.unacknowledged.is_empty() {
+        if line.is_under_way() {
             if let Some(taken) = line.acknowledgements.read(self.index, &socket)? {
                 line.heard = Instant::now();
+                line.answered = true;
+                line.barren = Duration::ZERO;
                 line.acknowledge(taken, &mut flushed);
-            } else if line.heard.elapsed() > timeout {
-                return Err(LineError::Cut);
+            } else {
+                self.bear(&line, &socket, timeout)?;
             }
         }
         Ok(flushed)
     }
 
+    /// Bears a silence, or not. A path that swallows what is large lets small packets pass (so the stream was opened)
+    /// and answers to nothing else; the next opening then has smaller segments.
+    fn bear(&self, line: &Line, socket: &Socket, timeout: Duration) -> Result<(), LineError> {
+        let silence = line.heard.elapsed();
+        if line.barren + silence > timeout {
+            return Err(LineError::Stalled);
+        }
+        let is_swallowed = || {
+            let may_narrow = usize::from(self.narrowed()) < SEGMENT_BYTES.len();
+            let looks = silence > SUSPICION && socket.unanswered() >= UNANSWERED_MAX;
+            !line.answered && may_narrow && looks
+        };
+        // A stream that never carried anything is given less: there are smaller segments to be tried.
+        let patience = if line.answered { timeout / 2 } else { timeout / 4 };
+        if silence > patience || is_swallowed() {
+            if !line.answered {
+                self.narrowed.fetch_add(1, SeqCst);
+            }
+            return Err(LineError::Cut);
+        }
+        Ok(())
+    }
+
     /// Whether anything waits for the socket or for an acknowledgement.
     pub(crate) fn interest(&self) -> Interest {
         let line = self.line();
-        Interest { send: !line.ring.is_empty(), receive: !line.unacknowledged.is_empty() }
+        Interest { send: !line.ring.is_empty(), receive: line.is_under_way() }
     }
 }
 
@@ -292,6 +354,11 @@ pub(crate) struct Interest {
 }
 
 impl Line {
+    /// Whether an answer is due.
+    fn is_under_way(&self) -> bool {
+        self.sent_bytes > 0 || !self.unacknowledged.is_empty()
+    }
+
     fn remember(&mut self, records_end: u64, contents: Vec<Content>) {
         let content_bytes = contents.iter().map(Content::bytes).sum();
         self.unacknowledged_bytes += content_bytes;
@@ -327,6 +394,9 @@ pub(crate) struct Settled {
 fn settle(line: &mut Line, taken: u64) -> Settled {
     let mut settled = Settled::default();
     line.acknowledge(taken, &mut settled.arrived);
+    if settled.arrived.batches > 0 {
+        line.barren = Duration::ZERO;
+    }
     settled.batches = line.unacknowledged.len();
     settled.again = line.unacknowledged.drain(..).flat_map(|batch| batch.contents).collect();
     line.unacknowledged_bytes = 0;

@@ -274,6 +274,7 @@ impl Transfer<'_> {
             progress: self.progress.clone(),
             timeout,
             clock,
+            told: Vec::new(),
         };
         let outcome = match self.role {
             Role::Push => {

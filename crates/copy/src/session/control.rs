@@ -46,6 +46,8 @@ pub(crate) struct Control<'a> {
     pub(crate) progress: Arc<Progress>,
     pub(crate) timeout: Duration,
     pub(crate) clock: CpuClock,
+    /// Openings, by stream, that the client was told are lost here.
+    pub(crate) told: Vec<u32>,
 }
 
 /// What the peer reported at the end.
@@ -114,6 +116,24 @@ impl Control<'_> {
         Ok(())
     }
 
+    /// The client opens streams, so it must know which ones are lost here: a firewall may have told this end only.
+    fn tell_lost(&mut self, lines: &Lines) -> Result<(), Error> {
+        if let Notices::User(_) = self.notices {
+            return Ok(());
+        }
+        self.told.resize(usize::from(lines.count()), 0);
+        for stream in 0..lines.count() {
+            let generation = lines.generation(stream);
+            let told = &mut self.told[usize::from(stream)];
+            if generation > *told && lines.is_cut(stream) {
+                *told = generation;
+                let narrowed = lines.narrowed(stream);
+                send(self.channel, &Message::StreamLost { stream, generation, narrowed })?;
+            }
+        }
+        Ok(())
+    }
+
     /// Waits for a message or a ring, no longer than a heartbeat, and handles what needs no end's knowledge.
     fn turn(&mut self, lines: &Lines, heard: &mut Instant) -> Result<Turn, Error> {
         if let Some(error) = lines.stop().reason() {
@@ -141,6 +161,14 @@ impl Control<'_> {
                             observer.notice(Notice::WouldSend { path, bytes });
                         }
                         Ok(Turn::Nothing)
+                    }
+                    Message::StreamLost { stream, generation, narrowed }
+                        if matches!(self.notices, Notices::User(_)) =>
+                    {
+                        match lines.lost(stream, generation, narrowed) {
+                            true => Ok(Turn::Nothing),
+                            false => Err(Error::protocol("a stream was lost that there is not")),
+                        }
                     }
                     message => Ok(Turn::Message(message)),
                 }
@@ -230,6 +258,7 @@ impl Control<'_> {
                     },
                 )?;
             }
+            self.tell_lost(lines)?;
             match self.turn(lines, &mut heard)? {
                 Turn::Nothing | Turn::Message(Message::Taken { .. }) => {}
                 Turn::Message(Message::Complete(complete)) => match finished {
@@ -309,6 +338,7 @@ impl Control<'_> {
                 let done = self.progress.snapshot();
                 send(self.channel, &Message::Taken { bytes: done.bytes_moved, files: done.files_done })?;
             }
+            self.tell_lost(lines)?;
             match self.turn(lines, &mut heard)? {
                 Turn::Nothing => {}
                 Turn::Message(Message::Found { bytes, files, complete }) => {

@@ -139,6 +139,7 @@ pub(crate) fn sending(
         first_byte: OnceLock::new(),
         last_byte: OnceLock::new(),
         control: Arc::new(bells(2)?),
+        stalled: AtomicBool::new(false),
     })
 }
 

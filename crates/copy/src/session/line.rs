@@ -8,7 +8,11 @@ use std::sync::Arc;
 use sealane_stack::Bells;
 
 use crate::{
-    proto::keys::TransferKeys, receive::lane::Receiving, send::lane::Sending, shared::Stop, socket::Socket,
+    proto::keys::TransferKeys,
+    receive::lane::Receiving,
+    send::{lane::Sending, stream::SEGMENT_BYTES},
+    shared::Stop,
+    socket::Socket,
 };
 
 /// One end's streams.
@@ -65,6 +69,37 @@ impl Lines {
         };
         self.bells().ring();
         again
+    }
+
+    /// How often an opening was to be tried with smaller segments.
+    pub(crate) fn narrowed(&self, stream: u16) -> u8 {
+        match self {
+            Self::Send(sending) => sending.streams[usize::from(stream)].narrowed(),
+            Self::Receive(receiving) => receiving.streams[usize::from(stream)].narrowed(),
+        }
+    }
+
+    /// The most that segments of the next opening may have.
+    pub(crate) fn segment_bytes(&self, stream: u16) -> Option<u16> {
+        let step = usize::from(self.narrowed(stream)).checked_sub(1)?;
+        Some(SEGMENT_BYTES[step.min(SEGMENT_BYTES.len() - 1)])
+    }
+
+    /// The peer has lost an opening of a stream, which this end may not have noticed. False for what cannot be.
+    pub(crate) fn lost(&self, stream: u16, generation: u32, narrowed: u8) -> bool {
+        match self {
+            Self::Send(sending) => {
+                let Some(stream) = sending.streams.get(usize::from(stream)) else { return false };
+                stream.hang_up(generation);
+            }
+            Self::Receive(receiving) => {
+                let Some(stream) = receiving.streams.get(usize::from(stream)) else { return false };
+                stream.narrow(narrowed);
+                stream.hang_up(generation);
+            }
+        }
+        self.bells().ring();
+        true
     }
 
     /// The stream will not be opened again; what was under way goes by the others.

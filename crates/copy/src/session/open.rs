@@ -50,12 +50,12 @@ impl Route {
         Ok(Self::Direct(addresses.collect()))
     }
 
-    fn connect(&self, timeout: Duration) -> Result<Socket, Error> {
+    fn connect(&self, timeout: Duration, segment_bytes: Option<u16>) -> Result<Socket, Error> {
         match self {
             Self::Direct(addresses) => {
                 let mut last = None;
                 for &address in addresses {
-                    match socket::connect(address, timeout.min(CONNECT_TIMEOUT_MAX)) {
+                    match socket::connect(address, timeout.min(CONNECT_TIMEOUT_MAX), segment_bytes) {
                         Ok(socket) => return Ok(socket),
                         Err(error) => last = Some((address, error)),
                     }
@@ -138,7 +138,7 @@ impl Connector<'_> {
     fn open(&self, stream: u16, generation: u32, timeout: Duration) -> Result<u64, Error> {
         let deadline = Instant::now() + timeout;
         let taken = self.lines.prepare(stream);
-        let socket = self.route.connect(timeout)?;
+        let socket = self.route.connect(timeout, self.lines.segment_bytes(stream))?;
         let last = self.lines.generation(stream);
         let join = Join { transfer: self.transfer, stream, generation, last, taken };
         let message = self.prover.join(&join);
@@ -219,7 +219,7 @@ pub(crate) fn watch(lines: &Lines, timeout: Duration) {
         for (stream, since) in (0u16..).zip(&mut cut_since) {
             if !lines.is_cut(stream) {
                 *since = None;
-            } else if since.get_or_insert_with(Instant::now).elapsed() > 2 * timeout {
+            } else if since.get_or_insert_with(Instant::now).elapsed() > timeout {
                 lines.abandon(stream);
                 lines.bells().ring();
             }

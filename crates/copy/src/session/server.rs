@@ -141,6 +141,7 @@ fn serve_greeted(
         progress: Arc::new(Progress::default()),
         timeout: plan.timeout,
         clock: CpuClock::default(),
+        told: Vec::new(),
     };
     let timeout = plan.timeout;
     let keep = move |lines: &Lines| {

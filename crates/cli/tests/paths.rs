@@ -1,0 +1,162 @@
+//! A path of one's own, through network namespaces: what large packets become on it.
+
+mod program;
+mod support;
+
+use program::{sealane, skip, text, write};
+use rustix::process::geteuid;
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use support::Chance;
+use support::run::Run;
+
+const NAMES: [&str; 4] = ["client", "near", "far", "daemon"];
+const DAEMON: &str = "10.9.3.1:7777";
+
+/// Four hosts in a row. They vanish with the value.
+struct Chain(Vec<String>);
+
+fn ip(arguments: &str) -> Result<(), String> {
+    let output = Command::new("ip").args(arguments.split(' ')).output().map_err(|error| error.to_string())?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(format!("ip {arguments}: {}", text(&output.stderr))),
+    }
+}
+
+impl Chain {
+    fn make() -> Result<Self, String> {
+        if !geteuid().is_root() {
+            return Err("network namespaces take root".to_owned());
+        }
+        let mut chain = Self(Vec::new());
+        for name in NAMES {
+            let name = format!("sealane-{}-{name}", std::process::id());
+            ip(&format!("netns add {name}"))?;
+            chain.0.push(name);
+        }
+        for (number, pair) in chain.0.windows(2).enumerate() {
+            let (left, right) = (&pair[0], &pair[1]);
+            let (here, there) = (format!("right{number}"), format!("left{number}"));
+            ip(&format!("link add {here} netns {left} type veth peer name {there} netns {right}"))?;
+            // Packets as a wire would carry them.
+            ip(&format!("-n {left} link set dev {here} gso_max_segs 1 up"))?;
+            ip(&format!("-n {right} link set dev {there} gso_max_segs 1 up"))?;
+        }
+        let [client, near, far, daemon] = &chain.0[..] else { unreachable!("there are four") };
+        for (host, device, address) in [
+            (client, "right0", "10.9.1.1"),
+            (near, "left0", "10.9.1.2"),
+            (near, "right1", "10.9.2.1"),
+            (far, "left1", "10.9.2.2"),
+            (far, "right2", "10.9.3.2"),
+            (daemon, "left2", "10.9.3.1"),
+        ] {
+            ip(&format!("-n {host} addr add {address}/24 dev {device}"))?;
+        }
+        for (host, gateway) in
+            [(client, "10.9.1.2"), (near, "10.9.2.2"), (far, "10.9.2.1"), (daemon, "10.9.3.2")]
+        {
+            ip(&format!("-n {host} route add default via {gateway}"))?;
+        }
+        for router in [near, far] {
+            let forward = "echo 1 >/proc/sys/net/ipv4/ip_forward";
+            let status = Command::new("ip").args(["netns", "exec", router, "sh", "-c", forward]).status();
+            status.ok().filter(std::process::ExitStatus::success).ok_or("packets cannot be forwarded")?;
+        }
+        Ok(chain)
+    }
+
+    /// Packets of more than `bytes` are lost between the two hosts in the middle, in one direction, without a word.
+    fn narrow(&self, push: bool, bytes: u32) {
+        let (host, device) = if push { (&self.0[2], "left1") } else { (&self.0[1], "right1") };
+        ip(&format!("-n {host} link set dev {device} mtu {bytes}")).expect("the device is ours");
+    }
+
+    fn within(&self, host: usize, command: &Command) -> Command {
+        let mut within = Command::new("ip");
+        within.args(["netns", "exec", &self.0[host]]).arg(command.get_program()).args(command.get_args());
+        within.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+        within
+    }
+}
+
+impl Drop for Chain {
+    fn drop(&mut self) {
+        for name in &self.0 {
+            let _ = ip(&format!("netns del {name}"));
+        }
+    }
+}
+
+/// Ends with the test.
+struct Ending(Child);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn identify(home: &Path) -> String {
+    fs::create_dir(home).expect("a folder");
+    let output = sealane(&["id"]).env("HOME", home).output().expect("the program starts");
+    text(&output.stdout).trim().to_owned()
+}
+
+#[test]
+fn a_path_that_swallows_large_packets_gets_small_ones() {
+    let chain = match Chain::make() {
+        Ok(chain) => chain,
+        Err(reason) => return skip(&reason),
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    let utf8 = |name: &str| path(name).to_str().expect("UTF-8").to_owned();
+    let user = identify(&path("user"));
+    identify(&path("server"));
+    write(&path("authorised"), format!("{user} user rights=read,write\n").as_bytes());
+    fs::create_dir(path("root")).expect("a folder");
+    let serve =
+        sealane(&["serve", "--listen", DAEMON, &utf8("root"), "--authorised-peers", &utf8("authorised")]);
+    let daemon = chain.within(3, &serve).env("HOME", path("server")).spawn().expect("it starts");
+    let _daemon = Ending(daemon);
+    let content = Chance::new(9).bytes(6_000_000);
+    write(&path("source"), &content);
+    let copy = |push: bool| {
+        let far = format!("sealane://{DAEMON}/copy");
+        let (from, to) = if push { (utf8("source"), far) } else { (far, utf8("copy")) };
+        let options = ["--accept-new", "--timeout", "8", "--limit-rate", "2M"];
+        let mut command = sealane(&["cp", "--json"]);
+        command.args(options).args([&from, &to]);
+        let mut command = chain.within(0, &command);
+        command.env("HOME", path("user"));
+        let mut run = Run::of(command);
+        run.wait_for_bytes(500_000);
+        chain.narrow(push, 1300);
+        let ended = run.end().expect("it ends");
+        chain.narrow(push, 1500);
+        let target = if push { path("root").join("copy") } else { path("copy") };
+        assert_eq!(ended.code, Some(0), "push {push}: {ended:?}");
+        assert!(fs::read(target).expect("the copy") == content, "push {push}");
+        ended.events.iter().any(|event| event["event"] == "stream_reopened")
+    };
+    // Until the daemon listens.
+    let give_up = Instant::now() + Duration::from_secs(20);
+    let listens = || {
+        let mut probe = sealane(&["cp", "--accept-new", "--dry-run", &utf8("source")]);
+        probe.arg(format!("sealane://{DAEMON}/probe"));
+        let output = chain.within(0, &probe).env("HOME", path("user")).output().expect("it starts");
+        output.status.success()
+    };
+    while !listens() {
+        assert!(Instant::now() < give_up, "the daemon cannot be reached");
+        sleep(Duration::from_millis(50));
+    }
+    assert!(copy(true), "no stream was opened again");
+    assert!(copy(false), "no stream was opened again");
+}

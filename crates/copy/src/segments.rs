@@ -1,0 +1,40 @@
+//! TCP segments: how large they may be, and whether they arrive. No library wraps these options.
+//!
+//! `unsafe`: setsockopt(2), getsockopt(2).
+#![allow(unsafe_code)]
+
+use std::os::fd::{AsRawFd as _, BorrowedFd};
+
+/// Neither end of a connection that is made after this sends segments of more than so many bytes. Where the kernel
+/// refuses, they are as large as ever.
+pub(crate) fn limit(socket: BorrowedFd<'_>, bytes: u16) {
+    let bytes = libc::c_int::from(bytes);
+    // SAFETY: a live descriptor, and an integer of the size that is told.
+    unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_MAXSEG,
+            (&raw const bytes).cast(),
+            size_of_val(&bytes) as libc::socklen_t,
+        );
+    }
+}
+
+/// How often in a row the kernel has sent the oldest segment again, without any answer to it. 0 for what is no TCP.
+pub(crate) fn unanswered(socket: BorrowedFd<'_>) -> u8 {
+    // The third byte of `struct tcp_info`, `tcpi_retransmits`; the kernel gives as much of it as there is room for.
+    let mut info = [0u8; 8];
+    let mut length = size_of_val(&info) as libc::socklen_t;
+    // SAFETY: a live descriptor, and a buffer of the size that is told.
+    let outcome = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            (&raw mut info).cast(),
+            &raw mut length,
+        )
+    };
+    if outcome == 0 { info[2] } else { 0 }
+}
