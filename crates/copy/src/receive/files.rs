@@ -257,6 +257,9 @@ impl Files {
     ) -> Result<Lookup, Error> {
         let mut table = self.table();
         if let Some(file) = table.open.get(&number) {
+            if file.entry != announcement.entry || file.growing != announcement.growing {
+                return Err(Error::protocol("the sender gives one number to two files"));
+            }
             return Ok(Lookup::Open(file.clone()));
         }
         if is_settled(&table, number) {

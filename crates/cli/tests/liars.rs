@@ -1,0 +1,28 @@
+//! A hostile peer that is let in: whatever it says, the honest end stays alive or says what is wrong, writes nothing
+//! outside the target and nothing wrong under a final name, and takes a bounded amount of memory.
+//!
+//! `SEALANE_LIE=NUMBER` tells one lie alone.
+
+mod lying;
+mod program;
+mod support;
+
+use lying::scene::Scene;
+use std::sync::Mutex;
+use support::many;
+
+#[test]
+fn no_lie_does_harm() {
+    let scenes = [(); 4].map(|()| Mutex::new(Scene::set()));
+    let one: Option<u64> = std::env::var("SEALANE_LIE").ok().map(|text| text.parse().expect("a number"));
+    let count = if one.is_some() { 1 } else { Scene::lies() as u64 };
+    many("lie", one.unwrap_or(0), count, |number, worker| {
+        let mut scene = scenes[worker].lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        scene.tell(number as usize)
+    });
+}
+
+#[test]
+fn a_stream_is_joined_once_and_by_its_own_name() {
+    Scene::set().lie_about_joins().unwrap_or_else(|reason| panic!("{reason}"));
+}

@@ -1,0 +1,430 @@
+//! The lies: one thing each that no honest peer says, and what must become of it.
+//!
+//! Whatever is named `*.lie` may never be seen under that name, and whatever is named `*.true` only with the content
+//! [`TRUTH`].
+
+use super::{Liar, Line, hello};
+use sealane_copy::proto::entry::{Announcement, Closing, Entry, encode};
+use sealane_copy::proto::message::{Complete, Finished, Have, Message, Partial, Request};
+use sealane_copy::proto::record::{DATA_BYTES_MAX, HEADER_BYTES, Kind};
+use sealane_copy::{Level, Pattern};
+use sealane_tree::{Kind as EntryKind, LinkTarget, Metadata, RelativePath, Timestamp};
+use std::time::Duration;
+
+/// The content of all that is named `*.true`.
+pub(crate) const TRUTH: &[u8] = b"true";
+
+/// What must become of a lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// The honest end gives up and says so.
+    Refused,
+    /// It may do no harm, that is all.
+    Harmless,
+}
+use Fate::{Harmless, Refused};
+
+/// A lie of an end that has joined: its name, its fate, and how it is told.
+pub(crate) type Lie = (&'static str, Fate, fn(&mut Liar, &mut Line));
+
+fn path(text: &str) -> RelativePath {
+    RelativePath::new(text.as_bytes()).expect("it is a path")
+}
+
+fn entry(name: &str, kind: EntryKind, size_bytes: u64) -> Entry {
+    let modified = Timestamp { seconds: 1_000_000_000, nanoseconds: 0 };
+    let metadata = Metadata { mode: 0o644, size_bytes, modified, ..Metadata::default() };
+    Entry { path: path(name), kind, metadata, digest: None }
+}
+
+fn file(name: &str, size_bytes: u64) -> Entry {
+    entry(name, EntryKind::File, size_bytes)
+}
+
+fn announcement(name: &str, size_bytes: u64) -> Announcement {
+    Announcement { entry: file(name, size_bytes), growing: false }
+}
+
+fn whole(size_bytes: u64) -> Closing {
+    Closing::Complete { size_bytes, digest: None }
+}
+
+fn encoded(entry: &Entry) -> Vec<u8> {
+    let mut bytes = vec![0; 32 << 10];
+    let length = encode(entry, &mut bytes).expect("it fits");
+    bytes.truncate(length);
+    bytes
+}
+
+fn pack(entries: &[(Entry, &[u8])]) -> Vec<u8> {
+    entries.iter().flat_map(|(entry, content)| [encoded(entry), content.to_vec()].concat()).collect()
+}
+
+/// An entry with a path, or another name of it, that no honest end can even write down.
+fn misnamed(name: &[u8]) -> Vec<u8> {
+    let stand_in = vec![b'#'; name.len()];
+    let mut bytes = encoded(&file(std::str::from_utf8(&stand_in).expect("ASCII"), TRUTH.len() as u64));
+    let at = bytes.windows(name.len()).position(|window| window == stand_in).expect("the name is there");
+    bytes[at..at + name.len()].copy_from_slice(name);
+    bytes.extend_from_slice(TRUTH);
+    bytes
+}
+
+fn symlink(name: &str, to: &[u8]) -> Entry {
+    let target = LinkTarget::new(to.to_vec()).expect("it is a target");
+    entry(name, EntryKind::Symlink { target }, 0)
+}
+
+fn finished(bytes: u64) -> Message {
+    Message::Finished(Finished {
+        bytes,
+        files: bytes,
+        resent_bytes: bytes,
+        skipped: bytes,
+        failed: bytes,
+        unfit: bytes,
+        resumed_bytes: bytes,
+        active_us: bytes,
+    })
+}
+
+fn complete(bytes: u64) -> Message {
+    Message::Complete(Complete { bytes, files: bytes, failed: bytes, active_us: bytes, cpu_us: bytes })
+}
+
+/// Lies of an end that sends.
+pub(crate) const OF_SENDERS: &[Lie] = &[
+    ("data of a file that was never announced", Refused, |_, line| {
+        line.send(Kind::Data, 7, 0, TRUTH);
+    }),
+    ("a hole in a file that was never announced", Refused, |_, line| {
+        line.say(Kind::Hole, 7, 0, &9u64);
+    }),
+    ("a closing before the opening", Refused, |_, line| {
+        line.say(Kind::Close, 7, 0, &whole(0));
+    }),
+    ("a number as large as there is", Refused, |_, line| {
+        line.send(Kind::Data, u32::MAX, u64::MAX, TRUTH);
+    }),
+    ("a folder announced as a file", Refused, |_, line| {
+        let entry = entry("asked/a.lie", EntryKind::Directory, 0);
+        line.say(Kind::Open, 1, 0, &Announcement { entry, growing: false });
+    }),
+    ("a link announced as a file", Refused, |_, line| {
+        let entry = symlink("asked/a.lie", b"../../outside");
+        line.say(Kind::Open, 1, 0, &Announcement { entry, growing: false });
+    }),
+    ("one number for two files", Refused, |_, line| {
+        line.say(Kind::Open, 1, 0, &announcement("asked/a.lie", 1000));
+        line.say(Kind::Open, 1, 0, &announcement("asked/b.lie", 2000));
+    }),
+    ("a file announced twice with two sizes", Refused, |_, line| {
+        line.say(Kind::Open, 1, 0, &announcement("asked/a.lie", 1000));
+        line.say(Kind::Open, 1, 0, &announcement("asked/a.lie", 2000));
+    }),
+    ("a file as large as there is", Harmless, |liar, line| {
+        line.say(Kind::Open, 1, 0, &announcement("asked/a.lie", u64::MAX));
+        line.send(Kind::Data, 1, u64::MAX - 2, TRUTH);
+        liar.tell(&finished(0));
+    }),
+    ("a file of exabytes that is one hole", Harmless, |liar, line| {
+        line.say(Kind::Open, 1, 0, &announcement("asked/a.lie", 1 << 62));
+        line.say(Kind::Hole, 1, 0, &(1u64 << 62));
+        line.say(Kind::Close, 1, 0, &whole((1 << 62) + 1));
+        liar.tell(&finished(0));
+    }),
+    ("data beyond the end of its file", Harmless, |liar, line| {
+        line.say(Kind::Open, 1, 0, &announcement("asked/a.lie", 3));
+        line.send(Kind::Data, 1, 0, TRUTH);
+        std::thread::sleep(Duration::from_millis(300));
+        liar.tell(&finished(3));
+    }),
+    ("data at an offset as large as there is", Refused, |_, line| {
+        line.say(Kind::Open, 1, 0, &announcement("asked/a.lie", 1000));
+        line.send(Kind::Data, 1, u64::MAX, TRUTH);
+    }),
+    ("a hole beyond the end of its file", Refused, |_, line| {
+        line.say(Kind::Open, 1, 0, &announcement("asked/a.lie", 1000));
+        line.say(Kind::Hole, 1, 500, &501u64);
+    }),
+    ("a hole as large as there is", Refused, |_, line| {
+        line.say(Kind::Open, 1, 0, &announcement("asked/a.lie", 1000));
+        line.say(Kind::Hole, 1, 1, &u64::MAX);
+    }),
+    ("a hole without a length", Refused, |_, line| {
+        line.say(Kind::Open, 1, 0, &announcement("asked/a.lie", 1000));
+        line.send(Kind::Hole, 1, 0, b"");
+    }),
+    ("the same range with two contents", Harmless, |liar, line| {
+        line.say(Kind::Open, 1, 0, &announcement("asked/a.lie", 8));
+        line.send(Kind::Data, 1, 0, b"fals");
+        line.send(Kind::Data, 1, 0, TRUTH);
+        liar.tell(&finished(8));
+    }),
+    ("a closing that names another size", Harmless, |liar, line| {
+        line.say(Kind::Open, 1, 0, &announcement("asked/a.lie", 8));
+        line.send(Kind::Data, 1, 0, b"truetrue");
+        line.say(Kind::Close, 1, 0, &whole(9));
+        liar.tell(&finished(8));
+    }),
+    ("a closing before the data, and no data", Refused, |liar, line| {
+        line.say(Kind::Open, 1, 0, &announcement("asked/a.lie", 8));
+        line.say(Kind::Close, 1, 0, &whole(8));
+        std::thread::sleep(Duration::from_millis(300));
+        liar.tell(&finished(8));
+    }),
+    ("a closing of garbage", Refused, |_, line| {
+        line.say(Kind::Open, 1, 0, &announcement("asked/a.lie", 8));
+        line.send(Kind::Close, 1, 0, &[0xff; 40]);
+    }),
+    ("a closing and then more data", Harmless, |liar, line| {
+        line.say(Kind::Open, 1, 0, &announcement("asked/a.true", 4));
+        line.send(Kind::Data, 1, 0, TRUTH);
+        line.say(Kind::Close, 1, 0, &whole(4));
+        line.send(Kind::Data, 1, 0, b"fals");
+        line.say(Kind::Close, 1, 0, &whole(4));
+        liar.tell(&finished(4));
+    }),
+    ("an abandoned file that goes on", Harmless, |liar, line| {
+        line.say(Kind::Open, 1, 0, &announcement("asked/a.lie", 8));
+        line.say(Kind::Close, 1, 0, &Closing::Abandoned { reason: "\x1b[2Jno".repeat(1000) });
+        line.send(Kind::Data, 1, 0, b"truetrue");
+        line.say(Kind::Close, 1, 0, &whole(8));
+        liar.tell(&finished(8));
+    }),
+    ("an end with a file unfinished", Refused, |liar, line| {
+        line.say(Kind::Open, 1, 0, &announcement("asked/a.lie", 1000));
+        line.send(Kind::Data, 1, 0, TRUTH);
+        std::thread::sleep(Duration::from_millis(300));
+        liar.tell(&finished(1000));
+    }),
+    ("an end of impossible numbers", Harmless, |liar, _| liar.tell(&finished(u64::MAX))),
+    ("more files open than anybody needs", Harmless, |_, line| {
+        for number in 0..20_000 {
+            line.say(Kind::Open, number, 0, &announcement(&format!("asked/{number}.lie"), 1000));
+        }
+    }),
+    ("a pack of garbage", Refused, |_, line| line.send(Kind::Pack, 0, 0, &[0xff; 4096])),
+    ("a pack whose content is missing", Refused, |_, line| {
+        line.send(Kind::Pack, 0, 0, &encoded(&file("asked/a.lie", 1000)));
+    }),
+    ("a pack with a file of exabytes", Refused, |_, line| {
+        line.send(Kind::Pack, 0, 0, &encoded(&file("asked/a.lie", u64::MAX)));
+    }),
+    ("a name that climbs", Refused, |_, line| line.send(Kind::Pack, 0, 0, &misnamed(b"../escaped.lie"))),
+    ("a name that climbs midway", Refused, |_, line| {
+        line.send(Kind::Pack, 0, 0, &misnamed(b"asked/../../a.lie"));
+    }),
+    ("an absolute name", Refused, |_, line| line.send(Kind::Pack, 0, 0, &misnamed(b"/tmp/escaped.lie"))),
+    ("a name with a NUL", Refused, |_, line| line.send(Kind::Pack, 0, 0, &misnamed(b"asked/a.lie\0b"))),
+    ("a name that is a dot", Refused, |_, line| line.send(Kind::Pack, 0, 0, &misnamed(b"."))),
+    ("a name that ends in a slash", Refused, |_, line| line.send(Kind::Pack, 0, 0, &misnamed(b"asked/"))),
+    ("a file behind a link that leads out", Harmless, |liar, line| {
+        let body = pack(&[
+            (symlink("asked/link", b"../../../outside"), b""),
+            (file("asked/link/escaped.lie", 4), TRUTH),
+        ]);
+        line.send(Kind::Pack, 0, 0, &body);
+        line.say(Kind::Open, 1, 0, &announcement("asked/link/large.lie", 1 << 20));
+        line.send(Kind::Data, 1, 0, TRUTH);
+        liar.tell(&finished(4));
+    }),
+    ("a link in place of the folder that is written", Harmless, |liar, line| {
+        line.say(Kind::Open, 1, 0, &announcement("asked/sub/a.lie", 1 << 20));
+        let body = pack(&[(symlink("asked/sub", b"../../../outside"), b"")]);
+        line.send(Kind::Pack, 0, 0, &body);
+        line.send(Kind::Data, 1, 0, TRUTH);
+        liar.tell(&finished(4));
+    }),
+    ("a hard link to what is outside", Harmless, |liar, line| {
+        let body = pack(&[
+            (symlink("asked/out", b"../../../outside"), b""),
+            (entry("asked/same.lie", EntryKind::HardLink { to: path("asked/out/secret") }, 0), b""),
+        ]);
+        line.send(Kind::Pack, 0, 0, &body);
+        liar.tell(&finished(0));
+    }),
+    ("a hard link to itself", Harmless, |liar, line| {
+        let body = pack(&[(entry("asked/a.lie", EntryKind::HardLink { to: path("asked/a.lie") }, 0), b"")]);
+        line.send(Kind::Pack, 0, 0, &body);
+        liar.tell(&finished(0));
+    }),
+    ("a file where a folder is, a folder where a file is", Harmless, |liar, line| {
+        let body = pack(&[
+            (entry("asked/x", EntryKind::Directory, 0), b""),
+            (file("asked/x", 4), TRUTH),
+            (file("asked/y", 4), TRUTH),
+            (entry("asked/y", EntryKind::Directory, 0), b""),
+            (file("asked/y/a.true", 4), TRUTH),
+        ]);
+        line.send(Kind::Pack, 0, 0, &body);
+        liar.tell(&finished(0));
+    }),
+    ("an acknowledgement instead of data", Refused, |_, line| {
+        line.send(Kind::Acknowledge, 0, 9, b"");
+    }),
+    ("a record of a kind that is none", Refused, |_, line| {
+        let mut record = line.seal(Kind::Data, 1, 0, TRUTH);
+        record[0] = 99;
+        line.raw(&record);
+    }),
+    ("a record that is too long", Refused, |_, line| {
+        let mut record = line.seal(Kind::Data, 1, 0, TRUTH);
+        record[1..4].fill(0xff);
+        line.raw(&record);
+    }),
+    ("a record that was sealed for another place", Refused, |_, line| {
+        let first = line.seal(Kind::Pack, 0, 0, &pack(&[(file("asked/a.lie", 4), TRUTH)]));
+        let second = line.seal(Kind::Pack, 0, 0, &pack(&[(file("asked/b.lie", 4), TRUTH)]));
+        line.raw(&second);
+        line.raw(&first);
+    }),
+    ("a record with another file in its header", Refused, |_, line| {
+        line.say(Kind::Open, 1, 0, &announcement("asked/a.lie", 4));
+        let mut record = line.seal(Kind::Data, 2, 0, TRUTH);
+        record[4] = 1;
+        line.raw(&record);
+    }),
+    ("half a record and then nothing", Harmless, |_, line| {
+        let record = line.seal(Kind::Data, 1, 0, &[0; DATA_BYTES_MAX]);
+        line.raw(&record[..HEADER_BYTES + 100]);
+    }),
+    ("a receiver's last word", Refused, |liar, _| liar.tell(&complete(0))),
+    ("what a receiver has, told by the sender", Refused, |liar, _| {
+        liar.tell(&Message::Have(Have::default()))
+    }),
+    ("a second greeting", Refused, |liar, _| liar.tell(&hello())),
+    ("a second request", Refused, |liar, _| {
+        let again = Message::Request(Box::new(liar.request.clone()));
+        liar.tell(&again);
+    }),
+    ("good-bye before the end", Refused, |liar, _| liar.tell(&Message::Bye { cpu_us: u64::MAX })),
+    ("a message of garbage", Refused, |liar, _| {
+        let _ = liar.channel.send(&[0xff; 1000], super::soon());
+    }),
+    ("an empty message", Refused, |liar, _| {
+        let _ = liar.channel.send(&[], super::soon());
+    }),
+    ("ever more found than there can be", Harmless, |liar, _| {
+        for _ in 0..2000 {
+            liar.tell(&Message::Found { bytes: u64::MAX, files: u64::MAX, complete: true });
+        }
+        liar.tell(&finished(0));
+    }),
+    ("failures by the thousand, with names that a terminal obeys", Harmless, |liar, _| {
+        for _ in 0..2000 {
+            let (path, reason) = (b"\x1b[2J\r\n".repeat(100), "\x1b]0;x\x07\n".repeat(100));
+            liar.tell(&Message::EntryFailed { path, reason });
+        }
+        liar.tell(&finished(0));
+    }),
+];
+
+/// Lies of an end that receives.
+pub(crate) const OF_RECEIVERS: &[Lie] = &[
+    ("more taken over than was sent", Harmless, |liar, line| {
+        line.send(Kind::Acknowledge, 0, u64::MAX, b"");
+        liar.tell(&Message::Taken { bytes: u64::MAX, files: u64::MAX });
+    }),
+    ("less and less taken over", Harmless, |_, line| {
+        line.read();
+        for taken in (0..100).rev() {
+            line.send(Kind::Acknowledge, 0, taken, b"");
+        }
+    }),
+    ("data instead of an acknowledgement", Refused, |_, line| {
+        line.read();
+        line.send(Kind::Data, 1, 0, TRUTH);
+    }),
+    ("an acknowledgement with a body", Refused, |_, line| {
+        line.read();
+        line.send(Kind::Acknowledge, 0, 1, &[0; 1000]);
+    }),
+    ("an acknowledgement that is not authentic", Refused, |_, line| {
+        line.read();
+        let mut record = line.seal(Kind::Acknowledge, 0, 1, b"");
+        record[8] ^= 1;
+        line.raw(&record);
+    }),
+    ("an acknowledgement of a kind that is none", Refused, |_, line| {
+        line.read();
+        line.raw(&[0xff; 100]);
+    }),
+    ("the end before the end", Refused, |liar, _| liar.tell(&complete(u64::MAX))),
+    ("a sender's last word", Refused, |liar, _| liar.tell(&finished(0))),
+    ("what it has, when nobody asks any more", Refused, |liar, _| liar.tell(&Message::HaveEnd)),
+    ("a message of garbage", Refused, |liar, _| {
+        let _ = liar.channel.send(&[0xff; 1000], super::soon());
+    }),
+];
+
+/// What a receiver says that it has.
+pub(crate) type Claim = (&'static str, Fate, fn(&mut Liar));
+
+fn partial(ranges: Vec<(u64, u64)>) -> Message {
+    let partial = Partial { identity: [7; 16], ranges };
+    Message::Have(Have { done: Vec::new(), partial: vec![partial] })
+}
+
+/// Lies about what is there already.
+pub(crate) const CLAIMS: &[Claim] = &[
+    ("a range that ends before it starts", Refused, |liar| liar.tell(&partial(vec![(9, 3)]))),
+    ("an empty range", Refused, |liar| liar.tell(&partial(vec![(3, 3)]))),
+    ("ranges out of order", Refused, |liar| liar.tell(&partial(vec![(10, 20), (0, 5)]))),
+    ("ranges that overlap", Refused, |liar| liar.tell(&partial(vec![(0, 10), (5, 20)]))),
+    ("a range of everything there could be", Harmless, |liar| {
+        liar.tell(&partial(vec![(0, u64::MAX)]));
+        liar.tell(&Message::HaveEnd);
+    }),
+    ("a file that is both done and begun", Harmless, |liar| {
+        let ranges = vec![(0, 1 << 16)];
+        let partial = vec![Partial { identity: [7; 16], ranges }];
+        liar.tell(&Message::Have(Have { done: vec![[7; 16]; 100], partial }));
+        liar.tell(&Message::HaveEnd);
+    }),
+    ("the same file begun twice, differently", Harmless, |liar| {
+        liar.tell(&partial(vec![(0, 1 << 16)]));
+        liar.tell(&partial(vec![(1 << 16, 1 << 40)]));
+        liar.tell(&Message::HaveEnd);
+    }),
+    ("data instead of what it has", Refused, |liar| liar.tell(&finished(0))),
+    ("a request instead of what it has", Refused, |liar| {
+        let again = Message::Request(Box::new(liar.request.clone()));
+        liar.tell(&again);
+    }),
+];
+
+/// What is asked for that no honest client asks for.
+pub(crate) type Demand = (&'static str, Fate, fn(&mut Request));
+
+/// Requests that lie, or want what cannot be.
+pub(crate) const DEMANDS: &[Demand] = &[
+    ("no stream", Refused, |request| request.streams = 0),
+    ("more streams than anybody has", Refused, |request| request.streams = u16::MAX),
+    ("no lane", Refused, |request| request.lanes = Some(0)),
+    ("more lanes than anybody has", Refused, |request| request.lanes = Some(u16::MAX)),
+    ("a suite that there is not", Refused, |request| request.suite = 250),
+    ("a level beneath what is served", Refused, |request| request.level = Level::Clear),
+    ("no path", Refused, |request| request.paths.clear()),
+    ("a path that climbs", Harmless, |request| request.paths = vec![b"../../outside/escaped.lie".to_vec()]),
+    ("a path that climbs midway", Harmless, |request| request.paths = vec![b"asked/../../outside".to_vec()]),
+    ("an absolute path", Harmless, |request| request.paths = vec![b"/etc/hostname".to_vec()]),
+    ("a path with a NUL", Refused, |request| request.paths = vec![b"a\0b".to_vec()]),
+    ("an empty path", Harmless, |request| request.paths = vec![Vec::new()]),
+    ("a path of 64 KiB", Refused, |request| request.paths = vec![vec![b'a'; 64 << 10]]),
+    ("paths by the ten thousand", Refused, |request| request.paths = vec![b"none".to_vec(); 10_000]),
+    ("a name that climbs", Harmless, |request| request.name = Some(b"../escaped.lie".to_vec())),
+    ("an empty name", Harmless, |request| request.name = Some(Vec::new())),
+    ("a name with a NUL", Harmless, |request| request.name = Some(b"a\0b".to_vec())),
+    ("no time at all", Harmless, |request| request.timeout_ms = 0),
+    ("all the time there is", Harmless, |request| request.timeout_ms = u64::MAX),
+    ("no rate", Harmless, |request| request.limit_rate = Some(0)),
+    ("ports the wrong way round", Harmless, |request| request.data_ports = Some((9, 1))),
+    ("a pattern that is none", Harmless, |request| {
+        request.patterns = vec![Pattern::Exclude("[".into()), Pattern::Include("{a,{b".into())];
+    }),
+    ("patterns by the thousand", Harmless, |request| {
+        request.patterns = vec![Pattern::Exclude("{a,b,c}*{d,e,f}*{g,h}".into()); 2000];
+    }),
+    ("a secret where there is no need of one", Harmless, |request| request.secret = Some([0; 32])),
+];

@@ -1,0 +1,316 @@
+//! Peers that lie. They greet, prove who they are and derive the right keys, and then say what is not so: the hostile
+//! end of a transfer is written here from the protocol's own codecs, so that it can say anything.
+
+// Each program uses only a part of this.
+#![allow(dead_code)]
+
+pub(crate) mod lies;
+pub(crate) mod scene;
+
+use sealane_copy::proto::entry::encode;
+use sealane_copy::proto::join::{JOIN_BYTES, JOINED_BYTES, Join, Joined, Prover, decode};
+use sealane_copy::proto::keys::{EXPORTER_LABEL, TransferKeys, Way};
+use sealane_copy::proto::message::{
+    Abort, Accept, DataPath, Hello, Message, PROTOCOL_VERSION, Request, Role,
+};
+use sealane_copy::proto::record::{Kind, seal};
+use sealane_copy::{Level, MeasuredEnd, Preserve, Sink, Suite};
+use sealane_engine::Implementations;
+use sealane_peer::{AuthorisedPeers, Channel, HostPort, Identity, ServerTrust, accept_tls, connect_tls};
+use sealane_stack::{Association, Secret};
+use serde::Serialize;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// What every liar asks for.
+const LEVEL: Level = Level::Private;
+const SUITE: Suite = Suite::Aes128Gcm;
+/// The honest end says what it thinks of a lie within this time.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+fn soon() -> Instant {
+    Instant::now() + PATIENCE
+}
+
+/// One data stream in a liar's hands.
+pub(crate) struct Line {
+    socket: TcpStream,
+    keys: Association,
+}
+
+impl Line {
+    /// A record as it belongs on the wire, with the next number and a good tag.
+    pub(crate) fn seal(&mut self, kind: Kind, file: u32, offset: u64, body: &[u8]) -> Vec<u8> {
+        seal(&mut self.keys, kind, file, offset, body)
+    }
+
+    /// Sends a record. The honest end may have hung up already.
+    pub(crate) fn send(&mut self, kind: Kind, file: u32, offset: u64, body: &[u8]) {
+        let record = self.seal(kind, file, offset, body);
+        self.raw(&record);
+    }
+
+    /// Sends a record with a body of the data streams' codec.
+    pub(crate) fn say(&mut self, kind: Kind, file: u32, offset: u64, body: &impl Serialize) {
+        let mut bytes = vec![0; 64 << 10];
+        let length = encode(body, &mut bytes).expect("it fits");
+        self.send(kind, file, offset, &bytes[..length]);
+    }
+
+    pub(crate) fn raw(&mut self, bytes: &[u8]) {
+        let _ = self.socket.write_all(bytes);
+    }
+
+    /// Reads what is there, until something is or the stream ends.
+    pub(crate) fn read(&mut self) -> usize {
+        let _ = self.socket.set_read_timeout(Some(Duration::from_secs(2)));
+        self.socket.read(&mut [0; 4096]).unwrap_or(0)
+    }
+}
+
+enum Door {
+    Connect(SocketAddr),
+    Listen(TcpListener),
+}
+
+/// What the honest end made of it.
+#[derive(Debug)]
+pub(crate) enum Verdict {
+    /// It gave up and said so.
+    Aborted(Abort),
+    /// It hung up.
+    Ended,
+    /// It finished the transfer.
+    Complete,
+    /// It said nothing about it.
+    Silent,
+}
+
+/// One end of a transfer that both ends have agreed on.
+pub(crate) struct Liar {
+    pub(crate) channel: Channel,
+    pub(crate) request: Request,
+    keys: TransferKeys,
+    prover: Prover,
+    door: Door,
+    generation: u32,
+}
+
+/// A request that an honest client could make: `path` is the target of a push or the source of a pull.
+pub(crate) fn request(role: Role, path: &str, transfer: [u8; 16]) -> Request {
+    Request {
+        transfer,
+        role,
+        paths: vec![path.into()],
+        name: None,
+        into_directory: role == Role::Push,
+        level: LEVEL,
+        suite: SUITE.code(),
+        allow_legacy: false,
+        streams: 2,
+        lanes: None,
+        packet_placement: false,
+        secret: None,
+        data_path: DataPath::Direct,
+        data_ports: None,
+        sink: Sink::Files,
+        measured_end: MeasuredEnd::Both,
+        digest: false,
+        limit_rate: None,
+        journal: Some(transfer),
+        update: false,
+        dry_run: false,
+        recursive: true,
+        preserve: Preserve { hard_links: true, ..Preserve::default() },
+        patterns: Vec::new(),
+        one_file_system: false,
+        fsync: false,
+        timeout_ms: 5_000,
+    }
+}
+
+/// An honest greeting.
+pub(crate) fn hello() -> Message {
+    Message::Hello(Hello { version: PROTOCOL_VERSION, program: "sealane liar".into(), processors: 2 })
+}
+
+fn keys(channel: &Channel, request: &Request, asked: &[u8], answer: &[u8]) -> TransferKeys {
+    let mut master = [0; 32];
+    channel.export(EXPORTER_LABEL, &request.transfer, &mut master).expect("TLS exports");
+    TransferKeys::new(Implementations::default(), &Secret::new(master), asked, answer)
+}
+
+/// Sends; the honest end may have hung up already.
+pub(crate) fn tell(channel: &mut Channel, message: &Message) {
+    let _ = channel.send(&message.encode(), soon());
+}
+
+fn hear(channel: &mut Channel) -> Option<(Message, Vec<u8>)> {
+    let frame = channel.recv(soon()).ok()??;
+    Some((Message::decode(&frame).expect("the honest end keeps to the protocol"), frame))
+}
+
+/// Waits for the honest end's last word.
+pub(crate) fn verdict(channel: &mut Channel, patience: Duration) -> Verdict {
+    let until = Instant::now() + patience;
+    loop {
+        match channel.recv(until) {
+            Ok(None) => return Verdict::Silent,
+            Err(_) => return Verdict::Ended,
+            Ok(Some(frame)) => match Message::decode(&frame) {
+                Ok(Message::Abort(abort)) => return Verdict::Aborted(abort),
+                Ok(Message::Complete(_) | Message::Settled) => return Verdict::Complete,
+                _ => {}
+            },
+        }
+    }
+}
+
+/// A TLS channel to a daemon by somebody whom it knows.
+pub(crate) fn reach(address: SocketAddr, identity: &Identity) -> Channel {
+    let known = tempfile::tempdir().expect("a folder");
+    let trust = ServerTrust::accept_new(known.path().join("known"));
+    let address = HostPort { host: address.ip().to_string(), port: address.port() };
+    connect_tls(&address, identity, &trust, soon()).expect("the daemon is alive")
+}
+
+impl Liar {
+    /// A client whom a daemon has accepted; or what the daemon said instead.
+    pub(crate) fn client(
+        address: SocketAddr,
+        identity: &Identity,
+        request: Request,
+    ) -> Result<Self, Verdict> {
+        let mut channel = reach(address, identity);
+        tell(&mut channel, &hello());
+        let asked = Message::Request(Box::new(request.clone())).encode();
+        let _ = channel.send(&asked, soon());
+        loop {
+            match hear(&mut channel) {
+                Some((Message::Hello(_), _)) => {}
+                Some((Message::Accept(accept), answer)) => {
+                    let keys = keys(&channel, &request, &asked, &answer);
+                    let prover = Prover::new(Some(&keys.join()));
+                    let door = Door::Connect(SocketAddr::new(address.ip(), accept.data_port));
+                    return Ok(Self { channel, request, keys, prover, door, generation: 0 });
+                }
+                Some((Message::Abort(abort), _)) => return Err(Verdict::Aborted(abort)),
+                Some((message, _)) => panic!("{message:?} instead of an answer"),
+                None => return Err(Verdict::Ended),
+            }
+        }
+    }
+
+    /// A server that has accepted whoever came to `listener`. `edit` makes of an honest answer what it likes.
+    pub(crate) fn server(
+        listener: TcpListener,
+        identity: &Identity,
+        client: &str,
+        edit: impl FnOnce(&mut Accept),
+    ) -> io::Result<Self> {
+        let (stream, _) = listener.accept()?;
+        let trusted = format!("{client} user rights=read,write\n");
+        let trusted = AuthorisedPeers::parse(trusted.as_bytes()).map_err(io::Error::other)?;
+        let accepted = accept_tls(stream, identity, Arc::new(trusted), soon());
+        let (mut channel, _) = accepted.map_err(io::Error::other)?;
+        tell(&mut channel, &hello());
+        let (request, asked) = loop {
+            match hear(&mut channel) {
+                Some((Message::Request(request), asked)) => break (*request, asked),
+                Some((Message::Hello(_), _)) => {}
+                other => return Err(io::Error::other(format!("{other:?} instead of a request"))),
+            }
+        };
+        let mut accept = Accept {
+            level: request.level,
+            suite: request.suite,
+            streams: request.streams,
+            lanes: 1,
+            data_port: listener.local_addr()?.port(),
+            name: None,
+        };
+        edit(&mut accept);
+        let answer = Message::Accept(accept).encode();
+        let _ = channel.send(&answer, soon());
+        let keys = keys(&channel, &request, &asked, &answer);
+        let prover = Prover::new(Some(&keys.join()));
+        Ok(Self { channel, request, keys, prover, door: Door::Listen(listener), generation: 0 })
+    }
+
+    pub(crate) fn tell(&mut self, message: &Message) {
+        tell(&mut self.channel, message);
+    }
+
+    /// Whether this end of the transfer sends.
+    fn sends(&self) -> bool {
+        matches!(
+            (&self.door, self.request.role),
+            (Door::Connect(_), Role::Push) | (Door::Listen(_), Role::Pull)
+        )
+    }
+
+    /// What comes before data: the receiver tells what it has. Or the honest end gives up already.
+    pub(crate) fn prepare(&mut self) -> Result<(), Verdict> {
+        if !self.sends() {
+            self.tell(&Message::HaveEnd);
+            return Ok(());
+        }
+        loop {
+            match hear(&mut self.channel) {
+                Some((Message::HaveEnd, _)) => return Ok(()),
+                Some((Message::Abort(abort), _)) => return Err(Verdict::Aborted(abort)),
+                Some(_) => {}
+                None => return Err(Verdict::Ended),
+            }
+        }
+    }
+
+    /// Joins a stream in whatever words. `None` where the honest end hangs up.
+    pub(crate) fn join(&self, join: &Join) -> Option<(TcpStream, Joined)> {
+        let Door::Connect(address) = &self.door else { return None };
+        let mut socket = TcpStream::connect(address).ok()?;
+        let _ = socket.set_read_timeout(Some(PATIENCE));
+        let message = self.prover.join(join);
+        socket.write_all(&message).ok()?;
+        let mut answer = [0; JOINED_BYTES];
+        socket.read_exact(&mut answer).ok()?;
+        let joined = self.prover.verify_joined(&message, &answer).expect("the honest end proves who it is");
+        Some((socket, joined))
+    }
+
+    /// Opens stream 0, or lets the honest end open it.
+    pub(crate) fn line(&mut self) -> Option<Line> {
+        let way = if self.sends() { Way::Forward } else { Way::Backward };
+        match &self.door {
+            Door::Connect(_) => {
+                self.generation += 1;
+                let generation = self.generation;
+                let join = Join {
+                    transfer: self.request.transfer,
+                    stream: 0,
+                    generation,
+                    last: generation - 1,
+                    taken: 0,
+                };
+                let (socket, _) = self.join(&join).filter(|(_, joined)| joined.accepted)?;
+                Some(Line { socket, keys: self.keys.stream(SUITE, 0, generation, way) })
+            }
+            Door::Listen(listener) => loop {
+                let (mut socket, _) = listener.accept().ok()?;
+                let mut message = [0; JOIN_BYTES];
+                let _ = socket.set_read_timeout(Some(PATIENCE));
+                socket.read_exact(&mut message).ok()?;
+                let join = decode(&message).expect("the honest end joins as it should");
+                assert!(self.prover.verify_join(&message), "the honest end proves who it is");
+                let answer = self.prover.joined(&message, &Joined { accepted: true, taken: 0 });
+                socket.write_all(&answer).ok()?;
+                if join.stream == 0 {
+                    let suite = Suite::from_code(self.request.suite)?;
+                    return Some(Line { socket, keys: self.keys.stream(suite, 0, join.generation, way) });
+                }
+            },
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! Liars against the program itself: a daemon that is lied to by clients, a client that is lied to by servers.
+//!
+//! After every lie the honest end is alive or has ended with an error, has the fate that the lie deserves, has written
+//! nothing outside the target, and has nothing under a final name that is not true.
+
+use super::lies::{CLAIMS, DEMANDS, Fate, Lie, OF_RECEIVERS, OF_SENDERS, TRUTH};
+use super::{Liar, PATIENCE, Verdict, request, verdict};
+use crate::program::{sealane, text};
+use crate::support::Chance;
+use crate::support::daemon::Served;
+use crate::support::run::Run;
+use crate::support::tree;
+use sealane_copy::ErrorKind;
+use sealane_copy::proto::message::Role;
+use sealane_peer::Identity;
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// More memory than this no lie may cost a daemon, whatever is told at once.
+pub(crate) const MEMORY_BYTES_MAX: u64 = 256 << 20;
+/// How long a lie that may do no harm is waited for.
+const MOMENT: Duration = Duration::from_millis(500);
+
+/// A daemon and somebody whom it knows, who lies.
+pub(crate) struct Scene {
+    pub(crate) served: Served,
+    folder: TempDir,
+    liar: Identity,
+    server: Identity,
+    /// The key of the honest client.
+    client: String,
+    number: u32,
+}
+
+fn utf8(path: &Path) -> &str {
+    path.to_str().expect("UTF-8")
+}
+
+impl Scene {
+    pub(crate) fn set() -> Self {
+        let served = Served::start(None);
+        let folder = tempfile::tempdir().expect("a folder");
+        let liar = Identity::generate().expect("a key");
+        served.authorise(&liar.public_key().to_string(), "liar");
+        let outside = Self::outside_of(&served);
+        fs::create_dir(&outside).expect("a folder");
+        fs::write(outside.join("secret"), "secret").expect("a file");
+        fs::write(served.root().join("given"), Chance::new(8).bytes(3_000_000)).expect("a file");
+        let output = sealane(&["id"]).env("HOME", folder.path()).output().expect("the program starts");
+        let client = text(&output.stdout).trim().to_owned();
+        let server = Identity::generate().expect("a key");
+        Self { served, folder, liar, server, client, number: 0 }
+    }
+
+    fn outside_of(served: &Served) -> PathBuf {
+        served.root().parent().expect("it has a parent").join("outside")
+    }
+
+    fn next(&mut self) -> u32 {
+        self.number += 1;
+        self.number
+    }
+
+    fn transfer(&self) -> [u8; 16] {
+        let mut transfer = [9; 16];
+        transfer[..4].copy_from_slice(&self.number.to_le_bytes());
+        transfer
+    }
+
+    /// What must hold at any time, at the daemon and in folders that clients write.
+    pub(crate) fn check(&mut self) -> Result<(), String> {
+        if !self.served.is_alive() {
+            return Err(format!("the daemon has ended: {}", self.served.log()));
+        }
+        let outside = Self::outside_of(&self.served);
+        let listed: Vec<_> = fs::read_dir(&outside).expect("a folder").flatten().collect();
+        let secret = fs::read(outside.join("secret")).unwrap_or_default();
+        if listed.len() != 1 || secret != b"secret" {
+            return Err(format!("{listed:?} outside the folder that is served"));
+        }
+        for root in [self.served.root(), self.folder.path().to_owned()] {
+            for (name, path) in tree::files(&root) {
+                let name = name.to_string_lossy().into_owned();
+                let true_or_not =
+                    !name.ends_with(".true") || fs::read(&path).is_ok_and(|found| found == TRUTH);
+                if name.ends_with(".lie") || !true_or_not {
+                    return Err(format!("{} is there", path.display()));
+                }
+            }
+        }
+        if Path::new("/tmp/escaped.lie").exists() {
+            return Err("a file was written where nobody asked for one".to_owned());
+        }
+        let peak = self.served.peak_bytes();
+        if peak > MEMORY_BYTES_MAX {
+            return Err(format!("the daemon has taken {} MiB", peak >> 20));
+        }
+        Ok(())
+    }
+
+    fn judge(&mut self, name: &str, fate: Fate, verdict: &Verdict) -> Result<(), String> {
+        // Silence ends a transfer too, but is no answer to a lie.
+        let is_answer = |kind| !matches!(kind, ErrorKind::TimedOut | ErrorKind::Disconnected);
+        let refused = matches!(verdict, Verdict::Aborted(abort) if is_answer(abort.kind));
+        if fate == Fate::Refused && !refused {
+            return Err(format!("{name}: {verdict:?} instead of a refusal"));
+        }
+        self.check().map_err(|reason| format!("{name}: {reason}"))
+    }
+
+    /// A client that lies once it has joined.
+    fn lying_client(&mut self, role: Role, &(name, fate, tell): &Lie) -> Result<(), String> {
+        let number = self.next();
+        let path = match role {
+            Role::Push => format!("into{number}"),
+            Role::Pull => "given".to_owned(),
+        };
+        if role == Role::Push {
+            fs::create_dir(self.served.root().join(&path)).expect("a folder");
+        }
+        let request = request(role, &path, self.transfer());
+        let opened = Liar::client(self.served.address, &self.liar, request);
+        let mut liar = opened.map_err(|verdict| format!("{name}: {verdict:?} before the lie"))?;
+        liar.prepare().map_err(|verdict| format!("{name}: {verdict:?} before the lie"))?;
+        let mut line = liar.line().ok_or_else(|| format!("{name}: no stream was taken up"))?;
+        tell(&mut liar, &mut line);
+        let patience = if fate == Fate::Refused { PATIENCE } else { MOMENT };
+        let verdict = verdict(&mut liar.channel, patience);
+        drop((liar, line));
+        self.judge(name, fate, &verdict)
+    }
+
+    /// A server that lies once its client has joined.
+    fn lying_server(&mut self, role: Role, &(name, fate, tell): &Lie) -> Result<(), String> {
+        let number = self.next();
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let far = format!("sealane://{}/asked", listener.local_addr().expect("an address"));
+        let (from, to) = match role {
+            Role::Push => (utf8(&self.served.root().join("given")).to_owned(), far),
+            Role::Pull => (far, utf8(&self.folder.path().join(format!("into{number}"))).to_owned()),
+        };
+        if role == Role::Pull {
+            fs::create_dir(&to).expect("a folder");
+        }
+        let arguments = ["-r", "--accept-new", "--timeout", "3", "--streams", "1", &from, &to];
+        let run = Run::start(self.folder.path(), &arguments);
+        let met = Liar::server(listener, &self.server, &self.client, |_| ());
+        let mut liar = met.map_err(|error| format!("{name}: {error}"))?;
+        liar.prepare().map_err(|verdict| format!("{name}: {verdict:?} before the lie"))?;
+        let mut line = liar.line().ok_or_else(|| format!("{name}: no stream was opened"))?;
+        tell(&mut liar, &mut line);
+        let patience = if fate == Fate::Refused { PATIENCE } else { MOMENT };
+        let verdict = verdict(&mut liar.channel, patience);
+        drop((liar, line));
+        let ended = run.end().map_err(|reason| format!("{name}: {reason}"))?;
+        match ended.code {
+            Some(0) if fate == Fate::Refused => return Err(format!("{name}: the client believes it")),
+            Some(0..=10) => {}
+            _ => return Err(format!("{name}: {ended:?}")),
+        }
+        let shown = serde_json::Value::from(ended.events).to_string() + &ended.stderr;
+        if shown.contains('\x1b') {
+            return Err(format!("{name}: a terminal would obey {shown:?}"));
+        }
+        self.judge(name, fate, &verdict)
+    }
+
+    /// A client that lies about what it has.
+    fn claiming_client(&mut self, number: usize) -> Result<(), String> {
+        let (name, fate, tell) = CLAIMS[number];
+        self.next();
+        let request = request(Role::Pull, "given", self.transfer());
+        let opened = Liar::client(self.served.address, &self.liar, request);
+        let mut liar = opened.map_err(|verdict| format!("{name}: {verdict:?} before the lie"))?;
+        tell(&mut liar);
+        let patience = if fate == Fate::Refused { PATIENCE } else { MOMENT };
+        let verdict = verdict(&mut liar.channel, patience);
+        drop(liar);
+        self.judge(name, fate, &verdict)
+    }
+
+    /// A client that demands what cannot be.
+    fn demanding_client(&mut self, role: Role, number: usize) -> Result<(), String> {
+        let (name, fate, edit) = DEMANDS[number];
+        let into = self.next();
+        let path = if role == Role::Push { format!("into{into}") } else { "given".to_owned() };
+        let mut request = request(role, &path, self.transfer());
+        edit(&mut request);
+        let verdict = match Liar::client(self.served.address, &self.liar, request) {
+            Err(verdict) => verdict,
+            Ok(mut liar) => match liar.prepare() {
+                Err(verdict) => verdict,
+                Ok(()) => verdict(&mut liar.channel, if fate == Fate::Refused { PATIENCE } else { MOMENT }),
+            },
+        };
+        self.judge(&format!("{name} ({role:?})"), fate, &verdict)
+    }
+
+    /// How many different lies there are.
+    pub(crate) fn lies() -> usize {
+        2 * (OF_SENDERS.len() + OF_RECEIVERS.len() + DEMANDS.len()) + CLAIMS.len()
+    }
+
+    /// Tells one of them.
+    pub(crate) fn tell(&mut self, number: usize) -> Result<(), String> {
+        let mut at = number;
+        let mut is_in = |count: usize| {
+            let found = (at < count).then_some(at);
+            at = at.saturating_sub(count);
+            found
+        };
+        if let Some(at) = is_in(OF_SENDERS.len()) {
+            return self.lying_client(Role::Push, &OF_SENDERS[at]);
+        }
+        if let Some(at) = is_in(OF_SENDERS.len()) {
+            return self.lying_server(Role::Pull, &OF_SENDERS[at]);
+        }
+        if let Some(at) = is_in(OF_RECEIVERS.len()) {
+            return self.lying_client(Role::Pull, &OF_RECEIVERS[at]);
+        }
+        if let Some(at) = is_in(OF_RECEIVERS.len()) {
+            return self.lying_server(Role::Push, &OF_RECEIVERS[at]);
+        }
+        if let Some(at) = is_in(DEMANDS.len()) {
+            return self.demanding_client(Role::Push, at);
+        }
+        if let Some(at) = is_in(DEMANDS.len()) {
+            return self.demanding_client(Role::Pull, at);
+        }
+        self.claiming_client(at)
+    }
+
+    /// Lies about which stream is joined, and how often; then the truth.
+    pub(crate) fn lie_about_joins(&mut self) -> Result<(), String> {
+        use sealane_copy::proto::join::Join;
+        let number = self.next();
+        fs::create_dir(self.served.root().join(format!("into{number}"))).expect("a folder");
+        for (role, path) in [(Role::Push, format!("into{number}")), (Role::Pull, "given".to_owned())] {
+            self.next();
+            let transfer = self.transfer();
+            let opened = Liar::client(self.served.address, &self.liar, request(role, &path, transfer));
+            let mut liar = opened.map_err(|verdict| format!("{verdict:?} before the lie"))?;
+            liar.prepare().map_err(|verdict| format!("{verdict:?} before the lie"))?;
+            let honest = Join { transfer, stream: 0, generation: 1, last: 0, taken: 0 };
+            let refused = [
+                Join { stream: 2, ..honest },
+                Join { stream: u16::MAX, ..honest },
+                Join { generation: 0, ..honest },
+                Join { transfer: [0; 16], ..honest },
+            ];
+            for join in refused {
+                if liar.join(&join).is_some_and(|(_, joined)| joined.accepted) {
+                    return Err(format!("{join:?} was taken up"));
+                }
+            }
+            // More taken over than was ever sent, of an opening that there was not.
+            let odd = Join { stream: 1, generation: u32::MAX, last: u32::MAX, taken: u64::MAX, ..honest };
+            liar.join(&odd).filter(|(_, joined)| joined.accepted).ok_or("an odd opening was refused")?;
+            if liar.join(&odd).is_some_and(|(_, joined)| joined.accepted) {
+                return Err("an opening was taken up twice".to_owned());
+            }
+            liar.line().ok_or("the truth was refused after the lies")?;
+            drop(liar);
+            self.check()?;
+        }
+        Ok(())
+    }
+}
