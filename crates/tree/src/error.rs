@@ -120,6 +120,14 @@ pub enum Error {
         /// Whether it was the quota.
         quota: bool,
     },
+    /// There are more directories than can be kept in mind until the end.
+    #[error(
+        "{path}: there are too many directories for one copy; copy parts of the tree one after the other"
+    )]
+    TooManyDirectories {
+        /// The first for which there is no room.
+        path: ShownPath,
+    },
     /// Something else than expected has this name.
     #[error("{path} is {found}, not {wanted}")]
     TypeConflict {
@@ -233,6 +241,7 @@ impl Error {
             | Self::UnknownRoot { .. } => None,
             Self::Io { path, .. }
             | Self::NoSpace { path, .. }
+            | Self::TooManyDirectories { path }
             | Self::TypeConflict { path, .. }
             | Self::BlockedPath { path }
             | Self::ReservedName { path }
@@ -249,7 +258,7 @@ impl Error {
     /// True where the failure is one of the whole target, so that going on with other files is pointless.
     pub fn is_fatal(&self) -> bool {
         match self {
-            Self::NoSpace { .. } | Self::Root { .. } => true,
+            Self::NoSpace { .. } | Self::Root { .. } | Self::TooManyDirectories { .. } => true,
             Self::Io { source, .. } => {
                 matches!(source.kind(), io::ErrorKind::ReadOnlyFilesystem)
                     || source.raw_os_error() == Some(Errno::IO.raw_os_error())

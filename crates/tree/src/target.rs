@@ -36,6 +36,8 @@ const SET_GROUP_ID: u32 = 0o2000;
 /// nobody else may enter, so that no directory of a user has this mode: one that has it was left by a copy that was
 /// cut off, and is finished as if it had just been made.
 pub(crate) const UNFINISHED_DIRECTORY: u32 = 0o1700;
+/// What a directory costs that is remembered, besides its path.
+const RECORD_BYTES: u64 = 64;
 /// Most errors kept by [`FinishReport`].
 const MAX_ERRORS: usize = 64;
 
@@ -59,6 +61,9 @@ pub struct TargetOptions {
     /// and short-lived temporary names follow from this number and the path, so that what a kill has left is
     /// replaced. No two targets of one number may be open on one directory. Otherwise unfinished files are removed.
     pub resumable_as: Option<u64>,
+    /// What may be remembered of directories until they get their modes and times: their paths, and 64 bytes each. One
+    /// path can be the first to name thousands of them.
+    pub directory_bytes_max: u64,
     /// How paths are resolved.
     pub resolution: Resolution,
     /// How small files are made.
@@ -93,6 +98,7 @@ impl Default for TargetOptions {
             ownership: false,
             xattrs: false,
             resumable_as: None,
+            directory_bytes_max: 256 << 20,
             resolution: Resolution::Detect,
             small_files: SmallFiles::default(),
         }
@@ -140,6 +146,8 @@ pub(crate) struct Inner {
     /// Bits that the process's umask takes from whatever is created.
     umask: u32,
     directories: Mutex<BTreeMap<RelativePath, Record>>,
+    /// What they take.
+    directory_bytes: AtomicU64,
     /// Files without a name can be made and linked here.
     pub(crate) can_link: AtomicBool,
     next_temp: AtomicU64,
@@ -178,6 +186,7 @@ impl Target {
             root: root.to_owned(),
             umask: process_umask(),
             directories: Mutex::default(),
+            directory_bytes: AtomicU64::new(0),
             can_link: AtomicBool::new(can_link),
             // Not a secret: names are created exclusively, so a collision only costs another try.
             next_temp: AtomicU64::new(RandomState::new().build_hasher().finish()),
@@ -295,6 +304,14 @@ impl Inner {
         TempName::new(self.next_temp.fetch_add(1, Ordering::Relaxed))
     }
 
+    /// Refuses one more directory where no more can be remembered.
+    pub(crate) fn check_room(&self, path: &RelativePath) -> Result<()> {
+        match self.directory_bytes.load(Ordering::Relaxed) < self.options.directory_bytes_max {
+            true => Ok(()),
+            false => Err(Error::TooManyDirectories { path: path.into() }),
+        }
+    }
+
     /// Remembers a directory made here. `sent` is what it is to become, if that is known.
     pub(crate) fn record(
         &self,
@@ -306,6 +323,8 @@ impl Inner {
         let sent = sent.map(|metadata| (metadata.mode, metadata.modified, metadata.owner));
         match self.directories().entry(path.clone()) {
             Entry::Vacant(vacant) => {
+                self.directory_bytes
+                    .fetch_add(path.as_bytes().len() as u64 + RECORD_BYTES, Ordering::Relaxed);
                 vacant.insert(Record { created, original_mode, sent });
             }
             Entry::Occupied(mut occupied) => {

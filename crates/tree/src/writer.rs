@@ -85,6 +85,7 @@ impl Writer {
     /// earlier target left unfinished counts as made by this one.
     pub fn directory(&mut self, path: &RelativePath, metadata: &Metadata) -> Result<()> {
         self.in_parent(path, |inner, parent, name| {
+            inner.check_room(path)?;
             let mut created = match mkdirat(parent, name, Mode::from_raw_mode(UNFINISHED_DIRECTORY)) {
                 Ok(()) => true,
                 Err(Errno::EXIST) => false,
@@ -283,6 +284,7 @@ impl Writer {
             let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let opened = match openat(parent, component, flags, Mode::empty()) {
                 Err(Errno::NOENT) => {
+                    self.inner.check_room(path)?;
                     match mkdirat(parent, component, Mode::from_raw_mode(UNFINISHED_DIRECTORY)) {
                         Ok(()) => self.inner.record(&RelativePath::new(&directory[..end])?, true, None, None),
                         // Another thread was faster.

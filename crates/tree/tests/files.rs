@@ -477,3 +477,18 @@ fn a_default_access_control_list_does_not_change_the_mode() {
     writer.small_file(&path("x"), &metadata(0o666, 0), b"").expect("writes");
     assert_eq!(fs::metadata(dir.path().join("x")).expect("there").mode() & 0o7777, 0o666);
 }
+
+#[test]
+fn what_is_remembered_of_directories_has_a_bound() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = TargetOptions { directory_bytes_max: 100_000, ..TargetOptions::default() };
+    let target = open(folder.path(), options);
+    let mut writer = target.writer();
+    // A path of 4 KB is one of 2,000 directories, which together have names of 4 MB.
+    let deep = path(vec!["d"; 2000].join("/") + "/file");
+    let error = writer.small_file(&deep, &metadata(0o644, 0), b"").unwrap_err();
+    assert!(matches!(error, Error::TooManyDirectories { .. }) && error.is_fatal(), "{error}");
+    let error = writer.directory(&path("other"), &metadata(0o755, 0)).unwrap_err();
+    assert!(matches!(error, Error::TooManyDirectories { .. }), "{error}");
+    assert!(target.finish_directories().finished < 1000);
+}
