@@ -74,6 +74,14 @@ pub enum PeerError {
         /// Its permission bits.
         mode: u32,
     },
+    /// A trust file belongs to somebody else, who so decides whom we trust.
+    #[error("{} belongs to user {uid}, neither to us nor to root", path.display())]
+    TrustForeign {
+        /// The file.
+        path: PathBuf,
+        /// Its owner.
+        uid: u32,
+    },
     /// A trust file stayed locked by another process.
     #[error("{} stays locked by another process", path.display())]
     TrustLocked {
@@ -288,6 +296,23 @@ pub enum ChannelError {
     Refused {
         /// The key we showed.
         ours: PublicKey,
+    },
+    /// The client does not accept our key.
+    #[error(
+        "the client does not know this daemon by its key; whoever runs the client compares it with\n  {ours}\n\
+         and adds it to its known peers, or connects once with --accept-new"
+    )]
+    Unknown {
+        /// The key we showed.
+        ours: PublicKey,
+    },
+    /// What arrives is not what the other end sent: its tag is wrong, or it is no message at all.
+    #[error(
+        "what arrives on the control connection is not what was sent; something on the way changes it, or the other end is no sealane daemon ({source})"
+    )]
+    Altered {
+        /// What TLS found.
+        source: rustls::Error,
     },
     /// TLS failed.
     #[error("TLS: {0}")]
