@@ -4,6 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use sealane_copy::Level;
 use sealane_copy::proto::join::{JOIN_BYTES, JOINED_BYTES, Join, Joined, MAGIC, Prover, decode};
 use sealane_stack::Secret;
 
@@ -12,8 +13,10 @@ fuzz_target!(|input: &[u8]| {
     let Some((join_bytes, rest)) = input.split_first_chunk::<JOIN_BYTES>() else { return };
     let Some((joined_bytes, rest)) = rest.split_first_chunk::<JOINED_BYTES>() else { return };
     let key = Secret::new(rest.first_chunk().copied().unwrap_or([7; 32]));
-    let other = Prover::new(Some(&key.derive(&[b"another transfer"])));
-    for (prover, keyed) in [(Prover::new(Some(&key)), true), (Prover::new(None), false)] {
+    let other = Prover::new(&key.derive(&[b"another transfer"]), Level::Safe);
+    // At level clear only the connector proves itself.
+    for (level, mutual) in [(Level::Safe, true), (Level::Clear, false)] {
+        let prover = Prover::new(&key, level);
         check_join(&prover, join_bytes);
         check_joined(&prover, join_bytes, joined_bytes);
 
@@ -24,11 +27,11 @@ fuzz_target!(|input: &[u8]| {
         let honest = prover.join(&fields);
         assert!(prover.verify_join(&honest));
         assert_eq!(decode(&honest), Some(fields));
-        assert!(!keyed || !other.verify_join(&honest));
+        assert!(!other.verify_join(&honest));
         let alteration = rest.get(32..).unwrap_or_default();
         let mut altered = honest;
         altered.iter_mut().zip(alteration).for_each(|(byte, change)| *byte ^= change);
-        assert!(!keyed || prover.verify_join(&altered) == (altered == honest));
+        assert!(prover.verify_join(&altered) == (altered == honest));
         check_join(&prover, &altered);
 
         let answer = Joined {
@@ -37,10 +40,10 @@ fuzz_target!(|input: &[u8]| {
         };
         let honest_answer = prover.joined(&honest, &answer);
         assert_eq!(prover.verify_joined(&honest, &honest_answer), Some(answer));
-        assert!(!keyed || other.verify_joined(&honest, &honest_answer).is_none());
+        assert!(!mutual || other.verify_joined(&honest, &honest_answer).is_none());
         // The answer to another message is none to this one.
         let fits = prover.verify_joined(&altered, &honest_answer).is_some();
-        assert!(!keyed || fits == (altered == honest));
+        assert!(!mutual || fits == (altered == honest));
         let mut altered_answer = honest_answer;
         altered_answer.iter_mut().zip(alteration).for_each(|(byte, change)| *byte ^= change);
         check_joined(&prover, &honest, &altered_answer);

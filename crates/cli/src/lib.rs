@@ -18,6 +18,7 @@ pub mod exit;
 mod failure;
 mod id;
 mod lab;
+mod log;
 pub mod options;
 mod progress;
 mod report;

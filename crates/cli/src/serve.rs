@@ -4,12 +4,11 @@ use crate::args::ServeArgs;
 use crate::environment;
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
+use crate::log::Log;
 use crate::signals::{self, Interrupts};
 use crate::text;
-use sealane_copy::{Daemon, DaemonOptions};
-use sealane_peer::{Identity, PeerError, config_dir};
-use std::io::{self, Write};
-use std::net::SocketAddr;
+use sealane_copy::{Daemon, DaemonEvent, DaemonOptions};
+use sealane_peer::{Identity, PeerError, ServeLeave, config_dir};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -21,11 +20,13 @@ pub(crate) fn run(arguments: ServeArgs) -> Result<(), Failure> {
     }
     let implementations =
         environment::implementations().map_err(|error| Failure::new(ExitStatus::Usage, error))?;
+    sealane_copy::raise_descriptor_limit();
     if arguments.stdio {
         create_with_exact_modes();
         signals::leave_terminal_to_client().map_err(|error| Failure::new(ExitStatus::Io, error))?;
         // The client tells its user what failed here; a second voice on the same terminal would only confuse.
-        return sealane_copy::serve_stdio(implementations)
+        let leave = ServeLeave { allow_legacy: arguments.allow_legacy, measuring: arguments.measuring };
+        return sealane_copy::serve_stdio(implementations, leave)
             .map_err(|error| Failure::Told { status: ExitStatus::of_kind(error.kind()) });
     }
     let (Some(root), Some(listen)) = (arguments.directory, arguments.listen) else {
@@ -46,12 +47,13 @@ pub(crate) fn run(arguments: ServeArgs) -> Result<(), Failure> {
         handshake_timeout: arguments.handshake_timeout,
         allow_legacy: arguments.allow_legacy,
         implementations,
+        measuring: arguments.measuring,
     };
     create_with_exact_modes();
+    let list = options.authorised_peers.clone();
     // Nobody else is involved yet: whatever fails, fails here.
     let daemon = Daemon::bind(options).map_err(|error| Failure::new(ExitStatus::Io, error))?;
-    announce(daemon.local_addr().map_err(failed)?).map_err(Failure::output)?;
-    text::say(&format!("key {}", daemon.public_key()));
+    // Before anybody hears that it is there.
     let stop = Arc::new(AtomicBool::new(false));
     let interrupts = Interrupts::listen({
         let stop = stop.clone();
@@ -59,7 +61,16 @@ pub(crate) fn run(arguments: ServeArgs) -> Result<(), Failure> {
     });
     // Dropped after the daemon's end, so that a second signal still ends a daemon that waits for its peers.
     let _interrupts = interrupts.map_err(|error| Failure::new(ExitStatus::Io, error))?;
-    daemon.run(&stop, &|line| text::say(&line)).map_err(failed)?;
+    let log = Log { json: arguments.json };
+    log.started(&daemon).map_err(Failure::output)?;
+    if daemon.authorised_count() == 0 {
+        let list = list.display();
+        log.event(DaemonEvent::Warning(format!(
+            "nobody is authorised yet; add to {list} a line for each peer, with the key that `sealane id` prints there:\n\
+             KEY NAME rights=read,write"
+        )));
+    }
+    daemon.run(&stop, &|event| log.event(event)).map_err(failed)?;
     text::complain(format_args!("stopped"));
     Ok(())
 }
@@ -68,15 +79,6 @@ pub(crate) fn run(arguments: ServeArgs) -> Result<(), Failure> {
 /// arrives. Only a server may do so: `sealane cp` starts ssh, whose own children must keep the user's mask.
 fn create_with_exact_modes() {
     rustix::process::umask(rustix::fs::Mode::empty());
-}
-
-/// For whoever asked for port 0. Nobody needs to read it.
-fn announce(address: SocketAddr) -> io::Result<()> {
-    let mut stdout = io::stdout().lock();
-    match writeln!(stdout, "listening on {address}").and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        outcome => outcome,
-    }
 }
 
 fn or_default(

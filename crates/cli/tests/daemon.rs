@@ -3,14 +3,16 @@
 mod program;
 
 use program::{pattern, sealane, text, write};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
+use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::TcpStream;
-use std::path::Path;
-use std::process::{Child, Command};
-use std::thread::sleep;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread::{self, sleep};
 use std::time::Duration;
+use tempfile::TempDir;
 
 /// A daemon on a free port of this host; stopped when dropped.
 struct Daemon {
@@ -22,6 +24,10 @@ impl Daemon {
     fn start(home: &Path, root: &Path, arguments: &[&str]) -> Self {
         let mut command = sealane(&["serve"]);
         command.arg(root).args(["--listen", "127.0.0.1:0"]).args(arguments).env("HOME", home);
+        Self::of(command)
+    }
+
+    fn of(mut command: Command) -> Self {
         let mut child = command.spawn().expect("the program starts");
         let mut line = String::new();
         let stdout = child.stdout.take().expect("a pipe");
@@ -31,6 +37,26 @@ impl Daemon {
             panic!("the daemon did not start: {}", text(&output.stderr));
         };
         Self { address: address.to_owned(), child }
+    }
+
+    /// Threads that it has now.
+    fn threads(&self) -> usize {
+        fs::read_dir(format!("/proc/{}/task", self.child.id())).expect("threads").count()
+    }
+
+    /// Holds it to so many of what `resource` counts.
+    fn limit(&self, resource: Resource, most: Option<u64>) {
+        let limit = Rlimit { current: most, maximum: None };
+        prlimit(Some(Pid::from_child(&self.child)), resource, limit).expect("it runs");
+    }
+
+    /// Ends it, and returns what it has said.
+    fn log(mut self) -> String {
+        kill_process(Pid::from_child(&self.child), Signal::TERM).expect("it runs");
+        let mut said = String::new();
+        self.child.stderr.take().expect("a pipe").read_to_string(&mut said).expect("UTF-8");
+        assert_eq!(self.child.wait().expect("it ends").code(), Some(0), "{said}");
+        said
     }
 
     fn place(&self, path: &str) -> String {
@@ -185,6 +211,21 @@ fn strangers_are_no_more_than_a_bounded_number() {
     );
     let daemon = Daemon::start(&path("home"), &path("root"), &[]);
     write(&path("a"), &pattern(1000));
+    let copy = |to: &str| {
+        let mut copy = at_home(&path("home"), &["cp", "--accept-new"]);
+        copy.arg(path("a")).arg(daemon.place(to)).output().expect("the program starts")
+    };
+    assert_eq!(copy("first").status.code(), Some(0));
+    // Its own, once the thread of that transfer is gone.
+    let settled = || {
+        (0..200).any(|_| {
+            daemon.threads() == 2 || {
+                sleep(Duration::from_millis(20));
+                false
+            }
+        })
+    };
+    assert!(settled(), "{} threads", daemon.threads());
     // They begin as a data stream does, and say no more.
     let strangers: Vec<_> = (0..300)
         .map(|_| {
@@ -194,13 +235,22 @@ fn strangers_are_no_more_than_a_bounded_number() {
             stranger
         })
         .collect();
-    sleep(Duration::from_millis(300));
     let is_open = |mut stranger: &TcpStream| matches!(stranger.read(&mut [0]), Err(error) if error.kind() == ErrorKind::WouldBlock);
-    assert_eq!(strangers.iter().filter(|stranger| is_open(stranger)).count(), 256);
-    drop(strangers);
-    let mut copy = at_home(&path("home"), &["cp", "--accept-new"]);
-    let copied = copy.arg(path("a")).arg(daemon.place("a")).output().expect("the program starts");
+    let open = || strangers.iter().filter(|stranger| is_open(stranger)).count();
+    let settled = || {
+        (0..200).any(|_| {
+            open() == 64 || {
+                sleep(Duration::from_millis(20));
+                false
+            }
+        })
+    };
+    assert!(settled(), "an address has more or less than its share: {}", open());
+    assert_eq!(daemon.threads(), 2, "strangers cost threads");
+    // While they are there, and from the same address.
+    let copied = copy("a");
     assert_eq!(copied.status.code(), Some(0), "{}", text(&copied.stderr));
+    drop(strangers);
     assert_eq!(daemon.stop(), Some(0));
 }
 
@@ -214,4 +264,254 @@ fn a_daemon_that_cannot_start_says_why() {
         .expect("the program starts");
     assert_eq!(output.status.code(), Some(5), "{}", text(&output.stderr));
     assert!(!output.stderr.is_empty());
+}
+
+/// A daemon's home with its root, and a user who may do all.
+struct Scene {
+    folder: TempDir,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let scene = Self { folder };
+        for name in ["server", "user", "root"] {
+            fs::create_dir(scene.path(name)).expect("a folder");
+        }
+        key(&scene.path("server"));
+        let line = format!("{} ada@laptop rights=read,write\n", key(&scene.path("user")));
+        write(&scene.authorised(), line.as_bytes());
+        write(&scene.path("a"), &pattern(400_000));
+        scene
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn authorised(&self) -> PathBuf {
+        self.path("server/.config/sealane/authorised-peers")
+    }
+
+    fn serve(&self, arguments: &[&str]) -> Daemon {
+        Daemon::start(&self.path("server"), &self.path("root"), arguments)
+    }
+
+    fn copy(&self, arguments: &[&str]) -> Command {
+        let mut command = at_home(&self.path("user"), &["cp", "--accept-new"]);
+        command.args(arguments);
+        command
+    }
+
+    /// Sends a file to `target`.
+    fn send(&self, arguments: &[&str], target: &str) -> Output {
+        self.copy(arguments).arg(self.path("a")).arg(target).output().expect("the program starts")
+    }
+}
+
+#[track_caller]
+fn check(output: &Output, status: i32, said: &str) {
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(status), "{stderr}");
+    assert!(stderr.contains(said), "{stderr}");
+}
+
+#[test]
+fn a_patience_of_less_than_a_second_serves() {
+    let scene = Scene::new();
+    let daemon = scene.serve(&["--idle-timeout", "500ms"]);
+    check(&scene.send(&[], &daemon.place("a")), 0, "");
+    assert!(!daemon.log().contains("panicked"));
+}
+
+#[test]
+fn a_daemon_measures_only_where_it_was_started_to() {
+    let scene = Scene::new();
+    write(&scene.path("root/b"), &pattern(400_000));
+    for (arguments, status) in [(&[] as &[&str], 3), (&["--measuring"], 0)] {
+        let said = if status == 0 { "" } else { "--measuring" };
+        let daemon = scene.serve(arguments);
+        check(&scene.send(&["--sink", "null"], &daemon.place("a")), status, said);
+        check(&scene.send(&["--end", "send"], &daemon.place("a")), status, said);
+        let mut held = scene.copy(&["--end", "receive", "--lanes", "64"]);
+        let held = held.args([daemon.place("b").as_str(), "-"]).output().expect("the program starts");
+        check(&held, status, said);
+        assert_eq!(daemon.stop(), Some(0));
+    }
+}
+
+#[test]
+fn the_log_has_a_line_for_every_transfer() {
+    let scene = Scene::new();
+    let daemon = scene.serve(&["--minimum-level", "safe"]);
+    check(&scene.send(&[], &daemon.place("a")), 0, "");
+    let mut back = scene.copy(&["--level", "safe"]);
+    let back = back.arg(daemon.place("a")).arg(scene.path("back")).output().expect("the program starts");
+    check(&back, 0, "");
+    check(&scene.send(&["--level", "clear"], &daemon.place("weak")), 3, "");
+    let log = daemon.log();
+    let lines: Vec<_> = log.lines().filter(|line| line.contains(" ada@laptop 127.0.0.1:")).collect();
+    let [sent, fetched, refused] = lines[..] else { panic!("{log}") };
+    for (line, parts) in [
+        (sent, &["received \"/a\", private ", ": 400000 bytes, 1 entries in ", " s: done"] as &[&str]),
+        (fetched, &["sent \"/a\", safe aes-128-gmac: 400000 bytes", " s: done"]),
+        (refused, &["received \"/weak\", not agreed: 0 bytes", "at least safe is required"]),
+    ] {
+        assert!(parts.iter().all(|part| line.contains(part)), "{line}");
+        assert!(line.starts_with("20") && line[..20].ends_with('Z'), "{line}");
+    }
+}
+
+#[test]
+fn the_log_has_an_object_for_every_transfer() {
+    let scene = Scene::new();
+    let mut command = at_home(&scene.path("server"), &["serve", "--json", "--listen", "127.0.0.1:0"]);
+    let mut child = command.arg(scene.path("root")).spawn().expect("the program starts");
+    let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    let mut object =
+        || -> Value { serde_json::from_str(&lines.next().expect("a line").expect("UTF-8")).expect("JSON") };
+    let listening = object();
+    let address = listening["address"].as_str().expect("an address");
+    check(&scene.send(&[], &format!("sealane://{address}/a")), 0, "");
+    let transfer = object();
+    for (name, value) in [
+        ("event", Value::from("transfer")),
+        ("peer", "ada@laptop".into()),
+        ("direction", "received".into()),
+        ("level", "private".into()),
+        ("bytes", 400_000.into()),
+        ("outcome", "done".into()),
+    ] {
+        assert_eq!(transfer[name], value, "{name}");
+    }
+    child.kill().expect("it runs");
+    child.wait().expect("it ends");
+}
+
+#[test]
+fn a_list_of_peers_that_breaks_is_said_to_those_it_concerns() {
+    let scene = Scene::new();
+    let daemon = scene.serve(&[]);
+    check(&scene.send(&[], &daemon.place("a")), 0, "");
+    let good = fs::read(scene.authorised()).expect("a file");
+    write(&scene.authorised(), &[&good[..], b"nonsense\n"].concat());
+    check(&scene.send(&[], &daemon.place("b")), 3, "cannot read its list of authorised peers");
+    write(&scene.authorised(), &good);
+    check(&scene.send(&[], &daemon.place("b")), 0, "");
+    let log = daemon.log();
+    assert!(log.contains("authorised-peers:2:") && log.contains("is in order again"), "{log}");
+}
+
+#[test]
+fn what_a_daemon_lacks_is_said_at_its_start() {
+    let scene = Scene::new();
+    let mut file = at_home(&scene.path("server"), &["serve", "--listen", "127.0.0.1:0"]);
+    check(&file.arg(scene.path("a")).output().expect("the program starts"), 5, "is not a folder");
+    write(&scene.authorised(), b"nonsense\n");
+    let mut broken = at_home(&scene.path("server"), &["serve", "--listen", "127.0.0.1:0"]);
+    check(&broken.arg(scene.path("root")).output().expect("the program starts"), 5, "authorised-peers:1:");
+    fs::remove_file(scene.authorised()).expect("it goes");
+    let log = scene.serve(&[]).log();
+    assert!(log.contains("nobody is authorised yet") && log.contains("authorised-peers"), "{log}");
+}
+
+#[test]
+fn a_daemon_is_not_told_to_authorise_its_own_key() {
+    let scene = Scene::new();
+    let daemon = scene.serve(&[]);
+    let mut wary = at_home(&scene.path("user"), &["cp"]);
+    let wary = wary.arg(scene.path("a")).arg(daemon.place("a")).output().expect("the program starts");
+    check(&wary, 3, "is not known");
+    // What the client said is on its way while the client ends.
+    sleep(Duration::from_millis(300));
+    let log = daemon.log();
+    assert!(log.contains("does not know this daemon by its key"), "{log}");
+    assert!(!log.contains("NAME rights="), "{log}");
+}
+
+#[test]
+fn clients_wait_for_descriptors() {
+    let scene = Scene::new();
+    let mut command = Command::new("prlimit");
+    command.args(["--nofile=300:300", env!("CARGO_BIN_EXE_sealane"), "serve", "--listen", "127.0.0.1:0"]);
+    command
+        .arg(scene.path("root"))
+        .env("HOME", scene.path("server"))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    if Command::new("prlimit").arg("--version").output().is_err() {
+        assert!(std::env::var_os("SEALANE_REQUIRE_PEERS").is_none(), "prlimit is not there");
+        println!("skipped: prlimit is not there");
+        return;
+    }
+    let daemon = Daemon::of(command);
+    let copies: Vec<_> = (0..12)
+        .map(|copy| {
+            let mut command = scene.copy(&["--streams", "64"]);
+            command.arg(scene.path("a")).arg(daemon.place(&format!("copy-{copy}")));
+            command.spawn().expect("the program starts")
+        })
+        .collect();
+    for copy in copies {
+        check(&copy.wait_with_output().expect("it ends"), 0, "");
+    }
+    let log = daemon.log();
+    assert_eq!(log.matches(": done").count(), 12, "{log}");
+}
+
+#[test]
+fn a_daemon_without_memory_for_threads_refuses_and_lives() {
+    let scene = Scene::new();
+    let daemon = scene.serve(&[]);
+    check(&scene.send(&[], &daemon.place("a")), 0, "");
+    let status = fs::read_to_string(format!("/proc/{}/status", daemon.child.id())).expect("a process");
+    let size = status.lines().find_map(|line| line.strip_prefix("VmSize:")).expect("a size");
+    let size: u64 = size.trim().trim_end_matches(" kB").parse().expect("a number");
+    for spare_kib in [1 << 10, 4 << 10, 16 << 10, 32 << 10] {
+        daemon.limit(Resource::As, Some((size + spare_kib) << 10));
+        let ended = scene.send(&["--streams", "64"], &daemon.place("b"));
+        assert!(matches!(ended.status.code(), Some(0 | 3 | 5)), "{spare_kib} KiB: {}", text(&ended.stderr));
+    }
+    daemon.limit(Resource::As, None);
+    check(&scene.send(&[], &daemon.place("c")), 0, "");
+    let log = daemon.log();
+    assert!(!log.contains("panicked"), "{log}");
+}
+
+#[test]
+fn an_altered_control_channel_is_a_matter_of_integrity() {
+    let scene = Scene::new();
+    let daemon = scene.serve(&[]);
+    for at in [200, 1500] {
+        let address = altering(&daemon.address, at);
+        check(&scene.send(&[], &format!("sealane://{address}/a")), 4, "is not what was sent");
+    }
+    assert_eq!(daemon.stop(), Some(0));
+}
+
+/// Passes one connection on, and changes byte number `at` of what comes back.
+fn altering(daemon: &str, at: usize) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let daemon = daemon.to_owned();
+    thread::spawn(move || {
+        let (client, _) = listener.accept().expect("a client");
+        let server = TcpStream::connect(daemon).expect("it listens");
+        let (mut up_from, mut up_to) =
+            (client.try_clone().expect("a copy"), server.try_clone().expect("a copy"));
+        thread::spawn(move || std::io::copy(&mut up_from, &mut up_to));
+        let (mut server, mut client) = (server, client);
+        let mut buffer = [0; 4096];
+        let mut passed = 0;
+        while let Ok(read @ 1..) = server.read(&mut buffer) {
+            if (passed..passed + read).contains(&at) {
+                buffer[at - passed] ^= 1;
+            }
+            passed += read;
+            if client.write_all(&buffer[..read]).is_err() {
+                return;
+            }
+        }
+    });
+    address
 }

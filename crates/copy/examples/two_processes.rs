@@ -10,7 +10,9 @@ use sealane_copy::{Implementations, Location, Notice, Options, Progress, copy, s
 fn main() -> ExitCode {
     let arguments: Vec<PathBuf> = env::args_os().skip(1).map(PathBuf::from).collect();
     let outcome = match arguments.as_slice() {
-        [serve, ..] if serve.as_os_str() == "serve" => serve_stdio(Implementations::default()),
+        [serve, ..] if serve.as_os_str() == "serve" => {
+            serve_stdio(Implementations::default(), sealane_peer::ServeLeave::default())
+        }
         [source, target] => {
             let (source, target) = (Location::Local(source.clone()), Location::Local(target.clone()));
             let options = Options { recursive: true, ..Options::default() };

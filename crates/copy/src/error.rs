@@ -135,7 +135,8 @@ impl From<sealane_peer::PeerError> for Error {
             PeerError::Channel(ChannelError::Deadline { .. }) => ErrorKind::TimedOut,
             PeerError::Channel(ChannelError::Closed | ChannelError::Truncated) => ErrorKind::Disconnected,
             PeerError::Channel(ChannelError::Frame(_)) => ErrorKind::Protocol,
-            PeerError::Channel(ChannelError::Refused { .. })
+            PeerError::Channel(ChannelError::Altered { .. }) => ErrorKind::Integrity,
+            PeerError::Channel(ChannelError::Refused { .. } | ChannelError::Unknown { .. })
             | PeerError::UnknownServer { .. }
             | PeerError::WrongServer { .. }
             | PeerError::NotAuthorised { .. } => ErrorKind::Refused,

@@ -84,6 +84,11 @@ impl Ledger {
         self.covered_bytes == self.size
     }
 
+    /// Whether a byte is there. Takes logarithmic time, however fragmented the file is.
+    pub(crate) fn contains(&self, at: u64) -> bool {
+        self.last_touching(at, at).is_some_and(|(_, end)| at < end)
+    }
+
     /// How many bytes are there.
     pub(crate) fn covered_bytes(&self) -> u64 {
         self.covered_bytes
@@ -146,6 +151,8 @@ mod tests {
         assert_eq!(ledger.is_complete(), flags.iter().all(|&flag| flag));
         assert_eq!(ledger.range_count(), runs(flags, true).len());
         assert_eq!(ledger.size(), flags.len() as u64);
+        assert!(flags.iter().enumerate().all(|(at, &flag)| ledger.contains(at as u64) == flag));
+        assert!(!ledger.contains(flags.len() as u64));
     }
 
     proptest! {

@@ -34,8 +34,9 @@ pub use sealane_engine::{Implementations, Suite};
 pub use sealane_peer::Location;
 pub use sealane_stack::Placement;
 pub use session::{
+    budget::raise_descriptor_limit,
     client::copy,
-    daemon::{Daemon, DaemonOptions},
+    daemon::{Daemon, DaemonEvent, DaemonOptions, TransferRecord},
     stdio::{serve_relay, serve_stdio},
 };
 pub use summary::{Agreement, CpuSeconds, Notice, Observer, Progress, ProgressSnapshot, Summary};

@@ -1,8 +1,24 @@
 //! What all threads of one transfer share: whether to go on, and why not.
 
+use std::thread::{self, Scope, ScopedJoinHandle};
+
 use sealane_stack::{Bells, OnPanic};
 
 use crate::error::{Error, ErrorKind};
+
+/// What could not be done where the system has no thread to give.
+pub(crate) const NO_THREAD: &str = "cannot start a thread";
+
+/// Starts a thread of the transfer. Where the system has none to give, that is the reason why the transfer ends.
+pub(crate) fn start<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    name: &str,
+    (stop, bells): (&Stop, &Bells),
+    work: impl FnOnce() -> T + Send + 'scope,
+) -> Option<ScopedJoinHandle<'scope, T>> {
+    let started = thread::Builder::new().name(name.to_owned()).spawn_scoped(scope, work);
+    started.map_err(|error| stop.fail(Error::io(NO_THREAD, &error), bells)).ok()
+}
 
 /// The end of a transfer, decided once.
 pub(crate) type Stop = sealane_stack::Stop<Error>;
@@ -27,7 +43,7 @@ mod tests {
             let _watch = watch(&stop, &bells, &control);
             panic!("as a test wants it");
         };
-        std::thread::scope(|scope| scope.spawn(lane).join().unwrap_err());
+        thread::scope(|scope| scope.spawn(lane).join().unwrap_err());
         assert!(stop.is_set());
         assert!(stop.reason().unwrap().message.contains("panicked"));
         drop(watch(&Stop::new(), &bells, &control));

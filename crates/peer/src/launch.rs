@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use crate::channel::{ChannelKind, PeerName};
 use crate::error::{ChannelError, PeerError};
+use crate::ssh::ServeLeave;
 
 /// How long a child may take to go by itself once its socket is closed, and again once it was asked to.
 const GRACE: Duration = Duration::from_millis(300);
@@ -116,11 +117,15 @@ impl AsFd for RemoteProcess {
     }
 }
 
-/// Starts `PROGRAM serve --stdio` on this machine; without a program, the one that is running now.
+/// Starts `PROGRAM serve --stdio` on this machine, with the leave given; without a program, the one that is running now.
 ///
 /// # Errors
 /// The running program cannot be found, or the child cannot be started.
-pub fn spawn_local(program: Option<&Path>, stderr: &StderrMode) -> Result<RemoteProcess, PeerError> {
+pub fn spawn_local(
+    program: Option<&Path>,
+    leave: ServeLeave,
+    stderr: &StderrMode,
+) -> Result<RemoteProcess, PeerError> {
     let program: OsString = match program {
         Some(program) => program.into(),
         None => std::env::current_exe()
@@ -128,7 +133,7 @@ pub fn spawn_local(program: Option<&Path>, stderr: &StderrMode) -> Result<Remote
             .into(),
     };
     let mut command = Command::new(program);
-    command.args(["serve", "--stdio"]);
+    command.args(["serve", "--stdio"]).args(leave.arguments());
     RemoteProcess::spawn(command, stderr, ChannelKind::Local, PeerName::Local)
 }
 
@@ -335,7 +340,9 @@ mod tests {
 
     #[test]
     fn a_missing_program_is_named() {
-        let error = spawn_local(Some(Path::new("/nonexistent/sealane")), &StderrMode::Inherit).unwrap_err();
+        let error =
+            spawn_local(Some(Path::new("/nonexistent/sealane")), ServeLeave::default(), &StderrMode::Inherit)
+                .unwrap_err();
         assert!(
             matches!(&error, PeerError::Spawn { program, .. } if program == "/nonexistent/sealane"),
             "{error}"

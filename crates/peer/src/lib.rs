@@ -40,6 +40,6 @@ pub use identity::{Identity, config_dir};
 pub use key::{Fingerprint, KeyFault, PublicKey};
 pub use launch::{RemoteProcess, StderrMode, spawn_local};
 pub use location::{HostPort, Location};
-pub use ssh::{AddressFamily, RemoteCommand, ResolvedHost, SshCommand, ssh_resolved_host};
-pub use tls::{TlsFacts, accept_tls, connect_tls};
+pub use ssh::{AddressFamily, RemoteCommand, ResolvedHost, ServeLeave, SshCommand, ssh_resolved_host};
+pub use tls::{TlsArrival, TlsFacts, accept_tls, connect_tls};
 pub use trust::{AuthorisedPeer, AuthorisedPeers, KnownPeer, KnownPeers, Rights, ServerTrust};

@@ -30,11 +30,28 @@ pub enum AddressFamily {
     V6,
 }
 
+/// What a far end that we start may do besides serving one transfer. The default is nothing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ServeLeave {
+    /// Outdated suites (`--allow-legacy`).
+    pub allow_legacy: bool,
+    /// The laboratory's modes (`--measuring`).
+    pub measuring: bool,
+}
+
+impl ServeLeave {
+    /// The arguments that say so.
+    pub(crate) fn arguments(self) -> impl Iterator<Item = &'static str> {
+        let given = [(self.allow_legacy, "--allow-legacy"), (self.measuring, "--measuring")];
+        given.into_iter().filter_map(|(given, argument)| given.then_some(argument))
+    }
+}
+
 /// What to run at the far end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RemoteCommand {
     /// `sealane serve --stdio`: the control channel.
-    Serve,
+    Serve(ServeLeave),
     /// `sealane serve --relay PORT`: one data stream, carried to that port there.
     Relay {
         /// A TCP port at the far end.
@@ -162,7 +179,13 @@ impl SshCommand {
         }
         let mut line = quote(program);
         match remote {
-            RemoteCommand::Serve => line.extend_from_slice(b" serve --stdio"),
+            RemoteCommand::Serve(leave) => {
+                line.extend_from_slice(b" serve --stdio");
+                for argument in leave.arguments() {
+                    line.push(b' ');
+                    line.extend_from_slice(argument.as_bytes());
+                }
+            }
             RemoteCommand::Relay { port } => {
                 line.extend_from_slice(format!(" serve --relay {port}").as_bytes())
             }
@@ -289,11 +312,15 @@ mod tests {
 
     #[test]
     fn argv_table() {
-        use RemoteCommand::{Relay, Serve};
-        check(|_| (), Serve, &["--", "host", "sealane serve --stdio"]);
+        use RemoteCommand::Relay;
+        const SERVE: RemoteCommand =
+            RemoteCommand::Serve(ServeLeave { allow_legacy: false, measuring: false });
+        let both = RemoteCommand::Serve(ServeLeave { allow_legacy: true, measuring: true });
+        check(|_| (), both, &["--", "host", "sealane serve --stdio --allow-legacy --measuring"]);
+        check(|_| (), SERVE, &["--", "host", "sealane serve --stdio"]);
         check(|_| (), Relay { port: 4000 }, &["--", "host", "sealane serve --relay 4000"]);
-        check(|s| s.user = Some("u".into()), Serve, &["-l", "u", "--", "host", "sealane serve --stdio"]);
-        check(|s| s.host = "::1".into(), Serve, &["--", "::1", "sealane serve --stdio"]);
+        check(|s| s.user = Some("u".into()), SERVE, &["-l", "u", "--", "host", "sealane serve --stdio"]);
+        check(|s| s.host = "::1".into(), SERVE, &["--", "::1", "sealane serve --stdio"]);
         check(
             |s| {
                 s.family = Some(AddressFamily::V6);
@@ -304,7 +331,7 @@ mod tests {
                 s.options = vec!["Compression=no".into()];
                 s.remote_program = "/opt/my tools/sealane".into();
             },
-            Serve,
+            SERVE,
             &[
                 "-6",
                 "-F",
@@ -332,25 +359,25 @@ mod tests {
             ("a;b", "'a;b' serve --stdio"),
             ("~", "'~' serve --stdio"),
         ] {
-            check(|s| s.remote_program = program.into(), Serve, &["--", "host", want]);
+            check(|s| s.remote_program = program.into(), SERVE, &["--", "host", want]);
         }
     }
 
     #[test]
     fn refused_arguments() {
         for host in ["", "-oProxyCommand=x", "-", "a b", "a;b", "$(x)", "a'b", "a\nb", "a@b"] {
-            let error = SshCommand::new(host).argv(RemoteCommand::Serve).unwrap_err();
+            let error = SshCommand::new(host).argv(RemoteCommand::Serve(ServeLeave::default())).unwrap_err();
             assert!(matches!(error, PeerError::SshArgument { what: "host", .. }), "{host}");
         }
         for user in ["", "-l", "a b", "a`b", "a\\", "a;b"] {
             let mut ssh = SshCommand::new("host");
             ssh.user = Some(user.into());
-            let error = ssh.argv(RemoteCommand::Serve).unwrap_err();
+            let error = ssh.argv(RemoteCommand::Serve(ServeLeave::default())).unwrap_err();
             assert!(matches!(error, PeerError::SshArgument { what: "user", .. }), "{user}");
         }
         let mut ssh = SshCommand::new("host");
         ssh.remote_program = OsString::new();
-        assert!(ssh.argv(RemoteCommand::Serve).is_err());
+        assert!(ssh.argv(RemoteCommand::Serve(ServeLeave::default())).is_err());
     }
 
     #[test]
@@ -392,7 +419,8 @@ mod tests {
         ssh.remote_program = "~/no such/program".into();
         ssh.stderr = StderrMode::Relay(std::sync::Arc::new(|_| ()));
         ssh.program = fake_ssh(dir.path(), r#"for last; do :; done; exec sh -c "$last""#);
-        let mut channel = crate::Channel::from_child(ssh.spawn(RemoteCommand::Serve).unwrap()).unwrap();
+        let serve = RemoteCommand::Serve(ServeLeave::default());
+        let mut channel = crate::Channel::from_child(ssh.spawn(serve).unwrap()).unwrap();
         let error = channel.recv(soon()).unwrap_err();
         assert!(error.to_string().contains("--remote-program"), "{error}");
         assert_eq!(channel.peer().to_string(), "alias (ssh)");

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sealane_peer::{
-    AddressFamily, Channel, ChannelError, PeerError, RemoteCommand, ResolvedHost, SshCommand, StderrMode,
-    ssh_resolved_host,
+    AddressFamily, Channel, ChannelError, PeerError, RemoteCommand, ResolvedHost, ServeLeave, SshCommand,
+    StderrMode, ssh_resolved_host,
 };
 
 fn soon() -> Instant {
@@ -65,7 +65,8 @@ fn a_connection_that_fails_is_explained() {
     let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
     let Some(mut ssh) = ssh(dir.path(), "127.0.0.1", "BatchMode yes\n") else { return };
     ssh.port = Some(port);
-    let mut channel = Channel::from_child(ssh.spawn(RemoteCommand::Serve).unwrap()).unwrap();
+    let mut channel =
+        Channel::from_child(ssh.spawn(RemoteCommand::Serve(ServeLeave::default())).unwrap()).unwrap();
     let error = channel.recv(soon()).unwrap_err();
     assert!(
         matches!(&error, ChannelError::ChildFailed { status, .. } if status.code() == Some(255)),

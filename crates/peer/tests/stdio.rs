@@ -5,7 +5,7 @@
 use std::io::Read;
 use std::time::{Duration, Instant};
 
-use sealane_peer::{Channel, ChannelError, ChannelKind, PeerName, StderrMode, spawn_local};
+use sealane_peer::{Channel, ChannelError, ChannelKind, PeerName, ServeLeave, StderrMode, spawn_local};
 
 fn soon() -> Instant {
     Instant::now() + Duration::from_secs(20)
@@ -49,7 +49,8 @@ fn frames_and_nothing_else() {
     let (line, lines) = std::sync::mpsc::channel();
     let stderr =
         StderrMode::Relay(std::sync::Arc::new(move |text: &str| line.send(text.to_owned()).unwrap()));
-    let mut channel = Channel::from_child(spawn_local(None, &stderr).unwrap()).unwrap();
+    let mut channel =
+        Channel::from_child(spawn_local(None, ServeLeave::default(), &stderr).unwrap()).unwrap();
     assert_eq!((channel.kind(), channel.peer()), (ChannelKind::Local, &PeerName::Local));
     for len in [0, 1, 4096, 1 << 20] {
         let frame = vec![5; len];
@@ -59,7 +60,8 @@ fn frames_and_nothing_else() {
     channel.close(soon()).unwrap();
     assert_eq!(lines.recv_timeout(Duration::from_secs(20)).unwrap(), "a stray message");
 
-    let mut channel = Channel::from_child(spawn_local(None, &stderr).unwrap()).unwrap();
+    let mut channel =
+        Channel::from_child(spawn_local(None, ServeLeave::default(), &stderr).unwrap()).unwrap();
     channel.send(b"fail", soon()).unwrap();
     let error = channel.recv(soon()).unwrap_err();
     assert!(

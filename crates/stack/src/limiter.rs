@@ -5,7 +5,7 @@
 //! nothing is lost to rounding. Callers are served in the order in which they ask.
 
 use std::num::NonZeroU64;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 const NS_PER_SECOND: u128 = 1_000_000_000;
@@ -15,6 +15,8 @@ const NS_PER_SECOND: u128 = 1_000_000_000;
 pub struct Limiter {
     /// `None` where there is no limit.
     bucket: Option<Bucket>,
+    /// A limit that several transfers are held to together.
+    shared: Option<Arc<Self>>,
 }
 
 #[derive(Debug)]
@@ -42,14 +44,20 @@ impl Limiter {
             burst_ticks: u128::from(burst_bytes) * NS_PER_SECOND,
             level: Mutex::default(),
         });
-        Self { bucket }
+        Self { bucket, shared: None }
+    }
+
+    /// Holds its callers to another limit as well, which others may share.
+    pub fn beside(self, shared: Option<Arc<Self>>) -> Self {
+        Self { shared, ..self }
     }
 
     /// Takes `bytes` from the bucket and returns how long to wait, from `now`, before they are used.
     ///
     /// They are taken in any case: a caller that gives up has spent them.
     pub fn delay(&self, bytes: u64, now: Instant) -> Duration {
-        self.bucket.as_ref().map_or(Duration::ZERO, |bucket| bucket.delay(bytes, now))
+        let own = self.bucket.as_ref().map_or(Duration::ZERO, |bucket| bucket.delay(bytes, now));
+        self.shared.as_ref().map_or(own, |shared| own.max(shared.delay(bytes, now)))
     }
 }
 
@@ -78,6 +86,18 @@ mod tests {
 
     fn limiter(bytes_per_second: u64, burst_bytes: u64) -> Limiter {
         Limiter::new(NonZeroU64::new(bytes_per_second), burst_bytes)
+    }
+
+    #[test]
+    fn transfers_that_share_a_limit_get_its_rate_together() {
+        let start = Instant::now();
+        let shared = Arc::new(limiter(1000, 0));
+        let (fast, slow) =
+            (limiter(1_000_000, 0).beside(Some(shared.clone())), limiter(100, 0).beside(Some(shared)));
+        assert_eq!(fast.delay(1000, start), Duration::from_secs(1));
+        assert_eq!(fast.delay(1000, start), Duration::from_secs(2));
+        assert_eq!(slow.delay(1000, start), Duration::from_secs(10));
+        assert_eq!(fast.delay(1000, start), Duration::from_secs(4));
     }
 
     #[test]

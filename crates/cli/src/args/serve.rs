@@ -47,10 +47,16 @@ pub struct ServeArgs {
     /// Allow outdated algorithms, which no longer protect
     #[arg(long)]
     pub allow_legacy: bool,
-    /// Peers served at the same time; more are refused
+    /// Let peers measure: throw away what they send, hold in memory what they fetch, start lanes beyond the processors
+    #[arg(long)]
+    pub measuring: bool,
+    /// Say what happens in lines of JSON on standard output
+    #[arg(long)]
+    pub json: bool,
+    /// Transfers at the same time; more are refused. A peer whose line has no connections= gets 7 of 8
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096), default_value = "64")]
     pub max_connections: u16,
-    /// At most so many bytes a second for each transfer, as in 100M, 1G or 10MiB/s
+    /// At most so many bytes a second for each peer, over all its transfers, as in 100M, 1G or 10MiB/s
     #[arg(long, value_name = "RATE", value_parser = units::rate)]
     pub limit_rate: Option<u64>,
     /// Drop a peer that is silent for so long

@@ -5,13 +5,16 @@
 //! acceptor:   magic(4) status(1)                                    taken(8) proof(16)     = 29 bytes
 //! ```
 //!
-//! Guarantees: at every level but `clear` both proofs are HMAC-SHA-256 (RFC 2104, truncated to 128 bits)
-//! under the transfer's join key over all that precedes them, the acceptor's also over the connector's
-//! message: a stranger is told nothing and can do nothing but hang up. A generation joins once.
+//! Guarantees: both proofs are HMAC-SHA-256 (RFC 2104, truncated to 128 bits) under the transfer's join key over all
+//! that precedes them, the acceptor's also over the connector's message: a stranger is told nothing and can do nothing
+//! but hang up, even one who has listened to earlier joins. At level `clear` the acceptor proves nothing: its proof is
+//! zero. A generation joins once.
 
 use aws_lc_rs::hmac;
 use sealane_stack::Secret;
 use subtle::ConstantTimeEq;
+
+use crate::options::Level;
 
 /// First bytes of a data stream. The first one tells it from a TLS ClientHello.
 pub const MAGIC: [u8; 4] = [sealane_peer::DATA_FIRST_BYTE, b'S', b'L', 1];
@@ -46,26 +49,33 @@ pub struct Joined {
     pub taken: u64,
 }
 
-/// Makes and checks proofs; without a key (level `clear`) proofs are zero.
+/// Makes and checks proofs.
 #[derive(Debug)]
 pub struct Prover {
-    key: Option<hmac::Key>,
+    key: hmac::Key,
+    /// The acceptor proves itself too.
+    mutual: bool,
 }
 
 impl Prover {
-    /// A prover for the given join key, or for level `clear`.
-    pub fn new(key: Option<&Secret>) -> Self {
-        Self { key: key.map(|key| hmac::Key::new(hmac::HMAC_SHA256, key.expose())) }
+    /// A prover for the given join key, at the given level.
+    pub fn new(key: &Secret, level: Level) -> Self {
+        Self { key: hmac::Key::new(hmac::HMAC_SHA256, key.expose()), mutual: level > Level::Clear }
     }
 
     fn proof(&self, parts: &[&[u8]]) -> [u8; PROOF_BYTES] {
         let mut proof = [0; PROOF_BYTES];
-        if let Some(key) = &self.key {
-            let mut context = hmac::Context::with_key(key);
-            parts.iter().for_each(|part| context.update(part));
-            proof.copy_from_slice(&context.sign().as_ref()[..PROOF_BYTES]);
-        }
+        let mut context = hmac::Context::with_key(&self.key);
+        parts.iter().for_each(|part| context.update(part));
+        proof.copy_from_slice(&context.sign().as_ref()[..PROOF_BYTES]);
         proof
+    }
+
+    fn answer_proof(&self, join: &[u8; JOIN_BYTES], answer: &[u8]) -> [u8; PROOF_BYTES] {
+        match self.mutual {
+            true => self.proof(&[b"joined", join, answer]),
+            false => [0; PROOF_BYTES],
+        }
     }
 
     /// The connector's message.
@@ -93,14 +103,14 @@ impl Prover {
         bytes[..4].copy_from_slice(&MAGIC);
         bytes[4] = u8::from(joined.accepted);
         bytes[5..13].copy_from_slice(&joined.taken.to_le_bytes());
-        let proof = self.proof(&[b"joined", join, &bytes[..13]]);
+        let proof = self.answer_proof(join, &bytes[..13]);
         bytes[13..].copy_from_slice(&proof);
         bytes
     }
 
     /// Reads the acceptor's answer to `join`; `None` when its proof or form is wrong.
     pub fn verify_joined(&self, join: &[u8; JOIN_BYTES], bytes: &[u8; JOINED_BYTES]) -> Option<Joined> {
-        let proven: bool = self.proof(&[b"joined", join, &bytes[..13]]).ct_eq(&bytes[13..]).into();
+        let proven: bool = self.answer_proof(join, &bytes[..13]).ct_eq(&bytes[13..]).into();
         let taken = u64::from_le_bytes(*bytes[5..].first_chunk()?);
         (proven && bytes[..4] == MAGIC && bytes[4] <= 1).then_some(Joined { accepted: bytes[4] == 1, taken })
     }
@@ -126,7 +136,7 @@ mod tests {
 
     #[test]
     fn both_messages_round_trip_and_any_flipped_bit_is_noticed() {
-        let prover = Prover::new(Some(&Secret::new([1; 32])));
+        let prover = Prover::new(&Secret::new([1; 32]), Level::Authenticated);
         let join = prover.join(&JOIN);
         assert_eq!(decode(&join), Some(JOIN));
         assert!(prover.verify_join(&join));
@@ -147,11 +157,19 @@ mod tests {
     }
 
     #[test]
-    fn another_key_is_refused_and_clear_needs_none() {
-        let join = Prover::new(Some(&Secret::new([1; 32]))).join(&JOIN);
-        assert!(!Prover::new(Some(&Secret::new([2; 32]))).verify_join(&join));
-        assert!(!Prover::new(None).verify_join(&join));
-        let clear = Prover::new(None);
-        assert!(clear.verify_join(&clear.join(&JOIN)));
+    fn nobody_joins_without_the_key_at_any_level() {
+        for level in Level::ALL {
+            let prover = Prover::new(&Secret::new([1; 32]), level);
+            let mut join = prover.join(&JOIN);
+            assert!(prover.verify_join(&join));
+            assert!(!Prover::new(&Secret::new([2; 32]), level).verify_join(&join));
+            // What a listener makes of a join that it has seen: the stream's next opening.
+            join[22] += 1;
+            assert!(!prover.verify_join(&join), "{level}");
+            join[38..].fill(0);
+            assert!(!prover.verify_join(&join), "{level}");
+            let answer = Joined { accepted: true, taken: 3 };
+            assert_eq!(prover.verify_joined(&join, &prover.joined(&join, &answer)), Some(answer));
+        }
     }
 }

@@ -5,7 +5,7 @@
 //! Hello ──────────────────────────────►
 //!       ◄────────────────────────────── Hello
 //! Request ────────────────────────────►
-//!       ◄────────────────────────────── Accept                       (then data streams are opened)
+//!       ◄────────────────────────────── Waiting…, then Accept        (then data streams are opened)
 //!
 //! sender                               receiver
 //!       ◄────────────────────────────── Have…, HaveEnd
@@ -20,7 +20,10 @@
 //! Either may send Abort at any time, with the reason; it is also how a server refuses a request. Guarantees: a frame is bounded by the channel, and decoding any bytes
 //! allocates no more than a small multiple of them.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
+use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use crate::{
     error::ErrorKind,
@@ -44,6 +47,8 @@ pub enum Message {
     Request(Box<Request>),
     /// The server agrees.
     Accept(Accept),
+    /// The server will answer when there is a place; also a sign of life.
+    Waiting,
     /// The server does not; or either end gives up. Nothing follows.
     Abort(Abort),
     /// Receiver to sender: do not send these again.
@@ -113,6 +118,28 @@ pub struct Hello {
     pub processors: u16,
 }
 
+/// The master secret of a transfer on its way to the far end: wiped when dropped, and never printed.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Zeroize, ZeroizeOnDrop)]
+pub struct MasterSecret([u8; 32]);
+
+impl MasterSecret {
+    /// Takes uniformly random bytes.
+    pub fn new(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    /// The bytes, for the key schedule.
+    pub fn expose(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for MasterSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("MasterSecret(..)")
+    }
+}
+
 /// Who sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Role {
@@ -159,7 +186,7 @@ pub struct Request {
     /// Unit of concurrency is the packet, not the connection.
     pub packet_placement: bool,
     /// Master secret, where the channel may carry secrets; elsewhere it is exported from TLS.
-    pub secret: Option<[u8; 32]>,
+    pub secret: Option<MasterSecret>,
     /// How the data streams reach the listener.
     pub data_path: DataPath,
     /// Ports the far end may listen on.
@@ -313,6 +340,14 @@ mod tests {
             assert!(Message::decode(&frame[..frame.len() - 1]).is_err());
             assert!(Message::decode(&[&frame[..], &[0]].concat()).is_err());
         }
+    }
+
+    #[test]
+    fn a_request_is_printed_without_its_secret() {
+        let secret = MasterSecret::new([0xA7; 32]);
+        let shown = format!("{:?} {secret:?}", Some(secret.clone()));
+        assert_eq!(shown, "Some(MasterSecret(..)) MasterSecret(..)");
+        assert_eq!(postcard::to_stdvec(&secret).unwrap(), [0xA7; 32]);
     }
 
     proptest! {

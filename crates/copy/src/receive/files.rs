@@ -32,9 +32,6 @@ use crate::{
     summary::{Notice, Progress},
 };
 
-/// Most large files begun and not finished. A sender of ours has no more open than lanes and cut streams.
-const OPEN_FILES_MAX: usize = 4096;
-
 /// Where content goes.
 #[derive(Debug)]
 pub(crate) enum Destination {
@@ -60,6 +57,8 @@ pub(crate) struct Files {
     pub(crate) progress: Arc<Progress>,
     pub(crate) counters: Counters,
     pub(crate) poisoned: AtomicBool,
+    /// Large files that may be begun and not finished.
+    open_max: usize,
     table: Mutex<Table>,
 }
 
@@ -125,8 +124,14 @@ impl Files {
             progress,
             counters: Counters::default(),
             poisoned: AtomicBool::new(false),
+            open_max: usize::MAX,
             table: Mutex::new(Table { open: HashMap::new(), settled: Ledger::new(1 << 32) }),
         }
+    }
+
+    /// Bounds how many large files may be begun and not finished.
+    pub(crate) fn with_open_max(self, open_max: usize) -> Self {
+        Self { open_max, ..self }
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
@@ -265,7 +270,7 @@ impl Files {
         if is_settled(&table, number) {
             return Ok(Lookup::Settled);
         }
-        if table.open.len() >= OPEN_FILES_MAX {
+        if table.open.len() >= self.open_max {
             return Err(Error::protocol("the sender begins too many files at once"));
         }
         let Announcement { entry, growing } = announcement;
@@ -495,8 +500,7 @@ pub(crate) fn temp_name(identity: [u8; 16]) -> TempName {
 }
 
 fn is_settled(table: &Table, number: u32) -> bool {
-    let number = u64::from(number);
-    table.settled.ranges().any(|range| range.contains(&number))
+    table.settled.contains(u64::from(number))
 }
 
 fn settle(table: &mut Table, number: u32) -> Result<(), Error> {

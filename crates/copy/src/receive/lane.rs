@@ -122,8 +122,10 @@ fn step(receiving: &Receiving, stream: &ReceiveStream, applier: &mut Applier<'_>
     });
     match settled {
         Ok((arrived, bytes)) => {
+            // Names count as well: a tree of empty files has no content.
+            let wire_bytes = arrived.headers.iter().map(|header| header.body_bytes as u64).sum();
             stream.taken(arrived, &receiving.pool)?;
-            pause(receiving, bytes);
+            pause(receiving, bytes.max(wire_bytes));
             Ok(true)
         }
         Err(error) => {

@@ -81,6 +81,11 @@ impl Builder {
         self.records.len() as u64
     }
 
+    /// What it takes on the wire.
+    pub(crate) fn wire_bytes(&self) -> u64 {
+        self.end as u64
+    }
+
     /// Where the body of the next record goes.
     pub(crate) fn body(&mut self) -> &mut [u8] {
         let room = self.room();

@@ -237,9 +237,9 @@ impl Lane<'_> {
             sending.filling.queue.batch_out();
             builder.counted = true;
         }
-        let bytes = builder.contents.iter().map(Content::bytes).sum();
         let now = Instant::now();
-        self.ready_at = now + sending.limiter.delay(bytes, now);
+        // Names count as well: a tree of empty files has no content.
+        self.ready_at = now + sending.limiter.delay(builder.wire_bytes(), now);
         self.ready = Some(builder);
         true
     }

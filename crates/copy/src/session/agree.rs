@@ -9,10 +9,10 @@ use sealane_stack::{Placement, Secret};
 
 use crate::{
     error::{Error, ErrorKind},
-    options::{Level, MeasuredEnd, Options},
+    options::{Level, MeasuredEnd, Options, Sink},
     proto::{
         keys::EXPORTER_LABEL,
-        message::{Abort, Hello, LANES_MAX, Message, PROTOCOL_VERSION, Request, STREAMS_MAX},
+        message::{Abort, Hello, LANES_MAX, Message, PROTOCOL_VERSION, Request, Role, STREAMS_MAX},
     },
 };
 
@@ -32,6 +32,8 @@ pub(crate) struct Terms {
 pub(crate) struct Policy {
     pub(crate) minimum_level: Level,
     pub(crate) allow_legacy: bool,
+    /// Serves the laboratory: discards what is sent, or holds in memory what is fetched.
+    pub(crate) measuring: bool,
 }
 
 fn usage(message: impl Into<String>) -> Error {
@@ -141,6 +143,14 @@ pub(crate) fn judge(request: &Request, policy: Policy, processors: u16) -> Resul
             request.level, policy.minimum_level
         )));
     }
+    let measures = request.measured_end != MeasuredEnd::Both
+        || (request.role == Role::Push && request.sink == Sink::Null);
+    if measures && !policy.measuring {
+        return Err(refused("this far end was not started to measure with; `sealane serve --measuring` is"));
+    }
+    if request.limit_rate == Some(0) {
+        return Err(Error::protocol("a rate of 0 bytes a second moves nothing"));
+    }
     check_count("the number of streams", Some(request.streams), STREAMS_MAX)?;
     check_count("the number of lanes", request.lanes, LANES_MAX)?;
     let placement = if request.packet_placement { Placement::Packet } else { Placement::Connection };
@@ -190,8 +200,8 @@ impl From<Abort> for Error {
 
 /// The master secret of a transfer: from the request, or exported from TLS.
 pub(crate) fn master(channel: &Channel, request: &Request) -> Result<Secret, Error> {
-    match request.secret {
-        Some(secret) => Ok(Secret::new(secret)),
+    match &request.secret {
+        Some(secret) => Ok(Secret::new(*secret.expose())),
         None => {
             let mut secret = [0; 32];
             channel.export(EXPORTER_LABEL, &request.transfer, &mut secret)?;
@@ -230,6 +240,63 @@ mod tests {
         assert_eq!(lanes(8, 2, MeasuredEnd::Both), 2);
         assert_eq!(lanes(1, 2, MeasuredEnd::Both), 1);
         assert_eq!(lanes(8, 2, MeasuredEnd::Send), 8);
+    }
+
+    fn asked() -> Request {
+        use crate::proto::message::DataPath;
+        Request {
+            transfer: [0; 16],
+            role: Role::Pull,
+            paths: vec![b"a".to_vec()],
+            name: None,
+            into_directory: false,
+            level: Level::Private,
+            suite: Suite::Aes128Gcm.code(),
+            allow_legacy: false,
+            streams: 1,
+            lanes: None,
+            packet_placement: false,
+            secret: None,
+            data_path: DataPath::Direct,
+            data_ports: None,
+            sink: Sink::Files,
+            measured_end: MeasuredEnd::Both,
+            digest: false,
+            limit_rate: None,
+            journal: None,
+            update: false,
+            dry_run: false,
+            recursive: false,
+            preserve: Default::default(),
+            patterns: Vec::new(),
+            one_file_system: false,
+            fsync: false,
+            timeout_ms: 1000,
+        }
+    }
+
+    #[test]
+    fn measuring_needs_a_far_end_that_was_started_for_it() {
+        let policy = |measuring| Policy { minimum_level: Level::Clear, allow_legacy: false, measuring };
+        let requests = [
+            Request { measured_end: MeasuredEnd::Receive, lanes: Some(64), ..asked() },
+            Request { measured_end: MeasuredEnd::Send, role: Role::Push, ..asked() },
+            Request { sink: Sink::Null, role: Role::Push, ..asked() },
+        ];
+        for request in requests {
+            assert_eq!(judge(&request, policy(false), 2).unwrap_err().kind, ErrorKind::Refused);
+            assert!(judge(&request, policy(true), 2).is_ok());
+        }
+        // What the client does with what it fetches is its own affair.
+        let discarded = Request { sink: Sink::Null, lanes: Some(64), ..asked() };
+        assert_eq!(judge(&discarded, policy(false), 2).unwrap().lanes, 2);
+    }
+
+    #[test]
+    fn no_rate_is_not_no_limit() {
+        let policy = Policy { minimum_level: Level::Clear, allow_legacy: false, measuring: true };
+        assert!(judge(&Request { limit_rate: Some(0), ..asked() }, policy, 2).is_err());
+        assert!(judge(&Request { limit_rate: Some(1), ..asked() }, policy, 2).is_ok());
     }
 
     #[test]

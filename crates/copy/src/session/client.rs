@@ -6,17 +6,19 @@ use std::{
         unix::ffi::OsStrExt,
     },
     path::Path,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, atomic::Ordering::Relaxed},
+    thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
 use crossbeam_channel::bounded;
 use sealane_engine::Suite;
 use sealane_peer::{
-    Channel, Identity, KnownPeers, Location, ServerTrust, SshCommand, StderrMode, connect_tls, spawn_local,
-    ssh_resolved_host,
+    Channel, Identity, KnownPeers, Location, ServeLeave, ServerTrust, SshCommand, StderrMode, connect_tls,
+    spawn_local, ssh_resolved_host,
 };
 use sealane_stack::{CpuClock, Placement};
+use zeroize::Zeroizing;
 
 use crate::{
     error::{Error, ErrorKind},
@@ -24,18 +26,19 @@ use crate::{
     proto::{
         join::Prover,
         keys::TransferKeys,
-        message::{Accept, DataPath, LANES_MAX, Message, Request, Role, STREAMS_MAX},
+        message::{Accept, DataPath, LANES_MAX, MasterSecret, Message, Request, Role, STREAMS_MAX},
     },
     session::{
         agree::{self, Terms},
         control::{self, Control, NOTICES_MAX, Notices, Outcome},
-        ends::Plan,
+        ends::{Plan, open_files_max},
         open::{Connector, Route},
         place::{self, Place},
         receiving::{ReceivingSide, this_boot},
         sending::{SendingSide, walk_options},
         sense,
     },
+    shared::NO_THREAD,
     summary::{Agreement, CpuSeconds, Notice, Observer, Progress, Summary},
 };
 
@@ -183,11 +186,20 @@ fn far(place: &FarPlace, options: &Options) -> Far {
     }
 }
 
+/// What the far end that we start is allowed to do besides.
+fn leave(options: &Options) -> ServeLeave {
+    let measuring = options.measured_end != MeasuredEnd::Both || options.sink == Sink::Null;
+    ServeLeave { allow_legacy: options.allow_legacy, measuring }
+}
+
 fn reach(place: &FarPlace, options: &Options) -> Result<Channel, Error> {
     let deadline = Instant::now() + options.timeout;
     match far(place, options) {
-        Far::Child => Ok(Channel::from_child(spawn_local(None, &StderrMode::Inherit)?)?),
-        Far::Ssh(command) => Ok(Channel::from_child(command.spawn(sealane_peer::RemoteCommand::Serve)?)?),
+        Far::Child => Ok(Channel::from_child(spawn_local(None, leave(options), &StderrMode::Inherit)?)?),
+        Far::Ssh(command) => {
+            let serve = sealane_peer::RemoteCommand::Serve(leave(options));
+            Ok(Channel::from_child(command.spawn(serve)?)?)
+        }
         Far::Daemon(address) => {
             let identity = match &options.remote.identity {
                 Some(path) => Identity::load(path)?,
@@ -224,19 +236,23 @@ impl Transfer<'_> {
         let suite = agree::suite(options)?;
         agree::check_count("--streams", options.streams, STREAMS_MAX)?;
         agree::check_count("--lanes", options.lanes, LANES_MAX)?;
-        let route_host = self.resolve_in_background();
+        let route_host = self.resolve_in_background()?;
         control::send(channel, &agree::hello())?;
         let hello = agree::greet(control::receive(channel, Instant::now() + self.patience())?.0)?;
         let deadline = Instant::now() + options.timeout;
         let terms = self.terms(suite, hello.processors);
         let own_place = self.own_place()?;
         let request = self.request(&terms, own_place.as_ref(), channel.may_carry_secrets())?;
-        let request_frame = Message::Request(Box::new(request.clone())).encode();
+        let request_frame = Zeroizing::new(Message::Request(Box::new(request.clone())).encode());
         channel.send(&request_frame, deadline)?;
-        let (accept, accept_frame) = match control::receive(channel, deadline)? {
-            (Message::Accept(accept), frame) => (accept, frame),
-            (Message::Abort(abort), _) => return Err(abort.into()),
-            _ => return Err(Error::protocol("the far end neither accepts nor refuses")),
+        let (accept, accept_frame) = loop {
+            match control::receive(channel, Instant::now() + options.timeout)? {
+                (Message::Accept(accept), frame) => break (accept, frame),
+                (Message::Waiting, _) if !self.progress.cancel.load(Relaxed) => {}
+                (Message::Waiting, _) => return Err(Error::new(ErrorKind::Cancelled, "interrupted")),
+                (Message::Abort(abort), _) => return Err(abort.into()),
+                _ => return Err(Error::protocol("the far end neither accepts nor refuses")),
+            }
         };
         self.hold_to(&terms, &accept)?;
         let keys = self.keys(channel, &request, &request_frame, &accept_frame)?;
@@ -249,9 +265,9 @@ impl Transfer<'_> {
         }));
         let route = self.route(channel, accept.data_port, route_host)?;
         let (notices, pending) = bounded(NOTICES_MAX);
-        let plan = plan(&terms, options);
+        let plan = plan(&terms, options, accept.lanes);
         let join_key = keys.join();
-        let prover = Prover::new((terms.level > crate::Level::Clear).then_some(&join_key));
+        let prover = Prover::new(&join_key, terms.level);
         let transfer = request.transfer;
         let timeout = options.timeout;
         let keep_notices = notices.clone();
@@ -300,9 +316,8 @@ impl Transfer<'_> {
                     plan: &plan,
                     place: own_place,
                     standard_output: self.standard_output()?,
-                    journal: request.journal,
+                    journal: request.journal.map(this_boot),
                     update: options.update,
-                    rate: None,
                     notices,
                 };
                 side.run(&mut control, keep)?
@@ -319,13 +334,15 @@ impl Transfer<'_> {
     }
 
     /// `ssh -G` takes a moment, so it runs beside the greeting.
-    fn resolve_in_background(&self) -> Option<std::thread::JoinHandle<Result<String, Error>>> {
-        let Far::Ssh(command) = far(self.far, self.options) else { return None };
+    fn resolve_in_background(&self) -> Result<Option<JoinHandle<Result<String, Error>>>, Error> {
+        let Far::Ssh(command) = far(self.far, self.options) else { return Ok(None) };
         if self.options.through_ssh {
-            return None;
+            return Ok(None);
         }
         let deadline = Instant::now() + self.options.timeout;
-        Some(std::thread::spawn(move || Ok(ssh_resolved_host(&command, deadline)?.host)))
+        let thread = thread::Builder::new().name("resolver".into());
+        let started = thread.spawn(move || Ok(ssh_resolved_host(&command, deadline)?.host));
+        started.map(Some).map_err(|error| Error::io(NO_THREAD, &error))
     }
 
     fn terms(&self, suite: Suite, peer_processors: u16) -> Terms {
@@ -389,7 +406,7 @@ impl Transfer<'_> {
             streams: terms.streams,
             lanes: if in_order { Some(1) } else { options.lanes },
             packet_placement: terms.placement == Placement::Packet,
-            secret: if may_carry_secrets { Some(random()?) } else { None },
+            secret: if may_carry_secrets { Some(MasterSecret::new(random()?)) } else { None },
             data_path,
             data_ports: options.data_ports,
             sink: options.sink,
@@ -459,7 +476,7 @@ impl Transfer<'_> {
         &self,
         channel: &Channel,
         port: u16,
-        host: Option<std::thread::JoinHandle<Result<String, Error>>>,
+        host: Option<JoinHandle<Result<String, Error>>>,
     ) -> Result<Route, Error> {
         match far(self.far, self.options) {
             Far::Child => Route::direct("127.0.0.1", port),
@@ -514,10 +531,12 @@ fn own_process_cpu_seconds() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-fn plan(terms: &Terms, options: &Options) -> Plan {
+fn plan(terms: &Terms, options: &Options, far_lanes: u16) -> Plan {
     Plan {
         terms: *terms,
         limit_rate: options.limit_rate,
+        shared_rate: None,
+        open_files_max: open_files_max(far_lanes, terms.streams),
         measured_end: options.measured_end,
         digest: options.digest,
         dry_run: options.dry_run,

@@ -5,7 +5,7 @@
 
 use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
-    thread,
+    thread::{self, ScopedJoinHandle},
     time::{Duration, Instant},
 };
 
@@ -20,6 +20,7 @@ use crate::{
     receive::{self, files::Destination, lane::Receiving},
     send::{self, lane::Sending},
     session::line::Lines,
+    shared::{NO_THREAD, start},
     summary::{Notice, Observer, Progress},
 };
 
@@ -83,6 +84,12 @@ fn silent() -> Error {
 pub(crate) fn abort(channel: &mut Channel, error: &Error) {
     let message = Message::Abort(Abort { kind: error.kind, message: error.message.clone() });
     let _ = channel.send(&message.encode(), Instant::now() + Duration::from_secs(2));
+}
+
+/// As [`abort`], and waits for nothing.
+pub(crate) fn abort_now(channel: &mut Channel, error: &Error) {
+    let message = Message::Abort(Abort { kind: error.kind, message: error.message.clone() });
+    let _ = channel.send(&message.encode(), Instant::now());
 }
 
 /// What a message means to the loop.
@@ -191,18 +198,20 @@ impl Control<'_> {
         let clock = self.clock.clone();
         let own = clock.share();
         thread::scope(|scope| {
-            let lanes = scope.spawn(|| {
+            let ends = (&*sending.stop, &*sending.bells);
+            let lanes = start(scope, "lanes", ends, || {
                 let abandon = || sending.stop.finish(&sending.bells);
-                run_lanes(sending.lanes, Pinning::Free, abandon, |lane| {
+                let run = run_lanes(sending.lanes, Pinning::Free, abandon, |lane| {
                     let _share = clock.share();
                     send::lane::run(sending, lane, reader());
-                })
+                });
+                lanes_ended(run, &lines);
             });
-            let keeper = scope.spawn(|| {
+            let keeper = start(scope, "streams", ends, || {
                 let _share = clock.share();
                 keep(&lines);
             });
-            let scan = scope.spawn(|| {
+            let scan = start(scope, "scan", ends, || {
                 let _share = clock.share();
                 match walk {
                     Some(walk) => send::scan::run(sending, walk),
@@ -214,14 +223,12 @@ impl Control<'_> {
             sending.stop.finish(&sending.bells);
             sending.control.ring();
             // Lanes that wait to hand on a notice must not wait for ever.
-            while !(lanes.is_finished() && scan.is_finished() && keeper.is_finished()) {
+            while !(has_ended(&lanes) && has_ended(&scan) && has_ended(&keeper)) {
                 while self.pending.try_recv().is_ok() {}
                 sending.bells.ring();
                 sending.control.ring();
                 thread::sleep(Duration::from_micros(50));
             }
-            let started = lanes.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            started.map_err(|error| Error::io("cannot start the lanes", &error))?;
             let (finished, complete) = moved?;
             let own_cpu_us = clock.ended_us() + own.elapsed_us();
             let peer_cpu_us = complete.cpu_us;
@@ -280,14 +287,16 @@ impl Control<'_> {
         let clock = self.clock.clone();
         let own = clock.share();
         thread::scope(|scope| {
-            let lanes = scope.spawn(|| {
+            let ends = (&*receiving.stop, &*receiving.bells);
+            let lanes = start(scope, "lanes", ends, || {
                 let abandon = || receiving.stop.finish(&receiving.bells);
-                run_lanes(receiving.lanes, Pinning::Free, abandon, |lane| {
+                let run = run_lanes(receiving.lanes, Pinning::Free, abandon, |lane| {
                     let _share = clock.share();
                     receive::lane::run(receiving, lane);
-                })
+                });
+                lanes_ended(run, &lines);
             });
-            let keeper = scope.spawn(|| {
+            let keeper = start(scope, "streams", ends, || {
                 let _share = clock.share();
                 keep(&lines);
             });
@@ -297,14 +306,12 @@ impl Control<'_> {
             receiving.control.ring();
             // Lanes that wait to hand on a notice must not wait for ever, and what they say is still to be told.
             let mut late = Vec::new();
-            while !(lanes.is_finished() && keeper.is_finished()) {
+            while !(has_ended(&lanes) && has_ended(&keeper)) {
                 late.extend(self.pending.try_iter());
                 receiving.bells.ring();
                 receiving.control.ring();
                 thread::sleep(Duration::from_micros(50));
             }
-            let started = lanes.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            started.map_err(|error| Error::io("cannot start the lanes", &error))?;
             let finished = finished?;
             late.into_iter().try_for_each(|notice| self.tell(notice))?;
             self.settle_files(receiving, &finished)?;
@@ -395,6 +402,19 @@ impl Control<'_> {
                 Err(error) => return Err(error),
             }
         }
+    }
+}
+
+/// Whether a thread is through, or never began.
+fn has_ended(thread: &Option<ScopedJoinHandle<'_, ()>>) -> bool {
+    thread.as_ref().is_none_or(ScopedJoinHandle::is_finished)
+}
+
+/// Lanes that could not be started are why the transfer ends.
+fn lanes_ended<T>(run: std::io::Result<T>, lines: &Lines) {
+    if let Err(error) = run {
+        lines.stop().fail(Error::io(NO_THREAD, &error), lines.bells());
+        lines.control().ring();
     }
 }
 

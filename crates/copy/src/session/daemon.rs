@@ -1,35 +1,44 @@
 //! The daemon: one listener for control connections (TLS 1.3) and data streams.
 //!
-//! Guarantees: connections, their memory and the time a stranger may take are bounded; each peer is held to
-//! its rights, its directory and its rate, and told why it is refused; the private key never leaves the process.
+//! Guarantees: connections, their memory, descriptors and threads, and the time a stranger may take are bounded; each
+//! peer is held to its rights, its directory, its rate and its share, and told why it is refused; what cannot be had
+//! for one peer is no failure of another's; the private key never leaves the process. Whatever was asked of it and
+//! how that ended is reported.
 
 use std::{
     collections::HashMap,
     fmt,
     net::{SocketAddr, TcpListener, TcpStream},
+    num::NonZeroU64,
+    panic::{AssertUnwindSafe, catch_unwind},
     path::PathBuf,
     sync::{
-        Arc, Mutex, MutexGuard,
+        Arc, Mutex, MutexGuard, Weak,
         atomic::{AtomicBool, Ordering::SeqCst},
     },
-    thread,
+    thread::{self, Scope},
     time::{Duration, Instant},
 };
 
-use rustix::event::{PollFd, PollFlags};
-use sealane_engine::Implementations;
-use sealane_peer::{AuthorisedPeer, AuthorisedPeers, ConnectionKind, Identity, accept_tls, peek_kind};
+use sealane_engine::{Implementations, Suite};
+use sealane_peer::{AuthorisedPeer, Channel, Identity, TlsArrival};
+use sealane_stack::Limiter;
 
 use crate::{
     error::{Error, ErrorKind},
     options::Level,
+    proto::message::Role,
     session::{
-        accept::{Registry, Stranger, Strangers, bind},
+        accept::{Registry, bind},
         agree::Policy,
+        budget::{Budget, descriptor_limit},
         control,
+        door::{self, Bounds, Reception},
         place::Confinement,
-        server::{Doors, Rules, serve},
+        roll::Roll,
+        server::{Account, Doors, Rules, serve},
     },
+    shared::NO_THREAD,
 };
 
 /// How a daemon serves.
@@ -41,7 +50,7 @@ pub struct DaemonOptions {
     pub listen: SocketAddr,
     /// Refuse every write, whatever the peers' rights.
     pub read_only: bool,
-    /// File of peers and their rights; read anew for each connection.
+    /// File of peers and their rights; read anew when it has changed.
     pub authorised_peers: PathBuf,
     /// The daemon's Ed25519 identity.
     pub identity: PathBuf,
@@ -49,9 +58,11 @@ pub struct DaemonOptions {
     pub minimum_level: Level,
     /// Serve outdated suites to clients that ask for them.
     pub allow_legacy: bool,
-    /// Peers served at once.
+    /// Serve the laboratory's modes, which discard what is sent or hold in memory what is fetched.
+    pub measuring: bool,
+    /// Transfers at once.
     pub connections_max: usize,
-    /// Bytes per second for each transfer.
+    /// Bytes per second for each peer, over all its transfers.
     pub limit_rate: Option<u64>,
     /// Silence after which a peer is given up.
     pub idle_timeout: Duration,
@@ -61,6 +72,49 @@ pub struct DaemonOptions {
     pub implementations: Implementations,
 }
 
+/// Something that an operator may want to know of.
+#[derive(Clone, Debug)]
+pub enum DaemonEvent {
+    /// A connection ended before a transfer was asked for.
+    Refused {
+        /// Where it came from.
+        address: SocketAddr,
+        /// Whose it was, where that was proved.
+        peer: Option<String>,
+        /// Why.
+        error: Error,
+    },
+    /// A transfer is over.
+    Transfer(TransferRecord),
+    /// Something about the daemon itself.
+    Warning(String),
+}
+
+/// What a daemon says of one transfer when it is over.
+#[derive(Clone, Debug)]
+pub struct TransferRecord {
+    /// Who asked for it, by the name in the list of authorised peers.
+    pub peer: String,
+    /// Where the peer came from.
+    pub address: SocketAddr,
+    /// Whether the daemon received; else it sent.
+    pub received: bool,
+    /// The sources or the target, as asked for.
+    pub paths: Vec<Vec<u8>>,
+    /// Level and suite that were in force, unless the request was refused.
+    pub protection: Option<(Level, Suite)>,
+    /// Content bytes moved.
+    pub bytes: u64,
+    /// Entries done.
+    pub files: u64,
+    /// Entries that failed, at either end.
+    pub failed: u64,
+    /// From the end of the handshake to the end.
+    pub seconds: f64,
+    /// Why the transfer as a whole failed, if it did.
+    pub error: Option<Error>,
+}
+
 /// A daemon that listens.
 #[derive(Debug)]
 pub struct Daemon {
@@ -68,9 +122,17 @@ pub struct Daemon {
     identity: Identity,
     listener: TcpListener,
     registry: Registry,
+    roll: Roll,
     seats: Mutex<Seats>,
-    strangers: Strangers,
+    budget: Budget,
+    strangers: usize,
+    connections_max: usize,
+    /// What each peer with a transfer under way is held to.
+    rates: Mutex<HashMap<[u8; 32], Rate>>,
 }
+
+/// Bytes a second, and who keeps them.
+type Rate = (u64, Weak<Limiter>);
 
 /// Connections of peers.
 #[derive(Debug, Default)]
@@ -81,6 +143,12 @@ struct Seats {
 }
 
 const STRANGERS_MAX: usize = 256;
+/// Descriptors for everything that is not a transfer's.
+const OWN_DESCRIPTORS: usize = 32;
+/// What a peer takes that waits for its transfer to begin.
+const CONNECTION_DESCRIPTORS: usize = 3;
+/// What may pass at once after a pause, at least.
+const BURST_BYTES_MIN: u64 = 4 << 20;
 
 impl Daemon {
     /// Opens the identity, checks the peers' file and starts to listen.
@@ -89,17 +157,27 @@ impl Daemon {
     /// When any of these cannot be done.
     pub fn bind(options: DaemonOptions) -> Result<Self, Error> {
         let identity = Identity::load(&options.identity)?;
-        AuthorisedPeers::load(&options.authorised_peers)?;
+        let roll = Roll::load(options.authorised_peers.clone())?;
         Confinement::new(&options.root)?;
         let listener = bind(options.listen, None)
             .map_err(|error| Error::io(&format!("cannot listen on {}", options.listen), &error))?;
+        let registry =
+            Registry::new().map_err(|error| Error::io("cannot make an event descriptor", &error))?;
+        let limit = descriptor_limit();
+        let strangers = STRANGERS_MAX.min(limit / 4).max(1);
+        let connections_max = options.connections_max.min(limit / 16).max(1);
+        let taken = strangers + OWN_DESCRIPTORS + CONNECTION_DESCRIPTORS * connections_max;
         Ok(Self {
             options,
             identity,
             listener,
-            registry: Registry::default(),
+            registry,
+            roll,
             seats: Mutex::default(),
-            strangers: Strangers::new(STRANGERS_MAX),
+            budget: Budget::new(limit.saturating_sub(taken).max(1)),
+            strangers,
+            connections_max,
+            rates: Mutex::default(),
         })
     }
 
@@ -116,72 +194,26 @@ impl Daemon {
         self.identity.public_key()
     }
 
-    /// Serves until `stop` is set. `report` gets a line about every transfer that failed.
+    /// How many peers are authorised now.
+    pub fn authorised_count(&self) -> usize {
+        self.roll.count()
+    }
+
+    /// Serves until `stop` is set; transfers under way then are waited for.
     ///
     /// # Errors
     /// When the listener fails.
-    pub fn run(&self, stop: &AtomicBool, report: &(dyn Fn(String) + Sync)) -> Result<(), Error> {
-        let failed = |error: std::io::Error| Error::io("cannot accept connections", &error);
-        self.listener.set_nonblocking(true).map_err(failed)?;
+    pub fn run(&self, stop: &AtomicBool, report: &(dyn Fn(DaemonEvent) + Sync)) -> Result<(), Error> {
         thread::scope(|scope| {
-            while !stop.load(SeqCst) {
-                match self.listener.accept() {
-                    Ok((stream, address)) => {
-                        if let Some(stranger) = self.strangers.admit() {
-                            scope.spawn(move || self.receive(stream, address, stranger, report));
-                        }
-                    }
-                    Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
-                        let mut fds = [PollFd::new(&self.listener, PollFlags::IN)];
-                        sealane_stack::wait(&mut fds, Duration::from_millis(200)).map_err(failed)?;
-                    }
-                    // The connection was gone before it was accepted, or descriptors are short.
-                    Err(_) => thread::sleep(Duration::from_millis(10)),
-                }
-            }
-            Ok(())
+            let hall = Hall { daemon: self, scope, report };
+            let bounds = Bounds::new(self.strangers, self.options.handshake_timeout);
+            door::run(&self.listener, &self.registry, bounds, &hall, || stop.load(SeqCst))
         })
-    }
-
-    fn receive(
-        &self,
-        stream: TcpStream,
-        address: SocketAddr,
-        stranger: Stranger,
-        report: &(dyn Fn(String) + Sync),
-    ) {
-        let deadline = Instant::now() + self.options.handshake_timeout;
-        match peek_kind(&stream, deadline) {
-            Ok(ConnectionKind::Data) => self.registry.take_up(stream),
-            Ok(ConnectionKind::Tls) => {
-                if let Err(error) = self.converse(stream, stranger, deadline) {
-                    report(format!("{address}: {error}"));
-                }
-            }
-            // Strangers are told nothing.
-            Ok(ConnectionKind::Unknown) | Err(_) => {}
-        }
-    }
-
-    fn converse(&self, stream: TcpStream, stranger: Stranger, deadline: Instant) -> Result<(), Error> {
-        // Rights that were changed count from the next connection on.
-        let authorised = Arc::new(AuthorisedPeers::load(&self.options.authorised_peers)?);
-        let (mut channel, peer) = accept_tls(stream, &self.identity, authorised, deadline)?;
-        drop(stranger);
-        let admitted = self.seat(&peer).and_then(|seat| Ok((seat, self.rules(&peer)?, self.doors()?)));
-        let served = match admitted {
-            Ok((_seat, rules, doors)) => serve(&mut channel, &rules, &doors),
-            Err(error) => {
-                control::abort(&mut channel, &error);
-                Err(error)
-            }
-        };
-        let _ = channel.close(Instant::now() + Duration::from_secs(2));
-        served.map_err(|error| Error::new(error.kind, format!("{}: {}", peer.name, error.message)))
+        .map_err(|error| Error::io("cannot accept connections", &error))
     }
 
     fn doors(&self) -> Result<Doors<'_>, Error> {
-        Ok(Doors::Shared { registry: &self.registry, port: self.local_addr()?.port() })
+        Ok(Doors::Shared { registry: &self.registry, port: self.local_addr()?.port(), budget: &self.budget })
     }
 
     fn rules(&self, peer: &AuthorisedPeer) -> Result<Rules, Error> {
@@ -191,36 +223,57 @@ impl Daemon {
             Some(path) => root.narrowed(path)?,
             None => root,
         };
-        let own = peer.rate_bytes_per_s.map(std::num::NonZeroU64::get);
-        let rate = match (own, options.limit_rate) {
-            (Some(own), Some(all)) => Some(own.min(all)),
-            (own, all) => own.or(all),
-        };
         Ok(Rules {
-            policy: Policy { minimum_level: options.minimum_level, allow_legacy: options.allow_legacy },
+            policy: Policy {
+                minimum_level: options.minimum_level,
+                allow_legacy: options.allow_legacy,
+                measuring: options.measuring,
+            },
             may_read: peer.rights.read,
             may_write: peer.rights.write && !options.read_only,
             confinement: Some(confinement),
-            rate,
+            rate: self.rate(peer),
             timeout_max: options.idle_timeout,
             implementations: options.implementations,
+            peer: Some(*peer.key.as_bytes()),
         })
+    }
+
+    /// What all transfers of this peer are held to together.
+    fn rate(&self, peer: &AuthorisedPeer) -> Option<Arc<Limiter>> {
+        let own = peer.rate_bytes_per_s.map(NonZeroU64::get);
+        let rate = [own, self.options.limit_rate].into_iter().flatten().min()?;
+        let mut rates = self.rates.lock().expect("no thread panics holding the rates");
+        rates.retain(|_, (_, limiter)| limiter.strong_count() > 0);
+        match rates.get(peer.key.as_bytes()) {
+            Some((known, limiter)) if *known == rate => limiter.upgrade(),
+            _ => {
+                // A lane that is woken late makes up for up to 50 ms.
+                let limiter = Limiter::new(NonZeroU64::new(rate), BURST_BYTES_MIN.max(rate / 20));
+                let limiter = Arc::new(limiter);
+                rates.insert(*peer.key.as_bytes(), (rate, Arc::downgrade(&limiter)));
+                Some(limiter)
+            }
+        }
     }
 
     fn seat(&self, peer: &AuthorisedPeer) -> Result<Seat<'_>, Error> {
         let key = *peer.key.as_bytes();
         let mut seats = self.seats();
         let own = seats.by_peer.get(&key).copied().unwrap_or_default();
-        let all = self.options.connections_max;
+        let all = self.connections_max;
+        // Who may have any number leaves some to others all the same.
+        let share = peer.connections.map_or((all - all / 8) as u64, |most| u64::from(most.get()));
         let refused = |whose: &str, most: &dyn fmt::Display| {
             let message =
                 format!("no more connections of {whose} are taken now (limit {most}); try again later");
             Err(Error::new(ErrorKind::Refused, message))
         };
-        match peer.connections {
-            Some(most) if own >= most.get() => return refused("this peer", &most),
-            _ if seats.taken >= all => return refused("any peer", &all),
-            _ => {}
+        if seats.taken >= all {
+            return refused("any peer", &all);
+        }
+        if u64::from(own) >= share {
+            return refused("this peer", &share);
         }
         seats.taken += 1;
         seats.by_peer.insert(key, own + 1);
@@ -229,6 +282,123 @@ impl Daemon {
 
     fn seats(&self) -> MutexGuard<'_, Seats> {
         self.seats.lock().expect("no thread panics holding the seats")
+    }
+}
+
+/// A running daemon: where connections go that have proved whose they are.
+struct Hall<'scope, 'env> {
+    daemon: &'env Daemon,
+    scope: &'scope Scope<'scope, 'env>,
+    report: &'env (dyn Fn(DaemonEvent) + Sync),
+}
+
+impl Hall<'_, '_> {
+    fn turned_away(&self, address: SocketAddr, peer: Option<String>, error: Error) {
+        (self.report)(DaemonEvent::Refused { address, peer, error });
+    }
+
+    /// Gives a peer a thread of its own, or gives it back with the reason why not.
+    fn usher(
+        &self,
+        channel: Channel,
+        peer: &AuthorisedPeer,
+        address: SocketAddr,
+    ) -> Result<(), Box<(Channel, Error)>> {
+        let daemon = self.daemon;
+        let admitted = self.daemon.roll.fault().map_or(Ok(()), Err).and_then(|()| {
+            let seat = daemon.seat(peer)?;
+            Ok((seat, daemon.rules(peer)?, daemon.doors()?))
+        });
+        let (seat, rules, doors) = match admitted {
+            Ok(admitted) => admitted,
+            Err(error) => return Err(Box::new((channel, error))),
+        };
+        // Where no thread can be had the channel must not be lost with the work that was meant for it.
+        let handed = Arc::new(Mutex::new(Some(channel)));
+        let kept = handed.clone();
+        let take = |slot: &Mutex<Option<Channel>>| slot.lock().ok().and_then(|mut slot| slot.take());
+        let (name, report) = (peer.name.clone(), self.report);
+        let work = move || {
+            let Some(channel) = take(&handed) else { return };
+            let record = converse(channel, name, address, &rules, &doors);
+            drop(seat);
+            report(DaemonEvent::Transfer(record));
+        };
+        match thread::Builder::new().name("transfer".into()).spawn_scoped(self.scope, work) {
+            Ok(_) => Ok(()),
+            Err(error) => match take(&kept) {
+                Some(channel) => Err(Box::new((channel, Error::io(NO_THREAD, &error)))),
+                None => Ok(()),
+            },
+        }
+    }
+}
+
+impl Reception for Hall<'_, '_> {
+    fn begin(&self, stream: TcpStream, address: SocketAddr, deadline: Instant) -> Option<TlsArrival> {
+        let (authorised, said) = self.daemon.roll.current();
+        if let Some(said) = said {
+            (self.report)(DaemonEvent::Warning(said));
+        }
+        let arrival = TlsArrival::new(stream, &self.daemon.identity, authorised, deadline);
+        arrival.map_err(|error| self.turned_away(address, None, error.into())).ok()
+    }
+
+    fn end(&self, arrival: TlsArrival, address: SocketAddr) -> Option<Channel> {
+        let (channel, peer) = match arrival.finish() {
+            Ok(admitted) => admitted,
+            Err(error) => {
+                self.turned_away(address, None, error.into());
+                return None;
+            }
+        };
+        let (mut channel, error) = *self.usher(channel, &peer, address).err()?;
+        // The message is short and the connection fresh: it goes out at once or never.
+        control::abort_now(&mut channel, &error);
+        channel.end_output();
+        self.turned_away(address, Some(peer.name), error);
+        Some(channel)
+    }
+}
+
+/// Serves one transfer, to its record.
+fn converse(
+    mut channel: Channel,
+    peer: String,
+    address: SocketAddr,
+    rules: &Rules,
+    doors: &Doors<'_>,
+) -> TransferRecord {
+    let began = Instant::now();
+    let mut account = Account::default();
+    // A fault of this program ends one transfer, and is said.
+    let served = catch_unwind(AssertUnwindSafe(|| serve(&mut channel, rules, doors, &mut account)));
+    let served = served.unwrap_or_else(|_| {
+        let error = Error::new(ErrorKind::Io, "a thread panicked, which is a fault of this program");
+        control::abort(&mut channel, &error);
+        Err(error)
+    });
+    let _ = channel.close(Instant::now() + Duration::from_secs(2));
+    let moved = account.progress.snapshot();
+    let (bytes, files, failed) = match &account.outcome {
+        Some(outcome) => (
+            outcome.finished.bytes,
+            outcome.finished.files.min(outcome.complete.files),
+            outcome.finished.failed + outcome.complete.failed,
+        ),
+        None => (moved.bytes_moved, moved.files_done, 0),
+    };
+    TransferRecord {
+        peer,
+        address,
+        received: account.role == Some(Role::Push),
+        paths: account.paths,
+        protection: account.terms.map(|terms| (terms.level, terms.suite)),
+        bytes,
+        files,
+        failed,
+        seconds: began.elapsed().as_secs_f64(),
+        error: served.err(),
     }
 }
 

@@ -53,16 +53,28 @@ pub(crate) const WINDOW_BYTES: u64 = 64 << 20;
 const SHORT_WINDOW_BYTES: u64 = 4 << 20;
 /// Records in a batch, at most: 512 KiB stay in a core's second-level cache from the read to the write.
 const BATCH_RECORDS_MAX: usize = 8;
+const BATCH_RECORDS_MIN: usize = 2;
 /// Sealed batches that wait for one socket.
 const RING: usize = 2;
 /// Batches of one stream that lanes work on at once.
 const RECEIVE_RING: usize = 16;
+
+/// Large files that a sender of so many lanes has begun and not finished, at most: each lane works on one at a time, a
+/// stream that was cut leaves one, and one of which a batch hangs on a slow stream waits for it.
+pub(crate) fn open_files_max(lanes: u16, streams: u16) -> usize {
+    let batches = WINDOW_BYTES as usize / (BATCH_RECORDS_MIN * DATA_BYTES_MAX);
+    2 * (usize::from(lanes) + usize::from(streams)) + batches
+}
 
 /// What both ends need to know of a transfer to be built.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) terms: Terms,
     pub(crate) limit_rate: Option<u64>,
+    /// What all transfers of the peer are held to together.
+    pub(crate) shared_rate: Option<Arc<Limiter>>,
+    /// Large files that may be begun and not finished at once.
+    pub(crate) open_files_max: usize,
     pub(crate) measured_end: MeasuredEnd,
     pub(crate) digest: bool,
     pub(crate) dry_run: bool,
@@ -75,7 +87,7 @@ pub(crate) struct Plan {
 /// Size of a buffer: some records, and room for a closing record.
 fn buffer_bytes(plan: &Plan, buffers: usize) -> usize {
     let record = record_bytes_max(plan.terms.suite, DATA_BYTES_MAX);
-    let records = (FLIGHT_BYTES / buffers / record).clamp(2, BATCH_RECORDS_MAX);
+    let records = (FLIGHT_BYTES / buffers / record).clamp(BATCH_RECORDS_MIN, BATCH_RECORDS_MAX);
     records * record + 4096
 }
 
@@ -83,7 +95,7 @@ fn limiter(plan: &Plan, rate: Option<u64>) -> Limiter {
     // A lane that is woken late on a busy machine makes up for up to 50 ms.
     let batches = u64::from(plan.terms.lanes) * (BATCH_RECORDS_MAX * DATA_BYTES_MAX) as u64;
     let burst = batches.max(1 << 20).max(rate.unwrap_or(0) / 20);
-    Limiter::new(rate.and_then(NonZeroU64::new), burst)
+    Limiter::new(rate.and_then(NonZeroU64::new), burst).beside(plan.shared_rate.clone())
 }
 
 /// Builds a sending end.
@@ -143,12 +155,11 @@ pub(crate) fn sending(
     })
 }
 
-/// Builds a receiving end. `rate` is this end's own limit, beside the sender's.
+/// Builds a receiving end.
 pub(crate) fn receiving(
     plan: &Plan,
     destination: Destination,
     journal: Option<(Journal, JournalState)>,
-    rate: Option<u64>,
     notices: Sender<Notice>,
     progress: Arc<Progress>,
 ) -> Result<Receiving, Error> {
@@ -162,12 +173,14 @@ pub(crate) fn receiving(
         journal.map_or_else(Default::default, |(journal, state)| (Some(journal), state));
     let verify_digests = plan.digest && terms.level < Level::Safe;
     Ok(Receiving {
-        files: Files::new(destination, journal, resumable, plan.fsync, verify_digests, notices, progress),
+        files: Files::new(destination, journal, resumable, plan.fsync, verify_digests, notices, progress)
+            .with_open_max(plan.open_files_max),
         streams: (0..terms.streams).map(stream).collect(),
         pool: Pool::new(buffers, buffer_bytes(plan, buffers)),
         placement: terms.placement,
         lanes,
-        limiter: limiter(plan, rate),
+        // The sender holds itself to what was asked for.
+        limiter: limiter(plan, None),
         bells: Arc::new(bells(lanes)?),
         stop: Arc::new(Stop::new()),
         first_byte: OnceLock::new(),
@@ -238,7 +251,9 @@ pub(crate) fn possessions(
 }
 
 /// Identities that a sender keeps of what the receiver has, at most; what is beyond is sent again.
-pub(crate) const POSSESSIONS_MAX: usize = 16 << 20;
+pub(crate) const POSSESSIONS_MAX: usize = 4 << 20;
+/// Ranges that a sender keeps of what the receiver has in part, at most.
+pub(crate) const RANGES_MAX: usize = 1 << 20;
 
 fn whole_groups(range: Range<u64>, size: u64) -> Option<(u64, u64)> {
     let group = GROUP_BYTES as u64;

@@ -2,14 +2,17 @@
 
 mod accept;
 pub(crate) mod agree;
+pub(crate) mod budget;
 pub(crate) mod client;
 mod control;
 pub(crate) mod daemon;
+mod door;
 mod ends;
 mod line;
 mod open;
 pub(crate) mod place;
 mod receiving;
+mod roll;
 mod sending;
 pub(crate) mod sense;
 pub(crate) mod server;

@@ -8,7 +8,7 @@ use std::{
     net::{SocketAddr, ToSocketAddrs},
     os::fd::AsFd,
     sync::Mutex,
-    thread,
+    thread::{self, Scope},
     time::{Duration, Instant},
 };
 
@@ -98,11 +98,12 @@ impl Connector<'_> {
         thread::scope(|scope| {
             for stream in 0..streams {
                 let failures = &failures;
-                scope.spawn(move || {
+                let open = move || {
                     if let Err(error) = self.open(stream, 1, self.timeout) {
                         failures.lock().expect("no thread panics holding the failures").push((stream, error));
                     }
-                });
+                };
+                beside(scope, open);
             }
         });
         let failures = failures.into_inner().expect("no thread panics holding the failures");
@@ -129,7 +130,7 @@ impl Connector<'_> {
             self.lines.control().awake(KEEPER);
             thread::scope(|scope| {
                 for stream in cut {
-                    scope.spawn(move || self.reopen(stream));
+                    beside(scope, move || self.reopen(stream));
                 }
             });
         }
@@ -195,6 +196,13 @@ impl Connector<'_> {
     }
 }
 
+/// Works in a thread of its own, or, where the system has none to give, in this one.
+fn beside<'scope>(scope: &'scope Scope<'scope, '_>, work: impl Fn() + Copy + Send + 'scope) {
+    if thread::Builder::new().name("opener".into()).spawn_scoped(scope, work).is_err() {
+        work();
+    }
+}
+
 fn explain(error: Error, route: &Route) -> Error {
     match (error.kind, route) {
         (ErrorKind::Connect, Route::Direct(_)) => Error::new(
@@ -209,12 +217,15 @@ fn explain(error: Error, route: &Route) -> Error {
     }
 }
 
-/// At the end that is connected to: gives up streams that stay away for too long.
-pub(crate) fn watch(lines: &Lines, timeout: Duration) {
+/// At the end that is connected to: takes up streams (`take_up` says whether there were any), and gives up those that
+/// stay away for too long.
+pub(crate) fn watch(lines: &Lines, timeout: Duration, mut take_up: impl FnMut() -> bool) {
     let mut cut_since: Vec<Option<Instant>> = vec![None; usize::from(lines.count())];
     while !lines.stop().is_set() {
         lines.control().announce(KEEPER);
-        sleep(lines);
+        if !take_up() {
+            sleep(lines);
+        }
         lines.control().awake(KEEPER);
         for (stream, since) in (0u16..).zip(&mut cut_since) {
             if !lines.is_cut(stream) {
@@ -268,6 +279,8 @@ mod tests {
         let plan = Plan {
             terms,
             limit_rate: None,
+            shared_rate: None,
+            open_files_max: 1,
             measured_end: MeasuredEnd::Both,
             digest: false,
             dry_run: false,
@@ -286,7 +299,7 @@ mod tests {
         Connector {
             lines: &lines,
             keys: &TransferKeys::new(Default::default(), &Secret::new([0; 32]), b"request", b"accept"),
-            prover: &Prover::new(None),
+            prover: &Prover::new(&Secret::new([0; 32]), Level::Clear),
             transfer: [0; 16],
             route: Route::Direct(vec![closed]),
             timeout,

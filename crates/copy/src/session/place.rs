@@ -34,9 +34,12 @@ pub(crate) struct Confinement {
 impl Confinement {
     /// To the directory `root`.
     pub(crate) fn new(root: &Path) -> Result<Self, Error> {
-        let root = File::open(root)
-            .map_err(|error| Error::io(&format!("cannot open {}", root.display()), &error))?;
-        Ok(Self { root: root.into() })
+        let failed = |error| Error::io(&format!("cannot open {}", root.display()), &error);
+        let opened = File::open(root).map_err(failed)?;
+        if !opened.metadata().map_err(failed)?.is_dir() {
+            return Err(Error::new(ErrorKind::Io, format!("{} is not a folder", root.display())));
+        }
+        Ok(Self { root: opened.into() })
     }
 
     /// To a directory beneath this one.

@@ -37,10 +37,9 @@ pub(crate) struct ReceivingSide<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) place: Option<Place>,
     pub(crate) standard_output: Option<OwnedFd>,
+    /// Name of the journal, of this boot.
     pub(crate) journal: Option<[u8; 16]>,
     pub(crate) update: bool,
-    /// This end's own limit, in bytes per second.
-    pub(crate) rate: Option<u64>,
     pub(crate) notices: Sender<Notice>,
 }
 
@@ -77,8 +76,7 @@ impl ReceivingSide<'_> {
             }
         };
         let progress = control.progress.clone();
-        let receiving =
-            Arc::new(ends::receiving(plan, destination, journal, self.rate, self.notices, progress)?);
+        let receiving = Arc::new(ends::receiving(plan, destination, journal, self.notices, progress)?);
         let told = ends::possessions(&receiving.files.resumable, update.as_ref(), |message| {
             control::send(control.channel, &message)
         });
@@ -123,7 +121,7 @@ fn open_journal(target: &Target, name: [u8; 16], shown: &Path) -> Result<(Journa
     // The far end of a run that was killed a moment ago may still be on its way out.
     let give_up = Instant::now() + IN_USE_PATIENCE;
     let opened = loop {
-        match Journal::open(root.as_fd(), this_boot(name)) {
+        match Journal::open(root.as_fd(), name) {
             Err(error) if in_use(&error) && Instant::now() < give_up => {
                 thread::sleep(Duration::from_millis(20));
             }

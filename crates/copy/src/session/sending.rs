@@ -24,7 +24,7 @@ use crate::{
     },
     session::{
         control::{self, Control, Outcome},
-        ends::{self, POSSESSIONS_MAX, Plan},
+        ends::{self, POSSESSIONS_MAX, Plan, RANGES_MAX},
         line::Lines,
         place::{self, Confinement},
     },
@@ -128,27 +128,97 @@ fn standard_input(queue: &Queue, name: Option<&[u8]>) -> Result<Arc<SendFile>, E
 
 /// Reads what the receiver has.
 fn possessions(control: &mut Control<'_>) -> Result<Possessions, Error> {
-    let mut possessions = Possessions::default();
+    let mut claims = Claims::default();
     loop {
         let deadline = Instant::now() + control.timeout;
         match control::receive(control.channel, deadline)?.0 {
-            Message::Have(Have { done, partial }) => {
-                possessions.done.extend(done);
-                for partial in partial {
-                    let ranges: Vec<_> = partial.ranges.into_iter().map(|(start, end)| start..end).collect();
-                    let ordered = ranges.windows(2).all(|pair| pair[0].end <= pair[1].start);
-                    if !ordered || ranges.iter().any(|range| range.start >= range.end) {
-                        return Err(Error::protocol("the receiver's account of what it has makes no sense"));
-                    }
-                    possessions.partial.insert(partial.identity, ranges);
-                }
-                if possessions.done.len() + possessions.partial.len() > 2 * POSSESSIONS_MAX {
-                    return Err(Error::protocol("the receiver claims to have more than can be kept in mind"));
-                }
-            }
-            Message::HaveEnd => return Ok(possessions),
+            Message::Have(have) => claims.take(have)?,
+            Message::HaveEnd => return Ok(claims.kept),
             Message::Abort(abort) => return Err(abort.into()),
             _ => return Err(Error::protocol("the receiver does not say what it has")),
         }
+    }
+}
+
+/// What a receiver claims to have, as much of it as is kept in mind.
+#[derive(Default)]
+struct Claims {
+    kept: Possessions,
+    ranges: usize,
+    messages: usize,
+}
+
+impl Claims {
+    fn take(&mut self, Have { done, partial }: Have) -> Result<(), Error> {
+        self.messages += 1;
+        if self.messages > HAVE_MESSAGES_MAX {
+            return Err(Error::protocol("the receiver claims to have more than can be kept in mind"));
+        }
+        for identity in done {
+            // What is beyond the bound is sent again.
+            if self.kept.done.len() < POSSESSIONS_MAX {
+                self.kept.done.insert(identity);
+            }
+        }
+        for partial in partial {
+            let ranges: Vec<_> = partial.ranges.into_iter().map(|(start, end)| start..end).collect();
+            let ordered = ranges.windows(2).all(|pair| pair[0].end <= pair[1].start);
+            if !ordered || ranges.iter().any(|range| range.start >= range.end) {
+                return Err(Error::protocol("the receiver's account of what it has makes no sense"));
+            }
+            // A file takes as much room as some ranges, even one without any.
+            let cost = PARTIAL_COST + ranges.len();
+            if self.ranges + cost <= RANGES_MAX {
+                self.ranges += cost;
+                self.kept.partial.insert(partial.identity, ranges);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a file counts for, in ranges, besides its own.
+const PARTIAL_COST: usize = 4;
+/// More than any honest account takes, whatever it is made of.
+const HAVE_MESSAGES_MAX: usize = 1 << 17;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proto::message::Partial;
+
+    fn identity(number: usize) -> [u8; 16] {
+        let mut identity = [0; 16];
+        identity[..8].copy_from_slice(&number.to_le_bytes());
+        identity
+    }
+
+    #[test]
+    fn claims_are_bounded_by_their_ranges_as_well() {
+        let mut claims = Claims::default();
+        let ranges: Vec<_> = (0..4096).map(|at| (2 * at, 2 * at + 1)).collect();
+        for number in 0..2 * RANGES_MAX / ranges.len() {
+            let partial = vec![Partial { identity: identity(number), ranges: ranges.clone() }];
+            claims.take(Have { done: Vec::new(), partial }).unwrap();
+        }
+        let kept: usize = claims.kept.partial.values().map(Vec::len).sum();
+        assert!(kept <= RANGES_MAX && kept > RANGES_MAX / 2, "{kept}");
+        let empty = |number| Partial { identity: identity(number), ranges: Vec::new() };
+        for number in 0..RANGES_MAX / 1000 {
+            let partial = (0..1000).map(|at| empty((1 << 40) + number * 1000 + at)).collect();
+            claims.take(Have { done: Vec::new(), partial }).unwrap();
+        }
+        assert!(claims.kept.partial.len() < RANGES_MAX / PARTIAL_COST);
+    }
+
+    #[test]
+    fn claims_of_no_sense_and_without_end_are_refused() {
+        let backwards =
+            |ranges| Have { done: Vec::new(), partial: vec![Partial { identity: [0; 16], ranges }] };
+        for ranges in [vec![(5, 5)], vec![(5, 4)], vec![(0, 5), (4, 9)]] {
+            assert!(Claims::default().take(backwards(ranges)).is_err());
+        }
+        let mut claims = Claims::default();
+        assert!((0..=HAVE_MESSAGES_MAX).any(|_| claims.take(Have::default()).is_err()));
     }
 }

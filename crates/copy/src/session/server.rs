@@ -4,7 +4,10 @@
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -12,29 +15,56 @@ use std::{
 use crossbeam_channel::bounded;
 use sealane_engine::Implementations;
 use sealane_peer::Channel;
-use sealane_stack::CpuClock;
+use sealane_stack::{CpuClock, Limiter};
+use zeroize::Zeroizing;
 
 use crate::{
     error::{Error, ErrorKind},
-    options::{Level, Sink},
+    options::{MeasuredEnd, Sink},
     proto::{
         join::Prover,
         keys::TransferKeys,
-        message::{Accept, DataPath, Message, Request, Role},
+        message::{Accept, DataPath, Hello, LANES_MAX, Message, Request, Role},
     },
+    send::work::PACK_ENTRIES,
     session::{
-        accept::{Closing, Registry, accept, bind},
+        accept::{Registry, bind},
         agree::{self, Policy, Terms},
-        control::{self, Control, NOTICES_MAX, Notices},
-        ends::Plan,
+        budget::Budget,
+        control::{self, Control, NOTICES_MAX, Notices, Outcome},
+        door::{self, Bounds, NoReception},
+        ends::{FLIGHT_BYTES, Plan, open_files_max},
         line::Lines,
         open::watch,
         place::{self, Confinement},
         receiving::{ReceivingSide, this_boot},
         sending::{SendingSide, walk_options},
     },
+    shared::start,
     summary::Progress,
 };
+
+/// Sources of one request.
+const SOURCES_MAX: usize = 1024;
+/// Connections to a transfer's own port whose proof is awaited at once.
+const STRANGERS_MAX: usize = 128;
+const JOIN_TIMEOUT: Duration = Duration::from_secs(10);
+/// What every transfer opens: its channel, bells, journal, lock and folders.
+const CHANNEL_DESCRIPTORS: usize = 16;
+/// What a lane keeps open: a bell, the folders it was in last, a file.
+const LANE_DESCRIPTORS: usize = 12;
+/// What a walk keeps open.
+const WALK_DESCRIPTORS: usize = 32;
+/// Address space of a thread, with what its allocator sets aside.
+const THREAD_BYTES: usize = 4 << 20;
+/// Threads of a transfer besides its lanes.
+const THREADS: usize = 5;
+/// Memory of a transfer besides buffers and threads.
+const SPARE_BYTES: usize = 32 << 20;
+/// Files that a peer may have begun even where descriptors are few.
+const OPEN_FILES_MIN: usize = 64;
+/// However little a client asks for, it may be silent for so long, unless the operator says less.
+const TIMEOUT_MIN: Duration = Duration::from_secs(1);
 
 /// What a server is bound to, for one transfer.
 #[derive(Debug)]
@@ -43,26 +73,54 @@ pub(crate) struct Rules {
     pub(crate) may_read: bool,
     pub(crate) may_write: bool,
     pub(crate) confinement: Option<Confinement>,
-    pub(crate) rate: Option<u64>,
+    /// What all transfers of the peer are held to together.
+    pub(crate) rate: Option<Arc<Limiter>>,
     pub(crate) timeout_max: Duration,
     /// Whose code seals and opens.
     pub(crate) implementations: Implementations,
+    /// Whose journals these are: a name that one peer gives never stands for another's.
+    pub(crate) peer: Option<[u8; 32]>,
+}
+
+impl Rules {
+    /// The journal's name here, for the name that the peer gives it.
+    fn journal(&self, asked: [u8; 16]) -> [u8; 16] {
+        let Some(peer) = &self.peer else { return this_boot(asked) };
+        let mut own = [0; 16];
+        blake3::Hasher::new_keyed(peer).update(&asked).finalize_xof().fill(&mut own);
+        this_boot(own)
+    }
 }
 
 /// Where a server takes up data streams.
 pub(crate) enum Doors<'a> {
     /// A listener of its own for each transfer.
     Own,
-    /// The daemon's listener, which looks transfers up here.
-    Shared { registry: &'a Registry, port: u16 },
+    /// The daemon's listener, which looks transfers up here, and its descriptors, of which each takes what it needs.
+    Shared { registry: &'a Registry, port: u16, budget: &'a Budget },
+}
+
+/// What is known of a transfer, for a log.
+#[derive(Debug, Default)]
+pub(crate) struct Account {
+    pub(crate) role: Option<Role>,
+    pub(crate) paths: Vec<Vec<u8>>,
+    pub(crate) terms: Option<Terms>,
+    pub(crate) progress: Arc<Progress>,
+    pub(crate) outcome: Option<Outcome>,
 }
 
 /// Serves one transfer over an open channel.
-pub(crate) fn serve(channel: &mut Channel, rules: &Rules, doors: &Doors<'_>) -> Result<(), Error> {
+pub(crate) fn serve(
+    channel: &mut Channel,
+    rules: &Rules,
+    doors: &Doors<'_>,
+    account: &mut Account,
+) -> Result<(), Error> {
     control::send(channel, &agree::hello())?;
     let deadline = Instant::now() + rules.timeout_max;
-    agree::greet(control::receive(channel, deadline)?.0)?;
-    let served = serve_greeted(channel, rules, doors, deadline);
+    let hello = agree::greet(control::receive(channel, deadline)?.0)?;
+    let served = serve_greeted(channel, &hello, rules, doors, account);
     if let Err(error) = &served {
         control::abort(channel, error);
     }
@@ -71,16 +129,21 @@ pub(crate) fn serve(channel: &mut Channel, rules: &Rules, doors: &Doors<'_>) -> 
 
 fn serve_greeted(
     channel: &mut Channel,
+    hello: &Hello,
     rules: &Rules,
     doors: &Doors<'_>,
-    deadline: Instant,
+    account: &mut Account,
 ) -> Result<(), Error> {
+    let deadline = Instant::now() + rules.timeout_max;
     let (request, request_frame) = match control::receive(channel, deadline)? {
-        (Message::Request(request), frame) => (*request, frame),
+        (Message::Request(request), frame) => (*request, Zeroizing::new(frame)),
         (Message::Abort(abort), _) => return Err(abort.into()),
         _ => return Err(Error::protocol("the client makes no request")),
     };
+    account.role = Some(request.role);
+    account.paths.clone_from(&request.paths);
     let terms = agree::judge(&request, rules.policy, agree::processors())?;
+    account.terms = Some(terms);
     let permitted = match request.role {
         Role::Push => rules.may_write,
         Role::Pull => rules.may_read,
@@ -89,15 +152,29 @@ fn serve_greeted(
         let what = if request.role == Role::Push { "write" } else { "read" };
         return Err(Error::new(ErrorKind::Refused, format!("this peer has no right to {what} here")));
     }
-    let plan = plan(&request, &terms, rules);
+    if request.paths.len() > SOURCES_MAX {
+        let message =
+            format!("{} sources were asked for; ask for {SOURCES_MAX} at once", request.paths.len());
+        return Err(Error::new(ErrorKind::Refused, message));
+    }
+    let mut plan = plan(&request, &terms, hello, rules);
+    let _reservation = match doors {
+        Doors::Own => None,
+        Doors::Shared { budget, .. } => {
+            let peer = rules.peer.unwrap_or_default();
+            plan.open_files_max = plan.open_files_max.min((budget.share() / 4).max(OPEN_FILES_MIN));
+            let need = descriptors(&request, &plan, budget.share());
+            Some(budget.reserve(peer, need, || wait(channel))?)
+        }
+    };
+    spare_memory(&plan)?;
+    let deadline = Instant::now() + rules.timeout_max;
+    let journal = request.journal.map(|name| rules.journal(name));
     let writes = request.role == Role::Push && request.sink == Sink::Files;
     let place = match request.paths.as_slice() {
-        [path] if writes => Some(place::target(
-            path,
-            request.into_directory,
-            request.journal.map(this_boot),
-            rules.confinement.as_ref(),
-        )?),
+        [path] if writes => {
+            Some(place::target(path, request.into_directory, journal, rules.confinement.as_ref())?)
+        }
         [_] => None,
         [_, ..] if request.role == Role::Pull => None,
         _ => return Err(Error::protocol("a request needs a path, and a target only one")),
@@ -108,11 +185,12 @@ fn serve_greeted(
         })?),
         Doors::Shared { .. } => None,
     };
+    let no_bell = |error| Error::io("cannot make an event descriptor", &error);
     let (registry, port) = match (doors, &own) {
-        (Doors::Shared { registry, port }, _) => ((*registry).clone(), *port),
+        (Doors::Shared { registry, port, .. }, _) => ((*registry).clone(), *port),
         (Doors::Own, own) => {
-            let address = own.as_ref().and_then(|(listener, _)| listener.local_addr().ok());
-            (Registry::default(), address.map_or(0, |address| address.port()))
+            let address = own.as_ref().and_then(|listener| listener.local_addr().ok());
+            (Registry::new().map_err(no_bell)?, address.map_or(0, |address| address.port()))
         }
     };
     let accept = Accept {
@@ -132,40 +210,42 @@ fn serve_greeted(
     let keys = TransferKeys::new(rules.implementations, &master, &request_frame, &accept_frame);
     channel.send(&accept_frame, deadline)?;
     let join_key = keys.join();
-    let prover = Prover::new((terms.level > Level::Clear).then_some(&join_key));
+    let prover = Prover::new(&join_key, terms.level);
     let (notices, pending) = bounded(NOTICES_MAX);
     let mut control = Control {
         channel,
         notices: Notices::Peer,
         pending,
-        progress: Arc::new(Progress::default()),
+        progress: account.progress.clone(),
         timeout: plan.timeout,
         clock: CpuClock::default(),
         told: Vec::new(),
     };
     let timeout = plan.timeout;
     let keep = move |lines: &Lines| {
-        registration.expect(lines.clone(), keys, prover);
+        let expected = registration.expect(lines.clone(), keys, prover);
+        let mut newest = vec![0; usize::from(lines.count())];
+        let is_over = AtomicBool::new(false);
         thread::scope(|scope| {
-            if let Some((listener, closing)) = &own {
-                let registry = &registry;
-                scope.spawn(move || listen(listener, registry, closing, lines));
+            if let Some(listener) = &own {
+                let (registry, is_over) = (&registry, &is_over);
+                start(scope, "door", (lines.stop(), lines.bells()), move || {
+                    listen(listener, registry, lines, || is_over.load(SeqCst));
+                });
             }
-            watch(lines, timeout);
-            if let Some((_, closing)) = &own {
-                closing.close();
-            }
+            watch(lines, timeout, || expected.take_up(&mut newest));
+            is_over.store(true, SeqCst);
+            registry.ring();
         });
     };
-    match request.role {
+    let outcome = match request.role {
         Role::Push => {
             let side = ReceivingSide {
                 plan: &plan,
                 place,
                 standard_output: None,
-                journal: request.journal,
+                journal,
                 update: request.update,
-                rate: rules.rate,
                 notices,
             };
             side.run(&mut control, keep)?
@@ -188,34 +268,73 @@ fn serve_greeted(
             side.run(&mut control, keep)?
         }
     };
+    account.outcome = Some(outcome);
     Ok(())
 }
 
-fn own_door(request: &Request) -> std::io::Result<(TcpListener, Closing)> {
-    Ok((bind(own_address(request.data_path), request.data_ports)?, Closing::new()?))
+/// Tells a client that it has to wait, and hears whether it still does.
+fn wait(channel: &mut Channel) -> Result<(), Error> {
+    control::send(channel, &Message::Waiting)?;
+    match channel.recv(Instant::now())?.map(|frame| Message::decode(&frame)) {
+        None => Ok(()),
+        Some(Ok(Message::Abort(abort))) => Err(abort.into()),
+        Some(_) => Err(Error::protocol("the client speaks out of turn")),
+    }
 }
 
-fn listen(listener: &TcpListener, registry: &Registry, closing: &Closing, lines: &Lines) {
-    if let Err(error) = accept(listener, registry, closing) {
+/// Refuses a transfer for which there is no memory: one that begins and then finds none would end the process.
+fn spare_memory(plan: &Plan) -> Result<(), Error> {
+    let need = FLIGHT_BYTES + THREAD_BYTES * (usize::from(plan.terms.lanes) + THREADS) + SPARE_BYTES;
+    Vec::<u8>::new().try_reserve_exact(need).map_err(|_| {
+        let message =
+            format!("there is no memory here for one more transfer, which takes up to {need} bytes");
+        Error::new(ErrorKind::Refused, message)
+    })
+}
+
+/// Descriptors that a transfer opens at most, and no more than can be had: where that is too little, single files fail.
+fn descriptors(request: &Request, plan: &Plan, share: usize) -> usize {
+    let lanes = usize::from(plan.terms.lanes);
+    let streams = usize::from(plan.terms.streams);
+    let files = match request.role {
+        Role::Push => plan.open_files_max,
+        Role::Pull => WALK_DESCRIPTORS + lanes * PACK_ENTRIES,
+    };
+    let fixed = CHANNEL_DESCRIPTORS + streams + 2 * request.paths.len();
+    fixed + (files + lanes * LANE_DESCRIPTORS).min(share.saturating_sub(fixed))
+}
+
+fn own_door(request: &Request) -> std::io::Result<TcpListener> {
+    bind(own_address(request.data_path), request.data_ports)
+}
+
+fn listen(listener: &TcpListener, registry: &Registry, lines: &Lines, is_over: impl Fn() -> bool) {
+    // The port is one client's, whose streams come all at once.
+    let per_address = STRANGERS_MAX / 4 * 3;
+    let bounds = Bounds { all: STRANGERS_MAX, per_address, timeout: JOIN_TIMEOUT };
+    if let Err(error) = door::run(listener, registry, bounds, &NoReception, is_over) {
         lines.stop().fail(Error::io("cannot accept data streams", &error), lines.bells());
     }
 }
 
-fn plan(request: &Request, terms: &Terms, rules: &Rules) -> Plan {
-    let limit_rate = match (request.limit_rate, rules.rate) {
-        (Some(asked), Some(own)) => Some(asked.min(own)),
-        (asked, own) => asked.or(own),
+fn plan(request: &Request, terms: &Terms, hello: &Hello, rules: &Rules) -> Plan {
+    let far_lanes = match request.measured_end {
+        MeasuredEnd::Both => hello.processors.min(LANES_MAX),
+        MeasuredEnd::Send | MeasuredEnd::Receive => LANES_MAX,
     };
     Plan {
         terms: *terms,
-        limit_rate,
+        limit_rate: request.limit_rate,
+        shared_rate: rules.rate.clone(),
+        open_files_max: open_files_max(far_lanes, terms.streams),
         measured_end: request.measured_end,
         digest: request.digest,
         dry_run: request.dry_run,
         fsync: request.fsync,
         preserve: request.preserve.clone(),
         sink: request.sink,
-        timeout: Duration::from_millis(request.timeout_ms).clamp(Duration::from_secs(1), rules.timeout_max),
+        // A daemon may be stricter than any peer would be.
+        timeout: Duration::from_millis(request.timeout_ms).max(TIMEOUT_MIN).min(rules.timeout_max),
     }
 }
 
@@ -231,4 +350,31 @@ fn own_address(data_path: DataPath) -> SocketAddr {
             .unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
     };
     SocketAddr::new(ip, 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::Level;
+
+    fn rules(peer: Option<[u8; 32]>, timeout_max: Duration) -> Rules {
+        Rules {
+            policy: Policy { minimum_level: Level::Clear, allow_legacy: false, measuring: false },
+            may_read: true,
+            may_write: true,
+            confinement: None,
+            rate: None,
+            timeout_max,
+            implementations: Implementations::default(),
+            peer,
+        }
+    }
+
+    #[test]
+    fn a_journal_is_of_the_peer_that_names_it() {
+        let name = |peer| rules(peer, Duration::MAX).journal([7; 16]);
+        assert_eq!(name(Some([1; 32])), name(Some([1; 32])));
+        assert_ne!(name(Some([1; 32])), name(Some([2; 32])));
+        assert_eq!(name(None), this_boot([7; 16]));
+    }
 }

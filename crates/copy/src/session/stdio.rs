@@ -10,33 +10,38 @@ use std::{
 };
 
 use sealane_engine::Implementations;
-use sealane_peer::Channel;
+use sealane_peer::{Channel, ServeLeave};
 
 use crate::{
     error::Error,
     options::Level,
     session::{
         agree::Policy,
-        server::{Doors, Rules, serve},
+        server::{Account, Doors, Rules, serve},
     },
 };
 
-/// Serves one transfer on standard input and output: what runs at the far end of ssh, or as a local child.
+/// Serves one transfer on standard input and output, with the leave of whoever started it: what runs at the far end of ssh, or as a local child.
 ///
 /// # Errors
 /// As the transfer's; the client has been told.
-pub fn serve_stdio(implementations: Implementations) -> Result<(), Error> {
+pub fn serve_stdio(implementations: Implementations, leave: ServeLeave) -> Result<(), Error> {
     let mut channel = Channel::stdio()?;
     let rules = Rules {
-        policy: Policy { minimum_level: Level::Clear, allow_legacy: true },
+        policy: Policy {
+            minimum_level: Level::Clear,
+            allow_legacy: leave.allow_legacy,
+            measuring: leave.measuring,
+        },
         may_read: true,
         may_write: true,
         confinement: None,
         rate: None,
         timeout_max: Duration::from_secs(24 * 3600),
         implementations,
+        peer: None,
     };
-    let served = serve(&mut channel, &rules, &Doors::Own);
+    let served = serve(&mut channel, &rules, &Doors::Own, &mut Account::default());
     let _ = channel.close(Instant::now() + Duration::from_secs(2));
     served
 }
@@ -54,8 +59,9 @@ pub fn serve_relay(port: u16) -> Result<(), Error> {
     let mut input = File::from(std::io::stdin().as_fd().try_clone_to_owned().map_err(failed)?);
     let mut output = File::from(std::io::stdout().as_fd().try_clone_to_owned().map_err(failed)?);
     // Either direction's end ends the process: a half-open stream is of no use to a transfer.
-    let outward = thread::spawn(move || pump(back, &mut output));
-    let inward = thread::spawn(move || pump(&mut input, stream));
+    let pumping = |name: &str| thread::Builder::new().name(name.to_owned());
+    let outward = pumping("outward").spawn(move || pump(back, &mut output)).map_err(failed)?;
+    let inward = pumping("inward").spawn(move || pump(&mut input, stream)).map_err(failed)?;
     while !outward.is_finished() && !inward.is_finished() {
         thread::sleep(Duration::from_millis(20));
     }

@@ -307,6 +307,17 @@ impl Channel {
         self.tls.as_ref()
     }
 
+    /// Says goodbye as far as that goes without waiting: nothing more is sent. What still arrives is to be received
+    /// until the peer has ended too, or what it was told last might not reach it.
+    pub fn end_output(&mut self) {
+        if !self.broken_output {
+            self.session.queue_goodbye();
+            let _ = self.session.flush(&self.wire);
+            self.broken_output = true;
+        }
+        self.wire.shutdown_write();
+    }
+
     /// Ends the stream in order: says goodbye, waits until the peer has ended too, and reaps the child.
     ///
     /// Frames that still arrive are dropped.

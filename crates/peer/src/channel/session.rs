@@ -232,6 +232,25 @@ pub(crate) fn explain(error: rustls::Error, ours: PublicKey) -> ChannelError {
         rustls::Error::AlertReceived(A::NoApplicationProtocol) | rustls::Error::NoApplicationProtocol => {
             ChannelError::WrongProtocol
         }
+        source if is_altered(&source) => ChannelError::Altered { source },
         other => ChannelError::Tls(other),
+    }
+}
+
+/// Whether bytes came that no honest end of this connection sends, here or, by its own account, there.
+fn is_altered(error: &rustls::Error) -> bool {
+    use rustls::AlertDescription as A;
+    use rustls::Error as E;
+    match error {
+        E::DecryptError
+        | E::InvalidMessage(_)
+        | E::InappropriateMessage { .. }
+        | E::InappropriateHandshakeMessage { .. }
+        | E::PeerMisbehaved(_) => true,
+        E::AlertReceived(alert) => matches!(
+            alert,
+            A::BadRecordMac | A::DecryptError | A::DecodeError | A::IllegalParameter | A::UnexpectedMessage
+        ),
+        _ => false,
     }
 }

@@ -26,7 +26,7 @@ use crate::error::ChannelError;
 use crate::key::PublicKey;
 
 pub use connect::connect_tls;
-pub use serve::accept_tls;
+pub use serve::{TlsArrival, accept_tls};
 
 /// The protocol that both ends must name.
 const ALPN: &[u8] = b"sealane/1";
@@ -89,6 +89,44 @@ fn no_tls12() -> rustls::Error {
     rustls::Error::PeerIncompatible(rustls::PeerIncompatible::Tls12NotOffered)
 }
 
+/// Reads of one turn: a peer that always has more to say does not keep others waiting.
+const READS_MAX: usize = 16;
+
+/// Takes the handshake as far as it goes without waiting; true when it is at its end.
+fn shake(wire: &Wire, connection: &mut Connection, ours: PublicKey) -> Result<bool, ChannelError> {
+    let doing = "shaking hands";
+    let cut = |e| if is_cut(&e) { ChannelError::Truncated } else { ChannelError::Io { doing, source: e } };
+    for _ in 0..READS_MAX {
+        // A write that fails may have its reason in what the peer sent; the read below finds it.
+        let written = flush_tls(connection, wire);
+        if !connection.is_handshaking() && !connection.wants_write() {
+            return match connection.alpn_protocol() == Some(ALPN) {
+                true => Ok(true),
+                false => Err(ChannelError::WrongProtocol),
+            };
+        }
+        let read = match connection.is_handshaking() {
+            true => now_or_never(|| connection.read_tls(&mut &*wire)).map_err(cut)?,
+            false => None,
+        };
+        match read {
+            Some(0) => return Err(ChannelError::Truncated),
+            Some(_) => {
+                if let Err(error) = connection.process_new_packets() {
+                    // Tell the peer why, if it still listens.
+                    let _ = flush_tls(connection, wire);
+                    return Err(explain(error, ours));
+                }
+            }
+            None => {
+                written.map_err(cut)?;
+                break;
+            }
+        }
+    }
+    Ok(false)
+}
+
 /// Runs the handshake to its end.
 fn handshake(
     wire: &Wire,
@@ -96,38 +134,17 @@ fn handshake(
     ours: PublicKey,
     deadline: Instant,
 ) -> Result<(), ChannelError> {
-    let doing = "shaking hands";
-    loop {
-        let cut =
-            |e| if is_cut(&e) { ChannelError::Truncated } else { ChannelError::Io { doing, source: e } };
-        // A write that fails may have its reason in what the peer sent; the read below finds it.
-        let written = flush_tls(connection, wire);
-        if !connection.is_handshaking() && !connection.wants_write() {
-            break;
-        }
-        // Looked at every time round: a peer that sends a byte now and then makes progress but gains no time.
+    // The deadline is looked at every time round: a peer that sends a byte now and then makes progress but gains no
+    // time.
+    while !shake(wire, connection, ours)? {
+        let doing = "shaking hands";
         if Instant::now() >= deadline {
             return Err(ChannelError::Deadline { doing });
         }
-        if connection.is_handshaking() {
-            match now_or_never(|| connection.read_tls(&mut &*wire)).map_err(cut)? {
-                Some(0) => return Err(ChannelError::Truncated),
-                Some(_) => {
-                    if let Err(error) = connection.process_new_packets() {
-                        // Tell the peer why, if it still listens.
-                        let _ = flush_tls(connection, wire);
-                        return Err(explain(error, ours));
-                    }
-                    continue;
-                }
-                None => {}
-            }
-        }
-        written.map_err(cut)?;
         wire.wait(connection.is_handshaking(), connection.wants_write(), None, deadline)
             .map_err(ChannelError::io(doing))?;
     }
-    if connection.alpn_protocol() == Some(ALPN) { Ok(()) } else { Err(ChannelError::WrongProtocol) }
+    Ok(())
 }
 
 fn facts(connection: &Connection, peer_key: PublicKey) -> TlsFacts {

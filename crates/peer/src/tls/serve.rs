@@ -1,7 +1,9 @@
 //! The server's half: admits the keys in a list and tells everyone else that they are not.
 
+use std::fmt;
 use std::io::Read;
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -14,7 +16,7 @@ use rustls::{
     SignatureScheme,
 };
 
-use super::{ALPN, PROVIDER, facts, handshake, no_tls12, raw_key, signature_schemes, verify_signature, wire};
+use super::{ALPN, PROVIDER, facts, no_tls12, raw_key, shake, signature_schemes, verify_signature, wire};
 use crate::channel::{Channel, PeerName, Wire, now_or_never};
 use crate::error::{ChannelError, PeerError};
 use crate::identity::Identity;
@@ -26,7 +28,121 @@ const LINGER: Duration = Duration::from_secs(1);
 /// What a refused client may send meanwhile.
 const LINGER_BYTES: usize = 64 << 10;
 
-/// Takes a TCP connection whose first byte says TLS, and authenticates both ends.
+/// A TCP connection whose first byte says TLS, while both ends prove who they are. Nothing here waits: whoever holds
+/// it polls it for what [`Self::wants_write`] says, and calls [`Self::advance`] when it is ready.
+pub struct TlsArrival {
+    wire: Wire,
+    connection: rustls::Connection,
+    verifier: Arc<ClientVerifier>,
+    ours: PublicKey,
+    from: SocketAddr,
+    deadline: Instant,
+    /// Why the client is refused, and how many bytes it may still send.
+    refused: Option<(ChannelError, usize)>,
+}
+
+impl fmt::Debug for TlsArrival {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TlsArrival").field("from", &self.from).finish_non_exhaustive()
+    }
+}
+
+impl TlsArrival {
+    /// Begins; the client has until `deadline`.
+    ///
+    /// # Errors
+    /// The connection is gone already, or the library refuses.
+    pub fn new(
+        stream: TcpStream,
+        identity: &Identity,
+        authorised: Arc<AuthorisedPeers>,
+        deadline: Instant,
+    ) -> Result<Self, PeerError> {
+        let verifier = Arc::new(ClientVerifier { authorised, seen: OnceLock::new() });
+        let mut config = ServerConfig::builder_with_provider(Arc::clone(&PROVIDER))
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .map_err(ChannelError::Tls)?
+            .with_client_cert_verifier(Arc::clone(&verifier) as Arc<dyn ClientCertVerifier>)
+            .with_cert_resolver(Arc::new(AlwaysResolvesServerRawPublicKeys::new(identity.certified())));
+        config.alpn_protocols = vec![ALPN.to_vec()];
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
+        config.max_early_data_size = 0;
+
+        let (from, wire) = wire(stream).map_err(ChannelError::io("preparing a connection"))?;
+        let connection = ServerConnection::new(Arc::new(config)).map_err(ChannelError::Tls)?;
+        let connection = rustls::Connection::from(connection);
+        Ok(Self { wire, connection, verifier, ours: identity.public_key(), from, deadline, refused: None })
+    }
+
+    /// Goes on as far as it can; true when it is over and [`Self::finish`] says how.
+    pub fn advance(&mut self) -> bool {
+        if self.refused.is_none() {
+            match shake(&self.wire, &mut self.connection, self.ours) {
+                Ok(over) => return over,
+                // Closing at once over unread bytes would reset the connection, and the alert that explains the
+                // refusal would be lost on its way.
+                Err(error) => {
+                    self.wire.shutdown_write();
+                    self.deadline = self.deadline.min(Instant::now() + LINGER);
+                    self.refused = Some((error, LINGER_BYTES));
+                }
+            }
+        }
+        let Some((_, left)) = &mut self.refused else { return true };
+        let mut chunk = [0; 4096];
+        loop {
+            match now_or_never(|| (&self.wire).read(&mut chunk)) {
+                Ok(Some(0)) | Err(_) => return true,
+                Ok(Some(n)) if *left > n => *left -= n,
+                Ok(Some(_)) => return true,
+                Ok(None) => return false,
+            }
+        }
+    }
+
+    /// Whether it waits until it can write, and not only for what comes.
+    #[must_use]
+    pub fn wants_write(&self) -> bool {
+        self.refused.is_none() && self.connection.wants_write()
+    }
+
+    /// When it is to be finished in any case. A client that is refused has a moment to read why.
+    #[must_use]
+    pub fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    /// How it ended.
+    ///
+    /// # Errors
+    /// The client is not authorised, does not speak our protocol, or took too long.
+    pub fn finish(self) -> Result<(Channel, AuthorisedPeer), PeerError> {
+        let admitted = self.verifier.seen.get().map(|key| (*key, self.verifier.authorised.find(key)));
+        match (self.refused, admitted) {
+            (None, Some((key, Some(entry)))) if !self.connection.is_handshaking() => {
+                let facts = facts(&self.connection, key);
+                let peer = PeerName::Client { name: entry.name.clone(), from: self.from };
+                let channel =
+                    Channel::over_tls(self.wire, self.connection, self.ours, peer, self.from, facts);
+                Ok((channel, entry.clone()))
+            }
+            (_, Some((key, None))) => Err(PeerError::NotAuthorised { key }),
+            // What a client is told of its key, a daemon is told of its own.
+            (Some((ChannelError::Refused { ours }, _)), _) => Err(ChannelError::Unknown { ours }.into()),
+            (Some((error, _)), _) => Err(error.into()),
+            (None, _) => Err(ChannelError::Deadline { doing: "shaking hands" }.into()),
+        }
+    }
+}
+
+impl AsFd for TlsArrival {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.wire.as_fd()
+    }
+}
+
+/// Takes a TCP connection whose first byte says TLS, and waits until both ends are authenticated.
 ///
 /// # Errors
 /// The client is not authorised, does not speak our protocol, or the deadline passed.
@@ -36,59 +152,12 @@ pub fn accept_tls(
     authorised: Arc<AuthorisedPeers>,
     deadline: Instant,
 ) -> Result<(Channel, AuthorisedPeer), PeerError> {
-    let verifier = Arc::new(ClientVerifier { authorised, seen: OnceLock::new() });
-    let mut config = ServerConfig::builder_with_provider(Arc::clone(&PROVIDER))
-        .with_protocol_versions(&[&rustls::version::TLS13])
-        .map_err(ChannelError::Tls)?
-        .with_client_cert_verifier(Arc::clone(&verifier) as Arc<dyn ClientCertVerifier>)
-        .with_cert_resolver(Arc::new(AlwaysResolvesServerRawPublicKeys::new(identity.certified())));
-    config.alpn_protocols = vec![ALPN.to_vec()];
-    config.session_storage = Arc::new(NoServerSessionStorage {});
-    config.send_tls13_tickets = 0;
-    config.max_early_data_size = 0;
-
-    let (from, mut wire) = wire(stream).map_err(ChannelError::io("preparing a connection"))?;
-    let connection = ServerConnection::new(Arc::new(config)).map_err(ChannelError::Tls)?;
-    let mut connection = rustls::Connection::from(connection);
-    let ours = identity.public_key();
-    let shaken = handshake(&wire, &mut connection, ours, deadline);
-    let admitted = verifier.seen.get().map(|key| (*key, verifier.authorised.find(key)));
-    match (shaken, admitted) {
-        (Ok(()), Some((key, Some(entry)))) => {
-            let facts = facts(&connection, key);
-            let peer = PeerName::Client { name: entry.name.clone(), from };
-            Ok((Channel::over_tls(wire, connection, ours, peer, from, facts), entry.clone()))
-        }
-        (shaken, admitted) => {
-            linger(&mut wire, deadline);
-            match (shaken, admitted) {
-                (_, Some((key, None))) => Err(PeerError::NotAuthorised { key }),
-                (Err(error), _) => Err(error.into()),
-                // A handshake without a key to judge does not exist in this configuration.
-                (Ok(()), _) => Err(ChannelError::WrongProtocol.into()),
-            }
-        }
+    let mut arrival = TlsArrival::new(stream, identity, authorised, deadline)?;
+    while !arrival.advance() && Instant::now() < arrival.deadline() {
+        let waited = arrival.wire.wait(true, arrival.wants_write(), None, arrival.deadline());
+        waited.map_err(ChannelError::io("shaking hands"))?;
     }
-}
-
-/// Closes our half and reads on for a moment: closing at once over unread bytes would reset the connection, and the
-/// alert that explains the refusal would be lost on its way.
-fn linger(wire: &mut Wire, deadline: Instant) {
-    wire.shutdown_write();
-    let deadline = deadline.min(Instant::now() + LINGER);
-    let mut chunk = [0; 4096];
-    let mut left = LINGER_BYTES;
-    while left > 0 && Instant::now() < deadline {
-        match now_or_never(|| (&*wire).read(&mut chunk)) {
-            Ok(Some(0)) | Err(_) => return,
-            Ok(Some(n)) => left = left.saturating_sub(n),
-            Ok(None) => {
-                if wire.wait(true, false, None, deadline).is_err() {
-                    return;
-                }
-            }
-        }
-    }
+    arrival.finish()
 }
 
 /// Judges one client's key, once.

@@ -1,0 +1,374 @@
+//! Connections of strangers: accepted, told apart, and made to prove themselves, all of them by one thread.
+//!
+//! Guarantees: a stranger costs a descriptor and some kilobytes for a bounded time, and no thread; no address has more
+//! than its share of them, and one that asks for more loses its oldest; nothing that a stranger does or leaves out
+//! makes another wait, and no lack of descriptors ends the loop. Strangers are told nothing but what TLS tells them.
+
+use std::{
+    collections::HashMap,
+    io,
+    net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, TcpStream},
+    os::fd::{AsFd, BorrowedFd},
+    thread,
+    time::{Duration, Instant},
+};
+
+use rustix::event::{PollFd, PollFlags};
+use sealane_peer::{Channel, ConnectionKind, TlsArrival, peek_kind};
+
+use crate::{
+    proto::join::JOIN_BYTES,
+    session::accept::{Registry, Verdict},
+    socket::Socket,
+};
+
+/// Longest sleep; whoever ends the loop by a flag alone waits for it.
+const NAP: Duration = Duration::from_millis(200);
+/// Pause where the system has no descriptor for one more.
+const SHORTAGE: Duration = Duration::from_millis(20);
+/// How long a peer that was refused has to read why.
+const LEAVE: Duration = Duration::from_secs(2);
+
+/// How many strangers there may be, and for how long.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    pub(crate) all: usize,
+    /// Of one IPv4 address, or of one /64 of IPv6.
+    pub(crate) per_address: usize,
+    pub(crate) timeout: Duration,
+}
+
+impl Bounds {
+    /// No more than `all`, of which no address has more than a quarter.
+    pub(crate) fn new(all: usize, timeout: Duration) -> Self {
+        Self { all, per_address: all.div_ceil(4), timeout }
+    }
+}
+
+/// Who takes control connections.
+pub(crate) trait Reception {
+    /// One begins. `None` hangs up.
+    fn begin(&self, stream: TcpStream, address: SocketAddr, deadline: Instant) -> Option<TlsArrival>;
+    /// One is over. A channel that comes back belongs to a peer that was told why it cannot stay.
+    fn end(&self, arrival: TlsArrival, address: SocketAddr) -> Option<Channel>;
+}
+
+/// A listener for data streams alone.
+pub(crate) struct NoReception;
+
+impl Reception for NoReception {
+    fn begin(&self, _: TcpStream, _: SocketAddr, _: Instant) -> Option<TlsArrival> {
+        None
+    }
+
+    fn end(&self, _: TlsArrival, _: SocketAddr) -> Option<Channel> {
+        None
+    }
+}
+
+struct Stranger {
+    address: SocketAddr,
+    deadline: Instant,
+    state: State,
+}
+
+enum State {
+    /// Has said nothing yet.
+    Silent(TcpStream),
+    /// A data stream, that has said so much of its join.
+    Joining {
+        socket: Socket,
+        message: [u8; JOIN_BYTES],
+        filled: usize,
+    },
+    Shaking(Box<TlsArrival>),
+    /// Refused, and told so.
+    Leaving(Box<Channel>),
+}
+
+impl Stranger {
+    fn poll_fd(&self) -> PollFd<'_> {
+        let (fd, flags): (BorrowedFd<'_>, _) = match &self.state {
+            State::Silent(stream) => (stream.as_fd(), PollFlags::IN),
+            // A join that is whole waits for its transfer, or for the end of the connection.
+            State::Joining { socket, filled: JOIN_BYTES, .. } => (socket.as_fd(), PollFlags::empty()),
+            State::Joining { socket, .. } => (socket.as_fd(), PollFlags::IN),
+            State::Shaking(arrival) if arrival.wants_write() => {
+                (arrival.as_fd(), PollFlags::IN | PollFlags::OUT)
+            }
+            State::Shaking(arrival) => (arrival.as_fd(), PollFlags::IN),
+            State::Leaving(channel) => (channel.as_fd(), PollFlags::IN),
+        };
+        PollFd::from_borrowed_fd(fd, flags)
+    }
+
+    fn deadline(&self) -> Instant {
+        match &self.state {
+            State::Shaking(arrival) => arrival.deadline(),
+            _ => self.deadline,
+        }
+    }
+}
+
+/// Serves `listener` until `is_over`.
+///
+/// # Errors
+/// The system cannot poll.
+pub(crate) fn run(
+    listener: &TcpListener,
+    registry: &Registry,
+    bounds: Bounds,
+    reception: &dyn Reception,
+    is_over: impl Fn() -> bool,
+) -> io::Result<()> {
+    listener.set_nonblocking(true)?;
+    let mut strangers: Vec<Stranger> = Vec::new();
+    while !is_over() {
+        let now = Instant::now();
+        let nap = strangers.iter().map(|stranger| stranger.deadline().saturating_duration_since(now)).min();
+        let (is_called, is_knocked, ready) = {
+            let bell = registry.bell();
+            let mut fds = vec![PollFd::new(&bell, PollFlags::IN), PollFd::new(listener, PollFlags::IN)];
+            fds.extend(strangers.iter().map(Stranger::poll_fd));
+            sealane_stack::wait(&mut fds, nap.map_or(NAP, |nap| nap.min(NAP)))?;
+            let mut ready = fds.iter().map(|fd| !fd.revents().is_empty());
+            let (called, knocked) = (ready.next(), ready.next());
+            (called == Some(true), knocked == Some(true), ready.collect::<Vec<_>>())
+        };
+        if is_called {
+            registry.hush();
+        }
+        let now = Instant::now();
+        let turn = Turn { registry, reception, is_called, now };
+        strangers = strangers
+            .into_iter()
+            .zip(ready)
+            .filter_map(|(stranger, is_ready)| turn.step(stranger, is_ready))
+            .collect();
+        if is_knocked {
+            accept(listener, &mut strangers, bounds, now);
+        }
+    }
+    Ok(())
+}
+
+/// Takes in who knocks.
+fn accept(listener: &TcpListener, strangers: &mut Vec<Stranger>, bounds: Bounds, now: Instant) {
+    // Few at once, so that those who prove themselves quickly are not pushed out by those who come with them.
+    for _ in 0..bounds.per_address.div_ceil(4) {
+        match listener.accept() {
+            Ok((stream, address)) => {
+                make_room(strangers, &address, bounds);
+                let state = State::Silent(stream);
+                strangers.push(Stranger { address, deadline: now + bounds.timeout, state });
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+            Err(error) if is_shortage(&error) => {
+                hang_up_on_most(strangers);
+                thread::sleep(SHORTAGE);
+                return;
+            }
+            // The connection was gone before it was accepted.
+            Err(_) => {}
+        }
+    }
+}
+
+fn is_shortage(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM))
+}
+
+/// Hangs up on one of an address that has its share, and, where all places are taken, on one of the address that has
+/// the most.
+fn make_room(strangers: &mut Vec<Stranger>, address: &SocketAddr, bounds: Bounds) {
+    let own = origin(address);
+    let count = strangers.iter().filter(|stranger| origin(&stranger.address) == own).count();
+    if count >= bounds.per_address {
+        hang_up(strangers, own);
+    } else if strangers.len() >= bounds.all {
+        hang_up_on_most(strangers);
+    }
+}
+
+fn hang_up_on_most(strangers: &mut Vec<Stranger>) {
+    let mut counts: HashMap<IpAddr, usize> = HashMap::new();
+    for stranger in &*strangers {
+        *counts.entry(origin(&stranger.address)).or_default() += 1;
+    }
+    if let Some((most, _)) = counts.into_iter().max_by_key(|&(_, count)| count) {
+        hang_up(strangers, most);
+    }
+}
+
+/// Hangs up on the oldest that has said nothing or little, or else on the oldest. They are in the order of their coming.
+fn hang_up(strangers: &mut Vec<Stranger>, from: IpAddr) {
+    let mut own = strangers.iter().enumerate().filter(|(_, stranger)| origin(&stranger.address) == from);
+    let oldest = own.clone().next();
+    let is_slow = |stranger: &Stranger| matches!(stranger.state, State::Silent(_) | State::Joining { .. });
+    if let Some((at, _)) = own.find(|(_, stranger)| is_slow(stranger)).or(oldest) {
+        strangers.remove(at);
+    }
+}
+
+/// Whom a share belongs to: whoever has one IPv6 address has its /64.
+fn origin(address: &SocketAddr) -> IpAddr {
+    match address.ip().to_canonical() {
+        IpAddr::V6(ip) => {
+            let mut octets = ip.octets();
+            octets[8..].fill(0);
+            IpAddr::V6(Ipv6Addr::from(octets))
+        }
+        v4 => v4,
+    }
+}
+
+/// One time round the loop.
+struct Turn<'a> {
+    registry: &'a Registry,
+    reception: &'a dyn Reception,
+    /// A transfer has become ready for its streams.
+    is_called: bool,
+    now: Instant,
+}
+
+impl Turn<'_> {
+    /// What is left of a stranger.
+    fn step(&self, stranger: Stranger, is_ready: bool) -> Option<Stranger> {
+        let is_late = self.now >= stranger.deadline();
+        let Stranger { address, deadline, state } = stranger;
+        let state = match state {
+            State::Shaking(mut arrival) => match (is_ready && arrival.advance()) || is_late {
+                false => State::Shaking(arrival),
+                true => return self.leaving(self.reception.end(*arrival, address)?, address),
+            },
+            _ if is_late => return None,
+            State::Silent(stream) if is_ready => self.first_byte(stream, address, deadline)?,
+            State::Joining { socket, message, filled } if is_ready || self.is_called => {
+                self.join(socket, message, filled, is_ready)?
+            }
+            State::Leaving(mut channel) if is_ready => loop {
+                match channel.recv(self.now) {
+                    Ok(Some(_)) => {}
+                    Ok(None) => break State::Leaving(channel),
+                    Err(_) => return None,
+                }
+            },
+            other => other,
+        };
+        Some(Stranger { address, deadline, state })
+    }
+
+    fn leaving(&self, channel: Channel, address: SocketAddr) -> Option<Stranger> {
+        Some(Stranger { address, deadline: self.now + LEAVE, state: State::Leaving(Box::new(channel)) })
+    }
+
+    fn first_byte(&self, stream: TcpStream, address: SocketAddr, deadline: Instant) -> Option<State> {
+        match peek_kind(&stream, self.now).ok()? {
+            ConnectionKind::Data => self.join(Socket::tcp(stream).ok()?, [0; JOIN_BYTES], 0, true),
+            ConnectionKind::Tls => {
+                let mut arrival = self.reception.begin(stream, address, deadline)?;
+                if !arrival.advance() {
+                    return Some(State::Shaking(Box::new(arrival)));
+                }
+                self.reception.end(arrival, address).map(|channel| State::Leaving(Box::new(channel)))
+            }
+            ConnectionKind::Unknown => None,
+        }
+    }
+
+    fn join(
+        &self,
+        socket: Socket,
+        mut message: [u8; JOIN_BYTES],
+        mut filled: usize,
+        is_ready: bool,
+    ) -> Option<State> {
+        if filled == JOIN_BYTES && is_ready {
+            // Nothing is to come before the answer: it is the end of the connection.
+            return None;
+        }
+        while filled < JOIN_BYTES {
+            match socket.try_recv(&mut message[filled..]).ok()? {
+                Some(0) => return None,
+                Some(received) => filled += received,
+                None => return Some(State::Joining { socket, message, filled }),
+            }
+        }
+        match self.registry.judge(&message) {
+            Verdict::Unready => Some(State::Joining { socket, message, filled }),
+            Verdict::Proven(expected, join) => {
+                expected.bring(join, message, socket);
+                None
+            }
+            Verdict::Unknown => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{ErrorKind, Read},
+        net::{Ipv4Addr, SocketAddrV4},
+        sync::atomic::{AtomicBool, Ordering::SeqCst},
+    };
+
+    use rustix::net::{AddressFamily, SocketType};
+
+    use super::*;
+
+    fn is_open(mut stream: &TcpStream) -> bool {
+        stream.set_nonblocking(true).unwrap();
+        matches!(stream.read(&mut [0]), Err(error) if error.kind() == ErrorKind::WouldBlock)
+    }
+
+    #[test]
+    fn an_address_loses_its_oldest_and_never_anothers() {
+        let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let over = AtomicBool::new(false);
+        let registry = Registry::new().unwrap();
+        thread::scope(|scope| {
+            let (listener, registry, over) = (&listener, &registry, &over);
+            let bounds = Bounds { all: 6, per_address: 4, timeout: Duration::from_secs(3600) };
+            scope.spawn(move || run(listener, registry, bounds, &NoReception, || over.load(SeqCst)).unwrap());
+            let connect = |last| {
+                let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+                let from = SocketAddrV4::new(Ipv4Addr::new(127, 0, 0, last), 0);
+                rustix::net::bind(&socket, &from).unwrap();
+                rustix::net::connect(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, port)).unwrap();
+                let stream = TcpStream::from(socket);
+                // So that they come in this order.
+                thread::sleep(Duration::from_millis(20));
+                stream
+            };
+            let settle = |streams: &[TcpStream], want: &[bool]| {
+                let is_so = || streams.iter().map(is_open).eq(want.iter().copied());
+                (0..500).any(|_| {
+                    is_so() || {
+                        thread::sleep(Duration::from_millis(10));
+                        false
+                    }
+                })
+            };
+            let mut streams: Vec<_> = (0..5).map(|_| connect(1)).collect();
+            let own = settle(&streams, &[false, true, true, true, true]);
+            streams.extend((0..2).map(|_| connect(2)));
+            let others = settle(&streams, &[false, true, true, true, true, true, true]);
+            // All places are taken: the address with the most makes room, whoever comes.
+            streams.push(connect(3));
+            let most = settle(&streams, &[false, false, true, true, true, true, true, true]);
+            over.store(true, SeqCst);
+            assert_eq!((own, others, most), (true, true, true));
+        });
+    }
+
+    #[test]
+    fn a_share_is_of_a_network_where_addresses_cost_nothing() {
+        let of = |text: &str| origin(&text.parse().unwrap());
+        assert_eq!(of("[2001:db8::1]:1"), of("[2001:db8::ffff:2]:9"));
+        assert_ne!(of("[2001:db8::1]:1"), of("[2001:db8:0:1::1]:1"));
+        assert_ne!(of("192.0.2.1:1"), of("192.0.2.2:1"));
+        assert_eq!(of("[::ffff:192.0.2.1]:1"), of("192.0.2.1:1"));
+    }
+}

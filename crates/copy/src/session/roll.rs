@@ -1,0 +1,113 @@
+//! The list of authorised peers while a daemon runs.
+//!
+//! Guarantees: a change counts from the next connection on; a list that cannot be understood admits nobody, and those
+//! who are in the last good one are told why.
+
+use std::{
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard},
+};
+
+use sealane_peer::AuthorisedPeers;
+
+use crate::error::{Error, ErrorKind};
+
+#[derive(Debug)]
+pub(crate) struct Roll {
+    path: PathBuf,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    stamp: Option<Stamp>,
+    /// The last that was understood.
+    good: Arc<AuthorisedPeers>,
+    is_faulty: bool,
+}
+
+/// What changes when a file does: device, inode, length, and the time of its last change.
+type Stamp = (u64, u64, u64, i64, i64);
+
+impl Roll {
+    /// # Errors
+    /// The file cannot be read or understood.
+    pub(crate) fn load(path: PathBuf) -> Result<Self, Error> {
+        let stamp = stamp(&path);
+        let good = Arc::new(AuthorisedPeers::load(&path)?);
+        Ok(Self { path, state: Mutex::new(State { stamp, good, is_faulty: false }) })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no thread panics holding the roll")
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.state().good.iter().count()
+    }
+
+    /// Who is authorised, to the last that was understood; and what is to be said of a change.
+    pub(crate) fn current(&self) -> (Arc<AuthorisedPeers>, Option<String>) {
+        let stamp = stamp(&self.path);
+        let mut state = self.state();
+        if stamp == state.stamp {
+            return (state.good.clone(), None);
+        }
+        state.stamp = stamp;
+        let said = match AuthorisedPeers::load(&self.path) {
+            Ok(peers) => {
+                state.good = Arc::new(peers);
+                std::mem::take(&mut state.is_faulty)
+                    .then(|| format!("{} is in order again", self.path.display()))
+            }
+            Err(error) => {
+                state.is_faulty = true;
+                Some(format!("nobody is let in until this is mended: {}", Error::from(error)))
+            }
+        };
+        (state.good.clone(), said)
+    }
+
+    /// Why nobody is admitted now.
+    pub(crate) fn fault(&self) -> Option<Error> {
+        self.state().is_faulty.then(|| {
+            let message = "the daemon cannot read its list of authorised peers and lets nobody in until its \
+                           operator has mended it; its log says what is wrong";
+            Error::new(ErrorKind::Refused, message)
+        })
+    }
+}
+
+fn stamp(path: &Path) -> Option<Stamp> {
+    let found = path.metadata().ok()?;
+    Some((found.dev(), found.ino(), found.len(), found.ctime(), found.ctime_nsec()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_list_that_is_not_understood_admits_nobody_until_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("authorised-peers");
+        let roll = Roll::load(path.clone()).unwrap();
+        assert_eq!((roll.count(), roll.current().1), (0, None));
+        let key = sealane_peer::PublicKey::from_bytes([1; 32]);
+        fs::write(&path, format!("{key} ada rights=read\n")).unwrap();
+        assert_eq!((roll.current().0.iter().count(), roll.fault().is_none()), (1, true));
+        fs::write(&path, format!("{key} ada rights=read\nnonsense and more\n")).unwrap();
+        let (peers, said) = roll.current();
+        assert_eq!(peers.iter().count(), 1);
+        assert!(said.unwrap().contains(":2:"));
+        assert!(roll.fault().is_some());
+        assert_eq!(roll.current().1, None, "it is said once");
+        fs::write(&path, "").unwrap();
+        assert!(roll.current().1.unwrap().contains("in order again"));
+        assert_eq!((roll.count(), roll.fault().is_none()), (0, true));
+        assert!(Roll::load("/proc/self/mem".into()).is_err());
+    }
+}
