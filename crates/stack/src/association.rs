@@ -9,6 +9,8 @@ use aws_lc_rs::hkdf;
 use sealane_engine::{Implementations, Suite, record::Session};
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
+use crate::Keys;
+
 /// 256 bits from which keys are derived, wiped on drop, never printed.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub struct Secret([u8; 32]);
@@ -38,7 +40,7 @@ impl Secret {
         derived
     }
 
-    fn expand(&self, context: &[&[u8]], output: &mut [u8]) {
+    pub(crate) fn expand(&self, context: &[&[u8]], output: &mut [u8]) {
         struct Length(usize);
         impl hkdf::KeyType for Length {
             fn len(&self) -> usize {
@@ -60,45 +62,59 @@ impl Secret {
 }
 
 /// Records that may now be sealed or opened, in order.
-#[derive(Clone, Debug)]
-pub struct Claim {
+#[derive(Debug)]
+pub struct Claim<S = Session> {
     /// Number of the first record.
     pub first_sequence: u64,
     /// How many, at least 1 and at most as many as asked for; fewer where the key changes.
     pub records: u64,
     /// Algorithm and keys for all of them.
-    pub session: Arc<Session>,
+    pub session: Arc<S>,
 }
 
-impl Claim {
+impl<S> Claim<S> {
     /// Each record's number, with the keys that go with it.
-    pub fn numbers(&self) -> impl Iterator<Item = (u64, &Arc<Session>)> {
+    pub fn numbers(&self) -> impl Iterator<Item = (u64, &Arc<S>)> {
         (self.first_sequence..self.first_sequence + self.records).map(|sequence| (sequence, &self.session))
     }
 }
 
-/// One direction of one flow.
+/// Keys that change after [`Suite::records_per_key`] records, each derived from one secret and the count of keys before
+/// it. They never end.
 #[derive(Debug)]
-pub struct Association {
+pub struct Epochs {
     implementations: Implementations,
     suite: Suite,
     secret: Secret,
-    next_sequence: u64,
     epoch: u64,
     session: Arc<Session>,
 }
 
-impl Association {
-    /// Starts at sequence number 0. Both ends derive the same keys from the same `secret`, which must serve
-    /// no other association: derive it with a context that names flow and direction.
-    pub fn new(implementations: Implementations, suite: Suite, secret: Secret) -> Self {
-        let session = session(implementations, suite, &secret, 0);
-        Self { implementations, suite, secret, next_sequence: 0, epoch: 0, session }
-    }
+impl Keys for Epochs {
+    type Session = Session;
 
-    /// The algorithm.
-    pub fn suite(&self) -> Suite {
-        self.suite
+    fn at(&mut self, first: u64, count: u64) -> Option<(u64, Arc<Session>)> {
+        let per_key = self.suite.records_per_key();
+        let epoch = first / per_key;
+        if epoch != self.epoch {
+            self.epoch = epoch;
+            self.session = session(self.implementations, self.suite, &self.secret, epoch);
+        }
+        Some((count.min((epoch + 1) * per_key - first), Arc::clone(&self.session)))
+    }
+}
+
+/// One direction of one flow: its sequence numbers, and by [`Keys`] what goes with them.
+#[derive(Debug)]
+pub struct Association<K = Epochs> {
+    keys: K,
+    next_sequence: u64,
+}
+
+impl<K: Keys> Association<K> {
+    /// Starts at sequence number 0.
+    pub fn with(keys: K) -> Self {
+        Self { keys, next_sequence: 0 }
     }
 
     /// Records claimed so far.
@@ -106,18 +122,32 @@ impl Association {
         self.next_sequence
     }
 
+    /// Gives the next up to `records` (at least 1) sequence numbers and the keys that go with them; `None` when there
+    /// are no more keys.
+    pub fn try_claim(&mut self, records: u64) -> Option<Claim<K::Session>> {
+        let first_sequence = self.next_sequence;
+        let (records, session) = self.keys.at(first_sequence, records.max(1))?;
+        self.next_sequence += records;
+        Some(Claim { first_sequence, records, session })
+    }
+}
+
+impl Association<Epochs> {
+    /// Starts at sequence number 0. Both ends derive the same keys from the same `secret`, which must serve
+    /// no other association: derive it with a context that names flow and direction.
+    pub fn new(implementations: Implementations, suite: Suite, secret: Secret) -> Self {
+        let session = session(implementations, suite, &secret, 0);
+        Self::with(Epochs { implementations, suite, secret, epoch: 0, session })
+    }
+
+    /// The algorithm.
+    pub fn suite(&self) -> Suite {
+        self.keys.suite
+    }
+
     /// Gives the next up to `records` (at least 1) sequence numbers and the keys that go with them.
     pub fn claim(&mut self, records: u64) -> Claim {
-        let per_key = self.suite.records_per_key();
-        let epoch = self.next_sequence / per_key;
-        if epoch != self.epoch {
-            self.epoch = epoch;
-            self.session = session(self.implementations, self.suite, &self.secret, epoch);
-        }
-        let records = records.clamp(1, (epoch + 1) * per_key - self.next_sequence);
-        let first_sequence = self.next_sequence;
-        self.next_sequence += records;
-        Claim { first_sequence, records, session: self.session.clone() }
+        self.try_claim(records).expect("epochs never end")
     }
 
     /// Gives all of `records` sequence numbers: in one claim, or in several where the key changes.
@@ -163,6 +193,16 @@ mod tests {
             expected += claim.records;
         }
         assert_eq!(sessions.len(), 3);
+    }
+
+    #[test]
+    fn a_fixed_key_has_an_end() {
+        let mut association = Association::with(crate::Fixed::new(Arc::new("key"), 5));
+        let claims: Vec<_> = std::iter::from_fn(|| association.try_claim(3)).collect();
+        let numbers: Vec<u64> =
+            claims.iter().flat_map(|claim| claim.numbers().map(|(number, _)| number)).collect();
+        assert_eq!(numbers, [0, 1, 2, 3, 4]);
+        assert_eq!(association.next_sequence(), 5);
     }
 
     #[test]

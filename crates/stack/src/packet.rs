@@ -195,6 +195,9 @@ pub struct Batch {
     pub flow: u32,
     /// Its place in the flow's order.
     pub ticket: Ticket,
+    /// Number of its first packet among all of the flow, given with the ticket: what nonces and sequence numbers are
+    /// made of.
+    pub first: u64,
 }
 
 impl Batch {
@@ -263,6 +266,7 @@ impl Batch {
         self.clear_jobs(Direction::Seal);
         self.flow = 0;
         self.ticket = Ticket::default();
+        self.first = 0;
     }
 
     /// Forgets the jobs, and the sessions with them; those that follow run in `direction`.

@@ -32,6 +32,7 @@ pub(crate) const CURRENT: Exceptions = Exceptions {
     unsafe_files: List(&[
         ("fuzz/src/allocation.rs", "a global allocator that counts is unsafe by its trait"),
         ("crates/engine/tests/allocations.rs", "a global allocator that counts is unsafe by its trait"),
+        ("crates/stack/tests/allocations.rs", "a global allocator that counts is unsafe by its trait"),
         ("crates/copy/src/low_water.rs", "setsockopt(2) for an option that no library wraps"),
         ("crates/copy/src/segments.rs", "getsockopt(2) and setsockopt(2) for options that no library wraps"),
         ("crates/lab/src/peers/rusage.rs", "wait4(2), the one call that says what an ended child used"),

@@ -1,0 +1,169 @@
+//! `des`, `aes-128-ctr`, `rc4` and every other cipher of the catalogue; a block cipher without a mode is chained (CBC).
+//! Nothing is authenticated: for measurement, and above a layer that authenticates.
+//!
+//! In CBC the packet's number is the first block of what is enciphered, under an IV of zeros, so that what follows is
+//! chained to a block that nobody can foretell (NIST SP 800-38A, appendix C, first method). CTR and SEAL have the number
+//! in a header of 8 bytes. ECB and RC4 have nothing: each packet begins anew, as in the papers. Packets are padded as in
+//! RFC 5652, section 6.3, where the mode needs whole blocks.
+
+use std::sync::Arc;
+
+use sealane_engine::{Job, Protection, Span};
+use sealane_transform::{Algorithm, Cipher, Mode};
+
+use crate::{
+    Batch, Kind, Layer, Room, Verdict, Way,
+    layers::{Layout, Sessions, add_jobs, end_jobs},
+    spec::no_arguments,
+};
+
+pub(crate) const KIND: Kind = Kind {
+    names: || ciphers().map(|(name, _)| name).collect(),
+    make: |layer, context| {
+        no_arguments(layer)?;
+        let cipher = by_name(&layer.name).expect("one of the names above");
+        let sessions = Sessions::new(layer, context, Protection::Cipher(cipher))?;
+        Ok(Arc::new(CipherLayer { sessions, form: Form::of(cipher) }))
+    },
+};
+
+/// All ciphers by the names that a stack may use: the catalogue's, and a block cipher's own name for its CBC mode.
+fn ciphers() -> impl Iterator<Item = (String, Cipher)> {
+    Algorithm::all().flat_map(|algorithm| {
+        let cipher = match algorithm {
+            Algorithm::Cipher(cipher) if cipher != Cipher::Null => Some(cipher),
+            _ => None,
+        };
+        let name = algorithm.to_string();
+        let short = match cipher {
+            Some(Cipher::Block(_, Mode::Cbc)) => name.strip_suffix("-cbc").map(str::to_owned),
+            _ => None,
+        };
+        cipher
+            .into_iter()
+            .flat_map(move |cipher| {
+                [Some((name.clone(), cipher)), short.clone().map(|short| (short, cipher))]
+            })
+            .flatten()
+    })
+}
+
+/// The cipher of a name.
+pub(super) fn by_name(name: &str) -> Option<Cipher> {
+    ciphers().find(|(known, _)| known == name).map(|(_, cipher)| cipher)
+}
+
+/// How a cipher's packets look.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Form {
+    granule: usize,
+    number: Number,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Number {
+    None,
+    /// Enciphered, as a block of so many bytes.
+    Block(usize),
+    /// In clear, and at the front of an IV of so many bytes.
+    Header(usize),
+}
+
+impl Form {
+    pub(super) fn of(cipher: Cipher) -> Self {
+        let facts = cipher.facts();
+        let number = match cipher {
+            Cipher::Block(_, Mode::Cbc) => Number::Block(facts.block_bytes),
+            Cipher::Block(_, Mode::Ctr) | Cipher::Seal3 => Number::Header(facts.iv_bytes),
+            Cipher::Block(_, Mode::Ecb) | Cipher::Rc4 | Cipher::Null => Number::None,
+        };
+        Self { granule: cipher.granule_bytes(), number }
+    }
+
+    pub(super) fn room(self) -> Room {
+        let head_bytes = match self.number {
+            Number::None => 0,
+            Number::Block(bytes) => bytes,
+            Number::Header(_) => 8,
+        };
+        Room { head_bytes, tail_bytes: if self.granule > 1 { self.granule } else { 0 } }
+    }
+
+    /// The body, what travels in clear before it, and the IV.
+    pub(super) fn lay_out(
+        self,
+        packet: &mut Layout<'_>,
+        way: Way,
+        number: u64,
+    ) -> Result<(Span, Span, [u8; 16]), Verdict> {
+        let mut iv = [0; 16];
+        let mut header = None;
+        if way == Way::Down {
+            packet.pad(self.granule)?;
+        }
+        let body_alone = packet.all();
+        match (self.number, way) {
+            (Number::Block(16), Way::Down) => drop(packet.header(u128::from(number).to_be_bytes())?),
+            (Number::Block(_), Way::Down) => drop(packet.header(number.to_be_bytes())?),
+            (Number::Header(_), Way::Down) => header = Some(packet.header(number.to_be_bytes())?),
+            (Number::Header(_), Way::Up) => header = Some(packet.behead::<8>()?.0),
+            (Number::None, _) | (Number::Block(_), Way::Up) => {}
+        }
+        let (Number::Header(iv_bytes), Some(clear)) = (self.number, header) else {
+            let body = packet.all();
+            return Ok((Span::new(body.start, 0), body, iv));
+        };
+        let mut value = [0; 8];
+        value.copy_from_slice(&packet.bytes[clear.range()]);
+        let value = u64::from_be_bytes(value);
+        match iv_bytes {
+            // SEAL's index.
+            4 => iv[..4].copy_from_slice(&(value as u32).to_be_bytes()),
+            // Blocks of 8 bytes are counted in the low 16 bits, which is 512 KiB of a packet.
+            8 => iv[..8].copy_from_slice(&(value << 16).to_be_bytes()),
+            _ => iv[..8].copy_from_slice(&value.to_be_bytes()),
+        }
+        let body = if way == Way::Down { body_alone } else { packet.all() };
+        Ok((clear, body, iv))
+    }
+
+    /// What is left once the body is deciphered.
+    pub(super) fn strip(self, packet: &mut Layout<'_>) -> Result<(), Verdict> {
+        if let Number::Block(bytes) = self.number {
+            packet.packet.pull_front(bytes).ok_or(Verdict::Malformed)?;
+        }
+        packet.unpad(self.granule)
+    }
+}
+
+#[derive(Debug)]
+struct CipherLayer {
+    sessions: Sessions,
+    form: Form,
+}
+
+impl Layer for CipherLayer {
+    fn room(&self) -> Room {
+        self.form.room()
+    }
+
+    fn enter(&self, way: Way, batch: &mut Batch) {
+        add_jobs(batch, way, self.sessions.of(way), |packet, number| {
+            let (_, body, iv) = self.form.lay_out(packet, way, number)?;
+            Ok(Job {
+                clear: Span::new(body.start, 0),
+                body,
+                tag: Span::new(body.end() as u32, 0),
+                iv,
+                ..Job::default()
+            })
+        });
+    }
+
+    fn leave(&self, way: Way, batch: &mut Batch) {
+        end_jobs(batch, Verdict::Malformed, |packet| match way {
+            Way::Down => Ok(()),
+            Way::Up => self.form.strip(packet),
+        });
+    }
+}

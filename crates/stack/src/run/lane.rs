@@ -1,0 +1,445 @@
+//! A lane of a crew.
+//!
+//! Guarantees: it runs only what its placement lets it run, and hands everything else over; it never waits but in
+//! [`crate::run_lane`].
+
+use std::{
+    collections::VecDeque,
+    fmt, io,
+    sync::atomic::Ordering::SeqCst,
+    time::{Duration, Instant},
+};
+
+use rustix::event::{PollFd, PollFlags};
+use sealane_engine::{Queue, Work};
+
+use super::{Crew, RunError, Task, line::Line, line_of};
+use crate::{
+    At, Batch, LONGEST_SLEEP, LaneWork, Outbox, Placement, Turn, Way,
+    parts::{Part, cut_blocks, split_functions},
+};
+
+/// Tasks that a lane takes from a queue in one turn.
+const TASKS_PER_TURN: usize = 16;
+
+/// How often layers are asked for their deadlines at least: whoever sets one rings nobody.
+const DEADLINES_EVERY: Duration = Duration::from_millis(5);
+
+/// What is waited for while its work is at the engine.
+#[derive(Debug)]
+enum Shell {
+    Batch {
+        batch: Batch,
+        line: usize,
+        step: usize,
+    },
+    /// This lane's part of a batch whose other parts are at other lanes.
+    Own {
+        join: usize,
+    },
+    /// Another lane's.
+    Part {
+        part: Part,
+        home: usize,
+        join: usize,
+    },
+}
+
+/// A batch in parts.
+#[derive(Debug, Default)]
+struct Join {
+    batch: Batch,
+    line: usize,
+    step: usize,
+    /// Parts that are not done.
+    missing: usize,
+    parts: Vec<Part>,
+}
+
+/// One lane of a [`Crew`].
+pub struct Lane<'a> {
+    crew: &'a Crew,
+    lane: usize,
+    engine: Box<dyn Queue>,
+    /// On its way to the engine.
+    submit: VecDeque<Work>,
+    /// What is at the engine, by the address of its buffer.
+    shells: Vec<(usize, Shell)>,
+    joins: Vec<Join>,
+    free_joins: Vec<usize>,
+    todo: VecDeque<Task>,
+    outbox: Outbox<'a>,
+    spare: Option<Batch>,
+    /// When layers are to be asked for their deadlines again; `None` where none has any.
+    deadline: Option<Instant>,
+}
+
+impl fmt::Debug for Lane<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lane").field("lane", &self.lane).finish_non_exhaustive()
+    }
+}
+
+fn address(work: &Work) -> usize {
+    work.buffer.bytes().as_ptr().addr()
+}
+
+impl<'a> Lane<'a> {
+    pub(super) fn new(crew: &'a Crew, lane: usize, engine: Box<dyn Queue>) -> Self {
+        let batches = crew.plan.batches;
+        Self {
+            crew,
+            lane,
+            engine,
+            submit: VecDeque::with_capacity(batches),
+            shells: Vec::with_capacity(batches),
+            joins: Vec::new(),
+            free_joins: Vec::new(),
+            todo: VecDeque::with_capacity(batches),
+            outbox: Outbox::new(&crew.pool),
+            spare: None,
+            deadline: (lane == 0 && crew.lines.iter().any(Line::has_serial)).then(Instant::now),
+        }
+    }
+
+    fn broken(&self, flow: usize, error: &io::Error) {
+        self.crew.stop.fail(RunError { flow, message: error.to_string() }, &self.crew.bells);
+    }
+
+    fn run_task(&mut self, task: Task) {
+        match task {
+            Task::Batch { batch, line, step } => self.advance(batch, line, step),
+            Task::Part { mut part, home, join } => {
+                let work = std::mem::take(&mut part.work);
+                self.start(work, Shell::Part { part, home, join });
+            }
+            Task::Joined { part, join } => {
+                self.joins[join].parts.push(part);
+                self.part_done(join);
+            }
+        }
+    }
+
+    /// Takes a batch as far as this lane may, from a step on.
+    fn advance(&mut self, mut batch: Batch, line: usize, mut step: usize) {
+        let crew = self.crew;
+        let path = &crew.lines[line];
+        loop {
+            let at = At { flow: path.flow, step, part: 0 };
+            if !crew.may_run(self.lane, at) {
+                crew.hand_over(crew.owner(at), Task::Batch { batch, line, step });
+                return;
+            }
+            if let Some(point) = path.point_at(step) {
+                match path.order(point).restore(batch.ticket, batch) {
+                    Ok(()) => self.drain(line, point),
+                    Err(refused) => crew.pool.give(refused.into_inner()),
+                }
+                return;
+            }
+            let layer = &path.layers[step];
+            layer.enter(path.way, &mut batch);
+            if batch.work.pending() > 0 {
+                self.run_jobs(batch, line, step);
+                return;
+            }
+            layer.leave(path.way, &mut batch);
+            batch.clear_jobs(batch.work.direction);
+            step += 1;
+        }
+    }
+
+    /// Hands a batch's jobs to the engine, in parts where the placement wants that.
+    fn run_jobs(&mut self, mut batch: Batch, line: usize, step: usize) {
+        let mut parts = self.parts(&mut batch, line, step);
+        if parts.is_empty() {
+            let work = std::mem::take(&mut batch.work);
+            self.start(work, Shell::Batch { batch, line, step });
+            return;
+        }
+        let join = self.free_joins.pop().unwrap_or_else(|| {
+            self.joins.push(Join::default());
+            self.joins.len() - 1
+        });
+        let flow = self.crew.lines[line].flow;
+        let work = std::mem::take(&mut batch.work);
+        self.joins[join] = Join { batch, line, step, missing: parts.len() + 1, parts: Vec::new() };
+        for (number, part) in (1..).zip(parts.drain(..)) {
+            let owner = self.crew.owner(At { flow, step, part: number });
+            self.crew.hand_over(owner, Task::Part { part, home: self.lane, join });
+        }
+        self.start(work, Shell::Own { join });
+    }
+
+    /// What other lanes are to do of a batch; nothing where there is nothing to gain, or no room for parts.
+    fn parts(&self, batch: &mut Batch, line: usize, step: usize) -> Vec<Part> {
+        let crew = self.crew;
+        let others = crew.plan.lanes.get() - 1;
+        let path = &crew.lines[line];
+        let functions = match crew.plan.placement {
+            Placement::Function => path.layers[step].functions(path.way),
+            Placement::Block => None,
+            _ => return Vec::new(),
+        };
+        let wanted = match (crew.plan.placement, functions) {
+            (Placement::Function, None) => 0,
+            (Placement::Function, Some(_)) => others.min(1),
+            _ => others,
+        };
+        let mut parts = Vec::with_capacity(wanted);
+        parts.extend(std::iter::from_fn(|| crew.parts.take()).take(wanted));
+        match functions {
+            Some(functions) if !parts.is_empty() => split_functions(batch, functions, &mut parts[0]),
+            _ => cut_blocks(batch, &mut parts),
+        }
+        while parts.last().is_some_and(Part::is_empty) {
+            parts.pop().into_iter().for_each(|part| crew.parts.give(part));
+        }
+        parts
+    }
+
+    fn start(&mut self, work: Work, shell: Shell) {
+        self.shells.push((address(&work), shell));
+        self.submit.push_back(work);
+        self.engine.submit(&mut self.submit);
+    }
+
+    /// Takes up what the engine has finished.
+    fn collect(&mut self) -> bool {
+        let mut any = self.engine.submit(&mut self.submit) > 0;
+        while let Some(work) = self.engine.finished() {
+            any = true;
+            let own = address(&work);
+            let place = self.shells.iter().position(|&(address, _)| address == own);
+            let Some(place) = place else { continue };
+            match self.shells.swap_remove(place).1 {
+                Shell::Batch { mut batch, line, step } => {
+                    batch.work = work;
+                    self.leave(batch, line, step);
+                }
+                Shell::Own { join } => {
+                    self.joins[join].batch.work = work;
+                    self.part_done(join);
+                }
+                Shell::Part { mut part, home, join } => {
+                    part.work = work;
+                    let task = Task::Joined { part, join };
+                    if home == self.lane {
+                        self.todo.push_back(task)
+                    } else {
+                        self.crew.hand_over(home, task)
+                    }
+                }
+            }
+        }
+        any
+    }
+
+    fn part_done(&mut self, join: usize) {
+        self.joins[join].missing -= 1;
+        if self.joins[join].missing > 0 {
+            return;
+        }
+        let Join { mut batch, line, step, parts, .. } = std::mem::take(&mut self.joins[join]);
+        self.free_joins.push(join);
+        for part in parts {
+            part.join(&mut batch);
+            self.crew.parts.give(part);
+        }
+        self.leave(batch, line, step);
+    }
+
+    /// Ends a step whose jobs have run, and goes on.
+    fn leave(&mut self, mut batch: Batch, line: usize, step: usize) {
+        let path = &self.crew.lines[line];
+        path.layers[step].leave(path.way, &mut batch);
+        batch.clear_jobs(batch.work.direction);
+        self.advance(batch, line, step + 1);
+    }
+
+    /// Takes on what has arrived at a point, in order, and then at the points before it that were waiting for that.
+    fn drain(&mut self, line: usize, point: usize) {
+        let path = &self.crew.lines[line];
+        let taken = if path.is_end(point) {
+            path.finish(&self.crew.pool).unwrap_or_else(|error| {
+                self.broken(path.flow, &error);
+                0
+            })
+        } else {
+            self.drain_layer(line, point)
+        };
+        if taken == 0 {
+            return;
+        }
+        // There is room again, for sources and for what waits to go on.
+        self.crew.bells.ring();
+        if let Some(before) = point.checked_sub(1)
+            && !path.is_clear(point)
+        {
+            let todo = &mut self.todo;
+            let step = path.step_of(before) + 1;
+            if path
+                .send_on(point, std::iter::empty(), |batch| todo.push_back(Task::Batch { batch, line, step }))
+            {
+                self.drain_both(line, before);
+            }
+        }
+    }
+
+    /// Drains a serial layer where packets of both ways arrive: either may have waited for the same place.
+    fn drain_both(&mut self, line: usize, point: usize) {
+        self.drain(line, point);
+        let path = &self.crew.lines[line];
+        let other = line ^ 1;
+        let step = path.layers.len() - 1 - path.step_of(point);
+        if let Some(point) = self.crew.lines[other].point_at(step) {
+            self.drain(other, point);
+        }
+    }
+
+    fn drain_layer(&mut self, line: usize, point: usize) -> usize {
+        let crew = self.crew;
+        let path = &crew.lines[line];
+        let step = path.step_of(point);
+        let layer = &path.layers[step];
+        let now = Instant::now();
+        let Self { outbox, todo, .. } = self;
+        path.order(point).drain(
+            |_| path.is_clear(point + 1),
+            |_, batch| {
+                layer.serial(path.way, batch, now, outbox);
+                send_out(crew, line, step, outbox, todo);
+            },
+        )
+    }
+
+    /// Calls every serial layer whose time has come. One lane does: the first.
+    fn time_out(&mut self) -> bool {
+        let now = Instant::now();
+        if self.deadline.is_none_or(|deadline| now < deadline) {
+            return false;
+        }
+        let crew = self.crew;
+        let mut any = false;
+        let mut next = now + DEADLINES_EVERY;
+        for (line, path) in crew.lines.iter().enumerate().filter(|(_, path)| path.way == Way::Down) {
+            for (step, layer) in path.layers.iter().enumerate() {
+                let Some(due) = layer.poll_timeout() else { continue };
+                if due <= now {
+                    any = true;
+                    layer.handle_timeout(now, &mut self.outbox);
+                    send_out(crew, line, step, &mut self.outbox, &mut self.todo);
+                }
+                next = layer.poll_timeout().map_or(next, |due| due.min(next));
+            }
+        }
+        self.deadline = Some(next);
+        any
+    }
+
+    /// Receives a batch from every source that this lane may ask.
+    fn receive(&mut self) -> bool {
+        let crew = self.crew;
+        let mut any = false;
+        for (line, path) in crew.lines.iter().enumerate().filter(|(_, path)| path.has_source) {
+            if !crew.may_run(self.lane, At::flow(path.flow)) || !path.order(0).has_room() {
+                continue;
+            }
+            let Some(mut batch) = self.spare.take().or_else(|| crew.pool.take()) else { break };
+            match path.receive(&mut batch) {
+                Ok(true) => {
+                    any = true;
+                    self.advance(batch, line, 0);
+                    self.collect();
+                }
+                Ok(false) => {
+                    batch.clear();
+                    self.spare = Some(batch);
+                }
+                Err(error) => self.broken(path.flow, &error),
+            }
+        }
+        if !any && let Some(spare) = self.spare.take() {
+            // Another lane may want it.
+            crew.pool.give(spare);
+        }
+        any
+    }
+}
+
+/// Sends what a serial layer has put out on its ways.
+fn send_out(crew: &Crew, line: usize, step: usize, outbox: &mut Outbox<'_>, todo: &mut VecDeque<Task>) {
+    let path = &crew.lines[line];
+    for way in [Way::Down, Way::Up] {
+        let target = line_of(path.flow, way);
+        let step = if way == path.way { step } else { path.layers.len() - 1 - step };
+        let Some(point) = crew.lines[target].point_at(step) else {
+            while let Some(batch) = outbox.next(way) {
+                crew.pool.give(batch);
+            }
+            continue;
+        };
+        let mut count = 0;
+        let batches = std::iter::from_fn(|| outbox.next(way));
+        crew.lines[target].send_on(point + 1, batches, |batch| {
+            let task = Task::Batch { batch, line: target, step: step + 1 };
+            count += 1;
+            // What is more than one lane's work is for all that may.
+            if crew.plan.placement == Placement::Packet && count > 1 {
+                crew.shared.put.try_send(task).expect("a queue has room for everything that exists");
+                crew.bells.ring();
+            } else {
+                todo.push_back(task);
+            }
+        });
+    }
+}
+
+impl LaneWork for Lane<'_> {
+    fn step(&mut self) -> Turn {
+        let crew = self.crew;
+        let mut moved = self.collect();
+        for queue in [&crew.inboxes[self.lane].take, &crew.shared.take] {
+            for task in queue.try_iter().take(TASKS_PER_TURN) {
+                moved = true;
+                self.run_task(task);
+                self.collect();
+            }
+        }
+        for _ in 0..TASKS_PER_TURN {
+            let Some(task) = self.todo.pop_front() else { break };
+            moved = true;
+            self.run_task(task);
+            self.collect();
+        }
+        for (line, path) in crew.lines.iter().enumerate() {
+            let end = path.layers.len();
+            let at = At { flow: path.flow, step: end, part: 0 };
+            if path.blocked.load(SeqCst)
+                && crew.may_run(self.lane, at)
+                && let Some(point) = path.point_at(end)
+            {
+                let was = moved;
+                self.drain(line, point);
+                moved = was || !path.blocked.load(SeqCst);
+            }
+        }
+        moved |= self.time_out();
+        moved |= self.receive();
+        if moved { Turn::Moved } else { Turn::Idle }
+    }
+
+    fn wait_for<'a>(&'a mut self, fds: &mut Vec<PollFd<'a>>) -> Duration {
+        for path in &self.crew.lines {
+            if self.crew.may_run(self.lane, At::flow(path.flow)) && path.order(0).has_room() {
+                fds.extend(path.source_fd().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+            }
+            if path.blocked.load(SeqCst) {
+                fds.extend(path.sink_fd().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::OUT)));
+            }
+        }
+        fds.extend(self.engine.fd().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+        let until = |deadline: Instant| deadline.saturating_duration_since(Instant::now());
+        self.deadline.map_or(LONGEST_SLEEP, until)
+    }
+}

@@ -1,0 +1,211 @@
+//! One way of a flow: free steps, and between them the places where its order is restored.
+//!
+//! Guarantees: what leaves such a place has its numbers and its ticket for the next one before another lane can bring
+//! forth what comes after it.
+
+use std::{
+    collections::VecDeque,
+    fmt, io,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
+};
+
+use super::{Ends, Plan, Sink, Source};
+use crate::{Batch, Counts, Flow, Layer, Pool, Stack, Way};
+
+/// In whose order numbers are given.
+pub(super) struct Entry {
+    source: Option<Box<dyn Source>>,
+    /// Packets so far.
+    packets: u64,
+}
+
+/// Who takes batches in order, at the end of a line.
+#[derive(Default)]
+pub(super) struct Exit {
+    sink: Option<Box<dyn Sink>>,
+    /// What the sink has not taken in full, and how many of its packets it has.
+    rest: Option<(Batch, usize)>,
+    counts: Counts,
+}
+
+pub(super) struct Line {
+    pub(super) flow: usize,
+    pub(super) way: Way,
+    /// In the order of the way.
+    pub(super) layers: Vec<Arc<dyn Layer>>,
+    /// The steps where order is restored: serial layers, and the end.
+    points: Vec<usize>,
+    /// The order of what is between two points, one for each point.
+    orders: Vec<Flow<Entry, Batch, Exit>>,
+    /// What has left the point before and waits for a ticket, one for each point.
+    pending: Vec<Mutex<VecDeque<Batch>>>,
+    /// The sink takes nothing for now.
+    pub(super) blocked: AtomicBool,
+    pub(super) has_source: bool,
+    source_fd: Option<OwnedFd>,
+    sink_fd: Option<OwnedFd>,
+}
+
+impl fmt::Debug for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Line").field("flow", &self.flow).field("way", &self.way).finish_non_exhaustive()
+    }
+}
+
+impl Line {
+    pub(super) fn new(plan: &Plan, flow: usize, stack: &Stack, way: Way, ends: Ends) -> io::Result<Self> {
+        let own = |fd: Option<BorrowedFd<'_>>| fd.map(|fd| fd.try_clone_to_owned()).transpose();
+        let source_fd = own(ends.source.as_ref().and_then(|source| source.fd()))?;
+        let sink_fd = own(ends.sink.as_ref().and_then(|sink| sink.fd()))?;
+        let layers: Vec<_> =
+            (0..stack.layers().len()).filter_map(|step| stack.layer(way, step).cloned()).collect();
+        let serial = (0..layers.len()).filter(|&step| layers[step].is_serial(way));
+        let points: Vec<usize> = serial.chain([layers.len()]).collect();
+        let has_source = ends.source.is_some();
+        let (mut source, mut sink) = (ends.source, ends.sink);
+        let orders = (0..points.len())
+            .map(|point| {
+                let entry = Entry { source: source.take(), packets: 0 };
+                let last = point + 1 == points.len();
+                let exit = Exit { sink: sink.take_if(|_| last), ..Exit::default() };
+                Flow::new(plan.in_flight, entry, exit)
+            })
+            .collect();
+        let pending = points.iter().map(|_| Mutex::new(VecDeque::with_capacity(plan.batches))).collect();
+        let blocked = AtomicBool::new(false);
+        Ok(Self { flow, way, layers, points, orders, pending, blocked, has_source, source_fd, sink_fd })
+    }
+
+    /// The point at a step, if order is restored there.
+    pub(super) fn point_at(&self, step: usize) -> Option<usize> {
+        self.points.binary_search(&step).ok()
+    }
+
+    /// Whether it has a layer that is run in order.
+    pub(super) fn has_serial(&self) -> bool {
+        self.points.len() > 1
+    }
+
+    /// The step of a point.
+    pub(super) fn step_of(&self, point: usize) -> usize {
+        self.points[point]
+    }
+
+    /// Whether a point is the end of the line.
+    pub(super) fn is_end(&self, point: usize) -> bool {
+        point + 1 == self.points.len()
+    }
+
+    pub(super) fn order(&self, point: usize) -> &Flow<Entry, Batch, Exit> {
+        &self.orders[point]
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        self.orders[self.points.len() - 1].with_restored(|exit| exit.counts)
+    }
+
+    pub(super) fn source_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.source_fd.as_ref().map(|fd| fd.as_fd())
+    }
+
+    pub(super) fn sink_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.sink_fd.as_ref().map(|fd| fd.as_fd())
+    }
+
+    /// Fills `batch` from the source and gives it its place. Without a place nothing is received; without packets no
+    /// place is given, and `false` returned.
+    pub(super) fn receive(&self, batch: &mut Batch) -> io::Result<bool> {
+        let mut failure = None;
+        let given = self.orders[0].give(|entry, _| {
+            let received = entry.source.as_mut()?.receive(batch);
+            let packets =
+                received.map_err(|error| failure = Some(error)).ok().filter(|&packets| packets > 0)?;
+            let first = entry.packets;
+            entry.packets += packets as u64;
+            Some(first)
+        });
+        if let Some((ticket, first)) = given {
+            (batch.ticket, batch.first, batch.flow) = (ticket, first, self.flow as u32);
+        }
+        failure.map_or(Ok(given.is_some()), Err)
+    }
+
+    fn pending(&self, point: usize) -> MutexGuard<'_, VecDeque<Batch>> {
+        self.pending[point].lock().expect("no lane panics holding what is pending")
+    }
+
+    /// Whether nothing waits to go on towards a point.
+    pub(super) fn is_clear(&self, point: usize) -> bool {
+        self.pending(point).is_empty()
+    }
+
+    /// Sends what has left the point before on towards `point`: each batch gets its place, or waits for one. Those that
+    /// have it go to `ready`. Says whether all have.
+    pub(super) fn send_on(
+        &self,
+        point: usize,
+        batches: impl Iterator<Item = Batch>,
+        mut ready: impl FnMut(Batch),
+    ) -> bool {
+        let mut pending = self.pending(point);
+        pending.extend(batches);
+        while let Some(batch) = pending.front_mut() {
+            let packets = batch.packets.len() as u64;
+            let place = self.orders[point].give(|entry, _| {
+                entry.packets += packets;
+                Some(entry.packets - packets)
+            });
+            let Some((ticket, first)) = place else { return false };
+            (batch.ticket, batch.first, batch.flow) = (ticket, first, self.flow as u32);
+            if let Some(batch) = pending.pop_front() {
+                ready(batch);
+            }
+        }
+        true
+    }
+
+    /// Hands what has arrived at the end to the sink, in order. Returns how many batches.
+    pub(super) fn finish(&self, pool: &Pool<Batch>) -> io::Result<usize> {
+        let mut failure = None;
+        let end = &self.orders[self.points.len() - 1];
+        let mut note = |result: io::Result<bool>| {
+            let done = result.map_err(|error| failure = Some(error)).unwrap_or(false);
+            self.blocked.store(!done, SeqCst);
+            done
+        };
+        let note = std::cell::RefCell::new(&mut note);
+        let taken = end.drain(
+            |exit| match exit.rest.take() {
+                None => true,
+                Some((batch, from)) => (note.borrow_mut())(exit.send(batch, from, pool)),
+            },
+            |exit, batch| {
+                (note.borrow_mut())(exit.send(batch, 0, pool));
+            },
+        );
+        failure.map_or(Ok(taken), Err)
+    }
+}
+
+impl Exit {
+    /// True when the sink has all of it; else the rest is kept.
+    fn send(&mut self, batch: Batch, mut from: usize, pool: &Pool<Batch>) -> io::Result<bool> {
+        if let Some(sink) = &mut self.sink {
+            while from < batch.packets.len() {
+                let sent = sink.send(&batch, from)?;
+                from += sent;
+                if sent == 0 {
+                    self.rest = Some((batch, from));
+                    return Ok(false);
+                }
+            }
+        }
+        self.counts.add(&batch);
+        pool.give(batch);
+        Ok(true)
+    }
+}

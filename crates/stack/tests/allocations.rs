@@ -1,0 +1,74 @@
+//! In steady state a crew allocates nothing for a packet: counted by the allocator of this test's own process.
+#![allow(unsafe_code)]
+
+mod memory;
+
+use std::{
+    alloc::{GlobalAlloc, Layout, System},
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
+};
+
+use sealane_engine::Inline;
+use sealane_stack::{Batch, Catalogue, Crew, End, Ends, FlowPlan, LaneWork, Placement, Room, Sink, Source};
+use sealane_transform::Kernels;
+
+static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
+
+struct Counting;
+
+// SAFETY: everything is handed on to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Relaxed);
+        // SAFETY: the caller's promises are those that the system's allocator asks for.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promises are those that the system's allocator asks for.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+struct Endless(Room);
+
+impl Source for Endless {
+    fn receive(&mut self, batch: &mut Batch) -> std::io::Result<usize> {
+        (0..8).for_each(|_| assert!(batch.push_bytes(self.0.head_bytes, &[7; 1400], self.0.tail_bytes)));
+        Ok(8)
+    }
+}
+
+struct Nowhere;
+
+impl Sink for Nowhere {
+    fn send(&mut self, batch: &Batch, from: usize) -> std::io::Result<usize> {
+        Ok(batch.packets.len() - from)
+    }
+}
+
+#[test]
+fn a_crew_allocates_nothing_once_it_is_warm() {
+    for placement in [Placement::Connection, Placement::Packet, Placement::Layer] {
+        for text in ["null/null", "des/hmac-sha256", "aes-128-gcm/md5"] {
+            let stack = memory::stack(&Catalogue::new(), text, End::Near, 0);
+            let source = Box::new(Endless(stack.room()));
+            let down = Ends { source: Some(source), sink: Some(Box::new(Nowhere)) };
+            let flow = FlowPlan { stack, down, up: Ends::default() };
+            let crew = Crew::new(memory::plan(placement, 2), vec![flow]).unwrap();
+            let engine = Inline::new(Kernels::best());
+            let mut lanes = [crew.lane(0, &engine).unwrap(), crew.lane(1, &engine).unwrap()];
+            let mut turns =
+                |count| (0..count).for_each(|_| lanes.iter_mut().for_each(|lane| drop(lane.step())));
+            turns(100);
+            let before = ALLOCATIONS.load(Relaxed);
+            turns(400);
+            assert_eq!(ALLOCATIONS.load(Relaxed) - before, 0, "{text}, {placement}");
+            let counts = crew.counts(0, sealane_stack::Way::Down);
+            assert!(counts.of(sealane_stack::Verdict::Passed) > 3000);
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Sources and sinks in memory.
+#![allow(dead_code, unreachable_pub, reason = "each test file uses its part of it")]
+
+use std::{
+    collections::VecDeque,
+    io,
+    num::NonZeroUsize,
+    sync::{Arc, Mutex},
+};
+
+use sealane_engine::Inline;
+use sealane_stack::{
+    Batch, Catalogue, Context, Crew, End, Ends, FlowPlan, Placement, Plan, Room, Secret, Sink, Source, Spec,
+    Stack,
+};
+use sealane_transform::Kernels;
+
+pub type Packets = Vec<Vec<u8>>;
+
+/// Packets to be sent, some to a batch.
+pub struct MemorySource {
+    pub packets: VecDeque<Vec<u8>>,
+    pub per_batch: usize,
+    pub room: Room,
+}
+
+impl Source for MemorySource {
+    fn receive(&mut self, batch: &mut Batch) -> io::Result<usize> {
+        let count = self.per_batch.min(self.packets.len());
+        for packet in self.packets.drain(..count) {
+            assert!(batch.push_bytes(self.room.head_bytes, &packet, self.room.tail_bytes));
+        }
+        Ok(count)
+    }
+}
+
+/// Keeps what it gets; every third time it takes nothing, and otherwise one packet.
+pub struct MemorySink {
+    pub packets: Arc<Mutex<Packets>>,
+    pub is_slow: bool,
+    pub calls: usize,
+}
+
+impl Sink for MemorySink {
+    fn send(&mut self, batch: &Batch, from: usize) -> io::Result<usize> {
+        self.calls += 1;
+        if self.is_slow && self.calls.is_multiple_of(3) {
+            return Ok(0);
+        }
+        let count = if self.is_slow { 1 } else { batch.packets.len() - from };
+        let mut packets = self.packets.lock().unwrap();
+        for index in from..from + count {
+            if batch.packets[index].is_passed() {
+                packets.push(batch.bytes(index).to_vec());
+            }
+        }
+        Ok(count)
+    }
+}
+
+pub fn spec(text: &str) -> Spec {
+    text.parse().unwrap()
+}
+
+pub fn context(end: End, flow: usize) -> Context {
+    Context { kernels: Kernels::best(), secret: Secret::new([flow as u8 + 1; 32]), end, place: 0 }
+}
+
+pub fn stack(catalogue: &Catalogue, text: &str, end: End, flow: usize) -> Stack {
+    catalogue.stack(&spec(text), &context(end, flow)).unwrap()
+}
+
+/// Ends of one way: packets that come in, and where to look for those that came out.
+pub fn ends(packets: Packets, per_batch: usize, room: Room, is_slow: bool) -> (Ends, Arc<Mutex<Packets>>) {
+    let out = Arc::new(Mutex::new(Vec::new()));
+    let source = MemorySource { packets: packets.into(), per_batch, room };
+    let sink = MemorySink { packets: out.clone(), is_slow, calls: 0 };
+    (Ends { source: Some(Box::new(source)), sink: Some(Box::new(sink)) }, out)
+}
+
+pub fn plan(placement: Placement, lanes: usize) -> Plan {
+    let lanes = NonZeroUsize::new(lanes).unwrap();
+    Plan { placement, lanes, batches: 8, buffer_bytes: 64 << 10, packets: 8, in_flight: 3 }
+}
+
+/// Runs lanes one after another, in the order of `schedule` over and over, until no lane moves.
+pub fn run_by_schedule(crew: &Crew, lanes: usize, schedule: &[usize]) {
+    let engine = Inline::new(Kernels::best());
+    let mut work: Vec<_> = (0..lanes).map(|lane| crew.lane(lane, &engine).unwrap()).collect();
+    let mut quiet = 0;
+    let mut turns = schedule.iter().copied().cycle();
+    while quiet < 2 {
+        // Between two looks at all lanes, some turns as the schedule wants them.
+        for _ in 0..schedule.len().min(20) {
+            let lane = turns.next().unwrap_or(0) % lanes;
+            let _ = sealane_stack::LaneWork::step(&mut work[lane]);
+        }
+        let moved = |lane: &mut _| sealane_stack::LaneWork::step(lane) == sealane_stack::Turn::Moved;
+        let any = work.iter_mut().fold(false, |any, lane| moved(lane) | any);
+        quiet = if any { 0 } else { quiet + 1 };
+    }
+}
+
+/// Sends `packets` down one stack, one flow for each of them, and the result up another; returns what came out.
+pub fn there_and_back(
+    catalogue: &Catalogue,
+    text: &str,
+    plan: Plan,
+    flows: &[Packets],
+    change: impl Fn(usize, &mut Packets),
+    schedule: &[usize],
+) -> (Vec<Packets>, Crew) {
+    let mut wires = Vec::new();
+    let mut plans = Vec::new();
+    for (flow, packets) in flows.iter().enumerate() {
+        let stack = stack(catalogue, text, End::Near, flow);
+        let (down, wire) = ends(packets.clone(), 3, stack.room(), flow % 2 == 0);
+        plans.push(FlowPlan { stack, down, up: Ends::default() });
+        wires.push(wire);
+    }
+    let sender = Crew::new(plan, plans).unwrap();
+    run_by_schedule(&sender, plan.lanes.get(), schedule);
+    let (mut outs, mut plans) = (Vec::new(), Vec::new());
+    for (flow, wire) in wires.into_iter().enumerate() {
+        let stack = stack(catalogue, text, End::Far, flow);
+        let mut packets = std::mem::take(&mut *wire.lock().unwrap());
+        change(flow, &mut packets);
+        let (up, out) = ends(packets, 4, stack.room(), flow % 2 == 1);
+        plans.push(FlowPlan { stack, down: Ends::default(), up });
+        outs.push(out);
+    }
+    let receiver = Crew::new(plan, plans).unwrap();
+    run_by_schedule(&receiver, plan.lanes.get(), schedule);
+    let outs = outs.into_iter().map(|out| std::mem::take(&mut *out.lock().unwrap())).collect();
+    (outs, receiver)
+}

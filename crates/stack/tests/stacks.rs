@@ -1,0 +1,217 @@
+//! Stacks over memory, under every placement.
+
+mod memory;
+
+use std::{
+    sync::{Arc, Mutex, atomic::AtomicU64, atomic::Ordering::Relaxed},
+    thread,
+    time::{Duration, Instant},
+};
+
+use memory::{ends, plan, run_by_schedule, spec, stack, there_and_back};
+use proptest::prelude::*;
+use sealane_engine::{Inline, Lanes};
+use sealane_stack::{
+    Batch, Catalogue, Crew, End, Ends, FlowPlan, Kind, Layer, Outbox, Pinning, Placement, SpecError, Verdict,
+    Way, no_arguments,
+};
+use sealane_transform::Kernels;
+
+/// Serial both ways: notes the numbers in whose order it sees packets.
+#[derive(Debug, Default)]
+struct Sample {
+    seen: AtomicU64,
+}
+
+impl Layer for Sample {
+    fn is_serial(&self, _: Way) -> bool {
+        true
+    }
+
+    fn serial(&self, way: Way, batch: Batch, _: Instant, out: &mut Outbox<'_>) {
+        if way == Way::Down {
+            let packets = batch.packets.len() as u64;
+            assert_eq!(self.seen.fetch_add(packets, Relaxed), batch.first, "packets come in order, numbered");
+        }
+        out.put(way, batch);
+    }
+}
+
+/// A layer that is added: one file, and one line where the catalogue is made.
+const SAMPLE: Kind = Kind {
+    names: || vec!["sample".to_owned()],
+    make: |layer, _| {
+        no_arguments(layer)?;
+        Ok(Arc::new(Sample::default()))
+    },
+};
+
+fn catalogue() -> Catalogue {
+    Catalogue::new().with(SAMPLE)
+}
+
+const STACKS: &[&str] = &[
+    "null",
+    "md5",
+    "des",
+    "null/inet/null",
+    "des/sample/md5",
+    "3des-cbc/md5/null",
+    "sample/hmac-sha256",
+    "aes-128-ctr/bh-140",
+    "aes-256-gcm/sample/chacha20-poly1305/sample/md5",
+    "etm(des,hmac-md5)",
+    "sample/etm(aes-128-ctr,hmac-sha512)/touch",
+    "rc4/seal3/idea-ecb",
+];
+
+fn packets() -> impl Strategy<Value = Vec<Vec<u8>>> {
+    prop::collection::vec(prop::collection::vec(any::<u8>(), 1..1600), 0..40)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn any_stack_placement_and_schedule_delivers_in_order(
+        text in prop::sample::select(STACKS),
+        placement in prop::sample::select(&Placement::ALL),
+        lanes in 1..5usize,
+        flows in prop::collection::vec(packets(), 1..4),
+        schedule in prop::collection::vec(any::<usize>(), 1..64),
+    ) {
+        let (out, receiver) =
+            there_and_back(&catalogue(), text, plan(placement, lanes), &flows, |_, _| {}, &schedule);
+        prop_assert_eq!(&out, &flows);
+        for (flow, packets) in flows.iter().enumerate() {
+            prop_assert_eq!(receiver.counts(flow, Way::Up).of(Verdict::Passed), packets.len() as u64);
+        }
+    }
+
+    /// Whatever comes from the wire is refused or delivered, and stops nobody.
+    #[test]
+    fn what_is_altered_or_cut_short_is_refused_and_the_rest_delivered_in_order(
+        text in prop::sample::select(&["md5", "etm(des,hmac-md5)", "des/hmac-sha256", "aes-128-gcm"][..]),
+        placement in prop::sample::select(&Placement::ALL),
+        sent in packets(),
+        altered in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), any::<bool>()), 1..8),
+    ) {
+        let mut bad = std::collections::BTreeSet::new();
+        let bad_cell = Mutex::new(&mut bad);
+        let change = |_: usize, packets: &mut Vec<Vec<u8>>| {
+            for (packet, byte, cut) in &altered {
+                if packets.is_empty() { return; }
+                let packet = packet.index(packets.len());
+                if !bad_cell.lock().unwrap().insert(packet) { continue; }
+                let bytes = &mut packets[packet];
+                let at = byte.index(bytes.len());
+                if *cut { bytes.truncate(at) } else { bytes[at] ^= 0x40 }
+            }
+        };
+        let (out, receiver) =
+            there_and_back(&catalogue(), text, plan(placement, 2), std::slice::from_ref(&sent), change, &[0, 1]);
+        let good: Vec<_> = (0..).zip(&sent).filter(|(index, _)| !bad.contains(index)).map(|(_, packet)| packet.clone()).collect();
+        prop_assert_eq!(&out[0], &good);
+        let counts = receiver.counts(0, Way::Up);
+        prop_assert_eq!(counts.of(Verdict::Passed), good.len() as u64);
+        let refused: u64 = [Verdict::Forged, Verdict::Damaged, Verdict::Malformed].map(|verdict| counts.of(verdict)).iter().sum();
+        prop_assert_eq!(refused, bad.len() as u64);
+    }
+
+    #[test]
+    fn a_spec_that_parses_prints_back(text in "[a-z0-9.-]{0,6}(\\([a-z0-9,=]{0,8}\\))?(/[a-z0-9(),-]{0,9}){0,20}") {
+        if let Ok(parsed) = text.parse::<sealane_stack::Spec>() {
+            prop_assert_eq!(parsed.to_string(), text);
+        }
+    }
+}
+
+/// Real threads and an engine of its own threads: lanes sleep and are woken, and a stop ends them.
+#[test]
+fn lanes_deliver_in_order_and_stop() {
+    let catalogue = catalogue();
+    let sent: Vec<Vec<u8>> =
+        (0..600u32).map(|number| number.to_le_bytes().repeat(1 + number as usize % 300)).collect();
+    let threads = Lanes::new(Kernels::best(), 2.try_into().unwrap(), 4.try_into().unwrap()).unwrap();
+    for placement in Placement::ALL {
+        for engine in [&Inline::new(Kernels::best()) as &dyn sealane_engine::Engine, &threads] {
+            let stack = stack(&catalogue, "etm(des,hmac-md5)/sample/des", End::Near, 0);
+            let (down, wire) = ends(sent.clone(), 3, stack.room(), false);
+            let crew =
+                Crew::new(plan(placement, 3), vec![FlowPlan { stack, down, up: Ends::default() }]).unwrap();
+            thread::scope(|scope| {
+                let run = scope.spawn(|| crew.run(engine, Pinning::Free));
+                while wire.lock().unwrap().len() < sent.len() && !run.is_finished() {
+                    thread::sleep(Duration::from_millis(1));
+                }
+                crew.stop().finish(crew.bells());
+                run.join().unwrap().unwrap();
+            });
+            let wire = std::mem::take(&mut *wire.lock().unwrap());
+            let far = memory::stack(&catalogue, "etm(des,hmac-md5)/sample/des", End::Far, 0);
+            let (up, out) = ends(wire, 4, far.room(), false);
+            let back = Crew::new(
+                plan(Placement::Block, 2),
+                vec![FlowPlan { stack: far, down: Ends::default(), up }],
+            )
+            .unwrap();
+            run_by_schedule(&back, 2, &[0, 1]);
+            assert_eq!(*out.lock().unwrap(), sent, "{placement} on {}", engine.name());
+        }
+    }
+}
+
+/// Under `packet` placement a batch that is held up holds up those behind it in order, and no more are begun than the
+/// flow may have under way.
+#[test]
+fn a_sink_that_takes_nothing_stops_the_source() {
+    struct Never;
+    impl sealane_stack::Sink for Never {
+        fn send(&mut self, _: &Batch, _: usize) -> std::io::Result<usize> {
+            Ok(0)
+        }
+    }
+    struct Endless(Arc<AtomicU64>);
+    impl sealane_stack::Source for Endless {
+        fn receive(&mut self, batch: &mut Batch) -> std::io::Result<usize> {
+            self.0.fetch_add(1, Relaxed);
+            assert!(batch.push_bytes(0, b"packet", 16));
+            Ok(1)
+        }
+    }
+    for placement in Placement::ALL {
+        let received = Arc::new(AtomicU64::new(0));
+        let down = Ends { source: Some(Box::new(Endless(received.clone()))), sink: Some(Box::new(Never)) };
+        let flow =
+            FlowPlan { stack: stack(&catalogue(), "null/md5", End::Near, 0), down, up: Ends::default() };
+        let crew = Crew::new(plan(placement, 2), vec![flow]).unwrap();
+        run_by_schedule(&crew, 2, &[0, 1]);
+        assert!(
+            received.load(Relaxed) <= 1 + 3,
+            "{placement}: one at the sink, and as many as the order holds"
+        );
+    }
+}
+
+#[test]
+fn the_papers_stacks_parse_and_print() {
+    for text in ["des/tcp/md5/ip/fddi", "esp(aes-gcm)/udp/ip", "private/tcp", "3des/tcp/md5/ip/fddi"] {
+        assert_eq!(spec(text).to_string(), text);
+    }
+    for text in ["", "/", "des//md5", "esp(", "esp()", "esp(a", "esp(a))", "Des", "a b", &"x/".repeat(40)] {
+        assert!(text.parse::<sealane_stack::Spec>().is_err(), "{text}");
+    }
+}
+
+#[test]
+fn an_unknown_layer_is_told_what_is_known_and_an_added_one_is() {
+    let context = memory::context(End::Near, 0);
+    let error = Catalogue::new().stack(&spec("md5/sample"), &context).unwrap_err();
+    let SpecError::Unknown { word, known } = &error else { panic!("{error}") };
+    assert_eq!(word, "sample");
+    assert!(known.contains("aes-128-gcm, ") && known.contains(", md5, "), "{known}");
+    let stack = catalogue().stack(&spec("md5/sample"), &context).unwrap();
+    assert_eq!(stack.to_string(), "md5/sample");
+    assert!(matches!(catalogue().stack(&spec("null(1)"), &context), Err(SpecError::Arguments { .. })));
+    assert!(matches!(catalogue().stack(&spec("etm(des,md5)"), &context), Err(SpecError::Arguments { .. })));
+}
