@@ -11,6 +11,7 @@ use sealane_copy::proto::message::Message;
 use sealane_copy::proto::record::split_records;
 use sealane_fuzz::{keys, with_keys};
 use sealane_peer::{AuthorisedPeers, Framer, KnownPeers, Location};
+use sealane_stack::Spec;
 use sealane_tree::RelativePath;
 use sealane_wire::superpacket::Pieces;
 use sealane_wire::virtio::Virtio;
@@ -57,6 +58,9 @@ fn seeds_of_files_and_arguments() {
         AuthorisedPeers::parse(&with_keys(bytes, &keys)).is_ok()
     });
     check("location", &[], |bytes| Location::parse(OsStr::from_bytes(bytes)).is_ok());
+    check("stack_spec", &["open"], |bytes| {
+        std::str::from_utf8(bytes).is_ok_and(|text| text.parse::<Spec>().is_ok())
+    });
     check("relative_path", &["dots", "absolute"], |bytes| RelativePath::new(bytes).is_ok());
 }
 

@@ -44,7 +44,8 @@ pub use placement::{At, Placement, UnknownPlacement};
 pub use pool::{Pool, Recycle};
 pub use run::{Crew, Ends, FlowPlan, Lane, Plan, RunError, Sink, Source};
 pub use spec::{
-    ARGUMENTS_MAX, Catalogue, Context, End, Kind, LAYERS_MAX, LayerSpec, Spec, SpecError, no_arguments,
+    ARGUMENTS_MAX, Catalogue, Context, End, Kind, LAYERS_MAX, LayerSpec, MakeLayer, Spec, SpecError,
+    no_arguments,
 };
 pub use stack::Stack;
 pub use stop::Stop;

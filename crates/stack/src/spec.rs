@@ -163,13 +163,16 @@ impl Context {
     }
 }
 
+/// Makes a layer of its name and arguments.
+pub type MakeLayer = fn(&LayerSpec, &Context) -> Result<Arc<dyn Layer>, SpecError>;
+
 /// A kind of layer: a name or a family of names, and how to make one.
 #[derive(Clone, Copy, Debug)]
 pub struct Kind {
     /// The names that it stands for.
     pub names: fn() -> Vec<String>,
     /// Makes a layer by one of these names.
-    pub make: fn(&LayerSpec, &Context) -> Result<Arc<dyn Layer>, SpecError>,
+    pub make: MakeLayer,
 }
 
 /// The kinds of layers that are known.

@@ -61,8 +61,13 @@ fn a_crew_allocates_nothing_once_it_is_warm() {
             let crew = Crew::new(memory::plan(placement, 2), vec![flow]).unwrap();
             let engine = Inline::new(Kernels::best());
             let mut lanes = [crew.lane(0, &engine).unwrap(), crew.lane(1, &engine).unwrap()];
-            let mut turns =
-                |count| (0..count).for_each(|_| lanes.iter_mut().for_each(|lane| drop(lane.step())));
+            let mut turns = |count| {
+                for _ in 0..count {
+                    for lane in &mut lanes {
+                        lane.step();
+                    }
+                }
+            };
             turns(100);
             let before = ALLOCATIONS.load(Relaxed);
             turns(400);

@@ -12,8 +12,8 @@ use memory::{ends, plan, run_by_schedule, spec, stack, there_and_back};
 use proptest::prelude::*;
 use sealane_engine::{Inline, Lanes};
 use sealane_stack::{
-    Batch, Catalogue, Crew, End, Ends, FlowPlan, Kind, Layer, Outbox, Pinning, Placement, SpecError, Verdict,
-    Way, no_arguments,
+    Batch, Catalogue, Crew, End, Ends, FlowPlan, Kind, LaneWork, Layer, Outbox, Pinning, Placement,
+    SpecError, Verdict, Way, no_arguments,
 };
 use sealane_transform::Kernels;
 
@@ -158,6 +158,37 @@ fn lanes_deliver_in_order_and_stop() {
             run_by_schedule(&back, 2, &[0, 1]);
             assert_eq!(*out.lock().unwrap(), sent, "{placement} on {}", engine.name());
         }
+    }
+}
+
+/// The lanes that a placement shares one flow among have each a part that nobody else does.
+#[test]
+fn no_lane_does_another_lanes_part() {
+    let cases = [
+        (Placement::Layer, "null/md5"),
+        (Placement::Function, "etm(des,hmac-md5)"),
+        (Placement::Block, "des"),
+    ];
+    for (placement, text) in cases {
+        let sent = vec![vec![7; 1500]; 20];
+        let near = stack(&catalogue(), text, End::Near, 0);
+        let (down, wire) = ends(sent.clone(), 3, near.room(), false);
+        let flow = FlowPlan { stack: near, down, up: Ends::default() };
+        run_by_schedule(&Crew::new(plan(Placement::Packet, 1), vec![flow]).unwrap(), 1, &[0]);
+        let far = stack(&catalogue(), text, End::Far, 0);
+        let (up, out) = ends(std::mem::take(&mut *wire.lock().unwrap()), 4, far.room(), false);
+        let crew =
+            Crew::new(plan(placement, 2), vec![FlowPlan { stack: far, down: Ends::default(), up }]).unwrap();
+        let engine = Inline::new(Kernels::best());
+        let mut lanes = [crew.lane(0, &engine).unwrap(), crew.lane(1, &engine).unwrap()];
+        for _ in 0..100 {
+            lanes[0].step();
+        }
+        assert!(out.lock().unwrap().is_empty(), "{placement}: the other lane has done nothing yet");
+        for turn in 0..100 {
+            lanes[turn % 2].step();
+        }
+        assert_eq!(*out.lock().unwrap(), sent, "{placement}");
     }
 }
 

@@ -131,7 +131,10 @@ impl Line {
         if let Some((ticket, first)) = given {
             (batch.ticket, batch.first, batch.flow) = (ticket, first, self.flow as u32);
         }
-        failure.map_or(Ok(given.is_some()), Err)
+        match failure {
+            Some(error) => Err(error),
+            None => Ok(given.is_some()),
+        }
     }
 
     fn pending(&self, point: usize) -> MutexGuard<'_, VecDeque<Batch>> {
