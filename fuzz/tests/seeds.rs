@@ -1,6 +1,9 @@
 //! The seeds are what they are meant to be: understood, but for the few that show what is refused. A seed of an
 //! older format would fuzz nothing but the first check.
 
+#[path = "../../crates/tcp/tests/common/hostile.rs"]
+mod hostile;
+
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -66,6 +69,7 @@ fn seeds_of_files_and_arguments() {
 
 #[test]
 fn seeds_of_packets() {
+    check("tcp_segments", &[], |bytes| hostile::converse(bytes) >= 2);
     check("wire_headers", &[], |bytes| {
         Ipv4::parse(bytes).is_ok()
             || Ipv6::parse(bytes).is_ok_and(|ip| ip.upper().is_ok())

@@ -21,6 +21,7 @@ const ARROWS: &[Crate] = &[
         may_know: &["transform"],
         why: "headers as bytes; the checksum is a transform's",
     },
+    Crate { folder: "tcp", may_know: &["wire"], why: "TCP as a value: no I/O, no clock, no addresses" },
     Crate { folder: "engine", may_know: &["transform"], why: "runs transforms, knows no protocol" },
     Crate { folder: "stack", may_know: &["engine", "transform"], why: "layers and lanes over engines" },
     Crate {

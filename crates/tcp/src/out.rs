@@ -1,0 +1,78 @@
+//! What a call leaves to be done. The caller keeps one of these for each lane, drains it after every call, outside the
+//! lock, and uses it again; its lists then never grow.
+
+use crate::segment::{Payload, Transmit};
+use crate::{Config, Event};
+use alloc::vec::Vec;
+
+/// Most events of one call: established, ended by the peer, closed, and some to spare.
+const EVENTS_MAX: usize = 8;
+
+/// What to do after a call.
+#[derive(Debug)]
+pub struct Out {
+    /// Segments to be sent, in order.
+    pub send: Vec<Transmit>,
+    /// Received bytes in order, to be consumed. Their slots are the caller's again, each delivered at most once.
+    pub deliver: Vec<Payload>,
+    /// Slots of messages that the peer has acknowledged whole.
+    pub acked: Vec<u32>,
+    /// Slots of received payloads that nobody needs: duplicates, and what lies outside the window.
+    pub refused: Vec<u32>,
+    /// Slots of messages that will not be sent, or not be acknowledged, because the connection has ended.
+    pub abandoned: Vec<u32>,
+    /// What has happened.
+    pub events: Vec<Event>,
+    send_max: usize,
+    batch_max: usize,
+}
+
+impl Out {
+    /// Room for what a connection with this configuration says to a batch of at most `batch` segments. At most four
+    /// times as many segments are sent by one call; what is due beyond that waits for the next.
+    pub fn new(config: &Config, batch: usize) -> Self {
+        let batch = batch.max(1);
+        let messages = config.send_messages.clamp(1, 1 << 24).next_power_of_two() as usize;
+        let held = config.reassembly_segments.clamp(1, 1 << 24).next_power_of_two() as usize;
+        let send_max = 4 * batch;
+        Self {
+            send: Vec::with_capacity(send_max),
+            deliver: Vec::with_capacity(batch + held),
+            acked: Vec::with_capacity(messages),
+            refused: Vec::with_capacity(batch + held),
+            abandoned: Vec::with_capacity(messages),
+            events: Vec::with_capacity(EVENTS_MAX),
+            send_max,
+            batch_max: batch,
+        }
+    }
+
+    /// Empties all lists and keeps their room.
+    pub fn clear(&mut self) {
+        self.send.clear();
+        self.deliver.clear();
+        self.acked.clear();
+        self.refused.clear();
+        self.abandoned.clear();
+        self.events.clear();
+    }
+
+    /// Whether all lists are empty.
+    pub fn is_empty(&self) -> bool {
+        self.send.is_empty()
+            && self.deliver.is_empty()
+            && self.acked.is_empty()
+            && self.refused.is_empty()
+            && self.abandoned.is_empty()
+            && self.events.is_empty()
+    }
+
+    /// Most segments that one call takes.
+    pub fn batch_max(&self) -> usize {
+        self.batch_max
+    }
+
+    pub(crate) fn is_send_full(&self) -> bool {
+        self.send.len() >= self.send_max
+    }
+}

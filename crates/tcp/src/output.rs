@@ -1,0 +1,167 @@
+//! Segments leave: headers, acknowledgements, SYN, resets, probes, new data and data sent again.
+
+use crate::connection::{Connection, State};
+use crate::queue::Piece;
+use crate::segment::{Flags, Header, Options, Parts, SackBlocks, Timestamps, Transmit};
+use crate::sender::Next;
+use crate::timers::Timer;
+use crate::{Out, Seq, Time};
+
+impl Connection {
+    /// A header from `seq` on. It acknowledges everything so far.
+    fn header(&mut self, seq: Seq, flags: Flags, now: Time) -> Header {
+        let shift = if flags.has(Flags::SYN) { 0 } else { self.receive.scale };
+        let window = self.receive.offer(shift);
+        self.receive.acknowledged();
+        self.timers.clear(Timer::Ack);
+        let ack = if flags.has(Flags::ACK) { self.receive.nxt } else { Seq(0) };
+        let options = Options { timestamps: self.stamp(now), ..Options::default() };
+        Header { seq, ack, flags, window, options }
+    }
+
+    fn stamp(&self, now: Time) -> Option<Timestamps> {
+        let value = now.as_ms_wrapping().wrapping_add(self.timestamp_offset);
+        self.is_stamped.then_some(Timestamps { value, echo: self.receive.ts_recent })
+    }
+
+    fn push(&mut self, header: Header, parts: Parts, out: &mut Out) {
+        self.stats.sent_segments += 1;
+        out.send.push(Transmit { header, parts });
+    }
+
+    /// SYN, or the answer to one; sets its timer.
+    pub(crate) fn send_syn(&mut self, now: Time, out: &mut Out) {
+        let is_answer = self.state == State::SynReceived;
+        let flags = if is_answer { Flags::SYN | Flags::ACK } else { Flags::SYN };
+        let mut header = self.header(self.send.una, flags, now);
+        header.options.mss = Some(self.config.mss);
+        // What the peer's SYN did not offer is not in the answer (RFC 7323, section 2.2; RFC 2018, section 2).
+        let is_scaled = !is_answer || self.is_scaled;
+        header.options.window_scale = is_scaled.then_some(self.receive.scale);
+        header.options.sack_permitted = if is_answer { self.send.is_sack } else { self.config.sack };
+        self.push(header, Parts::default(), out);
+        self.timers.set(Timer::Retransmit, now + self.send.rtt.timeout());
+    }
+
+    /// An acknowledgement with nothing else.
+    pub(crate) fn send_ack(&mut self, now: Time, out: &mut Out) {
+        if out.is_send_full() {
+            self.receive.is_ack_due = true;
+            self.is_more_due = true;
+            return;
+        }
+        let mut header = self.header(self.send.bare_seq(), Flags::ACK, now);
+        if self.send.is_sack && !self.receive.reassembly.is_empty() {
+            let blocks_max = if self.is_stamped { 3 } else { SackBlocks::MAX };
+            header.options.sack = self.receive.reassembly.blocks(blocks_max);
+        }
+        self.push(header, Parts::default(), out);
+    }
+
+    /// An acknowledgement that anybody can provoke (RFC 5961, section 7).
+    pub(crate) fn send_challenge(&mut self, now: Time, out: &mut Out) {
+        if self.limiter.admit(now) {
+            self.stats.challenges += 1;
+            self.send_ack(now, out);
+        } else {
+            self.stats.suppressed += 1;
+        }
+    }
+
+    /// A segment whose number is just before the window, so that the peer must answer (RFC 9293, section 3.8.4).
+    pub(crate) fn send_probe(&mut self, now: Time, out: &mut Out) {
+        if !out.is_send_full() {
+            let header = self.header(self.send.una.minus(1), Flags::ACK, now);
+            self.push(header, Parts::default(), out);
+        }
+    }
+
+    /// A reset with the next number: the one that the peer takes at its word (RFC 5961, section 3).
+    pub(crate) fn send_reset(&mut self, now: Time, out: &mut Out) {
+        if !out.is_send_full() {
+            let header = self.header(self.send.bare_seq(), Flags::RST | Flags::ACK, now);
+            self.push(header, Parts::default(), out);
+        }
+    }
+
+    /// Sends what the windows let pass: first what was lost, then what is new.
+    pub(crate) fn transmit(&mut self, now: Time, out: &mut Out) {
+        self.is_more_due = false;
+        let sends_data = matches!(
+            self.state,
+            State::Established | State::FinWait1 | State::CloseWait | State::Closing | State::LastAck
+        );
+        if !sends_data {
+            return;
+        }
+        let held = loop {
+            let (lost, is_any_lost) = self.send.next_lost();
+            let next = if is_any_lost { Next::Limited } else { self.send.next_new(false) };
+            let is_due = lost.is_some() || matches!(next, Next::New { .. });
+            if is_due && out.is_send_full() {
+                self.is_more_due = true;
+                break false;
+            }
+            match (lost, next) {
+                (Some(index), _) => self.resend(index, now, out),
+                (None, Next::New { bytes, fin }) => self.send_new(bytes, fin, now, out),
+                (None, next) => break next == Next::Held,
+            }
+        };
+        if !self.send.flight.is_empty() {
+            self.timers.clear(Timer::Persist);
+            if !self.timers.is_set(Timer::Retransmit) {
+                self.timers.set(Timer::Retransmit, now + self.send.rtt.timeout());
+            }
+        } else if held {
+            if !self.timers.is_set(Timer::Persist) {
+                self.timers.set(Timer::Persist, now + self.send.rtt.timeout());
+            }
+        } else {
+            self.timers.clear(Timer::Persist);
+        }
+    }
+
+    pub(crate) fn send_new(&mut self, bytes: u32, fin: bool, now: Time, out: &mut Out) {
+        let (seq, piece, fin, is_last) = self.send.send_new(bytes, fin, now);
+        self.stats.sent_bytes += u64::from(piece.bytes);
+        self.push_data(seq, piece, fin, is_last, now, out);
+    }
+
+    /// Sends the segment at `index` of the flight again.
+    pub(crate) fn resend(&mut self, index: u32, now: Time, out: &mut Out) {
+        if out.is_send_full() {
+            self.is_more_due = true;
+            return;
+        }
+        if let Some((seq, piece, fin)) = self.send.send_again(index, now) {
+            self.stats.resent_segments += 1;
+            self.push_data(seq, piece, fin, true, now, out);
+        }
+    }
+
+    fn push_data(&mut self, seq: Seq, piece: Piece, fin: bool, is_last: bool, now: Time, out: &mut Out) {
+        let mut flags = Flags::ACK;
+        if is_last && piece.bytes > 0 {
+            flags = flags | Flags::PSH;
+        }
+        if fin {
+            flags = flags | Flags::FIN;
+        }
+        let header = self.header(seq, flags, now);
+        self.push(header, piece.parts, out);
+    }
+
+    /// Sends what is due after a batch or a deadline: data, and an acknowledgement if no data took it along.
+    pub(crate) fn flush(&mut self, now: Time, out: &mut Out) {
+        if self.state == State::Closed {
+            return;
+        }
+        self.transmit(now, out);
+        if self.receive.is_ack_due {
+            self.send_ack(now, out);
+        } else if self.receive.is_ack_delayed && !self.timers.is_set(Timer::Ack) {
+            self.timers.set(Timer::Ack, now + self.config.ack_delay);
+        }
+    }
+}

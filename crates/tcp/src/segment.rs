@@ -1,0 +1,224 @@
+//! Segments as values: header fields and options decoded, payload by reference into a pool of the caller's.
+
+use crate::Seq;
+use core::fmt;
+use core::ops::{BitOr, Deref};
+
+/// The control bits of a segment (RFC 9293, section 3.1).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Flags(pub u8);
+
+impl Flags {
+    /// No bit.
+    pub const NONE: Self = Self(0);
+    /// No more data from the sender.
+    pub const FIN: Self = Self(1);
+    /// Synchronise sequence numbers.
+    pub const SYN: Self = Self(2);
+    /// Reset the connection.
+    pub const RST: Self = Self(4);
+    /// Hand the data on at once.
+    pub const PSH: Self = Self(8);
+    /// The acknowledgement field counts.
+    pub const ACK: Self = Self(16);
+    /// The urgent pointer counts. It is ignored here: urgent bytes are delivered in line, as RFC 6093 wants.
+    pub const URG: Self = Self(32);
+
+    /// Whether all bits of `other` are set.
+    pub const fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+impl BitOr for Flags {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+impl fmt::Debug for Flags {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (bit, letter) in [(1, 'F'), (2, 'S'), (4, 'R'), (8, 'P'), (16, '.'), (32, 'U')] {
+            if self.0 & bit != 0 {
+                write!(f, "{letter}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The timestamps option (RFC 7323, section 3.2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Timestamps {
+    /// The sender's clock, in its own unit.
+    pub value: u32,
+    /// The latest value of the other end's.
+    pub echo: u32,
+}
+
+/// Blocks of a selective acknowledgement (RFC 2018), each from its first byte to one behind its last.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub struct SackBlocks {
+    blocks: [(Seq, Seq); Self::MAX],
+    count: u8,
+}
+
+impl SackBlocks {
+    /// As many as 40 bytes of options hold.
+    pub const MAX: usize = 4;
+
+    /// Adds a block; one too many is left out.
+    pub fn push(&mut self, from: Seq, to: Seq) {
+        if let Some(place) = self.blocks.get_mut(usize::from(self.count)) {
+            *place = (from, to);
+            self.count += 1;
+        }
+    }
+}
+
+impl Deref for SackBlocks {
+    type Target = [(Seq, Seq)];
+
+    fn deref(&self) -> &Self::Target {
+        &self.blocks[..usize::from(self.count)]
+    }
+}
+
+impl fmt::Debug for SackBlocks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+/// The options of a segment. Others are ignored, as RFC 9293, section 3.2 asks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Options {
+    /// Most payload bytes that the sender takes in a segment; on SYN only.
+    pub mss: Option<u16>,
+    /// By how many bits the sender shifts its windows; on SYN only.
+    pub window_scale: Option<u8>,
+    /// The sender understands [`Options::sack`]; on SYN only.
+    pub sack_permitted: bool,
+    /// Timestamps.
+    pub timestamps: Option<Timestamps>,
+    /// What has arrived beyond the acknowledgement.
+    pub sack: SackBlocks,
+}
+
+/// A TCP header, less the ports and the checksum, which belong to the layers around.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Header {
+    /// Number of the first byte, or of SYN.
+    pub seq: Seq,
+    /// The next byte that the sender waits for.
+    pub ack: Seq,
+    /// Control bits.
+    pub flags: Flags,
+    /// The window field, not scaled.
+    pub window: u16,
+    /// Options.
+    pub options: Options,
+}
+
+/// Bytes of a pool's slot. What slots and pools are is the caller's affair; here a payload is only cut and handed on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Payload {
+    /// The slot's number.
+    pub slot: u32,
+    /// Where in the slot it starts.
+    pub start: u32,
+    /// How long it is.
+    pub bytes: u32,
+}
+
+impl Payload {
+    /// No bytes. A slot is owned through a payload only if that has bytes.
+    pub const EMPTY: Self = Self { slot: 0, start: 0, bytes: 0 };
+
+    /// The payload without its first `bytes`.
+    #[must_use]
+    pub const fn skip(self, bytes: u32) -> Self {
+        let bytes = if bytes < self.bytes { bytes } else { self.bytes };
+        Self { slot: self.slot, start: self.start + bytes, bytes: self.bytes - bytes }
+    }
+
+    /// The payload's first `bytes`.
+    #[must_use]
+    pub const fn take(self, bytes: u32) -> Self {
+        let bytes = if bytes < self.bytes { bytes } else { self.bytes };
+        Self { slot: self.slot, start: self.start, bytes }
+    }
+}
+
+/// A segment that has arrived.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Segment {
+    /// Its header.
+    pub header: Header,
+    /// Its payload.
+    pub payload: Payload,
+}
+
+/// The payload of a segment to be sent: parts of up to [`Parts::MAX`] messages, to be laid one behind the other.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub struct Parts {
+    parts: [Payload; Self::MAX],
+    count: u8,
+}
+
+impl Parts {
+    /// Most messages that share a segment.
+    pub const MAX: usize = 4;
+
+    /// Adds a part; the caller has seen that there is room.
+    pub(crate) fn push(&mut self, part: Payload) {
+        self.parts[usize::from(self.count)] = part;
+        self.count += 1;
+    }
+
+    /// Bytes of all parts.
+    pub fn bytes(&self) -> u32 {
+        self.iter().map(|part| part.bytes).sum()
+    }
+}
+
+impl Deref for Parts {
+    type Target = [Payload];
+
+    fn deref(&self) -> &Self::Target {
+        &self.parts[..usize::from(self.count)]
+    }
+}
+
+impl fmt::Debug for Parts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+/// A segment to be sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Transmit {
+    /// Its header.
+    pub header: Header,
+    /// Its payload. The slots stay the connection's until they are handed back: a layer below that changes bytes
+    /// writes them elsewhere.
+    pub parts: Parts,
+}
+
+/// The segment that answers one which belongs to no connection (RFC 9293, section 3.10.7.1); `None` for a reset, which
+/// is never answered.
+pub fn reset_for(header: &Header, payload_bytes: u32) -> Option<Header> {
+    if header.flags.has(Flags::RST) {
+        return None;
+    }
+    if header.flags.has(Flags::ACK) {
+        return Some(Header { seq: header.ack, flags: Flags::RST, ..Header::default() });
+    }
+    let syn = u32::from(header.flags.has(Flags::SYN));
+    let fin = u32::from(header.flags.has(Flags::FIN));
+    let ack = header.seq + payload_bytes + syn + fin;
+    Some(Header { ack, flags: Flags::RST | Flags::ACK, ..Header::default() })
+}
