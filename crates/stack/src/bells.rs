@@ -49,7 +49,7 @@ impl Bells {
     /// finds out at its next use.
     pub fn sleep<'a>(&'a self, lane: usize, fds: &mut Vec<PollFd<'a>>, timeout: Duration) -> bool {
         let in_time = self.bells[lane].signal.wait(fds, timeout).unwrap_or(true);
-        self.awake(lane);
+        self.bells[lane].sleeping.store(false, SeqCst);
         in_time
     }
 

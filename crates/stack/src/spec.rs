@@ -5,8 +5,7 @@
 
 use std::{fmt, str::FromStr, sync::Arc};
 
-use sealane_engine::KeyError;
-use sealane_transform::Kernels;
+use sealane_engine::{Implementations, KeyError};
 
 use crate::{Layer, Secret, Stack, Way, layers};
 
@@ -139,8 +138,8 @@ pub enum End {
 /// What layers are made with: one association's.
 #[derive(Clone, Debug)]
 pub struct Context {
-    /// What runs the cryptography.
-    pub kernels: Kernels,
+    /// Whose code runs the cryptography.
+    pub implementations: Implementations,
     /// What all keys are derived from; it must serve no other association.
     pub secret: Secret,
     /// Which end.

@@ -40,10 +40,16 @@ impl Signal {
         self.0.as_fd()
     }
 
-    /// Sleeps until rung, or one of `fds` is ready, but no longer than `timeout`; false when it took so long.
+    /// Sleeps until rung, or one of `fds` is ready, but no longer than `timeout`; false when it took so long. Takes off
+    /// what was rung.
     pub(crate) fn wait<'a>(&'a self, fds: &mut Vec<PollFd<'a>>, timeout: Duration) -> io::Result<bool> {
         fds.push(PollFd::from_borrowed_fd(self.fd(), PollFlags::IN));
-        wait(fds, timeout)
+        let in_time = wait(fds, timeout)?;
+        // A call for nothing at every waking would cost as much as the waking's own.
+        if fds.last().is_some_and(|own| !own.revents().is_empty()) {
+            self.clear();
+        }
+        Ok(in_time)
     }
 }
 

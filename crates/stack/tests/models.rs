@@ -55,6 +55,7 @@ mod sync {
             while !*rung {
                 rung = self.wake.wait(rung).unwrap();
             }
+            *rung = false;
             Ok(true)
         }
     }

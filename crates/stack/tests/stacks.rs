@@ -199,7 +199,7 @@ fn a_sink_that_takes_nothing_stops_the_source() {
     struct Never;
     impl sealane_stack::Sink for Never {
         fn send(&mut self, _: &Batch, _: usize) -> std::io::Result<usize> {
-            Ok(0)
+            Err(std::io::ErrorKind::WouldBlock.into())
         }
     }
     struct Endless(Arc<AtomicU64>);

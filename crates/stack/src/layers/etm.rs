@@ -36,7 +36,7 @@ fn make(layer: &LayerSpec, context: &Context) -> Result<Arc<dyn Layer>, SpecErro
     let (mac_key, cipher_key) = (mac.key_bytes(), cipher.facts().key_bytes.usual);
     let material = context.material(layer, Way::Up, protection.key_bytes());
     let alone = |protection, material: &[u8]| {
-        Session::with(context.kernels, protection, material)
+        Session::with(context.implementations, protection, material)
             .map(Arc::new)
             .map_err(|error| SpecError::Key { layer: layer.to_string(), error })
     };

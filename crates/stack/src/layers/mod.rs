@@ -26,7 +26,7 @@ impl Sessions {
     fn new(layer: &LayerSpec, context: &Context, protection: Protection) -> Result<Self, SpecError> {
         let session = |way| {
             let material = context.material(layer, way, protection.key_bytes());
-            Session::with(context.kernels, protection, &material)
+            Session::with(context.implementations, protection, &material)
                 .map(Arc::new)
                 .map_err(|error| SpecError::Key { layer: layer.to_string(), error })
         };

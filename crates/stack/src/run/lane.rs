@@ -430,8 +430,11 @@ impl LaneWork for Lane<'_> {
     }
 
     fn wait_for<'a>(&'a mut self, fds: &mut Vec<PollFd<'a>>) -> Duration {
+        let mut deadline = self.deadline;
         for path in &self.crew.lines {
-            if self.crew.may_run(self.lane, At::flow(path.flow)) && path.order(0).has_room() {
+            let is_asked = path.has_source && self.crew.may_run(self.lane, At::flow(path.flow));
+            if is_asked && path.order(0).has_room() {
+                deadline = [deadline, path.source_timeout()].into_iter().flatten().min();
                 fds.extend(path.source_fd().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
             }
             if path.blocked.load(SeqCst) {
@@ -440,6 +443,6 @@ impl LaneWork for Lane<'_> {
         }
         fds.extend(self.engine.fd().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
         let until = |deadline: Instant| deadline.saturating_duration_since(Instant::now());
-        self.deadline.map_or(LONGEST_SLEEP, until)
+        deadline.map_or(LONGEST_SLEEP, until)
     }
 }

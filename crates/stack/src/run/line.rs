@@ -11,6 +11,7 @@ use std::{
         Arc, Mutex, MutexGuard,
         atomic::{AtomicBool, Ordering::SeqCst},
     },
+    time::Instant,
 };
 
 use super::{Ends, Plan, Sink, Source};
@@ -112,6 +113,11 @@ impl Line {
         self.source_fd.as_ref().map(|fd| fd.as_fd())
     }
 
+    /// When to ask the source again even if nothing becomes readable.
+    pub(super) fn source_timeout(&self) -> Option<Instant> {
+        self.orders[0].with_given(|entry| entry.source.as_ref().and_then(|source| source.poll_timeout()))
+    }
+
     pub(super) fn sink_fd(&self) -> Option<BorrowedFd<'_>> {
         self.sink_fd.as_ref().map(|fd| fd.as_fd())
     }
@@ -121,7 +127,7 @@ impl Line {
     pub(super) fn receive(&self, batch: &mut Batch) -> io::Result<bool> {
         let mut failure = None;
         let given = self.orders[0].give(|entry, _| {
-            let received = entry.source.as_mut()?.receive(batch);
+            let received = none_now(entry.source.as_mut()?.receive(batch));
             let packets =
                 received.map_err(|error| failure = Some(error)).ok().filter(|&packets| packets > 0)?;
             let first = entry.packets;
@@ -181,16 +187,30 @@ impl Line {
             done
         };
         let note = std::cell::RefCell::new(&mut note);
+        let mut rests = 0;
         let taken = end.drain(
             |exit| match exit.rest.take() {
                 None => true,
-                Some((batch, from)) => (note.borrow_mut())(exit.send(batch, from, pool)),
+                Some((batch, from)) => {
+                    let done = (note.borrow_mut())(exit.send(batch, from, pool));
+                    rests += usize::from(done);
+                    done
+                }
             },
             |exit, batch| {
                 (note.borrow_mut())(exit.send(batch, 0, pool));
             },
         );
+        let taken = taken + rests;
         failure.map_or(Ok(taken), Err)
+    }
+}
+
+/// What would block has moved nothing.
+fn none_now(result: io::Result<usize>) -> io::Result<usize> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
+        result => result,
     }
 }
 
@@ -199,7 +219,7 @@ impl Exit {
     fn send(&mut self, batch: Batch, mut from: usize, pool: &Pool<Batch>) -> io::Result<bool> {
         if let Some(sink) = &mut self.sink {
             while from < batch.packets.len() {
-                let sent = sink.send(&batch, from)?;
+                let sent = none_now(sink.send(&batch, from))?;
                 from += sent;
                 if sent == 0 {
                     self.rest = Some((batch, from));

@@ -11,7 +11,7 @@
 mod lane;
 mod line;
 
-use std::{io, num::NonZeroUsize, os::fd::BorrowedFd};
+use std::{io, num::NonZeroUsize, os::fd::BorrowedFd, time::Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use sealane_engine::Engine;
@@ -25,15 +25,21 @@ use line::Line;
 
 /// Where batches come from. A `Port` of crate `port` is one.
 pub trait Source: Send {
-    /// Adds packets to an empty batch and says how many; 0 when there are none now. Leaves the room that the stack wants
-    /// around them.
+    /// Adds packets to an empty batch, with the room that the stack wants around them, and says how many; 0 when there
+    /// are none, now or ever. Never waits.
     ///
     /// # Errors
-    /// The source is broken; the whole crew stops.
+    /// [`io::ErrorKind::WouldBlock`] when there are none now. With any other the source is broken, and the whole crew
+    /// stops.
     fn receive(&mut self, batch: &mut Batch) -> io::Result<usize>;
 
-    /// Becomes readable when there is something.
+    /// Becomes readable when there is something. A source without one is asked every [`crate::LONGEST_SLEEP`] at least.
     fn fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// When there may be something even if nothing becomes readable.
+    fn poll_timeout(&self) -> Option<Instant> {
         None
     }
 }
@@ -41,10 +47,11 @@ pub trait Source: Send {
 /// Where batches go to. A `Port` of crate `port` is one.
 pub trait Sink: Send {
     /// Takes packets of a batch from number `from` on, and says how many it has dealt with; packets that are not passed
-    /// are dealt with by leaving them out.
+    /// are dealt with by leaving them out. Never waits.
     ///
     /// # Errors
-    /// The sink is broken; the whole crew stops.
+    /// [`io::ErrorKind::WouldBlock`] when it takes none now, as if it had said 0. With any other the sink is broken, and
+    /// the whole crew stops.
     fn send(&mut self, batch: &Batch, from: usize) -> io::Result<usize>;
 
     /// Becomes writable when it takes more.

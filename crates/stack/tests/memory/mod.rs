@@ -63,7 +63,12 @@ pub fn spec(text: &str) -> Spec {
 }
 
 pub fn context(end: End, flow: usize) -> Context {
-    Context { kernels: Kernels::best(), secret: Secret::new([flow as u8 + 1; 32]), end, place: 0 }
+    Context {
+        implementations: Kernels::best().into(),
+        secret: Secret::new([flow as u8 + 1; 32]),
+        end,
+        place: 0,
+    }
 }
 
 pub fn stack(catalogue: &Catalogue, text: &str, end: End, flow: usize) -> Stack {
