@@ -5,7 +5,7 @@
 
 use super::{Liar, Line, hello};
 use sealane_copy::proto::entry::{Announcement, Closing, Entry, encode};
-use sealane_copy::proto::message::{Complete, Finished, Have, Message, Partial, Request};
+use sealane_copy::proto::message::{Complete, Finished, Have, MasterSecret, Message, Partial, Request};
 use sealane_copy::proto::record::{DATA_BYTES_MAX, HEADER_BYTES, Kind};
 use sealane_copy::{Level, Pattern};
 use sealane_tree::{Kind as EntryKind, LinkTarget, Metadata, RelativePath, Timestamp};
@@ -426,5 +426,7 @@ pub(crate) const DEMANDS: &[Demand] = &[
     ("patterns by the thousand", Harmless, |request| {
         request.patterns = vec![Pattern::Exclude("{a,b,c}*{d,e,f}*{g,h}".into()); 2000];
     }),
-    ("a secret where there is no need of one", Harmless, |request| request.secret = Some([0; 32])),
+    ("a secret where there is no need of one", Harmless, |request| {
+        request.secret = Some(MasterSecret::new([0; 32]))
+    }),
 ];

@@ -192,7 +192,7 @@ impl Liar {
                 Some((Message::Hello(_), _)) => {}
                 Some((Message::Accept(accept), answer)) => {
                     let keys = keys(&channel, &request, &asked, &answer);
-                    let prover = Prover::new(Some(&keys.join()));
+                    let prover = Prover::new(&keys.join(), LEVEL);
                     let door = Door::Connect(SocketAddr::new(address.ip(), accept.data_port));
                     return Ok(Self { channel, request, keys, prover, door, generation: 0 });
                 }
@@ -235,7 +235,7 @@ impl Liar {
         let answer = Message::Accept(accept).encode();
         let _ = channel.send(&answer, soon());
         let keys = keys(&channel, &request, &asked, &answer);
-        let prover = Prover::new(Some(&keys.join()));
+        let prover = Prover::new(&keys.join(), LEVEL);
         Ok(Self { channel, request, keys, prover, door: Door::Listen(listener), generation: 0 })
     }
 
