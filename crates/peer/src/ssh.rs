@@ -432,7 +432,8 @@ mod tests {
         let mut ssh = SshCommand::new("host");
         ssh.program =
             fake_ssh(dir.path(), r#"printf 'Welcome to \033[1mhost\033[0m\nYou have "mail"\n'; cat"#);
-        let mut channel = crate::Channel::from_child(ssh.spawn(RemoteCommand::Serve).unwrap()).unwrap();
+        let serve = RemoteCommand::Serve(ServeLeave::default());
+        let mut channel = crate::Channel::from_child(ssh.spawn(serve).unwrap()).unwrap();
         let error = channel.recv(Instant::now() + Duration::from_secs(20)).unwrap_err();
         assert!(matches!(error, ChannelError::Banner { .. }), "{error}");
         let message = error.to_string();
