@@ -59,6 +59,9 @@ pub enum MeaningError {
     /// `-` beside other sources.
     #[error("`-` must be the only source: there is one standard input, and it has no name")]
     StdinAmongOthers,
+    /// `-T` with several sources.
+    #[error("with -T there is one source: the target is its new name, not a folder that takes several")]
+    ManyToOneName,
     /// Several sources into `-`.
     #[error("several sources cannot all go to standard output")]
     ManyToStdout,
@@ -97,6 +100,9 @@ impl Plan {
         if stdout_is_data && sources.len() > 1 {
             return Err(MeaningError::ManyToStdout);
         }
+        if arguments.no_target_directory && sources.len() > 1 {
+            return Err(MeaningError::ManyToOneName);
+        }
         if (stdin_is_data || stdout_is_data) && recursive {
             return Err(MeaningError::FolderThroughPipe);
         }
@@ -130,7 +136,9 @@ fn options(arguments: CpArgs, recursive: bool) -> Options {
         through_ssh: arguments.through_ssh,
         limit_rate: arguments.limit_rate,
         resume: !arguments.no_resume,
+        skip_same: !arguments.no_skip_same,
         update: arguments.update,
+        as_named: arguments.no_target_directory,
         dry_run: arguments.dry_run,
         preserve: Preserve {
             hard_links: arguments.hard_links || arguments.archive,
@@ -274,6 +282,7 @@ mod tests {
         assert!(matches!(plan("x"), Err(MeaningError::NoTarget)));
         assert!(matches!(plan("- x y"), Err(MeaningError::StdinAmongOthers)));
         assert!(matches!(plan("x y -"), Err(MeaningError::ManyToStdout)));
+        assert!(matches!(plan("-T x y z"), Err(MeaningError::ManyToOneName)));
         assert!(matches!(plan("-r - y"), Err(MeaningError::FolderThroughPipe)));
         assert!(matches!(plan("-a x -"), Err(MeaningError::FolderThroughPipe)));
         assert!(matches!(plan("--suite hmac-sha1 --level safe x y"), Err(MeaningError::Legacy { .. })));

@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::log::Log;
 use crate::signals::{self, Interrupts};
 use crate::text;
-use sealane_copy::{Daemon, DaemonEvent, DaemonOptions};
+use sealane_copy::{Daemon, DaemonEvent, DaemonOptions, ModeRules};
 use sealane_peer::{Identity, PeerError, ServeLeave, config_dir};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,17 +22,23 @@ pub(crate) fn run(arguments: ServeArgs) -> Result<(), Failure> {
         environment::implementations().map_err(|error| Failure::new(ExitStatus::Usage, error))?;
     sealane_copy::raise_descriptor_limit();
     if arguments.stdio {
-        create_with_exact_modes();
+        let umask = create_with_exact_modes();
         signals::leave_terminal_to_client().map_err(|error| Failure::new(ExitStatus::Io, error))?;
         // The client tells its user what failed here; a second voice on the same terminal would only confuse.
         let leave = ServeLeave { allow_legacy: arguments.allow_legacy, measuring: arguments.measuring };
-        return sealane_copy::serve_stdio(implementations, leave)
+        return sealane_copy::serve_stdio(implementations, leave, ModeRules { removed: 0, umask })
             .map_err(|error| Failure::Told { status: ExitStatus::of_kind(error.kind()) });
     }
     let (Some(root), Some(listen)) = (arguments.directory, arguments.listen) else {
         unreachable!("the definition asks for a folder and an address unless --stdio or --relay is there")
     };
+    let umask = create_with_exact_modes();
+    let modes = match arguments.umask {
+        Some(umask) => ModeRules { removed: umask, umask },
+        None => ModeRules { removed: 0, umask },
+    };
     let options = DaemonOptions {
+        modes,
         root,
         listen,
         read_only: arguments.read_only,
@@ -49,7 +55,6 @@ pub(crate) fn run(arguments: ServeArgs) -> Result<(), Failure> {
         implementations,
         measuring: arguments.measuring,
     };
-    create_with_exact_modes();
     let list = options.authorised_peers.clone();
     // Nobody else is involved yet: whatever fails, fails here.
     let daemon = Daemon::bind(options).map_err(|error| Failure::new(ExitStatus::Io, error))?;
@@ -76,9 +81,10 @@ pub(crate) fn run(arguments: ServeArgs) -> Result<(), Failure> {
 }
 
 /// From here on files are created with the modes that are asked for, which saves a system call for each file that
-/// arrives. Only a server may do so: `sealane cp` starts ssh, whose own children must keep the user's mask.
-fn create_with_exact_modes() {
-    rustix::process::umask(rustix::fs::Mode::empty());
+/// arrives. Only a server may do so: `sealane cp` starts ssh, whose own children must keep the user's mask. Returns the
+/// mask that held, which still holds for folders that nobody described.
+fn create_with_exact_modes() -> u32 {
+    rustix::process::umask(rustix::fs::Mode::empty()).as_raw_mode()
 }
 
 fn or_default(

@@ -47,6 +47,17 @@ pub fn rate(text: &str) -> Result<u64, UnitError> {
     bytes(text.strip_suffix("/s").unwrap_or(text), RATE)
 }
 
+/// Mode bits to take away, in octal digits: `027`.
+///
+/// # Errors
+/// When the text is no octal number up to 777.
+pub fn umask(text: &str) -> Result<u32, UnitError> {
+    let malformed = UnitError::Malformed { expected: "up to four octal digits such as 027" };
+    let is_octal = text.len() <= 4 && text.bytes().all(|byte| matches!(byte, b'0'..=b'7'));
+    let mask = u32::from_str_radix(text, 8).ok().filter(|&mask| is_octal && mask <= 0o777);
+    mask.ok_or(malformed)
+}
+
 /// Bytes, at least 1: `100M`, `1G`, `10MB`, `64KiB`.
 ///
 /// # Errors

@@ -122,6 +122,9 @@ impl From<sealane_tree::Error> for Error {
     fn from(error: sealane_tree::Error) -> Self {
         let kind = match error {
             sealane_tree::Error::NoSpace { .. } => ErrorKind::DiskFull,
+            sealane_tree::Error::Outside { .. } | sealane_tree::Error::BlockedRoot { .. } => {
+                ErrorKind::Refused
+            }
             _ => ErrorKind::Io,
         };
         Self::new(kind, chain(&error))

@@ -29,7 +29,9 @@ mod summary;
 pub use error::{Error, ErrorKind};
 #[doc(hidden)]
 pub use journal::replay_any;
-pub use options::{Level, MeasuredEnd, Options, Pattern, Preserve, RemoteOptions, Sink, UnknownName};
+pub use options::{
+    Level, MeasuredEnd, ModeRules, Options, Pattern, Preserve, RemoteOptions, Sink, UnknownName,
+};
 pub use sealane_engine::{Implementations, Suite};
 pub use sealane_peer::Location;
 pub use sealane_stack::Placement;

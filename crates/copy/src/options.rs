@@ -90,6 +90,15 @@ pub enum MeasuredEnd {
     Receive,
 }
 
+/// What a receiving end does with modes, beyond what its user may do anyway.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ModeRules {
+    /// Bits that nothing gets, whatever was sent.
+    pub removed: u32,
+    /// Bits that folders do not get which nobody described, where the process's own umask is 0.
+    pub umask: u32,
+}
+
 /// What is copied besides contents, modes, times and symbolic links.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Preserve {
@@ -135,8 +144,13 @@ pub struct Options {
     pub limit_rate: Option<u64>,
     /// Continue what an earlier run of the same command left, and leave what can be continued.
     pub resume: bool,
-    /// Skip files whose size and modification time are the same at the target.
+    /// Skip files whose size and modification time are the same at the target, as those are that an earlier run has
+    /// copied.
+    pub skip_same: bool,
+    /// Never replace a file of the target that is newer than its source.
     pub update: bool,
+    /// The target is the new name itself, also where a directory has that.
+    pub as_named: bool,
     /// List what would be sent; change nothing.
     pub dry_run: bool,
     /// Attributes kept on request.
@@ -175,7 +189,9 @@ impl Default for Options {
             through_ssh: false,
             limit_rate: None,
             resume: true,
+            skip_same: true,
             update: false,
+            as_named: false,
             dry_run: false,
             preserve: Preserve::default(),
             patterns: Vec::new(),

@@ -25,7 +25,7 @@ pub enum Resolution {
 }
 
 /// Flags of a handle that only serves to reach what is below it.
-const HANDLE: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+pub(crate) const HANDLE: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 /// `openat2` may ask to try again when a rename disturbs it; more often than this is an attack or a broken file system.
 const MAX_ATTEMPTS: u32 = 64;
@@ -39,9 +39,10 @@ pub(crate) struct Beneath {
 
 impl Beneath {
     /// `root` is a directory.
-    pub(crate) fn new(root: OwnedFd, resolution: Resolution) -> Self {
+    pub(crate) fn new(root: impl Into<Arc<OwnedFd>>, resolution: Resolution) -> Self {
+        let root = root.into();
         let one_call = resolution == Resolution::Detect && resolve(&root, b".", HANDLE).is_ok();
-        Self { root: Arc::new(root), one_call }
+        Self { root, one_call }
     }
 
     /// The directory itself.

@@ -144,8 +144,22 @@ pub enum Error {
         /// The whole path.
         path: ShownPath,
     },
+    /// A root's path leads over a symbolic link, or through a file, in a folder that is served.
+    #[error(
+        "{path} leads over a symbolic link or through a file; in a folder that is served no link is followed"
+    )]
+    BlockedRoot {
+        /// As the peer gave it.
+        path: ShownPath,
+    },
+    /// A root's path leads out of the folder that is served.
+    #[error("{path} leads out of the folder that is served")]
+    Outside {
+        /// As the peer gave it.
+        path: ShownPath,
+    },
     /// The path's last component is one of the names that unfinished files have.
-    #[error("{path} has a name kept for unfinished files")]
+    #[error("{path} has a name kept for unfinished files, and is not copied; remove or rename it")]
     ReservedName {
         /// The path.
         path: ShownPath,
@@ -217,7 +231,10 @@ impl Error {
     /// The path of the root or entry that failed, where there is one.
     pub fn into_path(mut self) -> Option<ShownPath> {
         match self {
-            Self::Root { path, .. } | Self::SkippedDirectory { path } => Some(path),
+            Self::Root { path, .. }
+            | Self::BlockedRoot { path }
+            | Self::Outside { path }
+            | Self::SkippedDirectory { path } => Some(path),
             _ => self.entry_path_mut().cloned(),
         }
     }
@@ -236,6 +253,8 @@ impl Error {
         match self {
             Self::Path(_)
             | Self::Root { .. }
+            | Self::BlockedRoot { .. }
+            | Self::Outside { .. }
             | Self::SkippedDirectory { .. }
             | Self::Pattern { .. }
             | Self::UnknownRoot { .. } => None,
@@ -258,7 +277,11 @@ impl Error {
     /// True where the failure is one of the whole target, so that going on with other files is pointless.
     pub fn is_fatal(&self) -> bool {
         match self {
-            Self::NoSpace { .. } | Self::Root { .. } | Self::TooManyDirectories { .. } => true,
+            Self::NoSpace { .. }
+            | Self::Root { .. }
+            | Self::BlockedRoot { .. }
+            | Self::Outside { .. }
+            | Self::TooManyDirectories { .. } => true,
             Self::Io { source, .. } => {
                 matches!(source.kind(), io::ErrorKind::ReadOnlyFilesystem)
                     || source.raw_os_error() == Some(Errno::IO.raw_os_error())

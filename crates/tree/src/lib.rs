@@ -20,6 +20,7 @@ mod metadata;
 mod part;
 mod path;
 mod reader;
+mod root;
 mod small;
 mod source;
 mod survey;
@@ -39,6 +40,7 @@ pub use metadata::{
 pub use part::{PartFile, TempName};
 pub use path::{MAX_COMPONENT_BYTES, MAX_PATH_BYTES, PathError, RelativePath, ShownPath};
 pub use reader::{Extents, OpenFile, Reader};
+pub use root::{Anchor, Spot, TargetRoot};
 pub use source::{Naming, Source, SourceRoot};
 pub use survey::{ExistingFile, Files};
 pub use target::{Dropped, FinishReport, SmallFiles, Target, TargetOptions};

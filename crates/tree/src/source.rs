@@ -5,18 +5,18 @@
 //! changes while it is copied cannot make the copy read files outside it.
 
 use std::ffi::OsStr;
-use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, openat, statat};
+use rustix::fs::FileType;
 use rustix::io::Errno;
 
 use crate::beneath::{Beneath, Resolution};
 use crate::error::{Error, Result, root_failed};
 use crate::path::{RelativePath, ShownPath};
 use crate::reader::Reader;
+use crate::root::Anchor;
 use crate::walk::{Walk, WalkOptions};
 
 /// Which names the entries of a root get.
@@ -54,55 +54,42 @@ impl SourceRoot {
     /// Opens `path`, a directory, a file or with `follow` unset a symbolic link. With `follow`, links in the whole
     /// path are resolved; without, its last component is taken as it is.
     pub fn open(path: &Path, naming: &Naming, follow: bool) -> Result<Self> {
-        let failed = |errno: Errno| root_failed(path, errno);
+        Self::open_at(&Anchor::default(), path, naming, follow)
+    }
+
+    /// As [`Self::open`], from where `anchor` says; in a folder that is served nothing is followed.
+    pub fn open_at(anchor: &Anchor, path: &Path, naming: &Naming, follow: bool) -> Result<Self> {
         let given = path.to_owned();
-        let bytes = path.as_os_str().as_bytes();
-        if bytes.is_empty() {
-            return Err(failed(Errno::NOENT));
+        if path.as_os_str().is_empty() {
+            return Err(root_failed(path, Errno::NOENT));
         }
+        let spot = anchor.find(path)?;
         // A slash or dot at the end asks for the directory that a link points to.
-        let ends_in_directory = bytes.ends_with(b"/") || bytes.ends_with(b"/.");
-        let flags = if follow || ends_in_directory { AtFlags::empty() } else { AtFlags::SYMLINK_NOFOLLOW };
-        let stat = statat(CWD, path, flags).map_err(failed)?;
+        let follows = follow || spot.wants_directory();
+        let stat = spot.stat(follows).map_err(|errno| spot.failed(errno))?;
         let file_type = FileType::from_raw_mode(stat.st_mode);
-        let prefix = match naming {
-            Naming::Basename if file_type == FileType::Directory && names_contents(path) => None,
-            Naming::Basename => {
-                let name = path.file_name().ok_or_else(|| failed(Errno::ISDIR))?;
-                Some(RelativePath::new(name.as_bytes())?)
-            }
-            Naming::Contents => None,
-            Naming::As(name) => Some(name.clone()),
+        let prefix = match (naming, spot.name()) {
+            (Naming::Contents, _) | (Naming::Basename, None) => None,
+            (Naming::Basename, Some(name)) => Some(RelativePath::new(name)?),
+            (Naming::As(name), _) => Some(name.clone()),
         };
         if file_type == FileType::Directory {
-            let handle = open_handle(path).map_err(failed)?;
+            let handle = spot.open_directory(follows).map_err(|errno| spot.failed(errno))?;
             let beneath = Beneath::new(handle, Resolution::Detect);
             return Ok(Self { beneath, prefix, kind: RootKind::Directory, given });
         }
-        if *naming == Naming::Contents || ends_in_directory {
-            return Err(failed(Errno::NOTDIR));
+        if *naming == Naming::Contents || spot.wants_directory() {
+            return Err(spot.failed(Errno::NOTDIR));
         }
         // The reader refuses links as last component, so a followed one is resolved here, once.
-        let resolved: PathBuf = if follow {
-            path.canonicalize().map_err(|error| root_failed(path, error))?
-        } else {
-            path.to_owned()
+        let spot = match follow {
+            true => anchor.find(&path.canonicalize().map_err(|error| root_failed(path, error))?)?,
+            false => spot,
         };
-        let name = resolved.file_name().ok_or_else(|| failed(Errno::NOENT))?;
-        let parent = match resolved.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        };
-        let handle = open_handle(parent).map_err(failed)?;
-        let kind = RootKind::Entry(name.as_bytes().into(), file_type);
-        Ok(Self { beneath: Beneath::new(handle, Resolution::Detect), prefix, kind, given })
-    }
-
-    /// The same root under another name in messages: as the user gave it, where the caller had to resolve that first.
-    #[must_use]
-    pub fn shown_as(mut self, given: PathBuf) -> Self {
-        self.given = given;
-        self
+        let name = spot.name().ok_or_else(|| spot.failed(Errno::NOENT))?;
+        let kind = RootKind::Entry(name.into(), file_type);
+        let beneath = Beneath::new(Arc::clone(spot.folder()), Resolution::Detect);
+        Ok(Self { beneath, prefix, kind, given })
     }
 
     /// How the user would name the entry that is `path` on the wire.
@@ -149,20 +136,6 @@ impl SourceRoot {
             (Some(prefix), _) => Some(prefix.child(below).map_err(Error::from)),
         }
     }
-}
-
-/// True for paths whose last component names no entry: `/`, `.`, `..`, `data/.`, `data/..`.
-fn names_contents(path: &Path) -> bool {
-    // `Path` itself forgets a final dot.
-    let bytes = path.as_os_str().as_bytes();
-    bytes == b"."
-        || bytes.ends_with(b"/.")
-        || bytes.ends_with(b"/./")
-        || !matches!(path.components().next_back(), Some(Component::Normal(_)))
-}
-
-fn open_handle(path: impl AsRef<OsStr>) -> Result<OwnedFd, Errno> {
-    openat(CWD, path.as_ref(), OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
 }
 
 /// The roots of one copy. Cheap to clone and to share between threads.

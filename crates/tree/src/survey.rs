@@ -1,16 +1,18 @@
 //! What is in a target already: [`Target::files`] and [`Target::remove_leftovers`].
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, openat, statat, unlinkat};
 use rustix::io::Errno;
 
+use crate::beneath::Beneath;
 use crate::descent::{Descent, DescentOptions, Found};
-use crate::error::{Error, Operation, Result, failed, root_failed};
+use crate::error::{Error, Operation, Result, failed};
 use crate::metadata::{Metadata, Timestamp};
 use crate::part::TempName;
 use crate::path::{MAX_PATH_BYTES, RelativePath};
-use crate::target::Target;
+use crate::target::{Target, resolve_error};
 
 /// A regular file of a target.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -27,20 +29,34 @@ pub struct ExistingFile {
 /// read is yielded as an error and the survey goes on; unfinished files are passed over.
 #[derive(Debug)]
 pub struct Files {
-    target: Target,
+    beneath: Beneath,
+    /// Where below the target the survey began.
+    above: Option<RelativePath>,
     descent: Descent,
 }
 
 impl Target {
     /// All regular files, with size and time of last change: one `stat` each.
     pub fn files(&self) -> Result<Files> {
-        Ok(Files { target: self.clone(), descent: self.descend(true)? })
+        let beneath = Beneath::new(Arc::clone(self.inner.beneath.root()), self.inner.options.resolution);
+        Ok(Files { beneath, above: None, descent: self.descend(true)? })
+    }
+
+    /// All regular files below the directory `path` of this target.
+    pub fn files_below(&self, path: &RelativePath) -> Result<Files> {
+        let open = |errno| resolve_error(Operation::List, path, errno);
+        let handle = self.inner.beneath.handle(path.as_bytes()).map_err(open)?;
+        let beneath = Beneath::new(handle, self.inner.options.resolution);
+        let options = DescentOptions { one_file_system: false, inspect_files: true };
+        let length_max = MAX_PATH_BYTES.saturating_sub(path.as_bytes().len() + 1);
+        let (descent, _) = Descent::new(&beneath, options, length_max).map_err(open)?;
+        Ok(Files { beneath, above: Some(path.clone()), descent })
     }
 
     fn descend(&self, inspect_files: bool) -> Result<Descent> {
         let options = DescentOptions { one_file_system: false, inspect_files };
         let started = Descent::new(&self.inner.beneath, options, MAX_PATH_BYTES);
-        started.map(|(descent, _)| descent).map_err(|errno| root_failed(self.root(), errno))
+        started.map(|(descent, _)| descent).map_err(|errno| self.inner.root_error(errno))
     }
 
     /// Removes what interrupted copies left behind and nobody has written to for `minimum_age`, except what another
@@ -96,11 +112,16 @@ impl Iterator for Files {
 
     fn next(&mut self) -> Option<Result<ExistingFile>> {
         loop {
-            let found = self.descent.next(&self.target.inner.beneath, |path, is_directory| {
+            let found = self.descent.next(&self.beneath, |path, is_directory| {
                 is_directory || !TempName::matches(path.rsplit(|&byte| byte == b'/').next().unwrap_or(path))
             })?;
-            let path = || RelativePath::new(self.descent.path());
-            let path = match path() {
+            let below = self.descent.path();
+            let path = match &self.above {
+                Some(above) if below.is_empty() => Ok(above.clone()),
+                Some(above) => above.child(below),
+                None => RelativePath::new(below),
+            };
+            let path = match path {
                 Ok(path) => path,
                 Err(error) => return Some(Err(error.into())),
             };

@@ -6,18 +6,15 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::fs::DirBuilder;
 use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
-use std::io;
-use std::os::fd::AsFd;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{
-    CWD, Gid, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, Uid, fchmod, fchown, fgetxattr_query, fstat,
-    fstatvfs, futimens, openat, syncfs,
+    Gid, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, Uid, fchmod, fchown, fgetxattr_query, fstat,
+    fstatvfs, futimens, syncfs,
 };
 use rustix::io::Errno;
 
@@ -26,6 +23,7 @@ use crate::error::{Error, Operation, Result, failed, root_failed};
 use crate::metadata::{MODE_BITS, Metadata, Owner, Timestamp};
 use crate::part::TempName;
 use crate::path::RelativePath;
+use crate::root::{Anchor, TargetRoot};
 use crate::writer::Writer;
 use crate::xattrs;
 
@@ -46,8 +44,11 @@ const MAX_ERRORS: usize = 64;
 pub struct TargetOptions {
     /// The root directory is made if it is missing (its parent must exist).
     pub create_root: bool,
-    /// Mode bits that may be set on anything: 07777 for modes as sent, 0777 less the umask for `cp` without `-p`.
+    /// Mode bits that may be set on anything: 07777 for modes as sent.
     pub mode_mask: u32,
+    /// Mode bits that what nobody described does not get, besides those that the process's umask takes: for a process
+    /// that has set that to 0.
+    pub default_umask: u32,
     /// Directories that were there before get the mode sent; otherwise they keep theirs.
     pub change_existing_directories: bool,
     /// Times of last change are set.
@@ -93,6 +94,7 @@ impl Default for TargetOptions {
         Self {
             create_root: false,
             mode_mask: MODE_BITS,
+            default_umask: 0,
             change_existing_directories: false,
             times: true,
             ownership: false,
@@ -164,26 +166,27 @@ pub struct Target {
 }
 
 impl Target {
-    /// Opens the directory `root`, resolving links in its path.
+    /// Opens the directory `path`, resolving links in it.
+    pub fn open(path: &Path, options: TargetOptions) -> Result<Self> {
+        let spot = Anchor::default().find(path)?;
+        let root = match spot.entry_type(true)? {
+            None if options.create_root && spot.name().is_some() => spot.new_directory(),
+            _ => spot.directory()?,
+        };
+        Self::build(&root, options)
+    }
+
+    /// Begins to build in `root`, which is made where it is missing.
     ///
     /// The process's umask is read once, here: a process that sets it to 0 beforehand saves one system call for each
     /// file whose mode it would change.
-    pub fn open(root: &Path, options: TargetOptions) -> Result<Self> {
-        if options.create_root {
-            match DirBuilder::new().mode(0o777 & options.mode_mask).create(root) {
-                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                    return Err(root_failed(root, error));
-                }
-                _ => {}
-            }
-        }
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let fd = openat(CWD, root, flags, Mode::empty()).map_err(|errno| root_failed(root, errno))?;
+    pub fn build(root: &TargetRoot, options: TargetOptions) -> Result<Self> {
+        let fd = root.open(0o777 & options.mode_mask & !options.default_umask)?;
         let can_link = options.small_files != SmallFiles::Renamed;
         let inner = Inner {
             beneath: Beneath::new(fd, options.resolution),
             options,
-            root: root.to_owned(),
+            root: root.given().to_owned(),
             umask: process_umask(),
             directories: Mutex::default(),
             directory_bytes: AtomicU64::new(0),
@@ -208,9 +211,10 @@ impl Target {
         Writer::new(Arc::clone(&self.inner))
     }
 
-    /// The root as it was given.
-    pub fn root(&self) -> &Path {
-        &self.inner.root
+    /// The root itself, open for reading.
+    pub fn open_root(&self) -> Result<OwnedFd> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        self.inner.beneath.open(b"", flags).map_err(|errno| self.inner.root_error(errno))
     }
 
     /// What could not be kept so far.
@@ -231,9 +235,7 @@ impl Target {
     /// Waits until everything written to the target's file system is on stable storage: for many small files far
     /// cheaper than one `fsync` each.
     pub fn sync(&self) -> Result<()> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-        let root = self.inner.beneath.open(b"", flags).map_err(|errno| self.inner.root_error(errno))?;
-        syncfs(root).map_err(|errno| self.inner.root_error(errno))
+        syncfs(self.open_root()?).map_err(|errno| self.inner.root_error(errno))
     }
 
     /// Gives every directory its mode, owner and times, the deepest first. To be called when nothing more is written;
@@ -282,7 +284,7 @@ pub(crate) fn is_unfinished(mode: u32) -> bool {
 }
 
 impl Inner {
-    fn root_error(&self, errno: Errno) -> Error {
+    pub(crate) fn root_error(&self, errno: Errno) -> Error {
         root_failed(&self.root, errno)
     }
 
@@ -448,8 +450,8 @@ impl Inner {
         let owner_set = self.apply_owner(&fd, owner).map_err(set)?;
         let mode = match (record.created || self.options.change_existing_directories, record.sent) {
             (true, Some((mode, _, _))) => Some(self.final_mode(mode, owner_set)),
-            // Nobody said who may enter.
-            (true, None) if record.created => Some(0o700),
+            // Its own entry has not come. It stays unfinished, and so private, until a later copy brings that.
+            (true, None) if record.created => None,
             _ => record.original_mode,
         };
         if let Some(mode) = mode {

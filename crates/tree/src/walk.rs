@@ -65,8 +65,8 @@ pub struct Entry {
 }
 
 /// An iterator over the entries of a source: depth first, a directory before what it contains, in the order of the
-/// file system. What cannot be read is yielded as an error and the walk goes on. Unfinished files that an
-/// interrupted copy left behind are passed over.
+/// file system. What cannot be read is yielded as an error and the walk goes on; so is what has the name of an
+/// unfinished file, which an interrupted copy has left.
 #[derive(Debug)]
 pub struct Walk {
     source: Source,
@@ -123,10 +123,8 @@ impl Walk {
             Ok(root) => root,
             Err(error) => return Some(Err(error)),
         };
-        let found = descent.next(&root.beneath, |path, is_directory| {
-            let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
-            (is_directory || !TempName::matches(name)) && options.filter.includes(path, is_directory)
-        })?;
+        let found =
+            descent.next(&root.beneath, |path, is_directory| options.filter.includes(path, is_directory))?;
         let path = match root.name(descent.path()) {
             Some(Ok(path)) => path,
             Some(Err(error)) => return Some(Err(error)),
@@ -136,6 +134,10 @@ impl Walk {
                 return Some(Err(root_failed(&root.given, errno)));
             }
         };
+        let is_directory = matches!(found, Found::Directory(_) | Found::Failed(_) | Found::TooLong);
+        if !is_directory && TempName::matches(path.file_name()) {
+            return Some(Err(Error::ReservedName { path: root.show(&path) }));
+        }
         let kind = match found {
             Found::File(_) => EntryKind::File,
             Found::Symlink => EntryKind::Symlink,

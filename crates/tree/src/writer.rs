@@ -206,6 +206,13 @@ impl Writer {
         }
     }
 
+    /// Size of the unfinished file that an earlier target left of `path` under a temporary name, if it is there.
+    pub fn unfinished_bytes(&mut self, path: &RelativePath, temp: &TempName) -> Option<u64> {
+        let parent = self.existing_parent(path.split().0).ok()?;
+        let stat = statat(&*parent, temp.as_bytes(), AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        (entry_type(&stat) == EntryType::File).then(|| Metadata::from_stat(&stat, false).size_bytes)
+    }
+
     /// Removes what an earlier target left of the file `path` under a temporary name, if it is still there.
     pub fn discard(&mut self, path: &RelativePath, temp: &TempName) -> Result<()> {
         let (parent, _) = path.split();
@@ -362,7 +369,8 @@ pub(crate) fn with_temp_name<T>(
     Err(Errno::EXIST)
 }
 
-/// Moves what was made under a temporary name into place, or removes it and says what is in the way.
+/// Moves what was made under a temporary name into place, or removes it and says what is in the way: a directory, or a
+/// device, pipe or socket.
 pub(crate) fn rename_over(
     parent: &Parent,
     temp: &TempName,
@@ -370,6 +378,13 @@ pub(crate) fn rename_over(
     name: &[u8],
     wanted: EntryType,
 ) -> Result<()> {
+    // A rename would replace a device as readily as a file.
+    let replaces_other = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)
+        .is_ok_and(|stat| entry_type(&stat) == EntryType::Other);
+    if replaces_other {
+        let _ = unlinkat(parent, temp.as_bytes(), AtFlags::empty());
+        return Err(Error::TypeConflict { path: path.into(), wanted, found: EntryType::Other });
+    }
     let renamed = renameat(parent, temp.as_bytes(), parent, name);
     renamed.map_err(|errno| {
         let error = match errno {

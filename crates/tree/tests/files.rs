@@ -110,8 +110,12 @@ fn the_mask_takes_bits_and_privileges_need_their_owner() {
     let mode = |name: &str| fs::metadata(dir.path().join(name)).expect("there").mode() & 0o7777;
     assert_eq!((mode("a"), mode("d"), mode("on")), (0o644, 0o1700, 0o1700), "private until finished");
     target.finish_directories();
-    // Nobody sent the second one.
-    assert_eq!((mode("d"), mode("on")), (0o755, 0o700));
+    // Nobody sent the second one: a later copy finds that it is unfinished, and gives it its mode.
+    assert_eq!((mode("d"), mode("on")), (0o755, 0o1700));
+    let later = open(dir.path(), TargetOptions::default());
+    later.writer().directory(&path("on"), &metadata(0o755, 0)).expect("is there");
+    later.finish_directories();
+    assert_eq!(mode("on"), 0o755);
 
     let target = open(dir.path(), TargetOptions::default());
     let mut writer = target.writer();

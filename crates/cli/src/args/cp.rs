@@ -15,10 +15,16 @@ Copy files and trees, between hosts or on this one.
 
 A source or the target is a path, `[user@]host:path` over ssh, or `sealane://host[:port]/path` at a daemon; `-` is \
 standard input or output. Where the target is a folder, or there are several sources, each goes into it under its own \
-name.
+name, as cp has it. So the first `cp -r data host:/srv/data` makes /srv/data, and the same command after its success \
+/srv/data/data. These mean the same whatever is there already, and can be repeated:
+
+  sealane cp -r data host:/srv/         data becomes /srv/data
+  sealane cp -rT data host:/srv/data    likewise: with -T the target is the new name itself
+  sealane cp -r data/. host:/srv/data/  what is in data goes into /srv/data, which is made if it is missing
 
 The level of protection is met or refused, never lowered. A transfer that was cut goes on where it stopped when the \
-same command is given again, from the same folder.
+same command is given again, from the same folder; files that are there already with the same size and time are not \
+sent again.
 
 What a cut transfer leaves in the target: whole files under their names, unfinished ones as `.sealane-*.part`, and a \
 journal `.sealane-*.journal` that says what is there. They stay until the same command has completed, which removes \
@@ -49,9 +55,18 @@ pub struct CpArgs {
     /// Keep owner and group, by their numbers
     #[arg(long, help_heading = "Which files")]
     pub owner: bool,
-    /// Skip files whose size and modification time are already the same at the target
+    /// Never replace a file of the target that is newer than its source
     #[arg(short, long, help_heading = "Which files")]
     pub update: bool,
+    /// Skip files whose size and modification time are already the same at the target (the default)
+    #[arg(long, overrides_with = "no_skip_same", help_heading = "Which files")]
+    pub skip_same: bool,
+    /// Send all files, also those whose size and modification time are the same at the target
+    #[arg(long, overrides_with = "skip_same", help_heading = "Which files")]
+    pub no_skip_same: bool,
+    /// TARGET is the new name itself, also where a folder has that: what is in it is merged
+    #[arg(short = 'T', long, help_heading = "Which files")]
+    pub no_target_directory: bool,
     /// Do not cross into other file systems
     #[arg(short = 'x', long, help_heading = "Which files")]
     pub one_file_system: bool,

@@ -59,6 +59,10 @@ pub struct ServeArgs {
     /// At most so many bytes a second for each peer, over all its transfers, as in 100M, 1G or 10MiB/s
     #[arg(long, value_name = "RATE", value_parser = units::rate)]
     pub limit_rate: Option<u64>,
+    /// Mode bits that nothing written here gets, as in 027; without it modes are kept as sent, and folders that nobody
+    /// described get the umask that the daemon was started with
+    #[arg(long, value_name = "MASK", value_parser = units::umask)]
+    pub umask: Option<u32>,
     /// Drop a peer that is silent for so long
     #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "60s")]
     pub idle_timeout: Duration,

@@ -94,6 +94,16 @@ fn complete(bytes: u64) -> Message {
 
 /// Lies of an end that sends.
 pub(crate) const OF_SENDERS: &[Lie] = &[
+    ("a small file that was not asked for", Refused, |_, line| {
+        line.send(Kind::Pack, 0, 0, &pack(&[(file(".bashrc_.lie", 4), TRUTH)]));
+    }),
+    ("a large file that was not asked for", Refused, |_, line| {
+        line.say(Kind::Open, 1, 0, &announcement(".bashrc_.lie", 1000));
+    }),
+    ("a hard link to what was not asked for", Refused, |_, line| {
+        let to = EntryKind::HardLink { to: path("given") };
+        line.send(Kind::Pack, 0, 0, &pack(&[(entry("asked/a.lie", to, 0), b"")]));
+    }),
     ("data of a file that was never announced", Refused, |_, line| {
         line.send(Kind::Data, 7, 0, TRUTH);
     }),
@@ -363,7 +373,7 @@ pub(crate) type Claim = (&'static str, Fate, fn(&mut Liar));
 
 fn partial(ranges: Vec<(u64, u64)>) -> Message {
     let partial = Partial { identity: [7; 16], ranges };
-    Message::Have(Have { done: Vec::new(), partial: vec![partial] })
+    Message::Have(Have { partial: vec![partial], ..Have::default() })
 }
 
 /// Lies about what is there already.
@@ -379,7 +389,7 @@ pub(crate) const CLAIMS: &[Claim] = &[
     ("a file that is both done and begun", Harmless, |liar| {
         let ranges = vec![(0, 1 << 16)];
         let partial = vec![Partial { identity: [7; 16], ranges }];
-        liar.tell(&Message::Have(Have { done: vec![[7; 16]; 100], partial }));
+        liar.tell(&Message::Have(Have { done: vec![[7; 16]; 100], partial, ..Have::default() }));
         liar.tell(&Message::HaveEnd);
     }),
     ("the same file begun twice, differently", Harmless, |liar| {

@@ -27,7 +27,7 @@ impl Entry {
     }
 
     /// What tells this version of this entry from any other: a 128-bit BLAKE3 hash of path, size and time of
-    /// last change. Resuming and `--update` compare it.
+    /// last change. Resuming and the check of size and time compare it.
     pub fn identity(&self) -> [u8; 16] {
         identity(&self.path, &self.metadata)
     }
@@ -43,6 +43,13 @@ pub fn identity(path: &RelativePath, metadata: &Metadata) -> [u8; 16] {
     let mut identity = [0; 16];
     hasher.finalize_xof().fill(&mut identity);
     identity
+}
+
+/// A 128-bit BLAKE3 hash of a path alone.
+pub fn path_hash(path: &RelativePath) -> [u8; 16] {
+    let mut hash = [0; 16];
+    blake3::Hasher::new().update(path.as_bytes()).finalize_xof().fill(&mut hash);
+    hash
 }
 
 /// A large file, announced under a number.

@@ -22,6 +22,7 @@
 
 use std::fmt;
 
+use sealane_tree::Timestamp;
 use serde::{Deserialize, Serialize};
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
@@ -32,7 +33,7 @@ use crate::{
 };
 
 /// Version of this protocol; both ends must speak the same.
-pub const PROTOCOL_VERSION: u16 = 3;
+pub const PROTOCOL_VERSION: u16 = 4;
 /// Most parallel streams.
 pub const STREAMS_MAX: u16 = 64;
 /// Most lanes.
@@ -171,8 +172,13 @@ pub struct Request {
     pub paths: Vec<Vec<u8>>,
     /// Where the client receives: what it calls the only source, unless sources keep their names.
     pub name: Option<Vec<u8>>,
+    /// Where the server receives: what each source is called, `.` for one that comes without its name. Nothing else
+    /// is taken.
+    pub names: Vec<Vec<u8>>,
     /// There are several sources, so the target must be a directory.
     pub into_directory: bool,
+    /// The target is the new name itself, also where a directory has that.
+    pub as_named: bool,
     /// Level asked for.
     pub level: Level,
     /// Wire number of the suite ([`sealane_engine::Suite::code`]).
@@ -201,7 +207,9 @@ pub struct Request {
     pub limit_rate: Option<u64>,
     /// Name of the journal, when the transfer can be resumed: the same command has the same.
     pub journal: Option<[u8; 16]>,
-    /// Skip what is identical by size and time.
+    /// Skip what has the same size and time at the target.
+    pub skip_same: bool,
+    /// Never replace what is newer at the target.
     pub update: bool,
     /// Change nothing.
     pub dry_run: bool,
@@ -252,6 +260,17 @@ pub struct Have {
     pub done: Vec<[u8; 16]>,
     /// Files of which a part is there.
     pub partial: Vec<Partial>,
+    /// Files that are not to be replaced by older ones.
+    pub dated: Vec<Dated>,
+}
+
+/// A file that is there, where it is not to be replaced by an older one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dated {
+    /// Which: a hash of its path ([`path_hash`](crate::proto::entry::path_hash)).
+    pub path: [u8; 16],
+    /// When it was changed last.
+    pub modified: Timestamp,
 }
 
 /// A file of which a part is there.
@@ -332,6 +351,7 @@ mod tests {
             Message::Have(Have {
                 done: vec![[1; 16]],
                 partial: vec![Partial { identity: [2; 16], ranges: vec![(0, 9), (12, 20)] }],
+                dated: vec![Dated { path: [3; 16], modified: Timestamp { seconds: -1, nanoseconds: 5 } }],
             }),
         ];
         for message in messages {

@@ -233,6 +233,7 @@ impl<'a> Applier<'a> {
         let mut done = Vec::new();
         for packed in Pack::new(body) {
             let (entry, content) = packed.map_err(malformed)?;
+            self.files.permit.check(&entry)?;
             if self.files.verify_digests
                 && entry.digest.is_some_and(|digest| digest != *blake3::hash(content).as_bytes())
             {
@@ -266,6 +267,9 @@ impl<'a> Applier<'a> {
                 _ => Ok(true),
             };
         };
+        if self.files.would_age(writer, entry) {
+            return Ok(false);
+        }
         let Entry { path, kind, metadata, .. } = entry;
         let placed = match kind {
             Kind::File => writer.small_file(path, metadata, content),
@@ -296,5 +300,40 @@ impl<'a> Applier<'a> {
             .map(|(identity, range)| JournalEntry::Range { identity, start: range.start, end: range.end })
             .collect();
         journal.append(&entries).map_err(|error| Error::io("cannot write the journal", &error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sealane_tree::{Metadata, RelativePath};
+
+    use super::*;
+    use crate::{journal::State, proto::entry::encode, receive::permit::Permit};
+
+    #[test]
+    fn what_was_not_asked_for_is_refused_by_name() {
+        let sources: [&[u8]; 1] = [b"good.txt"];
+        let permit = Permit::new(None, sources, false, false);
+        let (notices, _pending) = crossbeam_channel::bounded(8);
+        let (journal, progress) = (State::default(), Arc::default());
+        let files =
+            Files::new(Destination::Null, permit, false, None, journal, false, false, notices, progress);
+        let stop = Stop::new();
+        let mut applier = Applier::new(&files, &stop);
+        for (path, expected) in [("good.txt", true), (".bashrc_", false), ("good.txt/below", false)] {
+            let path = RelativePath::new(path).unwrap();
+            let shown = path.to_string();
+            let entry = Entry { path, kind: Kind::File, metadata: Metadata::default(), digest: None };
+            let mut pack = vec![0; 200];
+            let length = encode(&entry, &mut pack).unwrap();
+            let packed = applier.pack(&pack[..length]);
+            let announced = files.announce(0, Announcement { entry, growing: false }, None);
+            assert_eq!((packed.is_ok(), announced.is_ok()), (expected, expected), "{shown}");
+            for error in [packed.err(), announced.err()].into_iter().flatten() {
+                assert_eq!(error.kind, ErrorKind::Protocol);
+                assert!(error.message.contains(&shown), "{error}");
+            }
+            files.close_all(false);
+        }
     }
 }

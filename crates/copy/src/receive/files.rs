@@ -18,7 +18,7 @@ use std::{
 };
 
 use crossbeam_channel::Sender;
-use sealane_tree::{Kind, PartFile, RelativePath, ShownPath, Target, TempName, Writer};
+use sealane_tree::{EntryType, Kind, PartFile, RelativePath, ShownPath, Target, TempName, Writer};
 
 use crate::{
     digest::TreeDigest,
@@ -29,6 +29,7 @@ use crate::{
         entry::{Announcement, Closing, Entry},
         record::Header,
     },
+    receive::permit::Permit,
     summary::{Notice, Progress},
 };
 
@@ -48,6 +49,9 @@ pub(crate) enum Destination {
 #[derive(Debug)]
 pub(crate) struct Files {
     pub(crate) destination: Destination,
+    pub(crate) permit: Permit,
+    /// Nothing is replaced by what is older.
+    pub(crate) keep_newer: bool,
     pub(crate) journal: Option<Journal>,
     pub(crate) resumable: JournalState,
     pub(crate) fsync: bool,
@@ -107,6 +111,8 @@ impl Files {
     /// An empty table.
     pub(crate) fn new(
         destination: Destination,
+        permit: Permit,
+        keep_newer: bool,
         journal: Option<Journal>,
         resumable: JournalState,
         fsync: bool,
@@ -116,6 +122,8 @@ impl Files {
     ) -> Self {
         Self {
             destination,
+            permit,
+            keep_newer,
             journal,
             resumable,
             fsync,
@@ -274,8 +282,14 @@ impl Files {
             return Err(Error::protocol("the sender begins too many files at once"));
         }
         let Announcement { entry, growing } = announcement;
+        self.permit.check(&entry)?;
         let identity = entry.identity();
         let known = self.resumable.partial.get(&identity);
+        let mut writer = writer;
+        if writer.as_deref_mut().is_some_and(|writer| self.would_age(writer, &entry)) {
+            settle(&mut table, number)?;
+            return Ok(Lookup::Settled);
+        }
         let part = match writer {
             Some(writer) => match self.begin(writer, &entry, growing, identity, known.is_some()) {
                 Ok(part) => Some(part),
@@ -315,6 +329,22 @@ impl Files {
         });
         table.open.insert(number, file.clone());
         Ok(Lookup::Open(file))
+    }
+
+    /// Whether the entry would replace what is newer, where that is not to be.
+    pub(crate) fn would_age(&self, writer: &mut Writer, entry: &Entry) -> bool {
+        let mut modified = |path: &RelativePath| {
+            let found = writer.existing(path).ok()??;
+            (found.entry_type != EntryType::Directory).then_some(found.metadata.modified)
+        };
+        let sent = match &entry.kind {
+            _ if !self.keep_newer => return false,
+            Kind::Directory => return false,
+            Kind::HardLink { to } => modified(to),
+            Kind::File | Kind::Symlink { .. } => Some(entry.metadata.modified),
+        };
+        // What is not there is older than anything.
+        modified(&entry.path) > sent
     }
 
     fn begin(
@@ -406,6 +436,13 @@ impl Files {
             }
             // At once, so that a record of it that comes twice never finds it neither open nor settled.
             settle(&mut table, file.number)?;
+        }
+        // It may have become newer while this one was on its way.
+        if let (Destination::Tree { target, .. }, Some(part)) = (&self.destination, &file.part)
+            && self.would_age(&mut target.writer(), &file.entry)
+        {
+            let _ = part.discard();
+            return Ok(());
         }
         let finished = self.finish(file, size_bytes);
         match finished {

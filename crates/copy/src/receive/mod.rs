@@ -3,4 +3,5 @@
 pub(crate) mod apply;
 pub(crate) mod files;
 pub(crate) mod lane;
+pub(crate) mod permit;
 pub(crate) mod stream;

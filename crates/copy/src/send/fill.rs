@@ -15,7 +15,7 @@ use std::{
 };
 
 use crossbeam_channel::Sender;
-use sealane_tree::{Identity as Inode, OpenFile, Reader, RelativePath, ShownPath};
+use sealane_tree::{Identity as Inode, OpenFile, Reader, RelativePath, ShownPath, Timestamp};
 
 use crate::{
     digest::{GROUP_BYTES, hash_group, hash_zero_group},
@@ -44,6 +44,8 @@ fn shortened(mut reason: String) -> String {
 pub(crate) struct Possessions {
     pub(crate) done: HashSet<[u8; 16]>,
     pub(crate) partial: HashMap<[u8; 16], Vec<Range<u64>>>,
+    /// Files that are not to be replaced by older ones, by the hash of their path.
+    pub(crate) dated: HashMap<[u8; 16], Timestamp>,
 }
 
 /// What the lanes of a sending end share while they fill batches.

@@ -4,7 +4,7 @@
 
 use std::sync::{Arc, atomic::Ordering::Relaxed};
 
-use sealane_tree::{Entry as Found, EntryKind, Kind, Metadata, OpenFile, RelativePath, ShownPath};
+use sealane_tree::{Entry as Found, EntryKind, Kind, Metadata, OpenFile, RelativePath, ShownPath, Timestamp};
 
 use crate::{
     digest::{GROUP_BYTES, TreeDigest},
@@ -188,6 +188,14 @@ impl Filler<'_> {
                 shared.counters.skipped.fetch_add(1, Relaxed);
                 shared.counters.resumed_bytes.fetch_add(size_bytes, Relaxed);
                 shared.progress.files_done.fetch_add(1, Relaxed);
+                return Ok(Written::Elsewhere);
+            }
+            let dated = &shared.possessions.dated;
+            let is_older = |there: &Timestamp| *there > open.metadata().modified;
+            if !dated.is_empty() && dated.get(&entry::path_hash(path)).is_some_and(is_older) {
+                count();
+                shared.counters.skipped.fetch_add(1, Relaxed);
+                shared.progress.bytes_moved.fetch_add(size_bytes, Relaxed);
                 return Ok(Written::Elsewhere);
             }
             if shared.dry_run {

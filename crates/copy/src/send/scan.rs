@@ -22,15 +22,22 @@ pub(crate) fn run(sending: &Sending, walk: Walk) {
     let mut pack = Vec::with_capacity(PACK_ENTRIES);
     for found in walk {
         match found {
-            // Another transfer's journal is not the user's file.
-            Ok(found) if is_file_name(found.path.file_name()) => continue,
+            // A receiver would take it for what it knows of an earlier run.
+            Ok(found) if is_file_name(found.path.file_name()) => {
+                let reason =
+                    format!("{} is the journal of an unfinished copy, and is not copied", found.path);
+                filling.unfit(&ShownPath::from(&found.path), reason);
+            }
             Ok(found) => {
                 filling.progress.files_found.fetch_add(1, Relaxed);
                 pack.push(Candidate { found, link_to: None });
             }
             Err(error) => {
                 let reason = chain(&error);
-                let unfit = matches!(error, sealane_tree::Error::SkippedDirectory { .. });
+                let unfit = matches!(
+                    error,
+                    sealane_tree::Error::SkippedDirectory { .. } | sealane_tree::Error::ReservedName { .. }
+                );
                 let shown = error.into_path().unwrap_or_else(|| ShownPath::new([]));
                 if unfit { filling.unfit(&shown, reason) } else { filling.failed(&shown, reason) }
             }

@@ -22,18 +22,19 @@ use zeroize::Zeroizing;
 
 use crate::{
     error::{Error, ErrorKind},
-    options::{MeasuredEnd, Options, Sink},
+    options::{MeasuredEnd, ModeRules, Options, Sink},
     proto::{
         join::Prover,
         keys::TransferKeys,
         message::{Accept, DataPath, LANES_MAX, MasterSecret, Message, Request, Role, STREAMS_MAX},
     },
+    receive::permit::{ITSELF, Permit, last_component},
     session::{
         agree::{self, Terms},
         control::{self, Control, NOTICES_MAX, Notices, Outcome},
         ends::{Plan, open_files_max},
         open::{Connector, Route},
-        place::{self, Place},
+        place::{self, Asked, Place},
         receiving::{ReceivingSide, this_boot},
         sending::{SendingSide, walk_options},
         sense,
@@ -133,7 +134,9 @@ fn make_sense(sources: &[Location], target: &Location, options: &Options) -> Res
     let Some(sources) = sources.iter().map(local_path).collect::<Option<Vec<_>>>() else { return Ok(()) };
     sense::something_to_copy(&sources)?;
     match local_path(target) {
-        Some(target) if options.sink == Sink::Files => sense::not_into_itself(&sources, target),
+        Some(target) if options.sink == Sink::Files => {
+            sense::not_into_itself(&sources, target, options.as_named)
+        }
         _ => Ok(()),
     }
 }
@@ -312,11 +315,18 @@ impl Transfer<'_> {
                 side.run(&mut control, keep)?
             }
             Role::Pull => {
+                let paths: Vec<_> = self.sources.iter().map(far_path).collect();
+                let name = own_place.as_ref().and_then(|place| place.name.as_deref());
+                let names = paths.iter().map(Vec::as_slice);
+                let permit = Permit::new(name, names, options.recursive, options.preserve.hard_links);
                 let side = ReceivingSide {
                     plan: &plan,
+                    permit,
+                    modes: ModeRules::default(),
                     place: own_place,
                     standard_output: self.standard_output()?,
                     journal: request.journal.map(this_boot),
+                    skip_same: options.skip_same,
                     update: options.update,
                     notices,
                 };
@@ -377,7 +387,9 @@ impl Transfer<'_> {
         writes
             .then(|| {
                 let journal = self.journal_name().map(this_boot);
-                place::target(&far_path(self.target), self.sources.len() > 1, journal, None)
+                let path = far_path(self.target);
+                let (into_directory, as_named) = (self.sources.len() > 1, self.options.as_named);
+                place::target(Asked { path: &path, into_directory, as_named, journal }, None)
             })
             .transpose()
     }
@@ -399,7 +411,9 @@ impl Transfer<'_> {
             role: self.role,
             paths,
             name: own.and_then(|place| place.name.clone()),
+            names: self.names(),
             into_directory: self.sources.len() > 1,
+            as_named: options.as_named,
             level: terms.level,
             suite: terms.suite.code(),
             allow_legacy: options.allow_legacy,
@@ -414,6 +428,7 @@ impl Transfer<'_> {
             digest: options.digest,
             limit_rate: options.limit_rate,
             journal: self.journal_name(),
+            skip_same: options.skip_same,
             update: options.update,
             dry_run: options.dry_run,
             recursive: options.recursive,
@@ -423,6 +438,12 @@ impl Transfer<'_> {
             fsync: options.fsync,
             timeout_ms: options.timeout.as_millis() as u64,
         })
+    }
+
+    /// What the sources of a push are called.
+    fn names(&self) -> Vec<Vec<u8>> {
+        let name = |source| last_component(&far_path(source)).unwrap_or(ITSELF).to_vec();
+        if self.role == Role::Push { self.sources.iter().map(name).collect() } else { Vec::new() }
     }
 
     /// The same command, from the same place, has the same journal.

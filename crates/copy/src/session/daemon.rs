@@ -26,7 +26,7 @@ use sealane_stack::Limiter;
 
 use crate::{
     error::{Error, ErrorKind},
-    options::Level,
+    options::{Level, ModeRules},
     proto::message::Role,
     session::{
         accept::{Registry, bind},
@@ -64,6 +64,8 @@ pub struct DaemonOptions {
     pub connections_max: usize,
     /// Bytes per second for each peer, over all its transfers.
     pub limit_rate: Option<u64>,
+    /// What becomes of modes.
+    pub modes: ModeRules,
     /// Silence after which a peer is given up.
     pub idle_timeout: Duration,
     /// Time for a handshake.
@@ -236,6 +238,7 @@ impl Daemon {
             timeout_max: options.idle_timeout,
             implementations: options.implementations,
             peer: Some(*peer.key.as_bytes()),
+            modes: options.modes,
         })
     }
 

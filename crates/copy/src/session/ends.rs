@@ -4,32 +4,32 @@
 //! unacknowledged content, and so what a cut can cause to be sent again, by [`WINDOW_BYTES`].
 
 use std::{
-    ffi::OsStr,
     num::NonZeroU64,
     ops::Range,
-    os::unix::ffi::OsStrExt,
-    path::Path,
     sync::{Arc, Barrier, Mutex, OnceLock, atomic::AtomicBool},
     time::Duration,
 };
 
 use crossbeam_channel::Sender;
 use sealane_stack::{Bells, Limiter, Placement, Pool};
-use sealane_tree::{EntryType, RelativePath, Target, TargetOptions, Writer};
+use sealane_tree::{
+    EntryType, ExistingFile, MODE_BITS, Metadata, RelativePath, Target, TargetOptions, Writer,
+};
 
 use crate::{
     digest::GROUP_BYTES,
     error::Error,
     journal::{self, Identity, Journal, State as JournalState},
-    options::{Level, MeasuredEnd, Preserve, Sink},
+    options::{Level, MeasuredEnd, ModeRules, Preserve, Sink},
     proto::{
-        entry::identity,
-        message::{HAVE_PER_MESSAGE, Have, Message, Partial},
+        entry::{identity, path_hash},
+        message::{Dated, HAVE_PER_MESSAGE, Have, Message, Partial},
         record::DATA_BYTES_MAX,
     },
     receive::{
         files::{Destination, Files, temp_name},
         lane::Receiving,
+        permit::Permit,
         stream::ReceiveStream,
     },
     send::{
@@ -159,6 +159,8 @@ pub(crate) fn sending(
 pub(crate) fn receiving(
     plan: &Plan,
     destination: Destination,
+    permit: Permit,
+    keep_newer: bool,
     journal: Option<(Journal, JournalState)>,
     notices: Sender<Notice>,
     progress: Arc<Progress>,
@@ -173,8 +175,18 @@ pub(crate) fn receiving(
         journal.map_or_else(Default::default, |(journal, state)| (Some(journal), state));
     let verify_digests = plan.digest && terms.level < Level::Safe;
     Ok(Receiving {
-        files: Files::new(destination, journal, resumable, plan.fsync, verify_digests, notices, progress)
-            .with_open_max(plan.open_files_max),
+        files: Files::new(
+            destination,
+            permit,
+            keep_newer,
+            journal,
+            resumable,
+            plan.fsync,
+            verify_digests,
+            notices,
+            progress,
+        )
+        .with_open_max(plan.open_files_max),
         streams: (0..terms.streams).map(stream).collect(),
         pool: Pool::new(buffers, buffer_bytes(plan, buffers)),
         placement: terms.placement,
@@ -190,10 +202,15 @@ pub(crate) fn receiving(
 }
 
 /// How a tree is written.
-pub(crate) fn target_options(preserve: &Preserve, journal: Option<[u8; 16]>) -> TargetOptions {
+pub(crate) fn target_options(
+    preserve: &Preserve,
+    modes: ModeRules,
+    journal: Option<[u8; 16]>,
+) -> TargetOptions {
     let number = |key| u128::from_be_bytes(key) as u64;
     TargetOptions {
-        create_root: true,
+        mode_mask: MODE_BITS & !modes.removed,
+        default_umask: modes.umask,
         ownership: preserve.owner,
         xattrs: preserve.xattrs,
         resumable_as: journal.map(number),
@@ -201,10 +218,67 @@ pub(crate) fn target_options(preserve: &Preserve, journal: Option<[u8; 16]>) -> 
     }
 }
 
-/// What the receiver tells the sender not to send again: from the journal, and with `update` from the tree.
+/// What of a target is told to the sender.
+#[derive(Debug)]
+pub(crate) struct Survey<'a> {
+    pub(crate) target: &'a Target,
+    /// What may arrive: nothing else is looked at.
+    pub(crate) permit: Permit,
+    /// By path, size and time.
+    pub(crate) skip_same: bool,
+    /// By path, with the time.
+    pub(crate) update: bool,
+}
+
+impl Survey<'_> {
+    /// Calls `each` for every file that what arrives may replace, until it says no. What cannot be read is passed
+    /// over, and so is sent.
+    fn files(&self, mut each: impl FnMut(ExistingFile) -> Result<bool, Error>) -> Result<(), Error> {
+        let Some(names) = self.permit.names() else {
+            return match self.permit.is_recursive() {
+                true => visit(self.target.files()?, &mut each).map(drop),
+                false => Ok(()),
+            };
+        };
+        let mut writer = self.target.writer();
+        for name in names {
+            let Ok(path) = RelativePath::new(name) else { continue };
+            let Ok(Some(found)) = writer.existing(&path) else { continue };
+            let goes_on = match found.entry_type {
+                EntryType::File => {
+                    let Metadata { size_bytes, modified, .. } = found.metadata;
+                    each(ExistingFile { path, size_bytes, modified })?
+                }
+                EntryType::Directory if self.permit.is_recursive() => match self.target.files_below(&path) {
+                    Ok(files) => visit(files, &mut each)?,
+                    Err(_) => true,
+                },
+                _ => true,
+            };
+            if !goes_on {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+}
+
+fn visit(
+    files: sealane_tree::Files,
+    each: &mut impl FnMut(ExistingFile) -> Result<bool, Error>,
+) -> Result<bool, Error> {
+    for file in files.flatten() {
+        if !each(file)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// What the receiver tells the sender not to send again: from the journal, and from the tree.
 pub(crate) fn possessions(
     journal: &JournalState,
-    update: Option<&Target>,
+    survey: Option<Survey<'_>>,
     mut tell: impl FnMut(Message) -> Result<(), Error>,
 ) -> Result<(), Error> {
     for chunk in journal.partial.iter().collect::<Vec<_>>().chunks(16) {
@@ -221,33 +295,40 @@ pub(crate) fn possessions(
                     .collect(),
             })
             .collect();
-        tell(Message::Have(Have { done: Vec::new(), partial }))?;
+        tell(Message::Have(Have { partial, ..Have::default() }))?;
     }
-    let mut done: Vec<_> = journal.done.keys().copied().collect();
+    let mut have = Have { done: journal.done.keys().copied().collect(), ..Have::default() };
     let mut told = 0;
-    if let Some(target) = update {
-        for file in target.files()? {
-            // What cannot be read is sent.
-            let Ok(file) = file else { continue };
-            let metadata = sealane_tree::Metadata {
-                size_bytes: file.size_bytes,
-                modified: file.modified,
-                ..sealane_tree::Metadata::default()
-            };
-            done.push(identity(&file.path, &metadata));
-            if done.len() >= HAVE_PER_MESSAGE {
-                told += done.len();
-                tell(Message::Have(Have { done: std::mem::take(&mut done), partial: Vec::new() }))?;
+    if let Some(survey) = survey {
+        survey.files(|file| {
+            if survey.update {
+                have.dated.push(Dated { path: path_hash(&file.path), modified: file.modified });
             }
-            if told > POSSESSIONS_MAX {
-                break;
+            if survey.skip_same {
+                let ExistingFile { path, size_bytes, modified } = file;
+                let metadata = Metadata { size_bytes, modified, ..Metadata::default() };
+                have.done.push(identity(&path, &metadata));
             }
-        }
+            if have.done.len() + have.dated.len() >= HAVE_PER_MESSAGE {
+                told += have.done.len() + have.dated.len();
+                tell_all(std::mem::take(&mut have), &mut tell)?;
+            }
+            Ok(told <= POSSESSIONS_MAX)
+        })?;
     }
-    for chunk in done.chunks(HAVE_PER_MESSAGE) {
-        tell(Message::Have(Have { done: chunk.to_vec(), partial: Vec::new() }))?;
-    }
+    tell_all(have, &mut tell)?;
     tell(Message::HaveEnd)
+}
+
+/// Tells all of it, in messages that fit a frame.
+fn tell_all(have: Have, tell: &mut impl FnMut(Message) -> Result<(), Error>) -> Result<(), Error> {
+    for chunk in have.done.chunks(HAVE_PER_MESSAGE) {
+        tell(Message::Have(Have { done: chunk.to_vec(), ..Have::default() }))?;
+    }
+    for chunk in have.dated.chunks(HAVE_PER_MESSAGE) {
+        tell(Message::Have(Have { dated: chunk.to_vec(), ..Have::default() }))?;
+    }
+    Ok(())
 }
 
 /// Identities that a sender keeps of what the receiver has, at most; what is beyond is sent again.
@@ -270,7 +351,7 @@ pub(crate) fn check_presence(target: &Target, state: &mut JournalState) {
     let mut writer = target.writer();
     done.retain(|(known, path)| is_finished(&mut writer, path, known));
     state.done = done.into_iter().collect();
-    state.partial.retain(|&identity, partial| is_begun(target.root(), identity, partial));
+    state.partial.retain(|&identity, partial| is_begun(&mut writer, identity, partial));
 }
 
 /// Directories that an interrupted run opened up get their modes back at the end of this one.
@@ -293,11 +374,8 @@ fn is_finished(writer: &mut Writer, path: &[u8], known: &Identity) -> bool {
 }
 
 /// Whether an unfinished file has its temporary name and its size.
-fn is_begun(root: &Path, identity: Identity, partial: &journal::Partial) -> bool {
+fn is_begun(writer: &mut Writer, identity: Identity, partial: &journal::Partial) -> bool {
     let Ok(path) = RelativePath::new(&partial.path) else { return false };
     let name = temp_name(identity);
-    let parent = path.parent().map_or_else(|| root.to_owned(), |parent| root.join(parent.as_path()));
-    let found = parent.join(OsStr::from_bytes(name.as_bytes())).symlink_metadata();
-    partial.temp_name == name.as_bytes()
-        && found.is_ok_and(|found| found.is_file() && found.len() == partial.size)
+    partial.temp_name == name.as_bytes() && writer.unfinished_bytes(&path, &name) == Some(partial.size)
 }

@@ -12,17 +12,16 @@ use std::{
 };
 
 use crossbeam_channel::Sender;
-use rustix::fs::{Mode, OFlags, open};
 use sealane_tree::Target;
 
 use crate::{
     error::{Error, ErrorKind},
     journal::{Journal, JournalError, State as JournalState},
-    options::Sink,
-    receive::{files::Destination, lane::Receiving},
+    options::{ModeRules, Sink},
+    receive::{files::Destination, lane::Receiving, permit::Permit},
     session::{
         control::{self, Control, Outcome},
-        ends::{self, Plan},
+        ends::{self, Plan, Survey},
         line::Lines,
         place::Place,
     },
@@ -39,7 +38,13 @@ pub(crate) struct ReceivingSide<'a> {
     pub(crate) standard_output: Option<OwnedFd>,
     /// Name of the journal, of this boot.
     pub(crate) journal: Option<[u8; 16]>,
+    /// What has the same size and time is not sent again.
+    pub(crate) skip_same: bool,
+    /// Nothing newer is replaced.
     pub(crate) update: bool,
+    pub(crate) modes: ModeRules,
+    /// What may arrive.
+    pub(crate) permit: Permit,
     pub(crate) notices: Sender<Notice>,
 }
 
@@ -52,32 +57,46 @@ impl ReceivingSide<'_> {
         let plan = self.plan;
         let writes = plan.sink == Sink::Files && !plan.dry_run;
         let mut journal = None;
-        let mut update = None;
+        let mut present = None;
+        let looks = self.skip_same || self.update;
         let destination = match (self.standard_output, &self.place) {
             (Some(output), _) => Destination::Output(Mutex::new(output.into())),
             (None, Some(place)) if writes => {
-                let options = ends::target_options(&plan.preserve, self.journal);
-                let target = Target::open(&place.root, options).map_err(|error| place.explain(error))?;
+                let options = ends::target_options(&plan.preserve, self.modes, self.journal);
+                let target = Target::build(&place.root, options).map_err(|error| place.explain(error))?;
                 let shown = place.shown();
                 journal = self.journal.map(|name| open_journal(&target, name, &shown)).transpose()?;
                 if journal.as_ref().is_some_and(|(journal, _)| journal.is_resumed()) {
                     target.expect_leftovers();
                 }
-                update = self.update.then(|| target.clone());
+                present = looks.then(|| target.clone());
                 Destination::Tree { target, sole: place.name.clone(), shown }
             }
             (None, place) => {
                 // A dry run looks at the target, if it is there, but makes nothing.
-                let existing =
-                    place.as_ref().filter(|place| plan.dry_run && self.update && place.root.is_dir());
-                let options = ends::target_options(&plan.preserve, None);
-                update = existing.map(|place| Target::open(&place.root, options)).transpose()?;
+                let existing = place.as_ref().filter(|place| plan.dry_run && looks && place.root.exists());
+                let options = ends::target_options(&plan.preserve, self.modes, None);
+                present = existing.map(|place| Target::build(&place.root, options)).transpose()?;
                 Destination::Null
             }
         };
         let progress = control.progress.clone();
-        let receiving = Arc::new(ends::receiving(plan, destination, journal, self.notices, progress)?);
-        let told = ends::possessions(&receiving.files.resumable, update.as_ref(), |message| {
+        let survey = present.as_ref().map(|target| Survey {
+            target,
+            permit: self.permit.clone(),
+            skip_same: self.skip_same,
+            update: self.update,
+        });
+        let receiving = Arc::new(ends::receiving(
+            plan,
+            destination,
+            self.permit,
+            self.update,
+            journal,
+            self.notices,
+            progress,
+        )?);
+        let told = ends::possessions(&receiving.files.resumable, survey, |message| {
             control::send(control.channel, &message)
         });
         let outcome = told.and_then(|()| control.receive_all(&receiving, keep));
@@ -114,9 +133,7 @@ fn give_up(receiving: &Receiving, error: &Error) {
 }
 
 fn open_journal(target: &Target, name: [u8; 16], shown: &Path) -> Result<(Journal, JournalState), Error> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let root = open(target.root(), flags, Mode::empty())
-        .map_err(|error| Error::io(&format!("cannot list {}", shown.display()), &error.into()))?;
+    let root = target.open_root()?;
     let in_use = |error: &std::io::Error| matches!(JournalError::of(error), Some(JournalError::InUse { .. }));
     // The far end of a run that was killed a moment ago may still be on its way out.
     let give_up = Instant::now() + IN_USE_PATIENCE;

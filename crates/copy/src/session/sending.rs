@@ -16,7 +16,7 @@ use crate::{
     options::{Pattern, Preserve},
     proto::{
         entry::{Announcement, Entry},
-        message::{Have, Message},
+        message::{Dated, Have, Message},
     },
     send::{
         fill::Possessions,
@@ -73,7 +73,7 @@ impl SendingSide<'_> {
         };
         let possessions = possessions(control)?;
         let resumed: u64 = possessions.partial.values().flatten().map(|range| range.end - range.start).sum();
-        if resumed > 0 || !possessions.done.is_empty() {
+        if resumed > 0 {
             let _ = self.notices.try_send(Notice::Resuming { bytes: resumed });
         }
         let sending = ends::sending(self.plan, possessions, self.notices, control.progress.clone())?;
@@ -149,7 +149,7 @@ struct Claims {
 }
 
 impl Claims {
-    fn take(&mut self, Have { done, partial }: Have) -> Result<(), Error> {
+    fn take(&mut self, Have { done, partial, dated }: Have) -> Result<(), Error> {
         self.messages += 1;
         if self.messages > HAVE_MESSAGES_MAX {
             return Err(Error::protocol("the receiver claims to have more than can be kept in mind"));
@@ -158,6 +158,11 @@ impl Claims {
             // What is beyond the bound is sent again.
             if self.kept.done.len() < POSSESSIONS_MAX {
                 self.kept.done.insert(identity);
+            }
+        }
+        for Dated { path, modified } in dated {
+            if self.kept.dated.len() < POSSESSIONS_MAX {
+                self.kept.dated.insert(path, modified);
             }
         }
         for partial in partial {
@@ -199,14 +204,14 @@ mod tests {
         let ranges: Vec<_> = (0..4096).map(|at| (2 * at, 2 * at + 1)).collect();
         for number in 0..2 * RANGES_MAX / ranges.len() {
             let partial = vec![Partial { identity: identity(number), ranges: ranges.clone() }];
-            claims.take(Have { done: Vec::new(), partial }).unwrap();
+            claims.take(Have { partial, ..Have::default() }).unwrap();
         }
         let kept: usize = claims.kept.partial.values().map(Vec::len).sum();
         assert!(kept <= RANGES_MAX && kept > RANGES_MAX / 2, "{kept}");
         let empty = |number| Partial { identity: identity(number), ranges: Vec::new() };
         for number in 0..RANGES_MAX / 1000 {
             let partial = (0..1000).map(|at| empty((1 << 40) + number * 1000 + at)).collect();
-            claims.take(Have { done: Vec::new(), partial }).unwrap();
+            claims.take(Have { partial, ..Have::default() }).unwrap();
         }
         assert!(claims.kept.partial.len() < RANGES_MAX / PARTIAL_COST);
     }
@@ -214,7 +219,7 @@ mod tests {
     #[test]
     fn claims_of_no_sense_and_without_end_are_refused() {
         let backwards =
-            |ranges| Have { done: Vec::new(), partial: vec![Partial { identity: [0; 16], ranges }] };
+            |ranges| Have { partial: vec![Partial { identity: [0; 16], ranges }], ..Have::default() };
         for ranges in [vec![(5, 5)], vec![(5, 4)], vec![(0, 5), (4, 9)]] {
             assert!(Claims::default().take(backwards(ranges)).is_err());
         }

@@ -25,8 +25,8 @@ pub(crate) fn something_to_copy(sources: &[&Path]) -> Result<(), Error> {
 
 /// Refuses to copy a file onto itself, or a directory onto or into itself, where it would find its own copy and copy
 /// that too.
-pub(crate) fn not_into_itself(sources: &[&Path], target: &Path) -> Result<(), Error> {
-    let into = target.metadata().is_ok_and(|found| found.is_dir());
+pub(crate) fn not_into_itself(sources: &[&Path], target: &Path, as_named: bool) -> Result<(), Error> {
+    let into = !as_named && target.metadata().is_ok_and(|found| found.is_dir());
     for source in sources {
         let Ok(found) = source.symlink_metadata() else { continue };
         let place = match source.file_name() {
@@ -76,7 +76,7 @@ mod tests {
     use std::fs;
 
     fn verdict(sources: &[&Path], target: &Path) -> Result<(), String> {
-        not_into_itself(sources, target).map_err(|error| error.message)
+        not_into_itself(sources, target, false).map_err(|error| error.message)
     }
 
     #[test]

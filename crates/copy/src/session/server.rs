@@ -20,12 +20,13 @@ use zeroize::Zeroizing;
 
 use crate::{
     error::{Error, ErrorKind},
-    options::{MeasuredEnd, Sink},
+    options::{MeasuredEnd, ModeRules, Sink},
     proto::{
         join::Prover,
         keys::TransferKeys,
         message::{Accept, DataPath, Hello, LANES_MAX, Message, Request, Role},
     },
+    receive::permit::Permit,
     send::work::PACK_ENTRIES,
     session::{
         accept::{Registry, bind},
@@ -36,7 +37,7 @@ use crate::{
         ends::{FLIGHT_BYTES, Plan, open_files_max},
         line::Lines,
         open::watch,
-        place::{self, Confinement},
+        place::{self, Asked, Confinement},
         receiving::{ReceivingSide, this_boot},
         sending::{SendingSide, walk_options},
     },
@@ -80,6 +81,7 @@ pub(crate) struct Rules {
     pub(crate) implementations: Implementations,
     /// Whose journals these are: a name that one peer gives never stands for another's.
     pub(crate) peer: Option<[u8; 32]>,
+    pub(crate) modes: ModeRules,
 }
 
 impl Rules {
@@ -173,7 +175,9 @@ fn serve_greeted(
     let writes = request.role == Role::Push && request.sink == Sink::Files;
     let place = match request.paths.as_slice() {
         [path] if writes => {
-            Some(place::target(path, request.into_directory, journal, rules.confinement.as_ref())?)
+            let asked =
+                Asked { path, into_directory: request.into_directory, as_named: request.as_named, journal };
+            Some(place::target(asked, rules.confinement.as_ref())?)
         }
         [_] => None,
         [_, ..] if request.role == Role::Pull => None,
@@ -240,11 +244,17 @@ fn serve_greeted(
     };
     let outcome = match request.role {
         Role::Push => {
+            let names = request.names.iter().map(Vec::as_slice);
+            let name = place.as_ref().and_then(|place| place.name.as_deref());
+            let permit = Permit::new(name, names, request.recursive, request.preserve.hard_links);
             let side = ReceivingSide {
                 plan: &plan,
+                permit,
+                modes: rules.modes,
                 place,
                 standard_output: None,
                 journal,
+                skip_same: request.skip_same,
                 update: request.update,
                 notices,
             };
@@ -367,6 +377,7 @@ mod tests {
             timeout_max,
             implementations: Implementations::default(),
             peer,
+            modes: ModeRules::default(),
         }
     }
 

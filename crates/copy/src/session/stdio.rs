@@ -14,18 +14,23 @@ use sealane_peer::{Channel, ServeLeave};
 
 use crate::{
     error::Error,
-    options::Level,
+    options::{Level, ModeRules},
     session::{
         agree::Policy,
         server::{Account, Doors, Rules, serve},
     },
 };
 
-/// Serves one transfer on standard input and output, with the leave of whoever started it: what runs at the far end of ssh, or as a local child.
+/// Serves one transfer on standard input and output, with the leave of whoever started it: what runs at the far end of
+/// ssh, or as a local child. `modes` carries the user's umask, where the process has set its own to 0.
 ///
 /// # Errors
 /// As the transfer's; the client has been told.
-pub fn serve_stdio(implementations: Implementations, leave: ServeLeave) -> Result<(), Error> {
+pub fn serve_stdio(
+    implementations: Implementations,
+    leave: ServeLeave,
+    modes: ModeRules,
+) -> Result<(), Error> {
     let mut channel = Channel::stdio()?;
     let rules = Rules {
         policy: Policy {
@@ -40,6 +45,7 @@ pub fn serve_stdio(implementations: Implementations, leave: ServeLeave) -> Resul
         timeout_max: Duration::from_secs(24 * 3600),
         implementations,
         peer: None,
+        modes,
     };
     let served = serve(&mut channel, &rules, &Doors::Own, &mut Account::default());
     let _ = channel.close(Instant::now() + Duration::from_secs(2));

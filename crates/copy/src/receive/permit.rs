@@ -1,0 +1,142 @@
+//! Which names may arrive: those that the request asks for, and no others.
+//!
+//! Guarantees: a sender cannot choose a name. What arrives is one of the sources by its last component, or lies below
+//! it where folders are descended into; where the target is a new name, that one and no other; never a journal, by
+//! which a later run would be deceived. It is checked for every entry, at every level.
+
+use std::collections::HashSet;
+
+use sealane_tree::{Kind, RelativePath, ShownPath};
+
+use crate::{error::Error, journal, proto::entry::Entry};
+
+/// What a target is called that is the directory itself, so that it gets what the only source contains.
+pub(crate) const ITSELF: &[u8] = b".";
+
+/// The name that an entry of this path has of its own; `None` for one that is called by what contains it (`/`, `.`,
+/// `data/.`, `data/..`).
+pub(crate) fn last_component(path: &[u8]) -> Option<&[u8]> {
+    let last = path.split(|&byte| byte == b'/').rfind(|component| !component.is_empty())?;
+    (last != b"." && last != b"..").then_some(last)
+}
+
+/// The names of one request.
+#[derive(Clone, Debug)]
+pub(crate) struct Permit {
+    /// First components; `None` where what a source contains comes without its name, so that any may come.
+    names: Option<HashSet<Vec<u8>>>,
+    recursive: bool,
+    hard_links: bool,
+}
+
+impl Permit {
+    /// The names that a survey of what is there already has to look at; `None` stands for all.
+    pub(crate) fn names(&self) -> Option<impl Iterator<Item = &[u8]>> {
+        self.names.as_ref().map(|names| names.iter().map(Vec::as_slice))
+    }
+
+    /// Whether what lies below the names may come.
+    pub(crate) fn is_recursive(&self) -> bool {
+        self.recursive
+    }
+
+    /// For a target that is called `name`, or takes the names of the sources that have one.
+    pub(crate) fn new<'a>(
+        name: Option<&[u8]>,
+        sources: impl IntoIterator<Item = &'a [u8]>,
+        recursive: bool,
+        hard_links: bool,
+    ) -> Self {
+        let names = match name {
+            Some(ITSELF) => None,
+            Some(name) => Some(HashSet::from([name.to_vec()])),
+            None => sources.into_iter().map(|source| last_component(source).map(<[u8]>::to_vec)).collect(),
+        };
+        Self { names, recursive, hard_links }
+    }
+
+    /// Refuses an entry that was not asked for.
+    pub(crate) fn check(&self, entry: &Entry) -> Result<(), Error> {
+        let is_fitting = match &entry.kind {
+            Kind::File | Kind::Symlink { .. } => true,
+            Kind::Directory => self.recursive,
+            Kind::HardLink { to } => self.hard_links && self.has(to),
+        };
+        if is_fitting && self.has(&entry.path) {
+            return Ok(());
+        }
+        let path = ShownPath::from(&entry.path);
+        Err(Error::protocol(format!(
+            "the sending end sends {path}, which was not asked for; nothing more is taken"
+        )))
+    }
+
+    fn has(&self, path: &RelativePath) -> bool {
+        let mut components = path.components();
+        let first = components.next().unwrap_or_default();
+        let is_named = match &self.names {
+            Some(names) => names.contains(first) && (self.recursive || components.next().is_none()),
+            None => self.recursive,
+        };
+        is_named && !path.components().any(journal::is_file_name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sealane_tree::Metadata;
+
+    use super::*;
+
+    fn entry(path: &str, kind: Kind) -> Entry {
+        Entry { path: RelativePath::new(path).unwrap(), kind, metadata: Metadata::default(), digest: None }
+    }
+
+    fn takes(permit: &Permit, path: &str) -> bool {
+        permit.check(&entry(path, Kind::File)).is_ok()
+    }
+
+    #[test]
+    fn only_what_was_asked_for_is_taken() {
+        let sources: [&[u8]; 3] = [b"/srv/good.txt", b"tree/", b"a/./b"];
+        let flat = Permit::new(None, sources, false, false);
+        for (path, expected) in [
+            ("good.txt", true),
+            ("tree", true),
+            ("b", true),
+            (".bashrc_", false),
+            ("srv", false),
+            ("good.txt/x", false),
+            ("goodxtxt", false),
+        ] {
+            assert_eq!(takes(&flat, path), expected, "{path}");
+        }
+        assert!(flat.check(&entry("tree", Kind::Directory)).is_err(), "a folder without -r");
+        let deep = Permit::new(None, sources, true, true);
+        let journal = format!("tree/{}", journal::file_name([7; 16]));
+        for (path, expected) in [("tree/x/y", true), ("other/x", false), (journal.as_str(), false)] {
+            assert_eq!(takes(&deep, path), expected, "{path}");
+        }
+        let link = |to: &str| Kind::HardLink { to: RelativePath::new(to).unwrap() };
+        assert!(deep.check(&entry("tree/x", link("tree/y"))).is_ok());
+        assert!(deep.check(&entry("tree/x", link(".bashrc"))).is_err());
+        assert!(flat.check(&entry("b", link("good.txt"))).is_err(), "a hard link that was not asked for");
+    }
+
+    #[test]
+    fn a_target_that_is_a_name_gets_that_name() {
+        let sources: [&[u8]; 1] = [b"good.txt"];
+        let file = Permit::new(Some(b"copy"), sources, false, false);
+        assert!(takes(&file, "copy") && !takes(&file, "good.txt") && !takes(&file, "copy/x"));
+        let error = file.check(&entry(".ssh", Kind::File)).unwrap_err();
+        assert!(error.message.contains(".ssh"), "{error}");
+    }
+
+    #[test]
+    fn contents_have_any_name_but_only_with_recursion() {
+        for (name, sources) in [(None, [b"tree/.".as_slice()]), (Some(ITSELF), [b"tree"])] {
+            assert!(takes(&Permit::new(name, sources, true, false), "any/thing"));
+            assert!(!takes(&Permit::new(name, sources, false, false), "any"));
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! Where the roots of a copy lie: [`Anchor`] resolves a path once, and what it gives is held by descriptor.
+//!
+//! A path of the user's own is resolved as any program would, links included. One that a peer names is resolved
+//! beneath the folder that is served, and no link is followed there, not even one that stays within: another user, or
+//! the peer itself, could swap it. In both cases nothing resolves the path again, so that what was checked is what is
+//! used.
+
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, Stat, mkdirat, openat, statat};
+use rustix::io::Errno;
+
+use crate::beneath::{Beneath, HANDLE, Resolution};
+use crate::error::{EntryType, Error, Result, root_failed};
+use crate::reader::entry_type;
+
+/// Where the paths of roots begin.
+#[derive(Clone, Debug, Default)]
+pub struct Anchor {
+    served: Option<Arc<Beneath>>,
+}
+
+impl Anchor {
+    /// A folder that is served: paths lie beneath it, however they are written. Its own path is the operator's, and
+    /// may lead over links.
+    pub fn served(folder: &Path) -> Result<Self> {
+        let fd = openat(CWD, folder, HANDLE, Mode::empty()).map_err(|errno| root_failed(folder, errno))?;
+        Ok(Self { served: Some(Arc::new(Beneath::new(fd, Resolution::Detect))) })
+    }
+
+    /// A folder beneath this one.
+    pub fn narrowed(&self, folder: &Path) -> Result<Self> {
+        let spot = self.find(folder)?;
+        let fd = spot.open_directory(true).map_err(|errno| spot.failed(errno))?;
+        Ok(Self { served: Some(Arc::new(Beneath::new(fd, Resolution::Detect))) })
+    }
+
+    /// Resolves all of `path` but its last component, which need not exist.
+    pub fn find(&self, path: &Path) -> Result<Spot> {
+        match &self.served {
+            Some(served) => find_served(served, path),
+            None => find_own(path),
+        }
+    }
+}
+
+/// A path that was resolved: an open folder, and mostly a name in it.
+#[derive(Debug)]
+pub struct Spot {
+    given: PathBuf,
+    folder: Arc<OwnedFd>,
+    /// `None` where the path names the folder itself: `/`, `.`, `data/.`, `data/..`.
+    name: Option<Box<[u8]>>,
+    wants_directory: bool,
+    is_served: bool,
+}
+
+fn find_own(path: &Path) -> Result<Spot> {
+    let given = path.as_os_str().as_bytes();
+    let end = given.iter().rposition(|&byte| byte != b'/').map_or(0, |last| last + 1);
+    let (front, last) = match given[..end].iter().rposition(|&byte| byte == b'/') {
+        Some(0) => (b"/".as_slice(), &given[1..end]),
+        Some(slash) => (&given[..slash], &given[slash + 1..end]),
+        None => (b".".as_slice(), &given[..end]),
+    };
+    let (folder, name) = match last {
+        b"" | b"." | b".." => (given, None),
+        last => (front, Some(last.into())),
+    };
+    let folder = openat(CWD, OsStr::from_bytes(folder), HANDLE, Mode::empty());
+    let folder = folder.map_err(|errno| root_failed(path, errno))?;
+    Ok(Spot {
+        given: path.to_owned(),
+        folder: Arc::new(folder),
+        wants_directory: name.is_none() || end < given.len(),
+        name,
+        is_served: false,
+    })
+}
+
+fn find_served(served: &Beneath, path: &Path) -> Result<Spot> {
+    let given = path.as_os_str().as_bytes();
+    let mut components: Vec<&[u8]> = Vec::new();
+    let mut names_itself = true;
+    for component in given.split(|&byte| byte == b'/') {
+        match component {
+            b"" => continue,
+            b"." => names_itself = true,
+            // Without links, what the component before it adds is what this one takes away.
+            b".." => {
+                let outside = || Error::Outside { path: path.to_owned().into() };
+                components.pop().ok_or_else(outside)?;
+                names_itself = true;
+            }
+            _ => {
+                components.push(component);
+                names_itself = false;
+            }
+        }
+    }
+    let name = if names_itself { None } else { components.pop().map(Into::into) };
+    let folder = served.handle(&components.join(b"/".as_slice())).map_err(|errno| match errno {
+        // What a link at the end of this part gives.
+        Errno::NOTDIR => failed_served(path, Errno::LOOP),
+        errno => failed_served(path, errno),
+    })?;
+    Ok(Spot {
+        given: path.to_owned(),
+        folder: Arc::new(folder),
+        wants_directory: name.is_none() || given.ends_with(b"/"),
+        name,
+        is_served: true,
+    })
+}
+
+fn failed_served(path: &Path, errno: Errno) -> Error {
+    match errno {
+        Errno::LOOP | Errno::XDEV => Error::BlockedRoot { path: path.to_owned().into() },
+        _ => root_failed(path, errno),
+    }
+}
+
+impl Spot {
+    /// The path as it was given.
+    pub fn given(&self) -> &Path {
+        &self.given
+    }
+
+    /// The last component, unless the path names a folder without it.
+    pub fn name(&self) -> Option<&[u8]> {
+        self.name.as_deref()
+    }
+
+    /// The path says that it is one of a directory: by a slash or dot at its end.
+    pub fn wants_directory(&self) -> bool {
+        self.wants_directory
+    }
+
+    /// What is there, if anything. `follow` lets a link stand for what it points to, where the path is the user's own.
+    pub fn entry_type(&self, follow: bool) -> Result<Option<EntryType>> {
+        match self.stat(follow) {
+            Ok(stat) => Ok(Some(entry_type(&stat))),
+            Err(Errno::NOENT) => Ok(None),
+            Err(errno) => Err(self.failed(errno)),
+        }
+    }
+
+    pub(crate) fn stat(&self, follow: bool) -> Result<Stat, Errno> {
+        match &self.name {
+            Some(name) if follow && !self.is_served => statat(&*self.folder, &**name, AtFlags::empty()),
+            Some(name) => statat(&*self.folder, &**name, AtFlags::SYMLINK_NOFOLLOW),
+            None => statat(&*self.folder, "", AtFlags::EMPTY_PATH),
+        }
+    }
+
+    /// Whether the folder that the last component lies in has an entry `name`.
+    pub fn has_beside(&self, name: &str) -> bool {
+        statat(&*self.folder, name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
+    }
+
+    /// A handle of the directory that is there.
+    pub(crate) fn open_directory(&self, follow: bool) -> Result<OwnedFd, Errno> {
+        let link = if follow && !self.is_served { OFlags::empty() } else { OFlags::NOFOLLOW };
+        match &self.name {
+            Some(name) => openat(&*self.folder, &**name, HANDLE | link, Mode::empty()),
+            None => openat(&*self.folder, ".", HANDLE, Mode::empty()),
+        }
+    }
+
+    pub(crate) fn failed(&self, errno: Errno) -> Error {
+        if self.is_served { failed_served(&self.given, errno) } else { root_failed(&self.given, errno) }
+    }
+
+    /// The folder that the last component lies in.
+    pub(crate) fn folder(&self) -> &Arc<OwnedFd> {
+        &self.folder
+    }
+
+    /// The directory that is there, to build in.
+    pub fn directory(&self) -> Result<TargetRoot> {
+        let folder = self.open_directory(true).map_err(|errno| self.failed(errno))?;
+        Ok(TargetRoot { given: self.given.clone(), folder: Arc::new(folder), missing: None })
+    }
+
+    /// The directory of this name, which is made when something is to be built in it.
+    pub fn new_directory(&self) -> TargetRoot {
+        TargetRoot { given: self.given.clone(), folder: self.folder.clone(), missing: self.name.clone() }
+    }
+
+    /// The folder that the last component lies in, to build in.
+    pub fn parent(&self) -> TargetRoot {
+        TargetRoot { given: self.given.clone(), folder: self.folder.clone(), missing: None }
+    }
+}
+
+/// The directory that a [`Target`](crate::Target) is built in, held by descriptor.
+#[derive(Clone, Debug)]
+pub struct TargetRoot {
+    given: PathBuf,
+    folder: Arc<OwnedFd>,
+    /// The directory itself is still to be made, in the folder, under this name.
+    missing: Option<Box<[u8]>>,
+}
+
+impl TargetRoot {
+    /// The path that led here, for messages.
+    pub fn given(&self) -> &Path {
+        &self.given
+    }
+
+    /// Whether it is there: looking at it makes nothing.
+    pub fn exists(&self) -> bool {
+        self.missing.is_none()
+    }
+
+    /// A handle, after making what is missing with `mode`, less the process's umask.
+    pub(crate) fn open(&self, mode: u32) -> Result<Arc<OwnedFd>> {
+        let Some(name) = &self.missing else { return Ok(self.folder.clone()) };
+        let made = match mkdirat(self.folder.as_fd(), &**name, Mode::from_raw_mode(mode)) {
+            Ok(()) | Err(Errno::EXIST) => {
+                openat(self.folder.as_fd(), &**name, HANDLE | OFlags::NOFOLLOW, Mode::empty())
+            }
+            Err(errno) => Err(errno),
+        };
+        made.map(Arc::new).map_err(|errno| root_failed(&self.given, errno))
+    }
+}
