@@ -57,7 +57,7 @@ fn no_path_leads_out() {
     for path in ["/", "sub", "/sub/file", "sub/../sub//./file", "up", "sub/"] {
         assert!(open(path).is_ok(), "{path}");
     }
-    assert!(matches!(anchor.narrowed(Path::new("/inner")), Err(_)));
+    assert!(anchor.narrowed(Path::new("/inner")).is_err());
     let narrow = anchor.narrowed(Path::new("/sub")).expect("opens");
     assert_eq!(narrow.find(Path::new("/file")).unwrap().entry_type(true).unwrap(), Some(EntryType::File));
 }

@@ -167,7 +167,7 @@ impl<'a> Applier<'a> {
         if !self.files.write(&file, first.offset, run)? {
             return Ok(bytes);
         }
-        let hashes: Vec<_> = match self.files.verify_digests {
+        let hashes: Vec<_> = match self.files.intake.verify_digests {
             true => {
                 let size_bytes = file.entry.metadata.size_bytes;
                 run.iter().map(|(header, body)| hash_group(header.offset, body, size_bytes)).collect()
@@ -202,7 +202,7 @@ impl<'a> Applier<'a> {
         let size_bytes = file.entry.metadata.size_bytes;
         let end = header.offset.checked_add(length).filter(|&end| end <= size_bytes);
         let end = end.ok_or_else(|| Error::protocol("a hole beyond the end of its file"))?;
-        if self.files.verify_digests {
+        if self.files.intake.verify_digests {
             for group in (header.offset..end).step_by(GROUP_BYTES) {
                 // A hole is announced in no time and may take for ever to digest.
                 if self.stop.is_set() {
@@ -233,8 +233,8 @@ impl<'a> Applier<'a> {
         let mut done = Vec::new();
         for packed in Pack::new(body) {
             let (entry, content) = packed.map_err(malformed)?;
-            self.files.permit.check(&entry)?;
-            if self.files.verify_digests
+            self.files.intake.permit.check(&entry)?;
+            if self.files.intake.verify_digests
                 && entry.digest.is_some_and(|digest| digest != *blake3::hash(content).as_bytes())
             {
                 self.files.poison();
@@ -308,16 +308,21 @@ mod tests {
     use sealane_tree::{Metadata, RelativePath};
 
     use super::*;
-    use crate::{journal::State, proto::entry::encode, receive::permit::Permit};
+    use crate::{
+        journal::State,
+        proto::entry::encode,
+        receive::{files::Intake, permit::Permit},
+    };
 
     #[test]
     fn what_was_not_asked_for_is_refused_by_name() {
         let sources: [&[u8]; 1] = [b"good.txt"];
         let permit = Permit::new(None, sources, false, false);
+        let intake =
+            Intake { permit, keep_newer: false, fsync: false, verify_digests: false, open_max: usize::MAX };
         let (notices, _pending) = crossbeam_channel::bounded(8);
         let (journal, progress) = (State::default(), Arc::default());
-        let files =
-            Files::new(Destination::Null, permit, false, None, journal, false, false, notices, progress);
+        let files = Files::new(Destination::Null, intake, None, journal, notices, progress);
         let stop = Stop::new();
         let mut applier = Applier::new(&files, &stop);
         for (path, expected) in [("good.txt", true), (".bashrc_", false), ("good.txt/below", false)] {

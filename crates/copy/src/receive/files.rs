@@ -45,24 +45,30 @@ pub(crate) enum Destination {
     Null,
 }
 
+/// What is taken, and what is done with it.
+#[derive(Debug)]
+pub(crate) struct Intake {
+    pub(crate) permit: Permit,
+    /// Nothing is replaced by what is older.
+    pub(crate) keep_newer: bool,
+    pub(crate) fsync: bool,
+    /// Digest what arrives and compare; where records carry no integrity of their own.
+    pub(crate) verify_digests: bool,
+    /// Large files that may be begun and not finished.
+    pub(crate) open_max: usize,
+}
+
 /// The receiving end's files.
 #[derive(Debug)]
 pub(crate) struct Files {
     pub(crate) destination: Destination,
-    pub(crate) permit: Permit,
-    /// Nothing is replaced by what is older.
-    pub(crate) keep_newer: bool,
+    pub(crate) intake: Intake,
     pub(crate) journal: Option<Journal>,
     pub(crate) resumable: JournalState,
-    pub(crate) fsync: bool,
-    /// Digest what arrives and compare; where records carry no integrity of their own.
-    pub(crate) verify_digests: bool,
     pub(crate) notices: Sender<Notice>,
     pub(crate) progress: Arc<Progress>,
     pub(crate) counters: Counters,
     pub(crate) poisoned: AtomicBool,
-    /// Large files that may be begun and not finished.
-    open_max: usize,
     table: Mutex<Table>,
 }
 
@@ -111,35 +117,23 @@ impl Files {
     /// An empty table.
     pub(crate) fn new(
         destination: Destination,
-        permit: Permit,
-        keep_newer: bool,
+        intake: Intake,
         journal: Option<Journal>,
         resumable: JournalState,
-        fsync: bool,
-        verify_digests: bool,
         notices: Sender<Notice>,
         progress: Arc<Progress>,
     ) -> Self {
         Self {
             destination,
-            permit,
-            keep_newer,
+            intake,
             journal,
             resumable,
-            fsync,
-            verify_digests,
             notices,
             progress,
             counters: Counters::default(),
             poisoned: AtomicBool::new(false),
-            open_max: usize::MAX,
             table: Mutex::new(Table { open: HashMap::new(), settled: Ledger::new(1 << 32) }),
         }
-    }
-
-    /// Bounds how many large files may be begun and not finished.
-    pub(crate) fn with_open_max(self, open_max: usize) -> Self {
-        Self { open_max, ..self }
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
@@ -278,11 +272,11 @@ impl Files {
         if is_settled(&table, number) {
             return Ok(Lookup::Settled);
         }
-        if table.open.len() >= self.open_max {
+        if table.open.len() >= self.intake.open_max {
             return Err(Error::protocol("the sender begins too many files at once"));
         }
         let Announcement { entry, growing } = announcement;
-        self.permit.check(&entry)?;
+        self.intake.permit.check(&entry)?;
         let identity = entry.identity();
         let known = self.resumable.partial.get(&identity);
         let mut writer = writer;
@@ -316,7 +310,7 @@ impl Files {
             };
             journal.append(&[started]).map_err(|error| Error::io("cannot write the journal", &error))?;
         }
-        let digest = self.verify_digests.then(|| TreeDigest::new(entry.metadata.size_bytes));
+        let digest = self.intake.verify_digests.then(|| TreeDigest::new(entry.metadata.size_bytes));
         let state = FileState { ledger, digest, closing: None };
         let file = Arc::new(ReceiveFile {
             number,
@@ -338,7 +332,7 @@ impl Files {
             (found.entry_type != EntryType::Directory).then_some(found.metadata.modified)
         };
         let sent = match &entry.kind {
-            _ if !self.keep_newer => return false,
+            _ if !self.intake.keep_newer => return false,
             Kind::Directory => return false,
             Kind::HardLink { to } => modified(to),
             Kind::File | Kind::Symlink { .. } => Some(entry.metadata.modified),
@@ -461,7 +455,7 @@ impl Files {
         metadata.size_bytes = size_bytes;
         // Content that comes twice must not change the times that are given here.
         let _turn = file.writing.lock().expect("no lane panics holding its turn to write");
-        part.finish(&metadata, self.fsync)
+        part.finish(&metadata, self.intake.fsync)
     }
 
     /// An entry is in place.

@@ -380,7 +380,7 @@ impl Control<'_> {
                 files.folder_failed(error);
                 self.drain_notices()?;
             }
-            if files.fsync {
+            if files.intake.fsync {
                 target.sync()?;
             }
         }

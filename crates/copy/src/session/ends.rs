@@ -27,7 +27,7 @@ use crate::{
         record::DATA_BYTES_MAX,
     },
     receive::{
-        files::{Destination, Files, temp_name},
+        files::{Destination, Files, Intake, temp_name},
         lane::Receiving,
         permit::Permit,
         stream::ReceiveStream,
@@ -173,20 +173,15 @@ pub(crate) fn receiving(
     let bells = |count| Bells::new(count).map_err(|error| Error::io("cannot make event descriptors", &error));
     let (journal, resumable) =
         journal.map_or_else(Default::default, |(journal, state)| (Some(journal), state));
-    let verify_digests = plan.digest && terms.level < Level::Safe;
+    let intake = Intake {
+        permit,
+        keep_newer,
+        fsync: plan.fsync,
+        verify_digests: plan.digest && terms.level < Level::Safe,
+        open_max: plan.open_files_max,
+    };
     Ok(Receiving {
-        files: Files::new(
-            destination,
-            permit,
-            keep_newer,
-            journal,
-            resumable,
-            plan.fsync,
-            verify_digests,
-            notices,
-            progress,
-        )
-        .with_open_max(plan.open_files_max),
+        files: Files::new(destination, intake, journal, resumable, notices, progress),
         streams: (0..terms.streams).map(stream).collect(),
         pool: Pool::new(buffers, buffer_bytes(plan, buffers)),
         placement: terms.placement,
