@@ -41,6 +41,8 @@ trait Stack: Sync {
 /// What a lane owns.
 struct Lane {
     out: sealane_tcp::Out,
+    /// How far the last pass has sent without acknowledging it.
+    owed: Option<sealane_tcp::Seq>,
     packets: Vec<Vec<u8>>,
     message: Vec<u8>,
 }
@@ -49,6 +51,7 @@ impl Lane {
     fn new() -> Self {
         Self {
             out: sealane_tcp::Out::new(&own::config(), 64),
+            owed: None,
             packets: (0..512).map(|_| Vec::with_capacity(MTU)).collect(),
             message: vec![7; MESSAGE_BYTES as usize],
         }
@@ -113,6 +116,7 @@ fn main() {
     let mut lanes: Vec<Lane> = (0..LANES).map(|_| Lane::new()).collect();
     for batch in [1, 8, 32] {
         let own = own::Own::new();
+        lanes.iter_mut().for_each(|lane| lane.owed = None);
         let foreign = foreign::Foreign::new();
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
         let mut allocations = [0.0; 2];
