@@ -49,6 +49,16 @@ impl Shape {
         }
     }
 
+    /// What payload and trailer are a multiple of, in bytes.
+    pub fn align_bytes(self) -> u32 {
+        self.align_bytes
+    }
+
+    /// Bytes of the check value.
+    pub fn check_bytes(self) -> u32 {
+        self.check_bytes
+    }
+
     /// Bytes in front of the payload.
     pub fn header_bytes(self) -> u32 {
         ESP_BYTES as u32 + self.iv_bytes

@@ -33,6 +33,8 @@ impl SequenceBits {
 #[derive(Debug)]
 pub struct Numbers {
     next: AtomicU64,
+    /// The last number that may be given now.
+    limit: AtomicU64,
     last: u64,
 }
 
@@ -40,12 +42,24 @@ impl Numbers {
     /// Counts from `first`, at least 1. An association that goes on after a restart begins above all numbers that it
     /// may have used.
     pub fn new(bits: SequenceBits, first: u64) -> Self {
-        Self { next: AtomicU64::new(first.max(1)), last: bits.last() }
+        let last = bits.last();
+        Self { next: AtomicU64::new(first.max(1)), limit: AtomicU64::new(last), last }
+    }
+
+    /// From now on no number above `limit` is given: those up to it are reserved somewhere that outlives the process.
+    pub fn set_limit(&self, limit: u64) {
+        self.limit.store(limit.min(self.last), Relaxed);
+    }
+
+    /// Numbers that may still be given.
+    pub fn left(&self) -> u64 {
+        (self.limit.load(Relaxed) + 1).saturating_sub(self.next())
     }
 
     /// The next `count` numbers; `None` where there are not so many left: the association has to be replaced.
     pub fn reserve(&self, count: u64) -> Option<Range<u64>> {
-        let end_of = |first: u64| first.checked_add(count).filter(|&end| end - 1 <= self.last);
+        let limit = self.limit.load(Relaxed);
+        let end_of = |first: u64| first.checked_add(count).filter(|&end| end - 1 <= limit);
         // The numbers order nothing but themselves.
         let first = self.next.fetch_update(Relaxed, Relaxed, end_of).ok()?;
         Some(first..first + count)
@@ -74,6 +88,17 @@ mod tests {
         assert_eq!(numbers.reserve(2), None);
         assert_eq!(numbers.reserve(1), Some(u64::MAX - 1..u64::MAX));
         assert_eq!(numbers.reserve(1), None);
+    }
+
+    #[test]
+    fn nothing_is_given_beyond_a_limit() {
+        let numbers = Numbers::new(SequenceBits::Short, 10);
+        numbers.set_limit(12);
+        assert_eq!((numbers.left(), numbers.reserve(4)), (3, None));
+        assert_eq!((numbers.reserve(3), numbers.left()), (Some(10..13), 0));
+        numbers.set_limit(u64::MAX);
+        assert_eq!(numbers.left(), u64::from(u32::MAX) - 12);
+        assert_eq!(numbers.reserve(1), Some(13..14));
     }
 
     #[test]
