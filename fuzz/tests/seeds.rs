@@ -86,3 +86,11 @@ fn seeds_of_packets() {
 fn seeds_of_ipsec() {
     check("ipsec_packets", &[], |bytes| sealane_ipsec::frame::named(&bytes[1..]).is_some());
 }
+
+#[test]
+fn seeds_of_tunnels() {
+    check("tunnel_files", &["unknown-field", "shared-key"], |bytes| {
+        let text = str::from_utf8(bytes).unwrap();
+        sealane_tunnel::site::Site::parse(Path::new("site.toml"), text).is_ok()
+    });
+}

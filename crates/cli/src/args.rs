@@ -10,6 +10,7 @@ mod filters;
 mod lab;
 mod serve;
 mod speed;
+mod tunnel;
 
 pub use cp::{CpArgs, EndArg, SinkArg};
 pub use digest::{DigestArgs, Md5Args};
@@ -17,6 +18,10 @@ pub use filters::Filters;
 pub use lab::{LabArgs, LabCommand, LabShared, QuickArgs, TransferArgs};
 pub use serve::ServeArgs;
 pub use speed::{AlgorithmArg, DirectionArg, SpeedArgs, TierArg};
+pub use tunnel::{
+    TunnelAllowedArgs, TunnelArgs, TunnelCheckArgs, TunnelCommand, TunnelDeviceArgs, TunnelStatusArgs,
+    TunnelUpArgs,
+};
 
 use crate::exit::EXIT_STATUSES;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -57,6 +62,9 @@ pub enum Command {
     /// Serve a folder to peers whose keys are known
     #[command(long_about = serve::LONG_ABOUT, override_usage = serve::USAGE)]
     Serve(ServeArgs),
+    /// Join networks by IPsec in user space
+    #[command(long_about = tunnel::LONG_ABOUT)]
+    Tunnel(TunnelArgs),
     /// Show the key by which daemons know you, making it where there is none
     Id(IdArgs),
     /// Measure what security costs on this machine

@@ -26,6 +26,7 @@ mod serve;
 mod signals;
 mod speed;
 mod text;
+mod tunnel;
 pub mod units;
 
 pub use args::command;
@@ -58,6 +59,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitStatus {
         // A transfer reports its own failures: as JSON, below its progress bar, or with how to go on.
         Command::Cp(arguments) => return cp::run(*arguments),
         Command::Serve(arguments) => serve::run(arguments),
+        Command::Tunnel(arguments) => tunnel::run(&arguments),
         Command::Id(arguments) => id::run(&arguments),
         Command::Lab(arguments) => return conclude(lab::run(arguments.command)),
         Command::Speed(arguments) => return conclude(speed::run(&arguments)),

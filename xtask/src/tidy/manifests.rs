@@ -46,13 +46,18 @@ const ARROWS: &[Crate] = &[
         why: "the transfer joins peers, trees and sealed lanes",
     },
     Crate {
+        folder: "tunnel",
+        may_know: &["ipsec", "port", "peer", "stack", "wire", "engine", "transform"],
+        why: "the daemon: devices, files and control round the protocols",
+    },
+    Crate {
         folder: "lab",
         may_know: &["copy", "peer", "tree", "stack", "engine", "transform"],
         why: "measures whatever ships",
     },
     Crate {
         folder: "cli",
-        may_know: &["lab", "copy", "peer", "tree", "stack", "engine", "transform"],
+        may_know: &["lab", "tunnel", "copy", "peer", "tree", "stack", "engine", "transform"],
         why: "turns arguments into calls, and nobody calls it",
     },
 ];

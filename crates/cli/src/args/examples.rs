@@ -41,6 +41,36 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     (
+        "sealane-tunnel",
+        &[
+            ("sealane tunnel check site.toml", "check the site file and its key files"),
+            ("sealane tunnel up site.toml", "bring the gateway up"),
+        ],
+    ),
+    (
+        "sealane-tunnel-up",
+        &[
+            ("sealane tunnel up site.toml", "run until Ctrl-C or `sealane tunnel down`"),
+            (
+                "sealane tunnel up lab.toml --allow-manual-counter",
+                "AES-GCM under keys from files, for a laboratory",
+            ),
+        ],
+    ),
+    ("sealane-tunnel-down", &[("sealane tunnel down sl0", "end the gateway with this device")]),
+    (
+        "sealane-tunnel-status",
+        &[
+            ("sealane tunnel status", "the only gateway that runs"),
+            ("sealane tunnel status sl0 --json", "for programs"),
+        ],
+    ),
+    ("sealane-tunnel-stats", &[("sealane tunnel stats sl0", "for a collector's text file")]),
+    (
+        "sealane-tunnel-check",
+        &[("sealane tunnel check site.toml", "say whether it is good, or which line is not")],
+    ),
+    (
         "sealane-id",
         &[(
             "sealane id",

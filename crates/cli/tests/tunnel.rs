@@ -1,0 +1,329 @@
+//! `sealane tunnel` between two namespaces: what goes through, what does not, and what is left when it ends.
+
+mod program;
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use program::{pattern, skip, text};
+
+/// Inner addresses of the two ends.
+const INNER: [&str; 2] = ["10.91.1.1", "10.91.2.1"];
+/// Outer addresses.
+const OUTER: [&str; 2] = ["10.90.0.1", "10.90.0.2"];
+
+/// Why tunnels cannot be tried here.
+fn missing() -> Option<String> {
+    if !rustix::process::geteuid().is_root() {
+        return Some("namespaces and TUN devices take root".to_owned());
+    }
+    if !Path::new("/dev/net/tun").exists() {
+        return Some("there is no /dev/net/tun".to_owned());
+    }
+    let has = |program: &str| Command::new(program).arg("-V").output().is_ok();
+    ["ip", "ping"].into_iter().find(|program| !has(program)).map(|program| format!("{program} is missing"))
+}
+
+fn ip(arguments: &str) {
+    let output = Command::new("ip").args(arguments.split(' ')).output().expect("ip runs");
+    assert!(output.status.success(), "ip {arguments}: {}", text(&output.stderr));
+}
+
+/// Two namespaces, a link between them, and a gateway in each.
+struct Pair {
+    names: [String; 2],
+    folders: [tempfile::TempDir; 2],
+    gateways: [Option<Child>; 2],
+    lanes: &'static str,
+}
+
+impl Pair {
+    fn new(tag: &str, suite: &str, material_bytes: usize, lanes: &'static str) -> Self {
+        let names = [0, 1].map(|end| format!("slt{tag}{end}-{}", std::process::id()));
+        for name in &names {
+            ip(&format!("netns add {name}"));
+        }
+        let [near, far] = &names;
+        ip(&format!("link add o0 netns {near} type veth peer name o1 netns {far}"));
+        for (end, name) in names.iter().enumerate() {
+            ip(&format!("-n {name} address add {}/24 dev o{end}", OUTER[end]));
+            ip(&format!("-n {name} link set o{end} up"));
+            ip(&format!("-n {name} link set lo up"));
+        }
+        let folders = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
+        let hex = |seed: usize| -> String {
+            (0..material_bytes).map(|at| format!("{:02x}", (at * 7 + seed) % 256)).collect()
+        };
+        for (end, folder) in folders.iter().enumerate() {
+            let other = 1 - end;
+            for (name, seed) in [("send.key", 10 + end), ("receive.key", 10 + other)] {
+                let path = folder.path().join(name);
+                fs::write(&path, hex(seed)).expect("a key file");
+                fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("a mode");
+            }
+            let site = format!(
+                r#"device = "sl0"
+listen = "{}:4500"
+addresses = ["{}/32"]
+[[peers]]
+name = "other"
+endpoint = "{}:4500"
+networks = ["{}/32"]
+[peers.manual]
+suite = "{suite}"
+send = {{ spi = {}, key-file = "send.key" }}
+receive = {{ spi = {}, key-file = "receive.key" }}
+"#,
+                OUTER[end],
+                INNER[end],
+                OUTER[other],
+                INNER[other],
+                0x1000 + end,
+                0x1000 + other,
+            );
+            fs::write(folder.path().join("site.toml"), site).expect("a site file");
+        }
+        let mut pair = Self { names, folders, gateways: [None, None], lanes };
+        pair.up(0);
+        pair.up(1);
+        pair
+    }
+
+    fn run_folder(&self, end: usize) -> PathBuf {
+        self.folders[end].path().join("run")
+    }
+
+    /// A `sealane tunnel` command inside an end's namespace.
+    fn tunnel(&self, end: usize, arguments: &[&str]) -> Command {
+        let mut command = Command::new("ip");
+        command
+            .args(["netns", "exec", &self.names[end], env!("CARGO_BIN_EXE_sealane"), "tunnel"])
+            .args(arguments);
+        command.env("SEALANE_RUN", self.run_folder(end));
+        command
+    }
+
+    fn up(&mut self, end: usize) {
+        let site = self.folders[end].path().join("site.toml");
+        let site = site.to_str().expect("a path in UTF-8");
+        let mut child = self
+            .tunnel(end, &["up", site, "--lanes", self.lanes, "--allow-manual-counter"])
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        let mut said = [0; 6];
+        child.stderr.as_mut().expect("it is a pipe").read_exact(&mut said).expect("it says that it is up");
+        assert_eq!(&said, b"sl0 is");
+        self.gateways[end] = Some(child);
+    }
+
+    fn output(&self, end: usize, arguments: &[&str]) -> Output {
+        self.tunnel(end, arguments).output().expect("it runs")
+    }
+
+    fn status(&self, end: usize) -> serde_json::Value {
+        let output = self.output(end, &["status", "--json"]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        serde_json::from_slice(&output.stdout).expect("it is JSON")
+    }
+
+    fn dropped(&self, end: usize, reason: &str) -> u64 {
+        let status = self.status(end);
+        let drops = status["drops"].as_array().expect("a list").clone();
+        drops.iter().find(|drop| drop[0] == reason).map_or(0, |drop| drop[1].as_u64().expect("a count"))
+    }
+
+    fn ping(&self, size: &str) -> bool {
+        let arguments = ["netns", "exec", &self.names[0], "ping", "-c", "1", "-W", "2", "-s", size, INNER[1]];
+        Command::new("ip").args(arguments).output().expect("ping runs").status.success()
+    }
+
+    /// Runs `work` on a thread of an end's namespace, where its sockets then belong.
+    fn inside<T: Send>(&self, end: usize, work: impl FnOnce() -> T + Send) -> T {
+        let file = File::open(format!("/run/netns/{}", self.names[end])).expect("a namespace");
+        thread::scope(|scope| {
+            let entered = scope.spawn(move || {
+                use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+                use std::os::fd::AsFd;
+                move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))
+                    .expect("we are root");
+                work()
+            });
+            entered.join().expect("no panic")
+        })
+    }
+
+    /// Sends `bytes` over TCP from one end to the other and compares them.
+    fn transfer(&self, bytes: usize) {
+        let listener = self.inside(1, || TcpListener::bind((INNER[1], 5000)).expect("a port"));
+        let mut near = self.inside(0, || TcpStream::connect((INNER[1], 5000)).expect("the other end"));
+        let (mut far, _) = listener.accept().expect("a connection");
+        far.set_read_timeout(Some(Duration::from_secs(60))).expect("a stream");
+        let sent = pattern(bytes);
+        let expected = sent.clone();
+        let sender = thread::spawn(move || near.write_all(&sent).expect("the other end reads"));
+        let mut got = Vec::new();
+        far.read_to_end(&mut got).expect("all of it");
+        sender.join().expect("no panic");
+        assert!(got == expected, "{} bytes of {bytes}", got.len());
+    }
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        for child in self.gateways.iter_mut().flatten() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        for name in &self.names {
+            let _ = Command::new("ip").args(["netns", "del", name]).output();
+        }
+    }
+}
+
+#[test]
+fn packets_of_all_sizes_go_through_under_every_kind_of_suite() {
+    if let Some(why) = missing() {
+        return skip(&why);
+    }
+    for (tag, suite, material_bytes, lanes) in [
+        ("g", "aes-128-gcm", 20, "1"),
+        ("l", "aes-128-gcm", 20, "2"),
+        ("c", "aes-128-cbc+hmac-sha256-128", 48, "1"),
+        ("p", "chacha20-poly1305", 36, "2"),
+        ("n", "null+hmac-sha1-96", 20, "1"),
+    ] {
+        let pair = Pair::new(tag, suite, material_bytes, lanes);
+        for size in ["0", "56", "1300", "5000"] {
+            assert!(pair.ping(size), "{suite}: {size} bytes");
+        }
+        pair.transfer(16 << 20);
+        for end in [0, 1] {
+            for reason in
+                ["bad_integrity", "replay_duplicate", "replay_too_old", "selector_mismatch", "no_room"]
+            {
+                assert_eq!(pair.dropped(end, reason), 0, "{suite}: {reason}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_not_genuine_or_not_new_is_dropped_and_counted() {
+    if let Some(why) = missing() {
+        return skip(&why);
+    }
+    let pair = Pair::new("d", "aes-128-cbc+hmac-sha256-128", 48, "1");
+    assert!(pair.ping("56"));
+    let socket = pair.inside(0, || UdpSocket::bind((OUTER[0], 0)).expect("a port"));
+    let mut esp = 0x1000u32.to_be_bytes().to_vec();
+    esp.extend_from_slice(&77u32.to_be_bytes());
+    esp.extend_from_slice(&[7; 16 + 32 + 16]);
+    let stranger = [&0x9999u32.to_be_bytes()[..], &esp[4..]].concat();
+    for (datagram, reason) in [
+        (&esp[..], "bad_integrity"),
+        (&stranger[..], "unknown_spi"),
+        (&b"\xff"[..], "malformed"),
+        (&esp[..20], "malformed"),
+        (&[0; 40][..], "unknown_spi"),
+    ] {
+        let before = pair.dropped(1, reason);
+        socket.send_to(datagram, (OUTER[1], 4500)).expect("it is sent");
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while pair.dropped(1, reason) == before {
+            assert!(Instant::now() < deadline, "{reason}");
+            thread::sleep(Duration::from_millis(20));
+        }
+        assert_eq!(pair.dropped(1, reason), before + 1, "{reason}");
+    }
+    // What strangers sent has moved neither the window nor the peer's end point.
+    assert_eq!(pair.status(1)["peers"][0]["endpoint"], format!("{}:4500", OUTER[0]));
+    assert!(pair.ping("56"));
+}
+
+#[test]
+fn a_gateway_that_was_killed_leaves_nothing_and_comes_back_by_itself() {
+    if let Some(why) = missing() {
+        return skip(&why);
+    }
+    let mut pair = Pair::new("k", "aes-128-gcm", 20, "1");
+    assert!(pair.ping("56"));
+    for end in [1, 0] {
+        let mut child = pair.gateways[end].take().expect("it runs");
+        // `ip netns exec` has become the program.
+        child.kill().expect("it runs");
+        child.wait().expect("it ends");
+        let output = Command::new("ip").args(["-n", &pair.names[end], "link", "show", "sl0"]).output();
+        assert!(!output.expect("ip runs").status.success(), "its device is gone");
+        pair.up(end);
+        assert!(pair.ping("56"), "numbers go on above those that were used");
+    }
+    pair.transfer(1 << 20);
+}
+
+#[test]
+fn a_gateway_is_asked_and_ended() {
+    if let Some(why) = missing() {
+        return skip(&why);
+    }
+    let mut pair = Pair::new("s", "aes-128-gcm", 20, "1");
+    assert!(pair.ping("56"));
+    let status = pair.status(0);
+    assert_eq!(status["peers"][0]["name"], "other");
+    assert!(status["peers"][0]["received_packets"].as_u64() >= Some(1));
+    let stats = pair.output(0, &["stats"]);
+    assert!(text(&stats.stdout).contains("sealane_tunnel_sent_packets_total{device=\"sl0\",peer=\"other\"}"));
+    let site = pair.folders[0].path().join("site.toml");
+    let second = pair.output(0, &["up", site.to_str().expect("a path in UTF-8"), "--allow-manual-counter"]);
+    assert_eq!(second.status.code(), Some(5));
+    assert!(text(&second.stderr).contains("tunnel down sl0"), "{}", text(&second.stderr));
+    assert!(pair.output(0, &["down", "sl0"]).status.success());
+    let mut child = pair.gateways[0].take().expect("it was running");
+    assert!(child.wait().expect("it ends").success());
+    assert!(
+        fs::read_dir(pair.run_folder(0)).expect("the folder stays").next().is_none(),
+        "its socket is gone"
+    );
+    let none = pair.output(0, &["status"]);
+    assert_eq!((none.status.code(), text(&none.stderr)), (Some(3), "sealane: no gateway is running here\n"));
+}
+
+#[test]
+fn suites_that_are_not_safe_need_consent() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let site = folder.path().join("site.toml");
+    let check = |suite: &str, material_bytes: usize, options: &[&str]| {
+        for name in ["a.key", "b.key"] {
+            let path = folder.path().join(name);
+            fs::write(&path, "5a".repeat(material_bytes)).expect("a key file");
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("a mode");
+        }
+        let text = format!(
+            "device = \"sl0\"\nlisten = \"0.0.0.0:4500\"\n[[peers]]\nname = \"p\"\nnetworks = [\"10.0.0.0/8\"]\n\
+             [peers.manual]\nsuite = \"{suite}\"\nsend = {{ spi = 300, key-file = \"a.key\" }}\n\
+             receive = {{ spi = 300, key-file = \"b.key\" }}\n"
+        );
+        fs::write(&site, text).expect("a site file");
+        let arguments = [&["tunnel", "check", site.to_str().expect("a path in UTF-8")], options].concat();
+        program::sealane(&arguments).output().expect("it runs")
+    };
+    for (suite, material_bytes, option) in
+        [("aes-128-gcm", 20, "--allow-manual-counter"), ("3des-cbc+hmac-sha1-96", 44, "--allow-legacy")]
+    {
+        let refused = check(suite, material_bytes, &[]);
+        assert_eq!(refused.status.code(), Some(2));
+        assert!(text(&refused.stderr).contains(option), "{}", text(&refused.stderr));
+        assert!(check(suite, material_bytes, &[option]).status.success());
+    }
+    assert!(check("aes-128-cbc+hmac-sha256-128", 48, &[]).status.success());
+    let unknown = check("rot13", 48, &[]);
+    assert!(text(&unknown.stderr).contains("site.toml:7:9: unknown suite"), "{}", text(&unknown.stderr));
+    let short = check("aes-128-cbc+hmac-sha256-128", 47, &[]);
+    assert!(text(&short.stderr).contains("openssl rand -hex 48"), "{}", text(&short.stderr));
+}

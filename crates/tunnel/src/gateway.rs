@@ -1,0 +1,299 @@
+//! A gateway: a device, a socket, and the lanes between them.
+//!
+//! Guarantees: packets of one direction leave in the order in which they came, whatever the number of lanes; a lane without work
+//! sleeps in the kernel; what waits between lanes is bounded; nothing is left behind when the process ends, however it does.
+
+use std::{
+    io,
+    net::UdpSocket,
+    num::NonZeroUsize,
+    os::fd::AsFd as _,
+    process, thread,
+    time::{Duration, Instant},
+};
+
+use rustix::event::{PollFd, PollFlags};
+use sealane_engine::{Engine, Implementations};
+use sealane_ipsec::policy::PeerId;
+use sealane_port::{
+    Port,
+    tun::{Options, Tun},
+    udp::Udp,
+};
+use sealane_stack::{Bells, Flow, Pool, Recycle};
+
+use crate::{
+    control::{Answer, Ask, Listener},
+    device::{self, DeviceError},
+    inward::{Acceptor, Arrival, Opener},
+    manual::{Allowed, ManualError, Manuals},
+    outward::{self, Load, Router, Sealer},
+    peers::Peers,
+    site::Site,
+    status::Status,
+};
+
+/// Loads of a direction between being taken and leaving, beyond the one in each lane's hands.
+const PLACES: usize = 16;
+/// How often the key maker looks after numbers and lifetimes.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Why a gateway does not come up, or ends.
+#[derive(Debug, thiserror::Error)]
+pub enum GatewayError {
+    /// The device cannot be opened.
+    #[error("cannot open the device {device}: {source}{}", hint(source))]
+    Tun {
+        /// Its name.
+        device: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// The socket cannot be bound.
+    #[error("cannot listen on UDP {listen}: {source}")]
+    Listen {
+        /// The address.
+        listen: std::net::SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+    /// The device cannot be set up.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// A peer's associations cannot be made.
+    #[error(transparent)]
+    Manual(#[from] ManualError),
+    /// The control socket cannot be made.
+    #[error("cannot make the control socket: {0}")]
+    Control(#[source] io::Error),
+    /// The engine or the system has no room.
+    #[error("cannot start a lane: {0}")]
+    Lane(#[source] io::Error),
+}
+
+fn hint(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "; it takes CAP_NET_ADMIN: run as root, or give the container that capability"
+        }
+        io::ErrorKind::NotFound => {
+            "; there is no /dev/net/tun: load the module tun, or give the container the device"
+        }
+        io::ErrorKind::ResourceBusy => "; another process has it",
+        _ => "",
+    }
+}
+
+/// How a gateway is run.
+#[derive(Debug)]
+pub struct Settings<'a> {
+    /// What it is and whom it joins.
+    pub site: &'a Site,
+    /// Lanes a direction.
+    pub lanes: NonZeroUsize,
+    /// What is allowed that is not safe in general.
+    pub allowed: Allowed,
+    /// Whose kernels.
+    pub implementations: Implementations,
+    /// Where its control socket goes.
+    pub control_folder: &'a std::path::Path,
+}
+
+/// One direction: where loads come from, and where they go in the order in which they came.
+struct Way<G, T, R> {
+    flow: Flow<G, T, R>,
+    loads: Pool<T>,
+}
+
+impl<G, T: Recycle + std::fmt::Debug + Send + 'static, R> Way<G, T, R> {
+    fn new(lanes: usize, make: fn() -> T, from: G, to: R) -> Self {
+        let loads = Pool::of(PLACES + lanes, make);
+        Self { flow: Flow::new(PLACES, from, to), loads }
+    }
+
+    /// A lane's life: takes a load in arrival order, works on it beside other lanes, and lets whoever finds the next one in
+    /// order send it on. Ports block, so a lane without work sleeps in the kernel.
+    fn run(
+        &self,
+        mut take: impl FnMut(&mut G, &mut T) -> io::Result<()>,
+        mut work: impl FnMut(&mut T),
+        mut send: impl FnMut(&mut R, &mut T) -> io::Result<()>,
+    ) -> io::Result<()> {
+        loop {
+            let mut load = self.loads.take().expect("a load for every place and every lane");
+            let mut failure = None;
+            let given =
+                self.flow.give(|from, _| take(from, &mut load).map_err(|error| failure = Some(error)).ok());
+            if let Some(error) = failure {
+                return Err(error);
+            }
+            if let Some((ticket, ())) = given {
+                work(&mut load);
+                self.flow.restore(ticket, load).expect("a place of an open flow");
+            } else {
+                // Every place is out: wait for the lane that sends, and take along what it left while we looked.
+                self.loads.give(load);
+                self.flow.with_restored(|_| ());
+                thread::yield_now();
+            }
+            self.drain(&mut send)?;
+        }
+    }
+
+    /// Sends on what is next in order.
+    fn drain(&self, send: &mut impl FnMut(&mut R, &mut T) -> io::Result<()>) -> io::Result<()> {
+        let mut failed = None;
+        self.flow.drain(
+            |_| true,
+            |to, mut load| {
+                if let Err(error) = send(to, &mut load) {
+                    failed.get_or_insert(error);
+                }
+                self.loads.give(load);
+            },
+        );
+        failed.map_or(Ok(()), Err)
+    }
+}
+
+/// Runs a gateway until it is told to end: by the control socket, or when `is_ended` says so, which is asked some times a second.
+/// `up` is called when packets flow; `say` gets what an operator should know.
+///
+/// # Errors
+/// It does not come up. A lane that fails later ends the process: nothing that it held outlives it.
+pub fn run(
+    settings: &Settings<'_>,
+    engine: &dyn Engine,
+    is_ended: impl Fn() -> bool,
+    up: impl FnOnce(&str),
+    say: impl Fn(&str),
+) -> Result<(), GatewayError> {
+    let Settings { site, lanes, allowed, implementations, control_folder } = *settings;
+    let begun = Instant::now();
+    let control = Listener::bind(control_folder, &site.device).map_err(GatewayError::Control)?;
+    let bells = Bells::new(1).map_err(GatewayError::Lane)?;
+    let peers = Peers::new(site, begun, bells);
+    let mut manuals = Manuals::default();
+    for (id, peer) in (0..).map(PeerId).zip(&site.peers) {
+        manuals.install(implementations, &peers, id, peer, allowed, begun)?;
+    }
+    let tun_error = |source| GatewayError::Tun { device: site.device.clone(), source };
+    let options = Options { room: outward::room(site), ..Options::new(&site.device) };
+    let tun = Tun::open(&options).map_err(tun_error)?.remove(0);
+    let device = tun.name().to_owned();
+    device::set_up(site, &device)?;
+    let listen_error = |source| GatewayError::Listen { listen: site.listen, source };
+    let socket = UdpSocket::bind(site.listen).map_err(listen_error)?;
+    let ((tun_in, tun_out), (udp_in, udp_out)) =
+        (tun.split(), Udp::new(socket, None).map_err(listen_error)?.split());
+    let lanes = lanes.get();
+    let outward = Way::new(lanes, Load::new, (tun_in, Router::new(&peers)), udp_out);
+    let inward = Way::new(lanes, Arrival::new, udp_in, (tun_out, Acceptor::new(&peers)));
+    let queues: Vec<_> = (0..2 * lanes)
+        .map(|_| engine.queue(NonZeroUsize::MIN))
+        .collect::<Result<_, _>>()
+        .map_err(GatewayError::Lane)?;
+    thread::scope(|scope| {
+        let mut queues = queues.into_iter();
+        for lane in 0..lanes {
+            let (seal, open) = (queues.next(), queues.next());
+            let mut sealer = Sealer::new(seal.expect("two queues a lane"));
+            let mut opener = Opener::new(&peers, open.expect("two queues a lane"));
+            let (outward, inward, peers) = (&outward, &inward, &peers);
+            let life = move || {
+                outward.run(
+                    |(tun, router), load| {
+                        tun.receive(&mut load.batch)?;
+                        router.plan(load, Instant::now());
+                        Ok(())
+                    },
+                    |load| sealer.seal(load),
+                    |udp, load| outward::send(peers, udp, load),
+                )
+            };
+            start(scope, format!("out-{lane}"), life)?;
+            let life = move || {
+                inward.run(
+                    |udp, arrival| {
+                        udp.receive(&mut arrival.batch)?;
+                        arrival.source = udp.source;
+                        Ok(())
+                    },
+                    |arrival| opener.open(arrival, Instant::now()),
+                    |(tun, acceptor), arrival| {
+                        acceptor.accept(arrival);
+                        let mut at = 0;
+                        while at < arrival.batch.packets.len() {
+                            at += tun.send(&arrival.batch, at)?;
+                        }
+                        Ok(())
+                    },
+                )
+            };
+            start(scope, format!("in-{lane}"), life)?;
+        }
+        up(&device);
+        let status = || Status::of(&device, site.listen.to_string(), begun, cpu_s(), &peers);
+        keep(&control, &mut manuals, &peers, is_ended, status, say);
+        // The lanes sleep in system calls on descriptors that only the end of the process closes.
+        drop(control);
+        process::exit(0)
+    })
+}
+
+/// Starts a lane. Its failure ends the process: the others wait in the kernel.
+fn start<'scope>(
+    scope: &'scope thread::Scope<'scope, '_>,
+    name: String,
+    mut life: impl FnMut() -> io::Result<()> + Send + 'scope,
+) -> Result<(), GatewayError> {
+    let label = name.clone();
+    let lane = move || {
+        if let Err(error) = life() {
+            eprintln!("sealane tunnel: lane {label}: {error}");
+            process::exit(1);
+        }
+    };
+    thread::Builder::new().name(name).spawn_scoped(scope, lane).map(drop).map_err(GatewayError::Lane)
+}
+
+/// CPU time of this process, in seconds.
+fn cpu_s() -> f64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+/// The housekeeper: answers questions, looks after numbers and lifetimes, until it is told to end.
+fn keep(
+    control: &Listener,
+    manuals: &mut Manuals,
+    peers: &Peers,
+    is_ended: impl Fn() -> bool,
+    status: impl Fn() -> Status,
+    say: impl Fn(&str),
+) {
+    let mut told = Vec::new();
+    let mut ending = false;
+    while !ending && !is_ended() {
+        let socket = control.listener().as_fd();
+        // A poll that fails is tried again after its tick.
+        let asked = sealane_stack::wait(&mut [PollFd::new(&socket, PollFlags::IN)], TICK);
+        if asked.unwrap_or_default() {
+            control.answer(|ask| match ask {
+                Ask::Status => Answer::Status(status()),
+                Ask::Down => {
+                    ending = true;
+                    Answer::Ending
+                }
+            });
+        }
+        for error in manuals.reserve() {
+            let text = error.to_string();
+            if !told.contains(&text) {
+                say(&text);
+                told.push(text);
+            }
+        }
+        peers.database().request_due(Instant::now());
+    }
+}

@@ -1,0 +1,152 @@
+//! Key files: key material in hexadecimal, for this user's eyes only.
+//!
+//! Guarantees: a file that others may read, or that belongs to somebody else, is refused; the material is wiped when it was
+//! used, and no message ever shows a part of it.
+
+use std::{
+    fs::File,
+    io::{self, Read as _},
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+};
+
+use zeroize::Zeroizing;
+
+/// The most bytes of material that any suite takes, with room to spare.
+const MATERIAL_BYTES_MAX: usize = 256;
+/// The longest file: two digits a byte, and white space.
+const FILE_BYTES_MAX: usize = 4 * MATERIAL_BYTES_MAX;
+
+/// Why a key file is not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyFileError {
+    /// The system says no.
+    #[error("cannot read the key file {}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Others may read it.
+    #[error("the key file {} has mode {mode:04o}: run `chmod 600 {}`", path.display(), path.display())]
+    Exposed {
+        /// The file.
+        path: PathBuf,
+        /// Its mode.
+        mode: u32,
+    },
+    /// Somebody else may change it.
+    #[error("the key file {} belongs to user {uid}, not to us or root", path.display())]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// Its owner.
+        uid: u32,
+    },
+    /// Not hexadecimal, or of another length.
+    #[error(
+        "the key file {} must hold {expected_bytes} bytes in hexadecimal and nothing else; make one by \
+         `(umask 077; openssl rand -hex {expected_bytes} > {})`",
+        path.display(),
+        path.display()
+    )]
+    Content {
+        /// The file.
+        path: PathBuf,
+        /// What the suite takes.
+        expected_bytes: usize,
+    },
+}
+
+/// Reads `expected_bytes` bytes of material. White space between digits counts for nothing.
+///
+/// # Errors
+/// The file is not safe, or not such a file.
+pub fn read(path: &Path, expected_bytes: usize) -> Result<Zeroizing<Vec<u8>>, KeyFileError> {
+    let failed = |source| KeyFileError::Io { path: path.into(), source };
+    let mut file = File::open(path).map_err(failed)?;
+    let metadata = file.metadata().map_err(failed)?;
+    let (uid, mode) = (metadata.uid(), metadata.mode() & 0o7777);
+    if uid != rustix::process::geteuid().as_raw() && uid != 0 {
+        return Err(KeyFileError::Foreign { path: path.into(), uid });
+    }
+    if mode & 0o077 != 0 {
+        return Err(KeyFileError::Exposed { path: path.into(), mode });
+    }
+    // Of fixed size: a growing buffer would leave copies of the key behind.
+    let mut text = Zeroizing::new([0; FILE_BYTES_MAX + 1]);
+    let mut length = 0;
+    while length < text.len() {
+        match file.read(&mut text[length..]) {
+            Ok(0) => break,
+            Ok(bytes) => length += bytes,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(failed(error)),
+        }
+    }
+    let content = || KeyFileError::Content { path: path.into(), expected_bytes };
+    if length > FILE_BYTES_MAX {
+        return Err(content());
+    }
+    let material = decode(&text[..length]).ok_or_else(content)?;
+    if material.len() == expected_bytes { Ok(material) } else { Err(content()) }
+}
+
+fn decode(text: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
+    let mut material = Zeroizing::new(Vec::with_capacity(MATERIAL_BYTES_MAX));
+    let mut high: Option<u8> = None;
+    for &byte in text.iter().filter(|byte| !byte.is_ascii_whitespace()) {
+        let digit = char::from(byte).to_digit(16)? as u8;
+        match high.take() {
+            None => high = Some(digit),
+            Some(first) if material.len() < MATERIAL_BYTES_MAX => material.push(first << 4 | digit),
+            Some(_) => return None,
+        }
+    }
+    // An odd digit is half a byte.
+    if high.is_some() { None } else { Some(material) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::PermissionsExt as _};
+
+    use super::*;
+
+    fn file(mode: u32, text: &str) -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("key");
+        fs::write(&path, text).expect("a key file");
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("a mode");
+        (folder, path)
+    }
+
+    #[test]
+    fn hexadecimal_with_white_space_is_read() {
+        for text in ["00ff10AB", "00 ff\n10 ab\n", "  00ff10ab\n\n"] {
+            let (_folder, path) = file(0o600, text);
+            assert_eq!(**read(&path, 4).expect(text), [0, 0xff, 0x10, 0xab]);
+        }
+    }
+
+    #[test]
+    fn other_contents_are_refused_without_showing_them() {
+        for text in ["", "00ff10a", "00ff10abcd", "00ff10ag", &"00".repeat(5000)] {
+            let (_folder, path) = file(0o600, text);
+            let error = read(&path, 4).expect_err(text).to_string();
+            assert!(error.contains("openssl rand -hex 4") && !error.contains("00ff"), "{error}");
+        }
+    }
+
+    #[test]
+    fn files_that_others_may_read_are_refused() {
+        for mode in [0o640, 0o604, 0o666, 0o660] {
+            let (_folder, path) = file(mode, "00ff10ab");
+            let error = read(&path, 4).expect_err("others may read it").to_string();
+            assert!(error.contains("chmod 600"), "{error}");
+        }
+        let (folder, _path) = file(0o600, "");
+        assert!(matches!(read(&folder.path().join("none"), 4), Err(KeyFileError::Io { .. })));
+    }
+}

@@ -1,0 +1,22 @@
+//! The tunnel daemon: IPsec in user space between networks.
+//!
+//! - [`site::Site`] is the site file; [`key_file`] and [`counter_file`] are the files beside it.
+//! - [`gateway::run`] opens the device and the socket and starts lanes: [`outward`](mod@outward) plans, seals and sends,
+//!   [`inward`](mod@inward) opens and accepts. What is said of packets is decided by `ipsec`; what is done to them by an engine.
+//! - [`control`] is how a running gateway is asked; [`status`] what it answers.
+//!
+//! The protocols are in `sealane-ipsec`, the system calls on packets in `sealane-port`.
+#![forbid(unsafe_code)]
+
+pub mod control;
+pub mod counter_file;
+pub mod device;
+mod engine;
+pub mod gateway;
+mod inward;
+pub mod key_file;
+pub mod manual;
+mod outward;
+pub mod peers;
+pub mod site;
+pub mod status;

@@ -1,0 +1,194 @@
+//! Associations whose keys come from files (RFC 4301, section 4.5.1).
+//!
+//! Guarantees: no number is used that an earlier process may have used: numbers are reserved on disk ahead of use, so that a
+//! gateway that was restarted is heard at once. A suite whose nonces are counted, and a broken one, are refused unless that was
+//! allowed.
+
+use std::{sync::Arc, time::Instant};
+
+use sealane_engine::Implementations;
+use sealane_ipsec::{
+    association::{AssociationError, Inbound, Mode, Outbound, Parameters, Protocol},
+    database::SpiInUse,
+    lifetime::Lifetime,
+    policy::PeerId,
+};
+
+use crate::{
+    counter_file::{CounterError, CounterFile},
+    key_file::{self, KeyFileError},
+    peers::Peers,
+    site::{Keys, Manual, PeerSite},
+};
+
+/// Numbers reserved at a time: seconds of the fastest traffic, and a thousandth of what 32 bits have.
+const RESERVED_NUMBERS: u64 = 1 << 22;
+
+/// What the user allows that is not safe in general.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Allowed {
+    /// Counted nonces under keys from files.
+    pub manual_counter: bool,
+    /// Broken algorithms.
+    pub legacy: bool,
+}
+
+/// Why a peer's associations cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum ManualError {
+    /// A counted suite that was not allowed.
+    #[error(
+        "peer {peer:?}: {suite} must not be used with keys from files, because a nonce that comes twice gives everything away \
+         (RFC 4106, section 8.1); choose a suite such as aes-128-cbc+hmac-sha256-128, or, for a laboratory, \
+         --allow-manual-counter"
+    )]
+    Counted {
+        /// The peer.
+        peer: String,
+        /// Its suite.
+        suite: String,
+    },
+    /// A broken suite that was not allowed.
+    #[error("peer {peer:?}: {suite} is broken; --allow-legacy takes it for a laboratory")]
+    Legacy {
+        /// The peer.
+        peer: String,
+        /// Its suite.
+        suite: String,
+    },
+    /// A key file that is not taken.
+    #[error("peer {peer:?}: {source}")]
+    KeyFile {
+        /// The peer.
+        peer: String,
+        /// Why.
+        source: KeyFileError,
+    },
+    /// Numbers that cannot be reserved.
+    #[error("peer {peer:?}: {source}")]
+    Counter {
+        /// The peer.
+        peer: String,
+        /// Why.
+        source: CounterError,
+    },
+    /// Parameters that contradict each other.
+    #[error("peer {peer:?}: {source}")]
+    Association {
+        /// The peer.
+        peer: String,
+        /// Why.
+        source: AssociationError,
+    },
+    /// An index that is in use.
+    #[error("peer {peer:?}: {source}")]
+    Spi {
+        /// The peer.
+        peer: String,
+        /// Why.
+        source: SpiInUse,
+    },
+}
+
+/// Whether `peer` may have its suite.
+///
+/// # Errors
+/// It may not.
+pub fn check(peer: &PeerSite, allowed: Allowed) -> Result<(), ManualError> {
+    let Keys::Manual(Manual { suite, .. }) = &peer.keys;
+    let (name, text) = (|| peer.name.clone(), || suite.to_string());
+    if suite.iv().is_counted() && !allowed.manual_counter {
+        return Err(ManualError::Counted { peer: name(), suite: text() });
+    }
+    if suite.is_legacy() && !allowed.legacy {
+        return Err(ManualError::Legacy { peer: name(), suite: text() });
+    }
+    Ok(())
+}
+
+/// An outbound association whose numbers are reserved on disk.
+#[derive(Debug)]
+struct Reserved {
+    outbound: Arc<Outbound>,
+    counter: CounterFile,
+    last: u64,
+}
+
+/// The associations of all manual peers.
+#[derive(Debug, Default)]
+pub struct Manuals {
+    reserved: Vec<Reserved>,
+}
+
+impl Manuals {
+    /// Makes and installs both associations of `peer`.
+    ///
+    /// # Errors
+    /// It may not have its suite, or a file is not taken.
+    pub fn install(
+        &mut self,
+        implementations: Implementations,
+        peers: &Peers,
+        id: PeerId,
+        site: &PeerSite,
+        allowed: Allowed,
+        now: Instant,
+    ) -> Result<(), ManualError> {
+        check(site, allowed)?;
+        let Keys::Manual(manual) = &site.keys;
+        let peer = || site.name.clone();
+        let key_file = |source| ManualError::KeyFile { peer: peer(), source };
+        let parameters = |spi| Parameters {
+            spi,
+            peer: id,
+            protocol: Protocol::Esp,
+            mode: Mode::Tunnel,
+            suite: manual.suite,
+            sequence: manual.sequence,
+            lifetime: Lifetime::default(),
+        };
+        let association = |source| ManualError::Association { peer: peer(), source };
+        let material =
+            key_file::read(&manual.receive.file, manual.suite.material_bytes()).map_err(key_file)?;
+        let inbound = Inbound::new(
+            implementations,
+            parameters(manual.receive.spi),
+            &material,
+            site.window_packets,
+            now,
+        )
+        .map_err(association)?;
+        let material = key_file::read(&manual.send.file, manual.suite.material_bytes()).map_err(key_file)?;
+        let counter_error = |source| ManualError::Counter { peer: peer(), source };
+        // A number that came twice would give a counted suite away, and to any suite's receiver it would be a replay.
+        let mut counter = CounterFile::open(&manual.send.file).map_err(counter_error)?;
+        let range = counter.reserve(RESERVED_NUMBERS, manual.sequence.last()).map_err(counter_error)?;
+        let outbound =
+            Outbound::new(implementations, parameters(manual.send.spi), &material, range.start, now)
+                .map_err(association)?;
+        let outbound = Arc::new(outbound);
+        outbound.numbers().set_limit(range.end - 1);
+        peers
+            .database()
+            .install_inbound(Arc::new(inbound))
+            .map_err(|source| ManualError::Spi { peer: peer(), source })?;
+        peers.database().install_outbound(Arc::clone(&outbound));
+        self.reserved.push(Reserved { outbound, counter, last: manual.sequence.last() });
+        Ok(())
+    }
+
+    /// Reserves further numbers where half of them are used. To be called some times a second. What cannot be reserved is said
+    /// by the return value, and the association stops where its numbers end.
+    pub fn reserve(&mut self) -> Vec<CounterError> {
+        let mut errors = Vec::new();
+        for Reserved { outbound, counter, last } in &mut self.reserved {
+            if outbound.numbers().left() < RESERVED_NUMBERS / 2 {
+                match counter.reserve(RESERVED_NUMBERS, *last) {
+                    Ok(range) => outbound.numbers().set_limit(range.end - 1),
+                    Err(error) => errors.push(error),
+                }
+            }
+        }
+        errors
+    }
+}

@@ -1,0 +1,162 @@
+//! The peers of a gateway as its lanes see them.
+//!
+//! Guarantees: a peer's end point changes only after a genuine packet from there, or by its key maker; counters take no lock.
+
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
+};
+
+use arc_swap::ArcSwapOption;
+use sealane_ipsec::{
+    counters::Drops,
+    database::{Database, Request},
+    policy::{Action, PeerId, Policies, Policy},
+    selector::{Prefix, Selector},
+};
+use sealane_stack::Bells;
+
+use crate::site::Site;
+
+/// What has gone to a peer or come from it: packets, and their bytes as they travel, without UDP and IP headers.
+#[derive(Debug, Default)]
+pub struct Traffic {
+    packets: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl Traffic {
+    /// Packets and bytes.
+    pub fn read(&self) -> (u64, u64) {
+        (self.packets.load(Relaxed), self.bytes.load(Relaxed))
+    }
+
+    fn add(&self, packets: u64, bytes: u64) {
+        self.packets.fetch_add(packets, Relaxed);
+        self.bytes.fetch_add(bytes, Relaxed);
+    }
+}
+
+/// One peer.
+#[derive(Debug)]
+pub struct Peer {
+    /// As in messages and statistics.
+    pub name: String,
+    endpoint: ArcSwapOption<SocketAddr>,
+    /// To the peer.
+    pub sent: Traffic,
+    /// From the peer.
+    pub received: Traffic,
+    /// When its newest genuine packet came, in milliseconds since the gateway began, from 1; 0: never.
+    heard_ms: AtomicU64,
+}
+
+/// All peers of a gateway.
+#[derive(Debug)]
+pub struct Peers {
+    peers: Vec<Peer>,
+    database: Database,
+    drops: Drops,
+    listen_port: u16,
+    begun: Instant,
+    bells: Bells,
+}
+
+impl Peers {
+    /// The peers of `site`, without associations. `bells` are rung when the key maker is asked for something new.
+    pub fn new(site: &Site, begun: Instant, bells: Bells) -> Self {
+        let peers = site.peers.iter().map(|peer| Peer {
+            name: peer.name.clone(),
+            endpoint: ArcSwapOption::from_pointee(peer.endpoint),
+            sent: Traffic::default(),
+            received: Traffic::default(),
+            heard_ms: AtomicU64::new(0),
+        });
+        let database = Database::new(policies(site));
+        let listen_port = site.listen.port();
+        Self { peers: peers.collect(), database, drops: Drops::default(), listen_port, begun, bells }
+    }
+
+    /// The associations and policies.
+    pub fn database(&self) -> &Database {
+        &self.database
+    }
+
+    /// Packets that went nowhere.
+    pub fn drops(&self) -> &Drops {
+        &self.drops
+    }
+
+    /// All peers, in the order of their ids.
+    pub fn iter(&self) -> impl Iterator<Item = (PeerId, &Peer)> {
+        (0..).map(PeerId).zip(&self.peers)
+    }
+
+    /// One peer.
+    pub fn get(&self, id: PeerId) -> &Peer {
+        &self.peers[id.0 as usize]
+    }
+
+    /// The port that peers send to.
+    pub fn listen_port(&self) -> u16 {
+        self.listen_port
+    }
+
+    /// Where a peer is, if that is known.
+    pub fn endpoint(&self, id: PeerId) -> Option<SocketAddr> {
+        self.get(id).endpoint.load().as_deref().copied()
+    }
+
+    /// Asks the key maker, once.
+    pub fn request(&self, request: Request) {
+        if self.database.request(request) {
+            self.bells.ring();
+        }
+    }
+
+    /// Counts a train to a peer.
+    pub fn sent(&self, id: PeerId, packets: u64, bytes: u64) {
+        self.get(id).sent.add(packets, bytes);
+    }
+
+    /// Counts packets of a peer.
+    pub fn received(&self, id: PeerId, packets: u64, bytes: u64) {
+        self.get(id).received.add(packets, bytes);
+    }
+
+    /// A genuine packet of the peer came from `from`, newer than all before.
+    pub fn heard(&self, id: PeerId, from: SocketAddr) {
+        let peer = self.get(id);
+        let since = self.begun.elapsed().as_millis() as u64;
+        peer.heard_ms.store(since.max(1), Relaxed);
+        if peer.endpoint.load().as_deref() != Some(&from) {
+            peer.endpoint.store(Some(Arc::new(from)));
+        }
+    }
+
+    /// How long ago the peer was heard of; `None`: never.
+    pub fn silence(&self, id: PeerId) -> Option<Duration> {
+        let heard = self.get(id).heard_ms.load(Relaxed);
+        (heard > 0).then(|| self.begun.elapsed().saturating_sub(Duration::from_millis(heard)))
+    }
+}
+
+/// Everything between the inside and a peer's networks goes through the peer's tunnel, the most precise network first.
+fn policies(site: &Site) -> Policies {
+    let mut ordered: Vec<Policy> = (0..)
+        .map(PeerId)
+        .zip(&site.peers)
+        .flat_map(|(id, peer)| {
+            peer.networks.iter().map(move |&remote| {
+                let local = if remote.address().is_ipv4() { Prefix::ALL_V4 } else { Prefix::ALL_V6 };
+                Policy { selector: Selector::between(local, remote), action: Action::Protect(id) }
+            })
+        })
+        .collect();
+    ordered.sort_by_key(|policy| std::cmp::Reverse(policy.selector.remote.bits()));
+    Policies::new(ordered)
+}

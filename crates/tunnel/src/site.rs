@@ -1,0 +1,409 @@
+//! Site files: what one gateway is, and whom it joins.
+//!
+//! ```toml
+//! device = "sl0"
+//! listen = "0.0.0.0:4500"
+//! addresses = ["10.91.1.1/24"]
+//!
+//! [[peers]]
+//! name = "branch"
+//! endpoint = "198.51.100.7:4500"
+//! networks = ["10.91.2.0/24"]
+//!
+//! [peers.manual]
+//! suite = "aes-128-cbc+hmac-sha256-128"
+//! send = { spi = 0x1001, key-file = "to-branch.key" }
+//! receive = { spi = 0x2001, key-file = "from-branch.key" }
+//! ```
+//!
+//! Guarantees: a file that is taken means exactly one thing; one that is not is refused with the line and column of what is
+//! wrong; nothing is opened or resolved here.
+
+use std::{
+    fmt,
+    net::{IpAddr, SocketAddr},
+    path::{Path, PathBuf},
+    str::FromStr,
+};
+
+use sealane_ipsec::{
+    replay::{ReplayWindow, WINDOW_PACKETS_MAX},
+    selector::Prefix,
+    sequence::SequenceBits,
+    suite::Suite,
+};
+use serde::Deserialize;
+use toml::Spanned;
+
+/// The most peers of one file.
+pub const PEERS_MAX: usize = 65_536;
+/// The longest file, in bytes.
+pub const FILE_BYTES_MAX: u64 = 16 << 20;
+/// The inner packets' size where a file does not say: what fits 1,500 bytes outside with any suite over IPv6.
+pub const MTU_DEFAULT: u16 = 1400;
+
+/// What is wrong with a site file.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct SiteError {
+    /// The file as it was named.
+    pub path: PathBuf,
+    /// Line and column, from 1; `None` where it is the file as a whole.
+    pub at: Option<(usize, usize)>,
+    /// What is wrong, and what would be right.
+    pub message: String,
+}
+
+impl fmt::Display for SiteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.path.display())?;
+        if let Some((line, column)) = self.at {
+            write!(f, ":{line}:{column}")?;
+        }
+        write!(f, ": {}", self.message)
+    }
+}
+
+/// One gateway.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Site {
+    /// Name of the TUN device.
+    pub device: String,
+    /// Where packets of peers arrive, by UDP.
+    pub listen: SocketAddr,
+    /// The gateway's own addresses inside, with their networks.
+    pub addresses: Vec<(IpAddr, u8)>,
+    /// Largest packet inside, in bytes.
+    pub mtu: u16,
+    /// Whom it joins.
+    pub peers: Vec<PeerSite>,
+}
+
+/// One peer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerSite {
+    /// As in messages and statistics.
+    pub name: String,
+    /// Where it is reached; `None`: it calls, and is answered where it called from.
+    pub endpoint: Option<SocketAddr>,
+    /// Networks beyond it.
+    pub networks: Vec<Prefix>,
+    /// Replay window, in packets.
+    pub window_packets: u32,
+    /// Where its keys come from.
+    pub keys: Keys,
+}
+
+impl PeerSite {
+    /// How its packets are protected, and how far their numbers count.
+    pub fn suite(&self) -> (Suite, SequenceBits) {
+        let Keys::Manual(manual) = &self.keys;
+        (manual.suite, manual.sequence)
+    }
+}
+
+/// Where a peer's keys come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Keys {
+    /// Files.
+    Manual(Manual),
+}
+
+/// Keys from files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Manual {
+    /// How packets are protected.
+    pub suite: Suite,
+    /// How far numbers count.
+    pub sequence: SequenceBits,
+    /// To the peer.
+    pub send: ManualKey,
+    /// From the peer.
+    pub receive: ManualKey,
+}
+
+/// One direction's index and key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ManualKey {
+    /// Security parameters index.
+    pub spi: u32,
+    /// File of the key material.
+    pub file: PathBuf,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct RawSite {
+    device: Spanned<String>,
+    listen: Spanned<String>,
+    #[serde(default)]
+    addresses: Vec<Spanned<String>>,
+    mtu: Option<Spanned<u16>>,
+    #[serde(default)]
+    peers: Vec<Spanned<RawPeer>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct RawPeer {
+    name: Spanned<String>,
+    endpoint: Option<Spanned<String>>,
+    networks: Vec<Spanned<String>>,
+    window: Option<Spanned<u32>>,
+    manual: Option<RawManual>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct RawManual {
+    suite: Spanned<String>,
+    #[serde(default)]
+    extended_sequence_numbers: bool,
+    send: RawKey,
+    receive: RawKey,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct RawKey {
+    spi: Spanned<u32>,
+    key_file: PathBuf,
+}
+
+/// The text with its name, for errors that point into it.
+struct Text<'a> {
+    path: &'a Path,
+    text: &'a str,
+}
+
+impl Text<'_> {
+    fn error(&self, at: Option<usize>, message: impl fmt::Display) -> SiteError {
+        let at = at.map(|at| {
+            let before = &self.text[..self.text.floor_char_boundary(at)];
+            let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+            (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
+        });
+        SiteError { path: self.path.to_owned(), at, message: message.to_string() }
+    }
+
+    fn parsed<T: FromStr<Err: fmt::Display>>(&self, word: &Spanned<String>) -> Result<T, SiteError> {
+        word.get_ref().parse().map_err(|error| self.error(Some(word.span().start), error))
+    }
+}
+
+impl Site {
+    /// Reads the text of the file `path`; key files are found beside it.
+    ///
+    /// # Errors
+    /// Anything that is not understood, contradicts itself, or stands twice.
+    pub fn parse(path: &Path, text: &str) -> Result<Self, SiteError> {
+        let place = Text { path, text };
+        let raw: RawSite = toml::from_str(text)
+            .map_err(|error| place.error(error.span().map(|span| span.start), error.message()))?;
+        let device = raw.device.get_ref().clone();
+        // IFNAMSIZ is 16 with its end; the kernel takes no slash and no space.
+        let is_name = (1..16).contains(&device.len())
+            && device.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+            && !matches!(&*device, "." | "..");
+        if !is_name {
+            let message = "a device name has 1 to 15 letters, digits, dots, dashes or underscores";
+            return Err(place.error(Some(raw.device.span().start), message));
+        }
+        let mtu = match &raw.mtu {
+            Some(mtu) if !(1280..=65_000).contains(mtu.get_ref()) => {
+                return Err(place.error(Some(mtu.span().start), "an MTU is from 1280 to 65000 bytes"));
+            }
+            Some(mtu) => *mtu.get_ref(),
+            None => MTU_DEFAULT,
+        };
+        let addresses = raw.addresses.iter().map(|word| address(&place, word)).collect::<Result<_, _>>()?;
+        if raw.peers.len() > PEERS_MAX {
+            return Err(place.error(None, format_args!("more than {PEERS_MAX} peers")));
+        }
+        let mut peers = Vec::with_capacity(raw.peers.len());
+        for raw in &raw.peers {
+            let peer = peer(&place, raw)?;
+            contradiction(&peers, &peer)
+                .map_or(Ok(()), |message| Err(place.error(Some(raw.span().start), message)))?;
+            peers.push(peer);
+        }
+        Ok(Self { device, listen: place.parsed(&raw.listen)?, addresses, mtu, peers })
+    }
+
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// It cannot be read, is too long, or is not understood.
+    pub fn load(path: &Path) -> Result<Self, SiteError> {
+        let whole = |message: String| SiteError { path: path.to_owned(), at: None, message };
+        let length = std::fs::metadata(path).map_err(|error| whole(error.to_string()))?.len();
+        if length > FILE_BYTES_MAX {
+            return Err(whole(format!("{length} bytes; a site file has {FILE_BYTES_MAX} at most")));
+        }
+        let text = std::fs::read_to_string(path).map_err(|error| whole(error.to_string()))?;
+        Self::parse(path, &text)
+    }
+}
+
+/// An address with the bits of its network.
+fn address(place: &Text<'_>, word: &Spanned<String>) -> Result<(IpAddr, u8), SiteError> {
+    let (host, bits) = word.get_ref().split_once('/').unwrap_or((word.get_ref(), ""));
+    let fail = || {
+        let message =
+            format!("{:?} is not an address with its network, such as 10.91.1.1/24", word.get_ref());
+        place.error(Some(word.span().start), message)
+    };
+    let host: IpAddr = host.parse().map_err(|_| fail())?;
+    let bits_max = if host.is_ipv4() { 32 } else { 128 };
+    let bits = if bits.is_empty() { Ok(bits_max) } else { bits.parse().map_err(|_| fail()) }?;
+    if bits > bits_max { Err(fail()) } else { Ok((host, bits)) }
+}
+
+fn peer(place: &Text<'_>, raw: &Spanned<RawPeer>) -> Result<PeerSite, SiteError> {
+    let (start, raw) = (raw.span().start, raw.get_ref());
+    let networks: Vec<Prefix> =
+        raw.networks.iter().map(|word| place.parsed(word)).collect::<Result<_, _>>()?;
+    if networks.is_empty() {
+        return Err(place.error(Some(start), "a peer without networks would carry nothing"));
+    }
+    let window_packets = match &raw.window {
+        Some(window) => ReplayWindow::new(*window.get_ref())
+            .map(|_| *window.get_ref())
+            .map_err(|error| place.error(Some(window.span().start), error))?,
+        None => WINDOW_PACKETS_DEFAULT,
+    };
+    let Some(manual) = &raw.manual else {
+        return Err(place.error(Some(start), "no keys: give the peer a [peers.manual] table"));
+    };
+    let key = |raw: &RawKey| {
+        let spi = *raw.spi.get_ref();
+        if spi < 0x100 {
+            return Err(place.error(Some(raw.spi.span().start), "SPIs below 0x100 are reserved"));
+        }
+        let folder = place.path.parent().unwrap_or_else(|| Path::new(""));
+        Ok(ManualKey { spi, file: folder.join(&raw.key_file) })
+    };
+    let suite: Suite = place.parsed(&manual.suite)?;
+    if !suite.is_for_esp() {
+        let message = format!("{suite} is an integrity alone; ESP takes \"null+{suite}\"");
+        return Err(place.error(Some(manual.suite.span().start), message));
+    }
+    let sequence =
+        if manual.extended_sequence_numbers { SequenceBits::Extended } else { SequenceBits::Short };
+    Ok(PeerSite {
+        name: raw.name.get_ref().clone(),
+        endpoint: raw.endpoint.as_ref().map(|word| place.parsed(word)).transpose()?,
+        networks,
+        window_packets,
+        keys: Keys::Manual(Manual {
+            suite,
+            sequence,
+            send: key(&manual.send)?,
+            receive: key(&manual.receive)?,
+        }),
+    })
+}
+
+/// Wide enough for 93 trains of 44 packets that overtake each other.
+const WINDOW_PACKETS_DEFAULT: u32 = 4096;
+const _: () = assert!(WINDOW_PACKETS_DEFAULT <= WINDOW_PACKETS_MAX);
+
+/// Why `peer` cannot stand beside those before it.
+fn contradiction(peers: &[PeerSite], peer: &PeerSite) -> Option<String> {
+    let Keys::Manual(own) = &peer.keys;
+    if own.send.file == own.receive.file {
+        return Some(format!(
+            "{} is the key of both directions; each direction has a key of its own",
+            own.send.file.display()
+        ));
+    }
+    peers.iter().find_map(|other| {
+        let Keys::Manual(theirs) = &other.keys;
+        if other.name == peer.name {
+            return Some(format!("there are two peers called {:?}", peer.name));
+        }
+        if theirs.receive.spi == own.receive.spi {
+            return Some(format!("SPI {:#x} is {:?}'s already", own.receive.spi, other.name));
+        }
+        let twice = peer.networks.iter().find(|network| other.networks.contains(network))?;
+        Some(format!("network {twice} is behind {:?} already", other.name))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = r#"
+device = "sl0"
+listen = "0.0.0.0:4500"
+addresses = ["10.91.1.1/24", "fd91:1::1/64"]
+
+[[peers]]
+name = "branch"
+endpoint = "198.51.100.7:4500"
+networks = ["10.91.2.0/24", "fd91:2::/64"]
+
+[peers.manual]
+suite = "aes-128-cbc+hmac-sha256-128"
+send = { spi = 0x1001, key-file = "to-branch.key" }
+receive = { spi = 0x2001, key-file = "/keys/from-branch.key" }
+"#;
+
+    fn parse(text: &str) -> Result<Site, SiteError> {
+        Site::parse(Path::new("/etc/sealane/site.toml"), text)
+    }
+
+    #[test]
+    fn a_good_file_is_understood() {
+        let site = parse(GOOD).expect("a good file");
+        assert_eq!((site.device.as_str(), site.mtu), ("sl0", MTU_DEFAULT));
+        assert_eq!(site.addresses[1], ("fd91:1::1".parse().expect("an address"), 64));
+        let peer = &site.peers[0];
+        assert_eq!(peer.window_packets, 4096);
+        let Keys::Manual(manual) = &peer.keys;
+        assert_eq!(manual.send.file, Path::new("/etc/sealane/to-branch.key"));
+        assert_eq!(manual.receive, ManualKey { spi: 0x2001, file: "/keys/from-branch.key".into() });
+    }
+
+    #[test]
+    fn errors_point_at_the_line() {
+        for (from, to, at, says) in [
+            ("sl0", "a/b", (2, 10), "1 to 15 letters"),
+            ("0.0.0.0:4500", "0.0.0.0", (3, 10), "socket address"),
+            ("10.91.1.1/24", "10.91.1.1/33", (4, 14), "with its network"),
+            ("10.91.2.0/24", "10.91.2.1/24", (9, 13), "did you mean 10.91.2.0/24?"),
+            ("aes-128-cbc", "aes-129-cbc", (12, 9), "unknown suite"),
+            ("aes-128-cbc+hmac", "hmac", (12, 9), "null+hmac-sha256-128"),
+            ("0x1001", "0xff", (13, 16), "reserved"),
+            ("endpoint", "endpiont", (8, 1), "unknown field"),
+            ("/keys/from-branch.key", "to-branch.key", (6, 1), "a key of its own"),
+        ] {
+            let error = parse(&GOOD.replacen(from, to, 1)).expect_err(from);
+            assert_eq!(error.at, Some(at), "{error}");
+            assert!(error.to_string().contains(says), "{error}");
+        }
+    }
+
+    #[test]
+    fn peers_do_not_share_names_indices_or_networks() {
+        let peers = GOOD.find("[[peers]]").expect("a peer");
+        let twice = |changes: &[(&str, &str)]| {
+            let second =
+                changes.iter().fold(GOOD[peers..].to_owned(), |text, (from, to)| text.replace(from, to));
+            parse(&format!("{GOOD}\n{second}"))
+        };
+        let apart =
+            [("branch", "other"), ("0x2001", "0x2002"), ("10.91.2.0", "10.91.3.0"), ("fd91:2::", "fd91:3::")];
+        assert_eq!(twice(&apart).expect("two peers").peers.len(), 2);
+        for left_out in 0..3 {
+            let changes: Vec<_> = apart
+                .into_iter()
+                .enumerate()
+                .filter(|&(at, _)| at != left_out)
+                .map(|(_, change)| change)
+                .collect();
+            let error = twice(&changes).expect_err("they share something");
+            assert_eq!(error.at.map(|(line, _)| line), Some(16), "{error}");
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! What a gateway says of itself: as values, as text for people, and for Prometheus.
+//!
+//! Guarantees: no key, salt or nonce is ever part of it.
+
+use std::{fmt::Write as _, time::Instant};
+
+use sealane_ipsec::{association::Association, counters::DropReason};
+use serde::{Deserialize, Serialize};
+
+use crate::peers::Peers;
+
+/// A gateway.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// Its device.
+    pub device: String,
+    /// Where peers send to.
+    pub listen: String,
+    /// Seconds since it began.
+    pub up_s: u64,
+    /// CPU time of the process, in seconds.
+    pub cpu_s: f64,
+    /// Its peers.
+    pub peers: Vec<PeerStatus>,
+    /// Packets that went nowhere, by reason; reasons without packets are left out.
+    pub drops: Vec<(String, u64)>,
+}
+
+/// A peer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PeerStatus {
+    /// Its name.
+    pub name: String,
+    /// Where it is; `None`: it has not called yet.
+    pub endpoint: Option<String>,
+    /// Seconds since its newest genuine packet; `None`: none yet.
+    pub silent_s: Option<f64>,
+    /// Packets to it.
+    pub sent_packets: u64,
+    /// Bytes to it.
+    pub sent_bytes: u64,
+    /// Packets from it.
+    pub received_packets: u64,
+    /// Bytes from it.
+    pub received_bytes: u64,
+    /// Its associations.
+    pub associations: Vec<AssociationStatus>,
+}
+
+/// An association.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AssociationStatus {
+    /// `out` or `in`.
+    pub direction: String,
+    /// Security parameters index.
+    pub spi: u32,
+    /// How packets are protected.
+    pub suite: String,
+    /// Seconds since it was installed.
+    pub age_s: u64,
+    /// Packets it has carried.
+    pub packets: u64,
+    /// Bytes of their payloads.
+    pub bytes: u64,
+    /// Next number to send, or highest received.
+    pub number: u64,
+}
+
+fn association(direction: &str, association: &Association, number: u64, now: Instant) -> AssociationStatus {
+    let parameters = association.parameters();
+    AssociationStatus {
+        direction: direction.to_owned(),
+        spi: parameters.spi,
+        suite: parameters.suite.to_string(),
+        age_s: association.lived(now).as_secs(),
+        packets: association.carried().packets(),
+        bytes: association.carried().bytes(),
+        number,
+    }
+}
+
+impl Status {
+    /// The gateway as it is now.
+    pub fn of(device: &str, listen: String, begun: Instant, cpu_s: f64, peers: &Peers) -> Self {
+        let now = Instant::now();
+        let snapshot = peers.database().snapshot();
+        let of_peer = |(id, peer): (sealane_ipsec::policy::PeerId, &crate::peers::Peer)| {
+            let out = snapshot
+                .outbound
+                .get(&id)
+                .map(|outbound| association("out", outbound.association(), outbound.numbers().next(), now));
+            let mut inbound: Vec<AssociationStatus> = snapshot
+                .inbound
+                .values()
+                .filter(|inbound| inbound.association().parameters().peer == id)
+                .map(|inbound| association("in", inbound.association(), inbound.window().top(), now))
+                .collect();
+            inbound.sort_by_key(|association| association.spi);
+            let (sent, received) = (peer.sent.read(), peer.received.read());
+            PeerStatus {
+                name: peer.name.clone(),
+                endpoint: peers.endpoint(id).map(|endpoint| endpoint.to_string()),
+                silent_s: peers.silence(id).map(|silence| silence.as_secs_f64()),
+                sent_packets: sent.0,
+                sent_bytes: sent.1,
+                received_packets: received.0,
+                received_bytes: received.1,
+                associations: out.into_iter().chain(inbound).collect(),
+            }
+        };
+        let drops = peers.drops().iter().filter(|&(_, packets)| packets > 0);
+        Self {
+            device: device.to_owned(),
+            listen,
+            up_s: begun.elapsed().as_secs(),
+            cpu_s,
+            peers: peers.iter().map(of_peer).collect(),
+            drops: drops.map(|(reason, packets)| (reason.name().to_owned(), packets)).collect(),
+        }
+    }
+
+    /// For people.
+    pub fn text(&self) -> String {
+        let mut text = format!("{} listens on {}, up {} s\n", self.device, self.listen, self.up_s);
+        for peer in &self.peers {
+            let place = peer.endpoint.as_deref().unwrap_or("has not called yet");
+            let heard = peer.silent_s.map_or_else(
+                || "never heard of".to_owned(),
+                |silence| format!("heard of {silence:.1} s ago"),
+            );
+            let _ = writeln!(text, "\n{}  {place}, {heard}", peer.name);
+            let _ = writeln!(text, "  sent      {} packets, {} bytes", peer.sent_packets, peer.sent_bytes);
+            let _ = writeln!(
+                text,
+                "  received  {} packets, {} bytes",
+                peer.received_packets, peer.received_bytes
+            );
+            for association in &peer.associations {
+                let AssociationStatus { direction, spi, suite, age_s, packets, .. } = association;
+                let _ =
+                    writeln!(text, "  {direction:<3} spi {spi:#010x}  {suite}, {age_s} s, {packets} packets");
+            }
+        }
+        if !self.drops.is_empty() {
+            text.push_str("\ndropped\n");
+        }
+        for (reason, packets) in &self.drops {
+            let _ = writeln!(text, "  {reason:<20} {packets}");
+        }
+        text
+    }
+
+    /// For Prometheus, in its text format (0.0.4).
+    pub fn prometheus(&self) -> String {
+        let mut text = String::new();
+        let label = |value: &str| value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+        let device = label(&self.device);
+        type Column = (&'static str, &'static str, fn(&PeerStatus) -> u64);
+        let columns: [Column; 4] = [
+            ("sent_packets", "Packets sent to a peer.", |peer| peer.sent_packets),
+            ("sent_bytes", "ESP bytes sent to a peer.", |peer| peer.sent_bytes),
+            ("received_packets", "Genuine packets of a peer.", |peer| peer.received_packets),
+            ("received_bytes", "ESP bytes of genuine packets of a peer.", |peer| peer.received_bytes),
+        ];
+        for (name, help, value) in columns {
+            let _ = writeln!(text, "# HELP sealane_tunnel_{name}_total {help}");
+            let _ = writeln!(text, "# TYPE sealane_tunnel_{name}_total counter");
+            for peer in &self.peers {
+                let labels = format!("device=\"{device}\",peer=\"{}\"", label(&peer.name));
+                let _ = writeln!(text, "sealane_tunnel_{name}_total{{{labels}}} {}", value(peer));
+            }
+        }
+        let _ = writeln!(
+            text,
+            "# HELP sealane_tunnel_dropped_packets_total Packets that went nowhere, by reason."
+        );
+        let _ = writeln!(text, "# TYPE sealane_tunnel_dropped_packets_total counter");
+        // Every reason, so that a rate exists before the first drop.
+        for reason in DropReason::ALL.map(DropReason::name) {
+            let packets =
+                self.drops.iter().find(|(name, _)| name == reason).map_or(0, |&(_, packets)| packets);
+            let labels = format!("device=\"{device}\",reason=\"{reason}\"");
+            let _ = writeln!(text, "sealane_tunnel_dropped_packets_total{{{labels}}} {packets}");
+        }
+        let _ = writeln!(text, "# HELP sealane_tunnel_cpu_seconds_total CPU time of the daemon.");
+        let _ = writeln!(text, "# TYPE sealane_tunnel_cpu_seconds_total counter");
+        let _ = writeln!(text, "sealane_tunnel_cpu_seconds_total{{device=\"{device}\"}} {}", self.cpu_s);
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status() -> Status {
+        let peer = PeerStatus {
+            name: "a \"quoted\" name".to_owned(),
+            endpoint: None,
+            silent_s: Some(1.25),
+            sent_packets: 3,
+            sent_bytes: 300,
+            received_packets: 4,
+            received_bytes: 400,
+            associations: Vec::new(),
+        };
+        Status {
+            device: "sl0".to_owned(),
+            listen: "0.0.0.0:4500".to_owned(),
+            up_s: 7,
+            cpu_s: 0.5,
+            peers: vec![peer],
+            drops: vec![("bad_integrity".to_owned(), 9)],
+        }
+    }
+
+    #[test]
+    fn every_reason_has_its_metric() {
+        let text = status().prometheus();
+        for reason in DropReason::ALL {
+            let packets = if reason == DropReason::BadIntegrity { 9 } else { 0 };
+            let line = format!(
+                "sealane_tunnel_dropped_packets_total{{device=\"sl0\",reason=\"{}\"}} {packets}\n",
+                reason.name()
+            );
+            assert!(text.contains(&line), "{text}");
+        }
+        assert!(text.contains("peer=\"a \\\"quoted\\\" name\"} 400\n"), "{text}");
+    }
+
+    #[test]
+    fn people_and_programs_are_told_the_same() {
+        let status = status();
+        let text = status.text();
+        assert!(
+            text.contains("has not called yet, heard of 1.2 s ago") && text.contains("bad_integrity"),
+            "{text}"
+        );
+        let json = serde_json::to_string(&status).expect("it is data");
+        assert_eq!(serde_json::from_str::<Status>(&json).expect("it is what was written"), status);
+    }
+}

@@ -1,0 +1,35 @@
+//! Site files and control questions: whatever the bytes are, they are a value or an error that points into them.
+
+#![no_main]
+
+use std::path::Path;
+
+use libfuzzer_sys::fuzz_target;
+use sealane_tunnel::{
+    control::{Answer, Ask},
+    device,
+    site::Site,
+};
+
+fuzz_target!(|bytes: &[u8]| {
+    let _ = serde_json::from_slice::<Ask>(bytes);
+    if let Ok(Answer::Status(status)) = serde_json::from_slice(bytes) {
+        let _ = (status.text(), status.prometheus());
+    }
+    let Ok(text) = str::from_utf8(bytes) else { return };
+    match Site::parse(Path::new("site.toml"), text) {
+        Ok(site) => {
+            // A device's name goes into commands.
+            assert!(!site.device.contains(char::is_whitespace));
+            assert_eq!(
+                device::commands(&site, &site.device).lines().filter(|line| line.is_empty()).count(),
+                0
+            );
+        }
+        Err(error) => {
+            if let Some((line, _)) = error.at {
+                assert!((1..=text.split('\n').count()).contains(&line), "{error}");
+            }
+        }
+    }
+});
