@@ -33,7 +33,7 @@ pub const EXIT_STATUSES: &[(u8, &str)] = &[
     (0, "everything asked for was done"),
     (
         1,
-        "some files could not be copied, changed while they were read, or differ from their digests; the others are done",
+        "some files could not be copied, changed while they were read, lost an owner, set-id bit or attribute that was asked for, or differ from their digests; the others are done",
     ),
     (2, "usage: the arguments ask for something impossible, or contradict each other"),
     (3, "connection: the far end was not reached, refused, could not meet the level, fell silent or left"),

@@ -9,7 +9,7 @@ use crate::options::Reporting;
 use crate::progress::{Meter, facts, rate_text};
 use crate::text::{complain, digest_line, printable, say};
 use crate::units::bytes_text;
-use sealane_copy::{Error, ErrorKind, Notice, Progress, Summary};
+use sealane_copy::{Dropped, Error, ErrorKind, Notice, Progress, Summary};
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -177,13 +177,17 @@ impl Reporter {
         } else if self.watched {
             say(&closing_line(&done));
         }
-        match summary.failed {
-            0 => ExitStatus::Success,
-            failed => {
-                self.failed(PARTIAL, &format!("{failed} {} could not be copied", entries(failed)));
-                ExitStatus::Partial
-            }
+        let mut status = ExitStatus::Success;
+        if let Some(what) = lost(&summary.dropped) {
+            self.failed(PARTIAL, &what);
+            status = ExitStatus::Partial;
         }
+        if summary.failed > 0 {
+            let failed = summary.failed;
+            self.failed(PARTIAL, &format!("{failed} {} could not be copied", entries(failed)));
+            status = ExitStatus::Partial;
+        }
+        status
     }
 
     fn line(&self, line: &str) {
@@ -241,6 +245,24 @@ fn write_result(stdout_is_data: bool, line: &[u8]) {
         let mut stdout = io::stdout().lock();
         stdout.write_all(line).and_then(|()| stdout.flush())
     };
+}
+
+/// What was asked for and could not be kept, if anything.
+fn lost(dropped: &Dropped) -> Option<String> {
+    let counts =
+        [(dropped.owners, "owner"), (dropped.set_ids, "set-id bit"), (dropped.xattrs, "extended attribute")];
+    let lost: Vec<_> = counts
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{count} {what}{}", if count == 1 { "" } else { "s" }))
+        .collect();
+    (!lost.is_empty()).then(|| {
+        format!(
+            "the target did not keep {}: its user may not set them, the peer's line in authorised-peers does not \
+             allow them, or its file system has none",
+            lost.join(", ")
+        )
+    })
 }
 
 /// The facts in one line.
@@ -326,6 +348,7 @@ pub(crate) mod tests {
             files: 3,
             skipped: 1,
             failed: 0,
+            dropped: Dropped::default(),
             seconds: 2.0,
             cpu_seconds: CpuSeconds { local: 1.0, remote: 1.5 },
             resent_bytes: 0,
@@ -398,6 +421,8 @@ lanes      2 by connection
             Reporter::start(reporting, "there".to_owned(), &progress, &start).finish(outcome, signal)
         };
         assert_eq!(tell(Ok(Summary { failed: 2, ..summary() }), None), ExitStatus::Partial);
+        let dropped = Dropped { set_ids: 1, ..Dropped::default() };
+        assert_eq!(tell(Ok(Summary { dropped, ..summary() }), None), ExitStatus::Partial);
         assert_eq!(tell(Ok(summary()), None), ExitStatus::Success);
         // What ssh says when it got the same Ctrl-C is not what the user is told.
         let ssh = || Err(Error::new(ErrorKind::Connect, "ssh ended with exit status 255"));

@@ -233,3 +233,25 @@ fn what_looks_like_an_unfinished_file_is_named() {
     }
     assert_eq!(files(&folder.path().join("copy")), ["y=y"]);
 }
+
+#[test]
+fn set_id_bits_and_owners_need_rights_of_their_own() {
+    let served = Served::start(None);
+    let (home, list) = (served.home(), served.root().with_file_name("authorised"));
+    let plain = fs::read_to_string(&list).expect("the list of peers");
+    write(&home.join("tool"), b"x");
+    fs::set_permissions(home.join("tool"), fs::Permissions::from_mode(0o6755)).expect("a mode");
+    let far = format!("sealane://{}/tool", served.address);
+    for (rights, status, left) in [("", 1, 0o755), (",owner", 1, 0o755), (",owner,set-id", 0, 0o6755)] {
+        write(&list, plain.replace("read,write", &format!("read,write{rights}")).as_bytes());
+        let mut command = cp(&home, &["--owner", "--no-skip-same", "--accept-new", "tool", &far]);
+        let output = run({
+            command.env("HOME", &home);
+            command
+        });
+        let said = text(&output.stderr);
+        assert_eq!((output.status.code(), mode(&served.root().join("tool"))), (Some(status), left), "{said}");
+        assert_eq!(said.contains("1 set-id bit"), status == 1, "{said}");
+        assert_eq!(said.contains("1 owner"), rights.is_empty(), "{said}");
+    }
+}

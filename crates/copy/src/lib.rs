@@ -41,4 +41,4 @@ pub use session::{
     daemon::{Daemon, DaemonEvent, DaemonOptions, TransferRecord},
     stdio::{serve_relay, serve_stdio},
 };
-pub use summary::{Agreement, CpuSeconds, Notice, Observer, Progress, ProgressSnapshot, Summary};
+pub use summary::{Agreement, CpuSeconds, Dropped, Notice, Observer, Progress, ProgressSnapshot, Summary};

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use sealane_engine::Suite;
 use sealane_stack::Placement;
+use serde::{Deserialize, Serialize};
 
 use crate::Level;
 
@@ -16,6 +17,17 @@ pub struct CpuSeconds {
     pub local: f64,
     /// The far end's process.
     pub remote: f64,
+}
+
+/// What was asked for of entries that arrived, and could not be kept: how many of each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dropped {
+    /// Entries whose owner could not be set.
+    pub owners: u64,
+    /// Entries that lost set-user-id or set-group-id.
+    pub set_ids: u64,
+    /// Extended attributes.
+    pub xattrs: u64,
 }
 
 /// The facts of a finished transfer.
@@ -29,6 +41,8 @@ pub struct Summary {
     pub skipped: u64,
     /// Entries that failed; each was reported.
     pub failed: u64,
+    /// What the others lost on the way.
+    pub dropped: Dropped,
     /// Wall time from the start of the command, in seconds.
     pub seconds: f64,
     /// CPU time at both ends.

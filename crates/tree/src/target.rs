@@ -110,7 +110,7 @@ impl Default for TargetOptions {
 /// What could not be kept, counted; none of it is an error.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Dropped {
-    /// Entries whose owner the system would not let us set.
+    /// Entries that were sent with an owner which the options or the system would not let us set.
     pub owners: u64,
     /// Extended attributes outside the `user.` namespace, or on a file system without any.
     pub xattrs: u64,
@@ -363,12 +363,12 @@ impl Inner {
 
     /// The mode an entry gets in the end.
     fn final_mode(&self, sent: u32, owner_set: bool) -> u32 {
-        let mode = sent & self.options.mode_mask & MODE_BITS;
-        if owner_set || mode & PRIVILEGE_BITS == 0 {
-            return mode;
+        let mode =
+            sent & self.options.mode_mask & if owner_set { MODE_BITS } else { MODE_BITS & !PRIVILEGE_BITS };
+        if sent & PRIVILEGE_BITS & !mode != 0 {
+            self.dropped_privileges.fetch_add(1, Ordering::Relaxed);
         }
-        self.dropped_privileges.fetch_add(1, Ordering::Relaxed);
-        mode & !PRIVILEGE_BITS
+        mode
     }
 
     /// The mode to create a file with. It is private as long as owner or attributes are still to be set.
@@ -409,8 +409,8 @@ impl Inner {
 
     /// True where an owner was asked for and set.
     fn apply_owner(&self, fd: impl AsFd, owner: Option<Owner>) -> Result<bool, Errno> {
-        let (true, Some(owner)) = (self.options.ownership, owner) else { return Ok(false) };
-        let (Some(uid), Some(gid)) = ids(owner) else {
+        let Some(owner) = owner else { return Ok(false) };
+        let (true, (Some(uid), Some(gid))) = (self.options.ownership, ids(owner)) else {
             self.dropped_owners.fetch_add(1, Ordering::Relaxed);
             return Ok(false);
         };

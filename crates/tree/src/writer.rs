@@ -323,13 +323,17 @@ fn open_up(parent: &Parent, name: &[u8], mode: u32) -> Option<u32> {
 
 /// Owner and times of a symbolic link itself.
 fn link_metadata(inner: &Inner, parent: &Parent, name: &[u8], metadata: &Metadata) -> Result<(), Errno> {
-    if let (true, Some(owner)) = (inner.options.ownership, metadata.owner) {
-        let (uid, gid) = ids(owner);
-        match chownat(parent, name, uid, gid, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(()) => {}
-            Err(Errno::PERM | Errno::INVAL) => inner.count_dropped_owner(),
-            Err(errno) => return Err(errno),
+    match metadata.owner {
+        Some(owner) if inner.options.ownership => {
+            let (uid, gid) = ids(owner);
+            match chownat(parent, name, uid, gid, AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(()) => {}
+                Err(Errno::PERM | Errno::INVAL) => inner.count_dropped_owner(),
+                Err(errno) => return Err(errno),
+            }
         }
+        Some(_) => inner.count_dropped_owner(),
+        None => {}
     }
     if inner.options.times {
         utimensat(parent, name, &times(metadata.modified), AtFlags::SYMLINK_NOFOLLOW)?;

@@ -52,7 +52,7 @@ pub struct CpArgs {
     /// Keep the user's extended attributes
     #[arg(long, help_heading = "Which files")]
     pub xattrs: bool,
-    /// Keep owner and group, by their numbers
+    /// Keep owner and group, by their numbers, and the set-user-id and set-group-id bits, which are else dropped
     #[arg(long, help_heading = "Which files")]
     pub owner: bool,
     /// Never replace a file of the target that is newer than its source

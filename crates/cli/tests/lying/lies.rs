@@ -7,7 +7,7 @@ use super::{Liar, Line, hello};
 use sealane_copy::proto::entry::{Announcement, Closing, Entry, encode};
 use sealane_copy::proto::message::{Complete, Finished, Have, MasterSecret, Message, Partial, Request};
 use sealane_copy::proto::record::{DATA_BYTES_MAX, HEADER_BYTES, Kind};
-use sealane_copy::{Level, Pattern};
+use sealane_copy::{Dropped, Level, Pattern};
 use sealane_tree::{Kind as EntryKind, LinkTarget, Metadata, RelativePath, Timestamp};
 use std::time::Duration;
 
@@ -89,7 +89,15 @@ fn finished(bytes: u64) -> Message {
 }
 
 fn complete(bytes: u64) -> Message {
-    Message::Complete(Complete { bytes, files: bytes, failed: bytes, active_us: bytes, cpu_us: bytes })
+    let dropped = Dropped { owners: bytes, set_ids: bytes, xattrs: bytes };
+    Message::Complete(Complete {
+        bytes,
+        files: bytes,
+        failed: bytes,
+        dropped,
+        active_us: bytes,
+        cpu_us: bytes,
+    })
 }
 
 /// Lies of an end that sends.

@@ -30,6 +30,7 @@ use crate::{
     error::ErrorKind,
     options::{Level, MeasuredEnd, Pattern, Preserve, Sink},
     proto::entry::{Malformed, decode},
+    summary::Dropped,
 };
 
 /// Version of this protocol; both ends must speak the same.
@@ -312,6 +313,8 @@ pub struct Complete {
     pub files: u64,
     /// Entries that failed here.
     pub failed: u64,
+    /// What the target could not keep.
+    pub dropped: Dropped,
     /// From the first record to the last rename, in microseconds.
     pub active_us: u64,
     /// CPU time of the receiver's process, in microseconds.

@@ -30,7 +30,7 @@ use crate::{
         record::Header,
     },
     receive::permit::Permit,
-    summary::{Notice, Progress},
+    summary::{Dropped, Notice, Progress},
 };
 
 /// Where content goes.
@@ -195,6 +195,13 @@ impl Files {
                 let _ = writer.discard(&path, &temp_name(identity));
             }
         }
+    }
+
+    /// What the target could not keep of what was sent.
+    pub(crate) fn dropped(&self) -> Dropped {
+        let Destination::Tree { target, .. } = &self.destination else { return Dropped::default() };
+        let sealane_tree::Dropped { owners, xattrs, privileges } = target.dropped();
+        Dropped { owners, set_ids: privileges, xattrs }
     }
 
     pub(crate) fn notice(&self, notice: Notice) {

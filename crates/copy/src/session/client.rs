@@ -22,7 +22,7 @@ use zeroize::Zeroizing;
 
 use crate::{
     error::{Error, ErrorKind},
-    options::{MeasuredEnd, ModeRules, Options, Sink},
+    options::{MeasuredEnd, ModeRules, Options, Preserve, Sink},
     proto::{
         join::Prover,
         keys::TransferKeys,
@@ -40,7 +40,7 @@ use crate::{
         sense,
     },
     shared::NO_THREAD,
-    summary::{Agreement, CpuSeconds, Notice, Observer, Progress, Summary},
+    summary::{Agreement, CpuSeconds, Dropped, Notice, Observer, Progress, Summary},
 };
 
 /// What sshd gives a user by default for logging in (sshd_config, LoginGraceTime).
@@ -323,6 +323,7 @@ impl Transfer<'_> {
                     plan: &plan,
                     permit,
                     modes: ModeRules::default(),
+                    may_own: true,
                     place: own_place,
                     standard_output: self.standard_output()?,
                     journal: request.journal.map(this_boot),
@@ -517,6 +518,17 @@ impl Transfer<'_> {
         }
     }
 
+    /// Of what the target could not keep, what was to be kept: set-id bits go with their owner, or not at all.
+    fn asked_for(&self, dropped: Dropped) -> Dropped {
+        let Preserve { owner, xattrs, .. } = self.options.preserve;
+        let count = |count, is_asked: bool| if is_asked { count } else { 0 };
+        Dropped {
+            owners: count(dropped.owners, owner),
+            set_ids: count(dropped.set_ids, owner),
+            xattrs: count(dropped.xattrs, xattrs),
+        }
+    }
+
     fn summary(&self, terms: &Terms, outcome: &Outcome) -> Summary {
         let Outcome { finished, complete, .. } = outcome;
         let seconds = match self.options.measured_end {
@@ -529,6 +541,7 @@ impl Transfer<'_> {
             files: if self.options.dry_run { finished.files } else { complete.files.min(finished.files) },
             skipped: finished.skipped,
             failed: finished.failed + complete.failed,
+            dropped: self.asked_for(complete.dropped),
             seconds,
             cpu_seconds: CpuSeconds {
                 local: own_process_cpu_seconds(),

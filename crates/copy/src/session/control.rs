@@ -323,6 +323,7 @@ impl Control<'_> {
                 bytes: counters.bytes.load(Relaxed),
                 files: counters.entries.load(Relaxed),
                 failed: counters.failed.load(Relaxed),
+                dropped: receiving.files.dropped(),
                 active_us: active.as_micros() as u64,
                 cpu_us: own_cpu_us,
             };

@@ -152,6 +152,9 @@ const CONNECTION_DESCRIPTORS: usize = 3;
 /// What may pass at once after a pause, at least.
 const BURST_BYTES_MIN: u64 = 4 << 20;
 
+/// Set-user-id and set-group-id.
+const SET_ID_BITS: u32 = 0o6000;
+
 impl Daemon {
     /// Opens the identity, checks the peers' file and starts to listen.
     ///
@@ -225,6 +228,7 @@ impl Daemon {
             Some(path) => root.narrowed(path)?,
             None => root,
         };
+        let kept_back = if peer.rights.set_id { 0 } else { SET_ID_BITS };
         Ok(Rules {
             policy: Policy {
                 minimum_level: options.minimum_level,
@@ -238,7 +242,8 @@ impl Daemon {
             timeout_max: options.idle_timeout,
             implementations: options.implementations,
             peer: Some(*peer.key.as_bytes()),
-            modes: options.modes,
+            modes: ModeRules { removed: options.modes.removed | kept_back, ..options.modes },
+            may_own: peer.rights.owner,
         })
     }
 

@@ -199,6 +199,7 @@ pub(crate) fn receiving(
 /// How a tree is written.
 pub(crate) fn target_options(
     preserve: &Preserve,
+    may_own: bool,
     modes: ModeRules,
     journal: Option<[u8; 16]>,
 ) -> TargetOptions {
@@ -206,7 +207,7 @@ pub(crate) fn target_options(
     TargetOptions {
         mode_mask: MODE_BITS & !modes.removed,
         default_umask: modes.umask,
-        ownership: preserve.owner,
+        ownership: preserve.owner && may_own,
         xattrs: preserve.xattrs,
         resumable_as: journal.map(number),
         ..TargetOptions::default()

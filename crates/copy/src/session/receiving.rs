@@ -43,6 +43,8 @@ pub(crate) struct ReceivingSide<'a> {
     /// Nothing newer is replaced.
     pub(crate) update: bool,
     pub(crate) modes: ModeRules,
+    /// The sender may say whose its files are.
+    pub(crate) may_own: bool,
     /// What may arrive.
     pub(crate) permit: Permit,
     pub(crate) notices: Sender<Notice>,
@@ -62,7 +64,7 @@ impl ReceivingSide<'_> {
         let destination = match (self.standard_output, &self.place) {
             (Some(output), _) => Destination::Output(Mutex::new(output.into())),
             (None, Some(place)) if writes => {
-                let options = ends::target_options(&plan.preserve, self.modes, self.journal);
+                let options = ends::target_options(&plan.preserve, self.may_own, self.modes, self.journal);
                 let target = Target::build(&place.root, options).map_err(|error| place.explain(error))?;
                 let shown = place.shown();
                 journal = self.journal.map(|name| open_journal(&target, name, &shown)).transpose()?;
@@ -75,7 +77,7 @@ impl ReceivingSide<'_> {
             (None, place) => {
                 // A dry run looks at the target, if it is there, but makes nothing.
                 let existing = place.as_ref().filter(|place| plan.dry_run && looks && place.root.exists());
-                let options = ends::target_options(&plan.preserve, self.modes, None);
+                let options = ends::target_options(&plan.preserve, self.may_own, self.modes, None);
                 present = existing.map(|place| Target::build(&place.root, options)).transpose()?;
                 Destination::Null
             }

@@ -82,6 +82,8 @@ pub(crate) struct Rules {
     /// Whose journals these are: a name that one peer gives never stands for another's.
     pub(crate) peer: Option<[u8; 32]>,
     pub(crate) modes: ModeRules,
+    /// The peer may say whose its files are.
+    pub(crate) may_own: bool,
 }
 
 impl Rules {
@@ -251,6 +253,7 @@ fn serve_greeted(
                 plan: &plan,
                 permit,
                 modes: rules.modes,
+                may_own: rules.may_own,
                 place,
                 standard_output: None,
                 journal,
@@ -378,6 +381,7 @@ mod tests {
             implementations: Implementations::default(),
             peer,
             modes: ModeRules::default(),
+            may_own: false,
         }
     }
 

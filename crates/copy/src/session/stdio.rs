@@ -46,6 +46,7 @@ pub fn serve_stdio(
         implementations,
         peer: None,
         modes,
+        may_own: true,
     };
     let served = serve(&mut channel, &rules, &Doors::Own, &mut Account::default());
     let _ = channel.close(Instant::now() + Duration::from_secs(2));

@@ -5,7 +5,8 @@
 //! sealane1:aaaa…    ada@laptop    rights=read,write path=/srv/data rate=100M connections=4
 //! ```
 //!
-//! `rights=` is required: `read`, `write` or both. The others restrict further: `path=` confines the peer to a
+//! `rights=` is required: `read`, `write` or both; with `write` also `owner` (it may say whose its files are) and `set-id`
+//! (it may make files that run as their owner or group). The others restrict further: `path=` confines the peer to a
 //! directory (absolute, percent-encoded where a byte is not printable ASCII), `rate=` is in bytes a second with
 //! an optional decimal suffix `K`, `M`, `G` or `T`, `connections=` counts connections at one time.
 
@@ -22,6 +23,11 @@ use crate::location::percent_decode;
 
 const MAX_NAME_BYTES: usize = 64;
 
+const READ: &str = "read";
+const WRITE: &str = "write";
+const OWNER: &str = "owner";
+const SET_ID: &str = "set-id";
+
 /// What a peer may do with files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Rights {
@@ -29,6 +35,10 @@ pub struct Rights {
     pub read: bool,
     /// It may create, change and delete.
     pub write: bool,
+    /// It may say whose its files are.
+    pub owner: bool,
+    /// It may set the set-user-id and set-group-id bits.
+    pub set_id: bool,
 }
 
 /// One line of `authorised-peers`.
@@ -51,13 +61,12 @@ pub struct AuthorisedPeer {
 impl fmt::Display for AuthorisedPeer {
     /// The line of the file, without its line feed.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let rights = match self.rights {
-            Rights { read: true, write: true } => "read,write",
-            Rights { read: true, write: false } => "read",
-            Rights { read: false, write: true } => "write",
-            Rights { read: false, write: false } => "",
-        };
-        write!(f, "{} {} rights={rights}", self.key, self.name)?;
+        let Rights { read, write, owner, set_id } = self.rights;
+        write!(f, "{} {} rights=", self.key, self.name)?;
+        let rights = [(read, READ), (write, WRITE), (owner, OWNER), (set_id, SET_ID)];
+        for (index, (_, word)) in rights.iter().filter(|(has, _)| *has).enumerate() {
+            write!(f, "{}{word}", if index > 0 { "," } else { "" })?;
+        }
         if let Some(path) = &self.path {
             f.write_str(" path=")?;
             for &byte in path.as_os_str().as_bytes() {
@@ -212,12 +221,23 @@ fn once<T>(
 }
 
 fn parse_rights(value: &str) -> Result<Rights, &'static str> {
-    match value {
-        "read" => Ok(Rights { read: true, write: false }),
-        "write" => Ok(Rights { read: false, write: true }),
-        "read,write" | "write,read" => Ok(Rights { read: true, write: true }),
-        _ => Err("expected `read`, `write` or `read,write`"),
+    let fault =
+        "expected `read`, `write` or both, and with `write` also `owner` and `set-id`, between commas";
+    let mut rights = Rights::default();
+    for word in value.split(',') {
+        let right = match word {
+            READ => &mut rights.read,
+            WRITE => &mut rights.write,
+            OWNER => &mut rights.owner,
+            SET_ID => &mut rights.set_id,
+            _ => return Err(fault),
+        };
+        if std::mem::replace(right, true) {
+            return Err(fault);
+        }
     }
+    let Rights { read, write, owner, set_id } = rights;
+    if write || read && !owner && !set_id { Ok(rights) } else { Err(fault) }
 }
 
 fn parse_path(value: &str) -> Result<PathBuf, &'static str> {
@@ -288,7 +308,7 @@ mod tests {
         let want = AuthorisedPeer {
             key: key(1),
             name: "ada@laptop".into(),
-            rights: Rights { read: true, write: true },
+            rights: Rights { read: true, write: true, ..Rights::default() },
             path: Some("/srv/my data".into()),
             rate_bytes_per_s: NonZeroU64::new(100_000_000),
             connections: NonZeroU32::new(4),
@@ -300,7 +320,7 @@ mod tests {
         );
         assert_eq!(ada.to_string(), line);
         let b = peers.find(&key(2)).unwrap();
-        assert_eq!((b.rights, &b.path), (Rights { read: true, write: false }, &None));
+        assert_eq!((b.rights, &b.path), (Rights { read: true, ..Rights::default() }, &None));
         assert_eq!(peers.find(&key(3)), None);
     }
 
@@ -315,8 +335,9 @@ mod tests {
         check_fault(&format!("{k} a read"), 1, TrustFault::Unexpected { text: "read".into() });
         check_fault(&format!("{k} a right=read"), 1, TrustFault::Unexpected { text: "right=read".into() });
         check_fault(&format!("{k} a rights=read rights=read"), 1, TrustFault::Twice { field: "rights" });
-        for rights in ["", "Read", "read,", "read,read", "all"] {
-            let fault = value("rights", "expected `read`, `write` or `read,write`");
+        for rights in ["", "Read", "read,", "read,read", "all", "owner", "read,set-id"] {
+            let fault = "expected `read`, `write` or both, and with `write` also `owner` and `set-id`, between commas";
+            let fault = value("rights", fault);
             check_fault(&format!("{k} a rights={rights}"), 1, fault);
         }
         for (path, fault) in [
@@ -351,7 +372,7 @@ mod tests {
         let mut peer = AuthorisedPeer {
             key: key(1),
             name: "a".into(),
-            rights: Rights { read: true, write: false },
+            rights: Rights { read: true, ..Rights::default() },
             path: None,
             rate_bytes_per_s: None,
             connections: None,
@@ -376,7 +397,10 @@ mod tests {
             path.extend(bytes.into_iter().map(|b| if b == b'.' { b'_' } else { b }));
             PathBuf::from(std::ffi::OsString::from_vec(path))
         });
-        let rights = (any::<bool>(), any::<bool>()).prop_map(|(a, b)| Rights { read: a || !b, write: b });
+        let rights = any::<[bool; 4]>().prop_map(|[read, write, owner, set_id]| {
+            let (owner, set_id) = (owner && write, set_id && write);
+            Rights { read: read || !write, write, owner, set_id }
+        });
         (
             any::<[u8; 32]>(),
             "[a-zA-Z0-9._@-]{1,64}",
