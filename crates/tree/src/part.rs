@@ -1,7 +1,8 @@
 //! [`PartFile`]: a file on its way, written from many threads at once, that gets its name when it is complete.
 //!
 //! Until then it has a [`TempName`] in the directory it will stay in, so that finishing is one atomic rename, and a
-//! lock that tells other processes it is in use. Nothing can be written beyond the size it was begun with.
+//! lock that tells other processes it is in use. Where nothing is to take it up again it has no name at all, if the file
+//! system allows that, so that being killed leaves nothing. Nothing can be written beyond the size it was begun with.
 
 use std::fmt;
 use std::io::IoSlice;
@@ -11,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{
     AtFlags, FallocateFlags, FileType, FlockOperation, Mode, OFlags, Stat, fallocate, flock, fstat, fsync,
-    ftruncate, openat, unlinkat,
+    ftruncate, linkat, openat, unlinkat,
 };
 use rustix::io::{Errno, pread, pwrite, pwritev};
 use rustix::process::geteuid;
@@ -22,7 +23,7 @@ use crate::error::{EntryType, Error, Operation, Result, failed};
 use crate::metadata::Metadata;
 use crate::path::RelativePath;
 use crate::reader::Extents;
-use crate::target::Inner;
+use crate::target::{Inner, SmallFiles};
 use crate::writer::{rename_over, with_temp_name};
 
 const PREFIX: &[u8] = b".sealane-";
@@ -98,7 +99,8 @@ pub struct PartFile {
     inner: Arc<Inner>,
     parent: Arc<Parent>,
     path: RelativePath,
-    temp: TempName,
+    /// None where it has no name yet.
+    temp: Option<TempName>,
     fd: OwnedFd,
     size_bytes: u64,
     resumed_bytes: Option<u64>,
@@ -120,17 +122,20 @@ impl PartFile {
         };
         let created = |errno| failed(Operation::Create, path, errno);
         let (temp, fd, resumed_bytes) = match resume {
-            None => {
-                let (temp, fd) = with_temp_name(&inner, &parent, path, create).map_err(created)?;
-                lock(&fd, path)?;
-                (temp, fd, None)
-            }
+            None => match nameless(&inner, &parent, path) {
+                Some(fd) => (None, fd, None),
+                None => {
+                    let (temp, fd) = with_temp_name(&inner, &parent, path, create).map_err(created)?;
+                    lock(&fd, path)?;
+                    (Some(temp), fd, None)
+                }
+            },
             Some(temp) => match take_up(&parent, temp, path)? {
-                Some((fd, bytes)) => (*temp, fd, Some(bytes)),
+                Some((fd, bytes)) => (Some(*temp), fd, Some(bytes)),
                 None => {
                     let fd = create(temp.as_bytes()).map_err(created)?;
                     lock(&fd, path)?;
-                    (*temp, fd, None)
+                    (Some(*temp), fd, None)
                 }
             },
         };
@@ -149,8 +154,8 @@ impl PartFile {
         &self.path
     }
 
-    /// The name it has, by which it can be resumed.
-    pub fn temp_name(&self) -> TempName {
+    /// The name it has, by which it can be resumed; none where it cannot.
+    pub fn temp_name(&self) -> Option<TempName> {
         self.temp
     }
 
@@ -256,7 +261,7 @@ impl PartFile {
         if durable {
             fsync(&self.fd).map_err(sync)?;
         }
-        rename_over(&self.parent, &self.temp, &self.path, self.path.file_name(), EntryType::File)?;
+        self.take_name()?;
         if durable {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
             let parent = openat(&*self.parent, ".", flags, Mode::empty()).map_err(sync)?;
@@ -265,10 +270,31 @@ impl PartFile {
         Ok(())
     }
 
+    fn take_name(&self) -> Result<()> {
+        let name = self.path.file_name();
+        let temp = match self.temp {
+            Some(temp) => temp,
+            None => {
+                let created = |errno| failed(Operation::Create, &self.path, errno);
+                let link = |name: &[u8]| linkat(&self.fd, "", &*self.parent, name, AtFlags::EMPTY_PATH);
+                match link(name) {
+                    Ok(()) => return Ok(()),
+                    // It takes a temporary name and moves over what has its own.
+                    Err(Errno::EXIST) => {
+                        with_temp_name(&self.inner, &self.parent, &self.path, link).map_err(created)?.0
+                    }
+                    Err(errno) => return Err(created(errno)),
+                }
+            }
+        };
+        rename_over(&self.parent, &temp, &self.path, name, EntryType::File)
+    }
+
     /// Removes the unfinished file.
     pub fn discard(&self) -> Result<()> {
         self.close()?;
-        match unlinkat(&*self.parent, self.temp.as_bytes(), AtFlags::empty()) {
+        let Some(temp) = self.temp else { return Ok(()) };
+        match unlinkat(&*self.parent, temp.as_bytes(), AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(errno) => Err(failed(Operation::Remove, &self.path, errno)),
         }
@@ -315,11 +341,32 @@ impl AsFd for PartFile {
 
 impl Drop for PartFile {
     fn drop(&mut self) {
-        if !*self.closed.get_mut() && self.inner.options.resumable_as.is_none() {
+        if let (Some(temp), false, None) =
+            (self.temp, *self.closed.get_mut(), self.inner.options.resumable_as)
+        {
             // Nobody is left to tell; `Target::remove_leftovers` finds it.
-            let _ = unlinkat(&*self.parent, self.temp.as_bytes(), AtFlags::empty());
+            let _ = unlinkat(&*self.parent, temp.as_bytes(), AtFlags::empty());
         }
     }
+}
+
+/// A file without a name, where none is to take it up again and one can be linked when it is complete. Kernels before
+/// 6.10 let only the privileged do that, which is tried once, with an empty file.
+fn nameless(inner: &Inner, parent: &Parent, path: &RelativePath) -> Option<OwnedFd> {
+    if inner.options.resumable_as.is_some() || inner.options.small_files == SmallFiles::Renamed {
+        return None;
+    }
+    let create = || {
+        let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
+        openat(parent, ".", flags, Mode::from_raw_mode(0o600)).ok()
+    };
+    let links = inner.links_nameless.get_or_init(|| {
+        let Some(probe) = create() else { return false };
+        let link = |name: &[u8]| linkat(&probe, "", parent, name, AtFlags::EMPTY_PATH);
+        with_temp_name(inner, parent, path, link)
+            .is_ok_and(|(temp, ())| unlinkat(parent, temp.as_bytes(), AtFlags::empty()).is_ok())
+    });
+    if *links { create() } else { None }
 }
 
 /// Marks the file as in use for other processes. File systems without locks go without.

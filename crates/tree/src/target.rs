@@ -10,7 +10,7 @@ use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rustix::fs::{
     Gid, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, Uid, fchmod, fchown, fgetxattr_query, fstat,
@@ -152,6 +152,8 @@ pub(crate) struct Inner {
     directory_bytes: AtomicU64,
     /// Files without a name can be made and linked here.
     pub(crate) can_link: AtomicBool,
+    /// Whether a large file without a name can be linked here, once that was tried.
+    pub(crate) links_nameless: OnceLock<bool>,
     next_temp: AtomicU64,
     dropped_owners: AtomicU64,
     dropped_xattrs: AtomicU64,
@@ -191,6 +193,7 @@ impl Target {
             directories: Mutex::default(),
             directory_bytes: AtomicU64::new(0),
             can_link: AtomicBool::new(can_link),
+            links_nameless: OnceLock::new(),
             // Not a secret: names are created exclusively, so a collision only costs another try.
             next_temp: AtomicU64::new(RandomState::new().build_hasher().finish()),
             dropped_owners: AtomicU64::new(0),

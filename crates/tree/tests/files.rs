@@ -307,7 +307,7 @@ fn an_unfinished_file_is_resumed() {
     let name = TempName::new(42);
     let sent = metadata(0o600, 8);
     let part = writer.begin_file(&path("d/x"), &sent, Some(&name)).expect("begins");
-    assert_eq!((part.resumed_bytes(), part.temp_name()), (None, name));
+    assert_eq!((part.resumed_bytes(), part.temp_name()), (None, Some(name)));
     part.write_at(0, b"half").expect("writes");
     // While it is in use nobody else gets it, nor is it swept away.
     assert!(matches!(writer.begin_file(&path("d/x"), &sent, Some(&name)), Err(Error::Busy { .. })));
@@ -495,4 +495,28 @@ fn what_is_remembered_of_directories_has_a_bound() {
     let error = writer.directory(&path("other"), &metadata(0o755, 0)).unwrap_err();
     assert!(matches!(error, Error::TooManyDirectories { .. }), "{error}");
     assert!(target.finish_directories().finished < 1000);
+}
+
+#[test]
+fn what_nobody_takes_up_again_has_no_name_before_it_is_complete() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let target = open(dir.path(), TargetOptions::default());
+    for content in [b"first", b"again"] {
+        let before = fs::read_dir(dir.path()).expect("lists").count();
+        let part = target.writer().begin_file(&path("x"), &metadata(0o640, 5), None).expect("begins");
+        part.write_at(0, content).expect("writes");
+        if skip(part.temp_name().is_some(), "the file system or kernel has no files without a name") {
+            return;
+        }
+        assert_eq!(fs::read_dir(dir.path()).expect("lists").count(), before, "being killed leaves something");
+        part.finish(&metadata(0o640, 5), true).expect("finishes");
+        assert_eq!(fs::read(dir.path().join("x")).expect("is there"), content);
+        assert_eq!(fs::read_dir(dir.path()).expect("lists").count(), 1);
+    }
+    fs::create_dir(dir.path().join("folder")).expect("a directory");
+    let part = target.writer().begin_file(&path("folder"), &metadata(0o640, 0), None).expect("begins");
+    assert!(matches!(part.finish(&metadata(0o640, 0), false), Err(Error::TypeConflict { .. })));
+    drop(part);
+    target.writer().begin_growing_file(&path("y")).expect("begins").discard().expect("discards");
+    assert_eq!(fs::read_dir(dir.path()).expect("lists").count(), 2);
 }

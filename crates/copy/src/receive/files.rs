@@ -308,10 +308,12 @@ impl Files {
             Some(known) if part.is_some() => known.ledger.clone(),
             _ => Ledger::new(size),
         };
-        if let (Some(journal), Some(part), None) = (&self.journal, &part, known) {
+        if let (Some(journal), Some(temp), None) =
+            (&self.journal, part.as_ref().and_then(PartFile::temp_name), known)
+        {
             let started = JournalEntry::Started {
                 identity,
-                temp_name: part.temp_name().as_bytes().to_vec(),
+                temp_name: temp.as_bytes().to_vec(),
                 path: entry.path.as_bytes().to_vec(),
                 size,
             };
