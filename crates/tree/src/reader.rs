@@ -2,10 +2,15 @@
 //!
 //! What is opened is a regular file under its root, reached through no symbolic link, whatever has been renamed since
 //! the walk. Opening neither blocks on a pipe nor changes access times where the system allows to leave them.
+//!
+//! A write sets the time of change before it moves the bytes, and a clock of the file system ticks every 10 ms or more
+//! often. So a file that was changed a moment ago is not read before that moment is past: a write under way has then
+//! ended, and one that comes later has another time, by which [`OpenFile::unchanged`] notices it.
 
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, SeekFrom, Stat, fstat, openat, readlinkat, seek, statat};
 use rustix::io::{Errno, pread};
@@ -83,7 +88,7 @@ impl Reader {
         let (parent, name) = self.locate(root, path)?;
         let (file, left) = OpenFile::open(&**parent, name, path, leave_access_time, with_owner)?;
         self.leave_access_time = left;
-        Ok(file)
+        file.settled(path)
     }
 
     /// Where the symbolic link `path` points, and its metadata.
@@ -115,6 +120,17 @@ fn open_error(path: &RelativePath, errno: Errno) -> Error {
 
 fn conflict(path: &RelativePath, found: EntryType) -> Error {
     Error::TypeConflict { path: path.into(), wanted: EntryType::File, found }
+}
+
+/// How long after a change a file is left alone: longer than any tick of a clock, and than a write of a small file takes.
+const SETTLING: Duration = Duration::from_millis(12);
+/// How often a file that is changed while it is left alone is looked at again.
+const SETTLING_TRIES: usize = 8;
+
+/// How long ago `then` was; nothing for what the clock has still to come to, as where another machine's clock set it.
+fn age(then: Timestamp) -> Option<Duration> {
+    let since_epoch = Duration::new(u64::try_from(then.seconds).ok()?, then.nanoseconds);
+    SystemTime::now().duration_since(UNIX_EPOCH + since_epoch).ok()
 }
 
 /// What `stat` says the entry is.
@@ -182,6 +198,21 @@ impl OpenFile {
             allocated_bytes: u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(512),
             changed: changed(stat),
         }
+    }
+
+    /// The file, not read before its last change is a moment past. One that is changed all the time is given as it is.
+    fn settled(mut self, path: &RelativePath) -> Result<Self> {
+        for _ in 0..SETTLING_TRIES {
+            let Some(rest) = age(self.changed).and_then(|age| SETTLING.checked_sub(age)) else { break };
+            std::thread::sleep(rest);
+            let stat = fstat(&self.fd).map_err(|errno| failed(Operation::Inspect, path, errno))?;
+            if changed(&stat) == self.changed {
+                break;
+            }
+            let with_owner = self.metadata.owner.is_some();
+            self = Self::new(self.fd, &stat, with_owner);
+        }
+        Ok(self)
     }
 
     /// As it was when opened; attributes only after [`Self::read_xattrs`].

@@ -274,6 +274,31 @@ fn a_change_while_reading_is_noticed() {
 }
 
 #[test]
+fn a_change_that_is_not_past_is_waited_for() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let source = source(dir.path(), Naming::Contents);
+    let name = RelativePath::new("x").expect("a path");
+    let written = dir.path().join("x");
+    fs::write(&written, "one").expect("written");
+    let file = source.reader().open(0, &name).expect("opens");
+    let changed = fs::metadata(&written).and_then(|metadata| metadata.modified()).expect("known");
+    // A tick of the slowest clock that Linux has for this: whatever is written now has another time.
+    assert!(changed.elapsed().expect("it is past") >= std::time::Duration::from_millis(10));
+    assert!(file.unchanged());
+    std::thread::scope(|scope| {
+        fs::write(&written, "first").expect("written");
+        let opening = scope.spawn(|| source.reader().open(0, &name).expect("opens"));
+        std::thread::sleep(std::time::Duration::from_millis(2));
+        fs::write(&written, "second").expect("written");
+        let file = opening.join().expect("opens");
+        // What is told of it, and what is in it, are of one moment, or it is said that they are not.
+        let mut content = [0; 9];
+        let length = file.read_at(0, &mut content).expect("reads") as u64;
+        assert!(length == file.metadata().size_bytes || !file.unchanged());
+    });
+}
+
+#[test]
 fn hard_links_are_recognised() {
     let dir = tempfile::tempdir().expect("a directory");
     tree(dir.path(), &["a", "b"]);
