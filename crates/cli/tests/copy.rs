@@ -298,10 +298,26 @@ fn standard_input_is_a_source() {
 
 #[test]
 fn an_interrupted_copy_stops_cleanly_and_goes_on() {
+    interrupt_and_go_on(&[]);
+}
+
+#[test]
+fn an_interrupted_copy_with_digests_goes_on_as_well() {
+    let events = interrupt_and_go_on(&["--digest"]);
+    let told = events.iter().find(|event| event["event"] == "digest").expect("a digest");
+    let folder = tempfile::tempdir().expect("a folder");
+    write(&folder.path().join("a"), &pattern(12_000_000));
+    let output = sealane(&["blake3", "a"]).current_dir(folder.path()).output().expect("the program starts");
+    assert_eq!(text(&output.stdout).split(' ').next(), told["blake3"].as_str());
+}
+
+/// Returns what the second run tells.
+fn interrupt_and_go_on(options: &[&str]) -> Vec<serde_json::Value> {
     let folder = tempfile::tempdir().expect("a folder");
     let (source, target) = (folder.path().join("a"), folder.path().join("b"));
     write(&source, &pattern(12_000_000));
     let mut child = sealane(&["cp", "--json", "--limit-rate", "4M"])
+        .args(options)
         .arg(&source)
         .arg(&target)
         .spawn()
@@ -324,10 +340,12 @@ fn an_interrupted_copy_stops_cleanly_and_goes_on() {
     assert_eq!((&last["event"], &last["kind"]), (&"error".into(), &"cancelled".into()));
     assert!(!target.exists(), "an unfinished file has its final name");
 
-    let output = sealane(&["cp", "--json"]).arg(&source).arg(&target).output().expect("the program starts");
+    let mut again = sealane(&["cp", "--json"]);
+    let output = again.args(options).arg(&source).arg(&target).output().expect("the program starts");
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
     let events = events(&output.stdout);
     assert!(events.last().expect("a last line")["resumed_bytes"].as_u64() > Some(0), "{events:?}");
     assert!(fs::read(&target).expect("the copy") == pattern(12_000_000));
     assert_eq!(fs::read_dir(folder.path()).expect("the folder").count(), 2, "something was left behind");
+    events
 }

@@ -55,6 +55,8 @@ pub(crate) struct Filling {
     pub(crate) possessions: Possessions,
     pub(crate) preserve: Preserve,
     pub(crate) digest: bool,
+    /// The receiver digests as well, and so needs all bytes of a file: its records carry no integrity of their own.
+    pub(crate) both_digest: bool,
     pub(crate) dry_run: bool,
     pub(crate) notices: Sender<Notice>,
     pub(crate) progress: Arc<Progress>,
@@ -171,6 +173,9 @@ impl<'a> Filler<'a> {
             let start = range.start;
             batch.contents.push(Content::Range { file: file.clone(), start, end: start });
             return self.put_down(batch, &file);
+        }
+        if let Err(reason) = hash_unsent(&file) {
+            file.fail(reason);
         }
         let (holes, all) = self.push_holes(batch, &file).unwrap_or_else(|reason| {
             file.fail(reason);
@@ -313,6 +318,26 @@ impl<'a> Filler<'a> {
         assert!(fits, "a batch keeps room for a closing record");
         None
     }
+}
+
+/// Digests some of what the receiver has, and all of it where no other range is left.
+fn hash_unsent(file: &SendFile) -> Result<(), String> {
+    let Bytes::File(open) = &file.bytes else { return Ok(()) };
+    let size_bytes = file.announcement.entry.metadata.size_bytes;
+    let mut group = Vec::new();
+    while let Some(range) = file.take_unhashed() {
+        for at in range.clone().step_by(GROUP_BYTES) {
+            group.resize((range.end - at).min(GROUP_BYTES as u64) as usize, 0);
+            if open.read_at(at, &mut group).map_err(|error| error.to_string())? < group.len() {
+                return Err("it became shorter while it was read".to_owned());
+            }
+            file.digest(hash_group(at, &group, size_bytes)).map_err(|error| chain(&error))?;
+        }
+        if !file.is_taken() {
+            break;
+        }
+    }
+    Ok(())
 }
 
 fn read_full(file: &mut std::fs::File, buffer: &mut [u8]) -> std::io::Result<usize> {

@@ -283,9 +283,12 @@ impl Filler<'_> {
         let alignment = if shared.digest { GROUP_BYTES as u64 } else { 1 };
         let data = align(open.extents(), alignment, size_bytes);
         let holes = complement(&data, size_bytes);
-        // A digest needs every byte once, so a file that is there in part is read in full but sent in part
-        // only where no digest is asked for.
-        let known = if shared.digest { None } else { shared.possessions.partial.get(&identity) };
+        let known = if shared.both_digest { None } else { shared.possessions.partial.get(&identity) };
+        // A digest needs every byte once, also of what is not sent.
+        let unhashed = match known {
+            Some(known) if shared.digest => subtract(&data, &subtract(&data, known)),
+            _ => Vec::new(),
+        };
         let kept: u64 = known.into_iter().flatten().map(|range| range.end - range.start).sum();
         shared.counters.resumed_bytes.fetch_add(kept, Relaxed);
         let ranges = match known {
@@ -300,6 +303,7 @@ impl Filler<'_> {
         let digest = shared.digest.then(|| TreeDigest::new(size_bytes));
         let number = shared.queue.next_file();
         let announcement = Announcement { entry, growing: false };
-        Arc::new(SendFile::new(number, announcement, shown, Bytes::File(open), ranges, holes, digest))
+        let file = SendFile::new(number, announcement, shown, Bytes::File(open), ranges, holes, digest);
+        Arc::new(file.with_unhashed(unhashed))
     }
 }

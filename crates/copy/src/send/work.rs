@@ -69,6 +69,8 @@ struct FileProgress {
     /// Ranges that lanes have in hand.
     in_hand: usize,
     holes: Vec<Range<u64>>,
+    /// Ranges that the receiver has and the digest still lacks: whole groups.
+    unhashed: VecDeque<Range<u64>>,
     /// How many of the holes were told; from the first again, if what was sent may be lost.
     holes_told: usize,
     digest: Option<TreeDigest>,
@@ -106,6 +108,7 @@ impl SendFile {
             in_hand: 0,
             holes_told: 0,
             holes,
+            unhashed: VecDeque::new(),
             digest,
             failure: None,
             closed: false,
@@ -133,8 +136,27 @@ impl SendFile {
         Some(range.start..cut)
     }
 
-    fn is_taken(&self) -> bool {
+    /// No range is left for another lane.
+    pub(crate) fn is_taken(&self) -> bool {
         self.progress().left.is_empty()
+    }
+
+    /// The receiver has these ranges: they are digested here and not sent.
+    pub(crate) fn with_unhashed(mut self, ranges: Vec<Range<u64>>) -> Self {
+        self.progress.get_mut().expect("nobody has it yet").unhashed = ranges.into();
+        self
+    }
+
+    /// The next part to digest without sending it, for whoever has a range in hand: before the last range is put down,
+    /// all have been taken.
+    pub(crate) fn take_unhashed(&self) -> Option<Range<u64>> {
+        let mut progress = self.progress();
+        let Range { start, end } = progress.unhashed.pop_front()?;
+        let cut = end.min((start / self.range_bytes + 1) * self.range_bytes);
+        if cut < end {
+            progress.unhashed.push_front(cut..end);
+        }
+        Some(start..cut)
     }
 
     /// The next hole to tell of.

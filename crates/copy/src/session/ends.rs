@@ -132,6 +132,7 @@ pub(crate) fn sending(
             possessions,
             preserve: plan.preserve.clone(),
             digest: plan.digest,
+            both_digest: plan.digest && terms.level < Level::Safe,
             dry_run: plan.dry_run,
             notices,
             progress,
