@@ -255,3 +255,19 @@ fn set_id_bits_and_owners_need_rights_of_their_own() {
         assert_eq!(said.contains("1 owner"), rights.is_empty(), "{said}");
     }
 }
+
+#[test]
+fn very_many_sources_are_not_too_many_for_a_request() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::create_dir(folder.path().join("into")).expect("a folder");
+    let mut command = cp(folder.path(), &[]);
+    // More than a mebibyte of names.
+    for number in 0..4500 {
+        let name = format!("{number:0>240}");
+        write(&folder.path().join(&name), b"");
+        command.arg(name);
+    }
+    command.arg("into");
+    succeed(command);
+    assert_eq!(fs::read_dir(folder.path().join("into")).expect("a folder").count(), 4500);
+}

@@ -174,7 +174,7 @@ pub struct Request {
     /// Where the client receives: what it calls the only source, unless sources keep their names.
     pub name: Option<Vec<u8>>,
     /// Where the server receives: what each source is called, `.` for one that comes without its name. Nothing else
-    /// is taken.
+    /// is taken, unless there are none here because they are too many for a request.
     pub names: Vec<Vec<u8>>,
     /// There are several sources, so the target must be a directory.
     pub into_directory: bool,

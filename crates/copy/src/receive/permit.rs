@@ -20,11 +20,19 @@ pub(crate) fn last_component(path: &[u8]) -> Option<&[u8]> {
     (last != b"." && last != b"..").then_some(last)
 }
 
+/// First components of what may come.
+#[derive(Clone, Debug)]
+enum Names {
+    Only(HashSet<Vec<u8>>),
+    /// What a source contains, without its name.
+    Contents,
+    Any,
+}
+
 /// The names of one request.
 #[derive(Clone, Debug)]
 pub(crate) struct Permit {
-    /// First components; `None` where what a source contains comes without its name, so that any may come.
-    names: Option<HashSet<Vec<u8>>>,
+    names: Names,
     recursive: bool,
     hard_links: bool,
 }
@@ -32,7 +40,10 @@ pub(crate) struct Permit {
 impl Permit {
     /// The names that a survey of what is there already has to look at; `None` stands for all.
     pub(crate) fn names(&self) -> Option<impl Iterator<Item = &[u8]>> {
-        self.names.as_ref().map(|names| names.iter().map(Vec::as_slice))
+        match &self.names {
+            Names::Only(names) => Some(names.iter().map(Vec::as_slice)),
+            Names::Contents | Names::Any => None,
+        }
     }
 
     /// Whether what lies below the names may come.
@@ -52,7 +63,12 @@ impl Permit {
             Some(name) => Some(HashSet::from([name.to_vec()])),
             None => sources.into_iter().map(|source| last_component(source).map(<[u8]>::to_vec)).collect(),
         };
-        Self { names, recursive, hard_links }
+        Self { names: names.map_or(Names::Contents, Names::Only), recursive, hard_links }
+    }
+
+    /// For sources of a client that sends, and has more of them than it can name in its request.
+    pub(crate) fn unnamed(recursive: bool, hard_links: bool) -> Self {
+        Self { names: Names::Any, recursive, hard_links }
     }
 
     /// Refuses an entry that was not asked for.
@@ -75,8 +91,9 @@ impl Permit {
         let mut components = path.components();
         let first = components.next().unwrap_or_default();
         let is_named = match &self.names {
-            Some(names) => names.contains(first) && (self.recursive || components.next().is_none()),
-            None => self.recursive,
+            Names::Only(names) => names.contains(first) && (self.recursive || components.next().is_none()),
+            Names::Contents => self.recursive,
+            Names::Any => self.recursive || components.next().is_none(),
         };
         is_named && !path.components().any(journal::is_file_name)
     }
@@ -130,6 +147,13 @@ mod tests {
         assert!(takes(&file, "copy") && !takes(&file, "good.txt") && !takes(&file, "copy/x"));
         let error = file.check(&entry(".ssh", Kind::File)).unwrap_err();
         assert!(error.message.contains(".ssh"), "{error}");
+    }
+
+    #[test]
+    fn sources_that_are_too_many_to_be_named_have_any_name() {
+        let flat = Permit::unnamed(false, false);
+        assert!(takes(&flat, "any") && !takes(&flat, "any/thing"));
+        assert!(takes(&Permit::unnamed(true, false), "any/thing"));
     }
 
     #[test]

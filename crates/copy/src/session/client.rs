@@ -43,6 +43,8 @@ use crate::{
     summary::{Agreement, CpuSeconds, Dropped, Notice, Observer, Progress, Summary},
 };
 
+/// Names of sources in one request, in bytes: a frame has room for more.
+const NAMES_BYTES_MAX: usize = 512 << 10;
 /// What sshd gives a user by default for logging in (sshd_config, LoginGraceTime).
 const LOGIN_TIME: Duration = Duration::from_secs(120);
 
@@ -441,10 +443,16 @@ impl Transfer<'_> {
         })
     }
 
-    /// What the sources of a push are called.
+    /// What the sources of a push are called, unless that is too much for a request.
     fn names(&self) -> Vec<Vec<u8>> {
+        if self.role == Role::Pull {
+            return Vec::new();
+        }
         let name = |source| last_component(&far_path(source)).unwrap_or(ITSELF).to_vec();
-        if self.role == Role::Push { self.sources.iter().map(name).collect() } else { Vec::new() }
+        let names: Vec<_> = self.sources.iter().map(name).collect();
+        // With the bytes that say how long each is.
+        let bytes: usize = names.iter().map(|name| name.len() + 2).sum();
+        if bytes <= NAMES_BYTES_MAX { names } else { Vec::new() }
     }
 
     /// The same command, from the same place, has the same journal.

@@ -248,7 +248,11 @@ fn serve_greeted(
         Role::Push => {
             let names = request.names.iter().map(Vec::as_slice);
             let name = place.as_ref().and_then(|place| place.name.as_deref());
-            let permit = Permit::new(name, names, request.recursive, request.preserve.hard_links);
+            let (recursive, hard_links) = (request.recursive, request.preserve.hard_links);
+            let permit = match name.is_none() && request.names.is_empty() {
+                true => Permit::unnamed(recursive, hard_links),
+                false => Permit::new(name, names, recursive, hard_links),
+            };
             let side = ReceivingSide {
                 plan: &plan,
                 permit,
