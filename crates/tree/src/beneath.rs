@@ -77,6 +77,27 @@ impl Beneath {
         current.ok_or(Errno::NOENT)
     }
 
+    /// Opens `path` over links that stay beneath the directory; the kernel refuses those that lead out, whoever swaps
+    /// them and when. Without `openat2` no link is followed.
+    pub(crate) fn open_over_links(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+        if !self.one_call || path.is_empty() {
+            return self.open(path, flags);
+        }
+        let rules = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        for _ in 0..MAX_ATTEMPTS {
+            match openat2(&*self.root, path, flags | OFlags::CLOEXEC, Mode::empty(), rules) {
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                result => return result,
+            }
+        }
+        Err(Errno::AGAIN)
+    }
+
+    /// Whether [`Self::open_over_links`] follows links.
+    pub(crate) fn follows(&self) -> bool {
+        self.one_call
+    }
+
     /// Opens the directory `path` only to reach what is below it.
     pub(crate) fn handle(&self, path: &[u8]) -> Result<OwnedFd, Errno> {
         self.open(path, HANDLE)

@@ -145,9 +145,7 @@ pub enum Error {
         path: ShownPath,
     },
     /// A root's path leads over a symbolic link, or through a file, in a folder that is served.
-    #[error(
-        "{path} leads over a symbolic link or through a file; in a folder that is served no link is followed"
-    )]
+    #[error("{path} leads over a symbolic link; in a folder that is served none is followed that leads out")]
     BlockedRoot {
         /// As the peer gave it.
         path: ShownPath,

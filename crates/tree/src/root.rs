@@ -1,9 +1,8 @@
 //! Where the roots of a copy lie: [`Anchor`] resolves a path once, and what it gives is held by descriptor.
 //!
 //! A path of the user's own is resolved as any program would, links included. One that a peer names is resolved
-//! beneath the folder that is served, and no link is followed there, not even one that stays within: another user, or
-//! the peer itself, could swap it. In both cases nothing resolves the path again, so that what was checked is what is
-//! used.
+//! beneath the folder that is served: over links that stay within, where the kernel sees to that itself (`openat2`), and
+//! over none elsewhere, because another user, or the peer, could swap them. What was opened is held by descriptor.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -56,7 +55,8 @@ pub struct Spot {
     /// `None` where the path names the folder itself: `/`, `.`, `data/.`, `data/..`.
     name: Option<Box<[u8]>>,
     wants_directory: bool,
-    is_served: bool,
+    /// Of a path in a folder that is served: that folder, and the whole path below it.
+    served: Option<(Arc<Beneath>, Box<[u8]>)>,
 }
 
 fn find_own(path: &Path) -> Result<Spot> {
@@ -78,11 +78,11 @@ fn find_own(path: &Path) -> Result<Spot> {
         folder: Arc::new(folder),
         wants_directory: name.is_none() || end < given.len(),
         name,
-        is_served: false,
+        served: None,
     })
 }
 
-fn find_served(served: &Beneath, path: &Path) -> Result<Spot> {
+fn find_served(served: &Arc<Beneath>, path: &Path) -> Result<Spot> {
     let given = path.as_os_str().as_bytes();
     let mut components: Vec<&[u8]> = Vec::new();
     let mut names_itself = true;
@@ -90,7 +90,7 @@ fn find_served(served: &Beneath, path: &Path) -> Result<Spot> {
         match component {
             b"" => continue,
             b"." => names_itself = true,
-            // Without links, what the component before it adds is what this one takes away.
+            // It takes away what the component before it adds, also where that is a link.
             b".." => {
                 let outside = || Error::Outside { path: path.to_owned().into() };
                 components.pop().ok_or_else(outside)?;
@@ -102,10 +102,12 @@ fn find_served(served: &Beneath, path: &Path) -> Result<Spot> {
             }
         }
     }
+    let whole = components.join(b"/".as_slice()).into();
     let name = if names_itself { None } else { components.pop().map(Into::into) };
-    let folder = served.handle(&components.join(b"/".as_slice())).map_err(|errno| match errno {
+    let folder = served.open_over_links(&components.join(b"/".as_slice()), HANDLE);
+    let folder = folder.map_err(|errno| match errno {
         // What a link at the end of this part gives.
-        Errno::NOTDIR => failed_served(path, Errno::LOOP),
+        Errno::NOTDIR if !served.follows() => failed_served(path, Errno::LOOP),
         errno => failed_served(path, errno),
     })?;
     Ok(Spot {
@@ -113,7 +115,7 @@ fn find_served(served: &Beneath, path: &Path) -> Result<Spot> {
         folder: Arc::new(folder),
         wants_directory: name.is_none() || given.ends_with(b"/"),
         name,
-        is_served: true,
+        served: Some((Arc::clone(served), whole)),
     })
 }
 
@@ -140,7 +142,7 @@ impl Spot {
         self.wants_directory
     }
 
-    /// What is there, if anything. `follow` lets a link stand for what it points to, where the path is the user's own.
+    /// What is there, if anything. `follow` lets a link stand for what it points to.
     pub fn entry_type(&self, follow: bool) -> Result<Option<EntryType>> {
         match self.stat(follow) {
             Ok(stat) => Ok(Some(entry_type(&stat))),
@@ -150,10 +152,14 @@ impl Spot {
     }
 
     pub(crate) fn stat(&self, follow: bool) -> Result<Stat, Errno> {
-        match &self.name {
-            Some(name) if follow && !self.is_served => statat(&*self.folder, &**name, AtFlags::empty()),
-            Some(name) => statat(&*self.folder, &**name, AtFlags::SYMLINK_NOFOLLOW),
-            None => statat(&*self.folder, "", AtFlags::EMPTY_PATH),
+        match (&self.name, &self.served) {
+            (Some(name), None) if follow => statat(&*self.folder, &**name, AtFlags::empty()),
+            (Some(_), Some((served, whole))) if follow && served.follows() => {
+                let found = served.open_over_links(whole, OFlags::PATH)?;
+                statat(&found, "", AtFlags::EMPTY_PATH)
+            }
+            (Some(name), _) => statat(&*self.folder, &**name, AtFlags::SYMLINK_NOFOLLOW),
+            (None, _) => statat(&*self.folder, "", AtFlags::EMPTY_PATH),
         }
     }
 
@@ -164,15 +170,20 @@ impl Spot {
 
     /// A handle of the directory that is there.
     pub(crate) fn open_directory(&self, follow: bool) -> Result<OwnedFd, Errno> {
-        let link = if follow && !self.is_served { OFlags::empty() } else { OFlags::NOFOLLOW };
-        match &self.name {
-            Some(name) => openat(&*self.folder, &**name, HANDLE | link, Mode::empty()),
-            None => openat(&*self.folder, ".", HANDLE, Mode::empty()),
+        match (&self.name, &self.served) {
+            (Some(name), None) if follow => openat(&*self.folder, &**name, HANDLE, Mode::empty()),
+            (Some(_), Some((served, whole))) if follow => served.open_over_links(whole, HANDLE),
+            (Some(name), _) => openat(&*self.folder, &**name, HANDLE | OFlags::NOFOLLOW, Mode::empty()),
+            (None, _) => openat(&*self.folder, ".", HANDLE, Mode::empty()),
         }
     }
 
     pub(crate) fn failed(&self, errno: Errno) -> Error {
-        if self.is_served { failed_served(&self.given, errno) } else { root_failed(&self.given, errno) }
+        if self.served.is_some() {
+            failed_served(&self.given, errno)
+        } else {
+            root_failed(&self.given, errno)
+        }
     }
 
     /// The folder that the last component lies in.

@@ -2,7 +2,7 @@
 //!
 //! Guarantees: a target that is an existing directory gets the sources under their own names, as `cp` and
 //! `scp` have it; any other target, and every one that is to be no directory of that kind, is the new name itself, also
-//! for a transfer that made it and is taken up again. Below a daemon's root no path leads out of it, and over no link.
+//! for a transfer that made it and is taken up again. Below a daemon's root no path leads out of it, also over no link.
 //! A path is resolved once, here; what comes of it is held by descriptor.
 
 use std::{
