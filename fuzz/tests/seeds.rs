@@ -8,14 +8,16 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use sealane_cli::reread_any;
 use sealane_copy::proto::entry::{Announcement, Closing, Pack, decode};
 use sealane_copy::proto::join::{self, JOIN_BYTES};
 use sealane_copy::proto::message::Message;
 use sealane_copy::proto::record::split_records;
+use sealane_fuzz::scripts::{acknowledgements, batches, rules};
 use sealane_fuzz::{keys, with_keys};
 use sealane_peer::{AuthorisedPeers, Framer, KnownPeers, Location};
 use sealane_stack::Spec;
-use sealane_tree::RelativePath;
+use sealane_tree::{Filter, RelativePath, Rule};
 use sealane_wire::superpacket::Pieces;
 use sealane_wire::virtio::Virtio;
 use sealane_wire::{Ethernet, Fddi, Ipv4, Ipv6};
@@ -42,6 +44,10 @@ fn seeds_of_data_streams() {
     check("pack", &["cut"], |bytes| Pack::new(bytes).all(|item| item.is_ok()));
     check("announcement", &[], |bytes| decode::<Announcement>("announcement", bytes).is_ok());
     check("closing", &[], |bytes| decode::<Closing>("closing", bytes).is_ok());
+    check("receiver", &[], |bytes| batches(&bytes[1..]).1.is_empty());
+    check("acknowledgements", &["altered", "noise", "other-kind"], |bytes| {
+        acknowledgements(&bytes[1..]).is_honest
+    });
     check("join", &["altered"], |bytes| join::decode(bytes.first_chunk::<JOIN_BYTES>().unwrap()).is_some());
 }
 
@@ -59,6 +65,12 @@ fn seeds_of_files_and_arguments() {
     check("known_peers", &["bad"], |bytes| KnownPeers::parse(&with_keys(bytes, &keys)).is_ok());
     check("authorised_peers", &["twice", "up"], |bytes| {
         AuthorisedPeers::parse(&with_keys(bytes, &keys)).is_ok()
+    });
+    check("check_list", &["improper"], |bytes| {
+        bytes.split(|&byte| byte == b'\n').any(|line| reread_any(line) > 0)
+    });
+    check("filter", &["bad"], |bytes| {
+        Filter::new(rules(bytes).1.into_iter().map(|(_, pattern)| Rule::Exclude(pattern.to_owned()))).is_ok()
     });
     check("location", &[], |bytes| Location::parse(OsStr::from_bytes(bytes)).is_ok());
     check("stack_spec", &["open"], |bytes| {

@@ -30,6 +30,8 @@ mod tunnel;
 pub mod units;
 
 pub use args::command;
+#[doc(hidden)]
+pub use digest::reread_any;
 
 use args::{Cli, Command};
 use clap::FromArgMatches;

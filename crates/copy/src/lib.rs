@@ -12,6 +12,8 @@
 
 mod digest;
 mod error;
+#[doc(hidden)]
+pub mod fuzzing;
 mod journal;
 mod ledger;
 mod line;

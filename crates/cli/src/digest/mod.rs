@@ -7,6 +7,9 @@ mod check;
 mod files;
 mod line;
 
+#[doc(hidden)]
+pub use line::reread_any;
+
 use crate::args::{DigestArgs, Md5Args};
 use crate::environment;
 use crate::exit::ExitStatus;

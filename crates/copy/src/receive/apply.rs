@@ -97,8 +97,13 @@ impl<'a> Applier<'a> {
             let start = job.offset + job.header_bytes;
             records.push((header, &arrived.batch.buffer.bytes()[start..start + body_bytes]));
         }
+        self.put(&records)
+    }
+
+    /// Puts opened records in place. Returns the bytes of content.
+    pub(crate) fn put(&mut self, records: &[(&Header, &[u8])]) -> Result<u64, Error> {
         let mut bytes = 0;
-        let mut rest = records.as_slice();
+        let mut rest = records;
         while let Some(&(header, body)) = rest.first() {
             let run = data_run(rest);
             bytes += match run {

@@ -405,66 +405,78 @@ fn settle(line: &mut Line, taken: u64) -> Settled {
 
 /// Reads the receiver's records: how many of ours it has taken over.
 #[derive(Debug)]
-struct Acknowledgements {
+pub(crate) struct Acknowledgements {
     association: Option<Association>,
-    buffer: Option<Buffer>,
+    buffer: Buffer,
     filled: usize,
 }
 
 const ACKNOWLEDGEMENT_BYTES: usize = 4096;
 
 impl Acknowledgements {
-    fn new() -> Self {
-        Self { association: None, buffer: Some(Buffer::new(ACKNOWLEDGEMENT_BYTES)), filled: 0 }
+    pub(crate) fn new() -> Self {
+        Self { association: None, buffer: Buffer::new(ACKNOWLEDGEMENT_BYTES), filled: 0 }
     }
 
-    fn open(&mut self, association: Association) {
+    pub(crate) fn open(&mut self, association: Association) {
         self.association = Some(association);
         self.filled = 0;
     }
 
     /// The latest count that has arrived, if any.
     fn read(&mut self, stream: u16, socket: &Socket) -> Result<Option<u64>, LineError> {
-        let (Some(buffer), Some(association)) = (&mut self.buffer, &mut self.association) else {
+        if self.association.is_none() {
             return Ok(None);
-        };
+        }
         let mut latest = None;
         loop {
-            match socket.try_recv(&mut buffer.bytes_mut()[self.filled..])? {
+            match socket.try_recv(self.room())? {
                 None => return Ok(latest),
                 Some(0) => return Err(LineError::Cut),
-                Some(received) => self.filled += received,
-            }
-            while let Some(header) = buffer.bytes()[..self.filled].first_chunk::<HEADER_BYTES>() {
-                let header =
-                    Header::decode(header).map_err(|error| LineError::forged(stream, &error.to_string()))?;
-                if header.kind != Kind::Acknowledge || header.body_bytes > 64 {
-                    return Err(LineError::forged(stream, "a record that is no acknowledgement"));
-                }
-                let record_bytes = HEADER_BYTES + header.body_bytes;
-                if self.filled < record_bytes {
-                    break;
-                }
-                let claim = association.claim(1);
-                let mut record = Buffer::new(record_bytes);
-                record.bytes_mut().copy_from_slice(&buffer.bytes()[..record_bytes]);
-                let job = Job {
-                    session: claim.session,
-                    offset: 0,
-                    header_bytes: HEADER_BYTES,
-                    body_bytes: header.body_bytes,
-                    sequence: claim.first_sequence,
-                    status: JobStatus::Pending,
-                };
-                let mut batch =
-                    Batch { buffer: record, jobs: vec![job], direction: Direction::Open, ticket: 0 };
-                if batch.run() > 0 {
-                    return Err(LineError::forged(stream, "an acknowledgement that is not authentic"));
-                }
-                latest = Some(header.offset);
-                buffer.bytes_mut().copy_within(record_bytes..self.filled, 0);
-                self.filled -= record_bytes;
+                Some(received) => latest = self.take(stream, received)?.or(latest),
             }
         }
+    }
+
+    /// Where the next bytes go. It is never empty: whole records are taken out, and none is as long as the buffer.
+    pub(crate) fn room(&mut self) -> &mut [u8] {
+        &mut self.buffer.bytes_mut()[self.filled..]
+    }
+
+    /// `received` bytes have arrived: the latest count among the records that are whole, if any.
+    pub(crate) fn take(&mut self, stream: u16, received: usize) -> Result<Option<u64>, LineError> {
+        let Some(association) = &mut self.association else { return Ok(None) };
+        self.filled += received;
+        let mut latest = None;
+        while let Some(header) = self.buffer.bytes()[..self.filled].first_chunk::<HEADER_BYTES>() {
+            let header =
+                Header::decode(header).map_err(|error| LineError::forged(stream, &error.to_string()))?;
+            if header.kind != Kind::Acknowledge || header.body_bytes > 64 {
+                return Err(LineError::forged(stream, "a record that is no acknowledgement"));
+            }
+            let record_bytes = HEADER_BYTES + header.body_bytes;
+            if self.filled < record_bytes {
+                break;
+            }
+            let claim = association.claim(1);
+            let mut record = Buffer::new(record_bytes);
+            record.bytes_mut().copy_from_slice(&self.buffer.bytes()[..record_bytes]);
+            let job = Job {
+                session: claim.session,
+                offset: 0,
+                header_bytes: HEADER_BYTES,
+                body_bytes: header.body_bytes,
+                sequence: claim.first_sequence,
+                status: JobStatus::Pending,
+            };
+            let mut batch = Batch { buffer: record, jobs: vec![job], direction: Direction::Open, ticket: 0 };
+            if batch.run() > 0 {
+                return Err(LineError::forged(stream, "an acknowledgement that is not authentic"));
+            }
+            latest = Some(header.offset);
+            self.buffer.bytes_mut().copy_within(record_bytes..self.filled, 0);
+            self.filled -= record_bytes;
+        }
+        Ok(latest)
     }
 }

@@ -7,7 +7,7 @@ pub(crate) mod client;
 mod control;
 pub(crate) mod daemon;
 mod door;
-mod ends;
+pub(crate) mod ends;
 mod line;
 mod open;
 pub(crate) mod place;

@@ -1,0 +1,124 @@
+//! Doors for the fuzz targets, which are another workspace, to what a transfer's far end feeds and nothing public
+//! takes.
+
+use std::{os::fd::AsFd, path::Path, sync::Arc};
+
+use sealane_stack::Association;
+use sealane_tree::{Target, TargetOptions};
+
+use crate::{
+    error::Error,
+    journal::{Journal, State},
+    line::LineError,
+    proto::record::Header,
+    receive::{
+        apply::Applier,
+        files::{Destination, Files, Intake},
+        permit::{ITSELF, Permit},
+    },
+    send::stream::Acknowledgements,
+    session::ends::check_presence,
+    shared::Stop,
+    summary::Notice,
+};
+
+fn failure(error: LineError) -> Error {
+    match error {
+        LineError::Fatal(error) => error,
+        LineError::Cut | LineError::Stalled => Error::protocol("the stream was cut off"),
+    }
+}
+
+/// What a sending end reads.
+#[derive(Debug)]
+pub struct SendingEnd(Acknowledgements);
+
+impl SendingEnd {
+    /// `keys` open what the receiver seals.
+    pub fn new(keys: Association) -> Self {
+        let mut acknowledgements = Acknowledgements::new();
+        acknowledgements.open(keys);
+        Self(acknowledgements)
+    }
+
+    /// Takes the front of what has arrived. Returns how much, and the latest count among the records that are whole.
+    pub fn push(&mut self, bytes: &[u8]) -> Result<(usize, Option<u64>), Error> {
+        let room = self.0.room();
+        let taken = room.len().min(bytes.len());
+        room[..taken].copy_from_slice(&bytes[..taken]);
+        Ok((taken, self.0.take(0, taken).map_err(failure)?))
+    }
+}
+
+/// What a receiving end makes of opened records.
+#[derive(Debug)]
+pub struct ReceivingEnd {
+    files: Files,
+    stop: Stop,
+    /// Nobody reads it, but it must not be closed.
+    _notices: crossbeam_channel::Receiver<Notice>,
+}
+
+/// One of its lanes.
+#[derive(Debug)]
+pub struct ReceivingLane<'a>(Applier<'a>);
+
+impl ReceivingEnd {
+    /// Receives into `root` what lies below `names`, or anything. With a journal it goes on where the last one with a
+    /// journal has stopped.
+    pub fn new(
+        root: &Path,
+        names: Option<&[&[u8]]>,
+        with_journal: bool,
+        verify_digests: bool,
+    ) -> Result<Self, Error> {
+        let options = TargetOptions { resumable_as: with_journal.then_some(7), ..TargetOptions::default() };
+        let target = Target::open(root, options)?;
+        let mut journal = None;
+        let mut resumable = State::default();
+        if with_journal {
+            let opened = Journal::open(target.open_root()?.as_fd(), [7; 16]);
+            let (opened, mut state) = opened.map_err(|error| Error::io("cannot keep a journal", &error))?;
+            check_presence(&target, &mut state);
+            journal = Some(opened);
+            resumable = state;
+        }
+        let permit = match names {
+            Some(names) => Permit::new(None, names.iter().copied(), true, true),
+            None => Permit::new(Some(ITSELF), [], true, true),
+        };
+        let intake = Intake { permit, keep_newer: false, fsync: false, verify_digests, open_max: 64 };
+        let destination = Destination::Tree { target, sole: None, shown: root.to_owned() };
+        let (notices, kept) = crossbeam_channel::unbounded();
+        let files = Files::new(destination, intake, journal, resumable, notices, Arc::default());
+        Ok(Self { files, stop: Stop::new(), _notices: kept })
+    }
+
+    /// A lane, which takes batches of records.
+    pub fn lane(&self) -> ReceivingLane<'_> {
+        ReceivingLane(Applier::new(&self.files, &self.stop))
+    }
+
+    /// A lane has failed.
+    pub fn poison(&self) {
+        self.files.poison();
+    }
+
+    /// The transfer fails. With a journal the next one may go on.
+    pub fn give_up(self) {
+        let goes_on = self.files.journal.is_some();
+        self.files.close_all(!goes_on);
+        if goes_on {
+            self.files.restore_modes();
+        } else {
+            self.files.abandon_folders();
+        }
+    }
+}
+
+impl ReceivingLane<'_> {
+    /// Puts records in place. Returns the bytes of content.
+    pub fn put(&mut self, records: &[(&Header, &[u8])]) -> Result<u64, Error> {
+        self.0.put(records)
+    }
+}

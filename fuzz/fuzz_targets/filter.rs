@@ -1,0 +1,71 @@
+//! Include and exclude patterns, which a client sends to a daemon: whatever compiles decides, in the way of a slow twin
+//! where patterns are plain.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use sealane_fuzz::scripts::rules;
+use sealane_tree::{Filter, RelativePath, Rule};
+
+/// What is not in the twin: classes, alternatives, escapes, and `**`.
+fn is_plain(pattern: &str) -> bool {
+    let special = |character| matches!(character, '[' | ']' | '{' | '}' | '\\' | ',');
+    pattern.is_ascii() && !pattern.contains(special) && !pattern.contains("**")
+}
+
+/// `*` and `?` do not cross a slash.
+fn matches(pattern: &[u8], path: &[u8]) -> bool {
+    // Whether the pattern so far matches the first so many bytes of the path.
+    let mut reached = vec![false; path.len() + 1];
+    reached[0] = true;
+    for &wanted in pattern {
+        if wanted == b'*' {
+            for end in 1..=path.len() {
+                reached[end] |= reached[end - 1] && path[end - 1] != b'/';
+            }
+            continue;
+        }
+        for end in (1..=path.len()).rev() {
+            let byte = path[end - 1];
+            reached[end] = reached[end - 1] && (wanted == byte || (wanted == b'?' && byte != b'/'));
+        }
+        reached[0] = false;
+    }
+    reached[path.len()]
+}
+
+fn twin(rules: &[(bool, &str)], path: &[u8], is_directory: bool) -> bool {
+    let mut included = true;
+    for &(include, pattern) in rules {
+        let body = pattern.strip_suffix('/').unwrap_or(pattern);
+        if body.len() < pattern.len() && !is_directory {
+            continue;
+        }
+        let last = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+        let is_match = match body.strip_prefix('/') {
+            Some(anchored) => matches(anchored.as_bytes(), path),
+            None if body.contains('/') => matches(body.as_bytes(), path),
+            None => matches(body.as_bytes(), last),
+        };
+        if is_match {
+            included = include;
+        }
+    }
+    included
+}
+
+fuzz_target!(|input: &[u8]| {
+    let (path, rules) = rules(input);
+    let compiled = Filter::new(rules.iter().map(|&(include, pattern)| match include {
+        true => Rule::Include(pattern.to_owned()),
+        false => Rule::Exclude(pattern.to_owned()),
+    }));
+    let Ok(filter) = compiled else { return };
+    let found = [false, true].map(|is_directory| filter.includes(path, is_directory));
+    let is_simple = path.is_ascii() && RelativePath::new(path).is_ok();
+    if is_simple
+        && rules.iter().all(|(_, pattern)| is_plain(pattern) && !pattern.trim_matches('/').is_empty())
+    {
+        assert_eq!(found, [false, true].map(|is_directory| twin(&rules, path, is_directory)));
+    }
+});
