@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod deny;
 mod generate;
 mod peers;
 mod session;
@@ -17,6 +18,8 @@ const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
   tidy             check the house rules; the same check is a test of `cargo test`
+  deny             check licences, banned packages and sources of what is built against deny.toml
+  soak COPIES      copies with random kills beside a peer that lies, in a release build (1000 take half an hour)
   picture          draw the crates and their arrows into ARCHITECTURE.md
   session          record a copy on a pseudo-terminal into docs/session.svg (release build, 2 GiB of /dev/shm)
   man DIR          write the manual pages into DIR
@@ -29,6 +32,8 @@ fn main() -> ExitCode {
     let root = workspace_root();
     let outcome = match arguments.as_slice() {
         ["tidy"] => tidy::run(&root),
+        ["deny"] => deny::run(&root),
+        ["soak", copies] => soak(&root, copies),
         ["picture"] => tidy::draw_picture(&root),
         ["session"] => session::record(&root),
         ["man", directory] => generate::man(&root, Path::new(directory)),
@@ -46,6 +51,16 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Runs the soak test for as many copies as asked for.
+fn soak(root: &Path, copies: &str) -> anyhow::Result<()> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let arguments = ["test", "--release", "--package", "sealane", "--test", "soak", "--", "--nocapture"];
+    let mut command = std::process::Command::new(cargo);
+    let status = command.current_dir(root).args(arguments).env("SEALANE_SOAK_COPIES", copies).status()?;
+    anyhow::ensure!(status.success(), "the soak test has failed");
+    Ok(())
 }
 
 /// The folder that holds the workspace manifest: the parent of this package's own.
