@@ -15,7 +15,7 @@ use std::sync::Mutex;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 use support::daemon::Served;
-use support::run::{Ended, Run, kill_far, moved, wait_gone};
+use support::run::{Ended, Run, kill_far, moved, run_to_end, wait_gone};
 use support::tree::{self, Shape};
 use support::{Chance, many, setting};
 
@@ -85,22 +85,6 @@ fn check_placed(source: &Path, target: &Path) -> Result<(), String> {
     match tree::wrong(source, target) {
         wrong if wrong.is_empty() => Ok(()),
         wrong => Err(format!("wrong under their final names: {wrong:?}")),
-    }
-}
-
-/// Runs to the end. A far end that outlives a kill for a moment still holds the journal, and says so.
-fn run_to_end(home: &Path, arguments: &[&str]) -> Result<Ended, String> {
-    let give_up = Instant::now() + Duration::from_secs(20);
-    loop {
-        let ended = Run::start(home, arguments).end()?;
-        if ended.kind() == "refused"
-            && ended.message().contains("running already")
-            && Instant::now() < give_up
-        {
-            sleep(Duration::from_millis(20));
-            continue;
-        }
-        return Ok(ended);
     }
 }
 

@@ -9,9 +9,14 @@ use std::fmt::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+/// The program under test: the one that was built with the test, unless the environment names another.
+pub(crate) fn path() -> std::ffi::OsString {
+    std::env::var_os("SEALANE_PROGRAM").unwrap_or_else(|| env!("CARGO_BIN_EXE_sealane").into())
+}
+
 /// The program with `arguments`, away from the user's own configuration, with its output caught.
 pub(crate) fn sealane(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sealane"));
+    let mut command = Command::new(path());
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.env("HOME", "/nonexistent").env_remove("XDG_CONFIG_HOME").env_remove("CLICOLOR_FORCE");
     command
