@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
+use rustls::InvalidMessage::InvalidContentType;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{AlwaysResolvesClientRawPublicKeys, Resumption};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
@@ -85,7 +86,8 @@ pub fn connect_tls(
                 place,
             });
         }
-        (_, Err(ChannelError::Tls(rustls::Error::InvalidMessage(_)))) => {
+        // Its first words are no TLS, so nobody has changed any.
+        (None, Err(ChannelError::Altered { source: rustls::Error::InvalidMessage(InvalidContentType) })) => {
             return Err(PeerError::NotTls { address: address.clone() });
         }
         (_, Err(error)) => return Err(error.into()),
