@@ -57,5 +57,5 @@ pub use hash::stream::{DigestStream, StreamPart};
 pub use isa::{Isa, SelectError, Tier};
 pub use job::{Buffer, CipherJob, DigestJob, Direction, LengthMismatch, Status};
 pub use key::{CipherKey, DigestKey, KeyLengthError};
-pub use mix::instruction_mix;
-pub use word::{Access, Mix, TRACE_LIMIT};
+pub use mix::{instruction_mix, trace};
+pub use word::{Event, Mix, Place, Region};

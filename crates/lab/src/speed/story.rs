@@ -291,7 +291,7 @@ fn mixes() -> Section {
     const BYTES: usize = 4096;
     let shares = |mix: &Mix| {
         let total = mix.total().max(1) as f64;
-        [mix.simple_alu, mix.complex_alu, mix.branch, mix.immediate, mix.load, mix.store]
+        [mix.simple_alu, mix.complex_alu, mix.branch + mix.jump, mix.immediate, mix.load, mix.store]
             .map(|count| 100.0 * count as f64 / total)
     };
     let row = |name: &str, shares: [f64; 6], last: String| {
@@ -303,7 +303,7 @@ fn mixes() -> Section {
     let mut sum = [0.0; 6];
     let mut count = 0.0;
     for algorithm in ten() {
-        let Some((mix, _)) = instruction_mix(algorithm, BYTES) else { continue };
+        let Some(mix) = instruction_mix(algorithm, BYTES) else { continue };
         let shares = shares(&mix);
         sum.iter_mut().zip(shares).for_each(|(sum, share)| *sum += share);
         count += 1.0;

@@ -6,6 +6,7 @@ pub(crate) mod lanes;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod ni;
 pub(crate) mod reference;
+pub(crate) mod tables;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod vector;
 

@@ -2,19 +2,19 @@
 
 use super::{INVERSE_S, Key, S};
 use crate::job::Direction;
-use crate::word::{Plain, Word};
+use crate::word::{Plain, Region, Word};
 
 type State<W> = [W; 16];
 
 fn add_round_key<W: Word>(state: &mut State<W>, key: &[u8; 16]) {
-    for (byte, key) in state.iter_mut().zip(key) {
-        *byte = *byte ^ W::load(u32::from(*key));
+    for (i, (byte, key)) in state.iter_mut().zip(key).enumerate() {
+        *byte = *byte ^ W::load(Region::Key.part(i, 1), u32::from(*key));
     }
 }
 
 fn substitute<W: Word>(state: &mut State<W>, region: &'static str, table: &[u8; 256]) {
     for byte in state {
-        *byte = W::lookup(region, table, *byte);
+        *byte = W::lookup(region, 0, table, *byte);
     }
 }
 
@@ -56,7 +56,8 @@ fn unmix_columns<W: Word>(state: &mut State<W>) {
 
 /// One block.
 pub(crate) fn crypt<W: Word>(key: &Key, direction: Direction, block: &mut [u8; 16]) {
-    let mut state: State<W> = block.map(|byte| W::load(u32::from(byte)));
+    let mut state: State<W> =
+        core::array::from_fn(|i| W::load(Region::Message.part(i, 1), u32::from(block[i])));
     let rounds = key.rounds;
     match direction {
         Direction::Encrypt => {
@@ -68,7 +69,7 @@ pub(crate) fn crypt<W: Word>(key: &Key, direction: Direction, block: &mut [u8; 1
                     mix_columns(&mut state);
                 }
                 add_round_key(&mut state, &key.encrypt[round]);
-                W::branch();
+                W::branch(round != rounds);
             }
         }
         Direction::Decrypt => {
@@ -79,12 +80,14 @@ pub(crate) fn crypt<W: Word>(key: &Key, direction: Direction, block: &mut [u8; 1
                 }
                 unshift_rows(&mut state);
                 substitute(&mut state, "inverse S", &INVERSE_S);
-                W::branch();
+                W::branch(round != 1);
             }
             add_round_key(&mut state, &key.encrypt[0]);
         }
     }
-    *block = state.map(|byte| byte.store() as u8);
+    for (i, (byte, state)) in block.iter_mut().zip(state).enumerate() {
+        *byte = state.store(Region::Message.part(i, 1)) as u8;
+    }
 }
 
 /// One block, not counted.

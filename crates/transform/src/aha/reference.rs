@@ -1,15 +1,16 @@
 //! `aha-i`, block by block.
 
 use crate::md5::{SHIFTS, SINES, word_of};
-use crate::word::{Plain, Word};
+use crate::word::{Plain, Region, Word};
 
 /// Absorbs block `number` of the message.
 pub(crate) fn absorb<W: Word>(chains: &mut [[u32; 4]; 4], number: usize, block: &[u8; 64]) {
-    let x: [W; 16] =
-        core::array::from_fn(|i| W::load(u32::from_le_bytes([0, 1, 2, 3].map(|j| block[4 * i + j]))));
+    let x: [W; 16] = core::array::from_fn(|i| {
+        W::load(Region::Message.word(i), u32::from_le_bytes([0, 1, 2, 3].map(|j| block[4 * i + j])))
+    });
     let round = number / 4 % 4;
     let state = &mut chains[number % 4];
-    let start: [W; 4] = core::array::from_fn(|i| W::load(state[i]));
+    let start: [W; 4] = core::array::from_fn(|i| W::load(Region::State.word(i), state[i]));
     let [mut a, mut b, mut c, mut d] = start;
     for step in 16 * round..16 * round + 16 {
         let mixed = match round {
@@ -23,9 +24,9 @@ pub(crate) fn absorb<W: Word>(chains: &mut [[u32; 4]; 4], number: usize, block: 
         (a, b, c, d) = (d, rotated, b, c);
     }
     for (i, word) in [a, b, c, d].into_iter().enumerate() {
-        state[i] = (start[i] + word).store();
+        state[i] = (start[i] + word).store(Region::State.word(i));
     }
-    W::branch();
+    W::branch(true);
 }
 
 /// Absorbs whole blocks.

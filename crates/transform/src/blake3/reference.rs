@@ -1,7 +1,7 @@
 //! BLAKE3 as section 2 of its paper writes it.
 
 use crate::sha256::INITIAL;
-use crate::word::{Plain, Word};
+use crate::word::{Plain, Region, Word};
 
 const BLOCK_BYTES: usize = 64;
 const CHUNK_BYTES: usize = 1024;
@@ -40,11 +40,11 @@ impl Node {
     /// The first half of the output, which is all that the tree and a digest need.
     fn compress<W: Word>(&self, flags: u32) -> [u32; 8] {
         let mut words: [W; 16] = core::array::from_fn(|i| {
-            W::load(u32::from_le_bytes([0, 1, 2, 3].map(|j| self.block[4 * i + j])))
+            W::load(Region::Message.word(i), u32::from_le_bytes([0, 1, 2, 3].map(|j| self.block[4 * i + j])))
         });
         let last = [self.chunk as u32, (self.chunk >> 32) as u32, self.bytes as u32, self.flags | flags];
         let mut v: [W; 16] = core::array::from_fn(|i| match i {
-            0..8 => W::load(self.chaining[i]),
+            0..8 => W::load(Region::State.word(i), self.chaining[i]),
             8..12 => W::imm(INITIAL[i - 8]),
             _ => W::imm(last[i - 12]),
         });
@@ -63,8 +63,8 @@ impl Node {
                 words = PERMUTATION.map(|from| words[from]);
             }
         }
-        W::branch();
-        core::array::from_fn(|i| (v[i] ^ v[i + 8]).store())
+        W::branch(true);
+        core::array::from_fn(|i| (v[i] ^ v[i + 8]).store(Region::State.word(i)))
     }
 }
 

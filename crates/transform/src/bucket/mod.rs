@@ -12,7 +12,7 @@ use crate::chacha::reference::one_time_key;
 use crate::hash::Hash;
 use crate::isa::{Features, Tier};
 use crate::poly1305::generic::Poly1305;
-use crate::word::{Plain, Word};
+use crate::word::{Plain, Region, Word};
 
 /// Buckets.
 pub(crate) const BUCKETS: usize = 140;
@@ -94,13 +94,14 @@ impl BucketKey {
         let mut last = [0; 4];
         last[..tail.len()].copy_from_slice(tail);
         last[tail.len()] = 0x80;
-        for (word, triple) in words.iter().chain([&last]).zip(&self.triples) {
-            let word = W::load(u32::from_le_bytes(*word));
+        for (i, (word, triple)) in words.iter().chain([&last]).zip(&self.triples).enumerate() {
+            let word = W::load(Region::Message.word(i), u32::from_le_bytes(*word));
             for &bucket in triple {
+                let place = Region::State.word(usize::from(bucket));
                 let bucket = &mut buckets[usize::from(bucket)];
-                *bucket = (W::load(*bucket) ^ word).store();
+                *bucket = (W::load(place, *bucket) ^ word).store(place);
             }
-            W::branch();
+            W::branch(true);
         }
         buckets
     }

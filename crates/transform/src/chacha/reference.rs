@@ -1,6 +1,6 @@
 //! ChaCha20's block function as RFC 8439 section 2.3 writes it.
 
-use crate::word::{Plain, Word};
+use crate::word::{Plain, Region, Word};
 
 /// The sixteen words of a block: constants, key, counter, nonce.
 pub(crate) fn input(key: &[u8; 32], counter: u32, nonce: &[u8; 12]) -> [u32; 16] {
@@ -15,7 +15,7 @@ pub(crate) fn input(key: &[u8; 32], counter: u32, nonce: &[u8; 12]) -> [u32; 16]
 
 /// One block of keystream.
 pub(crate) fn block<W: Word>(input: &[u32; 16]) -> [u8; 64] {
-    let start: [W; 16] = input.map(W::load);
+    let start: [W; 16] = core::array::from_fn(|i| W::load(Region::State.word(i), input[i]));
     let mut s = start;
     let mut quarter = |a: usize, b: usize, c: usize, d: usize| {
         s[a] = s[a] + s[b];
@@ -27,7 +27,7 @@ pub(crate) fn block<W: Word>(input: &[u32; 16]) -> [u8; 64] {
         s[c] = s[c] + s[d];
         s[b] = (s[b] ^ s[c]).rotl(7);
     };
-    for _ in 0..10 {
+    for round in 0..10 {
         quarter(0, 4, 8, 12);
         quarter(1, 5, 9, 13);
         quarter(2, 6, 10, 14);
@@ -36,11 +36,11 @@ pub(crate) fn block<W: Word>(input: &[u32; 16]) -> [u8; 64] {
         quarter(1, 6, 11, 12);
         quarter(2, 7, 8, 13);
         quarter(3, 4, 9, 14);
-        W::branch();
+        W::branch(round != 9);
     }
     let mut out = [0; 64];
     for (i, bytes) in out.chunks_exact_mut(4).enumerate() {
-        bytes.copy_from_slice(&(s[i] + start[i]).store().to_le_bytes());
+        bytes.copy_from_slice(&(s[i] + start[i]).store(Region::Message.word(i)).to_le_bytes());
     }
     out
 }

@@ -1,17 +1,21 @@
 //! The cheap end of the catalogue: the Internet checksum (RFC 1071) and touching the data without computing.
 
 use crate::isa::Tier;
-use crate::word::{Plain, Word};
+use crate::word::{Plain, Region, Word};
 
 /// The one's complement of the one's complement sum of big-endian 16-bit words, an odd byte padded with zero.
 pub(crate) fn internet_reference<W: Word>(data: &[u8]) -> u16 {
     let mut sum = W::imm(0);
-    for pair in data.chunks(2) {
-        sum = sum + W::load(u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0)));
+    for (i, pair) in data.chunks(2).enumerate() {
+        sum = sum
+            + W::load(
+                Region::Message.part(2 * i, 2),
+                u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0)),
+            );
         sum = (sum & W::imm(0xffff)) + sum.shr(16);
-        W::branch();
+        W::branch(true);
     }
-    (!sum & W::imm(0xffff)).store() as u16
+    (!sum & W::imm(0xffff)).store(Region::State.word(0)) as u16
 }
 
 /// The one's complement sum of big-endian 16-bit words, an odd byte padded with zero, not yet complemented: sums of

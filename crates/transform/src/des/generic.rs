@@ -56,14 +56,14 @@ fn rounds(key: &Key, direction: Direction, [mut left, mut right]: Halves) -> Hal
 #[inline(always)]
 fn permuted(block: [u8; 8]) -> Halves {
     let block = u64::from_be_bytes(block);
-    let (mut left, mut right) = (Plain::load((block >> 32) as u32), Plain::load(block as u32));
+    let (mut left, mut right) = (Plain::imm((block >> 32) as u32), Plain::imm(block as u32));
     initial(&mut left, &mut right);
     [left.bits().rotate_left(ROTATED), right.bits().rotate_left(ROTATED)]
 }
 
 #[inline(always)]
 fn unpermuted(halves: Halves) -> [u8; 8] {
-    let [mut left, mut right] = halves.map(|half| Plain::load(half.rotate_right(ROTATED)));
+    let [mut left, mut right] = halves.map(|half| Plain::imm(half.rotate_right(ROTATED)));
     last(&mut left, &mut right);
     (u64::from(left.bits()) << 32 | u64::from(right.bits())).to_be_bytes()
 }

@@ -131,14 +131,6 @@ impl Key {
         });
         Self { cd, rounds, merged }
     }
-
-    /// The key of round `round` when running in a direction.
-    pub(crate) const fn round(&self, round: usize, direction: Direction) -> &[u8; 8] {
-        match direction {
-            Direction::Encrypt => &self.rounds[round],
-            Direction::Decrypt => &self.rounds[15 - round],
-        }
-    }
 }
 
 /// Three DES keys: encrypt with the first, decrypt with the second, encrypt with the third.

@@ -2,7 +2,7 @@
 
 use super::{Key, P, TripleKey, s_box};
 use crate::job::Direction;
-use crate::word::{Plain, Word};
+use crate::word::{Plain, Region, Word};
 
 /// `SP[i][six]`: the output of S-box i in its place after P.
 pub(crate) const SP: [[u32; 64]; 8] = {
@@ -52,21 +52,34 @@ pub(crate) fn last<W: Word>(left: &mut W, right: &mut W) {
 /// Sixteen rounds between the permutations; the halves come out swapped, as the standard has it.
 fn rounds<W: Word>(key: &Key, direction: Direction, left: &mut W, right: &mut W) {
     for round in 0..16 {
-        let mut f = W::imm(0);
-        for (number, part) in key.round(round, direction).iter().enumerate() {
-            // Row `number` of E is six neighbouring bits of R.
-            let six = right.rotl(4 * number as u32 + 5) & W::imm(0x3f);
-            f = f ^ W::lookup("SP", &SP[number], six ^ W::load(u32::from(*part)));
+        let at = match direction {
+            Direction::Encrypt => round,
+            Direction::Decrypt => 15 - round,
+        };
+        let part = |odd: usize| W::load(Region::Key.word(2 * at + odd), key.merged[at][odd]);
+        // Row `number` of E is six neighbouring bits of R: four rows are in one word, four in its rotation.
+        let (even, odd) = (right.rotl(5) ^ part(0), right.rotl(9) ^ part(1));
+        let mut f = *left;
+        for (word, numbers) in [(even, [0, 6, 4, 2]), (odd, [1, 7, 5, 3])] {
+            for (place, number) in numbers.into_iter().enumerate() {
+                let six = if place == 0 { word } else { word.shr(8 * place as u32) } & W::imm(0x3f);
+                f = f ^ W::lookup("SP", 64 * number, &SP[number], six);
+            }
         }
-        (*left, *right) = (*right, *left ^ f);
-        W::branch();
+        (*left, *right) = (*right, f);
+        W::branch(round != 15);
     }
     (*left, *right) = (*right, *left);
 }
 
 fn halves<W: Word>(block: &[u8; 8]) -> (W, W) {
     let block = u64::from_be_bytes(*block);
-    (W::load((block >> 32) as u32), W::load(block as u32))
+    (W::load(Region::Message.word(0), (block >> 32) as u32), W::load(Region::Message.word(1), block as u32))
+}
+
+fn joined<W: Word>(left: W, right: W) -> [u8; 8] {
+    let (high, low) = (left.store(Region::Message.word(0)), right.store(Region::Message.word(1)));
+    (u64::from(high) << 32 | u64::from(low)).to_be_bytes()
 }
 
 /// One block.
@@ -75,7 +88,7 @@ pub(crate) fn crypt<W: Word>(key: &Key, direction: Direction, block: &mut [u8; 8
     initial(&mut left, &mut right);
     rounds(key, direction, &mut left, &mut right);
     last(&mut left, &mut right);
-    *block = (u64::from(left.store()) << 32 | u64::from(right.store())).to_be_bytes();
+    *block = joined(left, right);
 }
 
 /// One block of triple DES: the inner permutations cancel.
@@ -86,7 +99,7 @@ pub(crate) fn crypt_triple<W: Word>(key: &TripleKey, direction: Direction, block
         rounds(key, direction, &mut left, &mut right);
     }
     last(&mut left, &mut right);
-    *block = (u64::from(left.store()) << 32 | u64::from(right.store())).to_be_bytes();
+    *block = joined(left, right);
 }
 
 /// One block, not counted.

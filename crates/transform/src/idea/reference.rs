@@ -2,7 +2,7 @@
 
 use super::Key;
 use crate::job::Direction;
-use crate::word::{Plain, Word};
+use crate::word::{Plain, Region, Word};
 
 fn low<W: Word>(x: W) -> W {
     x & W::imm(0xffff)
@@ -11,14 +11,16 @@ fn low<W: Word>(x: W) -> W {
 /// Product mod 2^16 + 1, by the low-high rule.
 pub(crate) fn product<W: Word>(a: W, b: W) -> W {
     let wide = a.mul(b);
-    W::branch();
+    W::choose(wide.bits() == 0);
     if wide.bits() == 0 {
+        W::jump();
         // One factor is 2^16 = -1: the product is minus the other.
         return low(W::imm(1).sub(a).sub(b));
     }
     let (high, rest) = (wide.shr(16), low(wide));
-    W::branch();
-    low(if rest.bits() < high.bits() { rest.sub(high) + W::imm(1) } else { rest.sub(high) })
+    let borrows = rest.bits() < high.bits();
+    W::choose(!borrows);
+    low(if borrows { rest.sub(high) + W::imm(1) } else { rest.sub(high) })
 }
 
 /// One block.
@@ -27,9 +29,11 @@ pub(crate) fn crypt<W: Word>(key: &Key, direction: Direction, block: &mut [u8; 8
         Direction::Encrypt => &key.encrypt,
         Direction::Decrypt => &key.decrypt,
     };
-    let k = |i: usize| W::load(u32::from(keys[i]));
-    let [mut a, mut b, mut c, mut d]: [W; 4] =
-        core::array::from_fn(|i| W::load(u32::from(block[2 * i]) << 8 | u32::from(block[2 * i + 1])));
+    let k = |i: usize| W::load(Region::Key.word(i), u32::from(keys[i]));
+    let [mut a, mut b, mut c, mut d]: [W; 4] = core::array::from_fn(|i| {
+        let value = u32::from(block[2 * i]) << 8 | u32::from(block[2 * i + 1]);
+        W::load(Region::Message.part(2 * i, 2), value)
+    });
     for round in 0..8 {
         a = product(a, k(6 * round));
         b = low(b + k(6 * round + 1));
@@ -39,11 +43,11 @@ pub(crate) fn crypt<W: Word>(key: &Key, direction: Direction, block: &mut [u8; 8
         let f = product(low((b ^ d) + e), k(6 * round + 5));
         let e = low(e + f);
         (a, b, c, d) = (a ^ f, c ^ f, b ^ e, d ^ e);
-        W::branch();
+        W::branch(round != 7);
     }
     let out = [product(a, k(48)), low(c + k(49)), low(b + k(50)), product(d, k(51))];
-    for (word, bytes) in out.into_iter().zip(block.chunks_exact_mut(2)) {
-        bytes.copy_from_slice(&(word.store() as u16).to_be_bytes());
+    for (i, (word, bytes)) in out.into_iter().zip(block.chunks_exact_mut(2)).enumerate() {
+        bytes.copy_from_slice(&(word.store(Region::Message.part(2 * i, 2)) as u16).to_be_bytes());
     }
 }
 

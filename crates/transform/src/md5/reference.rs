@@ -1,13 +1,14 @@
 //! MD5 as RFC 1321 section 3.4 writes it.
 
 use super::{SHIFTS, SINES, word_of};
-use crate::word::{Plain, Word};
+use crate::word::{Plain, Region, Word};
 
 /// Absorbs one block.
 pub(crate) fn compress<W: Word>(state: &mut [u32; 8], block: &[u8; 64]) {
-    let x: [W; 16] =
-        core::array::from_fn(|i| W::load(u32::from_le_bytes([0, 1, 2, 3].map(|j| block[4 * i + j]))));
-    let [aa, bb, cc, dd] = core::array::from_fn(|i| W::load(state[i]));
+    let x: [W; 16] = core::array::from_fn(|i| {
+        W::load(Region::Message.word(i), u32::from_le_bytes([0, 1, 2, 3].map(|j| block[4 * i + j])))
+    });
+    let [aa, bb, cc, dd] = core::array::from_fn(|i| W::load(Region::State.word(i), state[i]));
     let (mut a, mut b, mut c, mut d) = (aa, bb, cc, dd);
     for step in 0..64 {
         let mixed = match step / 16 {
@@ -20,11 +21,11 @@ pub(crate) fn compress<W: Word>(state: &mut [u32; 8], block: &[u8; 64]) {
         let rotated = b + sum.rotl(SHIFTS[step / 16][step % 4] as u32);
         (a, b, c, d) = (d, rotated, b, c);
     }
-    state[0] = (aa + a).store();
-    state[1] = (bb + b).store();
-    state[2] = (cc + c).store();
-    state[3] = (dd + d).store();
-    W::branch();
+    state[0] = (aa + a).store(Region::State.word(0));
+    state[1] = (bb + b).store(Region::State.word(1));
+    state[2] = (cc + c).store(Region::State.word(2));
+    state[3] = (dd + d).store(Region::State.word(3));
+    W::branch(true);
 }
 
 /// Absorbs whole blocks.

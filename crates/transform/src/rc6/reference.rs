@@ -2,7 +2,7 @@
 
 use super::{Key, ROUNDS};
 use crate::job::Direction;
-use crate::word::{Plain, Word};
+use crate::word::{Plain, Region, Word};
 
 fn quadratic<W: Word>(x: W) -> W {
     x.mul(x + x + W::imm(1)).rotl(5)
@@ -10,9 +10,10 @@ fn quadratic<W: Word>(x: W) -> W {
 
 /// One block.
 pub(crate) fn crypt<W: Word>(key: &Key, direction: Direction, block: &mut [u8; 16]) {
-    let [mut a, mut b, mut c, mut d]: [W; 4] =
-        core::array::from_fn(|i| W::load(u32::from_le_bytes([0, 1, 2, 3].map(|j| block[4 * i + j]))));
-    let s = |i: usize| W::load(key.table[i]);
+    let [mut a, mut b, mut c, mut d]: [W; 4] = core::array::from_fn(|i| {
+        W::load(Region::Message.word(i), u32::from_le_bytes([0, 1, 2, 3].map(|j| block[4 * i + j])))
+    });
+    let s = |i: usize| W::load(Region::Key.word(i), key.table[i]);
     match direction {
         Direction::Encrypt => {
             b = b + s(0);
@@ -22,7 +23,7 @@ pub(crate) fn crypt<W: Word>(key: &Key, direction: Direction, block: &mut [u8; 1
                 a = (a ^ t).rotl_by(u) + s(2 * i);
                 c = (c ^ u).rotl_by(t) + s(2 * i + 1);
                 (a, b, c, d) = (b, c, d, a);
-                W::branch();
+                W::branch(i != ROUNDS);
             }
             a = a + s(2 * ROUNDS + 2);
             c = c + s(2 * ROUNDS + 3);
@@ -35,14 +36,14 @@ pub(crate) fn crypt<W: Word>(key: &Key, direction: Direction, block: &mut [u8; 1
                 let (t, u) = (quadratic(b), quadratic(d));
                 c = c.sub(s(2 * i + 1)).rotr_by(t) ^ u;
                 a = a.sub(s(2 * i)).rotr_by(u) ^ t;
-                W::branch();
+                W::branch(i != 1);
             }
             d = d.sub(s(1));
             b = b.sub(s(0));
         }
     }
-    for (word, bytes) in [a, b, c, d].into_iter().zip(block.chunks_exact_mut(4)) {
-        bytes.copy_from_slice(&word.store().to_le_bytes());
+    for (i, (word, bytes)) in [a, b, c, d].into_iter().zip(block.chunks_exact_mut(4)).enumerate() {
+        bytes.copy_from_slice(&word.store(Region::Message.word(i)).to_le_bytes());
     }
 }
 

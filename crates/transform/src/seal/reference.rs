@@ -1,15 +1,15 @@
 //! SEAL 3.0 as its paper writes it.
 
 use super::Key;
-use crate::word::{Plain, Word};
+use crate::word::{Plain, Region, Word};
 
-/// One kilobyte of stream, `page` of index `n`.
-pub(crate) fn page<W: Word>(key: &Key, n: u32, page: usize) -> [u32; 256] {
-    let t = |at: W| W::lookup("T", &key.t, at.shr(2));
+/// XORs kilobyte `page` of the stream of index `n` into `data`, which has so much or less.
+pub(crate) fn page<W: Word>(key: &Key, n: u32, page: usize, data: &mut [u8]) {
+    let t = |at: W| W::lookup("T", 0, &key.t, at.shr(2));
     let low = |x: W| x & W::imm(0x7fc);
     let right9 = |x: W| x.rotl(23);
-    let n = W::load(n);
-    let r = |i: usize| W::load(key.r[4 * page + i]);
+    let n = W::load(Region::State.word(0), n);
+    let r = |i: usize| W::load(Region::Table("R").word(4 * page + i), key.r[4 * page + i]);
     let (mut a, mut b, mut c, mut d) = (n ^ r(0), n.rotl(24) ^ r(1), n.rotl(16) ^ r(2), n.rotl(8) ^ r(3));
     let warm = |a: &mut W, b: &mut W, c: &mut W, d: &mut W| {
         for _ in 0..4 {
@@ -23,8 +23,8 @@ pub(crate) fn page<W: Word>(key: &Key, n: u32, page: usize) -> [u32; 256] {
     warm(&mut a, &mut b, &mut c, &mut d);
     let (n1, n2, n3, n4) = (d, b, a, c);
     warm(&mut a, &mut b, &mut c, &mut d);
-    let mut out = [0; 256];
-    for (i, four) in out.chunks_exact_mut(4).enumerate() {
+    let blocks = data.len().div_ceil(16);
+    for (i, four) in data.chunks_mut(16).enumerate() {
         let p = low(a);
         a = right9(a);
         b = (b + t(p)) ^ a;
@@ -49,30 +49,28 @@ pub(crate) fn page<W: Word>(key: &Key, n: u32, page: usize) -> [u32; 256] {
         let q = low(q + d);
         d = right9(d);
         a = a + t(q);
-        let s = |j: usize| W::load(key.s[4 * i + j]);
-        four[0] = (b + s(0)).store();
-        four[1] = (c ^ s(1)).store();
-        four[2] = (d + s(2)).store();
-        four[3] = (a ^ s(3)).store();
+        let s = |j: usize| W::load(Region::Table("S").word(4 * i + j), key.s[4 * i + j]);
+        let stream = [b + s(0), c ^ s(1), d + s(2), a ^ s(3)];
+        for (j, (bytes, stream)) in four.chunks_mut(4).zip(stream).enumerate() {
+            let place = Region::Message.word(256 * page + 4 * i + j);
+            let mut word = [0; 4];
+            word[..bytes.len()].copy_from_slice(bytes);
+            let word = (W::load(place, u32::from_be_bytes(word)) ^ stream).store(place).to_be_bytes();
+            bytes.copy_from_slice(&word[..bytes.len()]);
+        }
         if i % 2 == 0 {
             (a, b, c, d) = (a + n1, b + n2, c ^ n1, d ^ n2);
         } else {
             (a, b, c, d) = (a + n3, b + n4, c ^ n3, d ^ n4);
         }
-        W::branch();
+        W::branch(i + 1 != blocks);
     }
-    out
 }
 
 /// XORs the stream of index `n` into `data`.
 pub(crate) fn crypt<W: Word>(key: &Key, n: u32, data: &mut [u8]) {
     for (number, data) in data.chunks_mut(1024).enumerate() {
-        let stream = page::<W>(key, n, number);
-        for (bytes, word) in data.chunks_mut(4).zip(stream) {
-            for (byte, stream) in bytes.iter_mut().zip(word.to_be_bytes()) {
-                *byte ^= stream;
-            }
-        }
+        page::<W>(key, n, number, data);
     }
 }
 

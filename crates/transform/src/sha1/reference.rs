@@ -1,18 +1,18 @@
 //! SHA-1 as FIPS 180-4 section 6.1.2 writes it.
 
 use super::CONSTANTS;
-use crate::word::{Plain, Word};
+use crate::word::{Plain, Region, Word};
 
 /// Absorbs one block.
 pub(crate) fn compress<W: Word>(state: &mut [u32; 8], block: &[u8; 64]) {
     let mut w = [W::imm(0); 80];
     for t in 0..16 {
-        w[t] = W::load(u32::from_be_bytes([0, 1, 2, 3].map(|j| block[4 * t + j])));
+        w[t] = W::load(Region::Message.word(t), u32::from_be_bytes([0, 1, 2, 3].map(|j| block[4 * t + j])));
     }
     for t in 16..80 {
         w[t] = (w[t - 3] ^ w[t - 8] ^ w[t - 14] ^ w[t - 16]).rotl(1);
     }
-    let start: [W; 5] = core::array::from_fn(|i| W::load(state[i]));
+    let start: [W; 5] = core::array::from_fn(|i| W::load(Region::State.word(i), state[i]));
     let [mut a, mut b, mut c, mut d, mut e] = start;
     for t in 0..80 {
         let f = match t / 20 {
@@ -24,9 +24,9 @@ pub(crate) fn compress<W: Word>(state: &mut [u32; 8], block: &[u8; 64]) {
         (a, b, c, d, e) = (next, a, b.rotl(30), c, d);
     }
     for (i, word) in [a, b, c, d, e].into_iter().enumerate() {
-        state[i] = (start[i] + word).store();
+        state[i] = (start[i] + word).store(Region::State.word(i));
     }
-    W::branch();
+    W::branch(true);
 }
 
 /// Absorbs whole blocks.
