@@ -16,6 +16,7 @@ use sealane_copy::proto::record::split_records;
 use sealane_fuzz::scripts::{acknowledgements, batches, rules};
 use sealane_fuzz::{keys, with_keys};
 use sealane_peer::{AuthorisedPeers, Framer, KnownPeers, Location};
+use sealane_simulator::Machine;
 use sealane_stack::Spec;
 use sealane_tree::{Filter, RelativePath, Rule};
 use sealane_wire::superpacket::Pieces;
@@ -62,6 +63,7 @@ fn seeds_of_files_and_arguments() {
     let keys = keys();
     // Their checks are put right by the target; without, not even the first entry counts.
     check("journal", &[], |bytes| bytes.starts_with(b"sealane2") && sealane_copy::replay_any(bytes) == 0);
+    check("machine", &[], |bytes| Machine::parse(std::str::from_utf8(bytes).unwrap()).is_ok());
     check("known_peers", &["bad"], |bytes| KnownPeers::parse(&with_keys(bytes, &keys)).is_ok());
     check("authorised_peers", &["twice", "up"], |bytes| {
         AuthorisedPeers::parse(&with_keys(bytes, &keys)).is_ok()

@@ -22,6 +22,11 @@ const ARROWS: &[Crate] = &[
         why: "headers as bytes; the checksum is a transform's",
     },
     Crate { folder: "tcp", may_know: &["wire"], why: "TCP as a value: no I/O, no clock, no addresses" },
+    Crate {
+        folder: "simulator",
+        may_know: &["transform"],
+        why: "machines fed by traces of kernels: no clock, no file, no thread",
+    },
     Crate { folder: "engine", may_know: &["transform"], why: "runs transforms, knows no protocol" },
     Crate { folder: "stack", may_know: &["engine", "transform"], why: "layers and lanes over engines" },
     Crate {
@@ -52,12 +57,12 @@ const ARROWS: &[Crate] = &[
     },
     Crate {
         folder: "lab",
-        may_know: &["copy", "peer", "tree", "stack", "engine", "transform"],
+        may_know: &["copy", "peer", "tree", "stack", "engine", "simulator", "transform"],
         why: "measures whatever ships",
     },
     Crate {
         folder: "cli",
-        may_know: &["lab", "tunnel", "copy", "peer", "tree", "stack", "engine", "transform"],
+        may_know: &["lab", "tunnel", "copy", "peer", "tree", "stack", "engine", "simulator", "transform"],
         why: "turns arguments into calls, and nobody calls it",
     },
 ];

@@ -1,0 +1,298 @@
+//! Machines as data: what a TOML file says, checked when it is read.
+//!
+//! Every number has a range, so nothing that a file says can make a simulation divide by zero, overflow or allocate
+//! without bound. An error names the line.
+
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
+use std::collections::BTreeMap;
+
+/// The longest machine file that is read.
+pub const MACHINE_FILE_BYTES_MAX: usize = 64 << 10;
+
+/// A file does not describe a machine.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MachineError {
+    /// Not TOML, a missing or unknown key, or a number out of its range; the text names line and column.
+    #[error("{0}")]
+    Toml(String),
+    /// Longer than [`MACHINE_FILE_BYTES_MAX`].
+    #[error("a machine file has at most {MACHINE_FILE_BYTES_MAX} bytes")]
+    TooLong,
+}
+
+/// A memory that all engines share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Shared {
+    /// On the chip.
+    Scratch,
+    /// Static memory beside it.
+    Sram,
+    /// The packet memory.
+    Dram,
+}
+
+impl Shared {
+    /// From fast to slow.
+    pub const ALL: [Self; 3] = [Self::Scratch, Self::Sram, Self::Dram];
+}
+
+/// Where keys and tables lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Home {
+    /// An engine's own memory: an operand of its instructions.
+    Local,
+    /// On the chip.
+    Scratch,
+    /// Static memory beside it.
+    Sram,
+    /// The packet memory.
+    Dram,
+}
+
+impl Home {
+    /// From fast to slow.
+    pub const ALL: [Self; 4] = [Self::Local, Self::Scratch, Self::Sram, Self::Dram];
+
+    /// The memory that it is in, where that is a shared one.
+    pub const fn shared(self) -> Option<Shared> {
+        match self {
+            Self::Local => None,
+            Self::Scratch => Some(Shared::Scratch),
+            Self::Sram => Some(Shared::Sram),
+            Self::Dram => Some(Shared::Dram),
+        }
+    }
+}
+
+/// A processor: engines of threads before three shared memories. Cycles are those of the engines.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Machine {
+    /// What it is called.
+    #[serde(deserialize_with = "name")]
+    pub name: String,
+    /// Engines.
+    #[serde(deserialize_with = "within::<_, 1, 64>")]
+    pub engines: u64,
+    /// Threads of an engine.
+    #[serde(deserialize_with = "within::<_, 1, 16>")]
+    pub threads: u64,
+    /// Clock of the engines.
+    #[serde(deserialize_with = "within::<_, 1, 10_000>")]
+    pub mhz: u64,
+    /// Local memory of an engine; 0 for none.
+    #[serde(deserialize_with = "within::<_, 0, 1_048_576>")]
+    pub local_bytes: u64,
+    /// The most that one command moves.
+    #[serde(deserialize_with = "within::<_, 16, 1024>")]
+    pub burst_bytes: u64,
+    /// Constants that registers hold.
+    #[serde(deserialize_with = "within::<_, 0, 1024>")]
+    pub constants: u64,
+    /// References to tables and keys that a thread may have under way from level 2 on.
+    #[serde(deserialize_with = "within::<_, 1, 12>")]
+    pub outstanding: u64,
+    /// Cycles aborted by a taken branch, and by a swap of threads.
+    #[serde(deserialize_with = "within::<_, 0, 100>")]
+    pub branch_cycles: u64,
+    /// Cycles of a product of 16-bit factors; 0: by shift and add.
+    #[serde(deserialize_with = "within::<_, 0, 1000>")]
+    pub multiply_16_cycles: u64,
+    /// Cycles of a product of 32-bit factors; 0: by shift and add.
+    #[serde(deserialize_with = "within::<_, 0, 1000>")]
+    pub multiply_32_cycles: u64,
+    /// Simple operations that a rotation by a variable takes; 1: one complex operation.
+    #[serde(deserialize_with = "within::<_, 1, 64>")]
+    pub rotate_operations: u64,
+    /// What RC4 fetches of its message at once below level 3.
+    #[serde(deserialize_with = "within::<_, 1, 64>")]
+    pub rc4_fetch_bytes: u64,
+    /// The packet memory.
+    pub dram: Memory,
+    /// Static memory.
+    pub sram: Memory,
+    /// Memory on the chip.
+    pub scratch: Memory,
+    /// Where level 0 puts keys and tables.
+    pub placement: Placed,
+}
+
+/// A shared memory. A channel takes commands in turn from a FIFO; one that is full holds up the engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Memory {
+    /// What every transfer is rounded up to.
+    #[serde(deserialize_with = "within::<_, 1, 1024>")]
+    pub unit_bytes: u64,
+    /// From command to data of one unit, alone.
+    #[serde(deserialize_with = "within::<_, 1, 100_000>")]
+    pub read_cycles: u64,
+    /// From command to completion of one unit, alone.
+    #[serde(deserialize_with = "within::<_, 1, 100_000>")]
+    pub write_cycles: u64,
+    /// Clock of a channel's bus.
+    #[serde(deserialize_with = "within::<_, 1, 10_000>")]
+    pub bus_mhz: u64,
+    /// What a channel moves in a cycle of its bus.
+    #[serde(deserialize_with = "within::<_, 1, 1024>")]
+    pub bus_bytes: u64,
+    /// Cycles of the engines that a channel is taken by a command besides its bytes.
+    #[serde(deserialize_with = "within::<_, 0, 10_000>")]
+    pub command_cycles: u64,
+    /// Channels.
+    #[serde(deserialize_with = "within::<_, 1, 16>")]
+    pub channels: u64,
+    /// Bytes after which addresses go on in the next channel.
+    #[serde(deserialize_with = "within::<_, 1, 1_048_576>")]
+    pub interleave_bytes: u64,
+    /// Commands that wait before a channel.
+    #[serde(deserialize_with = "within::<_, 1, 4096>")]
+    pub fifo: u64,
+    /// Size.
+    #[serde(deserialize_with = "within::<_, 1, 1_099_511_627_776>")]
+    pub capacity_bytes: u64,
+}
+
+/// Table IV: what lies where at level 0.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Placed {
+    /// Expanded keys.
+    pub keys: Home,
+    /// Tables.
+    pub tables: Home,
+    /// Tables of algorithms that are placed otherwise.
+    #[serde(default)]
+    pub exceptions: BTreeMap<String, Home>,
+}
+
+fn within<'de, D, const MIN: u64, const MAX: u64>(from: D) -> Result<u64, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    let value = u64::deserialize(from)?;
+    if (MIN..=MAX).contains(&value) {
+        Ok(value)
+    } else {
+        Err(D::Error::custom(format_args!("{value} is not between {MIN} and {MAX}")))
+    }
+}
+
+fn name<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    let name = String::deserialize(from)?;
+    if (1..=64).contains(&name.len()) && !name.chars().any(char::is_control) {
+        Ok(name)
+    } else {
+        Err(D::Error::custom("a name has 1 to 64 bytes and no control characters"))
+    }
+}
+
+/// The machines that are built in, from the paper's Table III: names and files.
+pub const BUILT_IN: [(&str, &str); 3] = [
+    ("IXP1200", include_str!("../machines/ixp1200.toml")),
+    ("IXP2400", include_str!("../machines/ixp2400.toml")),
+    ("IXP2800", include_str!("../machines/ixp2800.toml")),
+];
+
+impl Machine {
+    /// Reads a machine.
+    ///
+    /// # Errors
+    /// When the text is no machine; the error names the line.
+    pub fn parse(text: &str) -> Result<Self, MachineError> {
+        if text.len() > MACHINE_FILE_BYTES_MAX {
+            return Err(MachineError::TooLong);
+        }
+        toml::from_str(text).map_err(|error| MachineError::Toml(error.to_string().trim_end().to_owned()))
+    }
+
+    /// The machine as a file.
+    pub fn to_toml(&self) -> String {
+        toml::to_string(self).expect("a machine is tables of numbers and names")
+    }
+
+    /// A built-in machine, by its name in any case.
+    pub fn built_in(name: &str) -> Option<Self> {
+        let (_, text) = BUILT_IN.iter().find(|(found, _)| found.eq_ignore_ascii_case(name))?;
+        Some(Self::parse(text).expect("built-in machines are tested"))
+    }
+
+    /// A shared memory.
+    pub const fn memory(&self, memory: Shared) -> &Memory {
+        match memory {
+            Shared::Scratch => &self.scratch,
+            Shared::Sram => &self.sram,
+            Shared::Dram => &self.dram,
+        }
+    }
+}
+
+impl Memory {
+    /// Cycles of engines of `mhz` for which a command of `bytes` takes a channel.
+    pub const fn occupancy_cycles(&self, bytes: u64, mhz: u64) -> u64 {
+        let whole = bytes.div_ceil(self.unit_bytes) * self.unit_bytes;
+        self.command_cycles + (whole * mhz).div_ceil(self.bus_bytes * self.bus_mhz)
+    }
+
+    /// Cycles from the start of a command of `bytes` to its completion: one unit's latency, and what the rest takes.
+    pub const fn latency_cycles(&self, bytes: u64, is_write: bool, mhz: u64) -> u64 {
+        let first = if is_write { self.write_cycles } else { self.read_cycles };
+        first + self.occupancy_cycles(bytes, mhz) - self.occupancy_cycles(1, mhz)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn table_iii_is_built_in() {
+        for (name, engines, threads, mhz, dram, sram) in [
+            ("ixp1200", 6, 4, 200, (48, 36), (22, 19)),
+            ("ixp2400", 8, 8, 600, (119, 53), (90, 48)),
+            ("ixp2800", 16, 8, 1400, (291, 54), (100, 54)),
+        ] {
+            let machine = Machine::built_in(name).unwrap();
+            assert_eq!((machine.engines, machine.threads, machine.mhz), (engines, threads, mhz));
+            assert_eq!((machine.dram.read_cycles, machine.dram.write_cycles), dram);
+            assert_eq!((machine.sram.read_cycles, machine.sram.write_cycles), sram);
+        }
+    }
+
+    #[test]
+    fn a_machine_is_written_as_it_is_read() {
+        let machine = Machine::built_in("IXP2800").unwrap();
+        assert_eq!(Machine::parse(&machine.to_toml()).unwrap(), machine);
+    }
+
+    #[test]
+    fn errors_point_at_the_line() {
+        let (_, text) = BUILT_IN[2];
+        for (from, to, line, says) in [
+            ("mhz = 1400", "mhz = 0", 5, "0 is not between 1 and 10000"),
+            ("threads = 8", "threads = \"8\"", 4, "invalid type"),
+            ("fifo = 16", "depth = 16", 0, "depth"),
+            ("engines = 16", "engines = ", 3, ""),
+        ] {
+            let error = Machine::parse(&text.replacen(from, to, 1)).unwrap_err().to_string();
+            assert!(error.contains(says), "{error}");
+            assert!(error.contains("line "), "{error}");
+            assert!(line == 0 || error.contains(&format!("line {line},")), "{error}");
+        }
+        assert_eq!(Machine::parse(&"#".repeat(MACHINE_FILE_BYTES_MAX + 1)), Err(MachineError::TooLong));
+    }
+
+    /// A unit of DRAM on the IXP2800: 16 bytes at 4 a cycle of 400 MHz are 14 of the engines' cycles.
+    #[test]
+    fn occupancy_and_latency_follow_units_and_clocks() {
+        let machine = Machine::built_in("IXP2800").unwrap();
+        let dram = Memory { command_cycles: 10, ..machine.dram };
+        assert_eq!(dram.occupancy_cycles(8, 1400), 24);
+        assert_eq!(dram.occupancy_cycles(64, 1400), 66);
+        assert_eq!(dram.latency_cycles(16, false, 1400), 291);
+        assert_eq!(dram.latency_cycles(64, false, 1400), 291 + 42);
+        assert_eq!(machine.sram.occupancy_cycles(4, 1400), 7);
+    }
+}

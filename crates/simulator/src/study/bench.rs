@@ -1,0 +1,145 @@
+//! Simulations by what is asked of them, each run once.
+
+use crate::lower::{Level, lower};
+use crate::machine::{BUILT_IN, Machine};
+use crate::placement::Parallelism;
+use crate::program::Classes;
+use crate::run::{States, simulate};
+use crate::work::{TEN, Work};
+use std::collections::BTreeMap;
+
+/// One simulation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Cell {
+    /// Place in the bench's machines.
+    pub machine: usize,
+    /// Place in [`TEN`].
+    pub work: usize,
+    /// Level of optimisation.
+    pub level: Level,
+    /// Engines.
+    pub engines: u64,
+    /// Threads of each.
+    pub threads: u64,
+    /// What threads share out.
+    pub parallelism: Parallelism,
+}
+
+impl Cell {
+    /// Level 0, one thread.
+    pub fn raw(machine: usize, work: usize) -> Self {
+        let parallelism = Parallelism::Flow;
+        Self { machine, work, level: Level::Raw, engines: 1, threads: 1, parallelism }
+    }
+
+    /// Another level and size of the same.
+    pub fn at(self, level: Level, engines: u64, threads: u64) -> Self {
+        Self { level, engines, threads, ..self }
+    }
+}
+
+/// What one simulation found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Found {
+    /// Megabits of message in a second.
+    pub megabits_per_s: f64,
+    /// Cycles of all engines by state.
+    pub states: States,
+    /// Shares of scratch, SRAM and DRAM channels that were taken, in per cent.
+    pub busy: [f64; 3],
+    /// Instructions of a lap.
+    pub instructions: Classes,
+    /// Cycles of a lap that ran or were lost by branches.
+    pub cycles: Classes,
+}
+
+impl Found {
+    /// Share of a state, in per cent.
+    pub fn share(&self, of: impl Fn(&States) -> u64) -> f64 {
+        percent(of(&self.states), self.states.total())
+    }
+
+    /// Where one thread's time goes, in per cent: ALU, branches, constants and others, memory. Waits, and what swaps
+    /// lose, are memory's.
+    pub fn breakdown(&self) -> [f64; 4] {
+        let total = self.states.total();
+        let counted = self.cycles.total().max(1);
+        let lost = self.cycles.branch + self.cycles.jump - self.instructions.branch - self.instructions.jump;
+        // A lap's cycles without commands and waits, scaled to what ran.
+        let ran = self.states.executing as f64 / (counted - lost).max(1) as f64;
+        let share = |cycles: u64| 100.0 * cycles as f64 * ran / total.max(1) as f64;
+        let alu = share(self.cycles.simple + self.cycles.complex);
+        let branch = share(self.cycles.branch + self.cycles.jump);
+        let other = share(self.cycles.immediate + self.cycles.other);
+        [alu, branch, other, (100.0 - alu - branch - other).max(0.0)]
+    }
+}
+
+/// A share in per cent.
+pub(super) fn percent(part: u64, whole: u64) -> f64 {
+    100.0 * part as f64 / whole.max(1) as f64
+}
+
+/// The machines and the works, and what has been found.
+#[derive(Debug)]
+pub struct Bench<'a> {
+    /// The paper's machines in their order, then others.
+    pub machines: Vec<Machine>,
+    works: &'a [Work],
+    found: BTreeMap<Cell, Found>,
+}
+
+/// The traces of all ten.
+pub fn works() -> Vec<Work> {
+    TEN.iter().filter_map(|name| Work::new(name)).collect()
+}
+
+/// The paper's machines.
+pub fn built_in() -> [Machine; 3] {
+    BUILT_IN.map(|(name, _)| Machine::built_in(name).expect("named by the list itself"))
+}
+
+impl<'a> Bench<'a> {
+    /// A bench.
+    pub fn new(machines: Vec<Machine>, works: &'a [Work]) -> Self {
+        Self { machines, works, found: BTreeMap::new() }
+    }
+
+    /// The works.
+    pub fn works(&self) -> &'a [Work] {
+        self.works
+    }
+
+    /// Runs a cell, or remembers it.
+    pub fn run(&mut self, cell: Cell) -> &Found {
+        let (machines, works) = (&self.machines, self.works);
+        self.found.entry(cell).or_insert_with(|| {
+            let machine = &machines[cell.machine];
+            let size = (cell.engines, cell.threads);
+            let program = lower(&works[cell.work], machine, cell.level, size, cell.parallelism);
+            let cycles = if size == (1, 1) { 1_000_000 } else { 400_000 };
+            let outcome = simulate(machine, &program, cell.engines, cell.threads, cycles);
+            let busy = outcome.channels.each_ref().map(|channels| {
+                let busy = channels.iter().map(|channel| channel.busy).sum::<u64>();
+                percent(busy, channels.iter().map(|channel| channel.until.max(cycles)).sum())
+            });
+            Found {
+                megabits_per_s: outcome.megabits_per_s(machine.mhz),
+                states: outcome.states(),
+                busy,
+                instructions: program.instructions,
+                cycles: program.cycles,
+            }
+        })
+    }
+
+    /// Throughput of a cell.
+    pub fn rate(&mut self, cell: Cell) -> f64 {
+        self.run(cell).megabits_per_s
+    }
+
+    /// How often `cell` is as fast as `base`.
+    pub fn gain(&mut self, cell: Cell, base: Cell) -> f64 {
+        self.rate(cell) / self.rate(base).max(f64::MIN_POSITIVE)
+    }
+}

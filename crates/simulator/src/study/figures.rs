@@ -1,0 +1,227 @@
+//! Tables and figures, as rows of numbers.
+
+use super::bench::{Bench, Cell, percent};
+use crate::lower::Level;
+use crate::placement::Parallelism;
+use crate::work::short;
+use serde::Serialize;
+
+/// How a figure is drawn besides its table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// Not at all.
+    Table,
+    /// A bar a row and column, side by side.
+    Bars,
+    /// A bar a row, its columns on top of each other.
+    Stacked,
+    /// A line a row over the columns.
+    Lines,
+}
+
+/// A table of numbers.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Figure {
+    /// What it shows, and which of the paper's it is.
+    pub title: String,
+    /// How to read it.
+    pub note: &'static str,
+    /// How it is drawn.
+    pub kind: Kind,
+    /// What the columns are.
+    pub columns: Vec<String>,
+    /// A name, and a number or nothing for each column.
+    pub rows: Vec<(String, Vec<Option<f64>>)>,
+}
+
+/// Engines and threads of Fig 8.
+const ENGINES: [u64; 5] = [1, 2, 4, 6, 8];
+const THREADS: [u64; 4] = [1, 2, 4, 8];
+
+fn names(bench: &Bench<'_>) -> Vec<String> {
+    bench.works().iter().map(|work| short(work.name).to_owned()).collect()
+}
+
+fn owned(columns: &[&str]) -> Vec<String> {
+    columns.iter().map(|&column| column.to_owned()).collect()
+}
+
+/// Everything that the paper shows, on a bench whose first three machines are its own.
+pub fn all(bench: &mut Bench<'_>) -> Vec<Figure> {
+    let mut figures = vec![mix(bench), throughput(bench)];
+    for (machine, name) in [(0, "IXP1200"), (1, "IXP2400"), (2, "IXP2800")] {
+        figures.push(pipeline(bench, machine, name));
+    }
+    for (machine, name) in [(0, "IXP1200"), (2, "IXP2800")] {
+        figures.push(breakdown(bench, machine, name));
+    }
+    figures.push(levels(bench));
+    for (parallelism, name) in [(Parallelism::Flow, "flow-level"), (Parallelism::Block, "block-level")] {
+        for threads in THREADS {
+            figures.push(scaling(bench, parallelism, name, threads));
+        }
+    }
+    figures.push(bursts(bench));
+    figures
+}
+
+fn mix(bench: &mut Bench<'_>) -> Figure {
+    let mut rows = Vec::new();
+    for (work, name) in names(bench).into_iter().enumerate() {
+        let found = bench.run(Cell::raw(2, work)).instructions;
+        let classes = [
+            found.simple,
+            found.complex,
+            found.jump,
+            found.branch,
+            found.immediate,
+            found.load,
+            found.store,
+            found.other,
+        ];
+        rows.push((name, classes.map(|count| Some(percent(count, found.total()))).to_vec()));
+    }
+    let count = rows.len().max(1) as f64;
+    let mean =
+        (0..8).map(|at| Some(rows.iter().filter_map(|(_, row)| row[at]).sum::<f64>() / count)).collect();
+    rows.push(("mean".to_owned(), mean));
+    let paper = [78.9, 5.9, 0.1, 1.9, 3.3, 7.0, 0.5, 2.4];
+    rows.push(("NPCryptBench 1.01".to_owned(), paper.map(Some).to_vec()));
+    Figure {
+        title: "Table V: dynamic instruction mix, IXP2800, level 0".to_owned(),
+        note: "Per cent of instructions.",
+        kind: Kind::Stacked,
+        columns: owned(&["simple", "complex", "jump", "branch", "immediate", "load", "store", "other"]),
+        rows,
+    }
+}
+
+fn throughput(bench: &mut Bench<'_>) -> Figure {
+    let names = names(bench);
+    let row =
+        |(work, name)| (name, [0, 1, 2].map(|machine| Some(bench.rate(Cell::raw(machine, work)))).to_vec());
+    Figure {
+        title: "Fig 3: throughput at level 0, one thread of one engine".to_owned(),
+        note: "Mb/s of our kernels on our machines: the paper's own rates are lost.",
+        kind: Kind::Bars,
+        columns: owned(&["IXP1200", "IXP2400", "IXP2800"]),
+        rows: names.into_iter().enumerate().map(row).collect(),
+    }
+}
+
+fn pipeline(bench: &mut Bench<'_>, machine: usize, name: &str) -> Figure {
+    let names = names(bench);
+    let row = |(work, name)| {
+        let found = bench.run(Cell::raw(machine, work));
+        let shares = [found.share(|s| s.executing), found.share(|s| s.aborted), found.share(|s| s.idle)];
+        (name, shares.map(Some).to_vec())
+    };
+    Figure {
+        title: format!("Fig 4: an engine's states, {name}, level 0"),
+        note: "Per cent of cycles.",
+        kind: Kind::Stacked,
+        columns: owned(&["executing", "aborted", "idle"]),
+        rows: names.into_iter().enumerate().map(row).collect(),
+    }
+}
+
+fn breakdown(bench: &mut Bench<'_>, machine: usize, name: &str) -> Figure {
+    let names = names(bench);
+    let row = |(work, name)| (name, bench.run(Cell::raw(machine, work)).breakdown().map(Some).to_vec());
+    Figure {
+        title: format!("Fig 5: where the time goes, {name}, level 0"),
+        note: "Per cent of cycles by type of instruction; waits, and what swaps lose, are memory's.",
+        kind: Kind::Stacked,
+        columns: owned(&["ALU", "branch", "immediate and other", "memory"]),
+        rows: names.into_iter().enumerate().map(row).collect(),
+    }
+}
+
+fn levels(bench: &mut Bench<'_>) -> Figure {
+    let names = names(bench);
+    let row = |(work, name)| {
+        let rates = Level::ALL.map(|level| bench.rate(Cell::raw(2, work).at(level, 1, 1)));
+        let gain = 100.0 * (rates[2] / rates[0].max(f64::MIN_POSITIVE) - 1.0);
+        (name, rates.into_iter().chain([gain]).map(Some).collect())
+    };
+    Figure {
+        title: "Levels on one thread, IXP2800".to_owned(),
+        note: "Mb/s, and the gain of level 2 over level 0; the paper's mean is +145 %.",
+        kind: Kind::Table,
+        columns: owned(&["level 0", "level 1", "level 2", "level 3", "gain %"]),
+        rows: names.into_iter().enumerate().map(row).collect(),
+    }
+}
+
+fn scaling(bench: &mut Bench<'_>, parallelism: Parallelism, name: &str, threads: u64) -> Figure {
+    let names = names(bench);
+    let row = |(work, name): (usize, String)| {
+        let can = parallelism == Parallelism::Flow || bench.works()[work].is_divisible;
+        let cell = Cell { parallelism, ..Cell::raw(2, work) };
+        let rate = |engines| can.then(|| bench.rate(cell.at(Level::Overlapped, engines, threads)));
+        (name, ENGINES.map(rate).to_vec())
+    };
+    let rows = names.into_iter().enumerate().map(row).collect();
+    let engines = if threads == 1 { "one thread" } else { "threads" };
+    let count = if threads == 1 { String::new() } else { format!("{threads} ") };
+    Figure {
+        title: format!("Fig 8: {name} parallelism, {count}{engines} an engine, IXP2800, level 2"),
+        note: "Mb/s over engines.",
+        kind: Kind::Lines,
+        columns: ENGINES.map(|engines| engines.to_string()).to_vec(),
+        rows,
+    }
+}
+
+fn bursts(bench: &mut Bench<'_>) -> Figure {
+    let mut machine = bench.machines[2].clone();
+    machine.dram.bus_mhz = machine.dram.bus_mhz * 1165 / 1000;
+    machine.sram.bus_mhz = machine.sram.bus_mhz * 1335 / 1000;
+    let mut faster = Bench::new(vec![machine], bench.works());
+    let names = names(bench);
+    let row = |(work, name)| {
+        let cell = Cell::raw(2, work);
+        let base = bench.rate(cell.at(Level::Overlapped, 8, 8));
+        let bursts = bench.rate(cell.at(Level::Bursts, 8, 8));
+        let clock = faster.rate(Cell::raw(0, work).at(Level::Overlapped, 8, 8));
+        let gain = |rate: f64| Some(100.0 * (rate / base.max(f64::MIN_POSITIVE) - 1.0));
+        (name, vec![Some(base), gain(bursts), gain(clock)])
+    };
+    Figure {
+        title: "Fig 9: bursts against faster memory, IXP2800, 8 engines of 8 threads".to_owned(),
+        note: "Mb/s at level 2, and gains in per cent; the paper's means are 72.1 and 14.5.",
+        kind: Kind::Table,
+        columns: owned(&["level 2", "level 3 gains", "memory clock gains"]),
+        rows: names.into_iter().enumerate().map(row).collect(),
+    }
+}
+
+/// One machine's rates, states and channels for the works of a bench, one row each; its machine is the first.
+pub fn one(
+    bench: &mut Bench<'_>,
+    level: Level,
+    engines: u64,
+    threads: u64,
+    parallelism: Parallelism,
+) -> Figure {
+    let machine = bench.machines[0].name.clone();
+    let names = names(bench);
+    let row = |(work, name): (usize, String)| {
+        if parallelism == Parallelism::Block && !bench.works()[work].is_divisible {
+            return (name, vec![None; 7]);
+        }
+        let found = bench.run(Cell { parallelism, ..Cell::raw(0, work) }.at(level, engines, threads));
+        let shares = [found.share(|s| s.executing), found.share(|s| s.aborted), found.share(|s| s.idle)];
+        let all = [found.megabits_per_s].into_iter().chain(shares).chain(found.busy);
+        (name, all.map(Some).collect())
+    };
+    let kind = if parallelism == Parallelism::Flow { "flow" } else { "block" };
+    Figure {
+        note: "Mb/s; per cent of the engines' cycles; per cent of the time that channels are taken.",
+        kind: Kind::Table,
+        columns: owned(&["Mb/s", "executing", "aborted", "idle", "scratch", "SRAM", "DRAM"]),
+        rows: names.into_iter().enumerate().map(row).collect(),
+        title: format!("{machine}, level {}, {engines} × {threads}, {kind}-level", level as u8),
+    }
+}

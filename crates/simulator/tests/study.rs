@@ -1,0 +1,61 @@
+//! What must come out of the study whatever else changes, under the guesses of the machines' files.
+
+use sealane_simulator::study::{Bench, Cell, built_in, check, works};
+use sealane_simulator::{Level, TEN};
+
+fn place(name: &str) -> usize {
+    TEN.iter().position(|found| found.starts_with(name)).unwrap()
+}
+
+#[test]
+fn level_0_ranks_as_the_paper_has_it() {
+    let works = works();
+    let mut bench = Bench::new(built_in().to_vec(), &works);
+    for machine in [1, 2] {
+        let mut rate = |name: &str| bench.rate(Cell::raw(machine, place(name)));
+        let rates: Vec<f64> = TEN.iter().map(|name| rate(name)).collect();
+        let (md5, aes) = (rates[0], rates[4]);
+        assert!(rates.iter().all(|rate| *rate <= md5 && *rate >= aes), "{rates:?}");
+        assert!(md5 >= 30.0 * aes, "{rates:?}");
+        assert!(rates[2..].iter().all(|rate| *rate < rates[1]), "{rates:?}");
+        assert!(rate("des") > rate("aes") && rate("des") > rate("blowfish"));
+    }
+    for name in ["aes", "blowfish", "seal3"] {
+        let idle = bench.run(Cell::raw(2, place(name))).share(|states| states.idle);
+        assert!(idle >= 70.0, "{name}: {idle}");
+    }
+    for name in ["md5", "sha1"] {
+        let [.., memory] = bench.run(Cell::raw(2, place(name))).breakdown();
+        assert!(memory >= 15.0, "{name}: {memory}");
+    }
+}
+
+#[test]
+fn engines_and_bursts_help_whom_the_paper_says() {
+    let works = works();
+    let mut bench = Bench::new(built_in().to_vec(), &works);
+    let mut gain = |name: &str, to: (Level, u64), from: (Level, u64)| {
+        let cell = Cell::raw(2, place(name));
+        bench.gain(cell.at(to.0, to.1, 8), cell.at(from.0, from.1, 8))
+    };
+    for name in ["des", "idea", "sha1"] {
+        let eight = gain(name, (Level::Overlapped, 8), (Level::Overlapped, 1));
+        assert!(eight >= 7.0, "{name}: {eight}");
+    }
+    let aes = gain("aes", (Level::Overlapped, 8), (Level::Overlapped, 1));
+    assert!(aes <= 6.0, "{aes}");
+    for (name, most) in [("des", 1.10), ("idea", 1.10), ("md5", 1.01), ("sha1", 1.01)] {
+        let bursts = gain(name, (Level::Bursts, 8), (Level::Overlapped, 8));
+        assert!(bursts < most, "{name}: {bursts}");
+    }
+}
+
+#[test]
+fn the_mix_is_table_v() {
+    let works = works();
+    let found = check(&mut Bench::new(built_in().to_vec(), &works));
+    for one in found.iter().filter(|one| one.source == "Table V") {
+        assert!(one.bound.holds(one.value), "{}: {}", one.sentence, one.value);
+    }
+    assert!(found.iter().all(|one| one.value.is_finite()));
+}
