@@ -15,7 +15,9 @@ mod tunnel;
 pub use cp::{CpArgs, EndArg, SinkArg};
 pub use digest::{DigestArgs, Md5Args};
 pub use filters::Filters;
-pub use lab::{LabArgs, LabCommand, LabShared, QuickArgs, TransferArgs};
+pub use lab::{
+    LabArgs, LabCommand, LabShared, NetworkProcessorArgs, ParallelismArg, QuickArgs, TransferArgs,
+};
 pub use serve::ServeArgs;
 pub use speed::{AlgorithmArg, DirectionArg, SpeedArgs, TierArg};
 pub use tunnel::{

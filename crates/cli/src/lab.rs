@@ -10,6 +10,8 @@ use sealane_lab::report::{Report, Written, to_text};
 use sealane_lab::transfer::{self, TransferOptions};
 use std::io::{self, Write};
 
+mod network_processor;
+
 /// Runs one experiment. A check that found what must not be is a status of its own, because the report was made.
 pub(crate) fn run(command: LabCommand) -> Result<ExitStatus, Failure> {
     let mut progress = io::stderr();
@@ -30,6 +32,7 @@ pub(crate) fn run(command: LabCommand) -> Result<ExitStatus, Failure> {
             };
             (json, quick::run(&options, &mut progress))
         }
+        LabCommand::NetworkProcessor(arguments) => return network_processor::run(&arguments),
         LabCommand::Transfer(TransferArgs { profile, ends, no_link, no_counts, no_kernels, shared }) => {
             let LabShared { size, no_peers, report, no_report, json, work_directory, seed, program } = shared;
             let options = TransferOptions {
@@ -63,7 +66,7 @@ fn print(report: &Report, json: bool) -> Result<(), Failure> {
 }
 
 /// The width of the terminal that standard output is, if it is one.
-fn columns() -> Option<u16> {
+pub(super) fn columns() -> Option<u16> {
     terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| width.0)
 }
 

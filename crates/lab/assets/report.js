@@ -46,6 +46,27 @@
     };
   }
 
+  // Each series on top of those before it that are shown.
+  function drawStacks(chart, colours) {
+    return (u) => {
+      const ctx = u.ctx, tops = chart.labels.map(() => 0);
+      ctx.save();
+      chart.series.forEach((series, s) => {
+        if (!u.series[s + 1].show) return;
+        series.median.forEach((value, x) => {
+          if (value == null) return;
+          const left = u.valToPos(x - 0.35, "x", true), right = u.valToPos(x + 0.35, "x", true);
+          const base = u.valToPos(tops[x], "y", true);
+          tops[x] += value;
+          const top = u.valToPos(tops[x], "y", true);
+          ctx.fillStyle = colours[s % colours.length];
+          ctx.fillRect(left, top, right - left, base - top);
+        });
+      });
+      ctx.restore();
+    };
+  }
+
   function drawBands(chart, colours) {
     return (u) => {
       const ctx = u.ctx;
@@ -69,9 +90,12 @@
   function draw(chart) {
     const holder = document.getElementById(chart.id);
     const colours = isDark() ? DARK : LIGHT;
-    const isBars = chart.kind === "bars";
+    const isStacked = chart.kind === "stacked", isBars = isStacked || chart.kind === "bars";
     const xs = chart.labels.map((_, index) => index);
-    const highest = Math.max(...chart.series.flatMap((series) => series.high.filter((value) => value != null)), 0);
+    const heights = isStacked
+      ? chart.labels.map((_, x) => chart.series.reduce((sum, series) => sum + (series.median[x] || 0), 0))
+      : chart.series.flatMap((series) => series.high.filter((value) => value != null));
+    const highest = Math.max(...heights, 0);
     const pad = isBars ? 0.55 : 0.12;
     const axis = { stroke: css("--soft"), grid: { stroke: css("--line"), width: 1 }, ticks: { show: false }, font: "12.5px system-ui, sans-serif" };
     const series = chart.series.map((one, index) => ({
@@ -94,7 +118,7 @@
         Object.assign({}, axis, { size: 64, values: (u, values) => values.map((value) => value.toLocaleString("en")) }),
       ],
       series: [{ label: chart.x_label || "level", value: (u, value) => value == null ? "" : chart.labels[Math.round(value)] }].concat(series),
-      hooks: isBars ? { draw: [drawBars(chart, colours)] } : { drawAxes: [drawBands(chart, colours)] },
+      hooks: isBars ? { draw: [(isStacked ? drawStacks : drawBars)(chart, colours)] } : { drawAxes: [drawBands(chart, colours)] },
     };
     plots.push({ holder, plot: new uPlot(options, [xs].concat(chart.series.map((one) => one.median)), holder), height: options.height });
   }

@@ -14,6 +14,7 @@ mod error;
 pub mod experiment;
 pub mod load;
 pub mod machine;
+pub mod network_processor;
 pub mod peers;
 pub mod program;
 pub mod quick;

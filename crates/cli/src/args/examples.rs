@@ -89,6 +89,20 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     (
+        "sealane-lab-network-processor",
+        &[
+            ("sealane lab network-processor --report study.html", "the whole study, with plots"),
+            (
+                "sealane lab network-processor --machine IXP2800 -a aes,des --level 2 --engines 8 --threads 8",
+                "two ciphers on a whole chip",
+            ),
+            (
+                "sealane lab network-processor --machine IXP2800 --print-machine >mine.toml",
+                "a machine to start from",
+            ),
+        ],
+    ),
+    (
         "sealane-lab-transfer",
         &[
             ("sealane lab transfer", "streams and lanes at each level"),

@@ -30,6 +30,49 @@ pub enum LabCommand {
     Quick(QuickArgs),
     /// Threads and streams at four levels of protection: the multicore GridFTP study on this machine
     Transfer(TransferArgs),
+    /// Ciphers on processors without caches: the NPCryptBench study on simulated machines, yours among them
+    NetworkProcessor(NetworkProcessorArgs),
+}
+
+/// Arguments of `sealane lab network-processor`.
+#[derive(Debug, Args)]
+pub struct NetworkProcessorArgs {
+    /// A machine instead of the whole study: IXP1200, IXP2400, IXP2800, or a TOML file
+    #[arg(long, value_name = "NAME|FILE")]
+    pub machine: Option<String>,
+    /// Algorithms that run there, as in md5 or aes; all ten otherwise
+    #[arg(long, short, value_name = "NAME", value_delimiter = ',', requires = "machine")]
+    pub algorithm: Vec<String>,
+    /// Level of optimisation
+    #[arg(long, value_name = "0-3", value_parser = clap::value_parser!(u8).range(0..=3), default_value = "0", requires = "machine")]
+    pub level: u8,
+    /// Engines that run; the machine's own number at most
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), default_value = "1", requires = "machine")]
+    pub engines: u64,
+    /// Threads of each engine; the machine's own number at most
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), default_value = "1", requires = "machine")]
+    pub threads: u64,
+    /// What threads share out: flows with keys of their own, or blocks of one flow
+    #[arg(long, value_enum, value_name = "KIND", default_value = "flow", requires = "machine")]
+    pub parallelism: ParallelismArg,
+    /// Print the machine as TOML, to change it
+    #[arg(long, requires = "machine", conflicts_with_all = ["json", "report"])]
+    pub print_machine: bool,
+    /// Print JSON instead of tables; it is the same on every host
+    #[arg(long)]
+    pub json: bool,
+    /// Write a page with plots
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+}
+
+/// What the threads of a simulated machine share out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum ParallelismArg {
+    /// Every thread has a flow with a key of its own
+    Flow,
+    /// All threads work at blocks of one flow
+    Block,
 }
 
 /// Arguments of `sealane lab quick`.

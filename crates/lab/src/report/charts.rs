@@ -16,7 +16,7 @@ pub(super) const MODE_ORDER: [&str; 6] =
 pub(crate) struct Chart {
     /// Element it is drawn into.
     pub(crate) id: String,
-    /// `bars` or `lines`.
+    /// `bars`, `stacked` or `lines`.
     pub(crate) kind: &'static str,
     /// Heading.
     pub(crate) title: String,

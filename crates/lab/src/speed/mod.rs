@@ -22,6 +22,7 @@ mod work;
 
 pub use error::SpeedError;
 pub use fit::{Cost, fit};
+pub(crate) use page::chart;
 pub use page::{Section, SpeedPage, rows};
 pub use peers::Peer;
 pub use plan::MEMORY_BYTES_MAX;

@@ -14,9 +14,17 @@ use serde::Serialize;
 use std::fs;
 use std::path::Path;
 
+/// What the page of `sealane speed` says of itself.
+const SUMMARY: &str = "Ciphers, digests and MACs in tiers, in the memory of one process. Kernels that stand side by side \
+    took turns in short slices of one run; medians count.";
+
 /// What a page shows.
 #[derive(Clone, Debug, Serialize)]
 pub struct SpeedPage {
+    #[serde(skip)]
+    program: &'static str,
+    #[serde(skip)]
+    summary: &'static str,
     title: String,
     created: String,
     seconds: f64,
@@ -39,7 +47,7 @@ impl Section {
         Self { table, charts: Vec::new() }
     }
 
-    pub(super) fn plotted(table: Table, charts: Vec<Chart>) -> Self {
+    pub(crate) fn plotted(table: Table, charts: Vec<Chart>) -> Self {
         Self { table, charts }
     }
 
@@ -60,6 +68,8 @@ impl SpeedPage {
     /// A page about this machine, now.
     pub fn new(title: &str, seconds: f64, found: &[Measurement], sections: Vec<Section>) -> Self {
         Self {
+            program: "sealane speed",
+            summary: SUMMARY,
             title: title.to_owned(),
             created: machine::utc_now(),
             seconds,
@@ -67,6 +77,11 @@ impl SpeedPage {
             rows: found.iter().map(|one| one.row.clone()).collect(),
             sections,
         }
+    }
+
+    /// The same page, by another command.
+    pub(crate) fn by(self, program: &'static str, summary: &'static str) -> Self {
+        Self { program, summary, ..self }
     }
 
     /// Renders the page.
@@ -77,7 +92,7 @@ impl SpeedPage {
         let charts: Vec<&Chart> = self.sections.iter().flat_map(|section| &section.charts).collect();
         let headline = (self.title.as_str(), self.created.as_str(), self.seconds);
         let html =
-            Html { frame: Frame::new("sealane speed", headline, &self.machine, &charts, self)?, page: self };
+            Html { frame: Frame::new(self.program, headline, &self.machine, &charts, self)?, page: self };
         html.render().map_err(|error| LabError::Render(error.to_string()))
     }
 
@@ -91,7 +106,7 @@ impl SpeedPage {
 }
 
 /// A chart over labels, one series for each `(name, values)`.
-pub(super) fn chart(
+pub(crate) fn chart(
     id: &str,
     kind: &'static str,
     (title, x_label, y_label): (&str, &str, &str),

@@ -28,7 +28,7 @@ pub struct Column {
 
 impl Table {
     /// An empty table; the first `text` columns hold text.
-    pub(super) fn new(title: &str, notes: &[&str], columns: &[&str], text: usize) -> Self {
+    pub(crate) fn new(title: &str, notes: &[&str], columns: &[&str], text: usize) -> Self {
         let column =
             |(index, name): (usize, &&str)| Column { name: (*name).to_owned(), is_number: index >= text };
         Self {

@@ -1,0 +1,141 @@
+//! NPCryptBench's study as tables for a terminal and as a page with plots.
+//!
+//! The figures come from `sealane-simulator` and depend on nothing of this host; only the page's frame says where it was
+//! made.
+
+use crate::LabError;
+use crate::report::number::quantity;
+use crate::speed::{Section, SpeedPage, Table, chart};
+use sealane_simulator::study::{Bound, Claim, Figure, Kind, Listed, Study, Verdict};
+use std::path::Path;
+
+/// What the page says of itself.
+const SUMMARY: &str = "NPCryptBench's machines, simulated cycle by cycle and fed by traces of the reference kernels. \
+    Every figure is the same on every host.";
+
+/// Figures as sections, each with its plot.
+pub fn sections(figures: &[Figure]) -> Vec<Section> {
+    figures.iter().enumerate().map(|(number, figure)| section(number, figure)).collect()
+}
+
+/// All that a study says.
+pub fn study_sections(study: &Study) -> Vec<Section> {
+    let mut sections = vec![Section::plain(claims(&study.claims))];
+    sections.extend(self::sections(&study.figures));
+    sections.push(Section::plain(guesses(&study.guesses)));
+    let mut absent = Table::new("What cannot be had", &[], &["what"], 1);
+    absent.rows = study.absent.iter().map(|&line| vec![line.to_owned()]).collect();
+    sections.push(Section::plain(absent));
+    sections
+}
+
+/// Writes a page.
+///
+/// # Errors
+/// When the file cannot be written.
+pub fn write(path: &Path, seconds: f64, sections: Vec<Section>) -> Result<(), LabError> {
+    let page = SpeedPage::new("Ciphers on network processors", seconds, &[], sections);
+    page.by("sealane lab network-processor", SUMMARY).write(path)
+}
+
+fn section(number: usize, figure: &Figure) -> Section {
+    let mut columns = vec!["algorithm"];
+    columns.extend(figure.columns.iter().map(String::as_str));
+    let mut table = Table::new(&figure.title, &[figure.note], &columns, 1);
+    let cell = |value: &Option<f64>| value.map_or_else(|| "–".to_owned(), quantity);
+    table.rows = figure
+        .rows
+        .iter()
+        .map(|(name, row)| [name.clone()].into_iter().chain(row.iter().map(cell)).collect())
+        .collect();
+    let of_column = |at: usize| figure.rows.iter().map(|(_, row)| row.get(at).copied().flatten()).collect();
+    let over_rows = || {
+        let series = figure.columns.iter().enumerate().map(|(at, name)| (name.clone(), of_column(at)));
+        (figure.rows.iter().map(|(name, _)| name.clone()).collect(), series.collect())
+    };
+    let (kind, x, (labels, series)) = match figure.kind {
+        Kind::Table => return Section::plain(table),
+        Kind::Bars => ("bars", "", over_rows()),
+        Kind::Stacked => ("stacked", "", over_rows()),
+        Kind::Lines => {
+            let shown = figure.rows.iter().filter(|(_, row)| row.iter().any(Option::is_some));
+            ("lines", "engines", (figure.columns.clone(), shown.cloned().collect()))
+        }
+    };
+    let id = format!("figure-{number}");
+    let plot = chart(&id, kind, (&figure.title, x, figure.note), labels, series);
+    Section::plotted(table, vec![plot])
+}
+
+fn claims(claims: &[Claim]) -> Table {
+    let notes = [
+        "A sentence holds when our figure is within its bound under every set of guesses, fails under none, and else \
+         depends on the guesses that turn it.",
+        "Bounds are the paper's numbers; the range is over all guesses, each changed alone.",
+    ];
+    let columns =
+        ["source", "the paper's sentence", "our figure", "verdict", "turned by", "value", "range", "bound"];
+    let mut table = Table::new("The paper's sentences", &notes, &columns, 5);
+    table.rows = claims
+        .iter()
+        .map(|claim| {
+            vec![
+                claim.source.to_owned(),
+                claim.sentence.to_owned(),
+                claim.measure.to_owned(),
+                match claim.verdict {
+                    Verdict::Holds => "holds",
+                    Verdict::Fails => "fails",
+                    Verdict::Depends => "depends",
+                }
+                .to_owned(),
+                claim.turned_by.join("; "),
+                quantity(claim.value),
+                format!("{} … {}", quantity(claim.range.0), quantity(claim.range.1)),
+                match claim.bound {
+                    Bound::AtLeast(least) => format!("≥ {}", quantity(least)),
+                    Bound::AtMost(most) => format!("≤ {}", quantity(most)),
+                    Bound::Between(least, most) if least >= most => quantity(least),
+                    Bound::Between(least, most) => format!("{} … {}", quantity(least), quantity(most)),
+                },
+            ]
+        })
+        .collect();
+    table
+}
+
+fn guesses(guesses: &[Listed]) -> Table {
+    let notes = [
+        "What neither the paper nor Intel's manual says: what the machines' files have, and what was tried.",
+    ];
+    let columns = ["guess", "IXP1200", "IXP2400", "IXP2800", "tried"];
+    let mut table = Table::new("Guesses", &notes, &columns, 5);
+    table.rows = guesses
+        .iter()
+        .map(|one| {
+            let [first, second, third] = one.usual.clone();
+            vec![one.guess.to_owned(), first, second, third, one.tried.join("; ")]
+        })
+        .collect();
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_become_tables_with_plots() {
+        let figure = Figure {
+            title: "Fig".to_owned(),
+            note: "Note.",
+            kind: Kind::Stacked,
+            columns: vec!["a".to_owned(), "b".to_owned()],
+            rows: vec![("md5".to_owned(), vec![Some(1.0), None])],
+        };
+        let sections = sections(&[figure]);
+        assert_eq!(sections[0].table().rows, [["md5", "1.00", "–"]]);
+        let page = SpeedPage::new("T", 1.0, &[], sections).by("p", SUMMARY).to_html().unwrap();
+        assert!(page.contains("figure-0") && page.contains("cycle by cycle"));
+    }
+}
