@@ -1,6 +1,8 @@
 //! Packets of every suite that scapy has too, both ways, as a real process; and tshark's word on ours.
 
 mod common;
+#[path = "../../../testing/skip.rs"]
+mod skip;
 
 use std::{
     fs,
@@ -18,12 +20,7 @@ use sealane_ipsec::{
 };
 use sealane_wire::{Ipv4Fields, Ipv6Fields, Sum, UdpFields, protocol};
 use serde_json::{Value, json};
-
-/// Says why a test is skipped; under `SEALANE_REQUIRE_PEERS=1` that is a failure.
-fn skip(reason: &str) {
-    assert!(std::env::var_os("SEALANE_REQUIRE_PEERS").is_none_or(|value| value != "1"), "{reason}");
-    eprintln!("skipped: {reason}");
-}
+use skip::skip;
 
 struct Scapy {
     child: Child,

@@ -22,6 +22,9 @@ pub mod report;
 pub mod rng;
 mod runner;
 pub mod scratch;
+#[cfg(test)]
+#[path = "../../../testing/skip.rs"]
+mod skip;
 pub mod speed;
 pub mod stats;
 pub mod transfer;

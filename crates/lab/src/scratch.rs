@@ -195,7 +195,7 @@ mod tests {
         fs::create_dir(&path).unwrap();
         fs::write(path.join("file"), "x").unwrap();
         let Some(mut watcher) = watch(&path) else {
-            println!("skipped: no /bin/sh");
+            crate::skip::say("no /bin/sh");
             return;
         };
         assert!(path.exists());

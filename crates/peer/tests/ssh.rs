@@ -1,5 +1,7 @@
 //! The real ssh program, as far as it goes without a server: its configuration, our arguments, its failure.
 
+#[path = "../../../testing/skip.rs"]
+mod skip;
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -19,8 +21,7 @@ fn soon() -> Instant {
 fn ssh(dir: &Path, host: &str, config: &str) -> Option<SshCommand> {
     let have = Command::new("ssh").arg("-V").stderr(Stdio::null()).status().is_ok_and(|s| s.success());
     if !have {
-        assert!(std::env::var_os("SEALANE_REQUIRE_PEERS").is_none(), "ssh is required and not installed");
-        println!("skipped: ssh is not installed");
+        skip::skip("ssh is not installed");
         return None;
     }
     let path = dir.join("config");

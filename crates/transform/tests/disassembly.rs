@@ -3,6 +3,8 @@
 //! Intrinsics become instructions only where they are inlined, so there is nothing to see without optimisation.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
+#[path = "../../../testing/skip.rs"]
+mod skip;
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, Register};
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
 use sealane_transform::{Aead, Cipher, Digest, Direction, Kernels};
@@ -55,7 +57,7 @@ fn fulfils(instruction: &Instruction, mnemonic: Mnemonic, width: usize) -> bool 
 #[test]
 fn kernels_contain_their_instructions() {
     if cfg!(debug_assertions) {
-        println!("skipped: built without optimisation");
+        skip::say("built without optimisation");
         return;
     }
     // All kernels hang on these calls.

@@ -1,5 +1,7 @@
 //! What a walk yields: names, order, filters, errors, and trees larger than its memory.
 
+#[path = "../../../testing/skip.rs"]
+mod skip;
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -320,7 +322,7 @@ fn other_file_systems_are_entered_only_when_asked() {
         device(Path::new("/dev")).zip(device(&Path::new("/dev").join(name))).is_some_and(|(a, b)| a != b)
     };
     if !mounted("pts") {
-        println!("skipped: /dev/pts is not mounted");
+        skip::say("/dev/pts is not mounted");
         return;
     }
     let below = |one_file_system: bool| {

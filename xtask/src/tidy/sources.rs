@@ -19,6 +19,9 @@ const UNFINISHED_WORDS: &[&str] = &[concat!("TO", "DO"), concat!("FIX", "ME"), c
 const UNFINISHED_CODE: &[&str] =
     &[concat!("todo", "!"), concat!("unimplemented", "!"), concat!("dbg", "!"), concat!("#[", "ignore")];
 
+/// How a test must not say that it is skipped: the harness keeps what a test prints that passes.
+const SILENT_SKIP: &str = concat!("println!(\"skip", "ped");
+
 /// Folders in which people's own files live.
 const HOME_FOLDERS: &[&str] = &[concat!("/ho", "me/"), concat!("/ro", "ot/"), concat!("/Us", "ers/")];
 
@@ -55,6 +58,9 @@ fn lines(file: &File, root: &Path, exceptions: &Exceptions, findings: &mut Vec<F
         }
         if root.as_ref().is_some_and(|root| text.contains(root.as_ref())) {
             findings.push(Finding::new(&file.path, line, "paths", "the path of this very checkout"));
+        }
+        if file.is_rust() && text.contains(SILENT_SKIP) && !file.path.contains("/benches/") {
+            findings.push(Finding::new(&file.path, line, "skips", "only testing/skip.rs says so visibly"));
         }
         if file.is_rust() && text.contains('\t') {
             findings.push(Finding::new(&file.path, line, "blanks", "a tab"));
@@ -177,6 +183,13 @@ mod tests {
             check_one(MODULE, &format!("//! Part, without {code}.\n"), &[]);
         }
         check_one(MODULE, "//! Part.\nmy_dbg!();\n", &[]);
+    }
+
+    #[test]
+    fn silent_skips_are_found() {
+        let text = format!("{}: no peer\");\n", SILENT_SKIP);
+        check_one("crates/a/tests/peers.rs", &text, &["skips"]);
+        check_one("crates/a/benches/peers.rs", &text, &[]);
     }
 
     #[test]

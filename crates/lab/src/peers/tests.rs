@@ -115,7 +115,7 @@ fn wdt_copies() {
         if is_here {
             check(&[name]);
         } else {
-            println!("skipped: {name} is not here or may not run here");
+            crate::skip::say(format_args!("{name} is not here or may not run here"));
         }
     }
 }

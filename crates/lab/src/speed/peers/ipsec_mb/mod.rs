@@ -92,7 +92,7 @@ mod tests {
             Ok(library) => library,
             Err(reason) => {
                 // Not even Debian has it installed by default, so nothing demands it.
-                println!("skipped: {reason}");
+                crate::skip::say(reason);
                 return;
             }
         };

@@ -188,7 +188,7 @@ mod tests {
         match OpenSsl::get() {
             Ok(library) => Some(library),
             Err(reason) if std::env::var_os("SEALANE_REQUIRE_PEERS").is_none() => {
-                println!("skipped: {reason}");
+                crate::skip::say(reason);
                 None
             }
             Err(reason) => panic!("{reason}"),
