@@ -97,7 +97,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
                 "two ciphers on a whole chip",
             ),
             (
-                "sealane lab network-processor --machine IXP2800 --print-machine >mine.toml",
+                "sealane lab network-processor --machine IXP2800 --print-machine > mine.toml",
                 "a machine to start from",
             ),
         ],
