@@ -1,6 +1,6 @@
 //! What `deny.toml` says of the packages that are built, without another program: licences, banned packages, sources.
 //!
-//! `cargo deny check bans licenses sources` reads the same file; building it takes longer than all tests. Advisories
+//! `cargo deny check bans licenses sources` reads the same file; installing it means building it. Advisories
 //! need it, and the network.
 
 use anyhow::{Context, Result, bail, ensure};

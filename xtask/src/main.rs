@@ -19,7 +19,7 @@ usage: cargo xtask COMMAND
 
   tidy             check the house rules; the same check is a test of `cargo test`
   deny             check licences, banned packages and sources of what is built against deny.toml
-  soak COPIES      copies with random kills beside a peer that lies, in a release build (1000 take half an hour)
+  soak COPIES      copies with random kills beside a peer that lies, in a release build
   picture          draw the crates and their arrows into ARCHITECTURE.md
   session          record a copy on a pseudo-terminal into docs/session.svg (release build, 2 GiB of /dev/shm)
   man DIR          write the manual pages into DIR
