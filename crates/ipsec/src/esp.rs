@@ -3,8 +3,7 @@
 //! Guarantees: nothing is allocated; no bytes that arrive can make these functions panic or look outside the packet; a
 //! packet's number decides its nonce, and is given before.
 //!
-//! A packet lies in a buffer as it travels: header, IV, payload, padding, check value. Where an extended number is
-//! authenticated in front of what the packet holds, those 12 bytes are laid into a *note*, elsewhere in the buffer.
+//! A packet lies in a buffer as it travels: header, IV, payload, padding, check value.
 
 use sealane_engine::{Job, JobStatus, Span, Suffix};
 use sealane_wire::{ESP_BYTES, Esp, EspFields, EspTrailer};
@@ -17,9 +16,6 @@ use crate::{
     suite::{Iv, Suite},
 };
 
-/// Bytes of a note.
-pub const NOTE_BYTES: usize = 12;
-
 /// What a packet was given before it is laid, in arrival order.
 #[derive(Clone, Copy, Debug)]
 pub struct Given {
@@ -30,6 +26,9 @@ pub struct Given {
     /// Place of the association's session in the work.
     pub session: u16,
 }
+
+/// Bytes of the SPI, with which the header begins.
+const SPI_BYTES: u32 = 4;
 
 /// How long the parts of an ESP packet are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,15 +107,8 @@ fn cipher_iv(association: &Association, iv: &[u8]) -> [u8; 16] {
     whole
 }
 
-/// The job of a packet whose header, IV and number are known, and whose note may be written.
-fn job(
-    association: &Association,
-    bytes: &mut [u8],
-    packet: Span,
-    number: u64,
-    note: u32,
-    session: u16,
-) -> Job {
+/// The job of a packet whose header, IV and number are known.
+fn job(association: &Association, bytes: &[u8], packet: Span, number: u64, session: u16) -> Job {
     let suite = association.parameters().suite;
     let shape = Shape::of(suite);
     let (header, body) = (ESP_BYTES as u32, shape.body(packet));
@@ -136,11 +128,8 @@ fn job(
         job.body = Span::new(body.end() as u32, 0);
     } else if is_extended {
         // RFC 4106, section 5: SPI, then all 64 bits.
-        let at = note as usize;
-        let start = packet.start as usize;
-        bytes.copy_within(start..start + 4, at);
-        bytes[at + 4..at + 12].copy_from_slice(&number.to_be_bytes());
-        job.clear = Span::new(note, NOTE_BYTES as u32);
+        job.clear = Span::new(packet.start, SPI_BYTES);
+        job.suffix = number.to_be_bytes().into();
     } else {
         job.clear = Span::new(packet.start, header);
     }
@@ -148,14 +137,13 @@ fn job(
 }
 
 /// Lays an ESP packet round a payload that stands [`Shape::header_bytes`] behind `at`, and says what an engine has to do.
-/// Room for [`Shape::packet_bytes`] is the caller's to have; `note` is where [`NOTE_BYTES`] may be written.
+/// Room for [`Shape::packet_bytes`] is the caller's to have.
 pub fn lay(
     outbound: &Outbound,
     bytes: &mut [u8],
     at: u32,
     payload_bytes: u32,
     next_header: u8,
-    note: u32,
     given: &Given,
 ) -> (Job, Span) {
     let &Given { number, iv, session } = given;
@@ -176,7 +164,7 @@ pub fn lay(
     let trailer = EspTrailer::for_payload(payload_bytes as usize, shape.align_bytes as usize, next_header);
     let trailer_at = iv_at + iv_bytes + payload_bytes as usize;
     trailer.write(&mut bytes[trailer_at..]).expect("a whole packet has room for its trailer");
-    (job(association, bytes, packet, number, note, session), packet)
+    (job(association, bytes, packet, number, session), packet)
 }
 
 /// What can be said of a packet before its integrity is known: its number, if it may be new, and what an engine has to do.
@@ -186,9 +174,8 @@ pub fn lay(
 pub fn open(
     inbound: &Inbound,
     window: &replay::ReplayWindow,
-    bytes: &mut [u8],
+    bytes: &[u8],
     packet: Span,
-    note: u32,
     session: u16,
 ) -> Result<(Job, u64), DropReason> {
     let association = inbound.association();
@@ -201,7 +188,7 @@ pub fn open(
         return Err(DropReason::Malformed);
     }
     let number = number_of(parameters.sequence, window, low)?;
-    Ok((job(association, bytes, packet, number, note, session), number))
+    Ok((job(association, bytes, packet, number, session), number))
 }
 
 /// The whole number of a packet, if it may be new.

@@ -22,7 +22,7 @@ use crate::{
     replay::ReplayWindow,
 };
 
-/// Room in front of a packet: an outer IPv6 header and the longest of ESP's and AH's, with a note.
+/// Room in front of a packet: an outer IPv6 header and the longest of ESP's and AH's.
 pub const HEADROOM_BYTES: usize = 128;
 /// Room behind a packet: the longest padding, trailer and check value.
 pub const TAILROOM_BYTES: usize = 64;
@@ -246,8 +246,7 @@ pub fn seal(
     match protocol {
         Protocol::Esp => {
             let at = payload.start - own_bytes;
-            let note = framed_at - esp::NOTE_BYTES as u32;
-            let (job, _) = esp::lay(outbound, bytes, at, payload.len, next, note, given);
+            let (job, _) = esp::lay(outbound, bytes, at, payload.len, next, given);
             Ok(Framed { job, packet: framed, saved: None })
         }
         Protocol::Ah => {
@@ -303,8 +302,7 @@ pub fn open(
         Protocol::Esp => {
             let at = packet.start + header.bytes;
             let esp = Span::new(at, packet.len - header.bytes);
-            let note = packet.start.checked_sub(esp::NOTE_BYTES as u32).ok_or(DropReason::NoRoom)?;
-            let (job, number) = esp::open(inbound, window, bytes, esp, note, session)?;
+            let (job, number) = esp::open(inbound, window, bytes, esp, session)?;
             Ok(Opening { job, number, packet, headers_bytes: header.bytes, saved: None })
         }
         Protocol::Ah => {

@@ -12,7 +12,7 @@ use sealane_ipsec::{
     association::{Inbound, Protocol},
     counters::DropReason,
     database::View,
-    esp::{self, NOTE_BYTES},
+    esp,
     flow::{Way, flow},
     frame,
     lifetime::Age,
@@ -44,7 +44,7 @@ pub(crate) struct Arrival {
 }
 
 const PACKETS_MAX: usize = 512;
-/// A train, and a note for each packet behind it.
+/// Two trains: the port asks for the room of one beside what is there.
 const BUFFER_BYTES: usize = 2 * 65_536;
 
 impl Arrival {
@@ -79,10 +79,8 @@ impl<'a> Opener<'a> {
     /// Opens what arrived.
     pub(crate) fn open(&mut self, arrival: &mut Arrival, now: Instant) {
         arrival.batch.clear_jobs(Direction::Open);
-        let end = arrival.batch.packets.last().map_or(0, |last| last.room().end());
         for index in 0..arrival.batch.packets.len() {
-            let note = end + index * NOTE_BYTES;
-            if let Err(reason) = self.begin(arrival, index, note as u32, now) {
+            if let Err(reason) = self.begin(arrival, index, now) {
                 self.peers.drops().count(reason);
                 arrival.batch.packets[index].refuse(Verdict::Unwanted);
             }
@@ -91,13 +89,7 @@ impl<'a> Opener<'a> {
     }
 
     /// Finds a packet's association and lays its job.
-    fn begin(
-        &mut self,
-        arrival: &mut Arrival,
-        index: usize,
-        note: u32,
-        now: Instant,
-    ) -> Result<(), DropReason> {
+    fn begin(&mut self, arrival: &mut Arrival, index: usize, now: Instant) -> Result<(), DropReason> {
         let Arrival { batch, pending, .. } = arrival;
         let packet = batch.packets[index].span();
         let spi = Esp::parse(batch.bytes(index)).map_err(|_| DropReason::Malformed)?.spi();
@@ -115,8 +107,8 @@ impl<'a> Opener<'a> {
         };
         let session = batch.work.session(inbound.association().session());
         let session = session.expect("fewer sessions than packets");
-        let bytes = batch.work.buffer.bytes_mut();
-        let (job, number) = esp::open(&inbound, &inbound.window(), bytes, packet, note, session)?;
+        let bytes = batch.work.buffer.bytes();
+        let (job, number) = esp::open(&inbound, &inbound.window(), bytes, packet, session)?;
         pending.push(Pending { index, inbound, number, job: batch.work.jobs.len() });
         batch.work.jobs.push(job);
         Ok(())

@@ -12,12 +12,11 @@ use sealane_ipsec::{
     association::{Mode, Outbound, Parameters},
     counters::DropReason,
     database::{Request, View},
-    esp::{self, Given, NOTE_BYTES, Shape},
+    esp::{self, Given, Shape},
     flow::{Way, flow},
     lifetime::Age,
     policy::{Action, PeerId, PolicyCache},
     selector::Flow,
-    sequence::SequenceBits,
     suite::Iv,
 };
 use sealane_port::{Port, Room, udp::Udp};
@@ -66,11 +65,10 @@ const BATCH_PACKETS: usize = 512;
 pub(crate) fn room(site: &Site) -> Room {
     let suites = || site.peers.iter().map(crate::site::PeerSite::suite);
     let most = |length: fn(&Shape) -> usize| {
-        suites().map(|(suite, _)| length(&Shape::of(suite))).max().unwrap_or_default()
+        suites().map(|suite| length(&Shape::of(suite))).max().unwrap_or_default()
     };
-    let has_notes = suites().any(|(_, sequence)| sequence == SequenceBits::Extended);
     Room {
-        headroom_bytes: most(|shape| shape.header_bytes() as usize) + if has_notes { NOTE_BYTES } else { 0 },
+        headroom_bytes: most(|shape| shape.header_bytes() as usize),
         trailer_bytes: 2,
         align_bytes: most(|shape| shape.align_bytes() as usize).max(1),
         tailroom_bytes: most(|shape| shape.check_bytes() as usize),
@@ -211,7 +209,7 @@ impl Sealer {
                 if !packet.is_passed() {
                     continue;
                 }
-                let (inner, note) = (packet.span(), packet.room().start);
+                let inner = packet.span();
                 let bytes = batch.work.buffer.bytes_mut();
                 let version = bytes[inner.start as usize] >> 4;
                 let next = if version == 4 { protocol::IPV4 } else { protocol::IPV6 };
@@ -221,7 +219,7 @@ impl Sealer {
                     unreachable!("the room was measured for every suite of the site");
                 };
                 let given = Given { number, iv: self.ivs.next(suite.iv()), session };
-                let (job, _) = esp::lay(&own.outbound, bytes, header.start, inner.len, next, note, &given);
+                let (job, _) = esp::lay(&own.outbound, bytes, header.start, inner.len, next, &given);
                 batch.work.jobs.push(job);
                 number += 1;
                 payload_bytes += u64::from(inner.len);

@@ -94,10 +94,10 @@ pub struct PeerSite {
 }
 
 impl PeerSite {
-    /// How its packets are protected, and how far their numbers count.
-    pub fn suite(&self) -> (Suite, SequenceBits) {
+    /// How its packets are protected.
+    pub fn suite(&self) -> Suite {
         let Keys::Manual(manual) = &self.keys;
-        (manual.suite, manual.sequence)
+        manual.suite
     }
 }
 
