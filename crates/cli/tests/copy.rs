@@ -316,10 +316,25 @@ fn interrupt_and_go_on(options: &[&str]) -> Vec<serde_json::Value> {
     let folder = tempfile::tempdir().expect("a folder");
     let (source, target) = (folder.path().join("a"), folder.path().join("b"));
     write(&source, &pattern(12_000_000));
+    interrupt_half_way(options, &source, &target);
+    assert!(!target.exists(), "an unfinished file has its final name");
+
+    let mut again = sealane(&["cp", "--json"]);
+    let output = again.args(options).arg(&source).arg(&target).output().expect("the program starts");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
+    let events = events(&output.stdout);
+    assert!(events.last().expect("a last line")["resumed_bytes"].as_u64() > Some(0), "{events:?}");
+    assert!(fs::read(&target).expect("the copy") == pattern(12_000_000));
+    assert_eq!(fs::read_dir(folder.path()).expect("the folder").count(), 2, "something was left behind");
+    events
+}
+
+/// Copies, and interrupts that when some of it is there.
+fn interrupt_half_way(options: &[&str], source: &Path, target: &Path) {
     let mut child = sealane(&["cp", "--json", "--limit-rate", "4M"])
         .args(options)
-        .arg(&source)
-        .arg(&target)
+        .arg(source)
+        .arg(target)
         .spawn()
         .expect("the program starts");
     let mut lines = BufReader::new(child.stdout.take().expect("a pipe"));
@@ -338,14 +353,30 @@ fn interrupt_and_go_on(options: &[&str]) -> Vec<serde_json::Value> {
     let last: serde_json::Value =
         serde_json::from_str(rest.lines().last().expect("a last line")).expect("JSON");
     assert_eq!((&last["event"], &last["kind"]), (&"error".into(), &"cancelled".into()));
-    assert!(!target.exists(), "an unfinished file has its final name");
+}
 
+#[test]
+fn a_file_goes_on_under_the_name_by_which_it_was_begun() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (source, target) = (folder.path().join("a"), folder.path().join("b"));
+    let begun = source.join("begun");
+    fs::create_dir(&source).expect("a folder");
+    write(&begun, &pattern(12_000_000));
+    let options = ["-r", "-T", "--hard-links"];
+    interrupt_half_way(&options, &source, &target);
+    // Enough of them that some come before it, whatever the file system's order.
+    let others: Vec<_> = (0..40).map(|number| format!("other{number}")).collect();
+    for name in &others {
+        fs::hard_link(&begun, source.join(name)).expect("another name");
+    }
     let mut again = sealane(&["cp", "--json"]);
     let output = again.args(options).arg(&source).arg(&target).output().expect("the program starts");
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
     let events = events(&output.stdout);
-    assert!(events.last().expect("a last line")["resumed_bytes"].as_u64() > Some(0), "{events:?}");
-    assert!(fs::read(&target).expect("the copy") == pattern(12_000_000));
-    assert_eq!(fs::read_dir(folder.path()).expect("the folder").count(), 2, "something was left behind");
-    events
+    let done = events.last().expect("a last line");
+    assert!(done["bytes"].as_u64() < Some(9_000_000), "all of it was sent again: {done}");
+    let inode = |name: &str| fs::metadata(target.join(name)).expect("a copy").ino();
+    assert!(others.iter().all(|name| inode(name) == inode("begun")), "links became files");
+    assert!(fs::read(target.join("begun")).expect("the copy") == pattern(12_000_000));
+    assert_eq!(fs::read_dir(&target).expect("the target").count(), 41, "something was left behind");
 }

@@ -48,6 +48,14 @@ pub(crate) struct Possessions {
     pub(crate) dated: HashMap<[u8; 16], Timestamp>,
 }
 
+impl Possessions {
+    /// Whether the receiver has something, and nothing of this.
+    pub(super) fn has_others_than(&self, identity: &[u8; 16]) -> bool {
+        let nothing = self.done.is_empty() && self.partial.is_empty();
+        !nothing && !self.done.contains(identity) && !self.partial.contains_key(identity)
+    }
+}
+
 /// What the lanes of a sending end share while they fill batches.
 #[derive(Debug)]
 pub(crate) struct Filling {
@@ -61,7 +69,7 @@ pub(crate) struct Filling {
     pub(crate) notices: Sender<Notice>,
     pub(crate) progress: Arc<Progress>,
     pub(crate) counters: Counters,
-    /// First name of every file that has several.
+    /// The name by which a file that has several is sent.
     pub(crate) inodes: Mutex<HashMap<Inode, RelativePath>>,
 }
 

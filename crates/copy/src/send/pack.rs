@@ -17,7 +17,7 @@ use crate::{
         batch::Builder,
         fill::{Filler, Hand},
         ranges::{align, complement, subtract},
-        work::{Bytes, Candidate, Content, SendFile},
+        work::{Bytes, Candidate, Content, OtherNames, SendFile},
     },
     summary::Notice,
 };
@@ -104,11 +104,10 @@ impl Filler<'_> {
         let found = &candidate.found;
         let path = &found.path;
         let entry = |kind, metadata| Entry { path: path.clone(), kind, metadata, digest: None };
+        if let OtherNames::Sent(to) = &candidate.others {
+            return self.write_bare(&entry(Kind::HardLink { to: to.clone() }, Metadata::default()), body);
+        }
         let written = match &found.kind {
-            _ if candidate.link_to.is_some() => {
-                let to = candidate.link_to.clone().expect("the guard has looked");
-                Ok(self.write_bare(&entry(Kind::HardLink { to }, Metadata::default()), body))
-            }
             EntryKind::File => self.write_file(candidate, opened, body),
             EntryKind::Directory(metadata) => {
                 Ok(self.write_bare(&entry(Kind::Directory, metadata.clone()), body))
@@ -177,13 +176,13 @@ impl Filler<'_> {
                 Some(open) => open,
                 None => self.reader.open(found.root, path).map_err(|error| self.reason(found, error))?,
             };
-            if let Some(first) = self.earlier_name(&open, path) {
-                shared.queue.push_link(Candidate { link_to: Some(first), ..candidate.clone() });
+            let identity = entry::identity(path, open.metadata());
+            if let Some(others) = self.other_names(candidate, &open, &identity) {
+                shared.queue.push_last(Candidate { others, ..candidate.clone() });
                 return Ok(Written::Elsewhere);
             }
             let size_bytes = open.metadata().size_bytes;
             let count = || shared.progress.bytes_found.fetch_add(size_bytes, Relaxed);
-            let identity = entry::identity(path, open.metadata());
             if shared.possessions.done.contains(&identity) {
                 shared.counters.skipped.fetch_add(1, Relaxed);
                 shared.counters.resumed_bytes.fetch_add(size_bytes, Relaxed);
@@ -224,14 +223,23 @@ impl Filler<'_> {
         Err(self.of(found, "it changes while it is read"))
     }
 
-    /// The name by which this file was met first, where that was another one and links are to stay links.
-    fn earlier_name(&self, open: &OpenFile, path: &RelativePath) -> Option<RelativePath> {
+    /// Why this name has to wait for another of its file, where links are to stay links: that one is sent, or may be what
+    /// the receiver has some of.
+    fn other_names(&self, candidate: &Candidate, open: &OpenFile, identity: &[u8; 16]) -> Option<OtherNames> {
         if !self.shared.preserve.hard_links || open.links() == 1 {
             return None;
         }
+        let path = &candidate.found.path;
         let mut inodes = self.shared.inodes.lock().expect("no lane panics holding the inodes");
-        let first = inodes.entry(open.identity()).or_insert_with(|| path.clone());
-        (first != path).then(|| first.clone())
+        if let Some(sent) = inodes.get(&open.identity()) {
+            return (sent != path).then(|| OtherNames::Sent(sent.clone()));
+        }
+        let possessions = &self.shared.possessions;
+        if matches!(candidate.others, OtherNames::Unknown) && possessions.has_others_than(identity) {
+            return Some(OtherNames::Seen);
+        }
+        inodes.insert(open.identity(), path.clone());
+        None
     }
 
     /// Writes a small file with its content; `None` where it changed meanwhile.

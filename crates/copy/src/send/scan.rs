@@ -12,7 +12,7 @@ use crate::{
     journal::is_file_name,
     send::{
         lane::Sending,
-        work::{Candidate, PACK_ENTRIES},
+        work::{Candidate, OtherNames, PACK_ENTRIES},
     },
 };
 
@@ -30,7 +30,7 @@ pub(crate) fn run(sending: &Sending, walk: Walk) {
             }
             Ok(found) => {
                 filling.progress.files_found.fetch_add(1, Relaxed);
-                pack.push(Candidate { found, link_to: None });
+                pack.push(Candidate { found, others: OtherNames::Unknown });
             }
             Err(error) => {
                 let reason = chain(&error);

@@ -37,8 +37,18 @@ const QUEUE_MAX: usize = 256;
 #[derive(Clone, Debug)]
 pub(crate) struct Candidate {
     pub(crate) found: Found,
-    /// The file that this one is another name of, once that was sent.
-    pub(crate) link_to: Option<sealane_tree::RelativePath>,
+    pub(crate) others: OtherNames,
+}
+
+/// What is known of the other names of a candidate's file, where links are to stay links.
+#[derive(Clone, Debug)]
+pub(crate) enum OtherNames {
+    /// Nothing yet.
+    Unknown,
+    /// The receiver has the file under none that the scan has found.
+    Seen,
+    /// This one was sent.
+    Sent(sealane_tree::RelativePath),
 }
 
 /// Where the bytes of a large file come from.
@@ -283,8 +293,8 @@ struct State {
     /// Taken by lanes or in batches under way.
     out: usize,
     scan_complete: bool,
-    /// Other names of files, sent when all files are there.
-    links: Vec<Candidate>,
+    /// Names of files that have several, for when all others are there.
+    last: Vec<Candidate>,
     stopped: bool,
 }
 
@@ -323,18 +333,21 @@ impl Queue {
         self.state().queued.push_front(Queued::File(file));
     }
 
-    /// A lane found that a candidate is another name of a file.
-    pub(crate) fn push_link(&self, link: Candidate) {
-        self.state().links.push(link);
+    /// A lane found that a candidate has to wait until the other names of its file were seen, and what was found is
+    /// there.
+    pub(crate) fn push_last(&self, candidate: Candidate) {
+        self.state().last.push(candidate);
     }
 
     /// Takes a piece of work in hand, if there is any now.
     pub(crate) fn take(&self) -> Option<Work> {
         let mut state = self.state();
-        if state.queued.is_empty() && state.scan_complete && state.out == 0 && !state.links.is_empty() {
-            let count = state.links.len().saturating_sub(PACK_ENTRIES);
-            let pack = state.links.split_off(count);
-            state.queued.push_back(Queued::Pack(pack));
+        if state.queued.is_empty() && state.scan_complete && state.out == 0 && !state.last.is_empty() {
+            let mut last = std::mem::take(&mut state.last);
+            while !last.is_empty() {
+                let pack = last.split_off(last.len().saturating_sub(PACK_ENTRIES));
+                state.queued.push_back(Queued::Pack(pack));
+            }
         }
         loop {
             let work = match state.queued.front()? {
@@ -391,7 +404,7 @@ impl Queue {
     /// Whether everything was sent and acknowledged.
     pub(crate) fn is_done(&self) -> bool {
         let state = self.state();
-        state.scan_complete && state.queued.is_empty() && state.out == 0 && state.links.is_empty()
+        state.scan_complete && state.queued.is_empty() && state.out == 0 && state.last.is_empty()
     }
 
     /// Whether the scan is complete and nothing is queued; lanes may still hold work.
