@@ -100,6 +100,11 @@ impl Ledger {
         self.size
     }
 
+    /// Whether the first `bytes` are there and nothing else is: what a file that grew while it was read has to be.
+    pub(crate) fn is_exactly(&self, bytes: u64) -> bool {
+        self.ranges().eq((bytes > 0).then_some(0..bytes))
+    }
+
     /// How many fragments the ledger holds.
     pub(crate) fn range_count(&self) -> usize {
         self.ends.len()
@@ -214,5 +219,15 @@ mod tests {
         assert_eq!(ledger.range_count(), MAX_RANGES);
         assert_eq!(ledger.add(0..u64::MAX), Ok(u64::MAX - MAX_RANGES as u64 - 3));
         assert_eq!(ledger.range_count(), 1);
+    }
+
+    #[test]
+    fn what_grew_is_there_from_its_first_byte() {
+        let mut ledger = Ledger::new(u64::MAX);
+        assert!(ledger.is_exactly(0));
+        assert_eq!(ledger.add(3..10), Ok(7));
+        assert!(!ledger.is_exactly(7) && !ledger.is_exactly(10) && !ledger.is_exactly(0));
+        assert_eq!(ledger.add(0..3), Ok(3));
+        assert!(ledger.is_exactly(10) && !ledger.is_exactly(9));
     }
 }

@@ -406,11 +406,8 @@ impl Files {
         }
         let state = file.state();
         let Some((digest, has_digest, size_bytes)) = state.closing else { return Ok(()) };
-        let complete = if file.growing {
-            state.ledger.covered_bytes() == size_bytes && state.ledger.range_count() <= 1
-        } else {
-            state.ledger.is_complete()
-        };
+        let complete =
+            if file.growing { state.ledger.is_exactly(size_bytes) } else { state.ledger.is_complete() };
         if !complete {
             return Ok(());
         }
