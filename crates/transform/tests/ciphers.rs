@@ -425,6 +425,26 @@ fn a_few_long_messages() {
     }
 }
 
+/// The four bytes that kernels count in run over at every place of the vectors in flight.
+#[test]
+fn counters_carry_within_and_between_vectors() {
+    let algorithm = Cipher::Block(BlockCipher::Aes128, Mode::Ctr);
+    let key = CipherKey::new(algorithm, &[7; 16]).unwrap();
+    let plain = count_up(3, 70 * 16 + 5);
+    for before in 0..=70u32 {
+        let mut iv = [0xff; 16];
+        iv[12..].copy_from_slice(&0u32.wrapping_sub(before).to_be_bytes());
+        let mut expected = None;
+        for (name, kernels) in every_kernel() {
+            let mut out = plain.clone();
+            let mut jobs = [CipherJob::new(&key, &iv, Buffer::in_place(&mut out))];
+            assert_eq!(kernels.encrypt(algorithm, &mut jobs), 0);
+            let expected = expected.get_or_insert_with(|| out.clone());
+            assert!(out == *expected, "{name}, {before} blocks before the carry");
+        }
+    }
+}
+
 /// More jobs than the widest kernel has lanes, so that lanes are refilled and the last one is handed over.
 #[test]
 fn full_lanes_and_one_more() {

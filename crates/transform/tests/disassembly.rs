@@ -10,11 +10,13 @@ use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
 use sealane_transform::{Aead, Cipher, Digest, Direction, Kernels};
 
 /// A piece of a mangled name, an instruction, and the width of its first operand in bytes if that matters.
-const PROMISES: [(&str, Mnemonic, usize); 32] = [
+const PROMISES: [(&str, Mnemonic, usize); 34] = [
     ("3aes5lanes10run_avx512", Mnemonic::Vaesenc, 64),
     ("3aes5lanes10run_avx512", Mnemonic::Vaesdeclast, 64),
     ("3aes5lanes8run_avx2", Mnemonic::Vaesenc, 16),
     ("3aes2ni6run_ni", Mnemonic::Vaesenc, 16),
+    ("3aes2ni8run_vaes", Mnemonic::Vaesenc, 64),
+    ("3aes2ni8run_vaes", Mnemonic::Vaesdeclast, 64),
     ("4sha12ni9blocks_ni", Mnemonic::Sha1rnds4, 16),
     ("6sha2562ni9blocks_ni", Mnemonic::Sha256rnds2, 16),
     ("3md55lanes9avx512_32", Mnemonic::Vpternlogq, 64),

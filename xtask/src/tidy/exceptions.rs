@@ -49,7 +49,10 @@ pub(crate) const CURRENT: Exceptions = Exceptions {
         ("crates/transform/examples/crossover.rs", "clock_gettime(2) for the CPU time of one thread"),
         ("crates/transform/examples/rates.rs", "clock_gettime(2) for the CPU time of one thread"),
         ("crates/transform/src/aes/lanes.rs", "lane kernels take raw pointers, made here from slices"),
-        ("crates/transform/src/aes/ni.rs", "enters AES-NI kernels behind a detection token"),
+        (
+            "crates/transform/src/aes/ni.rs",
+            "enters AES-NI and VAES kernels behind detection tokens; reads and writes a buffer by its pointers",
+        ),
         (
             "crates/transform/src/aes/vector.rs",
             "vector loads and stores through the pointers of a lane kernel",

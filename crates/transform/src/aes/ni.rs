@@ -1,104 +1,225 @@
-//! AES-NI, one message: eight blocks in flight where the mode allows. Constant time.
+//! AES-NI and VAES, one message: up to eight vectors of its blocks in flight where the mode allows. Constant time.
 //!
-//! `unsafe`: intrinsics behind [`super::vector`]; the entry point takes the token.
+//! The floor is one round of a vector a cycle (two on some CPUs): eight vectors hide the latency of a round, and what
+//! else a block needs runs on other units. Messages that end within a vector are read and written in part.
+//!
+//! `unsafe`: intrinsics behind [`super::vector`], and the raw pointers of a [`Buffer`]; the entry points take tokens.
 #![allow(unsafe_code)]
 
 use super::Key;
-use super::vector::{Blocks as _, One};
+use super::vector::{Blocks, Four, One};
 use crate::catalogue::Mode;
-use crate::isa::Avx2;
-use crate::job::Direction;
+use crate::isa::{Avx2, Avx512};
+use crate::job::{Buffer, Direction};
 use crate::modes;
 
-/// Transforms `data` in place, as [`modes::run`] does.
-pub(crate) fn run(_: Avx2, key: &Key, mode: Mode, direction: Direction, iv: &[u8; 16], data: &mut [u8]) {
-    // SAFETY: the token proves AES-NI, SSSE3 and SSE4.1.
-    unsafe { run_ni(key, mode, direction, iv, data) }
+/// Vectors in flight.
+const GROUP: usize = 8;
+
+const ECB_SEAL: u8 = 0;
+const ECB_OPEN: u8 = 1;
+const CBC_OPEN: u8 = 2;
+const CTR: u8 = 3;
+
+/// Four bytes of a counter count without a carry for so many blocks.
+const COUNTS: u64 = 1 << 32;
+
+/// Where a message is read and written.
+#[derive(Clone, Copy)]
+struct Ends {
+    source: *const u8,
+    destination: *mut u8,
 }
 
+impl Ends {
+    /// The same, further on.
+    #[inline(always)]
+    const fn at(self, offset: usize) -> Self {
+        let (source, destination) = (self.source.wrapping_add(offset), self.destination.wrapping_add(offset));
+        Self { source, destination }
+    }
+}
+
+/// All rounds on `N` vectors.
 #[inline(always)]
-fn crypt<const N: usize>(key: &Key, direction: Direction, block: &mut [One; N]) {
-    let keys = match direction {
-        Direction::Encrypt => &key.encrypt,
-        Direction::Decrypt => &key.decrypt,
-    };
+fn rounds<B: Blocks, const N: usize, const OPEN: bool>(key: &Key, blocks: &mut [B; N]) {
+    let keys = if OPEN { &key.decrypt } else { &key.encrypt };
     // SAFETY: one block of the schedule's fifteen.
-    let load = |round: usize| unsafe { One::load(&raw const keys[round]) };
+    let load = |round: usize| unsafe { B::broadcast(&raw const keys[round]) };
     let first = load(0);
-    for block in &mut *block {
+    for block in &mut *blocks {
         *block = block.xor(first);
     }
     for round in 1..key.rounds {
         let key = load(round);
-        for block in &mut *block {
-            *block = match direction {
-                Direction::Encrypt => block.encrypt(key),
-                Direction::Decrypt => block.decrypt(key),
-            };
+        for block in &mut *blocks {
+            *block = if OPEN { block.decrypt(key) } else { block.encrypt(key) };
         }
     }
     let last = load(key.rounds);
-    for block in &mut *block {
-        *block = match direction {
-            Direction::Encrypt => block.encrypt_last(last),
-            Direction::Decrypt => block.decrypt_last(last),
-        };
+    for block in &mut *blocks {
+        *block = if OPEN { block.decrypt_last(last) } else { block.encrypt_last(last) };
     }
 }
 
-#[target_feature(enable = "aes,sse4.1,ssse3,avx2")]
-fn run_ni(key: &Key, mode: Mode, direction: Direction, iv: &[u8; 16], data: &mut [u8]) {
-    let one = |direction: Direction, block: &mut [u8; 16]| {
+/// `N` vectors of a message, of which `bytes` are read and written if that is less than a vector (and `N` is one).
+/// `chain`: the sealed blocks before for CBC, the counters of the first vector, their bytes reversed, for CTR.
+///
+/// # Safety
+/// There are so many bytes at both ends.
+#[inline(always)]
+unsafe fn vectors<B: Blocks, const N: usize, const HOW: u8>(
+    key: &Key,
+    ends: Ends,
+    bytes: usize,
+    chain: &mut B,
+) {
+    let part = bytes < B::BYTES;
+    let mut input = [B::zero(); N];
+    for (n, input) in input.iter_mut().enumerate() {
+        let from = ends.at(n * B::BYTES).source;
+        // SAFETY: the caller's contract.
+        *input = unsafe { if part { B::read_part(from, bytes) } else { B::read(from) } };
+    }
+    let mut made = input;
+    if HOW == CTR {
+        for (n, made) in made.iter_mut().enumerate() {
+            *made = chain.plus((n * B::LANES) as u32).reverse();
+        }
+        *chain = chain.plus((N * B::LANES) as u32);
+    }
+    match HOW {
+        ECB_OPEN | CBC_OPEN => rounds::<B, N, true>(key, &mut made),
+        _ => rounds::<B, N, false>(key, &mut made),
+    }
+    for (n, made) in made.iter_mut().enumerate() {
+        *made = match HOW {
+            CBC_OPEN => made.xor(input[n].behind(*chain)),
+            CTR => made.xor(input[n]),
+            _ => *made,
+        };
+        if HOW == CBC_OPEN {
+            *chain = input[n];
+        }
+        let to = ends.at(n * B::BYTES).destination;
+        // SAFETY: the caller's contract.
+        unsafe { if part { made.write_part(to, bytes) } else { made.write(to) } };
+    }
+}
+
+/// A stretch of a message, through whose blocks `chain` goes as [`vectors`] says.
+///
+/// # Safety
+/// There are `bytes` at both ends.
+#[inline(always)]
+unsafe fn stretch<B: Blocks, const HOW: u8>(key: &Key, mut ends: Ends, bytes: usize, mut chain: B) {
+    let mut left = bytes;
+    macro_rules! take {
+        ($($how:ident $n:expr),*) => {
+            $($how left >= $n * B::BYTES {
+                // SAFETY: so many bytes are left.
+                unsafe { vectors::<B, { $n }, HOW>(key, ends, B::BYTES, &mut chain) };
+                ends = ends.at($n * B::BYTES);
+                left -= $n * B::BYTES;
+            })*
+        };
+    }
+    take!(while GROUP, if GROUP / 2, if GROUP / 4, if GROUP / 8);
+    if left > 0 {
+        // SAFETY: as above.
+        unsafe { vectors::<B, 1, HOW>(key, ends, left, &mut chain) };
+    }
+}
+
+/// A message whose blocks need not wait for each other.
+///
+/// # Safety
+/// There are `bytes` at both ends.
+#[inline(always)]
+unsafe fn message<B: Blocks>(
+    key: &Key,
+    mode: Mode,
+    direction: Direction,
+    iv: &[u8; 16],
+    mut ends: Ends,
+    mut bytes: usize,
+) {
+    // SAFETY: one block.
+    let chain = unsafe { B::broadcast(iv) };
+    // SAFETY: the caller's contract, to the end of the function.
+    unsafe {
+        match (mode, direction) {
+            (Mode::Ecb, Direction::Encrypt) => stretch::<B, ECB_SEAL>(key, ends, bytes, chain),
+            (Mode::Ecb, Direction::Decrypt) => stretch::<B, ECB_OPEN>(key, ends, bytes, chain),
+            (Mode::Cbc, _) => stretch::<B, CBC_OPEN>(key, ends, bytes, chain),
+            (Mode::Ctr, _) => {
+                let mut counter = u128::from_be_bytes(*iv);
+                while bytes > 0 {
+                    let blocks = COUNTS - u64::from(counter as u32);
+                    let now =
+                        usize::try_from(blocks).map_or(bytes, |blocks| bytes.min(blocks.saturating_mul(16)));
+                    let chain = B::broadcast(&counter.to_le_bytes()).count(0);
+                    stretch::<B, CTR>(key, ends, now, chain);
+                    counter = counter.wrapping_add(u128::from(blocks));
+                    (ends, bytes) = (ends.at(now), bytes - now);
+                }
+            }
+        }
+    }
+}
+
+/// CBC sealing, where every block waits for the one before.
+#[inline(always)]
+fn chained(key: &Key, iv: &[u8; 16], data: &mut [u8]) {
+    modes::run(Mode::Cbc, Direction::Encrypt, iv, data, |_, block: &mut [u8; 16]| {
         // SAFETY: one block.
         let mut vector = [unsafe { One::load(block) }];
-        crypt(key, direction, &mut vector);
+        rounds::<One, 1, false>(key, &mut vector);
         // SAFETY: one block.
         unsafe { vector[0].store(block) };
-    };
-    if mode == Mode::Cbc && direction == Direction::Encrypt {
-        return modes::run(mode, direction, iv, data, one);
+    });
+}
+
+#[target_feature(enable = "aes,sse4.1,ssse3,avx2")]
+fn run_ni(key: &Key, mode: Mode, direction: Direction, iv: &[u8; 16], data: &mut Buffer<'_>) {
+    if (mode, direction) == (Mode::Cbc, Direction::Encrypt) {
+        return chained(key, iv, data.copied_in_place());
     }
-    let mut chain = *iv;
-    let whole = data.len() & !127;
-    let (eights, rest) = data.split_at_mut(whole);
-    for eight in eights.as_chunks_mut::<128>().0 {
-        let blocks = eight.as_chunks_mut::<16>().0;
-        let mut input = [One::zero(); 8];
-        for (input, block) in input.iter_mut().zip(&*blocks) {
-            // SAFETY: one block.
-            *input = unsafe { One::load(block) };
-        }
-        let mut x = input;
-        if mode == Mode::Ctr {
-            // SAFETY: one block.
-            let mut counter = unsafe { One::load(&raw const chain) }.reverse();
-            for x in &mut x {
-                *x = counter.reverse();
-                counter = counter.increment();
-            }
-            // SAFETY: one block.
-            unsafe { counter.reverse().store(&raw mut chain) };
-            crypt(key, Direction::Encrypt, &mut x);
-        } else {
-            crypt(key, direction, &mut x);
-        }
-        for i in 0..8 {
-            x[i] = match mode {
-                Mode::Ecb => x[i],
-                Mode::Ctr => x[i].xor(input[i]),
-                // SAFETY: one block.
-                Mode::Cbc if i == 0 => x[i].xor(unsafe { One::load(&raw const chain) }),
-                Mode::Cbc => x[i].xor(input[i - 1]),
-            };
-        }
-        if mode == Mode::Cbc {
-            // SAFETY: one block.
-            unsafe { input[7].store(&raw mut chain) };
-        }
-        for (x, block) in x.iter().zip(blocks) {
-            // SAFETY: one block.
-            unsafe { x.store(block) };
-        }
-    }
-    modes::run(mode, direction, &chain, rest, one);
+    let ends = Ends { source: data.source(), destination: data.destination() };
+    // SAFETY: a buffer has so many bytes at both ends, which are the same or apart.
+    unsafe { message::<One>(key, mode, direction, iv, ends, data.len()) }
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,vaes")]
+fn run_vaes(key: &Key, mode: Mode, direction: Direction, iv: &[u8; 16], data: &mut Buffer<'_>) {
+    let ends = Ends { source: data.source(), destination: data.destination() };
+    // SAFETY: as in `run_ni`.
+    unsafe { message::<Four>(key, mode, direction, iv, ends, data.len()) }
+}
+
+/// Transforms a message by AES-NI, as [`modes::run`] does.
+pub(crate) fn avx2(
+    _: Avx2,
+    key: &Key,
+    mode: Mode,
+    direction: Direction,
+    iv: &[u8; 16],
+    data: &mut Buffer<'_>,
+) {
+    // SAFETY: the token proves AES-NI, SSSE3 and SSE4.1.
+    unsafe { run_ni(key, mode, direction, iv, data) }
+}
+
+/// The same by VAES; not for sealing by CBC, whose blocks come one by one.
+pub(crate) fn avx512(
+    _: Avx512,
+    key: &Key,
+    mode: Mode,
+    direction: Direction,
+    iv: &[u8; 16],
+    data: &mut Buffer<'_>,
+) {
+    debug_assert!((mode, direction) != (Mode::Cbc, Direction::Encrypt), "nothing to do side by side");
+    // SAFETY: the token proves AVX-512 F, BW and VL, and VAES.
+    unsafe { run_vaes(key, mode, direction, iv, data) }
 }

@@ -1,4 +1,4 @@
-//! One block in an xmm register, or four blocks of four messages in a zmm register.
+//! One block in an xmm register, or four in a zmm register: of four messages, or consecutive ones of one message.
 //!
 //! `unsafe`: intrinsics, under the contract of [`crate::simd`]: reached only from entry points that hold the token.
 #![allow(unsafe_code)]
@@ -11,6 +11,8 @@ pub(crate) trait Blocks: Copy {
     const LANES: usize;
     /// Whether there are registers for the blocks before and after those in work.
     const AHEAD: bool;
+    /// Bytes of a vector.
+    const BYTES: usize = 16 * Self::LANES;
     fn zero() -> Self;
     fn xor(self, other: Self) -> Self;
     fn encrypt(self, key: Self) -> Self;
@@ -51,6 +53,37 @@ pub(crate) trait Blocks: Copy {
     /// # Safety
     /// As there, with writable bytes.
     unsafe fn store_rows(self, rows: *const *mut u8, offset: usize);
+
+    /// Adds `from` and the numbers that follow it to the lowest words of the blocks.
+    fn count(self, from: u32) -> Self;
+    /// Adds to the lowest word of every block.
+    fn plus(self, number: u32) -> Self;
+    /// The last block of `before`, then all blocks but the last.
+    fn behind(self, before: Self) -> Self;
+
+    /// Reads a vector.
+    ///
+    /// # Safety
+    /// Its bytes are readable.
+    unsafe fn read(from: *const u8) -> Self;
+
+    /// Writes a vector.
+    ///
+    /// # Safety
+    /// Its bytes are writable.
+    unsafe fn write(self, to: *mut u8);
+
+    /// Reads the first `bytes` of a vector, zeros after them.
+    ///
+    /// # Safety
+    /// They are readable and no more than a vector's.
+    unsafe fn read_part(from: *const u8, bytes: usize) -> Self;
+
+    /// Writes the first `bytes` of a vector.
+    ///
+    /// # Safety
+    /// They are writable and no more than a vector's.
+    unsafe fn write_part(self, to: *mut u8, bytes: usize);
 }
 
 /// An xmm register.
@@ -131,6 +164,45 @@ impl Blocks for One {
         // SAFETY: the caller's contract.
         unsafe { self.store((*rows).add(offset).cast()) }
     }
+    #[inline(always)]
+    fn count(self, from: u32) -> Self {
+        self.plus(from)
+    }
+    #[inline(always)]
+    fn plus(self, number: u32) -> Self {
+        op!(_mm_add_epi32(self.0, _mm_set_epi32(0, 0, 0, number as i32)))
+    }
+    #[inline(always)]
+    fn behind(self, before: Self) -> Self {
+        before
+    }
+    #[inline(always)]
+    unsafe fn read(from: *const u8) -> Self {
+        op!(_mm_loadu_si128(from.cast()))
+    }
+    #[inline(always)]
+    unsafe fn write(self, to: *mut u8) {
+        // SAFETY: the caller's contract.
+        unsafe { _mm_storeu_si128(to.cast(), self.0) }
+    }
+    #[inline(always)]
+    unsafe fn read_part(from: *const u8, bytes: usize) -> Self {
+        let mut block = [0u8; 16];
+        // SAFETY: the caller's contract; then one block.
+        unsafe {
+            core::ptr::copy_nonoverlapping(from, block.as_mut_ptr(), bytes);
+            Self::read(block.as_ptr())
+        }
+    }
+    #[inline(always)]
+    unsafe fn write_part(self, to: *mut u8, bytes: usize) {
+        let mut block = [0u8; 16];
+        // SAFETY: one block; then the caller's contract.
+        unsafe {
+            self.write(block.as_mut_ptr());
+            core::ptr::copy_nonoverlapping(block.as_ptr(), to, bytes);
+        }
+    }
 }
 
 impl Blocks for Four {
@@ -208,4 +280,41 @@ impl Blocks for Four {
             _mm_storeu_si128(to(3), _mm512_extracti32x4_epi32::<3>(self.0));
         }
     }
+    #[inline(always)]
+    fn count(self, from: u32) -> Self {
+        let [a, b, c, d] = [0, 1, 2, 3].map(|n| from as i32 + n);
+        op!(_mm512_add_epi32(self.0, _mm512_set_epi32(0, 0, 0, d, 0, 0, 0, c, 0, 0, 0, b, 0, 0, 0, a)))
+    }
+    #[inline(always)]
+    fn plus(self, number: u32) -> Self {
+        op!(_mm512_add_epi32(self.0, _mm512_broadcast_i32x4(_mm_set_epi32(0, 0, 0, number as i32))))
+    }
+    #[inline(always)]
+    fn behind(self, before: Self) -> Self {
+        op!(_mm512_alignr_epi64::<6>(self.0, before.0))
+    }
+    #[inline(always)]
+    unsafe fn read(from: *const u8) -> Self {
+        op!(_mm512_loadu_si512(from.cast()))
+    }
+    #[inline(always)]
+    unsafe fn write(self, to: *mut u8) {
+        // SAFETY: the caller's contract.
+        unsafe { _mm512_storeu_si512(to.cast(), self.0) }
+    }
+    #[inline(always)]
+    unsafe fn read_part(from: *const u8, bytes: usize) -> Self {
+        op!(_mm512_maskz_loadu_epi8(mask(bytes), from.cast()))
+    }
+    #[inline(always)]
+    unsafe fn write_part(self, to: *mut u8, bytes: usize) {
+        // SAFETY: the caller's contract.
+        unsafe { _mm512_mask_storeu_epi8(to.cast(), mask(bytes), self.0) }
+    }
+}
+
+/// The lowest `bytes` (at most 64) bits.
+#[inline(always)]
+pub(crate) const fn mask(bytes: usize) -> u64 {
+    ((1u128 << bytes) - 1) as u64
 }

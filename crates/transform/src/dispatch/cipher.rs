@@ -6,7 +6,7 @@ use super::pieces::{self, Lengths, Width};
 use super::{Kernels, Lanes};
 use crate::catalogue::{BlockCipher, Cipher, Mode};
 use crate::isa::{Isa, Tier};
-use crate::job::{CipherJob, Direction, Status};
+use crate::job::{Buffer, CipherJob, Direction, Status};
 use crate::key::Schedule;
 use crate::lanes::{self, HandOver, Interleave};
 use crate::order::{LaneCost, WINDOW, by_length};
@@ -33,10 +33,7 @@ fn lane_cost(algorithm: Cipher, direction: Direction, isa: Isa, count: usize) ->
         (Cipher::Block(BlockCipher::Aes128 | BlockCipher::Aes192 | BlockCipher::Aes256, mode), isa) => {
             match (mode, direction, isa) {
                 // One message alone keeps the AES units busy: lanes would only add their transpositions.
-                (Mode::Ecb, ..) | (Mode::Cbc, Direction::Decrypt, _) | (Mode::Ctr, _, Isa::Avx2) => {
-                    (usize::MAX, 0, 0)
-                }
-                (Mode::Ctr, ..) => (20, 4096, 128),
+                (Mode::Ecb | Mode::Ctr, ..) | (Mode::Cbc, Direction::Decrypt, _) => (usize::MAX, 0, 0),
                 // Few jobs take eight lanes, more take 32.
                 (.., Isa::Avx512) if count > 32 => (5, 640, 60),
                 _ => (2, 128, 72),
@@ -138,8 +135,7 @@ impl Kernels {
                 continue;
             }
             for job in window.iter_mut().filter(|job| job.status == Status::Pending) {
-                let data = job.data.copied_in_place();
-                self.cipher_alone(mode_of(algorithm), direction, job.key.schedule(), &job.iv, data);
+                self.cipher_alone(mode_of(algorithm), direction, job.key.schedule(), &job.iv, &mut job.data);
                 job.status = Status::Done;
             }
         }
@@ -229,8 +225,8 @@ impl Kernels {
             return false;
         }
         let mode = mode_of(algorithm);
-        let alone = |key: &Schedule, iv: &[u8; 16], data: &mut [u8]| {
-            self.cipher_alone(mode, direction, key, iv, data);
+        let alone = |key: &Schedule, iv: &[u8; 16], rest: &mut [u8]| {
+            self.cipher_alone(mode, direction, key, iv, &mut Buffer::in_place(rest));
         };
         // When the batch tier is forced, its kernels do all the work.
         let forced = self.lanes_wanted() == Lanes::Always;
@@ -245,7 +241,7 @@ impl Kernels {
             if cost.is_some_and(|cost| !cost.is_worth(lengths(jobs, order))) {
                 for &index in order {
                     let job = &mut jobs[usize::from(index)];
-                    alone(job.key.schedule(), &job.iv, job.data.copied_in_place());
+                    self.cipher_alone(mode, direction, job.key.schedule(), &job.iv, &mut job.data);
                     job.status = Status::Done;
                 }
                 return;
@@ -398,13 +394,28 @@ impl Kernels {
         lanes::run(&mut des::sliced::portable(mode, direction, passes), jobs, order, hand_over);
     }
 
-    /// One message in place, by the best kernel for single messages.
-    fn cipher_alone(&self, mode: Mode, direction: Direction, key: &Schedule, iv: &[u8; 16], data: &mut [u8]) {
+    /// One message, by the best kernel for single messages.
+    fn cipher_alone(
+        &self,
+        mode: Mode,
+        direction: Direction,
+        key: &Schedule,
+        iv: &[u8; 16],
+        data: &mut Buffer<'_>,
+    ) {
         let reference = self.single() == Tier::Reference;
         #[cfg(target_arch = "x86_64")]
-        if let (Schedule::Aes(key), Some(proof), Tier::Native) = (key, self.features.avx2, self.single()) {
-            return aes::ni::run(proof, key, mode, direction, iv, data);
+        if let (Schedule::Aes(key), Tier::Native) = (key, self.single()) {
+            if let Some(proof) = self.features.avx512
+                && pieces::can_cut(mode, direction)
+            {
+                return aes::ni::avx512(proof, key, mode, direction, iv, data);
+            }
+            if let Some(proof) = self.features.avx2 {
+                return aes::ni::avx2(proof, key, mode, direction, iv, data);
+            }
         }
+        let data = data.copied_in_place();
         match (key, reference) {
             (Schedule::Null, _) => {}
             (Schedule::Des(key), true) => {

@@ -5,12 +5,10 @@
 
 use core::arch::x86_64::*;
 
-use crate::aes::vector::{Blocks, Four, One};
+use crate::aes::vector::{Blocks, Four, One, mask};
 
 /// One block, or four consecutive blocks of one message; the first is the lowest.
 pub(crate) trait Field: Blocks {
-    /// Bytes of a vector.
-    const BYTES: usize = 16 * Self::LANES;
     /// In place n the n-th block; as many count as a vector has.
     fn of(blocks: [One; 4]) -> Self;
     /// The block in every place.
@@ -35,38 +33,10 @@ pub(crate) trait Field: Blocks {
     fn high_halves(self, other: Self) -> Self;
     /// As it is, but the compiler makes it before it goes on.
     fn pinned(self) -> Self;
-    /// Adds `from` and the numbers that follow it to the lowest words of the blocks.
-    fn count(self, from: u32) -> Self;
-    /// Adds to the lowest word of every block.
-    fn plus(self, number: u32) -> Self;
     /// Adds `from` and the numbers that follow it to the last bytes of the blocks, without carries.
     fn numbered(self, from: u8) -> Self;
     /// The first `bytes`, at most a vector's; zeros after them.
     fn first(self, bytes: usize) -> Self;
-
-    /// Reads a vector.
-    ///
-    /// # Safety
-    /// Its bytes are readable.
-    unsafe fn read(from: *const u8) -> Self;
-
-    /// Writes a vector.
-    ///
-    /// # Safety
-    /// Its bytes are writable.
-    unsafe fn write(self, to: *mut u8);
-
-    /// Reads the first `bytes` of a vector, zeros after them.
-    ///
-    /// # Safety
-    /// They are readable and no more than a vector's.
-    unsafe fn read_part(from: *const u8, bytes: usize) -> Self;
-
-    /// Writes the first `bytes` of a vector.
-    ///
-    /// # Safety
-    /// They are writable and no more than a vector's.
-    unsafe fn write_part(self, to: *mut u8, bytes: usize);
 }
 
 macro_rules! op {
@@ -149,14 +119,6 @@ impl Field for One {
         Self(a)
     }
     #[inline(always)]
-    fn count(self, from: u32) -> Self {
-        self.plus(from)
-    }
-    #[inline(always)]
-    fn plus(self, number: u32) -> Self {
-        op!(_mm_add_epi32(self.0, _mm_set_epi32(0, 0, 0, number as i32)))
-    }
-    #[inline(always)]
     fn numbered(self, from: u8) -> Self {
         op!(_mm_xor_si128(self.0, _mm_set_epi32(i32::from(from) << 24, 0, 0, 0)))
     }
@@ -168,33 +130,6 @@ impl Field for One {
         block[bytes..].fill(0);
         // SAFETY: one block.
         unsafe { Self::read(block.as_ptr()) }
-    }
-    #[inline(always)]
-    unsafe fn read(from: *const u8) -> Self {
-        op!(_mm_loadu_si128(from.cast()))
-    }
-    #[inline(always)]
-    unsafe fn write(self, to: *mut u8) {
-        // SAFETY: the caller's contract.
-        unsafe { _mm_storeu_si128(to.cast(), self.0) }
-    }
-    #[inline(always)]
-    unsafe fn read_part(from: *const u8, bytes: usize) -> Self {
-        let mut block = [0u8; 16];
-        // SAFETY: the caller's contract; then one block.
-        unsafe {
-            core::ptr::copy_nonoverlapping(from, block.as_mut_ptr(), bytes);
-            Self::read(block.as_ptr())
-        }
-    }
-    #[inline(always)]
-    unsafe fn write_part(self, to: *mut u8, bytes: usize) {
-        let mut block = [0u8; 16];
-        // SAFETY: one block; then the caller's contract.
-        unsafe {
-            self.write(block.as_mut_ptr());
-            core::ptr::copy_nonoverlapping(block.as_ptr(), to, bytes);
-        }
     }
 }
 
@@ -271,15 +206,6 @@ impl Field for Four {
         Self(unsafe { pinned(self.0) })
     }
     #[inline(always)]
-    fn count(self, from: u32) -> Self {
-        let [a, b, c, d] = [0, 1, 2, 3].map(|n| from as i32 + n);
-        op!(_mm512_add_epi32(self.0, _mm512_set_epi32(0, 0, 0, d, 0, 0, 0, c, 0, 0, 0, b, 0, 0, 0, a)))
-    }
-    #[inline(always)]
-    fn plus(self, number: u32) -> Self {
-        op!(_mm512_add_epi32(self.0, _mm512_broadcast_i32x4(_mm_set_epi32(0, 0, 0, number as i32))))
-    }
-    #[inline(always)]
     fn numbered(self, from: u8) -> Self {
         let [a, b, c, d] = [0, 1, 2, 3].map(|n| (i32::from(from) + n) << 24);
         op!(_mm512_xor_si512(self.0, _mm512_set_epi32(d, 0, 0, 0, c, 0, 0, 0, b, 0, 0, 0, a, 0, 0, 0)))
@@ -287,24 +213,6 @@ impl Field for Four {
     #[inline(always)]
     fn first(self, bytes: usize) -> Self {
         op!(_mm512_maskz_mov_epi8(mask(bytes), self.0))
-    }
-    #[inline(always)]
-    unsafe fn read(from: *const u8) -> Self {
-        op!(_mm512_loadu_si512(from.cast()))
-    }
-    #[inline(always)]
-    unsafe fn write(self, to: *mut u8) {
-        // SAFETY: the caller's contract.
-        unsafe { _mm512_storeu_si512(to.cast(), self.0) }
-    }
-    #[inline(always)]
-    unsafe fn read_part(from: *const u8, bytes: usize) -> Self {
-        op!(_mm512_maskz_loadu_epi8(mask(bytes), from.cast()))
-    }
-    #[inline(always)]
-    unsafe fn write_part(self, to: *mut u8, bytes: usize) {
-        // SAFETY: the caller's contract.
-        unsafe { _mm512_mask_storeu_epi8(to.cast(), mask(bytes), self.0) }
     }
 }
 
@@ -315,10 +223,4 @@ fn pinned(mut a: __m512i) -> __m512i {
     // SAFETY: no instruction.
     unsafe { core::arch::asm!("/* {0} */", inout(zmm_reg) a, options(nomem, nostack, preserves_flags)) };
     a
-}
-
-/// The lowest `bytes` (at most 64) bits.
-#[inline(always)]
-const fn mask(bytes: usize) -> u64 {
-    ((1u128 << bytes) - 1) as u64
 }
