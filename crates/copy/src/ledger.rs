@@ -90,6 +90,7 @@ impl Ledger {
     }
 
     /// How many bytes are there.
+    #[cfg(test)]
     pub(crate) fn covered_bytes(&self) -> u64 {
         self.covered_bytes
     }
