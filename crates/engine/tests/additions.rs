@@ -1,0 +1,89 @@
+//! What CONTRIBUTING says of adding a suite and an engine, held to the tree.
+
+use std::{fs, path::Path};
+
+use sealane_engine::Suite;
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The shipped code of all Rust sources below a folder of the workspace, by path; tests within them are left out.
+fn sources(folder: &str) -> Vec<(String, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut found = Vec::new();
+    for entry in fs::read_dir(root.join(folder)).unwrap() {
+        let entry = entry.unwrap();
+        let path = format!("{folder}/{}", entry.file_name().into_string().unwrap());
+        if entry.file_type().unwrap().is_dir() {
+            found.extend(sources(&path));
+        } else if path.ends_with(".rs") {
+            let text = read(&root.join(&path));
+            let code = text.split("#[cfg(test)]").next().unwrap_or_default().to_owned();
+            found.push((path, code));
+        }
+    }
+    found
+}
+
+/// All crates' own sources.
+fn shipped() -> Vec<(String, String)> {
+    let is_source = |(path, _): &(String, String)| path.split('/').nth(2) == Some("src");
+    sources("crates").into_iter().filter(is_source).collect()
+}
+
+fn sayers<'a>(sources: &'a [(String, String)], word: &str) -> Vec<&'a str> {
+    sources.iter().filter(|(_, text)| text.contains(word)).map(|(path, _)| path.as_str()).collect()
+}
+
+#[test]
+fn a_suite_is_its_row() {
+    // What a level takes where nothing is asked for is named where that is decided; any other suite by its row alone.
+    let usual = [Suite::Null, Suite::Aes128Gcm, Suite::ChaCha20Poly1305, Suite::Aes128Gmac];
+    let all = shipped();
+    let table = "crates/engine/src/record/suite.rs";
+    for suite in Suite::ALL.into_iter().filter(|suite| !usual.contains(suite)) {
+        assert_eq!(sayers(&all, &format!("Suite::{suite:?}")), [""; 0], "{suite}");
+        assert!(sayers(&all, &format!("{suite:?} = Row")).contains(&table), "{suite}");
+    }
+}
+
+#[test]
+fn an_engine_is_its_file_and_its_lines() {
+    let all = shipped();
+    let mut engines = Vec::new();
+    for (path, text) in all.iter().filter(|(path, _)| path.starts_with("crates/engine/src/")) {
+        engines.extend(text.lines().filter_map(|line| {
+            let name = line.strip_prefix("impl Engine for ")?.strip_suffix(" {")?;
+            Some((path.as_str(), name))
+        }));
+    }
+    assert_eq!(engines.len(), 2, "{engines:?}");
+    let tests = read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/jobs.rs"));
+    let listed = tests.split("fn engines()").nth(1).and_then(|rest| rest.split("\n}").next()).unwrap();
+    for (path, name) in engines {
+        assert!(listed.contains(&format!("{name}::")), "{name} runs all tests");
+        let module = path.trim_start_matches("crates/engine/src/").trim_end_matches(".rs");
+        let within: Vec<&str> = sayers(&all, &format!("{module}::"))
+            .into_iter()
+            .filter(|other| other.starts_with("crates/engine/src/") && *other != path)
+            .collect();
+        // `inline` also measures what the other engine says that it costs.
+        let expected: &[&str] = if module == "inline" {
+            &["crates/engine/src/lanes.rs", "crates/engine/src/lib.rs"]
+        } else {
+            &["crates/engine/src/lib.rs"]
+        };
+        let mut within = within;
+        within.sort_unstable();
+        assert_eq!(within, expected, "{name}");
+    }
+}
+
+#[test]
+fn contributing_names_these_files() {
+    let guide = read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../CONTRIBUTING.md"));
+    for path in ["src/record/suite.rs", "src/inline.rs", "tests/jobs.rs"] {
+        assert!(guide.contains(&format!("crates/engine/{path}")), "{path}");
+    }
+}
