@@ -12,12 +12,7 @@ fuzz_target!(|text: &str| {
     assert_eq!(spec.to_string(), text);
     assert!((1..=LAYERS_MAX).contains(&spec.layers().len()));
     assert!(spec.layers().iter().all(|layer| layer.arguments.len() <= ARGUMENTS_MAX));
-    let context = Context {
-        implementations: Kernels::best().into(),
-        secret: Secret::new([7; 32]),
-        end: End::Near,
-        place: 0,
-    };
+    let context = Context::new(Kernels::best(), Secret::new([7; 32]), End::Near);
     if let Ok(stack) = Catalogue::new().stack(&spec, &context) {
         assert_eq!(stack.to_string(), text);
         assert_eq!(stack.layers().len(), spec.layers().len());

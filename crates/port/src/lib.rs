@@ -11,6 +11,7 @@
 #![deny(unsafe_code)]
 
 pub mod capture;
+mod ends;
 pub mod link;
 pub mod memory;
 pub mod raw;
@@ -25,6 +26,7 @@ use sealane_stack::Batch;
 use std::io;
 use std::time::Instant;
 
+pub use ends::{Receiving, Sending, ends};
 pub use room::Room;
 
 /// Where packets enter and leave.

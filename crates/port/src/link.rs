@@ -10,10 +10,10 @@
 use crate::{Port, Room};
 use rustix::fd::BorrowedFd;
 use sealane_stack::Batch;
+pub use sealane_stack::Clock;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::io;
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// What a link does to packets in one direction.
@@ -190,46 +190,6 @@ impl Emulation {
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.under_way.peek().map(|next| next.due)
-    }
-}
-
-/// What time it is.
-#[derive(Debug, Clone)]
-pub enum Clock {
-    /// The system's.
-    Real,
-    /// Whatever the test says.
-    Virtual(Arc<Mutex<Instant>>),
-}
-
-impl Clock {
-    /// One that stands still until it is moved.
-    #[must_use]
-    pub fn still() -> Self {
-        Self::Virtual(Arc::new(Mutex::new(Instant::now())))
-    }
-
-    /// Now.
-    ///
-    /// # Panics
-    /// When another user of a virtual clock panicked holding it.
-    #[must_use]
-    pub fn now(&self) -> Instant {
-        match self {
-            Self::Real => Instant::now(),
-            Self::Virtual(now) => *now.lock().expect("no user panics holding the clock"),
-        }
-    }
-
-    /// Moves a virtual clock to `to`, if that is later; the system's moves by itself.
-    ///
-    /// # Panics
-    /// When another user of a virtual clock panicked holding it.
-    pub fn advance_to(&self, to: Instant) {
-        if let Self::Virtual(now) = self {
-            let mut now = now.lock().expect("no user panics holding the clock");
-            *now = (*now).max(to);
-        }
     }
 }
 

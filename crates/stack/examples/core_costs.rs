@@ -44,12 +44,7 @@ impl Sink for Count {
 
 /// Nanoseconds of all lanes together for a packet.
 fn measure(text: &str, placement: Placement, lanes: usize) -> Result<f64, Box<dyn std::error::Error>> {
-    let context = Context {
-        implementations: Kernels::best().into(),
-        secret: Secret::new([1; 32]),
-        end: End::Near,
-        place: 0,
-    };
+    let context = Context::new(Kernels::best(), Secret::new([1; 32]), End::Near);
     let stack = Catalogue::new().stack(&text.parse()?, &context)?;
     let packets = Arc::new(AtomicU64::new(0));
     let down = Ends { source: Some(Box::new(Template)), sink: Some(Box::new(Count(packets.clone()))) };

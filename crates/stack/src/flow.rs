@@ -134,6 +134,11 @@ impl<G, T, R> Flow<G, T, R> {
         ring.items.insert(ticket.number, item).map_err(Refused::Misplaced)
     }
 
+    /// How many places before this one are still out or waited for.
+    pub fn ahead(&self, ticket: Ticket) -> u64 {
+        ticket.number.saturating_sub(self.head.load(SeqCst))
+    }
+
     /// Whether the next item in order is there.
     pub fn is_ready(&self) -> bool {
         self.ring().items.is_ready()

@@ -3,7 +3,7 @@
 //! A layer does its work on whole batches. What any lane may do at any time is a **free** step: [`Layer::enter`] lays out
 //! headers and leaves jobs for the engine, [`Layer::leave`] takes up what the engine has done. What must happen in the
 //! flow's order is a **serial** step: [`Layer::serial`] gets batches one after the other and says what leaves the layer,
-//! either way. No layer knows lanes, engines or ports; time comes in as `now`.
+//! either way. What such a layer can do out of order it does before, in `enter`, and after, in `leave`, on any lane. No layer knows lanes, engines or ports; time comes in as `now`.
 
 use std::{collections::VecDeque, fmt, sync::Arc, time::Instant};
 
@@ -46,7 +46,14 @@ pub trait Layer: Send + Sync + fmt::Debug {
         Room::default()
     }
 
-    /// Whether it is run in the flow's order, by [`Self::serial`], instead of by [`Self::enter`] and [`Self::leave`].
+    /// Most bytes of a packet that it takes from above, if those below it take `below` bytes.
+    fn packet_bytes(&self, below: usize) -> usize {
+        let Room { head_bytes, tail_bytes } = self.room();
+        below.saturating_sub(head_bytes + tail_bytes)
+    }
+
+    /// Whether it is run in the flow's order, by [`Self::serial`], between [`Self::enter`] and [`Self::leave`], which
+    /// then add no jobs. Of a layer that is serial both ways one way is run at a time.
     fn is_serial(&self, _way: Way) -> bool {
         false
     }
@@ -61,6 +68,11 @@ pub trait Layer: Send + Sync + fmt::Debug {
     /// Takes a batch in the flow's order and puts into `out` what leaves the layer, either way.
     fn serial(&self, way: Way, batch: Batch, _now: Instant, out: &mut Outbox<'_>) {
         out.put(way, batch);
+    }
+
+    /// Whether it takes more from above now. While a layer does not, its flow's source is not asked.
+    fn has_room(&self) -> bool {
+        true
     }
 
     /// When [`Self::handle_timeout`] wants to be called.

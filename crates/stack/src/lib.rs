@@ -10,6 +10,7 @@
 
 mod association;
 mod bells;
+mod clock;
 mod cpu;
 mod flow;
 mod keys;
@@ -18,6 +19,7 @@ mod lanes;
 mod layer;
 mod layers;
 mod limiter;
+mod network;
 mod order;
 mod packet;
 mod parts;
@@ -28,9 +30,11 @@ mod spec;
 mod stack;
 mod stop;
 mod sync;
+mod transport;
 
 pub use association::{Association, Claim, Epochs, Secret};
 pub use bells::Bells;
+pub use clock::Clock;
 pub use cpu::{CpuClock, CpuShare};
 pub use flow::{Flow, Refused, Ticket};
 pub use keys::{Fixed, Keys};
@@ -38,11 +42,12 @@ pub use lane_loop::{LONGEST_SLEEP, LaneWork, OnPanic, Turn, run_lane};
 pub use lanes::{Pinning, available_lanes, run_lanes};
 pub use layer::{Layer, Outbox, Room, Way};
 pub use limiter::Limiter;
+pub use network::{DIGEST_PROTOCOL, OPAQUE_ETHERTYPE, OPAQUE_PROTOCOL};
 pub use order::OrderRing;
 pub use packet::{Batch, Counts, Packet, Verdict};
 pub use placement::{At, Placement, UnknownPlacement};
 pub use pool::{Pool, Recycle};
-pub use run::{Crew, Ends, FlowPlan, Lane, Plan, RunError, Sink, Source};
+pub use run::{Crew, Ends, FlowPlan, Lane, LaneCounts, Plan, RunError, Sink, Source};
 pub use spec::{
     ARGUMENTS_MAX, Catalogue, Context, End, Kind, LAYERS_MAX, LayerSpec, MakeLayer, Spec, SpecError,
     no_arguments,

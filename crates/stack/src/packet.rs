@@ -5,6 +5,7 @@
 //! packet that a layer refuses says why, once, and stays in its place with no bytes, so that order is kept.
 
 use sealane_engine::{Buffer, Direction, Span, Work};
+use sealane_tcp::{Segment, Transmit};
 
 use crate::flow::Ticket;
 
@@ -198,6 +199,10 @@ pub struct Batch {
     /// Number of its first packet among all of the flow, given with the ticket: what nonces and sequence numbers are
     /// made of.
     pub first: u64,
+    /// What TCP has read of the packets, before its turn.
+    pub(crate) segments: Vec<Segment>,
+    /// What TCP wants the packets to become, after its turn.
+    pub(crate) transmits: Vec<Transmit>,
 }
 
 impl Batch {
@@ -267,6 +272,8 @@ impl Batch {
         self.flow = 0;
         self.ticket = Ticket::default();
         self.first = 0;
+        self.segments.clear();
+        self.transmits.clear();
     }
 
     /// Forgets the jobs, and the sessions with them; those that follow run in `direction`.

@@ -60,6 +60,12 @@ impl<T: Recycle> Pool<T> {
         made.is_ok().then(|| (self.make)())
     }
 
+    /// Whether more than `count` could be taken.
+    pub fn has_more_than(&self, count: usize) -> bool {
+        let free = self.free.lock().expect("no lane panics holding the stock").len();
+        free + self.unmade.load(Relaxed) > count
+    }
+
     /// Gives one back.
     pub fn give(&self, mut used: T) {
         used.recycle();

@@ -7,7 +7,7 @@ use std::{fmt, str::FromStr, sync::Arc};
 
 use sealane_engine::{Implementations, KeyError};
 
-use crate::{Layer, Secret, Stack, Way, layers};
+use crate::{Layer, Room, Secret, Stack, Way, layers};
 
 /// Most layers of a stack.
 pub const LAYERS_MAX: usize = 16;
@@ -144,11 +144,73 @@ pub struct Context {
     pub secret: Secret,
     /// Which end.
     pub end: End,
+    pub(crate) association: u32,
+    pub(crate) ignores_verdicts: bool,
     /// Place of the layer in its stack: two layers of a kind have keys of their own.
-    pub place: usize,
+    place: usize,
+    /// All of the stack.
+    layers: Arc<[LayerSpec]>,
+    below: Below,
 }
 
+/// What the layers below ask for.
+#[derive(Clone, Copy, Debug)]
+struct Below {
+    room: Room,
+    packet_bytes: usize,
+}
+
+/// Bytes of a packet where no layer names a link: what IP takes.
+const PACKET_BYTES: usize = 65_535;
+
 impl Context {
+    /// Of association 0, which heeds verdicts.
+    pub fn new(implementations: impl Into<Implementations>, secret: Secret, end: End) -> Self {
+        Self {
+            implementations: implementations.into(),
+            secret,
+            end,
+            association: 0,
+            ignores_verdicts: false,
+            place: 0,
+            layers: Arc::new([]),
+            below: Below { room: Room::default(), packet_bytes: PACKET_BYTES },
+        }
+    }
+
+    /// The same for another association of this end: ports are made of its number.
+    #[must_use]
+    pub fn with_association(self, association: u32) -> Self {
+        Self { association, ..self }
+    }
+
+    /// The same where packets go on whatever a check finds: for measurement on preconstructed packets, which cost the
+    /// checks and cannot pass them.
+    #[must_use]
+    pub fn ignoring_verdicts(self) -> Self {
+        Self { ignores_verdicts: true, ..self }
+    }
+
+    /// The layer above this one.
+    pub fn above(&self) -> Option<&LayerSpec> {
+        self.layers.get(self.place.checked_sub(1)?)
+    }
+
+    /// The layers below this one, the next first.
+    pub fn below(&self) -> &[LayerSpec] {
+        self.layers.get(self.place + 1..).unwrap_or(&[])
+    }
+
+    /// What the layers below add to a packet.
+    pub fn room_below(&self) -> Room {
+        self.below.room
+    }
+
+    /// Most bytes of a packet that the layers below take.
+    pub fn packet_bytes(&self) -> usize {
+        self.below.packet_bytes
+    }
+
     /// Key material of a layer for one way, as many bytes as asked for (at most 8,160).
     pub fn material(&self, layer: &LayerSpec, way: Way, bytes: usize) -> zeroize::Zeroizing<Vec<u8>> {
         let from_near = (self.end == End::Near) == (way == Way::Down);
@@ -212,15 +274,23 @@ impl Catalogue {
     /// # Errors
     /// Names that are not known, arguments that a layer does not take.
     pub fn stack(&self, spec: &Spec, context: &Context) -> Result<Stack, SpecError> {
-        let layer = |(place, layer): (usize, &LayerSpec)| {
+        let mut context = Context { layers: spec.layers.as_slice().into(), ..context.clone() };
+        let mut layers = Vec::with_capacity(spec.layers.len());
+        // From the wire's side on, so that each knows what those below it ask for.
+        for (place, layer) in spec.layers.iter().enumerate().rev() {
             let has = |kind: &&Kind| (kind.names)().contains(&layer.name);
             let kind = self.kinds.iter().find(has).ok_or_else(|| SpecError::Unknown {
                 word: layer.name.clone(),
                 known: self.names().join(", "),
             })?;
-            (kind.make)(layer, &Context { place, ..context.clone() })
-        };
-        let layers = spec.layers.iter().enumerate().map(layer).collect::<Result<_, _>>()?;
+            context.place = place;
+            let made = (kind.make)(layer, &context)?;
+            let Below { room, packet_bytes } = context.below;
+            let packet_bytes = made.packet_bytes(packet_bytes);
+            context.below = Below { room: room.and(made.room()), packet_bytes };
+            layers.push(made);
+        }
+        layers.reverse();
         Ok(Stack::new(spec.clone(), layers))
     }
 }

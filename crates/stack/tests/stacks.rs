@@ -63,6 +63,7 @@ const STACKS: &[&str] = &[
     "etm(des,hmac-md5)",
     "sample/etm(aes-128-ctr,hmac-sha512)/touch",
     "rc4/seal3/idea-ecb",
+    "des/sequence/inet",
 ];
 
 fn packets() -> impl Strategy<Value = Vec<Vec<u8>>> {

@@ -28,7 +28,11 @@ const ARROWS: &[Crate] = &[
         why: "machines fed by traces of kernels: no clock, no file, no thread",
     },
     Crate { folder: "engine", may_know: &["transform"], why: "runs transforms, knows no protocol" },
-    Crate { folder: "stack", may_know: &["engine", "transform"], why: "layers and lanes over engines" },
+    Crate {
+        folder: "stack",
+        may_know: &["engine", "wire", "tcp", "transform"],
+        why: "layers and lanes over engines: no socket, no file",
+    },
     Crate {
         folder: "ipsec",
         may_know: &["stack", "wire", "engine", "transform"],
@@ -57,7 +61,18 @@ const ARROWS: &[Crate] = &[
     },
     Crate {
         folder: "lab",
-        may_know: &["copy", "peer", "tree", "stack", "engine", "simulator", "transform"],
+        may_know: &[
+            "copy",
+            "peer",
+            "tree",
+            "port",
+            "stack",
+            "engine",
+            "wire",
+            "tcp",
+            "simulator",
+            "transform",
+        ],
         why: "measures whatever ships",
     },
     Crate {

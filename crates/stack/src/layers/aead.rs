@@ -64,6 +64,6 @@ impl Layer for AeadLayer {
     }
 
     fn leave(&self, _way: Way, batch: &mut Batch) {
-        end_jobs(batch, Verdict::Forged, |_| Ok(()));
+        end_jobs(batch, &self.sessions, Verdict::Forged, |_| Ok(()));
     }
 }

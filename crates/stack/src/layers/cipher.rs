@@ -161,7 +161,7 @@ impl Layer for CipherLayer {
     }
 
     fn leave(&self, way: Way, batch: &mut Batch) {
-        end_jobs(batch, Verdict::Malformed, |packet| match way {
+        end_jobs(batch, &self.sessions, Verdict::Malformed, |packet| match way {
             Way::Down => Ok(()),
             Way::Up => self.form.strip(packet),
         });

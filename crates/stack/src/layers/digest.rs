@@ -1,5 +1,17 @@
-//! `md5`, `inet`, `hmac-sha256` and every other digest and MAC of the catalogue: a trailer over the whole packet. One
-//! that takes a nonce has a header of 8 bytes with the packet's number.
+//! `md5`, `inet`, `hmac-sha256` and every other digest and MAC of the catalogue: a header over the whole packet.
+//!
+//! The header is as AH's (RFC 4302), and over IP its protocol is [`crate::DIGEST_PROTOCOL`]:
+//!
+//! | bytes | what |
+//! |---|---|
+//! | 1 | protocol of what follows, as over IP |
+//! | 1 | bytes of the digest |
+//! | 1 | bytes of the packet's number: 8 of a MAC that takes a nonce, else 0 |
+//! | 1 | zero |
+//! | 0 or 8 | the packet's number |
+//! | n | the digest, over header and packet, its own bytes taken as zero |
+//!
+//! Which algorithm it is, both ends know. `docs/digest.lua` teaches Wireshark the header.
 //!
 //! Guarantees: a packet that was changed goes no further; one without a key shows damage only, not intent.
 
@@ -11,8 +23,12 @@ use sealane_transform::Digest;
 use crate::{
     Batch, Kind, Layer, Room, Verdict, Way,
     layers::{Sessions, add_jobs, end_jobs},
+    network,
     spec::no_arguments,
 };
+
+/// Bytes before the number or the digest.
+const FIXED_BYTES: usize = 4;
 
 pub(crate) const KIND: Kind = Kind {
     names: || digests().map(|digest| digest.name().to_owned()).collect(),
@@ -24,52 +40,75 @@ pub(crate) const KIND: Kind = Kind {
         let has_nonce = digest.facts().iv_bytes > 0;
         let verdict = if digest.facts().key_bytes.max > 0 { Verdict::Forged } else { Verdict::Damaged };
         let sessions = Sessions::new(layer, context, protection)?;
-        Ok(Arc::new(DigestLayer { sessions, tag_bytes: tag_bytes.into(), has_nonce, verdict }))
+        let next = network::protocol_above(context);
+        Ok(Arc::new(DigestLayer { sessions, next, tag_bytes, has_nonce, verdict }))
     },
 };
 
-fn digests() -> impl Iterator<Item = Digest> {
+pub(crate) fn digests() -> impl Iterator<Item = Digest> {
     Digest::ALL.into_iter().filter(|digest| digest.output_bytes() > 0)
 }
 
 #[derive(Debug)]
 struct DigestLayer {
     sessions: Sessions,
-    tag_bytes: usize,
+    /// The protocol of what is above.
+    next: u8,
+    tag_bytes: u8,
     has_nonce: bool,
     verdict: Verdict,
 }
 
+impl DigestLayer {
+    /// Where the digest begins within the header.
+    fn tag_at(&self) -> usize {
+        FIXED_BYTES + if self.has_nonce { 8 } else { 0 }
+    }
+
+    fn header_bytes(&self) -> usize {
+        self.tag_at() + usize::from(self.tag_bytes)
+    }
+}
+
 impl Layer for DigestLayer {
     fn room(&self) -> Room {
-        Room { head_bytes: if self.has_nonce { 8 } else { 0 }, tail_bytes: self.tag_bytes }
+        Room { head_bytes: self.header_bytes(), tail_bytes: 0 }
     }
 
     fn enter(&self, way: Way, batch: &mut Batch) {
         add_jobs(batch, way, self.sessions.of(way), |packet, number| {
             let mut iv = [0; 16];
-            let (clear, tag) = match way {
+            let fixed = [self.next, self.tag_bytes, (self.tag_at() - FIXED_BYTES) as u8, 0];
+            let clear = match way {
                 Way::Down => {
+                    let header = packet.packet.push_front(self.header_bytes()).ok_or(Verdict::TooLong)?;
+                    let header = &mut packet.bytes[header.range()];
+                    header[..FIXED_BYTES].copy_from_slice(&fixed);
                     if self.has_nonce {
-                        packet.header(number.to_be_bytes())?;
+                        header[FIXED_BYTES..][..8].copy_from_slice(&number.to_be_bytes());
                         iv[4..12].copy_from_slice(&number.to_be_bytes());
                     }
-                    (packet.all(), packet.trailer(self.tag_bytes)?)
+                    packet.all()
                 }
                 Way::Up => {
-                    let tag = packet.untrail(self.tag_bytes)?;
                     let clear = packet.all();
-                    if self.has_nonce {
-                        iv[4..12].copy_from_slice(&packet.behead::<8>()?.1);
+                    let header = packet.packet.pull_front(self.header_bytes()).ok_or(Verdict::Malformed)?;
+                    let header = &packet.bytes[header.range()];
+                    if header[..FIXED_BYTES] != fixed {
+                        return Err(Verdict::Malformed);
                     }
-                    (clear, tag)
+                    if self.has_nonce {
+                        iv[4..12].copy_from_slice(&header[FIXED_BYTES..][..8]);
+                    }
+                    clear
                 }
             };
+            let tag = Span::new(clear.start + self.tag_at() as u32, self.tag_bytes.into());
             Ok(Job { clear, body: Span::new(clear.end() as u32, 0), tag, iv, ..Job::default() })
         });
     }
 
     fn leave(&self, _way: Way, batch: &mut Batch) {
-        end_jobs(batch, self.verdict, |_| Ok(()));
+        end_jobs(batch, &self.sessions, self.verdict, |_| Ok(()));
     }
 }

@@ -92,7 +92,7 @@ impl Layer for EtmLayer {
     }
 
     fn leave(&self, way: Way, batch: &mut Batch) {
-        end_jobs(batch, Verdict::Forged, |packet| match way {
+        end_jobs(batch, &self.sessions, Verdict::Forged, |packet| match way {
             Way::Down => Ok(()),
             Way::Up => self.form.strip(packet),
         });

@@ -6,14 +6,14 @@
 use std::{
     collections::VecDeque,
     fmt, io,
-    sync::atomic::Ordering::SeqCst,
+    sync::atomic::Ordering::{Relaxed, SeqCst},
     time::{Duration, Instant},
 };
 
 use rustix::event::{PollFd, PollFlags};
 use sealane_engine::{Queue, Work};
 
-use super::{Crew, RunError, Task, line::Line, line_of};
+use super::{Crew, RunError, Task, counts, line::Line, line_of};
 use crate::{
     At, Batch, LONGEST_SLEEP, LaneWork, Outbox, Placement, Turn, Way,
     parts::{Part, cut_blocks, split_functions},
@@ -98,7 +98,7 @@ impl<'a> Lane<'a> {
             todo: VecDeque::with_capacity(batches),
             outbox: Outbox::new(&crew.pool),
             spare: None,
-            deadline: (lane == 0 && crew.lines.iter().any(Line::has_serial)).then(Instant::now),
+            deadline: (lane == 0 && crew.lines.iter().any(Line::has_serial)).then(|| crew.clock.now()),
         }
     }
 
@@ -108,7 +108,7 @@ impl<'a> Lane<'a> {
 
     fn run_task(&mut self, task: Task) {
         match task {
-            Task::Batch { batch, line, step } => self.advance(batch, line, step),
+            Task::Batch { batch, line, step, is_turned } => self.advance(batch, line, step, is_turned),
             Task::Part { mut part, home, join } => {
                 let work = std::mem::take(&mut part.work);
                 self.start(work, Shell::Part { part, home, join });
@@ -120,25 +120,45 @@ impl<'a> Lane<'a> {
         }
     }
 
-    /// Takes a batch as far as this lane may, from a step on.
-    fn advance(&mut self, mut batch: Batch, line: usize, mut step: usize) {
+    fn count(&self, counter: impl Fn(&counts::Counting) -> &std::sync::atomic::AtomicU64, count: u64) {
+        counts::add(counter(&self.crew.counts[self.lane]), count);
+    }
+
+    fn hand_over(&self, lane: usize, task: Task) {
+        self.count(|counts| &counts.handed_over, 1);
+        self.crew.hand_over(lane, task);
+    }
+
+    /// Takes a batch as far as this lane may, from a step on. `is_turned`: its turn at that step, which is serial, is
+    /// over.
+    fn advance(&mut self, mut batch: Batch, line: usize, mut step: usize, mut is_turned: bool) {
         let crew = self.crew;
         let path = &crew.lines[line];
         loop {
             let at = At { flow: path.flow, step, part: 0 };
             if !crew.may_run(self.lane, at) {
-                crew.hand_over(crew.owner(at), Task::Batch { batch, line, step });
+                self.hand_over(crew.owner(at), Task::Batch { batch, line, step, is_turned });
                 return;
             }
-            if let Some(point) = path.point_at(step) {
+            let layer = path.layers.get(step);
+            if let Some(point) = path.point_at(step)
+                && !is_turned
+            {
+                if let Some(layer) = layer {
+                    layer.enter(path.way, &mut batch);
+                }
+                let depth = &crew.counts[self.lane].reorder_depth;
+                depth.store(depth.load(Relaxed).max(path.order(point).ahead(batch.ticket)), Relaxed);
                 match path.order(point).restore(batch.ticket, batch) {
                     Ok(()) => self.drain(line, point),
                     Err(refused) => crew.pool.give(refused.into_inner()),
                 }
                 return;
             }
-            let layer = &path.layers[step];
-            layer.enter(path.way, &mut batch);
+            let layer = layer.expect("beyond the last step all is over");
+            if !is_turned {
+                layer.enter(path.way, &mut batch);
+            }
             if batch.work.pending() > 0 {
                 self.run_jobs(batch, line, step);
                 return;
@@ -146,11 +166,15 @@ impl<'a> Lane<'a> {
             layer.leave(path.way, &mut batch);
             batch.clear_jobs(batch.work.direction);
             step += 1;
+            is_turned = false;
         }
     }
 
     /// Hands a batch's jobs to the engine, in parts where the placement wants that.
     fn run_jobs(&mut self, mut batch: Batch, line: usize, step: usize) {
+        self.count(|counts| &counts.batches, 1);
+        let bytes: usize = batch.packets.iter().map(|packet| packet.len()).sum();
+        self.count(|counts| &counts.bytes, bytes as u64);
         let mut parts = self.parts(&mut batch, line, step);
         if parts.is_empty() {
             let work = std::mem::take(&mut batch.work);
@@ -166,7 +190,7 @@ impl<'a> Lane<'a> {
         self.joins[join] = Join { batch, line, step, missing: parts.len() + 1, parts: Vec::new() };
         for (number, part) in (1..).zip(parts.drain(..)) {
             let owner = self.crew.owner(At { flow, step, part: number });
-            self.crew.hand_over(owner, Task::Part { part, home: self.lane, join });
+            self.hand_over(owner, Task::Part { part, home: self.lane, join });
         }
         self.start(work, Shell::Own { join });
     }
@@ -224,11 +248,7 @@ impl<'a> Lane<'a> {
                 Shell::Part { mut part, home, join } => {
                     part.work = work;
                     let task = Task::Joined { part, join };
-                    if home == self.lane {
-                        self.todo.push_back(task)
-                    } else {
-                        self.crew.hand_over(home, task)
-                    }
+                    if home == self.lane { self.todo.push_back(task) } else { self.hand_over(home, task) }
                 }
             }
         }
@@ -254,7 +274,7 @@ impl<'a> Lane<'a> {
         let path = &self.crew.lines[line];
         path.layers[step].leave(path.way, &mut batch);
         batch.clear_jobs(batch.work.direction);
-        self.advance(batch, line, step + 1);
+        self.advance(batch, line, step + 1, false);
     }
 
     /// Takes on what has arrived at a point, in order, and then at the points before it that were waiting for that.
@@ -266,7 +286,7 @@ impl<'a> Lane<'a> {
                 0
             })
         } else {
-            self.drain_layer(line, point)
+            self.take_turns(line, point)
         };
         if taken == 0 {
             return;
@@ -277,23 +297,52 @@ impl<'a> Lane<'a> {
             && !path.is_clear(point)
         {
             let todo = &mut self.todo;
-            let step = path.step_of(before) + 1;
-            if path
-                .send_on(point, std::iter::empty(), |batch| todo.push_back(Task::Batch { batch, line, step }))
-            {
+            let step = path.step_of(before);
+            let go_on = |batch| todo.push_back(Task::Batch { batch, line, step, is_turned: true });
+            if path.send_on(point, std::iter::empty(), go_on) {
                 self.drain_both(line, before);
             }
         }
     }
 
+    /// Where the packets of the other way arrive at the serial layer of a point.
+    fn opposite(&self, line: usize, point: usize) -> Option<(usize, usize)> {
+        let path = &self.crew.lines[line];
+        let (other, step) = (line ^ 1, path.layers.len() - 1 - path.step_of(point));
+        self.crew.lines[other].point_at(step).map(|point| (other, point))
+    }
+
     /// Drains a serial layer where packets of both ways arrive: either may have waited for the same place.
     fn drain_both(&mut self, line: usize, point: usize) {
         self.drain(line, point);
-        let path = &self.crew.lines[line];
-        let other = line ^ 1;
-        let step = path.layers.len() - 1 - path.step_of(point);
-        if let Some(point) = self.crew.lines[other].point_at(step) {
-            self.drain(other, point);
+        if let Some((line, point)) = self.opposite(line, point) {
+            self.drain(line, point);
+        }
+    }
+
+    /// Takes what has arrived at a serial layer, either way, through it; nothing while another lane does, which then
+    /// takes along what is there. What leaves the layer has its tickets before the turn ends.
+    fn take_turns(&mut self, line: usize, point: usize) -> usize {
+        let crew = self.crew;
+        let path = &crew.lines[line];
+        let sides = [Some((line, point)), self.opposite(line, point)];
+        let mut taken = 0;
+        loop {
+            let Ok(turn) = path.turn(path.step_of(point)).try_lock() else {
+                self.count(|counts| &counts.found_busy, 1);
+                return taken;
+            };
+            let began = Instant::now();
+            let count: usize =
+                sides.into_iter().flatten().map(|(line, point)| self.drain_layer(line, point)).sum();
+            drop(turn);
+            self.count(|counts| &counts.turns, count as u64);
+            self.count(|counts| &counts.turn_ns, began.elapsed().as_nanos() as u64);
+            taken += count;
+            // Whoever brought a batch meanwhile found the turn taken, and relies on this look.
+            if !sides.into_iter().flatten().any(|(line, point)| crew.lines[line].is_ready(point)) {
+                return taken;
+            }
         }
     }
 
@@ -302,7 +351,7 @@ impl<'a> Lane<'a> {
         let path = &crew.lines[line];
         let step = path.step_of(point);
         let layer = &path.layers[step];
-        let now = Instant::now();
+        let now = crew.clock.now();
         let Self { outbox, todo, .. } = self;
         path.order(point).drain(
             |_| path.is_clear(point + 1),
@@ -315,7 +364,7 @@ impl<'a> Lane<'a> {
 
     /// Calls every serial layer whose time has come. One lane does: the first.
     fn time_out(&mut self) -> bool {
-        let now = Instant::now();
+        let now = self.crew.clock.now();
         if self.deadline.is_none_or(|deadline| now < deadline) {
             return false;
         }
@@ -327,8 +376,14 @@ impl<'a> Lane<'a> {
                 let Some(due) = layer.poll_timeout() else { continue };
                 if due <= now {
                     any = true;
+                    let turn = path.turn(step).lock().expect("no lane panics in its turn");
                     layer.handle_timeout(now, &mut self.outbox);
                     send_out(crew, line, step, &mut self.outbox, &mut self.todo);
+                    drop(turn);
+                    // Who found the turn taken relies on this.
+                    if let Some(point) = path.point_at(step) {
+                        self.drain_both(line, point);
+                    }
                 }
                 next = layer.poll_timeout().map_or(next, |due| due.min(next));
             }
@@ -341,15 +396,19 @@ impl<'a> Lane<'a> {
     fn receive(&mut self) -> bool {
         let crew = self.crew;
         let mut any = false;
-        for (line, path) in crew.lines.iter().enumerate().filter(|(_, path)| path.has_source) {
-            if !crew.may_run(self.lane, At::flow(path.flow)) || !path.order(0).has_room() {
+        for (line, path) in crew.lines.iter().enumerate().filter(|(_, path)| path.has_source()) {
+            let is_asked = crew.may_run(self.lane, At::flow(path.flow))
+                && path.order(0).has_room()
+                && path.has_room()
+                && crew.pool.has_more_than(crew.left_by(path.way));
+            if !is_asked {
                 continue;
             }
             let Some(mut batch) = self.spare.take().or_else(|| crew.pool.take()) else { break };
             match path.receive(&mut batch) {
                 Ok(true) => {
                     any = true;
-                    self.advance(batch, line, 0);
+                    self.advance(batch, line, 0, false);
                     self.collect();
                 }
                 Ok(false) => {
@@ -382,7 +441,7 @@ fn send_out(crew: &Crew, line: usize, step: usize, outbox: &mut Outbox<'_>, todo
         let mut count = 0;
         let batches = std::iter::from_fn(|| outbox.next(way));
         crew.lines[target].send_on(point + 1, batches, |batch| {
-            let task = Task::Batch { batch, line: target, step: step + 1 };
+            let task = Task::Batch { batch, line: target, step, is_turned: true };
             count += 1;
             // What is more than one lane's work is for all that may.
             if crew.plan.placement == Placement::Packet && count > 1 {
@@ -432,8 +491,8 @@ impl LaneWork for Lane<'_> {
     fn wait_for<'a>(&'a mut self, fds: &mut Vec<PollFd<'a>>) -> Duration {
         let mut deadline = self.deadline;
         for path in &self.crew.lines {
-            let is_asked = path.has_source && self.crew.may_run(self.lane, At::flow(path.flow));
-            if is_asked && path.order(0).has_room() {
+            let is_asked = path.has_source() && self.crew.may_run(self.lane, At::flow(path.flow));
+            if is_asked && path.order(0).has_room() && path.has_room() {
                 deadline = [deadline, path.source_timeout()].into_iter().flatten().min();
                 fds.extend(path.source_fd().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
             }
@@ -442,7 +501,7 @@ impl LaneWork for Lane<'_> {
             }
         }
         fds.extend(self.engine.fd().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
-        let until = |deadline: Instant| deadline.saturating_duration_since(Instant::now());
+        let until = |deadline: Instant| deadline.saturating_duration_since(self.crew.clock.now());
         deadline.map_or(LONGEST_SLEEP, until)
     }
 }

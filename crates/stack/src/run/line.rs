@@ -44,9 +44,12 @@ pub(super) struct Line {
     orders: Vec<Flow<Entry, Batch, Exit>>,
     /// What has left the point before and waits for a ticket, one for each point.
     pending: Vec<Mutex<VecDeque<Batch>>>,
+    /// One for each layer from the application's side on, of both ways: whose turn it is at a serial one.
+    turns: Arc<[Mutex<()>]>,
     /// The sink takes nothing for now.
     pub(super) blocked: AtomicBool,
-    pub(super) has_source: bool,
+    /// Whether there is a source that may still bring something.
+    has_source: AtomicBool,
     source_fd: Option<OwnedFd>,
     sink_fd: Option<OwnedFd>,
 }
@@ -58,7 +61,14 @@ impl fmt::Debug for Line {
 }
 
 impl Line {
-    pub(super) fn new(plan: &Plan, flow: usize, stack: &Stack, way: Way, ends: Ends) -> io::Result<Self> {
+    pub(super) fn new(
+        plan: &Plan,
+        flow: usize,
+        stack: &Stack,
+        way: Way,
+        ends: Ends,
+        turns: Arc<[Mutex<()>]>,
+    ) -> io::Result<Self> {
         let own = |fd: Option<BorrowedFd<'_>>| fd.map(|fd| fd.try_clone_to_owned()).transpose();
         let source_fd = own(ends.source.as_ref().and_then(|source| source.fd()))?;
         let sink_fd = own(ends.sink.as_ref().and_then(|sink| sink.fd()))?;
@@ -66,7 +76,7 @@ impl Line {
             (0..stack.layers().len()).filter_map(|step| stack.layer(way, step).cloned()).collect();
         let serial = (0..layers.len()).filter(|&step| layers[step].is_serial(way));
         let points: Vec<usize> = serial.chain([layers.len()]).collect();
-        let has_source = ends.source.is_some();
+        let has_source = AtomicBool::new(ends.source.is_some());
         let (mut source, mut sink) = (ends.source, ends.sink);
         let orders = (0..points.len())
             .map(|point| {
@@ -78,7 +88,19 @@ impl Line {
             .collect();
         let pending = points.iter().map(|_| Mutex::new(VecDeque::with_capacity(plan.batches))).collect();
         let blocked = AtomicBool::new(false);
-        Ok(Self { flow, way, layers, points, orders, pending, blocked, has_source, source_fd, sink_fd })
+        Ok(Self {
+            flow,
+            way,
+            layers,
+            points,
+            orders,
+            pending,
+            turns,
+            blocked,
+            has_source,
+            source_fd,
+            sink_fd,
+        })
     }
 
     /// The point at a step, if order is restored there.
@@ -89,6 +111,24 @@ impl Line {
     /// Whether it has a layer that is run in order.
     pub(super) fn has_serial(&self) -> bool {
         self.points.len() > 1
+    }
+
+    /// The turn of a step's layer.
+    pub(super) fn turn(&self, step: usize) -> &Mutex<()> {
+        match self.way {
+            Way::Down => &self.turns[step],
+            Way::Up => &self.turns[self.turns.len() - 1 - step],
+        }
+    }
+
+    /// Whether a batch could be taken at a point now.
+    pub(super) fn is_ready(&self, point: usize) -> bool {
+        self.orders[point].is_ready() && self.is_clear(point + 1)
+    }
+
+    /// Whether every layer takes more from above.
+    pub(super) fn has_room(&self) -> bool {
+        self.way == Way::Up || self.layers.iter().all(|layer| layer.has_room())
     }
 
     /// The step of a point.
@@ -113,6 +153,11 @@ impl Line {
         self.source_fd.as_ref().map(|fd| fd.as_fd())
     }
 
+    /// Whether there is a source that may still bring something.
+    pub(super) fn has_source(&self) -> bool {
+        self.has_source.load(SeqCst)
+    }
+
     /// When to ask the source again even if nothing becomes readable.
     pub(super) fn source_timeout(&self) -> Option<Instant> {
         self.orders[0].with_given(|entry| entry.source.as_ref().and_then(|source| source.poll_timeout()))
@@ -127,9 +172,17 @@ impl Line {
     pub(super) fn receive(&self, batch: &mut Batch) -> io::Result<bool> {
         let mut failure = None;
         let given = self.orders[0].give(|entry, _| {
-            let received = none_now(entry.source.as_mut()?.receive(batch));
-            let packets =
-                received.map_err(|error| failure = Some(error)).ok().filter(|&packets| packets > 0)?;
+            let packets = match entry.source.as_mut()?.receive(batch) {
+                Ok(0) => {
+                    self.has_source.store(false, SeqCst);
+                    return None;
+                }
+                Ok(packets) => packets,
+                Err(error) => {
+                    failure = Some(error).filter(|error| error.kind() != io::ErrorKind::WouldBlock);
+                    return None;
+                }
+            };
             let first = entry.packets;
             entry.packets += packets as u64;
             Some(first)

@@ -8,25 +8,34 @@
 //! asked while none is free or the flow's order is full; nothing is allocated for a packet once all batches are
 //! made.
 
+mod counts;
 mod lane;
 mod line;
 
-use std::{io, num::NonZeroUsize, os::fd::BorrowedFd, time::Instant};
+use std::{
+    io,
+    num::NonZeroUsize,
+    os::fd::BorrowedFd,
+    sync::{Arc, Mutex},
+    time::Instant,
+};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use sealane_engine::Engine;
 
 use crate::{
-    At, Batch, Bells, Counts, Pinning, Placement, Pool, Stack, Stop, Way, parts::Part, run_lane, run_lanes,
+    At, Batch, Bells, Clock, Counts, Pinning, Placement, Pool, Stack, Stop, Way, parts::Part, run_lane,
+    run_lanes,
 };
 
+pub use counts::LaneCounts;
 pub use lane::Lane;
 use line::Line;
 
-/// Where batches come from. A `Port` of crate `port` is one.
+/// Where batches come from. A `Port` of crate `port` becomes one by its `ends`.
 pub trait Source: Send {
-    /// Adds packets to an empty batch, with the room that the stack wants around them, and says how many; 0 when there
-    /// are none, now or ever. Never waits.
+    /// Adds packets to an empty batch, with the room that the stack wants around them, and says how many; 0: there will
+    /// never be more, and it is not asked again. Never waits.
     ///
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`] when there are none now. With any other the source is broken, and the whole crew
@@ -44,7 +53,7 @@ pub trait Source: Send {
     }
 }
 
-/// Where batches go to. A `Port` of crate `port` is one.
+/// Where batches go to. A `Port` of crate `port` becomes one by its `ends`.
 pub trait Sink: Send {
     /// Takes packets of a batch from number `from` on, and says how many it has dealt with; packets that are not passed
     /// are dealt with by leaving them out. Never waits.
@@ -109,8 +118,8 @@ pub struct RunError {
 /// What goes from lane to lane.
 #[derive(Debug)]
 enum Task {
-    /// A batch at a step of a line.
-    Batch { batch: Batch, line: usize, step: usize },
+    /// A batch at a step of a line; whether its turn there is over.
+    Batch { batch: Batch, line: usize, step: usize, is_turned: bool },
     /// A part of a batch that lane `home` waits for.
     Part { part: Part, home: usize, join: usize },
     /// A part that is done.
@@ -128,12 +137,16 @@ struct Queue {
 #[derive(Debug)]
 pub struct Crew {
     plan: Plan,
+    clock: Clock,
     /// Way down and way up of each flow, in turn.
     lines: Vec<Line>,
     pool: Pool<Batch>,
     parts: Pool<Part>,
     bells: Bells,
     stop: Stop<RunError>,
+    counts: Vec<counts::Counting>,
+    /// Whether a layer may keep batches, so that some must be left for others.
+    has_serial: bool,
     inboxes: Vec<Queue>,
     /// What any lane may take.
     shared: Queue,
@@ -144,16 +157,25 @@ fn line_of(flow: usize, way: Way) -> usize {
 }
 
 impl Crew {
-    /// Makes a crew.
+    /// Makes a crew on the system's time.
     ///
     /// # Errors
     /// When the process has no descriptors left.
     pub fn new(plan: Plan, flows: Vec<FlowPlan>) -> io::Result<Self> {
+        Self::with_clock(plan, flows, Clock::Real)
+    }
+
+    /// The same on another clock: what layers are told as `now`.
+    ///
+    /// # Errors
+    /// When the process has no descriptors left.
+    pub fn with_clock(plan: Plan, flows: Vec<FlowPlan>, clock: Clock) -> io::Result<Self> {
         let lanes = plan.lanes.get();
         let mut lines = Vec::with_capacity(2 * flows.len());
         for (flow, FlowPlan { stack, down, up }) in flows.into_iter().enumerate() {
-            lines.push(Line::new(&plan, flow, &stack, Way::Down, down)?);
-            lines.push(Line::new(&plan, flow, &stack, Way::Up, up)?);
+            let turns: Arc<[_]> = stack.layers().iter().map(|_| Mutex::new(())).collect();
+            lines.push(Line::new(&plan, flow, &stack, Way::Down, down, Arc::clone(&turns))?);
+            lines.push(Line::new(&plan, flow, &stack, Way::Up, up, turns)?);
         }
         let splits = matches!(plan.placement, Placement::Function | Placement::Block);
         let parts = if splits { 2 * lanes * lanes } else { 0 };
@@ -165,6 +187,9 @@ impl Crew {
         let Plan { buffer_bytes, packets, .. } = plan;
         Ok(Self {
             plan,
+            clock,
+            counts: (0..lanes).map(|_| counts::Counting::default()).collect(),
+            has_serial: lines.iter().any(Line::has_serial),
             lines,
             pool: Pool::of(plan.batches, move || Batch::new(buffer_bytes, packets)),
             parts: Pool::of(parts, move || Part::new(buffer_bytes)),
@@ -188,6 +213,28 @@ impl Crew {
     /// Packets that have left one way of a flow, by verdict.
     pub fn counts(&self, flow: usize, way: Way) -> Counts {
         self.lines[line_of(flow, way)].counts()
+    }
+
+    /// What a lane has done so far.
+    pub fn lane_counts(&self, lane: usize) -> LaneCounts {
+        self.counts[lane].now()
+    }
+
+    /// Batches that a source must leave in the pool. Messages may have to wait until something arrives, and what arrives
+    /// until layers have answered it: so neither may take the last.
+    fn left_by(&self, way: Way) -> usize {
+        match way {
+            _ if !self.has_serial => 0,
+            Way::Down => self.plan.batches / 2,
+            Way::Up => self.plan.batches / 4,
+        }
+    }
+
+    /// When a source or a layer has something to do even if nothing arrives.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let layers = self.lines.iter().filter(|line| line.way == Way::Down).flat_map(|line| &line.layers);
+        let sources = self.lines.iter().filter(|line| line.has_source());
+        layers.filter_map(|layer| layer.poll_timeout()).chain(sources.filter_map(Line::source_timeout)).min()
     }
 
     /// One lane's work, to be run by [`run_lane`] or, in a test, step by step in any order. Its cryptography is run by

@@ -63,12 +63,8 @@ pub fn spec(text: &str) -> Spec {
 }
 
 pub fn context(end: End, flow: usize) -> Context {
-    Context {
-        implementations: Kernels::best().into(),
-        secret: Secret::new([flow as u8 + 1; 32]),
-        end,
-        place: 0,
-    }
+    let secret = Secret::new([flow as u8 + 1; 32]);
+    Context::new(Kernels::best(), secret, end).with_association(flow as u32)
 }
 
 pub fn stack(catalogue: &Catalogue, text: &str, end: End, flow: usize) -> Stack {

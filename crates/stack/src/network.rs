@@ -1,0 +1,93 @@
+//! What layers of one stack must know of each other: addresses, ports, and the numbers by which a header names what
+//! follows it.
+//!
+//! A stack is a laboratory's: its hosts have the addresses that RFC 2544 and RFC 5180 set aside for benchmarks.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use sealane_tcp::Ports;
+use sealane_wire::{Sum, ethertype, protocol};
+
+use crate::{Context, End, LayerSpec, layers::digests};
+
+/// Protocol over IP of a digest's header: one of the two for experiments (RFC 3692).
+pub const DIGEST_PROTOCOL: u8 = 253;
+/// Protocol over IP of whatever else has no number of its own: packets enciphered below a transport, for example.
+pub const OPAQUE_PROTOCOL: u8 = 254;
+/// Ethernet type of what is neither IPv4 nor IPv6: the first for local experiments (IEEE 802).
+pub const OPAQUE_ETHERTYPE: u16 = 0x88b5;
+
+/// The addresses of a stack's two ends, over one version of IP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Addresses {
+    V4 { local: Ipv4Addr, remote: Ipv4Addr },
+    V6 { local: Ipv6Addr, remote: Ipv6Addr },
+}
+
+impl Addresses {
+    /// Of the layer with this name, if it is one of IP.
+    pub(crate) fn of(name: &str, end: End) -> Option<Self> {
+        fn order<T>(end: End, near: T, far: T) -> (T, T) {
+            if end == End::Near { (near, far) } else { (far, near) }
+        }
+        match name {
+            "ip" => {
+                let (local, remote) = order(end, [198, 18, 0, 1], [198, 19, 0, 1]);
+                Some(Self::V4 { local: local.into(), remote: remote.into() })
+            }
+            "ipv6" => {
+                let host = |network| [0x2001, 2, 0, network, 0, 0, 0, 1];
+                let (local, remote) = order(end, host(1), host(2));
+                Some(Self::V6 { local: local.into(), remote: remote.into() })
+            }
+            _ => None,
+        }
+    }
+
+    /// The pseudo-header of a packet of no bytes, either way.
+    fn pseudo(self, protocol: u8) -> Sum {
+        match self {
+            Self::V4 { local, remote } => Sum::pseudo_ipv4(local, remote, protocol, 0),
+            Self::V6 { local, remote } => Sum::pseudo_ipv6(local, remote, protocol, 0),
+        }
+    }
+}
+
+/// The pseudo-header of a transport's packets without their length; `None` where there is no network below.
+pub(crate) fn pseudo(context: &Context, protocol: u8) -> Option<Sum> {
+    let network = context.below().iter().find_map(|layer| Addresses::of(&layer.name, context.end));
+    network.map(|addresses| addresses.pseudo(protocol))
+}
+
+/// The ports of packets that this end sends: of discard (RFC 863) there, and a dynamic one here.
+pub(crate) fn ports(context: &Context) -> Ports {
+    const DISCARD: u16 = 9;
+    let dynamic = 49_152 + (context.association % 16_384) as u16;
+    match context.end {
+        End::Near => Ports { source: dynamic, destination: DISCARD },
+        End::Far => Ports { source: DISCARD, destination: dynamic },
+    }
+}
+
+/// The number that says over IP what a layer's packets are; without a layer there are only an application's bytes.
+pub(crate) fn protocol_above(context: &Context) -> u8 {
+    let is_digest = |name: &str| digests().any(|digest| digest.name() == name);
+    match context.above().map(|layer: &LayerSpec| layer.name.as_str()) {
+        None => protocol::NONE,
+        Some("tcp") => protocol::TCP,
+        Some("udp") => protocol::UDP,
+        Some("ip") => protocol::IPV4,
+        Some("ipv6") => protocol::IPV6,
+        Some(name) if is_digest(name) => DIGEST_PROTOCOL,
+        Some(_) => OPAQUE_PROTOCOL,
+    }
+}
+
+/// The same on a local network.
+pub(crate) fn ethertype_above(context: &Context) -> u16 {
+    match context.above().map(|layer| layer.name.as_str()) {
+        Some("ip") => ethertype::IPV4,
+        Some("ipv6") => ethertype::IPV6,
+        _ => OPAQUE_ETHERTYPE,
+    }
+}

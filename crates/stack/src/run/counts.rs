@@ -1,0 +1,55 @@
+//! What lanes count of themselves, a batch at a time.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// What a lane has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LaneCounts {
+    /// Batches and parts of batches that it handed to another lane.
+    pub handed_over: u64,
+    /// How often it found another lane at a serial layer, and left its batch there.
+    pub found_busy: u64,
+    /// Batches whose jobs it ran, for each layer.
+    pub batches: u64,
+    /// Bytes of these.
+    pub bytes: u64,
+    /// Batches that it took through serial layers, in their order.
+    pub turns: u64,
+    /// Nanoseconds that this took.
+    pub turn_ns: u64,
+    /// Most batches that one which it brought back had to wait for.
+    pub reorder_depth: u64,
+}
+
+/// The same in the making: written by its lane, read by anybody.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(super) struct Counting {
+    pub(super) handed_over: AtomicU64,
+    pub(super) found_busy: AtomicU64,
+    pub(super) batches: AtomicU64,
+    pub(super) bytes: AtomicU64,
+    pub(super) turns: AtomicU64,
+    pub(super) turn_ns: AtomicU64,
+    pub(super) reorder_depth: AtomicU64,
+}
+
+/// Adds without a locked instruction: a counter has one writer.
+pub(super) fn add(counter: &AtomicU64, count: u64) {
+    counter.store(counter.load(Relaxed) + count, Relaxed);
+}
+
+impl Counting {
+    pub(super) fn now(&self) -> LaneCounts {
+        let of = |counter: &AtomicU64| counter.load(Relaxed);
+        LaneCounts {
+            handed_over: of(&self.handed_over),
+            found_busy: of(&self.found_busy),
+            batches: of(&self.batches),
+            bytes: of(&self.bytes),
+            turns: of(&self.turns),
+            turn_ns: of(&self.turn_ns),
+            reorder_depth: of(&self.reorder_depth),
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Batches whose messages are not yet acknowledged, readable by every lane.
+
+use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use sealane_tcp::Payload;
+
+use crate::Batch;
+
+const HELD: &str = "no lane panics holding a message";
+
+/// Packets of a batch that a slot's number can name.
+pub(super) const PACKETS_MAX: usize = 1 << 8;
+const PLACES_MAX: usize = 1 << 8;
+
+#[derive(Debug, Default)]
+struct Place {
+    /// Which of those that had this place the batch is.
+    generation: u16,
+    batch: Option<Batch>,
+}
+
+/// Places for batches.
+#[derive(Debug)]
+pub(crate) struct Held(Box<[RwLock<Place>]>);
+
+/// What a payload's slot stands for: a packet of the batch that has a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Slot {
+    pub(super) place: usize,
+    pub(super) packet: usize,
+    generation: u16,
+}
+
+impl Slot {
+    pub(super) fn number(self) -> u32 {
+        u32::from(self.generation) << 16 | (self.place as u32) << 8 | self.packet as u32
+    }
+
+    pub(super) fn of(number: u32) -> Self {
+        let [high, low, place, packet] = number.to_be_bytes();
+        Self { place: place.into(), packet: packet.into(), generation: u16::from_be_bytes([high, low]) }
+    }
+}
+
+impl Held {
+    pub(crate) fn new(places: usize) -> Self {
+        assert!(places <= PLACES_MAX, "a place has 8 bits of a slot's number");
+        Self((0..places).map(|_| RwLock::default()).collect())
+    }
+
+    pub(super) fn places(&self) -> usize {
+        self.0.len()
+    }
+
+    fn read(&self, place: usize) -> RwLockReadGuard<'_, Place> {
+        self.0[place].read().expect(HELD)
+    }
+
+    fn write(&self, place: usize) -> RwLockWriteGuard<'_, Place> {
+        self.0[place].write().expect(HELD)
+    }
+
+    pub(super) fn put(&self, place: usize, batch: Batch) {
+        self.write(place).batch = Some(batch);
+    }
+
+    /// Takes a batch whose messages are all acknowledged. Copies of them that are still to be made will not be.
+    pub(super) fn take(&self, place: usize) -> Option<Batch> {
+        let mut place = self.write(place);
+        place.generation = place.generation.wrapping_add(1);
+        place.batch.take()
+    }
+
+    /// The message of the first packet at `from` or behind it, if any is left.
+    pub(super) fn message(&self, place: usize, from: usize) -> Option<(usize, Payload)> {
+        let held = self.read(place);
+        let batch = held.batch.as_ref()?;
+        let (packet, found) =
+            batch.packets.iter().enumerate().skip(from).find(|(_, packet)| !packet.is_empty())?;
+        let slot = Slot { place, packet, generation: held.generation };
+        let span = found.span();
+        Some((packet, Payload { slot: slot.number(), start: span.start, bytes: span.len }))
+    }
+
+    /// Copies a part of a message; false if it is no more here.
+    pub(crate) fn copy(&self, part: Payload, into: &mut [u8]) -> bool {
+        let slot = Slot::of(part.slot);
+        let held = self.read(slot.place);
+        let Some(batch) = held.batch.as_ref().filter(|_| held.generation == slot.generation) else {
+            return false;
+        };
+        into.copy_from_slice(&batch.work.buffer.bytes()[part.start as usize..][..part.bytes as usize]);
+        true
+    }
+}
