@@ -1,42 +1,15 @@
 //! In steady state an engine allocates nothing: counted by the allocator of this test's own process.
-#![allow(unsafe_code)]
 
-use std::{
-    alloc::{GlobalAlloc, Layout, System},
-    collections::VecDeque,
-    num::NonZeroUsize,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering::Relaxed},
-    },
-};
+#[path = "../../../testing/allocations.rs"]
+mod allocations;
+
+use std::{collections::VecDeque, num::NonZeroUsize, sync::Arc};
 
 use sealane_engine::{
     Buffer, Direction, Engine, Inline, Job, JobStatus, Lanes, Mac, Protection, Queue, Session, Span, Suffix,
     Work,
 };
 use sealane_transform::{Aead, BlockCipher, Cipher, Digest, Kernels, Mode};
-
-static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
-
-struct Counting;
-
-// SAFETY: everything is handed on to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Relaxed);
-        // SAFETY: the caller's promises are those that the system's allocator asks for.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promises are those that the system's allocator asks for.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 const ROOM: u32 = 1600;
 
@@ -97,10 +70,10 @@ fn nothing_is_allocated_in_steady_state() {
         for _ in 0..10 {
             turn(&mut *queue, &mut waiting);
         }
-        let before = ALLOCATIONS.load(Relaxed);
+        let before = allocations::count();
         for _ in 0..50 {
             turn(&mut *queue, &mut waiting);
         }
-        assert_eq!(ALLOCATIONS.load(Relaxed) - before, 0, "{}", engine.name());
+        assert_eq!(allocations::count() - before, 0, "{}", engine.name());
     }
 }

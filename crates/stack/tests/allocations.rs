@@ -1,37 +1,13 @@
 //! In steady state a crew allocates nothing for a packet: counted by the allocator of this test's own process.
-#![allow(unsafe_code)]
+
+#[path = "../../../testing/allocations.rs"]
+mod allocations;
 
 mod memory;
-
-use std::{
-    alloc::{GlobalAlloc, Layout, System},
-    sync::atomic::{AtomicUsize, Ordering::Relaxed},
-};
 
 use sealane_engine::Inline;
 use sealane_stack::{Batch, Catalogue, Crew, End, Ends, FlowPlan, LaneWork, Placement, Room, Sink, Source};
 use sealane_transform::Kernels;
-
-static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
-
-struct Counting;
-
-// SAFETY: everything is handed on to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Relaxed);
-        // SAFETY: the caller's promises are those that the system's allocator asks for.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promises are those that the system's allocator asks for.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 struct Endless(Room);
 
@@ -69,9 +45,9 @@ fn a_crew_allocates_nothing_once_it_is_warm() {
                 }
             };
             turns(100);
-            let before = ALLOCATIONS.load(Relaxed);
+            let before = allocations::count();
             turns(400);
-            assert_eq!(ALLOCATIONS.load(Relaxed) - before, 0, "{text}, {placement}");
+            assert_eq!(allocations::count() - before, 0, "{text}, {placement}");
             let counts = crew.counts(0, sealane_stack::Way::Down);
             assert!(counts.of(sealane_stack::Verdict::Passed) > 3000);
         }

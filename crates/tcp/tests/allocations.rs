@@ -1,6 +1,6 @@
 //! Once a connection is open, nothing is allocated: not for data, not for acknowledgements, not for losses and gaps.
 
-#[path = "common/allocations.rs"]
+#[path = "../../../testing/allocations.rs"]
 mod allocations;
 
 use sealane_tcp::{Config, Connection, Out, Payload, Secrets, Segment, Seq, Time};

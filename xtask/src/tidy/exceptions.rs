@@ -31,8 +31,7 @@ impl Exceptions {
 pub(crate) const CURRENT: Exceptions = Exceptions {
     unsafe_files: List(&[
         ("fuzz/src/allocation.rs", "a global allocator that counts is unsafe by its trait"),
-        ("crates/engine/tests/allocations.rs", "a global allocator that counts is unsafe by its trait"),
-        ("crates/stack/tests/allocations.rs", "a global allocator that counts is unsafe by its trait"),
+        ("testing/allocations.rs", "a global allocator that counts is unsafe by its trait"),
         ("crates/copy/src/low_water.rs", "setsockopt(2) for an option that no library wraps"),
         ("crates/copy/src/segments.rs", "getsockopt(2) and setsockopt(2) for options that no library wraps"),
         ("crates/lab/src/peers/rusage.rs", "wait4(2), the one call that says what an ended child used"),
@@ -44,7 +43,6 @@ pub(crate) const CURRENT: Exceptions = Exceptions {
         ("crates/lab/src/speed/tsc.rs", "the time stamp counter, an intrinsic that is unsafe by its type"),
         ("crates/lab/src/speed/usage.rs", "getrusage(2), which says what this process has used"),
         ("crates/port/src/sys.rs", "TUN's ioctls and UDP's ancillary data, which no library wraps"),
-        ("crates/tcp/tests/common/allocations.rs", "a global allocator that counts is unsafe by its trait"),
         ("crates/tcp/tests/common/tun.rs", "unshare(2), and the ioctl(2) that names a TUN device"),
         ("crates/transform/examples/crossover.rs", "clock_gettime(2) for the CPU time of one thread"),
         ("crates/transform/examples/rates.rs", "clock_gettime(2) for the CPU time of one thread"),

@@ -7,7 +7,7 @@
 //!
 //! `cargo run --release -p sealane-tcp --example lock_cost`
 
-#[path = "../../tests/common/allocations.rs"]
+#[path = "../../../../testing/allocations.rs"]
 mod allocations;
 mod foreign;
 mod own;

@@ -1,4 +1,4 @@
-//! An allocator that counts.
+//! An allocator that counts. Tests and examples take this file in with `#[path]`, and so allocate through it.
 
 #![allow(unsafe_code)]
 
