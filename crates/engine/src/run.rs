@@ -212,6 +212,9 @@ impl Stages<'_> {
         group: impl Fn(&Session) -> Option<u32>,
         run: impl Fn(Call<'_>, &Session),
     ) {
+        if !self.sessions.iter().any(|session| group(session).is_some()) {
+            return;
+        }
         self.calls.clear();
         for entry in entries {
             let job = &self.jobs[entry.index as usize];
@@ -270,6 +273,8 @@ impl<'a> Cut<'a> {
     }
 }
 
+/// What runs a call stays a function of its own: its array for the longest call would make a long frame of the
+/// caller's as well, which is touched at every call, page after page.
 impl<'a> Call<'a> {
     fn way(&self) -> Way {
         match self.direction {
@@ -292,6 +297,7 @@ impl<'a> Call<'a> {
     }
 
     /// One call of a cipher's kernels.
+    #[inline(never)]
     fn cipher(&mut self, kernels: Kernels, algorithm: Cipher) {
         let way = self.way();
         let mut calls: ArrayVec<CipherJob<'_>, CALL_MAX> = ArrayVec::new();
@@ -313,6 +319,7 @@ impl<'a> Call<'a> {
     }
 
     /// Bodies in chains: as many chains together as there are lanes.
+    #[inline(never)]
     fn chains(&mut self, kernels: Kernels, cipher: BlockCipher) {
         let (way, places) = (self.way(), self.places);
         let mut chains: ArrayVec<(&CipherKeys, [u8; 16], &mut [u8]), CALL_MAX> = ArrayVec::new();
@@ -339,6 +346,7 @@ impl<'a> Call<'a> {
     }
 
     /// One call of an AEAD's kernels.
+    #[inline(never)]
     fn own_aead(&mut self, kernels: Kernels, algorithm: Aead) {
         self.take_tags(false);
         self.stage_messages(|job| !job.suffix.bytes().is_empty(), |job| [place(job.clear), 0..0]);
@@ -410,6 +418,7 @@ impl<'a> Call<'a> {
     }
 
     /// One call of a digest's kernels, or many of a library's.
+    #[inline(never)]
     fn mac(&mut self, kernels: Kernels) {
         self.take_tags(true);
         self.stage_messages(|job| message(job).is_none(), |job| [place(job.clear), place(job.body)]);

@@ -9,6 +9,7 @@ use std::{
 };
 
 use rustix::event::{PollFd, PollFlags};
+use sealane_engine::record::Runner;
 use sealane_stack::{At, Bells, LONGEST_SLEEP, LaneWork, Limiter, Placement, Pool, Turn, run_lane};
 
 use crate::{
@@ -67,7 +68,7 @@ pub(crate) fn run(receiving: &Receiving, lane: usize) {
         .map(|flow| receiving.streams[flow].clone())
         .collect();
     let applier = Applier::new(&receiving.files, &receiving.stop);
-    let mut work = Lane { receiving, streams, applier, waits: Vec::new() };
+    let mut work = Lane { receiving, streams, applier, runner: Runner::default(), waits: Vec::new() };
     run_lane(lane, &receiving.bells, &receiving.stop, &mut work);
 }
 
@@ -75,6 +76,7 @@ struct Lane<'a> {
     receiving: &'a Receiving,
     streams: Vec<Arc<ReceiveStream>>,
     applier: Applier<'a>,
+    runner: Runner,
     /// What it sleeps for.
     waits: Vec<Arc<Socket>>,
 }
@@ -83,7 +85,7 @@ impl LaneWork for Lane<'_> {
     fn step(&mut self) -> Turn {
         let mut moved = false;
         for stream in &self.streams {
-            match step(self.receiving, stream, &mut self.applier) {
+            match step(self.receiving, stream, &mut self.applier, &mut self.runner) {
                 Ok(some) => moved |= some,
                 Err(error) => self.receiving.line_failed(stream, error),
             }
@@ -103,13 +105,18 @@ impl LaneWork for Lane<'_> {
     }
 }
 
-fn step(receiving: &Receiving, stream: &ReceiveStream, applier: &mut Applier<'_>) -> Result<bool, LineError> {
+fn step(
+    receiving: &Receiving,
+    stream: &ReceiveStream,
+    applier: &mut Applier<'_>,
+    runner: &mut Runner,
+) -> Result<bool, LineError> {
     let Look::Records(arrived) = stream.look(&receiving.pool)? else {
         stream.acknowledge()?;
         return Ok(false);
     };
     receiving.first_byte.get_or_init(Instant::now);
-    let settled = stream.open_records(arrived).and_then(|arrived| {
+    let settled = stream.open_records(arrived, runner).and_then(|arrived| {
         let bytes = if receiving.blind {
             applier.count(&arrived)
         } else {

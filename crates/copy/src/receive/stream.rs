@@ -14,7 +14,7 @@ use std::{
 
 use sealane_engine::{
     Buffer, Direction, Suite,
-    record::{Batch, Job, JobStatus},
+    record::{Batch, Job, JobStatus, Runner},
 };
 use sealane_stack::{Association, Claim, OrderRing, Pool};
 
@@ -55,6 +55,8 @@ struct Output {
     association: Option<Association>,
     ring: OrderRing<u64>,
     in_flight: usize,
+    /// Threads that wait for something of this to change.
+    waiting: usize,
     taken: u64,
     acknowledged: u64,
     /// An acknowledgement that the socket has not taken in full.
@@ -113,6 +115,7 @@ impl ReceiveStream {
                 association: None,
                 ring: OrderRing::new(0, in_flight),
                 in_flight: 0,
+                waiting: 0,
                 taken: 0,
                 acknowledged: 0,
                 unsent: Vec::new(),
@@ -172,15 +175,7 @@ impl ReceiveStream {
                 pool.give(buffer);
             }
         }
-        let mut output = self.output();
-        while output.in_flight > 0 {
-            output = self
-                .settled
-                .wait_timeout(output, Duration::from_secs(1))
-                .expect("no lane panics holding a stream's output")
-                .0;
-        }
-        output.taken
+        self.wait_until(Duration::from_secs(1), |output| output.in_flight == 0).taken
     }
 
     /// Puts a fresh connection in place, after [`Self::cut`].
@@ -197,6 +192,7 @@ impl ReceiveStream {
             association: Some(keys.stream(self.suite, self.index, generation, Way::Backward)),
             ring: OrderRing::new(0, capacity),
             in_flight: 0,
+            waiting: output.waiting,
             taken: 0,
             acknowledged: 0,
             unsent: Vec::new(),
@@ -280,11 +276,15 @@ impl ReceiveStream {
     }
 
     /// Verifies and opens the records, on the calling lane.
-    pub(crate) fn open_records(&self, mut arrived: Arrived) -> Result<Arrived, LineError> {
+    pub(crate) fn open_records(
+        &self,
+        mut arrived: Arrived,
+        runner: &mut Runner,
+    ) -> Result<Arrived, LineError> {
         if self.blind {
             return Ok(arrived);
         }
-        if arrived.batch.run() > 0 {
+        if runner.run(&mut arrived.batch) > 0 {
             return Err(LineError::forged(self.index, "a record that is not authentic"));
         }
         Ok(arrived)
@@ -293,13 +293,29 @@ impl ReceiveStream {
     /// Waits until every record before these on the stream is in place, or the transfer stops. Lanes that share a
     /// stream hold its batches at once, and a batch may need what the one before it announces.
     pub(crate) fn wait_for_earlier(&self, arrived: &Arrived, stop: &Stop) {
+        let look_again = Duration::from_millis(100);
+        drop(self.wait_until(look_again, |output| output.ring.head() == arrived.ticket || stop.is_set()));
+    }
+
+    /// Waits until something is so that changes as batches are settled, or is so at a look after some time.
+    fn wait_until(&self, look_again: Duration, is_so: impl Fn(&Output) -> bool) -> MutexGuard<'_, Output> {
         let mut output = self.output();
-        while output.ring.head() != arrived.ticket && !stop.is_set() {
+        while !is_so(&output) {
+            output.waiting += 1;
             output = self
                 .settled
-                .wait_timeout(output, Duration::from_millis(100))
+                .wait_timeout(output, look_again)
                 .expect("no lane panics holding a stream's output")
                 .0;
+            output.waiting -= 1;
+        }
+        output
+    }
+
+    /// Wakes who waits, if anybody does: to wake is a call of the system, whether or not.
+    fn tell(&self, output: &Output) {
+        if output.waiting > 0 {
+            self.settled.notify_all();
         }
     }
 
@@ -315,7 +331,7 @@ impl ReceiveStream {
         while let Some(records_end) = output.ring.pop() {
             output.taken = records_end;
         }
-        self.settled.notify_all();
+        self.tell(&output);
         let due = output.taken - output.acknowledged >= RECORDS_PER_ACKNOWLEDGEMENT;
         drop(output);
         if due { self.acknowledge() } else { Ok(()) }
@@ -323,8 +339,9 @@ impl ReceiveStream {
 
     /// The records were not taken over; the transfer is about to fail.
     pub(crate) fn dropped(&self) {
-        self.output().in_flight -= 1;
-        self.settled.notify_all();
+        let mut output = self.output();
+        output.in_flight -= 1;
+        self.tell(&output);
     }
 
     /// Tells the sender how far we are, if it does not know.

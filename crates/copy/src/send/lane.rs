@@ -12,7 +12,7 @@ use std::{
 };
 
 use rustix::event::{PollFd, PollFlags};
-use sealane_engine::Suite;
+use sealane_engine::{Suite, record::Runner};
 use sealane_stack::{At, Bells, LONGEST_SLEEP, LaneWork, Limiter, Placement, Pool, Turn, run_lane};
 use sealane_tree::Reader;
 
@@ -143,6 +143,7 @@ pub(crate) fn run(sending: &Sending, lane: usize, reader: Reader) {
             .map(|flow| sending.streams[flow].clone())
             .collect(),
         filler: Filler::new(&sending.filling, reader),
+        runner: Runner::default(),
         ready: None,
         ready_at: Instant::now(),
         turn: lane,
@@ -157,6 +158,7 @@ struct Lane<'a> {
     sending: &'a Sending,
     streams: Vec<Arc<SendStream>>,
     filler: Filler<'a>,
+    runner: Runner,
     /// Filled, but without a place yet.
     ready: Option<Builder>,
     ready_at: Instant,
@@ -260,7 +262,7 @@ impl Lane<'_> {
                 continue;
             };
             self.turn = (self.turn + step + 1) % count;
-            if let Err(contents) = stream.seal(place, builder, &sending.pool) {
+            if let Err(contents) = stream.seal(place, builder, &mut self.runner, &sending.pool) {
                 sending.settle(Settled { again: contents, batches: 1, ..Settled::default() });
             }
             return true;

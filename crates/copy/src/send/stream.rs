@@ -15,7 +15,7 @@ use std::{
 
 use sealane_engine::{
     Buffer, Direction, Suite,
-    record::{Batch, Job, JobStatus},
+    record::{Batch, Job, JobStatus, Runner},
 };
 use sealane_stack::{Association, Claim, OrderRing, Pool};
 
@@ -259,10 +259,16 @@ impl SendStream {
 
     /// Seals a batch in its place and queues it for the socket. When the connection changed meanwhile, the
     /// content comes back.
-    pub(crate) fn seal(&self, place: Place, builder: Builder, pool: &Pool) -> Result<(), Vec<Content>> {
+    pub(crate) fn seal(
+        &self,
+        place: Place,
+        builder: Builder,
+        runner: &mut Runner,
+        pool: &Pool,
+    ) -> Result<(), Vec<Content>> {
         let records_end = place.claims.last().map_or(0, |claim| claim.first_sequence + claim.records);
         let (mut batch, wire_bytes, contents) = builder.number(&place.claims, place.ticket);
-        batch.run();
+        runner.run(&mut batch);
         let Batch { buffer, .. } = batch;
         let mut line = self.line();
         if line.generation != place.generation || line.socket.is_none() {
@@ -409,13 +415,15 @@ pub(crate) struct Acknowledgements {
     association: Option<Association>,
     buffer: Buffer,
     filled: usize,
+    runner: Runner,
 }
 
 const ACKNOWLEDGEMENT_BYTES: usize = 4096;
 
 impl Acknowledgements {
     pub(crate) fn new() -> Self {
-        Self { association: None, buffer: Buffer::new(ACKNOWLEDGEMENT_BYTES), filled: 0 }
+        let buffer = Buffer::new(ACKNOWLEDGEMENT_BYTES);
+        Self { association: None, buffer, filled: 0, runner: Runner::default() }
     }
 
     pub(crate) fn open(&mut self, association: Association) {
@@ -470,7 +478,7 @@ impl Acknowledgements {
                 status: JobStatus::Pending,
             };
             let mut batch = Batch { buffer: record, jobs: vec![job], direction: Direction::Open, ticket: 0 };
-            if batch.run() > 0 {
+            if self.runner.run(&mut batch) > 0 {
                 return Err(LineError::forged(stream, "an acknowledgement that is not authentic"));
             }
             latest = Some(header.offset);

@@ -58,15 +58,27 @@ impl Batch {
     /// Runs every pending job on the calling thread. Each job's outcome is in its status; the return value
     /// is the number that did not end in [`JobStatus::Done`].
     pub fn run(&mut self) -> usize {
-        let mut work = Work {
-            buffer: std::mem::take(&mut self.buffer),
-            sessions: Vec::new(),
-            jobs: Vec::with_capacity(self.jobs.len()),
-            direction: self.direction,
-        };
-        for job in self.jobs.iter_mut().filter(|job| job.status == JobStatus::Pending) {
+        Runner::default().run(self)
+    }
+}
+
+/// What a lane keeps from batch to batch, so that running one allocates nothing.
+#[derive(Debug, Default)]
+pub struct Runner {
+    lane: Lane,
+    work: Work,
+}
+
+impl Runner {
+    /// [`Batch::run`], by this lane.
+    pub fn run(&mut self, batch: &mut Batch) -> usize {
+        let work = &mut self.work;
+        std::mem::swap(&mut work.buffer, &mut batch.buffer);
+        work.direction = batch.direction;
+        work.jobs.clear();
+        for job in batch.jobs.iter_mut().filter(|job| job.status == JobStatus::Pending) {
             let place = work.session(job.session.session());
-            let record = job.session.record(self.direction, work.buffer.bytes_mut(), job);
+            let record = job.session.record(batch.direction, work.buffer.bytes_mut(), job);
             match (place, record) {
                 (Some(session), Ok(record)) => work.jobs.push(crate::Job { session, ..record }),
                 (_, Err(status)) => job.status = status,
@@ -74,18 +86,25 @@ impl Batch {
                 (None, Ok(_)) => job.status = JobStatus::OutOfRange,
             }
         }
-        Lane::default().run(&mut work);
+        self.lane.run(work);
         let mut ended = work.jobs.iter();
-        for job in self.jobs.iter_mut().filter(|job| job.status == JobStatus::Pending) {
-            let Some(record) = ended.next() else { break };
-            job.status = match record.status {
-                Ended::Done => job.session.settle(self.direction, work.buffer.bytes(), job, record),
-                Ended::Pending => JobStatus::Pending,
-                Ended::Forged => JobStatus::Forged,
-                Ended::Malformed => JobStatus::OutOfRange,
-            };
+        let mut failed = 0;
+        for job in &mut batch.jobs {
+            if job.status == JobStatus::Pending
+                && let Some(record) = ended.next()
+            {
+                job.status = match record.status {
+                    Ended::Done => job.session.settle(batch.direction, work.buffer.bytes(), job, record),
+                    Ended::Pending => JobStatus::Pending,
+                    Ended::Forged => JobStatus::Forged,
+                    Ended::Malformed => JobStatus::OutOfRange,
+                };
+            }
+            failed += usize::from(!matches!(job.status, JobStatus::Done { .. }));
         }
-        self.buffer = work.buffer;
-        self.jobs.iter().filter(|job| !matches!(job.status, JobStatus::Done { .. })).count()
+        // Keys are not kept beyond their batch.
+        work.sessions.clear();
+        std::mem::swap(&mut work.buffer, &mut batch.buffer);
+        failed
     }
 }

@@ -7,6 +7,6 @@ mod batch;
 mod session;
 mod suite;
 
-pub use batch::{Batch, Job, JobStatus};
+pub use batch::{Batch, Job, JobStatus, Runner};
 pub use session::Session;
 pub use suite::{Suite, UnknownSuite};
