@@ -32,6 +32,8 @@ pub(crate) fn run(arguments: CpArgs) -> ExitStatus {
             return ExitStatus::Usage;
         }
     };
+    plan.options.remote.ssh_program = environment::ssh_program();
+    plan.options.remote.config_dir = environment::config_dir();
     plan.options.implementations = match environment::implementations() {
         Ok(implementations) => implementations,
         Err(error) => {

@@ -1,6 +1,7 @@
 //! `sealane id`: the public key by which daemons know this user.
 
 use crate::args::IdArgs;
+use crate::environment;
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
 use crate::text;
@@ -12,7 +13,7 @@ pub(crate) fn run(arguments: &IdArgs) -> Result<(), Failure> {
     let failed = |error| Failure::new(ExitStatus::Io, anyhow::Error::new(error));
     let path = match &arguments.identity {
         Some(path) => path.clone(),
-        None => Identity::default_path().map_err(failed)?,
+        None => environment::config_file(Identity::FILE_NAME).map_err(failed)?,
     };
     let is_new = !path.exists();
     let identity = Identity::load_or_create(&path).map_err(failed)?;

@@ -162,11 +162,13 @@ fn options(arguments: CpArgs, recursive: bool) -> Options {
         implementations: Implementations::default(),
         remote: RemoteOptions {
             port: arguments.port,
+            ssh_program: None,
             ssh_identity: arguments.ssh_identity,
             ssh_options: arguments.ssh_options,
             ssh_config: arguments.ssh_config,
             ssh_jump: arguments.ssh_jump,
             remote_program: arguments.remote_program,
+            config_dir: None,
             identity: arguments.identity,
             known_peers: arguments.known_peers,
             accept_new: arguments.accept_new,

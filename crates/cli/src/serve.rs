@@ -7,8 +7,8 @@ use crate::failure::Failure;
 use crate::log::Log;
 use crate::signals::{self, Interrupts};
 use crate::text;
-use sealane_copy::{Daemon, DaemonEvent, DaemonOptions, ModeRules};
-use sealane_peer::{Identity, PeerError, ServeLeave, config_dir};
+use sealane_copy::{Daemon, DaemonEvent, DaemonOptions, ModeRules, StdioOptions};
+use sealane_peer::{AuthorisedPeers, Identity, ServeLeave};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -26,7 +26,9 @@ pub(crate) fn run(arguments: ServeArgs) -> Result<(), Failure> {
         signals::leave_terminal_to_client().map_err(|error| Failure::new(ExitStatus::Io, error))?;
         // The client tells its user what failed here; a second voice on the same terminal would only confuse.
         let leave = ServeLeave { allow_legacy: arguments.allow_legacy, measuring: arguments.measuring };
-        return sealane_copy::serve_stdio(implementations, leave, ModeRules { removed: 0, umask })
+        let modes = ModeRules { removed: 0, umask };
+        let options = StdioOptions { implementations, leave, modes, ssh: environment::ssh_addresses() };
+        return sealane_copy::serve_stdio(options)
             .map_err(|error| Failure::Told { status: ExitStatus::of_kind(error.kind()) });
     }
     let (Some(root), Some(listen)) = (arguments.directory, arguments.listen) else {
@@ -42,10 +44,8 @@ pub(crate) fn run(arguments: ServeArgs) -> Result<(), Failure> {
         root,
         listen,
         read_only: arguments.read_only,
-        authorised_peers: or_default(arguments.authorised_peers, || {
-            Ok(config_dir()?.join("authorised-peers"))
-        })?,
-        identity: or_default(arguments.identity, Identity::default_path)?,
+        authorised_peers: or_default(arguments.authorised_peers, AuthorisedPeers::FILE_NAME)?,
+        identity: or_default(arguments.identity, Identity::FILE_NAME)?,
         minimum_level: arguments.minimum_level,
         connections_max: arguments.max_connections.into(),
         limit_rate: arguments.limit_rate,
@@ -87,10 +87,9 @@ fn create_with_exact_modes() -> u32 {
     rustix::process::umask(rustix::fs::Mode::empty()).as_raw_mode()
 }
 
-fn or_default(
-    given: Option<PathBuf>,
-    default: impl Fn() -> Result<PathBuf, PeerError>,
-) -> Result<PathBuf, Failure> {
+/// The file that was given, or the one of this name in the user's configuration.
+fn or_default(given: Option<PathBuf>, name: &str) -> Result<PathBuf, Failure> {
+    let default = || environment::config_file(name);
     given.map_or_else(default, Ok).map_err(|error| Failure::new(ExitStatus::Io, error))
 }
 

@@ -5,14 +5,12 @@
 
 use std::{env, path::PathBuf, process::ExitCode, sync::Arc};
 
-use sealane_copy::{Implementations, Location, ModeRules, Notice, Options, Progress, copy, serve_stdio};
+use sealane_copy::{Location, Notice, Options, Progress, StdioOptions, copy, serve_stdio};
 
 fn main() -> ExitCode {
     let arguments: Vec<PathBuf> = env::args_os().skip(1).map(PathBuf::from).collect();
     let outcome = match arguments.as_slice() {
-        [serve, ..] if serve.as_os_str() == "serve" => {
-            serve_stdio(Implementations::default(), sealane_peer::ServeLeave::default(), ModeRules::default())
-        }
+        [serve, ..] if serve.as_os_str() == "serve" => serve_stdio(StdioOptions::default()),
         [source, target] => {
             let (source, target) = (Location::Local(source.clone()), Location::Local(target.clone()));
             let options = Options { recursive: true, ..Options::default() };

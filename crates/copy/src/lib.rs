@@ -41,6 +41,6 @@ pub use session::{
     budget::raise_descriptor_limit,
     client::copy,
     daemon::{Daemon, DaemonEvent, DaemonOptions, TransferRecord},
-    stdio::{serve_relay, serve_stdio},
+    stdio::{StdioOptions, serve_relay, serve_stdio},
 };
 pub use summary::{Agreement, CpuSeconds, Dropped, Notice, Observer, Progress, ProgressSnapshot, Summary};

@@ -2,7 +2,7 @@
 //!
 //! Guarantees: every field is a wish that is met or refused. Nothing here opens, connects or guesses.
 
-use std::{fmt, path::PathBuf, str::FromStr, time::Duration};
+use std::{ffi::OsString, fmt, path::PathBuf, str::FromStr, time::Duration};
 
 use sealane_engine::{Implementations, Suite};
 use sealane_stack::Placement;
@@ -212,6 +212,8 @@ impl Default for Options {
 pub struct RemoteOptions {
     /// ssh's `-p` (`-P` of scp).
     pub port: Option<u16>,
+    /// Another program instead of `ssh`.
+    pub ssh_program: Option<OsString>,
     /// ssh's `-i`.
     pub ssh_identity: Option<PathBuf>,
     /// ssh's `-o`, in order.
@@ -222,6 +224,8 @@ pub struct RemoteOptions {
     pub ssh_jump: Option<String>,
     /// The far end's `sealane`, when it is not in its PATH.
     pub remote_program: Option<String>,
+    /// Where the default files are.
+    pub config_dir: Option<PathBuf>,
     /// Ed25519 identity for daemons, or the default file.
     pub identity: Option<PathBuf>,
     /// Known peers' keys, or the default file.

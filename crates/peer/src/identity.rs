@@ -8,7 +8,7 @@ use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use aws_lc_rs::signature::{ED25519_PUBLIC_KEY_LEN, Ed25519KeyPair, KeyPair};
@@ -52,13 +52,8 @@ impl Identity {
             .ok_or(PeerError::Crypto { doing: "make a key" })
     }
 
-    /// Where the key is kept unless the user says otherwise: `identity` in [`config_dir`].
-    ///
-    /// # Errors
-    /// There is no configuration directory.
-    pub fn default_path() -> Result<PathBuf, PeerError> {
-        Ok(config_dir()?.join("identity"))
-    }
+    /// The file in a user's configuration directory that holds the key unless the user says otherwise.
+    pub const FILE_NAME: &str = "identity";
 
     /// Loads the key in this file.
     ///
@@ -164,18 +159,6 @@ impl Identity {
         let certified = CertifiedKey::new(vec![CertificateDer::from(public.to_spki().to_vec())], signer);
         Some(Self { public, pkcs8, certified: Arc::new(certified) })
     }
-}
-
-/// `$XDG_CONFIG_HOME/sealane`, or `$HOME/.config/sealane`.
-///
-/// Relative values are ignored, as the XDG base directory specification demands.
-///
-/// # Errors
-/// Neither variable names an absolute directory.
-pub fn config_dir() -> Result<PathBuf, PeerError> {
-    let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
-    let base = absolute("XDG_CONFIG_HOME").or_else(|| absolute("HOME").map(|home| home.join(".config")));
-    base.map(|base| base.join("sealane")).ok_or(PeerError::NoConfigDir)
 }
 
 #[cfg(test)]

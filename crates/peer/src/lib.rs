@@ -36,10 +36,12 @@ pub use accept::{ConnectionKind, DATA_FIRST_BYTE, DEFAULT_PORT, peek_kind};
 pub use channel::{Channel, ChannelKind, PeerName, Received};
 pub use error::{ChannelError, PeerError, TrustFault};
 pub use frame::{FrameError, Framer, MAX_FRAME_BYTES};
-pub use identity::{Identity, config_dir};
+pub use identity::Identity;
 pub use key::{Fingerprint, KeyFault, PublicKey};
 pub use launch::{RemoteProcess, StderrMode, spawn_local};
 pub use location::{HostPort, Location};
-pub use ssh::{AddressFamily, RemoteCommand, ResolvedHost, ServeLeave, SshCommand, ssh_resolved_host};
+pub use ssh::{
+    AddressFamily, RemoteCommand, ResolvedHost, ServeLeave, SshAddresses, SshCommand, ssh_resolved_host,
+};
 pub use tls::{TlsArrival, TlsFacts, accept_tls, connect_tls};
 pub use trust::{AuthorisedPeer, AuthorisedPeers, KnownPeer, KnownPeers, Rights, ServerTrust};

@@ -5,6 +5,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
+use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
@@ -16,8 +17,6 @@ use crate::error::{ChannelError, PeerError};
 use crate::launch::{RemoteProcess, StderrMode};
 use crate::location::{check_host, check_user};
 
-/// The environment variable that names another ssh program.
-const PROGRAM_VARIABLE: &str = "SEALANE_SSH";
 /// `ssh -G` prints some kilobytes.
 const MAX_CONFIG_BYTES: usize = 1 << 20;
 
@@ -62,7 +61,7 @@ pub enum RemoteCommand {
 /// How ssh is to be started; every field but `host` may stay as [`new`](Self::new) leaves it.
 #[derive(Debug, Clone)]
 pub struct SshCommand {
-    /// The ssh program: `SEALANE_SSH` from the environment, or `ssh`.
+    /// The ssh program.
     pub program: OsString,
     /// The user there (`-l`).
     pub user: Option<String>,
@@ -86,12 +85,28 @@ pub struct SshCommand {
     pub stderr: StderrMode,
 }
 
+/// The ends of an ssh connection, as its server tells the program that it starts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SshAddresses {
+    /// Whence the client came.
+    pub client: Option<IpAddr>,
+    /// By what the client reached this host.
+    pub server: Option<IpAddr>,
+}
+
+impl SshAddresses {
+    /// Reads `SSH_CONNECTION`: "client-address client-port server-address server-port". What is no address is left out.
+    pub fn parse(connection: &str) -> Self {
+        let address = |word| connection.split(' ').nth(word)?.parse().ok();
+        Self { client: address(0), server: address(2) }
+    }
+}
+
 impl SshCommand {
     /// ssh to this host, all else as ssh's own configuration says.
     pub fn new(host: impl Into<String>) -> Self {
-        let program = std::env::var_os(PROGRAM_VARIABLE).filter(|p| !p.is_empty());
         Self {
-            program: program.unwrap_or_else(|| "ssh".into()),
+            program: "ssh".into(),
             user: None,
             host: host.into(),
             port: None,

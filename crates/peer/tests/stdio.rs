@@ -28,7 +28,7 @@ fn main() {
 
 /// Echoes frames, and tries to get something else in between.
 fn serve() {
-    let mut channel = Channel::stdio().unwrap();
+    let mut channel = Channel::stdio(None).unwrap();
     assert_eq!(channel.kind(), ChannelKind::Stdio);
     assert!(channel.may_carry_secrets());
     println!("a stray message");

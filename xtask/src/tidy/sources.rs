@@ -25,6 +25,9 @@ const SILENT_SKIP: &str = concat!("println!(\"skip", "ped");
 /// Folders in which people's own files live.
 const HOME_FOLDERS: &[&str] = &[concat!("/ho", "me/"), concat!("/ro", "ot/"), concat!("/Us", "ers/")];
 
+/// What reads the environment.
+const ENVIRONMENT: &[&str] = &["env::var", "env::temp_dir", "env::home_dir"];
+
 /// Findings in the text of `files`. `root` is the workspace's own folder, which no file may name.
 pub(crate) fn check(files: &[File], root: &Path, exceptions: &Exceptions) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -79,6 +82,10 @@ fn rust(file: &File, exceptions: &Exceptions, findings: &mut Vec<Finding>) {
             find(line, "unfinished", format!("{mark}..."));
         }
     }
+    let reads = reads_environment(file, &halves.code);
+    if let Some(line) = reads.filter(|_| !exceptions.environment.names(&file.path)) {
+        find(line, "environment", "read above, by `cli`, and passed on as a value".to_owned());
+    }
     let length = file.text.lines().count();
     if length > LINES_MAX && !exceptions.long_files.names(&file.path) {
         find(0, "length", format!("{length} lines; more than {LINES_MAX} need a listed reason"));
@@ -106,6 +113,14 @@ fn rust(file: &File, exceptions: &Exceptions, findings: &mut Vec<Finding>) {
             find(index + 1, "unsafe", "an unsafe block without `// SAFETY:`".to_owned());
         }
     }
+}
+
+/// The line in which a source file below `cli` reads the environment.
+fn reads_environment(file: &File, code: &str) -> Option<usize> {
+    let is_below = file.path.starts_with("crates/") && file.path.contains("/src/");
+    let is_below = is_below && !file.path.starts_with("crates/cli/");
+    let reads = |line: &str| ENVIRONMENT.iter().any(|call| line.contains(call));
+    (1..).zip(code.lines()).find_map(|(number, line)| (is_below && reads(line)).then_some(number))
 }
 
 /// Whether a line of code uses the macro or attribute `mark`; `my_` before it makes it another one.
@@ -137,6 +152,9 @@ fn stale(files: &[File], exceptions: &Exceptions, findings: &mut Vec<Finding>) {
     };
     check(exceptions.unsafe_files, "unsafe", &|file| has_word(&split(&file.text).code, "unsafe"));
     check(exceptions.long_files, "length", &|file| file.text.lines().count() > LINES_MAX);
+    check(exceptions.environment, "environment", &|file| {
+        reads_environment(file, &split(&file.text).code).is_some()
+    });
     check(exceptions.home_paths, "paths", &|file| HOME_FOLDERS.iter().any(|home| file.text.contains(home)));
 }
 
@@ -209,6 +227,15 @@ mod tests {
     }
 
     #[test]
+    fn the_environment_is_read_by_the_program_alone() {
+        let text = "//! Part.\nfn f() -> bool {\n    std::env::var_os(\"HOME\").is_some()\n}\n";
+        check_one(MODULE, text, &["environment"]);
+        check_one("crates/cli/src/part.rs", text, &[]);
+        check_one("crates/a/tests/part.rs", text, &[]);
+        check_one(MODULE, "//! Part.\n// Not std::env::var.\nconst A: &str = env!(\"A\");\n", &[]);
+    }
+
+    #[test]
     fn a_module_without_its_doc_is_found() {
         check_one(MODULE, "fn f() {}\n", &["module doc"]);
         check_one("crates/a/tests/t.rs", "fn f() {}\n", &[]);
@@ -247,11 +274,12 @@ mod tests {
     #[test]
     fn an_exception_that_nothing_needs_is_found() {
         const STALE: List = List(&[("crates/a/src/gone.rs", "was needed once")]);
-        const ALL: Exceptions = Exceptions { unsafe_files: STALE, long_files: STALE, home_paths: STALE };
+        const ALL: Exceptions =
+            Exceptions { unsafe_files: STALE, long_files: STALE, home_paths: STALE, environment: STALE };
         let mut rules: Vec<&str> = check(&[], Path::new("/"), &ALL).iter().map(|found| found.rule).collect();
         rules.sort_unstable();
-        assert_eq!(rules, ["length", "paths", "unsafe"]);
+        assert_eq!(rules, ["environment", "length", "paths", "unsafe"]);
         let clean = File { path: "crates/a/src/gone.rs".to_owned(), text: "//! Clean.\n".to_owned() };
-        assert_eq!(check(&[clean], Path::new("/"), &ALL).len(), 3);
+        assert_eq!(check(&[clean], Path::new("/"), &ALL).len(), 4);
     }
 }

@@ -5,7 +5,7 @@ use std::{
         fd::{AsFd, OwnedFd},
         unix::ffi::OsStrExt,
     },
-    path::Path,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, atomic::Ordering::Relaxed},
     thread::{self, JoinHandle},
     time::{Duration, Instant},
@@ -14,8 +14,8 @@ use std::{
 use crossbeam_channel::bounded;
 use sealane_engine::Suite;
 use sealane_peer::{
-    Channel, Identity, KnownPeers, Location, ServeLeave, ServerTrust, SshCommand, StderrMode, connect_tls,
-    spawn_local, ssh_resolved_host,
+    Channel, Identity, KnownPeers, Location, PeerError, ServeLeave, ServerTrust, SshCommand, StderrMode,
+    connect_tls, spawn_local, ssh_resolved_host,
 };
 use sealane_stack::{CpuClock, Placement};
 use zeroize::Zeroizing;
@@ -177,6 +177,9 @@ fn far(place: &FarPlace, options: &Options) -> Far {
         FarPlace::Ssh { user, host, port } => {
             let remote = &options.remote;
             let mut command = SshCommand::new(host.clone());
+            if let Some(program) = &remote.ssh_program {
+                command.program.clone_from(program);
+            }
             command.user.clone_from(user);
             command.port = port.or(remote.port);
             command.identity_files = remote.ssh_identity.iter().cloned().collect();
@@ -208,11 +211,11 @@ fn reach(place: &FarPlace, options: &Options) -> Result<Channel, Error> {
         Far::Daemon(address) => {
             let identity = match &options.remote.identity {
                 Some(path) => Identity::load(path)?,
-                None => Identity::load_or_create(&Identity::default_path()?)?,
+                None => Identity::load_or_create(&default_file(options, Identity::FILE_NAME)?)?,
             };
             let known = match &options.remote.known_peers {
                 Some(path) => path.clone(),
-                None => KnownPeers::default_path()?,
+                None => default_file(options, KnownPeers::FILE_NAME)?,
             };
             let trust = match options.remote.accept_new {
                 true => ServerTrust::accept_new(known),
@@ -222,6 +225,10 @@ fn reach(place: &FarPlace, options: &Options) -> Result<Channel, Error> {
             connected.map_err(|error| Error::from(error).naming(&address.to_string()))
         }
     }
+}
+
+fn default_file(options: &Options, name: &str) -> Result<PathBuf, PeerError> {
+    options.remote.config_dir.as_ref().map(|folder| folder.join(name)).ok_or(PeerError::NoConfigDir)
 }
 
 struct Transfer<'a> {

@@ -98,8 +98,8 @@ impl Rules {
 
 /// Where a server takes up data streams.
 pub(crate) enum Doors<'a> {
-    /// A listener of its own for each transfer.
-    Own,
+    /// A listener of its own for each transfer, on the address by which the client reached this host, if that is known.
+    Own { reached: Option<IpAddr> },
     /// The daemon's listener, which looks transfers up here, and its descriptors, of which each takes what it needs.
     Shared { registry: &'a Registry, port: u16, budget: &'a Budget },
 }
@@ -163,7 +163,7 @@ fn serve_greeted(
     }
     let mut plan = plan(&request, &terms, hello, rules);
     let _reservation = match doors {
-        Doors::Own => None,
+        Doors::Own { .. } => None,
         Doors::Shared { budget, .. } => {
             let peer = rules.peer.unwrap_or_default();
             plan.open_files_max = plan.open_files_max.min((budget.share() / 4).max(OPEN_FILES_MIN));
@@ -186,7 +186,7 @@ fn serve_greeted(
         _ => return Err(Error::protocol("a request needs a path, and a target only one")),
     };
     let own = match doors {
-        Doors::Own => Some(own_door(&request).map_err(|error| {
+        Doors::Own { reached } => Some(own_door(&request, *reached).map_err(|error| {
             Error::new(ErrorKind::Connect, format!("cannot listen for data streams: {error}"))
         })?),
         Doors::Shared { .. } => None,
@@ -194,7 +194,7 @@ fn serve_greeted(
     let no_bell = |error| Error::io("cannot make an event descriptor", &error);
     let (registry, port) = match (doors, &own) {
         (Doors::Shared { registry, port, .. }, _) => ((*registry).clone(), *port),
-        (Doors::Own, own) => {
+        (Doors::Own { .. }, own) => {
             let address = own.as_ref().and_then(|listener| listener.local_addr().ok());
             (Registry::new().map_err(no_bell)?, address.map_or(0, |address| address.port()))
         }
@@ -321,8 +321,8 @@ fn descriptors(request: &Request, plan: &Plan, share: usize) -> usize {
     fixed + (files + lanes * LANE_DESCRIPTORS).min(share.saturating_sub(fixed))
 }
 
-fn own_door(request: &Request) -> std::io::Result<TcpListener> {
-    bind(own_address(request.data_path), request.data_ports)
+fn own_door(request: &Request, reached: Option<IpAddr>) -> std::io::Result<TcpListener> {
+    bind(own_address(request.data_path, reached), request.data_ports)
 }
 
 fn listen(listener: &TcpListener, registry: &Registry, lines: &Lines, is_over: impl Fn() -> bool) {
@@ -356,15 +356,11 @@ fn plan(request: &Request, terms: &Terms, hello: &Hello, rules: &Rules) -> Plan 
 }
 
 /// The address to listen on for the data streams of one transfer: as narrow as the path allows.
-fn own_address(data_path: DataPath) -> SocketAddr {
+fn own_address(data_path: DataPath, reached: Option<IpAddr>) -> SocketAddr {
     let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
     let ip = match data_path {
         DataPath::Loopback | DataPath::Relay => loopback,
-        // The third word of SSH_CONNECTION is the address that the client reached us by.
-        DataPath::Direct => std::env::var("SSH_CONNECTION")
-            .ok()
-            .and_then(|words| words.split(' ').nth(2)?.parse().ok())
-            .unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
+        DataPath::Direct => reached.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
     };
     SocketAddr::new(ip, 0)
 }

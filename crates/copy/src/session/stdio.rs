@@ -10,7 +10,7 @@ use std::{
 };
 
 use sealane_engine::Implementations;
-use sealane_peer::{Channel, ServeLeave};
+use sealane_peer::{Channel, ServeLeave, SshAddresses};
 
 use crate::{
     error::Error,
@@ -21,17 +21,26 @@ use crate::{
     },
 };
 
-/// Serves one transfer on standard input and output, with the leave of whoever started it: what runs at the far end of
-/// ssh, or as a local child. `modes` carries the user's umask, where the process has set its own to 0.
+/// What a far end on standard input and output is started with.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StdioOptions {
+    /// Whose code seals and opens.
+    pub implementations: Implementations,
+    /// What whoever started it allows.
+    pub leave: ServeLeave,
+    /// The user's umask, where the process has set its own to 0.
+    pub modes: ModeRules,
+    /// The ends of the ssh connection, if that is what started it.
+    pub ssh: SshAddresses,
+}
+
+/// Serves one transfer on standard input and output: what runs at the far end of ssh, or as a local child.
 ///
 /// # Errors
 /// As the transfer's; the client has been told.
-pub fn serve_stdio(
-    implementations: Implementations,
-    leave: ServeLeave,
-    modes: ModeRules,
-) -> Result<(), Error> {
-    let mut channel = Channel::stdio()?;
+pub fn serve_stdio(options: StdioOptions) -> Result<(), Error> {
+    let StdioOptions { implementations, leave, modes, ssh } = options;
+    let mut channel = Channel::stdio(ssh.client)?;
     let rules = Rules {
         policy: Policy {
             minimum_level: Level::Clear,
@@ -48,7 +57,7 @@ pub fn serve_stdio(
         modes,
         may_own: true,
     };
-    let served = serve(&mut channel, &rules, &Doors::Own, &mut Account::default());
+    let served = serve(&mut channel, &rules, &Doors::Own { reached: ssh.server }, &mut Account::default());
     let _ = channel.close(Instant::now() + Duration::from_secs(2));
     served
 }

@@ -12,7 +12,7 @@ mod wire;
 
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
@@ -137,14 +137,14 @@ impl fmt::Debug for Channel {
 }
 
 impl Channel {
-    /// The channel over our own standard input and output.
+    /// The channel over our own standard input and output. `from` is whence the peer came, for people.
     ///
     /// Both are taken: afterwards reads from descriptor 0 find nothing and writes to descriptor 1 go where errors
     /// go, so that no stray message gets between the frames.
     ///
     /// # Errors
     /// A descriptor cannot be duplicated.
-    pub fn stdio() -> Result<Self, PeerError> {
+    pub fn stdio(from: Option<IpAddr>) -> Result<Self, PeerError> {
         let taken = || -> io::Result<Wire> {
             let input = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;
             let output = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)?;
@@ -154,10 +154,7 @@ impl Channel {
             Wire::pair(input, output)
         };
         let wire = taken().map_err(ChannelError::io("taking over standard input and output"))?;
-        // "client-address client-port server-address server-port"; shown to people, so only if it is an address.
-        let from = std::env::var("SSH_CONNECTION").ok();
-        let from = from.as_deref().and_then(|v| v.split(' ').next());
-        let from = from.and_then(|a| a.parse::<std::net::IpAddr>().ok()).map(|a| a.to_string());
+        let from = from.map(|address| address.to_string());
         Ok(Self::plain(wire, ChannelKind::Stdio, PeerName::Stdio { from }, None))
     }
 

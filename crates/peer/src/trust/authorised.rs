@@ -94,13 +94,8 @@ pub struct AuthorisedPeers {
 }
 
 impl AuthorisedPeers {
-    /// Where the file is unless the user says otherwise: `authorised-peers` in [`config_dir`](crate::config_dir).
-    ///
-    /// # Errors
-    /// There is no configuration directory.
-    pub fn default_path() -> Result<PathBuf, PeerError> {
-        Ok(crate::config_dir()?.join("authorised-peers"))
-    }
+    /// The file in a user's configuration directory, unless the user says otherwise.
+    pub const FILE_NAME: &str = "authorised-peers";
 
     /// Reads the text of such a file.
     ///

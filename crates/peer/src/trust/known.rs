@@ -26,13 +26,8 @@ pub struct KnownPeers {
 }
 
 impl KnownPeers {
-    /// Where the file is unless the user says otherwise: `known-peers` in [`config_dir`](crate::config_dir).
-    ///
-    /// # Errors
-    /// There is no configuration directory.
-    pub fn default_path() -> Result<PathBuf, PeerError> {
-        Ok(crate::config_dir()?.join("known-peers"))
-    }
+    /// The file in a user's configuration directory, unless the user says otherwise.
+    pub const FILE_NAME: &str = "known-peers";
 
     /// Reads the text of such a file.
     ///
