@@ -25,13 +25,19 @@ use sealane_wire::Esp;
 
 use crate::{engine::run, peers::Peers};
 
-/// A packet under way through the engine.
-#[derive(Debug)]
+/// A packet under way through the engine; its job has the place that it has.
+#[derive(Clone, Copy, Debug)]
 struct Pending {
     index: usize,
-    inbound: Arc<Inbound>,
     number: u64,
-    job: usize,
+}
+
+/// Packets that follow each other under one association.
+#[derive(Debug)]
+struct Run {
+    /// Of those under way, up to this one.
+    end: usize,
+    inbound: Arc<Inbound>,
 }
 
 /// What was received in one call.
@@ -41,6 +47,7 @@ pub(crate) struct Arrival {
     /// Where it came from.
     pub(crate) source: Option<SocketAddr>,
     pending: Vec<Pending>,
+    runs: Vec<Run>,
 }
 
 const PACKETS_MAX: usize = 512;
@@ -51,7 +58,8 @@ impl Arrival {
     /// An empty one.
     pub(crate) fn new() -> Self {
         let batch = Batch::new(BUFFER_BYTES, PACKETS_MAX);
-        Self { batch, source: None, pending: Vec::with_capacity(PACKETS_MAX) }
+        let (pending, runs) = (Vec::with_capacity(PACKETS_MAX), Vec::with_capacity(PACKETS_MAX));
+        Self { batch, source: None, pending, runs }
     }
 }
 
@@ -60,6 +68,7 @@ impl Recycle for Arrival {
         self.batch.clear();
         self.source = None;
         self.pending.clear();
+        self.runs.clear();
     }
 }
 
@@ -76,43 +85,58 @@ impl<'a> Opener<'a> {
         Self { peers, view: peers.database().view(), queue }
     }
 
-    /// Opens what arrived.
+    /// Opens what arrived. What is asked of an association is asked once for packets that follow each other under it.
     pub(crate) fn open(&mut self, arrival: &mut Arrival, now: Instant) {
-        arrival.batch.clear_jobs(Direction::Open);
-        for index in 0..arrival.batch.packets.len() {
-            if let Err(reason) = self.begin(arrival, index, now) {
-                self.peers.drops().count(reason);
-                arrival.batch.packets[index].refuse(Verdict::Unwanted);
+        let Arrival { batch, pending, runs, .. } = arrival;
+        batch.clear_jobs(Direction::Open);
+        let mut index = 0;
+        while index < batch.packets.len() {
+            let found = spi(batch, index).and_then(|spi| Ok((spi, self.find(spi, now)?)));
+            let (own_spi, inbound) = match found {
+                Ok(found) => found,
+                Err(reason) => {
+                    self.refuse(batch, index, reason);
+                    index += 1;
+                    continue;
+                }
+            };
+            let session = batch.work.session(inbound.association().session());
+            let session = session.expect("fewer sessions than packets");
+            let window = inbound.window();
+            while index < batch.packets.len() && spi(batch, index) == Ok(own_spi) {
+                let (bytes, packet) = (batch.work.buffer.bytes(), batch.packets[index].span());
+                match esp::open(&inbound, &window, bytes, packet, session) {
+                    Ok((job, number)) => {
+                        pending.push(Pending { index, number });
+                        batch.work.jobs.push(job);
+                    }
+                    Err(reason) => self.refuse(batch, index, reason),
+                }
+                index += 1;
             }
+            drop(window);
+            runs.push(Run { end: pending.len(), inbound });
         }
-        run(&mut *self.queue, &mut arrival.batch.work);
+        run(&mut *self.queue, &mut batch.work);
     }
 
-    /// Finds a packet's association and lays its job.
-    fn begin(&mut self, arrival: &mut Arrival, index: usize, now: Instant) -> Result<(), DropReason> {
-        let Arrival { batch, pending, .. } = arrival;
-        let packet = batch.packets[index].span();
-        let spi = Esp::parse(batch.bytes(index)).map_err(|_| DropReason::Malformed)?.spi();
-        let inbound = match pending.last() {
-            Some(last) if last.inbound.association().parameters().spi == spi => Arc::clone(&last.inbound),
-            // The keep-alives and the marker of RFC 3948 have no association either.
-            _ => {
-                let found = self.view.load().inbound.get(&(Protocol::Esp, spi));
-                let found = Arc::clone(found.ok_or(DropReason::UnknownSpi)?);
-                if found.association().age(now) == Age::Hard {
-                    return Err(DropReason::Expired);
-                }
-                found
-            }
-        };
-        let session = batch.work.session(inbound.association().session());
-        let session = session.expect("fewer sessions than packets");
-        let bytes = batch.work.buffer.bytes();
-        let (job, number) = esp::open(&inbound, &inbound.window(), bytes, packet, session)?;
-        pending.push(Pending { index, inbound, number, job: batch.work.jobs.len() });
-        batch.work.jobs.push(job);
-        Ok(())
+    /// The association of packets with this SPI. The keep-alives and the marker of RFC 3948 have none either.
+    fn find(&mut self, spi: u32, now: Instant) -> Result<Arc<Inbound>, DropReason> {
+        let found = self.view.load().inbound.get(&(Protocol::Esp, spi)).ok_or(DropReason::UnknownSpi)?;
+        if found.association().age(now) == Age::Hard {
+            return Err(DropReason::Expired);
+        }
+        Ok(Arc::clone(found))
     }
+
+    fn refuse(&self, batch: &mut Batch, index: usize, reason: DropReason) {
+        self.peers.drops().count(reason);
+        batch.packets[index].refuse(Verdict::Unwanted);
+    }
+}
+
+fn spi(batch: &Batch, index: usize) -> Result<u32, DropReason> {
+    Esp::parse(batch.bytes(index)).map(|esp| esp.spi()).map_err(|_| DropReason::Malformed)
 }
 
 /// Takes what is genuine, in arrival order.
@@ -134,22 +158,23 @@ impl<'a> Acceptor<'a> {
 
     /// Leaves in the batch the packets for the device.
     pub(crate) fn accept(&mut self, arrival: &mut Arrival) {
-        let Arrival { batch, pending, source } = arrival;
-        for run in pending.chunk_by(|one, other| Arc::ptr_eq(&one.inbound, &other.inbound)) {
-            let inbound = &run[0].inbound;
+        let Arrival { batch, pending, runs, source } = arrival;
+        if self.cache.follow(&self.view.load().policies) {
+            self.last = None;
+        }
+        let mut first = 0;
+        for Run { end, inbound } in runs {
             let association = inbound.association();
             let peer = association.parameters().peer;
             let (mut packets, mut inner_bytes, mut outer_bytes) = (0, 0, 0);
+            let mut has_newest = false;
             let mut window = inbound.window();
-            for &Pending { index, number, job, .. } in run {
+            for (place, &Pending { index, number }) in pending.iter().enumerate().take(*end).skip(first) {
                 let is_newest = number > window.top();
-                let job: Job = batch.work.jobs[job];
+                let job: Job = batch.work.jobs[place];
                 let outer = batch.packets[index];
                 let inner = esp::accept(&mut window, &job, number).and_then(|()| {
-                    // A peer is where its newest genuine packet came from.
-                    if let (true, Some(source)) = (is_newest, *source) {
-                        self.peers.heard(peer, source);
-                    }
+                    has_newest |= is_newest;
                     self.inner(batch, inbound, outer)
                 });
                 match inner {
@@ -166,6 +191,11 @@ impl<'a> Acceptor<'a> {
                 }
             }
             drop(window);
+            first = *end;
+            // A peer is where its newest genuine packet came from.
+            if let (true, Some(source)) = (has_newest, *source) {
+                self.peers.heard(peer, source);
+            }
             association.carried().add(packets, inner_bytes);
             self.peers.received(peer, packets, outer_bytes);
         }
@@ -179,8 +209,7 @@ impl<'a> Acceptor<'a> {
         // The socket does not tell the outer header's mark; the inner one stays.
         let inner = frame::inner_packet(bytes, payload, next, Ecn::NotCapable)?;
         let flow = flow(&bytes[inner.range()], Way::In)?;
-        let is_other = self.cache.follow(&self.view.load().policies);
-        if is_other || self.last != Some((flow, parameters.peer)) {
+        if self.last != Some((flow, parameters.peer)) {
             // RFC 4301, section 5.2: what came out must be what this association may carry.
             self.last = None;
             if self.cache.decide(&flow)? != Action::Protect(parameters.peer) {

@@ -76,7 +76,7 @@ pub(crate) fn room(site: &Site) -> Room {
 }
 
 /// Where a flow's packets go.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Destination {
     outbound: Arc<Outbound>,
     peer: PeerId,
@@ -103,26 +103,35 @@ impl<'a> Router<'a> {
         let Load { batch, runs } = load;
         let mut last: Option<(Flow, Result<Destination, DropReason>)> = None;
         for index in 0..batch.packets.len() {
-            let outcome = flow(batch.bytes(index), Way::Out).and_then(|flow| match &last {
-                Some((known, outcome)) if *known == flow => outcome.clone(),
-                _ => {
-                    let outcome = self.route(&flow, now);
-                    last = Some((flow, outcome.clone()));
-                    outcome
+            let mut is_other = false;
+            let outcome = match flow(batch.bytes(index), Way::Out) {
+                Ok(flow) => {
+                    if last.as_ref().is_none_or(|(known, _)| *known != flow) {
+                        is_other = true;
+                        last = Some((flow, self.route(&flow, now)));
+                    }
+                    &last.as_ref().expect("it was just routed").1
                 }
-            });
+                Err(reason) => &Err(reason),
+            };
             match outcome {
                 Ok(Destination { outbound, peer, endpoint }) => match runs.last_mut() {
                     Some(run)
                         if run.end == index
-                            && Arc::ptr_eq(&run.outbound, &outbound)
-                            && run.endpoint == endpoint =>
+                            && (!is_other
+                                || Arc::ptr_eq(&run.outbound, outbound) && run.endpoint == *endpoint) =>
                     {
                         run.end += 1;
                     }
-                    _ => runs.push(Run { end: index + 1, outbound, peer, endpoint, first_number: 0 }),
+                    _ => runs.push(Run {
+                        end: index + 1,
+                        outbound: Arc::clone(outbound),
+                        peer: *peer,
+                        endpoint: *endpoint,
+                        first_number: 0,
+                    }),
                 },
-                Err(reason) => {
+                &Err(reason) => {
                     self.peers.drops().count(reason);
                     batch.packets[index].refuse(Verdict::Unwanted);
                     // It belongs to whatever run it stands in, and takes no number.
