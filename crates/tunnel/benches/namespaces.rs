@@ -1,0 +1,296 @@
+//! Tunnels between two namespaces, in alternation: ours, a tunnel that only moves superpackets (`null-gso`), and wireguard-go if it
+//! is there (`wireguard` or `wireguard-go`, and `wg`). Needs root, iperf3 and ping.
+//!
+//! ```sh
+//! cargo bench -p sealane-tunnel --bench namespaces -- [TEST...]   # all of them if none is named
+//! ```
+//!
+//! Prints a table of medians with ratios, and a JSON object a run. All tunnels stand at once; each round runs each of them once.
+//! The environment says how long: `ROUNDS` (5), `SECONDS` (4).
+
+#[allow(dead_code)]
+#[path = "../../port/tests/namespaces/mod.rs"]
+mod namespaces;
+
+use std::{
+    env, fs, io,
+    net::UdpSocket,
+    num::NonZeroUsize,
+    os::unix::fs::PermissionsExt as _,
+    path::Path,
+    process::{Command, Stdio, exit},
+    thread,
+};
+
+use namespaces::{INNER, Tunnel, missing};
+use sealane_engine::{Implementations, Inline};
+use sealane_port::{
+    Port,
+    tun::{Options, Tun},
+    udp::Udp,
+};
+use sealane_stack::Batch;
+use sealane_tunnel::{
+    gateway::{self, Settings},
+    manual::Allowed,
+    site::Site,
+};
+use serde_json::{Value, json};
+
+/// What is measured: its name, and iperf3's arguments; none: ping.
+const TESTS: [(&str, Option<&str>); 6] = [
+    ("tcp1", Some("")),
+    ("tcp4", Some("-P 4")),
+    ("udp1400", Some("-u -b 0 -l 1400")),
+    ("udp64", Some("-u -b 0 -l 64")),
+    ("rtt", None),
+    // A link that cuts trains into packets.
+    ("tcp1-no-segmentation", Some("")),
+];
+
+/// Of every tunnel; both peers take it on links of 1500 bytes.
+const SUITE: &str = "aes-128-gcm";
+/// Bytes of a datagram of `null-gso`: rooms of a batch lie side by side at this length.
+const NULL_SEGMENT_BYTES: usize = 1408;
+
+fn own(arguments: &[&str]) -> Vec<String> {
+    let program = env::current_exe().expect("a bench has a path").to_string_lossy().into_owned();
+    std::iter::once(program).chain(arguments.iter().map(ToString::to_string)).collect()
+}
+
+/// Writes a file that nobody else may read.
+fn write(path: &Path, text: &str) {
+    fs::write(path, text).expect("a file in a temporary folder");
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).expect("a mode");
+}
+
+/// Our gateway's arguments for one end.
+fn gateway_end(folder: &Path, device: &str, own_address: &str, peer: &str) -> Vec<String> {
+    let end = usize::from(own_address > peer);
+    let folder = folder.join(end.to_string());
+    fs::create_dir_all(&folder).expect("a temporary folder");
+    for (name, seed) in [("send.key", 3 + end), ("receive.key", 4 - end)] {
+        write(&folder.join(name), &format!("{seed:02x}").repeat(20));
+    }
+    let site = format!(
+        "device = \"{device}\"\nlisten = \"{own_address}:4500\"\nmtu = 1436\n[[peers]]\nname = \"other\"\n\
+         endpoint = \"{peer}:4500\"\nnetworks = [\"{}/32\"]\n[peers.manual]\nsuite = \"{SUITE}\"\n\
+         send = {{ spi = {}, key-file = \"send.key\" }}\nreceive = {{ spi = {}, key-file = \"receive.key\" }}\n",
+        INNER[1 - end],
+        0x1000 + end,
+        0x1001 - end,
+    );
+    let path = folder.join("site.toml");
+    write(&path, &site);
+    own(&["gateway", path.to_str().expect("a path in UTF-8")])
+}
+
+fn run_gateway(path: &Path) {
+    let site = Site::load(path).expect("a site of this bench");
+    let implementations = Implementations::default();
+    let settings = Settings {
+        site: &site,
+        lanes: NonZeroUsize::MIN,
+        allowed: Allowed { manual_counter: true, legacy: false },
+        implementations,
+        control_folder: &path.with_file_name("run"),
+    };
+    let engine = Inline::new(implementations);
+    let say = |message: &str| eprintln!("{message}");
+    gateway::run(&settings, &engine, || false, |_| (), say).expect("it comes up");
+}
+
+/// Moves superpackets between a device and a socket as they are: the system calls of a tunnel, and nothing else.
+fn run_null(device: &str, own_address: &str, peer: &str) -> io::Result<()> {
+    let tun = Tun::open(&Options::new(device))?.remove(0);
+    let socket = UdpSocket::bind((own_address, 7777))?;
+    socket.connect((peer, 7777))?;
+    let ((tun_in, tun_out), (mut udp_in, mut udp_out)) = (tun.split(), Udp::new(socket, None)?.split());
+    let outward = move || -> io::Result<()> {
+        let mut batch = Batch::new(2 * 65_536, 64);
+        loop {
+            batch.clear();
+            let fd = tun_in.fd().expect("a device has a descriptor");
+            let mut left = rustix::io::read(fd, &mut batch.work.buffer.bytes_mut()[..70_000])?;
+            while left > 0 {
+                let bytes = left.min(NULL_SEGMENT_BYTES);
+                batch
+                    .push(0, bytes, 0)
+                    .and_then(|packet| packet.push_back(bytes))
+                    .expect("it was read there");
+                left -= bytes;
+            }
+            udp_out.send(&batch, 0)?;
+        }
+    };
+    let mut inward = move || -> io::Result<()> {
+        let mut batch = Batch::new(2 * 65_536, 256);
+        loop {
+            batch.clear();
+            udp_in.receive(&mut batch)?;
+            let end = batch.packets.last().map_or(0, |packet| packet.span().end());
+            // What the device does not take is lost, as on any network.
+            let _ = rustix::io::write(tun_out.fd().expect("a descriptor"), &batch.work.buffer.bytes()[..end]);
+        }
+    };
+    let outward = thread::spawn(outward);
+    inward()?;
+    outward.join().expect("no panic")
+}
+
+fn output(program: &str, arguments: &[&str]) -> Option<String> {
+    let output = Command::new(program).args(arguments).stderr(Stdio::null()).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// wireguard-go between two ends, if it is installed.
+fn wireguard(folder: &Path) -> Option<Tunnel> {
+    output("wg", &["--version"])?;
+    let program =
+        ["wireguard", "wireguard-go"].into_iter().find(|name| output(name, &["--version"]).is_some())?;
+    let secret = [output("wg", &["genkey"])?, output("wg", &["genkey"])?];
+    let public = secret
+        .clone()
+        .map(|secret| output("sh", &["-c", &format!("echo {secret} | wg pubkey")]).expect("wg was there"));
+    Some(Tunnel::up(|device, own_address, peer| {
+        let end = usize::from(own_address > peer);
+        let path = folder.join(format!("wg{end}"));
+        write(
+            &path,
+            &format!(
+                "[Interface]\nListenPort = 51820\nPrivateKey = {}\n[Peer]\nPublicKey = {}\nEndpoint = {peer}:51820\n\
+                 AllowedIPs = {}/32\n",
+                secret[end],
+                public[1 - end],
+                INNER[1 - end],
+            ),
+        );
+        // Both daemons would have one control socket; `ip netns exec` has given each mounts of its own.
+        let script = format!(
+            "mkdir -p /var/run/wireguard && mount -t tmpfs none /var/run/wireguard && (until wg setconf {device} {0} 2>/dev/null; do sleep 0.1; done) & \
+             WG_PROCESS_FOREGROUND=1 LOG_LEVEL=error exec {program} -f {device}",
+            path.display()
+        );
+        ["sh", "-c", &script].map(ToString::to_string).to_vec()
+    }))
+}
+
+/// One run: the figure, and CPU seconds a gigabyte of both daemons.
+fn measure(tunnel: &Tunnel, test: &str, arguments: Option<&str>, seconds: &str) -> Option<Value> {
+    let Some(arguments) = arguments else {
+        let output = tunnel.command(0, "ping", &format!("-q -c 500 -i 0.002 {}", INNER[1])).output().ok()?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let times = text.lines().find(|line| line.starts_with("rtt"))?.split(" = ").nth(1)?;
+        let milliseconds: f64 = times.split('/').nth(1)?.parse().ok()?;
+        return Some(json!({ "test": test, "value": 1000.0 * milliseconds, "unit": "us" }));
+    };
+    let mut server = tunnel.command(1, "iperf3", "-s -1 -J").stdout(Stdio::piped()).spawn().ok()?;
+    thread::sleep(std::time::Duration::from_millis(300));
+    let before = tunnel.cpu_seconds();
+    let line = format!("-c {} -t {seconds} -J {arguments}", INNER[1]);
+    let client = tunnel.command(0, "iperf3", line.trim()).output().ok()?;
+    let cpu = tunnel.cpu_seconds() - before;
+    let mut said = String::new();
+    io::Read::read_to_string(server.stdout.as_mut()?, &mut said).ok()?;
+    server.wait().ok()?;
+    let client: Value = serde_json::from_slice(&client.stdout).ok()?;
+    let server: Value = serde_json::from_str(&said).ok()?;
+    let bytes: f64 =
+        server["intervals"].as_array()?.iter().filter_map(|interval| interval["sum"]["bytes"].as_f64()).sum();
+    let time: f64 = server["intervals"]
+        .as_array()?
+        .iter()
+        .filter_map(|interval| interval["sum"]["seconds"].as_f64())
+        .sum();
+    let cpu_s_per_gb = cpu / (bytes / 1e9);
+    if let Some(length) = arguments.split(" -l ").nth(1) {
+        let packets = bytes / length.trim().parse::<f64>().ok()? / time;
+        return Some(
+            json!({ "test": test, "value": packets / 1e3, "unit": "kpackets/s", "cpu_s_per_gb": cpu_s_per_gb }),
+        );
+    }
+    let again = client["end"]["sum_sent"]["retransmits"].clone();
+    let gigabits = bytes * 8.0 / time / 1e9;
+    Some(
+        json!({ "test": test, "value": gigabits, "unit": "Gb/s", "cpu_s_per_gb": cpu_s_per_gb, "retransmissions": again }),
+    )
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+fn main() {
+    let arguments: Vec<String> = env::args().skip(1).filter(|argument| argument != "--bench").collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["gateway", site] => return run_gateway(Path::new(site)),
+        ["null-gso", device, own_address, peer] => {
+            eprintln!("null-gso: {:?}", run_null(device, own_address, peer));
+            exit(1);
+        }
+        _ => {}
+    }
+    if let Some(why) = missing() {
+        println!("skipped: {why}");
+        return;
+    }
+    let number = |name: &str, default: &str| env::var(name).unwrap_or_else(|_| default.to_owned());
+    let (rounds, seconds) = (number("ROUNDS", "5"), number("SECONDS", "4"));
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut tunnels = vec![
+        ("sealane", Tunnel::up(|device, own, peer| gateway_end(folder.path(), device, own, peer))),
+        ("null-gso", Tunnel::up(|device, own_address, peer| own(&["null-gso", device, own_address, peer]))),
+    ];
+    tunnels.extend(wireguard(folder.path()).map(|tunnel| ("wireguard-go", tunnel)));
+    println!(
+        "{:22} {:13} {:>10} {:12} {:>10} {:>8} {:>8}",
+        "test", "tunnel", "median", "", "CPU s/GB", "ratio", "CPU"
+    );
+    for (test, iperf3) in TESTS {
+        if !arguments.is_empty() && !arguments.iter().any(|argument| argument == test) {
+            continue;
+        }
+        let segmentation = |state: &str| {
+            for (_, tunnel) in &tunnels {
+                for end in [0, 1] {
+                    let _ = tunnel
+                        .command(end, "ethtool", &format!("-K o{end} tx-udp-segmentation {state}"))
+                        .output();
+                }
+            }
+        };
+        let is_cut = test.ends_with("no-segmentation");
+        if is_cut {
+            segmentation("off");
+        }
+        let mut runs = vec![Vec::new(); tunnels.len()];
+        for _ in 0..rounds.parse().unwrap_or(5) {
+            for ((name, tunnel), runs) in tunnels.iter().zip(&mut runs) {
+                match measure(tunnel, test, iperf3, &seconds) {
+                    Some(mut run) => {
+                        run["peer"] = (*name).into();
+                        eprintln!("{run}");
+                        runs.push(run);
+                    }
+                    None => eprintln!("{name}: no result of {test}"),
+                }
+            }
+        }
+        if is_cut {
+            segmentation("on");
+        }
+        let of =
+            |runs: &[Value], field: &str| median(runs.iter().filter_map(|run| run[field].as_f64()).collect());
+        let ours = (of(&runs[0], "value"), of(&runs[0], "cpu_s_per_gb"));
+        for ((name, _), runs) in tunnels.iter().zip(&runs) {
+            let (value, cpu) = (of(runs, "value"), of(runs, "cpu_s_per_gb"));
+            let unit = runs.first().map_or("", |run| run["unit"].as_str().unwrap_or_default());
+            println!(
+                "{test:22} {name:13} {value:10.2} {unit:12} {cpu:10.2} {:8.2} {:8.2}",
+                ours.0 / value,
+                ours.1 / cpu
+            );
+        }
+    }
+}
