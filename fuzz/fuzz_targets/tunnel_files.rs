@@ -1,4 +1,4 @@
-//! Site files and control questions: whatever the bytes are, they are a value or an error that points into them.
+//! Site files, control questions and the messages of a call: whatever the bytes are, they are a value or an error that points into them.
 
 #![no_main]
 
@@ -8,6 +8,7 @@ use libfuzzer_sys::fuzz_target;
 use sealane_tunnel::{
     control::{Answer, Ask},
     device,
+    keying::agreement::{Answer as CallAnswer, Offer},
     site::Site,
 };
 
@@ -15,6 +16,12 @@ fuzz_target!(|bytes: &[u8]| {
     let _ = serde_json::from_slice::<Ask>(bytes);
     if let Ok(Answer::Status(status)) = serde_json::from_slice(bytes) {
         let _ = (status.text(), status.prometheus());
+    }
+    if let Ok(offer) = Offer::parse(bytes) {
+        assert_eq!(Offer::parse(&offer.to_bytes()), Ok(offer));
+    }
+    if let Ok(answer) = CallAnswer::parse(bytes) {
+        assert_eq!(answer.to_bytes(), bytes);
     }
     let Ok(text) = str::from_utf8(bytes) else { return };
     match Site::parse(Path::new("site.toml"), text) {

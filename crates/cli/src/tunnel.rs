@@ -11,12 +11,14 @@ use crate::signals::Interrupts;
 use crate::text;
 use anyhow::{Context as _, anyhow};
 use sealane_engine::Inline;
+use sealane_peer::Identity;
 use sealane_tunnel::control::{self, Answer, Ask};
 use sealane_tunnel::gateway::{self, GatewayError, Settings};
 use sealane_tunnel::key_file;
 use sealane_tunnel::manual::{self, Allowed};
 use sealane_tunnel::site::{Keys, Site};
 use sealane_tunnel::status::Status;
+use std::cell::RefCell;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -54,25 +56,31 @@ fn up(arguments: &TunnelUpArgs) -> Result<(), Failure> {
     let implementations = environment::implementations().map_err(usage)?;
     let site = Site::load(&arguments.site).map_err(usage)?;
     let ended = Arc::new(AtomicBool::new(false));
-    let flag = Arc::clone(&ended);
-    let _interrupts = Interrupts::listen(move |_| flag.store(true, SeqCst))
-        .map_err(|error| Failure::new(ExitStatus::Io, error))?;
     let folder = folder(arguments.run.as_ref());
+    let identity = environment::config_file(Identity::FILE_NAME).ok();
     let settings = Settings {
         site: &site,
         lanes: arguments.lanes,
         allowed: allowed(arguments.allowed),
         implementations,
         control_folder: &folder,
+        identity: identity.as_deref(),
     };
+    let listening = RefCell::new(None);
     let up = |device: &str| {
+        let flag = Arc::clone(&ended);
+        // Only now: its thread would keep the capabilities that the gateway has given away.
+        match Interrupts::listen(move |_| flag.store(true, SeqCst)) {
+            Ok(interrupts) => *listening.borrow_mut() = Some(interrupts),
+            Err(error) => text::complain(format_args!("signals end the gateway at once: {error}")),
+        }
         text::say(&format!("{device} is up, {} peers, listening on {}", site.peers.len(), site.listen));
     };
     let say = |message: &str| text::complain(format_args!("{message}"));
     let engine = Inline::new(implementations);
     gateway::run(&settings, &engine, || ended.load(SeqCst), up, say).map_err(|error| {
         let status = match error {
-            GatewayError::Manual(_) => ExitStatus::Usage,
+            GatewayError::Manual(_) | GatewayError::Identity(_) => ExitStatus::Usage,
             _ => ExitStatus::Io,
         };
         Failure::new(status, error)
@@ -125,7 +133,7 @@ fn check(arguments: &TunnelCheckArgs) -> Result<(), Failure> {
     let site = Site::load(&arguments.site).map_err(usage)?;
     for peer in &site.peers {
         manual::check(peer, allowed(arguments.allowed)).map_err(usage)?;
-        let Keys::Manual(keys) = &peer.keys;
+        let Keys::Manual(keys) = &peer.keys else { continue };
         for key in [&keys.send, &keys.receive] {
             key_file::read(&key.file, keys.suite.material_bytes())
                 .with_context(|| format!("peer {:?}", peer.name))

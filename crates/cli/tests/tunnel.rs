@@ -43,19 +43,80 @@ struct Pair {
     lanes: &'static str,
 }
 
+/// Two namespaces with a link between them.
+fn linked(tag: &str) -> [String; 2] {
+    let names = [0, 1].map(|end| format!("slt{tag}{end}-{}", std::process::id()));
+    for name in &names {
+        ip(&format!("netns add {name}"));
+    }
+    let [near, far] = &names;
+    ip(&format!("link add o0 netns {near} type veth peer name o1 netns {far}"));
+    for (end, name) in names.iter().enumerate() {
+        ip(&format!("-n {name} address add {}/24 dev o{end}", OUTER[end]));
+        ip(&format!("-n {name} link set o{end} up"));
+        ip(&format!("-n {name} link set lo up"));
+    }
+    names
+}
+
+/// Makes an identity and says its public key.
+fn identity(folder: &Path) -> String {
+    let file = folder.join("identity");
+    let made = program::sealane(&["id", "--identity", file.to_str().expect("a path in UTF-8")]).output();
+    text(&made.expect("it runs").stdout).trim().to_owned()
+}
+
 impl Pair {
+    /// Two ends that know each other's keys; `more` is added to what each says of the other. Only the first has an end point to
+    /// call if `has_one_caller`.
+    fn keyed(tag: &str, more: &str, has_one_caller: bool) -> Self {
+        let names = linked(tag);
+        let folders = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
+        let keys = [0, 1].map(|end: usize| identity(folders[end].path()));
+        for (end, folder) in folders.iter().enumerate() {
+            let other = 1 - end;
+            let endpoint = match has_one_caller && end == 1 {
+                true => String::new(),
+                false => format!("endpoint = \"{}:4500\"\n", OUTER[other]),
+            };
+            let site = format!(
+                "device = \"sl0\"\nlisten = \"0.0.0.0:4500\"\nidentity = \"identity\"\naddresses = [\"{}/32\"]\n\
+                 [[peers]]\nname = \"other\"\nkey = \"{}\"\nnetworks = [\"{}/32\"]\n{endpoint}{more}\n",
+                INNER[end], keys[other], INNER[other],
+            );
+            fs::write(folder.path().join("site.toml"), site).expect("a site file");
+        }
+        let mut pair = Self { names, folders, gateways: [None, None], lanes: "1" };
+        pair.up(0);
+        pair.up(1);
+        pair
+    }
+
+    /// Waits until packets come through.
+    fn wait_for_ping(&self) {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while !self.ping("56") {
+            assert!(Instant::now() < deadline, "{}", self.status(0));
+        }
+    }
+
+    fn kill(&mut self, end: usize) {
+        let mut child = self.gateways[end].take().expect("it runs");
+        // `ip netns exec` has become the program.
+        child.kill().expect("it runs");
+        child.wait().expect("it ends");
+    }
+
+    /// The index under which an end sends.
+    fn outbound_spi(&self, end: usize) -> u64 {
+        let status = self.status(end);
+        let associations = status["peers"][0]["associations"].as_array().expect("a list").clone();
+        let out = associations.iter().find(|association| association["direction"] == "out");
+        out.map_or(0, |association| association["spi"].as_u64().expect("a number"))
+    }
+
     fn new(tag: &str, suite: &str, material_bytes: usize, lanes: &'static str) -> Self {
-        let names = [0, 1].map(|end| format!("slt{tag}{end}-{}", std::process::id()));
-        for name in &names {
-            ip(&format!("netns add {name}"));
-        }
-        let [near, far] = &names;
-        ip(&format!("link add o0 netns {near} type veth peer name o1 netns {far}"));
-        for (end, name) in names.iter().enumerate() {
-            ip(&format!("-n {name} address add {}/24 dev o{end}", OUTER[end]));
-            ip(&format!("-n {name} link set o{end} up"));
-            ip(&format!("-n {name} link set lo up"));
-        }
+        let names = linked(tag);
         let folders = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
         let hex = |seed: usize| -> String {
             (0..material_bytes).map(|at| format!("{:02x}", (at * 7 + seed) % 256)).collect()
@@ -255,10 +316,7 @@ fn a_gateway_that_was_killed_leaves_nothing_and_comes_back_by_itself() {
     let mut pair = Pair::new("k", "aes-128-gcm", 20, "1");
     assert!(pair.ping("56"));
     for end in [1, 0] {
-        let mut child = pair.gateways[end].take().expect("it runs");
-        // `ip netns exec` has become the program.
-        child.kill().expect("it runs");
-        child.wait().expect("it ends");
+        pair.kill(end);
         let output = Command::new("ip").args(["-n", &pair.names[end], "link", "show", "sl0"]).output();
         assert!(!output.expect("ip runs").status.success(), "its device is gone");
         pair.up(end);
@@ -280,6 +338,15 @@ fn a_gateway_is_asked_and_ended() {
     let stats = pair.output(0, &["stats"]);
     assert!(text(&stats.stdout).contains("sealane_tunnel_sent_packets_total{device=\"sl0\",peer=\"other\"}"));
     let site = pair.folders[0].path().join("site.toml");
+    // Whoever takes it over has no privilege but those of its user.
+    let child = pair.gateways[0].as_ref().expect("it runs").id();
+    for thread in fs::read_dir(format!("/proc/{child}/task")).expect("it runs") {
+        let status = fs::read_to_string(thread.expect("a thread").path().join("status")).expect("it runs");
+        for set in ["CapEff", "CapPrm", "CapInh"] {
+            assert!(status.contains(&format!("{set}:\t0000000000000000\n")), "{status}");
+        }
+        assert!(status.contains("NoNewPrivs:\t1\n"), "{status}");
+    }
     let second = pair.output(0, &["up", site.to_str().expect("a path in UTF-8"), "--allow-manual-counter"]);
     assert_eq!(second.status.code(), Some(5));
     assert!(text(&second.stderr).contains("tunnel down sl0"), "{}", text(&second.stderr));
@@ -326,4 +393,102 @@ fn suites_that_are_not_safe_need_consent() {
     assert!(text(&unknown.stderr).contains("site.toml:7:9: unknown suite"), "{}", text(&unknown.stderr));
     let short = check("aes-128-cbc+hmac-sha256-128", 47, &[]);
     assert!(text(&short.stderr).contains("openssl rand -hex 48"), "{}", text(&short.stderr));
+}
+
+#[test]
+fn peers_that_know_their_keys_rekey_under_load_without_losing_a_packet() {
+    if let Some(why) = missing() {
+        return skip(&why);
+    }
+    let pair = Pair::keyed("r", "rekey-seconds = 1", false);
+    pair.wait_for_ping();
+    let mut spis = std::collections::BTreeSet::new();
+    thread::scope(|scope| {
+        let pings = scope.spawn(|| {
+            let arguments = [
+                "netns",
+                "exec",
+                &pair.names[0],
+                "ping",
+                "-q",
+                "-i",
+                "0.01",
+                "-c",
+                "800",
+                "-W",
+                "2",
+                INNER[1],
+            ];
+            text(&Command::new("ip").args(arguments).output().expect("ping runs").stdout).to_owned()
+        });
+        while !pings.is_finished() {
+            pair.transfer(8 << 20);
+            spis.insert(pair.outbound_spi(0));
+        }
+        let said = pings.join().expect("no panic");
+        assert!(said.contains(" 0% packet loss"), "{said}");
+    });
+    assert!(spis.len() >= 4, "{spis:?}");
+    for end in [0, 1] {
+        for reason in ["bad_integrity", "replay_duplicate", "replay_too_old", "unknown_spi", "no_association"]
+        {
+            // Before the first agreement there is none.
+            let allowed = if reason == "no_association" { u64::MAX } else { 0 };
+            assert!(pair.dropped(end, reason) <= allowed, "{reason}");
+        }
+    }
+}
+
+#[test]
+fn a_keyed_gateway_that_was_killed_comes_back_by_itself() {
+    if let Some(why) = missing() {
+        return skip(&why);
+    }
+    let mut pair = Pair::keyed("b", "", true);
+    pair.wait_for_ping();
+    // The caller calls again as soon as it is up; the other is found to be dead.
+    for end in [0, 1] {
+        pair.kill(end);
+        pair.up(end);
+        pair.wait_for_ping();
+    }
+    pair.transfer(1 << 20);
+}
+
+#[test]
+fn a_peer_is_where_its_newest_genuine_packet_came_from() {
+    if let Some(why) = missing() {
+        return skip(&why);
+    }
+    let pair = Pair::keyed("m", "", true);
+    pair.wait_for_ping();
+    assert_eq!(pair.status(1)["peers"][0]["endpoint"], format!("{}:4500", OUTER[0]));
+    let name = &pair.names[0];
+    ip(&format!("-n {name} address add 10.90.0.77/24 dev o0"));
+    ip(&format!("-n {name} address del {}/24 dev o0", OUTER[0]));
+    ip(&format!("-n {name} address replace 10.90.0.77/24 dev o0"));
+    pair.wait_for_ping();
+    assert_eq!(pair.status(1)["peers"][0]["endpoint"], "10.90.0.77:4500");
+}
+
+#[test]
+fn a_gateway_with_another_key_gets_no_association() {
+    if let Some(why) = missing() {
+        return skip(&why);
+    }
+    let mut pair = Pair::keyed("x", "", true);
+    pair.wait_for_ping();
+    pair.kill(0);
+    let own = pair.folders[0].path().join("identity");
+    fs::remove_file(&own).expect("it was made");
+    pair.up(0);
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while Instant::now() < deadline {
+        assert!(!pair.ping("56"));
+    }
+    assert_eq!(pair.outbound_spi(0), 0);
+    // Neither a stranger's call nor its noise moves anything at the other end.
+    let mut stranger = pair.inside(0, || TcpStream::connect((OUTER[1], 4500)).expect("it listens"));
+    stranger.write_all(&[0x16; 4096]).expect("it is sent");
+    assert_eq!(pair.status(1)["peers"][0]["endpoint"], format!("{}:4500", OUTER[0]));
 }

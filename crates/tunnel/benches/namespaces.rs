@@ -94,6 +94,7 @@ fn run_gateway(path: &Path) {
         allowed: Allowed { manual_counter: true, legacy: false },
         implementations,
         control_folder: &path.with_file_name("run"),
+        identity: None,
     };
     let engine = Inline::new(implementations);
     let say = |message: &str| eprintln!("{message}");

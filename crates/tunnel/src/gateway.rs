@@ -5,16 +5,21 @@
 
 use std::{
     io,
-    net::UdpSocket,
+    net::{TcpListener, UdpSocket},
     num::NonZeroUsize,
     os::fd::AsFd as _,
+    path::Path,
     process, thread,
     time::{Duration, Instant},
 };
 
-use rustix::event::{PollFd, PollFlags};
+use rustix::{
+    event::{PollFd, PollFlags},
+    thread::{CapabilitySet, CapabilitySets, set_capabilities, set_no_new_privs},
+};
 use sealane_engine::{Engine, Implementations};
 use sealane_ipsec::policy::PeerId;
+use sealane_peer::{Identity, PeerError};
 use sealane_port::{
     Port,
     tun::{Options, Tun},
@@ -26,10 +31,11 @@ use crate::{
     control::{Answer, Ask, Listener},
     device::{self, DeviceError},
     inward::{Acceptor, Arrival, Opener},
+    keying::calls::Calls,
     manual::{Allowed, ManualError, Manuals},
-    outward::{self, Load, Router, Sealer},
+    outward::{self, Dummies, Load, Router, Sealer},
     peers::Peers,
-    site::Site,
+    site::{Keys, Site},
     status::Status,
 };
 
@@ -49,8 +55,11 @@ pub enum GatewayError {
         /// Why.
         source: io::Error,
     },
-    /// The socket cannot be bound.
-    #[error("cannot listen on UDP {listen}: {source}")]
+    /// The gateway's own key cannot be had.
+    #[error("cannot read the gateway's own key: {0}")]
+    Identity(#[from] PeerError),
+    /// A socket cannot be bound.
+    #[error("cannot listen on UDP and TCP {listen}: {source}")]
     Listen {
         /// The address.
         listen: std::net::SocketAddr,
@@ -96,7 +105,9 @@ pub struct Settings<'a> {
     /// Whose kernels.
     pub implementations: Implementations,
     /// Where its control socket goes.
-    pub control_folder: &'a std::path::Path,
+    pub control_folder: &'a Path,
+    /// File of its own key, where the site names none.
+    pub identity: Option<&'a Path>,
 }
 
 /// One direction: where loads come from, and where they go in the order in which they came.
@@ -166,9 +177,9 @@ pub fn run(
     engine: &dyn Engine,
     is_ended: impl Fn() -> bool,
     up: impl FnOnce(&str),
-    say: impl Fn(&str),
+    say: impl Fn(&str) + Sync,
 ) -> Result<(), GatewayError> {
-    let Settings { site, lanes, allowed, implementations, control_folder } = *settings;
+    let Settings { site, lanes, allowed, implementations, control_folder, identity } = *settings;
     let begun = Instant::now();
     let control = Listener::bind(control_folder, &site.device).map_err(GatewayError::Control)?;
     let bells = Bells::new(1).map_err(GatewayError::Lane)?;
@@ -177,6 +188,7 @@ pub fn run(
     for (id, peer) in (0..).map(PeerId).zip(&site.peers) {
         manuals.install(implementations, &peers, id, peer, allowed, begun)?;
     }
+    let calls = calls(site, identity, implementations, &peers)?;
     let tun_error = |source| GatewayError::Tun { device: site.device.clone(), source };
     let options = Options { room: outward::room(site), ..Options::new(&site.device) };
     let tun = Tun::open(&options).map_err(tun_error)?.remove(0);
@@ -184,8 +196,13 @@ pub fn run(
     device::set_up(site, &device)?;
     let listen_error = |source| GatewayError::Listen { listen: site.listen, source };
     let socket = UdpSocket::bind(site.listen).map_err(listen_error)?;
+    let called = calls.is_some().then(|| TcpListener::bind(site.listen)).transpose().map_err(listen_error)?;
+    called.as_ref().map_or(Ok(()), |called| called.set_nonblocking(true)).map_err(listen_error)?;
     let ((tun_in, tun_out), (udp_in, udp_out)) =
         (tun.split(), Udp::new(socket, None).map_err(listen_error)?.split());
+    let (udp_out, udp_dummies) = udp_out.split();
+    let dummies = engine.queue(NonZeroUsize::MIN).map_err(GatewayError::Lane)?;
+    let mut dummies = Dummies::new(dummies, udp_dummies, outward::room(site));
     let lanes = lanes.get();
     let outward = Way::new(lanes, Load::new, (tun_in, Router::new(&peers)), udp_out);
     let inward = Way::new(lanes, Arrival::new, udp_in, (tun_out, Acceptor::new(&peers)));
@@ -193,6 +210,7 @@ pub fn run(
         .map(|_| engine.queue(NonZeroUsize::MIN))
         .collect::<Result<_, _>>()
         .map_err(GatewayError::Lane)?;
+    drop_capabilities().map_err(GatewayError::Lane)?;
     thread::scope(|scope| {
         let mut queues = queues.into_iter();
         for lane in 0..lanes {
@@ -232,13 +250,51 @@ pub fn run(
             };
             start(scope, format!("in-{lane}"), life)?;
         }
+        if let (Some(calls), Some(called)) = (&calls, &called) {
+            let life = move || {
+                calls.hold_strangers(scope, called);
+                Ok(())
+            };
+            start(scope, "calls".to_owned(), life)?;
+        }
         up(&device);
         let status = || Status::of(&device, site.listen.to_string(), begun, cpu_s(), &peers);
-        keep(&control, &mut manuals, &peers, is_ended, status, say);
+        let make_keys = |now| {
+            let Some(calls) = &calls else { return };
+            for peer in calls.poll(scope, &peers.database().standing_requests(), now, &say) {
+                // The lanes find out what is wrong with the socket.
+                let _ = dummies.send(&peers, peer);
+            }
+        };
+        keep(&control, &mut manuals, &peers, is_ended, status, &say, make_keys);
         // The lanes sleep in system calls on descriptors that only the end of the process closes.
         drop(control);
         process::exit(0)
     })
+}
+
+/// Gives away every capability of this thread, and so of those that it starts: the device, the sockets and the files are open.
+fn drop_capabilities() -> io::Result<()> {
+    let none = CapabilitySet::empty();
+    set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })?;
+    // Nothing that is run from here gets them back.
+    set_no_new_privs(true)?;
+    Ok(())
+}
+
+/// The calls with peers that are known by their keys, if there are such.
+fn calls<'a>(
+    site: &Site,
+    identity: Option<&Path>,
+    implementations: Implementations,
+    peers: &'a Peers,
+) -> Result<Option<Calls<'a>>, GatewayError> {
+    if !site.peers.iter().any(|peer| matches!(peer.keys, Keys::Peer(_))) {
+        return Ok(None);
+    }
+    let path = site.identity.as_deref().or(identity).ok_or(PeerError::NoConfigDir)?;
+    let identity = Identity::load_or_create(path)?;
+    Ok(Some(Calls::new(site, identity, implementations, peers)))
 }
 
 /// Starts a lane. Its failure ends the process: the others wait in the kernel.
@@ -249,6 +305,8 @@ fn start<'scope>(
 ) -> Result<(), GatewayError> {
     let label = name.clone();
     let lane = move || {
+        // Without it packets flow too.
+        let _ = sealane_port::move_in_bulk();
         if let Err(error) = life() {
             eprintln!("sealane tunnel: lane {label}: {error}");
             process::exit(1);
@@ -271,6 +329,7 @@ fn keep(
     is_ended: impl Fn() -> bool,
     status: impl Fn() -> Status,
     say: impl Fn(&str),
+    mut make_keys: impl FnMut(Instant),
 ) {
     let mut told = Vec::new();
     let mut ending = false;
@@ -294,6 +353,8 @@ fn keep(
                 told.push(text);
             }
         }
-        peers.database().request_due(Instant::now());
+        let now = Instant::now();
+        peers.database().request_due(now);
+        make_keys(now);
     }
 }

@@ -21,7 +21,7 @@ use sealane_ipsec::{
     selector::Flow,
 };
 use sealane_stack::{Batch, Packet, Recycle, Verdict};
-use sealane_wire::Esp;
+use sealane_wire::{Esp, protocol};
 
 use crate::{engine::run, peers::Peers};
 
@@ -178,6 +178,8 @@ impl<'a> Acceptor<'a> {
                     self.inner(batch, inbound, outer)
                 });
                 match inner {
+                    // A dummy (RFC 4303, section 2.6) has done its work by being genuine.
+                    Ok(inner) if inner.is_empty() => batch.packets[index].refuse(Verdict::Consumed),
                     Ok(inner) => {
                         packets += 1;
                         inner_bytes += u64::from(inner.len);
@@ -206,6 +208,9 @@ impl<'a> Acceptor<'a> {
         let parameters = inbound.association().parameters();
         let bytes = batch.work.buffer.bytes_mut();
         let (payload, next) = esp::payload(parameters.suite, bytes, outer.span())?;
+        if next == protocol::NONE {
+            return Ok(Span::new(payload.start, 0));
+        }
         // The socket does not tell the outer header's mark; the inner one stays.
         let inner = frame::inner_packet(bytes, payload, next, Ecn::NotCapable)?;
         let flow = flow(&bytes[inner.range()], Way::In)?;

@@ -3,6 +3,7 @@
 //! - [`site::Site`] is the site file; [`key_file`] and [`counter_file`] are the files beside it.
 //! - [`gateway::run`] opens the device and the socket and starts lanes: [`outward`](mod@outward) plans, seals and sends,
 //!   [`inward`](mod@inward) opens and accepts. What is said of packets is decided by `ipsec`; what is done to them by an engine.
+//! - [`keying`] makes associations with peers that are known by their keys; [`manual`] makes them from files.
 //! - [`control`] is how a running gateway is asked; [`status`] what it answers.
 //!
 //! The protocols are in `sealane-ipsec`, the system calls on packets in `sealane-port`.
@@ -15,6 +16,7 @@ mod engine;
 pub mod gateway;
 mod inward;
 pub mod key_file;
+pub mod keying;
 pub mod manual;
 mod outward;
 pub mod peers;

@@ -18,7 +18,7 @@ use crate::{
     counter_file::{CounterError, CounterFile},
     key_file::{self, KeyFileError},
     peers::Peers,
-    site::{Keys, Manual, PeerSite},
+    site::{Keys, PeerSite},
 };
 
 /// Numbers reserved at a time: seconds of the fastest traffic, and a thousandth of what 32 bits have.
@@ -95,9 +95,10 @@ pub enum ManualError {
 /// # Errors
 /// It may not.
 pub fn check(peer: &PeerSite, allowed: Allowed) -> Result<(), ManualError> {
-    let Keys::Manual(Manual { suite, .. }) = &peer.keys;
+    let suite = &peer.suite();
     let (name, text) = (|| peer.name.clone(), || suite.to_string());
-    if suite.iv().is_counted() && !allowed.manual_counter {
+    let is_manual = matches!(peer.keys, Keys::Manual(_));
+    if is_manual && suite.iv().is_counted() && !allowed.manual_counter {
         return Err(ManualError::Counted { peer: name(), suite: text() });
     }
     if suite.is_legacy() && !allowed.legacy {
@@ -121,7 +122,7 @@ pub struct Manuals {
 }
 
 impl Manuals {
-    /// Makes and installs both associations of `peer`.
+    /// Makes and installs both associations of `peer`, if its keys come from files.
     ///
     /// # Errors
     /// It may not have its suite, or a file is not taken.
@@ -135,7 +136,7 @@ impl Manuals {
         now: Instant,
     ) -> Result<(), ManualError> {
         check(site, allowed)?;
-        let Keys::Manual(manual) = &site.keys;
+        let Keys::Manual(manual) = &site.keys else { return Ok(()) };
         let peer = || site.name.clone();
         let key_file = |source| ManualError::KeyFile { peer: peer(), source };
         let parameters = |spi| Parameters {

@@ -221,7 +221,12 @@ impl Sealer {
                 let inner = packet.span();
                 let bytes = batch.work.buffer.bytes_mut();
                 let version = bytes[inner.start as usize] >> 4;
-                let next = if version == 4 { protocol::IPV4 } else { protocol::IPV6 };
+                let next = match version {
+                    4 => protocol::IPV4,
+                    6 => protocol::IPV6,
+                    // Only what we make ourselves: a dummy (RFC 4303, section 2.6).
+                    _ => protocol::NONE,
+                };
                 let behind = shape.packet_bytes(inner.len) - shape.header_bytes() - inner.len;
                 let header = packet.push_front(shape.header_bytes() as usize);
                 let (Some(header), Some(_)) = (header, packet.push_back(behind as usize)) else {
@@ -237,6 +242,43 @@ impl Sealer {
             start = own.end;
         }
         run(&mut *self.queue, &mut batch.work);
+    }
+}
+
+/// Sends dummy packets, which the receiver drops: it learns that we live, and where.
+pub(crate) struct Dummies {
+    load: Load,
+    sealer: Sealer,
+    udp: Udp,
+    room: Room,
+}
+
+impl Dummies {
+    /// Through `udp`, sealed through `queue`.
+    pub(crate) fn new(queue: Box<dyn Queue>, udp: Udp, room: Room) -> Self {
+        Self { load: Load::new(), sealer: Sealer::new(queue), udp, room }
+    }
+
+    /// Sends one, if there is an association and a place to send to.
+    ///
+    /// # Errors
+    /// The socket is unusable.
+    pub(crate) fn send(&mut self, peers: &Peers, peer: PeerId) -> io::Result<()> {
+        let snapshot = peers.database().snapshot();
+        let (Some(outbound), Some(endpoint)) = (snapshot.outbound.get(&peer), peers.endpoint(peer)) else {
+            return Ok(());
+        };
+        let Some(numbers) = outbound.numbers().reserve(1) else { return Ok(()) };
+        let Room { headroom_bytes, trailer_bytes, align_bytes, tailroom_bytes } = self.room;
+        self.load.recycle();
+        let behind = trailer_bytes + align_bytes + tailroom_bytes;
+        let is_laid = self.load.batch.push_bytes(headroom_bytes, &[0; 4], behind);
+        assert!(is_laid, "an empty batch has room");
+        let outbound = Arc::clone(outbound);
+        self.load.runs.push(Run { end: 1, outbound, peer, endpoint, first_number: numbers.start });
+        self.sealer.seal(&mut self.load);
+        self.udp.set_peer(endpoint);
+        self.udp.send(&self.load.batch, 0).map(drop)
     }
 }
 

@@ -55,6 +55,13 @@ pub struct Peer {
     heard_ms: AtomicU64,
 }
 
+impl Peer {
+    /// When its newest genuine packet came, in milliseconds since the gateway began, from 1; 0: never.
+    pub fn heard_ms(&self) -> u64 {
+        self.heard_ms.load(Relaxed)
+    }
+}
+
 /// All peers of a gateway.
 #[derive(Debug)]
 pub struct Peers {

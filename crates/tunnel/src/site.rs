@@ -9,7 +9,12 @@
 //! name = "branch"
 //! endpoint = "198.51.100.7:4500"
 //! networks = ["10.91.2.0/24"]
+//! key = "sealane1:…"
+//! ```
 //!
+//! In place of `key`, which is what `sealane id` prints on the peer, a peer may have keys from files:
+//!
+//! ```toml
 //! [peers.manual]
 //! suite = "aes-128-cbc+hmac-sha256-128"
 //! send = { spi = 0x1001, key-file = "to-branch.key" }
@@ -24,6 +29,7 @@ use std::{
     net::{IpAddr, SocketAddr},
     path::{Path, PathBuf},
     str::FromStr,
+    time::Duration,
 };
 
 use sealane_ipsec::{
@@ -32,6 +38,7 @@ use sealane_ipsec::{
     sequence::SequenceBits,
     suite::Suite,
 };
+use sealane_peer::PublicKey;
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -41,6 +48,13 @@ pub const PEERS_MAX: usize = 65_536;
 pub const FILE_BYTES_MAX: u64 = 16 << 20;
 /// The inner packets' size where a file does not say: what fits 1,500 bytes outside with any suite over IPv6.
 pub const MTU_DEFAULT: u16 = 1400;
+
+/// How packets are protected where a file does not say.
+const SUITE_DEFAULT: &str = "aes-256-gcm";
+/// Seconds after which associations get successors, where a file does not say.
+const REKEY_S_DEFAULT: u32 = 600;
+/// The longest that may be asked for.
+const REKEY_S_MAX: u32 = 86_400;
 
 /// What is wrong with a site file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -74,6 +88,8 @@ pub struct Site {
     pub addresses: Vec<(IpAddr, u8)>,
     /// Largest packet inside, in bytes.
     pub mtu: u16,
+    /// File of the gateway's own key; `None`: the user's own identity.
+    pub identity: Option<PathBuf>,
     /// Whom it joins.
     pub peers: Vec<PeerSite>,
 }
@@ -96,16 +112,31 @@ pub struct PeerSite {
 impl PeerSite {
     /// How its packets are protected.
     pub fn suite(&self) -> Suite {
-        let Keys::Manual(manual) = &self.keys;
-        manual.suite
+        match &self.keys {
+            Keys::Peer(keys) => keys.suite,
+            Keys::Manual(manual) => manual.suite,
+        }
     }
 }
 
 /// Where a peer's keys come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Keys {
+    /// The peer's own, by which it is known; associations are agreed with it.
+    Peer(PeerKey),
     /// Files.
     Manual(Manual),
+}
+
+/// A peer that is known by its key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerKey {
+    /// As `sealane id` prints it there.
+    pub key: PublicKey,
+    /// How packets are protected.
+    pub suite: Suite,
+    /// Age at which associations get successors.
+    pub rekey: Duration,
 }
 
 /// Keys from files.
@@ -138,6 +169,7 @@ struct RawSite {
     #[serde(default)]
     addresses: Vec<Spanned<String>>,
     mtu: Option<Spanned<u16>>,
+    identity: Option<PathBuf>,
     #[serde(default)]
     peers: Vec<Spanned<RawPeer>>,
 }
@@ -149,7 +181,10 @@ struct RawPeer {
     endpoint: Option<Spanned<String>>,
     networks: Vec<Spanned<String>>,
     window: Option<Spanned<u32>>,
-    manual: Option<RawManual>,
+    key: Option<Spanned<String>>,
+    suite: Option<Spanned<String>>,
+    rekey_seconds: Option<Spanned<u32>>,
+    manual: Option<Spanned<RawManual>>,
 }
 
 #[derive(Deserialize)]
@@ -183,6 +218,11 @@ impl Text<'_> {
             (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
         });
         SiteError { path: self.path.to_owned(), at, message: message.to_string() }
+    }
+
+    /// Where a file is that the text names.
+    fn beside(&self, file: &Path) -> PathBuf {
+        self.path.parent().unwrap_or_else(|| Path::new("")).join(file)
     }
 
     fn parsed<T: FromStr<Err: fmt::Display>>(&self, word: &Spanned<String>) -> Result<T, SiteError> {
@@ -226,7 +266,8 @@ impl Site {
                 .map_or(Ok(()), |message| Err(place.error(Some(raw.span().start), message)))?;
             peers.push(peer);
         }
-        Ok(Self { device, listen: place.parsed(&raw.listen)?, addresses, mtu, peers })
+        let identity = raw.identity.as_ref().map(|file| place.beside(file));
+        Ok(Self { device, listen: place.parsed(&raw.listen)?, addresses, mtu, identity, peers })
     }
 
     /// Reads a file.
@@ -271,36 +312,72 @@ fn peer(place: &Text<'_>, raw: &Spanned<RawPeer>) -> Result<PeerSite, SiteError>
             .map_err(|error| place.error(Some(window.span().start), error))?,
         None => WINDOW_PACKETS_DEFAULT,
     };
-    let Some(manual) = &raw.manual else {
-        return Err(place.error(Some(start), "no keys: give the peer a [peers.manual] table"));
-    };
-    let key = |raw: &RawKey| {
-        let spi = *raw.spi.get_ref();
-        if spi < 0x100 {
-            return Err(place.error(Some(raw.spi.span().start), "SPIs below 0x100 are reserved"));
+    let keys = match (&raw.key, &raw.manual) {
+        (Some(key), None) => Keys::Peer(peer_key(place, raw, key)?),
+        (None, Some(manual)) => {
+            let elsewhere = raw.suite.as_ref().map(|suite| suite.span());
+            if let Some(span) = elsewhere.or_else(|| raw.rekey_seconds.as_ref().map(|s| s.span())) {
+                return Err(place.error(Some(span.start), "this belongs to a peer with `key`"));
+            }
+            Keys::Manual(manual_keys(place, manual.get_ref())?)
         }
-        let folder = place.path.parent().unwrap_or_else(|| Path::new(""));
-        Ok(ManualKey { spi, file: folder.join(&raw.key_file) })
+        (Some(_), Some(manual)) => {
+            let message = "keys twice: a peer has `key` or a [peers.manual] table";
+            return Err(place.error(Some(manual.span().start), message));
+        }
+        (None, None) => {
+            let message =
+                "no keys: give the peer the `key` that `sealane id` prints there, or a [peers.manual] table";
+            return Err(place.error(Some(start), message));
+        }
     };
-    let suite: Suite = place.parsed(&manual.suite)?;
-    if !suite.is_for_esp() {
-        let message = format!("{suite} is an integrity alone; ESP takes \"null+{suite}\"");
-        return Err(place.error(Some(manual.suite.span().start), message));
-    }
-    let sequence =
-        if manual.extended_sequence_numbers { SequenceBits::Extended } else { SequenceBits::Short };
     Ok(PeerSite {
         name: raw.name.get_ref().clone(),
         endpoint: raw.endpoint.as_ref().map(|word| place.parsed(word)).transpose()?,
         networks,
         window_packets,
-        keys: Keys::Manual(Manual {
-            suite,
-            sequence,
-            send: key(&manual.send)?,
-            receive: key(&manual.receive)?,
-        }),
+        keys,
     })
+}
+
+/// A suite that ESP takes.
+fn suite(place: &Text<'_>, word: &Spanned<String>) -> Result<Suite, SiteError> {
+    let suite: Suite = place.parsed(word)?;
+    if suite.is_for_esp() {
+        return Ok(suite);
+    }
+    let message = format!("{suite} is an integrity alone; ESP takes \"null+{suite}\"");
+    Err(place.error(Some(word.span().start), message))
+}
+
+fn peer_key(place: &Text<'_>, raw: &RawPeer, key: &Spanned<String>) -> Result<PeerKey, SiteError> {
+    let suite = match &raw.suite {
+        Some(word) => suite(place, word)?,
+        None => SUITE_DEFAULT.parse().expect("a suite's name"),
+    };
+    let seconds = match &raw.rekey_seconds {
+        Some(seconds) if !(1..=REKEY_S_MAX).contains(seconds.get_ref()) => {
+            let message = format!("associations last from 1 to {REKEY_S_MAX} seconds");
+            return Err(place.error(Some(seconds.span().start), message));
+        }
+        Some(seconds) => *seconds.get_ref(),
+        None => REKEY_S_DEFAULT,
+    };
+    Ok(PeerKey { key: place.parsed(key)?, suite, rekey: Duration::from_secs(seconds.into()) })
+}
+
+fn manual_keys(place: &Text<'_>, manual: &RawManual) -> Result<Manual, SiteError> {
+    let key = |raw: &RawKey| {
+        let spi = *raw.spi.get_ref();
+        if spi < 0x100 {
+            return Err(place.error(Some(raw.spi.span().start), "SPIs below 0x100 are reserved"));
+        }
+        Ok(ManualKey { spi, file: place.beside(&raw.key_file) })
+    };
+    let suite = suite(place, &manual.suite)?;
+    let sequence =
+        if manual.extended_sequence_numbers { SequenceBits::Extended } else { SequenceBits::Short };
+    Ok(Manual { suite, sequence, send: key(&manual.send)?, receive: key(&manual.receive)? })
 }
 
 /// Wide enough for 93 trains of 44 packets that overtake each other.
@@ -309,20 +386,26 @@ const _: () = assert!(WINDOW_PACKETS_DEFAULT <= WINDOW_PACKETS_MAX);
 
 /// Why `peer` cannot stand beside those before it.
 fn contradiction(peers: &[PeerSite], peer: &PeerSite) -> Option<String> {
-    let Keys::Manual(own) = &peer.keys;
-    if own.send.file == own.receive.file {
+    if let Keys::Manual(own) = &peer.keys
+        && own.send.file == own.receive.file
+    {
         return Some(format!(
             "{} is the key of both directions; each direction has a key of its own",
             own.send.file.display()
         ));
     }
     peers.iter().find_map(|other| {
-        let Keys::Manual(theirs) = &other.keys;
         if other.name == peer.name {
             return Some(format!("there are two peers called {:?}", peer.name));
         }
-        if theirs.receive.spi == own.receive.spi {
-            return Some(format!("SPI {:#x} is {:?}'s already", own.receive.spi, other.name));
+        match (&other.keys, &peer.keys) {
+            (Keys::Manual(theirs), Keys::Manual(own)) if theirs.receive.spi == own.receive.spi => {
+                return Some(format!("SPI {:#x} is {:?}'s already", own.receive.spi, other.name));
+            }
+            (Keys::Peer(theirs), Keys::Peer(own)) if theirs.key == own.key => {
+                return Some(format!("the key is {:?}'s already", other.name));
+            }
+            _ => {}
         }
         let twice = peer.networks.iter().find(|network| other.networks.contains(network))?;
         Some(format!("network {twice} is behind {:?} already", other.name))
@@ -360,9 +443,42 @@ receive = { spi = 0x2001, key-file = "/keys/from-branch.key" }
         assert_eq!(site.addresses[1], ("fd91:1::1".parse().expect("an address"), 64));
         let peer = &site.peers[0];
         assert_eq!(peer.window_packets, 4096);
-        let Keys::Manual(manual) = &peer.keys;
+        let Keys::Manual(manual) = &peer.keys else { panic!("it has keys from files") };
         assert_eq!(manual.send.file, Path::new("/etc/sealane/to-branch.key"));
         assert_eq!(manual.receive, ManualKey { spi: 0x2001, file: "/keys/from-branch.key".into() });
+    }
+
+    #[test]
+    fn a_peer_is_known_by_its_key_in_four_lines() {
+        let key = PublicKey::from_bytes([7; 32]);
+        let (head, _) = GOOD.split_once("[peers.manual]").expect("a manual table");
+        let good = format!("{head}key = \"{key}\"\n");
+        let keys = |text: &str| match parse(text).expect("a good file").peers.remove(0).keys {
+            Keys::Peer(keys) => keys,
+            Keys::Manual(_) => panic!("it has a key"),
+        };
+        assert_eq!(keys(&good).key, key);
+        assert_eq!((keys(&good).suite.to_string(), keys(&good).rekey.as_secs()), ("aes-256-gcm".into(), 600));
+        let other = keys(&format!("{good}suite = \"chacha20-poly1305\"\nrekey-seconds = 30\n"));
+        assert_eq!((other.suite.to_string(), other.rekey.as_secs()), ("chacha20-poly1305".into(), 30));
+        for (more, says) in [
+            ("rekey-seconds = 0", "from 1 to 86400"),
+            ("suite = \"hmac-sha256-128\"", "null+hmac"),
+            (
+                "[peers.manual]\nsuite = \"null\"\nsend = { spi = 300, key-file = \"a\" }\nreceive = { spi = 300, key-file = \"b\" }",
+                "keys twice",
+            ),
+        ] {
+            let error = parse(&format!("{good}{more}\n")).expect_err(more);
+            assert!(error.to_string().contains(says), "{error}");
+        }
+        let mistyped = parse(&good.replace("sealane1:", "sealane1:x")).expect_err("it is mistyped");
+        assert_eq!(mistyped.at, Some((11, 7)), "{mistyped}");
+        assert!(parse(&good.replace("key =", "suite =")).is_err());
+        let twice = format!("{good}[[peers]]\nname = \"b\"\nnetworks = [\"10.5.0.0/16\"]\nkey = \"{key}\"\n");
+        assert!(parse(&twice).expect_err("one key twice").to_string().contains("\"branch\"'s already"));
+        let identity = parse(&good.replacen("device", "identity = \"own\"\ndevice", 1)).expect("a good file");
+        assert_eq!(identity.identity.as_deref(), Some(Path::new("/etc/sealane/own")));
     }
 
     #[test]

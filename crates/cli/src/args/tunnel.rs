@@ -18,6 +18,13 @@ A gateway is described by a site file:
   name = \"branch\"
   endpoint = \"198.51.100.7:4500\"
   networks = [\"10.91.2.0/24\"]
+  key = \"sealane1:...\"
+
+The key is what `sealane id` prints on the peer, as the user who runs the gateway there. The ends agree on the packets' keys by
+TLS 1.3 on the TCP port of the same number, anew every ten minutes. A peer without an endpoint calls, and is answered. A peer may
+also have a `suite` (aes-256-gcm if it does not say), `rekey-seconds`, and a replay `window`; a gateway an `identity` file.
+
+A peer that is another implementation has keys from files instead:
 
   [peers.manual]
   suite = \"aes-128-cbc+hmac-sha256-128\"
