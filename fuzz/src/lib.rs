@@ -6,6 +6,7 @@
 #![deny(unsafe_code)]
 
 mod allocation;
+pub mod packets;
 pub mod scripts;
 
 use std::fmt::Debug;

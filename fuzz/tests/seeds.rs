@@ -13,6 +13,7 @@ use sealane_copy::proto::entry::{Announcement, Closing, Pack, decode};
 use sealane_copy::proto::join::{self, JOIN_BYTES};
 use sealane_copy::proto::message::Message;
 use sealane_copy::proto::record::split_records;
+use sealane_fuzz::packets::packets;
 use sealane_fuzz::scripts::{acknowledgements, batches, rules};
 use sealane_fuzz::{keys, with_keys};
 use sealane_peer::{AuthorisedPeers, Framer, KnownPeers, Location};
@@ -89,6 +90,16 @@ fn seeds_of_packets() {
             || Ipv6::parse(bytes).is_ok_and(|ip| ip.upper().is_ok())
             || Ethernet::parse(bytes).is_ok_and(|frame| Ipv4::parse(frame.payload()).is_ok())
             || Fddi::parse(bytes).is_ok_and(|frame| Ipv4::parse(frame.payload()).is_ok())
+    });
+    check("stack_packets", &[], |bytes| {
+        let packets: Vec<_> = packets(&bytes[2..]).collect();
+        packets.len() > 1
+            && packets.iter().all(|packet| {
+                Fddi::parse(packet).is_ok_and(|frame| Ipv4::parse(frame.payload()).is_ok())
+                    || Ethernet::parse(packet).is_ok_and(|frame| {
+                        Ipv4::parse(frame.payload()).is_ok() || Ipv6::parse(frame.payload()).is_ok()
+                    })
+            })
     });
     // A run of packets is for the other half of the target.
     check("superpackets", &["run"], |bytes| {

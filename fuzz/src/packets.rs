@@ -1,0 +1,24 @@
+//! Packets for stacks: each has its length in two bytes before it.
+
+/// Stacks that packets are sent up.
+pub const STACKS: &[&str] = &[
+    "tcp/ip/fddi",
+    "null/tcp/md5/ip/fddi",
+    "des/tcp/md5/ip/fddi",
+    "md5/tcp/ipv6/ether",
+    "des/udp/hmac-md5/ip/ether",
+    "etm(aes-128-ctr,hmac-sha256)/sequence/ipv6/ether(9000)",
+    "rc4/aes-128-gcm/seal3/ip",
+];
+
+/// The packets in `data`, 64 at most; the last may be cut.
+pub fn packets(data: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = data;
+    let packet = move || {
+        let (&length, behind) = rest.split_first_chunk()?;
+        let (packet, behind) = behind.split_at(behind.len().min(u16::from_be_bytes(length).min(4000).into()));
+        rest = behind;
+        Some(packet)
+    };
+    std::iter::from_fn(packet).take(64)
+}
