@@ -16,7 +16,8 @@ pub use cp::{CpArgs, EndArg, SinkArg};
 pub use digest::{DigestArgs, Md5Args};
 pub use filters::Filters;
 pub use lab::{
-    LabArgs, LabCommand, LabShared, NetworkProcessorArgs, ParallelismArg, QuickArgs, TransferArgs,
+    LabArgs, LabCommand, LabShared, NetworkProcessorArgs, ParallelismArg, PredictArgs, QuickArgs, StacksArgs,
+    TransferArgs,
 };
 pub use serve::ServeArgs;
 pub use speed::{AlgorithmArg, DirectionArg, SpeedArgs, TierArg};

@@ -11,6 +11,7 @@ use sealane_lab::transfer::{self, TransferOptions};
 use std::io::{self, Write};
 
 mod network_processor;
+mod stacks;
 
 /// Runs one experiment. A check that found what must not be is a status of its own, because the report was made.
 pub(crate) fn run(command: LabCommand) -> Result<ExitStatus, Failure> {
@@ -33,6 +34,8 @@ pub(crate) fn run(command: LabCommand) -> Result<ExitStatus, Failure> {
             (json, quick::run(&options, &mut progress))
         }
         LabCommand::NetworkProcessor(arguments) => return network_processor::run(&arguments),
+        LabCommand::Stacks(arguments) => return stacks::run(&arguments),
+        LabCommand::Predict(arguments) => return stacks::predict(&arguments),
         LabCommand::Transfer(TransferArgs { profile, ends, no_link, no_counts, no_kernels, shared }) => {
             let LabShared { size, no_peers, report, no_report, json, work_directory, seed, program } = shared;
             let options = TransferOptions {

@@ -26,6 +26,7 @@ pub mod scratch;
 #[path = "../../../testing/skip.rs"]
 mod skip;
 pub mod speed;
+pub mod stacks;
 pub mod stats;
 pub mod transfer;
 

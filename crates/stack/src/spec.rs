@@ -6,8 +6,9 @@
 use std::{fmt, str::FromStr, sync::Arc};
 
 use sealane_engine::{Implementations, KeyError};
+use sealane_tcp::Ports;
 
-use crate::{Layer, Room, Secret, Stack, Way, layers};
+use crate::{Layer, Room, Secret, Stack, Way, layers, network};
 
 /// Most layers of a stack.
 pub const LAYERS_MAX: usize = 16;
@@ -189,6 +190,11 @@ impl Context {
     #[must_use]
     pub fn ignoring_verdicts(self) -> Self {
         Self { ignores_verdicts: true, ..self }
+    }
+
+    /// The ports of segments and datagrams that this end sends.
+    pub fn ports(&self) -> Ports {
+        network::ports(self)
     }
 
     /// The layer above this one.

@@ -89,6 +89,24 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     (
+        "sealane-lab-stacks",
+        &[
+            ("sealane lab stacks --report stacks.html", "the whole study, with plots"),
+            ("sealane lab stacks --only N26,N27 --json", "packet-level parallelism alone, an object a line"),
+            (
+                "sealane lab stacks --profile paper --only N26",
+                "by the paper's rule: ten runs of 30 s after 30 s",
+            ),
+        ],
+    ),
+    (
+        "sealane-lab-predict",
+        &[
+            ("sealane lab predict --stack tcp/md5/ip/fddi --lanes 64", "beside the paper's own curve"),
+            ("sealane lab predict --stack aes-128-gcm/tcp/ip/fddi --lanes 16", "what one would build today"),
+        ],
+    ),
+    (
         "sealane-lab-network-processor",
         &[
             ("sealane lab network-processor --report study.html", "the whole study, with plots"),

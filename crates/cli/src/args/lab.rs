@@ -4,6 +4,8 @@ use crate::units;
 use clap::{Args, Subcommand};
 use sealane_lab::experiment::Profile;
 use sealane_lab::program::End;
+use sealane_lab::stacks::IDS;
+use sealane_stack::Spec;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -32,6 +34,47 @@ pub enum LabCommand {
     Transfer(TransferArgs),
     /// Ciphers on processors without caches: the NPCryptBench study on simulated machines, yours among them
     NetworkProcessor(NetworkProcessorArgs),
+    /// TCP, MD5 and ciphers in stacks on several lanes: the NDSS '96 study on this machine
+    Stacks(StacksArgs),
+    /// What up to so many lanes would gain on one connection: measured on one, extrapolated by a model of the lock
+    Predict(PredictArgs),
+}
+
+/// Arguments of `sealane lab stacks`.
+#[derive(Debug, Args)]
+pub struct StacksArgs {
+    /// How thorough: 5 slices of 30 ms, 10 of 400 ms, or 10 of 30 s after 30 s of warming up
+    #[arg(long, value_parser = super::profile(), default_value = "quick")]
+    pub profile: Profile,
+    /// Parts of the study: N26 to N34, N36, A12; all otherwise
+    #[arg(long, value_name = "ID", value_delimiter = ',', value_parser = clap::builder::PossibleValuesParser::new(IDS), ignore_case = true)]
+    pub only: Vec<String>,
+    /// Seed of messages and keys, to repeat a run; a new one otherwise
+    #[arg(long, value_name = "N", value_parser = units::seed)]
+    pub seed: Option<u64>,
+    /// Print one JSON object a line for each figure instead of tables
+    #[arg(long)]
+    pub json: bool,
+    /// Write a page with plots
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+}
+
+/// Arguments of `sealane lab predict`.
+#[derive(Debug, Args)]
+pub struct PredictArgs {
+    /// Layers from the application's side on, as in des/tcp/md5/ip/fddi
+    #[arg(long, value_name = "LAYERS")]
+    pub stack: Spec,
+    /// Most lanes
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024), default_value = "64")]
+    pub lanes: u16,
+    /// Print one JSON object a line instead of a table
+    #[arg(long)]
+    pub json: bool,
+    /// Write a page with a plot
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
 }
 
 /// Arguments of `sealane lab network-processor`.

@@ -99,7 +99,7 @@ fn json(value: &impl Serialize) -> Result<String, Failure> {
     Ok(text + "\n")
 }
 
-fn print_sections(sections: &[Section]) -> Result<(), Failure> {
+pub(super) fn print_sections(sections: &[Section]) -> Result<(), Failure> {
     for section in sections {
         print(&format!("{}\n", section.table().to_text(super::columns())))?;
     }

@@ -17,7 +17,7 @@ mod summary;
 mod table;
 pub mod trial;
 mod tsc;
-mod usage;
+pub(crate) mod usage;
 mod work;
 
 pub use error::SpeedError;

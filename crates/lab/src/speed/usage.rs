@@ -5,18 +5,18 @@ use std::mem::MaybeUninit;
 
 /// Counters of this process since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Usage {
-    pub(super) user_seconds: f64,
-    pub(super) system_seconds: f64,
-    pub(super) minor_faults: i64,
-    pub(super) major_faults: i64,
-    pub(super) swaps: i64,
-    pub(super) voluntary_switches: i64,
-    pub(super) involuntary_switches: i64,
+pub(crate) struct Usage {
+    pub(crate) user_seconds: f64,
+    pub(crate) system_seconds: f64,
+    pub(crate) minor_faults: i64,
+    pub(crate) major_faults: i64,
+    pub(crate) swaps: i64,
+    pub(crate) voluntary_switches: i64,
+    pub(crate) involuntary_switches: i64,
 }
 
 /// The counters now; all zero where the system does not tell.
-pub(super) fn now() -> Usage {
+pub(crate) fn now() -> Usage {
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: the pointer is to a live local of the type that getrusage(2) writes.
     let result = unsafe { libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr()) };
@@ -39,7 +39,7 @@ pub(super) fn now() -> Usage {
 
 impl Usage {
     /// What was used since `before`.
-    pub(super) fn since(self, before: Self) -> Self {
+    pub(crate) fn since(self, before: Self) -> Self {
         Self {
             user_seconds: self.user_seconds - before.user_seconds,
             system_seconds: self.system_seconds - before.system_seconds,

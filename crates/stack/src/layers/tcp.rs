@@ -77,7 +77,7 @@ impl TcpLayer {
         let opens = context.end == End::Near;
         let state = State::new(config, secrets, opens, is_framed, context.room_below(), Arc::clone(&held));
         Self {
-            ports: network::ports(context),
+            ports: context.ports(),
             pseudo: network::pseudo(context, protocol::TCP),
             is_framed,
             ignores_verdicts: context.ignores_verdicts,

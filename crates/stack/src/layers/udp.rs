@@ -14,7 +14,7 @@ pub(crate) const KIND: Kind = Kind {
     make: |layer, context| {
         no_arguments(layer)?;
         Ok(Arc::new(UdpLayer {
-            ports: network::ports(context),
+            ports: context.ports(),
             pseudo: network::pseudo(context, protocol::UDP),
             ignores_verdicts: context.ignores_verdicts,
         }))

@@ -71,15 +71,19 @@ impl Held {
         place.batch.take()
     }
 
-    /// The message of the first packet at `from` or behind it, if any is left.
-    pub(super) fn message(&self, place: usize, from: usize) -> Option<(usize, Payload)> {
+    /// The messages of the packets from `from` on, as many as `into` holds, each with its packet's number; how many.
+    pub(super) fn messages(&self, place: usize, from: usize, into: &mut [(Payload, usize)]) -> usize {
         let held = self.read(place);
-        let batch = held.batch.as_ref()?;
-        let (packet, found) =
-            batch.packets.iter().enumerate().skip(from).find(|(_, packet)| !packet.is_empty())?;
-        let slot = Slot { place, packet, generation: held.generation };
-        let span = found.span();
-        Some((packet, Payload { slot: slot.number(), start: span.start, bytes: span.len }))
+        let Some(batch) = &held.batch else { return 0 };
+        let packets = batch.packets.iter().enumerate().skip(from).filter(|(_, packet)| !packet.is_empty());
+        let mut count = 0;
+        for (into, (number, packet)) in into.iter_mut().zip(packets) {
+            let slot = Slot { place, packet: number, generation: held.generation };
+            let span = packet.span();
+            *into = (Payload { slot: slot.number(), start: span.start, bytes: span.len }, number);
+            count += 1;
+        }
+        count
     }
 
     /// Copies a part of a message; false if it is no more here.

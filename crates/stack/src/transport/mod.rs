@@ -348,17 +348,9 @@ impl State {
             let (Some(connection), Some(queued)) = (&mut self.connection, self.queue.front_mut()) else {
                 return;
             };
-            let mut messages = [Payload::EMPTY; CALL_MAX];
-            let mut nexts = [0; CALL_MAX];
-            let mut count = 0;
-            let mut from = queued.next;
-            while count < CALL_MAX
-                && let Some((packet, message)) = self.held.message(queued.place, from)
-            {
-                (messages[count], nexts[count]) = (message, packet + 1);
-                from = packet + 1;
-                count += 1;
-            }
+            let mut found = [(Payload::EMPTY, 0); CALL_MAX];
+            let count = self.held.messages(queued.place, queued.next, &mut found);
+            let messages = found.map(|(message, _)| message);
             if count == 0 {
                 self.queue.pop_front();
                 continue;
@@ -367,7 +359,7 @@ impl State {
             match connection.send(&messages[..count], now, &mut self.out) {
                 Ok(taken) => {
                     if let Some(last) = taken.checked_sub(1) {
-                        queued.next = nexts[last];
+                        queued.next = found[last].1 + 1;
                     }
                     self.drain(out);
                     if taken < count {

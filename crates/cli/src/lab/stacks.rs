@@ -1,0 +1,62 @@
+//! `sealane lab stacks` and `sealane lab predict`: protocol stacks on several lanes, and what more would gain.
+
+use super::network_processor::print_sections;
+use crate::args::{PredictArgs, StacksArgs};
+use crate::exit::ExitStatus;
+use crate::failure::Failure;
+use crate::text;
+use sealane_lab::LabError;
+use sealane_lab::speed::Section;
+use sealane_lab::stacks::{self, Options};
+use serde::Serialize;
+use std::io::{self, Write as _};
+use std::path::Path;
+use std::time::Instant;
+
+fn failed(error: LabError) -> Failure {
+    Failure::new(ExitStatus::Io, error)
+}
+
+/// Runs the study.
+pub(super) fn run(arguments: &StacksArgs) -> Result<ExitStatus, Failure> {
+    let start = Instant::now();
+    let options = Options { only: arguments.only.clone(), profile: arguments.profile, seed: arguments.seed };
+    let study = stacks::run(&options, &mut io::stderr()).map_err(failed)?;
+    let sections = stacks::sections(&study);
+    if arguments.json {
+        study.cells.iter().try_for_each(line)?;
+        study.pairs.iter().try_for_each(line)?;
+        study.passes.iter().try_for_each(line)?;
+    } else {
+        print_sections(&sections)?;
+    }
+    report(arguments.report.as_deref(), start, sections)
+}
+
+/// Predicts one stack's curve.
+pub(super) fn predict(arguments: &PredictArgs) -> Result<ExitStatus, Failure> {
+    let start = Instant::now();
+    let predictions =
+        stacks::predict(&arguments.stack.to_string(), arguments.lanes.into()).map_err(failed)?;
+    let sections = stacks::predicted(&predictions);
+    if arguments.json {
+        predictions.iter().try_for_each(line)?;
+    } else {
+        print_sections(&sections)?;
+    }
+    report(arguments.report.as_deref(), start, sections)
+}
+
+/// One object a line.
+fn line(object: &impl Serialize) -> Result<(), Failure> {
+    let text = serde_json::to_string(object).map_err(|error| Failure::new(ExitStatus::Io, error))? + "\n";
+    io::stdout().write_all(text.as_bytes()).map_err(Failure::output)
+}
+
+fn report(path: Option<&Path>, start: Instant, sections: Vec<Section>) -> Result<ExitStatus, Failure> {
+    if let Some(path) = path {
+        stacks::write(path, start.elapsed().as_secs_f64(), sections).map_err(failed)?;
+        text::complain(format_args!("the report: {}", path.display()));
+    }
+    Ok(ExitStatus::Success)
+}

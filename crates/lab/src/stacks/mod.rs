@@ -1,0 +1,480 @@
+//! Parallel protocol stacks: the study of Nahum et al. (NDSS 1996) on this machine, on the stack that ships.
+//!
+//! Guarantees: a group of setups that are compared takes turns in short slices of one run; every sample is kept; the
+//! scaling model is fed before the cells that it predicts are looked at, and its error is printed.
+
+mod driver;
+mod model;
+mod page;
+mod paper;
+mod passes;
+mod predict;
+mod rig;
+
+use crate::LabError;
+use crate::experiment::Profile;
+use crate::rng::Rng;
+use crate::stats::{CONFIDENCE, Interval, median, median_interval, ratio_of_medians};
+use rig::{Rig, Slice};
+use sealane_stack::{Placement, available_lanes};
+use sealane_transform::Tier;
+use serde::Serialize;
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+pub use model::Costs;
+pub use page::{sections, write};
+pub use passes::Pass;
+pub use predict::{Prediction, predict, sections as predicted};
+pub use rig::{Direction, Setup};
+
+/// What there is to find out, by the inventory's ids.
+pub const IDS: [&str; 11] = ["N26", "N27", "N28", "N29", "N30", "N31", "N32", "N33", "N34", "N36", "A12"];
+/// The paper's four stacks, and the fifth that its Table 2 has instead of the fourth.
+const STACKS: [&str; 5] =
+    ["tcp/ip/fddi", "tcp/md5/ip/fddi", "des/tcp/md5/ip/fddi", "3des/tcp/ip/fddi", "3des/tcp/md5/ip/fddi"];
+/// What one would build today.
+const MODERN: &str = "aes-128-gcm/tcp/ip/fddi";
+/// Between them MD5 and DES add up to the third stack.
+const DES_ALONE: &str = "des/tcp/ip/fddi";
+/// Connections of the paper's connection-level test.
+const CONNECTIONS: usize = 12;
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Ids of [`IDS`]; all if there are none.
+    pub only: Vec<String>,
+    /// How thorough.
+    pub profile: Profile,
+    /// Seed of messages and keys, to repeat a run.
+    pub seed: Option<u64>,
+}
+
+/// One figure with what it was measured on.
+#[derive(Clone, Debug, Serialize)]
+pub struct Cell {
+    /// The inventory's id.
+    pub id: &'static str,
+    /// The stack.
+    pub stack: String,
+    /// The unit of concurrency; `thread-per-connection` where each connection has a thread.
+    pub placement: &'static str,
+    /// Threads.
+    pub lanes: usize,
+    /// Connections.
+    pub connections: usize,
+    /// Which way messages go.
+    pub direction: Direction,
+    /// How ciphers and digests are computed.
+    pub tier: &'static str,
+    /// Payload, the median of all slices.
+    pub mb_per_s: f64,
+    /// Over the same on one lane.
+    pub speedup: Option<f64>,
+    /// 90 % interval of `mb_per_s`.
+    pub interval: Option<Interval>,
+    /// Nanoseconds of a message's turn at TCP, which one lane takes at a time.
+    pub locked_ns: f64,
+    /// How often a lane found another at TCP, for each message; it goes on with other work then.
+    pub lock_wait: f64,
+    /// Jain's index over connections: 1 where all got the same.
+    pub jain: Option<f64>,
+    /// The largest connection's share over the smallest's.
+    pub max_over_min: Option<f64>,
+    /// Batches handed to another lane, for each message.
+    pub hand_offs: f64,
+    /// Context switches a second, of the process.
+    pub switches_per_s: f64,
+    /// Most batches that one had to wait for, where order is restored.
+    pub reorder_depth: u64,
+    /// The least busy lane's bytes over the busiest's.
+    pub lane_balance: Option<f64>,
+    /// MB/s of each slice.
+    pub samples: Vec<f64>,
+}
+
+/// Two lanes on one stack against as many stacks of one lane each.
+#[derive(Clone, Debug, Serialize)]
+pub struct Pair {
+    /// The stack.
+    pub stack: String,
+    /// The unit of concurrency.
+    pub placement: &'static str,
+    /// Lanes.
+    pub lanes: usize,
+    /// Which way messages go.
+    pub direction: Direction,
+    /// How ciphers and digests are computed.
+    pub tier: &'static str,
+    /// Rate of the stack over the rate of the independent ones.
+    pub ratio: f64,
+    /// 90 % interval.
+    pub interval: Interval,
+    /// What the model said, and by how much the measured rate differs from that.
+    pub predicted_mb_per_s: Option<f64>,
+    /// Measured over predicted, less 1.
+    pub error: Option<f64>,
+    /// (unlocked + locked) / locked: what no number of lanes passes.
+    pub cap: f64,
+}
+
+/// Everything that was found.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Study {
+    /// The figures.
+    pub cells: Vec<Cell>,
+    /// The comparisons with independent stacks, and the model's predictions.
+    pub pairs: Vec<Pair>,
+    /// Integrated layer processing.
+    pub passes: Vec<Pass>,
+    /// What is not measured, with the reason.
+    pub refused: Vec<String>,
+}
+
+/// Lengths of a measurement.
+#[derive(Clone, Copy, Debug)]
+struct Timing {
+    rounds: usize,
+    settle: Duration,
+    slice: Duration,
+}
+
+impl Timing {
+    fn of(profile: Profile) -> Self {
+        let timing = |rounds, settle, slice| Self {
+            rounds,
+            settle: Duration::from_millis(settle),
+            slice: Duration::from_millis(slice),
+        };
+        match profile {
+            Profile::Quick => timing(5, 6, 30),
+            Profile::Full => timing(10, 50, 400),
+            // N25: ten runs of 30 s after 30 s.
+            Profile::Paper => timing(10, 30_000, 30_000),
+        }
+    }
+}
+
+/// Lanes to measure on: 1, 2, 4 and so on, and all.
+fn lane_counts() -> Vec<usize> {
+    let most = available_lanes();
+    let mut lanes: Vec<usize> = (0..).map(|power| 1 << power).take_while(|&lanes| lanes <= most).collect();
+    if !lanes.contains(&most) {
+        lanes.push(most);
+    }
+    lanes
+}
+
+/// The setups' slices, taken in turns.
+fn measure(setups: &[Setup], timing: Timing, rng: &mut Rng) -> Result<Vec<Vec<Slice>>, LabError> {
+    let rigs = setups.iter().map(|setup| Rig::new(setup, rng)).collect::<Result<Vec<_>, _>>()?;
+    let mut slices = vec![Vec::new(); rigs.len()];
+    // Caches, pools and congestion windows get warm outside of the figures.
+    rigs.iter().for_each(|rig| drop(rig.slice(Duration::ZERO, timing.settle)));
+    for _ in 0..timing.rounds {
+        for (rig, slices) in rigs.iter().zip(&mut slices) {
+            slices.push(rig.slice(timing.settle, timing.slice));
+        }
+    }
+    Ok(slices)
+}
+
+fn rates(slices: &[Slice]) -> Vec<f64> {
+    slices.iter().map(|slice| slice.mb_per_s).collect()
+}
+
+fn rate(slices: &[Slice]) -> f64 {
+    median(&rates(slices)).unwrap_or(0.0)
+}
+
+/// Nanoseconds of a message's turn at TCP.
+fn locked_ns(slices: &[Slice]) -> f64 {
+    let (ns, messages) = slices
+        .iter()
+        .fold((0, 0), |(ns, messages), slice| (ns + slice.counts.turn_ns, messages + slice.messages));
+    ns as f64 / messages.max(1) as f64
+}
+
+/// Jain's index, and the largest share over the smallest.
+fn fairness(slices: &[Slice]) -> (Option<f64>, Option<f64>) {
+    let Some(connections) = slices.first().map(|slice| slice.shares.len()).filter(|&count| count > 1) else {
+        return (None, None);
+    };
+    let share = |at: usize| slices.iter().map(|slice| slice.shares[at]).sum::<u64>() as f64;
+    let shares: Vec<f64> = (0..connections).map(share).collect();
+    let (sum, squares) = shares.iter().fold((0.0, 0.0), |(sum, squares), x| (sum + x, squares + x * x));
+    let max = shares.iter().copied().fold(0.0, f64::max);
+    let min = shares.iter().copied().fold(f64::INFINITY, f64::min);
+    (Some(sum * sum / (connections as f64 * squares)), (min > 0.0).then(|| max / min))
+}
+
+fn cell(id: &'static str, setup: &Setup, slices: &[Slice], one_lane: Option<f64>, timing: Timing) -> Cell {
+    let samples = rates(slices);
+    let messages = slices.iter().map(|slice| slice.messages).sum::<u64>().max(1) as f64;
+    let sum = |pick: fn(&Slice) -> u64| slices.iter().map(pick).sum::<u64>() as f64;
+    let (jain, max_over_min) = fairness(slices);
+    let lanes = slices.first().map_or(0, |slice| slice.lane_bytes.len());
+    let bytes = |lane: usize| slices.iter().map(|slice| slice.lane_bytes[lane]).sum::<u64>() as f64;
+    let of_lanes: Vec<f64> = (0..lanes).map(bytes).collect();
+    let busiest = of_lanes.iter().copied().fold(0.0, f64::max);
+    let idlest = of_lanes.iter().copied().fold(f64::INFINITY, f64::min);
+    let mb_per_s = median(&samples).unwrap_or(0.0);
+    Cell {
+        id,
+        stack: setup.stack.clone(),
+        placement: if setup.is_apart { "thread-per-connection" } else { setup.placement.name() },
+        lanes: setup.threads(),
+        connections: setup.connections,
+        direction: setup.direction,
+        tier: setup.tier_name(),
+        mb_per_s,
+        speedup: one_lane.filter(|&one| one > 0.0).map(|one| mb_per_s / one),
+        interval: median_interval(&samples, CONFIDENCE, 1),
+        locked_ns: locked_ns(slices),
+        lock_wait: sum(|slice| slice.counts.found_busy) / messages,
+        jain,
+        max_over_min,
+        hand_offs: sum(|slice| slice.counts.handed_over) / messages,
+        switches_per_s: sum(|slice| slice.switches) / (slices.len() as f64 * timing.slice.as_secs_f64()),
+        reorder_depth: slices.iter().map(|slice| slice.counts.reorder_depth).max().unwrap_or(0),
+        lane_balance: (lanes > 1 && busiest > 0.0).then(|| idlest / busiest),
+        samples,
+    }
+}
+
+struct Run {
+    timing: Timing,
+    only: Vec<String>,
+    lanes: Vec<usize>,
+    rng: Rng,
+    study: Study,
+    /// What a lock that changes lanes costs more, by direction.
+    hand_over_ns: [f64; 2],
+}
+
+/// Measures what is asked for.
+///
+/// # Errors
+/// A stack or thread that cannot be had.
+pub fn run(options: &Options, progress: &mut dyn Write) -> Result<Study, LabError> {
+    let mut run = Run {
+        timing: Timing::of(options.profile),
+        only: options.only.clone(),
+        lanes: lane_counts(),
+        rng: Rng::new(options.seed.unwrap_or_else(Rng::fresh_seed)),
+        study: Study::default(),
+        hand_over_ns: [0.0; 2],
+    };
+    let began = Instant::now();
+    let mut say = |what: &str| writeln!(progress, "[{:5.1} s] {what}", began.elapsed().as_secs_f64());
+    for direction in Direction::ALL {
+        for stack in STACKS.iter().chain([&DES_ALONE, &MODERN]) {
+            if run.wants_group(direction) {
+                say(&format!("{stack}, {}", direction.name()))?;
+                run.group(stack, direction)?;
+            }
+        }
+    }
+    for (id, what, measure) in [
+        ("N30", "UDP", Run::udp as fn(&mut Run) -> Result<(), LabError>),
+        ("N34", "12 to 384 connections", Run::connections),
+        ("N36", "layers, functions and blocks", Run::parts),
+    ] {
+        if run.wants(id) {
+            say(what)?;
+            measure(&mut run)?;
+        }
+    }
+    if run.wants("A12") {
+        say("integrated layer processing")?;
+        run.study.passes = passes::measure(run.timing.rounds.min(5), &mut run.rng)?;
+    }
+    Ok(run.study)
+}
+
+impl Run {
+    fn wants(&self, id: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|only| only.eq_ignore_ascii_case(id))
+    }
+
+    fn wants_any(&self, ids: &[&str]) -> bool {
+        ids.iter().any(|id| self.wants(id))
+    }
+
+    fn wants_group(&self, direction: Direction) -> bool {
+        self.wants_any(&["N28", "N29", "N33"])
+            || match direction {
+                Direction::Send => self.wants_any(&["N26", "N31"]),
+                Direction::Receive => self.wants_any(&["N27", "N32"]),
+            }
+    }
+
+    /// The tiers of a stack: the paper's processors had neither batches nor instructions for ciphers.
+    fn tiers(stack: &str) -> &'static [Option<Tier>] {
+        match stack {
+            // No layer has tiers.
+            "tcp/ip/fddi" | "udp/ip/fddi" | MODERN => &[None],
+            DES_ALONE => &[Some(Tier::Native)],
+            _ => &[Some(Tier::Reference), Some(Tier::Native), None],
+        }
+    }
+
+    /// One stack one way: a lock that lanes share, connections that they do not, and independent stacks.
+    fn group(&mut self, stack: &str, direction: Direction) -> Result<(), LabError> {
+        let (packet_id, connection_id) = match direction {
+            Direction::Send => ("N26", "N31"),
+            Direction::Receive => ("N27", "N32"),
+        };
+        let wants_connections = self.wants_any(&[connection_id, "N33"]);
+        for &tier in Self::tiers(stack) {
+            let one = Setup::new(stack, direction, tier);
+            let many =
+                if tier == Some(Tier::Reference) || stack == DES_ALONE { &[1] } else { &self.lanes[..] };
+            let mut setups = Vec::new();
+            for &lanes in many {
+                setups.push((packet_id, Setup { lanes, ..one.clone() }));
+                if wants_connections && stack != DES_ALONE {
+                    let connection = Setup {
+                        lanes,
+                        placement: Placement::Connection,
+                        connections: CONNECTIONS,
+                        ..one.clone()
+                    };
+                    setups.push((connection_id, connection));
+                }
+                if lanes > 1 {
+                    setups.push(("pair", Setup { is_apart: true, connections: lanes, ..one.clone() }));
+                }
+            }
+            let list: Vec<Setup> = setups.iter().map(|(_, setup)| setup.clone()).collect();
+            let found = measure(&list, self.timing, &mut self.rng)?;
+            let single = |placement: Placement| {
+                let at = list.iter().position(|setup| setup.placement == placement && setup.threads() == 1);
+                at.map(|at| rate(&found[at]))
+            };
+            if stack == STACKS[0] {
+                self.learn_hand_over(direction, &list, &found);
+            }
+            for ((id, setup), slices) in setups.iter().zip(&found) {
+                if *id == "pair" {
+                    continue;
+                }
+                let of_one = single(setup.placement);
+                self.study.cells.push(cell(id, setup, slices, of_one, self.timing));
+                self.pair(setup, slices, &list, &found);
+            }
+        }
+        Ok(())
+    }
+
+    /// A turn that two lanes take in turns costs more than one that one lane takes: its data are in the other's cache.
+    fn learn_hand_over(&mut self, direction: Direction, setups: &[Setup], found: &[Vec<Slice>]) {
+        let packet = |lanes: usize| {
+            let is_it = |setup: &Setup| {
+                setup.placement == Placement::Packet && !setup.is_apart && setup.lanes == lanes
+            };
+            setups.iter().position(is_it).map(|at| locked_ns(&found[at]))
+        };
+        if let (Some(one), Some(two)) = (packet(1), packet(2)) {
+            self.hand_over_ns[direction as usize] = (two - one).max(0.0);
+        }
+    }
+
+    /// A setup of several lanes beside as many independent stacks.
+    fn pair(&mut self, setup: &Setup, slices: &[Slice], setups: &[Setup], found: &[Vec<Slice>]) {
+        let apart = setups.iter().position(|other| other.is_apart && other.connections == setup.lanes);
+        let Some(apart) = apart.map(|at| &found[at]) else { return };
+        let Some((ratio, interval)) = ratio_of_medians(&rates(slices), &rates(apart), CONFIDENCE, 1) else {
+            return;
+        };
+        let message_ns = |rate: f64| setup.message_bytes as f64 * 1e3 / rate * setup.lanes as f64;
+        let locked_ns = locked_ns(apart);
+        let costs = Costs {
+            free_ns: (message_ns(rate(apart)) - locked_ns).max(0.0),
+            locked_ns,
+            hand_over_ns: self.hand_over_ns[setup.direction as usize],
+        };
+        let is_shared = setup.connections == 1;
+        let predicted = is_shared.then(|| costs.per_second(setup.lanes) * setup.message_bytes as f64 / 1e6);
+        self.study.pairs.push(Pair {
+            stack: setup.stack.clone(),
+            placement: setup.placement.name(),
+            lanes: setup.lanes,
+            direction: setup.direction,
+            tier: setup.tier_name(),
+            ratio,
+            interval,
+            predicted_mb_per_s: predicted,
+            error: predicted.map(|predicted| rate(slices) / predicted - 1.0),
+            cap: costs.cap(),
+        });
+    }
+
+    /// Cells of one id over setups that take turns, each with the first as its measure.
+    fn cells(&mut self, id: &'static str, setups: &[Setup]) -> Result<(), LabError> {
+        let found = measure(setups, self.timing, &mut self.rng)?;
+        let one = found.first().map(|slices| rate(slices));
+        for (setup, slices) in setups.iter().zip(&found) {
+            self.study.cells.push(cell(id, setup, slices, one, self.timing));
+        }
+        Ok(())
+    }
+
+    fn udp(&mut self) -> Result<(), LabError> {
+        for stack in STACKS.map(|stack| stack.replace("tcp", "udp")) {
+            let one = Setup::new(&stack, Direction::Send, Some(Tier::Native));
+            let setups: Vec<Setup> = self.lanes.iter().map(|&lanes| Setup { lanes, ..one.clone() }).collect();
+            self.cells("N30", &setups)?;
+        }
+        Ok(())
+    }
+
+    /// Threads for connections against threads for processors.
+    fn connections(&mut self) -> Result<(), LabError> {
+        let lanes = *self.lanes.last().expect("there is one lane at least");
+        let stacks = [(STACKS[0], None), (STACKS[4], Some(Tier::Native)), (MODERN, None)];
+        for (stack, tier) in stacks {
+            for connections in [12, 96, 384] {
+                let one = Setup { connections, ..Setup::new(stack, Direction::Send, tier) };
+                let placement = Placement::Connection;
+                let processors = Setup { lanes, placement, ..one.clone() };
+                let threads = Setup { is_apart: true, placement, ..one };
+                self.cells("N34", &[processors, threads])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The other placements, each where it can gain, beside one lane and beside packets.
+    fn parts(&mut self) -> Result<(), LabError> {
+        let lanes = *self.lanes.last().expect("there is one lane at least");
+        let native = Some(Tier::Native);
+        let cases = [
+            ("des/tcp/md5/ip/fddi", Direction::Send, Placement::Layer),
+            ("des/tcp/md5/ip/fddi", Direction::Receive, Placement::Layer),
+            ("etm(des,hmac-md5)/tcp/ip/fddi", Direction::Receive, Placement::Function),
+            ("des-ecb/tcp/ip/fddi", Direction::Send, Placement::Block),
+            ("aes-128-ctr/tcp/ip/fddi", Direction::Send, Placement::Block),
+            ("des/tcp/ip/fddi", Direction::Receive, Placement::Block),
+        ];
+        for (stack, direction, placement) in cases {
+            let one = Setup::new(stack, direction, native);
+            let packet = Setup { lanes, ..one.clone() };
+            let parts = Setup { lanes, placement, ..one.clone() };
+            self.cells("N36", &[one, packet, parts])?;
+        }
+        self.study.refused = vec![
+            "CBC encryption by blocks: each block of CBC is enciphered with the one before it, so its pieces wait for one \
+             another. Opening is the other way round: each needs only ciphertext."
+                .to_owned(),
+            "The function of sealing by encrypt-then-MAC: the authenticator reads what the cipher has written. When a \
+             packet is opened both read the same ciphertext, at once."
+                .to_owned(),
+            "A tree of digests (BLAKE3's) over one packet: a packet of 4 KB is four of its leaves, less than one vector."
+                .to_owned(),
+            "A signature on each packet (N3, N29): the engine has no asymmetric jobs.".to_owned(),
+        ];
+        Ok(())
+    }
+}

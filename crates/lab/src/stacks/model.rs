@@ -1,0 +1,87 @@
+//! Lanes that share one lock, event by event.
+//!
+//! A lane does a batch's free work, then takes its turn at the lock, then begins the next batch. What the lock costs more
+//! when another lane held it last (its lines are in that lane's cache) is the hand-over. Guarantees: the same figures give
+//! the same prediction.
+
+use crate::rng::Rng;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// What a message costs, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Costs {
+    /// Work that any lane may do at any time.
+    pub free_ns: f64,
+    /// Work in the lock.
+    pub locked_ns: f64,
+    /// What a turn costs more after another lane's.
+    pub hand_over_ns: f64,
+}
+
+/// Messages of a batch, as the drivers have them.
+const BATCH: f64 = super::driver::BATCH as f64;
+/// Batches that are simulated.
+const BATCHES: usize = 20_000;
+/// By how much a batch's free work varies, either way.
+const VARIATION: f64 = 0.1;
+
+impl Costs {
+    /// Messages a second on `lanes` lanes.
+    pub fn per_second(self, lanes: usize) -> f64 {
+        let lanes = lanes.max(1);
+        let mut rng = Rng::new(lanes as u64);
+        let mut free = |ns: f64| {
+            let share = rng.below(2001) as f64 / 1000.0 - 1.0;
+            ns * BATCH * (1.0 + VARIATION * share)
+        };
+        // When each lane comes to the lock, in thousandths of a nanosecond, so that times are ordered.
+        let mut arrivals: BinaryHeap<Reverse<(u64, usize)>> =
+            (0..lanes).map(|lane| Reverse(((free(self.free_ns) * 1e3) as u64, lane))).collect();
+        let (mut open_at, mut holder) = (0.0_f64, usize::MAX);
+        for _ in 0..BATCHES {
+            let Some(Reverse((arrival, lane))) = arrivals.pop() else { break };
+            let hand_over = if holder == lane || holder == usize::MAX { 0.0 } else { self.hand_over_ns };
+            let begin = open_at.max(arrival as f64 / 1e3);
+            open_at = begin + (self.locked_ns + hand_over) * BATCH;
+            holder = lane;
+            arrivals.push(Reverse((((open_at + free(self.free_ns)) * 1e3) as u64, lane)));
+        }
+        BATCHES as f64 * BATCH / (open_at / 1e9)
+    }
+
+    /// How many times one lane's rate `lanes` lanes reach.
+    pub fn speedup(self, lanes: usize) -> f64 {
+        self.per_second(lanes) / self.per_second(1)
+    }
+
+    /// The most that any number of lanes reaches, in times one lane's rate.
+    pub fn cap(self) -> f64 {
+        (self.free_ns + self.locked_ns) / (self.locked_ns + self.hand_over_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn costs(free_ns: f64, locked_ns: f64) -> Costs {
+        Costs { free_ns, locked_ns, hand_over_ns: 0.0 }
+    }
+
+    #[test]
+    fn what_has_no_lock_scales_and_what_is_all_lock_does_not() {
+        assert!((costs(1000.0, 0.0).speedup(16) - 16.0).abs() < 0.2);
+        assert!((costs(0.0, 1000.0).speedup(16) - 1.0).abs() < 0.01);
+    }
+
+    #[test]
+    fn the_cap_is_reached_and_not_passed() {
+        let costs = costs(900.0, 100.0);
+        assert!((costs.cap() - 10.0).abs() < 1e-9);
+        assert!(costs.speedup(64) <= 10.05 && costs.speedup(64) > 9.8, "{}", costs.speedup(64));
+        assert!(costs.speedup(4) > 3.8);
+        let dear = Costs { hand_over_ns: 100.0, ..costs };
+        assert!((dear.cap() - 5.0).abs() < 1e-9 && dear.speedup(64) < 5.05);
+    }
+}

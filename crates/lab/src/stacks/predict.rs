@@ -1,0 +1,165 @@
+//! What more lanes would gain: one lane measured here, or the paper's table, and the model.
+
+use super::model::Costs;
+use super::{Direction, Setup, Timing, locked_ns, measure, paper, rate};
+use crate::LabError;
+use crate::experiment::Profile;
+use crate::report::number::quantity;
+use crate::rng::Rng;
+use crate::speed::{Section, Table, chart};
+use sealane_stack::available_lanes;
+use sealane_transform::Tier;
+use serde::Serialize;
+
+/// A curve over lanes.
+#[derive(Clone, Debug, Serialize)]
+pub struct Prediction {
+    /// The stack.
+    pub stack: String,
+    /// Which way messages go.
+    pub direction: Direction,
+    /// How ciphers and digests are computed; `paper`: as the paper's processors did.
+    pub tier: String,
+    /// What a message costs outside of TCP's turn.
+    pub free_ns: f64,
+    /// What it costs within.
+    pub locked_ns: f64,
+    /// What a turn costs more after another lane's.
+    pub hand_over_ns: f64,
+    /// What no number of lanes passes, in times one lane's rate.
+    pub cap: f64,
+    /// MB/s and times one lane's rate, by lanes.
+    pub points: Vec<(usize, f64, f64)>,
+}
+
+fn curve(stack: &str, direction: Direction, tier: &str, costs: Costs, lanes: usize) -> Prediction {
+    let mut counts: Vec<usize> = (0..).map(|power| 1 << power).take_while(|&count| count < lanes).collect();
+    counts.push(lanes);
+    if (paper::PROCESSORS..lanes).contains(&paper::PROCESSORS) && !counts.contains(&paper::PROCESSORS) {
+        counts.push(paper::PROCESSORS);
+        counts.sort_unstable();
+    }
+    let point = |lanes: usize| (lanes, costs.per_second(lanes) * 4096.0 / 1e6, costs.speedup(lanes));
+    Prediction {
+        stack: stack.to_owned(),
+        direction,
+        tier: tier.to_owned(),
+        free_ns: costs.free_ns,
+        locked_ns: costs.locked_ns,
+        hand_over_ns: costs.hand_over_ns,
+        cap: costs.cap(),
+        points: counts.into_iter().map(point).collect(),
+    }
+}
+
+/// Measures a stack on one lane and TCP's hand-over on two, and says what up to `lanes` lanes would do on one connection,
+/// at tiers `native` and `best`, both ways.
+///
+/// # Errors
+/// A stack or thread that cannot be had.
+pub fn predict(stack: &str, lanes: usize) -> Result<Vec<Prediction>, LabError> {
+    let timing = Timing { rounds: 7, ..Timing::of(Profile::Quick) };
+    let mut rng = Rng::new(Rng::fresh_seed());
+    let mut predictions = Vec::new();
+    for direction in Direction::ALL {
+        let bare = Setup::new(super::STACKS[0], direction, None);
+        let mut setups = vec![
+            bare.clone(),
+            Setup::new(stack, direction, Some(Tier::Native)),
+            Setup::new(stack, direction, None),
+        ];
+        if available_lanes() > 1 {
+            setups.push(Setup { lanes: 2, ..bare });
+        }
+        let found = measure(&setups, timing, &mut rng)?;
+        let hand_over_ns = found.get(3).map_or(0.0, |two| (locked_ns(two) - locked_ns(&found[0])).max(0.0));
+        for (setup, slices) in setups.iter().zip(&found).skip(1).take(2) {
+            let locked_ns = locked_ns(slices);
+            let message_ns = setup.message_bytes as f64 * 1e3 / rate(slices).max(1e-9);
+            let costs = Costs { free_ns: (message_ns - locked_ns).max(0.0), locked_ns, hand_over_ns };
+            predictions.push(curve(stack, direction, setup.tier_name(), costs, lanes));
+        }
+    }
+    predictions.extend(of_paper(lanes).into_iter().filter(|prediction| prediction.stack == stack));
+    Ok(predictions)
+}
+
+/// The paper's own curves: Table 1's latencies, and the lock's share as it gives it.
+pub(super) fn of_paper(lanes: usize) -> Vec<Prediction> {
+    let costs = |us: f64| Costs {
+        free_ns: (us - paper::LOCKED_US).max(0.0) * 1e3,
+        locked_ns: paper::LOCKED_US * 1e3,
+        hand_over_ns: 0.0,
+    };
+    paper::TABLE_1
+        .iter()
+        .map(|row| curve(row.stack, Direction::Send, "paper", costs(row.send_us), lanes))
+        .collect()
+}
+
+/// Curves as a table with a plot.
+pub(super) fn section(id: &str, title: &str, notes: &[&str], predictions: &[Prediction]) -> Section {
+    let columns = [
+        "stack",
+        "way",
+        "tier",
+        "lanes",
+        "unlocked ns",
+        "locked ns",
+        "hand-over ns",
+        "cap",
+        "MB/s",
+        "times one lane",
+    ];
+    let mut table = Table::new(title, notes, &columns, 3);
+    for one in predictions {
+        for &(lanes, mb_per_s, speedup) in &one.points {
+            table.rows.push(vec![
+                one.stack.clone(),
+                one.direction.name().to_owned(),
+                one.tier.clone(),
+                lanes.to_string(),
+                quantity(one.free_ns),
+                quantity(one.locked_ns),
+                quantity(one.hand_over_ns),
+                format!("{:.1}", one.cap),
+                quantity(mb_per_s),
+                format!("{speedup:.2}"),
+            ]);
+        }
+    }
+    let labels: Vec<String> = predictions
+        .first()
+        .map(|one| one.points.iter().map(|point| point.0.to_string()).collect())
+        .unwrap_or_default();
+    let series = predictions.iter().map(|one| {
+        let name = format!("{} {} {}", one.stack, one.direction.name(), one.tier);
+        (name, one.points.iter().map(|point| Some(point.2)).collect())
+    });
+    let plot = chart(id, "lines", (title, "lanes", "times one lane"), labels, series.collect());
+    Section::plotted(table, vec![plot])
+}
+
+/// Predictions as they are shown.
+pub fn sections(predictions: &[Prediction]) -> Vec<Section> {
+    let notes = [
+        "Lanes that share TCP's lock on one connection, event by event; a prediction, measured on no more lanes than the \
+         hand-over is.",
+    ];
+    vec![section("predicted", "Lanes on one connection", &notes, predictions)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Table 1 over the lock: it would be busy at 10.6 and at 55 processors.
+    #[test]
+    fn the_papers_figures_give_its_curves() {
+        let curves = of_paper(64);
+        let caps: Vec<f64> = curves.iter().map(|curve| (curve.cap * 10.0).round() / 10.0).collect();
+        assert_eq!(caps, [1.4, 10.6, 54.8, 130.9]);
+        let at_twelve = curves[1].points.iter().find(|point| point.0 == paper::PROCESSORS).unwrap();
+        assert!((9.5..=10.7).contains(&at_twelve.2), "{at_twelve:?}");
+    }
+}

@@ -1,0 +1,362 @@
+//! A stack under test with its drivers, on lanes of its own, that runs in slices.
+//!
+//! Guarantees: rigs that stand side by side take turns, so that what else the machine does meets all of them alike; a rig
+//! whose turn it is not sleeps; all its threads have ended when it is dropped.
+
+use super::driver::{BATCH, Driver, Gate, MessageSink, MessageSource, Wire, WireSink, WireSource};
+use crate::LabError;
+use crate::rng::Rng;
+use crate::speed::usage;
+use rustix::event::PollFd;
+use sealane_engine::Inline;
+use sealane_stack::{
+    Catalogue, Context, Crew, End, Ends, FlowPlan, Lane, LaneCounts, LaneWork, Placement, Plan, Secret, Spec,
+    Stack, Turn, available_lanes, run_lane,
+};
+use sealane_transform::{Kernels, Tier};
+use serde::Serialize;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// Which way messages go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Direction {
+    /// From the application to the wire.
+    Send,
+    /// From the wire to the application.
+    Receive,
+}
+
+impl Direction {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Send, Self::Receive];
+
+    /// As in tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Send => "send",
+            Self::Receive => "receive",
+        }
+    }
+}
+
+/// What is measured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setup {
+    /// As text, `des/tcp/md5/ip/fddi`.
+    pub stack: String,
+    /// The unit of concurrency.
+    pub placement: Placement,
+    /// Threads; of each connection where they are apart.
+    pub lanes: usize,
+    /// Connections.
+    pub connections: usize,
+    /// Whether each connection has lanes and buffers of its own: a thread for each connection.
+    pub is_apart: bool,
+    /// Which way messages go.
+    pub direction: Direction,
+    /// How ciphers and digests are computed; `None`: by what is fastest.
+    pub tier: Option<Tier>,
+    /// Bytes of a message.
+    pub message_bytes: usize,
+}
+
+impl Setup {
+    /// One lane and one connection, 4 KB messages.
+    pub fn new(stack: &str, direction: Direction, tier: Option<Tier>) -> Self {
+        Self {
+            stack: stack.to_owned(),
+            placement: Placement::Packet,
+            lanes: 1,
+            connections: 1,
+            is_apart: false,
+            direction,
+            tier,
+            message_bytes: 4096,
+        }
+    }
+
+    /// Threads in all.
+    pub fn threads(&self) -> usize {
+        if self.is_apart { self.lanes * self.connections } else { self.lanes }
+    }
+
+    /// The tier's name.
+    pub fn tier_name(&self) -> &'static str {
+        self.tier.map_or("best", Tier::name)
+    }
+}
+
+/// What a slice has shown.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Slice {
+    pub(super) mb_per_s: f64,
+    pub(super) messages: u64,
+    /// Messages of each connection.
+    pub(super) shares: Vec<u64>,
+    /// What lanes counted meanwhile, all of them together; the depth is the rig's largest so far.
+    pub(super) counts: LaneCounts,
+    /// Bytes that each lane ran jobs over.
+    pub(super) lane_bytes: Vec<u64>,
+    /// Context switches of the process.
+    pub(super) switches: u64,
+}
+
+/// A stack with its drivers and lanes.
+pub(super) struct Rig {
+    message_bytes: usize,
+    gate: Gate,
+    drivers: Vec<Arc<Driver>>,
+    crews: Vec<Arc<Crew>>,
+    lanes: usize,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Rig {
+    pub(super) fn new(setup: &Setup, rng: &mut Rng) -> Result<Self, LabError> {
+        let unavailable =
+            |error: &dyn std::fmt::Display| LabError::Unavailable(format!("stack {}: {error}", setup.stack));
+        let spec: Spec = setup.stack.parse().map_err(|error| unavailable(&error))?;
+        let kernels = Kernels::select(setup.tier, None).map_err(|error| unavailable(&error))?;
+        let gate = Gate::default();
+        let (mut drivers, mut flows) = (Vec::new(), Vec::new());
+        let mut packet_bytes = 0;
+        for association in 0..setup.connections {
+            let mut secret = [0; 32];
+            rng.fill(&mut secret);
+            let secret = Secret::new(secret);
+            let receives = setup.direction == Direction::Receive;
+            let driver =
+                Driver::new(&spec, &secret, association as u32, setup.message_bytes, receives, &gate)?;
+            let context = Context::new(kernels, secret, End::Near)
+                .with_association(association as u32)
+                .ignoring_verdicts();
+            let stack = Catalogue::new().stack(&spec, &context).map_err(|error| unavailable(&error))?;
+            let stack = over_wire(stack, &driver);
+            let room = stack.room();
+            packet_bytes = setup.message_bytes + room.head_bytes + room.tail_bytes + 128;
+            let source = MessageSource::new(&driver, setup.message_bytes, room, rng);
+            flows.push(flow(stack, source, &driver));
+            drivers.push(driver);
+        }
+        let lanes = NonZeroUsize::new(setup.lanes).ok_or_else(|| unavailable(&"no lanes"))?;
+        let of_crew = if setup.is_apart { 1 } else { setup.connections };
+        let in_flight = if of_crew == 1 { 4 + 4 * setup.lanes } else { 4 };
+        let plan = Plan {
+            placement: setup.placement,
+            lanes,
+            batches: 64 + 8 * setup.lanes + 8 * of_crew,
+            buffer_bytes: BATCH * packet_bytes.next_multiple_of(64),
+            packets: BATCH,
+            in_flight,
+        };
+        let mut crews = Vec::new();
+        while !flows.is_empty() {
+            let flows = flows.drain(..of_crew).collect();
+            crews.push(Arc::new(Crew::new(plan, flows).map_err(|error| unavailable(&error))?));
+        }
+        let mut rig = Self {
+            message_bytes: setup.message_bytes,
+            gate,
+            drivers,
+            crews,
+            lanes: setup.lanes,
+            threads: Vec::new(),
+        };
+        rig.start(kernels).map_err(|error| unavailable(&error))?;
+        rig.open().map_err(|error| unavailable(&error))?;
+        Ok(rig)
+    }
+
+    fn start(&mut self, kernels: Kernels) -> std::io::Result<()> {
+        let are_alone = self.crews.len() * self.lanes <= available_lanes();
+        let looks = if are_alone { 64 } else { 0 };
+        for crew in &self.crews {
+            for lane in 0..self.lanes {
+                let crew = Arc::clone(crew);
+                let run = move || match crew.lane(lane, &Inline::new(kernels)) {
+                    Ok(work) => {
+                        run_lane(lane, crew.bells(), crew.stop(), &mut Eager { lane: work, looks });
+                    }
+                    Err(_) => crew.stop().finish(crew.bells()),
+                };
+                // A thread for each of many connections needs little of its own.
+                let builder = thread::Builder::new().name("lane".to_owned()).stack_size(512 << 10);
+                self.threads.push(builder.spawn(run)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for the handshakes.
+    fn open(&self) -> Result<(), &'static str> {
+        const LONGEST: Duration = Duration::from_secs(10);
+        let began = Instant::now();
+        while !self.drivers.iter().all(|driver| driver.is_open()) {
+            if began.elapsed() > LONGEST {
+                return Err("a connection does not open");
+            }
+            // The driver knows no bells: each step of a handshake would wait for a lane's longest sleep.
+            self.ring();
+            thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    }
+
+    fn ring(&self) {
+        self.crews.iter().for_each(|crew| crew.bells().ring());
+    }
+
+    fn shares(&self) -> Vec<u64> {
+        self.drivers.iter().map(|driver| driver.messages.load(Relaxed)).collect()
+    }
+
+    fn lane_counts(&self) -> Vec<LaneCounts> {
+        self.crews.iter().flat_map(|crew| (0..self.lanes).map(|lane| crew.lane_counts(lane))).collect()
+    }
+
+    /// Lets it run for a while, without counting, and then counts for `duration`.
+    pub(super) fn slice(&self, settle: Duration, duration: Duration) -> Slice {
+        self.gate.store(true, Relaxed);
+        self.ring();
+        thread::sleep(settle);
+        let (shares, counts, usage, began) =
+            (self.shares(), self.lane_counts(), usage::now(), Instant::now());
+        thread::sleep(duration);
+        let seconds = began.elapsed().as_secs_f64();
+        let (later, counted, used) = (self.shares(), self.lane_counts(), usage::now().since(usage));
+        self.gate.store(false, Relaxed);
+        let shares: Vec<u64> = later.iter().zip(&shares).map(|(later, before)| later - before).collect();
+        let messages: u64 = shares.iter().sum();
+        let lane_bytes =
+            counted.iter().zip(&counts).map(|(later, before)| later.bytes - before.bytes).collect();
+        Slice {
+            mb_per_s: messages as f64 * self.message_bytes as f64 / seconds / 1e6,
+            messages,
+            shares,
+            counts: difference(&counted, &counts),
+            lane_bytes,
+            switches: (used.voluntary_switches + used.involuntary_switches).max(0) as u64,
+        }
+    }
+}
+
+/// The stack with the driver's lowest layer, which has no name.
+fn over_wire(stack: Stack, driver: &Arc<Driver>) -> Stack {
+    let spec = format!("{stack}/null").parse().expect("a stack and a layer more are a stack");
+    let mut layers = stack.layers().to_vec();
+    layers.push(Arc::new(Wire(Arc::clone(driver))));
+    Stack::new(spec, layers)
+}
+
+/// A lane that looks for work some times more before it sleeps: where it shares its processor with nobody, what it waits
+/// for takes less time than to sleep and be woken.
+struct Eager<'a> {
+    lane: Lane<'a>,
+    looks: u32,
+}
+
+impl LaneWork for Eager<'_> {
+    fn step(&mut self) -> Turn {
+        for _ in 0..self.looks {
+            match self.lane.step() {
+                Turn::Idle => std::hint::spin_loop(),
+                turn => return turn,
+            }
+        }
+        self.lane.step()
+    }
+
+    fn wait_for<'a>(&'a mut self, fds: &mut Vec<PollFd<'a>>) -> Duration {
+        self.lane.wait_for(fds)
+    }
+}
+
+fn flow(stack: Stack, source: MessageSource, driver: &Arc<Driver>) -> FlowPlan {
+    FlowPlan {
+        stack,
+        down: Ends { source: Some(Box::new(source)), sink: Some(Box::new(WireSink(Arc::clone(driver)))) },
+        up: Ends {
+            source: Some(Box::new(WireSource(Arc::clone(driver)))),
+            sink: Some(Box::new(MessageSink(Arc::clone(driver)))),
+        },
+    }
+}
+
+fn difference(later: &[LaneCounts], before: &[LaneCounts]) -> LaneCounts {
+    let mut sum = LaneCounts::default();
+    for (later, before) in later.iter().zip(before) {
+        sum.handed_over += later.handed_over - before.handed_over;
+        sum.found_busy += later.found_busy - before.found_busy;
+        sum.batches += later.batches - before.batches;
+        sum.bytes += later.bytes - before.bytes;
+        sum.turns += later.turns - before.turns;
+        sum.turn_ns += later.turn_ns - before.turn_ns;
+        sum.reorder_depth = sum.reorder_depth.max(later.reorder_depth);
+    }
+    sum
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        self.crews.iter().for_each(|crew| crew.stop().finish(crew.bells()));
+        // A lane that panicked has said so on standard error.
+        self.threads.drain(..).for_each(|thread| drop(thread.join()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Messages of a rig that is run until some went through; whether they could be cut or shared out is asked there.
+    #[track_caller]
+    fn check(setup: &Setup) -> Slice {
+        let rig = Rig::new(setup, &mut Rng::new(7)).unwrap();
+        let (settle, duration) = (Duration::ZERO, Duration::from_millis(20));
+        let slices = (0..200).map(|_| rig.slice(settle, duration));
+        let slice = slices.into_iter().find(|slice| slice.messages > 20);
+        slice.unwrap_or_else(|| panic!("{setup:?}: no messages in 4 s"))
+    }
+
+    #[test]
+    fn every_stack_of_the_paper_runs_both_ways_by_any_unit() {
+        for stack in ["tcp/ip/fddi", "tcp/md5/ip/fddi", "des/tcp/md5/ip/fddi", "3des/udp/md5/ip/fddi"] {
+            for direction in Direction::ALL {
+                for placement in Placement::ALL {
+                    let one = Setup::new(stack, direction, Some(Tier::Native));
+                    let slice = check(&Setup { lanes: 2, placement, ..one });
+                    assert_eq!(slice.shares.len(), 1);
+                    assert_eq!(slice.lane_bytes.len(), 2);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn connections_have_threads_of_their_own_or_share_them() {
+        for is_apart in [false, true] {
+            let one = Setup::new("aes-128-gcm/tcp/ip/fddi", Direction::Send, None);
+            let setup = Setup { connections: 5, is_apart, placement: Placement::Connection, ..one };
+            let slice = check(&setup);
+            assert_eq!(slice.shares.len(), 5);
+            assert_eq!(setup.threads(), if is_apart { 5 } else { 1 });
+        }
+    }
+
+    #[test]
+    fn what_the_driver_cannot_do_is_refused_with_the_reason() {
+        let refused = |stack: &str| {
+            let setup = Setup::new(stack, Direction::Receive, None);
+            Rig::new(&setup, &mut Rng::new(7)).err().unwrap_or_else(|| panic!("{stack}")).to_string()
+        };
+        assert!(refused("md5/ip/fddi").contains("needs a transport"));
+        assert!(refused("tcp/aes-128-gcm/ip/fddi").contains("enciphered below TCP"));
+        assert!(refused("udp/ip/ether").contains("no packet holds 4096 bytes"));
+        assert!(refused("tcp/rot13").contains("unknown layer"));
+    }
+}
