@@ -3,7 +3,8 @@
 //! nothing lives between two of them.
 //!
 //! Guarantees: a call takes [`CALL_TIME`] at most, however slow the other end is; strangers are held by one thread,
-//! [`STRANGERS_MAX`] at a time, and the oldest makes room; a peer has one call in each direction at a time.
+//! [`STRANGERS_MAX`] at a time, and the oldest makes room; a peer has one call in each direction at a time; a lack of threads
+//! costs a call, not the gateway.
 
 use std::{
     collections::HashMap,
@@ -158,10 +159,15 @@ impl<'a> Calls<'a> {
                 Some(Errand::KeepAlive) => owed.push(known.id),
                 Some(Errand::Call) => {
                     self.under_way.fetch_add(1, SeqCst);
-                    scope.spawn(move || {
+                    let life = move || {
                         self.call(known, say);
                         self.under_way.fetch_sub(1, SeqCst);
-                    });
+                    };
+                    if let Err(error) = thread::Builder::new().spawn_scoped(scope, life) {
+                        self.under_way.fetch_sub(1, SeqCst);
+                        known.keys().called(self.peers.database(), None, now);
+                        self.tell(known, Some(format!("no thread for a call: {error}")), say);
+                    }
                 }
                 None => {}
             }
@@ -282,11 +288,15 @@ impl<'a> Calls<'a> {
     fn give<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>, channel: Channel, key: PublicKey) {
         let known = self.known.iter().find(|known| known.key == key);
         if let Some(known) = known.filter(|known| !known.is_answered.swap(true, SeqCst)) {
-            scope.spawn(move || {
+            let life = move || {
                 // Whatever a peer does, it ends with its call.
                 let _ = self.answer(known, channel);
                 known.is_answered.store(false, SeqCst);
-            });
+            };
+            if thread::Builder::new().spawn_scoped(scope, life).is_err() {
+                // No thread to be had: the channel is cut, and the peer calls again.
+                known.is_answered.store(false, SeqCst);
+            }
         }
     }
 
