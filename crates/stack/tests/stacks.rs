@@ -225,6 +225,31 @@ fn a_sink_that_takes_nothing_stops_the_source() {
     }
 }
 
+/// However few batches there are, no flow waits for ever behind those that are asked before it.
+#[test]
+fn many_flows_share_few_batches() {
+    struct Endless;
+    impl sealane_stack::Source for Endless {
+        fn receive(&mut self, batch: &mut Batch) -> std::io::Result<usize> {
+            assert!(batch.push_bytes(0, b"packet", 16));
+            Ok(1)
+        }
+    }
+    const FLOWS: usize = 40;
+    let flow = |flow| {
+        let down = Ends { source: Some(Box::new(Endless)), sink: None };
+        FlowPlan { stack: stack(&catalogue(), "sample", End::Near, flow), down, up: Ends::default() }
+    };
+    let crew = Crew::new(plan(Placement::Connection, 1), (0..FLOWS).map(flow).collect()).unwrap();
+    let mut lane = crew.lane(0, &Inline::new(Kernels::best())).unwrap();
+    for _ in 0..FLOWS {
+        let _ = lane.step();
+    }
+    for flow in 0..FLOWS {
+        assert!(crew.counts(flow, Way::Down).of(Verdict::Passed) > 0, "flow {flow}");
+    }
+}
+
 #[test]
 fn the_papers_stacks_parse_and_print() {
     for text in ["des/tcp/md5/ip/fddi", "esp(aes-gcm)/udp/ip", "private/tcp", "3des/tcp/md5/ip/fddi"] {

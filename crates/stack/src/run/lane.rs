@@ -70,6 +70,8 @@ pub struct Lane<'a> {
     todo: VecDeque<Task>,
     outbox: Outbox<'a>,
     spare: Option<Batch>,
+    /// Which line's source was asked first.
+    first_line: usize,
     /// When layers are to be asked for their deadlines again; `None` where none has any.
     deadline: Option<Instant>,
 }
@@ -98,6 +100,7 @@ impl<'a> Lane<'a> {
             todo: VecDeque::with_capacity(batches),
             outbox: Outbox::new(&crew.pool),
             spare: None,
+            first_line: 0,
             deadline: (lane == 0 && crew.lines.iter().any(Line::has_serial)).then(|| crew.clock.now()),
         }
     }
@@ -392,11 +395,27 @@ impl<'a> Lane<'a> {
         any
     }
 
+    /// Runs what this lane has put aside for itself. It ends: each batch goes on until it waits, leaves, or is another
+    /// lane's.
+    fn run_todo(&mut self) -> bool {
+        let mut any = false;
+        while let Some(task) = self.todo.pop_front() {
+            any = true;
+            self.run_task(task);
+            self.collect();
+        }
+        any
+    }
+
     /// Receives a batch from every source that this lane may ask.
     fn receive(&mut self) -> bool {
         let crew = self.crew;
         let mut any = false;
-        for (line, path) in crew.lines.iter().enumerate().filter(|(_, path)| path.has_source()) {
+        // Not the same flow first each time: it would get all where batches are few.
+        self.first_line = (self.first_line + 2) % crew.lines.len().max(1);
+        let lines = crew.lines.iter().enumerate();
+        let in_turn = lines.clone().skip(self.first_line).chain(lines.take(self.first_line));
+        for (line, path) in in_turn.filter(|(_, path)| path.has_source()) {
             let is_asked = crew.may_run(self.lane, At::flow(path.flow))
                 && path.order(0).has_room()
                 && path.has_room()
@@ -410,6 +429,8 @@ impl<'a> Lane<'a> {
                     any = true;
                     self.advance(batch, line, 0, false);
                     self.collect();
+                    // What it led to goes first: else flows that are asked early would fill the pool with what waits.
+                    self.run_todo();
                 }
                 Ok(false) => {
                     batch.clear();
@@ -465,12 +486,7 @@ impl LaneWork for Lane<'_> {
                 self.collect();
             }
         }
-        for _ in 0..TASKS_PER_TURN {
-            let Some(task) = self.todo.pop_front() else { break };
-            moved = true;
-            self.run_task(task);
-            self.collect();
-        }
+        moved |= self.run_todo();
         for (line, path) in crew.lines.iter().enumerate() {
             let end = path.layers.len();
             let at = At { flow: path.flow, step: end, part: 0 };
