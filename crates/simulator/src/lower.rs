@@ -183,6 +183,9 @@ impl Lowering<'_> {
     }
 
     fn simple(&mut self, count: u64) {
+        if count == 0 {
+            return;
+        }
         self.made.instructions.simple += count;
         self.made.cycles.simple += count;
         self.run(count);
@@ -222,7 +225,11 @@ impl Lowering<'_> {
                 match self.placement.home(place.region, place.offset).shared() {
                     Some(memory) => self.load_kept(load, place, memory),
                     None if place.region == Region::Key => {}
-                    None => self.set_local_address(),
+                    None => {
+                        self.set_local_address();
+                        // The byte is taken out of its word.
+                        self.simple(u64::from(self.placement.is_packed));
+                    }
                 }
             }
         }
@@ -333,8 +340,8 @@ impl Lowering<'_> {
             }
             Region::Key | Region::Table(_) => {
                 match self.placement.home(place.region, place.offset).shared() {
-                    // A move whose destination is local memory.
-                    None => self.simple(1),
+                    // A move whose destination is local memory; a byte is put into its word.
+                    None => self.simple(if self.placement.is_packed { 3 } else { 1 }),
                     Some(memory) => {
                         let slot = self.write_slot();
                         let base = self.base(place.region);

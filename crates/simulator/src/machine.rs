@@ -109,6 +109,9 @@ pub struct Machine {
     /// What RC4 fetches of its message at once below level 3.
     #[serde(deserialize_with = "within::<_, 1, 64>")]
     pub rc4_fetch_bytes: u64,
+    /// Bytes of an entry of RC4's table from level 1 on, where all threads' then fit into local memory; 4 else.
+    #[serde(default = "word", deserialize_with = "within::<_, 1, 4>")]
+    pub rc4_entry_bytes: u64,
     /// The packet memory.
     pub dram: Memory,
     /// Static memory.
@@ -166,6 +169,10 @@ pub struct Placed {
     /// Tables of algorithms that are placed otherwise.
     #[serde(default)]
     pub exceptions: BTreeMap<String, Home>,
+}
+
+const fn word() -> u64 {
+    4
 }
 
 fn within<'de, D, const MIN: u64, const MAX: u64>(from: D) -> Result<u64, D::Error>

@@ -26,6 +26,8 @@ pub struct Placement {
     homes: BTreeMap<(Region, u32), Home>,
     /// Bytes of one flow in each memory of [`Home::ALL`].
     pub bytes: [u64; 4],
+    /// Whether entries of tables are narrower than a word.
+    pub(crate) is_packed: bool,
 }
 
 /// A piece, as the trace shows it.
@@ -46,6 +48,12 @@ impl Placement {
         parallelism: Parallelism,
     ) -> Self {
         let mut pieces = pieces(work);
+        let packed = 256 * machine.rc4_entry_bytes * threads;
+        let is_packed =
+            greedy && work.name == "rc4" && machine.rc4_entry_bytes < 4 && packed <= machine.local_bytes;
+        if is_packed {
+            pieces.iter_mut().for_each(|piece| piece.bytes = piece.bytes * machine.rc4_entry_bytes / 4);
+        }
         if greedy {
             // Stable: pieces used alike stay in the order of their addresses.
             pieces.sort_by_key(|piece| std::cmp::Reverse(piece.references * 1024 / piece.bytes.max(1)));
@@ -56,7 +64,7 @@ impl Placement {
             machine.sram.capacity_bytes,
             machine.dram.capacity_bytes,
         ];
-        let mut made = Self { homes: BTreeMap::new(), bytes: [0; 4] };
+        let mut made = Self { homes: BTreeMap::new(), bytes: [0; 4], is_packed };
         for piece in pieces {
             let wanted = if greedy { Home::Local } else { wanted(work, machine, piece.region) };
             let is_own =
@@ -139,6 +147,17 @@ mod tests {
         assert_eq!(bytes("ixp2800", "md5", false, 1), [0; 4]);
     }
 
+    /// Byte entries: 8 * 256 bytes fit.
+    #[test]
+    fn packed_entries_of_rc4_fit() {
+        let mut machine = Machine::built_in("ixp2800").unwrap();
+        machine.rc4_entry_bytes = 1;
+        let placed =
+            |greedy| Placement::new(&Work::new("rc4").unwrap(), &machine, greedy, (8, 8), Parallelism::Flow);
+        assert_eq!(placed(true).bytes, [256, 0, 0, 0]);
+        assert!(placed(true).is_packed && !placed(false).is_packed);
+    }
+
     #[test]
     fn greedy_placement_splits_tables_and_counts_flows() {
         let [local, scratch, ..] = bytes("ixp2800", "aes", true, 1);
@@ -146,7 +165,11 @@ mod tests {
         // Eight keys, and what is left for tables that all share.
         let [many, ..] = bytes("ixp2800", "aes", true, 8);
         assert!(many < local && many > 176, "{many}");
+        // Tables of one flow fit, those of eight do not: 8 * 1024 and 8 * 4168 bytes are more than 2560.
+        assert_eq!(bytes("ixp2800", "rc4", true, 1), [1024, 0, 0, 0]);
         let [rc4, ..] = bytes("ixp2800", "rc4", true, 8);
-        assert!(rc4 * 8 <= 2560, "{rc4}");
+        assert!(rc4 < 1024 && rc4 * 8 <= 2560, "{rc4}");
+        let [blowfish, ..] = bytes("ixp2800", "blowfish", true, 8);
+        assert!(blowfish < 4168 && blowfish * 8 <= 2560, "{blowfish}");
     }
 }

@@ -10,7 +10,6 @@
 use crate::machine::{Machine, Shared};
 use crate::program::{Base, Program, Reference, SLOTS, Step};
 use serde::Serialize;
-use std::collections::VecDeque;
 
 /// Bytes between the packet buffers of two threads.
 const BUFFER_BYTES: u64 = 2048;
@@ -79,72 +78,105 @@ impl Outcome {
 }
 
 struct Channel {
+    /// When the last command will have left it.
     free: u64,
-    /// Starts of the last commands, as many as the FIFO is deep.
-    starts: VecDeque<u64>,
+    /// Starts of the last commands, as many as the FIFO is deep, in a ring whose oldest is at `oldest`.
+    starts: Vec<u64>,
+    oldest: usize,
     found: ChannelUse,
 }
 
 struct Bank {
     channels: Vec<Channel>,
     interleave: u64,
-    depth: usize,
 }
 
 impl Bank {
     fn new(machine: &Machine, memory: Shared) -> Self {
         let memory = machine.memory(memory);
-        let channel = || Channel { free: 0, starts: VecDeque::new(), found: ChannelUse::default() };
+        let channel = || Channel {
+            free: 0,
+            starts: vec![0; memory.fifo as usize],
+            oldest: 0,
+            found: ChannelUse::default(),
+        };
         Self {
             channels: (0..memory.channels).map(|_| channel()).collect(),
             interleave: memory.interleave_bytes,
-            depth: memory.fifo as usize,
         }
     }
 
     /// A command at `now`: when the FIFO takes it, and when the channel starts it.
     fn issue(&mut self, now: u64, address: u64, occupancy: u64) -> (u64, u64) {
-        let number = address / self.interleave % self.channels.len() as u64;
-        let channel = &mut self.channels[number as usize];
-        let taken = match channel.starts.front() {
-            // The oldest of a full FIFO must have started.
-            Some(start) if channel.starts.len() == self.depth => now.max(*start),
-            _ => now,
+        // Divisions are dear, and one channel has all addresses.
+        let number = match self.channels.len() {
+            1 => 0,
+            count if self.interleave.is_power_of_two() => {
+                (address >> self.interleave.trailing_zeros()) as usize % count
+            }
+            count => (address / self.interleave) as usize % count,
         };
-        if channel.starts.len() == self.depth {
-            channel.starts.pop_front();
-        }
+        let channel = &mut self.channels[number];
+        // There is room when the command that came as many before as the FIFO is deep has started.
+        let oldest = &mut channel.starts[channel.oldest];
+        let taken = now.max(*oldest);
         let start = taken.max(channel.free);
-        channel.starts.push_back(start);
+        *oldest = start;
+        channel.oldest += 1;
+        if channel.oldest == channel.starts.len() {
+            channel.oldest = 0;
+        }
         channel.free = start + occupancy;
         channel.found.served += 1;
         channel.found.busy += occupancy;
-        channel.found.until = channel.free;
         (taken, start)
     }
 }
 
-#[derive(Clone, Copy)]
 struct Thread {
+    /// The next operation of the prologue and steps, in a row.
     at: usize,
-    in_prologue: bool,
-    message: u64,
-    flow: u64,
-    ready: u64,
-    slots: [u64; SLOTS],
+    /// What addresses count from, by [`Base`].
+    bases: [u64; 3],
+    /// When what is in a slot is complete; the last is for what waits for nothing.
+    slots: [u64; SLOTS + 1],
 }
 
 struct Engine {
     now: u64,
     current: usize,
+    /// Whether the current thread has come to its operation's reference.
+    is_at_reference: bool,
     threads: Vec<Thread>,
+    /// When each thread can go on.
+    ready: Vec<u64>,
     found: States,
 }
 
-/// A step with what its reference costs.
+/// Bits of an engine's number; [`Machine`] has 64 engines at most.
+const NUMBER_BITS: u32 = 6;
+
+/// The slot of what waits for nothing.
+const NO_SLOT: u8 = SLOTS as u8;
+
+/// Steps in a row, priced: a wait, bytes done, cycles, a reference, in this order.
+#[derive(Clone, Copy)]
+struct Operation {
+    slot: u8,
+    done_bytes: u64,
+    run: u64,
+    abort: u64,
+    reference: Option<Priced>,
+}
+
+/// A reference with what it costs.
 #[derive(Clone, Copy)]
 struct Priced {
-    step: Step,
+    memory: u8,
+    base: u8,
+    /// [`NO_SLOT`]: the thread waits at once.
+    slot: u8,
+    address: u64,
     occupancy: u64,
     latency: u64,
 }
@@ -153,8 +185,10 @@ struct Chip<'a> {
     branch: u64,
     end: u64,
     warm: u64,
-    prologue: &'a [Priced],
-    steps: &'a [Priced],
+    /// The prologue's, then the lap's.
+    operations: &'a [Operation],
+    /// Where the lap begins.
+    lap: usize,
     lap_bytes: u64,
     banks: [Bank; 3],
     issued: u64,
@@ -163,8 +197,6 @@ struct Chip<'a> {
 
 /// Runs `program` on every thread of `engines` engines with `threads` threads for about `cycles` cycles.
 pub fn simulate(machine: &Machine, program: &Program, engines: u64, threads: u64, cycles: u64) -> Outcome {
-    let price = |steps: &[Step]| steps.iter().map(|step| priced(machine, *step)).collect::<Vec<_>>();
-    let (prologue, steps) = (price(&program.prologue), price(&program.steps));
     // A lap must take time, or it would never end.
     if !program
         .steps
@@ -173,12 +205,15 @@ pub fn simulate(machine: &Machine, program: &Program, engines: u64, threads: u64
     {
         return Outcome::default();
     }
+    let mut operations = priced(machine, &program.prologue);
+    let lap = operations.len();
+    operations.extend(priced(machine, &program.steps));
     let mut chip = Chip {
         branch: machine.branch_cycles,
         end: cycles,
         warm: cycles / 10,
-        prologue: &prologue,
-        steps: &steps,
+        operations: &operations,
+        lap,
         lap_bytes: u64::from(program.lap_bytes),
         banks: Shared::ALL.map(|memory| Bank::new(machine, memory)),
         issued: 0,
@@ -186,35 +221,41 @@ pub fn simulate(machine: &Machine, program: &Program, engines: u64, threads: u64
     };
     let thread = |number: u64| Thread {
         at: 0,
-        in_prologue: !prologue.is_empty(),
-        message: number * BUFFER_BYTES,
-        flow: number * FLOW_BYTES,
-        ready: 0,
-        slots: [0; SLOTS],
+        bases: [number * BUFFER_BYTES, number * FLOW_BYTES, 0],
+        slots: [0; SLOTS + 1],
     };
+    let threads = threads.max(1);
     let engine = |number: u64| Engine {
         now: 0,
         current: 0,
-        threads: (0..threads.max(1)).map(|at| thread(number * threads + at)).collect(),
+        is_at_reference: false,
+        threads: (0..threads).map(|at| thread(number * threads + at)).collect(),
+        ready: vec![0; threads as usize],
         found: States::default(),
     };
-    let mut all: Vec<Engine> = (0..engines.max(1)).map(engine).collect();
+    let engines = engines.clamp(1, 1 << NUMBER_BITS);
+    let mut all: Vec<Engine> = (0..engines).map(engine).collect();
+    // Engines' times, side by side, each with the engine's number in its low bits: the least is whose turn it is.
+    let mut turns: Vec<u64> = (0..engines).collect();
     loop {
-        // The earliest engine goes on until it would overtake the next.
-        let (mut first, mut now, mut limit) = (0, u64::MAX, u64::MAX);
-        for (number, engine) in all.iter().enumerate() {
-            if engine.now < now {
-                (first, limit, now) = (number, now, engine.now);
-            } else {
-                limit = limit.min(engine.now);
-            }
+        // The earliest engine goes on until it would overtake the next. Which it is cannot be guessed, so no branch asks.
+        let (mut first, mut second) = (u64::MAX, u64::MAX);
+        for &turn in &turns {
+            second = second.min(first.max(turn));
+            first = first.min(turn);
         }
-        if now >= cycles {
+        if first >> NUMBER_BITS >= cycles {
             break;
         }
-        chip.advance(&mut all[first], limit);
+        let number = first & ((1 << NUMBER_BITS) - 1);
+        let engine = &mut all[number as usize];
+        chip.advance(engine, (second >> NUMBER_BITS).min(cycles - 1));
+        turns[number as usize] = engine.now << NUMBER_BITS | number;
     }
-    let uses = |bank: &Bank| bank.channels.iter().map(|channel| channel.found).collect();
+    let uses = |bank: &Bank| {
+        let of = |channel: &Channel| ChannelUse { until: channel.free, ..channel.found };
+        bank.channels.iter().map(of).collect()
+    };
     Outcome {
         engines: all.iter().map(|engine| engine.found).collect(),
         channels: [uses(&chip.banks[0]), uses(&chip.banks[1]), uses(&chip.banks[2])],
@@ -224,14 +265,48 @@ pub fn simulate(machine: &Machine, program: &Program, engines: u64, threads: u64
     }
 }
 
-fn priced(machine: &Machine, step: Step) -> Priced {
-    let (mut occupancy, mut latency) = (0, 0);
-    if let Step::Reference(one) = step {
-        let memory = machine.memory(one.memory);
-        occupancy = memory.occupancy_cycles(u64::from(one.bytes), machine.mhz);
-        latency = memory.latency_cycles(u64::from(one.bytes), one.is_write, machine.mhz);
+/// Steps as operations. Between a wait and a reference nothing can be seen from outside, so the order of what runs and
+/// what is lost there does not matter.
+fn priced(machine: &Machine, steps: &[Step]) -> Vec<Operation> {
+    const NOTHING: Operation = Operation { slot: NO_SLOT, done_bytes: 0, run: 0, abort: 0, reference: None };
+    let mut operations = Vec::new();
+    let mut one = NOTHING;
+    for step in steps {
+        let is_begun = one.run + one.abort > 0;
+        if is_begun && matches!(step, Step::Done(_)) || matches!(step, Step::Await(_)) {
+            operations.push(one);
+            one = NOTHING;
+        }
+        match *step {
+            Step::Run(cycles) => one.run += u64::from(cycles),
+            Step::Abort(cycles) => one.abort += u64::from(cycles),
+            Step::Await(slot) => one.slot = slot,
+            Step::Done(bytes) => one.done_bytes += u64::from(bytes),
+            Step::Reference(reference) => {
+                one.reference = Some(price(machine, reference));
+                operations.push(one);
+                one = NOTHING;
+            }
+        }
     }
-    Priced { step, occupancy, latency }
+    operations.push(one);
+    let is_nothing = |one: &Operation| {
+        one.slot == NO_SLOT && one.done_bytes + one.run + one.abort == 0 && one.reference.is_none()
+    };
+    operations.retain(|one| !is_nothing(one));
+    operations
+}
+
+fn price(machine: &Machine, one: Reference) -> Priced {
+    let memory = machine.memory(one.memory);
+    Priced {
+        memory: one.memory as u8,
+        base: one.base as u8,
+        slot: one.slot.unwrap_or(NO_SLOT),
+        address: u64::from(one.address),
+        occupancy: memory.occupancy_cycles(u64::from(one.bytes), machine.mhz),
+        latency: memory.latency_cycles(u64::from(one.bytes), one.is_write, machine.mhz),
+    }
 }
 
 impl Chip<'_> {
@@ -239,90 +314,57 @@ impl Chip<'_> {
     fn advance(&mut self, engine: &mut Engine, limit: u64) {
         while engine.now < self.end {
             let thread = &mut engine.threads[engine.current];
-            let steps = if thread.in_prologue { self.prologue } else { self.steps };
-            let Some(Priced { step, occupancy, latency }) = steps.get(thread.at).copied() else {
-                if !thread.in_prologue {
-                    thread.message += self.lap_bytes;
-                }
-                thread.in_prologue = false;
-                thread.at = 0;
+            let Some(operation) = self.operations.get(thread.at) else {
+                thread.bases[Base::Message as usize] += self.lap_bytes;
+                thread.at = self.lap;
                 continue;
             };
-            match step {
-                Step::Run(cycles) => {
-                    engine.now += u64::from(cycles);
-                    engine.found.executing += u64::from(cycles);
-                }
-                Step::Abort(cycles) => {
-                    engine.now += u64::from(cycles);
-                    engine.found.aborted += u64::from(cycles);
-                }
-                Step::Reference(one) => {
-                    if engine.now > limit {
-                        return;
-                    }
-                    let (taken, done) = self.refer(one, engine.now, thread, occupancy, latency);
-                    engine.found.idle += taken - engine.now;
-                    engine.found.executing += 1;
-                    engine.now = taken + 1;
-                    thread.at += 1;
-                    match one.slot {
-                        Some(slot) => thread.slots[usize::from(slot)] = done,
-                        None => {
-                            thread.ready = done;
-                            self.swap(engine);
-                        }
-                    }
+            if !engine.is_at_reference {
+                let complete = thread.slots[usize::from(operation.slot)];
+                if complete > engine.now {
+                    self.swap(engine, complete);
                     continue;
                 }
-                Step::Await(slot) => {
-                    let done = thread.slots[usize::from(slot)];
-                    thread.at += 1;
-                    if done > engine.now {
-                        thread.ready = done;
-                        self.swap(engine);
-                    }
-                    continue;
+                if engine.now > self.warm {
+                    self.bytes += operation.done_bytes;
                 }
-                Step::Done(bytes) => {
-                    if engine.now > self.warm && engine.now <= self.end {
-                        self.bytes += u64::from(bytes);
-                    }
-                }
+                engine.now += operation.run + operation.abort;
+                engine.found.executing += operation.run;
+                engine.found.aborted += operation.abort;
             }
+            let Some(one) = &operation.reference else {
+                thread.at += 1;
+                continue;
+            };
+            engine.is_at_reference = engine.now > limit;
+            if engine.is_at_reference {
+                return;
+            }
+            let address = thread.bases[usize::from(one.base)] + one.address;
+            let (taken, start) =
+                self.banks[usize::from(one.memory)].issue(engine.now, address, one.occupancy);
+            self.issued += 1;
+            engine.found.idle += taken - engine.now;
+            engine.found.executing += 1;
+            engine.now = taken + 1;
             thread.at += 1;
+            if one.slot == NO_SLOT {
+                self.swap(engine, start + one.latency);
+            } else {
+                thread.slots[usize::from(one.slot)] = start + one.latency;
+            }
         }
     }
 
-    /// Issues a reference: when its FIFO takes it, and when it is complete.
-    fn refer(
-        &mut self,
-        one: Reference,
-        now: u64,
-        thread: &Thread,
-        occupancy: u64,
-        latency: u64,
-    ) -> (u64, u64) {
-        let from = match one.base {
-            Base::Message => thread.message,
-            Base::Flow => thread.flow,
-            Base::Common => 0,
-        };
-        let bank = &mut self.banks[one.memory as usize];
-        let (taken, start) = bank.issue(now, from + u64::from(one.address), occupancy);
-        self.issued += 1;
-        (taken, start + latency)
-    }
-
-    /// The current thread waits: the next in turn that can go on does, and if none can, the one that will first.
-    fn swap(&self, engine: &mut Engine) {
+    /// The current thread waits until `complete`: the next in turn that can go on does, and if none can, the one that
+    /// will first.
+    fn swap(&self, engine: &mut Engine, complete: u64) {
         engine.now += self.branch;
         engine.found.aborted += self.branch;
-        let count = engine.threads.len();
+        engine.ready[engine.current] = complete;
+        let (before, after) = engine.ready.split_at(engine.current + 1);
         let (mut next, mut ready) = (engine.current, u64::MAX);
-        for step in 1..=count {
-            let number = (engine.current + step) % count;
-            let at = engine.threads[number].ready;
+        for (number, &at) in (engine.current + 1..).zip(after).chain((0..).zip(before)) {
             if at <= engine.now {
                 (next, ready) = (number, engine.now);
                 break;

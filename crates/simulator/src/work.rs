@@ -1,6 +1,6 @@
 //! The ten algorithms of the paper, as traces.
 
-use sealane_transform::{Algorithm, Event, Region, trace};
+use sealane_transform::{Algorithm, Event, Region, code_sites, trace};
 
 /// The paper's algorithms, in its order of kinds: digests, streams, blocks.
 pub const TEN: [&str; 10] = [
@@ -26,6 +26,8 @@ pub struct Work {
     pub name: &'static str,
     /// What the kernel tells for a lap.
     pub events: Vec<Event>,
+    /// What each place of the kernel's source does.
+    pub sites: Vec<Event>,
     /// Bytes of a lap.
     pub bytes: u32,
     /// Bytes between two ends of a block.
@@ -54,12 +56,23 @@ impl Work {
         Some(Self {
             name,
             events,
+            sites: code_sites(algorithm, TRACED_BYTES)?,
             bytes: TRACED_BYTES as u32,
             block_bytes,
             is_stream: matches!(name, "rc4" | "seal3"),
             is_divisible: !matches!(name, "md5" | "sha1" | "rc4"),
             has_keyed_tables: matches!(name, "rc4" | "seal3" | "blowfish-ecb"),
         })
+    }
+
+    /// The kernel's code instead of its run: every place once. Where a multiplication is shift and add, one turn of its loop
+    /// stands for it.
+    pub(crate) fn code(&self) -> Self {
+        let once = |event: &Event| match event {
+            Event::Multiply { .. } => Event::Multiply { bits: 1 },
+            event => *event,
+        };
+        Self { events: self.sites.iter().map(once).collect(), sites: Vec::new(), ..*self }
     }
 
     /// What level 0 fetches of the message at once.

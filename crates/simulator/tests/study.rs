@@ -1,7 +1,7 @@
 //! What must come out of the study whatever else changes, under the guesses of the machines' files.
 
-use sealane_simulator::study::{Bench, Cell, built_in, check, works};
-use sealane_simulator::{Level, TEN};
+use sealane_simulator::study::{Bench, Cell, built_in, check, one, works};
+use sealane_simulator::{Level, Parallelism, TEN};
 
 fn place(name: &str) -> usize {
     TEN.iter().position(|found| found.starts_with(name)).unwrap()
@@ -58,4 +58,39 @@ fn the_mix_is_table_v() {
         assert!(one.bound.holds(one.value), "{}: {}", one.sentence, one.value);
     }
     assert!(found.iter().all(|one| one.value.is_finite()));
+}
+
+/// What is printed does not depend on where or how often it is made, nor on what runs beside it.
+#[test]
+fn the_same_json_from_every_thread() {
+    let make = || {
+        let works = works();
+        let mut bench = Bench::new(vec![built_in()[2].clone()], &works);
+        let figure = one(&mut bench, Level::Bursts, 8, 8, Parallelism::Flow);
+        serde_json::to_string(&figure).unwrap()
+    };
+    let first = make();
+    std::thread::scope(|scope| {
+        for handle in [(); 3].map(|()| scope.spawn(make)) {
+            assert_eq!(handle.join().unwrap(), first);
+        }
+    });
+}
+
+/// A loop's body is more of the run than of the code, so key and message weigh more in the code.
+#[test]
+fn code_is_counted_apart_from_its_run() {
+    let works = works();
+    let mut bench = Bench::new(built_in().to_vec(), &works);
+    for (work, name) in TEN.iter().enumerate() {
+        for machine in 0..3 {
+            let run = bench.run(Cell::raw(machine, work)).instructions;
+            let code = bench.code(machine, work);
+            assert!(code.total() > 0 && code.total() < run.total(), "{name}");
+            assert!(code.complex == 0 || run.complex > 0, "{name}");
+        }
+    }
+    // On the IXP1200 a multiplication is a loop of three.
+    assert_eq!(bench.code(0, place("rc6")).complex, 0);
+    assert!(bench.code(2, place("rc6")).complex > 0);
 }

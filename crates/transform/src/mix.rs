@@ -7,7 +7,7 @@ use crate::catalogue::{Algorithm, Cipher, Digest};
 use crate::hash::Hash;
 use crate::job::Direction;
 use crate::key::{CipherKey, DigestKey, Schedule};
-use crate::word::{Counted, Event, Mix, begin, end_block};
+use crate::word::{Counted, Event, Mix, begin, end_block, sites};
 use crate::{aes, aha, blake3, blowfish, checksum, des, idea, md5, rc4, rc5, rc6, seal, sha1, sha256};
 
 /// Bytes of an RC4 stream between two ends of a block.
@@ -30,6 +30,13 @@ pub fn trace(algorithm: Algorithm, bytes: usize, mut sink: impl FnMut(Event)) ->
     }
 }
 
+/// What each place of a kernel's source does, once, in the order of their first times: the kernel's code as it is written,
+/// loops not unrolled and functions not inlined. As [`trace`] otherwise.
+pub fn code_sites(algorithm: Algorithm, bytes: usize) -> Option<Vec<Event>> {
+    trace(algorithm, bytes, |_| ())?;
+    Some(sites())
+}
+
 /// Operations by class of what [`trace`] tells.
 pub fn instruction_mix(algorithm: Algorithm, bytes: usize) -> Option<Mix> {
     let mut mix = Mix::default();
@@ -37,11 +44,11 @@ pub fn instruction_mix(algorithm: Algorithm, bytes: usize) -> Option<Mix> {
     Some(mix)
 }
 
-fn message(bytes: usize) -> Vec<u8> {
+pub(crate) fn message(bytes: usize) -> Vec<u8> {
     (0..bytes as u32).map(|i| (i.wrapping_mul(0x9e37_79b1) >> 24) as u8).collect()
 }
 
-fn key(algorithm: Algorithm) -> Vec<u8> {
+pub(crate) fn key(algorithm: Algorithm) -> Vec<u8> {
     (0..algorithm.facts().key_bytes.usual).map(|i| (i * 59 + 7) as u8).collect()
 }
 
@@ -172,6 +179,27 @@ mod tests {
         assert!(memory(&mix("aes-128-ecb")) > 2.0 * memory(&mix("md5")));
         assert!(["rc5-ecb", "rc6-ecb", "idea-ecb"].iter().all(|name| mix(name).complex_alu > 0));
         assert!(["aes-128-ecb", "des-ecb"].iter().all(|name| mix(name).complex_alu == 0));
+    }
+
+    /// A loop's body counts once: more blocks are no more code. RC5's round by hand: two keys, two XORs, two rotations, two
+    /// sums and a branch; before it two loads, two keys and two sums, after it two stores.
+    #[test]
+    fn code_is_what_is_written() {
+        for name in TEN {
+            let sites = |bytes| code_sites(name.parse().unwrap(), bytes).unwrap();
+            let few = sites(2048);
+            assert_eq!(few.len(), sites(4096).len(), "{name}");
+            assert!((5..250).contains(&few.len()), "{name}: {}", few.len());
+            assert!(few.len() < events(name, 64).len(), "{name}");
+        }
+        let sites = code_sites("rc5-r16-ecb".parse().unwrap(), 64).unwrap();
+        let count = |wanted: fn(&Event) -> bool| sites.iter().filter(|event| wanted(event)).count();
+        assert_eq!(count(|event| matches!(event, Event::Rotate)), 2);
+        assert_eq!(count(|event| matches!(event, Event::Simple)), 2 + 4);
+        // The closure that reads the key is one place.
+        assert_eq!(count(|event| matches!(event, Event::Load { .. })), 2 + 1);
+        assert_eq!(count(|event| matches!(event, Event::Store { .. })), 2);
+        assert_eq!(count(|event| matches!(event, Event::Branch { .. })), 1);
     }
 
     /// Distinct bytes of keys and tables are those of Table IV, entries of 4 bytes.

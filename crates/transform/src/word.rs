@@ -7,7 +7,8 @@
 
 use core::cell::RefCell;
 use core::ops::{Add, BitAnd, BitOr, BitXor, Not};
-use std::collections::BTreeSet;
+use core::panic::Location;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Where data of a kernel lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -140,16 +141,48 @@ struct Told {
     loads: u32,
     /// Loads whose values nothing has taken yet.
     fresh: BTreeSet<u32>,
+    /// Operations so far.
+    operations: u32,
+    /// The last operation's line, and the first of the operations in a row on it.
+    line: (&'static str, u32),
+    line_from: u32,
+    /// The operation with which the expression at a place began last.
+    begun: BTreeMap<&'static Location<'static>, u32>,
+    /// Places in the source that have told something.
+    sites: BTreeSet<(Site, u8)>,
+    /// What each place told first.
+    first: Vec<Event>,
+}
+
+/// Where an operation stands, and after how many of its expression: in `a + b + c` two begin together.
+type Site = (&'static Location<'static>, u8);
+
+impl Told {
+    const NOTHING: Self = Self {
+        events: Vec::new(),
+        loads: 0,
+        fresh: BTreeSet::new(),
+        operations: 0,
+        line: ("", 0),
+        line_from: 0,
+        begun: BTreeMap::new(),
+        sites: BTreeSet::new(),
+        first: Vec::new(),
+    };
 }
 
 thread_local! {
-    static TOLD: RefCell<Told> =
-        const { RefCell::new(Told { events: Vec::new(), loads: 0, fresh: BTreeSet::new() }) };
+    static TOLD: RefCell<Told> = const { RefCell::new(Told::NOTHING) };
 }
 
 /// Forgets what this thread's words have told: a trace begins.
 pub(crate) fn begin() {
-    TOLD.with_borrow_mut(|told| *told = Told { events: Vec::new(), loads: 0, fresh: BTreeSet::new() });
+    TOLD.set(Told::NOTHING);
+}
+
+/// What each place of the source told first since the trace began, in the order of their first times.
+pub(crate) fn sites() -> Vec<Event> {
+    TOLD.with_borrow(|told| told.first.clone())
 }
 
 /// Hands on what this thread's words have told since it was last taken, and ends the block.
@@ -212,6 +245,9 @@ pub(crate) struct Counted {
     load: u32,
     /// The youngest load that the word is made of.
     after: u32,
+    /// The operation that made it, and how many of the same expression it came after.
+    made_by: u32,
+    depth: u8,
 }
 
 impl Plain {
@@ -242,14 +278,17 @@ impl Plain {
 
 impl Counted {
     /// The result of an operation on two words.
+    #[track_caller]
     fn made(self, other: Self, event: Event, bits: u32) -> Self {
-        let (one, two) = (self.load, other.load);
-        TOLD.with_borrow_mut(|told| {
+        let (one, two, location) = (self.load, other.load, Location::caller());
+        let (made_by, depth) = TOLD.with_borrow_mut(|told| {
             told.take(one);
             told.take(two);
-            told.events.push(event);
+            let site = told.site(&self, location);
+            told.push(event, site);
+            (told.operations, site.1)
         });
-        Self { bits, load: 0, after: self.after.max(other.after) }
+        Self { bits, load: 0, after: self.after.max(other.after), made_by, depth }
     }
 
     const fn value(self) -> u32 {
@@ -262,17 +301,19 @@ impl Counted {
     }
 
     const fn constant(value: u32) -> Self {
-        Self { bits: value, load: 0, after: 0 }
+        Self { bits: value, load: 0, after: 0, made_by: 0, depth: 0 }
     }
 
+    #[track_caller]
     fn loaded(place: Place, after: u32, value: u32) -> Self {
+        let site = Location::caller();
         let load = TOLD.with_borrow_mut(|told| {
             told.loads += 1;
             told.fresh.insert(told.loads);
-            told.events.push(Event::Load { load: told.loads, place, after });
+            told.push(Event::Load { load: told.loads, place, after }, (site, 0));
             told.loads
         });
-        Self { bits: value, load, after: load }
+        Self { bits: value, load, after: load, made_by: 0, depth: 0 }
     }
 
     const fn after(self) -> u32 {
@@ -281,6 +322,38 @@ impl Counted {
 }
 
 impl Told {
+    /// The site of an operation whose left operand is `left`. It comes after the operand in one expression when nothing on
+    /// another line came between, nor the expression's next beginning; else a loop or call has brought the operand back.
+    fn site(&mut self, left: &Counted, location: &'static Location<'static>) -> Site {
+        self.operations += 1;
+        let line = (location.file(), location.line());
+        if self.line != line {
+            (self.line, self.line_from) = (line, self.operations);
+        }
+        let begun = self.begun.get(location).copied().unwrap_or(0);
+        if left.made_by > 0 && left.made_by >= self.line_from.max(begun) {
+            (location, left.depth + 1)
+        } else {
+            self.begun.insert(location, self.operations);
+            (location, 0)
+        }
+    }
+
+    /// An operation tells what it does.
+    fn push(&mut self, event: Event, site: Site) {
+        // One expression may load and store at one place.
+        let kind = match event {
+            Event::Load { .. } => 1,
+            Event::Store { .. } => 2,
+            Event::Immediate { .. } => 3,
+            _ => 0,
+        };
+        if self.sites.insert((site, kind)) {
+            self.first.push(event);
+        }
+        self.events.push(event);
+    }
+
     /// An operation takes a value; of a load's, the first time counts.
     fn take(&mut self, load: u32) {
         if load != 0 && self.fresh.remove(&load) {
@@ -291,8 +364,10 @@ impl Told {
 
 fn silent(_: Event) {}
 
+#[track_caller]
 fn tell(event: Event) {
-    TOLD.with_borrow_mut(|told| told.events.push(event));
+    let site = Location::caller();
+    TOLD.with_borrow_mut(|told| told.push(event, (site, 0)));
 }
 
 /// Bits of the smaller factor.
@@ -304,42 +379,50 @@ macro_rules! word {
     ($name:ident, $tell:expr) => {
         impl Add for $name {
             type Output = Self;
+            #[track_caller]
             fn add(self, other: Self) -> Self {
                 self.made(other, Event::Simple, self.value().wrapping_add(other.value()))
             }
         }
         impl BitXor for $name {
             type Output = Self;
+            #[track_caller]
             fn bitxor(self, other: Self) -> Self {
                 self.made(other, Event::Simple, self.value() ^ other.value())
             }
         }
         impl BitAnd for $name {
             type Output = Self;
+            #[track_caller]
             fn bitand(self, other: Self) -> Self {
                 self.made(other, Event::Simple, self.value() & other.value())
             }
         }
         impl BitOr for $name {
             type Output = Self;
+            #[track_caller]
             fn bitor(self, other: Self) -> Self {
                 self.made(other, Event::Simple, self.value() | other.value())
             }
         }
         impl Not for $name {
             type Output = Self;
+            #[track_caller]
             fn not(self) -> Self {
                 self.made(self, Event::Simple, !self.value())
             }
         }
         impl Word for $name {
+            #[track_caller]
             fn imm(value: u32) -> Self {
                 $tell(Event::Immediate { value });
                 Self::constant(value)
             }
+            #[track_caller]
             fn load(place: Place, value: u32) -> Self {
                 Self::loaded(place, 0, value)
             }
+            #[track_caller]
             fn lookup<T: Copy + Into<u32>>(
                 region: &'static str,
                 first: usize,
@@ -349,6 +432,7 @@ macro_rules! word {
                 let at = index.taken() as usize;
                 Self::loaded(Region::Table(region).word(first + at), index.after(), table[at].into())
             }
+            #[track_caller]
             fn store(self, place: Place) -> u32 {
                 let bits = self.taken();
                 $tell(Event::Store { place });
@@ -357,34 +441,44 @@ macro_rules! word {
             fn bits(self) -> u32 {
                 self.taken()
             }
+            #[track_caller]
             fn rotl(self, by: u32) -> Self {
                 self.made(self, Event::Simple, self.value().rotate_left(by))
             }
+            #[track_caller]
             fn rotl_by(self, by: Self) -> Self {
                 self.made(by, Event::Rotate, self.value().rotate_left(by.value() & 31))
             }
+            #[track_caller]
             fn rotr_by(self, by: Self) -> Self {
                 self.made(by, Event::Rotate, self.value().rotate_right(by.value() & 31))
             }
+            #[track_caller]
             fn shl(self, by: u32) -> Self {
                 self.made(self, Event::Simple, self.value() << by)
             }
+            #[track_caller]
             fn shr(self, by: u32) -> Self {
                 self.made(self, Event::Simple, self.value() >> by)
             }
+            #[track_caller]
             fn sub(self, other: Self) -> Self {
                 self.made(other, Event::Simple, self.value().wrapping_sub(other.value()))
             }
+            #[track_caller]
             fn mul(self, other: Self) -> Self {
                 let bits = factor_bits(self.value(), other.value());
                 self.made(other, Event::Multiply { bits }, self.value().wrapping_mul(other.value()))
             }
+            #[track_caller]
             fn branch(taken: bool) {
                 $tell(Event::Branch { taken, is_loop: true });
             }
+            #[track_caller]
             fn choose(taken: bool) {
                 $tell(Event::Branch { taken, is_loop: false });
             }
+            #[track_caller]
             fn jump() {
                 $tell(Event::Jump);
             }

@@ -1,8 +1,12 @@
 //! Tables and figures, as rows of numbers.
 
-use super::bench::{Bench, Cell, percent};
+use super::bench::{Bench, Cell, faster_memory, percent};
+use super::coverage::coverage;
+use super::guesses::tables_in;
 use crate::lower::Level;
-use crate::placement::Parallelism;
+use crate::machine::Home;
+use crate::placement::{Parallelism, Placement};
+use crate::program::Classes;
 use crate::work::short;
 use serde::Serialize;
 
@@ -49,7 +53,11 @@ fn owned(columns: &[&str]) -> Vec<String> {
 
 /// Everything that the paper shows, on a bench whose first three machines are its own.
 pub fn all(bench: &mut Bench<'_>) -> Vec<Figure> {
-    let mut figures = vec![mix(bench), throughput(bench)];
+    let mut figures = vec![coverage(), placed(bench)];
+    for (machine, name) in [(0, "IXP1200"), (1, "IXP2400"), (2, "IXP2800")] {
+        figures.push(code_mix(bench, machine, name));
+    }
+    figures.extend([mix(bench), throughput(bench), tables(bench)]);
     for (machine, name) in [(0, "IXP1200"), (1, "IXP2400"), (2, "IXP2800")] {
         figures.push(pipeline(bench, machine, name));
     }
@@ -63,36 +71,158 @@ pub fn all(bench: &mut Bench<'_>) -> Vec<Figure> {
         }
     }
     figures.push(bursts(bench));
+    figures.push(gains(bench));
     figures
 }
 
-fn mix(bench: &mut Bench<'_>) -> Figure {
+const CLASSES: [&str; 8] = ["simple", "complex", "jump", "branch", "immediate", "load", "store", "other"];
+
+/// Shares of [`CLASSES`], in per cent.
+fn shares(found: &Classes) -> Vec<Option<f64>> {
+    let classes = [
+        found.simple,
+        found.complex,
+        found.jump,
+        found.branch,
+        found.immediate,
+        found.load,
+        found.store,
+        found.other,
+    ];
+    classes.map(|count| Some(percent(count, found.total()))).to_vec()
+}
+
+fn mean_row(rows: &[(String, Vec<Option<f64>>)]) -> (String, Vec<Option<f64>>) {
+    let count = rows.len().max(1) as f64;
+    let mean = |at: usize| Some(rows.iter().filter_map(|(_, row)| row[at]).sum::<f64>() / count);
+    ("mean".to_owned(), (0..CLASSES.len()).map(mean).collect())
+}
+
+/// Level 1 and above on the IXP2800: what lies where, by how many flows an engine has.
+fn placed(bench: &Bench<'_>) -> Figure {
     let mut rows = Vec::new();
     for (work, name) in names(bench).into_iter().enumerate() {
-        let found = bench.run(Cell::raw(2, work)).instructions;
-        let classes = [
-            found.simple,
-            found.complex,
-            found.jump,
-            found.branch,
-            found.immediate,
-            found.load,
-            found.store,
-            found.other,
-        ];
-        rows.push((name, classes.map(|count| Some(percent(count, found.total()))).to_vec()));
+        for (size, flows) in [((1, 1), "1 flow"), ((1, 8), "8 flows"), ((8, 8), "8 × 8 flows")] {
+            let placement =
+                Placement::new(&bench.works()[work], &bench.machines[2], true, size, Parallelism::Flow);
+            if placement.bytes.iter().sum::<u64>() > 0 {
+                let bytes = placement.bytes.map(|bytes| Some(bytes as f64));
+                rows.push((format!("{name}, {flows}"), bytes.to_vec()));
+            }
+        }
     }
-    let count = rows.len().max(1) as f64;
-    let mean =
-        (0..8).map(|at| Some(rows.iter().filter_map(|(_, row)| row[at]).sum::<f64>() / count)).collect();
-    rows.push(("mean".to_owned(), mean));
+    Figure {
+        title: "Where keys and tables lie from level 1 on, IXP2800".to_owned(),
+        note: "Bytes of one flow. RC4's and Blowfish's tables for 8 flows, 8 × 1024 and 8 × 4096 bytes, fit no local memory \
+            of 2560; the paper is silent, so what is left over goes to scratch and SRAM.",
+        kind: Kind::Table,
+        columns: owned(&["local", "scratch", "SRAM", "DRAM"]),
+        rows,
+    }
+}
+
+fn code_mix(bench: &Bench<'_>, machine: usize, name: &str) -> Figure {
+    let names = names(bench);
+    let row = |(work, name)| (name, shares(&bench.code(machine, work)));
+    let mut rows: Vec<_> = names.into_iter().enumerate().map(row).collect();
+    rows.push(mean_row(&rows));
+    Figure {
+        title: format!("Fig 2: static instruction mix, {name}, level 0"),
+        note: "Per cent of the places of our kernels' source that do something, functions not inlined, loops not unrolled; \
+            the dynamic mix is Table V's. The paper's bars are lost.",
+        kind: Kind::Stacked,
+        columns: owned(&CLASSES),
+        rows,
+    }
+}
+
+/// Large tables in scratch, where Table IV has them, and in SRAM, where the text says "external".
+fn tables(bench: &Bench<'_>) -> Figure {
+    const LARGE: [&str; 3] = ["aes", "blowfish", "seal3"];
+    let names = names(bench);
+    let works: Vec<usize> = (0..names.len()).filter(|&work| LARGE.contains(&names[work].as_str())).collect();
+    let mut rows: Vec<(String, Vec<Option<f64>>)> =
+        works.iter().map(|&work| (names[work].clone(), Vec::new())).collect();
+    for home in [Home::Scratch, Home::Sram] {
+        let mut machines = bench.machines[1..3].to_vec();
+        machines.iter_mut().for_each(|machine| tables_in(machine, &LARGE, home));
+        let mut bench = Bench::new(machines, bench.works());
+        for (row, &work) in rows.iter_mut().zip(&works) {
+            let (older, newer) = (bench.rate(Cell::raw(0, work)), bench.rate(Cell::raw(1, work)));
+            let idle = bench.run(Cell::raw(1, work)).share(|states| states.idle);
+            let gain = 100.0 * (newer / older.max(f64::MIN_POSITIVE) - 1.0);
+            row.1.extend([older, newer, gain, idle].map(Some));
+        }
+    }
+    let columns = ["scratch", "SRAM"].into_iter().flat_map(|home| {
+        [
+            format!("{home}: IXP2400"),
+            format!("{home}: IXP2800"),
+            format!("{home}: gain %"),
+            format!("{home}: idle %"),
+        ]
+    });
+    Figure {
+        title: "Large tables in scratch or in SRAM, IXP2X00, level 0".to_owned(),
+        note: "Mb/s, the gain from IXP2400 to IXP2800, whose clock is 133 % higher, and idle cycles of the IXP2800. Table IV \
+            has AES's and Blowfish's tables in scratch and SEAL's in SRAM; the text calls AES's external, and says that SEAL \
+            alone gains as the clock does, which needs them the other way round.",
+        kind: Kind::Table,
+        columns: columns.collect(),
+        rows,
+    }
+}
+
+/// The paper's three gains under sets of guesses about what they hang on.
+fn gains(bench: &Bench<'_>) -> Figure {
+    let mut rows = Vec::new();
+    for entry in [4, 1] {
+        for (channels, command) in [(3, 0), (3, 14), (3, 28), (1, 0), (1, 14), (1, 28)] {
+            let mut machine = bench.machines[2].clone();
+            (machine.dram.channels, machine.dram.command_cycles) = (channels, command);
+            machine.rc4_entry_bytes = entry;
+            let mut faster = machine.clone();
+            faster_memory(&mut faster);
+            let mut bench = Bench::new(vec![machine, faster], bench.works());
+            let count = bench.works().len();
+            let mut mean = |to: (usize, Level, u64), from: (Level, u64)| {
+                let gain = |work| {
+                    let base = Cell::raw(0, work).at(from.0, from.1, from.1);
+                    bench.gain(Cell::raw(to.0, work).at(to.1, to.2, to.2), base)
+                };
+                Some(100.0 * ((0..count).map(gain).sum::<f64>() / count.max(1) as f64 - 1.0))
+            };
+            let row = vec![
+                mean((0, Level::Overlapped, 1), (Level::Raw, 1)),
+                mean((0, Level::Bursts, 8), (Level::Overlapped, 8)),
+                mean((1, Level::Overlapped, 8), (Level::Overlapped, 8)),
+            ];
+            rows.push((format!("{channels}, {command}, {entry}"), row));
+        }
+    }
+    rows.push(("the paper".to_owned(), vec![Some(145.0), Some(72.1), Some(14.5)]));
+    Figure {
+        title: "The paper's three gains under sets of guesses, IXP2800".to_owned(),
+        note: "Per cent, means over ten. A row is DRAM channels used, cycles of a DRAM command, and bytes of an entry of \
+            RC4's table.",
+        kind: Kind::Table,
+        columns: owned(&["level 2 over 0", "level 3 over 2", "faster memory"]),
+        rows,
+    }
+}
+
+fn mix(bench: &mut Bench<'_>) -> Figure {
+    let names = names(bench);
+    let row = |(work, name)| (name, shares(&bench.run(Cell::raw(2, work)).instructions));
+    let mut rows: Vec<_> = names.into_iter().enumerate().map(row).collect();
+    rows.push(mean_row(&rows));
     let paper = [78.9, 5.9, 0.1, 1.9, 3.3, 7.0, 0.5, 2.4];
     rows.push(("NPCryptBench 1.01".to_owned(), paper.map(Some).to_vec()));
     Figure {
         title: "Table V: dynamic instruction mix, IXP2800, level 0".to_owned(),
         note: "Per cent of instructions.",
         kind: Kind::Stacked,
-        columns: owned(&["simple", "complex", "jump", "branch", "immediate", "load", "store", "other"]),
+        columns: owned(&CLASSES),
         rows,
     }
 }
@@ -176,8 +306,7 @@ fn scaling(bench: &mut Bench<'_>, parallelism: Parallelism, name: &str, threads:
 
 fn bursts(bench: &mut Bench<'_>) -> Figure {
     let mut machine = bench.machines[2].clone();
-    machine.dram.bus_mhz = machine.dram.bus_mhz * 1165 / 1000;
-    machine.sram.bus_mhz = machine.sram.bus_mhz * 1335 / 1000;
+    faster_memory(&mut machine);
     let mut faster = Bench::new(vec![machine], bench.works());
     let names = names(bench);
     let row = |(work, name)| {

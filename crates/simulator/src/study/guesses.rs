@@ -41,6 +41,9 @@ const BUSES: &str = "DRAM bytes in a cycle of the bus";
 const SCRATCH: &str = "clock of the scratch memory, MHz";
 const CONSTANTS: &str = "registers that hold constants";
 const OUTSTANDING: &str = "references of a thread under way";
+const RC4_ENTRY: &str = "bytes of an entry of RC4's table, from level 1 on";
+const DRAM_BOTH: &str = "DRAM channels used, with cycles of a command";
+const SEAL_TABLES: &str = "where SEAL has its tables on the IXP2X00";
 const TABLES: &str = "where AES and Blowfish have their tables on the IXP2X00";
 
 fn is_1200(machine: &Machine) -> bool {
@@ -88,14 +91,32 @@ pub const VARIANTS: &[Variant] = &[
     variant(SCRATCH, "twice", |machine| machine.scratch.bus_mhz *= 2),
     variant(CONSTANTS, "32", |machine| machine.constants = 32),
     variant(OUTSTANDING, "4", |machine| machine.outstanding = 4),
-    variant(TABLES, "SRAM", |machine| {
-        if !is_1200(machine) {
-            for name in ["aes", "blowfish"] {
-                machine.placement.exceptions.insert(name.to_owned(), Home::Sram);
-            }
-        }
+    variant(TABLES, "SRAM", |machine| tables_in(machine, &["aes", "blowfish"], Home::Sram)),
+    variant(SEAL_TABLES, "scratch", |machine| tables_in(machine, &["seal3"], Home::Scratch)),
+    variant(SEAL_TABLES, "scratch, with AES's and Blowfish's in SRAM", |machine| {
+        tables_in(machine, &["aes", "blowfish"], Home::Sram);
+        tables_in(machine, &["seal3"], Home::Scratch);
+    }),
+    variant(RC4_ENTRY, "1", |machine| machine.rc4_entry_bytes = 1),
+    variant(DRAM_BOTH, "1, with 28", one_slow_channel),
+    variant(DRAM_BOTH, "1, with 28, and RC4's entries of a byte", |machine| {
+        one_slow_channel(machine);
+        machine.rc4_entry_bytes = 1;
     }),
 ];
+
+/// Puts tables of the IXP2X00 somewhere else.
+pub(super) fn tables_in(machine: &mut Machine, names: &[&str], home: Home) {
+    if !is_1200(machine) {
+        for name in names {
+            machine.placement.exceptions.insert((*name).to_owned(), home);
+        }
+    }
+}
+
+fn one_slow_channel(machine: &mut Machine) {
+    (machine.dram.channels, machine.dram.command_cycles) = (1, 28);
+}
 
 fn set_fifos(machine: &mut Machine, depth: u64) {
     for memory in [&mut machine.dram, &mut machine.sram, &mut machine.scratch] {
@@ -118,7 +139,13 @@ pub fn listed(machines: &[Machine; 3]) -> Vec<Listed> {
         SCRATCH => machine.scratch.bus_mhz.to_string(),
         CONSTANTS => machine.constants.to_string(),
         OUTSTANDING => machine.outstanding.to_string(),
-        _ => format!("{:?}", machine.placement.tables).to_lowercase(),
+        RC4_ENTRY => machine.rc4_entry_bytes.to_string(),
+        DRAM_BOTH => format!("{}, with {}", machine.dram.channels, machine.dram.command_cycles),
+        _ => {
+            let placed = &machine.placement;
+            let seal = placed.exceptions.get("seal3").filter(|_| guess == SEAL_TABLES);
+            format!("{:?}", seal.unwrap_or(&placed.tables)).to_lowercase()
+        }
     };
     let mut listed: Vec<Listed> = Vec::new();
     for variant in VARIANTS {

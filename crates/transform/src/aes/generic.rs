@@ -35,7 +35,7 @@ const fn times(byte: u8, by: u8) -> u8 {
     ((by & 1) * byte) ^ ((by >> 1 & 1) * two) ^ ((by >> 2 & 1) * four) ^ ((by >> 3 & 1) * eight)
 }
 
-pub(super) static ENCRYPT: [[u32; 256]; 4] = tables(&S, [2, 1, 1, 3]);
+pub(crate) static ENCRYPT: [[u32; 256]; 4] = tables(&S, [2, 1, 1, 3]);
 static DECRYPT: [[u32; 256]; 4] = tables(&INVERSE_S, [14, 9, 13, 11]);
 
 /// A block or round key as columns.
