@@ -118,6 +118,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
                 "sealane lab network-processor --machine IXP2800 --print-machine > mine.toml",
                 "a machine to start from",
             ),
+            ("sealane lab network-processor --compilers", "the kernels in C, by compiler and option"),
         ],
     ),
     (

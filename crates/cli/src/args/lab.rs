@@ -98,10 +98,13 @@ pub struct NetworkProcessorArgs {
     /// What threads share out: flows with keys of their own, or blocks of one flow
     #[arg(long, value_enum, value_name = "KIND", default_value = "flow", requires = "machine")]
     pub parallelism: ParallelismArg,
+    /// Compare this host's C compilers on the ten kernels instead: throughput and code size by option
+    #[arg(long, conflicts_with = "machine")]
+    pub compilers: bool,
     /// Print the machine as TOML, to change it
     #[arg(long, requires = "machine", conflicts_with_all = ["json", "report"])]
     pub print_machine: bool,
-    /// Print JSON instead of tables; it is the same on every host
+    /// Print JSON instead of tables; without --compilers it is the same on every host
     #[arg(long)]
     pub json: bool,
     /// Write a page with plots

@@ -5,7 +5,7 @@ use crate::exit::ExitStatus;
 use crate::failure::Failure;
 use crate::text;
 use anyhow::anyhow;
-use sealane_lab::network_processor::{sections, study_sections, write};
+use sealane_lab::network_processor::{compare, compiler_sections, sections, study_sections, write};
 use sealane_lab::speed::Section;
 use sealane_simulator::study::{self, Bench};
 use sealane_simulator::{BUILT_IN, Level, MACHINE_FILE_BYTES_MAX, Machine, Parallelism, TEN, Work};
@@ -18,6 +18,16 @@ use std::time::Instant;
 pub(super) fn run(arguments: &NetworkProcessorArgs) -> Result<ExitStatus, Failure> {
     let start = Instant::now();
     let (json, sections) = match &arguments.machine {
+        None if arguments.compilers => {
+            let shows_progress = io::stderr().is_terminal();
+            let found = compare(|what| {
+                if shows_progress {
+                    text::say(&format!("compilers: {what}"));
+                }
+            });
+            let found = found.map_err(super::failed)?;
+            (json(&found)?, compiler_sections(&found))
+        }
         Some(name) => {
             let machine = machine(name)?;
             if arguments.print_machine {

@@ -3,6 +3,10 @@
 //! The figures come from `sealane-simulator` and depend on nothing of this host; only the page's frame says where it was
 //! made.
 
+mod compilers;
+
+pub use compilers::{Compilers, Unit, compare};
+
 use crate::LabError;
 use crate::report::number::quantity;
 use crate::speed::{Section, SpeedPage, Table, chart};
@@ -20,12 +24,28 @@ pub fn sections(figures: &[Figure]) -> Vec<Section> {
 
 /// All that a study says.
 pub fn study_sections(study: &Study) -> Vec<Section> {
-    let mut sections = vec![Section::plain(claims(&study.claims))];
-    sections.extend(self::sections(&study.figures));
+    let mut sections = sections(&study.figures);
+    sections.push(Section::plain(claims("The paper's sentences", OVER_GUESSES, &study.claims)));
     sections.push(Section::plain(guesses(&study.guesses)));
     let mut absent = Table::new("What cannot be had", &[], &["what"], 1);
     absent.rows = study.absent.iter().map(|&line| vec![line.to_owned()]).collect();
     sections.push(Section::plain(absent));
+    sections
+}
+
+/// All that a comparison of compilers says.
+pub fn compiler_sections(found: &Compilers) -> Vec<Section> {
+    let mut sections = sections(&found.figures);
+    let title = "The paper's sentences, with this host's compilers";
+    sections.push(Section::plain(claims(title, OVER_COMPILERS, &found.claims)));
+    let mut table = Table::new("Compilers", &[], &["program", "what it says of itself"], 2);
+    let rows = found.units.iter().map(|unit| vec![unit.compiler.clone(), unit.version.clone()]);
+    table.rows = rows.collect();
+    table.rows.dedup();
+    sections.push(Section::plain(table));
+    let mut table = Table::new("What was left out", &[], &["what"], 1);
+    table.rows = found.absent.iter().map(|line| vec![line.clone()]).collect();
+    sections.push(Section::plain(table));
     sections
 }
 
@@ -67,15 +87,22 @@ fn section(number: usize, figure: &Figure) -> Section {
     Section::plotted(table, vec![plot])
 }
 
-fn claims(claims: &[Claim]) -> Table {
-    let notes = [
-        "A sentence holds when our figure is within its bound under every set of guesses, fails under none, and else \
-         depends on the guesses that turn it.",
-        "Bounds are the paper's numbers; the range is over all guesses, each changed alone.",
-    ];
+/// How verdicts come about.
+const OVER_GUESSES: [&str; 2] = [
+    "A sentence holds when our figure is within its bound under every set of guesses, fails when it is under none, and else depends \
+     on the guesses that turn it.",
+    "Bounds are the paper's numbers; the range is over all guesses, each changed alone.",
+];
+const OVER_COMPILERS: [&str; 2] = [
+    "A sentence holds when our figure is within its bound for every compiler here, fails when it is for none, and else depends on \
+     those that turn it.",
+    "Bounds are the paper's numbers; value is the first compiler's.",
+];
+
+fn claims(title: &str, notes: [&str; 2], claims: &[Claim]) -> Table {
     let columns =
         ["source", "the paper's sentence", "our figure", "verdict", "turned by", "value", "range", "bound"];
-    let mut table = Table::new("The paper's sentences", &notes, &columns, 5);
+    let mut table = Table::new(title, &notes, &columns, 5);
     table.rows = claims
         .iter()
         .map(|claim| {
