@@ -6,9 +6,12 @@
   const charts = read("charts");
   root.classList.add("js");
 
-  // Distinguishable with the common colour blindnesses, in light and dark (Okabe and Ito's set, adjusted).
-  const LIGHT = ["#8a949b", "#5b6770", "#4aa8a0", "#0b6e6e", "#d08a00", "#b4552d"];
-  const DARK = ["#7c868d", "#aeb7bd", "#2f8a82", "#5fd0c3", "#e0a93f", "#e0855c"];
+  // The first six are distinguishable with the common colour blindnesses, in light and dark (Okabe and Ito's set, adjusted);
+  // lines beyond them are dashed too.
+  const LIGHT = ["#8a949b", "#5b6770", "#4aa8a0", "#0b6e6e", "#d08a00", "#b4552d",
+    "#2f6fb5", "#8e4f9e", "#c23b6a", "#7a8f1f", "#3b3f8f", "#6b4a2b"];
+  const DARK = ["#7c868d", "#aeb7bd", "#2f8a82", "#5fd0c3", "#e0a93f", "#e0855c",
+    "#6fa8e8", "#c58fd6", "#ef7fa4", "#b5c85a", "#8f93e8", "#b08d6a"];
   const plots = [];
 
   const css = (name) => getComputedStyle(root).getPropertyValue(name).trim();
@@ -103,18 +106,23 @@
       stroke: colours[index % colours.length],
       fill: isBars ? colours[index % colours.length] : undefined,
       width: 2,
+      dash: index >= 6 ? [7, 4] : undefined,
       spanGaps: true,
       paths: isBars ? () => null : undefined,
       points: { show: !isBars, size: 7, fill: colours[index % colours.length] },
       value: (u, value) => figure(value),
     }));
+    // Labels that have no room beside each other stand aslant.
+    const longest = Math.max(...chart.labels.map((label) => label.length), 1);
+    const isTight = (holder.clientWidth - 80) / xs.length < 7 * longest + 6;
+    const slant = isTight ? { rotate: -55, size: 34 + 6 * longest } : {};
     const options = {
       width: Math.max(280, holder.clientWidth),
       height: isBars ? 300 : 320,
       cursor: { y: false, points: { show: !isBars }, drag: { x: false, y: false } },
       scales: { x: { time: false, range: [-pad, xs.length - 1 + pad] }, y: { range: [0, highest * 1.06 || 1] } },
       axes: [
-        Object.assign({}, axis, { grid: { show: false }, splits: () => xs, values: () => chart.labels, label: chart.x_label || undefined, labelSize: 22, labelFont: "12.5px system-ui, sans-serif" }),
+        Object.assign({}, axis, slant, { grid: { show: false }, splits: () => xs, values: () => chart.labels, label: chart.x_label || undefined, labelSize: 22, labelFont: "12.5px system-ui, sans-serif" }),
         Object.assign({}, axis, { size: 64, values: (u, values) => values.map((value) => value.toLocaleString("en")) }),
       ],
       series: [{ label: chart.x_label || "level", value: (u, value) => value == null ? "" : chart.labels[Math.round(value)] }].concat(series),

@@ -5,7 +5,7 @@ use crate::exit::ExitStatus;
 use crate::failure::Failure;
 use crate::text;
 use anyhow::anyhow;
-use sealane_lab::network_processor::{compare, compiler_sections, sections, study_sections, write};
+use sealane_lab::network_processor::{Subject, compare, compiler_sections, sections, study_sections, write};
 use sealane_lab::speed::Section;
 use sealane_simulator::study::{self, Bench};
 use sealane_simulator::{BUILT_IN, Level, MACHINE_FILE_BYTES_MAX, Machine, Parallelism, TEN, Work};
@@ -53,7 +53,8 @@ pub(super) fn run(arguments: &NetworkProcessorArgs) -> Result<ExitStatus, Failur
         print_sections(&sections)?;
     }
     if let Some(path) = &arguments.report {
-        write(path, start.elapsed().as_secs_f64(), sections)
+        let subject = if arguments.compilers { Subject::Compilers } else { Subject::Machines };
+        write(path, subject, start.elapsed().as_secs_f64(), sections)
             .map_err(|error| Failure::new(ExitStatus::Io, error))?;
         text::complain(format_args!("the report: {}", path.display()));
     }

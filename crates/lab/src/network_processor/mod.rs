@@ -10,12 +10,26 @@ pub use compilers::{Compilers, Unit, compare};
 use crate::LabError;
 use crate::report::number::quantity;
 use crate::speed::{Section, SpeedPage, Table, chart};
+use sealane_simulator::TEN;
 use sealane_simulator::study::{Bound, Claim, Figure, Kind, Listed, Study, Verdict};
 use std::path::Path;
 
 /// What the page says of itself.
 const SUMMARY: &str = "NPCryptBench's machines, simulated cycle by cycle and fed by traces of the reference kernels. \
     Every figure is the same on every host.";
+
+/// And of compilers.
+const COMPILERS_SUMMARY: &str = "NPCryptBench's kernels in C, by this host's compilers, on this host. What they make is \
+    compared with the reference kernels, then all take turns.";
+
+/// What a page is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// Simulated machines.
+    Machines,
+    /// This host's compilers.
+    Compilers,
+}
 
 /// Figures as sections, each with its plot.
 pub fn sections(figures: &[Figure]) -> Vec<Section> {
@@ -24,7 +38,10 @@ pub fn sections(figures: &[Figure]) -> Vec<Section> {
 
 /// All that a study says.
 pub fn study_sections(study: &Study) -> Vec<Section> {
-    let mut sections = sections(&study.figures);
+    // What is drawn comes first.
+    let (tables, plots): (Vec<Figure>, Vec<Figure>) =
+        study.figures.iter().cloned().partition(|figure| figure.kind == Kind::Table);
+    let mut sections = sections(&[plots, tables].concat());
     sections.push(Section::plain(claims("The paper's sentences", OVER_GUESSES, &study.claims)));
     sections.push(Section::plain(guesses(&study.guesses)));
     let mut absent = Table::new("What cannot be had", &[], &["what"], 1);
@@ -43,9 +60,11 @@ pub fn compiler_sections(found: &Compilers) -> Vec<Section> {
     table.rows = rows.collect();
     table.rows.dedup();
     sections.push(Section::plain(table));
-    let mut table = Table::new("What was left out", &[], &["what"], 1);
-    table.rows = found.absent.iter().map(|line| vec![line.clone()]).collect();
-    sections.push(Section::plain(table));
+    if !found.absent.is_empty() {
+        let mut table = Table::new("What was left out", &[], &["what"], 1);
+        table.rows = found.absent.iter().map(|line| vec![line.clone()]).collect();
+        sections.push(Section::plain(table));
+    }
     sections
 }
 
@@ -53,16 +72,26 @@ pub fn compiler_sections(found: &Compilers) -> Vec<Section> {
 ///
 /// # Errors
 /// When the file cannot be written.
-pub fn write(path: &Path, seconds: f64, sections: Vec<Section>) -> Result<(), LabError> {
-    let page = SpeedPage::new("Ciphers on network processors", seconds, &[], sections);
-    page.by("sealane lab network-processor", SUMMARY).write(path)
+pub fn write(path: &Path, subject: Subject, seconds: f64, sections: Vec<Section>) -> Result<(), LabError> {
+    let (title, summary) = match subject {
+        Subject::Machines => ("Ciphers on network processors", SUMMARY),
+        Subject::Compilers => ("Compilers on ciphers of network processors", COMPILERS_SUMMARY),
+    };
+    let page = SpeedPage::new(title, seconds, &[], sections);
+    page.by("sealane lab network-processor", summary).write(path)
 }
 
 fn section(number: usize, figure: &Figure) -> Section {
-    let mut columns = vec!["algorithm"];
+    let is_algorithm = |name: &str| TEN.iter().any(|found| found.starts_with(name));
+    let first = figure.rows.first().is_some_and(|(name, _)| is_algorithm(name));
+    let mut columns = vec![if first { "algorithm" } else { "" }];
     columns.extend(figure.columns.iter().map(String::as_str));
     let mut table = Table::new(&figure.title, &[figure.note], &columns, 1);
-    let cell = |value: &Option<f64>| value.map_or_else(|| "–".to_owned(), quantity);
+    // Counts stay counts.
+    let is_whole = |row: &[Option<f64>]| row.iter().flatten().all(|value| value.fract() == 0.0);
+    let are_whole = figure.rows.iter().all(|(_, row)| is_whole(row));
+    let shown = |value: f64| if are_whole { format!("{value:.0}") } else { quantity(value) };
+    let cell = |value: &Option<f64>| value.map_or_else(|| "–".to_owned(), shown);
     table.rows = figure
         .rows
         .iter()
@@ -83,7 +112,7 @@ fn section(number: usize, figure: &Figure) -> Section {
         }
     };
     let id = format!("figure-{number}");
-    let plot = chart(&id, kind, (&figure.title, x, figure.note), labels, series);
+    let plot = chart(&id, kind, (&figure.title, x, ""), labels, series);
     Section::plotted(table, vec![plot])
 }
 
@@ -161,7 +190,8 @@ mod tests {
             rows: vec![("md5".to_owned(), vec![Some(1.0), None])],
         };
         let sections = sections(&[figure]);
-        assert_eq!(sections[0].table().rows, [["md5", "1.00", "–"]]);
+        assert_eq!(sections[0].table().rows, [["md5", "1", "–"]]);
+        assert_eq!(sections[0].table().columns[0].name, "algorithm");
         let page = SpeedPage::new("T", 1.0, &[], sections).by("p", SUMMARY).to_html().unwrap();
         assert!(page.contains("figure-0") && page.contains("cycle by cycle"));
     }
