@@ -45,6 +45,8 @@ use crate::{
 
 /// Names of sources in one request, in bytes: a frame has room for more.
 const NAMES_BYTES_MAX: usize = 512 << 10;
+/// A far end that was told why this end gives up has so long to end too.
+const LINGER: Duration = Duration::from_secs(1);
 /// What sshd gives a user by default for logging in (sshd_config, LoginGraceTime).
 const LOGIN_TIME: Duration = Duration::from_secs(120);
 
@@ -76,6 +78,10 @@ pub fn copy(
         }
         Err(error) => {
             control::abort(&mut channel, &error);
+            // What it has sent meanwhile and nobody has read would reset the connection, and it might never hear why.
+            if !matches!(error.kind, ErrorKind::TimedOut | ErrorKind::Disconnected) {
+                let _ = channel.close(Instant::now() + LINGER);
+            }
             Err(error)
         }
     }
