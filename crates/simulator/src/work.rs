@@ -1,20 +1,7 @@
 //! The ten algorithms of the paper, as traces.
 
+pub use sealane_transform::TEN;
 use sealane_transform::{Algorithm, Event, Region, code_sites, trace};
-
-/// The paper's algorithms, in its order of kinds: digests, streams, blocks.
-pub const TEN: [&str; 10] = [
-    "md5",
-    "sha1",
-    "rc4",
-    "seal3",
-    "aes-128-ecb",
-    "des-ecb",
-    "rc5-r16-ecb",
-    "rc6-ecb",
-    "blowfish-ecb",
-    "idea-ecb",
-];
 
 /// What is traced of an algorithm: a lap. Two of SEAL's kilobytes, whole blocks of all others.
 const TRACED_BYTES: usize = 2048;

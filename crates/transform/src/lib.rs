@@ -58,6 +58,6 @@ pub use hash::stream::{DigestStream, StreamPart};
 pub use isa::{Isa, SelectError, Tier};
 pub use job::{Buffer, CipherJob, DigestJob, Direction, LengthMismatch, Status};
 pub use key::{CipherKey, DigestKey, KeyLengthError};
-pub use mix::{code_sites, instruction_mix, trace};
+pub use mix::{TEN, code_sites, instruction_mix, trace};
 pub use prepared::{Prepared, prepared};
 pub use word::{Event, Mix, Place, Region};

@@ -10,6 +10,20 @@ use crate::key::{CipherKey, DigestKey, Schedule};
 use crate::word::{Counted, Event, Mix, begin, end_block, sites};
 use crate::{aes, aha, blake3, blowfish, checksum, des, idea, md5, rc4, rc5, rc6, seal, sha1, sha256};
 
+/// NPCryptBench's algorithms, in its order of kinds: digests, streams, blocks.
+pub const TEN: [&str; 10] = [
+    "md5",
+    "sha1",
+    "rc4",
+    "seal3",
+    "aes-128-ecb",
+    "des-ecb",
+    "rc5-r16-ecb",
+    "rc6-ecb",
+    "blowfish-ecb",
+    "idea-ecb",
+];
+
 /// Bytes of an RC4 stream between two ends of a block.
 const RC4_PIECE: usize = 64;
 
@@ -144,19 +158,6 @@ mod tests {
     use crate::job::{Buffer, CipherJob};
     use crate::word::{Place, Region};
     use std::collections::{BTreeMap, BTreeSet};
-
-    const TEN: [&str; 10] = [
-        "md5",
-        "sha1",
-        "rc4",
-        "seal3",
-        "aes-128-ecb",
-        "des-ecb",
-        "rc5-r16-ecb",
-        "rc6-ecb",
-        "blowfish-ecb",
-        "idea-ecb",
-    ];
 
     fn events(name: &str, bytes: usize) -> Vec<Event> {
         let mut events = Vec::new();
