@@ -1,4 +1,5 @@
-//! In steady state an engine allocates nothing: counted by the allocator of this test's own process.
+//! In steady state an engine allocates nothing, and neither does `cp`'s layer on it: counted by the allocator of this
+//! test's own process.
 
 #[path = "../../../testing/allocations.rs"]
 mod allocations;
@@ -7,7 +8,7 @@ use std::{collections::VecDeque, num::NonZeroUsize, sync::Arc};
 
 use sealane_engine::{
     Buffer, Direction, Engine, Inline, Job, JobStatus, Lanes, Mac, Protection, Queue, Session, Span, Suffix,
-    Work,
+    Suite, Work, record,
 };
 use sealane_transform::{Aead, BlockCipher, Cipher, Digest, Kernels, Mode};
 
@@ -59,8 +60,7 @@ fn turn(queue: &mut dyn Queue, waiting: &mut VecDeque<Work>) {
     waiting.push_back(work);
 }
 
-#[test]
-fn nothing_is_allocated_in_steady_state() {
+fn engines() {
     let one = NonZeroUsize::MIN;
     let engines: [Box<dyn Engine>; 2] =
         [Box::new(Inline::default()), Box::new(Lanes::new(Kernels::best(), one, one).unwrap())];
@@ -76,4 +76,50 @@ fn nothing_is_allocated_in_steady_state() {
         }
         assert_eq!(allocations::count() - before, 0, "{}", engine.name());
     }
+}
+
+/// Records of `cp`, sealed and opened in turn.
+fn records() {
+    const HEADER_BYTES: usize = 16;
+    const BODY_BYTES: usize = 4096;
+    for suite in Suite::ALL {
+        let material = vec![7; suite.key_bytes()];
+        let session = Arc::new(record::Session::new(Kernels::best(), suite, &material).unwrap());
+        let record_bytes = HEADER_BYTES + BODY_BYTES + suite.expansion_bytes(BODY_BYTES);
+        let job = |index: usize| record::Job {
+            session: session.clone(),
+            offset: record_bytes * index,
+            header_bytes: HEADER_BYTES,
+            body_bytes: BODY_BYTES,
+            sequence: index as u64,
+            status: record::JobStatus::Pending,
+        };
+        let jobs = (0..8).map(job).collect();
+        let buffer = Buffer::new(8 * record_bytes);
+        let mut batch = record::Batch { buffer, jobs, direction: Direction::Seal, ticket: 0 };
+        let mut runner = record::Runner::default();
+        let mut turns = |count: usize| {
+            for direction in [Direction::Seal, Direction::Open].into_iter().cycle().take(2 * count) {
+                batch.direction = direction;
+                assert_eq!(runner.run(&mut batch), 0, "{suite}");
+                for job in &mut batch.jobs {
+                    let record::JobStatus::Done { body_bytes } = job.status else {
+                        unreachable!("none failed")
+                    };
+                    (job.body_bytes, job.status) = (body_bytes, record::JobStatus::Pending);
+                }
+            }
+        };
+        turns(5);
+        let before = allocations::count();
+        turns(20);
+        assert_eq!(allocations::count() - before, 0, "{suite}");
+    }
+}
+
+/// One test, because all of a process is counted.
+#[test]
+fn nothing_is_allocated_in_steady_state() {
+    engines();
+    records();
 }
