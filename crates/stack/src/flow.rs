@@ -144,9 +144,26 @@ impl<G, T, R> Flow<G, T, R> {
         self.ring().items.is_ready()
     }
 
+    /// How many places are out: given, and not yet taken in order.
+    pub fn out(&self) -> u64 {
+        let give = self.giving();
+        give.next.number - self.head.load(SeqCst)
+    }
+
     /// Hands every item that is next in order to `take`, until one is missing or `may_take` says no. Returns how many;
     /// 0 also when another lane is at it, which then takes along what is there. Neither may cut or give on this flow.
-    pub fn drain(&self, mut may_take: impl FnMut(&mut R) -> bool, mut take: impl FnMut(&mut R, T)) -> usize {
+    pub fn drain(&self, may_take: impl FnMut(&mut R) -> bool, take: impl FnMut(&mut R, T)) -> usize {
+        self.visit(may_take, take, |_| ())
+    }
+
+    /// [`Self::drain`], and a `look` at the state that has taken all there was, by the same lane in the same hold. What
+    /// another lane leaves meanwhile is taken and looked at as well.
+    pub fn visit(
+        &self,
+        mut may_take: impl FnMut(&mut R) -> bool,
+        mut take: impl FnMut(&mut R, T),
+        mut look: impl FnMut(&mut R),
+    ) -> usize {
         let mut taken = 0;
         loop {
             let Ok(mut state) = self.restore.try_lock() else { return taken };
@@ -166,6 +183,7 @@ impl<G, T, R> Flow<G, T, R> {
                 take(&mut state, item);
                 taken += 1;
             }
+            look(&mut state);
             drop(state);
             // What came between the last look and the release found the lock taken; its bringer relies on this look.
             if held_back || !self.is_ready() {
@@ -174,9 +192,17 @@ impl<G, T, R> Flow<G, T, R> {
         }
     }
 
-    /// Looks at the state that takes in order, once no lane takes.
+    /// Looks at the state that takes in order, once no lane takes. What is brought meanwhile waits for the next
+    /// [`Self::drain`]: whoever looks and relies on nobody to come after him uses [`Self::visit`].
     pub fn with_restored<O>(&self, look: impl FnOnce(&mut R) -> O) -> O {
         look(&mut self.restore.lock().expect(HELD))
+    }
+
+    /// Gives no more places until [`Self::open`]; what is out may still be brought back, and leaves in order.
+    pub fn close<O>(&self, end: impl FnOnce(&mut G) -> O) -> O {
+        let mut give = self.giving();
+        give.open = false;
+        end(&mut give.state)
     }
 
     /// Ends this opening: no more places are given, items that wait are handed over in order, and items that are still
@@ -197,7 +223,7 @@ impl<G, T, R> Flow<G, T, R> {
         end(&mut give.state, &mut restore, waiting)
     }
 
-    /// Opens the flow again after [`Self::cut`], with both states as `begin` leaves them. Returns the generation.
+    /// Opens the flow again after [`Self::cut`] or [`Self::close`], with both states as `begin` leaves them. Returns the generation.
     pub fn open(&self, begin: impl FnOnce(&mut G, &mut R)) -> u32 {
         let mut give = self.giving();
         let mut restore = self.restore.lock().expect(HELD);

@@ -68,6 +68,36 @@ fn a_cut_hands_back_what_waits_and_refuses_what_is_out() {
     flow.with_restored(|taken| assert_eq!(*taken, [100]));
 }
 
+#[test]
+fn a_flow_that_is_closed_takes_back_what_is_out() {
+    let flow = Numbers::new(4, 0, Vec::new());
+    let given: Vec<_> = (0..3).map(|_| next(&flow).unwrap()).collect();
+    assert_eq!(flow.close(|next| *next), 3);
+    assert_eq!((next(&flow), flow.has_room(), flow.out()), (None, false, 3));
+    for (ticket, number) in given.into_iter().rev() {
+        flow.restore(ticket, number).unwrap();
+    }
+    assert_eq!((drain(&flow), flow.out()), (3, 0));
+    assert_eq!(flow.open(|_, _| {}), 0, "nothing was cut off");
+    assert_eq!(next(&flow).unwrap().1, 3);
+}
+
+#[test]
+fn who_visits_looks_whether_something_left_or_not() {
+    let flow = Numbers::new(4, 0, Vec::new());
+    let visit = |may| {
+        let mut seen = None;
+        let taken = flow.visit(|_| may, |taken, number| taken.push(number), |taken| seen = Some(taken.len()));
+        (taken, seen)
+    };
+    assert_eq!(visit(true), (0, Some(0)));
+    let (ticket, number) = next(&flow).unwrap();
+    flow.restore(ticket, number).unwrap();
+    assert_eq!(visit(false), (0, Some(0)));
+    assert_eq!(visit(true), (1, Some(1)));
+    flow.with_restored(|_| assert_eq!(visit(true), (0, None), "another is at it"));
+}
+
 proptest! {
     /// Lanes bring back what they have in any order, the flow is drained now and then, and cut now and then.
     #[test]

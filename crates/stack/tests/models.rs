@@ -147,6 +147,77 @@ fn what_was_given_before_a_cut_never_leaves_after_it_and_is_never_lost() {
     shuttle::check_random(model, SCHEDULES);
 }
 
+/// Counts a place that is given.
+fn count(given: &mut u64, _: Ticket) -> Option<u64> {
+    *given += 1;
+    Some(*given)
+}
+
+#[test]
+fn whoever_visits_last_has_looked_at_all_there_is() {
+    // How many were taken, and how many were when somebody looked last.
+    type Counted = Flow<u64, (), (u64, u64)>;
+    let model = || {
+        let flow = Arc::new(Counted::new(2, 0, (0, 0)));
+        let lanes: Vec<_> = (0..2)
+            .map(|_| {
+                let flow = Arc::clone(&flow);
+                thread::spawn(move || {
+                    for _ in 0..2 {
+                        let Some((ticket, _)) = flow.give(count) else { continue };
+                        flow.restore(ticket, ()).unwrap();
+                        flow.visit(
+                            |_| true,
+                            |counts, ()| counts.0 += 1,
+                            |(taken, seen)| {
+                                thread::yield_now();
+                                *seen = *taken;
+                            },
+                        );
+                    }
+                })
+            })
+            .collect();
+        lanes.into_iter().for_each(|lane| lane.join().unwrap());
+        let given = flow.with_given(|given| *given);
+        flow.with_restored(|counts| assert_eq!(*counts, (given, given)));
+    };
+    shuttle::check_random(model, SCHEDULES);
+    shuttle::check_pct(model, SCHEDULES, 3);
+}
+
+#[test]
+fn what_is_out_when_a_flow_closes_still_leaves_and_nothing_comes_after_it() {
+    type Counted = Flow<u64, (), u64>;
+    let model = || {
+        let flow = Arc::new(Counted::new(2, 0, 0));
+        let lanes: Vec<_> = (0..2)
+            .map(|_| {
+                let flow = Arc::clone(&flow);
+                thread::spawn(move || {
+                    for _ in 0..3 {
+                        let Some((ticket, _)) = flow.give(count) else { continue };
+                        thread::yield_now();
+                        flow.restore(ticket, ()).unwrap();
+                        flow.drain(|_| true, |taken, ()| *taken += 1);
+                    }
+                })
+            })
+            .collect();
+        let given = flow.close(|given| *given);
+        while flow.out() > 0 {
+            thread::yield_now();
+        }
+        flow.with_restored(|taken| assert_eq!(*taken, given));
+        assert!(!flow.has_room());
+        assert_eq!(flow.open(|given, taken| assert_eq!(given, taken)), 0);
+        lanes.into_iter().for_each(|lane| lane.join().unwrap());
+        let given = flow.with_given(|given| *given);
+        flow.with_restored(|taken| assert_eq!(*taken, given));
+    };
+    shuttle::check_random(model, SCHEDULES);
+}
+
 /// Takes what is in the queue, until it has taken so many.
 struct Consumer<'a> {
     queue: &'a Mutex<VecDeque<u32>>,
