@@ -68,6 +68,12 @@ pub enum Event {
         /// Content bytes.
         bytes: u64,
     },
+    /// What the source does not have was deleted at the target; with `--dry-run`, would be.
+    Deleted {
+        /// Which, relative to the target.
+        #[serde(flatten)]
+        path: PathText,
+    },
     /// With `--digest`: a file that is in place.
     Digest {
         /// Which, relative to the target.
@@ -113,6 +119,10 @@ pub struct Done {
     pub skipped: u64,
     /// Entries that failed.
     pub failed: u64,
+    /// Entries deleted at the target; with `--dry-run`, that would be.
+    pub deleted: u64,
+    /// Entries that were to be deleted and are there still.
+    pub undeleted: u64,
     /// Wall time in seconds.
     pub seconds: f64,
     /// CPU time of both ends in seconds.
@@ -198,6 +208,7 @@ impl From<&Notice> for Event {
             }
             Notice::Resuming { bytes } => Self::Resuming { bytes: *bytes },
             Notice::WouldSend { path, bytes } => Self::WouldSend { path: PathText::new(path), bytes: *bytes },
+            Notice::Deleted { path } => Self::Deleted { path: PathText::new(path) },
             Notice::Digest { path, digest } => {
                 Self::Digest { path: PathText::new(path), blake3: text::hex(digest) }
             }
@@ -224,6 +235,8 @@ impl From<&Summary> for Done {
             files: summary.files,
             skipped: summary.skipped,
             failed: summary.failed,
+            deleted: summary.deleted,
+            undeleted: summary.undeleted,
             seconds: summary.seconds,
             cpu_seconds: CpuSeconds { local: summary.cpu_seconds.local, remote: summary.cpu_seconds.remote },
             resent_bytes: summary.resent_bytes,
@@ -256,7 +269,8 @@ mod tests {
         check(
             &Event::Done((&summary()).into()),
             &json!({
-                "event": "done", "bytes": 2_147_483_648_u64, "files": 3, "skipped": 1, "failed": 0, "seconds": 2.0,
+                "event": "done", "bytes": 2_147_483_648_u64, "files": 3, "skipped": 1, "failed": 0, "deleted": 4,
+                "undeleted": 0, "seconds": 2.0,
                 "cpu_seconds": {"local": 1.0, "remote": 1.5}, "resent_bytes": 0, "resumed_bytes": 5, "level": "private",
                 "suite": "aes-256-gcm", "streams": 2, "lanes": 2, "placement": "connection", "tier": "native",
             }),
@@ -287,6 +301,7 @@ mod tests {
                 Notice::WouldSend { path: b"\xff".to_vec(), bytes: 1 },
                 json!({"event": "would_send", "path": "\u{fffd}", "path_hex": "ff", "bytes": 1}),
             ),
+            (Notice::Deleted { path: b"d/old".to_vec() }, json!({"event": "deleted", "path": "d/old"})),
             (
                 Notice::Digest { path: b"f".to_vec(), digest: [0x0a; 32] },
                 json!({"event": "digest", "path": "f", "blake3": "0a".repeat(32)}),

@@ -3,7 +3,7 @@
 //! Guarantees: what comes out of here contradicts itself in nothing that can be seen without touching a file or a host.
 
 use crate::args::{CpArgs, EndArg, SinkArg};
-use sealane_copy::{MeasuredEnd, Options, Preserve, RemoteOptions, Sink};
+use sealane_copy::{Deletion, MeasuredEnd, Options, Preserve, RemoteOptions, Sink, Upkeep};
 use sealane_engine::Implementations;
 use sealane_peer::{Location, PeerError};
 use std::ffi::{OsStr, OsString};
@@ -68,6 +68,9 @@ pub enum MeaningError {
     /// `-r` into or out of `-`.
     #[error("a folder cannot go through a pipe: `-` does not combine with -r or -a")]
     FolderThroughPipe,
+    /// `--delete` without folders.
+    #[error("--delete needs -r or -a: it deletes in folders that are copied whole")]
+    DeleteWithoutRecursion,
     /// An outdated suite without consent.
     #[error("{suite} no longer protects; if that is what you want, add --allow-legacy")]
     Legacy {
@@ -105,6 +108,9 @@ impl Plan {
         }
         if (stdin_is_data || stdout_is_data) && recursive {
             return Err(MeaningError::FolderThroughPipe);
+        }
+        if arguments.delete && !recursive {
+            return Err(MeaningError::DeleteWithoutRecursion);
         }
         if let Some(suite) = arguments.suite.filter(|suite| suite.is_legacy() && !arguments.allow_legacy) {
             return Err(MeaningError::Legacy { suite: suite.name() });
@@ -144,6 +150,10 @@ fn options(arguments: CpArgs, recursive: bool) -> Options {
             hard_links: arguments.hard_links || arguments.archive,
             xattrs: arguments.xattrs || arguments.archive,
             owner: arguments.owner || arguments.archive,
+        },
+        upkeep: Upkeep {
+            delete: arguments.delete.then_some(Deletion { entries_max: arguments.max_delete }),
+            itemise: arguments.verbose || arguments.json,
         },
         patterns: arguments.filters.0,
         one_file_system: arguments.one_file_system,

@@ -111,6 +111,10 @@ impl Reporter {
                 let line = format!("{}\n", printable(path));
                 self.meter.suspend(|| result(self.reporting, line.as_bytes()));
             }
+            Notice::Deleted { path } => {
+                let line = format!("*deleting   {}\n", printable(path));
+                self.meter.suspend(|| result(self.reporting, line.as_bytes()));
+            }
             Notice::Digest { path, digest } => {
                 let line = digest_line(path, digest);
                 self.meter.suspend(|| result(self.reporting, &line));
@@ -180,6 +184,11 @@ impl Reporter {
         let mut status = ExitStatus::Success;
         if let Some(what) = lost(&summary.dropped) {
             self.failed(PARTIAL, &what);
+            status = ExitStatus::Partial;
+        }
+        if summary.undeleted > 0 {
+            let undeleted = summary.undeleted;
+            self.failed(PARTIAL, &format!("{undeleted} {} could not be deleted", entries(undeleted)));
             status = ExitStatus::Partial;
         }
         if summary.failed > 0 {
@@ -284,8 +293,12 @@ fn totals(done: &Done, target: &str) -> String {
         0 => String::new(),
         skipped => format!(", {skipped} skipped"),
     };
+    let deleted = match done.deleted {
+        0 => String::new(),
+        deleted => format!(", and delete {deleted}"),
+    };
     format!(
-        "would copy {} {}, {}, to {target}{skipped}; nothing was changed",
+        "would copy {} {}, {}, to {target}{skipped}{deleted}; nothing was changed",
         done.files,
         entries(done.files),
         bytes_text(done.bytes as f64)
@@ -304,7 +317,13 @@ fn stats(done: &Done) -> String {
     };
     let rows = [
         ("bytes", format!("{} ({})", done.bytes, bytes_text(done.bytes as f64))),
-        ("entries", format!("{} copied, {} skipped, {} failed", done.files, done.skipped, done.failed)),
+        (
+            "entries",
+            format!(
+                "{} copied, {} skipped, {} deleted, {} failed",
+                done.files, done.skipped, done.deleted, done.failed
+            ),
+        ),
         ("seconds", format!("{:.3}", done.seconds)),
         ("rate", rate_text(done.bytes, done.seconds)),
         (
@@ -348,6 +367,8 @@ pub(crate) mod tests {
             files: 3,
             skipped: 1,
             failed: 0,
+            deleted: 4,
+            undeleted: 0,
             dropped: Dropped::default(),
             seconds: 2.0,
             cpu_seconds: CpuSeconds { local: 1.0, remote: 1.5 },
@@ -366,7 +387,7 @@ pub(crate) mod tests {
     fn stats_tell_every_fact() {
         let expected = "\
 bytes      2147483648 (2.15 GB)
-entries    3 copied, 1 skipped, 0 failed
+entries    3 copied, 1 skipped, 4 deleted, 0 failed
 seconds    2.000
 rate       1.07 GB/s
 CPU s      1.000 here, 1.500 at the far end
@@ -392,11 +413,13 @@ lanes      2 by connection
 
     #[test]
     fn a_dry_run_ends_with_its_totals() {
-        let found = Summary { files: 1, bytes: 1500, skipped: 0, ..summary() };
+        let found = Summary { files: 1, bytes: 1500, skipped: 0, deleted: 0, ..summary() };
         let expected = "would copy 1 entry, 1.50 kB, to there; nothing was changed";
         assert_eq!(totals(&(&found).into(), "there"), expected);
         let found = Summary { skipped: 3, ..found };
         assert!(totals(&(&found).into(), "there").contains("to there, 3 skipped; "));
+        let found = Summary { deleted: 2, ..found };
+        assert!(totals(&(&found).into(), "there").contains(" 3 skipped, and delete 2; "));
     }
 
     #[test]

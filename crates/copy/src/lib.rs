@@ -32,7 +32,8 @@ pub use error::{Error, ErrorKind};
 #[doc(hidden)]
 pub use journal::replay_any;
 pub use options::{
-    Level, MeasuredEnd, ModeRules, Options, Pattern, Preserve, RemoteOptions, Sink, UnknownName,
+    Deletion, Level, MeasuredEnd, ModeRules, Options, Pattern, Preserve, RemoteOptions, Sink, UnknownName,
+    Upkeep,
 };
 pub use sealane_engine::{Implementations, Suite};
 pub use sealane_peer::Location;

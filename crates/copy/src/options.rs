@@ -110,7 +110,23 @@ pub struct Preserve {
     pub owner: bool,
 }
 
-/// One include or exclude pattern; the last match wins.
+/// What becomes of what the target has already.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Upkeep {
+    /// Delete what the source does not have.
+    pub delete: Option<Deletion>,
+    /// Tell of every change.
+    pub itemise: bool,
+}
+
+/// What may be deleted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Deletion {
+    /// Delete nothing where there is more.
+    pub entries_max: Option<u64>,
+}
+
+/// One include or exclude pattern; the first match wins.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Pattern {
     /// Take what matches.
@@ -155,6 +171,8 @@ pub struct Options {
     pub dry_run: bool,
     /// Attributes kept on request.
     pub preserve: Preserve,
+    /// What becomes of what the target has already.
+    pub upkeep: Upkeep,
     /// Filters in the order given.
     pub patterns: Vec<Pattern>,
     /// Do not cross file-system boundaries.
@@ -194,6 +212,7 @@ impl Default for Options {
             as_named: false,
             dry_run: false,
             preserve: Preserve::default(),
+            upkeep: Upkeep::default(),
             patterns: Vec::new(),
             one_file_system: false,
             fsync: false,

@@ -41,6 +41,10 @@ pub struct Summary {
     pub skipped: u64,
     /// Entries that failed; each was reported.
     pub failed: u64,
+    /// Entries of the target that the source does not have, and that were deleted; with `dry_run`, that would be.
+    pub deleted: u64,
+    /// Entries that were to be deleted and are there still; why was reported.
+    pub undeleted: u64,
     /// What the others lost on the way.
     pub dropped: Dropped,
     /// Wall time from the start of the command, in seconds.
@@ -158,6 +162,11 @@ pub enum Notice {
         path: Vec<u8>,
         /// Content bytes.
         bytes: u64,
+    },
+    /// The target had what the source does not have, and it was deleted; with `--dry-run`, it would be.
+    Deleted {
+        /// Path relative to the target.
+        path: Vec<u8>,
     },
     /// With `--digest`: a file is in place and this is the BLAKE3 hash of its content.
     Digest {

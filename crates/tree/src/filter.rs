@@ -1,9 +1,10 @@
-//! Include and exclude rules in the manner of gitignore.
+//! Include and exclude rules in the manner of rsync.
 //!
-//! A pattern with a slash at its beginning or middle is anchored at the root of the walk; one without matches a name
-//! at any depth. A slash at the end restricts it to directories. `*` and `?` do not cross a slash, `**` does. The
-//! last rule that matches decides; what none matches is included. An excluded directory is not looked into, so
-//! nothing below it can be included again. Paths are matched as bytes, without the prefix that the root adds.
+//! A pattern with a slash at its beginning is anchored at the root of the walk; any other one matches the end of a
+//! path, whole components of it. A slash at the end restricts it to directories, `/***` means a directory and what is in
+//! it. `*` and `?` do not cross a slash, `**` does. The first rule that matches decides; what none matches is included.
+//! An excluded directory is not looked into, so nothing below it can be included. Paths are matched as bytes, without
+//! the prefix that the root adds.
 
 use globset::{Candidate, GlobBuilder, GlobSet, GlobSetBuilder};
 
@@ -12,9 +13,9 @@ use crate::error::{Error, Result};
 /// One rule.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Rule {
-    /// What matches is walked, against earlier rules.
+    /// What matches is walked, whatever later rules say.
     Include(String),
-    /// What matches is left out.
+    /// What matches is left out, whatever later rules say.
     Exclude(String),
 }
 
@@ -32,7 +33,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Compiles `rules`; later ones win.
+    /// Compiles `rules`; earlier ones win.
     pub fn new(rules: impl IntoIterator<Item = Rule>) -> Result<Self> {
         let mut globs = GlobSetBuilder::new();
         let mut effects = Vec::new();
@@ -42,16 +43,22 @@ impl Filter {
                 Rule::Exclude(pattern) => (false, pattern),
             };
             let malformed = |source| Error::Pattern { pattern: pattern.clone(), source };
-            let body = pattern.strip_suffix('/').unwrap_or(&pattern);
-            let directories_only = body.len() != pattern.len();
-            let glob = match body.strip_prefix('/') {
-                Some(anchored) => anchored.to_owned(),
-                None if body.contains('/') => body.to_owned(),
-                None => format!("**/{body}"),
+            let (body, with_contents) = match pattern.strip_suffix("/***") {
+                Some(body) => (body, true),
+                None => (pattern.as_str(), false),
             };
-            let glob = GlobBuilder::new(&glob).literal_separator(true).backslash_escape(true).build();
-            globs.add(glob.map_err(malformed)?);
-            effects.push(Effect { include, directories_only });
+            let name = body.strip_suffix('/').unwrap_or(body);
+            let directories_only = name.len() != body.len();
+            let anchored = match name.strip_prefix('/') {
+                Some(anchored) => anchored.to_owned(),
+                None => format!("**/{name}"),
+            };
+            let contents = with_contents.then(|| format!("{anchored}/**"));
+            for glob in [Some(anchored), contents].into_iter().flatten() {
+                let glob = GlobBuilder::new(&glob).literal_separator(true).backslash_escape(true).build();
+                globs.add(glob.map_err(malformed)?);
+                effects.push(Effect { include, directories_only });
+            }
         }
         let malformed = |source| Error::Pattern { pattern: String::new(), source };
         Ok(Self { globs: globs.build().map_err(malformed)?, effects })
@@ -64,6 +71,6 @@ impl Filter {
         }
         let matches = self.globs.matches_candidate(&Candidate::from_bytes(path));
         let applies = |index: &usize| is_directory || !self.effects[*index].directories_only;
-        matches.into_iter().filter(applies).max().is_none_or(|index| self.effects[index].include)
+        matches.into_iter().filter(applies).min().is_none_or(|index| self.effects[index].include)
     }
 }

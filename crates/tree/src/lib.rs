@@ -15,6 +15,7 @@ mod beneath;
 mod bytes;
 mod descent;
 mod error;
+mod extraneous;
 mod filter;
 mod metadata;
 mod part;
@@ -32,6 +33,7 @@ mod xattrs;
 pub use beneath::Resolution;
 pub use descent::Identity;
 pub use error::{EntryType, Error, Operation, Result};
+pub use extraneous::{Extra, Extraneous, Judgement};
 pub use filter::{Filter, Rule};
 pub use metadata::{
     Kind, LinkTarget, MAX_LINK_BYTES, MAX_XATTR_NAME_BYTES, MAX_XATTR_VALUE_BYTES, MAX_XATTRS, MODE_BITS,

@@ -62,6 +62,8 @@ pub struct Entry {
     pub path: RelativePath,
     /// What it is.
     pub kind: EntryKind,
+    /// It is a directory, and what it holds is walked too.
+    pub is_entered: bool,
 }
 
 /// An iterator over the entries of a source: depth first, a directory before what it contains, in the order of the
@@ -91,7 +93,7 @@ impl Walk {
                     _ => EntryKind::Other,
                 };
                 let wanted = self.options.filter.includes(name, false);
-                wanted.then_some(Ok(Entry { root: index, path, kind }))
+                wanted.then_some(Ok(Entry { root: index, path, kind, is_entered: false }))
             }
             RootKind::Directory if !self.options.recursive => {
                 Some(Err(Error::SkippedDirectory { path: root.given.clone().into() }))
@@ -148,7 +150,7 @@ impl Walk {
             Found::TooLong => return Some(Err(Error::NameTooLong { path: root.show(&path) })),
             Found::Directory(stat) => return Some(directory(options, root, *index, path, &stat, descent)),
         };
-        Some(Ok(Entry { root: *index, path, kind }))
+        Some(Ok(Entry { root: *index, path, kind, is_entered: false }))
     }
 }
 
@@ -165,7 +167,8 @@ fn directory(
     if let (true, Some(fd)) = (options.xattrs, descent.entered()) {
         metadata.xattrs = xattrs::read(fd, &path).map_err(|error| error.shown_as(|_| root.show(&path)))?;
     }
-    Ok(Entry { root: index, path, kind: EntryKind::Directory(metadata) })
+    let is_entered = descent.entered().is_some();
+    Ok(Entry { root: index, path, kind: EntryKind::Directory(metadata), is_entered })
 }
 
 impl Iterator for Walk {

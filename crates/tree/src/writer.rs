@@ -233,8 +233,12 @@ impl Writer {
         OpenFile::open(&*parent, name, path, true, true).map(|(file, _)| file)
     }
 
+    pub(crate) fn inner(&self) -> &Inner {
+        &self.inner
+    }
+
     /// The parent directory `path`, if it exists.
-    fn existing_parent(&mut self, path: &[u8]) -> Result<Arc<Parent>, Errno> {
+    pub(crate) fn existing_parent(&mut self, path: &[u8]) -> Result<Arc<Parent>, Errno> {
         if let Some(parent) = self.parents.get(path) {
             return Ok(Arc::clone(parent));
         }

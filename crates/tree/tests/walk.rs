@@ -119,7 +119,7 @@ fn several_roots_are_walked_in_order() {
 }
 
 #[test]
-fn filters_work_as_in_gitignore() {
+fn filters_work_as_in_rsync() {
     let dir = tempfile::tempdir().expect("a directory");
     tree(dir.path(), &["a.o", "keep.o", "src/a.o", "src/a.c", "target/x", "src/target/y", "target.c"]);
     let source = source(dir.path(), Naming::Contents);
@@ -130,12 +130,20 @@ fn filters_work_as_in_gitignore() {
     };
     check(&[], &[]);
     check(&[(false, "*.o")], &["a.o", "keep.o", "src/a.o"]);
-    check(&[(false, "*.o"), (true, "keep.o")], &["a.o", "src/a.o"]);
-    check(&[(true, "keep.o"), (false, "*.o")], &["a.o", "keep.o", "src/a.o"]);
+    check(&[(true, "keep.o"), (false, "*.o")], &["a.o", "src/a.o"]);
+    check(&[(false, "*.o"), (true, "keep.o")], &["a.o", "keep.o", "src/a.o"]);
     check(&[(false, "/*.o")], &["a.o", "keep.o"]);
     check(&[(false, "target/")], &["src/target/", "src/target/y", "target/", "target/x"]);
     check(&[(false, "/target")], &["target/", "target/x"]);
     check(&[(false, "src/*.o")], &["src/a.o"]);
+    check(&[(false, "/src/target")], &["src/target/", "src/target/y"]);
+    check(&[(false, "/src/***")], &["src/", "src/a.c", "src/a.o", "src/target/", "src/target/y"]);
+    // A path's end, where the pattern is not anchored.
+    check(&[(false, "target/y")], &["src/target/y"]);
+    check(
+        &[(true, "*/"), (true, "*.c"), (false, "*")],
+        &["a.o", "keep.o", "src/a.o", "src/target/y", "target/x"],
+    );
     check(&[(false, "src/**")], &["src/a.c", "src/a.o", "src/target/", "src/target/y"]);
     check(&[(false, "a.o/")], &[]);
     check(&[(false, "target"), (true, "target/x")], &["src/target/", "src/target/y", "target/", "target/x"]);

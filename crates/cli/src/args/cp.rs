@@ -70,6 +70,13 @@ pub struct CpArgs {
     /// Do not cross into other file systems
     #[arg(short = 'x', long, help_heading = "Which files")]
     pub one_file_system: bool,
+    /// Delete at the target what the source does not have, in folders that are copied; last, and not at all where the
+    /// source could not be read in full. What --exclude leaves out stays
+    #[arg(long, help_heading = "Which files")]
+    pub delete: bool,
+    /// With --delete: delete nothing where more than N entries would go
+    #[arg(long, value_name = "N", requires = "delete", value_parser = clap::value_parser!(u64).range(..1_000_000), help_heading = "Which files")]
+    pub max_delete: Option<u64>,
     /// Which paths are taken, as ordered patterns.
     #[command(flatten)]
     pub filters: Filters,

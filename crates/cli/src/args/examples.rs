@@ -19,6 +19,10 @@ const EXAMPLES: &[(&str, &[Example])] = &[
             ("sealane cp -r host:/srv/data .", "pull it; the same command goes on after an interruption"),
             ("sealane cp -rn data host:/srv/", "say what would be copied, and change nothing"),
             (
+                "sealane cp -aT --delete data host:/srv/data",
+                "make /srv/data a mirror: delete there what data does not have; -n lists first",
+            ),
+            (
                 "sealane cp --level safe --digest big.img host:",
                 "authenticate only; print a digest both ends checked",
             ),

@@ -1,4 +1,4 @@
-//! `--include` and `--exclude`, in the order in which they were given across both: the last match wins, so the order
+//! `--include` and `--exclude`, in the order in which they were given across both: the first match wins, so the order
 //! is their meaning, and clap's derived fields would lose it.
 
 use clap::error::Error;
@@ -19,16 +19,16 @@ impl Args for Filters {
         command
             .arg(
                 pattern(EXCLUDE)
-                    .help("Leave out what matches; the last pattern that matches a path decides")
+                    .help("Leave out what matches; the first pattern that matches a path decides")
                     .long_help(
-                        "Leave out what matches, and do not descend into it. As in .gitignore: `*` and `?` stop at `/`, \
-                         `**` does not; a pattern with `/` at its start or in its middle counts from the source on, \
-                         any other one matches a name at every depth; with `/` at its end it means folders only. The \
-                         last pattern that matches a path decides.",
+                        "Leave out what matches, and do not descend into it. As in rsync: `*` and `?` stop at `/`, `**` \
+                         does not; a pattern with `/` at its start counts from the source on, any other one matches the \
+                         end of a path; with `/` at its end it means folders only, with `/***` a folder and what is in \
+                         it. Of --include and --exclude, in the order given, the first that matches a path decides.",
                     )
                     .help_heading(heading),
             )
-            .arg(pattern(INCLUDE).help("Take what matches, although an earlier pattern leaves it out").help_heading(heading))
+            .arg(pattern(INCLUDE).help("Take what matches, although a later pattern leaves it out").help_heading(heading))
     }
 
     fn augment_args_for_update(command: Command) -> Command {

@@ -15,8 +15,9 @@ peers, with a name and what it may do:
 
   sealane1:...  ada@laptop  rights=read,write
 
-`rights=read,write,owner,set-id` also lets it say whose its files are, and make files that run as their owner or group; \
-without these words both are dropped, and its `sealane cp` says so. Further words on the line restrict it: path=/folder, rate=100M, connections=4. Nothing outside the folder can be read \
+`rights=read,write,delete,owner,set-id` also lets it delete what its source does not have (`sealane cp --delete`), say whose \
+its files are, and make files that run as their owner or group; without the last two words both are dropped, and its \
+`sealane cp` says so. Further words on the line restrict it: path=/folder, rate=100M, connections=4. Nothing outside the folder can be read \
 or written, by no path and over no link.
 
 Ctrl-C, SIGTERM and SIGHUP let the transfers under way end and take up no new ones; a second one ends them too, and \

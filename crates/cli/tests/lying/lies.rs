@@ -94,6 +94,8 @@ fn complete(bytes: u64) -> Message {
         bytes,
         files: bytes,
         failed: bytes,
+        deleted: bytes,
+        undeleted: bytes,
         dropped,
         active_us: bytes,
         cpu_us: bytes,
@@ -311,6 +313,10 @@ pub(crate) const OF_SENDERS: &[Lie] = &[
     ("what a receiver has, told by the sender", Refused, |liar, _| {
         liar.tell(&Message::Have(Have::default()))
     }),
+    ("names that nobody asked for", Refused, |liar, _| liar.tell(&Message::Known(vec![[7; 16]; 1000]))),
+    ("a deletion, told by the sender", Refused, |liar, _| {
+        liar.tell(&Message::Deleted { path: b"asked/a".to_vec() })
+    }),
     ("a second greeting", Refused, |liar, _| liar.tell(&hello())),
     ("a second request", Refused, |liar, _| {
         let again = Message::Request(Box::new(liar.request.clone()));
@@ -344,6 +350,10 @@ pub(crate) const OF_RECEIVERS: &[Lie] = &[
         line.send(Kind::Acknowledge, 0, u64::MAX, b"");
         liar.tell(&Message::Taken { bytes: u64::MAX, files: u64::MAX });
     }),
+    ("a deletion that nobody asked for", Refused, |liar, _| {
+        liar.tell(&Message::Deleted { path: b"\x1b[2J".repeat(1000) });
+    }),
+    ("names of what it does not send", Refused, |liar, _| liar.tell(&Message::Known(vec![[7; 16]]))),
     ("less and less taken over", Harmless, |_, line| {
         line.read();
         for taken in (0..100).rev() {

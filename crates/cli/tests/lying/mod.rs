@@ -14,7 +14,7 @@ use sealane_copy::proto::message::{
     Abort, Accept, DataPath, Hello, Message, PROTOCOL_VERSION, Request, Role,
 };
 use sealane_copy::proto::record::{Kind, seal};
-use sealane_copy::{Level, MeasuredEnd, Preserve, Sink, Suite};
+use sealane_copy::{Level, MeasuredEnd, Preserve, Sink, Suite, Upkeep};
 use sealane_engine::Implementations;
 use sealane_peer::{AuthorisedPeers, Channel, HostPort, Identity, ServerTrust, accept_tls, connect_tls};
 use sealane_stack::{Association, Secret};
@@ -127,6 +127,7 @@ pub(crate) fn request(role: Role, path: &str, transfer: [u8; 16]) -> Request {
         dry_run: false,
         recursive: true,
         preserve: Preserve { hard_links: true, ..Preserve::default() },
+        upkeep: Upkeep::default(),
         patterns: Vec::new(),
         one_file_system: false,
         fsync: false,

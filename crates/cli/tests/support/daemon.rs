@@ -62,6 +62,17 @@ impl Served {
         write(&path, format!("{before}{key} {name} rights=read,write\n").as_bytes());
     }
 
+    /// Gives the user of [`Self::home`] these rights and no others.
+    pub(crate) fn grant(&self, rights: &str) {
+        let path = self.folder.path().join("authorised");
+        let before = fs::read_to_string(&path).expect("the list of peers");
+        let user = |line: &str| match line.split_once(" user rights=") {
+            Some((key, _)) => format!("{key} user rights={rights}\n"),
+            None => format!("{line}\n"),
+        };
+        write(&path, before.lines().map(user).collect::<String>().as_bytes());
+    }
+
     /// Whether the daemon runs.
     pub(crate) fn is_alive(&mut self) -> bool {
         self.child.try_wait().expect("its status").is_none()

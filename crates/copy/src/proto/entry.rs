@@ -52,6 +52,14 @@ pub fn path_hash(path: &RelativePath) -> [u8; 16] {
     hash
 }
 
+/// A 128-bit BLAKE3 hash that stands for all that the directory `path` (empty for the target itself) holds: no path ends
+/// in a slash, so it is no [`path_hash`].
+pub fn listed_hash(path: &[u8]) -> [u8; 16] {
+    let mut hash = [0; 16];
+    blake3::Hasher::new().update(path).update(b"/").finalize_xof().fill(&mut hash);
+    hash
+}
+
 /// A large file, announced under a number.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Announcement {

@@ -9,8 +9,8 @@
 //!
 //! sender                               receiver
 //!       ◄────────────────────────────── Have…, HaveEnd
-//! Found… ─────────────────────────────►
-//!       ◄────────────────────────────── Taken…, EntryFailed…        (also signs of life)
+//! Found…, Known… ─────────────────────►
+//!       ◄────────────────────────────── Taken…, EntryFailed…, Deleted…    (also signs of life)
 //! Finished ───────────────────────────►
 //!       ◄────────────────────────────── Complete
 //! Bye ────────────────────────────────►
@@ -28,13 +28,13 @@ use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use crate::{
     error::ErrorKind,
-    options::{Level, MeasuredEnd, Pattern, Preserve, Sink},
+    options::{Level, MeasuredEnd, Pattern, Preserve, Sink, Upkeep},
     proto::entry::{Malformed, decode},
     summary::Dropped,
 };
 
 /// Version of this protocol; both ends must speak the same.
-pub const PROTOCOL_VERSION: u16 = 4;
+pub const PROTOCOL_VERSION: u16 = 5;
 /// Most parallel streams.
 pub const STREAMS_MAX: u16 = 64;
 /// Most lanes.
@@ -106,6 +106,15 @@ pub enum Message {
         generation: u32,
         /// How often smaller segments are to be tried, because what was sent did not arrive.
         narrowed: u8,
+    },
+    /// Sender to receiver, where what the source does not have is deleted: names that it has, and directories all of
+    /// whose names are told, by [`path_hash`](crate::proto::entry::path_hash) and
+    /// [`listed_hash`](crate::proto::entry::listed_hash). All come before `Finished`.
+    Known(Vec<[u8; 16]>),
+    /// Receiver to sender: this was deleted, or with `--dry-run` would be.
+    Deleted {
+        /// Path relative to the target.
+        path: Vec<u8>,
     },
 }
 
@@ -218,6 +227,8 @@ pub struct Request {
     pub recursive: bool,
     /// Attributes kept on request.
     pub preserve: Preserve,
+    /// What becomes of what the target has already.
+    pub upkeep: Upkeep,
     /// Filters.
     pub patterns: Vec<Pattern>,
     /// Stay on one file system.
@@ -313,6 +324,10 @@ pub struct Complete {
     pub files: u64,
     /// Entries that failed here.
     pub failed: u64,
+    /// Entries deleted, or with `--dry-run` to be.
+    pub deleted: u64,
+    /// Entries that were to be deleted and are there still.
+    pub undeleted: u64,
     /// What the target could not keep.
     pub dropped: Dropped,
     /// From the first record to the last rename, in microseconds.

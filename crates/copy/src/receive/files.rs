@@ -239,7 +239,7 @@ impl Files {
     }
 
     /// What the user calls the entry of this path on the wire.
-    fn shown(&self, path: &[u8]) -> ShownPath {
+    pub(crate) fn shown(&self, path: &[u8]) -> ShownPath {
         match &self.destination {
             Destination::Tree { shown, .. } => shown.join(OsStr::from_bytes(path)).into(),
             Destination::Output(_) | Destination::Null => ShownPath::new(path),

@@ -4,4 +4,5 @@ pub(crate) mod apply;
 pub(crate) mod files;
 pub(crate) mod lane;
 pub(crate) mod permit;
+pub(crate) mod prune;
 pub(crate) mod stream;

@@ -46,6 +46,11 @@ impl Permit {
         }
     }
 
+    /// Whether sources may come whose names nobody has told.
+    pub(crate) fn is_unnamed(&self) -> bool {
+        matches!(self.names, Names::Any)
+    }
+
     /// Whether what lies below the names may come.
     pub(crate) fn is_recursive(&self) -> bool {
         self.recursive

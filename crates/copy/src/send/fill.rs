@@ -27,6 +27,7 @@ use crate::{
     },
     send::{
         batch::{Builder, CLOSING_BYTES_MAX},
+        manifest::Manifest,
         pack::Pack,
         work::{Bytes, Close, Content, Queue, SendFile, Work},
     },
@@ -61,6 +62,7 @@ impl Possessions {
 pub(crate) struct Filling {
     pub(crate) queue: Queue,
     pub(crate) possessions: Possessions,
+    pub(crate) manifest: Manifest,
     pub(crate) preserve: Preserve,
     pub(crate) digest: bool,
     /// The receiver digests as well, and so needs all bytes of a file: its records carry no integrity of their own.

@@ -3,6 +3,7 @@
 pub(crate) mod batch;
 pub(crate) mod fill;
 pub(crate) mod lane;
+pub(crate) mod manifest;
 mod pack;
 mod ranges;
 pub(crate) mod scan;

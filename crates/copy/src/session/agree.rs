@@ -271,6 +271,7 @@ mod tests {
             dry_run: false,
             recursive: false,
             preserve: Default::default(),
+            upkeep: Default::default(),
             patterns: Vec::new(),
             one_file_system: false,
             fsync: false,

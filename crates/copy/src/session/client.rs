@@ -139,6 +139,9 @@ fn local_path(location: &Location) -> Option<&Path> {
 
 /// Refuses what cannot be meant, as far as that can be told without the far end.
 fn make_sense(sources: &[Location], target: &Location, options: &Options) -> Result<(), Error> {
+    if options.upkeep.delete.is_some() {
+        sense::deletable(sources.iter().map(far_path), options.recursive)?;
+    }
     let Some(sources) = sources.iter().map(local_path).collect::<Option<Vec<_>>>() else { return Ok(()) };
     sense::something_to_copy(&sources)?;
     match local_path(target) {
@@ -309,6 +312,8 @@ impl Transfer<'_> {
             timeout,
             clock,
             told: Vec::new(),
+            hears_changes: self.role == Role::Push && options.upkeep.delete.is_some(),
+            prune: None,
         };
         let outcome = match self.role {
             Role::Push => {
@@ -325,6 +330,7 @@ impl Transfer<'_> {
                         &options.patterns,
                     )?,
                     standard_input: self.sources.iter().any(is_standard_stream),
+                    tells_names: options.upkeep.delete.is_some(),
                     notices,
                 };
                 side.run(&mut control, keep)?
@@ -344,6 +350,9 @@ impl Transfer<'_> {
                     journal: request.journal.map(this_boot),
                     skip_same: options.skip_same,
                     update: options.update,
+                    upkeep: &options.upkeep,
+                    patterns: &options.patterns,
+                    one_file_system: options.one_file_system,
                     notices,
                 };
                 side.run(&mut control, keep)?
@@ -449,6 +458,7 @@ impl Transfer<'_> {
             dry_run: options.dry_run,
             recursive: options.recursive,
             preserve: options.preserve.clone(),
+            upkeep: options.upkeep.clone(),
             patterns: options.patterns.clone(),
             one_file_system: options.one_file_system,
             fsync: options.fsync,
@@ -562,6 +572,8 @@ impl Transfer<'_> {
             files: if self.options.dry_run { finished.files } else { complete.files.min(finished.files) },
             skipped: finished.skipped,
             failed: finished.failed + complete.failed,
+            deleted: complete.deleted,
+            undeleted: complete.undeleted,
             dropped: self.asked_for(complete.dropped),
             seconds,
             cpu_seconds: CpuSeconds {

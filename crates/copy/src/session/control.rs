@@ -15,9 +15,14 @@ use sealane_stack::{CpuClock, Pinning, run_lanes};
 use sealane_tree::Walk;
 
 use crate::{
-    error::{Error, ErrorKind},
+    error::{Error, ErrorKind, chain},
     proto::message::{Abort, Complete, Finished, Message},
-    receive::{self, files::Destination, lane::Receiving},
+    receive::{
+        self,
+        files::Destination,
+        lane::Receiving,
+        prune::{Prune, Pruned, Step},
+    },
     send::{self, lane::Sending},
     session::line::Lines,
     shared::{NO_THREAD, start},
@@ -49,6 +54,10 @@ pub(crate) struct Control<'a> {
     pub(crate) clock: CpuClock,
     /// Openings, by stream, that the client was told are lost here.
     pub(crate) told: Vec<u32>,
+    /// The other end was asked to tell what it changes.
+    pub(crate) hears_changes: bool,
+    /// What a receiver deletes at the end.
+    pub(crate) prune: Option<Prune>,
 }
 
 /// What the peer reported at the end.
@@ -114,6 +123,7 @@ impl Control<'_> {
                 let message = match notice {
                     Notice::EntryFailed { path, reason } => Message::EntryFailed { path, reason },
                     Notice::WouldSend { path, bytes } => Message::WouldSend { path, bytes },
+                    Notice::Deleted { path } => Message::Deleted { path },
                     // The client's own end has these.
                     _ => return Ok(()),
                 };
@@ -166,6 +176,12 @@ impl Control<'_> {
                     Message::WouldSend { path, bytes } => {
                         if let Notices::User(observer) = &mut self.notices {
                             observer.notice(Notice::WouldSend { path, bytes });
+                        }
+                        Ok(Turn::Nothing)
+                    }
+                    Message::Deleted { path } if self.hears_changes => {
+                        if let Notices::User(observer) = &mut self.notices {
+                            observer.notice(Notice::Deleted { path });
                         }
                         Ok(Turn::Nothing)
                     }
@@ -225,6 +241,7 @@ impl Control<'_> {
             // Lanes that wait to hand on a notice must not wait for ever.
             while !(has_ended(&lanes) && has_ended(&scan) && has_ended(&keeper)) {
                 while self.pending.try_recv().is_ok() {}
+                while sending.filling.manifest.take().is_some() {}
                 sending.bells.ring();
                 sending.control.ring();
                 thread::sleep(Duration::from_micros(50));
@@ -248,6 +265,9 @@ impl Control<'_> {
             lines.control().announce(CONTROL);
             let done = sending.filling.queue.is_done();
             self.drain_notices()?;
+            while let Some(known) = sending.filling.manifest.take() {
+                send(self.channel, &Message::Known(known))?;
+            }
             if done && finished.is_none() && sending.stop.reason().is_none() {
                 self.drain_notices()?;
                 let message = conclusion(sending);
@@ -314,7 +334,7 @@ impl Control<'_> {
             }
             let finished = finished?;
             late.into_iter().try_for_each(|notice| self.tell(notice))?;
-            self.settle_files(receiving, &finished)?;
+            let pruned = self.settle_files(receiving, &finished)?;
             self.drain_notices()?;
             let counters = &receiving.files.counters;
             let active = receiving.first_byte.get().map_or(Duration::ZERO, |first| finished_at - *first);
@@ -323,6 +343,8 @@ impl Control<'_> {
                 bytes: counters.bytes.load(Relaxed),
                 files: counters.entries.load(Relaxed),
                 failed: counters.failed.load(Relaxed),
+                deleted: pruned.deleted,
+                undeleted: pruned.undeleted,
                 dropped: receiving.files.dropped(),
                 active_us: active.as_micros() as u64,
                 cpu_us: own_cpu_us,
@@ -355,6 +377,10 @@ impl Control<'_> {
                     self.progress.files_measured.store(files, Relaxed);
                     self.progress.scan_complete.store(complete, Relaxed);
                 }
+                Turn::Message(Message::Known(known)) => match &mut self.prune {
+                    Some(prune) => prune.learn(&known),
+                    None => return Err(Error::protocol("the sender tells names that nobody asked for")),
+                },
                 Turn::Message(Message::Finished(finished)) => {
                     if receiving.files.open_count() > 0 && !receiving.blind {
                         return Err(Error::protocol("the sender has finished, but files are incomplete"));
@@ -366,13 +392,14 @@ impl Control<'_> {
         }
     }
 
-    /// Everything has arrived: directories get their modes and times.
-    fn settle_files(&mut self, receiving: &Receiving, finished: &Finished) -> Result<(), Error> {
+    /// Everything has arrived: what the source does not have goes, directories get their modes and times.
+    fn settle_files(&mut self, receiving: &Receiving, finished: &Finished) -> Result<Pruned, Error> {
         let files = &receiving.files;
         // Before folders get their times.
         if is_complete(receiving, finished) {
             files.discard_abandoned();
         }
+        let pruned = self.prune_target(receiving, finished)?;
         if let Destination::Tree { target, .. } = &files.destination {
             let report = target.finish_directories();
             // Of the rest there is no more than a number.
@@ -383,6 +410,51 @@ impl Control<'_> {
             }
             if files.intake.fsync {
                 target.sync()?;
+            }
+        }
+        Ok(pruned)
+    }
+
+    /// Deletes what the source does not have, where that was asked for.
+    fn prune_target(&mut self, receiving: &Receiving, finished: &Finished) -> Result<Pruned, Error> {
+        let Some(mut prune) = self.prune.take() else { return Ok(Pruned::default()) };
+        if let Some(reason) = prune.refusal(finished.failed.saturating_sub(finished.unfit)) {
+            self.tell(Notice::EntryFailed { path: Vec::new(), reason })?;
+            return Ok(Pruned { deleted: 0, undeleted: 1 });
+        }
+        let mut beat = Instant::now();
+        prune.run(|step| {
+            match step {
+                Step::Deleted(path) => self.tell(Notice::Deleted { path: path.as_bytes().to_vec() })?,
+                Step::Failed(error) => {
+                    let error = error.shown_as(|path| receiving.files.shown(path.as_bytes()));
+                    let reason = chain(&error);
+                    let path = error.into_path().map_or_else(Vec::new, |path| path.as_bytes().to_vec());
+                    self.tell(Notice::EntryFailed { path, reason })?;
+                }
+                Step::Refused(reason) => self.tell(Notice::EntryFailed { path: Vec::new(), reason })?,
+                Step::Going => {}
+            }
+            if beat.elapsed() > HEARTBEAT {
+                beat = Instant::now();
+                self.show_life()?;
+            }
+            Ok(())
+        })
+    }
+
+    /// A sign of life amid long work of this thread; hears whether the other end still wants it.
+    fn show_life(&mut self) -> Result<(), Error> {
+        let done = self.progress.snapshot();
+        send(self.channel, &Message::Taken { bytes: done.bytes_moved, files: done.files_done })?;
+        if self.progress.cancel.load(Relaxed) {
+            return Err(Error::new(ErrorKind::Cancelled, "interrupted"));
+        }
+        while let Some(frame) = self.channel.recv(Instant::now())? {
+            match Message::decode(&frame).map_err(|error| Error::protocol(error.to_string()))? {
+                Message::Abort(abort) => return Err(abort.into()),
+                Message::Found { .. } | Message::EntryFailed { .. } => {}
+                _ => return Err(Error::protocol("an unexpected message from the sender")),
             }
         }
         Ok(())

@@ -244,6 +244,7 @@ impl Daemon {
             peer: Some(*peer.key.as_bytes()),
             modes: ModeRules { removed: options.modes.removed | kept_back, ..options.modes },
             may_own: peer.rights.owner,
+            may_delete: peer.rights.delete && !options.read_only,
         })
     }
 

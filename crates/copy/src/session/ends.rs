@@ -36,6 +36,7 @@ use crate::{
         batch::record_bytes_max,
         fill::{Counters, Filling, Possessions},
         lane::{Hold, Sending},
+        manifest::Manifest,
         stream::SendStream,
         window::Window,
         work::Queue,
@@ -102,6 +103,7 @@ fn limiter(plan: &Plan, rate: Option<u64>) -> Limiter {
 pub(crate) fn sending(
     plan: &Plan,
     possessions: Possessions,
+    manifest: Manifest,
     notices: Sender<Notice>,
     progress: Arc<Progress>,
 ) -> Result<Sending, Error> {
@@ -130,6 +132,7 @@ pub(crate) fn sending(
         filling: Filling {
             queue: Queue::default(),
             possessions,
+            manifest,
             preserve: plan.preserve.clone(),
             digest: plan.digest,
             both_digest: plan.digest && terms.level < Level::Safe,

@@ -259,7 +259,7 @@ mod tests {
     use super::*;
     use crate::{
         options::{Level, MeasuredEnd, Preserve, Sink},
-        send::scan,
+        send::{manifest::Manifest, scan},
         session::{
             agree::Terms,
             ends::{self, Plan},
@@ -290,7 +290,9 @@ mod tests {
             timeout,
         };
         let (notices, _) = crossbeam_channel::bounded(1);
-        let sending = ends::sending(&plan, Default::default(), notices.clone(), Arc::default()).unwrap();
+        let sending =
+            ends::sending(&plan, Default::default(), Manifest::new(false), notices.clone(), Arc::default())
+                .unwrap();
         if has_sent_all {
             scan::finish(&sending);
         }

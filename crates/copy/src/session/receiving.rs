@@ -17,13 +17,19 @@ use sealane_tree::Target;
 use crate::{
     error::{Error, ErrorKind},
     journal::{Journal, JournalError, State as JournalState},
-    options::{ModeRules, Sink},
-    receive::{files::Destination, lane::Receiving, permit::Permit},
+    options::{Deletion, ModeRules, Pattern, Sink, Upkeep},
+    receive::{
+        files::Destination,
+        lane::Receiving,
+        permit::Permit,
+        prune::{self, Prune},
+    },
     session::{
         control::{self, Control, Outcome},
         ends::{self, Plan, Survey},
         line::Lines,
         place::Place,
+        sending::filter,
     },
     summary::Notice,
 };
@@ -42,6 +48,10 @@ pub(crate) struct ReceivingSide<'a> {
     pub(crate) skip_same: bool,
     /// Nothing newer is replaced.
     pub(crate) update: bool,
+    pub(crate) upkeep: &'a Upkeep,
+    /// As the sender filters, so that what it leaves out is not deleted.
+    pub(crate) patterns: &'a [Pattern],
+    pub(crate) one_file_system: bool,
     pub(crate) modes: ModeRules,
     /// The sender may say whose its files are.
     pub(crate) may_own: bool,
@@ -61,6 +71,10 @@ impl ReceivingSide<'_> {
         let mut journal = None;
         let mut present = None;
         let looks = self.skip_same || self.update;
+        let deletes = self.upkeep.delete.is_some();
+        if deletes {
+            prune::check(&self.permit)?;
+        }
         let destination = match (self.standard_output, &self.place) {
             (Some(output), _) => Destination::Output(Mutex::new(output.into())),
             (None, Some(place)) if writes => {
@@ -71,19 +85,34 @@ impl ReceivingSide<'_> {
                 if journal.as_ref().is_some_and(|(journal, _)| journal.is_resumed()) {
                     target.expect_leftovers();
                 }
-                present = looks.then(|| target.clone());
+                present = (looks || deletes).then(|| target.clone());
                 Destination::Tree { target, sole: place.name.clone(), shown }
             }
             (None, place) => {
                 // A dry run looks at the target, if it is there, but makes nothing.
-                let existing = place.as_ref().filter(|place| plan.dry_run && looks && place.root.exists());
+                let looks = plan.dry_run && (looks || deletes);
+                let existing = place.as_ref().filter(|place| looks && place.root.exists());
                 let options = ends::target_options(&plan.preserve, self.may_own, self.modes, None);
                 present = existing.map(|place| Target::build(&place.root, options)).transpose()?;
                 Destination::Null
             }
         };
         let progress = control.progress.clone();
-        let survey = present.as_ref().map(|target| Survey {
+        if let (Some(Deletion { entries_max }), Some(target)) = (self.upkeep.delete, &present) {
+            control.prune = Some(Prune {
+                target: target.clone(),
+                permit: self.permit.clone(),
+                filter: filter(self.patterns)?,
+                one_file_system: self.one_file_system,
+                entries_max,
+                dry_run: plan.dry_run,
+                itemise: self.upkeep.itemise,
+                known: Vec::new(),
+                is_incomplete: false,
+            });
+        }
+        let surveyed = present.as_ref().filter(|_| self.skip_same || self.update);
+        let survey = surveyed.map(|target| Survey {
             target,
             permit: self.permit.clone(),
             skip_same: self.skip_same,

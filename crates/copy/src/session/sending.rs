@@ -9,7 +9,7 @@ use std::{
 };
 
 use crossbeam_channel::Sender;
-use sealane_tree::{Filter, Kind, Rule, ShownPath, WalkOptions};
+use sealane_tree::{Filter, Kind, Rule, ShownPath, SourceRoot, WalkOptions};
 
 use crate::{
     error::{Error, ErrorKind},
@@ -20,6 +20,7 @@ use crate::{
     },
     send::{
         fill::Possessions,
+        manifest::Manifest,
         work::{Bytes, Queue, SendFile},
     },
     session::{
@@ -38,13 +39,18 @@ pub(crate) fn walk_options(
     preserve: &Preserve,
     patterns: &[Pattern],
 ) -> Result<WalkOptions, Error> {
+    let filter = filter(patterns)?;
+    Ok(WalkOptions { recursive, one_file_system, owner: preserve.owner, xattrs: preserve.xattrs, filter })
+}
+
+/// Compiles the user's filters.
+pub(crate) fn filter(patterns: &[Pattern]) -> Result<Filter, Error> {
     let rule = |pattern: &Pattern| match pattern {
         Pattern::Include(glob) => Rule::Include(glob.clone()),
         Pattern::Exclude(glob) => Rule::Exclude(glob.clone()),
     };
-    let filter = Filter::new(patterns.iter().map(rule))
-        .map_err(|error| Error::new(ErrorKind::Usage, crate::error::chain(&error)))?;
-    Ok(WalkOptions { recursive, one_file_system, owner: preserve.owner, xattrs: preserve.xattrs, filter })
+    Filter::new(patterns.iter().map(rule))
+        .map_err(|error| Error::new(ErrorKind::Usage, crate::error::chain(&error)))
 }
 
 /// The end that sends, client or server.
@@ -57,6 +63,8 @@ pub(crate) struct SendingSide<'a> {
     pub(crate) walk: WalkOptions,
     /// The only source is standard input.
     pub(crate) standard_input: bool,
+    /// The receiver is told what the source has, so that it can delete the rest.
+    pub(crate) tells_names: bool,
     pub(crate) notices: Sender<Notice>,
 }
 
@@ -76,7 +84,9 @@ impl SendingSide<'_> {
         if resumed > 0 {
             let _ = self.notices.try_send(Notice::Resuming { bytes: resumed });
         }
-        let sending = ends::sending(self.plan, possessions, self.notices, control.progress.clone())?;
+        let manifest = Manifest::new(self.tells_names);
+        let sending =
+            ends::sending(self.plan, possessions, manifest, self.notices, control.progress.clone())?;
         let sending = Arc::new(sending);
         let mut source = match sources {
             Some(sources) => sources,
@@ -87,6 +97,10 @@ impl SendingSide<'_> {
         };
         for (path, error) in source.missing.drain(..) {
             sending.filling.failed(&ShownPath::new(path), error.message);
+        }
+        let unnamed = |root: &SourceRoot| root.prefix().is_none() && root.is_directory();
+        if source.source.roots().iter().any(unnamed) {
+            sending.filling.manifest.list_target();
         }
         let walk = (!self.standard_input).then(|| source.source.walk(self.walk));
         control.send_all(&sending, walk, || source.source.reader(), keep)

@@ -9,7 +9,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::error::{Error, ErrorKind};
+use crate::{
+    error::{Error, ErrorKind},
+    receive::permit::last_component,
+};
 
 /// Refuses a copy none of whose sources is there.
 pub(crate) fn something_to_copy(sources: &[&Path]) -> Result<(), Error> {
@@ -48,6 +51,21 @@ pub(crate) fn not_into_itself(sources: &[&Path], target: &Path, as_named: bool) 
         }
     }
     Ok(())
+}
+
+/// Refuses to delete what sources of one name or none would each leave to the other.
+pub(crate) fn deletable(sources: impl Iterator<Item = Vec<u8>>, recursive: bool) -> Result<(), Error> {
+    let usage = |what: &str| Err(Error::new(ErrorKind::Usage, what));
+    if !recursive {
+        return usage("--delete needs -r or -a: it deletes in folders that are copied whole");
+    }
+    let named: Vec<_> = sources.map(|source| last_component(&source).is_some()).collect();
+    match named.iter().all(|&is_named| is_named == named[0]) {
+        true => Ok(()),
+        false => {
+            usage("with --delete give either folders by their names or what is in them (`data/.`), not both")
+        }
+    }
 }
 
 fn is_same(source: &Metadata, place: &Path) -> bool {

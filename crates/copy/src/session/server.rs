@@ -84,6 +84,8 @@ pub(crate) struct Rules {
     pub(crate) modes: ModeRules,
     /// The peer may say whose its files are.
     pub(crate) may_own: bool,
+    /// The peer may have deleted what its source does not have.
+    pub(crate) may_delete: bool,
 }
 
 impl Rules {
@@ -156,6 +158,9 @@ fn serve_greeted(
         let what = if request.role == Role::Push { "write" } else { "read" };
         return Err(Error::new(ErrorKind::Refused, format!("this peer has no right to {what} here")));
     }
+    if request.role == Role::Push && request.upkeep.delete.is_some() && !rules.may_delete {
+        return Err(Error::new(ErrorKind::Refused, "this peer has no right to delete here"));
+    }
     if request.paths.len() > SOURCES_MAX {
         let message =
             format!("{} sources were asked for; ask for {SOURCES_MAX} at once", request.paths.len());
@@ -226,6 +231,8 @@ fn serve_greeted(
         timeout: plan.timeout,
         clock: CpuClock::default(),
         told: Vec::new(),
+        hears_changes: false,
+        prune: None,
     };
     let timeout = plan.timeout;
     let keep = move |lines: &Lines| {
@@ -263,6 +270,9 @@ fn serve_greeted(
                 journal,
                 skip_same: request.skip_same,
                 update: request.update,
+                upkeep: &request.upkeep,
+                patterns: &request.patterns,
+                one_file_system: request.one_file_system,
                 notices,
             };
             side.run(&mut control, keep)?
@@ -280,6 +290,7 @@ fn serve_greeted(
                     &request.patterns,
                 )?,
                 standard_input: false,
+                tells_names: request.upkeep.delete.is_some(),
                 notices,
             };
             side.run(&mut control, keep)?
@@ -382,6 +393,7 @@ mod tests {
             peer,
             modes: ModeRules::default(),
             may_own: false,
+            may_delete: false,
         }
     }
 

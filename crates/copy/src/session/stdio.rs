@@ -56,6 +56,7 @@ pub fn serve_stdio(options: StdioOptions) -> Result<(), Error> {
         peer: None,
         modes,
         may_own: true,
+        may_delete: true,
     };
     let served = serve(&mut channel, &rules, &Doors::Own { reached: ssh.server }, &mut Account::default());
     let _ = channel.close(Instant::now() + Duration::from_secs(2));

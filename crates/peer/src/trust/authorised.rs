@@ -5,10 +5,11 @@
 //! sealane1:aaaa…    ada@laptop    rights=read,write path=/srv/data rate=100M connections=4
 //! ```
 //!
-//! `rights=` is required: `read`, `write` or both; with `write` also `owner` (it may say whose its files are) and `set-id`
-//! (it may make files that run as their owner or group). The others restrict further: `path=` confines the peer to a
-//! directory (absolute, percent-encoded where a byte is not printable ASCII), `rate=` is in bytes a second with
-//! an optional decimal suffix `K`, `M`, `G` or `T`, `connections=` counts connections at one time.
+//! `rights=` is required: `read`, `write` or both; besides `delete` (what its source does not have may go), and with
+//! `write` also `owner` (it may say whose its files are) and `set-id` (it may make files that run as their owner or
+//! group). The others restrict further: `path=` confines the peer to a directory (absolute, percent-encoded where a byte
+//! is not printable ASCII), `rate=` is in bytes a second with an optional decimal suffix `K`, `M`, `G` or `T`,
+//! `connections=` counts connections at one time.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -25,6 +26,7 @@ const MAX_NAME_BYTES: usize = 64;
 
 const READ: &str = "read";
 const WRITE: &str = "write";
+const DELETE: &str = "delete";
 const OWNER: &str = "owner";
 const SET_ID: &str = "set-id";
 
@@ -33,8 +35,10 @@ const SET_ID: &str = "set-id";
 pub struct Rights {
     /// It may list and fetch.
     pub read: bool,
-    /// It may create, change and delete.
+    /// It may create and change.
     pub write: bool,
+    /// It may delete what its source does not have.
+    pub delete: bool,
     /// It may say whose its files are.
     pub owner: bool,
     /// It may set the set-user-id and set-group-id bits.
@@ -61,9 +65,9 @@ pub struct AuthorisedPeer {
 impl fmt::Display for AuthorisedPeer {
     /// The line of the file, without its line feed.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Rights { read, write, owner, set_id } = self.rights;
+        let Rights { read, write, delete, owner, set_id } = self.rights;
         write!(f, "{} {} rights=", self.key, self.name)?;
-        let rights = [(read, READ), (write, WRITE), (owner, OWNER), (set_id, SET_ID)];
+        let rights = [(read, READ), (write, WRITE), (delete, DELETE), (owner, OWNER), (set_id, SET_ID)];
         for (index, (_, word)) in rights.iter().filter(|(has, _)| *has).enumerate() {
             write!(f, "{}{word}", if index > 0 { "," } else { "" })?;
         }
@@ -216,13 +220,13 @@ fn once<T>(
 }
 
 fn parse_rights(value: &str) -> Result<Rights, &'static str> {
-    let fault =
-        "expected `read`, `write` or both, and with `write` also `owner` and `set-id`, between commas";
+    let fault = "expected `read`, `write` or both, then `delete`, and with `write` also `owner` and `set-id`, between commas";
     let mut rights = Rights::default();
     for word in value.split(',') {
         let right = match word {
             READ => &mut rights.read,
             WRITE => &mut rights.write,
+            DELETE => &mut rights.delete,
             OWNER => &mut rights.owner,
             SET_ID => &mut rights.set_id,
             _ => return Err(fault),
@@ -231,7 +235,7 @@ fn parse_rights(value: &str) -> Result<Rights, &'static str> {
             return Err(fault);
         }
     }
-    let Rights { read, write, owner, set_id } = rights;
+    let Rights { read, write, owner, set_id, .. } = rights;
     if write || read && !owner && !set_id { Ok(rights) } else { Err(fault) }
 }
 
@@ -331,7 +335,7 @@ mod tests {
         check_fault(&format!("{k} a right=read"), 1, TrustFault::Unexpected { text: "right=read".into() });
         check_fault(&format!("{k} a rights=read rights=read"), 1, TrustFault::Twice { field: "rights" });
         for rights in ["", "Read", "read,", "read,read", "all", "owner", "read,set-id"] {
-            let fault = "expected `read`, `write` or both, and with `write` also `owner` and `set-id`, between commas";
+            let fault = "expected `read`, `write` or both, then `delete`, and with `write` also `owner` and `set-id`, between commas";
             let fault = value("rights", fault);
             check_fault(&format!("{k} a rights={rights}"), 1, fault);
         }
@@ -392,9 +396,9 @@ mod tests {
             path.extend(bytes.into_iter().map(|b| if b == b'.' { b'_' } else { b }));
             PathBuf::from(std::ffi::OsString::from_vec(path))
         });
-        let rights = any::<[bool; 4]>().prop_map(|[read, write, owner, set_id]| {
+        let rights = any::<[bool; 5]>().prop_map(|[read, write, delete, owner, set_id]| {
             let (owner, set_id) = (owner && write, set_id && write);
-            Rights { read: read || !write, write, owner, set_id }
+            Rights { read: read || !write, write, delete, owner, set_id }
         });
         (
             any::<[u8; 32]>(),

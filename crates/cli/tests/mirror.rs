@@ -1,0 +1,215 @@
+//! `--delete`: what goes, what stays, and when nothing goes at all.
+
+mod program;
+mod support;
+
+use program::{events, sealane, text, write};
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+use std::process::{Command, Output};
+use support::daemon::Served;
+use support::tree;
+
+/// Runs what ssh would run at the far end, here.
+const SSH: &str = "#!/bin/sh\nif [ \"$1\" = -G ]; then echo 'hostname 127.0.0.1'; exit 0; fi\n\
+                   for last; do :; done\nexec sh -c \"$last\"\n";
+
+/// The names below a folder, links and empty folders too.
+fn names(folder: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry")) {
+        let name = entry.file_name().into_string().expect("UTF-8");
+        if entry.file_type().expect("a type").is_dir() {
+            found.extend(names(&entry.path()).into_iter().map(|below| format!("{name}/{below}")));
+        }
+        found.push(name);
+    }
+    found.sort();
+    found
+}
+
+/// A source `src`, and a target `dst/src` that has more than it; beside both, what nobody asks for.
+fn set(folder: &Path) {
+    for path in
+        ["src/sub", "dst/src/sub/old", "dst/src/gone/deep/er", "dst/src/empty", "dst/other", "outside"]
+    {
+        fs::create_dir_all(folder.join(path)).expect("a folder");
+    }
+    for path in [
+        "src/a",
+        "src/sub/b",
+        "dst/src/a",
+        "dst/src/extra",
+        "dst/src/.hidden",
+        "dst/src/sub/old/x",
+        "dst/src/gone/deep/er/y",
+        "dst/src/keep.o",
+        "dst/other/z",
+        "dst/beside",
+        "outside/secret",
+    ] {
+        write(&folder.join(path), b"text");
+    }
+    symlink("../../outside", folder.join("dst/src/link")).expect("a link");
+    symlink("../../../outside", folder.join("dst/src/gone/link")).expect("a link");
+}
+
+const BEFORE: &str = ".hidden a empty extra gone gone/deep gone/deep/er gone/deep/er/y gone/link keep.o link sub sub/old \
+                      sub/old/x";
+
+fn cp(folder: &Path, arguments: &[&str]) -> Output {
+    let mut command = sealane(&["cp"]);
+    command.args(arguments).current_dir(folder).output().expect("the program starts")
+}
+
+#[track_caller]
+fn untouched(folder: &Path) {
+    assert_eq!(names(&folder.join("outside")), ["secret"]);
+    assert_eq!(names(&folder.join("dst/other")), ["z"]);
+    assert!(folder.join("dst/beside").exists());
+}
+
+#[test]
+fn what_the_source_does_not_have_goes_and_nothing_else() {
+    let folder = tempfile::tempdir().expect("a folder");
+    set(folder.path());
+    let output = cp(folder.path(), &["-rv", "--delete", "--exclude", "*.o", "src", "dst"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert_eq!(names(&folder.path().join("dst/src")).join(" "), "a keep.o sub sub/b");
+    untouched(folder.path());
+    let told = text(&output.stdout).lines().filter(|line| line.starts_with("*deleting   src/")).count();
+    assert_eq!(told, 11, "{}", text(&output.stdout));
+    // There is nothing left to do.
+    let output = cp(folder.path(), &["-r", "--json", "--delete", "--exclude", "*.o", "src", "dst"]);
+    let done = events(&output.stdout).pop().expect("an event");
+    assert_eq!((done["event"].as_str(), done["deleted"].as_u64()), (Some("done"), Some(0)), "{done}");
+}
+
+#[test]
+fn a_folder_with_something_protected_in_it_stays() {
+    let folder = tempfile::tempdir().expect("a folder");
+    set(folder.path());
+    write(&folder.path().join("dst/src/gone/deep/keep.o"), b"text");
+    let output = cp(folder.path(), &["-r", "--delete", "--exclude=*.o", "src", "dst"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let left = "a gone gone/deep gone/deep/keep.o keep.o sub sub/b";
+    assert_eq!(names(&folder.path().join("dst/src")).join(" "), left);
+}
+
+#[test]
+fn a_dry_run_lists_and_deletes_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    set(folder.path());
+    let output = cp(folder.path(), &["-rn", "--delete", "src", "dst"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert_eq!(names(&folder.path().join("dst/src")).join(" "), BEFORE);
+    assert!(text(&output.stdout).contains("*deleting   src/gone/deep/er/y\n"), "{}", text(&output.stdout));
+    assert!(text(&output.stderr).contains("and delete 12; nothing was changed"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn a_limit_is_kept_by_deleting_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    set(folder.path());
+    let output = cp(folder.path(), &["-r", "--delete", "--max-delete", "11", "src", "dst"]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("more than the 11 entries"), "{}", text(&output.stderr));
+    assert_eq!(
+        names(&folder.path().join("dst/src")).join(" "),
+        BEFORE.replace("sub sub/old", "sub sub/b sub/old")
+    );
+    let output = cp(folder.path(), &["-r", "--delete", "--max-delete", "12", "src", "dst"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert_eq!(names(&folder.path().join("dst/src")).join(" "), "a sub sub/b");
+}
+
+#[test]
+fn nothing_goes_where_the_source_cannot_be_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    set(folder.path());
+    let output = cp(folder.path(), &["-r", "--delete", "src", "missing", "dst"]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output.stderr);
+    assert!(said.contains("nothing was deleted, because not all of the source could be read"), "{said}");
+    assert_eq!(
+        names(&folder.path().join("dst/src")).join(" "),
+        BEFORE.replace("sub sub/old", "sub sub/b sub/old")
+    );
+}
+
+#[test]
+fn a_target_that_is_a_link_to_a_folder_is_not_followed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    set(folder.path());
+    fs::rename(folder.path().join("dst/src"), folder.path().join("real")).expect("a move");
+    symlink("../real", folder.path().join("dst/src")).expect("a link");
+    let before = names(&folder.path().join("real"));
+    cp(folder.path(), &["-r", "--delete", "src", "dst"]);
+    assert_eq!(names(&folder.path().join("real")), before);
+}
+
+#[test]
+fn a_name_that_holds_all_and_a_folder_by_name_are_not_mixed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    set(folder.path());
+    for arguments in [&["-r", "--delete", "src", "outside/.", "dst"][..], &["--delete", "src/a", "dst"]] {
+        let output = cp(folder.path(), arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output.stderr));
+    }
+    untouched(folder.path());
+    // What is in the folder becomes what is in the target.
+    let output = cp(folder.path(), &["-r", "--delete", "src/.", "dst/src/"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert_eq!(names(&folder.path().join("dst/src")).join(" "), "a sub sub/b");
+    untouched(folder.path());
+}
+
+#[test]
+fn it_works_every_way_and_a_daemon_asks_for_the_right_to() {
+    let served = Served::start(None);
+    let (home, root) = (served.home(), served.root());
+    let ssh = home.join("ssh");
+    write(&ssh, SSH.as_bytes());
+    fs::set_permissions(&ssh, fs::Permissions::from_mode(0o755)).expect("a mode");
+    let run = |case: &Path, way: &str, more: &[&str]| {
+        let name = case.file_name().expect("a name").to_str().expect("UTF-8").to_owned();
+        let local = |path: &str| case.join(path).to_str().expect("UTF-8").to_owned();
+        let far = |path: &str| match way.starts_with("ssh") {
+            true => format!("there:{}", local(path)),
+            false => format!("sealane://{}/{name}/{path}", served.address),
+        };
+        let (from, to) = match way.ends_with("push") {
+            true => (local("src"), far("dst")),
+            false => (far("src"), local("dst")),
+        };
+        let mut command = Command::new(program::path());
+        command.args(["cp", "-r", "--delete", "--accept-new", "--remote-program"]).arg(program::path());
+        command.args(more).args([from, to]).env("HOME", &home).env("SEALANE_SSH", &ssh);
+        command.output().expect("the program starts")
+    };
+    let mirrored = "a sub sub/b";
+    for (number, way) in ["ssh push", "ssh pull", "daemon pull"].into_iter().enumerate() {
+        let case = root.join(number.to_string());
+        set(&case);
+        let listed = run(&case, way, &["-n"]);
+        assert!(text(&listed.stdout).contains("*deleting   src/extra\n"), "{way}: {}", text(&listed.stdout));
+        let output = run(&case, way, &[]);
+        assert_eq!(output.status.code(), Some(0), "{way}: {}", text(&output.stderr));
+        assert_eq!(names(&case.join("dst/src")).join(" "), mirrored, "{way}");
+        untouched(&case);
+    }
+    let case = root.join("daemon");
+    set(&case);
+    let refused = run(&case, "daemon push", &[]);
+    assert_eq!(refused.status.code(), Some(3), "{}", text(&refused.stderr));
+    assert!(text(&refused.stderr).contains("no right to delete"), "{}", text(&refused.stderr));
+    assert_eq!(names(&case.join("dst/src")).join(" "), BEFORE);
+    served.grant("read,write,delete");
+    let output = run(&case, "daemon push", &["-v"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("*deleting   src/link\n"), "{}", text(&output.stdout));
+    assert_eq!(names(&case.join("dst/src")).join(" "), mirrored);
+    untouched(&case);
+    assert_eq!(tree::files(&case.join("outside")).len(), 1);
+}

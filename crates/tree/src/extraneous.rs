@@ -1,0 +1,212 @@
+//! What a target has and its source has not: [`Target::extraneous`], and the removal of it.
+//!
+//! No link is followed, so that nothing outside the target is found; what is found is named by its path, and removed as
+//! one name in its parent, which is resolved anew.
+
+use rustix::fs::{AtFlags, Mode, OFlags, fchmod, fstat, unlinkat};
+use rustix::io::Errno;
+use std::sync::Arc;
+
+use crate::beneath::Beneath;
+use crate::descent::{Descent, DescentOptions, Found};
+use crate::error::{Error, Operation, Result, failed};
+use crate::path::{MAX_PATH_BYTES, RelativePath};
+use crate::target::{Target, resolve_error};
+use crate::writer::Writer;
+
+/// What is thought of a name in the target.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Judgement {
+    /// The source has it too. A directory is not looked into.
+    Known,
+    /// The source has it too, and all that it holds is known: a directory is looked into.
+    Listed,
+    /// It stays, whatever the source has, and so do the directories that it is in.
+    Protected,
+    /// The source does not have it.
+    Extraneous,
+}
+
+/// One name that the source does not have.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Extra {
+    /// Which.
+    pub path: RelativePath,
+    /// It is a directory; what it holds is extraneous as well, and comes after it.
+    pub is_directory: bool,
+}
+
+/// What one look at a target has found.
+#[derive(Debug, Default)]
+pub struct Extraneous {
+    /// Names to be removed, from the last to the first.
+    pub entries: Vec<Extra>,
+    /// What could not be looked at.
+    pub errors: Vec<Error>,
+    /// There is more than was asked for; it is found once these are removed.
+    pub has_more: bool,
+}
+
+/// A look in progress.
+#[derive(Debug, Default)]
+struct Look {
+    above: Option<RelativePath>,
+    entries: Vec<(Extra, bool)>,
+    /// The extraneous directories that the descent is in, the outermost first.
+    inside: Vec<usize>,
+    /// The name that was accepted last is of the source too.
+    is_known: bool,
+}
+
+fn is_within(path: &[u8], directory: &[u8]) -> bool {
+    path.strip_prefix(directory).is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
+}
+
+impl Look {
+    fn whole(&self, below: &[u8]) -> Option<RelativePath> {
+        match &self.above {
+            Some(above) if below.is_empty() => Some(above.clone()),
+            Some(above) => above.child(below).ok(),
+            None => RelativePath::new(below).ok(),
+        }
+    }
+
+    /// Forgets the directories that `path` is not in.
+    fn leave(&mut self, path: &RelativePath) {
+        while let Some(&index) = self.inside.last()
+            && !is_within(path.as_bytes(), self.entries[index].0.path.as_bytes())
+        {
+            self.inside.pop();
+        }
+    }
+
+    /// The directories that the descent is in stay.
+    fn keep_parents(&mut self) {
+        for &index in &self.inside {
+            self.entries[index].1 = true;
+        }
+    }
+
+    fn wants(
+        &mut self,
+        below: &[u8],
+        is_directory: bool,
+        judge: &mut impl FnMut(&RelativePath, bool) -> Judgement,
+    ) -> bool {
+        let Some(path) = self.whole(below) else { return false };
+        self.leave(&path);
+        let judgement = judge(&path, is_directory);
+        self.is_known = self.inside.is_empty() && judgement == Judgement::Listed;
+        match judgement {
+            Judgement::Protected => {
+                self.keep_parents();
+                false
+            }
+            _ if !self.inside.is_empty() => true,
+            Judgement::Known => false,
+            Judgement::Listed => is_directory,
+            Judgement::Extraneous => true,
+        }
+    }
+}
+
+impl Target {
+    /// Looks below the directory `below`, or the whole target, for what `judge` (of a path and whether it is a
+    /// directory) finds extraneous: `entries_max` names at most. What lies in an extraneous directory is judged only as
+    /// to whether it is protected.
+    pub fn extraneous(
+        &self,
+        below: Option<&RelativePath>,
+        one_file_system: bool,
+        entries_max: usize,
+        mut judge: impl FnMut(&RelativePath, bool) -> Judgement,
+    ) -> Result<Extraneous> {
+        let options = DescentOptions { one_file_system, inspect_files: false };
+        let resolution = self.inner.options.resolution;
+        let (beneath, mut descent) = match below {
+            None => {
+                let beneath = Beneath::new(Arc::clone(self.inner.beneath.root()), resolution);
+                let started = Descent::new(&beneath, options, MAX_PATH_BYTES);
+                let (descent, _) = started.map_err(|errno| self.inner.root_error(errno))?;
+                (beneath, descent)
+            }
+            Some(path) => {
+                let open = |errno| resolve_error(Operation::List, path, errno);
+                let handle = self.inner.beneath.handle(path.as_bytes()).map_err(open)?;
+                let beneath = Beneath::new(handle, resolution);
+                let length_max = MAX_PATH_BYTES.saturating_sub(path.as_bytes().len() + 1);
+                let (descent, _) = Descent::new(&beneath, options, length_max).map_err(open)?;
+                (beneath, descent)
+            }
+        };
+        let mut look = Look { above: below.cloned(), ..Look::default() };
+        let mut errors = Vec::new();
+        let mut has_more = false;
+        while let Some(found) =
+            descent.next(&beneath, |path, is_directory| look.wants(path, is_directory, &mut judge))
+        {
+            // Only a failure to go on listing the root itself comes without a path.
+            let Some(path) = look.whole(descent.path()) else { break };
+            let is_directory = match found {
+                Found::File(_) | Found::Symlink | Found::Other => false,
+                Found::Directory(_) if look.is_known => continue,
+                Found::Directory(_) => true,
+                Found::Failed(errno) => {
+                    look.leave(&path);
+                    look.keep_parents();
+                    errors.push(failed(Operation::List, &path, errno));
+                    continue;
+                }
+                Found::TooLong => {
+                    look.keep_parents();
+                    errors.push(Error::NameTooLong { path: path.into() });
+                    continue;
+                }
+            };
+            if look.entries.len() == entries_max {
+                has_more = true;
+                // They hold what was not looked at.
+                look.leave(&path);
+                look.keep_parents();
+                break;
+            }
+            if is_directory {
+                look.inside.push(look.entries.len());
+            }
+            look.entries.push((Extra { path, is_directory }, false));
+        }
+        let entries =
+            look.entries.into_iter().filter_map(|(extra, stays)| (!stays).then_some(extra)).collect();
+        Ok(Extraneous { entries, errors, has_more })
+    }
+}
+
+impl Writer {
+    /// Removes what has this name: a directory only where it is empty. Nothing is followed, and what is gone already is
+    /// no failure.
+    pub fn remove(&mut self, extra: &Extra) -> Result<()> {
+        let Extra { path, is_directory } = extra;
+        let (parent_path, name) = path.split();
+        let flags = if *is_directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
+        let mut removed = self.unlink(parent_path, name, flags);
+        if removed == Err(Errno::ACCESS) && self.open_up_parent(parent_path).is_ok() {
+            removed = self.unlink(parent_path, name, flags);
+        }
+        match removed {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(errno) => Err(resolve_error(Operation::Remove, path, errno)),
+        }
+    }
+
+    fn unlink(&mut self, parent: &[u8], name: &[u8], flags: AtFlags) -> Result<(), Errno> {
+        let parent = self.existing_parent(parent)?;
+        unlinkat(&*parent, name, flags)
+    }
+
+    /// Lets its owner change a directory that is to be removed itself.
+    fn open_up_parent(&self, path: &[u8]) -> Result<(), Errno> {
+        let fd = self.inner().beneath.open(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
+        let mode = fstat(&fd)?.st_mode & 0o7777;
+        fchmod(fd, Mode::from_raw_mode(mode | 0o700))
+    }
+}
