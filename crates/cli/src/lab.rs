@@ -7,8 +7,12 @@ use crate::text;
 use sealane_lab::LabError;
 use sealane_lab::quick::{self, QuickOptions};
 use sealane_lab::report::{Report, Written, to_text};
+use sealane_lab::surroundings::Surroundings;
 use sealane_lab::transfer::{self, TransferOptions};
+use std::env;
 use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
 
 mod network_processor;
 mod stacks;
@@ -21,6 +25,7 @@ pub(crate) fn run(command: LabCommand) -> Result<ExitStatus, Failure> {
             let LabShared { size, no_peers, report, no_report, json, work_directory, seed, program } = shared;
             let default = QuickOptions::default();
             let options = QuickOptions {
+                surroundings: Arc::new(surroundings()),
                 program,
                 file_bytes: size.unwrap_or(default.file_bytes),
                 tree,
@@ -39,6 +44,7 @@ pub(crate) fn run(command: LabCommand) -> Result<ExitStatus, Failure> {
         LabCommand::Transfer(TransferArgs { profile, ends, no_link, no_counts, no_kernels, shared }) => {
             let LabShared { size, no_peers, report, no_report, json, work_directory, seed, program } = shared;
             let options = TransferOptions {
+                surroundings: Arc::new(surroundings()),
                 program,
                 profile,
                 ends,
@@ -60,6 +66,21 @@ pub(crate) fn run(command: LabCommand) -> Result<ExitStatus, Failure> {
         text::complain(format_args!("the report: {} and {}", html.display(), json.display()));
     }
     Ok(if report.is_sound() { ExitStatus::Success } else { ExitStatus::Partial })
+}
+
+/// What the lab may know of the environment.
+fn surroundings() -> Surroundings {
+    let usual = Surroundings::default();
+    let home = env::home_dir();
+    // Sources of Rust packages, before the system's headers and documentation.
+    let cargo = env::var_os("CARGO_HOME").map(PathBuf::from).or_else(|| Some(home?.join(".cargo")));
+    let sources = cargo.map(|cargo| cargo.join("registry/src"));
+    Surroundings {
+        search_path: env::var_os("PATH").map_or(usual.search_path, |path| env::split_paths(&path).collect()),
+        temporary: env::temp_dir(),
+        trees: sources.into_iter().chain(usual.trees).collect(),
+        wdt: env::var_os("SEALANE_WDT").map(PathBuf::from),
+    }
 }
 
 fn print(report: &Report, json: bool) -> Result<(), Failure> {

@@ -4,6 +4,7 @@ mod program;
 
 use program::{pattern, sealane, skip, text, write};
 use sealane_lab::peers::PrivateSshd;
+use sealane_lab::surroundings::Surroundings;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -18,7 +19,8 @@ struct Scene {
 
 impl Scene {
     fn set() -> Option<Self> {
-        let sshd = PrivateSshd::start().map_err(|skipped| skip(&skipped.reason)).ok()?;
+        let sshd =
+            PrivateSshd::start(&Surroundings::default()).map_err(|skipped| skip(&skipped.reason)).ok()?;
         let folder = tempfile::tempdir().expect("a folder");
         let tree = folder.path().join("tree");
         fs::create_dir_all(tree.join("sub")).expect("folders");

@@ -28,6 +28,7 @@ mod skip;
 pub mod speed;
 pub mod stacks;
 pub mod stats;
+pub mod surroundings;
 pub mod transfer;
 
 pub use error::LabError;

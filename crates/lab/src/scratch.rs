@@ -6,6 +6,7 @@
 use crate::error::LabError;
 use crate::machine::available_memory_bytes;
 use crate::rng::Rng;
+use crate::surroundings::Surroundings;
 use rustix::fs::{StatVfs, statvfs};
 use std::fs::{self, File};
 use std::io::Write;
@@ -29,11 +30,15 @@ const TMPFS_MAGIC: i64 = 0x0102_1994;
 
 impl Scratch {
     /// Makes a directory with room for `needed_bytes`: under `parent` if given, else in shared memory if that has room,
-    /// else in the system's directory for temporary files.
-    pub fn create(parent: Option<&Path>, needed_bytes: u64) -> Result<Self, LabError> {
+    /// else in the directory for temporary files.
+    pub fn create(
+        surroundings: &Surroundings,
+        parent: Option<&Path>,
+        needed_bytes: u64,
+    ) -> Result<Self, LabError> {
         let parent = match parent {
             Some(parent) => parent.to_owned(),
-            None => default_parent(needed_bytes),
+            None => default_parent(surroundings, needed_bytes),
         };
         let available_bytes = room_bytes(&parent);
         if available_bytes < needed_bytes.saturating_add(MARGIN_BYTES) {
@@ -52,8 +57,8 @@ impl Scratch {
     }
 
     /// Bytes a workload may use where [`Scratch::create`] would put it.
-    pub fn room_bytes(parent: Option<&Path>, wished_bytes: u64) -> u64 {
-        let parent = parent.map_or_else(|| default_parent(wished_bytes), Path::to_owned);
+    pub fn room_bytes(surroundings: &Surroundings, parent: Option<&Path>, wished_bytes: u64) -> u64 {
+        let parent = parent.map_or_else(|| default_parent(surroundings, wished_bytes), Path::to_owned);
         room_bytes(&parent).saturating_sub(MARGIN_BYTES)
     }
 
@@ -135,12 +140,12 @@ fn write_random(path: &Path, bytes: u64, seed: u64) -> Result<(), LabError> {
 }
 
 /// Shared memory first: a disk in the path would measure the disk. Containers often give it 64 MiB, hence the check.
-fn default_parent(needed_bytes: u64) -> PathBuf {
+fn default_parent(surroundings: &Surroundings, needed_bytes: u64) -> PathBuf {
     let shared = Path::new("/dev/shm");
     if is_tmpfs(shared) && room_bytes(shared) >= needed_bytes.saturating_add(MARGIN_BYTES) {
         return shared.to_owned();
     }
-    std::env::temp_dir()
+    surroundings.temporary.clone()
 }
 
 fn is_tmpfs(path: &Path) -> bool {
@@ -166,7 +171,7 @@ mod tests {
     #[test]
     fn vanishes_with_its_files() {
         let parent = tempfile::tempdir().unwrap();
-        let scratch = Scratch::create(Some(parent.path()), 1 << 20).unwrap();
+        let scratch = Scratch::create(&Surroundings::default(), Some(parent.path()), 1 << 20).unwrap();
         let file = scratch.random_file("data", 3_000_001, 5).unwrap();
         assert_eq!(fs::metadata(&file).unwrap().len(), 3_000_001);
         let same = scratch.random_file("same", 3_000_001, 5).unwrap();
@@ -183,7 +188,7 @@ mod tests {
     #[test]
     fn refuses_a_place_without_room() {
         let parent = tempfile::tempdir().unwrap();
-        let error = Scratch::create(Some(parent.path()), u64::MAX / 2).unwrap_err();
+        let error = Scratch::create(&Surroundings::default(), Some(parent.path()), u64::MAX / 2).unwrap_err();
         assert!(matches!(error, LabError::NoRoom { .. }));
         assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
     }

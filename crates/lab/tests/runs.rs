@@ -6,6 +6,7 @@ use sealane_lab::quick::{self, QuickOptions};
 use sealane_lab::report::Report;
 use sealane_lab::transfer::{self, TransferOptions};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 fn fake(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fake").join(name)
@@ -95,6 +96,7 @@ fn quick_reports_a_product_that_does_not_work() {
 fn the_study_runs_every_cell_and_decides_its_claims() {
     let places = directories();
     let options = TransferOptions {
+        surroundings: Arc::default(),
         program: Some(fake("sealane")),
         profile: Profile::Quick,
         ends: vec![End::Send],

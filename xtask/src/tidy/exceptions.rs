@@ -121,20 +121,10 @@ pub(crate) const CURRENT: Exceptions = Exceptions {
     ]),
     long_files: List(&[]),
     home_paths: List(&[]),
-    environment: List(&[
-        ("crates/copy/src/journal/tests.rs", "a test that starts itself again under a limit"),
-        (
-            "crates/lab/src/network_processor/compilers.rs",
-            "compilers of the machine are found as a shell finds them",
-        ),
-        ("crates/lab/src/peers/find.rs", "programs of the machine are found as a shell finds them"),
-        ("crates/lab/src/peers/sshd.rs", "what is found on this side is to be found through sshd as well"),
-        ("crates/lab/src/peers/tests.rs", "whether a test may be skipped"),
-        ("crates/lab/src/peers/wdt.rs", "a program that no package installs anywhere"),
-        ("crates/lab/src/quick/tree.rs", "trees of the user's that can be sampled"),
-        ("crates/lab/src/scratch.rs", "where temporary files are to lie"),
-        ("crates/lab/src/speed/peers/openssl/mod.rs", "whether a test may be skipped"),
-    ]),
+    environment: List(&[(
+        "crates/copy/src/journal/tests.rs",
+        "a test that starts itself again under a limit",
+    )]),
 };
 
 #[cfg(test)]

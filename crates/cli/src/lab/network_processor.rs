@@ -1,5 +1,6 @@
 //! `sealane lab network-processor`: the study of ciphers on processors without caches, or one machine's figures.
 
+use super::surroundings;
 use crate::args::{NetworkProcessorArgs, ParallelismArg};
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
@@ -20,7 +21,7 @@ pub(super) fn run(arguments: &NetworkProcessorArgs) -> Result<ExitStatus, Failur
     let (json, sections) = match &arguments.machine {
         None if arguments.compilers => {
             let shows_progress = io::stderr().is_terminal();
-            let found = compare(|what| {
+            let found = compare(&surroundings(), |what| {
                 if shows_progress {
                     text::say(&format!("compilers: {what}"));
                 }

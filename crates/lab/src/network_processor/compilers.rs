@@ -7,12 +7,12 @@
 
 use crate::LabError;
 use crate::scratch::Scratch;
+use crate::surroundings::Surroundings;
 use sealane_simulator::TEN;
 use sealane_simulator::study::{Bound, Claim, Figure, Kind, Verdict};
 use sealane_transform::{Prepared, prepared};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::env;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
@@ -66,18 +66,18 @@ pub struct Compilers {
 ///
 /// # Errors
 /// When there is no compiler, a program cannot be made or run, or computes something else than the reference.
-pub fn compare(mut step: impl FnMut(&str)) -> Result<Compilers, LabError> {
+pub fn compare(surroundings: &Surroundings, mut step: impl FnMut(&str)) -> Result<Compilers, LabError> {
     let given = TEN
         .map(|name| name.parse().ok().and_then(|algorithm| prepared(algorithm, MESSAGE_BYTES)))
         .into_iter()
         .collect::<Option<Vec<_>>>()
         .ok_or_else(|| LabError::Unavailable("a kernel cannot be prepared".to_owned()))?;
-    let (compilers, mut absent) = installed();
+    let (compilers, mut absent) = installed(surroundings);
     if compilers.is_empty() {
         return Err(LabError::Unavailable("no gcc and no clang in PATH: nothing to compare".to_owned()));
     }
     // Programs are run from here, which shared memory often forbids.
-    let scratch = Scratch::create(Some(&env::temp_dir()), 16 << 20)?;
+    let scratch = Scratch::create(surroundings, Some(&surroundings.temporary), 16 << 20)?;
     let write = |name: &str, bytes: &[u8]| {
         let path = scratch.path().join(name);
         fs::write(&path, bytes).map_err(LabError::file("cannot write", &path))
@@ -133,11 +133,11 @@ impl Unit {
     }
 }
 
-/// All versions of gcc and clang in `PATH`, each version once, and what is missing.
-fn installed() -> (Vec<Compiler>, Vec<String>) {
+/// All versions of gcc and clang on the search path, each version once, and what is missing.
+fn installed(surroundings: &Surroundings) -> (Vec<Compiler>, Vec<String>) {
     let mut found: BTreeMap<(bool, u32, String), PathBuf> = BTreeMap::new();
-    for directory in env::split_paths(&env::var_os("PATH").unwrap_or_default()) {
-        let entries = fs::read_dir(&directory).into_iter().flatten().flatten();
+    for directory in &surroundings.search_path {
+        let entries = fs::read_dir(directory).into_iter().flatten().flatten();
         for name in entries.filter_map(|entry| entry.file_name().into_string().ok()) {
             let (family, number) =
                 name.split_once('-').map_or((&*name, "0"), |(family, number)| (family, number));
@@ -469,10 +469,10 @@ mod tests {
     /// Every compiler's code is compared with the reference inside.
     #[test]
     fn compilers_make_what_the_reference_makes() {
-        if installed().0.is_empty() {
+        if installed(&Surroundings::default()).0.is_empty() {
             return skip("no gcc and no clang");
         }
-        let found = compare(|_| ()).unwrap();
+        let found = compare(&Surroundings::default(), |_| ()).unwrap();
         assert_eq!(found.units.len() % OPTIONS.len(), 0);
         for unit in &found.units {
             assert_eq!(unit.megabits_per_s.len(), TEN.len());
@@ -486,9 +486,10 @@ mod tests {
     /// A kernel that is changed makes something else, and is not timed.
     #[test]
     fn another_output_is_refused() {
-        let (compilers, _) = installed();
+        let surroundings = Surroundings::default();
+        let (compilers, _) = installed(&surroundings);
         let Some(compiler) = compilers.first() else { return skip("no gcc and no clang") };
-        let scratch = Scratch::create(Some(&env::temp_dir()), 1 << 20).unwrap();
+        let scratch = Scratch::create(&surroundings, Some(&surroundings.temporary), 1 << 20).unwrap();
         let given: Vec<Prepared> =
             TEN.map(|name| prepared(name.parse().unwrap(), 1024).unwrap()).into_iter().collect();
         let wrong = KERNELS.replace("0x5a827999", "0x5a827998");

@@ -5,15 +5,17 @@
 
 use super::client::{Client, Far, measure, run_to_end};
 use super::server::Server;
-use super::{Kind, Peer, PeerRun, Skipped, Version, Workload, find};
+use super::{Kind, Peer, PeerRun, Skipped, Version, Workload, version::version};
 use crate::LabError;
 use crate::program::Level;
 use crate::scratch::Scratch;
+use crate::surroundings::Surroundings;
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
 const SETUP_LIMIT: Duration = Duration::from_secs(20);
@@ -33,9 +35,16 @@ fn quotable(path: &Path) -> Result<&str, LabError> {
 }
 
 /// rsync to its daemon: no encryption, no identity of the server.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct RsyncDaemon {
+    surroundings: Arc<Surroundings>,
     program: PathBuf,
+}
+
+impl RsyncDaemon {
+    pub(super) fn new(surroundings: &Arc<Surroundings>) -> Self {
+        Self { surroundings: Arc::clone(surroundings), program: PathBuf::new() }
+    }
 }
 
 impl Peer for RsyncDaemon {
@@ -52,12 +61,12 @@ impl Peer for RsyncDaemon {
     }
 
     fn probe(&mut self) -> Result<Version, Skipped> {
-        self.program = find::program("rsync")?;
-        find::version(&self.program, "--version")
+        self.program = self.surroundings.program("rsync")?;
+        version(&self.program, "--version")
     }
 
     fn run(&mut self, workload: &Workload) -> Result<PeerRun, LabError> {
-        let directory = Scratch::create(None, 0)?;
+        let directory = Scratch::create(&self.surroundings, None, 0)?;
         let (config, secrets) = (directory.path().join("rsyncd.conf"), directory.path().join("secrets"));
         // Anyone on this machine can reach the port, so the module asks for a password of this run.
         let password = password()?;
@@ -105,14 +114,20 @@ fn rsyncd_config(target: &Path, secrets: &Path) -> Result<String, LabError> {
 }
 
 /// curl from a server with TLS: nginx, or OpenSSL's own where that is missing.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct CurlHttps {
+    surroundings: Arc<Surroundings>,
     curl: PathBuf,
     openssl: PathBuf,
     nginx: Option<PathBuf>,
 }
 
 impl CurlHttps {
+    pub(super) fn new(surroundings: &Arc<Surroundings>) -> Self {
+        let surroundings = Arc::clone(surroundings);
+        Self { surroundings, curl: PathBuf::new(), openssl: PathBuf::new(), nginx: None }
+    }
+
     fn make_certificate(&self, at: &Path) -> Result<(), LabError> {
         let mut command = Command::new(&self.openssl);
         command.args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]);
@@ -162,13 +177,13 @@ impl Peer for CurlHttps {
     }
 
     fn probe(&mut self) -> Result<Version, Skipped> {
-        self.curl = find::program("curl")?;
-        self.openssl = find::program("openssl")?;
-        self.nginx = find::program("nginx").ok();
-        let client = find::version(&self.curl, "--version")?;
+        self.curl = self.surroundings.program("curl")?;
+        self.openssl = self.surroundings.program("openssl")?;
+        self.nginx = self.surroundings.program("nginx").ok();
+        let client = version(&self.curl, "--version")?;
         let server = match &self.nginx {
-            Some(nginx) => find::version(nginx, "-v")?,
-            None => find::version(&self.openssl, "version")?,
+            Some(nginx) => version(nginx, "-v")?,
+            None => version(&self.openssl, "version")?,
         };
         // "curl 7.88.1 (x86_64-...) libcurl/... ..." up to the bracket says it.
         let client = client.0.split(" (").next().unwrap_or_default().to_owned();
@@ -176,7 +191,7 @@ impl Peer for CurlHttps {
     }
 
     fn run(&mut self, workload: &Workload) -> Result<PeerRun, LabError> {
-        let directory = Scratch::create(None, 0)?;
+        let directory = Scratch::create(&self.surroundings, None, 0)?;
         self.make_certificate(directory.path())?;
         // One link is all that is served, under a name that needs no escapes.
         let root = directory.empty_directory("served")?;
@@ -218,9 +233,9 @@ mod tests {
 
     #[test]
     fn openssl_serves_where_nginx_is_missing() {
-        let mut peer = CurlHttps::default();
+        let mut peer = CurlHttps::new(&Arc::default());
         if let Err(skipped) = peer.probe() {
-            crate::peers::tests::skip(&skipped);
+            crate::skip::skip(&skipped.reason);
             return;
         }
         peer.nginx = None;

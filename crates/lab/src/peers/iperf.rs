@@ -2,17 +2,26 @@
 
 use super::client::{Client, Far, measure};
 use super::server::Server;
-use super::{Kind, Peer, PeerRun, Skipped, Version, Workload, find};
+use super::{Kind, Peer, PeerRun, Skipped, Version, Workload, version::version};
 use crate::LabError;
 use crate::program::Level;
+use crate::surroundings::Surroundings;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::Arc;
 
 /// One stream of TCP with nothing at its ends.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Iperf3 {
+    surroundings: Arc<Surroundings>,
     program: PathBuf,
+}
+
+impl Iperf3 {
+    pub(super) fn new(surroundings: &Arc<Surroundings>) -> Self {
+        Self { surroundings: Arc::clone(surroundings), program: PathBuf::new() }
+    }
 }
 
 impl Peer for Iperf3 {
@@ -33,8 +42,8 @@ impl Peer for Iperf3 {
     }
 
     fn probe(&mut self) -> Result<Version, Skipped> {
-        self.program = find::program("iperf3")?;
-        find::version(&self.program, "--version")
+        self.program = self.surroundings.program("iperf3")?;
+        version(&self.program, "--version")
     }
 
     fn run(&mut self, workload: &Workload) -> Result<PeerRun, LabError> {

@@ -14,12 +14,12 @@ mod client;
 mod cpu;
 mod daemons;
 mod files;
-mod find;
 mod iperf;
 mod over_ssh;
 mod rusage;
 mod server;
 mod sshd;
+mod version;
 mod wdt;
 mod workload;
 
@@ -30,7 +30,9 @@ pub use workload::{Kind, Workload};
 use crate::LabError;
 use crate::load::is_disturbed;
 use crate::program::Level;
+use crate::surroundings::Surroundings;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What a peer calls itself, such as `rsync  version 3.5.0  protocol version 32`.
@@ -46,7 +48,7 @@ pub struct Skipped {
 }
 
 impl Skipped {
-    fn because(reason: impl Into<String>) -> Self {
+    pub(crate) fn because(reason: impl Into<String>) -> Self {
         Self { reason: reason.into() }
     }
 }
@@ -107,15 +109,15 @@ pub trait Peer: std::fmt::Debug + Send {
 }
 
 /// Every peer the lab knows, installed or not, in the order of a report.
-pub fn all() -> Vec<Box<dyn Peer>> {
-    let mut peers: Vec<Box<dyn Peer>> = vec![Box::new(files::Cp::default())];
-    peers.extend(over_ssh::all());
+pub fn all(surroundings: &Arc<Surroundings>) -> Vec<Box<dyn Peer>> {
+    let mut peers: Vec<Box<dyn Peer>> = vec![Box::new(files::Cp::new(surroundings))];
+    peers.extend(over_ssh::all(surroundings));
     peers.extend([
-        Box::new(daemons::RsyncDaemon::default()) as Box<dyn Peer>,
-        Box::new(daemons::CurlHttps::default()),
-        Box::new(wdt::Wdt::private()),
-        Box::new(wdt::Wdt::clear()),
-        Box::new(iperf::Iperf3::default()),
+        Box::new(daemons::RsyncDaemon::new(surroundings)) as Box<dyn Peer>,
+        Box::new(daemons::CurlHttps::new(surroundings)),
+        Box::new(wdt::Wdt::private(surroundings)),
+        Box::new(wdt::Wdt::clear(surroundings)),
+        Box::new(iperf::Iperf3::new(surroundings)),
     ]);
     peers
 }

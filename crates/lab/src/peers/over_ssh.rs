@@ -4,9 +4,10 @@
 //! exchange and start of the remote program are part of each run.
 
 use super::client::{Client, Far, measure};
-use super::{Kind, Peer, PeerRun, PrivateSshd, Skipped, Version, Workload, find};
+use super::{Kind, Peer, PeerRun, PrivateSshd, Skipped, Version, Workload, version::version};
 use crate::LabError;
 use crate::program::Level;
+use crate::surroundings::Surroundings;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,13 +17,15 @@ use std::sync::{Arc, OnceLock};
 type Shared = Arc<OnceLock<Result<PrivateSshd, Skipped>>>;
 
 /// All of them, sharing a server.
-pub(super) fn all() -> Vec<Box<dyn Peer>> {
+pub(super) fn all(surroundings: &Arc<Surroundings>) -> Vec<Box<dyn Peer>> {
     let shared = Shared::default();
     Way::ALL
         .into_iter()
         .map(|way| {
             let sshd = Arc::clone(&shared);
-            Box::new(OverSsh { way, sshd, program: PathBuf::new(), ssh: PathBuf::new() }) as Box<dyn Peer>
+            let surroundings = Arc::clone(surroundings);
+            Box::new(OverSsh { way, surroundings, sshd, program: PathBuf::new(), ssh: PathBuf::new() })
+                as Box<dyn Peer>
         })
         .collect()
 }
@@ -68,6 +71,7 @@ impl Way {
 #[derive(Debug)]
 struct OverSsh {
     way: Way,
+    surroundings: Arc<Surroundings>,
     sshd: Shared,
     program: PathBuf,
     ssh: PathBuf,
@@ -87,14 +91,18 @@ impl Peer for OverSsh {
     }
 
     fn probe(&mut self) -> Result<Version, Skipped> {
-        self.program = find::program(self.way.program())?;
-        self.ssh = find::program("ssh")?;
-        let sshd = self.sshd.get_or_init(PrivateSshd::start).as_ref().map_err(Clone::clone)?;
+        self.program = self.surroundings.program(self.way.program())?;
+        self.ssh = self.surroundings.program("ssh")?;
+        let sshd = self
+            .sshd
+            .get_or_init(|| PrivateSshd::start(&self.surroundings))
+            .as_ref()
+            .map_err(Clone::clone)?;
         match self.way {
             // They have no version of their own.
             Way::Scp | Way::Sftp => Ok(sshd.version().clone()),
-            Way::Rclone | Way::RcloneUnchecked => find::version(&self.program, "version"),
-            Way::Rsync | Way::Tar => find::version(&self.program, "--version"),
+            Way::Rclone | Way::RcloneUnchecked => version(&self.program, "version"),
+            Way::Rsync | Way::Tar => version(&self.program, "--version"),
         }
     }
 
@@ -200,7 +208,7 @@ mod tests {
 
     #[test]
     fn only_tar_needs_a_tree() {
-        for peer in all() {
+        for peer in all(&Arc::default()) {
             assert!(peer.carries(Kind::Tree));
             assert_eq!(peer.carries(Kind::File), peer.name() != "tar-ssh");
         }

@@ -5,12 +5,11 @@
 //! the value is dropped, or soon after the process is killed.
 
 use super::client::{Client, run_to_end};
-use super::find;
 use super::server::Server;
-use super::{Skipped, Version};
+use super::{Skipped, Version, version::version};
 use crate::LabError;
 use crate::scratch::Scratch;
-use std::ffi::OsString;
+use crate::surroundings::{Surroundings, is_program};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -47,18 +46,18 @@ impl PrivateSshd {
     pub const HOST: &'static str = "sealane-peer";
 
     /// Starts a server and logs in once, so that a server that cannot be used is found out here.
-    pub fn start() -> Result<Self, Skipped> {
-        Self::start_with_path(&[])
+    pub fn start(surroundings: &Surroundings) -> Result<Self, Skipped> {
+        Self::start_with_path(surroundings, &[])
     }
 
     /// As [`PrivateSshd::start`]; programs that clients ask for are looked for in `directories` first.
-    pub fn start_with_path(directories: &[&Path]) -> Result<Self, Skipped> {
-        let sshd = find::program("sshd")?;
-        let keygen = find::program("ssh-keygen")?;
-        let ssh = find::program("ssh")?;
-        let version = find::version(&ssh, "-V")?;
+    pub fn start_with_path(surroundings: &Surroundings, directories: &[&Path]) -> Result<Self, Skipped> {
+        let sshd = surroundings.program("sshd")?;
+        let keygen = surroundings.program("ssh-keygen")?;
+        let ssh = surroundings.program("ssh")?;
+        let version = version(&ssh, "-V")?;
         let unusable = |error| Skipped::because(format!("no private sshd: {error}"));
-        let started = Self::set_up(&sshd, &keygen, directories, version).map_err(unusable)?;
+        let started = Self::set_up(surroundings, &sshd, &keygen, directories, version).map_err(unusable)?;
         let mut command = started.command(&ssh);
         command.args([Self::HOST, "true"]);
         match run_to_end(Client::new(command), SETUP_LIMIT) {
@@ -71,8 +70,14 @@ impl PrivateSshd {
         }
     }
 
-    fn set_up(sshd: &Path, keygen: &Path, directories: &[&Path], version: Version) -> Result<Self, LabError> {
-        let directory = Scratch::create(None, 0)?;
+    fn set_up(
+        surroundings: &Surroundings,
+        sshd: &Path,
+        keygen: &Path,
+        directories: &[&Path],
+        version: Version,
+    ) -> Result<Self, LabError> {
+        let directory = Scratch::create(surroundings, None, 0)?;
         let at = directory.path();
         if rustix::process::geteuid().is_root() && !Path::new(PRIVILEGE_SEPARATION).exists() {
             fs::create_dir(PRIVILEGE_SEPARATION)
@@ -85,7 +90,7 @@ impl PrivateSshd {
         }
         let (server, port) = Server::listening("sshd", |port| {
             let config = at.join("sshd_config");
-            let text = server_config(at, port, directories);
+            let text = server_config(at, port, directories, &surroundings.search_path);
             fs::write(&config, text).map_err(LabError::file("cannot write", &config))?;
             let arguments = ["-D".into(), "-e".into(), "-f".into(), config.into_os_string()];
             Ok(std::iter::once(sshd.as_os_str().to_owned()).chain(arguments).collect())
@@ -147,10 +152,9 @@ impl PrivateSshd {
     }
 }
 
-fn server_config(at: &Path, port: u16, directories: &[&Path]) -> String {
+fn server_config(at: &Path, port: u16, directories: &[&Path], search_path: &[PathBuf]) -> String {
     let at = at.display();
-    let sftp =
-        SFTP_SERVERS.into_iter().find(|path| find::is_program(Path::new(path))).unwrap_or("internal-sftp");
+    let sftp = SFTP_SERVERS.into_iter().find(|path| is_program(Path::new(path))).unwrap_or("internal-sftp");
     let mut config = format!(
         "Port {port}\nListenAddress 127.0.0.1\nHostKey \"{at}/host\"\nAuthorizedKeysFile \"{at}/user.pub\"\n\
          AuthenticationMethods publickey\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n\
@@ -158,11 +162,10 @@ fn server_config(at: &Path, port: u16, directories: &[&Path]) -> String {
          StrictModes no\nUsePAM no\nPidFile none\nPrintMotd no\nSubsystem sftp {sftp}\n"
     );
     if !directories.is_empty() {
-        let system = std::env::var_os("PATH").unwrap_or_else(|| OsString::from("/usr/bin:/bin"));
-        let path = directories.iter().map(|path| (*path).to_owned()).chain(std::env::split_paths(&system));
-        let path = std::env::join_paths(path).unwrap_or(system);
+        let path = directories.iter().copied().chain(search_path.iter().map(PathBuf::as_path));
+        let path: Vec<_> = path.map(Path::to_string_lossy).collect();
         // sshd has no escape for a quote in a value; nobody's programs live there.
-        config.push_str(&format!("SetEnv \"PATH={}\"\n", path.to_string_lossy().replace(['"', '\n'], "")));
+        config.push_str(&format!("SetEnv \"PATH={}\"\n", path.join(":").replace(['"', '\n'], "")));
     }
     config
 }
@@ -200,8 +203,11 @@ mod tests {
     #[test]
     fn runs_programs_for_its_own_key_only_and_vanishes() {
         let own = tempfile::tempdir().unwrap();
-        let Some(sshd) = started(PrivateSshd::start_with_path(&[own.path()])) else { return };
-        let ssh = find::program("ssh").unwrap();
+        let Some(sshd) = started(PrivateSshd::start_with_path(&Surroundings::default(), &[own.path()]))
+        else {
+            return;
+        };
+        let ssh = Surroundings::default().program("ssh").unwrap();
         let mut command = sshd.command(&ssh);
         command.args([PrivateSshd::HOST, "echo $PATH"]);
         let printed = run_to_end(Client::new(command), SETUP_LIMIT).unwrap();
@@ -209,7 +215,7 @@ mod tests {
         assert!(printed.contains(&format!("{}:", own.path().display())), "{printed}");
 
         let stranger = own.path().join("stranger");
-        let mut command = Command::new(find::program("ssh-keygen").unwrap());
+        let mut command = Command::new(Surroundings::default().program("ssh-keygen").unwrap());
         command.args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(&stranger);
         run_to_end(Client::new(command), SETUP_LIMIT).unwrap();
         let config = fs::read_to_string(sshd.client_config()).unwrap();

@@ -5,16 +5,9 @@ use crate::rng::Rng;
 use std::fs;
 use tempfile::TempDir;
 
-/// Prints why, or fails where the environment promises that everything is installed.
-pub(super) fn skip(skipped: &Skipped) {
-    println!("{skipped}");
-    let is_required = std::env::var_os("SEALANE_REQUIRE_PEERS").is_some_and(|value| value == "1");
-    assert!(!is_required, "SEALANE_REQUIRE_PEERS=1, but {skipped}");
-}
-
-/// The server, or `None` after [`skip`].
+/// The server, or `None` after the reason was said.
 pub(super) fn started(sshd: Result<PrivateSshd, Skipped>) -> Option<PrivateSshd> {
-    sshd.map_err(|skipped| skip(&skipped)).ok()
+    sshd.map_err(|skipped| crate::skip::skip(&skipped.reason)).ok()
 }
 
 /// 4 MiB and a bit, under a name that needs quoting.
@@ -59,11 +52,11 @@ pub(super) fn copies(peer: &mut dyn Peer, workload: &Workload) {
 /// Lets the named peers copy, in one set so that they share their server.
 fn check(names: &[&str]) {
     let workloads = [a_file(), a_tree()];
-    let mut peers = all();
+    let mut peers = all(&Arc::default());
     for name in names {
         let peer = peers.iter_mut().find(|peer| peer.name() == *name).unwrap();
         match peer.probe() {
-            Err(skipped) => skip(&skipped),
+            Err(skipped) => crate::skip::skip(&skipped.reason),
             Ok(version) => {
                 println!("{name}: {}", version.0);
                 assert!(!version.0.is_empty());
@@ -111,7 +104,7 @@ fn iperf3_moves_bytes() {
 #[test]
 fn wdt_copies() {
     for name in ["wdt", "wdt-clear"] {
-        let is_here = all().iter_mut().any(|peer| peer.name() == name && peer.probe().is_ok());
+        let is_here = all(&Arc::default()).iter_mut().any(|peer| peer.name() == name && peer.probe().is_ok());
         if is_here {
             check(&[name]);
         } else {
@@ -122,13 +115,13 @@ fn wdt_copies() {
 
 #[test]
 fn names_are_unique_and_a_failure_has_its_reason() {
-    let mut names: Vec<_> = all().iter().map(|peer| peer.name()).collect();
+    let mut names: Vec<_> = all(&Arc::default()).iter().map(|peer| peer.name()).collect();
     names.sort_unstable();
     names.dedup();
-    assert_eq!(names.len(), all().len());
+    assert_eq!(names.len(), all(&Arc::default()).len());
 
     let (directory, workload) = a_file();
-    let mut peer = files::Cp::default();
+    let mut peer = files::Cp::new(&Arc::default());
     peer.probe().unwrap();
     fs::remove_file(directory.path().join("a file")).unwrap();
     workload.clear_target().unwrap();

@@ -6,17 +6,17 @@
 
 use super::client::{Client, Far, measure};
 use super::server::Server;
-use super::{Kind, Peer, PeerRun, Skipped, Version, Workload, find};
+use super::{Kind, Peer, PeerRun, Skipped, Version, Workload, version::version};
 use crate::LabError;
 use crate::program::Level;
+use crate::scratch::Scratch;
+use crate::surroundings::{Surroundings, is_program};
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::process::Command;
-
-/// Where its program is, if it is not in `PATH`.
-const PROGRAM_VARIABLE: &str = "SEALANE_WDT";
+use std::sync::Arc;
 
 /// More than two brought nothing on the machines it was measured on.
 const PORTS: &str = "2";
@@ -24,19 +24,24 @@ const PORTS: &str = "2";
 /// WDT with one kind of encryption.
 #[derive(Debug)]
 pub(super) struct Wdt {
+    surroundings: Arc<Surroundings>,
     program: PathBuf,
     level: Level,
 }
 
 impl Wdt {
     /// AES-128-GCM, its default.
-    pub(super) fn private() -> Self {
-        Self { program: PathBuf::new(), level: Level::Private }
+    pub(super) fn private(surroundings: &Arc<Surroundings>) -> Self {
+        Self::new(surroundings, Level::Private)
     }
 
     /// No encryption, no identity, no check.
-    pub(super) fn clear() -> Self {
-        Self { program: PathBuf::new(), level: Level::Clear }
+    pub(super) fn clear(surroundings: &Arc<Surroundings>) -> Self {
+        Self::new(surroundings, Level::Clear)
+    }
+
+    fn new(surroundings: &Arc<Surroundings>, level: Level) -> Self {
+        Self { surroundings: Arc::clone(surroundings), program: PathBuf::new(), level }
     }
 
     fn command(&self, directory: OsString) -> Vec<OsString> {
@@ -61,25 +66,22 @@ impl Peer for Wdt {
     }
 
     fn probe(&mut self) -> Result<Version, Skipped> {
-        self.program = match std::env::var_os(PROGRAM_VARIABLE).map(PathBuf::from) {
-            Some(program) if find::is_program(&program) => program,
-            Some(program) => {
-                let reason = format!("{PROGRAM_VARIABLE}={} is no program", program.display());
-                return Err(Skipped::because(reason));
-            }
-            None => find::program("wdt")?,
+        self.program = match &self.surroundings.wdt {
+            Some(program) if is_program(program) => program.clone(),
+            Some(program) => return Err(Skipped::because(format!("{} is no program", program.display()))),
+            None => self.surroundings.program("wdt")?,
         };
         if self.level == Level::Clear && is_reachable() {
             let reason =
                 "it would take files from any machine; run the lab in a network namespace of its own";
             return Err(Skipped::because(reason));
         }
-        find::version(&self.program, "--version")
+        version(&self.program, "--version")
     }
 
     fn run(&mut self, workload: &Workload) -> Result<PeerRun, LabError> {
         // It sends what is in a directory: for a file that is a directory with a link to it.
-        let links = crate::scratch::Scratch::create(None, 0)?;
+        let links = Scratch::create(&self.surroundings, None, 0)?;
         let (from, to) = match workload.kind() {
             Kind::Tree => (workload.source().to_owned(), workload.copy()),
             Kind::File => {

@@ -17,13 +17,17 @@ use crate::report::{Check, FORMAT, Report, Tile, Written, number};
 use crate::rng::Rng;
 use crate::scratch::Scratch;
 use crate::stats::Summary;
+use crate::surroundings::Surroundings;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// What `sealane lab quick` may be asked.
 #[derive(Clone, Debug)]
 pub struct QuickOptions {
+    /// Where programs, temporary files and trees lie.
+    pub surroundings: Arc<Surroundings>,
     /// Program under test; the running one by default.
     pub program: Option<PathBuf>,
     /// Size of the one file; less where there is no room.
@@ -47,6 +51,7 @@ pub struct QuickOptions {
 impl Default for QuickOptions {
     fn default() -> Self {
         Self {
+            surroundings: Arc::default(),
             program: None,
             file_bytes: 1 << 30,
             tree: None,
@@ -79,8 +84,11 @@ pub fn run(options: &QuickOptions, progress: &mut dyn Write) -> Result<(Report, 
     };
     let seed = options.seed.unwrap_or_else(Rng::fresh_seed);
     let (file_bytes, tree_bytes_max) = sizes(options);
-    let scratch =
-        Scratch::create(options.work_directory.as_deref(), needed_bytes(file_bytes, tree_bytes_max))?;
+    let scratch = Scratch::create(
+        &options.surroundings,
+        options.work_directory.as_deref(),
+        needed_bytes(file_bytes, tree_bytes_max),
+    )?;
     let mut skipped = Vec::new();
     if file_bytes < options.file_bytes {
         skipped.push(format!(
@@ -94,7 +102,7 @@ pub fn run(options: &QuickOptions, progress: &mut dyn Write) -> Result<(Report, 
     let tree_deadline = started + options.limit;
     let mut quick =
         Quick { program: &program, scratch: &scratch, seed, checks: Vec::new(), skipped, progress };
-    let mut peers = if options.peers { peers::all() } else { Vec::new() };
+    let mut peers = if options.peers { peers::all(&options.surroundings) } else { Vec::new() };
 
     quick.say("Taking a real tree and making a random file ...")?;
     let tree = quick.take_tree(options, tree_bytes_max)?;
@@ -150,7 +158,11 @@ fn needed_bytes(file_bytes: u64, tree_bytes: u64) -> u64 {
 /// File and tree sizes, halved until they fit.
 fn sizes(options: &QuickOptions) -> (u64, u64) {
     let (mut file, mut tree) = (options.file_bytes, options.tree_bytes_max);
-    let room = Scratch::room_bytes(options.work_directory.as_deref(), needed_bytes(file, tree));
+    let room = Scratch::room_bytes(
+        &options.surroundings,
+        options.work_directory.as_deref(),
+        needed_bytes(file, tree),
+    );
     while needed_bytes(file, tree) > room && file > 16 << 20 {
         file /= 2;
         tree /= 2;
@@ -180,10 +192,10 @@ impl Quick<'_> {
 
     fn take_tree(&mut self, options: &QuickOptions, bytes_max: u64) -> Result<tree::TreeSample, LabError> {
         let target = self.scratch.path().join(TREE_NAME);
-        let candidates = options.tree.clone().map_or_else(tree::candidates, |tree| vec![tree]);
+        let candidates = options.tree.as_ref().map_or(&*options.surroundings.trees, std::slice::from_ref);
         for candidate in candidates {
             crate::scratch::remove(&target)?;
-            let sample = tree::take(&candidate, &target, bytes_max)?;
+            let sample = tree::take(candidate, &target, bytes_max)?;
             if sample.files >= 100 || options.tree.is_some() && sample.files > 0 {
                 if sample.left_out > 0 {
                     self.skipped.push(format!(

@@ -31,15 +31,6 @@ pub(super) struct TreeSample {
     pub(super) left_out: u64,
 }
 
-/// Trees a machine may have, best first: sources of Rust packages, of the system's headers, documentation.
-pub(super) fn candidates() -> Vec<PathBuf> {
-    let home = std::env::var_os("HOME").map(PathBuf::from);
-    let cargo = std::env::var_os("CARGO_HOME").map(PathBuf::from).or_else(|| Some(home?.join(".cargo")));
-    let mut candidates: Vec<PathBuf> = cargo.map(|cargo| cargo.join("registry/src")).into_iter().collect();
-    candidates.extend(["/usr/include", "/usr/share/doc", "/usr/lib/python3"].map(PathBuf::from));
-    candidates
-}
-
 /// Copies up to `bytes_max` of `origin` into the new directory `target`.
 pub(super) fn take(origin: &Path, target: &Path, bytes_max: u64) -> Result<TreeSample, LabError> {
     let mut sample = TreeSample { origin: origin.to_owned(), ..TreeSample::default() };

@@ -18,14 +18,18 @@ use crate::report::{Check, FORMAT, Report, Tile, Written, number};
 use crate::rng::Rng;
 use crate::runner::{DiscardRunner, Planned};
 use crate::scratch::Scratch;
+use crate::surroundings::Surroundings;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// What `sealane lab transfer` may be asked.
 #[derive(Clone, Debug)]
 pub struct TransferOptions {
+    /// Where programs, temporary files and trees lie.
+    pub surroundings: Arc<Surroundings>,
     /// Program under test; the running one by default.
     pub program: Option<PathBuf>,
     /// How thorough.
@@ -53,6 +57,7 @@ pub struct TransferOptions {
 impl Default for TransferOptions {
     fn default() -> Self {
         Self {
+            surroundings: Arc::default(),
             program: None,
             profile: Profile::Quick,
             ends: End::ALL.to_vec(),
@@ -92,7 +97,7 @@ pub fn run(
     let seed = options.seed.unwrap_or_else(Rng::fresh_seed);
     let bytes_max = workload_bytes_max(options);
     // Six groups of cells may each need a file of their own, and the pilot one more.
-    let scratch = Scratch::create(options.work_directory.as_deref(), bytes_max * 7)?;
+    let scratch = Scratch::create(&options.surroundings, options.work_directory.as_deref(), bytes_max * 7)?;
     writeln!(
         progress,
         "Threads and streams at four levels; seed {seed:#x}, {} profile.",
@@ -201,7 +206,13 @@ impl Lab<'_> {
             is_short: false,
             with_claims: true,
         };
-        let result = contest::hold(&rules, self.program, self.scratch, &mut peers::all(), self.progress)?;
+        let result = contest::hold(
+            &rules,
+            self.program,
+            self.scratch,
+            &mut peers::all(&self.options.surroundings),
+            self.progress,
+        )?;
         crate::scratch::remove(&file)?;
         Ok(result)
     }
@@ -224,7 +235,7 @@ fn workload_bytes_max(options: &TransferOptions) -> u64 {
         Profile::Paper => 8 << 30,
     };
     let wished = options.file_bytes_max.unwrap_or(of_profile).max(1);
-    let room = Scratch::room_bytes(options.work_directory.as_deref(), wished * 7);
+    let room = Scratch::room_bytes(&options.surroundings, options.work_directory.as_deref(), wished * 7);
     // Without room for that, making the scratch directory will say so.
     let share = (room / 7).min(wished).max(wished.min(16 << 20));
     1 << share.ilog2()

@@ -1,0 +1,34 @@
+//! What installed programs call themselves.
+//!
+//! Guarantees: a version is one short line.
+
+use super::client::{Client, run_to_end};
+use super::{Skipped, Version};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+const VERSION_LIMIT: Duration = Duration::from_secs(10);
+const VERSION_CHARACTERS: usize = 120;
+
+/// The first line the program prints when asked with `argument`.
+pub(super) fn version(program: &Path, argument: &str) -> Result<Version, Skipped> {
+    let mut command = Command::new(program);
+    command.arg(argument);
+    let text = run_to_end(Client::new(command), VERSION_LIMIT)
+        .map_err(|error| Skipped::because(format!("{} does not run: {error}", program.display())))?;
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("unknown version");
+    Ok(Version(line.chars().take(VERSION_CHARACTERS).collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_is_one_short_line() {
+        let version = version(Path::new("/bin/sh"), "-c echo").unwrap_or(Version(String::new()));
+        assert!(version.0.chars().count() <= VERSION_CHARACTERS);
+        assert!(!version.0.contains('\n'));
+    }
+}
