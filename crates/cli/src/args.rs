@@ -16,8 +16,8 @@ pub use cp::{CpArgs, EndArg, SinkArg};
 pub use digest::{DigestArgs, Md5Args};
 pub use filters::Filters;
 pub use lab::{
-    LabArgs, LabCommand, LabShared, NetworkProcessorArgs, ParallelismArg, PredictArgs, QuickArgs, StacksArgs,
-    TransferArgs,
+    LabArgs, LabCommand, LabShared, LinkArgs, NetworkProcessorArgs, ParallelismArg, PredictArgs, QuickArgs,
+    StacksArgs, TransferArgs,
 };
 pub use serve::ServeArgs;
 pub use speed::{AlgorithmArg, DirectionArg, SpeedArgs, TierArg};
@@ -33,6 +33,7 @@ use clap_complete::Shell;
 use sealane_copy::Level;
 use sealane_engine::Suite;
 use sealane_lab::experiment::Profile;
+use sealane_lab::link::Stage;
 use sealane_lab::program::End;
 use sealane_stack::Placement;
 use std::path::PathBuf;
@@ -180,6 +181,10 @@ fn placement() -> impl TypedValueParser<Value = Placement> {
 
 fn profile() -> impl TypedValueParser<Value = Profile> {
     one_of(&[Profile::Quick, Profile::Full, Profile::Paper], |profile| profile.name())
+}
+
+fn stage() -> impl TypedValueParser<Value = Stage> {
+    one_of(&[Stage::Outside, Stage::Inside, Stage::Link], |stage| stage.name())
 }
 
 fn end() -> impl TypedValueParser<Value = End> {

@@ -14,6 +14,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+mod link;
 mod network_processor;
 mod stacks;
 
@@ -39,9 +40,19 @@ pub(crate) fn run(command: LabCommand) -> Result<ExitStatus, Failure> {
             (json, quick::run(&options, &mut progress))
         }
         LabCommand::NetworkProcessor(arguments) => return network_processor::run(&arguments),
+        LabCommand::Link(arguments) => return link::run(&arguments),
         LabCommand::Stacks(arguments) => return stacks::run(&arguments),
         LabCommand::Predict(arguments) => return stacks::predict(&arguments),
-        LabCommand::Transfer(TransferArgs { profile, ends, no_link, no_counts, no_kernels, shared }) => {
+        LabCommand::Transfer(TransferArgs {
+            profile,
+            ends,
+            no_link,
+            no_emulated_links,
+            no_counts,
+            no_kernels,
+            behind_link,
+            shared,
+        }) => {
             let LabShared { size, no_peers, report, no_report, json, work_directory, seed, program } = shared;
             let options = TransferOptions {
                 surroundings: Arc::new(surroundings()),
@@ -49,6 +60,7 @@ pub(crate) fn run(command: LabCommand) -> Result<ExitStatus, Failure> {
                 profile,
                 ends,
                 shaped_link: !no_link,
+                emulated_links: !no_emulated_links,
                 counts: !no_counts,
                 kernels: !no_kernels,
                 peers: !no_peers,
@@ -57,7 +69,12 @@ pub(crate) fn run(command: LabCommand) -> Result<ExitStatus, Failure> {
                 work_directory,
                 report_directory: (!no_report).then_some(report),
             };
-            (json, transfer::run(&options, &mut progress))
+            let outcome = if behind_link {
+                transfer::run_behind_link(&options, &mut progress).map(|report| (report, None))
+            } else {
+                transfer::run(&options, &mut progress)
+            };
+            (json, outcome)
         }
     };
     let (report, written) = outcome.map_err(failed)?;

@@ -36,6 +36,8 @@ const SIZE: &str =
     "a size such as 512M, 1.5G, 10MB or 1GiB (k, M, G, T are powers of 1000; Ki, Mi, Gi, Ti of 1024)";
 const SEED: &str = "a number, or 0x and hexadecimal digits";
 const DURATION: &str = "a duration such as 30, 30s, 1500ms, 5m or 1h (seconds where no unit is given)";
+const SHORT_DURATION: &str = "a short duration such as 100us, 10ms or 1s (seconds where no unit is given)";
+const PERCENT: &str = "a share in percent such as 0.1 or 1%";
 const PORTS: &str = "a range of ports such as 50000-50100, or one port";
 
 /// Bytes per second, at least 1: `100M`, `1G`, `10MB/s`, `64KiB`.
@@ -123,6 +125,41 @@ pub fn duration(text: &str) -> Result<Duration, UnitError> {
     Ok(Duration::from_millis(total))
 }
 
+/// A duration of whole microseconds, zero included: `0`, `100us`, `0.1ms`, `10ms`, `1s`.
+///
+/// # Errors
+/// When the text is no such duration, or is longer than a minute.
+pub fn short_duration(text: &str) -> Result<Duration, UnitError> {
+    let malformed = UnitError::Malformed { expected: SHORT_DURATION };
+    let (number, unit) = split(text.trim()).ok_or_else(|| malformed.clone())?;
+    let microseconds = match unit {
+        "us" | "µs" => 1,
+        "ms" => 1000,
+        "" | "s" => 1_000_000,
+        _ => return Err(malformed),
+    };
+    match scale(number, microseconds, SHORT_DURATION) {
+        Ok(total) if total <= 60_000_000 => Ok(Duration::from_micros(total)),
+        Ok(_) => Err(UnitError::TooLarge),
+        Err(UnitError::Zero) => Ok(Duration::ZERO),
+        Err(error) => Err(error),
+    }
+}
+
+/// A share, given in percent: `0`, `0.1`, `0.1%`, `100 %`. From 0 to 1.
+///
+/// # Errors
+/// When the text is no share, or more than all.
+pub fn percent(text: &str) -> Result<f64, UnitError> {
+    let malformed = UnitError::Malformed { expected: PERCENT };
+    let (_, unit) = split(text.trim()).ok_or_else(|| malformed.clone())?;
+    if !matches!(unit, "" | "%") {
+        return Err(malformed);
+    }
+    let number: f64 = text.trim().trim_end_matches('%').trim_end().parse().map_err(|_| malformed)?;
+    if number > 100.0 { Err(UnitError::TooLarge) } else { Ok(number / 100.0) }
+}
+
 /// First and last port, both included: `50000-50100`, or one port.
 ///
 /// # Errors
@@ -189,6 +226,22 @@ pub fn bytes_text(bytes: f64) -> String {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn links_are_described_in_short_times_and_shares() {
+        for (text, microseconds) in
+            [("0", 0), ("100us", 100), ("0.1ms", 100), ("10 ms", 10_000), ("1", 1_000_000)]
+        {
+            assert_eq!(short_duration(text), Ok(Duration::from_micros(microseconds)), "{text}");
+        }
+        assert_eq!(short_duration("61s"), Err(UnitError::TooLarge));
+        assert!(short_duration("5m").is_err() && short_duration("-1").is_err());
+        for (text, share) in [("0", 0.0), ("0.1%", 0.001), ("1 %", 0.01), ("100", 1.0)] {
+            assert_eq!(percent(text), Ok(share), "{text}");
+        }
+        assert_eq!(percent("101"), Err(UnitError::TooLarge));
+        assert!(percent("1/2").is_err() && percent("nan").is_err() && percent("").is_err());
+    }
 
     #[test]
     fn rates_mean_one_number() {

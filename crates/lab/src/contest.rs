@@ -34,6 +34,8 @@ enum Contestant {
 pub(crate) struct Rules<'a> {
     pub(crate) id: &'a str,
     pub(crate) title: &'a str,
+    /// The product, as it is asked, each with its place.
+    pub(crate) own: Vec<(Coordinates, CopyRequest)>,
     /// The workload in words.
     pub(crate) words: &'a str,
     pub(crate) workload: &'a Workload,
@@ -75,11 +77,17 @@ pub(crate) fn hold(
     peers: &mut [Box<dyn Peer>],
     progress: &mut dyn Write,
 ) -> Result<(Outcome, Vec<Check>), LabError> {
-    writeln!(progress, "{}: four levels and installed tools, taking turns ...", rules.title)?;
+    writeln!(progress, "{}: {OWN} and installed tools, taking turns ...", rules.title)?;
     let (began, started) = (Instant::now(), utc_now());
-    let mut cells = own_contestants(rules.workload.kind() == Kind::Tree);
+    let mut cells: Vec<_> =
+        rules.own.iter().cloned().map(|(place, request)| (place, Contestant::Own(request))).collect();
     let mut skipped = Vec::new();
-    let mut tools = vec![OWN.to_owned()];
+    let mut tools: Vec<String> = Vec::new();
+    for (place, _) in &cells {
+        if !tools.contains(&place["tool"]) {
+            tools.push(place["tool"].clone());
+        }
+    }
     for (index, peer) in peers.iter_mut().enumerate() {
         if !peer.carries(rules.workload.kind()) {
             continue;
@@ -175,21 +183,21 @@ fn claims(peers: &[Box<dyn Peer>], cells: &[(Coordinates, Contestant)]) -> Vec<C
     claims
 }
 
-/// The four levels as contestants, each with its place.
-fn own_contestants(recursive: bool) -> Vec<(Coordinates, Contestant)> {
-    let contestant = |level: Level| {
+/// The product at its four levels.
+pub(crate) fn four_levels(recursive: bool) -> Vec<(Coordinates, CopyRequest)> {
+    let asked = |level: Level| {
         let request =
             CopyRequest { level: Some(level), recursive, resume: Some(false), ..CopyRequest::default() };
-        (at([("level", level.name()), ("tool", OWN)]), Contestant::Own(request))
+        (at([("level", level.name()), ("tool", OWN)]), request)
     };
-    Level::ALL.into_iter().map(contestant).collect()
+    Level::ALL.into_iter().map(asked).collect()
 }
 
 impl Contest<'_> {
     fn name(&self, cell: usize) -> String {
         let place = &self.places[cell];
         match &self.contestants[cell] {
-            Contestant::Own(_) => format!("{OWN} --level {}", place["level"]),
+            Contestant::Own(_) => format!("{} --level {}", place["tool"], place["level"]),
             Contestant::Peer(_) => format!("{} ({})", place["tool"], place["level"]),
         }
     }

@@ -12,6 +12,7 @@ pub mod compare;
 mod contest;
 mod error;
 pub mod experiment;
+pub mod link;
 pub mod load;
 pub mod machine;
 pub mod network_processor;

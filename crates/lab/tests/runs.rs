@@ -101,6 +101,7 @@ fn the_study_runs_every_cell_and_decides_its_claims() {
         profile: Profile::Quick,
         ends: vec![End::Send],
         shaped_link: false,
+        emulated_links: false,
         counts: false,
         kernels: true,
         peers: false,

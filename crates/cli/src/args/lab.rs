@@ -3,9 +3,11 @@
 use crate::units;
 use clap::{Args, Subcommand};
 use sealane_lab::experiment::Profile;
+use sealane_lab::link::Stage;
 use sealane_lab::program::End;
 use sealane_lab::stacks::IDS;
 use sealane_stack::Spec;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -34,11 +36,58 @@ pub enum LabCommand {
     Transfer(TransferArgs),
     /// Ciphers on processors without caches: the NPCryptBench study on simulated machines, yours among them
     NetworkProcessor(NetworkProcessorArgs),
+    /// Run a command behind an emulated link: delay, loss and rate on the way to 127.0.0.1
+    Link(LinkArgs),
     /// TCP, MD5 and ciphers in stacks on several lanes: the NDSS '96 study on this machine
     Stacks(StacksArgs),
     /// What up to so many lanes would gain on one connection: measured on one, extrapolated by a model of the lock
     Predict(PredictArgs),
 }
+
+/// Arguments of `sealane lab link`.
+#[derive(Debug, Args)]
+#[command(long_about = LINK_ABOUT, after_long_help = LINK_EXAMPLES)]
+pub struct LinkArgs {
+    /// Time there and back, as in 100us, 10ms or 1s
+    #[arg(long, value_name = "TIME", value_parser = units::short_duration, default_value = "0")]
+    pub rtt: Duration,
+    /// Bytes a second, both directions together; as fast as this host moves packets otherwise
+    #[arg(long, value_name = "RATE", value_parser = units::rate)]
+    pub rate: Option<u64>,
+    /// Percent of packets that are lost
+    #[arg(long, value_name = "PERCENT", value_parser = units::percent, default_value = "0")]
+    pub loss: f64,
+    /// Percent of packets that come late
+    #[arg(long, value_name = "PERCENT", value_parser = units::percent, default_value = "0")]
+    pub reorder: f64,
+    /// Percent of packets that come twice
+    #[arg(long, value_name = "PERCENT", value_parser = units::percent, default_value = "0")]
+    pub duplicate: f64,
+    /// Where chance starts, to repeat a run; a new one otherwise
+    #[arg(long, value_name = "N", value_parser = units::seed)]
+    pub seed: Option<u64>,
+    /// Which of the processes that start one another this is
+    #[arg(long, value_parser = super::stage(), default_value = "outside", hide = true)]
+    pub stage: Stage,
+    /// The command and its arguments
+    #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    pub command: Vec<OsString>,
+}
+
+const LINK_ABOUT: &str = "\
+Run a command behind an emulated link: delay, loss and rate on the way to 127.0.0.1.
+
+The command runs in a network namespace of its own, where whatever talks to 127.0.0.1 goes through the link, in packets \
+of 1500 bytes. Servers that it is to talk to must be started by it. No other network is reachable from there. It needs \
+iproute2, and rights to make namespaces: root's, or a system that lets users make them. The command's exit status is \
+passed on.";
+
+const LINK_EXAMPLES: &str = "\
+Examples:
+  A copy over 100 ms and one lost packet in a thousand:
+    sealane lab link --rtt 100ms --loss 0.1% -- sealane cp --streams 8 FILE /tmp/copy
+  A shell behind a slow link:
+    sealane lab link --rtt 20ms --rate 1M -- sh";
 
 /// Arguments of `sealane lab stacks`.
 #[derive(Debug, Args)]
@@ -176,12 +225,18 @@ pub struct TransferArgs {
     /// Leave out the part that goes through a link of 1 Gb/s
     #[arg(long)]
     pub no_link: bool,
+    /// Leave out the part through emulated links with delay and loss
+    #[arg(long)]
+    pub no_emulated_links: bool,
     /// Leave out the part with many threads by many streams
     #[arg(long)]
     pub no_counts: bool,
     /// Leave out the part that runs each suite on the product's own kernels and on others
     #[arg(long)]
     pub no_kernels: bool,
+    /// Only what is done behind an emulated link
+    #[arg(long, hide = true)]
+    pub behind_link: bool,
     /// What all experiments take.
     #[command(flatten)]
     pub shared: LabShared,

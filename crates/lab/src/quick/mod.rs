@@ -8,7 +8,7 @@ mod resume;
 mod tree;
 
 use crate::LabError;
-use crate::contest::{OWN, Rules};
+use crate::contest::{self, OWN, Rules};
 use crate::experiment::{Metric, Outcome, Profile, Repetition, at};
 use crate::machine::{Machine, utc_now};
 use crate::peers::{self, Kind, Peer, Workload};
@@ -242,6 +242,7 @@ impl Quick<'_> {
         let rules = Rules {
             id,
             title,
+            own: contest::four_levels(workload.kind() == Kind::Tree),
             words,
             workload,
             renew: (workload.kind() == Kind::File).then_some(FILE_NAME),
@@ -251,8 +252,7 @@ impl Quick<'_> {
             is_short: true,
             with_claims: false,
         };
-        let (outcome, mut checks) =
-            crate::contest::hold(&rules, self.program, self.scratch, peers, self.progress)?;
+        let (outcome, mut checks) = contest::hold(&rules, self.program, self.scratch, peers, self.progress)?;
         self.checks.append(&mut checks);
         Ok(outcome)
     }

@@ -4,6 +4,7 @@
 //! run here is named with its reason.
 
 mod counts;
+mod emulated;
 mod grid;
 mod kernels;
 mod link;
@@ -38,6 +39,8 @@ pub struct TransferOptions {
     pub ends: Vec<End>,
     /// Also through a link shaped to 1 Gb/s.
     pub shaped_link: bool,
+    /// Also through emulated links with delay and loss.
+    pub emulated_links: bool,
     /// Also many threads by many streams.
     pub counts: bool,
     /// Also each suite by the product's own kernels and by others.
@@ -62,6 +65,7 @@ impl Default for TransferOptions {
             profile: Profile::Quick,
             ends: End::ALL.to_vec(),
             shaped_link: true,
+            emulated_links: true,
             counts: true,
             kernels: true,
             peers: true,
@@ -83,6 +87,22 @@ struct Plan {
     skipped: Vec<String>,
 }
 
+/// What a lab that stands behind an emulated link does: one file by the product and by other tools.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_behind_link(options: &TransferOptions, progress: &mut dyn Write) -> Result<Report, LabError> {
+    let seed = options.seed.unwrap_or_else(Rng::fresh_seed);
+    emulated::behind(options, seed, &program_of(options)?, progress)
+}
+
+fn program_of(options: &TransferOptions) -> Result<Program, LabError> {
+    match &options.program {
+        Some(path) => Ok(Program::new(path)),
+        None => Program::current(),
+    }
+}
+
 /// Runs the study, tells `progress` how far it is, and writes the report if asked.
 pub fn run(
     options: &TransferOptions,
@@ -90,10 +110,7 @@ pub fn run(
 ) -> Result<(Report, Option<Written>), LabError> {
     let started = Instant::now();
     let machine = Machine::describe();
-    let program = match &options.program {
-        Some(path) => Program::new(path),
-        None => Program::current()?,
-    };
+    let program = program_of(options)?;
     let seed = options.seed.unwrap_or_else(Rng::fresh_seed);
     let bytes_max = workload_bytes_max(options);
     // Six groups of cells may each need a file of their own, and the pilot one more.
@@ -120,6 +137,12 @@ pub fn run(
         match link::shaped_program(&program) {
             Ok(shaped) => outcomes.push(lab.run(link::plan(repetition), Some(&shaped))?),
             Err(reason) => skipped.push(format!("through a link of 1 Gb/s: {reason}")),
+        }
+    }
+    if options.emulated_links {
+        match emulated::outcome(options, seed, lab.progress)? {
+            Ok(outcome) => outcomes.push(outcome),
+            Err(reason) => skipped.push(format!("through emulated links: {reason}")),
         }
     }
     if options.peers {
@@ -197,6 +220,7 @@ impl Lab<'_> {
         let rules = Rules {
             id: "file",
             title: &format!("One file of {size}, beside other tools"),
+            own: contest::four_levels(false),
             words: &format!("{size} of random bytes, new in each round, into a new file."),
             workload: &workload,
             renew: Some(NAME),
@@ -279,7 +303,7 @@ fn method(scratch: &Scratch, machine: &Machine) -> Vec<String> {
 
 fn limits(machine: &Machine) -> Vec<String> {
     let mut limits = vec![
-        "Loopback has no delay, no loss and no network card.".to_owned(),
+        "Loopback has no delay, no loss and no network card; only the part through emulated links has the first two.".to_owned(),
         "Where the receiver discards, no file system is part of the figures.".to_owned(),
     ];
     if machine.cores <= 2 {

@@ -1,0 +1,88 @@
+//! `sealane lab link`: a command behind an emulated link.
+
+#[path = "../../../testing/skip.rs"]
+mod skip;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_sealane");
+
+fn behind(link: &[&str], script: &str) -> Output {
+    let mut command = Command::new(PROGRAM);
+    command.args(["lab", "link"]).args(link).args(["--", "sh", "-c", script]).env("SEALANE", PROGRAM);
+    command.output().expect("the program starts")
+}
+
+/// Whether links can be made here; says why not.
+fn is_possible() -> bool {
+    let output = behind(&[], "true");
+    let is_made = output.status.success();
+    if !is_made {
+        skip::skip(String::from_utf8_lossy(&output.stderr));
+    }
+    is_made
+}
+
+/// How many processes are the link of that seed.
+fn links(seed: &str) -> usize {
+    let is_one = |directory: &Path| {
+        let words = fs::read(directory.join("cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&words).contains(&format!("--seed\0{seed}\0--stage\0link"))
+    };
+    fs::read_dir("/proc").unwrap().flatten().filter(|entry| is_one(&entry.path())).count()
+}
+
+#[test]
+fn a_command_behind_a_link_waits_for_it_and_keeps_its_status() {
+    if !is_possible() {
+        return;
+    }
+    let began = Instant::now();
+    // A connection that is refused has waited for one round trip.
+    let output = behind(&["--rtt", "400ms", "--seed", "71"], "curl -s http://127.0.0.1:9; exit 3");
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    assert!(began.elapsed() >= Duration::from_millis(400));
+    // It goes when nobody is behind it any more, even if whoever was has been killed.
+    let output = behind(&["--seed", "72"], "kill -9 $$");
+    assert!(!output.status.success());
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while links("71") + links("72") > 0 {
+        assert!(Instant::now() < deadline, "links are left");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let output = behind(&[], "exec /nonexistent/command");
+    assert!(!output.status.success());
+}
+
+#[test]
+fn a_copy_over_a_bad_link_is_whole() {
+    if !is_possible() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    let bytes: Vec<u8> = (0..3_000_000_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 11) as u8).collect();
+    fs::write(&file, &bytes).unwrap();
+    let link = ["--rtt", "4ms", "--loss", "1%", "--reorder", "1", "--duplicate", "1", "--rate", "20M"];
+    let script = format!(
+        "exec \"$SEALANE\" cp --level private --streams 3 {} {}",
+        file.display(),
+        folder.path().join("copy").display()
+    );
+    let output = behind(&link, &script);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(fs::read(folder.path().join("copy")).unwrap() == bytes);
+}
+
+#[test]
+fn what_is_no_link_is_refused() {
+    for words in [&["--loss", "101"][..], &["--rtt", "5m"], &["--rate", "0"], &["--loss", "x"]] {
+        let output = behind(words, "true");
+        assert_eq!(output.status.code(), Some(2), "{words:?}");
+    }
+    let output = Command::new(PROGRAM).args(["lab", "link", "--rtt", "1ms"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+}

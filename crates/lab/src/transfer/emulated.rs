@@ -1,0 +1,273 @@
+//! One file through emulated links: what delay and loss leave of it, by one stream, by many, and by other tools.
+//!
+//! Guarantees: every tool meets the same link, packets of 1500 bytes at 1 Gb/s in a network namespace of its own (see
+//! [`crate::link`]); clocks cover each program from start to end, so that what it says before the first byte counts.
+
+use super::TransferOptions;
+use crate::LabError;
+use crate::contest::{self, OWN, Rules};
+use crate::experiment::{
+    Axis, Cell, Claim, Coordinates, Experiment, Metric, Outcome, Profile, Repetition, Shape, View, at, check,
+};
+use crate::link::LinkOptions;
+use crate::machine::{Machine, utc_now};
+use crate::peers::{self, Workload};
+use crate::program::{CopyRequest, Level, Program};
+use crate::report::{FORMAT, Report, number};
+use crate::scratch::Scratch;
+use std::ffi::OsString;
+use std::io::Write;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// 1 Gb/s, as the study's link.
+const RATE_BYTES_PER_SECOND: u64 = 125_000_000;
+/// What a window that the system gives a connection holds.
+const WINDOW_BYTES: f64 = 6e6;
+/// Payload of a packet of 1500 bytes.
+const SEGMENT_BYTES: f64 = 1448.0;
+/// About how long a copy should take, and how much it may be.
+const SECONDS: f64 = 2.0;
+const BYTES_MIN: u64 = 1 << 20;
+const BYTES_MAX: u64 = 64 << 20;
+
+/// Streams of the second entry.
+const STREAMS: u32 = 8;
+/// Peers that are at home on such links. Others would only repeat what these show.
+const TOOLS: [&str; 3] = ["scp", "rsync-ssh", "curl-https"];
+
+/// A link: round trip in microseconds, and how many of 1000 packets are lost.
+type Conditions = (u64, u32);
+
+fn links(profile: Profile) -> Vec<Conditions> {
+    match profile {
+        Profile::Quick => vec![(10_000, 0), (10_000, 1), (100_000, 1)],
+        Profile::Full | Profile::Paper => {
+            [100, 10_000, 100_000].into_iter().flat_map(|rtt| [0, 1, 10].map(|loss| (rtt, loss))).collect()
+        }
+    }
+}
+
+fn name((microseconds, lost): Conditions) -> String {
+    let percent = f64::from(lost) / 10.0;
+    format!("{} ms, {percent} % lost", microseconds as f64 / 1000.0)
+}
+
+fn own_with_streams() -> String {
+    format!("{OWN}, {STREAMS} streams")
+}
+
+/// What one connection may be expected to carry in [`SECONDS`]: bounded by the link, by the window, and by loss where
+/// congestion control takes each loss for congestion (Mathis et al. 1997).
+fn file_bytes((microseconds, lost): Conditions, congestion_control: Option<&str>, bytes_max: u64) -> u64 {
+    let round_trip = microseconds as f64 / 1e6;
+    let mut rate = (RATE_BYTES_PER_SECOND as f64).min(WINDOW_BYTES / round_trip);
+    if lost > 0 && congestion_control != Some("bbr") {
+        let share = f64::from(lost) / 1000.0;
+        rate = rate.min(1.22 * SEGMENT_BYTES / (round_trip * share.sqrt()));
+    }
+    let bytes = (rate * SECONDS) as u64;
+    let bytes_max = BYTES_MAX.min(bytes_max);
+    bytes.clamp(BYTES_MIN.min(bytes_max), bytes_max)
+}
+
+fn repetition(profile: Profile) -> Repetition {
+    let rounds = if profile == Profile::Quick { 3 } else { profile.repetition().rounds };
+    Repetition { warm_up_rounds: 0, rounds, retries_per_round: 0 }
+}
+
+/// Runs every link with a lab of its own behind it. `Err` inside: why there is none here.
+pub(super) fn outcome(
+    options: &TransferOptions,
+    seed: u64,
+    progress: &mut dyn Write,
+) -> Result<Result<Outcome, String>, LabError> {
+    let (began, started) = (Instant::now(), utc_now());
+    let lab = std::env::current_exe().map_err(|error| LabError::Unavailable(error.to_string()))?;
+    let congestion_control = Machine::describe().congestion_control;
+    let links = links(options.profile);
+    let (mut cells, mut skipped, mut tools): (Vec<Cell>, Vec<String>, Vec<String>) = Default::default();
+    for &link in &links {
+        let name = name(link);
+        writeln!(progress, "Through an emulated link, {name}:")?;
+        let emulation = LinkOptions {
+            round_trip: Duration::from_micros(link.0),
+            bytes_per_second: Some(RATE_BYTES_PER_SECOND),
+            loss: f64::from(link.1) / 1000.0,
+            reorder: 0.0,
+            duplicate: 0.0,
+            seed,
+        };
+        let bytes_max = options.file_bytes_max.unwrap_or(BYTES_MAX);
+        let bytes = file_bytes(link, congestion_control.as_deref(), bytes_max);
+        let mut command = Command::new(&lab);
+        command.args(emulation.words()).arg("--").arg(&lab).args(words(options, seed, bytes));
+        let output = command
+            .stdin(Stdio::null())
+            .stderr(Stdio::inherit())
+            .output()
+            .map_err(|source| LabError::Start { program: lab.clone(), source })?;
+        let Ok(report) = Report::from_json(&String::from_utf8_lossy(&output.stdout)) else {
+            return Ok(Err(format!("the lab behind the link ended with {}", output.status)));
+        };
+        for outcome in report.outcomes {
+            for mut cell in outcome.cells {
+                cell.at.insert("link".to_owned(), name.clone());
+                if !tools.contains(&cell.at["tool"]) {
+                    tools.push(cell.at["tool"].clone());
+                }
+                cells.push(cell);
+            }
+            skipped.extend(outcome.skipped.into_iter().map(|reason| format!("{name}: {reason}")));
+        }
+    }
+    let experiment = experiment(options.profile, &links, tools, &cells);
+    let claims = experiment.claims.iter().map(|claim| check(claim, &cells)).collect();
+    let seconds = began.elapsed().as_secs_f64();
+    Ok(Ok(Outcome { experiment, seed, started, seconds, cells, claims, skipped }))
+}
+
+/// The arguments of the lab behind the link.
+fn words(options: &TransferOptions, seed: u64, bytes: u64) -> Vec<OsString> {
+    let mut words: Vec<OsString> =
+        ["lab", "transfer", "--behind-link", "--json", "--no-report", "--profile", options.profile.name()]
+            .map(OsString::from)
+            .to_vec();
+    let mut option = |name: &str, value: OsString| words.extend([name.into(), value]);
+    option("--seed", seed.to_string().into());
+    option("--size", bytes.to_string().into());
+    if let Some(program) = &options.program {
+        option("--program", program.into());
+    }
+    if let Some(directory) = &options.work_directory {
+        option("--work-dir", directory.into());
+    }
+    if !options.peers {
+        words.push("--no-peers".into());
+    }
+    words
+}
+
+/// What the lab behind a link does: one file by one stream, by many, and by other tools, in turns.
+pub(super) fn behind(
+    options: &TransferOptions,
+    seed: u64,
+    program: &Program,
+    progress: &mut dyn Write,
+) -> Result<Report, LabError> {
+    const NAME: &str = "file";
+    let started = Instant::now();
+    let bytes = options.file_bytes_max.unwrap_or(BYTES_MAX);
+    let scratch =
+        Scratch::create(&options.surroundings, options.work_directory.as_deref(), bytes.saturating_mul(3))?;
+    let file = scratch.random_file(NAME, bytes, seed)?;
+    let workload = Workload::new(&file, &scratch.path().join("target"))?;
+    let size = number::bytes(bytes);
+    let request = CopyRequest { level: Some(Level::Private), resume: Some(false), ..CopyRequest::default() };
+    let many = CopyRequest { streams: Some(STREAMS), ..request.clone() };
+    let place = |tool: &str| at([("level", Level::Private.name()), ("tool", tool)]);
+    let rules = Rules {
+        id: "emulated",
+        title: &format!("One file of {size} behind an emulated link"),
+        own: vec![(place(OWN), request), (place(&own_with_streams()), many)],
+        words: &format!("{size} of random bytes, new in each round, into a new file."),
+        workload: &workload,
+        renew: Some(NAME),
+        repetition: repetition(options.profile),
+        seed,
+        deadline: Instant::now() + Duration::from_secs(86_400),
+        is_short: false,
+        with_claims: false,
+    };
+    let mut peers = if options.peers { peers::all(&options.surroundings) } else { Vec::new() };
+    peers.retain(|peer| TOOLS.contains(&peer.name()));
+    let (outcome, checks) = contest::hold(&rules, program, &scratch, &mut peers, progress)?;
+    Ok(Report {
+        format: FORMAT,
+        title: "One file behind an emulated link".to_owned(),
+        summary: String::new(),
+        created: utc_now(),
+        seconds: started.elapsed().as_secs_f64(),
+        profile: options.profile,
+        machine: Machine::describe(),
+        tiles: Vec::new(),
+        checks,
+        outcomes: vec![outcome],
+        method: Vec::new(),
+        limits: Vec::new(),
+        skipped: Vec::new(),
+    })
+}
+
+fn experiment(profile: Profile, links: &[Conditions], tools: Vec<String>, cells: &[Cell]) -> Experiment {
+    Experiment {
+        id: "emulated".to_owned(),
+        covers: "G18; beyond the study: delay and loss".to_owned(),
+        paper: String::new(),
+        title: "One file through emulated links of 1 Gb/s".to_owned(),
+        method: vec![
+            "A network namespace of its own, in which packets to 127.0.0.1 pass an emulated link: 1500 bytes each, 1 Gb/s for both directions together, half the round trip's delay each way, losses drawn for each packet.".to_owned(),
+            "Each copy goes into an empty directory; the first of each tool is compared byte for byte, after the clock has stopped. Clocks cover the whole program, so a login's round trips are part of it.".to_owned(),
+        ],
+        axes: vec![Axis::new("link", links.iter().map(|&link| name(link))), Axis::new("tool", tools)],
+        workload: format!(
+            "One file of random bytes, new in each round: as much as one connection carries in about {SECONDS} s, from {} to {}.",
+            number::bytes(BYTES_MIN),
+            number::bytes(BYTES_MAX)
+        ),
+        repetition: repetition(profile),
+        claims: links.iter().flat_map(|&link| claims(&name(link), cells)).collect(),
+        view: View::Bars { groups: "link".to_owned(), names: "tool".to_owned(), own: OWN.to_owned() },
+    }
+}
+
+/// Against each tool that ran on this link.
+fn claims(link: &str, cells: &[Cell]) -> Vec<Claim> {
+    let place = |tool: &str| -> Coordinates { at([("link", link), ("tool", tool)]) };
+    let own = own_with_streams();
+    let is_peer = |cell: &&Cell| cell.at["link"] == link && TOOLS.contains(&&*cell.at["tool"]);
+    let against = |cell: &Cell| {
+        let tool = &cell.at["tool"];
+        Claim {
+            statement: format!("{own}: not slower than {tool} through {link}"),
+            source: "target".to_owned(),
+            metric: Metric::Rate,
+            shape: Shape::Ratio {
+                numerator: place(&own),
+                denominator: place(tool),
+                low: Some(1.0),
+                high: None,
+            },
+        }
+    };
+    cells.iter().filter(is_peer).map(against).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_fit_what_a_connection_carries() {
+        let max = u64::MAX;
+        assert_eq!(file_bytes((100, 0), None, max), BYTES_MAX);
+        assert_eq!(file_bytes((100, 0), None, 4 << 20), 4 << 20);
+        assert_eq!(file_bytes((100_000, 10), Some("bbr"), max), BYTES_MAX);
+        // 1.22 x 1448 / (0.1 s x 0.1) is 177 kB/s.
+        assert_eq!(file_bytes((100_000, 10), Some("cubic"), max), BYTES_MIN);
+        let some = file_bytes((10_000, 1), Some("cubic"), max);
+        assert!((10_000_000..12_000_000).contains(&some), "{some}");
+    }
+
+    #[test]
+    fn claims_are_about_tools_that_ran() {
+        let link = name((10_000, 1));
+        assert_eq!(link, "10 ms, 0.1 % lost");
+        let cell = |tool: &str| Cell { at: at([("link", &*link), ("tool", tool)]), ..Cell::default() };
+        let cells = [cell(OWN), cell(&own_with_streams()), cell("scp")];
+        let claims = claims(&link, &cells);
+        assert_eq!(claims.len(), 1);
+        assert!(claims[0].statement.contains("scp through 10 ms"));
+        assert_eq!(links(Profile::Full).len(), 9);
+    }
+}
