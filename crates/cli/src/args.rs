@@ -10,6 +10,7 @@ mod filters;
 mod lab;
 mod serve;
 mod speed;
+pub(crate) mod tips;
 mod tunnel;
 
 pub use cp::{CpArgs, EndArg, SinkArg};

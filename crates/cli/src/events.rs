@@ -4,6 +4,7 @@
 //! `done`, where some files failed and the others arrived). Keys are never renamed and never change their unit; new
 //! ones may come.
 
+use crate::report::itemised;
 use crate::text;
 use sealane_copy::{Agreement, Notice, ProgressSnapshot, Summary};
 use serde::Serialize;
@@ -68,7 +69,15 @@ pub enum Event {
         /// Content bytes.
         bytes: u64,
     },
-    /// What the source does not have was deleted at the target; with `--dry-run`, would be.
+    /// With `--verbose`: something was made or replaced at the target.
+    Changed {
+        /// Which, relative to the target.
+        #[serde(flatten)]
+        path: PathText,
+        /// How, in the form of `rsync -i`, as if it had been received.
+        itemised: String,
+    },
+    /// With `--verbose` or `--dry-run`: what the source does not have was deleted at the target; with `--dry-run`, would be.
     Deleted {
         /// Which, relative to the target.
         #[serde(flatten)]
@@ -123,6 +132,10 @@ pub struct Done {
     pub deleted: u64,
     /// Entries that were to be deleted and are there still.
     pub undeleted: u64,
+    /// Entries removed from the source.
+    pub removed: u64,
+    /// Entries that were to be removed from the source and are there still.
+    pub unremoved: u64,
     /// Wall time in seconds.
     pub seconds: f64,
     /// CPU time of both ends in seconds.
@@ -208,6 +221,9 @@ impl From<&Notice> for Event {
             }
             Notice::Resuming { bytes } => Self::Resuming { bytes: *bytes },
             Notice::WouldSend { path, bytes } => Self::WouldSend { path: PathText::new(path), bytes: *bytes },
+            Notice::Changed(change) => {
+                Self::Changed { path: PathText::new(&change.path), itemised: itemised(change, false) }
+            }
             Notice::Deleted { path } => Self::Deleted { path: PathText::new(path) },
             Notice::Digest { path, digest } => {
                 Self::Digest { path: PathText::new(path), blake3: text::hex(digest) }
@@ -237,6 +253,8 @@ impl From<&Summary> for Done {
             failed: summary.failed,
             deleted: summary.deleted,
             undeleted: summary.undeleted,
+            removed: summary.removed,
+            unremoved: summary.unremoved,
             seconds: summary.seconds,
             cpu_seconds: CpuSeconds { local: summary.cpu_seconds.local, remote: summary.cpu_seconds.remote },
             resent_bytes: summary.resent_bytes,
@@ -270,7 +288,7 @@ mod tests {
             &Event::Done((&summary()).into()),
             &json!({
                 "event": "done", "bytes": 2_147_483_648_u64, "files": 3, "skipped": 1, "failed": 0, "deleted": 4,
-                "undeleted": 0, "seconds": 2.0,
+                "undeleted": 0, "removed": 2, "unremoved": 0, "seconds": 2.0,
                 "cpu_seconds": {"local": 1.0, "remote": 1.5}, "resent_bytes": 0, "resumed_bytes": 5, "level": "private",
                 "suite": "aes-256-gcm", "streams": 2, "lanes": 2, "placement": "connection", "tier": "native",
             }),

@@ -44,6 +44,7 @@ use std::ffi::OsString;
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitStatus {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let json = arguments.iter().any(|argument| argument == "--json");
+    let is_cp = arguments.get(1).is_some_and(|word| word == "cp" || word == "copy");
     let parsed = command().try_get_matches_from(arguments).and_then(|found| Cli::from_arg_matches(&found));
     let cli = match parsed {
         Ok(cli) => cli,
@@ -51,7 +52,10 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitStatus {
             report::misused(&error);
             return ExitStatus::Usage;
         }
-        Err(error) => {
+        Err(mut error) => {
+            if is_cp {
+                args::tips::add(&mut error);
+            }
             // Where not even the reason can be written, the status still tells.
             let _ = error.print();
             return if error.use_stderr() { ExitStatus::Usage } else { ExitStatus::Success };

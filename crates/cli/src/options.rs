@@ -3,7 +3,7 @@
 //! Guarantees: what comes out of here contradicts itself in nothing that can be seen without touching a file or a host.
 
 use crate::args::{CpArgs, EndArg, SinkArg};
-use sealane_copy::{Deletion, MeasuredEnd, Options, Preserve, RemoteOptions, Sink, Upkeep};
+use sealane_copy::{AddressFamily, Deletion, MeasuredEnd, Options, Preserve, RemoteOptions, Sink, Upkeep};
 use sealane_engine::Implementations;
 use sealane_peer::{Location, PeerError};
 use std::ffi::{OsStr, OsString};
@@ -35,6 +35,8 @@ pub struct Reporting {
     pub stats: bool,
     /// Nothing is copied.
     pub dry_run: bool,
+    /// Data leaves this machine.
+    pub pushes: bool,
     /// Standard output carries the data, so results go to standard error.
     pub stdout_is_data: bool,
     /// What a cut transfer leaves behind can be continued.
@@ -71,6 +73,14 @@ pub enum MeaningError {
     /// `--delete` without folders.
     #[error("--delete needs -r or -a: it deletes in folders that are copied whole")]
     DeleteWithoutRecursion,
+    /// A flag of scp or rsync that has no meaning here.
+    #[error("{flag}: {why}")]
+    NotHere {
+        /// As it was given.
+        flag: &'static str,
+        /// Why not, and what instead.
+        why: &'static str,
+    },
     /// An outdated suite without consent.
     #[error("{suite} no longer protects; if that is what you want, add --allow-legacy")]
     Legacy {
@@ -85,6 +95,7 @@ impl Plan {
     /// # Errors
     /// When a place is none, or arguments contradict each other.
     pub fn new(arguments: CpArgs) -> Result<Self, MeaningError> {
+        not_here(&arguments)?;
         let [source_paths @ .., target_path] = arguments.paths.as_slice() else {
             return Err(MeaningError::NoTarget);
         };
@@ -109,7 +120,7 @@ impl Plan {
         if (stdin_is_data || stdout_is_data) && recursive {
             return Err(MeaningError::FolderThroughPipe);
         }
-        if arguments.delete && !recursive {
+        if deletes(&arguments) && !recursive {
             return Err(MeaningError::DeleteWithoutRecursion);
         }
         if let Some(suite) = arguments.suite.filter(|suite| suite.is_legacy() && !arguments.allow_legacy) {
@@ -122,6 +133,7 @@ impl Plan {
             verbose: arguments.verbose,
             stats: arguments.stats,
             dry_run: arguments.dry_run,
+            pushes: !matches!(target, Location::Local(_)),
             stdout_is_data,
             resumable: !arguments.no_resume && !arguments.dry_run && !stdin_is_data && !stdout_is_data,
         };
@@ -129,7 +141,37 @@ impl Plan {
     }
 }
 
+/// Whether anything is to be deleted at the target.
+fn deletes(arguments: &CpArgs) -> bool {
+    arguments.delete || arguments.delete_excluded || arguments.max_delete.is_some()
+}
+
+/// Refuses flags that would be misunderstood in silence.
+fn not_here(arguments: &CpArgs) -> Result<(), MeaningError> {
+    let compression = "sealane does not compress: over a line so slow that it pays, use rsync -z";
+    let flags = [
+        (
+            arguments.short_c,
+            "-c",
+            "it chooses a cipher in scp and compares contents in rsync: here that is --suite or --checksum",
+        ),
+        (arguments.compress_ssh, "-C", compression),
+        (arguments.compress, "-z", compression),
+    ];
+    let given = flags.into_iter().find(|(is_given, ..)| *is_given);
+    given.map_or(Ok(()), |(_, flag, why)| Err(MeaningError::NotHere { flag, why }))
+}
+
 fn options(arguments: CpArgs, recursive: bool) -> Options {
+    let backup = match arguments.suffix {
+        None if arguments.backup => Some("~".to_owned()),
+        ref suffix => suffix.clone(),
+    };
+    let family = match (arguments.ipv4, arguments.ipv6) {
+        (true, _) => Some(AddressFamily::V4),
+        (_, true) => Some(AddressFamily::V6),
+        _ => None,
+    };
     Options {
         recursive,
         level: arguments.level,
@@ -140,9 +182,9 @@ fn options(arguments: CpArgs, recursive: bool) -> Options {
         placement: arguments.placement,
         digest: arguments.digest,
         through_ssh: arguments.through_ssh,
-        limit_rate: arguments.limit_rate,
+        limit_rate: arguments.limit_rate.or(arguments.kilobits),
         resume: !arguments.no_resume,
-        skip_same: !arguments.no_skip_same,
+        skip_same: !arguments.no_skip_same && !arguments.checksum,
         update: arguments.update,
         as_named: arguments.no_target_directory,
         dry_run: arguments.dry_run,
@@ -152,8 +194,14 @@ fn options(arguments: CpArgs, recursive: bool) -> Options {
             owner: arguments.owner || arguments.archive,
         },
         upkeep: Upkeep {
-            delete: arguments.delete.then_some(Deletion { entries_max: arguments.max_delete }),
-            itemise: arguments.verbose || arguments.json,
+            delete: deletes(&arguments).then_some(Deletion {
+                entries_max: arguments.max_delete,
+                excluded: arguments.delete_excluded,
+            }),
+            checksum: arguments.checksum,
+            backup: backup.map(String::into_bytes),
+            remove_sources: arguments.remove_source_files,
+            itemise: arguments.verbose,
         },
         patterns: arguments.filters.0,
         one_file_system: arguments.one_file_system,
@@ -172,6 +220,7 @@ fn options(arguments: CpArgs, recursive: bool) -> Options {
         implementations: Implementations::default(),
         remote: RemoteOptions {
             port: arguments.port,
+            family,
             ssh_program: None,
             ssh_identity: arguments.ssh_identity,
             ssh_options: arguments.ssh_options,
@@ -269,6 +318,21 @@ mod tests {
     }
 
     #[test]
+    fn habits_of_scp_and_rsync() {
+        let given = options("-p -l 8000 -4 -r --max-delete 3 --delete-excluded -b --remove-source-files a b");
+        assert_eq!(given.limit_rate, Some(1_024_000));
+        assert_eq!(given.remote.family, Some(AddressFamily::V4));
+        let deletion = Deletion { entries_max: Some(3), excluded: true };
+        assert_eq!(given.upkeep.delete, Some(deletion));
+        assert_eq!(given.upkeep.backup.as_deref(), Some(b"~".as_slice()));
+        assert!(given.upkeep.remove_sources && given.skip_same);
+        let given = options("--checksum --suffix .old -6 -rv --delete a b");
+        assert!(given.upkeep.checksum && !given.skip_same && given.upkeep.itemise);
+        assert_eq!(given.upkeep.backup.as_deref(), Some(b".old".as_slice()));
+        assert_eq!(given.remote.family, Some(AddressFamily::V6));
+    }
+
+    #[test]
     fn options_of_ssh_are_those_of_scp() {
         let given = options(
             "-P 2222 -i key -o A=1 -o B=2 -F conf -J jump --remote-program ~/bin/s --through-ssh a h:b",
@@ -297,6 +361,10 @@ mod tests {
         assert!(matches!(plan("-T x y z"), Err(MeaningError::ManyToOneName)));
         assert!(matches!(plan("-r - y"), Err(MeaningError::FolderThroughPipe)));
         assert!(matches!(plan("-a x -"), Err(MeaningError::FolderThroughPipe)));
+        for line in ["-c x y", "-C x y", "-z x y", "-rz x y", "--compress x y"] {
+            assert!(matches!(plan(line), Err(MeaningError::NotHere { .. })), "{line}");
+        }
+        assert!(matches!(plan("--delete x y"), Err(MeaningError::DeleteWithoutRecursion)));
         assert!(matches!(plan("--suite hmac-sha1 --level safe x y"), Err(MeaningError::Legacy { .. })));
         assert!(plan("--suite hmac-sha1 --level safe --allow-legacy x y").is_ok());
         assert!(plan("- y").is_ok() && plan("x -").is_ok());

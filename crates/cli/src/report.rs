@@ -9,7 +9,7 @@ use crate::options::Reporting;
 use crate::progress::{Meter, facts, rate_text};
 use crate::text::{complain, digest_line, printable, say};
 use crate::units::bytes_text;
-use sealane_copy::{Dropped, Error, ErrorKind, Notice, Progress, Summary};
+use sealane_copy::{Change, ChangeKind, Dropped, Error, ErrorKind, Notice, Progress, Summary};
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -111,6 +111,11 @@ impl Reporter {
                 let line = format!("{}\n", printable(path));
                 self.meter.suspend(|| result(self.reporting, line.as_bytes()));
             }
+            Notice::Changed(change) => {
+                let line =
+                    format!("{} {}\n", itemised(change, self.reporting.pushes), printable(&change.path));
+                self.meter.suspend(|| result(self.reporting, line.as_bytes()));
+            }
             Notice::Deleted { path } => {
                 let line = format!("*deleting   {}\n", printable(path));
                 self.meter.suspend(|| result(self.reporting, line.as_bytes()));
@@ -189,6 +194,12 @@ impl Reporter {
         if summary.undeleted > 0 {
             let undeleted = summary.undeleted;
             self.failed(PARTIAL, &format!("{undeleted} {} could not be deleted", entries(undeleted)));
+            status = ExitStatus::Partial;
+        }
+        if summary.unremoved > 0 {
+            let unremoved = summary.unremoved;
+            let what = format!("{unremoved} {} of the source could not be removed", entries(unremoved));
+            self.failed(PARTIAL, &what);
             status = ExitStatus::Partial;
         }
         if summary.failed > 0 {
@@ -272,6 +283,30 @@ fn lost(dropped: &Dropped) -> Option<String> {
             lost.join(", ")
         )
     })
+}
+
+/// A change in the form of `rsync -i`: what it is, and which of its attributes differ from what was there.
+pub(crate) fn itemised(change: &Change, pushes: bool) -> String {
+    let kind = match change.kind {
+        ChangeKind::File | ChangeKind::HardLink => 'f',
+        ChangeKind::Directory => 'd',
+        ChangeKind::Symlink => 'L',
+    };
+    let update = match change.kind {
+        ChangeKind::File if pushes => '<',
+        ChangeKind::File => '>',
+        ChangeKind::HardLink => 'h',
+        ChangeKind::Directory | ChangeKind::Symlink if change.is_new => 'c',
+        ChangeKind::Directory => '.',
+        ChangeKind::Symlink => 'c',
+    };
+    if change.is_new {
+        return format!("{update}{kind}+++++++++");
+    }
+    let Change { size, time, mode, owner, group, .. } = *change;
+    let attributes = [(false, 'c'), (size, 's'), (time, 't'), (mode, 'p'), (owner, 'o'), (group, 'g')];
+    let attributes = attributes.map(|(differs, letter)| if differs { letter } else { '.' });
+    format!("{update}{kind}{}...", attributes.iter().collect::<String>())
 }
 
 /// The facts in one line.
@@ -369,6 +404,8 @@ pub(crate) mod tests {
             failed: 0,
             deleted: 4,
             undeleted: 0,
+            removed: 2,
+            unremoved: 0,
             dropped: Dropped::default(),
             seconds: 2.0,
             cpu_seconds: CpuSeconds { local: 1.0, remote: 1.5 },
@@ -423,6 +460,32 @@ lanes      2 by connection
     }
 
     #[test]
+    fn changes_read_as_rsync_writes_them() {
+        let change = Change {
+            path: b"f".to_vec(),
+            kind: ChangeKind::File,
+            is_new: true,
+            size: false,
+            time: false,
+            mode: false,
+            owner: false,
+            group: false,
+        };
+        let changed = Change { is_new: false, size: true, time: true, ..change.clone() };
+        let folder = Change { is_new: false, kind: ChangeKind::Directory, time: true, ..change.clone() };
+        for (change, pushes, expected) in [
+            (change.clone(), true, "<f+++++++++"),
+            (changed.clone(), false, ">f.st......"),
+            (Change { mode: true, group: true, ..changed }, true, "<f.stp.g..."),
+            (folder.clone(), true, ".d..t......"),
+            (Change { is_new: true, ..folder }, true, "cd+++++++++"),
+            (Change { kind: ChangeKind::Symlink, ..change }, false, "cL+++++++++"),
+        ] {
+            assert_eq!(itemised(&change, pushes), expected);
+        }
+    }
+
+    #[test]
     fn the_closing_line_is_short() {
         assert_eq!(closing_line(&(&summary()).into()), "2.15 GB in 2.0 s (1.07 GB/s), 3 entries, private");
     }
@@ -435,6 +498,7 @@ lanes      2 by connection
             verbose: false,
             stats: false,
             dry_run: false,
+            pushes: false,
             stdout_is_data: false,
             resumable: true,
         };

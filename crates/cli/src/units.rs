@@ -3,6 +3,7 @@
 //! Guarantees: a text that is accepted means one number only, nothing overflows silently, and zero is refused where
 //! zero could only be a mistake.
 
+use sealane_copy::Upkeep;
 use std::time::Duration;
 
 /// A text that is no amount of the kind that was asked for.
@@ -47,6 +48,31 @@ const PORTS: &str = "a range of ports such as 50000-50100, or one port";
 pub fn rate(text: &str) -> Result<u64, UnitError> {
     let text = text.trim();
     bytes(text.strip_suffix("/s").unwrap_or(text), RATE)
+}
+
+/// Kilobits a second as scp counts them (1024 bits), in bytes a second.
+///
+/// # Errors
+/// When the text is no number, or zero.
+pub fn kilobits(text: &str) -> Result<u64, UnitError> {
+    let malformed = UnitError::Malformed { expected: "a number of kilobits a second such as 8000" };
+    match text.parse::<u64>().map_err(|_| malformed)? {
+        0 => Err(UnitError::Zero),
+        number => number.checked_mul(128).ok_or(UnitError::TooLarge),
+    }
+}
+
+/// What the names of backups end in.
+///
+/// # Errors
+/// When no name can end in the text.
+pub fn suffix(text: &str) -> Result<String, UnitError> {
+    match Upkeep::is_suffix(text.as_bytes()) {
+        true => Ok(text.to_owned()),
+        false => {
+            Err(UnitError::Malformed { expected: "the end of a file name such as ~ or .old, up to 64 bytes" })
+        }
+    }
 }
 
 /// Mode bits to take away, in octal digits: `027`.

@@ -42,6 +42,21 @@ fn the_help_lists_the_exit_statuses() {
 }
 
 #[test]
+fn flags_of_other_tools_get_a_tip() {
+    for (flag, tip) in [
+        ("--bwlimit=100", "--limit-rate"),
+        ("--progress", "a terminal shows progress"),
+        ("-e", "-P, -i, -o, -F and -J"),
+        ("--del", "--delete deletes last"),
+        ("-z", "does not compress"),
+    ] {
+        let output = sealane(&["cp", flag, "a", "b"]).output().expect("the program starts");
+        assert_eq!(output.status.code(), Some(2), "{flag}");
+        assert!(text(&output.stderr).contains(tip), "{flag}: {}", text(&output.stderr));
+    }
+}
+
+#[test]
 fn what_makes_no_sense_is_a_usage_error() {
     for arguments in [
         &[][..],

@@ -10,6 +10,7 @@
 
 #![deny(unsafe_code)]
 
+mod content;
 mod digest;
 mod error;
 #[doc(hidden)]
@@ -36,7 +37,7 @@ pub use options::{
     Upkeep,
 };
 pub use sealane_engine::{Implementations, Suite};
-pub use sealane_peer::Location;
+pub use sealane_peer::{AddressFamily, Location};
 pub use sealane_stack::Placement;
 pub use session::{
     budget::raise_descriptor_limit,
@@ -44,4 +45,6 @@ pub use session::{
     daemon::{Daemon, DaemonEvent, DaemonOptions, TransferRecord},
     stdio::{StdioOptions, serve_relay, serve_stdio},
 };
-pub use summary::{Agreement, CpuSeconds, Dropped, Notice, Observer, Progress, ProgressSnapshot, Summary};
+pub use summary::{
+    Agreement, Change, ChangeKind, CpuSeconds, Dropped, Notice, Observer, Progress, ProgressSnapshot, Summary,
+};

@@ -5,6 +5,7 @@
 use std::{ffi::OsString, fmt, path::PathBuf, str::FromStr, time::Duration};
 
 use sealane_engine::{Implementations, Suite};
+use sealane_peer::AddressFamily;
 use sealane_stack::Placement;
 use serde::{Deserialize, Serialize};
 
@@ -115,8 +116,26 @@ pub struct Preserve {
 pub struct Upkeep {
     /// Delete what the source does not have.
     pub delete: Option<Deletion>,
+    /// Skip what has the same content at the target, by its BLAKE3 digest, whatever its time.
+    pub checksum: bool,
+    /// What is replaced or deleted stays, under its name and this.
+    pub backup: Option<Vec<u8>>,
+    /// Remove from the source what has arrived.
+    pub remove_sources: bool,
     /// Tell of every change.
     pub itemise: bool,
+}
+
+impl Upkeep {
+    /// The longest suffix of a backup, in bytes.
+    pub const SUFFIX_BYTES_MAX: usize = 64;
+
+    /// Whether backups can have this suffix.
+    #[must_use]
+    pub fn is_suffix(suffix: &[u8]) -> bool {
+        let bytes = 1..=Self::SUFFIX_BYTES_MAX;
+        bytes.contains(&suffix.len()) && !suffix.iter().any(|&byte| byte == b'/' || byte == 0)
+    }
 }
 
 /// What may be deleted.
@@ -124,6 +143,8 @@ pub struct Upkeep {
 pub struct Deletion {
     /// Delete nothing where there is more.
     pub entries_max: Option<u64>,
+    /// Also what the filters leave out.
+    pub excluded: bool,
 }
 
 /// One include or exclude pattern; the first match wins.
@@ -231,6 +252,8 @@ impl Default for Options {
 pub struct RemoteOptions {
     /// ssh's `-p` (`-P` of scp).
     pub port: Option<u16>,
+    /// Only addresses of this family.
+    pub family: Option<AddressFamily>,
     /// Another program instead of `ssh`.
     pub ssh_program: Option<OsString>,
     /// ssh's `-i`.

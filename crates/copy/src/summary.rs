@@ -30,6 +30,40 @@ pub struct Dropped {
     pub xattrs: u64,
 }
 
+/// What was made or replaced at the target, and how it differs from what was there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// Path relative to the target.
+    pub path: Vec<u8>,
+    /// What it is.
+    pub kind: ChangeKind,
+    /// Nothing of its kind was there.
+    pub is_new: bool,
+    /// The size differs.
+    pub size: bool,
+    /// The time of last change differs.
+    pub time: bool,
+    /// The mode differs.
+    pub mode: bool,
+    /// The owner differs, where owners are kept.
+    pub owner: bool,
+    /// The group differs, where owners are kept.
+    pub group: bool,
+}
+
+/// What a [`Change`] is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ChangeKind {
+    /// A regular file that was sent.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link.
+    Symlink,
+    /// Another name of a file that was sent.
+    HardLink,
+}
+
 /// The facts of a finished transfer.
 #[derive(Clone, Debug)]
 pub struct Summary {
@@ -45,6 +79,10 @@ pub struct Summary {
     pub deleted: u64,
     /// Entries that were to be deleted and are there still; why was reported.
     pub undeleted: u64,
+    /// Entries removed from the source.
+    pub removed: u64,
+    /// Entries that were to be removed from the source and are there still; why was reported.
+    pub unremoved: u64,
     /// What the others lost on the way.
     pub dropped: Dropped,
     /// Wall time from the start of the command, in seconds.
@@ -163,6 +201,8 @@ pub enum Notice {
         /// Content bytes.
         bytes: u64,
     },
+    /// Something was made or replaced at the target.
+    Changed(Change),
     /// The target had what the source does not have, and it was deleted; with `--dry-run`, it would be.
     Deleted {
         /// Path relative to the target.

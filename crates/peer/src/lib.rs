@@ -43,5 +43,5 @@ pub use location::{HostPort, Location};
 pub use ssh::{
     AddressFamily, RemoteCommand, ResolvedHost, ServeLeave, SshAddresses, SshCommand, ssh_resolved_host,
 };
-pub use tls::{TlsArrival, TlsFacts, accept_tls, connect_tls};
+pub use tls::{TlsArrival, TlsFacts, accept_tls, connect_tls, connect_tls_by};
 pub use trust::{AuthorisedPeer, AuthorisedPeers, KnownPeer, KnownPeers, Rights, ServerTrust};

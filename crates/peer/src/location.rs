@@ -5,9 +5,10 @@
 //! | `a`, `/a`, `./a:b`, `dir/a:b`, `:a` | local: no colon, or something before it that no host name has |
 //! | `host:path`, `user@host:path`, `[v6]:path` | over ssh; `path` is relative to the home directory there |
 //! | `ssh://[user@]host[:port]/path` | over ssh; the path is absolute, `/~/` at its front means the home directory |
+//! | `scp://[user@]host[:port]/path` | over ssh; the path is relative to the home directory, `//` at its front makes it absolute |
 //! | `sealane://host[:port]/path` | a daemon; the path is below what the daemon serves |
 //!
-//! In the two URL forms the path is percent-decoded; elsewhere it is taken as it stands. Paths are bytes.
+//! `~` and `~/` at the front of a path over ssh mean the home directory. In the URL forms the path is percent-decoded; elsewhere it is taken as it stands. Paths are bytes.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -101,6 +102,9 @@ impl Location {
         if let Some(rest) = strip_scheme(bytes, b"ssh://") {
             return ssh_url(rest).map_err(fault);
         }
+        if let Some(rest) = strip_scheme(bytes, b"scp://") {
+            return scp_url(rest).map_err(fault);
+        }
         if let Some(rest) = strip_scheme(bytes, b"sealane://") {
             return daemon_url(rest).map_err(fault);
         }
@@ -114,7 +118,7 @@ impl Location {
             None => host,
         };
         let host = host_text(host).map_err(fault)?;
-        Ok(Self::Ssh { user, host, port: None, path: home_if_empty(path) })
+        Ok(Self::Ssh { user, host, port: None, path: from_home(path) })
     }
 }
 
@@ -150,6 +154,16 @@ fn ssh_url(rest: &[u8]) -> Result<Location, &'static str> {
         None if path.is_empty() || path == b"/~" => b".".to_vec(),
         None => path,
     };
+    Ok(Location::Ssh { user, host, port, path })
+}
+
+/// As scp reads it: the slash after the host is no part of the path.
+fn scp_url(rest: &[u8]) -> Result<Location, &'static str> {
+    let (authority, path) = split_path(rest);
+    let (user, host) = split_user(authority)?;
+    let (host, port) = split_authority(host)?;
+    let path = percent_decode(path)?;
+    let path = from_home(path.strip_prefix(b"/").unwrap_or(&path));
     Ok(Location::Ssh { user, host, port, path })
 }
 
@@ -259,6 +273,15 @@ pub(crate) fn check_user(user: &str) -> Result<(), &'static str> {
     }
 }
 
+/// Without the `~` that stands for where every path begins.
+fn from_home(path: &[u8]) -> Vec<u8> {
+    match path.strip_prefix(b"~/") {
+        Some(rest) => home_if_empty(&rest[rest.iter().take_while(|&&byte| byte == b'/').count()..]),
+        None if path == b"~" => home_if_empty(b""),
+        None => home_if_empty(path),
+    }
+}
+
 fn home_if_empty(path: &[u8]) -> Vec<u8> {
     if path.is_empty() { b".".to_vec() } else { path.to_vec() }
 }
@@ -335,6 +358,16 @@ mod tests {
             ("[::1]:p", ssh("", "::1", 0, "p")),
             ("u@[fe80::1%eth0]:/p", ssh("u", "fe80::1%eth0", 0, "/p")),
             ("[host]:p", ssh("", "host", 0, "p")),
+            ("host:~", ssh("", "host", 0, ".")),
+            ("host:~/", ssh("", "host", 0, ".")),
+            ("host:~//a", ssh("", "host", 0, "a")),
+            ("host:~/a b", ssh("", "host", 0, "a b")),
+            ("host:~other/x", ssh("", "host", 0, "~other/x")),
+            ("scp://u@host:22/rel/x", ssh("u", "host", 22, "rel/x")),
+            ("scp://host//abs", ssh("", "host", 0, "/abs")),
+            ("scp://host", ssh("", "host", 0, ".")),
+            ("scp://host/~/x", ssh("", "host", 0, "x")),
+            ("scp://-v/x", None),
             ("ssh://host/abs", ssh("", "host", 0, "/abs")),
             ("SSH://u@host:2222/a%20b", ssh("u", "host", 2222, "/a b")),
             ("ssh://host/~/rel", ssh("", "host", 0, "rel")),

@@ -29,6 +29,14 @@ pub enum AddressFamily {
     V6,
 }
 
+impl AddressFamily {
+    /// Whether an address is of this family.
+    #[must_use]
+    pub fn has(self, address: IpAddr) -> bool {
+        address.is_ipv4() == (self == Self::V4)
+    }
+}
+
 /// What a far end that we start may do besides serving one transfer. The default is nothing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ServeLeave {

@@ -12,7 +12,7 @@ use crate::descent::{Descent, DescentOptions, Found};
 use crate::error::{Error, Operation, Result, failed};
 use crate::path::{MAX_PATH_BYTES, RelativePath};
 use crate::target::{Target, resolve_error};
-use crate::writer::Writer;
+use crate::writer::{Writer, back_up};
 
 /// What is thought of a name in the target.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -183,17 +183,26 @@ impl Target {
 
 impl Writer {
     /// Removes what has this name: a directory only where it is empty. Nothing is followed, and what is gone already is
-    /// no failure.
-    pub fn remove(&mut self, extra: &Extra) -> Result<()> {
+    /// no failure. False where backups are kept and are all that keeps a directory.
+    pub fn remove(&mut self, extra: &Extra) -> Result<bool> {
         let Extra { path, is_directory } = extra;
         let (parent_path, name) = path.split();
+        let keeps_backups = self.inner().options.backup.is_some();
+        if keeps_backups && !is_directory {
+            let open = |errno| resolve_error(Operation::Remove, path, errno);
+            let parent = self.existing_parent(parent_path).map_err(open)?;
+            if back_up(self.inner(), &parent, path, name, false)? {
+                return Ok(true);
+            }
+        }
         let flags = if *is_directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
         let mut removed = self.unlink(parent_path, name, flags);
         if removed == Err(Errno::ACCESS) && self.open_up_parent(parent_path).is_ok() {
             removed = self.unlink(parent_path, name, flags);
         }
         match removed {
-            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Ok(()) | Err(Errno::NOENT) => Ok(true),
+            Err(Errno::NOTEMPTY) if keeps_backups => Ok(false),
             Err(errno) => Err(resolve_error(Operation::Remove, path, errno)),
         }
     }

@@ -287,7 +287,7 @@ impl PartFile {
                 }
             }
         };
-        rename_over(&self.parent, &temp, &self.path, name, EntryType::File)
+        rename_over(&self.inner, &self.parent, &temp, &self.path, name, EntryType::File)
     }
 
     /// Removes the unfinished file.

@@ -12,7 +12,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, SeekFrom, Stat, fstat, openat, readlinkat, seek, statat};
+use rustix::fs::{
+    AtFlags, FileType, Mode, OFlags, SeekFrom, Stat, fstat, openat, readlinkat, seek, statat, unlinkat,
+};
 use rustix::io::{Errno, pread};
 
 use crate::beneath::{Parent, ParentCache, is_blocked};
@@ -107,6 +109,27 @@ impl Reader {
         };
         let target = LinkTarget::new(target).ok_or_else(|| Error::BadLink { path: path.into() })?;
         Ok((target, Metadata::from_stat(&stat, with_owner)))
+    }
+}
+
+impl Reader {
+    /// Removes the file or symbolic link `path`, if `wanted` says so of it as it is now. Says whether it has.
+    pub fn remove_if(
+        &mut self,
+        root: u32,
+        path: &RelativePath,
+        wanted: impl FnOnce(&Metadata) -> bool,
+    ) -> Result<bool> {
+        let (parent, name) = self.locate(root, path)?;
+        let stat = statat(&**parent, name, AtFlags::SYMLINK_NOFOLLOW)
+            .map_err(|errno| failed(Operation::Inspect, path, errno))?;
+        let is_fitting = matches!(entry_type(&stat), EntryType::File | EntryType::Symlink);
+        if !is_fitting || !wanted(&Metadata::from_stat(&stat, false)) {
+            return Ok(false);
+        }
+        unlinkat(&**parent, name, AtFlags::empty())
+            .map(|()| true)
+            .map_err(|errno| failed(Operation::Remove, path, errno))
     }
 }
 

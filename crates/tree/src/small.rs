@@ -112,7 +112,7 @@ impl SmallFile<'_> {
     }
 
     fn rename(&self, temp: &TempName) -> Result<()> {
-        rename_over(self.parent, temp, self.path, self.name, EntryType::File)
+        rename_over(self.inner, self.parent, temp, self.path, self.name, EntryType::File)
     }
 
     /// Writes the bytes, then the metadata.

@@ -58,6 +58,8 @@ pub struct TargetOptions {
     pub ownership: bool,
     /// Extended attributes of the `user.` namespace are set.
     pub xattrs: bool,
+    /// What is replaced or removed, but for directories, stays under its name followed by this.
+    pub backup: Option<Vec<u8>>,
     /// Names the transfer, if another target may take it up again: an unfinished file that is dropped then stays,
     /// and short-lived temporary names follow from this number and the path, so that what a kill has left is
     /// replaced. No two targets of one number may be open on one directory. Otherwise unfinished files are removed.
@@ -99,6 +101,7 @@ impl Default for TargetOptions {
             times: true,
             ownership: false,
             xattrs: false,
+            backup: None,
             resumable_as: None,
             directory_bytes_max: 256 << 20,
             resolution: Resolution::Detect,

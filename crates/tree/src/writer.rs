@@ -18,7 +18,7 @@ use crate::descent::Identity;
 use crate::error::{EntryType, Error, Operation, Result, failed};
 use crate::metadata::{LinkTarget, Metadata};
 use crate::part::{PartFile, TempName};
-use crate::path::RelativePath;
+use crate::path::{MAX_COMPONENT_BYTES, RelativePath};
 use crate::reader::{OpenFile, entry_type};
 use crate::small;
 use crate::target::{Inner, UNFINISHED_DIRECTORY, ids, is_unfinished, resolve_error, times};
@@ -150,7 +150,7 @@ impl Writer {
             let set = |errno| failed(Operation::SetMetadata, path, errno);
             let result = link_metadata(inner, parent, current, metadata).map_err(set);
             match (temp, result) {
-                (Some(temp), Ok(())) => rename_over(parent, &temp, path, name, EntryType::Symlink),
+                (Some(temp), Ok(())) => rename_over(inner, parent, &temp, path, name, EntryType::Symlink),
                 (Some(temp), Err(error)) => {
                     let _ = unlinkat(parent, temp.as_bytes(), AtFlags::empty());
                     Err(error)
@@ -180,7 +180,9 @@ impl Writer {
             let (temp, ()) = with_temp_name(inner, parent, path, link).map_err(made)?;
             let linked = statat(parent, temp.as_bytes(), AtFlags::SYMLINK_NOFOLLOW);
             let result = match linked.map(|stat| Identity::of(&stat)) {
-                Ok(linked) if linked == identity => rename_over(parent, &temp, path, name, EntryType::File),
+                Ok(linked) if linked == identity => {
+                    rename_over(inner, parent, &temp, path, name, EntryType::File)
+                }
                 Ok(_) => Err(made(Errno::STALE)),
                 Err(errno) => Err(failed(Operation::Inspect, path, errno)),
             };
@@ -380,6 +382,7 @@ pub(crate) fn with_temp_name<T>(
 /// Moves what was made under a temporary name into place, or removes it and says what is in the way: a directory, or a
 /// device, pipe or socket.
 pub(crate) fn rename_over(
+    inner: &Inner,
     parent: &Parent,
     temp: &TempName,
     path: &RelativePath,
@@ -393,6 +396,10 @@ pub(crate) fn rename_over(
         let _ = unlinkat(parent, temp.as_bytes(), AtFlags::empty());
         return Err(Error::TypeConflict { path: path.into(), wanted, found: EntryType::Other });
     }
+    if let Err(error) = back_up(inner, parent, path, name, true) {
+        let _ = unlinkat(parent, temp.as_bytes(), AtFlags::empty());
+        return Err(error);
+    }
     let renamed = renameat(parent, temp.as_bytes(), parent, name);
     renamed.map_err(|errno| {
         let error = match errno {
@@ -404,4 +411,40 @@ pub(crate) fn rename_over(
         let _ = unlinkat(parent, temp.as_bytes(), AtFlags::empty());
         error
     })
+}
+
+/// Where backups are wanted, gives what has the name another one, unless it is a directory: besides its own, if it is to
+/// be replaced, so that the name is never missing. False where there is nothing of the kind.
+pub(crate) fn back_up(
+    inner: &Inner,
+    parent: &Parent,
+    path: &RelativePath,
+    name: &[u8],
+    replaced: bool,
+) -> Result<bool> {
+    let Some(suffix) = &inner.options.backup else { return Ok(false) };
+    let found = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW);
+    if !found.is_ok_and(|stat| matches!(entry_type(&stat), EntryType::File | EntryType::Symlink)) {
+        return Ok(false);
+    }
+    let saved = [name, suffix.as_slice()].concat();
+    if saved.len() > MAX_COMPONENT_BYTES || TempName::matches(&saved) {
+        return Err(Error::NameTooLong { path: path.into() });
+    }
+    let temp = inner.temp_name();
+    let linked = match replaced {
+        true => linkat(parent, name, parent, temp.as_bytes(), AtFlags::empty()),
+        false => Err(Errno::OPNOTSUPP),
+    };
+    let moved = match linked {
+        Ok(()) => {
+            let moved = renameat(parent, temp.as_bytes(), parent, saved.as_slice());
+            // Renaming to another name of the same file does nothing, and leaves both.
+            let _ = unlinkat(parent, temp.as_bytes(), AtFlags::empty());
+            moved
+        }
+        // The file system knows no hard links, or no more of them: there is a moment without the name.
+        Err(_) => renameat(parent, name, parent, saved.as_slice()),
+    };
+    moved.map(|()| true).map_err(|errno| failed(Operation::Rename, path, errno))
 }

@@ -74,9 +74,28 @@ pub struct CpArgs {
     /// source could not be read in full. What --exclude leaves out stays
     #[arg(long, help_heading = "Which files")]
     pub delete: bool,
-    /// With --delete: delete nothing where more than N entries would go
-    #[arg(long, value_name = "N", requires = "delete", value_parser = clap::value_parser!(u64).range(..1_000_000), help_heading = "Which files")]
+    /// Delete nothing where more than N entries would go; implies --delete
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..1_000_000), help_heading = "Which files")]
     pub max_delete: Option<u64>,
+    /// Delete also what --exclude leaves out; implies --delete
+    #[arg(long, help_heading = "Which files")]
+    pub delete_excluded: bool,
+    /// Skip files that have the same content at the target, by BLAKE3 digests that both ends make of all they have,
+    /// instead of the same size and time; what is skipped keeps its time and mode
+    #[arg(long, conflicts_with_all = ["skip_same", "no_skip_same"], help_heading = "Which files")]
+    pub checksum: bool,
+    /// Keep what is replaced or deleted, under its name and a suffix
+    #[arg(short, long, help_heading = "Which files")]
+    pub backup: bool,
+    /// What the names of backups end in; implies --backup
+    #[arg(long, value_name = "SUFFIX", value_parser = units::suffix, help_heading = "Which files")]
+    pub suffix: Option<String>,
+    /// Remove from the source every file that has arrived, once all have; folders stay
+    #[arg(long, help_heading = "Which files")]
+    pub remove_source_files: bool,
+    /// Keep modes and times (the default, and always)
+    #[arg(short = 'p', help_heading = "Which files")]
+    pub preserve: bool,
     /// Which paths are taken, as ordered patterns.
     #[command(flatten)]
     pub filters: Filters,
@@ -115,6 +134,9 @@ pub struct CpArgs {
     /// At most so many bytes a second over all streams, as in 100M, 1G or 10MiB/s
     #[arg(long, value_name = "RATE", value_parser = units::rate, help_heading = "Speed")]
     pub limit_rate: Option<u64>,
+    /// The same in kilobits a second, as scp has it
+    #[arg(short = 'l', value_name = "KBIT", value_parser = units::kilobits, conflicts_with = "limit_rate", help_heading = "Speed")]
+    pub kilobits: Option<u64>,
     /// Flush every file to stable storage before it appears under its name
     #[arg(long, help_heading = "Speed")]
     pub fsync: bool,
@@ -128,6 +150,12 @@ pub struct CpArgs {
     /// Port of the far end's sshd
     #[arg(short = 'P', long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..), help_heading = "Connection")]
     pub port: Option<u16>,
+    /// Use IPv4 addresses only
+    #[arg(short = '4', conflicts_with = "ipv6", help_heading = "Connection")]
+    pub ipv4: bool,
+    /// Use IPv6 addresses only
+    #[arg(short = '6', help_heading = "Connection")]
+    pub ipv6: bool,
     /// Identity file for ssh
     #[arg(short = 'i', value_name = "FILE", help_heading = "Connection")]
     pub ssh_identity: Option<PathBuf>,
@@ -171,9 +199,19 @@ pub struct CpArgs {
     /// Print errors only
     #[arg(short, long, conflicts_with = "verbose", help_heading = "Output")]
     pub quiet: bool,
-    /// Say what was agreed, and which files are taken up again
+    /// Say what was agreed, which files are taken up again, and every change in the form of `rsync -i`
     #[arg(short, long, help_heading = "Output")]
     pub verbose: bool,
+
+    /// scp's cipher, rsync's checksums: said why not.
+    #[arg(short = 'c', hide = true)]
+    pub short_c: bool,
+    /// scp's compression: said why not.
+    #[arg(short = 'C', hide = true)]
+    pub compress_ssh: bool,
+    /// rsync's compression: said why not.
+    #[arg(short = 'z', long = "compress", hide = true)]
+    pub compress: bool,
 }
 
 /// What the receiving end does with verified data.

@@ -4,6 +4,8 @@
 use clap::error::Error;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use sealane_copy::Pattern;
+use std::fs::File;
+use std::io::Read;
 
 /// The patterns, in the order given.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -11,10 +13,38 @@ pub struct Filters(pub Vec<Pattern>);
 
 const INCLUDE: &str = "include";
 const EXCLUDE: &str = "exclude";
+const INCLUDE_FROM: &str = "include-from";
+const EXCLUDE_FROM: &str = "exclude-from";
+
+/// More than this is no list of patterns.
+const LIST_BYTES_MAX: u64 = 1 << 20;
+
+/// What a file of patterns holds.
+#[derive(Debug, Clone)]
+struct List(Vec<Pattern>);
+
+/// Reads a file of patterns, one a line, as rsync has it: empty lines and those that begin with `#` or `;` say nothing,
+/// and `+ ` or `- ` before a pattern includes or excludes it, whatever the file is for.
+fn list(path: &str, otherwise: fn(String) -> Pattern) -> Result<List, String> {
+    let mut text = String::new();
+    let file = File::open(path).map_err(|error| error.to_string())?;
+    file.take(LIST_BYTES_MAX + 1).read_to_string(&mut text).map_err(|error| error.to_string())?;
+    if text.len() as u64 > LIST_BYTES_MAX {
+        return Err("more than 1 MiB is no list of patterns".to_owned());
+    }
+    let lines = text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with(['#', ';']));
+    let pattern = |line: &str| match (line.strip_prefix("+ "), line.strip_prefix("- ")) {
+        (Some(pattern), _) => Pattern::Include(pattern.to_owned()),
+        (_, Some(pattern)) => Pattern::Exclude(pattern.to_owned()),
+        _ => otherwise(line.to_owned()),
+    };
+    Ok(List(lines.map(pattern).collect()))
+}
 
 impl Args for Filters {
     fn augment_args(command: Command) -> Command {
         let pattern = |name| Arg::new(name).long(name).value_name("PATTERN").action(ArgAction::Append);
+        let from = |name| Arg::new(name).long(name).value_name("FILE").action(ArgAction::Append);
         let heading = "Which files";
         command
             .arg(
@@ -29,6 +59,18 @@ impl Args for Filters {
                     .help_heading(heading),
             )
             .arg(pattern(INCLUDE).help("Take what matches, although a later pattern leaves it out").help_heading(heading))
+            .arg(
+                from(EXCLUDE_FROM)
+                    .value_parser(|path: &str| list(path, Pattern::Exclude))
+                    .help("Read patterns to leave out from FILE, one a line; # begins a comment, `+ ` includes")
+                    .help_heading(heading),
+            )
+            .arg(
+                from(INCLUDE_FROM)
+                    .value_parser(|path: &str| list(path, Pattern::Include))
+                    .help("Read patterns to take from FILE, one a line; # begins a comment, `- ` leaves out")
+                    .help_heading(heading),
+            )
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -46,6 +88,14 @@ impl FromArgMatches for Filters {
             let indices = matches.indices_of(name).into_iter().flatten();
             let texts = matches.get_many::<String>(name).into_iter().flatten();
             placed.extend(indices.zip(texts).map(|(index, text)| (index, pattern(text.clone()))));
+        }
+        for name in [INCLUDE_FROM, EXCLUDE_FROM] {
+            let indices = matches.indices_of(name).into_iter().flatten();
+            let lists = matches.get_many::<List>(name).into_iter().flatten();
+            let patterns = |(index, List(patterns)): (usize, &List)| {
+                patterns.iter().map(move |pattern| (index, pattern.clone())).collect::<Vec<_>>()
+            };
+            placed.extend(indices.zip(lists).flat_map(patterns));
         }
         placed.sort_by_key(|&(index, _)| index);
         Ok(Self(placed.into_iter().map(|(_, pattern)| pattern).collect()))

@@ -7,7 +7,7 @@ use super::{Liar, Line, hello};
 use sealane_copy::proto::entry::{Announcement, Closing, Entry, encode};
 use sealane_copy::proto::message::{Complete, Finished, Have, MasterSecret, Message, Partial, Request};
 use sealane_copy::proto::record::{DATA_BYTES_MAX, HEADER_BYTES, Kind};
-use sealane_copy::{Dropped, Level, Pattern};
+use sealane_copy::{Change, ChangeKind, Deletion, Dropped, Level, Pattern};
 use sealane_tree::{Kind as EntryKind, LinkTarget, Metadata, RelativePath, Timestamp};
 use std::time::Duration;
 
@@ -322,7 +322,9 @@ pub(crate) const OF_SENDERS: &[Lie] = &[
         let again = Message::Request(Box::new(liar.request.clone()));
         liar.tell(&again);
     }),
-    ("good-bye before the end", Refused, |liar, _| liar.tell(&Message::Bye { cpu_us: u64::MAX })),
+    ("good-bye before the end", Refused, |liar, _| {
+        liar.tell(&Message::Bye { cpu_us: u64::MAX, removed: 1, unremoved: u64::MAX })
+    }),
     ("a message of garbage", Refused, |liar, _| {
         let _ = liar.channel.send(&[0xff; 1000], super::soon());
     }),
@@ -349,6 +351,12 @@ pub(crate) const OF_RECEIVERS: &[Lie] = &[
     ("more taken over than was sent", Harmless, |liar, line| {
         line.send(Kind::Acknowledge, 0, u64::MAX, b"");
         liar.tell(&Message::Taken { bytes: u64::MAX, files: u64::MAX });
+    }),
+    ("a change that nobody asked for", Refused, |liar, _| {
+        let path = b"\x1b[2J".repeat(1000);
+        let (is_new, size, time, mode, owner, group) = (true, true, true, true, true, true);
+        let kind = ChangeKind::File;
+        liar.tell(&Message::Changed(Change { path, kind, is_new, size, time, mode, owner, group }));
     }),
     ("a deletion that nobody asked for", Refused, |liar, _| {
         liar.tell(&Message::Deleted { path: b"\x1b[2J".repeat(1000) });
@@ -453,6 +461,20 @@ pub(crate) const DEMANDS: &[Demand] = &[
     }),
     ("patterns by the thousand", Harmless, |request| {
         request.patterns = vec![Pattern::Exclude("{a,b,c}*{d,e,f}*{g,h}".into()); 2000];
+    }),
+    ("a backup that climbs", Refused, |request| request.upkeep.backup = Some(b"/../escaped.lie".to_vec())),
+    ("a backup of the same name", Refused, |request| request.upkeep.backup = Some(Vec::new())),
+    ("to delete without the right to", Harmless, |request| {
+        request.upkeep.delete = Some(Deletion { entries_max: Some(u64::MAX), excluded: true });
+        request.upkeep.remove_sources = true;
+    }),
+    ("to delete without folders", Harmless, |request| {
+        request.recursive = false;
+        request.upkeep.delete = Some(Deletion::default());
+    }),
+    ("to compare contents, and tell all", Harmless, |request| {
+        request.upkeep.checksum = true;
+        request.upkeep.itemise = true;
     }),
     ("a secret where there is no need of one", Harmless, |request| {
         request.secret = Some(MasterSecret::new([0; 32]))

@@ -45,6 +45,16 @@ pub fn identity(path: &RelativePath, metadata: &Metadata) -> [u8; 16] {
     identity
 }
 
+/// What tells this content under this path from any other, whatever its time: a 128-bit BLAKE3 hash of path, size and the
+/// BLAKE3 digest of the content.
+pub fn content_identity(path: &RelativePath, size_bytes: u64, digest: &[u8; 32]) -> [u8; 16] {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(b"content").update(digest).update(&size_bytes.to_le_bytes()).update(path.as_bytes());
+    let mut identity = [0; 16];
+    hasher.finalize_xof().fill(&mut identity);
+    identity
+}
+
 /// A 128-bit BLAKE3 hash of a path alone.
 pub fn path_hash(path: &RelativePath) -> [u8; 16] {
     let mut hash = [0; 16];

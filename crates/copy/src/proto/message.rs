@@ -10,7 +10,7 @@
 //! sender                               receiver
 //!       ◄────────────────────────────── Have…, HaveEnd
 //! Found…, Known… ─────────────────────►
-//!       ◄────────────────────────────── Taken…, EntryFailed…, Deleted…    (also signs of life)
+//!       ◄────────────────────────────── Taken…, EntryFailed…, Changed…, Deleted…    (also signs of life)
 //! Finished ───────────────────────────►
 //!       ◄────────────────────────────── Complete
 //! Bye ────────────────────────────────►
@@ -30,7 +30,7 @@ use crate::{
     error::ErrorKind,
     options::{Level, MeasuredEnd, Pattern, Preserve, Sink, Upkeep},
     proto::entry::{Malformed, decode},
-    summary::Dropped,
+    summary::{Change, Dropped},
 };
 
 /// Version of this protocol; both ends must speak the same.
@@ -95,6 +95,10 @@ pub enum Message {
     Bye {
         /// CPU time of the sender's process, in microseconds.
         cpu_us: u64,
+        /// Entries removed from the source.
+        removed: u64,
+        /// Entries that were to be removed from the source and are there still.
+        unremoved: u64,
     },
     /// Receiver to sender: nothing is left of the transfer but what was copied. Last message.
     Settled,
@@ -111,6 +115,8 @@ pub enum Message {
     /// whose names are told, by [`path_hash`](crate::proto::entry::path_hash) and
     /// [`listed_hash`](crate::proto::entry::listed_hash). All come before `Finished`.
     Known(Vec<[u8; 16]>),
+    /// Receiver to sender: this was made or replaced.
+    Changed(Change),
     /// Receiver to sender: this was deleted, or with `--dry-run` would be.
     Deleted {
         /// Path relative to the target.

@@ -275,6 +275,7 @@ impl<'a> Applier<'a> {
         if self.files.would_age(writer, entry) {
             return Ok(false);
         }
+        let change = self.files.change(writer, entry);
         let Entry { path, kind, metadata, .. } = entry;
         let placed = match kind {
             Kind::File => writer.small_file(path, metadata, content),
@@ -286,7 +287,10 @@ impl<'a> Applier<'a> {
             Kind::HardLink { to } => writer.hard_link(path, to),
         };
         match placed {
-            Ok(()) => Ok(true),
+            Ok(()) => {
+                self.files.tell_change(change);
+                Ok(true)
+            }
             Err(error) => self.files.entry_failed(entry, error).map(|()| false),
         }
     }
@@ -323,8 +327,14 @@ mod tests {
     fn what_was_not_asked_for_is_refused_by_name() {
         let sources: [&[u8]; 1] = [b"good.txt"];
         let permit = Permit::new(None, sources, false, false);
-        let intake =
-            Intake { permit, keep_newer: false, fsync: false, verify_digests: false, open_max: usize::MAX };
+        let intake = Intake {
+            permit,
+            keep_newer: false,
+            itemise: false,
+            fsync: false,
+            verify_digests: false,
+            open_max: usize::MAX,
+        };
         let (notices, _pending) = crossbeam_channel::bounded(8);
         let (journal, progress) = (State::default(), Arc::default());
         let files = Files::new(Destination::Null, intake, None, journal, notices, progress);

@@ -18,7 +18,7 @@ use std::{
 };
 
 use crossbeam_channel::Sender;
-use sealane_tree::{EntryType, Kind, PartFile, RelativePath, ShownPath, Target, TempName, Writer};
+use sealane_tree::{EntryType, Kind, Metadata, PartFile, RelativePath, ShownPath, Target, TempName, Writer};
 
 use crate::{
     digest::TreeDigest,
@@ -30,7 +30,7 @@ use crate::{
         record::Header,
     },
     receive::permit::Permit,
-    summary::{Dropped, Notice, Progress},
+    summary::{Change, ChangeKind, Dropped, Notice, Progress},
 };
 
 /// Where content goes.
@@ -51,6 +51,8 @@ pub(crate) struct Intake {
     pub(crate) permit: Permit,
     /// Nothing is replaced by what is older.
     pub(crate) keep_newer: bool,
+    /// Every change is told.
+    pub(crate) itemise: bool,
     pub(crate) fsync: bool,
     /// Digest what arrives and compare; where records carry no integrity of their own.
     pub(crate) verify_digests: bool,
@@ -95,6 +97,8 @@ pub(crate) struct ReceiveFile {
     pub(crate) identity: [u8; 16],
     growing: bool,
     part: Option<PartFile>,
+    /// What is told once it has its name.
+    change: Option<Change>,
     writing: Mutex<()>,
     state: Mutex<FileState>,
 }
@@ -291,6 +295,7 @@ impl Files {
             settle(&mut table, number)?;
             return Ok(Lookup::Settled);
         }
+        let change = writer.as_deref_mut().and_then(|writer| self.change(writer, &entry));
         let part = match writer {
             Some(writer) => match self.begin(writer, &entry, growing, identity, known.is_some()) {
                 Ok(part) => Some(part),
@@ -327,6 +332,7 @@ impl Files {
             identity,
             growing,
             part,
+            change,
             writing: Mutex::new(()),
             state: Mutex::new(state),
         });
@@ -348,6 +354,49 @@ impl Files {
         };
         // What is not there is older than anything.
         modified(&entry.path) > sent
+    }
+
+    /// What making an entry will change, where that is told: to be asked before it is made.
+    pub(crate) fn change(&self, writer: &mut Writer, entry: &Entry) -> Option<Change> {
+        if !self.intake.itemise {
+            return None;
+        }
+        let kind = match &entry.kind {
+            Kind::File => ChangeKind::File,
+            Kind::Directory => ChangeKind::Directory,
+            Kind::Symlink { .. } => ChangeKind::Symlink,
+            Kind::HardLink { .. } => ChangeKind::HardLink,
+        };
+        let found = writer.existing(&entry.path).ok().flatten();
+        let found = found.filter(|found| match kind {
+            ChangeKind::Directory => found.entry_type == EntryType::Directory,
+            ChangeKind::Symlink => found.entry_type == EntryType::Symlink,
+            ChangeKind::File | ChangeKind::HardLink => found.entry_type == EntryType::File,
+        });
+        let (sent, is_link) = (&entry.metadata, kind == ChangeKind::HardLink);
+        let differs = |differs: &dyn Fn(&Metadata) -> bool| {
+            !is_link && found.as_ref().is_some_and(|found| differs(&found.metadata))
+        };
+        let owner = |found: &Metadata| sent.owner.zip(found.owner);
+        Some(Change {
+            path: entry.path.as_bytes().to_vec(),
+            kind,
+            is_new: found.is_none(),
+            size: kind == ChangeKind::File && differs(&|found| found.size_bytes != sent.size_bytes),
+            time: differs(&|found| found.modified != sent.modified),
+            mode: kind != ChangeKind::Symlink && differs(&|found| found.mode != sent.mode),
+            owner: differs(&|found| owner(found).is_some_and(|(sent, found)| sent.uid != found.uid)),
+            group: differs(&|found| owner(found).is_some_and(|(sent, found)| sent.gid != found.gid)),
+        })
+    }
+
+    /// Tells a change once it is made. A folder that was there as it is now has not changed.
+    pub(crate) fn tell_change(&self, change: Option<Change>) {
+        let Some(change) = change else { return };
+        let Change { kind, is_new, time, mode, owner, group, .. } = change;
+        if kind != ChangeKind::Directory || is_new || time || mode || owner || group {
+            self.notice(Notice::Changed(change));
+        }
     }
 
     fn begin(
@@ -447,6 +496,7 @@ impl Files {
         let finished = self.finish(file, size_bytes);
         match finished {
             Ok(()) => {
+                self.tell_change(file.change.clone());
                 self.entry_done(&file.entry, has_digest.then_some(digest));
                 let path = file.entry.path.as_bytes().to_vec();
                 self.journal_done(&[JournalEntry::Done { identity: file.identity, path }])

@@ -49,6 +49,8 @@ pub(crate) struct Prune {
     pub(crate) one_file_system: bool,
     pub(crate) entries_max: Option<u64>,
     pub(crate) dry_run: bool,
+    /// What backups' names end in.
+    pub(crate) backup: Option<Vec<u8>>,
     /// Every deletion is told.
     pub(crate) itemise: bool,
     /// What the source has; sorted when all is there.
@@ -128,8 +130,9 @@ impl Prune {
 
     fn judge(&self, has_name: bool, path: &RelativePath, is_directory: bool) -> Judgement {
         let name = path.file_name();
+        let is_backup = self.backup.as_ref().is_some_and(|suffix| name.ends_with(suffix));
         // An unfinished copy's, maybe of one that runs.
-        if TempName::matches(name) || journal::is_file_name(name) {
+        if is_backup || TempName::matches(name) || journal::is_file_name(name) {
             return Judgement::Protected;
         }
         let below = match has_name {
@@ -194,7 +197,8 @@ impl Prune {
             // What a directory holds comes after it.
             for extra in found.entries.iter().rev() {
                 match writer.remove(extra) {
-                    Ok(()) => {
+                    Ok(false) => {}
+                    Ok(true) => {
                         removed += 1;
                         tell(if self.itemise { Step::Deleted(extra.path.clone()) } else { Step::Going })?;
                     }

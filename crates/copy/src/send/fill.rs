@@ -29,6 +29,7 @@ use crate::{
         batch::{Builder, CLOSING_BYTES_MAX},
         manifest::Manifest,
         pack::Pack,
+        removal::Sent,
         work::{Bytes, Close, Content, Queue, SendFile, Work},
     },
     summary::{Notice, Progress},
@@ -63,6 +64,9 @@ pub(crate) struct Filling {
     pub(crate) queue: Queue,
     pub(crate) possessions: Possessions,
     pub(crate) manifest: Manifest,
+    pub(crate) sent: Sent,
+    /// What the receiver has the content of is skipped, whatever its time.
+    pub(crate) checksum: bool,
     pub(crate) preserve: Preserve,
     pub(crate) digest: bool,
     /// The receiver digests as well, and so needs all bytes of a file: its records carry no integrity of their own.

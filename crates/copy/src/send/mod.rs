@@ -6,6 +6,7 @@ pub(crate) mod lane;
 pub(crate) mod manifest;
 mod pack;
 mod ranges;
+pub(crate) mod removal;
 pub(crate) mod scan;
 pub(crate) mod stream;
 pub(crate) mod window;

@@ -7,10 +7,11 @@ use std::sync::{Arc, atomic::Ordering::Relaxed};
 use sealane_tree::{Entry as Found, EntryKind, Kind, Metadata, OpenFile, RelativePath, ShownPath, Timestamp};
 
 use crate::{
+    content,
     digest::{GROUP_BYTES, TreeDigest},
     error::chain,
     proto::{
-        entry::{self, Announcement, Entry},
+        entry::{self, Announcement, Entry, content_identity},
         record::Kind as RecordKind,
     },
     send::{
@@ -115,7 +116,10 @@ impl Filler<'_> {
             EntryKind::Symlink => self
                 .reader
                 .read_link(found.root, path)
-                .map(|(target, metadata)| self.write_bare(&entry(Kind::Symlink { target }, metadata), body))
+                .map(|(target, metadata)| {
+                    self.shared.sent.add(|| entry::identity(path, &metadata));
+                    self.write_bare(&entry(Kind::Symlink { target }, metadata), body)
+                })
                 .map_err(|error| self.reason(found, error)),
             EntryKind::Other => {
                 let shown = self.reader.show(found.root, path);
@@ -178,12 +182,16 @@ impl Filler<'_> {
             };
             let identity = entry::identity(path, open.metadata());
             if let Some(others) = self.other_names(candidate, &open, &identity) {
+                if matches!(others, OtherNames::Sent(_)) {
+                    shared.sent.add(|| identity);
+                }
                 shared.queue.push_last(Candidate { others, ..candidate.clone() });
                 return Ok(Written::Elsewhere);
             }
             let size_bytes = open.metadata().size_bytes;
             let count = || shared.progress.bytes_found.fetch_add(size_bytes, Relaxed);
-            if shared.possessions.done.contains(&identity) {
+            if shared.possessions.done.contains(&identity) || self.has_content(path, &open) {
+                shared.sent.add(|| identity);
                 shared.counters.skipped.fetch_add(1, Relaxed);
                 shared.counters.resumed_bytes.fetch_add(size_bytes, Relaxed);
                 shared.progress.files_done.fetch_add(1, Relaxed);
@@ -205,6 +213,7 @@ impl Filler<'_> {
             if shared.preserve.xattrs {
                 metadata.xattrs = open.read_xattrs(path).map_err(|error| self.reason(found, error))?;
             }
+            shared.sent.add(|| identity);
             let entry = Entry { path: path.clone(), kind: Kind::File, metadata, digest: None };
             if size_bytes > SMALL_FILE_BYTES {
                 let shown = self.reader.show(found.root, path);
@@ -221,6 +230,19 @@ impl Filler<'_> {
             }
         }
         Err(self.of(found, "it changes while it is read"))
+    }
+
+    /// Whether the receiver has the same content under this path, where that is looked at.
+    fn has_content(&self, path: &RelativePath, open: &OpenFile) -> bool {
+        let shared = self.shared;
+        if !shared.checksum || shared.possessions.done.is_empty() {
+            return false;
+        }
+        let size_bytes = open.metadata().size_bytes;
+        let is_over = || shared.queue.is_stopped();
+        content::digest(open, size_bytes, is_over).is_some_and(|digest| {
+            shared.possessions.done.contains(&content_identity(path, size_bytes, &digest))
+        })
     }
 
     /// Why this name has to wait for another of its file, where links are to stay links: that one is sent, or may be what

@@ -414,6 +414,11 @@ impl Queue {
     }
 
     /// Lets a waiting scan return.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.state().stopped
+    }
+
+    /// Nothing more is wanted.
     pub(crate) fn stop(&self) {
         self.state().stopped = true;
         self.room.notify_all();

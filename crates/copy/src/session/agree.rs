@@ -9,7 +9,7 @@ use sealane_stack::{Placement, Secret};
 
 use crate::{
     error::{Error, ErrorKind},
-    options::{Level, MeasuredEnd, Options, Sink},
+    options::{Level, MeasuredEnd, Options, Sink, Upkeep},
     proto::{
         keys::EXPORTER_LABEL,
         message::{Abort, Hello, LANES_MAX, Message, PROTOCOL_VERSION, Request, Role, STREAMS_MAX},
@@ -147,6 +147,9 @@ pub(crate) fn judge(request: &Request, policy: Policy, processors: u16) -> Resul
         || (request.role == Role::Push && request.sink == Sink::Null);
     if measures && !policy.measuring {
         return Err(refused("this far end was not started to measure with; `sealane serve --measuring` is"));
+    }
+    if request.upkeep.backup.as_ref().is_some_and(|suffix| !Upkeep::is_suffix(suffix)) {
+        return Err(Error::protocol("the suffix of backups makes no name"));
     }
     if request.limit_rate == Some(0) {
         return Err(Error::protocol("a rate of 0 bytes a second moves nothing"));

@@ -15,7 +15,7 @@ use crossbeam_channel::bounded;
 use sealane_engine::Suite;
 use sealane_peer::{
     Channel, Identity, KnownPeers, Location, PeerError, ServeLeave, ServerTrust, SshCommand, StderrMode,
-    connect_tls, spawn_local, ssh_resolved_host,
+    connect_tls_by, spawn_local, ssh_resolved_host,
 };
 use sealane_stack::{CpuClock, Placement};
 use zeroize::Zeroizing;
@@ -191,6 +191,7 @@ fn far(place: &FarPlace, options: &Options) -> Far {
             }
             command.user.clone_from(user);
             command.port = port.or(remote.port);
+            command.family = remote.family;
             command.identity_files = remote.ssh_identity.iter().cloned().collect();
             command.options = remote.ssh_options.iter().map(Into::into).collect();
             command.config.clone_from(&remote.ssh_config);
@@ -230,7 +231,7 @@ fn reach(place: &FarPlace, options: &Options) -> Result<Channel, Error> {
                 true => ServerTrust::accept_new(known),
                 false => ServerTrust::pinned(known),
             };
-            let connected = connect_tls(&address, &identity, &trust, deadline);
+            let connected = connect_tls_by(options.remote.family, &address, &identity, &trust, deadline);
             connected.map_err(|error| Error::from(error).naming(&address.to_string()))
         }
     }
@@ -312,7 +313,8 @@ impl Transfer<'_> {
             timeout,
             clock,
             told: Vec::new(),
-            hears_changes: self.role == Role::Push && options.upkeep.delete.is_some(),
+            hears_changes: self.role == Role::Push
+                && (options.upkeep.delete.is_some() || options.upkeep.itemise),
             prune: None,
         };
         let outcome = match self.role {
@@ -330,7 +332,6 @@ impl Transfer<'_> {
                         &options.patterns,
                     )?,
                     standard_input: self.sources.iter().any(is_standard_stream),
-                    tells_names: options.upkeep.delete.is_some(),
                     notices,
                 };
                 side.run(&mut control, keep)?
@@ -350,7 +351,6 @@ impl Transfer<'_> {
                     journal: request.journal.map(this_boot),
                     skip_same: options.skip_same,
                     update: options.update,
-                    upkeep: &options.upkeep,
                     patterns: &options.patterns,
                     one_file_system: options.one_file_system,
                     notices,
@@ -532,7 +532,7 @@ impl Transfer<'_> {
         host: Option<JoinHandle<Result<String, Error>>>,
     ) -> Result<Route, Error> {
         match far(self.far, self.options) {
-            Far::Child => Route::direct("127.0.0.1", port),
+            Far::Child => Route::direct("127.0.0.1", port, None),
             Far::Daemon(_) => {
                 let address = channel.remote_addr();
                 let mut address = address.ok_or_else(|| Error::protocol("the daemon has no address"))?;
@@ -542,7 +542,7 @@ impl Transfer<'_> {
             Far::Ssh(command) => match host {
                 Some(host) => {
                     let host = host.join().map_err(|_| Error::protocol("ssh -G could not be asked"))??;
-                    Route::direct(&host, port)
+                    Route::direct(&host, port, self.options.remote.family)
                 }
                 None => Ok(Route::ThroughSsh { command, port, processes: Mutex::default() }),
             },
@@ -574,6 +574,8 @@ impl Transfer<'_> {
             failed: finished.failed + complete.failed,
             deleted: complete.deleted,
             undeleted: complete.undeleted,
+            removed: outcome.removed.removed,
+            unremoved: outcome.removed.unremoved,
             dropped: self.asked_for(complete.dropped),
             seconds,
             cpu_seconds: CpuSeconds {
@@ -609,6 +611,7 @@ fn plan(terms: &Terms, options: &Options, far_lanes: u16) -> Plan {
         dry_run: options.dry_run,
         fsync: options.fsync,
         preserve: options.preserve.clone(),
+        upkeep: options.upkeep.clone(),
         sink: options.sink,
         timeout: options.timeout,
     }

@@ -23,7 +23,11 @@ use crate::{
         lane::Receiving,
         prune::{Prune, Pruned, Step},
     },
-    send::{self, lane::Sending},
+    send::{
+        self,
+        lane::Sending,
+        removal::{self, Removal, Removed},
+    },
     session::line::Lines,
     shared::{NO_THREAD, start},
     summary::{Notice, Observer, Progress},
@@ -67,6 +71,8 @@ pub(crate) struct Outcome {
     pub(crate) complete: Complete,
     /// CPU time of the other end, in microseconds.
     pub(crate) peer_cpu_us: u64,
+    /// What the sender has removed from its source.
+    pub(crate) removed: Removed,
 }
 
 /// Sends a message.
@@ -123,6 +129,7 @@ impl Control<'_> {
                 let message = match notice {
                     Notice::EntryFailed { path, reason } => Message::EntryFailed { path, reason },
                     Notice::WouldSend { path, bytes } => Message::WouldSend { path, bytes },
+                    Notice::Changed(change) => Message::Changed(change),
                     Notice::Deleted { path } => Message::Deleted { path },
                     // The client's own end has these.
                     _ => return Ok(()),
@@ -179,6 +186,12 @@ impl Control<'_> {
                         }
                         Ok(Turn::Nothing)
                     }
+                    Message::Changed(change) if self.hears_changes => {
+                        if let Notices::User(observer) = &mut self.notices {
+                            observer.notice(Notice::Changed(change));
+                        }
+                        Ok(Turn::Nothing)
+                    }
                     Message::Deleted { path } if self.hears_changes => {
                         if let Notices::User(observer) = &mut self.notices {
                             observer.notice(Notice::Deleted { path });
@@ -207,6 +220,7 @@ impl Control<'_> {
         &mut self,
         sending: &Arc<Sending>,
         walk: Option<Walk>,
+        removal: Option<Removal>,
         reader: impl Fn() -> sealane_tree::Reader + Sync,
         keep: impl FnOnce(&Lines) + Send,
     ) -> Result<Outcome, Error> {
@@ -250,10 +264,51 @@ impl Control<'_> {
             let own_cpu_us = clock.ended_us() + own.elapsed_us();
             let peer_cpu_us = complete.cpu_us;
             // Everything is in place: a receiver that is lost now takes nothing away, at most its journal stays.
-            if send(self.channel, &Message::Bye { cpu_us: own_cpu_us }).is_ok() {
+            let removed = match removal {
+                Some(removal) => self.remove_sources(removal, sending, &finished, &complete)?,
+                None => Removed::default(),
+            };
+            let Removed { removed: count, unremoved } = removed;
+            if send(self.channel, &Message::Bye { cpu_us: own_cpu_us, removed: count, unremoved }).is_ok() {
                 let _ = receive(self.channel, Instant::now() + self.timeout);
             }
-            Ok(Outcome { finished, complete, peer_cpu_us })
+            Ok(Outcome { finished, complete, peer_cpu_us, removed })
+        })
+    }
+
+    /// Removes from the source what has arrived, if all has.
+    fn remove_sources(
+        &mut self,
+        removal: Removal,
+        sending: &Sending,
+        finished: &Finished,
+        complete: &Complete,
+    ) -> Result<Removed, Error> {
+        if finished.failed > 0 || complete.failed > 0 {
+            let reason = "nothing was removed from the source, because not everything was copied".to_owned();
+            self.tell(Notice::EntryFailed { path: Vec::new(), reason })?;
+            return Ok(Removed { removed: 0, unremoved: 1 });
+        }
+        let mut beat = Instant::now();
+        removal.run(&sending.filling.sent, |step| {
+            match step {
+                removal::Step::Failed(error) => {
+                    let reason = chain(&error);
+                    let path = error.into_path().map_or_else(Vec::new, |path| path.as_bytes().to_vec());
+                    self.tell(Notice::EntryFailed { path, reason })?;
+                }
+                removal::Step::Refused(reason) => {
+                    self.tell(Notice::EntryFailed { path: Vec::new(), reason })?;
+                }
+                removal::Step::Going if beat.elapsed() > HEARTBEAT => {
+                    beat = Instant::now();
+                    let found = self.progress.snapshot();
+                    let (bytes, files) = (found.bytes_found, found.files_found);
+                    send(self.channel, &Message::Found { bytes, files, complete: true })?;
+                }
+                removal::Step::Going => {}
+            }
+            Ok(())
         })
     }
 
@@ -350,10 +405,10 @@ impl Control<'_> {
                 cpu_us: own_cpu_us,
             };
             send(self.channel, &Message::Complete(complete.clone()))?;
-            let peer_cpu_us = self.farewell()?;
+            let (peer_cpu_us, removed) = self.farewell()?;
             remove_journal(receiving, &finished)?;
             let _ = send(self.channel, &Message::Settled);
-            Ok(Outcome { finished, complete, peer_cpu_us })
+            Ok(Outcome { finished, complete, peer_cpu_us, removed })
         })
     }
 
@@ -462,16 +517,23 @@ impl Control<'_> {
 
     /// Waits until the sender knows that everything is in place. A client that is lost before that will be told
     /// to try again, and the same command must then find the journal.
-    fn farewell(&mut self) -> Result<u64, Error> {
-        let deadline = Instant::now() + self.timeout;
+    fn farewell(&mut self) -> Result<(u64, Removed), Error> {
         loop {
-            match receive(self.channel, deadline) {
-                Ok((Message::Bye { cpu_us }, _)) => return Ok(cpu_us),
+            // A sender that removes what has arrived shows signs of life meanwhile.
+            match receive(self.channel, Instant::now() + self.timeout) {
+                Ok((Message::Bye { cpu_us, removed, unremoved }, _)) => {
+                    return Ok((cpu_us, Removed { removed, unremoved }));
+                }
                 Ok((Message::Abort(abort), _)) => return Err(abort.into()),
-                Ok((Message::Found { .. } | Message::EntryFailed { .. }, _)) => {}
+                Ok((Message::EntryFailed { path, reason }, _)) => {
+                    if let Notices::User(observer) = &mut self.notices {
+                        observer.notice(Notice::EntryFailed { path, reason });
+                    }
+                }
+                Ok((Message::Found { .. }, _)) => {}
                 Ok(_) => return Err(Error::protocol("an unexpected message from the sender")),
                 // The client is here and knows; a sender that does not say good-bye takes nothing away.
-                Err(_) if matches!(self.notices, Notices::User(_)) => return Ok(0),
+                Err(_) if matches!(self.notices, Notices::User(_)) => return Ok((0, Removed::default())),
                 Err(error) => return Err(error),
             }
         }

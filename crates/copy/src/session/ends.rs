@@ -17,10 +17,11 @@ use sealane_tree::{
 };
 
 use crate::{
+    content,
     digest::GROUP_BYTES,
     error::Error,
     journal::{self, Identity, Journal, State as JournalState},
-    options::{Level, MeasuredEnd, ModeRules, Preserve, Sink},
+    options::{Level, MeasuredEnd, ModeRules, Preserve, Sink, Upkeep},
     proto::{
         entry::{identity, path_hash},
         message::{Dated, HAVE_PER_MESSAGE, Have, Message, Partial},
@@ -37,6 +38,7 @@ use crate::{
         fill::{Counters, Filling, Possessions},
         lane::{Hold, Sending},
         manifest::Manifest,
+        removal::Sent,
         stream::SendStream,
         window::Window,
         work::Queue,
@@ -81,6 +83,7 @@ pub(crate) struct Plan {
     pub(crate) dry_run: bool,
     pub(crate) fsync: bool,
     pub(crate) preserve: Preserve,
+    pub(crate) upkeep: Upkeep,
     pub(crate) sink: Sink,
     pub(crate) timeout: Duration,
 }
@@ -103,7 +106,6 @@ fn limiter(plan: &Plan, rate: Option<u64>) -> Limiter {
 pub(crate) fn sending(
     plan: &Plan,
     possessions: Possessions,
-    manifest: Manifest,
     notices: Sender<Notice>,
     progress: Arc<Progress>,
 ) -> Result<Sending, Error> {
@@ -132,7 +134,9 @@ pub(crate) fn sending(
         filling: Filling {
             queue: Queue::default(),
             possessions,
-            manifest,
+            manifest: Manifest::new(plan.upkeep.delete.is_some()),
+            sent: Sent::new(plan.upkeep.remove_sources),
+            checksum: plan.upkeep.checksum,
             preserve: plan.preserve.clone(),
             digest: plan.digest,
             both_digest: plan.digest && terms.level < Level::Safe,
@@ -180,6 +184,7 @@ pub(crate) fn receiving(
     let intake = Intake {
         permit,
         keep_newer,
+        itemise: plan.upkeep.itemise,
         fsync: plan.fsync,
         verify_digests: plan.digest && terms.level < Level::Safe,
         open_max: plan.open_files_max,
@@ -202,17 +207,19 @@ pub(crate) fn receiving(
 
 /// How a tree is written.
 pub(crate) fn target_options(
-    preserve: &Preserve,
+    plan: &Plan,
     may_own: bool,
     modes: ModeRules,
     journal: Option<[u8; 16]>,
 ) -> TargetOptions {
+    let Plan { preserve, upkeep, .. } = plan;
     let number = |key| u128::from_be_bytes(key) as u64;
     TargetOptions {
         mode_mask: MODE_BITS & !modes.removed,
         default_umask: modes.umask,
         ownership: preserve.owner && may_own,
         xattrs: preserve.xattrs,
+        backup: upkeep.backup.clone(),
         resumable_as: journal.map(number),
         ..TargetOptions::default()
     }
@@ -228,6 +235,8 @@ pub(crate) struct Survey<'a> {
     pub(crate) skip_same: bool,
     /// By path, with the time.
     pub(crate) update: bool,
+    /// By path, size and content, which so many threads read.
+    pub(crate) checksum: Option<u16>,
 }
 
 impl Survey<'_> {
@@ -300,11 +309,17 @@ pub(crate) fn possessions(
     let mut have = Have { done: journal.done.keys().copied().collect(), ..Have::default() };
     let mut told = 0;
     if let Some(survey) = survey {
+        let mut content = Unread { survey: &survey, files: Vec::new(), bytes: 0 };
         survey.files(|file| {
             if survey.update {
                 have.dated.push(Dated { path: path_hash(&file.path), modified: file.modified });
             }
-            if survey.skip_same {
+            if survey.checksum.is_some() {
+                if content.is_full() {
+                    have.done.extend(content.read(&mut tell)?);
+                }
+                content.push(file);
+            } else if survey.skip_same {
                 let ExistingFile { path, size_bytes, modified } = file;
                 let metadata = Metadata { size_bytes, modified, ..Metadata::default() };
                 have.done.push(identity(&path, &metadata));
@@ -315,10 +330,41 @@ pub(crate) fn possessions(
             }
             Ok(told <= POSSESSIONS_MAX)
         })?;
+        have.done.extend(content.read(&mut tell)?);
     }
     tell_all(have, &mut tell)?;
     tell(Message::HaveEnd)
 }
+
+/// Files whose content is still to be read.
+struct Unread<'a> {
+    survey: &'a Survey<'a>,
+    files: Vec<ExistingFile>,
+    bytes: u64,
+}
+
+impl Unread<'_> {
+    fn is_full(&self) -> bool {
+        self.files.len() >= UNREAD_FILES || self.bytes >= UNREAD_BYTES
+    }
+
+    fn push(&mut self, file: ExistingFile) {
+        self.bytes = self.bytes.saturating_add(file.size_bytes);
+        self.files.push(file);
+    }
+
+    /// Reads them all.
+    fn read(&mut self, tell: &mut impl FnMut(Message) -> Result<(), Error>) -> Result<Vec<Identity>, Error> {
+        let files = std::mem::take(&mut self.files);
+        self.bytes = 0;
+        let (target, threads) = (self.survey.target, self.survey.checksum.unwrap_or(1));
+        content::identities(target, &files, threads, || tell(Message::Have(Have::default())))
+    }
+}
+
+/// Files whose contents are read before the next ones are looked for.
+const UNREAD_FILES: usize = HAVE_PER_MESSAGE / 4;
+const UNREAD_BYTES: u64 = 4 << 30;
 
 /// Tells all of it, in messages that fit a frame.
 fn tell_all(have: Have, tell: &mut impl FnMut(Message) -> Result<(), Error>) -> Result<(), Error> {

@@ -14,7 +14,7 @@ use std::{
 
 use crossbeam_channel::Sender;
 use rustix::event::{PollFd, PollFlags};
-use sealane_peer::{RemoteCommand, RemoteProcess, SshCommand};
+use sealane_peer::{AddressFamily, RemoteCommand, RemoteProcess, SshCommand};
 
 use crate::{
     error::{Error, ErrorKind},
@@ -43,11 +43,12 @@ pub(crate) enum Route {
 
 impl Route {
     /// To a port on a host by name.
-    pub(crate) fn direct(host: &str, port: u16) -> Result<Self, Error> {
+    pub(crate) fn direct(host: &str, port: u16, family: Option<AddressFamily>) -> Result<Self, Error> {
         let addresses = (host, port).to_socket_addrs().map_err(|error| {
             Error::new(ErrorKind::Connect, format!("cannot resolve {host} for the data streams: {error}"))
         })?;
-        Ok(Self::Direct(addresses.collect()))
+        let fits = |found: &SocketAddr| family.is_none_or(|family| family.has(found.ip()));
+        Ok(Self::Direct(addresses.filter(fits).collect()))
     }
 
     fn connect(&self, timeout: Duration, segment_bytes: Option<u16>) -> Result<Socket, Error> {
@@ -258,8 +259,8 @@ mod tests {
 
     use super::*;
     use crate::{
-        options::{Level, MeasuredEnd, Preserve, Sink},
-        send::{manifest::Manifest, scan},
+        options::{Level, MeasuredEnd, Preserve, Sink, Upkeep},
+        send::scan,
         session::{
             agree::Terms,
             ends::{self, Plan},
@@ -286,13 +287,12 @@ mod tests {
             dry_run: false,
             fsync: false,
             preserve: Preserve::default(),
+            upkeep: Upkeep::default(),
             sink: Sink::Null,
             timeout,
         };
         let (notices, _) = crossbeam_channel::bounded(1);
-        let sending =
-            ends::sending(&plan, Default::default(), Manifest::new(false), notices.clone(), Arc::default())
-                .unwrap();
+        let sending = ends::sending(&plan, Default::default(), notices.clone(), Arc::default()).unwrap();
         if has_sent_all {
             scan::finish(&sending);
         }

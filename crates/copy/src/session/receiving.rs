@@ -6,18 +6,18 @@
 use std::{
     os::fd::{AsFd, OwnedFd},
     path::Path,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, atomic::Ordering::Relaxed},
     thread,
     time::{Duration, Instant},
 };
 
 use crossbeam_channel::Sender;
-use sealane_tree::Target;
+use sealane_tree::{Filter, Target};
 
 use crate::{
     error::{Error, ErrorKind},
     journal::{Journal, JournalError, State as JournalState},
-    options::{Deletion, ModeRules, Pattern, Sink, Upkeep},
+    options::{Deletion, ModeRules, Pattern, Sink},
     receive::{
         files::Destination,
         lane::Receiving,
@@ -48,7 +48,6 @@ pub(crate) struct ReceivingSide<'a> {
     pub(crate) skip_same: bool,
     /// Nothing newer is replaced.
     pub(crate) update: bool,
-    pub(crate) upkeep: &'a Upkeep,
     /// As the sender filters, so that what it leaves out is not deleted.
     pub(crate) patterns: &'a [Pattern],
     pub(crate) one_file_system: bool,
@@ -70,53 +69,56 @@ impl ReceivingSide<'_> {
         let writes = plan.sink == Sink::Files && !plan.dry_run;
         let mut journal = None;
         let mut present = None;
-        let looks = self.skip_same || self.update;
-        let deletes = self.upkeep.delete.is_some();
+        let surveys = self.skip_same || self.update || plan.upkeep.checksum;
+        let upkeep = &plan.upkeep;
+        let deletes = upkeep.delete.is_some();
         if deletes {
             prune::check(&self.permit)?;
         }
         let destination = match (self.standard_output, &self.place) {
             (Some(output), _) => Destination::Output(Mutex::new(output.into())),
             (None, Some(place)) if writes => {
-                let options = ends::target_options(&plan.preserve, self.may_own, self.modes, self.journal);
+                let options = ends::target_options(plan, self.may_own, self.modes, self.journal);
                 let target = Target::build(&place.root, options).map_err(|error| place.explain(error))?;
                 let shown = place.shown();
                 journal = self.journal.map(|name| open_journal(&target, name, &shown)).transpose()?;
                 if journal.as_ref().is_some_and(|(journal, _)| journal.is_resumed()) {
                     target.expect_leftovers();
                 }
-                present = (looks || deletes).then(|| target.clone());
+                present = (surveys || deletes).then(|| target.clone());
                 Destination::Tree { target, sole: place.name.clone(), shown }
             }
             (None, place) => {
                 // A dry run looks at the target, if it is there, but makes nothing.
-                let looks = plan.dry_run && (looks || deletes);
+                let looks = plan.dry_run && (surveys || deletes);
                 let existing = place.as_ref().filter(|place| looks && place.root.exists());
-                let options = ends::target_options(&plan.preserve, self.may_own, self.modes, None);
+                let options = ends::target_options(plan, self.may_own, self.modes, None);
                 present = existing.map(|place| Target::build(&place.root, options)).transpose()?;
                 Destination::Null
             }
         };
         let progress = control.progress.clone();
-        if let (Some(Deletion { entries_max }), Some(target)) = (self.upkeep.delete, &present) {
+        if let (Some(Deletion { entries_max, excluded }), Some(target)) = (upkeep.delete, &present) {
             control.prune = Some(Prune {
                 target: target.clone(),
                 permit: self.permit.clone(),
-                filter: filter(self.patterns)?,
+                filter: if excluded { Filter::default() } else { filter(self.patterns)? },
                 one_file_system: self.one_file_system,
                 entries_max,
                 dry_run: plan.dry_run,
-                itemise: self.upkeep.itemise,
+                backup: upkeep.backup.clone(),
+                itemise: upkeep.itemise,
                 known: Vec::new(),
                 is_incomplete: false,
             });
         }
-        let surveyed = present.as_ref().filter(|_| self.skip_same || self.update);
+        let surveyed = present.as_ref().filter(|_| surveys);
         let survey = surveyed.map(|target| Survey {
             target,
             permit: self.permit.clone(),
             skip_same: self.skip_same,
             update: self.update,
+            checksum: upkeep.checksum.then_some(plan.terms.lanes),
         });
         let receiving = Arc::new(ends::receiving(
             plan,
@@ -128,6 +130,9 @@ impl ReceivingSide<'_> {
             progress,
         )?);
         let told = ends::possessions(&receiving.files.resumable, survey, |message| {
+            if control.progress.cancel.load(Relaxed) {
+                return Err(Error::new(ErrorKind::Cancelled, "interrupted"));
+            }
             control::send(control.channel, &message)
         });
         let outcome = told.and_then(|()| control.receive_all(&receiving, keep));

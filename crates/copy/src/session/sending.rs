@@ -4,7 +4,7 @@
 
 use std::{
     os::fd::AsFd,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, atomic::Ordering::Relaxed},
     time::Instant,
 };
 
@@ -20,7 +20,7 @@ use crate::{
     },
     send::{
         fill::Possessions,
-        manifest::Manifest,
+        removal::Removal,
         work::{Bytes, Queue, SendFile},
     },
     session::{
@@ -63,8 +63,6 @@ pub(crate) struct SendingSide<'a> {
     pub(crate) walk: WalkOptions,
     /// The only source is standard input.
     pub(crate) standard_input: bool,
-    /// The receiver is told what the source has, so that it can delete the rest.
-    pub(crate) tells_names: bool,
     pub(crate) notices: Sender<Notice>,
 }
 
@@ -84,9 +82,7 @@ impl SendingSide<'_> {
         if resumed > 0 {
             let _ = self.notices.try_send(Notice::Resuming { bytes: resumed });
         }
-        let manifest = Manifest::new(self.tells_names);
-        let sending =
-            ends::sending(self.plan, possessions, manifest, self.notices, control.progress.clone())?;
+        let sending = ends::sending(self.plan, possessions, self.notices, control.progress.clone())?;
         let sending = Arc::new(sending);
         let mut source = match sources {
             Some(sources) => sources,
@@ -102,8 +98,10 @@ impl SendingSide<'_> {
         if source.source.roots().iter().any(unnamed) {
             sending.filling.manifest.list_target();
         }
+        let removal = (self.plan.upkeep.remove_sources && !self.plan.dry_run)
+            .then(|| Removal { source: source.source.clone(), walk: self.walk.clone() });
         let walk = (!self.standard_input).then(|| source.source.walk(self.walk));
-        control.send_all(&sending, walk, || source.source.reader(), keep)
+        control.send_all(&sending, walk, removal, || source.source.reader(), keep)
     }
 }
 
@@ -144,6 +142,9 @@ fn standard_input(queue: &Queue, name: Option<&[u8]>) -> Result<Arc<SendFile>, E
 fn possessions(control: &mut Control<'_>) -> Result<Possessions, Error> {
     let mut claims = Claims::default();
     loop {
+        if control.progress.cancel.load(Relaxed) {
+            return Err(Error::new(ErrorKind::Cancelled, "interrupted"));
+        }
         let deadline = Instant::now() + control.timeout;
         match control::receive(control.channel, deadline)?.0 {
             Message::Have(have) => claims.take(have)?,

@@ -158,7 +158,11 @@ fn serve_greeted(
         let what = if request.role == Role::Push { "write" } else { "read" };
         return Err(Error::new(ErrorKind::Refused, format!("this peer has no right to {what} here")));
     }
-    if request.role == Role::Push && request.upkeep.delete.is_some() && !rules.may_delete {
+    let deletes = match request.role {
+        Role::Push => request.upkeep.delete.is_some(),
+        Role::Pull => request.upkeep.remove_sources,
+    };
+    if deletes && !rules.may_delete {
         return Err(Error::new(ErrorKind::Refused, "this peer has no right to delete here"));
     }
     if request.paths.len() > SOURCES_MAX {
@@ -270,7 +274,6 @@ fn serve_greeted(
                 journal,
                 skip_same: request.skip_same,
                 update: request.update,
-                upkeep: &request.upkeep,
                 patterns: &request.patterns,
                 one_file_system: request.one_file_system,
                 notices,
@@ -290,7 +293,6 @@ fn serve_greeted(
                     &request.patterns,
                 )?,
                 standard_input: false,
-                tells_names: request.upkeep.delete.is_some(),
                 notices,
             };
             side.run(&mut control, keep)?
@@ -360,6 +362,7 @@ fn plan(request: &Request, terms: &Terms, hello: &Hello, rules: &Rules) -> Plan 
         dry_run: request.dry_run,
         fsync: request.fsync,
         preserve: request.preserve.clone(),
+        upkeep: request.upkeep.clone(),
         sink: request.sink,
         // A daemon may be stricter than any peer would be.
         timeout: Duration::from_millis(request.timeout_ms).max(TIMEOUT_MIN).min(rules.timeout_max),

@@ -18,6 +18,7 @@ use crate::error::{ChannelError, PeerError};
 use crate::identity::Identity;
 use crate::key::PublicKey;
 use crate::location::HostPort;
+use crate::ssh::AddressFamily;
 use crate::trust::{KnownPeer, KnownPeers, ServerTrust, Verdict};
 
 /// The most addresses of one name that are tried.
@@ -39,8 +40,22 @@ pub fn connect_tls(
     trust: &ServerTrust,
     deadline: Instant,
 ) -> Result<Channel, PeerError> {
+    connect_tls_by(None, address, identity, trust, deadline)
+}
+
+/// As [`connect_tls`], only over addresses of one family.
+///
+/// # Errors
+/// As there; the name may have no address of that family.
+pub fn connect_tls_by(
+    family: Option<AddressFamily>,
+    address: &HostPort,
+    identity: &Identity,
+    trust: &ServerTrust,
+    deadline: Instant,
+) -> Result<Channel, PeerError> {
     let known = trust.file().map(KnownPeers::load).transpose()?.unwrap_or_default();
-    let stream = connect_tcp(address, deadline)?;
+    let stream = connect_tcp(family, address, deadline)?;
     let verifier = Arc::new(ServerVerifier {
         trust: trust.clone(),
         known,
@@ -103,8 +118,13 @@ pub fn connect_tls(
 }
 
 /// Tries the name's addresses one after the other.
-fn connect_tcp(address: &HostPort, deadline: Instant) -> Result<TcpStream, PeerError> {
-    let addresses = resolve(address, deadline)?;
+fn connect_tcp(
+    family: Option<AddressFamily>,
+    address: &HostPort,
+    deadline: Instant,
+) -> Result<TcpStream, PeerError> {
+    let mut addresses = resolve(address, deadline)?;
+    addresses.retain(|found| family.is_none_or(|family| family.has(found.ip())));
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     for (i, candidate) in addresses.iter().enumerate() {
         let left = deadline.saturating_duration_since(Instant::now());

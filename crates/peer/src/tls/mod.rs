@@ -25,7 +25,7 @@ use crate::channel::{Wire, explain, flush_tls, is_cut, now_or_never};
 use crate::error::ChannelError;
 use crate::key::PublicKey;
 
-pub use connect::connect_tls;
+pub use connect::{connect_tls, connect_tls_by};
 pub use serve::{TlsArrival, accept_tls};
 
 /// The protocol that both ends must name.

@@ -1,0 +1,56 @@
+//! Tips for flags that scp and rsync have and `sealane cp` has not.
+
+use clap::Error;
+use clap::builder::StyledStr;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+/// Flags, and what to do instead.
+const TIPS: &[(&[&str], &str)] = &[
+    (&["-t", "--times", "--perms"], "modes and times are always kept"),
+    (&["--links"], "symbolic links are always copied as links"),
+    (&["-H"], "hard links are kept by --hard-links, or -a"),
+    (&["-X"], "extended attributes are kept by --xattrs, or -a"),
+    (&["-A", "--acls"], "access control lists are not copied"),
+    (&["-g", "-O", "--group"], "owner and group are kept by --owner, or -a"),
+    (&["-D", "--devices", "--specials"], "devices, pipes and sockets are not copied"),
+    (&["-W", "--whole-file", "--no-whole-file"], "files are always sent whole: there are no deltas"),
+    (&["-S", "--sparse"], "holes are always kept"),
+    (&["-e", "--rsh"], "ssh's options are -P, -i, -o, -F and -J; SEALANE_SSH names another ssh"),
+    (&["--rsync-path"], "the far end's program is named by --remote-program"),
+    (&["--bwlimit"], "the rate is limited by --limit-rate, as in 10M"),
+    (
+        &["--progress", "--info", "--human-readable", "-h"],
+        "a terminal shows progress; --stats, -v and --json tell more",
+    ),
+    (
+        &["--partial", "--append", "--append-verify", "--partial-dir"],
+        "what was cut off is always gone on with",
+    ),
+    (&["--inplace"], "files are made aside and get their names when they are complete"),
+    (&["--ignore-times", "-I"], "--no-skip-same sends all files again"),
+    (&["--size-only"], "files are skipped by size and time, or by their content with --checksum"),
+    (
+        &["--delete-after", "--delete-before", "--delete-during", "--del"],
+        "--delete deletes last, when all has arrived",
+    ),
+    (&["--list-only"], "-n lists what would be copied"),
+    (&["-i", "--itemize-changes"], "-v tells every change; -i is the identity file, as in scp"),
+    (&["--timeout-connect", "--contimeout"], "--timeout bounds every silence"),
+    (&["-B"], "-o BatchMode=yes keeps ssh from asking"),
+    (&["--checksum-choice", "--cc"], "--checksum compares by BLAKE3"),
+    (&["--old-dirs", "--dirs", "-d"], "folders come with what is in them, by -r"),
+    (&["-R", "--relative"], "name the folder that paths count from, and choose with --include and --exclude"),
+];
+
+/// Says what to do instead of a flag that belongs to another tool.
+pub(crate) fn add(error: &mut Error) {
+    if error.kind() != ErrorKind::UnknownArgument {
+        return;
+    }
+    let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidArg) else { return };
+    let flag = given.split(['=', ' ']).next().unwrap_or_default();
+    let Some((_, tip)) = TIPS.iter().find(|(flags, _)| flags.contains(&flag)) else { return };
+    let tip = ContextValue::StyledStrs(vec![StyledStr::from(*tip)]);
+    error.remove(ContextKind::SuggestedArg);
+    error.insert(ContextKind::Suggested, tip);
+}

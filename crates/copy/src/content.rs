@@ -1,0 +1,85 @@
+//! Digests of files that are there already, to tell which have the same content at both ends.
+//!
+//! Guarantees: a file that is read while it is written, cut short or unreadable has no digest, and so is sent.
+
+use std::{
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+    thread,
+    time::Duration,
+};
+
+use crossbeam_channel::{RecvTimeoutError, unbounded};
+use sealane_tree::{ExistingFile, OpenFile, Target};
+
+use crate::{error::Error, proto::entry::content_identity, shared::NO_THREAD};
+
+const BUFFER_BYTES: usize = 128 << 10;
+/// How long the other end is left without a sign of life.
+const PULSE: Duration = Duration::from_secs(2);
+
+/// BLAKE3 of the first `size_bytes` of a file; `None` where they cannot be read, it changes meanwhile, or `is_over`.
+pub(crate) fn digest(file: &OpenFile, size_bytes: u64, is_over: impl Fn() -> bool) -> Option<[u8; 32]> {
+    let mut hasher = blake3::Hasher::new();
+    let mut buffer = vec![0; BUFFER_BYTES];
+    let mut at = 0;
+    while at < size_bytes {
+        let length = (size_bytes - at).min(BUFFER_BYTES as u64) as usize;
+        if is_over() || file.read_at(at, &mut buffer[..length]).ok()? < length {
+            return None;
+        }
+        hasher.update(&buffer[..length]);
+        at += length as u64;
+    }
+    file.unchanged().then(|| *hasher.finalize().as_bytes())
+}
+
+/// The identities of files of a target by their content, made by several threads. Files that cannot be read have none.
+/// `live` is called every few seconds meanwhile, and may end it.
+pub(crate) fn identities(
+    target: &Target,
+    files: &[ExistingFile],
+    threads: u16,
+    mut live: impl FnMut() -> Result<(), Error>,
+) -> Result<Vec<[u8; 16]>, Error> {
+    let (next, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let (found, finding) = unbounded();
+    thread::scope(|scope| {
+        for _ in 0..threads.max(1) {
+            let (next, is_over, found) = (&next, &is_over, found.clone());
+            let work = move || {
+                let mut writer = target.writer();
+                while let Some(ExistingFile { path, size_bytes, .. }) = files.get(next.fetch_add(1, Relaxed))
+                {
+                    let digest = writer.read_existing(path).ok();
+                    let digest = digest.and_then(|file| digest_unless(&file, *size_bytes, is_over));
+                    if let Some(digest) = digest {
+                        // Nobody waits for it any more where the transfer has ended.
+                        let _ = found.send(content_identity(path, *size_bytes, &digest));
+                    }
+                }
+            };
+            let started = thread::Builder::new().name("content".into()).spawn_scoped(scope, work);
+            if let Err(error) = started {
+                is_over.store(true, Relaxed);
+                return Err(Error::io(NO_THREAD, &error));
+            }
+        }
+        drop(found);
+        let mut identities = Vec::new();
+        loop {
+            match finding.recv_timeout(PULSE) {
+                Ok(identity) => identities.push(identity),
+                Err(RecvTimeoutError::Disconnected) => return Ok(identities),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if let Err(error) = live() {
+                is_over.store(true, Relaxed);
+                return Err(error);
+            }
+        }
+    })
+}
+
+fn digest_unless(file: &OpenFile, size_bytes: u64, is_over: &AtomicBool) -> Option<[u8; 32]> {
+    digest(file, size_bytes, || is_over.load(Relaxed))
+}

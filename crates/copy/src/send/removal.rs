@@ -1,0 +1,109 @@
+//! Removing from the source what has arrived (`--remove-source-files`).
+//!
+//! Guarantees: nothing is removed before the receiver has said that everything is in place; what goes is a file or link that
+//! was sent or that the target had already, and that still has the size and time of then; directories stay.
+
+use std::sync::{
+    Mutex,
+    atomic::{AtomicBool, Ordering::Relaxed},
+};
+
+use sealane_tree::{EntryKind, Source, WalkOptions};
+
+use crate::{error::Error, proto::entry::identity};
+
+/// Entries that are kept in mind.
+const SENT_MAX: usize = 4 << 20;
+/// Entries between two signs of life.
+const ENTRIES_A_BREATH: usize = 1 << 10;
+
+/// What was sent, by identity.
+#[derive(Debug)]
+pub(crate) struct Sent {
+    is_wanted: bool,
+    identities: Mutex<Vec<[u8; 16]>>,
+    is_incomplete: AtomicBool,
+}
+
+impl Sent {
+    pub(crate) fn new(is_wanted: bool) -> Self {
+        Self { is_wanted, identities: Mutex::default(), is_incomplete: AtomicBool::new(false) }
+    }
+
+    /// An entry was sent, or the receiver has it.
+    pub(crate) fn add(&self, identity: impl FnOnce() -> [u8; 16]) {
+        if !self.is_wanted {
+            return;
+        }
+        let mut identities = self.identities.lock().expect("no lane panics holding what was sent");
+        if identities.len() < SENT_MAX {
+            identities.push(identity());
+        } else {
+            self.is_incomplete.store(true, Relaxed);
+        }
+    }
+
+    fn take(&self) -> Vec<[u8; 16]> {
+        std::mem::take(&mut *self.identities.lock().expect("no lane panics holding what was sent"))
+    }
+}
+
+/// How it went.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Removed {
+    pub(crate) removed: u64,
+    pub(crate) unremoved: u64,
+}
+
+/// What is to be told on the way.
+pub(crate) enum Step {
+    /// This could not be removed.
+    Failed(sealane_tree::Error),
+    Refused(String),
+    Going,
+}
+
+/// The sources that what was sent is removed from.
+#[derive(Debug)]
+pub(crate) struct Removal {
+    pub(crate) source: Source,
+    pub(crate) walk: WalkOptions,
+}
+
+impl Removal {
+    pub(crate) fn run(
+        self,
+        sent: &Sent,
+        mut tell: impl FnMut(Step) -> Result<(), Error>,
+    ) -> Result<Removed, Error> {
+        let mut known = sent.take();
+        known.sort_unstable();
+        let mut reader = self.source.reader();
+        let mut outcome = Removed::default();
+        for (number, found) in self.source.walk(self.walk).enumerate() {
+            if number.is_multiple_of(ENTRIES_A_BREATH) {
+                tell(Step::Going)?;
+            }
+            // What cannot be walked any more stays.
+            let Ok(found) = found else { continue };
+            if !matches!(found.kind, EntryKind::File | EntryKind::Symlink) {
+                continue;
+            }
+            let was_sent = |metadata: &_| known.binary_search(&identity(&found.path, metadata)).is_ok();
+            match reader.remove_if(found.root, &found.path, was_sent) {
+                Ok(removed) => outcome.removed += u64::from(removed),
+                Err(error) => {
+                    outcome.unremoved += 1;
+                    tell(Step::Failed(error.shown_as(|_| self.source.show(found.root, &found.path))))?;
+                }
+            }
+        }
+        if sent.is_incomplete.load(Relaxed) {
+            let reason =
+                format!("only {SENT_MAX} files are removed from the source at once; copy again for the rest");
+            outcome.unremoved += 1;
+            tell(Step::Refused(reason))?;
+        }
+        Ok(outcome)
+    }
+}
