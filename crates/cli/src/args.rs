@@ -17,8 +17,8 @@ pub use cp::{CpArgs, EndArg, SinkArg};
 pub use digest::{DigestArgs, Md5Args};
 pub use filters::Filters;
 pub use lab::{
-    LabArgs, LabCommand, LabShared, LinkArgs, NetworkProcessorArgs, ParallelismArg, PredictArgs, QuickArgs,
-    StacksArgs, TransferArgs,
+    LabArgs, LabCommand, LabShared, LinkArgs, ListArgs, NetworkProcessorArgs, ParallelismArg, PredictArgs,
+    QuickArgs, RunArgs, StacksArgs, TransferArgs,
 };
 pub use serve::ServeArgs;
 pub use speed::{AlgorithmArg, DirectionArg, SpeedArgs, TierArg};

@@ -17,6 +17,7 @@ use std::sync::Arc;
 mod link;
 mod network_processor;
 mod stacks;
+mod studies;
 
 /// Runs one experiment. A check that found what must not be is a status of its own, because the report was made.
 pub(crate) fn run(command: LabCommand) -> Result<ExitStatus, Failure> {
@@ -39,30 +40,20 @@ pub(crate) fn run(command: LabCommand) -> Result<ExitStatus, Failure> {
             };
             (json, quick::run(&options, &mut progress))
         }
+        LabCommand::List(arguments) => return studies::list(&arguments),
+        LabCommand::Run(arguments) => return studies::run(&arguments),
         LabCommand::NetworkProcessor(arguments) => return network_processor::run(&arguments),
         LabCommand::Link(arguments) => return link::run(&arguments),
         LabCommand::Stacks(arguments) => return stacks::run(&arguments),
         LabCommand::Predict(arguments) => return stacks::predict(&arguments),
-        LabCommand::Transfer(TransferArgs {
-            profile,
-            ends,
-            no_link,
-            no_emulated_links,
-            no_counts,
-            no_kernels,
-            behind_link,
-            shared,
-        }) => {
+        LabCommand::Transfer(TransferArgs { profile, ends, only, behind_link, shared }) => {
             let LabShared { size, no_peers, report, no_report, json, work_directory, seed, program } = shared;
             let options = TransferOptions {
                 surroundings: Arc::new(surroundings()),
                 program,
                 profile,
                 ends,
-                shaped_link: !no_link,
-                emulated_links: !no_emulated_links,
-                counts: !no_counts,
-                kernels: !no_kernels,
+                only,
                 peers: !no_peers,
                 file_bytes_max: size,
                 seed,

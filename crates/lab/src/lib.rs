@@ -29,6 +29,7 @@ mod skip;
 pub mod speed;
 pub mod stacks;
 pub mod stats;
+pub mod studies;
 pub mod surroundings;
 pub mod transfer;
 

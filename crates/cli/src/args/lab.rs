@@ -6,6 +6,7 @@ use sealane_lab::experiment::Profile;
 use sealane_lab::link::Stage;
 use sealane_lab::program::End;
 use sealane_lab::stacks::IDS;
+use sealane_lab::{studies, transfer};
 use sealane_stack::Spec;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -36,12 +37,41 @@ pub enum LabCommand {
     Transfer(TransferArgs),
     /// Ciphers on processors without caches: the NPCryptBench study on simulated machines, yours among them
     NetworkProcessor(NetworkProcessorArgs),
+    /// Every study of the papers by its id: what it is, and how long it takes
+    List(ListArgs),
+    /// Run studies by their ids, as in `run N26 B21`
+    Run(RunArgs),
     /// Run a command behind an emulated link: delay, loss and rate on the way to 127.0.0.1
     Link(LinkArgs),
     /// TCP, MD5 and ciphers in stacks on several lanes: the NDSS '96 study on this machine
     Stacks(StacksArgs),
     /// What up to so many lanes would gain on one connection: measured on one, extrapolated by a model of the lock
     Predict(PredictArgs),
+}
+
+/// Arguments of `sealane lab list`.
+#[derive(Debug, Args)]
+pub struct ListArgs {
+    /// Print one JSON object a line instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `sealane lab run`.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// Ids, as `sealane lab list` shows them
+    #[arg(value_name = "ID", required = true, value_parser = clap::builder::PossibleValuesParser::new(studies::ids()), ignore_case = true)]
+    pub ids: Vec<String>,
+    /// How thorough, for studies that repeat measurements
+    #[arg(long, value_parser = super::profile(), default_value = "quick")]
+    pub profile: Profile,
+    /// Print JSON instead of tables
+    #[arg(long)]
+    pub json: bool,
+    /// Folder for the pages; none are written otherwise
+    #[arg(long, value_name = "DIR")]
+    pub report: Option<PathBuf>,
 }
 
 /// Arguments of `sealane lab link`.
@@ -222,18 +252,9 @@ pub struct TransferArgs {
     /// Ends that do their full work, each measured on its own
     #[arg(long = "ends", value_name = "END", value_parser = super::end(), value_delimiter = ',', default_value = "send,receive,both")]
     pub ends: Vec<End>,
-    /// Leave out the part that goes through a link of 1 Gb/s
-    #[arg(long)]
-    pub no_link: bool,
-    /// Leave out the part through emulated links with delay and loss
-    #[arg(long)]
-    pub no_emulated_links: bool,
-    /// Leave out the part with many threads by many streams
-    #[arg(long)]
-    pub no_counts: bool,
-    /// Leave out the part that runs each suite on the product's own kernels and on others
-    #[arg(long)]
-    pub no_kernels: bool,
+    /// Parts of the study: G10 to G13, G16, G18, links, B25, R15 (see `sealane lab list`); all otherwise
+    #[arg(long, value_name = "ID", value_delimiter = ',', value_parser = clap::builder::PossibleValuesParser::new(transfer::IDS), ignore_case = true)]
+    pub only: Vec<String>,
     /// Only what is done behind an emulated link
     #[arg(long, hide = true)]
     pub behind_link: bool,

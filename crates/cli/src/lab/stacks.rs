@@ -48,7 +48,7 @@ pub(super) fn predict(arguments: &PredictArgs) -> Result<ExitStatus, Failure> {
 }
 
 /// One object a line.
-fn line(object: &impl Serialize) -> Result<(), Failure> {
+pub(super) fn line(object: &impl Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string(object).map_err(|error| Failure::new(ExitStatus::Io, error))? + "\n";
     io::stdout().write_all(text.as_bytes()).map_err(Failure::output)
 }

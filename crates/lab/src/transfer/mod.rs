@@ -37,15 +37,9 @@ pub struct TransferOptions {
     pub profile: Profile,
     /// Ends to measure.
     pub ends: Vec<End>,
-    /// Also through a link shaped to 1 Gb/s.
-    pub shaped_link: bool,
-    /// Also through emulated links with delay and loss.
-    pub emulated_links: bool,
-    /// Also many threads by many streams.
-    pub counts: bool,
-    /// Also each suite by the product's own kernels and by others.
-    pub kernels: bool,
-    /// Also one file to a file, at four levels, beside the installed tools.
+    /// Parts of the study, of [`IDS`]; all if empty.
+    pub only: Vec<String>,
+    /// Beside the installed tools, where a part has room for them.
     pub peers: bool,
     /// Largest file, rounded down to a power of two; by default what the profile wishes and the room allows.
     pub file_bytes_max: Option<u64>,
@@ -64,16 +58,24 @@ impl Default for TransferOptions {
             program: None,
             profile: Profile::Quick,
             ends: End::ALL.to_vec(),
-            shaped_link: true,
-            emulated_links: true,
-            counts: true,
-            kernels: true,
+            only: Vec::new(),
             peers: true,
             file_bytes_max: None,
             seed: None,
             work_directory: None,
             report_directory: Some(PathBuf::from(".")),
         }
+    }
+}
+
+/// Parts of the study: threads and streams at four levels (G10 to G13), many of them (G16), a link of 1 Gb/s (G18), links
+/// with delay and loss (`links`), own kernels beside others (B25), one file beside other tools (R15).
+pub const IDS: [&str; 9] = ["G10", "G11", "G12", "G13", "G16", "G18", "links", "B25", "R15"];
+
+impl TransferOptions {
+    fn wants(&self, ids: &[&str]) -> bool {
+        let is_wanted = |id: &&str| self.only.iter().any(|only| only.eq_ignore_ascii_case(id));
+        self.only.is_empty() || ids.iter().any(is_wanted)
     }
 }
 
@@ -126,26 +128,28 @@ pub fn run(
     let mut skipped = Vec::new();
     let mut checks = Vec::new();
     let mut lab = Lab { program: &program, scratch: &scratch, options, seed, bytes_max, progress };
-    outcomes.push(lab.run(grid::plan(&options.ends, machine.cores, repetition), None)?);
-    if options.counts {
+    if options.wants(&IDS[..4]) {
+        outcomes.push(lab.run(grid::plan(&options.ends, machine.cores, repetition), None)?);
+    }
+    if options.wants(&["G16"]) {
         outcomes.push(lab.run(counts::plan(machine.cores, repetition), None)?);
     }
-    if options.kernels {
+    if options.wants(&["B25"]) {
         outcomes.push(lab.run(kernels::plan(repetition), None)?);
     }
-    if options.shaped_link {
+    if options.wants(&["G18"]) {
         match link::shaped_program(&program) {
             Ok(shaped) => outcomes.push(lab.run(link::plan(repetition), Some(&shaped))?),
             Err(reason) => skipped.push(format!("through a link of 1 Gb/s: {reason}")),
         }
     }
-    if options.emulated_links {
+    if options.wants(&["links"]) {
         match emulated::outcome(options, seed, lab.progress)? {
             Ok(outcome) => outcomes.push(outcome),
             Err(reason) => skipped.push(format!("through emulated links: {reason}")),
         }
     }
-    if options.peers {
+    if options.peers && options.wants(&["R15"]) {
         let (outcome, mut compared) = lab.beside_peers(bytes_max * 2)?;
         outcomes.push(outcome);
         checks.append(&mut compared);
@@ -159,7 +163,7 @@ pub fn run(
         created: utc_now(),
         seconds: started.elapsed().as_secs_f64(),
         profile: options.profile,
-        tiles: tiles(&outcomes[0]),
+        tiles: outcomes.first().map(tiles).unwrap_or_default(),
         checks,
         method: method(&scratch, &machine),
         limits: limits(&machine),
