@@ -8,6 +8,7 @@ mod digest;
 pub(crate) mod examples;
 mod filters;
 mod lab;
+mod peers;
 mod serve;
 mod speed;
 pub(crate) mod tips;
@@ -20,6 +21,7 @@ pub use lab::{
     LabArgs, LabCommand, LabShared, LinkArgs, ListArgs, NetworkProcessorArgs, ParallelismArg, PredictArgs,
     QuickArgs, RunArgs, StacksArgs, TransferArgs,
 };
+pub use peers::{AuthoriseArgs, PeersArgs};
 pub use serve::ServeArgs;
 pub use speed::{AlgorithmArg, DirectionArg, SpeedArgs, TierArg};
 pub use tunnel::{
@@ -72,6 +74,11 @@ pub enum Command {
     Tunnel(TunnelArgs),
     /// Show the key by which daemons know you, making it where there is none
     Id(IdArgs),
+    /// Let a peer into your daemons
+    #[command(visible_alias = "authorize", long_about = peers::AUTHORISE_LONG_ABOUT)]
+    Authorise(AuthoriseArgs),
+    /// List the peers that your daemons let in, and the daemons that you know
+    Peers(PeersArgs),
     /// Measure what security costs on this machine
     #[command(long_about = lab::LONG_ABOUT)]
     Lab(LabArgs),

@@ -20,6 +20,7 @@ mod id;
 mod lab;
 mod log;
 pub mod options;
+mod peers;
 mod progress;
 mod report;
 mod serve;
@@ -67,6 +68,8 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitStatus {
         Command::Serve(arguments) => serve::run(arguments),
         Command::Tunnel(arguments) => tunnel::run(&arguments),
         Command::Id(arguments) => id::run(&arguments),
+        Command::Authorise(arguments) => peers::authorise(arguments),
+        Command::Peers(arguments) => peers::run(&arguments),
         Command::Lab(arguments) => return conclude(lab::run(arguments.command)),
         Command::Speed(arguments) => return conclude(speed::run(&arguments)),
         Command::Md5(arguments) => return conclude(digest::md5(&arguments)),

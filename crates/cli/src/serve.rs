@@ -45,7 +45,7 @@ pub(crate) fn run(arguments: ServeArgs) -> Result<(), Failure> {
         listen,
         read_only: arguments.read_only,
         authorised_peers: or_default(arguments.authorised_peers, AuthorisedPeers::FILE_NAME)?,
-        identity: or_default(arguments.identity, Identity::FILE_NAME)?,
+        identity: identity(arguments.identity)?,
         minimum_level: arguments.minimum_level,
         connections_max: arguments.max_connections.into(),
         limit_rate: arguments.limit_rate,
@@ -71,8 +71,8 @@ pub(crate) fn run(arguments: ServeArgs) -> Result<(), Failure> {
     if daemon.authorised_count() == 0 {
         let list = list.display();
         log.event(DaemonEvent::Warning(format!(
-            "nobody is authorised yet; add to {list} a line for each peer, with the key that `sealane id` prints there:\n\
-             KEY NAME rights=read,write"
+            "nobody is authorised yet in {list}; let each peer in with the key that `sealane id` prints there:\n\
+             sealane authorise KEY NAME read,write"
         )));
     }
     daemon.run(&stop, &|event| log.event(event)).map_err(failed)?;
@@ -85,6 +85,16 @@ pub(crate) fn run(arguments: ServeArgs) -> Result<(), Failure> {
 /// mask that held, which still holds for folders that nobody described.
 fn create_with_exact_modes() -> u32 {
     rustix::process::umask(rustix::fs::Mode::empty()).as_raw_mode()
+}
+
+/// The daemon's identity: the one that was given, or the user's own, which is made where there is none.
+fn identity(given: Option<PathBuf>) -> Result<PathBuf, Failure> {
+    let is_given = given.is_some();
+    let path = or_default(given, Identity::FILE_NAME)?;
+    if !is_given {
+        Identity::load_or_create(&path).map_err(|error| Failure::new(ExitStatus::Io, error))?;
+    }
+    Ok(path)
 }
 
 /// The file that was given, or the one of this name in the user's configuration.

@@ -291,7 +291,7 @@ pub enum ChannelError {
     Poisoned,
     /// The server does not accept our key.
     #[error(
-        "the server refuses our key; its operator can authorise it with the line\n  {ours} NAME rights=read,write"
+        "the server refuses our key; its operator can let it in with\n  sealane authorise {ours} NAME read,write"
     )]
     Refused {
         /// The key we showed.

@@ -76,10 +76,24 @@ const EXAMPLES: &[(&str, &[Example])] = &[
     ),
     (
         "sealane-id",
-        &[(
-            "sealane id",
-            "print your public key; a daemon's operator adds `KEY NAME rights=read,write` to authorised-peers",
-        )],
+        &[("sealane id", "print your public key, which a daemon's operator gives to `sealane authorise`")],
+    ),
+    (
+        "sealane-authorise",
+        &[
+            ("sealane authorise KEY ada@laptop", "let ada's laptop read"),
+            (
+                "sealane authorise KEY ada@laptop read,write,delete --path /srv/ada",
+                "let it mirror into one folder",
+            ),
+        ],
+    ),
+    (
+        "sealane-peers",
+        &[
+            ("sealane peers", "who may come in, and which daemons are known"),
+            ("sealane peers --remove ada@laptop", "let it in no more; a daemon that runs notices"),
+        ],
     ),
     ("sealane-lab", &[("sealane lab quick", "a report of what each level costs here, in under two minutes")]),
     (
@@ -91,6 +105,10 @@ const EXAMPLES: &[(&str, &[Example])] = &[
                 "your own tree, a larger file, no other programs",
             ),
         ],
+    ),
+    (
+        "sealane-lab-link",
+        &[("sealane lab link --rtt 20ms --rate 1M -- sh", "a shell behind a slow, distant link")],
     ),
     (
         "sealane-lab-stacks",

@@ -40,7 +40,7 @@ pub struct ServeArgs {
     /// The file of authorised peers, instead of the one in your configuration folder
     #[arg(long, visible_alias = "authorized-peers", value_name = "FILE")]
     pub authorised_peers: Option<PathBuf>,
-    /// The daemon's identity, instead of the one in your configuration folder
+    /// The daemon's identity, instead of the one in your configuration folder, which is made where it is missing
     #[arg(long, value_name = "FILE")]
     pub identity: Option<PathBuf>,
     /// Refuse transfers below this level

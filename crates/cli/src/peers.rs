@@ -1,0 +1,115 @@
+//! `sealane authorise` and `sealane peers`: whom daemons let in, and which daemons are known.
+
+use crate::args::{AuthoriseArgs, PeersArgs};
+use crate::environment;
+use crate::exit::ExitStatus;
+use crate::failure::Failure;
+use crate::text;
+use anyhow::{Context, anyhow};
+use sealane_peer::{AuthorisedPeer, AuthorisedPeers, HostPort, KnownPeers, PeerError, PublicKey};
+use serde_json::json;
+use std::fmt::Write as _;
+use std::io::{self, Write};
+use std::num::NonZeroU64;
+use std::path::PathBuf;
+
+fn usage(error: anyhow::Error) -> Failure {
+    Failure::new(ExitStatus::Usage, error)
+}
+
+fn io_failed(error: PeerError) -> Failure {
+    Failure::new(ExitStatus::Io, anyhow::Error::new(error))
+}
+
+/// The file that was given, or the one of this name in the user's configuration.
+fn or_default(given: Option<&PathBuf>, name: &str) -> Result<PathBuf, Failure> {
+    given.map_or_else(|| environment::config_file(name), |path| Ok(path.clone())).map_err(io_failed)
+}
+
+fn print(text: &str) -> Result<(), Failure> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(Failure::output)
+}
+
+/// Adds a peer to the list.
+pub(crate) fn authorise(arguments: AuthoriseArgs) -> Result<(), Failure> {
+    let path = or_default(arguments.authorised_peers.as_ref(), AuthorisedPeers::FILE_NAME)?;
+    let key: PublicKey = arguments.key.parse().map_err(|fault| {
+        usage(anyhow!("{:?} is no key such as `sealane id` prints: {fault}", arguments.key))
+    })?;
+    // A line that holds no more than the rights says what is wrong with them, and with the name.
+    let line = format!("{key} {} rights={}", arguments.name, arguments.rights);
+    let parsed = AuthorisedPeers::parse(line.as_bytes()).map_err(|error| usage(anyhow::Error::new(error)))?;
+    let only = parsed.iter().next().filter(|peer| peer.name == arguments.name);
+    let only = only.cloned().ok_or_else(|| usage(anyhow!("{:?} is no name for a log", arguments.name)))?;
+    let folder = arguments.path.map(std::path::absolute).transpose();
+    let peer = AuthorisedPeer {
+        path: folder.context("resolving the folder").map_err(usage)?,
+        rate_bytes_per_s: arguments.limit_rate.and_then(NonZeroU64::new),
+        connections: arguments.connections,
+        ..only
+    };
+    if let Some(folder) = path.parent() {
+        let made = std::fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()));
+        made.map_err(|error| Failure::new(ExitStatus::Io, error))?;
+    }
+    AuthorisedPeers::append(&path, &peer).map_err(io_failed)?;
+    text::complain(format_args!("added to {}:", path.display()));
+    print(&format!("{peer}\n"))
+}
+
+/// Lists peers and daemons, or takes one from its list.
+pub(crate) fn run(arguments: &PeersArgs) -> Result<(), Failure> {
+    let authorised = or_default(arguments.authorised_peers.as_ref(), AuthorisedPeers::FILE_NAME)?;
+    let known = or_default(arguments.known_peers.as_ref(), KnownPeers::FILE_NAME)?;
+    if let Some(name) = &arguments.remove {
+        let peers = AuthorisedPeers::load(&authorised).map_err(io_failed)?;
+        let found = peers.iter().find(|peer| peer.name == *name || peer.key.to_string() == *name);
+        let found =
+            found.ok_or_else(|| usage(anyhow!("nobody called {name} is in {}", authorised.display())))?;
+        AuthorisedPeers::remove(&authorised, &found.key).map_err(io_failed)?;
+        return print(&format!("removed {}\n", found.name));
+    }
+    if let Some(address) = &arguments.forget {
+        let address: HostPort =
+            address.parse().map_err(|error: PeerError| usage(anyhow::Error::new(error)))?;
+        return match KnownPeers::remove(&known, &address).map_err(io_failed)? {
+            0 => Err(usage(anyhow!("no key of {address} is in {}", known.display()))),
+            _ => print(&format!("forgot {address}\n")),
+        };
+    }
+    let peers = AuthorisedPeers::load(&authorised).map_err(io_failed)?;
+    let daemons = KnownPeers::load(&known).map_err(io_failed)?;
+    let mut said = String::new();
+    // Writing to a string succeeds.
+    if arguments.json {
+        for peer in peers.iter() {
+            let line = peer.to_string();
+            let (_, rights) = line.split_once(" rights=").unwrap_or_default();
+            let key = peer.key.to_string();
+            let _ = writeln!(said, "{}", json!({"peer": peer.name, "key": key, "rights": rights}));
+        }
+        for daemon in daemons.iter() {
+            let (address, key) = (daemon.address.to_string(), daemon.key.to_string());
+            let _ = writeln!(said, "{}", json!({"daemon": address, "key": key}));
+        }
+        return print(&said);
+    }
+    let _ = writeln!(said, "Let in by daemons of yours ({}):", authorised.display());
+    for peer in peers.iter() {
+        let line = peer.to_string();
+        let (_, rights) = line.split_once(" rights=").unwrap_or_default();
+        let _ = writeln!(said, "  {:<20} {rights}\n    {}", peer.name, peer.key);
+    }
+    if peers.iter().next().is_none() {
+        let _ = writeln!(said, "  nobody; `sealane authorise KEY NAME` adds one");
+    }
+    let _ = writeln!(said, "Daemons whose keys are known ({}):", known.display());
+    for daemon in daemons.iter() {
+        let _ = writeln!(said, "  {}\n    {}", daemon.address, daemon.key);
+    }
+    if daemons.iter().next().is_none() {
+        let _ = writeln!(said, "  none; `sealane cp --accept-new` adds the first that it meets");
+    }
+    print(&said)
+}
