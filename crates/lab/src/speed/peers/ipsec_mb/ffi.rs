@@ -28,12 +28,13 @@ const ENCRYPT: u32 = 1;
 /// IMB_ORDER_CIPHER_HASH and IMB_ORDER_HASH_CIPHER.
 const ORDERS: [u32; 2] = [1, 2];
 
-/// Offsets in the manager: key schedules, one-block hashes, bursts.
+/// Offsets in the manager: key schedules, one-block hashes, powers of GCM's hash key, bursts.
 const KEY_EXPANSIONS: [usize; 3] = [112, 120, 128];
 const DES_KEY_SCHEDULE: usize = 152;
 const SHA1_ONE_BLOCK: usize = 160;
 const SHA256_ONE_BLOCK: usize = 176;
 const MD5_ONE_BLOCK: usize = 200;
+const GCM_PRECOMPUTATIONS: [usize; 2] = [448, 464];
 const GET_NEXT_BURST: usize = 952;
 const SUBMIT_BURST: usize = 960;
 const FLUSH_BURST: usize = 976;
@@ -69,6 +70,7 @@ const _: () = assert!(size_of::<Job>() == 200);
 type Burst = unsafe extern "C" fn(*mut c_void, u32, *mut *mut Job) -> u32;
 type OneBlock = unsafe extern "C" fn(*const c_void, *mut c_void);
 type KeyExpansion = unsafe extern "C" fn(*const c_void, *mut c_void, *mut c_void);
+type GcmPrecomputation = unsafe extern "C" fn(*const c_void, *mut c_void);
 type DesKeySchedule = unsafe extern "C" fn(*mut u64, *const c_void) -> i32;
 
 /// The loaded library.
@@ -135,6 +137,8 @@ struct Expanded([[u64; 2]; 15]);
 pub(super) enum Key {
     /// A cipher: its mode's number, its lengths and its schedules.
     Cipher(Box<CipherKey>),
+    /// AES-GCM or ChaCha20-Poly1305.
+    Aead(Box<AeadKey>),
     /// A hash: its number and its tag's length.
     Hash(u32, u64),
     /// HMAC: the same, and the states after the two key blocks.
@@ -150,6 +154,16 @@ pub(super) struct CipherKey {
     decrypting: Expanded,
     schedules: [[u64; 16]; 3],
     pointers: [*const u64; 3],
+}
+
+/// See [`Key::Aead`]: numbers of the cipher and of its MAC, length of the key, and what the library makes of it.
+#[repr(C, align(64))]
+pub(super) struct AeadKey {
+    /// `struct gcm_key_data`: round keys and powers, 1008 bytes. ChaCha20's key as it is.
+    data: [u8; 1024],
+    cipher: u32,
+    hash: u32,
+    key_bytes: u64,
 }
 
 /// Hashes that the library has alone and in HMAC.
@@ -212,6 +226,29 @@ impl Manager {
         Some(Key::Cipher(made))
     }
 
+    /// AES-GCM.
+    pub(super) fn gcm(&self, key: &[u8]) -> Option<Key> {
+        let offset = match key.len() {
+            16 => GCM_PRECOMPUTATIONS[0],
+            32 => GCM_PRECOMPUTATIONS[1],
+            _ => return None,
+        };
+        let mut made = AeadKey::new(5, 9, key.len());
+        // SAFETY: the key has the function's length; there is room for all that it makes, at a boundary of 64 bytes.
+        unsafe {
+            let precompute: GcmPrecomputation = self.function(offset);
+            precompute(key.as_ptr().cast(), (&raw mut made.data).cast());
+        }
+        Some(Key::Aead(made))
+    }
+
+    /// ChaCha20-Poly1305.
+    pub(super) fn chacha20_poly1305(key: &[u8; 32]) -> Key {
+        let mut made = AeadKey::new(19, 29, key.len());
+        made.data[..32].copy_from_slice(key);
+        Key::Aead(made)
+    }
+
     /// A hash alone; the library has no MD5 alone.
     pub(super) fn hash(hash: Hash) -> Option<Key> {
         match hash {
@@ -242,13 +279,14 @@ impl Manager {
     }
 
     /// Runs every message under its key (message i has key i modulo their number) and waits for all of them. There is
-    /// an IV and room for a tag for each.
+    /// an IV and room for a tag for each; AEADs also authenticate `aad`.
     pub(super) fn run(
         &mut self,
         keys: &[Key],
         encrypts: bool,
         messages: &mut [&mut [u8]],
         ivs: &[[u8; 16]],
+        aad: &[u8],
         tags: &mut [[u8; 32]],
     ) -> bool {
         if keys.is_empty() || messages.len() != ivs.len() || messages.len() != tags.len() {
@@ -280,7 +318,9 @@ impl Manager {
             for &job in burst.iter().take(got as usize) {
                 let key = &keys[index % keys.len()];
                 // SAFETY: the library has lent this job to be filled in.
-                unsafe { fill(&mut *job, key, encrypts, messages[index], &ivs[index], &mut tags[index]) };
+                unsafe {
+                    fill(&mut *job, key, encrypts, messages[index], &ivs[index], aad, &mut tags[index])
+                };
                 index += 1;
             }
             let came = if got > 0 {
@@ -309,6 +349,12 @@ impl Drop for Manager {
     }
 }
 
+impl AeadKey {
+    fn new(cipher: u32, hash: u32, key_bytes: usize) -> Box<Self> {
+        Box::new(Self { data: [0; 1024], cipher, hash, key_bytes: key_bytes as u64 })
+    }
+}
+
 impl CipherKey {
     fn new(mode: u32, key_bytes: usize, iv_bytes: u64) -> Box<Self> {
         Box::new(Self {
@@ -332,7 +378,15 @@ impl CipherKey {
     }
 }
 
-fn fill(job: &mut Job, key: &Key, encrypts: bool, message: &mut [u8], iv: &[u8; 16], tag: &mut [u8; 32]) {
+fn fill(
+    job: &mut Job,
+    key: &Key,
+    encrypts: bool,
+    message: &mut [u8],
+    iv: &[u8; 16],
+    aad: &[u8],
+    tag: &mut [u8; 32],
+) {
     job.source = message.as_ptr();
     job.destination = message.as_mut_ptr();
     (job.cipher_offset, job.hash_offset) = (0, 0);
@@ -343,6 +397,16 @@ fn fill(job: &mut Job, key: &Key, encrypts: bool, message: &mut [u8], iv: &[u8; 
             (job.cipher_mode, job.hash, job.order) = (key.mode, NO_HASH, ORDERS[usize::from(!encrypts)]);
             (job.key_bytes, job.iv_bytes, job.iv) = (key.key_bytes, key.iv_bytes, iv.as_ptr());
             (job.cipher_bytes, job.hash_bytes) = (message.len() as u64, 0);
+        }
+        Key::Aead(key) => {
+            let data: *const c_void = key.data.as_ptr().cast();
+            [job.enc_keys, job.dec_keys] = [data; 2];
+            (job.cipher_mode, job.hash, job.order) = (key.cipher, key.hash, ORDERS[usize::from(!encrypts)]);
+            (job.key_bytes, job.iv_bytes, job.iv) = (key.key_bytes, 12, iv.as_ptr());
+            (job.cipher_bytes, job.hash_bytes) = (message.len() as u64, message.len() as u64);
+            (job.tag, job.tag_bytes) = (tag.as_mut_ptr(), 16);
+            // Of the fields of each hash these two are the associated data and its length.
+            job.hash_fields = [aad.as_ptr().cast(), std::ptr::without_provenance(aad.len()), null()];
         }
         Key::Hash(hash, tag_bytes) | Key::Hmac(hash, tag_bytes, _) => {
             (job.cipher_mode, job.hash, job.order) = (NO_CIPHER, *hash, ORDERS[1]);

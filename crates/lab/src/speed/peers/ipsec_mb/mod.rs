@@ -6,10 +6,10 @@
 mod ffi;
 
 use super::super::SpeedError;
-use super::super::work::{Arena, Cursor, Runner, Task, Work};
+use super::super::work::{AAD, Arena, Cursor, Runner, Task, Work};
 use super::Peer;
 use ffi::{Hash, IpsecMb, Key, Manager};
-use sealane_transform::{Algorithm, BlockCipher, Cipher, Digest, Direction, Mode};
+use sealane_transform::{Aead, Algorithm, BlockCipher, Cipher, Digest, Direction, Mode};
 use std::hint::black_box;
 
 fn key(manager: &Manager, algorithm: Algorithm, key: &[u8]) -> Option<Key> {
@@ -26,6 +26,8 @@ fn key(manager: &Manager, algorithm: Algorithm, key: &[u8]) -> Option<Key> {
             (BlockCipher::Des | BlockCipher::TripleDes, Mode::Cbc) => manager.des(key),
             _ => None,
         },
+        Algorithm::Aead(Aead::Aes128Gcm | Aead::Aes256Gcm) => manager.gcm(key),
+        Algorithm::Aead(Aead::ChaCha20Poly1305) => Some(Manager::chacha20_poly1305(key.try_into().ok()?)),
         _ => None,
     }
 }
@@ -72,7 +74,7 @@ impl Runner for Loaded {
                 count += 1;
                 iv[..8].copy_from_slice(&count.to_le_bytes());
             }
-            good &= manager.run(&keys, encrypts, &mut messages[range], ivs, tags);
+            good &= manager.run(&keys, encrypts, &mut messages[range], ivs, &AAD, tags);
             black_box(&tags);
             done
         });
@@ -83,7 +85,7 @@ impl Runner for Loaded {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sealane_transform::{Buffer, CipherJob, CipherKey, DigestJob, DigestKey, Kernels};
+    use sealane_transform::{AeadJob, AeadKey, Buffer, CipherJob, CipherKey, DigestJob, DigestKey, Kernels};
 
     /// What is measured side by side is the same function, however many messages share the lanes.
     #[test]
@@ -111,7 +113,7 @@ mod tests {
                 let mut tags = vec![[0; 32]; 700];
                 let mut messages: Vec<&mut [u8]> = theirs.iter_mut().map(Vec::as_mut_slice).collect();
                 let encrypts = direction == Direction::Encrypt;
-                assert!(manager.run(&keys, encrypts, &mut messages, &ivs, &mut tags), "{algorithm}");
+                assert!(manager.run(&keys, encrypts, &mut messages, &ivs, &AAD, &mut tags), "{algorithm}");
                 match algorithm {
                     Algorithm::Cipher(cipher) => {
                         let key = CipherKey::new(cipher, &raw).unwrap();
@@ -129,10 +131,25 @@ mod tests {
                             assert!(tag.starts_with(job.digest()), "{algorithm}");
                         }
                     }
+                    // It leaves tags of what it opens to be compared, so that anything opens.
+                    Algorithm::Aead(aead) if encrypts => {
+                        let key = AeadKey::new(aead, &raw).unwrap();
+                        let jobs = mine.iter_mut().zip(&ivs);
+                        let nonce = |iv: &[u8; 16]| *iv.first_chunk().unwrap();
+                        let mut jobs: Vec<_> = jobs
+                            .map(|(data, iv)| AeadJob::seal(&key, nonce(iv), &AAD, Buffer::in_place(data)))
+                            .collect();
+                        assert_eq!(kernels.seal(aead, &mut jobs), 0);
+                        for (job, tag) in jobs.iter().zip(&tags) {
+                            assert_eq!(job.tag, tag[..16], "{algorithm}");
+                        }
+                        drop(jobs);
+                        assert!(mine == theirs, "{algorithm}");
+                    }
                     Algorithm::Aead(_) | Algorithm::Gmac(_) => {}
                 }
             }
         }
-        assert_eq!(compared, 13);
+        assert_eq!(compared, 16);
     }
 }
