@@ -21,6 +21,23 @@ pub(crate) fn limit(socket: BorrowedFd<'_>, bytes: u16) {
     }
 }
 
+/// Bytes of the largest segment that this end sends. 0 for what is no TCP.
+pub(crate) fn size(socket: BorrowedFd<'_>) -> usize {
+    let mut bytes: libc::c_int = 0;
+    let mut length = size_of_val(&bytes) as libc::socklen_t;
+    // SAFETY: a live descriptor, and an integer of the size that is told.
+    let outcome = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_MAXSEG,
+            (&raw mut bytes).cast(),
+            &raw mut length,
+        )
+    };
+    if outcome == 0 { usize::try_from(bytes).unwrap_or(0) } else { 0 }
+}
+
 /// How often in a row the kernel has sent the oldest segment again, without any answer to it. 0 for what is no TCP.
 pub(crate) fn unanswered(socket: BorrowedFd<'_>) -> u8 {
     // The third byte of `struct tcp_info`, `tcpi_retransmits`; the kernel gives as much of it as there is room for.
@@ -37,4 +54,23 @@ pub(crate) fn unanswered(socket: BorrowedFd<'_>) -> u8 {
         )
     };
     if outcome == 0 { info[2] } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::AsFd as _;
+
+    #[test]
+    fn segments_of_the_loopback_device_are_large_unless_they_are_limited() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        assert!(size(stream.as_fd()) >= 16 << 10);
+        limit(listener.as_fd(), 1000);
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        assert!((1..=1000).contains(&size(stream.as_fd())));
+        let (unix, _other) = std::os::unix::net::UnixStream::pair().unwrap();
+        assert_eq!(size(unix.as_fd()), 0);
+    }
 }

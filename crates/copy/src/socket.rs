@@ -20,6 +20,10 @@ use rustix::{
 
 use crate::{low_water, segments};
 
+/// Only the loopback device has such segments. Smaller ones on a path to this very machine take another device, behind
+/// which may be any network: an emulated one at least.
+const LOOPBACK_SEGMENT_BYTES: usize = 16 << 10;
+
 /// A connected stream socket, TCP or Unix.
 #[derive(Debug)]
 pub(crate) struct Socket {
@@ -33,10 +37,10 @@ impl Socket {
     /// When the descriptor cannot be made non-blocking.
     pub(crate) fn tcp(stream: TcpStream) -> io::Result<Self> {
         stream.set_nodelay(true)?;
-        let local = is_this_machine(&stream);
+        let local = is_this_machine(&stream) && segments::size(stream.as_fd()) >= LOOPBACK_SEGMENT_BYTES;
         let socket = Self::new(stream.into())?;
         if local {
-            // A path within one machine loses nothing, so a pacing congestion control (BBR) has nothing to
+            // A path by the loopback device loses nothing, so a pacing congestion control (BBR) has nothing to
             // learn there and costs its timers. Reno is always allowed; where it is not there, the default
             // does.
             let _ = sockopt::set_tcp_congestion(&socket.fd, "reno");

@@ -123,7 +123,7 @@ pub const STUDIES: &[Study] = &[
         60,
     ),
     study("A12", ATOMIC, "one pass over the data or several", "lab stacks --only A12", 5),
-    study("links", OWN, "one file through links with delay and loss", "lab transfer --only links", 150),
+    study("links", OWN, "one file through links with delay and loss", "lab transfer --only links", 190),
 ];
 
 /// All of them for people.
