@@ -52,7 +52,7 @@ mod word_lanes;
 pub use aead::{AeadJob, AeadKey};
 pub use bucket::BUCKET_WORDS;
 pub use catalogue::{Aead, Algorithm, BlockCipher, Cipher, Digest, Facts, Gmac, Mode, Standing};
-pub use checksum::internet_sum;
+pub use checksum::{internet_sum, internet_sum_copying};
 pub use dispatch::Kernels;
 pub use hash::stream::{DigestStream, StreamPart};
 pub use isa::{Isa, SelectError, Tier};

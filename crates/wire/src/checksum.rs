@@ -1,6 +1,6 @@
 //! The Internet checksum (RFC 1071): of pieces, of the pseudo-headers of TCP and UDP, and after a field changed.
 
-use sealane_transform::internet_sum;
+use sealane_transform::{internet_sum, internet_sum_copying};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// A one's complement sum of 16-bit words in the making. Every piece but the last has an even length.
@@ -32,6 +32,12 @@ impl Sum {
     #[must_use]
     pub fn bytes(self, bytes: &[u8]) -> Self {
         self.word(internet_sum(bytes))
+    }
+
+    /// Adds bytes and copies them to `into`, which is as long.
+    #[must_use]
+    pub fn copying(self, bytes: &[u8], into: &mut [u8]) -> Self {
+        self.word(internet_sum_copying(bytes, into))
     }
 
     /// Adds a sum.

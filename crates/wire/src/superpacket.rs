@@ -6,7 +6,7 @@
 //! for the identification of packets that must not be fragmented, which means nothing (RFC 6864 section 4.1); a packet
 //! whose checksum is wrong is never joined, and so arrives as wrong as it was.
 
-use crate::bytes::{put_u16, put_u32, u16_at, u32_at};
+use crate::bytes::{array_at, put_u16, put_u32, u16_at, u32_at};
 use crate::checksum::Sum;
 use crate::ipv4::{IPV4_BYTES, Ipv4};
 use crate::ipv6::{IPV6_BYTES, Ipv6};
@@ -33,11 +33,14 @@ pub struct Pieces<'a> {
     /// Where the TCP or UDP header starts.
     upper_at: usize,
     piece_bytes: usize,
+    count: usize,
     cut: Cut,
     /// Where a partial sum starts and its field lies, in a packet that stays whole.
     partial: Option<(usize, usize)>,
     /// What of the pieces' checksums is the same for all.
     common: Sum,
+    /// The same of their IPv4 headers' checksums.
+    ip_common: Sum,
 }
 
 impl<'a> Pieces<'a> {
@@ -52,20 +55,24 @@ impl<'a> Pieces<'a> {
         let wrong =
             |field, value: usize| Malformed::Field { header: "superpacket", field, value: value as u32 };
         let is_v4 = packet.first().is_some_and(|byte| byte >> 4 == 4);
-        let (upper_at, protocol, common, total_bytes) = if is_v4 {
+        let (upper_at, protocol, common, ip_common, total_bytes) = if is_v4 {
             let ip = Ipv4::parse(packet)?;
             if ip.is_fragment() {
                 return Err(wrong("fragment", ip.fragment_offset_bytes()));
             }
             let common = Sum::pseudo_ipv4(ip.source(), ip.destination(), ip.protocol(), 0);
-            (ip.header_bytes(), ip.protocol(), common, ip.total_bytes())
+            let header = &packet[..ip.header_bytes()];
+            // Without length, identification and checksum.
+            let ip_common = Sum::new().bytes(&header[..2]).bytes(&header[6..10]).bytes(&header[12..]);
+            (ip.header_bytes(), ip.protocol(), common, ip_common, ip.total_bytes())
         } else {
             let ip = Ipv6::parse(packet)?;
             let upper = ip.upper()?;
             if let Some(at) = upper.fragment_at {
                 return Err(wrong("fragment", at));
             }
-            (upper.offset_bytes, upper.protocol, ip.pseudo_sum(upper.protocol, 0), ip.total_bytes())
+            let common = ip.pseudo_sum(upper.protocol, 0);
+            (upper.offset_bytes, upper.protocol, common, Sum::new(), ip.total_bytes())
         };
         let expected = match header.cut {
             Cut::TcpV4 if is_v4 => protocol::TCP,
@@ -93,7 +100,9 @@ impl<'a> Pieces<'a> {
             return Err(wrong("piece length", 0));
         }
         let data_at = upper_at + upper_bytes;
-        Ok(Self { packet, data_at, upper_at, piece_bytes, cut: header.cut, partial: None, common })
+        let count = (packet.len() - data_at).div_ceil(piece_bytes).max(1);
+        let (cut, partial) = (header.cut, None);
+        Ok(Self { packet, data_at, upper_at, piece_bytes, count, cut, partial, common, ip_common })
     }
 
     fn whole(header: Virtio, packet: &'a [u8]) -> Result<Self, Malformed> {
@@ -102,14 +111,15 @@ impl<'a> Pieces<'a> {
             at_least("virtio-net", packet, start + offset + 2)?;
         }
         let data_at = packet.len();
-        let common = Sum::new();
-        Ok(Self { packet, data_at, upper_at: 0, piece_bytes: 1, cut: Cut::Whole, partial, common })
+        let (common, ip_common) = (Sum::new(), Sum::new());
+        let cut = Cut::Whole;
+        Ok(Self { packet, data_at, upper_at: 0, piece_bytes: 1, count: 1, cut, partial, common, ip_common })
     }
 
     /// How many packets it becomes: at least one.
     #[must_use]
     pub fn count(&self) -> usize {
-        (self.packet.len() - self.data_at).div_ceil(self.piece_bytes).max(1)
+        self.count
     }
 
     /// Bytes of packet `index`.
@@ -134,8 +144,8 @@ impl<'a> Pieces<'a> {
         at_least("superpacket", into, bytes)?;
         let (headers, into_data) = into[..bytes].split_at_mut(self.data_at);
         headers.copy_from_slice(&self.packet[..self.data_at]);
-        into_data.copy_from_slice(data);
         if self.cut == Cut::Whole {
+            into_data.copy_from_slice(data);
             if let Some((start, offset)) = self.partial {
                 let checksum = Sum::new().bytes(&headers[start..]).checksum_udp();
                 put_u16(headers, start + offset, checksum);
@@ -143,25 +153,35 @@ impl<'a> Pieces<'a> {
             return Ok(bytes);
         }
         let (ip, upper) = headers.split_at_mut(self.upper_at);
-        set_ip_length(ip, bytes, index as u16);
-        let sum = self.common.double((bytes - self.upper_at) as u32).bytes(into_data);
+        // What is read is read from the superpacket: what was just written here would have to be waited for.
+        let (given_ip, given) = self.packet.split_at(self.upper_at);
+        if given_ip[0] >> 4 == 6 {
+            put_u16(ip, 4, (bytes - IPV6_BYTES) as u16);
+        } else {
+            let identification = u16_at(given_ip, 4).wrapping_add(index as u16);
+            let checksum = self.ip_common.word(bytes as u16).word(identification).checksum();
+            put_u16(ip, 2, bytes as u16);
+            put_u16(ip, 4, identification);
+            put_u16(ip, 10, checksum);
+        }
+        let sum = self.common.double((bytes - self.upper_at) as u32).copying(data, into_data);
         if self.cut == Cut::Udp {
             let datagram_bytes = (bytes - self.upper_at) as u16;
             put_u16(upper, 4, datagram_bytes);
             put_u16(upper, UDP_CHECKSUM_AT, sum.word(datagram_bytes).checksum_udp());
             return Ok(bytes);
         }
-        let sequence_number = u32_at(upper, 4).wrapping_add((index * self.piece_bytes) as u32);
+        let sequence_number = u32_at(given, 4).wrapping_add((index * self.piece_bytes) as u32);
         put_u32(upper, 4, sequence_number);
-        let mut flags = TcpFlags(upper[13]);
+        let mut flags = TcpFlags(given[13]);
         if index != 0 {
             flags = flags.without(TcpFlags::CWR);
         }
-        if index + 1 < self.count() {
+        if index + 1 < self.count {
             flags = flags.without(TcpFlags::PSH | TcpFlags::FIN);
         }
         upper[13] = flags.0;
-        let checksum = sum.double(sequence_number).word(u16_at(upper, 12)).checksum();
+        let checksum = sum.double(sequence_number).word(u16::from_be_bytes([given[12], flags.0])).checksum();
         put_u16(upper, TCP_CHECKSUM_AT, checksum);
         Ok(bytes)
     }
@@ -185,10 +205,11 @@ fn set_ip_length(ip: &mut [u8], bytes: usize, count: u16) {
 /// What a packet is to those that may be joined with it.
 #[derive(Debug, Clone, Copy)]
 struct Shape {
-    is_v4: bool,
     is_tcp: bool,
     upper_at: usize,
     data_at: usize,
+    /// The pseudo-header without the length.
+    pseudo: Sum,
 }
 
 impl Shape {
@@ -234,12 +255,13 @@ impl Shape {
         if upper.len() == upper_bytes || !pseudo.double(upper.len() as u32).bytes(upper).is_right() {
             return None;
         }
-        Some(Self { is_v4, is_tcp, upper_at, data_at: upper_at + upper_bytes })
+        Some(Self { is_tcp, upper_at, data_at: upper_at + upper_bytes, pseudo })
     }
+}
 
-    const fn is_like(&self, other: &Self) -> bool {
-        self.is_v4 == other.is_v4 && self.is_tcp == other.is_tcp && self.data_at == other.data_at
-    }
+/// Whether `one` and `other` have the same `N` bytes at `at`.
+fn same<const N: usize>(one: &[u8], other: &[u8], at: usize) -> bool {
+    array_at::<N>(one, at) == array_at::<N>(other, at)
 }
 
 /// A superpacket in the making, of packets that are pushed one after the other.
@@ -295,16 +317,17 @@ impl Join {
         let Some(first) = self.open.filter(|_| VIRTIO_BYTES + self.max_bytes > self.used_bytes) else {
             return false;
         };
-        // Told by a few bytes first: the shape is known only after all bytes were summed up.
         if !self.follows(first, packet) {
             return false;
         }
-        let Some(shape) = Shape::of(packet) else { return false };
-        if !shape.is_like(&first) {
+        // Its checksum is known once its bytes are there; if it is wrong, they are not in use.
+        let (headers, data) = packet.split_at(first.data_at);
+        let into = &mut self.buffer[self.used_bytes..self.used_bytes + data.len()];
+        let upper_bytes = (packet.len() - first.upper_at) as u32;
+        let sum = first.pseudo.double(upper_bytes).bytes(&headers[first.upper_at..]).copying(data, into);
+        if !sum.is_right() {
             return false;
         }
-        let data = &packet[first.data_at..];
-        self.buffer[self.used_bytes..self.used_bytes + data.len()].copy_from_slice(data);
         self.used_bytes += data.len();
         self.count += 1;
         let mut is_last = data.len() < self.piece_bytes;
@@ -334,7 +357,8 @@ impl Join {
         }
     }
 
-    /// Whether the headers of `packet` are those of the next packet behind what is there.
+    /// Whether the headers of `packet` are those of the next packet behind what is there: all that makes it of one shape
+    /// with the first is the same.
     fn follows(&self, first: Shape, packet: &[u8]) -> bool {
         let there = &self.buffer[VIRTIO_BYTES..self.used_bytes];
         let (upper_at, data_at) = (first.upper_at, first.data_at);
@@ -344,31 +368,44 @@ impl Join {
         {
             return false;
         }
-        let same = |from: usize, to: usize| there[from..to] == packet[from..to];
-        let ip_follows = if first.is_v4 {
+        let (packet_bytes, upper_bytes) = (packet.len() as u32, (packet.len() - upper_at) as u16);
+        let ip_follows = if upper_at == IPV4_BYTES {
             let (identification, count) = (u16_at(packet, 4), self.count as u16);
             let must_not_be_cut = packet[6] & 0x40 != 0;
             let begun = u16_at(there, 4);
             let counts =
                 identification == begun.wrapping_add(count) || must_not_be_cut && identification == begun;
-            counts && same(0, 2) && same(6, 10) && same(12, 20)
+            counts
+                && u32::from(u16_at(packet, 2)) == packet_bytes
+                && same::<2>(there, packet, 0)
+                && same::<4>(there, packet, 6)
+                && same::<8>(there, packet, 12)
+                && Sum::new().bytes(&packet[..IPV4_BYTES]).is_right()
         } else {
-            same(0, 4) && same(6, 40)
+            u16_at(packet, 4) == upper_bytes
+                && same::<4>(there, packet, 0)
+                && same::<2>(there, packet, 6)
+                && same::<32>(there, packet, 8)
         };
-        if !ip_follows || !same(upper_at, upper_at + 4) {
+        if !ip_follows || !same::<4>(there, packet, upper_at) {
             return false;
         }
         if !first.is_tcp {
-            return true;
+            return u16_at(packet, upper_at + 4) == upper_bytes
+                && u16_at(packet, upper_at + UDP_CHECKSUM_AT) != 0;
         }
         let next = u32_at(there, upper_at + 4).wrapping_add((there.len() - data_at) as u32);
         let changeable = TcpFlags::PSH | TcpFlags::FIN;
         let flags = TcpFlags(packet[upper_at + 13]).without(changeable);
+        let options = upper_at + TCP_BYTES..data_at;
         u32_at(packet, upper_at + 4) == next
-            && same(upper_at + 8, upper_at + 13)
+            // The acknowledgment number, and where the data starts.
+            && same::<4>(there, packet, upper_at + 8)
+            && packet[upper_at + 12] == there[upper_at + 12]
             && flags == TcpFlags(there[upper_at + 13]).without(changeable)
-            && same(upper_at + 14, upper_at + TCP_CHECKSUM_AT)
-            && same(upper_at + TCP_CHECKSUM_AT + 2, data_at.max(upper_at + TCP_BYTES))
+            && same::<2>(there, packet, upper_at + 14)
+            && same::<2>(there, packet, upper_at + 18)
+            && there[options.clone()] == packet[options]
     }
 
     /// What was joined, behind its virtio-net header, for one write to the device; then there is nothing. `None`:

@@ -1,5 +1,7 @@
 //! The cheap end of the catalogue: the Internet checksum (RFC 1071) and touching the data without computing.
 
+mod wide;
+
 use crate::isa::Tier;
 use crate::word::{Plain, Region, Word};
 
@@ -19,33 +21,102 @@ pub(crate) fn internet_reference<W: Word>(data: &[u8]) -> u16 {
 }
 
 /// The one's complement sum of big-endian 16-bit words, an odd byte padded with zero, not yet complemented: sums of
-/// pieces of even length add up to the sum of the whole (RFC 1071 section 2). By 64-bit words in host order; the sum's
-/// byte order is mended at the end.
+/// pieces of even length add up to the sum of the whole (RFC 1071 section 2). By words in host order; the sum's byte
+/// order is mended at the end.
 #[must_use]
 pub fn internet_sum(data: &[u8]) -> u16 {
-    let (words, tail) = data.as_chunks::<8>();
-    let mut sums = [0u64; 4];
-    let (quads, singles) = words.as_chunks::<4>();
-    for quad in quads {
-        for (sum, word) in sums.iter_mut().zip(quad) {
-            let word = u64::from_ne_bytes(*word);
-            // Halves apart: 2^32 additions before a carry can be lost.
-            *sum += (word & 0xffff_ffff) + (word >> 32);
-        }
+    // Headers are not worth asking what the machine has.
+    if data.len() < 2 * BLOCK_BYTES { portable_sum(data) } else { wide::sum(data) }
+}
+
+/// The same of `from`, which is copied to `into` on the way.
+///
+/// # Panics
+/// When the lengths differ.
+#[must_use]
+pub fn internet_sum_copying(from: &[u8], into: &mut [u8]) -> u16 {
+    assert_eq!(from.len(), into.len(), "a copy is as long as what is copied");
+    wide::sum_copying(from, into)
+}
+
+/// Bytes that are summed at a time.
+const BLOCK_BYTES: usize = 64;
+/// After so many blocks a sum of 32 bits may be full.
+const RUN_BLOCKS: usize = 1 << 16;
+
+/// Low and high halves of 32-bit words, apart.
+type Sums = [[u32; BLOCK_BYTES / 4]; 2];
+
+#[inline(always)]
+fn add(sums: &mut Sums, block: &[u8; BLOCK_BYTES]) {
+    let (words, _) = block.as_chunks::<4>();
+    let [low, high] = sums;
+    for ((low, high), word) in low.iter_mut().zip(high).zip(words) {
+        let word = u32::from_ne_bytes(*word);
+        *low += word & 0xffff;
+        *high += word >> 16;
     }
-    let mut sum: u64 = sums.iter().map(|sum| (sum & 0xffff_ffff) + (sum >> 32)).sum();
-    for word in singles {
-        let word = u64::from_ne_bytes(*word);
-        sum += (word & 0xffff_ffff) + (word >> 32);
+}
+
+#[inline(always)]
+fn total(sums: &Sums) -> u64 {
+    sums.iter().flatten().map(|&sum| u64::from(sum)).sum()
+}
+
+/// The sum of less than a block.
+#[inline(always)]
+fn tail_sum(tail: &[u8]) -> u64 {
+    let (words, rest) = tail.as_chunks::<8>();
+    let halves = |word: u64| (word & 0xffff_ffff) + (word >> 32);
+    let mut sum: u64 = words.iter().map(|word| halves(u64::from_ne_bytes(*word))).sum();
+    if let Some(last) = tail.last_chunk::<8>().filter(|_| !rest.is_empty()) {
+        // The last bytes, moved to where they would stand before zeros.
+        let last = u64::from_le_bytes(*last) >> (64 - 8 * rest.len());
+        sum += halves(last.to_le());
+    } else if !rest.is_empty() {
+        let mut last = [0; 8];
+        last[..rest.len()].copy_from_slice(rest);
+        sum += halves(u64::from_ne_bytes(last));
     }
-    let mut last = [0; 8];
-    last[..tail.len()].copy_from_slice(tail);
-    let last = u64::from_ne_bytes(last);
-    sum += (last & 0xffff_ffff) + (last >> 32);
+    sum
+}
+
+#[inline(always)]
+fn folded(mut sum: u64) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
     }
     u16::from_be_bytes((sum as u16).to_ne_bytes())
+}
+
+/// Compiled for what every machine has, and again for what this one has.
+#[inline(always)]
+fn portable_sum(data: &[u8]) -> u16 {
+    let (blocks, tail) = data.as_chunks::<BLOCK_BYTES>();
+    let mut sum = tail_sum(tail);
+    for run in blocks.chunks(RUN_BLOCKS) {
+        let mut sums = Sums::default();
+        run.iter().for_each(|block| add(&mut sums, block));
+        sum += total(&sums);
+    }
+    folded(sum)
+}
+
+#[inline(always)]
+fn portable_sum_copying(from: &[u8], into: &mut [u8]) -> u16 {
+    let (blocks, tail) = from.as_chunks::<BLOCK_BYTES>();
+    let (into_blocks, into_tail) = into.as_chunks_mut::<BLOCK_BYTES>();
+    let mut sum = tail_sum(tail);
+    into_tail.copy_from_slice(tail);
+    for (run, into_run) in blocks.chunks(RUN_BLOCKS).zip(into_blocks.chunks_mut(RUN_BLOCKS)) {
+        let mut sums = Sums::default();
+        for (block, into) in run.iter().zip(into_run) {
+            add(&mut sums, block);
+            *into = *block;
+        }
+        sum += total(&sums);
+    }
+    folded(sum)
 }
 
 /// The Internet checksum.
@@ -62,4 +133,29 @@ pub(crate) fn touch(data: &[u8]) -> u64 {
     let mut last = [0; 8];
     last[..tail.len()].copy_from_slice(tail);
     words.iter().fold(u64::from_le_bytes(last), |all, word| all ^ u64::from_le_bytes(*word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_sum_is_the_references() {
+        let data: Vec<u8> = (0..3000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+        for start in 0..9 {
+            for bytes in (0..300).chain([1396, 1397, 1448, 2047, 2900]) {
+                let data = &data[start..start + bytes];
+                let mut copy = vec![0x5a; bytes + 1];
+                let sum = !internet_reference::<Plain>(data);
+                assert_eq!(portable_sum(data), sum, "{bytes} from {start}");
+                assert_eq!(internet_sum(data), sum, "{bytes} from {start}");
+                assert_eq!(portable_sum_copying(data, &mut copy[..bytes]), sum, "{bytes} from {start}");
+                copy.fill(0x5a);
+                assert_eq!(internet_sum_copying(data, &mut copy[..bytes]), sum, "{bytes} from {start}");
+                assert_eq!((&copy[..bytes], copy[bytes]), (data, 0x5a));
+            }
+        }
+        // Nothing is carried away where all sums are as large as they can be.
+        assert_eq!(internet_sum(&vec![0xff; (RUN_BLOCKS + 1) * BLOCK_BYTES]), 0xffff);
+    }
 }
