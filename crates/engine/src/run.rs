@@ -22,6 +22,8 @@ use crate::{
     work::increase,
 };
 
+/// Bytes of an AEAD's tag.
+const AEAD_TAG_BYTES: usize = 16;
 /// Jobs of one call: all lanes that a kernel has.
 const CALL_MAX: usize = 512;
 
@@ -49,6 +51,9 @@ struct Scratch {
     given: Vec<[u8; TAG_BYTES_MAX]>,
     /// The tags that were made, and what became of their jobs so far.
     made: Vec<([u8; TAG_BYTES_MAX], JobStatus)>,
+    /// The same of AEADs, whose tags have one length.
+    aead_given: Vec<[u8; AEAD_TAG_BYTES]>,
+    aead_made: Vec<([u8; AEAD_TAG_BYTES], JobStatus)>,
     /// Where messages lie in the staging, if their parts do not lie side by side.
     staged: Vec<Option<Range<usize>>>,
     staging: Vec<u8>,
@@ -116,14 +121,14 @@ impl Lane {
 
 /// The bytes from a job's first to its last, or `None` if its spans make no sense.
 fn hull(sessions: &[Arc<Session>], buffer_bytes: usize, job: &Job) -> Option<Range<usize>> {
-    let protection = sessions.get(usize::from(job.session))?.protection();
+    let limits = sessions.get(usize::from(job.session))?.limits();
     let Job { clear, body, tag, .. } = *job;
     let inside = [clear, body, tag].into_iter().all(|span| span.end() <= buffer_bytes);
-    let tag_fits = tag.len as usize == protection.tag_bytes();
+    let tag_fits = tag.len == limits.tag_bytes;
     let tag_apart = apart(tag, body) && (apart(tag, clear) || within(tag, clear));
-    let whole = (body.len as usize).is_multiple_of(protection.granule_bytes());
+    let whole = limits.granule_bytes == 1 || body.len.is_multiple_of(limits.granule_bytes);
     let hashed = job.clear.len as usize + job.body.len as usize + job.suffix.bytes().len();
-    let short = protection.mac().is_none_or(|mac| hashed <= mac.message_bytes_max());
+    let short = hashed <= limits.message_bytes_max;
     if !(inside && tag_fits && tag_apart && whole && short && apart(clear, body)) {
         return None;
     }
@@ -348,14 +353,28 @@ impl<'a> Call<'a> {
     /// One call of an AEAD's kernels.
     #[inline(never)]
     fn own_aead(&mut self, kernels: Kernels, algorithm: Aead) {
-        self.take_tags(false);
-        self.stage_messages(|job| !job.suffix.bytes().is_empty(), |job| [place(job.clear), 0..0]);
-        let Scratch { given, made, staged, staging } = &mut *self.scratch;
+        self.scratch.aead_given.clear();
+        let mut has_suffix = false;
+        for &(_, index) in self.places {
+            let job = &self.jobs[index as usize];
+            let tag = &mut self.bytes[place(job.tag)];
+            let given = tag.first_chunk().expect("the plan lets no job through without a tag's room");
+            self.scratch.aead_given.push(*given);
+            if !apart(job.tag, job.clear) {
+                tag.fill(0);
+            }
+            has_suffix |= !job.suffix.bytes().is_empty();
+        }
+        self.scratch.staged.clear();
+        if has_suffix {
+            self.stage_messages(|job| !job.suffix.bytes().is_empty(), |job| [place(job.clear), 0..0]);
+        }
+        let Scratch { aead_given: given, aead_made: made, staged, staging, .. } = &mut *self.scratch;
         made.clear();
         {
             let mut calls: ArrayVec<AeadJob<'_>, CALL_MAX> = ArrayVec::new();
             let mut cut = Cut::new(self.bytes);
-            for ((&(_, index), given), staged) in self.places.iter().zip(&*given).zip(&*staged) {
+            for (at, (&(_, index), given)) in self.places.iter().zip(&*given).enumerate() {
                 let job = &self.jobs[index as usize];
                 let session: &Session = &self.sessions[usize::from(job.session)];
                 let Some(AeadKeys::Own(key)) = session.keys().aead.as_ref().map(|part| &part.key) else {
@@ -370,15 +389,13 @@ impl<'a> Call<'a> {
                 };
                 let parts = hull_bytes.get_disjoint_mut([inner(clear), inner(body)]);
                 let [clear, body] = parts.expect("the plan lets no job through whose spans overlap");
-                let aad = staged.as_ref().map_or(&*clear, |range| &staging[range.clone()]);
+                let staged = staged.get(at).and_then(Option::as_ref);
+                let aad = staged.map_or(&*clear, |range| &staging[range.clone()]);
                 let nonce = *job.iv.first_chunk().expect("an IV's room holds a nonce");
                 let body = Buffer::in_place(body);
                 calls.push(match self.direction {
                     Direction::Seal => AeadJob::seal(key, nonce, aad, body),
-                    Direction::Open => {
-                        let tag = *given.first_chunk().expect("a tag's room holds an AEAD's");
-                        AeadJob::open(key, nonce, aad, body, tag)
-                    }
+                    Direction::Open => AeadJob::open(key, nonce, aad, body, *given),
                 });
             }
             match self.direction {
@@ -391,14 +408,14 @@ impl<'a> Call<'a> {
                     Status::Forged => JobStatus::Forged,
                     Status::Pending | Status::WrongKey | Status::BadLength => JobStatus::Malformed,
                 };
-                (widen(&call.tag), status)
+                (call.tag, status)
             }));
         }
-        for ((made, given), &(_, index)) in made.iter().zip(given).zip(self.places) {
+        for (&(made, status), (given, &(_, index))) in made.iter().zip(given.iter().zip(self.places)) {
             let job = &mut self.jobs[index as usize];
-            let sealed = self.direction == Direction::Seal && made.1 == JobStatus::Pending;
-            put_tag(self.bytes, job.tag, if sealed { &made.0 } else { given });
-            job.status = made.1;
+            let sealed = self.direction == Direction::Seal && status == JobStatus::Pending;
+            self.bytes[place(job.tag)].copy_from_slice(if sealed { &made } else { given });
+            job.status = status;
         }
     }
 
@@ -420,9 +437,9 @@ impl<'a> Call<'a> {
     /// One call of a digest's kernels, or many of a library's.
     #[inline(never)]
     fn mac(&mut self, kernels: Kernels) {
-        self.take_tags(true);
+        self.take_tags();
         self.stage_messages(|job| message(job).is_none(), |job| [place(job.clear), place(job.body)]);
-        let Scratch { given, made, staged, staging } = &mut *self.scratch;
+        let Scratch { given, made, staged, staging, .. } = &mut *self.scratch;
         made.clear();
         {
             let mut calls: ArrayVec<DigestJob<'_>, CALL_MAX> = ArrayVec::new();
@@ -465,7 +482,7 @@ impl<'a> Call<'a> {
 
     /// What lies where tags go. What lies there afterwards is hashed: zeros where a tag is within clear bytes, a suffix
     /// where the tag is right behind the message.
-    fn take_tags(&mut self, suffixes: bool) {
+    fn take_tags(&mut self) {
         self.scratch.given.clear();
         for &(_, index) in self.places {
             let job = &self.jobs[index as usize];
@@ -473,7 +490,7 @@ impl<'a> Call<'a> {
             self.scratch.given.push(widen(tag));
             if !apart(job.tag, job.clear) {
                 tag.fill(0);
-            } else if suffixes && message(job).is_some() {
+            } else if message(job).is_some() {
                 // A message with a suffix lies side by side only where the suffix fits into the tag's place.
                 let suffix = job.suffix.bytes();
                 tag[..suffix.len()].copy_from_slice(suffix);

@@ -7,7 +7,7 @@ use std::fmt;
 use sealane_transform::{Kernels, KeyLengthError};
 use zeroize::Zeroizing;
 
-use crate::{Implementations, Protection, keys::Keys};
+use crate::{Implementations, Mac, Protection, keys::Keys};
 
 /// Keys that a protection does not take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -33,9 +33,30 @@ pub enum KeyError {
     },
 }
 
+/// What jobs of a protection must keep to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub(crate) tag_bytes: u32,
+    /// What a body's length is a multiple of.
+    pub(crate) granule_bytes: u32,
+    /// Of what a MAC takes.
+    pub(crate) message_bytes_max: usize,
+}
+
+impl Limits {
+    fn of(protection: Protection) -> Self {
+        Self {
+            tag_bytes: protection.tag_bytes() as u32,
+            granule_bytes: protection.granule_bytes() as u32,
+            message_bytes_max: protection.mac().map_or(usize::MAX, Mac::message_bytes_max),
+        }
+    }
+}
+
 /// One association's protection and keys; used from any lane, by shared reference.
 pub struct Session {
     protection: Protection,
+    limits: Limits,
     kernels: Kernels,
     keys: Keys,
     material: Zeroizing<Vec<u8>>,
@@ -80,6 +101,7 @@ impl Session {
         let implementations = implementations.into();
         Ok(Self {
             protection,
+            limits: Limits::of(protection),
             kernels: implementations.kernels,
             keys: Keys::new(implementations, protection, cipher_key, mac_key)?,
             material: Zeroizing::new([cipher_key, mac_key].concat()),
@@ -101,6 +123,10 @@ impl Session {
     /// The keys as they were given, the cipher's and the MAC's: for an engine that expands them elsewhere.
     pub fn keys_given(&self) -> (&[u8], &[u8]) {
         self.material.split_at(self.cipher_bytes)
+    }
+
+    pub(crate) fn limits(&self) -> Limits {
+        self.limits
     }
 
     pub(crate) fn kernels(&self) -> Kernels {
