@@ -53,6 +53,59 @@ pub fn flow(packet: &[u8], way: Way) -> Result<Flow, DropReason> {
     Ok(Flow { local, remote, protocol, local_port, remote_port })
 }
 
+/// What tells the flow of a whole TCP segment or UDP datagram by a few words, without looking closer: of two packets with one
+/// mark, [`flow`] says the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlowMark {
+    addresses: [u64; 4],
+    /// Version, protocol and ports.
+    rest: u64,
+}
+
+impl FlowMark {
+    /// The mark of `packet`; `None`: it takes a closer look.
+    pub fn of(packet: &[u8]) -> Option<Self> {
+        let (version, upper, addresses) = match packet.first()? >> 4 {
+            4 => {
+                let header = packet.first_chunk::<20>()?;
+                let total = u16::from_be_bytes([header[2], header[3]]);
+                let is_piece = u16::from_be_bytes([header[6], header[7]]) & 0x3fff != 0;
+                if header[0] != 0x45 || usize::from(total) != packet.len() || is_piece {
+                    return None;
+                }
+                let addresses = u64::from_ne_bytes(*header[12..].first_chunk()?);
+                (4, (header[9], 20), [addresses, 0, 0, 0])
+            }
+            6 => {
+                let header = packet.first_chunk::<40>()?;
+                let payload = u16::from_be_bytes([header[4], header[5]]);
+                if usize::from(payload) + 40 != packet.len() {
+                    return None;
+                }
+                let (words, _) = header[8..].as_chunks::<8>();
+                (6, (header[6], 40), std::array::from_fn(|at| u64::from_ne_bytes(words[at])))
+            }
+            _ => return None,
+        };
+        let (protocol, upper_at) = upper;
+        let upper = &packet[upper_at..];
+        let is_whole = match protocol {
+            protocol::TCP => {
+                let header_bytes = usize::from(upper.get(12)? >> 4) * 4;
+                header_bytes >= 20 && header_bytes <= upper.len()
+            }
+            protocol::UDP => {
+                usize::from(u16::from_be_bytes([*upper.get(4)?, *upper.get(5)?])) == upper.len()
+                    && upper.len() >= 8
+            }
+            _ => false,
+        };
+        let ports = u32::from_ne_bytes(*upper.first_chunk()?);
+        let rest = u64::from(ports) << 32 | u64::from(protocol) << 8 | version;
+        is_whole.then_some(Self { addresses, rest })
+    }
+}
+
 /// Source and destination port; of ICMP, its type and code in both places.
 fn ports(protocol: u8, upper: &[u8]) -> (Option<u16>, Option<u16>) {
     match protocol {
@@ -65,5 +118,57 @@ fn ports(protocol: u8, upper: &[u8]) -> (Option<u16>, Option<u16>) {
             (both, both)
         }),
         _ => (None, None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Packets of two protocols and versions that differ in few bytes, some of them damaged.
+    fn packet() -> impl Strategy<Value = Vec<u8>> {
+        let small = 0..3u8;
+        (any::<bool>(), any::<bool>(), small.clone(), small, proptest::option::of((0..80usize, any::<u8>())))
+            .prop_map(|(is_v4, is_tcp, address, port, damage)| {
+                let protocol = if is_tcp { protocol::TCP } else { protocol::UDP };
+                let mut packet = if is_v4 { vec![0; 20] } else { vec![0; 40] };
+                let at = packet.len();
+                packet.resize(at + 32, 0);
+                let bytes = packet.len() as u16;
+                if is_v4 {
+                    packet[0] = 0x45;
+                    packet[2..4].copy_from_slice(&bytes.to_be_bytes());
+                    packet[9] = protocol;
+                    packet[19] = address;
+                } else {
+                    packet[0] = 0x60;
+                    packet[4..6].copy_from_slice(&32u16.to_be_bytes());
+                    packet[6] = protocol;
+                    packet[39] = address;
+                }
+                packet[at + 1] = port;
+                packet[at + 5] = if is_tcp { 0 } else { 32 };
+                packet[at + 12] = 0x50;
+                if let Some((place, byte)) = damage {
+                    let place = place % packet.len();
+                    packet[place] = byte;
+                }
+                packet
+            })
+    }
+
+    proptest! {
+        #[test]
+        fn packets_of_one_mark_are_of_one_flow(one in packet(), other in packet()) {
+            if let Some(mark) = FlowMark::of(&one) {
+                prop_assert!(flow(&one, Way::Out).is_ok());
+                if FlowMark::of(&other) == Some(mark) {
+                    prop_assert_eq!(flow(&one, Way::Out), flow(&other, Way::Out));
+                    prop_assert_eq!(flow(&one, Way::In), flow(&other, Way::In));
+                }
+            }
+        }
     }
 }

@@ -13,12 +13,11 @@ use sealane_ipsec::{
     counters::DropReason,
     database::View,
     esp,
-    flow::{Way, flow},
+    flow::{FlowMark, Way, flow},
     frame,
     lifetime::Age,
     marks::Ecn,
     policy::{Action, PeerId, PolicyCache},
-    selector::Flow,
 };
 use sealane_stack::{Batch, Packet, Recycle, Verdict};
 use sealane_wire::{Esp, protocol};
@@ -145,7 +144,7 @@ pub(crate) struct Acceptor<'a> {
     view: View<'a>,
     cache: PolicyCache,
     /// The flow that was looked up last, and the peer that it may come from.
-    last: Option<(Flow, PeerId)>,
+    last: Option<(FlowMark, PeerId)>,
 }
 
 impl<'a> Acceptor<'a> {
@@ -213,14 +212,15 @@ impl<'a> Acceptor<'a> {
         }
         // The socket does not tell the outer header's mark; the inner one stays.
         let inner = frame::inner_packet(bytes, payload, next, Ecn::NotCapable)?;
-        let flow = flow(&bytes[inner.range()], Way::In)?;
-        if self.last != Some((flow, parameters.peer)) {
+        let mark = FlowMark::of(&bytes[inner.range()]);
+        if mark.is_none() || self.last != mark.map(|mark| (mark, parameters.peer)) {
             // RFC 4301, section 5.2: what came out must be what this association may carry.
             self.last = None;
+            let flow = flow(&bytes[inner.range()], Way::In)?;
             if self.cache.decide(&flow)? != Action::Protect(parameters.peer) {
                 return Err(DropReason::SelectorMismatch);
             }
-            self.last = Some((flow, parameters.peer));
+            self.last = mark.map(|mark| (mark, parameters.peer));
         }
         Ok(inner)
     }

@@ -13,7 +13,7 @@ use sealane_ipsec::{
     counters::DropReason,
     database::{Request, View},
     esp::{self, Given, Shape},
-    flow::{Way, flow},
+    flow::{FlowMark, Way, flow},
     lifetime::Age,
     policy::{Action, PeerId, PolicyCache},
     selector::Flow,
@@ -101,19 +101,17 @@ impl<'a> Router<'a> {
     /// Gives every packet of `load` its association and number, or drops it.
     pub(crate) fn plan(&mut self, load: &mut Load, now: Instant) {
         let Load { batch, runs } = load;
-        let mut last: Option<(Flow, Result<Destination, DropReason>)> = None;
+        // What was decided last, and of which flow.
+        let mut last: (Option<FlowMark>, Result<Destination, DropReason>) =
+            (None, Err(DropReason::Malformed));
         for index in 0..batch.packets.len() {
-            let mut is_other = false;
-            let outcome = match flow(batch.bytes(index), Way::Out) {
-                Ok(flow) => {
-                    if last.as_ref().is_none_or(|(known, _)| *known != flow) {
-                        is_other = true;
-                        last = Some((flow, self.route(&flow, now)));
-                    }
-                    &last.as_ref().expect("it was just routed").1
-                }
-                Err(reason) => &Err(reason),
-            };
+            let mark = FlowMark::of(batch.bytes(index));
+            let is_other = mark.is_none() || mark != last.0;
+            if is_other {
+                let decided = flow(batch.bytes(index), Way::Out).and_then(|flow| self.route(&flow, now));
+                last = (mark, decided);
+            }
+            let outcome = &last.1;
             match outcome {
                 Ok(Destination { outbound, peer, endpoint }) => match runs.last_mut() {
                     Some(run)
