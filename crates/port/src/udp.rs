@@ -23,6 +23,9 @@ const TRAIN_MAX_DATAGRAMS: usize = 64;
 const TRAIN_MAX_BYTES: usize = 65_535 - 20 - 8;
 /// Bytes of buffer that a train needs where it is received.
 const RECEIVE_BYTES: usize = 65_536;
+/// Left free before a batch's first train where there is room: behind ESP's header and IV, mostly 16 bytes, the payload then
+/// starts on a cache line.
+const FRONT_BYTES: usize = 48;
 /// After so many bytes a batch is full enough to be handed on at once.
 const ENOUGH_BYTES: usize = 16 * 1024;
 /// Asked of the kernel for each direction: bursts wait there, because a TUN device gives no back-pressure.
@@ -184,9 +187,12 @@ impl Udp {
         let before = batch.packets.len();
         let first = end_of(batch);
         loop {
-            let start = end_of(batch);
+            let mut start = end_of(batch);
             let laid = batch.packets.len() - before;
             let buffer = batch.work.buffer.bytes_mut();
+            if start == 0 && buffer.len() >= FRONT_BYTES + RECEIVE_BYTES {
+                start = FRONT_BYTES;
+            }
             if buffer.len() < start + RECEIVE_BYTES
                 || batch.packets.capacity() - batch.packets.len() < TRAIN_MAX_DATAGRAMS
             {
