@@ -6,7 +6,8 @@
 //! ```
 //!
 //! Prints a table of medians with ratios, and a JSON object a run. All tunnels stand at once; each round runs each of them once.
-//! The environment says how long: `ROUNDS` (5), `SECONDS` (4).
+//! The environment says how long: `ROUNDS` (5), `SECONDS` (4), and may name another program beside them: `NULL_TUNNEL`, which is
+//! called with device, own address, peer's address and `gso`.
 
 #[allow(dead_code)]
 #[path = "../../port/tests/namespaces/mod.rs"]
@@ -105,8 +106,9 @@ fn run_gateway(path: &Path) {
 fn run_null(device: &str, own_address: &str, peer: &str) -> io::Result<()> {
     let tun = Tun::open(&Options::new(device))?.remove(0);
     let socket = UdpSocket::bind((own_address, 7777))?;
-    socket.connect((peer, 7777))?;
-    let ((tun_in, tun_out), (mut udp_in, mut udp_out)) = (tun.split(), Udp::new(socket, None)?.split());
+    // Not connected: a train is a superpacket, and a connected port would lay two short ones into one batch.
+    let peer = format!("{peer}:7777").parse().map_err(io::Error::other)?;
+    let ((tun_in, tun_out), (mut udp_in, mut udp_out)) = (tun.split(), Udp::new(socket, Some(peer))?.split());
     let outward = move || -> io::Result<()> {
         let mut batch = Batch::new(2 * 65_536, 64);
         loop {
@@ -168,7 +170,7 @@ fn wireguard(folder: &Path) -> Option<Tunnel> {
         );
         // Both daemons would have one control socket; `ip netns exec` has given each mounts of its own.
         let script = format!(
-            "mkdir -p /var/run/wireguard && mount -t tmpfs none /var/run/wireguard && (until wg setconf {device} {0} 2>/dev/null; do sleep 0.1; done) & \
+            "mkdir -p /var/run/wireguard && mount -t tmpfs none /var/run/wireguard || exit; (until wg setconf {device} {0} 2>/dev/null; do sleep 0.1; done) & \
              WG_PROCESS_FOREGROUND=1 LOG_LEVEL=error exec {program} -f {device}",
             path.display()
         );
@@ -236,6 +238,8 @@ fn main() {
         println!("skipped: {why}");
         return;
     }
+    // Another tunnel of the same kind: `PROGRAM DEVICE OWN-ADDRESS PEER-ADDRESS gso`.
+    let other = env::var("NULL_TUNNEL").ok();
     let number = |name: &str, default: &str| env::var(name).unwrap_or_else(|_| default.to_owned());
     let (rounds, seconds) = (number("ROUNDS", "5"), number("SECONDS", "4"));
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -243,6 +247,12 @@ fn main() {
         ("sealane", Tunnel::up(|device, own, peer| gateway_end(folder.path(), device, own, peer))),
         ("null-gso", Tunnel::up(|device, own_address, peer| own(&["null-gso", device, own_address, peer]))),
     ];
+    tunnels.extend(other.as_ref().map(|program| {
+        let command = |device: &str, own: &str, peer: &str| {
+            [program.as_str(), device, own, peer, "gso"].map(ToString::to_string).to_vec()
+        };
+        ("NULL_TUNNEL", Tunnel::up(command))
+    }));
     tunnels.extend(wireguard(folder.path()).map(|tunnel| ("wireguard-go", tunnel)));
     println!(
         "{:22} {:13} {:>10} {:12} {:>10} {:>8} {:>8}",
