@@ -141,11 +141,12 @@ fn mend(packet: &mut [u8], named_at: u32, next: u8) -> Result<(), DropReason> {
     Ok(())
 }
 
-/// The outer header's service class is the inner one's (RFC 6040, section 4.1).
-fn traffic_class(packet: &[u8]) -> u8 {
-    match packet[0] >> 4 {
-        4 => packet[1],
-        _ => packet[0] << 4 | packet[1] >> 4,
+/// Service class and congestion bits of an IP packet; `None` if it is none.
+pub fn traffic_class(packet: &[u8]) -> Option<u8> {
+    match *packet {
+        [first, second, ..] if first >> 4 == 4 => Some(second),
+        [first, second, ..] if first >> 4 == 6 => Some(first << 4 | second >> 4),
+        _ => None,
     }
 }
 
@@ -208,7 +209,7 @@ pub fn seal(
         (DropReason::Fragment, Mode::Tunnel) => Ok(Header { bytes: 0, named_at: 0, next: 0 }),
         _ => Err(reason),
     })?;
-    let class = traffic_class(inner);
+    let class = traffic_class(inner).ok_or(DropReason::Malformed)?;
     let (header_bytes, payload, next) = match mode {
         Mode::Tunnel => {
             let next = if inner[0] >> 4 == 4 { protocol::IPV4 } else { protocol::IPV6 };
@@ -359,7 +360,8 @@ impl Opening {
 
 /// The packet inside a tunnel's payload, with the congestion mark of the outer header (RFC 6040, section 4.2).
 fn unwrap(bytes: &mut [u8], headers: Span, payload: Span, next: u8) -> Result<Span, DropReason> {
-    let outer = Ecn::of(traffic_class(&bytes[headers.range()]));
+    let class = traffic_class(&bytes[headers.range()]).ok_or(DropReason::Malformed)?;
+    let outer = Ecn::of(class);
     inner_packet(bytes, payload, next, outer)
 }
 
@@ -380,7 +382,7 @@ pub fn inner_packet(bytes: &mut [u8], payload: Span, next: u8, outer: Ecn) -> Re
         return Err(DropReason::Malformed);
     }
     let total = total_bytes(inner)?;
-    let class = traffic_class(inner);
+    let class = traffic_class(inner).ok_or(DropReason::Malformed)?;
     let mark = marks::decapsulated(Ecn::of(class), outer).ok_or(DropReason::CongestionMark)?;
     if mark != Ecn::of(class) {
         if version == 4 {

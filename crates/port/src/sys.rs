@@ -46,6 +46,18 @@ pub(crate) fn set_udp_gro(fd: BorrowedFd<'_>) -> io::Result<()> {
     })
 }
 
+/// Asks for the traffic class of received datagrams: of IPv4, and where the socket is of IPv6, of that too.
+pub(crate) fn set_receive_traffic_class(fd: BorrowedFd<'_>) -> io::Result<()> {
+    let one: libc::c_int = 1;
+    let bytes = size_of::<libc::c_int>() as libc::socklen_t;
+    let set = |level, option| {
+        // SAFETY: the option's value is one int, which lives here.
+        check(unsafe { libc::setsockopt(fd.as_raw_fd(), level, option, (&raw const one).cast(), bytes) })
+    };
+    let v4 = set(libc::SOL_IP, libc::IP_RECVTOS);
+    set(libc::SOL_IPV6, libc::IPV6_RECVTCLASS).or(v4)
+}
+
 /// Makes the calling thread one of SCHED_BATCH.
 pub(crate) fn schedule_as_batch() -> io::Result<()> {
     // SAFETY: all zeros are a value of this plain structure, and the priority that this policy takes.
@@ -107,15 +119,19 @@ fn decode(storage: &libc::sockaddr_storage) -> Option<SocketAddr> {
 
 /// Room for the ancillary data of either direction, aligned as its header must be.
 #[repr(C, align(8))]
-struct Control([u8; 64]);
+struct Control([u8; CONTROL_BYTES]);
+
+/// Bytes of three items and more.
+const CONTROL_BYTES: usize = 128;
 
 /// Sends the bytes of `slices` as one datagram, or, where `segment_bytes` is given, as a train of datagrams of so many
-/// bytes each but the last.
+/// bytes each but the last; with this traffic class in their IP headers.
 pub(crate) fn send_train(
     fd: BorrowedFd<'_>,
     slices: &[IoSlice<'_>],
     segment_bytes: Option<u16>,
     to: Option<SocketAddr>,
+    traffic_class: u8,
 ) -> io::Result<usize> {
     // SAFETY: all zeros are a value of this plain structure.
     let mut message: libc::msghdr = unsafe { zeroed() };
@@ -127,18 +143,34 @@ pub(crate) fn send_train(
     // An IoSlice is an iovec by its documentation; the kernel only reads what it points to.
     message.msg_iov = slices.as_ptr().cast::<libc::iovec>().cast_mut();
     message.msg_iovlen = slices.len() as _;
-    let mut control = Control([0; 64]);
-    if let Some(segment_bytes) = segment_bytes {
+    let mut control = Control([0; CONTROL_BYTES]);
+    // SAFETY: arithmetic alone.
+    let (segment_space, class_space) = unsafe { (libc::CMSG_SPACE(2), libc::CMSG_SPACE(4)) };
+    let is_v6 = to.is_some_and(|to| to.ip().to_canonical().is_ipv6());
+    let used =
+        u32::from(segment_bytes.is_some()) * segment_space + u32::from(traffic_class != 0) * class_space;
+    if used > 0 {
         message.msg_control = control.0.as_mut_ptr().cast();
-        // SAFETY: arithmetic alone; 64 bytes hold a header and two bytes.
-        message.msg_controllen = unsafe { libc::CMSG_SPACE(2) } as _;
-        // SAFETY: the control buffer is long enough for the one header that this returns, and aligned for it.
+        message.msg_controllen = used as _;
+        // SAFETY: the control buffer is aligned for headers and long enough for both, and its length says how many there
+        // are, so that each header returned here has room for its value.
         unsafe {
-            let header = libc::CMSG_FIRSTHDR(&raw const message);
-            (*header).cmsg_level = libc::SOL_UDP;
-            (*header).cmsg_type = libc::UDP_SEGMENT;
-            (*header).cmsg_len = libc::CMSG_LEN(2) as _;
-            libc::CMSG_DATA(header).cast::<u16>().write_unaligned(segment_bytes);
+            let mut header = libc::CMSG_FIRSTHDR(&raw const message);
+            if let Some(segment_bytes) = segment_bytes {
+                (*header).cmsg_level = libc::SOL_UDP;
+                (*header).cmsg_type = libc::UDP_SEGMENT;
+                (*header).cmsg_len = libc::CMSG_LEN(2) as _;
+                libc::CMSG_DATA(header).cast::<u16>().write_unaligned(segment_bytes);
+                header = libc::CMSG_NXTHDR(&raw const message, header);
+            }
+            if traffic_class != 0 {
+                let option = (libc::SOL_IPV6, libc::IPV6_TCLASS);
+                let (level, kind) = if is_v6 { option } else { (libc::SOL_IP, libc::IP_TOS) };
+                (*header).cmsg_level = level;
+                (*header).cmsg_type = kind;
+                (*header).cmsg_len = libc::CMSG_LEN(4) as _;
+                libc::CMSG_DATA(header).cast::<libc::c_int>().write_unaligned(traffic_class.into());
+            }
         }
     }
     // SAFETY: name, slices and control live to the end of this call, with the lengths given.
@@ -155,6 +187,8 @@ pub(crate) struct Train {
     pub(crate) segment_bytes: Option<usize>,
     /// Who sent it.
     pub(crate) source: Option<SocketAddr>,
+    /// In its IP header; 0 where the kernel does not say.
+    pub(crate) traffic_class: u8,
     /// The buffer was too short, and the rest is lost.
     pub(crate) is_cut_short: bool,
 }
@@ -162,7 +196,7 @@ pub(crate) struct Train {
 /// Receives a datagram or, with [`set_udp_gro`], a train of them.
 pub(crate) fn receive_train(fd: BorrowedFd<'_>, into: &mut [u8], may_wait: bool) -> io::Result<Train> {
     let mut slice = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
-    let mut control = Control([0; 64]);
+    let mut control = Control([0; CONTROL_BYTES]);
     // SAFETY: all zeros are values of these plain structures.
     let (mut message, mut storage): (libc::msghdr, libc::sockaddr_storage) = unsafe { (zeroed(), zeroed()) };
     message.msg_name = (&raw mut storage).cast();
@@ -177,14 +211,22 @@ pub(crate) fn receive_train(fd: BorrowedFd<'_>, into: &mut [u8], may_wait: bool)
     if received < 0 {
         return Err(io::Error::last_os_error());
     }
-    let mut segment_bytes = None;
+    let (mut segment_bytes, mut traffic_class) = (None, 0);
     // SAFETY: the kernel has set the control data's length to what it wrote there; the macros stay within that.
     unsafe {
         let mut header = libc::CMSG_FIRSTHDR(&raw const message);
         while !header.is_null() {
-            if (*header).cmsg_level == libc::SOL_UDP && (*header).cmsg_type == libc::UDP_GRO {
-                let value = libc::CMSG_DATA(header).cast::<libc::c_int>().read_unaligned();
-                segment_bytes = usize::try_from(value).ok().filter(|&bytes| bytes > 0);
+            match ((*header).cmsg_level, (*header).cmsg_type) {
+                (libc::SOL_UDP, libc::UDP_GRO) => {
+                    let value = libc::CMSG_DATA(header).cast::<libc::c_int>().read_unaligned();
+                    segment_bytes = usize::try_from(value).ok().filter(|&bytes| bytes > 0);
+                }
+                (libc::SOL_IP, libc::IP_TOS) => traffic_class = libc::CMSG_DATA(header).read(),
+                (libc::SOL_IPV6, libc::IPV6_TCLASS) => {
+                    let value = libc::CMSG_DATA(header).cast::<libc::c_int>().read_unaligned();
+                    traffic_class = value as u8;
+                }
+                _ => {}
             }
             header = libc::CMSG_NXTHDR(&raw const message, header);
         }
@@ -193,6 +235,7 @@ pub(crate) fn receive_train(fd: BorrowedFd<'_>, into: &mut [u8], may_wait: bool)
         bytes: (received as usize).min(into.len()),
         segment_bytes,
         source: decode(&storage),
+        traffic_class,
         is_cut_short: message.msg_flags & libc::MSG_TRUNC != 0,
     })
 }

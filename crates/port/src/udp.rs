@@ -45,6 +45,10 @@ pub struct Udp {
     receives_trains: bool,
     /// Who sent what was received last.
     pub source: Option<SocketAddr>,
+    /// The traffic class (DSCP and ECN) in the IP header of what was received last; without trains 0.
+    pub received_traffic_class: u8,
+    /// The same for what is sent; without trains it stays 0.
+    pub traffic_class: u8,
     /// Datagrams that the kernel did not take: too long for the path, or nobody listens.
     pub refused_packets: u64,
 }
@@ -56,6 +60,8 @@ impl Udp {
     /// When the socket's options cannot be set.
     pub fn new(socket: UdpSocket, peer: Option<SocketAddr>) -> io::Result<Self> {
         let receives_trains = sys::set_udp_gro(socket.as_fd()).is_ok();
+        // Where the kernel does not tell it, marks of the path are not seen.
+        let _ = sys::set_receive_traffic_class(socket.as_fd());
         Ok(Self { sends_trains: true, receives_trains, ..Self::without_trains(socket, peer)? })
     }
 
@@ -78,6 +84,8 @@ impl Udp {
             sends_trains: false,
             receives_trains: false,
             source: None,
+            received_traffic_class: 0,
+            traffic_class: 0,
             refused_packets: 0,
         })
     }
@@ -138,7 +146,8 @@ impl Udp {
             used += 1;
         }
         let segment_bytes = (count > 1).then_some(segment_bytes as u16);
-        sys::send_train(self.socket.as_fd(), &slices[..used], segment_bytes, self.peer).map(drop)
+        sys::send_train(self.socket.as_fd(), &slices[..used], segment_bytes, self.peer, self.traffic_class)
+            .map(drop)
     }
 
     /// Sends one datagram after the other in few calls; how many.
@@ -208,6 +217,7 @@ impl Udp {
                 Err(error) => return Err(error),
             };
             self.source = train.source;
+            self.received_traffic_class = train.traffic_class;
             let segment_bytes = train.segment_bytes.unwrap_or(train.bytes).max(1);
             if train.is_cut_short {
                 self.refused_packets += 1;

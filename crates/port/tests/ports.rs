@@ -177,6 +177,29 @@ fn an_unconnected_socket_says_who_sent() {
 }
 
 #[test]
+fn marks_of_the_ip_header_are_sent_and_told() {
+    for host in ["127.0.0.1:0", "[::1]:0", "[::ffff:127.0.0.1]:0"] {
+        let Ok(one) = UdpSocket::bind(host) else { continue };
+        let other = UdpSocket::bind(host).unwrap();
+        let peer = other.local_addr().unwrap();
+        let (mut one, mut other) = (Udp::new(one, Some(peer)).unwrap(), Udp::new(other, None).unwrap());
+        let batch = batch_of(&numbered(3, 500));
+        // Expedited forwarding, and congestion.
+        for class in [0, 46 << 2 | 2, 3, 0] {
+            one.traffic_class = class;
+            assert_eq!(one.send(&batch, 0).unwrap(), 3);
+            let mut arrived = Batch::new(2 * 65_536, 256);
+            let mut laid = 0;
+            while laid < 3 {
+                arrived.clear();
+                laid += other.receive(&mut arrived).unwrap();
+                assert_eq!(other.received_traffic_class, class, "{host}");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_stream_keeps_its_bytes() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
