@@ -14,6 +14,7 @@ use sealane_ipsec::{
     lifetime::Lifetime,
     policy::PeerId,
     replay::ReplayWindow,
+    segment_size,
     sequence::SequenceBits,
 };
 use sealane_transform::Kernels;
@@ -60,6 +61,8 @@ fuzz_target!(|input: &[u8]| {
     let Some((&choice, packet)) = input.split_first() else { return };
     let _ = frame::named(packet);
     let _ = flow(packet, Way::In);
+    let mut clamped = packet.to_vec();
+    segment_size::clamp(&mut clamped, u16::from(choice) << 4);
     let inbound = &INBOUND[usize::from(choice & 0x7f) % INBOUND.len()];
     let mut window = ReplayWindow::new(64).expect("an offered size");
     let mut bytes = vec![0; HEADROOM_BYTES];

@@ -67,18 +67,20 @@ fn up(arguments: &TunnelUpArgs) -> Result<(), Failure> {
         identity: identity.as_deref(),
     };
     let listening = RefCell::new(None);
-    let up = |device: &str| {
+    let heed = || {
         let flag = Arc::clone(&ended);
         // Only now: its thread would keep the capabilities that the gateway has given away.
         match Interrupts::listen(move |_| flag.store(true, SeqCst)) {
             Ok(interrupts) => *listening.borrow_mut() = Some(interrupts),
             Err(error) => text::complain(format_args!("signals end the gateway at once: {error}")),
         }
+    };
+    let up = |device: &str| {
         text::say(&format!("{device} is up, {} peers, listening on {}", site.peers.len(), site.listen));
     };
     let say = |message: &str| text::complain(format_args!("{message}"));
     let engine = Inline::new(implementations);
-    gateway::run(&settings, &engine, || ended.load(SeqCst), up, say).map_err(|error| {
+    gateway::run(&settings, &engine, || ended.load(SeqCst), heed, up, say).map_err(|error| {
         let status = match error {
             GatewayError::Manual(_) | GatewayError::Identity(_) => ExitStatus::Usage,
             _ => ExitStatus::Io,

@@ -222,8 +222,9 @@ receive = {{ spi = {}, key-file = "receive.key" }}
 
     /// Sends `bytes` over TCP from one end to the other and compares them.
     fn transfer(&self, bytes: usize) {
-        let listener = self.inside(1, || TcpListener::bind((INNER[1], 5000)).expect("a port"));
-        let mut near = self.inside(0, || TcpStream::connect((INNER[1], 5000)).expect("the other end"));
+        let listener = self.inside(1, || TcpListener::bind((INNER[1], 0)).expect("a port"));
+        let port = listener.local_addr().expect("a port").port();
+        let mut near = self.inside(0, || TcpStream::connect((INNER[1], port)).expect("the other end"));
         let (mut far, _) = listener.accept().expect("a connection");
         far.set_read_timeout(Some(Duration::from_secs(60))).expect("a stream");
         let sent = pattern(bytes);

@@ -22,6 +22,7 @@ pub mod marks;
 pub mod mutable;
 pub mod policy;
 pub mod replay;
+pub mod segment_size;
 pub mod selector;
 pub mod sequence;
 pub mod suite;

@@ -99,7 +99,7 @@ fn run_gateway(path: &Path) {
     };
     let engine = Inline::new(implementations);
     let say = |message: &str| eprintln!("{message}");
-    gateway::run(&settings, &engine, || false, |_| (), say).expect("it comes up");
+    gateway::run(&settings, &engine, || false, || (), |_| (), say).expect("it comes up");
 }
 
 /// Moves superpackets between a device and a socket as they are: the system calls of a tunnel, and nothing else.
@@ -131,9 +131,10 @@ fn run_null(device: &str, own_address: &str, peer: &str) -> io::Result<()> {
         loop {
             batch.clear();
             udp_in.receive(&mut batch)?;
-            let end = batch.packets.last().map_or(0, |packet| packet.span().end());
+            let (Some(first), Some(last)) = (batch.packets.first(), batch.packets.last()) else { continue };
+            let whole = first.span().start as usize..last.span().end();
             // What the device does not take is lost, as on any network.
-            let _ = rustix::io::write(tun_out.fd().expect("a descriptor"), &batch.work.buffer.bytes()[..end]);
+            let _ = rustix::io::write(tun_out.fd().expect("a descriptor"), &batch.work.buffer.bytes()[whole]);
         }
     };
     let outward = thread::spawn(outward);
@@ -192,6 +193,10 @@ fn measure(tunnel: &Tunnel, test: &str, arguments: Option<&str>, seconds: &str) 
     let before = tunnel.cpu_seconds();
     let line = format!("-c {} -t {seconds} -J {arguments}", INNER[1]);
     let client = tunnel.command(0, "iperf3", line.trim()).output().ok()?;
+    if !client.status.success() {
+        // Nobody called it.
+        let _ = server.kill();
+    }
     let cpu = tunnel.cpu_seconds() - before;
     let mut said = String::new();
     io::Read::read_to_string(server.stdout.as_mut()?, &mut said).ok()?;

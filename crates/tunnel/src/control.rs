@@ -65,6 +65,19 @@ pub struct Listener {
     path: PathBuf,
 }
 
+/// Looks whether no gateway with this device answers in `folder`.
+///
+/// # Errors
+/// One does.
+pub fn refuse_second(folder: &Path, device: &str) -> io::Result<()> {
+    if UnixStream::connect(path(folder, device)).is_err() {
+        return Ok(());
+    }
+    let message =
+        format!("a gateway with device {device} is running: `sealane tunnel down {device}` ends it");
+    Err(io::Error::new(io::ErrorKind::AddrInUse, message))
+}
+
 impl Listener {
     /// Listens in `folder`, which is made if it is missing.
     ///
@@ -72,12 +85,8 @@ impl Listener {
     /// A gateway with this device answers there already, or the system says no.
     pub fn bind(folder: &Path, device: &str) -> io::Result<Self> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        refuse_second(folder, device)?;
         let path = path(folder, device);
-        if UnixStream::connect(&path).is_ok() {
-            let message =
-                format!("a gateway with device {device} is running: `sealane tunnel down {device}` ends it");
-            return Err(io::Error::new(io::ErrorKind::AddrInUse, message));
-        }
         // Left by one that was killed.
         match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

@@ -18,7 +18,10 @@ use rustix::{
     thread::{CapabilitySet, CapabilitySets, set_capabilities, set_no_new_privs},
 };
 use sealane_engine::{Engine, Implementations};
-use sealane_ipsec::policy::PeerId;
+use sealane_ipsec::{
+    database::{Database, Request},
+    policy::PeerId,
+};
 use sealane_peer::{Identity, PeerError};
 use sealane_port::{
     Port,
@@ -28,10 +31,10 @@ use sealane_port::{
 use sealane_stack::{Bells, Flow, Pool, Recycle};
 
 use crate::{
-    control::{Answer, Ask, Listener},
+    control::{self, Answer, Ask, Listener},
     device::{self, DeviceError},
     inward::{Acceptor, Arrival, Opener},
-    keying::calls::Calls,
+    keying::{KeyMaker, calls::Calls},
     manual::{Allowed, ManualError, Manuals},
     outward::{self, Dummies, Load, Router, Sealer},
     peers::Peers,
@@ -168,7 +171,8 @@ impl<G, T: Recycle + std::fmt::Debug + Send + 'static, R> Way<G, T, R> {
 }
 
 /// Runs a gateway until it is told to end: by the control socket, or when `is_ended` says so, which is asked some times a second.
-/// `up` is called when packets flow; `say` gets what an operator should know.
+/// Until `heed` is called, to end the process leaves nothing behind; from then on the caller sees to it that `is_ended` hears of
+/// signals. `up` is called when packets flow; `say` gets what an operator should know.
 ///
 /// # Errors
 /// It does not come up. A lane that fails later ends the process: nothing that it held outlives it.
@@ -176,12 +180,13 @@ pub fn run(
     settings: &Settings<'_>,
     engine: &dyn Engine,
     is_ended: impl Fn() -> bool,
+    heed: impl FnOnce(),
     up: impl FnOnce(&str),
     say: impl Fn(&str) + Sync,
 ) -> Result<(), GatewayError> {
     let Settings { site, lanes, allowed, implementations, control_folder, identity } = *settings;
     let begun = Instant::now();
-    let control = Listener::bind(control_folder, &site.device).map_err(GatewayError::Control)?;
+    control::refuse_second(control_folder, &site.device).map_err(GatewayError::Control)?;
     let bells = Bells::new(1).map_err(GatewayError::Lane)?;
     let peers = Peers::new(site, begun, bells);
     let mut manuals = Manuals::default();
@@ -202,7 +207,7 @@ pub fn run(
         (tun.split(), Udp::new(socket, None).map_err(listen_error)?.split());
     let (udp_out, udp_dummies) = udp_out.split();
     let dummies = engine.queue(NonZeroUsize::MIN).map_err(GatewayError::Lane)?;
-    let mut dummies = Dummies::new(dummies, udp_dummies, outward::room(site));
+    let dummies = Dummies::new(dummies, udp_dummies, outward::room(site));
     let lanes = lanes.get();
     let outward = Way::new(lanes, Load::new, (tun_in, Router::new(&peers)), udp_out);
     let inward = Way::new(lanes, Arrival::new, udp_in, (tun_out, Acceptor::new(&peers)));
@@ -211,6 +216,9 @@ pub fn run(
         .collect::<Result<_, _>>()
         .map_err(GatewayError::Lane)?;
     drop_capabilities().map_err(GatewayError::Lane)?;
+    heed();
+    // The device is ours, so no other gateway makes this socket.
+    let control = Listener::bind(control_folder, &site.device).map_err(GatewayError::Control)?;
     thread::scope(|scope| {
         let mut queues = queues.into_iter();
         for lane in 0..lanes {
@@ -234,7 +242,7 @@ pub fn run(
                 inward.run(
                     |udp, arrival| {
                         udp.receive(&mut arrival.batch)?;
-                        arrival.source = udp.source;
+                        (arrival.source, arrival.traffic_class) = (udp.source, udp.received_traffic_class);
                         Ok(())
                     },
                     |arrival| opener.open(arrival, Instant::now()),
@@ -259,14 +267,12 @@ pub fn run(
         }
         up(&device);
         let status = || Status::of(&device, site.listen.to_string(), begun, cpu_s(), &peers);
-        let make_keys = |now| {
-            let Some(calls) = &calls else { return };
-            for peer in calls.poll(scope, &peers.database().standing_requests(), now, &say) {
-                // The lanes find out what is wrong with the socket.
-                let _ = dummies.send(&peers, peer);
-            }
-        };
-        keep(&control, &mut manuals, &peers, is_ended, status, &say, make_keys);
+        let mut makers: Vec<Box<dyn KeyMaker + '_>> = vec![Box::new(manuals)];
+        if let Some(calls) = &calls {
+            let (peers, say, requests) = (&peers, &say, Vec::new());
+            makers.push(Box::new(Caller { calls, scope, peers, say, dummies, requests }));
+        }
+        keep(&control, &mut makers, peers.database(), is_ended, status, &say);
         // The lanes sleep in system calls on descriptors that only the end of the process closes.
         drop(control);
         process::exit(0)
@@ -280,6 +286,31 @@ fn drop_capabilities() -> io::Result<()> {
     // Nothing that is run from here gets them back.
     set_no_new_privs(true)?;
     Ok(())
+}
+
+/// Makes associations by calls.
+struct Caller<'scope, 'env, 'peers, S> {
+    calls: &'scope Calls<'peers>,
+    scope: &'scope thread::Scope<'scope, 'env>,
+    peers: &'scope Peers,
+    say: &'scope S,
+    dummies: Dummies,
+    requests: Vec<Request>,
+}
+
+impl<S: Fn(&str) + Sync> KeyMaker for Caller<'_, '_, '_, S> {
+    fn request(&mut self, request: Request, _: Instant) {
+        self.requests.push(request);
+    }
+
+    fn tick(&mut self, _: &Database, now: Instant) -> Vec<String> {
+        for peer in self.calls.poll(self.scope, &self.requests, now, self.say) {
+            // The lanes find out what is wrong with the socket.
+            let _ = self.dummies.send(self.peers, peer);
+        }
+        self.requests.clear();
+        Vec::new()
+    }
 }
 
 /// The calls with peers that are known by their keys, if there are such.
@@ -321,17 +352,15 @@ fn cpu_s() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// The housekeeper: answers questions, looks after numbers and lifetimes, until it is told to end.
+/// The housekeeper: answers questions, and has keys made, until it is told to end.
 fn keep(
     control: &Listener,
-    manuals: &mut Manuals,
-    peers: &Peers,
+    makers: &mut [Box<dyn KeyMaker + '_>],
+    database: &Database,
     is_ended: impl Fn() -> bool,
     status: impl Fn() -> Status,
     say: impl Fn(&str),
-    mut make_keys: impl FnMut(Instant),
 ) {
-    let mut told = Vec::new();
     let mut ending = false;
     while !ending && !is_ended() {
         let socket = control.listener().as_fd();
@@ -346,15 +375,12 @@ fn keep(
                 }
             });
         }
-        for error in manuals.reserve() {
-            let text = error.to_string();
-            if !told.contains(&text) {
-                say(&text);
-                told.push(text);
-            }
-        }
         let now = Instant::now();
-        peers.database().request_due(now);
-        make_keys(now);
+        database.request_due(now);
+        let requests = database.standing_requests();
+        for maker in &mut *makers {
+            requests.iter().for_each(|&request| maker.request(request, now));
+            maker.tick(database, now).iter().for_each(|news| say(news));
+        }
     }
 }

@@ -18,6 +18,7 @@ use sealane_ipsec::{
     lifetime::Age,
     marks::Ecn,
     policy::{Action, PeerId, PolicyCache},
+    segment_size,
 };
 use sealane_stack::{Batch, Packet, Recycle, Verdict};
 use sealane_wire::{Esp, protocol};
@@ -41,10 +42,13 @@ struct Run {
 
 /// What was received in one call.
 #[derive(Debug)]
-pub(crate) struct Arrival {
-    pub(crate) batch: Batch,
+pub struct Arrival {
+    /// ESP packets; behind [`Acceptor::accept`], what they carried.
+    pub batch: Batch,
     /// Where it came from.
-    pub(crate) source: Option<SocketAddr>,
+    pub source: Option<SocketAddr>,
+    /// In its IP header.
+    pub traffic_class: u8,
     pending: Vec<Pending>,
     runs: Vec<Run>,
 }
@@ -55,10 +59,16 @@ const BUFFER_BYTES: usize = 2 * 65_536;
 
 impl Arrival {
     /// An empty one.
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         let batch = Batch::new(BUFFER_BYTES, PACKETS_MAX);
         let (pending, runs) = (Vec::with_capacity(PACKETS_MAX), Vec::with_capacity(PACKETS_MAX));
-        Self { batch, source: None, pending, runs }
+        Self { batch, source: None, traffic_class: 0, pending, runs }
+    }
+}
+
+impl Default for Arrival {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
@@ -66,13 +76,14 @@ impl Recycle for Arrival {
     fn recycle(&mut self) {
         self.batch.clear();
         self.source = None;
+        self.traffic_class = 0;
         self.pending.clear();
         self.runs.clear();
     }
 }
 
 /// Finds associations and runs jobs, on any lane.
-pub(crate) struct Opener<'a> {
+pub struct Opener<'a> {
     peers: &'a Peers,
     view: View<'a>,
     queue: Box<dyn Queue>,
@@ -80,12 +91,12 @@ pub(crate) struct Opener<'a> {
 
 impl<'a> Opener<'a> {
     /// A lane over `peers`, opening through `queue`.
-    pub(crate) fn new(peers: &'a Peers, queue: Box<dyn Queue>) -> Self {
+    pub fn new(peers: &'a Peers, queue: Box<dyn Queue>) -> Self {
         Self { peers, view: peers.database().view(), queue }
     }
 
     /// Opens what arrived. What is asked of an association is asked once for packets that follow each other under it.
-    pub(crate) fn open(&mut self, arrival: &mut Arrival, now: Instant) {
+    pub fn open(&mut self, arrival: &mut Arrival, now: Instant) {
         let Arrival { batch, pending, runs, .. } = arrival;
         batch.clear_jobs(Direction::Open);
         let mut index = 0;
@@ -139,7 +150,7 @@ fn spi(batch: &Batch, index: usize) -> Result<u32, DropReason> {
 }
 
 /// Takes what is genuine, in arrival order.
-pub(crate) struct Acceptor<'a> {
+pub struct Acceptor<'a> {
     peers: &'a Peers,
     view: View<'a>,
     cache: PolicyCache,
@@ -149,15 +160,16 @@ pub(crate) struct Acceptor<'a> {
 
 impl<'a> Acceptor<'a> {
     /// Over `peers`.
-    pub(crate) fn new(peers: &'a Peers) -> Self {
+    pub fn new(peers: &'a Peers) -> Self {
         let mut view = peers.database().view();
         let cache = PolicyCache::new(Arc::clone(&view.load().policies));
         Self { peers, view, cache, last: None }
     }
 
     /// Leaves in the batch the packets for the device.
-    pub(crate) fn accept(&mut self, arrival: &mut Arrival) {
-        let Arrival { batch, pending, runs, source } = arrival;
+    pub fn accept(&mut self, arrival: &mut Arrival) {
+        let Arrival { batch, pending, runs, source, traffic_class } = arrival;
+        let congestion = Ecn::of(*traffic_class);
         if self.cache.follow(&self.view.load().policies) {
             self.last = None;
         }
@@ -174,7 +186,7 @@ impl<'a> Acceptor<'a> {
                 let outer = batch.packets[index];
                 let inner = esp::accept(&mut window, &job, number).and_then(|()| {
                     has_newest |= is_newest;
-                    self.inner(batch, inbound, outer)
+                    self.inner(batch, inbound, outer, congestion)
                 });
                 match inner {
                     // A dummy (RFC 4303, section 2.6) has done its work by being genuine.
@@ -203,15 +215,20 @@ impl<'a> Acceptor<'a> {
     }
 
     /// The inner packet, if the peer may send it.
-    fn inner(&mut self, batch: &mut Batch, inbound: &Inbound, outer: Packet) -> Result<Span, DropReason> {
+    fn inner(
+        &mut self,
+        batch: &mut Batch,
+        inbound: &Inbound,
+        outer: Packet,
+        congestion: Ecn,
+    ) -> Result<Span, DropReason> {
         let parameters = inbound.association().parameters();
         let bytes = batch.work.buffer.bytes_mut();
         let (payload, next) = esp::payload(parameters.suite, bytes, outer.span())?;
         if next == protocol::NONE {
             return Ok(Span::new(payload.start, 0));
         }
-        // The socket does not tell the outer header's mark; the inner one stays.
-        let inner = frame::inner_packet(bytes, payload, next, Ecn::NotCapable)?;
+        let inner = frame::inner_packet(bytes, payload, next, congestion)?;
         let mark = FlowMark::of(&bytes[inner.range()]);
         if mark.is_none() || self.last != mark.map(|mark| (mark, parameters.peer)) {
             // RFC 4301, section 5.2: what came out must be what this association may carry.
@@ -222,6 +239,7 @@ impl<'a> Acceptor<'a> {
             }
             self.last = mark.map(|mark| (mark, parameters.peer));
         }
+        segment_size::clamp(&mut bytes[inner.range()], self.peers.mtu());
         Ok(inner)
     }
 }

@@ -1,8 +1,8 @@
 //! The tunnel daemon: IPsec in user space between networks.
 //!
 //! - [`site::Site`] is the site file; [`key_file`] and [`counter_file`] are the files beside it.
-//! - [`gateway::run`] opens the device and the socket and starts lanes: [`outward`](mod@outward) plans, seals and sends,
-//!   [`inward`](mod@inward) opens and accepts. What is said of packets is decided by `ipsec`; what is done to them by an engine.
+//! - [`gateway::run`] opens the device and the socket and starts lanes: [`outward`] plans, seals and sends,
+//!   [`inward`] opens and accepts. What is said of packets is decided by `ipsec`; what is done to them by an engine.
 //! - [`keying`] makes associations with peers that are known by their keys; [`manual`] makes them from files.
 //! - [`control`] is how a running gateway is asked; [`status`] what it answers.
 //!
@@ -14,11 +14,11 @@ pub mod counter_file;
 pub mod device;
 mod engine;
 pub mod gateway;
-mod inward;
+pub mod inward;
 pub mod key_file;
 pub mod keying;
 pub mod manual;
-mod outward;
+pub mod outward;
 pub mod peers;
 pub mod site;
 pub mod status;

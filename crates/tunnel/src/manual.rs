@@ -9,7 +9,7 @@ use std::{sync::Arc, time::Instant};
 use sealane_engine::Implementations;
 use sealane_ipsec::{
     association::{AssociationError, Inbound, Mode, Outbound, Parameters, Protocol},
-    database::SpiInUse,
+    database::{Database, Request, SpiInUse},
     lifetime::Lifetime,
     policy::PeerId,
 };
@@ -17,6 +17,7 @@ use sealane_ipsec::{
 use crate::{
     counter_file::{CounterError, CounterFile},
     key_file::{self, KeyFileError},
+    keying::KeyMaker,
     peers::Peers,
     site::{Keys, PeerSite},
 };
@@ -119,6 +120,8 @@ struct Reserved {
 #[derive(Debug, Default)]
 pub struct Manuals {
     reserved: Vec<Reserved>,
+    /// What was said of numbers that cannot be reserved.
+    told: Vec<String>,
 }
 
 impl Manuals {
@@ -177,19 +180,30 @@ impl Manuals {
         self.reserved.push(Reserved { outbound, counter, last: manual.sequence.last() });
         Ok(())
     }
+}
 
-    /// Reserves further numbers where half of them are used. To be called some times a second. What cannot be reserved is said
-    /// by the return value, and the association stops where its numbers end.
-    pub fn reserve(&mut self) -> Vec<CounterError> {
-        let mut errors = Vec::new();
+impl KeyMaker for Manuals {
+    /// There are no others: an association that ends ends the traffic.
+    fn request(&mut self, _: Request, _: Instant) {}
+
+    /// Reserves further numbers where half of them are used. Where that fails, the association stops with its numbers.
+    fn tick(&mut self, _: &Database, _: Instant) -> Vec<String> {
+        let mut news = Vec::new();
         for Reserved { outbound, counter, last } in &mut self.reserved {
-            if outbound.numbers().left() < RESERVED_NUMBERS / 2 {
-                match counter.reserve(RESERVED_NUMBERS, *last) {
-                    Ok(range) => outbound.numbers().set_limit(range.end - 1),
-                    Err(error) => errors.push(error),
+            if outbound.numbers().left() >= RESERVED_NUMBERS / 2 {
+                continue;
+            }
+            match counter.reserve(RESERVED_NUMBERS, *last) {
+                Ok(range) => outbound.numbers().set_limit(range.end - 1),
+                Err(error) => {
+                    let text = error.to_string();
+                    if !self.told.contains(&text) {
+                        self.told.push(text.clone());
+                        news.push(text);
+                    }
                 }
             }
         }
-        errors
+        news
     }
 }

@@ -14,8 +14,11 @@ use sealane_ipsec::{
     database::{Request, View},
     esp::{self, Given, Shape},
     flow::{FlowMark, Way, flow},
+    frame,
     lifetime::Age,
+    marks,
     policy::{Action, PeerId, PolicyCache},
+    segment_size,
     selector::Flow,
     suite::Iv,
 };
@@ -33,20 +36,29 @@ struct Run {
     outbound: Arc<Outbound>,
     peer: PeerId,
     endpoint: SocketAddr,
+    /// Of the outer headers.
+    traffic_class: u8,
     first_number: u64,
 }
 
 /// A batch of the device's packets with what they were given.
 #[derive(Debug)]
-pub(crate) struct Load {
-    pub(crate) batch: Batch,
+pub struct Load {
+    /// As [`room`] lays it out.
+    pub batch: Batch,
     runs: Vec<Run>,
 }
 
 impl Load {
     /// An empty one, whose buffer takes two superpackets with their room.
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         Self { batch: Batch::new(BATCH_BYTES, BATCH_PACKETS), runs: Vec::with_capacity(BATCH_PACKETS) }
+    }
+}
+
+impl Default for Load {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
@@ -62,7 +74,7 @@ const BATCH_PACKETS: usize = 512;
 
 /// The room around each packet of the device that all of a site's suites fit into; with one suite they fill it exactly, so that
 /// packets lie back to back and a train is one slice.
-pub(crate) fn room(site: &Site) -> Room {
+pub fn room(site: &Site) -> Room {
     let suites = || site.peers.iter().map(crate::site::PeerSite::suite);
     let most = |length: fn(&Shape) -> usize| {
         suites().map(|suite| length(&Shape::of(suite))).max().unwrap_or_default()
@@ -84,7 +96,8 @@ struct Destination {
 }
 
 /// Decides, in arrival order.
-pub(crate) struct Router<'a> {
+#[derive(Debug)]
+pub struct Router<'a> {
     peers: &'a Peers,
     view: View<'a>,
     cache: PolicyCache,
@@ -92,19 +105,20 @@ pub(crate) struct Router<'a> {
 
 impl<'a> Router<'a> {
     /// Over `peers`.
-    pub(crate) fn new(peers: &'a Peers) -> Self {
+    pub fn new(peers: &'a Peers) -> Self {
         let mut view = peers.database().view();
         let cache = PolicyCache::new(Arc::clone(&view.load().policies));
         Self { peers, view, cache }
     }
 
     /// Gives every packet of `load` its association and number, or drops it.
-    pub(crate) fn plan(&mut self, load: &mut Load, now: Instant) {
+    pub fn plan(&mut self, load: &mut Load, now: Instant) {
         let Load { batch, runs } = load;
         // What was decided last, and of which flow.
         let mut last: (Option<FlowMark>, Result<Destination, DropReason>) =
             (None, Err(DropReason::Malformed));
         for index in 0..batch.packets.len() {
+            segment_size::clamp(batch.bytes_mut(index), self.peers.mtu());
             let mark = FlowMark::of(batch.bytes(index));
             let is_other = mark.is_none() || mark != last.0;
             if is_other {
@@ -112,10 +126,13 @@ impl<'a> Router<'a> {
                 last = (mark, decided);
             }
             let outcome = &last.1;
+            // RFC 4301, section 5.1.2: the outer service class is the inner one's; its congestion bits by RFC 6040.
+            let traffic_class = frame::traffic_class(batch.bytes(index)).map_or(0, marks::encapsulated);
             match outcome {
                 Ok(Destination { outbound, peer, endpoint }) => match runs.last_mut() {
                     Some(run)
                         if run.end == index
+                            && run.traffic_class == traffic_class
                             && (!is_other
                                 || Arc::ptr_eq(&run.outbound, outbound) && run.endpoint == *endpoint) =>
                     {
@@ -126,6 +143,7 @@ impl<'a> Router<'a> {
                         outbound: Arc::clone(outbound),
                         peer: *peer,
                         endpoint: *endpoint,
+                        traffic_class,
                         first_number: 0,
                     }),
                 },
@@ -190,19 +208,19 @@ impl<'a> Router<'a> {
 }
 
 /// Lays and seals, on any lane.
-pub(crate) struct Sealer {
+pub struct Sealer {
     queue: Box<dyn Queue>,
     ivs: Ivs,
 }
 
 impl Sealer {
     /// Seals through `queue`.
-    pub(crate) fn new(queue: Box<dyn Queue>) -> Self {
+    pub fn new(queue: Box<dyn Queue>) -> Self {
         Self { queue, ivs: Ivs::default() }
     }
 
     /// Makes ESP packets of the load's.
-    pub(crate) fn seal(&mut self, load: &mut Load) {
+    pub fn seal(&mut self, load: &mut Load) {
         let Load { batch, runs } = load;
         batch.clear_jobs(Direction::Seal);
         let mut start = 0;
@@ -244,7 +262,7 @@ impl Sealer {
 }
 
 /// Sends dummy packets, which the receiver drops: it learns that we live, and where.
-pub(crate) struct Dummies {
+pub struct Dummies {
     load: Load,
     sealer: Sealer,
     udp: Udp,
@@ -253,7 +271,7 @@ pub(crate) struct Dummies {
 
 impl Dummies {
     /// Through `udp`, sealed through `queue`.
-    pub(crate) fn new(queue: Box<dyn Queue>, udp: Udp, room: Room) -> Self {
+    pub fn new(queue: Box<dyn Queue>, udp: Udp, room: Room) -> Self {
         Self { load: Load::new(), sealer: Sealer::new(queue), udp, room }
     }
 
@@ -261,7 +279,7 @@ impl Dummies {
     ///
     /// # Errors
     /// The socket is unusable.
-    pub(crate) fn send(&mut self, peers: &Peers, peer: PeerId) -> io::Result<()> {
+    pub fn send(&mut self, peers: &Peers, peer: PeerId) -> io::Result<()> {
         let snapshot = peers.database().snapshot();
         let (Some(outbound), Some(endpoint)) = (snapshot.outbound.get(&peer), peers.endpoint(peer)) else {
             return Ok(());
@@ -273,7 +291,8 @@ impl Dummies {
         let is_laid = self.load.batch.push_bytes(headroom_bytes, &[0; 4], behind);
         assert!(is_laid, "an empty batch has room");
         let outbound = Arc::clone(outbound);
-        self.load.runs.push(Run { end: 1, outbound, peer, endpoint, first_number: numbers.start });
+        let (end, traffic_class, first_number) = (1, 0, numbers.start);
+        self.load.runs.push(Run { end, outbound, peer, endpoint, traffic_class, first_number });
         self.sealer.seal(&mut self.load);
         self.udp.set_peer(endpoint);
         self.udp.send(&self.load.batch, 0).map(drop)
@@ -284,13 +303,14 @@ impl Dummies {
 ///
 /// # Errors
 /// The socket is unusable.
-pub(crate) fn send(peers: &Peers, udp: &mut Udp, load: &mut Load) -> io::Result<()> {
+pub fn send(peers: &Peers, udp: &mut Udp, load: &mut Load) -> io::Result<()> {
     let Load { batch, runs } = load;
     let mut start = 0;
     for run in runs.iter() {
         // The port sends all that a batch has to one place.
         let later = batch.packets.split_off(run.end);
         udp.set_peer(run.endpoint);
+        udp.traffic_class = run.traffic_class;
         let refused = udp.refused_packets;
         let mut at = start;
         while at < run.end {

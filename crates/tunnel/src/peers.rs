@@ -69,6 +69,7 @@ pub struct Peers {
     database: Database,
     drops: Drops,
     listen_port: u16,
+    mtu: u16,
     begun: Instant,
     bells: Bells,
 }
@@ -84,8 +85,8 @@ impl Peers {
             heard_ms: AtomicU64::new(0),
         });
         let database = Database::new(policies(site));
-        let listen_port = site.listen.port();
-        Self { peers: peers.collect(), database, drops: Drops::default(), listen_port, begun, bells }
+        let (listen_port, mtu) = (site.listen.port(), site.mtu);
+        Self { peers: peers.collect(), database, drops: Drops::default(), listen_port, mtu, begun, bells }
     }
 
     /// The associations and policies.
@@ -111,6 +112,11 @@ impl Peers {
     /// The port that peers send to.
     pub fn listen_port(&self) -> u16 {
         self.listen_port
+    }
+
+    /// Bytes of the largest packet inside.
+    pub fn mtu(&self) -> u16 {
+        self.mtu
     }
 
     /// Where a peer is, if that is known.

@@ -3,13 +3,13 @@
 //! nothing lives between two of them.
 //!
 //! Guarantees: a call takes [`CALL_TIME`] at most, however slow the other end is; strangers are held by one thread,
-//! [`STRANGERS_MAX`] at a time, and the oldest makes room; a peer has one call in each direction at a time; a lack of threads
+//! [`STRANGERS_MAX`] at a time and an address's share of them, and the oldest of an address that has its share makes room; a peer has one call in each direction at a time; a lack of threads
 //! costs a call, not the gateway.
 
 use std::{
     collections::HashMap,
     io,
-    net::{TcpListener, TcpStream},
+    net::{IpAddr, TcpListener, TcpStream},
     os::fd::AsFd as _,
     sync::{
         Arc, Mutex, MutexGuard,
@@ -21,7 +21,7 @@ use std::{
 
 use rustix::event::{PollFd, PollFlags};
 use sealane_engine::Implementations;
-use sealane_ipsec::{database::Request, policy::PeerId};
+use sealane_ipsec::{database::Request, policy::PeerId, selector::Prefix};
 use sealane_peer::{
     AuthorisedPeers, Channel, HostPort, Identity, PublicKey, ServerTrust, TlsArrival, connect_tls,
 };
@@ -41,6 +41,8 @@ use crate::{
 pub const CALL_TIME: Duration = Duration::from_secs(5);
 /// Connections that have not yet proved whose they are.
 pub const STRANGERS_MAX: usize = 128;
+/// Of these, those of one address.
+pub const STRANGERS_OF_ADDRESS_MAX: usize = STRANGERS_MAX / 4;
 /// Calls of ours under way.
 const CALLS_MAX: usize = 32;
 /// Between two looks at whether strangers take too long.
@@ -151,7 +153,7 @@ impl<'a> Calls<'a> {
                 heard_ms: peer.heard_ms(),
             };
             if self.under_way.load(SeqCst) >= CALLS_MAX {
-                known.keys().tick(self.peers.database(), now);
+                known.keys().drain(self.peers.database(), now);
                 continue;
             }
             let errand = known.keys().poll(self.peers.database(), traffic, now);
@@ -236,10 +238,10 @@ impl<'a> Calls<'a> {
     /// The life of the thread that holds strangers: takes connections, lets them prove whose they are, and gives those that have
     /// to a thread of the peer's own. `listener` must not block.
     pub fn hold_strangers<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>, listener: &TcpListener) {
-        let mut strangers: Vec<TlsArrival> = Vec::new();
+        let mut strangers: Vec<(IpAddr, TlsArrival)> = Vec::new();
         loop {
             let mut polled = vec![PollFd::from_borrowed_fd(listener.as_fd(), PollFlags::IN)];
-            polled.extend(strangers.iter().map(|stranger| {
+            polled.extend(strangers.iter().map(|(_, stranger)| {
                 let out = if stranger.wants_write() { PollFlags::OUT } else { PollFlags::empty() };
                 PollFd::from_borrowed_fd(stranger.as_fd(), PollFlags::IN | out)
             }));
@@ -252,24 +254,26 @@ impl<'a> Calls<'a> {
             let (over, waiting): (Vec<_>, Vec<_>) = strangers
                 .into_iter()
                 .zip(ready)
-                .map(|(mut stranger, is_ready)| {
+                .map(|((origin, mut stranger), is_ready)| {
                     let is_over = is_ready && stranger.advance() || now >= stranger.deadline();
-                    (stranger, is_over)
+                    ((origin, stranger), is_over)
                 })
                 .partition(|(_, is_over)| *is_over);
             strangers = waiting.into_iter().map(|(stranger, _)| stranger).collect();
-            for (stranger, _) in over {
+            for ((_, stranger), _) in over {
                 // Who is not known is told so by TLS; there is nothing to tell an operator that a scan would not repeat.
                 if let Ok((channel, entry)) = stranger.finish() {
                     self.give(scope, channel, entry.key);
                 }
             }
             match has_new.then(|| listener.accept()) {
-                Some(Ok((stream, _))) => {
-                    if strangers.len() == STRANGERS_MAX {
-                        strangers.remove(0);
+                Some(Ok((stream, address))) => {
+                    let origin = origin(address.ip());
+                    let origins: Vec<IpAddr> = strangers.iter().map(|(origin, _)| *origin).collect();
+                    if let Some(goes) = makes_room(&origins, origin) {
+                        strangers.remove(goes);
                     }
-                    strangers.extend(self.stranger(stream, now));
+                    strangers.extend(self.stranger(stream, now).map(|stranger| (origin, stranger)));
                 }
                 // Gone before it was taken.
                 Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -319,9 +323,63 @@ impl<'a> Calls<'a> {
     }
 }
 
+/// Whom a share belongs to: whoever has one IPv6 address has its /64.
+fn origin(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(ip) => Prefix::containing(ip.into(), 64).address(),
+        v4 => v4,
+    }
+}
+
+/// Which stranger makes room for one from `newcomer`, of those from `origins`, who are in the order of their coming: the oldest of
+/// the same address if that has its share; where all places are taken, the oldest of the address that has the most.
+fn makes_room(origins: &[IpAddr], newcomer: IpAddr) -> Option<usize> {
+    let count = |of: &IpAddr| origins.iter().filter(|origin| *origin == of).count();
+    let from = if count(&newcomer) >= STRANGERS_OF_ADDRESS_MAX {
+        newcomer
+    } else if origins.len() >= STRANGERS_MAX {
+        *origins.iter().max_by_key(|origin| count(origin))?
+    } else {
+        return None;
+    };
+    origins.iter().position(|origin| *origin == from)
+}
+
 /// The keys of an offer that was taken.
 fn export(channel: &Channel, offer: Offer, called_spi: u32) -> Option<Material> {
     let mut exported = Zeroizing::new(vec![0; 2 * offer.suite.material_bytes()]);
     channel.export(EXPORTER_LABEL, &agreement::context(offer, called_spi), &mut exported).ok()?;
     Some(Material::of(&exported))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_has_its_share_of_strangers_and_no_more() {
+        let ip = |text: &str| -> IpAddr { text.parse().expect("an address") };
+        let (loud, shy) = (ip("192.0.2.1"), ip("192.0.2.2"));
+        let mut origins = vec![shy];
+        for _ in 0..STRANGERS_OF_ADDRESS_MAX {
+            assert_eq!(makes_room(&origins, loud), None);
+            origins.push(loud);
+        }
+        // Its own oldest goes, never another's.
+        assert_eq!(makes_room(&origins, loud), Some(1));
+        assert_eq!(makes_room(&origins, shy), None);
+        let mut others = (10..).map(|last| ip(&format!("198.51.{last}.1")));
+        while origins.len() < STRANGERS_MAX {
+            origins.extend(others.next());
+        }
+        assert_eq!(
+            makes_room(&origins, others.next().expect("one more")),
+            Some(1),
+            "of whoever has the most"
+        );
+        // A network costs no more than an address.
+        assert_eq!(origin(ip("2001:db8:1:2:3::4")), origin(ip("2001:db8:1:2:ffff::")));
+        assert_ne!(origin(ip("2001:db8:1:2::")), origin(ip("2001:db8:1:3::")));
+        assert_eq!(origin(ip("::ffff:192.0.2.1")), loud);
+    }
 }

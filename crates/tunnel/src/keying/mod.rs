@@ -18,6 +18,7 @@ pub trait KeyMaker {
     /// request stands, and comes again, until the peer gets an outbound association.
     fn request(&mut self, request: Request, now: Instant);
 
-    /// Does what is due: removes what is out of use, reserves what will be needed.
-    fn tick(&mut self, database: &Database, now: Instant);
+    /// Does what is due: removes what is out of use, reserves what will be needed. To be called some times a second. Says what
+    /// an operator should know, once.
+    fn tick(&mut self, database: &Database, now: Instant) -> Vec<String>;
 }

@@ -174,7 +174,7 @@ impl PeerKeys {
 
     /// Looks at the traffic and at what is due. To be called some times a second; says what is to be done, one at a time.
     pub fn poll(&mut self, database: &Database, traffic: Traffic, now: Instant) -> Option<Errand> {
-        self.tick(database, now);
+        self.drain(database, now);
         // The caller may have received our answer although its last word was lost: then it sends.
         if self.promised.as_ref().is_some_and(|promised| promised.inbound.window().top() > 0) {
             self.ready(database, now);
@@ -292,6 +292,17 @@ impl PeerKeys {
         true
     }
 
+    /// Removes what has drained.
+    pub fn drain(&mut self, database: &Database, now: Instant) {
+        self.inbound.retain(|kept| {
+            let stays = kept.until.is_none_or(|until| now < until);
+            if !stays {
+                database.remove_inbound(Protocol::Esp, kept.spi);
+            }
+            stays
+        });
+    }
+
     fn take_offer(&mut self, now: Instant) -> Result<(), Refusal> {
         let (left, since) = &mut self.offers;
         let began = *since.get_or_insert(now);
@@ -358,14 +369,9 @@ impl KeyMaker for PeerKeys {
         self.wanted = true;
     }
 
-    fn tick(&mut self, database: &Database, now: Instant) {
-        self.inbound.retain(|kept| {
-            let stays = kept.until.is_none_or(|until| now < until);
-            if !stays {
-                database.remove_inbound(Protocol::Esp, kept.spi);
-            }
-            stays
-        });
+    fn tick(&mut self, database: &Database, now: Instant) -> Vec<String> {
+        self.drain(database, now);
+        Vec::new()
     }
 }
 

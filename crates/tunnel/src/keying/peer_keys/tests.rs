@@ -272,7 +272,7 @@ fn a_peer_that_offers_without_end_gets_little() {
     // None of it was ever confirmed, so nothing is sent under it, and all of it goes.
     assert!(victim.database.snapshot().outbound.is_empty());
     now += Duration::from_secs(20);
-    victim.keys.tick(&victim.database, now);
+    victim.keys.drain(&victim.database, now);
     assert!(victim.database.snapshot().inbound.is_empty());
     let other = Offer { spi: 0x100, suite: "aes-128-gcm".parse().expect("a suite") };
     let refused = victim.keys.offered(&victim.database, other, now, || random.spi(), |_| None);

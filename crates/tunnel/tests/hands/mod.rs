@@ -1,0 +1,156 @@
+//! The hands that a gateway's packets go through, without a device, a socket or a clock.
+
+use std::{net::SocketAddr, num::NonZeroUsize, path::Path, sync::Arc, time::Instant};
+
+use sealane_engine::{Engine as _, Implementations, Inline};
+use sealane_ipsec::{
+    association::{Inbound, Mode, Outbound, Parameters, Protocol},
+    lifetime::Lifetime,
+    policy::PeerId,
+    sequence::SequenceBits,
+    suite::Suite,
+};
+use sealane_stack::{Batch, Bells, Recycle as _};
+use sealane_tunnel::{
+    inward::{Acceptor, Arrival, Opener},
+    outward::{Load, Router, Sealer, room},
+    peers::Peers,
+    site::Site,
+};
+use sealane_wire::{Ipv4Fields, UdpFields, protocol};
+
+/// A gateway at `10.<end>.0.1` with `count` peers, whose networks are `10.128.0.0/16` and those behind it; the first is the one
+/// whose packets are made here.
+pub(crate) fn site(suite: &str, count: usize) -> Site {
+    let mut text = "device = \"sl0\"\nlisten = \"192.0.2.1:4500\"\n".to_owned();
+    for peer in 0..count {
+        let (high, low) = (128 + peer / 256, peer % 256);
+        text += &format!(
+            "[[peers]]\nname = \"p{peer}\"\nendpoint = \"192.0.2.2:4500\"\nnetworks = [\"10.{high}.{low}.0/24\"]\n\
+             [peers.manual]\nsuite = \"{suite}\"\nsend = {{ spi = {0}, key-file = \"a\" }}\n\
+             receive = {{ spi = {0}, key-file = \"b\" }}\n",
+            256 + peer,
+        );
+    }
+    Site::parse(Path::new("site.toml"), &text).expect("a site of this test")
+}
+
+/// The site of the first peer, which has the other's network in place of its own.
+pub(crate) fn far_of(site: &Site) -> Site {
+    let mut far = site.clone();
+    far.peers[0].networks = vec!["10.1.0.0/16".parse().expect("a network")];
+    far
+}
+
+/// The gateway's peers, without associations.
+pub(crate) fn peers(site: &Site, now: Instant) -> Peers {
+    Peers::new(site, now, Bells::new(1).expect("bells"))
+}
+
+/// Both sides of an association with the keys of `seed`.
+pub(crate) fn association(
+    suite: Suite,
+    spi: u32,
+    peer: PeerId,
+    seed: u8,
+    lifetime: Lifetime,
+    now: Instant,
+) -> (Arc<Outbound>, Arc<Inbound>) {
+    let parameters = Parameters {
+        spi,
+        peer,
+        protocol: Protocol::Esp,
+        mode: Mode::Tunnel,
+        suite,
+        sequence: SequenceBits::Extended,
+        lifetime,
+    };
+    let material = vec![seed; suite.material_bytes()];
+    let implementations = Implementations::default();
+    let outbound = Outbound::new(implementations, parameters, &material, 1, now).expect("good parameters");
+    let inbound = Inbound::new(implementations, parameters, &material, 4096, now).expect("good parameters");
+    (Arc::new(outbound), Arc::new(inbound))
+}
+
+/// A UDP packet of `bytes` bytes from the gateway's inside to the first peer's, whose data begins with `number`.
+pub(crate) fn packet(number: u64, bytes: usize) -> Vec<u8> {
+    let mut packet = vec![number as u8; bytes.max(36)];
+    let fields = Ipv4Fields {
+        traffic_class: 0,
+        identification: number as u16,
+        dont_fragment: true,
+        time_to_live: 64,
+        protocol: protocol::UDP,
+        source: [10, 1, 0, 1].into(),
+        destination: [10, 128, 0, 1].into(),
+    };
+    let upper_bytes = packet.len() - 20;
+    fields.write(&mut packet, upper_bytes).expect("there is room");
+    let fields = UdpFields { source_port: 7, destination_port: 9 };
+    fields.write(&mut packet[20..], upper_bytes - 8).expect("there is room");
+    packet[28..36].copy_from_slice(&number.to_be_bytes());
+    packet
+}
+
+/// One gateway's lane of either way.
+pub(crate) struct Hands<'a> {
+    site: &'a Site,
+    router: Router<'a>,
+    sealer: Sealer,
+    opener: Opener<'a>,
+    acceptor: Acceptor<'a>,
+    pub(crate) load: Load,
+    pub(crate) arrival: Arrival,
+}
+
+impl<'a> Hands<'a> {
+    pub(crate) fn new(site: &'a Site, peers: &'a Peers) -> Self {
+        let engine = Inline::new(Implementations::default());
+        let queue = || engine.queue(NonZeroUsize::MIN).expect("an inline queue takes nothing");
+        Self {
+            site,
+            router: Router::new(peers),
+            sealer: Sealer::new(queue()),
+            opener: Opener::new(peers, queue()),
+            acceptor: Acceptor::new(peers),
+            load: Load::new(),
+            arrival: Arrival::new(),
+        }
+    }
+
+    /// Lays `packets` of the device.
+    pub(crate) fn give<'p>(&mut self, packets: impl IntoIterator<Item = &'p [u8]>) {
+        self.load.recycle();
+        let room = room(self.site);
+        let behind = room.trailer_bytes + room.align_bytes + room.tailroom_bytes;
+        for packet in packets {
+            assert!(self.load.batch.push_bytes(room.headroom_bytes, packet, behind), "a batch has room");
+        }
+    }
+
+    /// Plans and seals what was given.
+    pub(crate) fn seal(&mut self, now: Instant) {
+        self.router.plan(&mut self.load, now);
+        self.sealer.seal(&mut self.load);
+    }
+
+    /// Lays `packets` of a peer.
+    pub(crate) fn arrive<'p>(&mut self, packets: impl IntoIterator<Item = &'p [u8]>) {
+        self.arrival.recycle();
+        self.arrival.source = Some(SocketAddr::from(([192, 0, 2, 2], 4500)));
+        for packet in packets {
+            assert!(self.arrival.batch.push_bytes(0, packet, 0), "a batch has room");
+        }
+    }
+
+    /// Opens and accepts what arrived.
+    pub(crate) fn accept(&mut self, now: Instant) {
+        self.opener.open(&mut self.arrival, now);
+        self.acceptor.accept(&mut self.arrival);
+    }
+}
+
+/// The packets of a batch that go on.
+pub(crate) fn passed(batch: &Batch) -> impl Iterator<Item = &[u8]> {
+    batch.passed().filter(|packet| !packet.is_empty())
+}
