@@ -18,8 +18,8 @@ pub use cp::{CpArgs, EndArg, SinkArg};
 pub use digest::{DigestArgs, Md5Args};
 pub use filters::Filters;
 pub use lab::{
-    LabArgs, LabCommand, LabShared, LinkArgs, ListArgs, NetworkProcessorArgs, ParallelismArg, PredictArgs,
-    QuickArgs, RunArgs, StacksArgs, TransferArgs,
+    LabArgs, LabCommand, LabShared, LabTunnelArgs, LinkArgs, ListArgs, NetworkProcessorArgs, ParallelismArg,
+    PredictArgs, QuickArgs, RunArgs, StacksArgs, TransferArgs,
 };
 pub use peers::{AuthoriseArgs, PeersArgs};
 pub use serve::ServeArgs;
@@ -38,6 +38,7 @@ use sealane_engine::Suite;
 use sealane_lab::experiment::Profile;
 use sealane_lab::link::Stage;
 use sealane_lab::program::End;
+use sealane_lab::tunnel::Topology;
 use sealane_stack::Placement;
 use std::path::PathBuf;
 
@@ -193,6 +194,10 @@ fn profile() -> impl TypedValueParser<Value = Profile> {
 
 fn stage() -> impl TypedValueParser<Value = Stage> {
     one_of(&[Stage::Outside, Stage::Inside, Stage::Link], |stage| stage.name())
+}
+
+fn topology() -> impl TypedValueParser<Value = Topology> {
+    one_of(&Topology::ALL, |topology| topology.name())
 }
 
 fn end() -> impl TypedValueParser<Value = End> {

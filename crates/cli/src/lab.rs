@@ -18,6 +18,7 @@ mod link;
 mod network_processor;
 mod stacks;
 mod studies;
+mod tunnel;
 
 /// Runs one experiment. A check that found what must not be is a status of its own, because the report was made.
 pub(crate) fn run(command: LabCommand) -> Result<ExitStatus, Failure> {
@@ -46,6 +47,7 @@ pub(crate) fn run(command: LabCommand) -> Result<ExitStatus, Failure> {
         LabCommand::Link(arguments) => return link::run(&arguments),
         LabCommand::Stacks(arguments) => return stacks::run(&arguments),
         LabCommand::Predict(arguments) => return stacks::predict(&arguments),
+        LabCommand::Tunnel(arguments) => return tunnel::run(&arguments),
         LabCommand::Transfer(TransferArgs { profile, ends, only, behind_link, shared }) => {
             let LabShared { size, no_peers, report, no_report, json, work_directory, seed, program } = shared;
             let options = TransferOptions {

@@ -32,5 +32,6 @@ pub mod stats;
 pub mod studies;
 pub mod surroundings;
 pub mod transfer;
+pub mod tunnel;
 
 pub use error::LabError;

@@ -69,6 +69,21 @@ pub const STUDIES: &[Study] = &[
     study("G16", GRIDFTP, "many threads, many streams", "lab transfer --only G16", 120),
     study("G18", GRIDFTP, "how many cores fill 1 Gb/s at each level", "lab transfer --only G18", 120),
     study(
+        "R13",
+        COSTS,
+        "ttcp from host to host and between gateways, by suite and size of writes",
+        "lab tunnel --only ttcp-64,ttcp-512,ttcp-1024,ttcp-1470,ttcp-8192",
+        900,
+    ),
+    study(
+        "R14",
+        COSTS,
+        "the same tunnels with TCP, UDP and pings of today",
+        "lab tunnel --only tcp1,tcp4,udp1400,udp64,rtt",
+        900,
+    ),
+    study("R17", COSTS, "1,000 tiny transfers", "lab tunnel --only tiny", 900),
+    study(
         "R15",
         COSTS,
         "one large file, beside scp, sftp, rsync, HTTPS and others",

@@ -6,6 +6,7 @@ use sealane_lab::experiment::Profile;
 use sealane_lab::link::Stage;
 use sealane_lab::program::End;
 use sealane_lab::stacks::IDS;
+use sealane_lab::tunnel::{TESTS, Topology};
 use sealane_lab::{studies, transfer};
 use sealane_stack::Spec;
 use std::ffi::OsString;
@@ -47,6 +48,34 @@ pub enum LabCommand {
     Stacks(StacksArgs),
     /// What up to so many lanes would gain on one connection: measured on one, extrapolated by a model of the lock
     Predict(PredictArgs),
+    /// What IPsec costs, from host to host and between gateways: the 2002 study of security protocols on this machine
+    Tunnel(LabTunnelArgs),
+}
+
+/// Arguments of `sealane lab tunnel`.
+#[derive(Debug, Args)]
+pub struct LabTunnelArgs {
+    /// Where hosts and gateways stand; both otherwise
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = super::topology())]
+    pub topology: Vec<Topology>,
+    /// What is run; all otherwise
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = clap::builder::PossibleValuesParser::new(TESTS))]
+    pub only: Vec<String>,
+    /// Runs of each test through each tunnel
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000), default_value = "3")]
+    pub rounds: u32,
+    /// Seconds of a run
+    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(1..=600), default_value = "2")]
+    pub seconds: u32,
+    /// Print one JSON object a line for each run instead of tables
+    #[arg(long)]
+    pub json: bool,
+    /// Write a page with the tables
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+    /// Another build of this program, to measure that one
+    #[arg(long, value_name = "FILE")]
+    pub program: Option<PathBuf>,
 }
 
 /// Arguments of `sealane lab list`.

@@ -1,0 +1,43 @@
+//! `sealane lab tunnel`: what IPsec costs through our gateways.
+
+use super::network_processor::print_sections;
+use super::stacks::line;
+use crate::args::LabTunnelArgs;
+use crate::exit::ExitStatus;
+use crate::failure::Failure;
+use crate::text;
+use sealane_lab::LabError;
+use sealane_lab::tunnel::{self, Options, Topology};
+use std::env;
+use std::io;
+use std::time::Instant;
+
+fn failed(error: LabError) -> Failure {
+    Failure::new(ExitStatus::Io, error)
+}
+
+/// Runs the study.
+pub(super) fn run(arguments: &LabTunnelArgs) -> Result<ExitStatus, Failure> {
+    let start = Instant::now();
+    let program = arguments.program.clone().map_or_else(env::current_exe, Ok);
+    let program = program.map_err(|error| Failure::new(ExitStatus::Io, error))?;
+    let topologies = match &arguments.topology[..] {
+        [] => Topology::ALL.to_vec(),
+        some => some.to_vec(),
+    };
+    let tests = arguments.only.clone();
+    let options =
+        Options { program, topologies, tests, rounds: arguments.rounds, seconds: arguments.seconds };
+    let study = tunnel::run(&options, &mut io::stderr()).map_err(failed)?;
+    let sections = tunnel::sections(&study);
+    if arguments.json {
+        study.runs.iter().try_for_each(line)?;
+    } else {
+        print_sections(&sections)?;
+    }
+    if let Some(path) = &arguments.report {
+        tunnel::write(path, start.elapsed().as_secs_f64(), sections).map_err(failed)?;
+        text::complain(format_args!("the report: {}", path.display()));
+    }
+    Ok(ExitStatus::Success)
+}
