@@ -233,10 +233,12 @@ fn from_host_to_host_with_packets_of_all_sizes() {
     if let Some(why) = missing() {
         return skip(&why);
     }
-    for (tag, link_mtu, mtu, outer) in [
-        ("a", 1500, 1280, ["192.0.2.1", "192.0.2.2"]),
-        ("b", 1500, 1400, ["2001:db8::1", "2001:db8::2"]),
-        ("c", 9100, 9000, ["192.0.2.1", "192.0.2.2"]),
+    for (tag, link_mtu, mtu, outer, encapsulation) in [
+        ("a", 1500, 1280, ["192.0.2.1", "192.0.2.2"], "udp"),
+        ("b", 1500, 1400, ["2001:db8::1", "2001:db8::2"], "udp"),
+        ("c", 9100, 9000, ["192.0.2.1", "192.0.2.2"], "udp"),
+        ("d", 1500, 1400, ["192.0.2.1", "192.0.2.2"], "none"),
+        ("e", 1500, 1400, ["2001:db8::1", "2001:db8::2"], "none"),
     ] {
         let mut net = Net::new(tag, &["a", "b"]);
         let is_v6 = outer[0].contains(':');
@@ -247,8 +249,8 @@ fn from_host_to_host_with_packets_of_all_sizes() {
         let keys = ["a", "b"].map(|host| net.key(host));
         for (end, host) in ["a", "b"].into_iter().enumerate() {
             let rest = format!(
-                "listen = \"{}\"\naddresses = [\"10.91.{}.1/32\"]\n[[peers]]\nname = \"other\"\nkey = \"{}\"\n\
-                 endpoint = \"{}\"\nnetworks = [\"10.91.{}.0/24\"]\n",
+                "listen = \"{}\"\nencapsulation = \"{encapsulation}\"\naddresses = [\"10.91.{}.1/32\"]\n[[peers]]\n\
+                 name = \"other\"\nkey = \"{}\"\nendpoint = \"{}\"\nnetworks = [\"10.91.{}.0/24\"]\n",
                 at(outer[end]),
                 end + 1,
                 keys[1 - end],

@@ -5,7 +5,7 @@
 
 use std::{
     io,
-    net::{TcpListener, UdpSocket},
+    net::TcpListener,
     num::NonZeroUsize,
     os::fd::AsFd as _,
     path::Path,
@@ -26,7 +26,6 @@ use sealane_peer::{Identity, PeerError};
 use sealane_port::{
     Port,
     tun::{Options, Tun},
-    udp::Udp,
 };
 use sealane_stack::{Bells, Flow, Pool, Recycle};
 
@@ -36,6 +35,7 @@ use crate::{
     inward::{Acceptor, Arrival, Opener},
     keying::{KeyMaker, calls::Calls},
     manual::{Allowed, ManualError, Manuals},
+    outside::Outside,
     outward::{self, Dummies, Load, Router, Sealer},
     peers::Peers,
     site::{Keys, Site},
@@ -62,7 +62,7 @@ pub enum GatewayError {
     #[error("cannot read the gateway's own key: {0}")]
     Identity(#[from] PeerError),
     /// A socket cannot be bound.
-    #[error("cannot listen on UDP and TCP {listen}: {source}")]
+    #[error("cannot listen on {listen}: {source}")]
     Listen {
         /// The address.
         listen: std::net::SocketAddr,
@@ -200,17 +200,16 @@ pub fn run(
     let device = tun.name().to_owned();
     device::set_up(site, &device)?;
     let listen_error = |source| GatewayError::Listen { listen: site.listen, source };
-    let socket = UdpSocket::bind(site.listen).map_err(listen_error)?;
+    let outside = Outside::open(site).map_err(listen_error)?;
     let called = calls.is_some().then(|| TcpListener::bind(site.listen)).transpose().map_err(listen_error)?;
     called.as_ref().map_or(Ok(()), |called| called.set_nonblocking(true)).map_err(listen_error)?;
-    let ((tun_in, tun_out), (udp_in, udp_out)) =
-        (tun.split(), Udp::new(socket, None).map_err(listen_error)?.split());
-    let (udp_out, udp_dummies) = udp_out.split();
+    let ((tun_in, tun_out), (from_peers, to_peers)) = (tun.split(), outside.split());
+    let (to_peers, dummies_out) = to_peers.split();
     let dummies = engine.queue(NonZeroUsize::MIN).map_err(GatewayError::Lane)?;
-    let dummies = Dummies::new(dummies, udp_dummies, outward::room(site));
+    let dummies = Dummies::new(dummies, dummies_out, outward::room(site));
     let lanes = lanes.get();
-    let outward = Way::new(lanes, Load::new, (tun_in, Router::new(&peers)), udp_out);
-    let inward = Way::new(lanes, Arrival::new, udp_in, (tun_out, Acceptor::new(&peers)));
+    let outward = Way::new(lanes, Load::new, (tun_in, Router::new(&peers)), to_peers);
+    let inward = Way::new(lanes, Arrival::new, from_peers, (tun_out, Acceptor::new(&peers)));
     let queues: Vec<_> = (0..2 * lanes)
         .map(|_| engine.queue(NonZeroUsize::MIN))
         .collect::<Result<_, _>>()
@@ -234,15 +233,15 @@ pub fn run(
                         Ok(())
                     },
                     |load| sealer.seal(load),
-                    |udp, load| outward::send(peers, udp, load),
+                    |outside, load| outward::send(peers, outside, load),
                 )
             };
             start(scope, format!("out-{lane}"), life)?;
             let life = move || {
                 inward.run(
-                    |udp, arrival| {
-                        udp.receive(&mut arrival.batch)?;
-                        (arrival.source, arrival.traffic_class) = (udp.source, udp.received_traffic_class);
+                    |outside, arrival| {
+                        outside.receive(&mut arrival.batch)?;
+                        (arrival.source, arrival.traffic_class) = outside.last();
                         Ok(())
                     },
                     |arrival| opener.open(arrival, Instant::now()),

@@ -1,7 +1,7 @@
 //! The tunnel daemon: IPsec in user space between networks.
 //!
 //! - [`site::Site`] is the site file; [`key_file`] and [`counter_file`] are the files beside it.
-//! - [`gateway::run`] opens the device and the socket and starts lanes: [`outward`] plans, seals and sends,
+//! - [`gateway::run`] opens the device and the socket ([`outside`]) and starts lanes: [`outward`] plans, seals and sends,
 //!   [`inward`] opens and accepts. What is said of packets is decided by `ipsec`; what is done to them by an engine.
 //! - [`keying`] makes associations with peers that are known by their keys; [`manual`] makes them from files.
 //! - [`control`] is how a running gateway is asked; [`status`] what it answers.
@@ -18,6 +18,7 @@ pub mod inward;
 pub mod key_file;
 pub mod keying;
 pub mod manual;
+pub mod outside;
 pub mod outward;
 pub mod peers;
 pub mod site;

@@ -22,11 +22,11 @@ use sealane_ipsec::{
     selector::Flow,
     suite::Iv,
 };
-use sealane_port::{Port, Room, udp::Udp};
+use sealane_port::{Port, Room};
 use sealane_stack::{Batch, Recycle, Verdict};
 use sealane_wire::protocol;
 
-use crate::{engine::run, peers::Peers, site::Site};
+use crate::{engine::run, outside::Outside, peers::Peers, site::Site};
 
 /// Packets that follow each other to one peer under one association.
 #[derive(Debug)]
@@ -197,10 +197,9 @@ impl<'a> Router<'a> {
         }
         let endpoint = self.peers.endpoint(peer).ok_or(DropReason::NoAssociation)?;
         let is_own_train = flow.protocol == protocol::UDP
-            && flow.remote == endpoint.ip()
             && flow.remote_port == Some(endpoint.port())
             && flow.local_port == Some(self.peers.listen_port());
-        if is_own_train {
+        if flow.remote == endpoint.ip() && (is_own_train || flow.protocol == protocol::ESP) {
             return Err(DropReason::Loop);
         }
         Ok(Destination { outbound: Arc::clone(outbound), peer, endpoint })
@@ -265,14 +264,14 @@ impl Sealer {
 pub struct Dummies {
     load: Load,
     sealer: Sealer,
-    udp: Udp,
+    outside: Outside,
     room: Room,
 }
 
 impl Dummies {
-    /// Through `udp`, sealed through `queue`.
-    pub fn new(queue: Box<dyn Queue>, udp: Udp, room: Room) -> Self {
-        Self { load: Load::new(), sealer: Sealer::new(queue), udp, room }
+    /// Through `outside`, sealed through `queue`.
+    pub fn new(queue: Box<dyn Queue>, outside: Outside, room: Room) -> Self {
+        Self { load: Load::new(), sealer: Sealer::new(queue), outside, room }
     }
 
     /// Sends one, if there is an association and a place to send to.
@@ -294,8 +293,8 @@ impl Dummies {
         let (end, traffic_class, first_number) = (1, 0, numbers.start);
         self.load.runs.push(Run { end, outbound, peer, endpoint, traffic_class, first_number });
         self.sealer.seal(&mut self.load);
-        self.udp.set_peer(endpoint);
-        self.udp.send(&self.load.batch, 0).map(drop)
+        self.outside.aim(endpoint, 0);
+        self.outside.send(&self.load.batch, 0).map(drop)
     }
 }
 
@@ -303,20 +302,19 @@ impl Dummies {
 ///
 /// # Errors
 /// The socket is unusable.
-pub fn send(peers: &Peers, udp: &mut Udp, load: &mut Load) -> io::Result<()> {
+pub fn send(peers: &Peers, outside: &mut Outside, load: &mut Load) -> io::Result<()> {
     let Load { batch, runs } = load;
     let mut start = 0;
     for run in runs.iter() {
         // The port sends all that a batch has to one place.
         let later = batch.packets.split_off(run.end);
-        udp.set_peer(run.endpoint);
-        udp.traffic_class = run.traffic_class;
-        let refused = udp.refused_packets;
+        outside.aim(run.endpoint, run.traffic_class);
+        let refused = outside.refused_packets();
         let mut at = start;
         while at < run.end {
-            at += udp.send(batch, at)?;
+            at += outside.send(batch, at)?;
         }
-        peers.drops().add(DropReason::NoRoom, udp.refused_packets - refused);
+        peers.drops().add(DropReason::NoRoom, outside.refused_packets() - refused);
         let sent = batch.packets[start..].iter().filter(|packet| packet.is_passed());
         let (packets, bytes) =
             sent.fold((0, 0), |(packets, bytes), packet| (packets + 1, bytes + packet.len() as u64));

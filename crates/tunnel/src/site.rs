@@ -21,6 +21,9 @@
 //! receive = { spi = 0x2001, key-file = "from-branch.key" }
 //! ```
 //!
+//! `encapsulation = "none"` beside `listen` sends ESP as a protocol of its own (50) instead of inside UDP, as other gateways may
+//! ask for; it is slower, because the kernel takes such packets one by one, and passes no NAT.
+//!
 //! Guarantees: a file that is taken means exactly one thing; one that is not is refused with the line and column of what is
 //! wrong; nothing is opened or resolved here.
 
@@ -77,13 +80,25 @@ impl fmt::Display for SiteError {
     }
 }
 
+/// What ESP packets travel in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Encapsulation {
+    /// UDP (RFC 3948).
+    #[default]
+    Udp,
+    /// IP itself, as protocol 50 (RFC 4303).
+    None,
+}
+
 /// One gateway.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Site {
     /// Name of the TUN device.
     pub device: String,
-    /// Where packets of peers arrive, by UDP.
+    /// Where packets of peers arrive, and calls by TCP.
     pub listen: SocketAddr,
+    /// What they travel in.
+    pub encapsulation: Encapsulation,
     /// The gateway's own addresses inside, with their networks.
     pub addresses: Vec<(IpAddr, u8)>,
     /// Largest packet inside, in bytes.
@@ -166,6 +181,7 @@ pub struct ManualKey {
 struct RawSite {
     device: Spanned<String>,
     listen: Spanned<String>,
+    encapsulation: Option<Spanned<String>>,
     #[serde(default)]
     addresses: Vec<Spanned<String>>,
     mtu: Option<Spanned<u16>>,
@@ -266,8 +282,21 @@ impl Site {
                 .map_or(Ok(()), |message| Err(place.error(Some(raw.span().start), message)))?;
             peers.push(peer);
         }
+        let encapsulation = match &raw.encapsulation {
+            None => Encapsulation::default(),
+            Some(word) => match word.get_ref().as_str() {
+                "udp" => Encapsulation::Udp,
+                "none" => Encapsulation::None,
+                _ => {
+                    return Err(
+                        place.error(Some(word.span().start), "an encapsulation is \"udp\" or \"none\"")
+                    );
+                }
+            },
+        };
         let identity = raw.identity.as_ref().map(|file| place.beside(file));
-        Ok(Self { device, listen: place.parsed(&raw.listen)?, addresses, mtu, identity, peers })
+        let listen = place.parsed(&raw.listen)?;
+        Ok(Self { device, listen, encapsulation, addresses, mtu, identity, peers })
     }
 
     /// Reads a file.
@@ -492,6 +521,7 @@ receive = { spi = 0x2001, key-file = "/keys/from-branch.key" }
             ("aes-128-cbc+hmac", "hmac", (12, 9), "null+hmac-sha256-128"),
             ("0x1001", "0xff", (13, 16), "reserved"),
             ("endpoint", "endpiont", (8, 1), "unknown field"),
+            ("addresses", "encapsulation = \"tcp\"\naddresses", (4, 17), "\"udp\" or \"none\""),
             ("/keys/from-branch.key", "to-branch.key", (6, 1), "a key of its own"),
         ] {
             let error = parse(&GOOD.replacen(from, to, 1)).expect_err(from);

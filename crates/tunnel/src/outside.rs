@@ -1,0 +1,106 @@
+//! The socket towards peers: ESP in UDP (RFC 3948), or ESP as a protocol of its own (RFC 4303).
+//!
+//! Guarantees: what is received in one call has one sender and one traffic class.
+
+use std::{
+    io,
+    net::{SocketAddr, UdpSocket},
+};
+
+use rustix::fd::BorrowedFd;
+use sealane_port::{Port, raw::Raw, udp::Udp};
+use sealane_stack::Batch;
+use sealane_wire::protocol;
+
+use crate::site::{Encapsulation, Site};
+
+/// One half of it.
+#[derive(Debug)]
+pub enum Outside {
+    /// Trains in UDP.
+    Udp(Udp),
+    /// Packets of protocol 50.
+    Raw(Raw),
+}
+
+impl Outside {
+    /// The socket that `site` asks for.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn open(site: &Site) -> io::Result<Self> {
+        Ok(match site.encapsulation {
+            Encapsulation::Udp => Self::Udp(Udp::new(UdpSocket::bind(site.listen)?, None)?),
+            Encapsulation::None => Self::Raw(Raw::listen(protocol::ESP, site.listen.ip(), false)?),
+        })
+    }
+
+    /// The same socket twice, so that one thread can receive while another sends.
+    #[must_use]
+    pub fn split(self) -> (Self, Self) {
+        match self {
+            Self::Udp(udp) => {
+                let (one, other) = udp.split();
+                (Self::Udp(one), Self::Udp(other))
+            }
+            Self::Raw(raw) => {
+                let (one, other) = raw.split();
+                (Self::Raw(one), Self::Raw(other))
+            }
+        }
+    }
+
+    /// Packets go to `peer` from now on, under this traffic class.
+    pub fn aim(&mut self, peer: SocketAddr, traffic_class: u8) {
+        match self {
+            Self::Udp(udp) => {
+                udp.set_peer(peer);
+                udp.traffic_class = traffic_class;
+            }
+            Self::Raw(raw) => {
+                raw.set_peer(peer.ip());
+                // Without it the packet goes all the same.
+                let _ = raw.set_traffic_class(traffic_class);
+            }
+        }
+    }
+
+    /// Who sent what was received last, and under which traffic class.
+    pub fn last(&self) -> (Option<SocketAddr>, u8) {
+        match self {
+            Self::Udp(udp) => (udp.source, udp.received_traffic_class),
+            Self::Raw(raw) => (raw.source.map(|ip| SocketAddr::new(ip, 0)), raw.received_traffic_class),
+        }
+    }
+
+    /// Packets that the kernel did not take.
+    pub fn refused_packets(&self) -> u64 {
+        match self {
+            Self::Udp(udp) => udp.refused_packets,
+            Self::Raw(raw) => raw.refused_packets,
+        }
+    }
+}
+
+impl Port for Outside {
+    fn receive(&mut self, batch: &mut Batch) -> io::Result<usize> {
+        match self {
+            Self::Udp(udp) => udp.receive(batch),
+            Self::Raw(raw) => raw.receive(batch),
+        }
+    }
+
+    fn send(&mut self, batch: &Batch, from: usize) -> io::Result<usize> {
+        match self {
+            Self::Udp(udp) => udp.send(batch, from),
+            Self::Raw(raw) => raw.send(batch, from),
+        }
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Self::Udp(udp) => udp.fd(),
+            Self::Raw(raw) => raw.fd(),
+        }
+    }
+}
