@@ -10,6 +10,7 @@ use sealane_lab::LabError;
 use sealane_lab::tunnel::{self, Options, Topology};
 use std::env;
 use std::io;
+use std::sync::Arc;
 use std::time::Instant;
 
 fn failed(error: LabError) -> Failure {
@@ -26,8 +27,14 @@ pub(super) fn run(arguments: &LabTunnelArgs) -> Result<ExitStatus, Failure> {
         some => some.to_vec(),
     };
     let tests = arguments.only.clone();
-    let options =
-        Options { program, topologies, tests, rounds: arguments.rounds, seconds: arguments.seconds };
+    let options = Options {
+        surroundings: Arc::new(super::surroundings()),
+        program,
+        topologies,
+        tests,
+        rounds: arguments.rounds,
+        seconds: arguments.seconds,
+    };
     let study = tunnel::run(&options, &mut io::stderr()).map_err(failed)?;
     let sections = tunnel::sections(&study);
     if arguments.json {

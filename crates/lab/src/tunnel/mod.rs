@@ -9,6 +9,7 @@ mod net;
 use crate::LabError;
 use crate::scratch::Scratch;
 use crate::speed::{Section, SpeedPage, Table};
+use crate::surroundings::Surroundings;
 use net::{Between, Net};
 use serde::Serialize;
 use serde_json::Value;
@@ -18,7 +19,7 @@ use std::net::TcpListener;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -88,6 +89,8 @@ fn material_bytes(suite: &str) -> Option<usize> {
 /// How the study is run.
 #[derive(Clone, Debug)]
 pub struct Options {
+    /// Where this runs.
+    pub surroundings: Arc<Surroundings>,
     /// The program under test.
     pub program: PathBuf,
     /// Where hosts and gateways stand.
@@ -185,7 +188,7 @@ pub fn run(options: &Options, progress: &mut impl Write) -> Result<Study, LabErr
         .absent
         .push("three hosts and a gateway on 100 Mb/s links; HTTPS beside HTTP; AH by components".to_owned());
     for &topology in &options.topologies {
-        let scratch = Scratch::create(None, 1 << 20)?;
+        let scratch = Scratch::create(&options.surroundings, None, 1 << 20)?;
         let mut between = vec![("clear", "NE", Between::Clear)];
         between.extend(UNITS.iter().map(|unit| {
             let ours = Between::Ours { suite: unit.suite.to_owned(), tier: unit.tier };
