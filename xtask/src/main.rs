@@ -7,6 +7,7 @@
 
 mod deny;
 mod generate;
+mod package;
 mod peers;
 mod session;
 mod tidy;
@@ -21,9 +22,12 @@ usage: cargo xtask COMMAND
   deny             check licences, banned packages and sources of what is built against deny.toml
   soak COPIES      copies with random kills beside a peer that lies, in a release build
   picture          draw the crates and their arrows into ARCHITECTURE.md
-  session          record a copy on a pseudo-terminal into docs/session.svg (release build, 2 GiB of /dev/shm)
+  session          write docs/first-hour.md (two hosts in namespaces, root), and record a copy on a pseudo-terminal
+                   into docs/session.svg (release build, 2 GiB of /dev/shm)
   man DIR          write the manual pages into DIR
   completions DIR  write the completions of every shell into DIR
+  deb              make a Debian package of a release build, and try it (needs cargo-deb)
+  static           make a program that needs no library into target/static, and try it (needs musl)
   peers            install the foreign programs that tests compare with (apt-get, as root)";
 
 fn main() -> ExitCode {
@@ -35,9 +39,11 @@ fn main() -> ExitCode {
         ["deny"] => deny::run(&root),
         ["soak", copies] => soak(&root, copies),
         ["picture"] => tidy::draw_picture(&root),
-        ["session"] => session::record(&root),
+        ["session"] => session::write_transcript(&root).and_then(|()| session::record(&root)),
         ["man", directory] => generate::man(&root, Path::new(directory)),
         ["completions", directory] => generate::completions(&root, Path::new(directory)),
+        ["deb"] => package::deb(&root),
+        ["static"] => package::static_program(&root),
         ["peers"] => peers::install(),
         _ => {
             eprintln!("{USAGE}");

@@ -1,5 +1,6 @@
-//! The README's picture of a session: a real copy, recorded on a pseudo-terminal of 80 columns and drawn as SVG. Nothing
-//! in it is written by hand but the command.
+//! The README's picture of a session: a real copy, recorded on a pseudo-terminal of 80 columns and drawn as SVG; and the
+//! first hour on two hosts, which a test of the program runs and writes down. Nothing in them is written by hand but the
+//! commands.
 
 use anyhow::{Context, Result, ensure};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -18,6 +19,21 @@ const COLUMNS: usize = 80;
 const SCRATCH: &str = "/dev/shm";
 const FILE_BYTES: u64 = 1 << 30;
 const ARGUMENTS: &[&str] = &["cp", "--stats", "disk.img", "backup/"];
+
+/// Runs the session on two hosts, as root, and writes its transcript.
+pub(crate) fn write_transcript(root: &Path) -> Result<()> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let arguments = ["test", "--quiet", "--package", "sealane", "--test", "first_hour"];
+    let mut command = Command::new(cargo);
+    command
+        .current_dir(root)
+        .args(arguments)
+        .env("SEALANE_WRITE_SESSION", "1")
+        .env("SEALANE_REQUIRE_PEERS", "1");
+    let status = command.status().context("running cargo")?;
+    ensure!(status.success(), "the session has failed");
+    Ok(())
+}
 
 /// Builds the program, records a copy, and writes the picture.
 pub(crate) fn record(root: &Path) -> Result<()> {

@@ -5,7 +5,7 @@ use crate::environment;
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
 use crate::text;
-use anyhow::{Context, anyhow};
+use anyhow::anyhow;
 use sealane_peer::{AuthorisedPeer, AuthorisedPeers, HostPort, KnownPeers, PeerError, PublicKey};
 use serde_json::json;
 use std::fmt::Write as _;
@@ -42,17 +42,12 @@ pub(crate) fn authorise(arguments: AuthoriseArgs) -> Result<(), Failure> {
     let parsed = AuthorisedPeers::parse(line.as_bytes()).map_err(|error| usage(anyhow::Error::new(error)))?;
     let only = parsed.iter().next().filter(|peer| peer.name == arguments.name);
     let only = only.cloned().ok_or_else(|| usage(anyhow!("{:?} is no name for a log", arguments.name)))?;
-    let folder = arguments.path.map(std::path::absolute).transpose();
     let peer = AuthorisedPeer {
-        path: folder.context("resolving the folder").map_err(usage)?,
+        path: arguments.path,
         rate_bytes_per_s: arguments.limit_rate.and_then(NonZeroU64::new),
         connections: arguments.connections,
         ..only
     };
-    if let Some(folder) = path.parent() {
-        let made = std::fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()));
-        made.map_err(|error| Failure::new(ExitStatus::Io, error))?;
-    }
     AuthorisedPeers::append(&path, &peer).map_err(io_failed)?;
     text::complain(format_args!("added to {}:", path.display()));
     print(&format!("{peer}\n"))

@@ -263,10 +263,11 @@ pub(crate) fn receive_many(
         message.msg_hdr.msg_iov = &raw mut *slice;
         message.msg_hdr.msg_iovlen = 1;
     }
+    // Its type is the C library's own.
     let flags = if may_wait { libc::MSG_WAITFORONE } else { libc::MSG_DONTWAIT };
     // SAFETY: the first `count` messages have slots that live to the end of this call, with the lengths given.
     let received = unsafe {
-        libc::recvmmsg(fd.as_raw_fd(), messages.as_mut_ptr(), count as _, flags, std::ptr::null_mut())
+        libc::recvmmsg(fd.as_raw_fd(), messages.as_mut_ptr(), count as _, flags as _, std::ptr::null_mut())
     };
     check(received)?;
     for (length, message) in lengths.iter_mut().zip(&messages).take(received as usize) {

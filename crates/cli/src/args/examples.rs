@@ -83,7 +83,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         &[
             ("sealane authorise KEY ada@laptop", "let ada's laptop read"),
             (
-                "sealane authorise KEY ada@laptop read,write,delete --path /srv/ada",
+                "sealane authorise KEY ada@laptop read,write,delete --path /ada",
                 "let it mirror into one folder",
             ),
         ],

@@ -22,7 +22,7 @@ pub struct AuthoriseArgs {
     /// What it may do, as in read,write,delete
     #[arg(default_value = "read")]
     pub rights: String,
-    /// The only folder that it sees, instead of all that is served
+    /// The only folder that it sees, as the peer would name it: absolute, below what is served
     #[arg(long, value_name = "FOLDER")]
     pub path: Option<PathBuf>,
     /// At most so many bytes a second, as in 100M

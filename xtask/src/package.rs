@@ -1,0 +1,119 @@
+//! Packages for those who do not build: a Debian package, and a program that needs no libraries. Each is tried after it
+//! was made.
+
+use crate::generate;
+use anyhow::{Context, Result, bail, ensure};
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const STATIC_TARGET: &str = "x86_64-unknown-linux-musl";
+
+/// What the Debian package must hold, so that none is lost without notice.
+const CONTENTS: &[&str] = &[
+    "usr/bin/sealane",
+    "usr/share/man/man1/sealane.1.gz",
+    "usr/share/man/man1/sealane-cp.1.gz",
+    "usr/share/bash-completion/completions/sealane",
+    "usr/share/zsh/vendor-completions/_sealane",
+    "usr/share/fish/vendor_completions.d/sealane.fish",
+    "usr/lib/systemd/system/sealane.service",
+    "usr/lib/systemd/system/sealane-tunnel@.service",
+    "etc/default/sealane",
+    "etc/sealane/authorised-peers",
+    "usr/share/doc/sealane/copyright",
+];
+
+fn cargo() -> Command {
+    Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
+fn run(command: &mut Command) -> Result<String> {
+    let shown = format!("{command:?}");
+    let output = command.output().with_context(|| format!("running {shown}"))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{shown} failed: {}\n{said}", output.status);
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Builds the program for release and makes `target/debian/sealane_*.deb` of it, with what cargo-deb is told in
+/// `crates/cli/Cargo.toml`.
+pub(crate) fn deb(root: &Path) -> Result<()> {
+    let has_tool = cargo().args(["deb", "--version"]).output().is_ok_and(|output| output.status.success());
+    ensure!(has_tool, "cargo-deb is missing: `cargo install cargo-deb`");
+    let made = root.join("target/deb");
+    generate::man(root, &made.join("man"))?;
+    generate::completions(root, &made.join("completions"))?;
+    run(cargo().current_dir(root).args([
+        "build",
+        "--quiet",
+        "--release",
+        "--locked",
+        "--package",
+        "sealane",
+    ]))?;
+    let package = run(cargo().current_dir(root).args([
+        "deb",
+        "--quiet",
+        "--no-build",
+        "--strip",
+        "--package",
+        "sealane",
+    ]))?;
+    let package = PathBuf::from(package.lines().last().context("cargo-deb names no package")?);
+    try_deb(&package, &made.join("unpacked"))?;
+    println!("{}", package.display());
+    Ok(())
+}
+
+/// Unpacks a package, looks for what it is to hold, and starts what it holds.
+fn try_deb(package: &Path, folder: &Path) -> Result<()> {
+    if folder.exists() {
+        fs::remove_dir_all(folder).context("emptying a folder")?;
+    }
+    run(Command::new("dpkg-deb").arg("--extract").arg(package).arg(folder))?;
+    let missing: Vec<_> = CONTENTS.iter().filter(|path| !folder.join(path).exists()).collect();
+    ensure!(missing.is_empty(), "the package lacks {missing:?}");
+    run(Command::new(folder.join("usr/bin/sealane")).arg("--version"))?;
+    let unit = folder.join("usr/lib/systemd/system/sealane.service");
+    let verify = Command::new("systemd-analyze").arg("verify").arg("--man=no").arg(&unit).output();
+    // It says of the program that it is not installed here, which is no fault of the unit.
+    if let Ok(output) = verify {
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let is_fault = |line: &&str| line.contains("sealane.service") && !line.contains("is not executable");
+        if let Some(fault) = said.lines().find(is_fault) {
+            bail!("{fault}");
+        }
+    }
+    Ok(())
+}
+
+/// Builds the program without a need of any library into `target/static/sealane`, and starts it in an empty root where
+/// the user may.
+pub(crate) fn static_program(root: &Path) -> Result<()> {
+    let mut build = cargo();
+    build.current_dir(root).args(["build", "--quiet", "--release", "--locked", "--package", "sealane"]);
+    build.args(["--target", STATIC_TARGET]);
+    if env::var_os("CC_x86_64_unknown_linux_musl").is_none() {
+        build.env("CC_x86_64_unknown_linux_musl", "musl-gcc");
+    }
+    run(&mut build).with_context(|| {
+        format!("it needs `rustup target add {STATIC_TARGET}` and musl-gcc (Debian: musl-tools)")
+    })?;
+    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    let folder = root.join("target/static");
+    fs::create_dir_all(&folder).context("making a folder")?;
+    let program = folder.join("sealane");
+    fs::copy(target.join(STATIC_TARGET).join("release/sealane"), &program).context("copying the program")?;
+    run(Command::new("strip").arg(&program))?;
+    run(Command::new(&program).arg("--version"))?;
+    // As in a container of nothing else. Only root may change roots.
+    let mut bare = Command::new("chroot");
+    bare.arg(&folder).args(["/sealane", "--version"]);
+    if fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0) {
+        run(&mut bare)?;
+    }
+    println!("{}", program.display());
+    Ok(())
+}
