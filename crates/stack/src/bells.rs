@@ -64,11 +64,23 @@ impl Bells {
         (0..self.bells.len()).for_each(|lane| self.ring_one(lane));
     }
 
+    /// Wakes one of the lanes that sleep: for work that any of them may do.
+    pub fn ring_any(&self) {
+        let _ = (0..self.bells.len()).any(|lane| self.wakes(lane));
+    }
+
     /// Wakes one lane, if it sleeps.
     pub fn ring_one(&self, lane: usize) {
+        self.wakes(lane);
+    }
+
+    fn wakes(&self, lane: usize) -> bool {
         let bell = &self.bells[lane];
-        if bell.sleeping.swap(false, SeqCst) {
+        // A look first: most lanes are awake, and a look leaves the line in all caches.
+        let was_sleeping = bell.sleeping.load(SeqCst) && bell.sleeping.swap(false, SeqCst);
+        if was_sleeping {
             bell.signal.ring();
         }
+        was_sleeping
     }
 }

@@ -60,6 +60,8 @@ pub struct Flow<G, T, R> {
     restore: Mutex<R>,
     /// The oldest place that is out, for whoever gives: a look at it needs no lock of the other side.
     head: AtomicU64,
+    /// The next place to be given, for whoever only looks; [`CLOSED`] while there is none.
+    next: AtomicU64,
     capacity: u64,
 }
 
@@ -72,6 +74,9 @@ impl<G, T, R> fmt::Debug for Flow<G, T, R> {
     }
 }
 
+/// Further than any place.
+const CLOSED: u64 = u64::MAX;
+
 const HELD: &str = "no lane panics holding a flow";
 
 impl<G, T, R> Flow<G, T, R> {
@@ -83,6 +88,7 @@ impl<G, T, R> Flow<G, T, R> {
             ring: Mutex::new(Ring { generation: 0, items: OrderRing::new(0, capacity) }),
             restore: Mutex::new(restored),
             head: AtomicU64::new(0),
+            next: AtomicU64::new(0),
             capacity: capacity as u64,
         }
     }
@@ -99,9 +105,10 @@ impl<G, T, R> Flow<G, T, R> {
         give.open && give.next.number - self.head.load(SeqCst) < self.capacity
     }
 
-    /// Whether a place could be given now.
+    /// Whether a place could be given now, without a lock: lanes that find nothing to do ask again and again.
     pub fn has_room(&self) -> bool {
-        self.has_place(&self.giving())
+        let next = self.next.load(SeqCst);
+        next.saturating_sub(self.head.load(SeqCst)) < self.capacity
     }
 
     /// Gives the next place, and whatever `take` takes in the same order. `None` when the flow is cut, as many places
@@ -114,6 +121,7 @@ impl<G, T, R> Flow<G, T, R> {
         let ticket = give.next;
         let taken = take(&mut give.state, ticket)?;
         give.next.number += 1;
+        self.next.store(give.next.number, SeqCst);
         Some((ticket, taken))
     }
 
@@ -212,6 +220,7 @@ impl<G, T, R> Flow<G, T, R> {
         let mut restore = self.restore.lock().expect(HELD);
         let mut ring = self.ring();
         give.open = false;
+        self.next.store(CLOSED, SeqCst);
         // Anew from number 0 of a generation that no ticket has yet.
         let generation = ring.generation.checked_add(1).expect("fewer cuts than 2^32");
         give.next = Ticket { generation, number: 0 };
@@ -229,6 +238,7 @@ impl<G, T, R> Flow<G, T, R> {
         let mut restore = self.restore.lock().expect(HELD);
         begin(&mut give.state, &mut restore);
         give.open = true;
+        self.next.store(give.next.number, SeqCst);
         give.next.generation
     }
 

@@ -6,7 +6,7 @@
 use std::{
     fmt,
     sync::{
-        Mutex,
+        Mutex, MutexGuard,
         atomic::{AtomicUsize, Ordering::Relaxed},
     },
 };
@@ -27,6 +27,8 @@ impl Recycle for Buffer {
 /// A bounded stock of equals, shared by all lanes.
 pub struct Pool<T = Buffer> {
     free: Mutex<Vec<T>>,
+    /// How many of these there are, for whoever only looks.
+    free_count: AtomicUsize,
     unmade: AtomicUsize,
     make: Box<dyn Fn() -> T + Send + Sync>,
 }
@@ -48,28 +50,36 @@ impl<T: Recycle> Pool<T> {
     /// A stock of `count` of what `make` makes.
     pub fn of(count: usize, make: impl Fn() -> T + Send + Sync + 'static) -> Self {
         let free = Mutex::new(Vec::with_capacity(count));
-        Self { free, unmade: AtomicUsize::new(count), make: Box::new(make) }
+        Self { free, free_count: AtomicUsize::new(0), unmade: AtomicUsize::new(count), make: Box::new(make) }
     }
 
     /// Takes one, the most recently used first (it may still be in a cache), or `None` when all are out.
     pub fn take(&self) -> Option<T> {
-        if let Some(free) = self.free.lock().expect("no lane panics holding the stock").pop() {
+        let mut stock = self.stock();
+        if let Some(free) = stock.pop() {
+            self.free_count.store(stock.len(), Relaxed);
             return Some(free);
         }
+        drop(stock);
         let made = self.unmade.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1));
         made.is_ok().then(|| (self.make)())
     }
 
+    fn stock(&self) -> MutexGuard<'_, Vec<T>> {
+        self.free.lock().expect("no lane panics holding the stock")
+    }
+
     /// Whether more than `count` could be taken.
     pub fn has_more_than(&self, count: usize) -> bool {
-        let free = self.free.lock().expect("no lane panics holding the stock").len();
-        free + self.unmade.load(Relaxed) > count
+        self.free_count.load(Relaxed) + self.unmade.load(Relaxed) > count
     }
 
     /// Gives one back.
     pub fn give(&self, mut used: T) {
         used.recycle();
-        self.free.lock().expect("no lane panics holding the stock").push(used);
+        let mut stock = self.stock();
+        stock.push(used);
+        self.free_count.store(stock.len(), Relaxed);
     }
 }
 

@@ -272,3 +272,32 @@ fn an_unknown_layer_is_told_what_is_known_and_an_added_one_is() {
     assert!(matches!(catalogue().stack(&spec("null(1)"), &context), Err(SpecError::Arguments { .. })));
     assert!(matches!(catalogue().stack(&spec("etm(des,md5)"), &context), Err(SpecError::Arguments { .. })));
 }
+
+/// What waited for places, and gets several at once, is shared out: the lane that found them does not keep it all.
+#[test]
+fn places_that_open_at_once_are_for_all_lanes() {
+    struct Gate(Arc<AtomicU64>);
+    impl sealane_stack::Sink for Gate {
+        fn send(&mut self, batch: &Batch, from: usize) -> std::io::Result<usize> {
+            let is_open = self.0.load(Relaxed) > 0;
+            if is_open { Ok(batch.packets.len() - from) } else { Err(std::io::ErrorKind::WouldBlock.into()) }
+        }
+    }
+    let opened = Arc::new(AtomicU64::new(0));
+    let stack = stack(&catalogue(), "sample/md5", End::Near, 0);
+    let (mut down, _) = ends(vec![vec![7; 1500]; 100], 3, stack.room(), false);
+    down.sink = Some(Box::new(Gate(Arc::clone(&opened))));
+    let plan = sealane_stack::Plan { batches: 32, ..plan(Placement::Packet, 2) };
+    let crew = Crew::new(plan, vec![FlowPlan { stack, down, up: Ends::default() }]).unwrap();
+    let engine = Inline::new(Kernels::best());
+    let mut lanes = [crew.lane(0, &engine).unwrap(), crew.lane(1, &engine).unwrap()];
+    // One is at the sink and three behind it in the order; one waits for a place, and three behind that.
+    for _ in 0..100 {
+        lanes[0].step();
+    }
+    assert_eq!(crew.lane_counts(1).batches, 0);
+    opened.store(1, Relaxed);
+    lanes[0].step();
+    lanes[1].step();
+    assert!(crew.lane_counts(1).batches > 0, "the other lane finds work");
+}

@@ -295,13 +295,13 @@ impl<'a> Lane<'a> {
             return;
         }
         // There is room again, for sources and for what waits to go on.
-        self.crew.bells.ring();
+        self.crew.wake();
         if let Some(before) = point.checked_sub(1)
             && !path.is_clear(point)
         {
-            let todo = &mut self.todo;
+            let Self { crew, todo, .. } = self;
             let step = path.step_of(before);
-            let go_on = |batch| todo.push_back(Task::Batch { batch, line, step, is_turned: true });
+            let go_on = |batch| put_aside(crew, todo, Task::Batch { batch, line, step, is_turned: true });
             if path.send_on(point, std::iter::empty(), go_on) {
                 self.drain_both(line, before);
             }
@@ -447,6 +447,17 @@ impl<'a> Lane<'a> {
     }
 }
 
+/// Puts a task aside for this lane; where any lane may run it and this one has another already, for whichever comes first.
+/// A lane that kept all that it has found a place for would leave the others nothing: they bring what must wait for it.
+fn put_aside(crew: &Crew, todo: &mut VecDeque<Task>, task: Task) {
+    if crew.plan.placement == Placement::Packet && !todo.is_empty() {
+        crew.shared.put.try_send(task).expect("a queue has room for everything that exists");
+        crew.wake();
+    } else {
+        todo.push_back(task);
+    }
+}
+
 /// Sends what a serial layer has put out on its ways.
 fn send_out(crew: &Crew, line: usize, step: usize, outbox: &mut Outbox<'_>, todo: &mut VecDeque<Task>) {
     let path = &crew.lines[line];
@@ -459,18 +470,9 @@ fn send_out(crew: &Crew, line: usize, step: usize, outbox: &mut Outbox<'_>, todo
             }
             continue;
         };
-        let mut count = 0;
         let batches = std::iter::from_fn(|| outbox.next(way));
         crew.lines[target].send_on(point + 1, batches, |batch| {
-            let task = Task::Batch { batch, line: target, step, is_turned: true };
-            count += 1;
-            // What is more than one lane's work is for all that may.
-            if crew.plan.placement == Placement::Packet && count > 1 {
-                crew.shared.put.try_send(task).expect("a queue has room for everything that exists");
-                crew.bells.ring();
-            } else {
-                todo.push_back(task);
-            }
+            put_aside(crew, todo, Task::Batch { batch, line: target, step, is_turned: true });
         });
     }
 }
@@ -478,15 +480,16 @@ fn send_out(crew: &Crew, line: usize, step: usize, outbox: &mut Outbox<'_>, todo
 impl LaneWork for Lane<'_> {
     fn step(&mut self) -> Turn {
         let crew = self.crew;
-        let mut moved = self.collect();
+        let mut moved = self.collect() | self.run_todo();
         for queue in [&crew.inboxes[self.lane].take, &crew.shared.take] {
             for task in queue.try_iter().take(TASKS_PER_TURN) {
                 moved = true;
                 self.run_task(task);
                 self.collect();
+                // What it led to goes first: it is older than what waits, and at hand.
+                self.run_todo();
             }
         }
-        moved |= self.run_todo();
         for (line, path) in crew.lines.iter().enumerate() {
             let end = path.layers.len();
             let at = At { flow: path.flow, step: end, part: 0 };

@@ -275,6 +275,14 @@ impl Crew {
         self.plan.placement.may_run(lane, self.plan.lanes.get(), at)
     }
 
+    /// Wakes whoever may have something to do now: where any lane may do it, one is enough.
+    fn wake(&self) {
+        match self.plan.placement {
+            Placement::Packet => self.bells.ring_any(),
+            _ => self.bells.ring(),
+        }
+    }
+
     fn hand_over(&self, lane: usize, task: Task) {
         self.inboxes[lane].put.try_send(task).expect("a queue has room for everything that exists");
         self.bells.ring_one(lane);
