@@ -9,7 +9,7 @@ use std::{collections::VecDeque, fmt, sync::Arc, time::Instant};
 
 use sealane_engine::Session;
 
-use crate::{Batch, Pool};
+use crate::{Batch, run::Stocks};
 
 /// Which way packets go through a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -93,21 +93,22 @@ pub trait Layer: Send + Sync + fmt::Debug {
 /// What leaves a serial step.
 #[derive(Debug)]
 pub struct Outbox<'a> {
-    pool: &'a Pool<Batch>,
+    pool: &'a Stocks,
+    lane: usize,
     down: VecDeque<Batch>,
     up: VecDeque<Batch>,
 }
 
 impl<'a> Outbox<'a> {
-    /// An empty one, whose batches come from `pool`.
-    pub fn new(pool: &'a Pool<Batch>) -> Self {
-        Self { pool, down: VecDeque::new(), up: VecDeque::new() }
+    /// An empty one of a lane, whose batches come from `pool`.
+    pub(crate) fn new(pool: &'a Stocks, lane: usize) -> Self {
+        Self { pool, lane, down: VecDeque::new(), up: VecDeque::new() }
     }
 
     /// An empty batch to be filled, of a flow. `None` when all are under way: then there is nothing to be done but to
     /// try again later.
     pub fn take(&self, flow: u32) -> Option<Batch> {
-        let mut batch = self.pool.take()?;
+        let mut batch = self.pool.take(self.lane)?;
         batch.flow = flow;
         Some(batch)
     }

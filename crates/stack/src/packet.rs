@@ -199,6 +199,8 @@ pub struct Batch {
     /// Number of its first packet among all of the flow, given with the ticket: what nonces and sequence numbers are
     /// made of.
     pub first: u64,
+    /// The lane to whose stock it belongs.
+    pub(crate) home: usize,
     /// What TCP has read of the packets, before its turn.
     pub(crate) segments: Vec<Segment>,
     /// What TCP wants the packets to become, after its turn.
@@ -263,6 +265,11 @@ impl Batch {
     pub fn passed(&self) -> impl Iterator<Item = &[u8]> {
         let bytes = self.work.buffer.bytes();
         self.packets.iter().filter(|packet| packet.is_passed()).map(|packet| &bytes[packet.span().range()])
+    }
+
+    /// Whether its packets are laid out, and their bytes still to be written.
+    pub(crate) fn is_unwritten(&self) -> bool {
+        !self.transmits.is_empty()
     }
 
     /// Makes it as good as new, and keeps its memory.

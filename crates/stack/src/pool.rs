@@ -69,9 +69,9 @@ impl<T: Recycle> Pool<T> {
         self.free.lock().expect("no lane panics holding the stock")
     }
 
-    /// Whether more than `count` could be taken.
-    pub fn has_more_than(&self, count: usize) -> bool {
-        self.free_count.load(Relaxed) + self.unmade.load(Relaxed) > count
+    /// How many could be taken.
+    pub fn left(&self) -> usize {
+        self.free_count.load(Relaxed) + self.unmade.load(Relaxed)
     }
 
     /// Gives one back.

@@ -249,8 +249,33 @@ struct Run {
     lanes: Vec<usize>,
     rng: Rng,
     study: Study,
-    /// What a lock that changes lanes costs more, by direction.
-    hand_over_ns: [f64; 2],
+    /// What sharing costs, by direction.
+    sharing: [Sharing; 2],
+}
+
+/// What a message costs more on two lanes that share a connection than on two that do not, by the stack that has nothing
+/// else: TCP/IP.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sharing {
+    hand_over_ns: f64,
+    spread_ns: f64,
+}
+
+impl Sharing {
+    /// From two lanes that share one connection, and two that have one each.
+    fn of(shared: &[Slice], apart: &[Slice], message_bytes: usize) -> Self {
+        let lane_ns = |slices: &[Slice]| 2.0 * message_bytes as f64 * 1e3 / rate(slices).max(1e-9);
+        let hand_over_ns = (locked_ns(shared) - locked_ns(apart)).max(0.0);
+        let spread_ns = (lane_ns(shared) - lane_ns(apart) - hand_over_ns).max(0.0);
+        Self { hand_over_ns, spread_ns }
+    }
+
+    fn costs(self, slices: &[Slice], lanes: usize, message_bytes: usize) -> Costs {
+        let locked_ns = locked_ns(slices);
+        let message_ns = lanes as f64 * message_bytes as f64 * 1e3 / rate(slices).max(1e-9);
+        let Self { hand_over_ns, spread_ns } = self;
+        Costs { free_ns: (message_ns - locked_ns).max(0.0), locked_ns, hand_over_ns, spread_ns }
+    }
 }
 
 /// Measures what is asked for.
@@ -264,7 +289,7 @@ pub fn run(options: &Options, progress: &mut dyn Write) -> Result<Study, LabErro
         lanes: lane_counts(),
         rng: Rng::new(options.seed.unwrap_or_else(Rng::fresh_seed)),
         study: Study::default(),
-        hand_over_ns: [0.0; 2],
+        sharing: [Sharing::default(); 2],
     };
     let began = Instant::now();
     let mut say = |what: &str| writeln!(progress, "[{:5.1} s] {what}", began.elapsed().as_secs_f64());
@@ -347,17 +372,23 @@ impl Run {
                     setups.push(("pair", Setup { is_apart: true, connections: lanes, ..one.clone() }));
                 }
             }
+            // The bare stack takes turns with those whose cryptography is short, for which the model needs what sharing
+            // costs at the same time.
+            if tier.is_none() && stack != STACKS[0] && self.lanes.len() > 1 {
+                let bare = Setup::new(STACKS[0], direction, None);
+                setups.push(("bare", Setup { lanes: 2, ..bare.clone() }));
+                setups.push(("bare", Setup { is_apart: true, connections: 2, ..bare }));
+            }
             let list: Vec<Setup> = setups.iter().map(|(_, setup)| setup.clone()).collect();
             let found = measure(&list, self.timing, &mut self.rng)?;
             let single = |placement: Placement| {
-                let at = list.iter().position(|setup| setup.placement == placement && setup.threads() == 1);
+                let is_it = |setup: &Setup| setup.placement == placement && setup.threads() == 1;
+                let at = list.iter().position(is_it);
                 at.map(|at| rate(&found[at]))
             };
-            if stack == STACKS[0] {
-                self.learn_hand_over(direction, &list, &found);
-            }
+            self.learn_sharing(direction, &list, &found);
             for ((id, setup), slices) in setups.iter().zip(&found) {
-                if *id == "pair" {
+                if matches!(*id, "pair" | "bare") {
                     continue;
                 }
                 let of_one = single(setup.placement);
@@ -368,34 +399,33 @@ impl Run {
         Ok(())
     }
 
-    /// A turn that two lanes take in turns costs more than one that one lane takes: its data are in the other's cache.
-    fn learn_hand_over(&mut self, direction: Direction, setups: &[Setup], found: &[Vec<Slice>]) {
-        let packet = |lanes: usize| {
+    fn learn_sharing(&mut self, direction: Direction, setups: &[Setup], found: &[Vec<Slice>]) {
+        let bare = |is_apart: bool| {
             let is_it = |setup: &Setup| {
-                setup.placement == Placement::Packet && !setup.is_apart && setup.lanes == lanes
+                setup.stack == STACKS[0]
+                    && setup.placement == Placement::Packet
+                    && setup.is_apart == is_apart
+                    && setup.threads() == 2
             };
-            setups.iter().position(is_it).map(|at| locked_ns(&found[at]))
+            setups.iter().position(is_it).map(|at| &found[at])
         };
-        if let (Some(one), Some(two)) = (packet(1), packet(2)) {
-            self.hand_over_ns[direction as usize] = (two - one).max(0.0);
+        if let (Some(shared), Some(apart)) = (bare(false), bare(true)) {
+            self.sharing[direction as usize] = Sharing::of(shared, apart, setups[0].message_bytes);
         }
     }
 
     /// A setup of several lanes beside as many independent stacks.
     fn pair(&mut self, setup: &Setup, slices: &[Slice], setups: &[Setup], found: &[Vec<Slice>]) {
-        let apart = setups.iter().position(|other| other.is_apart && other.connections == setup.lanes);
+        let is_it =
+            |other: &Setup| other.is_apart && other.connections == setup.lanes && other.stack == setup.stack;
+        let apart = setups.iter().position(is_it);
         let Some(apart) = apart.map(|at| &found[at]) else { return };
         let Some((ratio, interval)) = ratio_of_medians(&rates(slices), &rates(apart), CONFIDENCE, 1) else {
             return;
         };
-        let message_ns = |rate: f64| setup.message_bytes as f64 * 1e3 / rate * setup.lanes as f64;
-        let locked_ns = locked_ns(apart);
-        let costs = Costs {
-            free_ns: (message_ns(rate(apart)) - locked_ns).max(0.0),
-            locked_ns,
-            hand_over_ns: self.hand_over_ns[setup.direction as usize],
-        };
-        let is_shared = setup.connections == 1;
+        let costs = self.sharing[setup.direction as usize].costs(apart, setup.lanes, setup.message_bytes);
+        // What the bare stack does on two lanes is where the model has its costs of sharing from.
+        let is_shared = setup.connections == 1 && (setup.stack != STACKS[0] || setup.lanes > 2);
         let predicted = is_shared.then(|| costs.per_second(setup.lanes) * setup.message_bytes as f64 / 1e6);
         self.study.pairs.push(Pair {
             stack: setup.stack.clone(),

@@ -263,7 +263,8 @@ fn pairs(pairs: &[Pair]) -> Option<Section> {
     let notes = [
         "A stack whose lanes work together against as many stacks of one lane each, in alternating slices: 1 is perfect, and \
          what the machine does beside meets both.",
-        "Predictions are the model's, from the independent stacks' costs and TCP/IP's hand-over. The cap is (unlocked + locked) \
+        "Predictions are the model's, from the independent stacks' costs and what sharing costs TCP/IP on two lanes, which \
+         therefore has no prediction. The cap is (unlocked + locked) \
          / locked: what no number of lanes passes on one connection.",
     ];
     let mut table = Table::new("Lanes together against lanes apart", &notes, &columns, 4);

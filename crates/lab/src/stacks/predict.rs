@@ -1,7 +1,7 @@
 //! What more lanes would gain: one lane measured here, or the paper's table, and the model.
 
 use super::model::Costs;
-use super::{Direction, Setup, Timing, locked_ns, measure, paper, rate};
+use super::{Direction, Setup, Sharing, Timing, measure, paper};
 use crate::LabError;
 use crate::experiment::Profile;
 use crate::report::number::quantity;
@@ -26,6 +26,8 @@ pub struct Prediction {
     pub locked_ns: f64,
     /// What a turn costs more after another lane's.
     pub hand_over_ns: f64,
+    /// What the rest costs more where two lanes share it.
+    pub spread_ns: f64,
     /// What no number of lanes passes, in times one lane's rate.
     pub cap: f64,
     /// MB/s and times one lane's rate, by lanes.
@@ -47,12 +49,13 @@ fn curve(stack: &str, direction: Direction, tier: &str, costs: Costs, lanes: usi
         free_ns: costs.free_ns,
         locked_ns: costs.locked_ns,
         hand_over_ns: costs.hand_over_ns,
+        spread_ns: costs.spread_ns,
         cap: costs.cap(),
         points: counts.into_iter().map(point).collect(),
     }
 }
 
-/// Measures a stack on one lane and TCP's hand-over on two, and says what up to `lanes` lanes would do on one connection,
+/// Measures a stack on one lane and what sharing costs on two, and says what up to `lanes` lanes would do on one connection,
 /// at tiers `native` and `best`, both ways.
 ///
 /// # Errors
@@ -63,20 +66,19 @@ pub fn predict(stack: &str, lanes: usize) -> Result<Vec<Prediction>, LabError> {
     let mut predictions = Vec::new();
     for direction in Direction::ALL {
         let bare = Setup::new(super::STACKS[0], direction, None);
-        let mut setups = vec![
-            bare.clone(),
-            Setup::new(stack, direction, Some(Tier::Native)),
-            Setup::new(stack, direction, None),
-        ];
+        let mut setups =
+            vec![Setup::new(stack, direction, Some(Tier::Native)), Setup::new(stack, direction, None)];
         if available_lanes() > 1 {
-            setups.push(Setup { lanes: 2, ..bare });
+            setups.push(Setup { lanes: 2, ..bare.clone() });
+            setups.push(Setup { is_apart: true, connections: 2, ..bare });
         }
         let found = measure(&setups, timing, &mut rng)?;
-        let hand_over_ns = found.get(3).map_or(0.0, |two| (locked_ns(two) - locked_ns(&found[0])).max(0.0));
-        for (setup, slices) in setups.iter().zip(&found).skip(1).take(2) {
-            let locked_ns = locked_ns(slices);
-            let message_ns = setup.message_bytes as f64 * 1e3 / rate(slices).max(1e-9);
-            let costs = Costs { free_ns: (message_ns - locked_ns).max(0.0), locked_ns, hand_over_ns };
+        let sharing = match &found[..] {
+            [_, _, shared, apart] => Sharing::of(shared, apart, setups[0].message_bytes),
+            _ => Sharing::default(),
+        };
+        for (setup, slices) in setups.iter().zip(&found).take(2) {
+            let costs = sharing.costs(slices, 1, setup.message_bytes);
             predictions.push(curve(stack, direction, setup.tier_name(), costs, lanes));
         }
     }
@@ -90,6 +92,7 @@ pub(super) fn of_paper(lanes: usize) -> Vec<Prediction> {
         free_ns: (us - paper::LOCKED_US).max(0.0) * 1e3,
         locked_ns: paper::LOCKED_US * 1e3,
         hand_over_ns: 0.0,
+        spread_ns: 0.0,
     };
     paper::TABLE_1
         .iter()
@@ -107,6 +110,7 @@ pub(super) fn section(id: &str, title: &str, notes: &[&str], predictions: &[Pred
         "unlocked ns",
         "locked ns",
         "hand-over ns",
+        "spread ns",
         "cap",
         "MB/s",
         "times one lane",
@@ -122,6 +126,7 @@ pub(super) fn section(id: &str, title: &str, notes: &[&str], predictions: &[Pred
                 quantity(one.free_ns),
                 quantity(one.locked_ns),
                 quantity(one.hand_over_ns),
+                quantity(one.spread_ns),
                 format!("{:.1}", one.cap),
                 quantity(mb_per_s),
                 format!("{speedup:.2}"),
@@ -143,8 +148,8 @@ pub(super) fn section(id: &str, title: &str, notes: &[&str], predictions: &[Pred
 /// Predictions as they are shown.
 pub fn sections(predictions: &[Prediction]) -> Vec<Section> {
     let notes = [
-        "Lanes that share TCP's lock on one connection, event by event; a prediction, measured on no more lanes than the \
-         hand-over is.",
+        "Lanes that share TCP's lock on one connection, event by event: a prediction. Hand-over and spread (what a turn, and \
+         what the rest of a packet's way, cost more on two lanes that share one connection) are measured on two lanes.",
     ];
     vec![section("predicted", "Lanes on one connection", &notes, predictions)]
 }

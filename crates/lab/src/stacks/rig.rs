@@ -215,6 +215,39 @@ impl Rig {
         self.drivers.iter().map(|driver| driver.messages.load(Relaxed)).collect()
     }
 
+    /// The shares and when that was, to `within`: among hundreds of threads that all want to run, this one may have to
+    /// wait between the clock and the counters.
+    fn shares_at(&self, within: Duration) -> (Instant, Vec<u64>) {
+        const TRIES: usize = 20;
+        let mut at = Instant::now();
+        let mut shares = self.shares();
+        for _ in 0..TRIES {
+            if at.elapsed() <= within {
+                break;
+            }
+            at = Instant::now();
+            shares = self.shares();
+        }
+        (at, shares)
+    }
+
+    /// Waits, with the gate closed, until nothing moves any more: what is left would run in the next rig's slice.
+    fn settle(&self) {
+        const LOOKS: usize = 100;
+        const QUIET: usize = 2;
+        self.ring();
+        let (mut before, mut quiet) = (self.shares(), 0);
+        for _ in 0..LOOKS {
+            thread::sleep(Duration::from_millis(1));
+            let now = self.shares();
+            quiet = if now == before { quiet + 1 } else { 0 };
+            before = now;
+            if quiet == QUIET {
+                break;
+            }
+        }
+    }
+
     fn lane_counts(&self) -> Vec<LaneCounts> {
         self.crews.iter().flat_map(|crew| (0..self.lanes).map(|lane| crew.lane_counts(lane))).collect()
     }
@@ -224,12 +257,14 @@ impl Rig {
         self.gate.store(true, Relaxed);
         self.ring();
         thread::sleep(settle);
-        let (shares, counts, usage, began) =
-            (self.shares(), self.lane_counts(), usage::now(), Instant::now());
+        let (began, shares) = self.shares_at(duration / 100);
+        let (counts, usage) = (self.lane_counts(), usage::now());
         thread::sleep(duration);
-        let seconds = began.elapsed().as_secs_f64();
-        let (later, counted, used) = (self.shares(), self.lane_counts(), usage::now().since(usage));
+        let (ended, later) = self.shares_at(duration / 100);
+        let (counted, used) = (self.lane_counts(), usage::now().since(usage));
+        let seconds = (ended - began).as_secs_f64();
         self.gate.store(false, Relaxed);
+        self.settle();
         let shares: Vec<u64> = later.iter().zip(&shares).map(|(later, before)| later - before).collect();
         let messages: u64 = shares.iter().sum();
         let lane_bytes =

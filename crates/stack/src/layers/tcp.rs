@@ -11,7 +11,7 @@
 use std::{
     sync::{
         Arc, Mutex, MutexGuard,
-        atomic::{AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicBool, Ordering::Relaxed},
     },
     time::{Duration, Instant},
 };
@@ -25,11 +25,8 @@ use sealane_wire::{Sum, TCP_BYTES, Tcp, protocol};
 use crate::{
     Batch, Context, End, Kind, Layer, Outbox, Room, Verdict, Way, network,
     spec::no_arguments,
-    transport::{FRAME_BYTES, Held, State},
+    transport::{BATCHES_KEPT, FRAME_BYTES, Held, State},
 };
-
-/// Batches of messages that are kept until they are acknowledged; the source is asked while fewer are.
-const BATCHES_KEPT: usize = 24;
 
 pub(crate) const KIND: Kind = Kind {
     names: || vec!["tcp".to_owned()],
@@ -47,7 +44,7 @@ struct TcpLayer {
     ignores_verdicts: bool,
     /// TCP's zero.
     epoch: Instant,
-    kept: AtomicUsize,
+    has_room: AtomicBool,
     held: Arc<Held>,
     /// Contended by nobody: the crew runs one way at a time.
     state: Mutex<State>,
@@ -82,7 +79,7 @@ impl TcpLayer {
             is_framed,
             ignores_verdicts: context.ignores_verdicts,
             epoch: Instant::now(),
-            kept: AtomicUsize::new(0),
+            has_room: AtomicBool::new(true),
             held,
             state: Mutex::new(state),
         }
@@ -97,7 +94,7 @@ impl TcpLayer {
     }
 
     fn note(&self, state: &State) {
-        self.kept.store(state.batches_kept(), Relaxed);
+        self.has_room.store(state.has_room(), Relaxed);
     }
 
     /// A segment's header, and where its payload starts.
@@ -210,7 +207,7 @@ impl Layer for TcpLayer {
     }
 
     fn has_room(&self) -> bool {
-        self.kept.load(Relaxed) < BATCHES_KEPT
+        self.has_room.load(Relaxed)
     }
 
     fn poll_timeout(&self) -> Option<Instant> {

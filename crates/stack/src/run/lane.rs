@@ -13,7 +13,7 @@ use std::{
 use rustix::event::{PollFd, PollFlags};
 use sealane_engine::{Queue, Work};
 
-use super::{Crew, RunError, Task, counts, line::Line, line_of};
+use super::{Crew, RunError, Task, counts, line_of};
 use crate::{
     At, Batch, LONGEST_SLEEP, LaneWork, Outbox, Placement, Turn, Way,
     parts::{Part, cut_blocks, split_functions},
@@ -21,9 +21,6 @@ use crate::{
 
 /// Tasks that a lane takes from a queue in one turn.
 const TASKS_PER_TURN: usize = 16;
-
-/// How often layers are asked for their deadlines at least: whoever sets one rings nobody.
-const DEADLINES_EVERY: Duration = Duration::from_millis(5);
 
 /// What is waited for while its work is at the engine.
 #[derive(Debug)]
@@ -72,8 +69,6 @@ pub struct Lane<'a> {
     spare: Option<Batch>,
     /// Which line's source was asked first.
     first_line: usize,
-    /// When layers are to be asked for their deadlines again; `None` where none has any.
-    deadline: Option<Instant>,
 }
 
 impl fmt::Debug for Lane<'_> {
@@ -98,10 +93,9 @@ impl<'a> Lane<'a> {
             joins: Vec::new(),
             free_joins: Vec::new(),
             todo: VecDeque::with_capacity(batches),
-            outbox: Outbox::new(&crew.pool),
+            outbox: Outbox::new(&crew.pool, lane),
             spare: None,
             first_line: 0,
-            deadline: (lane == 0 && crew.lines.iter().any(Line::has_serial)).then(|| crew.clock.now()),
         }
     }
 
@@ -161,6 +155,8 @@ impl<'a> Lane<'a> {
             let layer = layer.expect("beyond the last step all is over");
             if !is_turned {
                 layer.enter(path.way, &mut batch);
+            } else if batch.is_unwritten() {
+                crew.pool.settle(self.lane, &mut batch);
             }
             if batch.work.pending() > 0 {
                 self.run_jobs(batch, line, step);
@@ -339,6 +335,9 @@ impl<'a> Lane<'a> {
             let count: usize =
                 sides.into_iter().flatten().map(|(line, point)| self.drain_layer(line, point)).sum();
             drop(turn);
+            if let Some(due) = path.layers[path.step_of(point)].poll_timeout() {
+                crew.note_due(due);
+            }
             self.count(|counts| &counts.turns, count as u64);
             self.count(|counts| &counts.turn_ns, began.elapsed().as_nanos() as u64);
             taken += count;
@@ -367,13 +366,15 @@ impl<'a> Lane<'a> {
 
     /// Calls every serial layer whose time has come. One lane does: the first.
     fn time_out(&mut self) -> bool {
-        let now = self.crew.clock.now();
-        if self.deadline.is_none_or(|deadline| now < deadline) {
+        let crew = self.crew;
+        if self.lane != 0 || !crew.has_serial {
             return false;
         }
-        let crew = self.crew;
+        let now = crew.clock.now();
+        if !crew.take_due(now) {
+            return false;
+        }
         let mut any = false;
-        let mut next = now + DEADLINES_EVERY;
         for (line, path) in crew.lines.iter().enumerate().filter(|(_, path)| path.way == Way::Down) {
             for (step, layer) in path.layers.iter().enumerate() {
                 let Some(due) = layer.poll_timeout() else { continue };
@@ -388,10 +389,9 @@ impl<'a> Lane<'a> {
                         self.drain_both(line, point);
                     }
                 }
-                next = layer.poll_timeout().map_or(next, |due| due.min(next));
+                layer.poll_timeout().into_iter().for_each(|due| crew.note_due(due));
             }
         }
-        self.deadline = Some(next);
         any
     }
 
@@ -423,7 +423,7 @@ impl<'a> Lane<'a> {
             if !is_asked {
                 continue;
             }
-            let Some(mut batch) = self.spare.take().or_else(|| crew.pool.take()) else { break };
+            let Some(mut batch) = self.spare.take().or_else(|| crew.pool.take(self.lane)) else { break };
             match path.receive(&mut batch) {
                 Ok(true) => {
                     any = true;
@@ -508,7 +508,7 @@ impl LaneWork for Lane<'_> {
     }
 
     fn wait_for<'a>(&'a mut self, fds: &mut Vec<PollFd<'a>>) -> Duration {
-        let mut deadline = self.deadline;
+        let mut deadline = if self.lane == 0 { self.crew.due() } else { None };
         for path in &self.crew.lines {
             let is_asked = path.has_source() && self.crew.may_run(self.lane, At::flow(path.flow));
             if is_asked && path.order(0).has_room() && path.has_room() {

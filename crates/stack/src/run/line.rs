@@ -14,8 +14,8 @@ use std::{
     time::Instant,
 };
 
-use super::{Ends, Plan, Sink, Source};
-use crate::{Batch, Counts, Flow, Layer, Pool, Stack, Way};
+use super::{Ends, Plan, Sink, Source, Stocks};
+use crate::{Batch, Counts, Flow, Layer, Stack, Way};
 
 /// In whose order numbers are given.
 pub(super) struct Entry {
@@ -231,7 +231,7 @@ impl Line {
     }
 
     /// Hands what has arrived at the end to the sink, in order. Returns how many batches.
-    pub(super) fn finish(&self, pool: &Pool<Batch>) -> io::Result<usize> {
+    pub(super) fn finish(&self, pool: &Stocks) -> io::Result<usize> {
         let mut failure = None;
         let end = &self.orders[self.points.len() - 1];
         let mut note = |result: io::Result<bool>| {
@@ -269,7 +269,7 @@ fn none_now(result: io::Result<usize>) -> io::Result<usize> {
 
 impl Exit {
     /// True when the sink has all of it; else the rest is kept.
-    fn send(&mut self, batch: Batch, mut from: usize, pool: &Pool<Batch>) -> io::Result<bool> {
+    fn send(&mut self, batch: Batch, mut from: usize, pool: &Stocks) -> io::Result<bool> {
         if let Some(sink) = &mut self.sink {
             while from < batch.packets.len() {
                 let sent = none_now(sink.send(&batch, from))?;

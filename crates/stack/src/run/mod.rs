@@ -11,13 +11,17 @@
 mod counts;
 mod lane;
 mod line;
+mod stocks;
 
 use std::{
     io,
     num::NonZeroUsize,
     os::fd::BorrowedFd,
-    sync::{Arc, Mutex},
-    time::Instant,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering::SeqCst},
+    },
+    time::{Duration, Instant},
 };
 
 use crossbeam_channel::{Receiver, Sender, bounded};
@@ -31,6 +35,7 @@ use crate::{
 pub use counts::LaneCounts;
 pub use lane::Lane;
 use line::Line;
+pub(crate) use stocks::Stocks;
 
 /// Where batches come from. A `Port` of crate `port` becomes one by its `ends`.
 pub trait Source: Send {
@@ -140,17 +145,23 @@ pub struct Crew {
     clock: Clock,
     /// Way down and way up of each flow, in turn.
     lines: Vec<Line>,
-    pool: Pool<Batch>,
+    pool: Stocks,
     parts: Pool<Part>,
     bells: Bells,
     stop: Stop<RunError>,
     counts: Vec<counts::Counting>,
     /// Whether a layer may keep batches, so that some must be left for others.
     has_serial: bool,
+    /// When lane 0 is to ask layers for their deadlines: nanoseconds after `epoch`, [`NEVER`] if no layer has one.
+    due_ns: AtomicU64,
+    epoch: Instant,
     inboxes: Vec<Queue>,
     /// What any lane may take.
     shared: Queue,
 }
+
+/// Later than any deadline.
+const NEVER: u64 = u64::MAX;
 
 fn line_of(flow: usize, way: Way) -> usize {
     2 * flow + usize::from(way == Way::Up)
@@ -187,11 +198,13 @@ impl Crew {
         let Plan { buffer_bytes, packets, .. } = plan;
         Ok(Self {
             plan,
+            epoch: clock.now(),
             clock,
             counts: (0..lanes).map(|_| counts::Counting::default()).collect(),
             has_serial: lines.iter().any(Line::has_serial),
+            due_ns: AtomicU64::new(0),
             lines,
-            pool: Pool::of(plan.batches, move || Batch::new(buffer_bytes, packets)),
+            pool: Stocks::new(lanes, plan.batches, move || Batch::new(buffer_bytes, packets)),
             parts: Pool::of(parts, move || Part::new(buffer_bytes)),
             bells: Bells::new(lanes)?,
             stop: Stop::new(),
@@ -273,6 +286,30 @@ impl Crew {
 
     fn may_run(&self, lane: usize, at: At) -> bool {
         self.plan.placement.may_run(lane, self.plan.lanes.get(), at)
+    }
+
+    /// A layer has a deadline. It may be later than the one that lane 0 wakes for, which then finds the new one.
+    fn note_due(&self, due: Instant) {
+        let ns = u64::try_from(due.saturating_duration_since(self.epoch).as_nanos()).unwrap_or(NEVER);
+        if ns < self.due_ns.load(SeqCst) && ns < self.due_ns.fetch_min(ns, SeqCst) {
+            self.bells.ring_one(0);
+        }
+    }
+
+    /// Whether layers are to be asked for their deadlines now, by the caller, who notes them anew.
+    fn take_due(&self, now: Instant) -> bool {
+        let now_ns = now.saturating_duration_since(self.epoch).as_nanos();
+        let is_due = u128::from(self.due_ns.load(SeqCst)) <= now_ns;
+        if is_due {
+            // First: what is noted meanwhile counts.
+            self.due_ns.store(NEVER, SeqCst);
+        }
+        is_due
+    }
+
+    fn due(&self) -> Option<Instant> {
+        let ns = self.due_ns.load(SeqCst);
+        (self.has_serial && ns != NEVER).then(|| self.epoch + Duration::from_nanos(ns))
     }
 
     /// Wakes whoever may have something to do now: where any lane may do it, one is enough.

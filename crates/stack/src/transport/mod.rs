@@ -19,6 +19,8 @@ const CALL_MAX: usize = 64;
 const SENDS_MAX: usize = 1024;
 /// While more delivered bytes than this wait for batches, no more are received.
 const UNDELIVERED_BYTES_MAX: usize = 1 << 20;
+/// Batches of messages that are kept until they are acknowledged; the source is asked while fewer are.
+pub(crate) const BATCHES_KEPT: usize = 24;
 /// When to try again for which there was no batch.
 const RETRY: Duration = Duration::from_millis(1);
 
@@ -111,8 +113,18 @@ impl State {
     }
 
     /// Batches of messages that are here.
-    pub(crate) fn batches_kept(&self) -> usize {
+    fn batches_kept(&self) -> usize {
         self.held.places() - self.free_places.len() + self.overflow.len()
+    }
+
+    /// Whether more messages are of use: not while so many wait for the window that they would only lie here, and their
+    /// buffers leave the caches.
+    pub(crate) fn has_room(&self) -> bool {
+        let is_ahead = match &self.connection {
+            None => !self.overflow.is_empty(),
+            Some(connection) => connection.unsent_bytes() > connection.congestion_window_bytes() / 2,
+        };
+        !is_ahead && self.batches_kept() < BATCHES_KEPT
     }
 
     /// When [`Self::on_deadline`] is to be called.
