@@ -53,11 +53,11 @@ pub(crate) fn run(arguments: &SpeedArgs) -> Result<ExitStatus, Failure> {
     let bar = bar(plan.len());
     let start = Instant::now();
     if !arguments.json {
-        bar.suspend(|| print(&heading(&plan, &options)))?;
+        bar.suspend(|| print(&heading(&plan, &options, arguments.wide)))?;
     }
     let mut found: Vec<Measurement> = Vec::new();
     let complete = plan.run(&stop, |measurement| {
-        let line = if arguments.json { json(&measurement.row)? } else { line(&measurement) };
+        let line = if arguments.json { json(&measurement.row)? } else { line(&measurement, arguments.wide) };
         bar.suspend(|| print(&line))?;
         bar.set_position(measurement.index as u64 + 1);
         found.push(measurement);
@@ -139,7 +139,8 @@ fn interruptible() -> Result<(Arc<AtomicBool>, Interrupts), Failure> {
 }
 
 fn options(arguments: &SpeedArgs) -> SpeedOptions {
-    let algorithms = match &*arguments.algorithm {
+    let named: Vec<_> = arguments.names.iter().chain(&arguments.algorithm).collect();
+    let algorithms = match &*named {
         [] => WELL_KNOWN.iter().filter_map(|name| name.parse().ok()).collect(),
         some => {
             let mut algorithms = Vec::new();
@@ -192,64 +193,105 @@ fn bar(steps: usize) -> ProgressBar {
     bar
 }
 
-fn heading(plan: &Plan, options: &SpeedOptions) -> String {
+/// The columns of the table, left or right, and whether they are there in 80 columns.
+const COLUMNS: [(&str, isize, bool); 14] = [
+    ("algorithm", 24, true),
+    ("tier", 9, true),
+    ("isa", 8, false),
+    ("bytes", -6, true),
+    ("lanes", -5, false),
+    ("batch", -5, false),
+    ("MB/s", -9, true),
+    ("ns/msg", -9, false),
+    ("c/B", -7, true),
+    ("peer", 10, true),
+    ("MB/s", -9, true),
+    ("ratio", -7, true),
+    ("table", -6, false),
+    ("set", -6, false),
+];
+
+/// What a column loses in 80 columns.
+fn narrow(width: isize) -> isize {
+    match width {
+        24 => 21,
+        -9 => -7,
+        -7 => -5,
+        width => width,
+    }
+}
+
+/// A line of the table.
+fn row(cells: [String; COLUMNS.len()], wide: bool) -> String {
+    let mut line = String::new();
+    for (cell, (_, width, in_narrow)) in cells.iter().zip(COLUMNS) {
+        if !wide && !in_narrow {
+            continue;
+        }
+        let width = if wide { width } else { narrow(width) };
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        let columns = width.unsigned_abs();
+        line += &if width < 0 { format!("{cell:>columns$}") } else { format!("{cell:<columns$}") };
+    }
+    line.truncate(line.trim_end().len());
+    line + "\n"
+}
+
+fn heading(plan: &Plan, options: &SpeedOptions, wide: bool) -> String {
     let versions: Vec<String> = options.peers.iter().filter_map(|peer| peer.version()).collect();
-    let beside =
-        if versions.is_empty() { String::new() } else { format!("; beside {}", versions.join(", ")) };
-    let estimate = plan.estimate().as_secs_f64();
+    let beside = match &*versions {
+        [] => String::new(),
+        versions => format!(
+            "\nbeside {}, which take one message after the other; – where one lacks the algorithm",
+            versions.join(", ")
+        ),
+    };
     format!(
-        "{} lines, about {} s; messages {}{beside}\n\n{:<24} {:<9} {:<8} {:>6} {:>5} {:>5} {:>9} {:>9} {:>7}  \
-         {:<10} {:>9} {:>7} {:>6} {:>6}\n",
+        "{} lines, about {} s; messages {}{beside}\n\n{}",
         plan.len(),
-        quantity(estimate),
+        quantity(plan.estimate().as_secs_f64()),
         match options.cache {
             speed::CacheState::Hot => "stay in the cache as far as they fit",
             speed::CacheState::L2 => "come from the second-level cache",
             speed::CacheState::Out => "come from memory",
         },
-        "algorithm",
-        "tier",
-        "isa",
-        "bytes",
-        "lanes",
-        "batch",
-        "MB/s",
-        "ns/msg",
-        "c/B",
-        "peer",
-        "MB/s",
-        "ratio",
-        "table",
-        "set"
+        row(COLUMNS.map(|(name, ..)| name.to_owned()), wide),
     )
 }
 
-fn line(measurement: &Measurement) -> String {
-    let row = &measurement.row;
+fn line(measurement: &Measurement, wide: bool) -> String {
+    let found = &measurement.row;
     let facts = measurement.algorithm.facts();
-    let direction = row.direction.map_or_else(String::new, |direction| format!(" {direction}"));
+    let direction = match found.direction {
+        None => String::new(),
+        Some("encrypt") if !wide => " enc".to_owned(),
+        Some("decrypt") if !wide => " dec".to_owned(),
+        Some(direction) => format!(" {direction}"),
+    };
     let bytes = match measurement.length {
         Length::Equal(bytes) => bytes.to_string(),
         Length::Imix => "imix".to_owned(),
     };
     let or_dash = |value: Option<String>| value.unwrap_or_else(|| "–".to_owned());
-    format!(
-        "{:<24} {:<9} {:<8} {:>6} {:>5} {:>5} {:>9} {:>9} {:>7}  {:<10} {:>9} {:>7} {:>6} {:>6}\n",
-        format!("{}{direction}", row.algorithm),
-        row.tier,
-        row.isa,
+    let cells = [
+        format!("{}{direction}", found.algorithm),
+        found.tier.to_string(),
+        found.isa.to_string(),
         bytes,
-        row.lanes,
-        row.batch,
-        quantity(row.mb_per_s),
-        quantity(row.ns_per_message),
-        or_dash(row.cycles_per_byte.map(|cycles| format!("{cycles:.3}"))),
-        row.peer.unwrap_or("–"),
-        or_dash(row.peer_mb_per_s.map(quantity)),
-        or_dash(row.ratio.map(|ratio| format!("{ratio:.2}"))),
-        facts.table_bytes,
-        facts.working_set_bytes,
-    )
+        found.lanes.to_string(),
+        found.batch.to_string(),
+        quantity(found.mb_per_s),
+        quantity(found.ns_per_message),
+        or_dash(found.cycles_per_byte.map(|cycles| format!("{cycles:.3}"))),
+        found.peer.unwrap_or("–").to_string(),
+        or_dash(found.peer_mb_per_s.map(quantity)),
+        or_dash(found.ratio.map(|ratio| format!("{ratio:.2}"))),
+        facts.table_bytes.to_string(),
+        facts.working_set_bytes.to_string(),
+    ];
+    row(cells, wide)
 }
 
 fn json(row: &Row) -> Result<String, Stopped> {

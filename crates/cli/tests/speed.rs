@@ -263,3 +263,21 @@ fn an_interrupt_ends_it_at_once_and_keeps_what_was_measured() {
     assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
     assert!(text(&output.stderr).contains("stopped after 0 of 2"), "{}", text(&output.stderr));
 }
+
+#[test]
+fn names_are_arguments_and_the_table_fits_a_terminal() {
+    let run = |more: &[&str]| {
+        let mut command = sealane(&["speed", "--seconds", "0.01", "--bytes", "64", "--tier", "all"]);
+        let output = command.args(more).output().expect("the program starts");
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        text(&output.stdout).to_owned()
+    };
+    let names = ["md5", "des-cbc", "chacha20-poly1305", "--direction", "both"];
+    let table = run(&names);
+    assert!(table.contains("\nmd5 ") && table.contains("\ndes-cbc dec "), "{table}");
+    let widest = |table: &str| table.lines().map(|line| line.chars().count()).max();
+    assert!(widest(&table) <= Some(80), "{table}");
+    let wide = run(&[&names[..], &["--wide"]].concat());
+    assert!(wide.contains(" batch ") && wide.contains("\ndes-cbc decrypt "), "{wide}");
+    assert!(widest(&wide) <= Some(140), "{wide}");
+}

@@ -106,6 +106,9 @@ const EXAMPLES: &[(&str, &[Example])] = &[
             ),
         ],
     ),
+    ("sealane-lab-tunnel", &[("sealane lab tunnel", "as root: what IPsec costs, through our gateways")]),
+    ("sealane-lab-list", &[("sealane lab list", "every study with its id")]),
+    ("sealane-lab-run", &[("sealane lab run N26 B21", "two of them, one after the other")]),
     (
         "sealane-lab-link",
         &[("sealane lab link --rtt 20ms --rate 1M -- sh", "a shell behind a slow, distant link")],
@@ -154,7 +157,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         "sealane-speed",
         &[
             ("sealane speed", "well-known algorithms on one lane"),
-            ("sealane speed -a aes-128-gcm,md5 --vs openssl --bytes 64,1408", "two of them beside OpenSSL"),
+            ("sealane speed aes-128-gcm md5 --vs openssl --bytes 64,1408", "two of them beside OpenSSL"),
             ("sealane speed -a all --tier all --json", "the whole catalogue, one JSON object a line"),
         ],
     ),

@@ -20,6 +20,9 @@ counter) are of one lane. Peers handle one message after the other, as their int
 #[derive(Debug, Args)]
 pub struct SpeedArgs {
     /// Algorithms by name, or `all`; otherwise a choice of well-known ones
+    #[arg(value_name = "ALGORITHM", value_delimiter = ',', value_parser = algorithm(), hide_possible_values = true)]
+    pub names: Vec<AlgorithmArg>,
+    /// The same, as an option
     #[arg(short, long, value_name = "NAME", value_delimiter = ',', value_parser = algorithm())]
     pub algorithm: Vec<AlgorithmArg>,
     /// Tiers: obvious code, tables, this CPU's instructions, lanes across messages, or what the dispatcher takes
@@ -56,8 +59,11 @@ pub struct SpeedArgs {
     #[arg(long, value_name = "WAY", default_value = "encrypt")]
     pub direction: DirectionArg,
     /// Tell the papers' story instead: gains of tiers, instruction mixes, table bytes, parallelism over flows and blocks, and caches
-    #[arg(long, conflicts_with_all = ["algorithm", "tier", "isa", "bytes", "batch", "keys", "vs", "cache", "imix", "direction", "json"])]
+    #[arg(long, conflicts_with_all = ["names", "algorithm", "tier", "isa", "bytes", "batch", "keys", "vs", "cache", "imix", "direction", "json"])]
     pub story: bool,
+    /// Print a table of 140 columns, with instruction sets, lanes, batches, and the bytes of tables and state
+    #[arg(long, conflicts_with = "json")]
+    pub wide: bool,
     /// Print one JSON object a line
     #[arg(long)]
     pub json: bool,
