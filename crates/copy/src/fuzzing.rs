@@ -16,7 +16,7 @@ use crate::{
         files::{Destination, Files, Intake},
         permit::{ITSELF, Permit},
     },
-    send::stream::Acknowledgements,
+    send::acknowledgements::Acknowledgements,
     session::ends::check_presence,
     shared::Stop,
     summary::Notice,

@@ -15,6 +15,8 @@ mod digest;
 mod error;
 #[doc(hidden)]
 pub mod fuzzing;
+#[cfg(test)]
+mod interleavings;
 mod journal;
 mod ledger;
 mod line;

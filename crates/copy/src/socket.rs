@@ -24,6 +24,25 @@ use crate::{low_water, segments};
 /// which may be any network: an emulated one at least.
 const LOOPBACK_SEGMENT_BYTES: usize = 16 << 10;
 
+/// What a stream needs of a connection: a socket's, or in tests another's. No call waits.
+pub(crate) trait Wire {
+    /// Sends what fits now; `None` when nothing does.
+    fn try_send(&self, bytes: &[u8]) -> io::Result<Option<usize>>;
+
+    /// Receives what is there; `None` when nothing is, 0 at the end.
+    fn try_recv(&self, bytes: &mut [u8]) -> io::Result<Option<usize>>;
+
+    /// From now on a wait for input ends only when so many bytes are there, or the end; [`Self::try_recv`] still takes
+    /// what there is.
+    fn wake_at(&self, bytes: usize);
+
+    /// How often in a row the same segment was sent again, without any answer.
+    fn unanswered(&self) -> u8;
+
+    /// Ends both directions at once; the peer and any lane that polls the connection notice.
+    fn shutdown(&self);
+}
+
 /// A connected stream socket, TCP or Unix.
 #[derive(Debug)]
 pub(crate) struct Socket {
@@ -52,36 +71,6 @@ impl Socket {
     pub(crate) fn new(fd: OwnedFd) -> io::Result<Self> {
         rustix::io::ioctl_fionbio(&fd, true)?;
         Ok(Self { fd })
-    }
-
-    /// From now on a wait for input ends only when so many bytes are there, or the end; [`Self::try_recv`] still takes
-    /// what there is.
-    pub(crate) fn wake_at(&self, bytes: usize) {
-        low_water::set(self.fd.as_fd(), bytes);
-    }
-
-    /// Sends what fits now; `None` when nothing does.
-    pub(crate) fn try_send(&self, bytes: &[u8]) -> io::Result<Option<usize>> {
-        loop {
-            match send(&self.fd, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
-                Ok(sent) => return Ok(Some(sent)),
-                Err(Errno::AGAIN) => return Ok(None),
-                Err(Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-    }
-
-    /// Receives what is there; `None` when nothing is, 0 at the end.
-    pub(crate) fn try_recv(&self, bytes: &mut [u8]) -> io::Result<Option<usize>> {
-        loop {
-            match recv(&self.fd, &mut *bytes, RecvFlags::DONTWAIT) {
-                Ok((received, _)) => return Ok(Some(received)),
-                Err(Errno::AGAIN) => return Ok(None),
-                Err(Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
     }
 
     /// Sends all of a short message by `deadline`.
@@ -115,14 +104,40 @@ impl Socket {
         }
         sealane_stack::wait(&mut [PollFd::new(&self.fd, flags)], left).map(drop)
     }
+}
 
-    /// How often in a row the kernel has sent the same segment again, without any answer.
-    pub(crate) fn unanswered(&self) -> u8 {
+impl Wire for Socket {
+    fn wake_at(&self, bytes: usize) {
+        low_water::set(self.fd.as_fd(), bytes);
+    }
+
+    fn try_send(&self, bytes: &[u8]) -> io::Result<Option<usize>> {
+        loop {
+            match send(&self.fd, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+                Ok(sent) => return Ok(Some(sent)),
+                Err(Errno::AGAIN) => return Ok(None),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    fn try_recv(&self, bytes: &mut [u8]) -> io::Result<Option<usize>> {
+        loop {
+            match recv(&self.fd, &mut *bytes, RecvFlags::DONTWAIT) {
+                Ok((received, _)) => return Ok(Some(received)),
+                Err(Errno::AGAIN) => return Ok(None),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    fn unanswered(&self) -> u8 {
         segments::unanswered(self.fd.as_fd())
     }
 
-    /// Ends both directions at once; the peer and any lane that polls the socket notice.
-    pub(crate) fn shutdown(&self) {
+    fn shutdown(&self) {
         let _ = shutdown(&self.fd, Shutdown::Both);
     }
 }

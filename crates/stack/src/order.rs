@@ -54,11 +54,6 @@ impl<T> OrderRing<T> {
         }
     }
 
-    /// The item at the head, if it is in.
-    pub fn peek_mut(&mut self) -> Option<&mut T> {
-        self.slots.front_mut()?.as_mut()
-    }
-
     /// Whether the item at the head is in.
     pub fn is_ready(&self) -> bool {
         matches!(self.slots.front(), Some(Some(_)))
@@ -70,11 +65,6 @@ impl<T> OrderRing<T> {
         self.slots.pop_front();
         self.head += 1;
         Some(item)
-    }
-
-    /// Whether nothing waits.
-    pub fn is_empty(&self) -> bool {
-        self.slots.iter().all(Option::is_none)
     }
 
     /// Takes everything that waits, in ticket order, gaps and all.

@@ -18,7 +18,7 @@ use crate::{
     },
     receive::{
         files::{Destination, Files, Lookup, ReceiveFile},
-        stream::Arrived,
+        line::Arrived,
     },
     shared::Stop,
 };

@@ -14,11 +14,7 @@ use sealane_stack::{At, Bells, LONGEST_SLEEP, LaneWork, Limiter, Placement, Pool
 
 use crate::{
     line::LineError,
-    receive::{
-        apply::Applier,
-        files::Files,
-        stream::{Look, ReceiveStream},
-    },
+    receive::{apply::Applier, files::Files, stream::ReceiveStream},
     shared::{self, Stop},
     socket::Socket,
 };
@@ -111,35 +107,26 @@ fn step(
     applier: &mut Applier<'_>,
     runner: &mut Runner,
 ) -> Result<bool, LineError> {
-    let Look::Records(arrived) = stream.look(&receiving.pool)? else {
+    let Some(mut in_hand) = stream.look(&receiving.pool)? else {
         stream.acknowledge()?;
         return Ok(false);
     };
     receiving.first_byte.get_or_init(Instant::now);
-    let settled = stream.open_records(arrived, runner).and_then(|arrived| {
-        let bytes = if receiving.blind {
-            applier.count(&arrived)
-        } else {
-            if applier.lacks_announcement(&arrived) {
-                stream.wait_for_earlier(&arrived, &receiving.stop);
-            }
-            applier.apply(&arrived).map_err(LineError::Fatal)?
-        };
-        Ok((arrived, bytes))
-    });
-    match settled {
-        Ok((arrived, bytes)) => {
-            // Names count as well: a tree of empty files has no content.
-            let wire_bytes = arrived.headers.iter().map(|header| header.body_bytes as u64).sum();
-            stream.taken(arrived, &receiving.pool)?;
-            pause(receiving, bytes.max(wire_bytes));
-            Ok(true)
+    in_hand.open(runner)?;
+    let arrived = &in_hand.arrived;
+    let bytes = if receiving.blind {
+        applier.count(arrived)
+    } else {
+        if applier.lacks_announcement(arrived) {
+            in_hand.wait_for_earlier(&receiving.stop);
         }
-        Err(error) => {
-            stream.dropped();
-            Err(error)
-        }
-    }
+        applier.apply(arrived).map_err(LineError::Fatal)?
+    };
+    // Names count as well: a tree of empty files has no content.
+    let wire_bytes = arrived.headers.iter().map(|header| header.body_bytes as u64).sum();
+    in_hand.taken()?;
+    pause(receiving, bytes.max(wire_bytes));
+    Ok(true)
 }
 
 /// Holds the lane back to the agreed rate; the sockets fill up and the sender feels it.

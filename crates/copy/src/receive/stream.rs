@@ -1,395 +1,281 @@
-//! One data stream at its receiving end.
+//! One data stream at its receiving end: the [`Flow`] in whose order records are numbered and counted as taken, and the
+//! connection that they come by.
 //!
 //! Guarantees: no byte of a record is handed on before its tag is verified; records are counted as taken in
 //! the order of the stream, whatever lane finished them first; a new connection is answered only when every
 //! record of the old one is settled.
 
 use std::{
-    sync::{
-        Arc, Condvar, Mutex, MutexGuard,
-        atomic::{AtomicU8, Ordering::SeqCst},
-    },
+    sync::{Arc, Condvar, Mutex},
     time::Duration,
 };
 
-use sealane_engine::{
-    Buffer, Direction, Suite,
-    record::{Batch, Job, JobStatus, Runner},
-};
-use sealane_stack::{Association, Claim, OrderRing, Pool};
+use sealane_engine::{Suite, record::Runner};
+use sealane_stack::{Flow, Pool, Ticket};
 
 use crate::{
     line::LineError,
-    proto::{
-        keys::{TransferKeys, Way},
-        record::{DATA_BYTES_MAX, HEADER_BYTES, Header, Kind, seal, split_records},
-    },
+    proto::keys::{TransferKeys, Way},
+    receive::line::{Arrived, Inbound, Outbound},
     shared::Stop,
-    socket::Socket,
+    socket::{Socket, Wire},
 };
 
-/// Records after which an acknowledgement is due; an idle stream is acknowledged at once.
-const RECORDS_PER_ACKNOWLEDGEMENT: u64 = 32;
-
+/// Where records come in, and get their numbers.
 #[derive(Debug)]
-struct Input {
-    generation: u32,
-    socket: Option<Arc<Socket>>,
-    association: Option<Association>,
-    /// Holds the beginning of a record that has not arrived in full.
-    buffer: Option<Buffer>,
-    filled: usize,
-    next_ticket: u64,
-    /// Whether the socket wakes a lane for no less than [`bulk_bytes`].
+struct Input<W> {
+    opening: u32,
+    wire: Option<Arc<W>>,
+    inbound: Inbound,
+    /// Whether the connection wakes a lane for no less than [`Inbound::bulk_bytes`].
     patient: bool,
+    /// How often smaller segments are to be tried.
+    narrowed: u8,
 }
 
-/// What a stream that fills its buffers lets a lane sleep for: every waking costs a context switch, and on another core
-/// an interrupt.
-fn bulk_bytes(buffer: &Buffer) -> usize {
-    buffer.capacity_bytes() / DATA_BYTES_MAX * DATA_BYTES_MAX
-}
-
+/// Where they are counted, in order.
 #[derive(Debug)]
-struct Output {
-    association: Option<Association>,
-    ring: OrderRing<u64>,
-    in_flight: usize,
-    /// Threads that wait for something of this to change.
-    waiting: usize,
-    taken: u64,
-    acknowledged: u64,
-    /// An acknowledgement that the socket has not taken in full.
-    unsent: Vec<u8>,
+struct Output<W> {
+    wire: Option<Arc<W>>,
+    outbound: Outbound,
 }
 
 /// One data stream.
 #[derive(Debug)]
-pub(crate) struct ReceiveStream {
+pub(crate) struct ReceiveStream<W = Socket> {
     index: u16,
     suite: Suite,
     /// Count records without opening them (laboratory: the sender is measured).
     blind: bool,
-    input: Mutex<Input>,
-    output: Mutex<Output>,
+    /// What comes back from a lane is the number after its last record, or nothing if it could not take them over.
+    flow: Flow<Input<W>, Option<u64>, Output<W>>,
+    /// Threads that wait until batches are settled.
+    waiting: Mutex<usize>,
     settled: Condvar,
-    /// How often smaller segments are to be tried.
-    narrowed: AtomicU8,
 }
 
-/// Whole records, opened.
+/// Records in a lane's hands, with their place on the stream. Dropped before they were taken over, they leave a gap:
+/// nothing behind them counts.
 #[derive(Debug)]
-pub(crate) struct Arrived {
-    pub(crate) batch: Batch,
-    pub(crate) headers: Vec<Header>,
-    ticket: u64,
+pub(crate) struct InHand<'a, W: Wire = Socket> {
+    pub(crate) arrived: Arrived,
     records_end: u64,
+    stream: &'a ReceiveStream<W>,
+    pool: &'a Pool,
+    ticket: Option<Ticket>,
 }
 
-/// What a look at a stream gave.
-#[derive(Debug)]
-pub(crate) enum Look {
-    /// Records.
-    Records(Arrived),
-    /// Nothing for now.
-    Nothing,
+impl<W: Wire> InHand<'_, W> {
+    /// Verifies and opens the records, on the calling lane.
+    pub(crate) fn open(&mut self, runner: &mut Runner) -> Result<(), LineError> {
+        if !self.stream.blind && runner.run(&mut self.arrived.batch) > 0 {
+            return Err(LineError::forged(self.stream.index, "a record that is not authentic"));
+        }
+        Ok(())
+    }
+
+    /// Waits until every record before these on the stream is in place, or the transfer stops: as it will when one of
+    /// them was lost. Lanes that share a stream hold its batches at once, and a batch may need what the one before it
+    /// announces.
+    pub(crate) fn wait_for_earlier(&self, stop: &Stop) {
+        let (Some(ticket), flow) = (self.ticket, &self.stream.flow) else { return };
+        let is_in_place =
+            || flow.ahead(ticket) == 0 && !flow.with_restored(|output| output.outbound.has_gap());
+        self.stream.wait_until(Duration::from_millis(100), || is_in_place() || stop.is_set());
+    }
+
+    /// The records' content is in place: they count, in order, and are acknowledged when it is time.
+    pub(crate) fn taken(mut self) -> Result<(), LineError> {
+        self.settle(Some(self.records_end));
+        self.stream.count(false)
+    }
+
+    fn settle(&mut self, records_end: Option<u64>) {
+        let Some(ticket) = self.ticket.take() else { return };
+        let buffer = std::mem::take(&mut self.arrived.batch.buffer);
+        // A kernel that panics keeps the buffer.
+        if buffer.capacity_bytes() > 0 {
+            self.pool.give(buffer);
+        }
+        let restored = self.stream.flow.restore(ticket, records_end);
+        debug_assert_eq!(restored, Ok(()), "a place is given once, and no stream opens while one is out");
+    }
 }
 
-impl ReceiveStream {
-    /// A stream without a connection. At most `in_flight` batches are worked on at once.
-    pub(crate) fn new(index: u16, suite: Suite, in_flight: usize, blind: bool) -> Self {
-        Self {
-            index,
-            suite,
-            blind,
-            input: Mutex::new(Input {
-                generation: 0,
-                socket: None,
-                association: None,
-                buffer: None,
-                filled: 0,
-                next_ticket: 0,
-                patient: false,
-            }),
-            output: Mutex::new(Output {
-                association: None,
-                ring: OrderRing::new(0, in_flight),
-                in_flight: 0,
-                waiting: 0,
-                taken: 0,
-                acknowledged: 0,
-                unsent: Vec::new(),
-            }),
-            settled: Condvar::new(),
-            narrowed: AtomicU8::new(0),
+impl<W: Wire> Drop for InHand<'_, W> {
+    fn drop(&mut self) {
+        if self.ticket.is_some() {
+            self.settle(None);
+            // Whoever finds the connection broken says so.
+            let _ = self.stream.count(false);
         }
     }
+}
 
-    fn input(&self) -> MutexGuard<'_, Input> {
-        self.input.lock().expect("no lane panics holding a stream's input")
-    }
-
-    fn output(&self) -> MutexGuard<'_, Output> {
-        self.output.lock().expect("no lane panics holding a stream's output")
+impl<W: Wire> ReceiveStream<W> {
+    /// A stream without a connection. At most `in_flight` batches are worked on at once.
+    pub(crate) fn new(index: u16, suite: Suite, in_flight: usize, blind: bool) -> Self {
+        let inbound = Inbound::default();
+        let input = Input { opening: 0, wire: None, inbound, patient: false, narrowed: 0 };
+        let flow = Flow::new(in_flight, input, Output { wire: None, outbound: Outbound::default() });
+        flow.close(|_| ());
+        Self { index, suite, blind, flow, waiting: Mutex::new(0), settled: Condvar::new() }
     }
 
     /// The connection, for polling.
-    pub(crate) fn socket(&self) -> Option<Arc<Socket>> {
-        self.input().socket.clone()
+    pub(crate) fn socket(&self) -> Option<Arc<W>> {
+        self.flow.with_given(|input| input.wire.clone())
     }
 
     /// Number of the opening that is or was in force.
-    pub(crate) fn generation(&self) -> u32 {
-        self.input().generation
+    pub(crate) fn opening(&self) -> u32 {
+        self.flow.with_given(|input| input.opening)
     }
 
     /// How often smaller segments are to be tried.
     pub(crate) fn narrowed(&self) -> u8 {
-        self.narrowed.load(SeqCst)
+        self.flow.with_given(|input| input.narrowed)
     }
 
     /// What the sender sends does not arrive here; smaller segments may.
     pub(crate) fn narrow(&self, times: u8) {
-        self.narrowed.fetch_max(times, SeqCst);
+        self.flow.with_given(|input| input.narrowed = input.narrowed.max(times));
     }
 
     /// Ends this opening's connection; the lane that looks next finds it cut.
-    pub(crate) fn hang_up(&self, generation: u32) {
-        let input = self.input();
-        if let (true, Some(socket)) = (input.generation == generation, &input.socket) {
-            socket.shutdown();
-        }
+    pub(crate) fn hang_up(&self, opening: u32) {
+        self.flow.with_given(|input| {
+            if let (true, Some(wire)) = (input.opening == opening, &input.wire) {
+                wire.shutdown();
+            }
+        });
     }
 
     /// Takes the connection away and returns how many of its records were taken over, once every lane that
     /// works on some has finished.
     pub(crate) fn cut(&self, pool: &Pool) -> u64 {
-        {
-            let mut input = self.input();
-            if let Some(socket) = input.socket.take() {
-                socket.shutdown();
+        self.flow.close(|input| {
+            if let Some(wire) = input.wire.take() {
+                wire.shutdown();
             }
-            input.association = None;
-            input.filled = 0;
-            if let Some(buffer) = input.buffer.take() {
-                pool.give(buffer);
-            }
-        }
-        self.wait_until(Duration::from_secs(1), |output| output.in_flight == 0).taken
+            input.inbound.cut().into_iter().for_each(|buffer| pool.give(buffer));
+        });
+        self.wait_until(Duration::from_secs(1), || self.flow.out() == 0);
+        self.flow.with_restored(|output| output.outbound.taken())
     }
 
     /// Puts a fresh connection in place, after [`Self::cut`].
-    pub(crate) fn open(&self, keys: &TransferKeys, generation: u32, socket: Socket) {
-        let mut input = self.input();
-        let mut output = self.output();
-        input.generation = generation;
-        input.association = Some(keys.stream(self.suite, self.index, generation, Way::Forward));
-        input.socket = Some(Arc::new(socket));
-        input.next_ticket = 0;
-        input.patient = false;
-        let capacity = output.ring.capacity();
-        *output = Output {
-            association: Some(keys.stream(self.suite, self.index, generation, Way::Backward)),
-            ring: OrderRing::new(0, capacity),
-            in_flight: 0,
-            waiting: output.waiting,
-            taken: 0,
-            acknowledged: 0,
-            unsent: Vec::new(),
-        };
+    pub(crate) fn open(&self, keys: &TransferKeys, opening: u32, wire: W) {
+        let key = |way| keys.stream(self.suite, self.index, opening, way);
+        let (forward, backward) = (key(Way::Forward), key(Way::Backward));
+        let wire = Arc::new(wire);
+        self.flow.open(|input, output| {
+            input.opening = opening;
+            input.inbound.open(forward);
+            input.wire = Some(Arc::clone(&wire));
+            input.patient = false;
+            output.outbound.open(backward);
+            output.wire = Some(wire);
+        });
     }
 
-    /// Receives what is there and finds the records that are complete.
-    pub(crate) fn look(&self, pool: &Pool) -> Result<Look, LineError> {
-        let mut input = self.input();
-        let input = &mut *input;
-        let Some(socket) = input.socket.clone() else { return Ok(Look::Nothing) };
-        if !self.output().ring.admits(input.next_ticket) {
-            return Ok(Look::Nothing);
-        }
-        let mut buffer = match input.buffer.take() {
-            Some(buffer) => buffer,
-            None => match pool.take() {
-                Some(buffer) => buffer,
-                None => return Ok(Look::Nothing),
-            },
+    /// Receives what is there and takes the records that are complete in hand; `None` when there are none for now.
+    pub(crate) fn look<'a>(&'a self, pool: &'a Pool) -> Result<Option<InHand<'a, W>>, LineError> {
+        let mut failed = None;
+        let given = self.flow.give(|input, _| {
+            input.receive(self.index, pool).unwrap_or_else(|error| {
+                failed = Some(error);
+                None
+            })
+        });
+        let in_hand = |(ticket, (arrived, records_end))| {
+            let ticket = Some(ticket);
+            InHand { arrived, records_end, stream: self, pool, ticket }
         };
-        let mut ended = false;
-        match socket.try_recv(&mut buffer.bytes_mut()[input.filled..]) {
-            Ok(None) => {}
-            Ok(Some(0)) => ended = true,
-            Ok(Some(received)) => input.filled += received,
-            Err(error) => {
-                // Its bytes stay with their count: another lane may look before the stream is cut.
-                input.buffer = Some(buffer);
-                return Err(error.into());
-            }
-        }
-        if input.filled == buffer.capacity_bytes() && !input.patient {
-            socket.wake_at(bulk_bytes(&buffer));
-            input.patient = true;
-        }
-        let mut found = Vec::with_capacity(16);
-        let split = split_records(&buffer.bytes()[..input.filled], &mut found);
-        let whole = split.map_err(|error| LineError::forged(self.index, &error.to_string()))?;
-        if found.is_empty() {
-            if input.filled == 0 {
-                pool.give(buffer);
-            } else {
-                input.buffer = Some(buffer);
-            }
-            return if ended { Err(LineError::Cut) } else { Ok(Look::Nothing) };
-        }
-        // The tail goes to the front of another buffer, so that the next lane can read on.
-        let tail = whole..input.filled;
-        if tail.is_empty() {
-            input.filled = 0;
-        } else if let Some(mut next) = pool.take() {
-            next.bytes_mut()[..tail.len()].copy_from_slice(&buffer.bytes()[tail.clone()]);
-            input.filled = tail.len();
-            input.buffer = Some(next);
-        } else {
-            // Nothing is lost: the records wait in this buffer until another lane gives one back.
-            input.buffer = Some(buffer);
-            return Ok(Look::Nothing);
-        }
-        let Some(association) = &mut input.association else { return Ok(Look::Nothing) };
-        let claims = association.claim_all(found.len() as u64);
-        let records_end = association.next_sequence();
-        let ticket = input.next_ticket;
-        input.next_ticket += 1;
-        self.output().in_flight += 1;
-        Ok(Look::Records(arrived(buffer, &found, &claims, ticket, records_end)))
+        failed.map_or_else(|| Ok(given.map(in_hand)), Err)
     }
 
     /// Whether lanes sleep until much has arrived; they must not sleep long then.
     pub(crate) fn is_patient(&self) -> bool {
-        self.input().patient
+        self.flow.with_given(|input| input.patient)
     }
 
     /// Lets any byte wake a lane again: less came than the stream waited for.
     pub(crate) fn hurry(&self) {
-        let mut input = self.input();
-        if let (true, Some(socket)) = (core::mem::take(&mut input.patient), &input.socket) {
-            socket.wake_at(1);
-        }
-    }
-
-    /// Verifies and opens the records, on the calling lane.
-    pub(crate) fn open_records(
-        &self,
-        mut arrived: Arrived,
-        runner: &mut Runner,
-    ) -> Result<Arrived, LineError> {
-        if self.blind {
-            return Ok(arrived);
-        }
-        if runner.run(&mut arrived.batch) > 0 {
-            return Err(LineError::forged(self.index, "a record that is not authentic"));
-        }
-        Ok(arrived)
-    }
-
-    /// Waits until every record before these on the stream is in place, or the transfer stops. Lanes that share a
-    /// stream hold its batches at once, and a batch may need what the one before it announces.
-    pub(crate) fn wait_for_earlier(&self, arrived: &Arrived, stop: &Stop) {
-        let look_again = Duration::from_millis(100);
-        drop(self.wait_until(look_again, |output| output.ring.head() == arrived.ticket || stop.is_set()));
+        self.flow.with_given(|input| {
+            if let (true, Some(wire)) = (std::mem::take(&mut input.patient), &input.wire) {
+                wire.wake_at(1);
+            }
+        });
     }
 
     /// Waits until something is so that changes as batches are settled, or is so at a look after some time.
-    fn wait_until(&self, look_again: Duration, is_so: impl Fn(&Output) -> bool) -> MutexGuard<'_, Output> {
-        let mut output = self.output();
-        while !is_so(&output) {
-            output.waiting += 1;
-            output = self
-                .settled
-                .wait_timeout(output, look_again)
-                .expect("no lane panics holding a stream's output")
-                .0;
-            output.waiting -= 1;
+    fn wait_until(&self, look_again: Duration, is_so: impl Fn() -> bool) {
+        const HELD: &str = "no lane panics waiting for a stream";
+        let mut waiting = self.waiting.lock().expect(HELD);
+        while !is_so() {
+            *waiting += 1;
+            waiting = self.settled.wait_timeout(waiting, look_again).expect(HELD).0;
+            *waiting -= 1;
         }
-        output
-    }
-
-    /// Wakes who waits, if anybody does: to wake is a call of the system, whether or not.
-    fn tell(&self, output: &Output) {
-        if output.waiting > 0 {
-            self.settled.notify_all();
-        }
-    }
-
-    /// The records' content is in place: they count, in order, and are acknowledged when it is time.
-    pub(crate) fn taken(&self, arrived: Arrived, pool: &Pool) -> Result<(), LineError> {
-        pool.give(arrived.batch.buffer);
-        let mut output = self.output();
-        output.in_flight -= 1;
-        output
-            .ring
-            .insert(arrived.ticket, arrived.records_end)
-            .unwrap_or_else(|_| panic!("tickets are given once, and no more than the ring has room for"));
-        while let Some(records_end) = output.ring.pop() {
-            output.taken = records_end;
-        }
-        self.tell(&output);
-        let due = output.taken - output.acknowledged >= RECORDS_PER_ACKNOWLEDGEMENT;
-        drop(output);
-        if due { self.acknowledge() } else { Ok(()) }
-    }
-
-    /// The records were not taken over; the transfer is about to fail.
-    pub(crate) fn dropped(&self) {
-        let mut output = self.output();
-        output.in_flight -= 1;
-        self.tell(&output);
     }
 
     /// Tells the sender how far we are, if it does not know.
     pub(crate) fn acknowledge(&self) -> Result<(), LineError> {
-        let Some(socket) = self.socket() else { return Ok(()) };
-        let mut output = self.output();
-        let output = &mut *output;
-        if output.unsent.is_empty() && output.taken > output.acknowledged {
-            let Some(association) = &mut output.association else { return Ok(()) };
-            output.unsent = seal(association, Kind::Acknowledge, 0, output.taken, &[]);
-            output.acknowledged = output.taken;
+        self.count(true)
+    }
+
+    /// Counts what is settled, in order, and tells the sender: at once where the stream is idle.
+    fn count(&self, is_idle: bool) -> Result<(), LineError> {
+        let mut outcome = Ok(());
+        let counted = self.flow.visit(
+            |_| true,
+            |output, records_end| output.outbound.take(records_end),
+            |output| {
+                if is_idle || output.outbound.is_due() {
+                    outcome = output.send();
+                }
+            },
+        );
+        // To wake is a call of the system, whether or not anybody waits.
+        if counted > 0 && *self.waiting.lock().expect("no lane panics waiting for a stream") > 0 {
+            self.settled.notify_all();
         }
-        while !output.unsent.is_empty() {
-            match socket.try_send(&output.unsent)? {
-                Some(sent) => drop(output.unsent.drain(..sent)),
-                None => break,
-            }
-        }
-        Ok(())
+        outcome
     }
 }
 
-fn arrived(
-    buffer: Buffer,
-    found: &[(usize, Header)],
-    claims: &[Claim],
-    ticket: u64,
-    records_end: u64,
-) -> Arrived {
-    let numbers = claims.iter().flat_map(Claim::numbers);
-    let jobs = found
-        .iter()
-        .zip(numbers)
-        .map(|(&(offset, header), (sequence, session))| Job {
-            session: session.clone(),
-            offset,
-            header_bytes: HEADER_BYTES,
-            body_bytes: header.body_bytes,
-            sequence,
-            status: JobStatus::Pending,
-        })
-        .collect();
-    let headers = found.iter().map(|&(_, header)| header).collect();
-    Arrived {
-        batch: Batch { buffer, jobs, direction: Direction::Open, ticket },
-        headers,
-        ticket,
-        records_end,
+impl<W: Wire> Input<W> {
+    fn receive(&mut self, stream: u16, pool: &Pool) -> Result<Option<(Arrived, u64)>, LineError> {
+        let Some(wire) = &self.wire else { return Ok(None) };
+        let mut has_ended = false;
+        if let Some(room) = self.inbound.room(pool)
+            && let Some(received) = wire.try_recv(room)?
+        {
+            has_ended = received == 0;
+            self.inbound.received(received);
+        }
+        if let (false, Some(bytes)) = (self.patient, self.inbound.bulk_bytes()) {
+            wire.wake_at(bytes);
+            self.patient = true;
+        }
+        let arrived = self.inbound.take(stream, pool)?;
+        // What has arrived before the end is taken first.
+        if has_ended && arrived.is_none() && !self.inbound.holds_records() {
+            return Err(LineError::Cut);
+        }
+        Ok(arrived)
+    }
+}
+
+impl<W: Wire> Output<W> {
+    fn send(&mut self) -> Result<(), LineError> {
+        let Some(wire) = &self.wire else { return Ok(()) };
+        while let Some(bytes) = self.outbound.unsent() {
+            let Some(sent) = wire.try_send(bytes)? else { break };
+            self.outbound.sent(sent);
+        }
+        Ok(())
     }
 }
 
@@ -402,6 +288,7 @@ mod tests {
     use sealane_stack::Secret;
 
     use super::*;
+    use crate::proto::record::{DATA_BYTES_MAX, HEADER_BYTES, Header, Kind};
 
     const BODY_BYTES: usize = 1000;
     const SOON: Duration = Duration::from_millis(20);
@@ -414,9 +301,9 @@ mod tests {
 
     /// Takes what is there off the records that are to come.
     fn take(stream: &ReceiveStream, pool: &Pool, ahead: &mut usize) {
-        while let Look::Records(arrived) = stream.look(pool).unwrap() {
-            *ahead -= arrived.headers.len();
-            stream.taken(arrived, pool).unwrap();
+        while let Some(in_hand) = stream.look(pool).unwrap() {
+            *ahead -= in_hand.arrived.headers.len();
+            in_hand.taken().unwrap();
         }
     }
 

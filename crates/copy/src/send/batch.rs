@@ -5,7 +5,7 @@
 
 use sealane_engine::{
     Buffer, Direction, Suite,
-    record::{Batch, Job, JobStatus},
+    record::{Batch, Job, JobStatus, Runner},
 };
 use sealane_stack::Claim;
 use serde::Serialize;
@@ -15,7 +15,7 @@ use crate::{
         entry::{self, Closing},
         record::{DATA_BYTES_MAX, HEADER_BYTES, Header, Kind},
     },
-    send::work::Content,
+    send::{line::Outgoing, work::Content},
 };
 
 /// Records being laid into a buffer.
@@ -133,9 +133,8 @@ impl Builder {
         true
     }
 
-    /// Makes jobs of the records. `claims` cover them all, in order: more than one where the key changes.
-    /// Returns the batch, its length on the wire, and what is in it.
-    pub(crate) fn number(self, claims: &[Claim], ticket: u64) -> (Batch, usize, Vec<Content>) {
+    /// Seals the records. `claims` cover them all, in order: more than one where the key changes.
+    pub(crate) fn seal(&mut self, claims: &[Claim], runner: &mut Runner) {
         let numbers = claims.iter().flat_map(Claim::numbers);
         let jobs: Vec<Job> = self
             .records
@@ -151,12 +150,30 @@ impl Builder {
             })
             .collect();
         assert_eq!(jobs.len(), self.records.len(), "claims cover their batch");
-        (Batch { buffer: self.buffer, jobs, direction: Direction::Seal, ticket }, self.end, self.contents)
+        let buffer = std::mem::take(&mut self.buffer);
+        let mut batch = Batch { buffer, jobs, direction: Direction::Seal, ticket: 0 };
+        runner.run(&mut batch);
+        self.buffer = batch.buffer;
     }
 
-    /// Gives the parts back.
-    pub(crate) fn dissolve(self) -> (Buffer, Vec<Content>) {
-        (self.buffer, self.contents)
+    /// All that is in it, for a stream to send; nothing is left, and nothing to answer for.
+    pub(crate) fn hand_over(&mut self, records_end: u64) -> Outgoing {
+        self.counted = false;
+        let (buffer, contents) = (std::mem::take(&mut self.buffer), std::mem::take(&mut self.contents));
+        Outgoing { buffer, wire_bytes: self.end, records_end, contents }
+    }
+
+    /// The stream did not take it.
+    pub(crate) fn take_back(&mut self, Outgoing { buffer, contents, .. }: Outgoing) {
+        (self.buffer, self.contents, self.counted) = (buffer, contents, true);
+    }
+
+    /// Gives up what it holds: the buffer, unless a kernel that panicked has it, the content, and whether the queue counts
+    /// it as under way.
+    pub(crate) fn dissolve(&mut self) -> (Option<Buffer>, Vec<Content>, bool) {
+        let buffer = std::mem::take(&mut self.buffer);
+        let contents = std::mem::take(&mut self.contents);
+        ((buffer.capacity_bytes() > 0).then_some(buffer), contents, std::mem::take(&mut self.counted))
     }
 }
 

@@ -111,11 +111,47 @@ impl Filling {
     }
 }
 
-/// What a lane has in hand between two batches.
 #[derive(Debug)]
-pub(super) enum Hand {
+enum Piece {
     Range { file: Arc<SendFile>, range: Range<u64> },
     Pack(Pack),
+}
+
+/// A piece of work in a lane's hands. Dropped before the lane is through with it, what is left goes back to the queue.
+#[derive(Debug)]
+struct InHand<'a> {
+    queue: &'a Queue,
+    left: Option<Piece>,
+}
+
+impl<'a> InHand<'a> {
+    /// Takes a piece up, if there is any now.
+    fn take(queue: &'a Queue) -> Option<Self> {
+        let left = match queue.take()? {
+            Work::Range { file, range } => Piece::Range { file, range },
+            Work::Pack(pack) => Piece::Pack(Pack::new(pack)),
+        };
+        Some(Self { queue, left: Some(left) })
+    }
+
+    /// All of it is in batches that the queue counts, or needs none.
+    fn put_down(mut self) {
+        self.left = None;
+    }
+}
+
+impl Drop for InHand<'_> {
+    fn drop(&mut self) {
+        match self.left.take() {
+            Some(Piece::Range { file, range }) => self.queue.put_back_range(file, range),
+            Some(Piece::Pack(pack)) => {
+                let candidates = pack.into_candidates();
+                self.queue.give_back(Content::Pack { candidates, bytes: 0 });
+            }
+            None => {}
+        }
+        self.queue.done();
+    }
 }
 
 /// One lane's reader of files.
@@ -123,7 +159,7 @@ pub(super) enum Hand {
 pub(crate) struct Filler<'a> {
     pub(super) shared: &'a Filling,
     pub(super) reader: Reader,
-    hand: Option<Hand>,
+    hand: Option<InHand<'a>>,
 }
 
 impl<'a> Filler<'a> {
@@ -136,81 +172,77 @@ impl<'a> Filler<'a> {
     /// must be counted ([`Queue::batch_out`]) before the next call if it is not empty.
     pub(crate) fn fill(&mut self, batch: &mut Builder) {
         while batch.room() == DATA_BYTES_MAX {
-            let hand = match self.hand.take() {
-                Some(hand) => hand,
-                None => match self.shared.queue.take() {
-                    Some(Work::Range { file, range }) => Hand::Range { file, range },
-                    Some(Work::Pack(pack)) => Hand::Pack(Pack::new(pack)),
-                    None => return,
-                },
+            let taken = self.hand.take().or_else(|| InHand::take(&self.shared.queue));
+            let Some(mut hand) = taken else { return };
+            let is_through = match &mut hand.left {
+                Some(Piece::Range { file, range }) => self.fill_range(batch, file, range),
+                Some(Piece::Pack(pack)) => self.fill_pack(batch, pack),
+                None => true,
             };
-            self.hand = match hand {
-                Hand::Range { file, range } => self.fill_range(batch, file, range),
-                Hand::Pack(pack) => self.fill_pack(batch, pack),
-            };
-            if self.hand.is_none() {
-                // Counted as a batch before it is no longer counted as in hand.
-                if !batch.is_empty() && !batch.counted {
-                    self.shared.queue.batch_out();
-                    batch.counted = true;
-                }
-                self.shared.queue.done();
+            if !is_through {
+                self.hand = Some(hand);
+                continue;
             }
+            // Counted as a batch before it is no longer counted as in hand.
+            if !batch.is_empty() && !batch.counted {
+                self.shared.queue.batch_out();
+                batch.counted = true;
+            }
+            hand.put_down();
         }
     }
 
     /// Gives back what the lane has in hand, because it has no stream left to send it on.
     pub(crate) fn release(&mut self) {
-        let Some(hand) = self.hand.take() else { return };
-        match hand {
-            Hand::Range { file, range } => self.shared.queue.put_back_range(file, range),
-            Hand::Pack(pack) => {
-                let candidates = pack.into_candidates();
-                self.shared.queue.give_back(Content::Pack { candidates, bytes: 0 });
-            }
-        }
-        self.shared.queue.done();
+        self.hand = None;
     }
 
-    fn fill_range(&self, batch: &mut Builder, file: Arc<SendFile>, range: Range<u64>) -> Option<Hand> {
+    /// Whether the lane is through with its range.
+    fn fill_range(&self, batch: &mut Builder, file: &Arc<SendFile>, range: &mut Range<u64>) -> bool {
         if !batch.announces(file.number) {
             if !batch.push_value(RecordKind::Open, file.number, 0, &file.announcement) {
                 if batch.is_empty() {
                     file.fail("its name and attributes are too long to send".into());
-                    return self.put_down(batch, &file);
+                    self.put_down(batch, file);
+                    return true;
                 }
-                return Some(Hand::Range { file, range });
+                return false;
             }
             batch.announced = Some(file.number);
         }
         if file.has_failed() {
             let start = range.start;
             batch.contents.push(Content::Range { file: file.clone(), start, end: start });
-            return self.put_down(batch, &file);
+            self.put_down(batch, file);
+            return true;
         }
-        if let Err(reason) = hash_unsent(&file) {
+        if let Err(reason) = hash_unsent(file) {
             file.fail(reason);
         }
-        let (holes, all) = self.push_holes(batch, &file).unwrap_or_else(|reason| {
+        let (holes, all) = self.push_holes(batch, file).unwrap_or_else(|reason| {
             file.fail(reason);
             (false, true)
         });
         if !all {
             let start = range.start;
             batch.contents.push(Content::Range { file: file.clone(), start, end: start });
-            return Some(Hand::Range { file, range });
+            return false;
         }
         let start = range.start;
         let (end, finished) = match &file.bytes {
-            Bytes::File(open) => self.read_range(batch, &file, open, range.clone()),
-            Bytes::Pipe(pipe) => self.read_pipe(batch, &file, pipe, range.clone()),
+            Bytes::File(open) => self.read_range(batch, file, open, range.clone()),
+            Bytes::Pipe(pipe) => self.read_pipe(batch, file, pipe, range.clone()),
         };
         if end > start || finished || holes {
             // Also when it is empty: the closing record or holes may come with it, and must come back with it.
             self.shared.counters.bytes.fetch_add(end - start, Relaxed);
             batch.contents.push(Content::Range { file: file.clone(), start, end });
         }
-        if finished { self.put_down(batch, &file) } else { Some(Hand::Range { file, range: end..range.end }) }
+        range.start = end;
+        if finished {
+            self.put_down(batch, file);
+        }
+        finished
     }
 
     /// Returns how far it came, and whether the lane is through with its range.
@@ -302,7 +334,7 @@ impl<'a> Filler<'a> {
     }
 
     /// Nothing is left of the lane's range; whoever puts the last one down closes the file.
-    fn put_down(&self, batch: &mut Builder, file: &SendFile) -> Option<Hand> {
+    fn put_down(&self, batch: &mut Builder, file: &SendFile) {
         let changed = match &file.bytes {
             Bytes::File(open) => !open.unchanged(),
             Bytes::Pipe(_) => false,
@@ -310,7 +342,7 @@ impl<'a> Filler<'a> {
         if changed {
             file.fail("it changed while it was read; copy it again".into());
         }
-        let closing = file.put_down()?;
+        let Some(closing) = file.put_down() else { return };
         self.shared.progress.files_done.fetch_add(1, Relaxed);
         let closing = match closing {
             Close::Complete { digest, size_bytes } => {
@@ -330,7 +362,6 @@ impl<'a> Filler<'a> {
         };
         let fits = batch.push_closing(file.number, &closing);
         assert!(fits, "a batch keeps room for a closing record");
-        None
     }
 }
 

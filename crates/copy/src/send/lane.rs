@@ -22,7 +22,8 @@ use crate::{
     send::{
         batch::Builder,
         fill::{Filler, Filling},
-        stream::{Flushed, SendStream, Settled},
+        line::{Flushed, Settled},
+        stream::SendStream,
         work::Content,
     },
     shared::{self, Stop},
@@ -46,7 +47,6 @@ pub(crate) struct Sending {
     pub(crate) limiter: Limiter,
     pub(crate) bells: Arc<Bells>,
     pub(crate) stop: Arc<Stop>,
-    pub(crate) timeout: Duration,
     pub(crate) hold: Option<Hold>,
     pub(crate) first_byte: OnceLock<Instant>,
     pub(crate) last_byte: OnceLock<Instant>,
@@ -54,6 +54,23 @@ pub(crate) struct Sending {
     pub(crate) control: Arc<Bells>,
     /// A stream was given up because nothing that it sent was answered.
     pub(crate) stalled: AtomicBool,
+}
+
+/// A batch in a lane's hands. Dropped, it gives back what it still holds: the buffer to the pool, content to the queue.
+#[derive(Debug)]
+struct InHand<'a> {
+    sending: &'a Sending,
+    batch: Builder,
+}
+
+impl Drop for InHand<'_> {
+    fn drop(&mut self) {
+        let (buffer, again, is_counted) = self.batch.dissolve();
+        buffer.into_iter().for_each(|buffer| self.sending.pool.give(buffer));
+        if is_counted || !again.is_empty() {
+            self.sending.settle(Settled { again, batches: usize::from(is_counted), ..Settled::default() });
+        }
+    }
 }
 
 /// Seal everything before the first byte is sent: what the laboratory's sender does when the receiver is
@@ -136,20 +153,7 @@ impl Sending {
 /// Runs lane number `lane` until everything is sent and acknowledged, or the transfer stops.
 pub(crate) fn run(sending: &Sending, lane: usize, reader: Reader) {
     let _watch = shared::watch(&sending.stop, &sending.bells, &sending.control);
-    let mut work = Lane {
-        sending,
-        streams: (0..sending.streams.len())
-            .filter(|&flow| sending.placement.may_run(lane, sending.lanes, At::flow(flow)))
-            .map(|flow| sending.streams[flow].clone())
-            .collect(),
-        filler: Filler::new(&sending.filling, reader),
-        runner: Runner::default(),
-        ready: None,
-        ready_at: Instant::now(),
-        turn: lane,
-        waits: Vec::new(),
-    };
-    run_lane(lane, &sending.bells, &sending.stop, &mut work);
+    run_lane(lane, &sending.bells, &sending.stop, &mut Lane::new(sending, lane, reader));
     sending.bells.ring();
     sending.control.ring();
 }
@@ -160,7 +164,7 @@ struct Lane<'a> {
     filler: Filler<'a>,
     runner: Runner,
     /// Filled, but without a place yet.
-    ready: Option<Builder>,
+    ready: Option<InHand<'a>>,
     ready_at: Instant,
     turn: usize,
     /// What it sleeps for.
@@ -189,8 +193,16 @@ impl LaneWork for Lane<'_> {
     }
 
     fn wait_for<'a>(&'a mut self, fds: &mut Vec<PollFd<'a>>) -> Duration {
+        let now = Instant::now();
+        let mut sleep = match self.ready_at.saturating_duration_since(now) {
+            Duration::ZERO => LONGEST_SLEEP,
+            until_ready => until_ready,
+        };
         let wait = |stream: &Arc<SendStream>| {
             let (socket, interest) = (stream.socket()?, stream.interest());
+            if let Some(until) = interest.until {
+                sleep = sleep.min(until.saturating_duration_since(now));
+            }
             let mut flags = PollFlags::empty();
             flags.set(PollFlags::OUT, interest.send);
             flags.set(PollFlags::IN, interest.receive);
@@ -199,22 +211,36 @@ impl LaneWork for Lane<'_> {
         self.waits.clear();
         self.waits.extend(self.streams.iter().filter_map(wait));
         fds.extend(self.waits.iter().map(|(socket, flags)| PollFd::new(&**socket, *flags)));
-        let until_ready = self.ready_at.saturating_duration_since(Instant::now());
-        if until_ready.is_zero() { LONGEST_SLEEP } else { until_ready }
+        sleep
     }
 }
 
-impl Lane<'_> {
+impl<'a> Lane<'a> {
+    fn new(sending: &'a Sending, lane: usize, reader: Reader) -> Self {
+        Self {
+            sending,
+            streams: (0..sending.streams.len())
+                .filter(|&flow| sending.placement.may_run(lane, sending.lanes, At::flow(flow)))
+                .map(|flow| sending.streams[flow].clone())
+                .collect(),
+            filler: Filler::new(&sending.filling, reader),
+            runner: Runner::default(),
+            ready: None,
+            ready_at: Instant::now(),
+            turn: lane,
+            waits: Vec::new(),
+        }
+    }
+
     fn flush(&self) -> bool {
         let sending = self.sending;
         let mut progress = false;
         for stream in &self.streams {
-            match stream.flush(&sending.pool, sending.timeout) {
-                Ok(flushed) => {
-                    progress |= flushed.progress;
-                    sending.arrived(flushed);
-                }
-                Err(error) => sending.line_failed(stream, error),
+            let (flushed, outcome) = stream.flush(&sending.pool);
+            progress |= flushed.progress;
+            sending.arrived(flushed);
+            if let Err(error) = outcome {
+                sending.line_failed(stream, error);
             }
         }
         progress
@@ -227,44 +253,39 @@ impl Lane<'_> {
             return false;
         }
         let Some(buffer) = sending.pool.take() else { return false };
-        let mut builder = Builder::new(buffer, sending.suite);
-        self.filler.fill(&mut builder);
-        if builder.is_empty() {
-            let (buffer, _) = builder.dissolve();
-            sending.pool.give(buffer);
+        let mut in_hand = InHand { sending, batch: Builder::new(buffer, sending.suite) };
+        let batch = &mut in_hand.batch;
+        self.filler.fill(batch);
+        if batch.is_empty() {
             return false;
         }
         sending.first_byte.get_or_init(Instant::now);
-        if !builder.counted {
+        if !batch.counted {
             sending.filling.queue.batch_out();
-            builder.counted = true;
+            batch.counted = true;
         }
         let now = Instant::now();
         // Names count as well: a tree of empty files has no content.
-        self.ready_at = now + sending.limiter.delay(builder.wire_bytes(), now);
-        self.ready = Some(builder);
+        self.ready_at = now + sending.limiter.delay(batch.wire_bytes(), now);
+        self.ready = Some(in_hand);
         true
     }
 
     /// Seals the ready batch on the next stream in turn that has a place for it.
     fn place(&mut self) -> bool {
-        let sending = self.sending;
         if self.ready.is_none() || Instant::now() < self.ready_at {
             return false;
         }
         let count = self.streams.len();
         for step in 0..count {
             let stream = &self.streams[(self.turn + step) % count];
-            let Some(builder) = self.ready.take() else { return true };
-            let room = stream.has_room().then(|| stream.place(builder.records())).flatten();
-            let Some(place) = room else {
-                self.ready = Some(builder);
-                continue;
-            };
+            let Some(in_hand) = &mut self.ready else { return true };
+            let room = stream.has_room().then(|| stream.place(in_hand.batch.records())).flatten();
+            let Some(place) = room else { continue };
             self.turn = (self.turn + step + 1) % count;
-            if let Err(contents) = stream.seal(place, builder, &mut self.runner, &sending.pool) {
-                sending.settle(Settled { again: contents, batches: 1, ..Settled::default() });
-            }
+            place.fill(&mut in_hand.batch, &mut self.runner);
+            // What the stream did not take goes back to the queue.
+            self.ready = None;
             return true;
         }
         false
@@ -274,11 +295,7 @@ impl Lane<'_> {
     fn release(&mut self) {
         let sending = self.sending;
         self.filler.release();
-        if let Some(builder) = self.ready.take() {
-            let (buffer, contents) = builder.dissolve();
-            sending.pool.give(buffer);
-            sending.settle(Settled { again: contents, batches: 1, ..Settled::default() });
-        }
+        self.ready = None;
         if sending.streams.iter().all(|stream| stream.is_abandoned()) {
             let (kind, message) = match sending.stalled.load(Relaxed) {
                 true => (ErrorKind::TimedOut, STALLED),
@@ -297,5 +314,97 @@ impl Lane<'_> {
             }
             hold.released.store(true, Relaxed);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeSet, fs, os::unix::net::UnixStream, sync::Arc, thread};
+
+    use sealane_stack::Secret;
+    use sealane_tree::{Naming, Source, SourceRoot, WalkOptions};
+
+    use super::*;
+    use crate::{
+        proto::keys::TransferKeys,
+        send::scan,
+        session::ends::{self, Plan},
+    };
+
+    #[test]
+    fn what_a_lane_has_in_hand_goes_back_when_it_goes() {
+        const LARGE_BYTES: u64 = 5 << 20;
+        const SMALL_FILES: usize = 300;
+        let folder = tempfile::tempdir().unwrap();
+        let tree = folder.path().join("tree");
+        fs::create_dir(&tree).unwrap();
+        fs::write(tree.join("large"), vec![1; LARGE_BYTES as usize]).unwrap();
+        for index in 0..SMALL_FILES {
+            fs::write(tree.join(index.to_string()), vec![2; 1000]).unwrap();
+        }
+        let source = Source::new(vec![SourceRoot::open(&tree, &Naming::Basename, false).unwrap()]);
+        let (notices, _pending) = crossbeam_channel::unbounded();
+        let sending = ends::sending(&Plan::bare(), Default::default(), notices, Arc::default()).unwrap();
+        scan::run(&sending, source.walk(WalkOptions { recursive: true, ..WalkOptions::default() }));
+        let (socket, _far) = UnixStream::pair().unwrap();
+        let keys = TransferKeys::new(Default::default(), &Secret::new([0; 32]), b"request", b"answer");
+        let _ = sending.streams[0].open(&keys, 1, Socket::new(socket.into()).unwrap(), 0);
+
+        let queue = &sending.filling.queue;
+        for turn in 0..40 {
+            let mut lane = Lane::new(&sending, 0, source.reader());
+            assert!(lane.build(), "turn {turn}: there is work for a lane");
+            // Some is put down whole, and waits for nothing but to be sealed.
+            if turn % 4 == 0 {
+                let ready = lane.ready.as_mut().unwrap();
+                let place = sending.streams[0].place(ready.batch.records()).unwrap();
+                sending.streams[0].cut(&sending.pool);
+                assert!(!place.fill(&mut ready.batch, &mut lane.runner));
+                let (socket, _far) = UnixStream::pair().unwrap();
+                let _ = sending.streams[0].open(&keys, 2 + turn, Socket::new(socket.into()).unwrap(), 0);
+            } else if turn % 4 == 1 {
+                let panic = || {
+                    let _lane = lane;
+                    panic!("as a test wants it");
+                };
+                thread::scope(|scope| scope.spawn(panic).join().unwrap_err());
+            }
+            assert!(!queue.is_done());
+        }
+
+        let (mut small, mut large, mut batches) = (BTreeSet::new(), Vec::new(), 0);
+        let mut filler = Filler::new(&sending.filling, source.reader());
+        loop {
+            let mut batch = Builder::new(sending.pool.take().expect("every buffer came back"), sending.suite);
+            filler.fill(&mut batch);
+            let (buffer, contents, is_counted) = batch.dissolve();
+            sending.pool.give(buffer.unwrap());
+            if contents.is_empty() {
+                break;
+            }
+            if !is_counted {
+                queue.batch_out();
+            }
+            batches += 1;
+            for content in contents {
+                match content {
+                    Content::Range { start, end, .. } => large.extend((start < end).then_some(start..end)),
+                    Content::Pack { candidates, .. } => {
+                        for candidate in candidates {
+                            let path = candidate.found.path.to_string();
+                            assert!(small.insert(path), "{:?} is there twice", candidate.found.path);
+                        }
+                    }
+                }
+            }
+        }
+        sending.batches_done(batches);
+        assert!(queue.is_done(), "nothing is in anybody's hands");
+        assert_eq!(small.len(), SMALL_FILES + 1, "with the folder");
+        large.sort_by_key(|range| range.start);
+        assert!(large.windows(2).all(|pair| pair[0].end == pair[1].start), "{large:?}");
+        assert_eq!(large.iter().map(|range| range.end - range.start).sum::<u64>(), LARGE_BYTES);
+        let counters = &sending.filling.counters;
+        assert_eq!(counters.bytes.load(Relaxed), LARGE_BYTES + 1000 * SMALL_FILES as u64);
     }
 }

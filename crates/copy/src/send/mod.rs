@@ -1,8 +1,10 @@
 //! The sending end: scan, queue, lanes, streams.
 
+pub(crate) mod acknowledgements;
 pub(crate) mod batch;
 pub(crate) mod fill;
 pub(crate) mod lane;
+pub(crate) mod line;
 pub(crate) mod manifest;
 mod pack;
 mod ranges;

@@ -16,7 +16,7 @@ use crate::{
     },
     send::{
         batch::Builder,
-        fill::{Filler, Hand},
+        fill::Filler,
         ranges::{align, complement, subtract},
         work::{Bytes, Candidate, Content, OtherNames, SendFile},
     },
@@ -34,15 +34,17 @@ pub(super) struct Pack {
     candidates: std::vec::IntoIter<Candidate>,
     /// The first of them, where it was opened already and then found no room.
     opened: Option<OpenFile>,
+    /// Those that are in a record which is not in the batch yet.
+    written: Vec<Candidate>,
 }
 
 impl Pack {
     pub(super) fn new(candidates: Vec<Candidate>) -> Self {
-        Self { candidates: candidates.into_iter(), opened: None }
+        Self { candidates: candidates.into_iter(), opened: None, written: Vec::new() }
     }
 
     pub(super) fn into_candidates(self) -> Vec<Candidate> {
-        self.candidates.collect()
+        self.written.into_iter().chain(self.candidates).collect()
     }
 }
 
@@ -57,10 +59,11 @@ enum Written {
 }
 
 impl Filler<'_> {
-    pub(super) fn fill_pack(&mut self, batch: &mut Builder, mut pack: Pack) -> Option<Hand> {
+    /// Whether the lane is through with its pack.
+    pub(super) fn fill_pack(&mut self, batch: &mut Builder, pack: &mut Pack) -> bool {
         let mut written = 0;
         let mut bytes = 0;
-        let mut candidates = Vec::with_capacity(pack.candidates.len());
+        pack.written.reserve(pack.candidates.len());
         let mut full = false;
         let before = pack.candidates.len();
         while let Some(candidate) = pack.candidates.as_slice().first() {
@@ -68,7 +71,7 @@ impl Filler<'_> {
                 Written::Entry { length, content_bytes } => {
                     written += length;
                     bytes += content_bytes;
-                    candidates.extend(pack.candidates.next());
+                    pack.written.extend(pack.candidates.next());
                 }
                 Written::Elsewhere => {
                     pack.candidates.next();
@@ -88,11 +91,11 @@ impl Filler<'_> {
         self.shared.progress.files_measured.fetch_add((before - pack.candidates.len()) as u64, Relaxed);
         if written > 0 {
             self.shared.counters.bytes.fetch_add(bytes, Relaxed);
-            self.shared.counters.entries.fetch_add(candidates.len() as u64, Relaxed);
+            self.shared.counters.entries.fetch_add(pack.written.len() as u64, Relaxed);
             batch.push(RecordKind::Pack, 0, 0, written);
-            batch.contents.push(Content::Pack { candidates, bytes });
+            batch.contents.push(Content::Pack { candidates: std::mem::take(&mut pack.written), bytes });
         }
-        full.then_some(Hand::Pack(pack))
+        !full
     }
 
     /// Writes one entry to the front of `body`, or finds another place for it.

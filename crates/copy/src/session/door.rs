@@ -19,7 +19,7 @@ use sealane_peer::{Channel, ConnectionKind, TlsArrival, peek_kind};
 use crate::{
     proto::join::JOIN_BYTES,
     session::accept::{Registry, Verdict},
-    socket::Socket,
+    socket::{Socket, Wire as _},
 };
 
 /// Longest sleep; whoever ends the loop by a flag alone waits for it.

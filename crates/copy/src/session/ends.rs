@@ -11,7 +11,7 @@ use std::{
 };
 
 use crossbeam_channel::Sender;
-use sealane_stack::{Bells, Limiter, Placement, Pool};
+use sealane_stack::{Bells, Clock, Limiter, Placement, Pool};
 use sealane_tree::{
     EntryType, ExistingFile, MODE_BITS, Metadata, RelativePath, Target, TargetOptions, Writer,
 };
@@ -88,6 +88,34 @@ pub(crate) struct Plan {
     pub(crate) timeout: Duration,
 }
 
+#[cfg(test)]
+impl Plan {
+    /// Two streams and a lane, without security, into nothing.
+    pub(crate) fn bare() -> Self {
+        let terms = Terms {
+            level: Level::Clear,
+            suite: sealane_engine::Suite::Null,
+            streams: 2,
+            lanes: 1,
+            placement: Placement::Connection,
+        };
+        Self {
+            terms,
+            limit_rate: None,
+            shared_rate: None,
+            open_files_max: 1,
+            measured_end: MeasuredEnd::Both,
+            digest: false,
+            dry_run: false,
+            fsync: false,
+            preserve: Preserve::default(),
+            upkeep: Upkeep::default(),
+            sink: Sink::Null,
+            timeout: Duration::from_secs(5),
+        }
+    }
+}
+
 /// Size of a buffer: some records, and room for a closing record.
 fn buffer_bytes(plan: &Plan, buffers: usize) -> usize {
     let record = record_bytes_max(plan.terms.suite, DATA_BYTES_MAX);
@@ -128,7 +156,9 @@ pub(crate) fn sending(
         }
     };
     let sized_for = streams * RING + 2 * lanes;
-    let stream = |index| Arc::new(SendStream::new(index, terms.suite, window.clone(), ring));
+    let stream = |index| {
+        Arc::new(SendStream::new(index, terms.suite, window.clone(), ring, plan.timeout, Clock::Real))
+    };
     let bells = |count| Bells::new(count).map_err(|error| Error::io("cannot make event descriptors", &error));
     Ok(Sending {
         filling: Filling {
@@ -154,7 +184,6 @@ pub(crate) fn sending(
         limiter: limiter(plan, plan.limit_rate),
         bells: Arc::new(bells(lanes)?),
         stop: Arc::new(Stop::new()),
-        timeout: plan.timeout,
         hold,
         first_byte: OnceLock::new(),
         last_byte: OnceLock::new(),

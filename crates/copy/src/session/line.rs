@@ -10,7 +10,7 @@ use sealane_stack::Bells;
 use crate::{
     proto::keys::TransferKeys,
     receive::lane::Receiving,
-    send::{lane::Sending, stream::SEGMENT_BYTES},
+    send::{lane::Sending, line::SEGMENT_BYTES},
     shared::Stop,
     socket::Socket,
 };
@@ -58,7 +58,7 @@ impl Lines {
             Self::Send(sending) => {
                 let stream = &sending.streams[usize::from(stream)];
                 // Of an opening that the peer has not seen, it has nothing.
-                let taken = if stream.generation() == last { taken } else { 0 };
+                let taken = if stream.opening() == last { taken } else { 0 };
                 let settled = stream.open(keys, generation, socket, taken);
                 sending.settle(settled)
             }
@@ -134,8 +134,8 @@ impl Lines {
     /// Number of the opening that is or was in force.
     pub(crate) fn generation(&self, stream: u16) -> u32 {
         match self {
-            Self::Send(sending) => sending.streams[usize::from(stream)].generation(),
-            Self::Receive(receiving) => receiving.streams[usize::from(stream)].generation(),
+            Self::Send(sending) => sending.streams[usize::from(stream)].opening(),
+            Self::Receive(receiving) => receiving.streams[usize::from(stream)].opening(),
         }
     }
 

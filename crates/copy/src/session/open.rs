@@ -254,43 +254,18 @@ mod tests {
         sync::Arc,
     };
 
-    use sealane_engine::Suite;
-    use sealane_stack::{Placement, Secret};
+    use sealane_stack::Secret;
 
     use super::*;
     use crate::{
-        options::{Level, MeasuredEnd, Preserve, Sink, Upkeep},
+        options::Level,
         send::scan,
-        session::{
-            agree::Terms,
-            ends::{self, Plan},
-        },
+        session::ends::{self, Plan},
     };
 
     /// What a sending end says after all its streams were refused.
     fn refused(has_sent_all: bool) -> Option<Error> {
-        let terms = Terms {
-            level: Level::Clear,
-            suite: Suite::Null,
-            streams: 2,
-            lanes: 1,
-            placement: Placement::Connection,
-        };
-        let timeout = Duration::from_secs(5);
-        let plan = Plan {
-            terms,
-            limit_rate: None,
-            shared_rate: None,
-            open_files_max: 1,
-            measured_end: MeasuredEnd::Both,
-            digest: false,
-            dry_run: false,
-            fsync: false,
-            preserve: Preserve::default(),
-            upkeep: Upkeep::default(),
-            sink: Sink::Null,
-            timeout,
-        };
+        let plan = Plan::bare();
         let (notices, _) = crossbeam_channel::bounded(1);
         let sending = ends::sending(&plan, Default::default(), notices.clone(), Arc::default()).unwrap();
         if has_sent_all {
@@ -304,7 +279,7 @@ mod tests {
             prover: &Prover::new(&Secret::new([0; 32]), Level::Clear),
             transfer: [0; 16],
             route: Route::Direct(vec![closed]),
-            timeout,
+            timeout: plan.timeout,
             notices,
         }
         .run();
