@@ -301,8 +301,9 @@ fn connections(cells: &[&Cell]) -> Option<Section> {
     let notes = [
         "The paper (figure 11): without cryptography a thread for each connection gives more in all, a thread for each \
          processor is fairer; with cryptography the difference disappears.",
-        "Why ours differs: a lane asks its connections in turn, so its connections get the same to a batch; threads get what \
-         the system's scheduler gives them within the slice, and more of them cost switches, not rate.",
+        "Why ours is alike: a lane asks its connections in turn, so they get the same, but each finds its buffers and its state \
+         gone from the caches; a thread has one connection to itself for as long as the scheduler lets it run, so few of many \
+         get anything within a slice.",
     ];
     let mut table = Table::new("Connections (N34)", &notes, &columns, 3);
     for cell in cells {
