@@ -210,6 +210,7 @@ impl<G, T, R> Flow<G, T, R> {
     pub fn close<O>(&self, end: impl FnOnce(&mut G) -> O) -> O {
         let mut give = self.giving();
         give.open = false;
+        self.next.store(CLOSED, SeqCst);
         end(&mut give.state)
     }
 
