@@ -171,6 +171,8 @@ impl State {
         }
         if self.connection.is_none() && !self.opens {
             self.accept(now);
+            // The answer to a SYN that came alone.
+            self.drain(out);
         }
         let mut segments = std::mem::take(&mut self.segments);
         let mut taken = 0;
