@@ -1,11 +1,13 @@
-//! Captures (pcap files) as ports: packets read from one, packets written to one.
+//! Captures (pcap files) as ports: packets read from one, packets written to one, and one beside any other port.
 
 use crate::memory::no_room;
 use crate::{Port, Room};
+use rustix::fd::BorrowedFd;
 use sealane_stack::Batch;
 use sealane_wire::pcap::{FILE_HEADER_BYTES, Format, Link, RECORD_HEADER_BYTES, Record};
 use std::io::{self, Read, Write};
-use std::time::{Duration, SystemTime};
+use std::ops::Range;
+use std::time::{Duration, Instant, SystemTime};
 
 fn malformed(error: impl std::error::Error + Send + Sync + 'static) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, error)
@@ -100,6 +102,21 @@ impl<W: Write + Send> Writer<W> {
         Ok(Self { file })
     }
 
+    /// Writes those packets of `batch` that were not refused.
+    fn write(&mut self, batch: &Batch, indices: Range<usize>) -> io::Result<()> {
+        let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        for index in indices {
+            let packet = &batch.packets[index];
+            if packet.is_passed() {
+                let record =
+                    Record { time, captured_bytes: packet.len(), original_bytes: packet.len() as u32 };
+                self.file.write_all(&record.to_bytes())?;
+                self.file.write_all(batch.bytes(index))?;
+            }
+        }
+        Ok(())
+    }
+
     /// Writes what is buffered and returns the file.
     ///
     /// # Errors
@@ -116,15 +133,44 @@ impl<W: Write + Send> Port for Writer<W> {
     }
 
     fn send(&mut self, batch: &Batch, from: usize) -> io::Result<usize> {
-        let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        for (index, packet) in batch.packets.iter().enumerate().skip(from) {
-            if packet.is_passed() {
-                let record =
-                    Record { time, captured_bytes: packet.len(), original_bytes: packet.len() as u32 };
-                self.file.write_all(&record.to_bytes())?;
-                self.file.write_all(batch.bytes(index))?;
-            }
-        }
+        self.write(batch, from..batch.packets.len())?;
         Ok(batch.packets.len() - from)
+    }
+}
+
+/// A port with a capture beside it: of all that is sent and received by it, in the order in which it passes here.
+#[derive(Debug)]
+pub struct Tapped<P, W> {
+    port: P,
+    capture: Writer<W>,
+}
+
+impl<P: Port, W: Write + Send> Tapped<P, W> {
+    /// Puts `capture` beside `port`.
+    pub const fn new(port: P, capture: Writer<W>) -> Self {
+        Self { port, capture }
+    }
+}
+
+impl<P: Port, W: Write + Send> Port for Tapped<P, W> {
+    fn receive(&mut self, batch: &mut Batch) -> io::Result<usize> {
+        let before = batch.packets.len();
+        let received = self.port.receive(batch)?;
+        self.capture.write(batch, before..before + received)?;
+        Ok(received)
+    }
+
+    fn send(&mut self, batch: &Batch, from: usize) -> io::Result<usize> {
+        let sent = self.port.send(batch, from)?;
+        self.capture.write(batch, from..from + sent)?;
+        Ok(sent)
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.port.fd()
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.port.poll_timeout()
     }
 }

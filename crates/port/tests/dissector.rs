@@ -5,34 +5,15 @@ mod over;
 mod skip;
 
 use over::{plan, room, run, seen, sent_by, stack};
-use sealane_port::capture::Writer;
+use sealane_port::capture::{Tapped, Writer};
+use sealane_port::ends;
 use sealane_port::link::Clock;
 use sealane_port::memory::{Cable, Collect, Source};
-use sealane_port::{Port, ends};
-use sealane_stack::{Batch, Crew, End, Ends, FlowPlan, Placement, Plan};
+use sealane_stack::{Crew, End, Ends, FlowPlan, Placement, Plan};
 use sealane_wire::pcap;
 use std::fs::File;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-
-/// Writes what is sent to a capture.
-struct Tapped<P> {
-    port: P,
-    capture: Writer<File>,
-}
-
-impl<P: Port> Port for Tapped<P> {
-    fn receive(&mut self, batch: &mut Batch) -> io::Result<usize> {
-        self.port.receive(batch)
-    }
-
-    fn send(&mut self, batch: &Batch, from: usize) -> io::Result<usize> {
-        let sent = self.port.send(batch, from)?;
-        assert_eq!(sent, batch.packets.len() - from, "the cable is long enough");
-        self.capture.send(batch, from)
-    }
-}
 
 /// Twelve messages through `text`, as what the sender put on the wire.
 fn capture(text: &str, path: &Path) {
@@ -43,7 +24,7 @@ fn capture(text: &str, path: &Path) {
     };
     let stacks = [stack(text, End::Near, 0), stack(text, End::Far, 0)];
     let (one, other) = Cable::pair(room(&stacks[0]), 1000);
-    let tapped = Tapped { port: one, capture: Writer::new(File::create(path).unwrap(), link).unwrap() };
+    let tapped = Tapped::new(one, Writer::new(File::create(path).unwrap(), link).unwrap());
     let ((received, sent), (there, back)) = (ends(tapped).unwrap(), ends(other).unwrap());
     let [near, far] = stacks;
     let source = ends(Source::new(vec![vec![7; 1000]; 12], room(&near), 3)).unwrap().0;
