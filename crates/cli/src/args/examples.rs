@@ -107,11 +107,24 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     ("sealane-lab-tunnel", &[("sealane lab tunnel", "as root: what IPsec costs, through our gateways")]),
+    (
+        "sealane-lab-capture",
+        &[(
+            "sealane lab capture --stack 3des/tcp/md5/ip/fddi stack.pcap",
+            "triple DES above TCP, MD5 below it, as Wireshark sees them with docs/digest.lua",
+        )],
+    ),
     ("sealane-lab-list", &[("sealane lab list", "every study with its id")]),
     ("sealane-lab-run", &[("sealane lab run N26 B21", "two of them, one after the other")]),
     (
         "sealane-lab-link",
-        &[("sealane lab link --rtt 20ms --rate 1M -- sh", "a shell behind a slow, distant link")],
+        &[
+            ("sealane lab link --rtt 20ms --rate 1M -- sh", "a shell behind a slow, distant link"),
+            (
+                "sealane lab link --rtt 100ms --loss 0.1% -- sealane cp --streams 8 FILE COPY",
+                "a copy over 100 ms, with one packet of a thousand lost",
+            ),
+        ],
     ),
     (
         "sealane-lab-stacks",
