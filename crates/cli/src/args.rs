@@ -18,8 +18,8 @@ pub use cp::{CpArgs, EndArg, SinkArg};
 pub use digest::{DigestArgs, Md5Args};
 pub use filters::Filters;
 pub use lab::{
-    LabArgs, LabCommand, LabShared, LabTunnelArgs, LinkArgs, ListArgs, NetworkProcessorArgs, ParallelismArg,
-    PredictArgs, QuickArgs, RunArgs, StacksArgs, TransferArgs,
+    CaptureArgs, LabArgs, LabCommand, LabShared, LabTunnelArgs, LinkArgs, ListArgs, NetworkProcessorArgs,
+    ParallelismArg, PredictArgs, QuickArgs, RunArgs, StacksArgs, TransferArgs,
 };
 pub use peers::{AuthoriseArgs, PeersArgs};
 pub use serve::ServeArgs;

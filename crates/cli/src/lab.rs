@@ -46,6 +46,7 @@ pub(crate) fn run(command: LabCommand) -> Result<ExitStatus, Failure> {
         LabCommand::NetworkProcessor(arguments) => return network_processor::run(&arguments),
         LabCommand::Link(arguments) => return link::run(&arguments),
         LabCommand::Stacks(arguments) => return stacks::run(&arguments),
+        LabCommand::Capture(arguments) => return stacks::capture(&arguments),
         LabCommand::Predict(arguments) => return stacks::predict(&arguments),
         LabCommand::Tunnel(arguments) => return tunnel::run(&arguments),
         LabCommand::Transfer(TransferArgs { profile, ends, only, behind_link, shared }) => {

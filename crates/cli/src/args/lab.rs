@@ -46,6 +46,8 @@ pub enum LabCommand {
     Link(LinkArgs),
     /// TCP, MD5 and ciphers in stacks on several lanes: the NDSS '96 study on this machine
     Stacks(StacksArgs),
+    /// Write what a stack puts on the wire to a capture that Wireshark reads
+    Capture(CaptureArgs),
     /// What up to so many lanes would gain on one connection: measured on one, extrapolated by a model of the lock
     Predict(PredictArgs),
     /// What IPsec costs, from host to host and between gateways: the 2002 study of security protocols on this machine
@@ -105,7 +107,7 @@ pub struct RunArgs {
 
 /// Arguments of `sealane lab link`.
 #[derive(Debug, Args)]
-#[command(long_about = LINK_ABOUT, after_long_help = LINK_EXAMPLES)]
+#[command(long_about = LINK_ABOUT)]
 pub struct LinkArgs {
     /// Time there and back, as in 100us, 10ms or 1s
     #[arg(long, value_name = "TIME", value_parser = units::short_duration, default_value = "0")]
@@ -141,13 +143,6 @@ of 1500 bytes. Servers that it is to talk to must be started by it. No other net
 iproute2, and rights to make namespaces: root's, or a system that lets users make them. The command's exit status is \
 passed on.";
 
-const LINK_EXAMPLES: &str = "\
-Examples:
-  A copy over 100 ms and one lost packet in a thousand:
-    sealane lab link --rtt 100ms --loss 0.1% -- sealane cp --streams 8 FILE /tmp/copy
-  A shell behind a slow link:
-    sealane lab link --rtt 20ms --rate 1M -- sh";
-
 /// Arguments of `sealane lab stacks`.
 #[derive(Debug, Args)]
 pub struct StacksArgs {
@@ -166,6 +161,17 @@ pub struct StacksArgs {
     /// Write a page with plots
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
+}
+
+/// Arguments of `sealane lab capture`.
+#[derive(Debug, Args)]
+pub struct CaptureArgs {
+    /// Layers from the application's side on, down to ip, ipv6, ether or fddi
+    #[arg(long, value_name = "LAYERS")]
+    pub stack: Spec,
+    /// The capture; replaced where it is there
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
 }
 
 /// Arguments of `sealane lab predict`.

@@ -1,7 +1,7 @@
 //! `sealane lab stacks` and `sealane lab predict`: protocol stacks on several lanes, and what more would gain.
 
 use super::network_processor::print_sections;
-use crate::args::{PredictArgs, StacksArgs};
+use crate::args::{CaptureArgs, PredictArgs, StacksArgs};
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
 use crate::text;
@@ -26,11 +26,18 @@ pub(super) fn run(arguments: &StacksArgs) -> Result<ExitStatus, Failure> {
     if arguments.json {
         study.cells.iter().try_for_each(line)?;
         study.pairs.iter().try_for_each(line)?;
+        study.predictions.iter().try_for_each(line)?;
         study.passes.iter().try_for_each(line)?;
     } else {
         print_sections(&sections)?;
     }
     report(arguments.report.as_deref(), start, sections)
+}
+
+/// Writes one stack's packets to a file.
+pub(super) fn capture(arguments: &CaptureArgs) -> Result<ExitStatus, Failure> {
+    stacks::capture(&arguments.stack, &arguments.file).map_err(failed)?;
+    Ok(ExitStatus::Success)
 }
 
 /// Predicts one stack's curve.

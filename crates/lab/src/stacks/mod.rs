@@ -3,6 +3,8 @@
 //! Guarantees: a group of setups that are compared takes turns in short slices of one run; every sample is kept; the
 //! scaling model is fed before the cells that it predicts are looked at, and its error is printed.
 
+mod asymmetric;
+mod capture;
 mod driver;
 mod model;
 mod page;
@@ -22,6 +24,7 @@ use serde::Serialize;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
+pub use capture::capture;
 pub use model::Costs;
 pub use page::{sections, write};
 pub use passes::Pass;
@@ -126,6 +129,8 @@ pub struct Study {
     pub cells: Vec<Cell>,
     /// The comparisons with independent stacks, and the model's predictions.
     pub pairs: Vec<Pair>,
+    /// What more lanes would gain if every packet carried a signature.
+    pub predictions: Vec<Prediction>,
     /// Integrated layer processing.
     pub passes: Vec<Pass>,
     /// What is not measured, with the reason.
@@ -311,6 +316,10 @@ pub fn run(options: &Options, progress: &mut dyn Write) -> Result<Study, LabErro
             measure(&mut run)?;
         }
     }
+    if run.wants("N29") {
+        say("a signature for each packet")?;
+        run.signatures()?;
+    }
     if run.wants("A12") {
         say("integrated layer processing")?;
         run.study.passes = passes::measure(run.timing.rounds.min(5), &mut run.rng)?;
@@ -325,6 +334,23 @@ impl Run {
 
     fn wants_any(&self, ids: &[&str]) -> bool {
         ids.iter().any(|id| self.wants(id))
+    }
+
+    /// TCP/IP as it was measured on one lane, and a signature outside of TCP's turn.
+    fn signatures(&mut self) -> Result<(), LabError> {
+        let is_bare = |cell: &&Cell| {
+            cell.id == "N26"
+                && cell.stack == STACKS[0]
+                && cell.direction == Direction::Send
+                && cell.lanes == 1
+        };
+        let Some(cell) = self.study.cells.iter().find(is_bare) else { return Ok(()) };
+        let message_ns = 4096e3 / cell.mb_per_s.max(1e-9);
+        let Sharing { hand_over_ns, spread_ns } = self.sharing[Direction::Send as usize];
+        let locked_ns = cell.locked_ns;
+        let bare = Costs { free_ns: (message_ns - locked_ns).max(0.0), locked_ns, hand_over_ns, spread_ns };
+        self.study.predictions = predict::with_signatures(bare, asymmetric::signature_ns()?);
+        Ok(())
     }
 
     fn wants_group(&self, direction: Direction) -> bool {

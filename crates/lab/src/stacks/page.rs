@@ -45,7 +45,20 @@ pub fn sections(study: &Study) -> Vec<Section> {
              30 with DES. Its own figures give 10.6 and 55: the latency over the lock's share of it. So what stopped at 8 was \
              not the lock alone; the paper names the memory bus.",
             ],
-            &predict::of_paper(64),
+            &predict::of_paper(predict::LANES_MAX),
+        )));
+    }
+    if !study.predictions.is_empty() {
+        push(Some(predict::section(
+            "signatures",
+            "A signature for each packet (N3, N29)",
+            &[
+                "The paper expects packets signed with RSA to gain linearly. A prediction: TCP/IP as measured here on one lane, and \
+             an RSA signature of 2048 bits by AWS-LC, measured alone, outside of TCP's turn; no layer signs packets.",
+                "Why it is so: the cap is what a packet costs over its time in TCP's turn, and a signature costs far \
+             more than that turn.",
+            ],
+            &study.predictions,
         )));
     }
     push(rates(
@@ -268,6 +281,18 @@ fn pairs(pairs: &[Pair]) -> Option<Section> {
          / locked: what no number of lanes passes on one connection.",
     ];
     let mut table = Table::new("Lanes together against lanes apart", &notes, &columns, 4);
+    let is_bare =
+        |pair: &&Pair| pair.stack == super::STACKS[0] && pair.placement == "packet" && pair.lanes == 2;
+    for pair in pairs.iter().filter(is_bare) {
+        table.notes.push(format!(
+            "{}, {}: (unlocked + locked) / locked is {:.1}, so no number of lanes makes one connection faster than {:.1} times \
+             one lane.",
+            pair.stack,
+            pair.direction.name(),
+            pair.cap,
+            pair.cap
+        ));
+    }
     for pair in pairs {
         let error = pair.error.map_or_else(|| "–".to_owned(), |error| format!("{:+.1} %", error * 100.0));
         table.rows.push(vec![

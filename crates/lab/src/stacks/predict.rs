@@ -11,6 +11,9 @@ use sealane_stack::available_lanes;
 use sealane_transform::Tier;
 use serde::Serialize;
 
+/// To how many lanes the page extrapolates.
+pub(super) const LANES_MAX: usize = 64;
+
 /// A curve over lanes.
 #[derive(Clone, Debug, Serialize)]
 pub struct Prediction {
@@ -86,6 +89,13 @@ pub fn predict(stack: &str, lanes: usize) -> Result<Vec<Prediction>, LabError> {
     Ok(predictions)
 }
 
+/// TCP/IP sending, as measured, and with a signature in every packet, which any lane makes outside of TCP's turn.
+pub(super) fn with_signatures(bare: Costs, signature_ns: f64) -> Vec<Prediction> {
+    let signed = Costs { free_ns: bare.free_ns + signature_ns, ..bare };
+    let named = |name: &str, costs| curve(name, Direction::Send, "best", costs, LANES_MAX);
+    vec![named(super::STACKS[0], bare), named("rsa-2048/tcp/ip/fddi", signed)]
+}
+
 /// The paper's own curves: Table 1's latencies, and the lock's share as it gives it.
 pub(super) fn of_paper(lanes: usize) -> Vec<Prediction> {
     let costs = |us: f64| Costs {
@@ -157,6 +167,16 @@ pub fn sections(predictions: &[Prediction]) -> Vec<Section> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_signature_for_each_packet_gains_linearly() {
+        let bare = Costs { free_ns: 300.0, locked_ns: 60.0, hand_over_ns: 20.0, spread_ns: 40.0 };
+        let [without, with] = &with_signatures(bare, 500_000.0)[..] else { panic!("two curves") };
+        let last = |curve: &Prediction| *curve.points.last().unwrap();
+        assert!(last(without).2 < 1.01 * without.cap && without.cap < 7.0, "{without:?}");
+        assert_eq!(last(with).0, LANES_MAX);
+        assert!(last(with).2 > 0.97 * LANES_MAX as f64, "{with:?}");
+    }
 
     /// Table 1 over the lock: it would be busy at 10.6 and at 55 processors.
     #[test]
