@@ -413,12 +413,12 @@ impl Queue {
         state.scan_complete && state.queued.is_empty()
     }
 
-    /// Lets a waiting scan return.
+    /// Whether nothing more is wanted.
     pub(crate) fn is_stopped(&self) -> bool {
         self.state().stopped
     }
 
-    /// Nothing more is wanted.
+    /// Nothing more is wanted: lets a waiting scan return.
     pub(crate) fn stop(&self) {
         self.state().stopped = true;
         self.room.notify_all();
