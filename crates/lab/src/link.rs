@@ -129,6 +129,22 @@ impl Stage {
     }
 }
 
+/// Whether `unshare` makes what `words` ask of it, as far as a command that does nothing tells; else `refusal`, and why.
+pub(crate) fn probe(words: &[&str], refusal: &str) -> Result<(), String> {
+    let output = Command::new("unshare")
+        .args(words)
+        .arg("true")
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| format!("cannot start unshare: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let reason = String::from_utf8_lossy(&output.stderr);
+    let reason = reason.lines().next().unwrap_or("no reason given");
+    Err(format!("{refusal} ({reason})"))
+}
+
 /// `program` is this very program; `command` is a program and its arguments. Returns only if something failed.
 ///
 /// # Errors
@@ -139,17 +155,8 @@ pub fn behind(program: &Path, options: &LinkOptions, command: &[OsString]) -> Re
     if !rustix::process::geteuid().is_root() {
         words.insert(0, "--map-root-user");
     }
+    probe(&words, "no network namespace can be made here").map_err(LabError::Unavailable)?;
     let mut unshare = Command::new("unshare");
-    let probed = Command::new("unshare").args(&words).arg("true").stdin(Stdio::null()).output();
-    match probed {
-        Ok(output) if output.status.success() => {}
-        Ok(output) => {
-            let reason = String::from_utf8_lossy(&output.stderr);
-            let reason = reason.lines().next().unwrap_or("no reason given").to_owned();
-            return Err(LabError::Unavailable(format!("no network namespace can be made here ({reason})")));
-        }
-        Err(error) => return Err(LabError::Unavailable(format!("cannot start unshare: {error}"))),
-    }
     unshare.args(words).arg("--").arg(program).args(options.words());
     unshare.args(["--stage", Stage::Inside.name(), "--"]).args(command);
     Err(LabError::Unavailable(format!("cannot start unshare: {}", unshare.exec())))

@@ -7,8 +7,8 @@
 use super::Plan;
 use super::grid::{MODES, cells, experiment, place};
 use crate::experiment::{Claim, Metric, Repetition, Shape};
+use crate::link::probe;
 use crate::program::{End, Level, Program};
-use std::process::{Command, Stdio};
 
 /// Words of the shell that makes the link and becomes the program.
 const SHAPE: &str = "ip link set dev lo mtu 1500 up && \
@@ -17,17 +17,7 @@ const SHAPE: &str = "ip link set dev lo mtu 1500 up && \
 /// `program` behind such a link, or why there is none.
 pub(super) fn shaped_program(program: &Program) -> Result<Program, String> {
     let words = ["unshare", "--map-root-user", "--net", "sh", "-c", SHAPE, "sh"];
-    let output = Command::new(words[0])
-        .args(&words[1..])
-        .arg("true")
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|error| format!("cannot start unshare: {error}"))?;
-    if !output.status.success() {
-        let reason = String::from_utf8_lossy(&output.stderr);
-        let reason = reason.lines().next().unwrap_or("no reason given").to_owned();
-        return Err(format!("no network namespace with a token bucket here ({reason})"));
-    }
+    probe(&words[1..], "no network namespace with a token bucket here")?;
     let mut shaped = program.clone();
     shaped.prefix = words.map(Into::into).to_vec();
     Ok(shaped)
