@@ -7,9 +7,8 @@ use crate::signals::Interrupts;
 use crate::text;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use sealane_lab::report::number::quantity;
-use sealane_lab::speed::{
-    self, Length, Measurement, Plan, Row, Section, SpeedError, SpeedOptions, SpeedPage, Story, Told,
-};
+use sealane_lab::report::{Report, outcome_text, outcomes_text};
+use sealane_lab::speed::{self, Length, Measurement, Plan, Row, SpeedError, SpeedOptions, Story};
 use sealane_transform::Algorithm;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::Path;
@@ -65,17 +64,17 @@ pub(crate) fn run(arguments: &SpeedArgs) -> Result<ExitStatus, Failure> {
     });
     bar.finish_and_clear();
     let complete = complete.map_err(|Stopped(failure)| failure)?;
-    let tables = speed::summary(&found);
+    let summary = speed::summary(&found);
     if !arguments.json {
-        for table in &tables {
-            print(&format!("\n{}", table.to_text(columns())))?;
+        for outcome in &summary {
+            print(&format!("\n{}", outcome_text(outcome, columns())))?;
         }
     }
-    if let Some(path) = &arguments.report {
-        let sections =
-            speed::rows(&found).into_iter().chain(tables.into_iter().map(Section::plain)).collect();
-        write("Speed of the kernels", path, start, &found, sections)?;
-    }
+    let outcomes = speed::rates(&found).into_iter().chain(summary).collect();
+    write_page(
+        &speed::report("Speed of the kernels", start.elapsed().as_secs_f64(), outcomes),
+        arguments.report.as_deref(),
+    )?;
     if complete {
         return Ok(ExitStatus::Success);
     }
@@ -100,31 +99,25 @@ fn story(arguments: &SpeedArgs) -> Result<ExitStatus, Failure> {
     let start = Instant::now();
     let told = story.run(&stop, || bar.inc(1));
     bar.finish_and_clear();
-    let Some(Told { sections, found }) = told.map_err(failed)? else {
+    let Some(outcomes) = told.map_err(failed)? else {
         text::complain(format_args!("stopped before its end"));
         return Ok(interrupts
             .received()
             .map_or(ExitStatus::Success, |signal| ExitStatus::Interrupted { signal }));
     };
-    for section in &sections {
-        print(&format!("{}\n", section.table().to_text(columns())))?;
-    }
-    if let Some(path) = &arguments.report {
-        write("The papers' kernels on this machine", path, start, &found, sections)?;
-    }
+    let title = "The papers' kernels on this machine";
+    let report = speed::report(title, start.elapsed().as_secs_f64(), outcomes);
+    print(&outcomes_text(&report, columns()))?;
+    write_page(&report, arguments.report.as_deref())?;
     Ok(ExitStatus::Success)
 }
 
-fn write(
-    title: &str,
-    path: &Path,
-    start: Instant,
-    found: &[Measurement],
-    sections: Vec<Section>,
-) -> Result<(), Failure> {
-    let page = SpeedPage::new(title, start.elapsed().as_secs_f64(), found, sections);
-    page.write(path).map_err(|error| Failure::new(ExitStatus::Io, error))?;
-    text::complain(format_args!("the report: {}", path.display()));
+/// Writes a report's page, if one is wanted, and says where it is.
+pub(crate) fn write_page(report: &Report, path: Option<&Path>) -> Result<(), Failure> {
+    if let Some(path) = path {
+        report.write_page(path).map_err(|error| Failure::new(ExitStatus::Io, error))?;
+        text::complain(format_args!("the report: {}", path.display()));
+    }
     Ok(())
 }
 

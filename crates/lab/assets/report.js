@@ -6,15 +6,17 @@
   const charts = read("charts");
   root.classList.add("js");
 
-  // The first six are distinguishable with the common colour blindnesses, in light and dark (Okabe and Ito's set, adjusted);
-  // lines beyond them are dashed too.
-  const LIGHT = ["#8a949b", "#5b6770", "#4aa8a0", "#0b6e6e", "#d08a00", "#b4552d",
-    "#2f6fb5", "#8e4f9e", "#c23b6a", "#7a8f1f", "#3b3f8f", "#6b4a2b"];
-  const DARK = ["#7c868d", "#aeb7bd", "#2f8a82", "#5fd0c3", "#e0a93f", "#e0855c",
-    "#6fa8e8", "#c58fd6", "#ef7fa4", "#b5c85a", "#8f93e8", "#b08d6a"];
+  // Lines beyond the first eight are dashed; beyond the palette, colours come again.
+  const SOLID = 8, SERIES = 12;
   const plots = [];
 
-  const css = (name) => getComputedStyle(root).getPropertyValue(name).trim();
+  // A custom property is text until an element uses it as a colour.
+  const probe = document.body.appendChild(document.createElement("i"));
+  probe.hidden = true;
+  const css = (name) => {
+    probe.style.color = `var(${name})`;
+    return getComputedStyle(probe).color;
+  };
   const isDark = () => root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
   const figure = (value) => value == null ? "" : value >= 100 ? Math.round(value).toLocaleString("en") : value.toPrecision(3);
 
@@ -92,7 +94,7 @@
 
   function draw(chart) {
     const holder = document.getElementById(chart.id);
-    const colours = isDark() ? DARK : LIGHT;
+    const colours = Array.from({ length: SERIES }, (_, index) => css(`--series-${index}`));
     const isStacked = chart.kind === "stacked", isBars = isStacked || chart.kind === "bars";
     const xs = chart.labels.map((_, index) => index);
     const heights = isStacked
@@ -106,7 +108,7 @@
       stroke: colours[index % colours.length],
       fill: isBars ? colours[index % colours.length] : undefined,
       width: 2,
-      dash: index >= 6 ? [7, 4] : undefined,
+      dash: index >= SOLID ? [7, 4] : undefined,
       spanGaps: true,
       paths: isBars ? () => null : undefined,
       points: { show: !isBars, size: 7, fill: colours[index % colours.length] },
@@ -117,7 +119,7 @@
     const isTight = (holder.clientWidth - 80) / xs.length < 7 * longest + 6;
     const slant = isTight ? { rotate: -55, size: 34 + 6 * longest } : {};
     const options = {
-      width: Math.max(280, holder.clientWidth),
+      width: Math.max(260, holder.clientWidth),
       height: isBars ? 300 : 320,
       cursor: { y: false, points: { show: !isBars }, drag: { x: false, y: false } },
       scales: { x: { time: false, range: [-pad, xs.length - 1 + pad] }, y: { range: [0, highest * 1.06 || 1] } },
@@ -136,7 +138,7 @@
     charts.forEach(draw);
   }
   drawAll();
-  addEventListener("resize", () => plots.forEach((one) => one.plot.setSize({ width: Math.max(280, one.holder.clientWidth), height: one.height })));
+  addEventListener("resize", () => plots.forEach((one) => one.plot.setSize({ width: Math.max(260, one.holder.clientWidth), height: one.height })));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
   document.getElementById("theme").addEventListener("click", () => {
     root.dataset.theme = isDark() ? "light" : "dark";

@@ -5,8 +5,8 @@
 
 use crate::LabError;
 use crate::experiment::{
-    Axis, Claim, Coordinates, Experiment, Metric, Outcome, Repetition, Runner, Sample, Shape, View, at,
-    check, run as run_cells,
+    Axis, CPU_PER_GIB, Claim, Coordinates, Copied, Experiment, Outcome, RATE, Repetition, Runner, Sample,
+    View, at, check, run as run_cells,
 };
 use crate::machine::utc_now;
 use crate::peers::{Kind, Peer, PeerRun, Workload};
@@ -143,7 +143,6 @@ fn experiment(rules: &Rules<'_>, tools: Vec<String>, claims: Vec<Claim>) -> Expe
     Experiment {
         id: rules.id.to_owned(),
         covers: "G1, R15".to_owned(),
-        paper: String::new(),
         title: rules.title.to_owned(),
         method: vec![
             "Servers of peers are started before the clock; the product starts its far end within it.".to_owned(),
@@ -154,6 +153,7 @@ fn experiment(rules: &Rules<'_>, tools: Vec<String>, claims: Vec<Claim>) -> Expe
         repetition: rules.repetition,
         claims,
         view: View::Bars { groups: "level".to_owned(), names: "tool".to_owned(), own: OWN.to_owned() },
+        ..Experiment::default()
     }
 }
 
@@ -169,15 +169,12 @@ fn claims(peers: &[Box<dyn Peer>], cells: &[(Coordinates, Contestant)]) -> Vec<C
         let mut own_place = place.clone();
         own_place.insert("tool".to_owned(), OWN.to_owned());
         for (statement, metric, low, high) in [
-            ("is not slower than", Metric::Rate, Some(1.0), None),
-            ("needs no more CPU per byte than", Metric::CpuPerGib, None, Some(1.0)),
+            ("is not slower than", RATE, Some(1.0), None),
+            ("needs no more CPU per byte than", CPU_PER_GIB, None, Some(1.0)),
         ] {
-            claims.push(Claim {
-                statement: format!("{OWN} {statement} {} ({})", peer.name(), peer.level().name()),
-                source: "target".to_owned(),
-                metric,
-                shape: Shape::Ratio { numerator: own_place.clone(), denominator: place.clone(), low, high },
-            });
+            let statement = format!("{OWN} {statement} {} ({})", peer.name(), peer.level().name());
+            let places = (own_place.clone(), place.clone());
+            claims.push(Claim::ratio((statement, "target"), metric, places, (low, high)));
         }
     }
     claims
@@ -258,6 +255,11 @@ impl Runner for Contest<'_> {
                     Some(self.workload.bytes()),
                     warm_bytes,
                 )
+                .map(|(copied, tier, is_disturbed)| Sample {
+                    tier,
+                    is_disturbed,
+                    ..Sample::copied(copied)
+                })
             }
             Contestant::Peer(index) => {
                 crate::load::warm_memory(warm_bytes);
@@ -290,14 +292,14 @@ impl Runner for Contest<'_> {
 }
 
 fn sample_of(run: &PeerRun, workload: &Workload) -> Sample {
-    Sample {
+    let copied = Copied {
         bytes: run.bytes,
         files: workload.files(),
         wall_seconds: run.seconds,
         cpu_seconds: run.cpu_seconds,
         other_cpu_seconds: run.other_cpu_seconds,
         stolen_seconds: run.stolen_seconds,
-        is_disturbed: run.is_disturbed(),
-        ..Sample::default()
-    }
+        ..Copied::default()
+    };
+    Sample { is_disturbed: run.is_disturbed(), ..Sample::copied(copied) }
 }

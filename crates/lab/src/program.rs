@@ -66,6 +66,15 @@ impl End {
             Self::Both => "both",
         }
     }
+
+    /// In reports.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Send => "sender",
+            Self::Receive => "receiver",
+            Self::Both => "both ends",
+        }
+    }
 }
 
 /// The unit of concurrency.

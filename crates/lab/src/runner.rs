@@ -4,7 +4,7 @@
 //! memory is warm and load beside the run is noted (see [`crate::load`]).
 
 use crate::LabError;
-use crate::experiment::{Coordinates, Runner, Sample};
+use crate::experiment::{CPU_PER_GIB, Coordinates, Copied, RATE, Runner, Sample};
 use crate::load::{MachineTime, is_disturbed, warm_memory};
 use crate::program::{CopyRequest, End, Finished, Program};
 use crate::report::number::{bytes, quantity};
@@ -12,6 +12,7 @@ use crate::scratch::Scratch;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 /// A cell and how to run it.
 #[derive(Clone, Debug)]
@@ -31,6 +32,8 @@ pub(crate) struct DiscardRunner<'a> {
     pub(crate) cells: &'a [Planned],
     /// Bytes for each group.
     pub(crate) sizes: BTreeMap<&'static str, u64>,
+    /// How long each run warms up, and how long it lasts at least; one copy if `None`.
+    pub(crate) run_seconds: Option<(f64, f64)>,
     pub(crate) progress: &'a mut dyn Write,
     pub(crate) label: &'a str,
 }
@@ -78,6 +81,37 @@ impl DiscardRunner<'_> {
         )
     }
 
+    /// One copy after another, at least for `seconds`, as one run; none for none.
+    fn copies(&self, cell: usize, seconds: f64) -> Result<(Copied, String, bool), LabError> {
+        let planned = &self.cells[cell];
+        let size = self.sizes.get(planned.group).copied().unwrap_or(BYTES_MIN);
+        let sources = [self.file(size)];
+        let mut all: Option<(Copied, String, bool)> = None;
+        let began = Instant::now();
+        while all.is_none() && seconds > 0.0 || began.elapsed().as_secs_f64() < seconds {
+            let measured =
+                measure(self.program, &planned.request, &sources, &self.target(), Some(size), 64 << 20)?;
+            let (mut copied, tier, is_disturbed) = measured;
+            // The program counts from the first byte of data where one end is measured: what the other end sealed before is
+            // no part of it. A namespace made first is no part of it either.
+            copied.wall_seconds = copied.program_seconds.unwrap_or(copied.wall_seconds);
+            copied.cpu_seconds = match planned.request.end {
+                Some(End::Send) => copied.cpu_local_seconds,
+                Some(End::Receive) => copied.cpu_remote_seconds,
+                _ => None,
+            }
+            .unwrap_or(copied.cpu_seconds);
+            match &mut all {
+                Some((sum, _, any)) => {
+                    *sum += copied;
+                    *any |= is_disturbed;
+                }
+                None => all = Some((copied, tier, is_disturbed)),
+            }
+        }
+        Ok(all.unwrap_or_default())
+    }
+
     fn file(&self, size: u64) -> PathBuf {
         self.scratch.path().join(format!("random-{size}"))
     }
@@ -99,26 +133,10 @@ impl Runner for DiscardRunner<'_> {
     }
 
     fn sample(&mut self, cell: usize) -> Result<Sample, LabError> {
-        let planned = &self.cells[cell];
-        let size = self.sizes.get(planned.group).copied().unwrap_or(BYTES_MIN);
-        let mut sample = measure(
-            self.program,
-            &planned.request,
-            &[self.file(size)],
-            &self.target(),
-            Some(size),
-            64 << 20,
-        )?;
-        // The program counts from the first byte of data where one end is measured: what the other end sealed before is
-        // no part of it. A namespace made first is no part of it either.
-        sample.wall_seconds = sample.program_seconds.unwrap_or(sample.wall_seconds);
-        sample.cpu_seconds = match planned.request.end {
-            Some(End::Send) => sample.cpu_local_seconds,
-            Some(End::Receive) => sample.cpu_remote_seconds,
-            _ => None,
-        }
-        .unwrap_or(sample.cpu_seconds);
-        Ok(sample)
+        let (warm_up_seconds, seconds) = self.run_seconds.unwrap_or_default();
+        self.copies(cell, warm_up_seconds)?;
+        let (copied, tier, is_disturbed) = self.copies(cell, seconds.max(f64::MIN_POSITIVE))?;
+        Ok(Sample { tier, is_disturbed, ..Sample::copied(copied) })
     }
 
     fn round_done(&mut self, round: isize, rounds: usize) -> Result<(), LabError> {
@@ -128,7 +146,7 @@ impl Runner for DiscardRunner<'_> {
     }
 }
 
-/// One timed copy as a sample. `bytes` is what must arrive, if known; `warm_bytes` is touched and freed before.
+/// One timed copy, the implementation that ran, and whether other load disturbed it. `bytes` is what must arrive, if known; `warm_bytes` is touched and freed before.
 pub(crate) fn measure(
     program: &Program,
     request: &CopyRequest,
@@ -136,7 +154,7 @@ pub(crate) fn measure(
     target: &Path,
     bytes: Option<u64>,
     warm_bytes: u64,
-) -> Result<Sample, LabError> {
+) -> Result<(Copied, String, bool), LabError> {
     warm_memory(warm_bytes);
     let before = MachineTime::now();
     let finished = program.copy(request, sources, target)?;
@@ -146,7 +164,7 @@ pub(crate) fn measure(
     let cpu_seconds = done.cpu_seconds.local + done.cpu_seconds.remote;
     let passed = before.zip(after).map(|(before, after)| after.since(before)).unwrap_or_default();
     let other_cpu_seconds = (passed.busy_seconds - cpu_seconds).max(0.0);
-    Ok(Sample {
+    let copied = Copied {
         bytes: done.bytes,
         files: done.files,
         wall_seconds: wall.as_secs_f64(),
@@ -157,10 +175,8 @@ pub(crate) fn measure(
         other_cpu_seconds,
         stolen_seconds: passed.stolen_seconds,
         resent_bytes: done.resent_bytes,
-        is_disturbed: is_disturbed(other_cpu_seconds, passed.stolen_seconds, wall),
-        tier: done.tier,
-        ..Sample::default()
-    })
+    };
+    Ok((copied, done.tier, is_disturbed(other_cpu_seconds, passed.stolen_seconds, wall)))
 }
 
 /// A figure under the wrong name is worse than none: a copy that lowered its level, changed its suite or lost bytes is
@@ -196,10 +212,8 @@ fn power_of_two_below(value: u64) -> u64 {
 
 /// A rate for a progress line.
 pub(crate) fn rate_words(sample: &Sample) -> String {
-    let gib = sample.bytes as f64 / f64::from(1 << 30);
-    let rate = sample.bytes as f64 / 1e6 / sample.wall_seconds;
-    let cpu = if gib > 0.0 { sample.cpu_seconds / gib } else { f64::NAN };
-    format!("{} MB/s, {} CPU s/GiB", quantity(rate), quantity(cpu))
+    let words = |measure| sample.value(measure).map_or_else(|| "–".to_owned(), quantity);
+    format!("{} MB/s, {} CPU s/GiB", words(RATE), words(CPU_PER_GIB))
 }
 
 #[cfg(test)]

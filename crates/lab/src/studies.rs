@@ -3,7 +3,7 @@
 //! Guarantees: an id names one study; each study says by what command it is run, and the command line checks that the
 //! command exists.
 
-use crate::speed::Table;
+use crate::experiment::{Cell, Experiment, Measure, Outcome};
 use serde::Serialize;
 
 /// One table, figure or claim of a paper.
@@ -142,18 +142,23 @@ pub const STUDIES: &[Study] = &[
 ];
 
 /// All of them for people.
-pub fn table() -> Table {
-    let columns = ["id", "paper", "what", "sealane ...", "about"];
-    let notes = [
+pub fn table() -> Outcome {
+    let columns = ["id", "paper", "what", "sealane ..."];
+    let experiment = Experiment::new(
+        "studies",
+        "",
+        "Studies",
+        &columns,
+        vec![Measure::count("seconds", "about, s")],
+    )
+    .notes(&[
         "The papers' studies that `sealane lab run ID...` repeats here; a time is that of the quick profile.",
-    ];
-    let mut table = Table::new("Studies", &notes, &columns, 4);
-    for study in STUDIES {
-        let [id, paper, title, command] =
-            [study.id, study.paper, study.title, study.command].map(str::to_owned);
-        table.rows.push(vec![id, paper, title, command, format!("{} s", study.seconds)]);
-    }
-    table
+    ]);
+    let cell = |study: &Study| {
+        let place = columns.into_iter().zip([study.id, study.paper, study.title, study.command]);
+        Cell::new(place).with("seconds", f64::from(study.seconds))
+    };
+    Outcome::new(experiment, STUDIES.iter().map(cell).collect())
 }
 
 /// The ids, in order.

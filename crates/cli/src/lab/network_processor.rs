@@ -4,10 +4,11 @@ use super::surroundings;
 use crate::args::{NetworkProcessorArgs, ParallelismArg};
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
+use crate::speed::write_page;
 use crate::text;
 use anyhow::anyhow;
-use sealane_lab::network_processor::{Subject, compare, compiler_sections, sections, study_sections, write};
-use sealane_lab::speed::Section;
+use sealane_lab::network_processor::{compare, compilers_report, report, study_report};
+use sealane_lab::report::outcomes_text;
 use sealane_simulator::study::{self, Bench};
 use sealane_simulator::{BUILT_IN, Level, MACHINE_FILE_BYTES_MAX, Machine, Parallelism, TEN, Work};
 use serde::Serialize;
@@ -18,7 +19,7 @@ use std::time::Instant;
 /// Runs the study, or one machine.
 pub(super) fn run(arguments: &NetworkProcessorArgs) -> Result<ExitStatus, Failure> {
     let start = Instant::now();
-    let (json, sections) = match &arguments.machine {
+    let (json, mut report) = match &arguments.machine {
         None if arguments.compilers => {
             let shows_progress = io::stderr().is_terminal();
             let found = compare(&surroundings(), |what| {
@@ -27,7 +28,7 @@ pub(super) fn run(arguments: &NetworkProcessorArgs) -> Result<ExitStatus, Failur
                 }
             });
             let found = found.map_err(super::failed)?;
-            (json(&found)?, compiler_sections(&found))
+            (json(&found)?, compilers_report(&found))
         }
         Some(name) => {
             let machine = machine(name)?;
@@ -36,7 +37,7 @@ pub(super) fn run(arguments: &NetworkProcessorArgs) -> Result<ExitStatus, Failur
                 return Ok(ExitStatus::Success);
             }
             let figure = one(arguments, machine)?;
-            (json(&figure)?, sections(std::slice::from_ref(&figure)))
+            (json(&figure)?, report(std::slice::from_ref(&figure)))
         }
         None => {
             let shows_progress = io::stderr().is_terminal();
@@ -45,20 +46,16 @@ pub(super) fn run(arguments: &NetworkProcessorArgs) -> Result<ExitStatus, Failur
                     text::say(&format!("{done} of {total} sets of guesses"));
                 }
             });
-            (json(&study)?, study_sections(&study))
+            (json(&study)?, study_report(&study))
         }
     };
     if arguments.json {
         print(&json)?;
     } else {
-        print_sections(&sections)?;
+        print(&outcomes_text(&report, super::columns()))?;
     }
-    if let Some(path) = &arguments.report {
-        let subject = if arguments.compilers { Subject::Compilers } else { Subject::Machines };
-        write(path, subject, start.elapsed().as_secs_f64(), sections)
-            .map_err(|error| Failure::new(ExitStatus::Io, error))?;
-        text::complain(format_args!("the report: {}", path.display()));
-    }
+    report.seconds = start.elapsed().as_secs_f64();
+    write_page(&report, arguments.report.as_deref())?;
     Ok(ExitStatus::Success)
 }
 
@@ -111,14 +108,14 @@ fn json(value: &impl Serialize) -> Result<String, Failure> {
     Ok(text + "\n")
 }
 
-pub(super) fn print_sections(sections: &[Section]) -> Result<(), Failure> {
+pub(super) fn print_sections(sections: &[sealane_lab::speed::Section]) -> Result<(), Failure> {
     for section in sections {
         print(&format!("{}\n", section.table().to_text(super::columns())))?;
     }
     Ok(())
 }
 
-fn print(text: &str) -> Result<(), Failure> {
+pub(super) fn print(text: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout();
     stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(Failure::output)
 }

@@ -1,13 +1,13 @@
 //! `sealane lab list` and `sealane lab run`: the papers' studies by their ids.
 
-use super::network_processor::print_sections;
+use super::network_processor::print;
 use super::stacks::line;
 use crate::args::{Cli, Command, ListArgs, RunArgs};
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
 use crate::{speed, text};
 use clap::Parser as _;
-use sealane_lab::speed::Section;
+use sealane_lab::report::outcome_text;
 use sealane_lab::studies::{self, STUDIES, commands};
 use std::fs;
 use std::path::Path;
@@ -17,7 +17,7 @@ pub(super) fn list(arguments: &ListArgs) -> Result<ExitStatus, Failure> {
     if arguments.json {
         STUDIES.iter().try_for_each(line)?;
     } else {
-        print_sections(&[Section::plain(studies::table())])?;
+        print(&(outcome_text(&studies::table(), super::columns()) + "\n"))?;
     }
     Ok(ExitStatus::Success)
 }

@@ -1,11 +1,12 @@
 //! Claims as shapes, and whether the samples bear them out.
 //!
-//! Guarantees: "holds" and "does not hold" are said only when the whole 90 % interval lies on one side; everything else
-//! is "not decidable", and says why.
+//! Guarantees: "holds" and "does not hold" are said only when the whole interval lies on one side: the 90 % interval of
+//! samples, or the range of a figure over stated guesses. Everything else is "not decidable", and says why.
 
-use super::{Cell, Coordinates, Metric, RESAMPLING_SEED, find};
-use crate::rng::Rng;
-use crate::stats::{CONFIDENCE, Interval, SAMPLES_FOR_CONFIDENCE, bootstrap, median, ratio_of_medians};
+use super::{Cell, Coordinates, RESAMPLING_SEED, Value, find};
+use crate::stats::{
+    CONFIDENCE, Interval, SAMPLES_FOR_CONFIDENCE, bootstrap, median, median_interval, ratio_of_medians,
+};
 use serde::{Deserialize, Serialize};
 
 /// A statement about cells.
@@ -15,10 +16,27 @@ pub struct Claim {
     pub statement: String,
     /// Where it was made, such as "G13" or "target".
     pub source: String,
-    /// What is compared.
-    pub metric: Metric,
+    /// What is compared: a measure's id.
+    pub metric: String,
     /// In numbers.
     pub shape: Shape,
+}
+
+impl Claim {
+    /// That a cell's measure, over another's, lies within bounds.
+    pub fn ratio(
+        (statement, source): (impl Into<String>, &str),
+        measure: &str,
+        (numerator, denominator): (Coordinates, Coordinates),
+        (low, high): (Option<f64>, Option<f64>),
+    ) -> Self {
+        Self {
+            statement: statement.into(),
+            source: source.to_owned(),
+            metric: measure.to_owned(),
+            shape: Shape::Ratio { numerator, denominator, low, high },
+        }
+    }
 }
 
 /// What a claim says in numbers. Ratios are of medians.
@@ -52,6 +70,89 @@ pub enum Shape {
         /// At most this.
         high: f64,
     },
+    /// A figure lies within the bounds. Where it is not a ratio itself, the bounds are a paper's or a machine's own.
+    Bound {
+        /// The cell.
+        cell: Coordinates,
+        /// At least this.
+        low: Option<f64>,
+        /// At most this.
+        high: Option<f64>,
+    },
+    /// What parts have alone adds up: `whole / (parts − common)` lies within the bounds.
+    Sum {
+        /// Cells that are added.
+        parts: Vec<Coordinates>,
+        /// What is in several parts and counts once.
+        common: Vec<Coordinates>,
+        /// What they are together.
+        whole: Coordinates,
+        /// At least this.
+        low: f64,
+        /// At most this.
+        high: f64,
+    },
+    /// One ratio over another lies within the bounds.
+    RatioOfRatios {
+        /// Cells above and below the line of the ratio above the line.
+        numerator: [Coordinates; 2],
+        /// And of the one below.
+        denominator: [Coordinates; 2],
+        /// At least this.
+        low: Option<f64>,
+        /// At most this.
+        high: Option<f64>,
+    },
+}
+
+impl Shape {
+    /// Between what the figure must lie.
+    pub fn bounds(&self) -> (Option<f64>, Option<f64>) {
+        match self {
+            Self::Ratio { low, high, .. }
+            | Self::Bound { low, high, .. }
+            | Self::RatioOfRatios { low, high, .. } => (*low, *high),
+            Self::Ascending { tolerance, .. } => (Some(1.0 - tolerance), None),
+            Self::Slope { low, high, .. } | Self::Sum { low, high, .. } => (Some(*low), Some(*high)),
+        }
+    }
+
+    /// The cells it is about.
+    pub fn places(&self) -> Vec<&Coordinates> {
+        match self {
+            Self::Ratio { numerator, denominator, .. } => vec![numerator, denominator],
+            Self::Ascending { cells, .. } => cells.iter().collect(),
+            Self::Slope { points, .. } => points.iter().map(|(_, place)| place).collect(),
+            Self::Bound { cell, .. } => vec![cell],
+            Self::Sum { parts, common, whole, .. } => parts.iter().chain(common).chain([whole]).collect(),
+            Self::RatioOfRatios { numerator, denominator, .. } => {
+                numerator.iter().chain(denominator).collect()
+            }
+        }
+    }
+
+    /// Its figure, of the figures of [`Self::places`]; `None` where it has none. An order has one for each step.
+    fn of(&self, figures: &[f64]) -> Option<f64> {
+        let over = |top: f64, bottom: f64| (bottom > 0.0).then(|| top / bottom);
+        match (self, figures) {
+            (Self::Ratio { .. } | Self::Ascending { .. }, &[top, bottom]) => over(top, bottom),
+            (Self::Bound { .. }, &[value]) => Some(value),
+            (Self::RatioOfRatios { .. }, &[top, bottom, other_top, other_bottom]) => {
+                over(over(top, bottom)?, over(other_top, other_bottom)?)
+            }
+            (Self::Sum { parts, .. }, [summands @ .., whole]) => {
+                let (parts, common) = summands.split_at_checked(parts.len())?;
+                over(*whole, parts.iter().sum::<f64>() - common.iter().sum::<f64>())
+            }
+            (Self::Slope { points, .. }, figures) => {
+                let abscissae: Vec<f64> = points.iter().map(|(x, _)| x.ln()).collect();
+                let logarithms: Vec<f64> = figures.iter().map(|value| value.ln()).collect();
+                least_squares_slope(&abscissae, &logarithms)
+            }
+            _ => None,
+        }
+        .filter(|value| value.is_finite())
+    }
 }
 
 /// Whether a claim is borne out.
@@ -97,32 +198,19 @@ pub struct ClaimResult {
 
 /// Checks `claim` on `cells`.
 pub fn check(claim: &Claim, cells: &[Cell]) -> ClaimResult {
-    let finding = match &claim.shape {
-        Shape::Ratio { numerator, denominator, low, high } => {
-            values(cells, claim.metric, [numerator, denominator])
-                .and_then(|sides| ratio(&sides[0], &sides[1], *low, *high))
-        }
-        Shape::Ascending { cells: places, tolerance } => {
-            values(cells, claim.metric, places).and_then(|samples| ascending(&samples, *tolerance))
-        }
-        Shape::Slope { points, low, high } => {
-            values(cells, claim.metric, points.iter().map(|(_, place)| place))
-                .and_then(|samples| slope(points, &samples, *low, *high))
-        }
-    };
-    let finding = finding.unwrap_or_else(|note| Finding {
+    let evidence: Result<Vec<Evidence>, String> =
+        claim.shape.places().into_iter().map(|place| evidence(cells, &claim.metric, place)).collect();
+    let finding = evidence.and_then(|evidence| match &claim.shape {
+        Shape::Ascending { .. } => ascending(&claim.shape, &evidence),
+        shape => finding(shape, &evidence.iter().collect::<Vec<_>>()),
+    });
+    let Finding { verdict, estimate, interval, note } = finding.unwrap_or_else(|note| Finding {
         verdict: Verdict::NotMeasured,
         estimate: None,
         interval: None,
         note,
     });
-    ClaimResult {
-        claim: claim.clone(),
-        verdict: finding.verdict,
-        estimate: finding.estimate,
-        interval: finding.interval,
-        note: finding.note,
-    }
+    ClaimResult { claim: claim.clone(), verdict, estimate, interval, note }
 }
 
 struct Finding {
@@ -132,54 +220,134 @@ struct Finding {
     note: String,
 }
 
-impl Finding {
-    fn new(estimate: f64, interval: Interval, low: f64, high: f64, count: usize) -> Self {
-        let (verdict, note) = if count < SAMPLES_FOR_CONFIDENCE {
-            let note = format!("{count} samples cannot give a 90 % interval, {SAMPLES_FOR_CONFIDENCE} can");
-            (Verdict::NotDecidable, note)
-        } else if interval.low >= low && interval.high <= high {
-            (Verdict::Holds, String::new())
-        } else if interval.high < low || interval.low > high {
-            (Verdict::DoesNotHold, String::new())
-        } else {
-            (Verdict::NotDecidable, "the interval spans the bound".to_owned())
-        };
-        Self { verdict, estimate: Some(estimate), interval: Some(interval), note }
+/// What a cell says of a measure.
+enum Evidence {
+    Samples(Vec<f64>),
+    Range { value: f64, interval: Interval },
+}
+
+impl Evidence {
+    fn figure(&self) -> f64 {
+        match self {
+            Self::Samples(samples) => median(samples).unwrap_or(f64::NAN),
+            Self::Range { value, .. } => *value,
+        }
+    }
+
+    fn interval(&self) -> Interval {
+        match self {
+            Self::Samples(samples) => median_interval(samples, CONFIDENCE, RESAMPLING_SEED)
+                .unwrap_or(Interval { low: f64::NAN, high: f64::NAN }),
+            Self::Range { interval, .. } => *interval,
+        }
+    }
+
+    /// How many samples stand behind it; a range has been looked at from end to end.
+    fn count(&self) -> usize {
+        match self {
+            Self::Samples(samples) => samples.len(),
+            Self::Range { .. } => usize::MAX,
+        }
     }
 }
 
-/// The values of each place's cell, or which one is missing.
-fn values<'a>(
-    cells: &[Cell],
-    metric: Metric,
-    places: impl IntoIterator<Item = &'a Coordinates>,
-) -> Result<Vec<Vec<f64>>, String> {
-    let samples_of = |place: &Coordinates| {
-        let name = || place.values().cloned().collect::<Vec<_>>().join(" ");
-        let cell = find(cells, place).ok_or_else(|| format!("no cell {}", name()))?;
-        let values = cell.values(metric);
-        if values.is_empty() {
-            let reason = cell.failure.clone().unwrap_or_else(|| "it was not run".to_owned());
-            return Err(format!("{}: {reason}", name()));
-        }
-        Ok(values)
-    };
-    places.into_iter().map(samples_of).collect()
+/// What the cell at `place` says, or what is missing.
+fn evidence(cells: &[Cell], measure: &str, place: &Coordinates) -> Result<Evidence, String> {
+    let name = || place.values().cloned().collect::<Vec<_>>().join(" ");
+    let cell = find(cells, place).ok_or_else(|| format!("no cell {}", name()))?;
+    if let Some(&Value::Range { value, low, high }) = cell.values.get(measure) {
+        return Ok(Evidence::Range { value, interval: Interval { low, high } });
+    }
+    let samples = cell.samples_of(measure);
+    if samples.is_empty() {
+        let reason = cell.failure.clone().unwrap_or_else(|| "it was not run".to_owned());
+        return Err(format!("{}: {reason}", name()));
+    }
+    Ok(Evidence::Samples(samples))
 }
 
-fn ratio(top: &[f64], bottom: &[f64], low: Option<f64>, high: Option<f64>) -> Result<Finding, String> {
-    let (estimate, interval) = ratio_of_medians(top, bottom, CONFIDENCE, RESAMPLING_SEED)
-        .ok_or_else(|| "the lower cell's median is not positive".to_owned())?;
-    let low = low.unwrap_or(f64::NEG_INFINITY);
-    let high = high.unwrap_or(f64::INFINITY);
-    Ok(Finding::new(estimate, interval, low, high, top.len().min(bottom.len())))
+/// More ends than these are not combined with each other but changed one by one.
+const COMBINED_MAX: usize = 8;
+
+/// The verdict on a shape's figure.
+fn finding(shape: &Shape, evidence: &[&Evidence]) -> Result<Finding, String> {
+    let undefined = || match shape {
+        Shape::Slope { .. } => "a slope needs two different abscissae and positive values".to_owned(),
+        _ => "the lower cell's median is not positive".to_owned(),
+    };
+    let figures: Vec<f64> = evidence.iter().map(|one| one.figure()).collect();
+    let estimate = shape.of(&figures).ok_or_else(undefined)?;
+    let samples: Vec<&[f64]> = evidence
+        .iter()
+        .filter_map(|one| match one {
+            Evidence::Samples(samples) => Some(&samples[..]),
+            Evidence::Range { .. } => None,
+        })
+        .collect();
+    let interval = match samples[..] {
+        [top, bottom] if matches!(shape, Shape::Ratio { .. } | Shape::Ascending { .. }) => {
+            ratio_of_medians(top, bottom, CONFIDENCE, RESAMPLING_SEED).map(|(_, interval)| interval)
+        }
+        _ if samples.len() == figures.len() => bootstrap(estimate, CONFIDENCE, RESAMPLING_SEED, |rng| {
+            let medians = samples.iter().map(|samples| {
+                let drawn: Vec<f64> = samples.iter().map(|_| samples[rng.below(samples.len())]).collect();
+                median(&drawn)
+            });
+            shape.of(&medians.collect::<Option<Vec<f64>>>()?)
+        }),
+        _ => Some(over_ends(shape, estimate, &figures, evidence)),
+    };
+    let interval = interval.ok_or_else(undefined)?;
+    let count = evidence.iter().map(|one| one.count()).min().unwrap_or(0);
+    let (low, high) = shape.bounds();
+    let (low, high) = (low.unwrap_or(f64::NEG_INFINITY), high.unwrap_or(f64::INFINITY));
+    let (verdict, note) = if count < SAMPLES_FOR_CONFIDENCE {
+        let samples = if count == 1 { "sample" } else { "samples" };
+        let note = format!("{count} {samples} cannot give a 90 % interval, {SAMPLES_FOR_CONFIDENCE} can");
+        (Verdict::NotDecidable, note)
+    } else if interval.low >= low && interval.high <= high {
+        (Verdict::Holds, String::new())
+    } else if interval.high < low || interval.low > high {
+        (Verdict::DoesNotHold, String::new())
+    } else {
+        let what = if samples.is_empty() { "range" } else { "interval" };
+        (Verdict::NotDecidable, format!("the {what} spans the bound"))
+    };
+    Ok(Finding { verdict, estimate: Some(estimate), interval: Some(interval), note })
+}
+
+/// Between what the figure lies when every cell's is at one end of its interval or the other.
+fn over_ends(shape: &Shape, estimate: f64, figures: &[f64], evidence: &[&Evidence]) -> Interval {
+    let ends: Vec<Interval> = evidence.iter().map(|one| one.interval()).collect();
+    let mut interval = Interval { low: estimate, high: estimate };
+    let mut look = |figures: &[f64]| {
+        if let Some(value) = shape.of(figures) {
+            interval = Interval { low: interval.low.min(value), high: interval.high.max(value) };
+        }
+    };
+    if ends.len() <= COMBINED_MAX {
+        for choice in 0..1_u32 << ends.len() {
+            let end =
+                |(at, ends): (usize, &Interval)| if choice >> at & 1 == 0 { ends.low } else { ends.high };
+            look(&ends.iter().enumerate().map(end).collect::<Vec<_>>());
+        }
+    } else {
+        for (at, ends) in ends.iter().enumerate() {
+            for end in [ends.low, ends.high] {
+                let mut figures = figures.to_vec();
+                figures[at] = end;
+                look(&figures);
+            }
+        }
+    }
+    interval
 }
 
 /// The verdict on an order is the verdict on its weakest step: one step that fails breaks it, one in doubt leaves it
 /// in doubt.
-fn ascending(samples: &[Vec<f64>], tolerance: f64) -> Result<Finding, String> {
+fn ascending(shape: &Shape, evidence: &[Evidence]) -> Result<Finding, String> {
     let steps: Result<Vec<Finding>, String> =
-        samples.windows(2).map(|pair| ratio(&pair[1], &pair[0], Some(1.0 - tolerance), None)).collect();
+        evidence.windows(2).map(|pair| finding(shape, &[&pair[1], &pair[0]])).collect();
     let rank = |finding: &Finding| match finding.verdict {
         Verdict::DoesNotHold => 0,
         Verdict::NotMeasured => 1,
@@ -193,35 +361,6 @@ fn ascending(samples: &[Vec<f64>], tolerance: f64) -> Result<Finding, String> {
     weakest.ok_or_else(|| "an order needs two cells".to_owned())
 }
 
-fn slope(
-    points: &[(f64, Coordinates)],
-    samples: &[Vec<f64>],
-    low: f64,
-    high: f64,
-) -> Result<Finding, String> {
-    let abscissae: Vec<f64> = points.iter().map(|(x, _)| x.ln()).collect();
-    let fitted = |medians: &[f64]| {
-        let logarithms: Vec<f64> = medians.iter().map(|value| value.ln()).collect();
-        least_squares_slope(&abscissae, &logarithms)
-    };
-    let medians: Vec<f64> = samples.iter().filter_map(|values| median(values)).collect();
-    let undefined = || "a slope needs two different abscissae and positive values".to_owned();
-    let estimate = fitted(&medians).filter(|value| value.is_finite()).ok_or_else(undefined)?;
-    let draw = |rng: &mut Rng| {
-        let resampled: Vec<f64> = samples
-            .iter()
-            .filter_map(|values| {
-                let drawn: Vec<f64> = values.iter().map(|_| values[rng.below(values.len())]).collect();
-                median(&drawn)
-            })
-            .collect();
-        fitted(&resampled)
-    };
-    let interval = bootstrap(estimate, CONFIDENCE, RESAMPLING_SEED, draw).ok_or_else(undefined)?;
-    let count = samples.iter().map(Vec::len).min().unwrap_or(0);
-    Ok(Finding::new(estimate, interval, low, high, count))
-}
-
 fn least_squares_slope(x: &[f64], y: &[f64]) -> Option<f64> {
     let count = x.len() as f64;
     let (mean_x, mean_y) = (x.iter().sum::<f64>() / count, y.iter().sum::<f64>() / count);
@@ -232,19 +371,21 @@ fn least_squares_slope(x: &[f64], y: &[f64]) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Sample, at};
+    use super::super::{Copied, Sample, at};
     use super::*;
     use proptest::prelude::{ProptestConfig, prop_assert, proptest};
 
     /// A cell whose rates in MB/s are `rates`.
     fn cell(name: &str, rates: &[f64]) -> Cell {
-        let sample =
-            |&rate: &f64| Sample { bytes: 1_000_000_000, wall_seconds: 1_000.0 / rate, ..Sample::default() };
+        let sample = |&rate: &f64| {
+            let wall_seconds = 1_000.0 / rate;
+            Sample::copied(Copied { bytes: 1_000_000_000, wall_seconds, ..Copied::default() })
+        };
         Cell { at: at([("mode", name)]), samples: rates.iter().map(sample).collect(), ..Cell::default() }
     }
 
     fn claim(shape: Shape) -> Claim {
-        Claim { statement: "s".to_owned(), source: "test".to_owned(), metric: Metric::Rate, shape }
+        Claim { statement: "s".to_owned(), source: "test".to_owned(), metric: "rate".to_owned(), shape }
     }
 
     fn ratio_of_b_to_a(low: Option<f64>, high: Option<f64>) -> Claim {
@@ -319,6 +460,57 @@ mod tests {
         assert!((result.estimate.unwrap() - 1.0).abs() < 1e-9);
         let flat = claim(Shape::Slope { points, low: -0.1, high: 0.1 });
         assert_eq!(check(&flat, &cells).verdict, Verdict::DoesNotHold);
+    }
+
+    #[test]
+    fn costs_that_add_up_are_a_sum() {
+        let [bare, digest, cipher, both] = [("bare", 1.0), ("digest", 3.0), ("cipher", 8.0), ("both", 10.1)]
+            .map(|(name, factor)| cell(name, &times(factor)));
+        let place = |name: &str| at([("mode", name)]);
+        let sum = |low, high| {
+            let (parts, common) = (vec![place("digest"), place("cipher")], vec![place("bare")]);
+            claim(Shape::Sum { parts, common, whole: place("both"), low, high })
+        };
+        let cells = [bare, digest, cipher, both];
+        let result = check(&sum(0.95, 1.05), &cells);
+        assert_eq!(result.verdict, Verdict::Holds, "{result:?}");
+        assert!((result.estimate.unwrap() - 1.01).abs() < 1e-9);
+        assert_eq!(check(&sum(1.2, 1.4), &cells).verdict, Verdict::DoesNotHold);
+    }
+
+    #[test]
+    fn gains_are_compared_as_ratios_of_ratios() {
+        let cells =
+            [("a1", 1.0), ("a2", 1.9), ("b1", 1.0), ("b2", 1.2)].map(|(name, by)| cell(name, &times(by)));
+        let place = |name: &str| at([("mode", name)]);
+        let shape = |low| Shape::RatioOfRatios {
+            numerator: [place("a2"), place("a1")],
+            denominator: [place("b2"), place("b1")],
+            low: Some(low),
+            high: None,
+        };
+        let result = check(&claim(shape(1.5)), &cells);
+        assert_eq!(result.verdict, Verdict::Holds, "{result:?}");
+        assert_eq!(check(&claim(shape(1.7)), &cells).verdict, Verdict::DoesNotHold);
+    }
+
+    #[test]
+    fn a_range_over_guesses_decides_where_it_lies_on_one_side() {
+        let ranged = |name: &str, value: f64, low: f64, high: f64| {
+            Cell { at: at([("mode", name)]), ..Cell::default() }
+                .with("gain", Value::Range { value, low, high })
+        };
+        let cells = [ranged("a", 2.0, 1.5, 3.0), ranged("b", 4.0, 4.0, 4.0)];
+        let verdict = |shape| check(&Claim { metric: "gain".to_owned(), ..claim(shape) }, &cells);
+        let bound = |low, high| Shape::Bound { cell: at([("mode", "a")]), low, high };
+        assert_eq!(verdict(bound(Some(1.5), None)).verdict, Verdict::Holds);
+        assert_eq!(verdict(bound(None, Some(1.0))).verdict, Verdict::DoesNotHold);
+        let open = verdict(bound(Some(2.5), None));
+        assert_eq!((open.verdict, &*open.note), (Verdict::NotDecidable, "the range spans the bound"));
+        let (numerator, denominator) = (at([("mode", "b")]), at([("mode", "a")]));
+        let ratio = verdict(Shape::Ratio { numerator, denominator, low: Some(1.3), high: None });
+        assert_eq!(ratio.verdict, Verdict::Holds);
+        assert_eq!(ratio.interval, Some(Interval { low: 4.0 / 3.0, high: 4.0 / 1.5 }));
     }
 
     proptest! {

@@ -1,15 +1,23 @@
-//! Experiments as data: what is varied, what is copied, how often, and which published claim is at stake.
+//! Experiments as data: what is varied, what is measured, how often, which published claim is at stake, how it is shown.
 //!
-//! Guarantees: an experiment says everything needed to run it again; every sample it gave is kept, disturbed ones
-//! included; its claims are shapes (a ratio, an order, a slope), never absolute speeds.
+//! One value serves every study: copies by child processes, kernels and stacks in this one, simulations. Guarantees: an
+//! experiment says everything needed to run it again; every sample it gave is kept, disturbed ones included; its claims
+//! are shapes (a ratio, an order, a slope), never absolute speeds.
 
 mod claim;
+pub mod derive;
+mod measure;
+mod sample;
 mod schedule;
+mod view;
 
 pub use claim::{Claim, ClaimResult, Shape, Verdict, check};
+pub use measure::{Better, CPU_PER_GIB, MEGABITS, Measure, Origin, RATE, WALL, Written, of_runs};
+pub use sample::{Copied, Found, Sample};
 pub use schedule::{Runner, run};
+pub use view::{ANY, Drawn, Pivot, Plot, View};
 
-use crate::stats::Summary;
+use crate::stats::{Interval, Summary, median};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -22,7 +30,8 @@ pub enum Profile {
     Quick,
     /// Ten runs of each cell, as the five papers' rule has it.
     Full,
-    /// Thirty long runs of each cell, each as long as memory allows.
+    /// N25, the rule of Nahum et al.: a point is the mean of ten runs, each 30 s of steady state after 30 s of warming
+    /// up. A cell takes ten minutes, so one names the parts that are wanted.
     Paper,
 }
 
@@ -41,9 +50,15 @@ impl Profile {
         let (warm_up_rounds, rounds) = match self {
             Self::Quick => (1, 5),
             Self::Full => (1, 10),
-            Self::Paper => (2, 30),
+            // Each run warms up on its own.
+            Self::Paper => (0, 10),
         };
         Repetition { warm_up_rounds, rounds, retries_per_round: 2 }
+    }
+
+    /// How long each run of a cell warms up, and how long it then lasts at least, where a study can say so.
+    pub fn run_seconds(self) -> Option<(f64, f64)> {
+        (self == Self::Paper).then_some((30.0, 30.0))
     }
 }
 
@@ -59,7 +74,7 @@ impl std::str::FromStr for Profile {
 
 /// The rule of repetition. A round runs every cell once, in an order drawn afresh, so that drift of the machine falls
 /// on all cells alike.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Repetition {
     /// Rounds whose samples are not kept.
     pub warm_up_rounds: usize,
@@ -70,18 +85,29 @@ pub struct Repetition {
 }
 
 /// One thing that is varied.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Axis {
     /// Its name, which is the key in [`Coordinates`].
     pub name: String,
     /// Its values in the order they are shown.
     pub values: Vec<String>,
+    /// The same in words, where a heading or a title says more than the value.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub words: Vec<String>,
 }
 
 impl Axis {
     /// An axis from anything that prints.
     pub fn new(name: &str, values: impl IntoIterator<Item = impl ToString>) -> Self {
-        Self { name: name.to_owned(), values: values.into_iter().map(|value| value.to_string()).collect() }
+        let values = values.into_iter().map(|value| value.to_string()).collect();
+        Self { name: name.to_owned(), values, words: Vec::new() }
+    }
+
+    /// The same, with each value in words.
+    #[must_use]
+    pub fn in_words(mut self, words: impl Fn(&str) -> String) -> Self {
+        self.words = self.values.iter().map(|value| words(value)).collect();
+        self
     }
 }
 
@@ -93,38 +119,8 @@ pub fn at<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Coordinate
     pairs.into_iter().map(|(axis, value)| (axis.to_owned(), value.to_owned())).collect()
 }
 
-/// How a report shows the cells beside the plain table.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", tag = "kind")]
-pub enum View {
-    /// The layout of the study's results: a block for each `end` and `suite`, modes as rows, levels as columns. The axes
-    /// are named `end`, `suite` (`none` for levels without cryptography), `mode` and `level`.
-    LevelGrid,
-    /// A bar for each cell, within groups, best first.
-    Bars {
-        /// Axis with a group for each value.
-        groups: String,
-        /// Axis whose value is the bar's name.
-        names: String,
-        /// The name that is set off: the product's own.
-        own: String,
-    },
-    /// A line for each value of `lines` over `over`.
-    Lines {
-        /// Axis of the abscissa; its values are numbers.
-        over: String,
-        /// Axis with a line for each value.
-        lines: String,
-        /// Axis with a plot for each value.
-        plots: Option<String>,
-    },
-    /// The plain table alone.
-    #[default]
-    Table,
-}
-
 /// What an experiment is.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Experiment {
     /// Short name, stable between versions.
     pub id: String,
@@ -134,88 +130,129 @@ pub struct Experiment {
     pub paper: String,
     /// One line for people.
     pub title: String,
+    /// How to read the figures, and what the paper says of its own, in sentences.
+    pub notes: Vec<String>,
     /// What is measured and how, in sentences.
     pub method: Vec<String>,
-    /// What is varied.
+    /// What is varied. An axis without values has those of the cells.
     pub axes: Vec<Axis>,
-    /// What is copied.
+    /// What is found of each cell; [`of_runs`] if empty.
+    pub measures: Vec<Measure>,
+    /// What is copied, where something is.
     pub workload: String,
     /// How often.
     pub repetition: Repetition,
     /// What is at stake.
     pub claims: Vec<Claim>,
-    /// How it is shown.
+    /// Its table.
     pub view: View,
+    /// Its plots.
+    pub plots: Vec<Plot>,
 }
 
-/// One run of one cell.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Sample {
-    /// Bytes of content copied.
-    pub bytes: u64,
-    /// Files copied.
-    pub files: u64,
-    /// Wall time that rates are computed from: that of the whole program, or of the measured end's work.
-    pub wall_seconds: f64,
-    /// Wall time as the program counts it, if it does.
-    pub program_seconds: Option<f64>,
-    /// CPU time of this end, if known apart.
-    pub cpu_local_seconds: Option<f64>,
-    /// CPU time of the far end, if known apart.
-    pub cpu_remote_seconds: Option<f64>,
-    /// CPU time of all processes of the measured ends.
-    pub cpu_seconds: f64,
-    /// CPU time others used meanwhile.
-    pub other_cpu_seconds: f64,
-    /// Time the hypervisor gave to others meanwhile.
-    pub stolen_seconds: f64,
-    /// Bytes sent more than once.
-    pub resent_bytes: u64,
-    /// Seed of the random content.
-    pub seed: u64,
-    /// Round it belongs to, from 0; warm-up rounds are not counted.
-    pub round: usize,
-    /// Whether other load disturbed it.
-    pub is_disturbed: bool,
-    /// Implementation that ran, as the program names it.
-    pub tier: String,
+impl Experiment {
+    /// One with a title and notes. Its axes have the values of its cells.
+    pub fn new(id: &str, covers: &str, title: &str, axes: &[&str], measures: Vec<Measure>) -> Self {
+        Self {
+            id: id.to_owned(),
+            covers: covers.to_owned(),
+            title: title.to_owned(),
+            axes: axes.iter().map(|&name| Axis { name: name.to_owned(), ..Axis::default() }).collect(),
+            measures,
+            ..Self::default()
+        }
+    }
+
+    /// With these notes.
+    #[must_use]
+    pub fn notes(self, notes: &[&str]) -> Self {
+        Self { notes: notes.iter().map(|&note| note.to_owned()).collect(), ..self }
+    }
+
+    /// Shown so.
+    #[must_use]
+    pub fn shown(self, view: View, plots: Vec<Plot>) -> Self {
+        Self { view, plots, ..self }
+    }
+
+    /// The measure of this id.
+    pub fn measure(&self, id: &str) -> Measure {
+        let own = self.measures.iter().find(|measure| measure.id == id).cloned();
+        let usual = || of_runs().into_iter().find(|measure| measure.id == id);
+        own.or_else(usual).unwrap_or_else(|| match id {
+            MEGABITS => Measure { better: Better::High, ..Measure::new(MEGABITS, "Mb/s") }.unit("Mb/s"),
+            _ => Measure::new(id, id),
+        })
+    }
+
+    /// Values of an axis, in order.
+    pub fn values(&self, axis: &str) -> &[String] {
+        self.axes.iter().find(|one| one.name == axis).map_or(&[], |one| &one.values)
+    }
+
+    /// A value of an axis in words.
+    pub fn words<'a>(&'a self, axis: &str, value: &'a str) -> &'a str {
+        let words = || {
+            let axis = self.axes.iter().find(|one| one.name == axis)?;
+            let at = axis.values.iter().position(|one| one == value)?;
+            axis.words.get(at)
+        };
+        words().map_or(value, |words| words)
+    }
 }
 
-/// What is computed of a sample.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// What a cell has of a measure, where that is not computed of samples.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Value {
+    /// A figure.
+    Number(f64),
+    /// A figure that may lie anywhere in a range: an interval, or what stated guesses make of it.
+    Range {
+        /// As it is taken.
+        value: f64,
+        /// The least.
+        low: f64,
+        /// The most.
+        high: f64,
+    },
+    /// As printed in a paper.
+    Text(String),
+}
+
+impl Value {
+    /// As a number.
+    pub fn number(&self) -> Option<f64> {
+        match self {
+            Self::Number(value) | Self::Range { value, .. } => Some(*value),
+            Self::Text(_) => None,
+        }
+    }
+}
+
+impl From<f64> for Value {
+    fn from(value: f64) -> Self {
+        Self::Number(value)
+    }
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+/// What a cell is beside others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Metric {
-    /// 10⁶ bytes per second of wall time.
-    Rate,
-    /// CPU seconds of all processes per GiB.
-    CpuPerGib,
-    /// Wall seconds.
-    Wall,
-}
-
-impl Metric {
-    /// Its unit for a heading.
-    pub fn unit(self) -> &'static str {
-        match self {
-            Self::Rate => "MB/s",
-            Self::CpuPerGib => "CPU s/GiB",
-            Self::Wall => "s",
-        }
-    }
-
-    /// Whether more is better.
-    pub fn is_better_high(self) -> bool {
-        self == Self::Rate
-    }
-
-    /// Its value for `sample`; not finite where time or bytes are none.
-    pub fn of(self, sample: &Sample) -> f64 {
-        match self {
-            Self::Rate => sample.bytes as f64 / 1e6 / sample.wall_seconds,
-            Self::CpuPerGib => sample.cpu_seconds / (sample.bytes as f64 / f64::from(1 << 30)),
-            Self::Wall => sample.wall_seconds,
-        }
-    }
+pub enum Role {
+    /// A figure of its own.
+    #[default]
+    Own,
+    /// Made of the cells before it: a mean.
+    Summary,
+    /// Printed elsewhere, to stand beside ours.
+    Published,
 }
 
 /// What became of one cell.
@@ -223,23 +260,80 @@ impl Metric {
 pub struct Cell {
     /// Its place.
     pub at: Coordinates,
+    /// What it is beside others.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub role: Role,
     /// Samples that count, in the order taken.
     pub samples: Vec<Sample>,
     /// Samples repeated because something else disturbed them.
     pub disturbed: Vec<Sample>,
+    /// Figures that are not computed of samples, by measure.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub values: BTreeMap<String, Value>,
     /// Why it has no (further) samples.
     pub failure: Option<String>,
 }
 
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
 impl Cell {
-    /// The metric's values in the order taken.
-    pub fn values(&self, metric: Metric) -> Vec<f64> {
-        self.samples.iter().map(|sample| metric.of(sample)).filter(|value| value.is_finite()).collect()
+    /// A cell without samples.
+    pub fn new<'a>(place: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        Self { at: at(place), ..Self::default() }
     }
 
-    /// The metric's summary, if there are samples.
-    pub fn summary(&self, metric: Metric) -> Option<Summary> {
-        Summary::of(&self.values(metric), RESAMPLING_SEED)
+    /// With a figure. What is no number is not there.
+    #[must_use]
+    pub fn with(mut self, measure: &str, value: impl Into<Value>) -> Self {
+        let value = value.into();
+        if value.number().is_none_or(f64::is_finite) {
+            self.values.insert(measure.to_owned(), value);
+        }
+        self
+    }
+
+    /// With a figure, if there is one.
+    #[must_use]
+    pub fn with_some(self, measure: &str, value: Option<impl Into<Value>>) -> Self {
+        match value {
+            Some(value) => self.with(measure, value),
+            None => self,
+        }
+    }
+
+    /// As another role.
+    #[must_use]
+    pub fn of_role(self, role: Role) -> Self {
+        Self { role, ..self }
+    }
+
+    /// The measure's values in the order taken; one where it was not sampled.
+    pub fn samples_of(&self, measure: &str) -> Vec<f64> {
+        match self.values.get(measure) {
+            Some(value) => value.number().into_iter().collect(),
+            None => self.samples.iter().filter_map(|sample| sample.value(measure)).collect(),
+        }
+    }
+
+    /// The measure's summary, if there are samples.
+    pub fn summary(&self, measure: &str) -> Option<Summary> {
+        Summary::of(&self.samples_of(measure), RESAMPLING_SEED)
+    }
+
+    /// The measure's median.
+    pub fn figure(&self, measure: &str) -> Option<f64> {
+        median(&self.samples_of(measure))
+    }
+
+    /// Where the figure may lie: its range, or the interval of its median.
+    pub fn interval(&self, measure: &str) -> Option<Interval> {
+        match self.values.get(measure) {
+            Some(Value::Range { low, high, .. }) => Some(Interval { low: *low, high: *high }),
+            Some(_) => None,
+            None => self.summary(measure).map(|summary| summary.median_interval),
+        }
     }
 }
 
@@ -247,7 +341,7 @@ impl Cell {
 pub const RESAMPLING_SEED: u64 = 0x5ea1_a4e0;
 
 /// What became of an experiment.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// The experiment as it was run.
     pub experiment: Experiment,
@@ -266,6 +360,19 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// What these cells make of the experiment: axes without values get theirs, claims their verdicts.
+    pub fn new(mut experiment: Experiment, cells: Vec<Cell>) -> Self {
+        for axis in experiment.axes.iter_mut().filter(|axis| axis.values.is_empty()) {
+            for value in cells.iter().filter_map(|cell| cell.at.get(&axis.name)) {
+                if !axis.values.contains(value) {
+                    axis.values.push(value.clone());
+                }
+            }
+        }
+        let claims = experiment.claims.iter().map(|claim| check(claim, &cells)).collect();
+        Self { experiment, cells, claims, ..Self::default() }
+    }
+
     /// The one cell whose coordinates include all of `place`.
     pub fn cell(&self, place: &Coordinates) -> Option<&Cell> {
         find(&self.cells, place)

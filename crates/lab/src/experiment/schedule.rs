@@ -101,7 +101,7 @@ mod tests {
             }
             let is_disturbed = self.disturbed > 0;
             self.disturbed = self.disturbed.saturating_sub(1);
-            Ok(Sample { bytes: 1, wall_seconds: 1.0, is_disturbed, ..Sample::default() })
+            Ok(Sample { is_disturbed, ..Sample::default() })
         }
 
         fn round_done(&mut self, _round: isize, _rounds: usize) -> Result<(), LabError> {

@@ -1,4 +1,4 @@
-//! NPCryptBench's study as tables for a terminal and as a page with plots.
+//! NPCryptBench's study as experiments.
 //!
 //! The figures come from `sealane-simulator` and depend on nothing of this host; only the page's frame says where it was
 //! made.
@@ -7,12 +7,19 @@ mod compilers;
 
 pub use compilers::{Compilers, Unit, compare};
 
-use crate::LabError;
-use crate::report::number::quantity;
-use crate::speed::{Section, SpeedPage, Table, chart};
+use crate::experiment::{
+    Axis, Cell, Claim, ClaimResult, Drawn, Experiment, Measure, Outcome, Plot, Shape, Value, Verdict, View,
+    at,
+};
+use crate::report::Report;
+use crate::stats::Interval;
 use sealane_simulator::TEN;
-use sealane_simulator::study::{Bound, Claim, Figure, Kind, Listed, Study, Verdict};
-use std::path::Path;
+use sealane_simulator::study::{self, Bound, Figure, Kind, Listed, Study};
+
+const PROGRAM: &str = "sealane lab network-processor";
+/// Where the paper's sentences and figures are.
+const PAPER: &str =
+    "Yue, Lin, Tan: NPCryptBench, a cryptographic benchmark suite for network processors (2006)";
 
 /// What the page says of itself.
 const SUMMARY: &str = "NPCryptBench's machines, simulated cycle by cycle and fed by traces of the reference kernels. \
@@ -22,163 +29,156 @@ const SUMMARY: &str = "NPCryptBench's machines, simulated cycle by cycle and fed
 const COMPILERS_SUMMARY: &str = "NPCryptBench's kernels in C, by this host's compilers, on this host. What they make is \
     compared with the reference kernels, then all take turns.";
 
-/// What a page is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Subject {
-    /// Simulated machines.
-    Machines,
-    /// This host's compilers.
-    Compilers,
-}
-
-/// Figures as sections, each with its plot.
-pub fn sections(figures: &[Figure]) -> Vec<Section> {
-    figures.iter().enumerate().map(|(number, figure)| section(number, figure)).collect()
+/// Figures, each with its plot.
+pub fn report(figures: &[Figure]) -> Report {
+    let outcomes = figures.iter().map(outcome).collect();
+    Report::new(PROGRAM, "Ciphers on network processors", SUMMARY, outcomes)
 }
 
 /// All that a study says.
-pub fn study_sections(study: &Study) -> Vec<Section> {
+pub fn study_report(study: &Study) -> Report {
     // What is drawn comes first.
     let (tables, plots): (Vec<Figure>, Vec<Figure>) =
         study.figures.iter().cloned().partition(|figure| figure.kind == Kind::Table);
-    let mut sections = sections(&[plots, tables].concat());
-    sections.push(Section::plain(claims("The paper's sentences", OVER_GUESSES, &study.claims)));
-    sections.push(Section::plain(guesses(&study.guesses)));
-    let mut absent = Table::new("What cannot be had", &[], &["what"], 1);
-    absent.rows = study.absent.iter().map(|&line| vec![line.to_owned()]).collect();
-    sections.push(Section::plain(absent));
-    sections
+    let mut report = report(&[plots, tables].concat());
+    report.outcomes.push(sentences("The paper's sentences", OVER_GUESSES, &study.claims));
+    report.outcomes.push(guesses(&study.guesses));
+    report.skipped = study.absent.iter().map(|&line| line.to_owned()).collect();
+    report
 }
 
 /// All that a comparison of compilers says.
-pub fn compiler_sections(found: &Compilers) -> Vec<Section> {
-    let mut sections = sections(&found.figures);
+pub fn compilers_report(found: &Compilers) -> Report {
+    let mut outcomes: Vec<Outcome> = found.figures.iter().map(outcome).collect();
     let title = "The paper's sentences, with this host's compilers";
-    sections.push(Section::plain(claims(title, OVER_COMPILERS, &found.claims)));
-    let mut table = Table::new("Compilers", &[], &["program", "what it says of itself"], 2);
-    let rows = found.units.iter().map(|unit| vec![unit.compiler.clone(), unit.version.clone()]);
-    table.rows = rows.collect();
-    table.rows.dedup();
-    sections.push(Section::plain(table));
-    if !found.absent.is_empty() {
-        let mut table = Table::new("What was left out", &[], &["what"], 1);
-        table.rows = found.absent.iter().map(|line| vec![line.clone()]).collect();
-        sections.push(Section::plain(table));
-    }
-    sections
+    outcomes.push(sentences(title, OVER_COMPILERS, &found.claims));
+    let columns = ["program", "what it says of itself"];
+    let mut programs: Vec<Cell> = found
+        .units
+        .iter()
+        .map(|unit| Cell::new(columns.into_iter().zip([&*unit.compiler, &unit.version])))
+        .collect();
+    programs.dedup();
+    outcomes
+        .push(Outcome::new(Experiment::new("compilers", "B21", "Compilers", &columns, Vec::new()), programs));
+    let title = "Compilers on ciphers of network processors";
+    Report { skipped: found.absent.clone(), ..Report::new(PROGRAM, title, COMPILERS_SUMMARY, outcomes) }
 }
 
-/// Writes a page.
-///
-/// # Errors
-/// When the file cannot be written.
-pub fn write(path: &Path, subject: Subject, seconds: f64, sections: Vec<Section>) -> Result<(), LabError> {
-    let (title, summary) = match subject {
-        Subject::Machines => ("Ciphers on network processors", SUMMARY),
-        Subject::Compilers => ("Compilers on ciphers of network processors", COMPILERS_SUMMARY),
-    };
-    let page = SpeedPage::new(title, seconds, &[], sections);
-    page.by("sealane lab network-processor", summary).write(path)
-}
-
-fn section(number: usize, figure: &Figure) -> Section {
+fn outcome(figure: &Figure) -> Outcome {
     let is_algorithm = |name: &str| TEN.iter().any(|found| found.starts_with(name));
     let first = figure.rows.first().is_some_and(|(name, _)| is_algorithm(name));
-    let mut columns = vec![if first { "algorithm" } else { "" }];
-    columns.extend(figure.columns.iter().map(String::as_str));
-    let mut table = Table::new(&figure.title, &[figure.note], &columns, 1);
+    let row_axis = if first { "algorithm" } else { "" };
+    let (column_axis, plot) = match figure.kind {
+        Kind::Table => ("column", None),
+        Kind::Bars => ("column", Some((Drawn::Bars, row_axis, "column"))),
+        Kind::Stacked => ("column", Some((Drawn::Stacked, row_axis, "column"))),
+        Kind::Lines => ("engines", Some((Drawn::Lines, "engines", row_axis))),
+    };
     // Counts stay counts.
-    let is_whole = |row: &[Option<f64>]| row.iter().flatten().all(|value| value.fract() == 0.0);
-    let are_whole = figure.rows.iter().all(|(_, row)| is_whole(row));
-    let shown = |value: f64| if are_whole { format!("{value:.0}") } else { quantity(value) };
-    let cell = |value: &Option<f64>| value.map_or_else(|| "–".to_owned(), shown);
-    table.rows = figure
-        .rows
-        .iter()
-        .map(|(name, row)| [name.clone()].into_iter().chain(row.iter().map(cell)).collect())
-        .collect();
-    let of_column = |at: usize| figure.rows.iter().map(|(_, row)| row.get(at).copied().flatten()).collect();
-    let over_rows = || {
-        let series = figure.columns.iter().enumerate().map(|(at, name)| (name.clone(), of_column(at)));
-        (figure.rows.iter().map(|(name, _)| name.clone()).collect(), series.collect())
+    let mut values = figure.rows.iter().flat_map(|(_, row)| row).flatten();
+    let measure = if values.all(|value| value.fract() == 0.0) {
+        Measure::count("figure", "")
+    } else {
+        Measure::new("figure", "")
     };
-    let (kind, x, (labels, series)) = match figure.kind {
-        Kind::Table => return Section::plain(table),
-        Kind::Bars => ("bars", "", over_rows()),
-        Kind::Stacked => ("stacked", "", over_rows()),
-        Kind::Lines => {
-            let shown = figure.rows.iter().filter(|(_, row)| row.iter().any(Option::is_some));
-            ("lines", "engines", (figure.columns.clone(), shown.cloned().collect()))
-        }
+    let experiment = Experiment {
+        axes: vec![
+            Axis::new(row_axis, figure.rows.iter().map(|(name, _)| name)),
+            Axis::new(column_axis, &figure.columns),
+        ],
+        paper: PAPER.to_owned(),
+        ..Experiment::new("figure", "", &figure.title, &[], vec![measure.predicted()])
     };
-    let id = format!("figure-{number}");
-    let plot = chart(&id, kind, (&figure.title, x, ""), labels, series);
-    Section::plotted(table, vec![plot])
+    let plots = plot.map(|(drawn, over, series)| Plot::new(drawn, over, "figure", &[series]));
+    let cells = figure.rows.iter().flat_map(|(name, row)| {
+        let cell = move |(column, value): (&String, &Option<f64>)| {
+            Cell::new([(row_axis, &**name), (column_axis, &**column)]).with_some("figure", *value)
+        };
+        figure.columns.iter().zip(row).map(cell)
+    });
+    let view = View::pivot(&[row_axis], column_axis, "figure");
+    Outcome::new(experiment.notes(&[figure.note]).shown(view, plots.into_iter().collect()), cells.collect())
 }
 
 /// How verdicts come about.
 const OVER_GUESSES: [&str; 2] = [
-    "A sentence holds when our figure is within its bound under every set of guesses, fails when it is under none, and else depends \
-     on the guesses that turn it.",
+    "A sentence holds when our figure is within its bound under every set of guesses, fails when it is under none, and else \
+     depends on the guesses that turn it.",
     "Bounds are the paper's numbers; the range is over all guesses, each changed alone.",
 ];
 const OVER_COMPILERS: [&str; 2] = [
-    "A sentence holds when our figure is within its bound for every compiler here, fails when it is for none, and else depends on \
-     those that turn it.",
-    "Bounds are the paper's numbers; value is the first compiler's.",
+    "A sentence holds when our figure is within its bound for every compiler here, fails when it is for none, and else \
+     depends on those that turn it.",
+    "Bounds are the paper's numbers; what is found is the first compiler's.",
 ];
 
-fn claims(title: &str, notes: [&str; 2], claims: &[Claim]) -> Table {
-    let columns =
-        ["source", "the paper's sentence", "our figure", "verdict", "turned by", "value", "range", "bound"];
-    let mut table = Table::new(title, &notes, &columns, 5);
-    table.rows = claims
-        .iter()
-        .map(|claim| {
-            vec![
-                claim.source.to_owned(),
-                claim.sentence.to_owned(),
-                claim.measure.to_owned(),
-                match claim.verdict {
-                    Verdict::Holds => "holds",
-                    Verdict::Fails => "fails",
-                    Verdict::Depends => "depends",
-                }
-                .to_owned(),
-                claim.turned_by.join("; "),
-                quantity(claim.value),
-                format!("{} … {}", quantity(claim.range.0), quantity(claim.range.1)),
-                match claim.bound {
-                    Bound::AtLeast(least) => format!("≥ {}", quantity(least)),
-                    Bound::AtMost(most) => format!("≤ {}", quantity(most)),
-                    Bound::Between(least, most) if least >= most => quantity(least),
-                    Bound::Between(least, most) => format!("{} … {}", quantity(least), quantity(most)),
-                },
-            ]
-        })
-        .collect();
-    table
+fn sentences(title: &str, notes: [&str; 2], claims: &[study::Claim]) -> Outcome {
+    let axes = ["source", "sentence", "our figure"];
+    let place = |claim: &study::Claim| axes.into_iter().zip([claim.source, claim.sentence, claim.measure]);
+    let cell = |claim: &study::Claim| {
+        let (low, high) = claim.range;
+        Cell::new(place(claim)).with("figure", Value::Range { value: claim.value, low, high })
+    };
+    let measure = Measure::new("figure", "our figure").predicted();
+    let experiment = Experiment {
+        paper: PAPER.to_owned(),
+        ..Experiment::new("sentences", "", title, &axes, vec![measure])
+    };
+    let mut outcome = Outcome::new(
+        experiment.notes(&notes).shown(View::Claims, Vec::new()),
+        claims.iter().map(cell).collect(),
+    );
+    outcome.claims = claims.iter().map(|claim| verdict(claim, at(place(claim)))).collect();
+    outcome.experiment.claims = outcome.claims.iter().map(|result| result.claim.clone()).collect();
+    outcome
 }
 
-fn guesses(guesses: &[Listed]) -> Table {
-    let notes = [
-        "What neither the paper nor Intel's manual says: what the machines' files have, and what was tried.",
-    ];
+/// The simulator's verdict: guesses that turn a sentence do so one by one.
+fn verdict(claim: &study::Claim, cell: crate::experiment::Coordinates) -> ClaimResult {
+    let (low, high) = match claim.bound {
+        Bound::AtLeast(least) => (Some(least), None),
+        Bound::AtMost(most) => (None, Some(most)),
+        Bound::Between(least, most) => (Some(least), Some(most)),
+    };
+    ClaimResult {
+        claim: Claim {
+            statement: format!("{}: {}", claim.sentence, claim.measure),
+            source: claim.source.to_owned(),
+            metric: "figure".to_owned(),
+            shape: Shape::Bound { cell, low, high },
+        },
+        verdict: match claim.verdict {
+            study::Verdict::Holds => Verdict::Holds,
+            study::Verdict::Fails => Verdict::DoesNotHold,
+            study::Verdict::Depends => Verdict::NotDecidable,
+        },
+        estimate: Some(claim.value),
+        interval: Some(Interval { low: claim.range.0, high: claim.range.1 }),
+        note: match &claim.turned_by[..] {
+            [] => String::new(),
+            turned_by => format!("turned by {}", turned_by.join("; ")),
+        },
+    }
+}
+
+fn guesses(guesses: &[Listed]) -> Outcome {
     let columns = ["guess", "IXP1200", "IXP2400", "IXP2800", "tried"];
-    let mut table = Table::new("Guesses", &notes, &columns, 5);
-    table.rows = guesses
-        .iter()
-        .map(|one| {
-            let [first, second, third] = one.usual.clone();
-            vec![one.guess.to_owned(), first, second, third, one.tried.join("; ")]
-        })
-        .collect();
-    table
+    let cell = |one: &Listed| {
+        let [first, second, third] = &one.usual;
+        let tried = one.tried.join("; ");
+        Cell::new(columns.into_iter().zip([one.guess, &**first, &**second, &**third, &*tried]))
+    };
+    let experiment = Experiment::new("guesses", "", "Guesses", &columns, Vec::new()).notes(&[
+        "What neither the paper nor Intel's manual says: what the machines' files have, and what was tried.",
+    ]);
+    Outcome::new(experiment, guesses.iter().map(cell).collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::{outcomes_text, to_html};
 
     #[test]
     fn figures_become_tables_with_plots() {
@@ -189,10 +189,34 @@ mod tests {
             columns: vec!["a".to_owned(), "b".to_owned()],
             rows: vec![("md5".to_owned(), vec![Some(1.0), None])],
         };
-        let sections = sections(&[figure]);
-        assert_eq!(sections[0].table().rows, [["md5", "1", "–"]]);
-        assert_eq!(sections[0].table().columns[0].name, "algorithm");
-        let page = SpeedPage::new("T", 1.0, &[], sections).by("p", SUMMARY).to_html().unwrap();
-        assert!(page.contains("figure-0") && page.contains("cycle by cycle"));
+        let report = report(&[figure]);
+        let text = outcomes_text(&report, None);
+        assert!(text.starts_with("Fig\nNote.\n\n algorithm   a   b\n"), "{text}");
+        assert!(text.contains(" md5         1   –\n"), "{text}");
+        let page = to_html(&report).unwrap();
+        assert!(
+            page.contains("chart-0-0") && page.contains("cycle by cycle") && page.contains("\"stacked\"")
+        );
+    }
+
+    /// The verdict is the simulator's, and says what turns it.
+    #[test]
+    fn sentences_become_claims() {
+        let claim = study::Claim {
+            source: "Fig 9",
+            sentence: "bursts gain",
+            measure: "mean, %",
+            bound: Bound::AtLeast(10.0),
+            value: 12.0,
+            range: (8.0, 13.0),
+            verdict: study::Verdict::Depends,
+            turned_by: vec!["clock: 2".to_owned()],
+        };
+        let outcome = sentences("S", OVER_GUESSES, &[claim]);
+        let text = crate::report::outcome_text(&outcome, None);
+        for part in ["bursts gain: mean, % (Fig 9)", "turned by clock: 2", "12.0", "8.00–13.0", "≥ 10.0"]
+        {
+            assert!(text.contains(part), "{part}: {text}");
+        }
     }
 }

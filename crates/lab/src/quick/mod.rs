@@ -9,11 +9,11 @@ mod tree;
 
 use crate::LabError;
 use crate::contest::{self, OWN, Rules};
-use crate::experiment::{Metric, Outcome, Profile, Repetition, at};
-use crate::machine::{Machine, utc_now};
+use crate::experiment::{CPU_PER_GIB, Outcome, Profile, RATE, Repetition, at};
+use crate::machine::Machine;
 use crate::peers::{self, Kind, Peer, Workload};
 use crate::program::{Level, Program};
-use crate::report::{Check, FORMAT, Report, Tile, Written, number};
+use crate::report::{Check, Report, Tile, Written, number};
 use crate::rng::Rng;
 use crate::scratch::Scratch;
 use crate::stats::Summary;
@@ -125,23 +125,24 @@ pub fn run(options: &QuickOptions, progress: &mut dyn Write) -> Result<(Report, 
 
     let Quick { checks, skipped, .. } = quick;
     let machine = Machine::describe();
+    let summary = format!(
+        "One file and one tree, copied to a second process at four levels of protection, beside the tools installed here. {}",
+        sentence(&file_outcome)
+    );
     let report = Report {
-        format: FORMAT,
-        title: "What protection costs on this machine".to_owned(),
-        summary: format!(
-            "One file and one tree, copied to a second process at four levels of protection, beside the tools installed here. {}",
-            sentence(&file_outcome)
-        ),
-        created: utc_now(),
         seconds: started.elapsed().as_secs_f64(),
-        profile: Profile::Quick,
+        profile: Some(Profile::Quick),
         tiles: tiles(&file_outcome, &tree_outcome, resumed.as_ref(), file_bytes),
         checks,
         method: method(&scratch, &machine),
         limits: limits(&machine),
-        machine,
-        outcomes: vec![file_outcome, tree_outcome],
         skipped,
+        ..Report::new(
+            "sealane lab quick",
+            "What protection costs on this machine",
+            &summary,
+            vec![file_outcome, tree_outcome],
+        )
     };
     let written = match &options.report_directory {
         Some(directory) => Some(report.write(directory, REPORT_NAME)?),
@@ -258,7 +259,7 @@ impl Quick<'_> {
     }
 }
 
-fn own(outcome: &Outcome, level: Level, metric: Metric) -> Option<Summary> {
+fn own(outcome: &Outcome, level: Level, metric: &str) -> Option<Summary> {
     outcome.cell(&at([("level", level.name()), ("tool", OWN)]))?.summary(metric)
 }
 
@@ -267,13 +268,13 @@ fn best_peer(outcome: &Outcome, level: Level) -> Option<(String, f64)> {
     let peers =
         outcome.cells.iter().filter(|cell| cell.at["level"] == level.name() && cell.at["tool"] != OWN);
     peers
-        .filter_map(|cell| Some((cell.at["tool"].clone(), cell.summary(Metric::Rate)?.median)))
+        .filter_map(|cell| Some((cell.at["tool"].clone(), cell.summary(RATE)?.median)))
         .max_by(|left, right| left.1.total_cmp(&right.1))
 }
 
 fn sentence(file: &Outcome) -> String {
-    let private = own(file, Level::Private, Metric::CpuPerGib);
-    let clear = own(file, Level::Clear, Metric::CpuPerGib);
+    let private = own(file, Level::Private, CPU_PER_GIB);
+    let clear = own(file, Level::Clear, CPU_PER_GIB);
     match (private, clear) {
         (Some(private), Some(clear)) if private.median > clear.median => format!(
             "Full encryption adds {} CPU seconds per GiB to {}, at both ends together.",
@@ -299,16 +300,16 @@ fn tiles(file: &Outcome, tree: &Outcome, resumed: Option<&resume::Resumed>, file
         Some((name, best)) => format!("{} × {name}, the fastest peer here", number::ratio(rate / best)),
         None => "no peer at this level here".to_owned(),
     };
-    if let Some(rate) = own(file, Level::Private, Metric::Rate) {
+    if let Some(rate) = own(file, Level::Private, RATE) {
         let detail = against(file, Level::Private, rate.median);
         tile("One file, private", number::quantity(rate.median), "MB/s", detail);
     }
-    if let Some(cpu) = own(file, Level::Private, Metric::CpuPerGib) {
-        let clear = own(file, Level::Clear, Metric::CpuPerGib).map_or(f64::NAN, |clear| clear.median);
+    if let Some(cpu) = own(file, Level::Private, CPU_PER_GIB) {
+        let clear = own(file, Level::Clear, CPU_PER_GIB).map_or(f64::NAN, |clear| clear.median);
         let detail = format!("clear: {}; both ends together", number::quantity(clear));
         tile("Its price, private", number::quantity(cpu.median), "CPU s/GiB", detail);
     }
-    if let Some(rate) = own(tree, Level::Private, Metric::Rate) {
+    if let Some(rate) = own(tree, Level::Private, RATE) {
         let detail = against(tree, Level::Private, rate.median);
         tile("The tree, private", number::quantity(rate.median), "MB/s", detail);
     }

@@ -2,22 +2,17 @@
 //!
 //! Guarantees: every number here stands in a table of the page, or is the ratio of two that do.
 
-use super::published::LEVELS;
-use crate::experiment::{Coordinates, Metric, Outcome, RESAMPLING_SEED, View};
-use crate::stats::{CONFIDENCE, Interval, Summary, ratio_of_medians};
+use super::tables::{at_or_any, combinations, words_of};
+use crate::experiment::{Cell, Coordinates, Drawn, Measure, Outcome, Plot, Role, Value, derive};
 use serde::Serialize;
-
-/// Modes of the study in their order, ours after them.
-pub(super) const MODE_ORDER: [&str; 6] =
-    ["Single P1", "Single P2", "Pool P1", "Pool P2", "Packet P1", "Packet P2"];
 
 /// One chart.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Chart {
     /// Element it is drawn into.
     pub(crate) id: String,
-    /// `bars`, `stacked` or `lines`.
-    pub(crate) kind: &'static str,
+    /// How it is drawn.
+    pub(crate) kind: Drawn,
     /// Heading.
     pub(crate) title: String,
     /// Name of the abscissa.
@@ -31,7 +26,7 @@ pub(crate) struct Chart {
 }
 
 /// One line, or one bar in each group; `null` where there is no sample.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Series {
     pub(crate) name: String,
     pub(crate) median: Vec<Option<f64>>,
@@ -39,120 +34,111 @@ pub(crate) struct Series {
     pub(crate) high: Vec<Option<f64>>,
 }
 
+/// More lines or bars than these nobody tells apart.
+const SERIES_MAX: usize = 24;
+
 impl Series {
-    fn of(name: &str, summaries: &[Option<Summary>]) -> Self {
-        let pick = |value: fn(&Summary) -> f64| {
-            summaries.iter().map(|summary| summary.as_ref().map(value)).collect()
-        };
-        Self {
-            name: name.to_owned(),
-            median: pick(|summary| summary.median),
-            low: pick(|summary| summary.median_interval.low),
-            high: pick(|summary| summary.median_interval.high),
-        }
+    fn push(&mut self, figure: Option<[f64; 3]>) {
+        self.median.push(figure.map(|figure| figure[0]));
+        self.low.push(figure.map(|figure| figure[1]));
+        self.high.push(figure.map(|figure| figure[2]));
+    }
+
+    fn points(&self) -> usize {
+        self.median.iter().flatten().count()
     }
 }
 
 /// The charts of one outcome; `prefix` makes their ids unique on the page.
-pub(super) fn of_outcome(outcome: &Outcome, prefix: &str) -> Vec<Chart> {
-    match &outcome.experiment.view {
-        View::LevelGrid => level_grid(outcome, prefix),
-        View::Lines { over, lines, plots } => line_plots(outcome, prefix, over, lines, plots.as_deref()),
-        View::Bars { .. } | View::Table => Vec::new(),
+pub(crate) fn of_outcome(outcome: &Outcome, prefix: &str) -> Vec<Chart> {
+    let mut charts: Vec<Chart> =
+        outcome.experiment.plots.iter().flat_map(|plot| charts_of(outcome, plot)).collect();
+    for (number, chart) in charts.iter_mut().enumerate() {
+        chart.id = format!("{prefix}-{number}");
     }
+    charts
 }
 
-/// A block of the level grid: one end, one generation of suites.
-pub(super) fn blocks(outcome: &Outcome) -> Vec<(String, String)> {
-    let values = |name: &str| {
-        let axes = outcome.experiment.axes.iter().find(|axis| axis.name == name);
-        axes.map(|axis| axis.values.clone()).unwrap_or_default()
+fn charts_of(outcome: &Outcome, plot: &Plot) -> Vec<Chart> {
+    let places = combinations(outcome, &plot.plots, Role::Own);
+    places.iter().filter_map(|place| chart(outcome, plot, place)).collect()
+}
+
+fn chart(outcome: &Outcome, plot: &Plot, place: &Coordinates) -> Option<Chart> {
+    let experiment = &outcome.experiment;
+    let is_own = |cell: &&Cell| cell.role == Role::Own;
+    let has_label = |value: &&String| {
+        outcome.cells.iter().filter(is_own).any(|cell| cell.at.get(&plot.over) == Some(value))
     };
-    let suites: Vec<String> = values("suite").into_iter().filter(|suite| suite != "none").collect();
-    let pairs = values("end").into_iter();
-    pairs.flat_map(|end| suites.iter().map(move |suite| (end.clone(), suite.clone()))).collect()
-}
-
-/// The place of a figure in the level grid. Levels without cryptography are shared between generations of suites.
-pub(super) fn grid_place(end: &str, suite: &str, mode: &str, level: &str) -> Coordinates {
-    let suite = if matches!(level, "clear" | "authenticated") { "none" } else { suite };
-    crate::experiment::at([("end", end), ("suite", suite), ("mode", mode), ("level", level)])
-}
-
-/// Rates over the same level's Single P1: the study's question, and legible where levels differ by a factor of
-/// hundreds.
-fn level_grid(outcome: &Outcome, prefix: &str) -> Vec<Chart> {
-    let chart = |(index, (end, suite)): (usize, &(String, String))| {
-        let values = |mode: &str, level: &str| {
-            outcome.cell(&grid_place(end, suite, mode, level)).map(|cell| cell.values(Metric::Rate))
-        };
-        let series = MODE_ORDER.iter().filter_map(|mode| {
-            let gain = |level: &&str| {
-                let (top, bottom) = (values(mode, level)?, values("Single P1", level)?);
-                ratio_of_medians(&top, &bottom, CONFIDENCE, RESAMPLING_SEED)
-            };
-            let gains: Vec<Option<(f64, Interval)>> = LEVELS.iter().map(gain).collect();
-            let pick = |value: fn(&(f64, Interval)) -> f64| {
-                gains.iter().map(|gain| gain.as_ref().map(value)).collect()
-            };
-            gains.iter().any(Option::is_some).then(|| Series {
-                name: (*mode).to_owned(),
-                median: pick(|gain| gain.0),
-                low: pick(|gain| gain.1.low),
-                high: pick(|gain| gain.1.high),
-            })
-        });
-        Chart {
-            id: format!("{prefix}-{index}"),
-            kind: "bars",
-            title: format!("{}, {suite} suites", end_words(end)),
-            x_label: String::new(),
-            y_label: "times Single P1".to_owned(),
-            labels: LEVELS.iter().map(|level| (*level).to_owned()).collect(),
-            series: series.collect(),
+    let labels: Vec<String> = experiment.values(&plot.over).iter().filter(has_label).cloned().collect();
+    let measures: Vec<Measure> = plot.measures.iter().map(|id| experiment.measure(id)).collect();
+    // Axes on which all agree need no mention.
+    let axes: Vec<String> =
+        plot.series.iter().filter(|axis| experiment.values(axis).len() > 1).cloned().collect();
+    let lines = combinations(outcome, &axes, Role::Own);
+    let cell = |line: &Coordinates, label: &String| {
+        let mut place: Coordinates = place.clone();
+        place.extend(line.clone());
+        place.insert(plot.over.clone(), label.clone());
+        at_or_any(outcome, &place, Role::Own)
+    };
+    let divisor = plot
+        .divisor
+        .as_ref()
+        .and_then(|name| lines.iter().find(|line| line.values().any(|value| value == name)));
+    let mut series = Vec::new();
+    for line in &lines {
+        for measure in &measures {
+            let mut words = vec![words_of(experiment, line, &axes).replace(", ", " ")];
+            if measures.len() > 1 || words[0].is_empty() {
+                words.push(measure.name.clone());
+            }
+            let mut one = Series { name: words.join(" ").trim().to_owned(), ..Series::default() };
+            for label in &labels {
+                let own = cell(line, label);
+                let figure = match divisor {
+                    None => own.and_then(|cell| figure(cell, &measure.id)),
+                    Some(divisor) => own
+                        .zip(cell(divisor, label))
+                        .and_then(|(top, bottom)| range(&derive::over(top, bottom, &measure.id)?)),
+                };
+                one.push(figure);
+            }
+            series.push(one);
         }
-    };
-    blocks(outcome).iter().enumerate().map(chart).filter(|chart| !chart.series.is_empty()).collect()
-}
-
-/// A measured end in words.
-pub(super) fn end_words(end: &str) -> &'static str {
-    match end {
-        "send" => "Sender measured",
-        "receive" => "Receiver measured",
-        _ => "Both ends",
     }
+    // A point makes no line; where there is no line at all, points are what there is.
+    let most = series.iter().map(Series::points).max().unwrap_or(0);
+    let least = if plot.drawn == Drawn::Lines { most.min(2) } else { 1 }.max(1);
+    series.retain(|one| one.points() >= least);
+    if series.is_empty() || series.len() > SERIES_MAX {
+        return None;
+    }
+    let words = words_of(experiment, place, &plot.plots);
+    let title =
+        [&*plot.title, &*words].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(", ");
+    let unit = || measures.first().map_or_else(String::new, |measure| measure.unit.clone());
+    Some(Chart {
+        id: String::new(),
+        kind: plot.drawn,
+        title: if title.is_empty() { experiment.title.clone() } else { title },
+        x_label: if plot.drawn == Drawn::Lines { plot.over.clone() } else { String::new() },
+        y_label: plot.divisor.as_ref().map_or_else(unit, |name| format!("times {name}")),
+        labels,
+        series,
+    })
 }
 
-fn line_plots(outcome: &Outcome, prefix: &str, over: &str, lines: &str, plots: Option<&str>) -> Vec<Chart> {
-    let values = |name: &str| {
-        let axis = outcome.experiment.axes.iter().find(|axis| axis.name == name);
-        axis.map(|axis| axis.values.clone()).unwrap_or_default()
-    };
-    let labels = values(over);
-    let plot_values = plots.map_or_else(|| vec![None], |name| values(name).into_iter().map(Some).collect());
-    let chart = |(index, plot): (usize, Option<String>)| {
-        let series = values(lines).into_iter().filter_map(|line| {
-            let summary = |x: &String| {
-                let mut place = crate::experiment::at([(over, &**x), (lines, &*line)]);
-                if let (Some(axis), Some(value)) = (plots, &plot) {
-                    place.insert(axis.to_owned(), value.clone());
-                }
-                outcome.cell(&place)?.summary(Metric::Rate)
-            };
-            let summaries: Vec<_> = labels.iter().map(summary).collect();
-            let name = format!("{line} {lines}");
-            summaries.iter().any(Option::is_some).then(|| Series::of(&name, &summaries))
-        });
-        Chart {
-            id: format!("{prefix}-{index}"),
-            kind: "lines",
-            title: plot.clone().unwrap_or_else(|| outcome.experiment.title.clone()),
-            x_label: over.to_owned(),
-            y_label: Metric::Rate.unit().to_owned(),
-            labels: labels.clone(),
-            series: series.collect(),
-        }
-    };
-    plot_values.into_iter().enumerate().map(chart).filter(|chart| !chart.series.is_empty()).collect()
+fn figure(cell: &Cell, measure: &str) -> Option<[f64; 3]> {
+    let value = cell.figure(measure)?;
+    let interval = cell.interval(measure);
+    Some(interval.map_or([value; 3], |interval| [value, interval.low, interval.high]))
+}
+
+fn range(value: &Value) -> Option<[f64; 3]> {
+    match value {
+        Value::Number(value) => Some([*value; 3]),
+        Value::Range { value, low, high } => Some([*value, *low, *high]),
+        Value::Text(_) => None,
+    }
 }

@@ -8,8 +8,9 @@ use super::charts::Chart;
 use super::number::duration;
 use super::page::{self, Fact, Section};
 use crate::LabError;
-use crate::experiment::Verdict;
+use crate::experiment::{Profile, Verdict};
 use crate::machine::Machine;
+use crate::studies::Study;
 use askama::Template;
 use serde::Serialize;
 
@@ -38,7 +39,7 @@ const ASSETS: Assets = Assets {
 
 /// What `page.html` needs, whatever the page shows.
 pub(crate) struct Frame<'a> {
-    pub(crate) program: &'static str,
+    pub(crate) program: &'a str,
     pub(crate) title: &'a str,
     pub(crate) created: &'a str,
     pub(crate) took: String,
@@ -52,7 +53,7 @@ pub(crate) struct Frame<'a> {
 impl<'a> Frame<'a> {
     /// The frame of a page by `program` that took `seconds` to measure and holds `data`.
     pub(crate) fn new(
-        program: &'static str,
+        program: &'a str,
         (title, created, seconds): (&'a str, &'a str, f64),
         machine: &'a Machine,
         charts: &[&Chart],
@@ -77,11 +78,10 @@ impl<'a> Frame<'a> {
 struct Page<'a> {
     frame: Frame<'a>,
     report: &'a Report,
-    profile: &'static str,
+    profile: Option<&'static str>,
     sections: Vec<Section>,
     verdicts: Vec<(&'static str, &'static str, usize)>,
-    levels: [&'static str; 4],
-    has_published: bool,
+    studies: Vec<&'static Study>,
 }
 
 /// Renders `report` as one self-contained HTML file.
@@ -90,12 +90,11 @@ pub fn to_html(report: &Report) -> Result<String, LabError> {
     let charts: Vec<&Chart> = sections.iter().flat_map(|section| &section.charts).collect();
     let headline = (report.title.as_str(), report.created.as_str(), report.seconds);
     let page = Page {
-        frame: Frame::new("sealane lab", headline, &report.machine, &charts, report)?,
+        frame: Frame::new(&report.program, headline, &report.machine, &charts, report)?,
         report,
-        profile: report.profile.name(),
+        profile: report.profile.map(Profile::name),
         verdicts: verdicts(report),
-        levels: super::published::LEVELS,
-        has_published: sections.iter().any(|section| section.grid.iter().any(|block| block.is_published)),
+        studies: page::mentioned(&sections),
         sections,
     };
     page.render().map_err(|error| LabError::Render(error.to_string()))

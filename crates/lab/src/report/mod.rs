@@ -7,27 +7,30 @@ pub(crate) mod charts;
 pub(crate) mod html;
 pub mod number;
 pub(crate) mod page;
-mod published;
+pub mod table;
+pub(crate) mod tables;
 mod terminal;
 
 use crate::LabError;
 use crate::experiment::{Outcome, Profile};
-use crate::machine::Machine;
+use crate::machine::{Machine, utc_now};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 pub use html::to_html;
-pub use terminal::to_text;
+pub use terminal::{outcome_text, outcomes_text, to_text};
 
 /// Version of the JSON's layout.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 
-/// Everything one run of the lab found.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// Everything one run of the lab found, whichever study it was.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// Layout of this structure, [`FORMAT`].
     pub format: u32,
+    /// The command that made it.
+    pub program: String,
     /// Headline.
     pub title: String,
     /// One or two sentences under it.
@@ -36,8 +39,8 @@ pub struct Report {
     pub created: String,
     /// Wall time of the whole run.
     pub seconds: f64,
-    /// How thorough it was.
-    pub profile: Profile,
+    /// How thorough it was, where a study can be more or less so.
+    pub profile: Option<Profile>,
     /// Where.
     pub machine: Machine,
     /// The few figures a reader should take home.
@@ -52,6 +55,8 @@ pub struct Report {
     pub limits: Vec<String>,
     /// What was left out, with reasons.
     pub skipped: Vec<String>,
+    /// Where published figures come from.
+    pub sources: Vec<String>,
 }
 
 /// A headline figure.
@@ -88,6 +93,25 @@ pub struct Written {
 }
 
 impl Report {
+    /// What `program` found on this machine, now.
+    pub fn new(program: &str, title: &str, summary: &str, outcomes: Vec<Outcome>) -> Self {
+        Self {
+            format: FORMAT,
+            program: program.to_owned(),
+            title: title.to_owned(),
+            summary: summary.to_owned(),
+            created: utc_now(),
+            machine: Machine::describe(),
+            outcomes,
+            ..Self::default()
+        }
+    }
+
+    /// Writes the page alone.
+    pub fn write_page(&self, path: &Path) -> Result<(), LabError> {
+        fs::write(path, to_html(self)?).map_err(LabError::file("cannot write", path))
+    }
+
     /// Writes `NAME.html` and `NAME.json` into `directory`, replacing older ones.
     pub fn write(&self, directory: &Path, name: &str) -> Result<Written, LabError> {
         let written = Written {

@@ -30,6 +30,24 @@ pub fn ratio(value: f64) -> String {
     if value.is_finite() { format!("{value:.2}") } else { "–".to_owned() }
 }
 
+/// A whole number, digit by digit.
+pub fn count(value: f64) -> String {
+    format!("{value:.0}")
+}
+
+/// A ratio as a gain in per cent, as the papers print it.
+pub fn gain(ratio: f64) -> String {
+    let per_cent = ((ratio - 1.0) * 100.0).round();
+    format!("{}{} %", if per_cent < 0.0 { "−" } else { "+" }, per_cent.abs())
+}
+
+/// So many of something: `1 lane`, `2 lanes`.
+pub fn counted(count: impl ToString, thing: &str) -> String {
+    let count = count.to_string();
+    let plural = if count == "1" { "" } else { "s" };
+    format!("{count} {thing}{plural}")
+}
+
 /// Bytes with a binary unit.
 pub fn bytes(count: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
@@ -78,5 +96,6 @@ mod tests {
         assert_eq!(duration(0.093), "0.093 s");
         assert_eq!(duration(119.6), "2 min 00 s");
         assert_eq!(ratio(1.956), "1.96");
+        assert_eq!([2.45, 0.9, 0.999].map(gain), ["+145 %", "−10 %", "+0 %"]);
     }
 }

@@ -1,54 +1,51 @@
 //! The page's content as text, ready for the template: everything formatted, nothing yet markup.
 //!
-//! Guarantees: a figure and its interval come from the same samples; an empty place shows a dash, never a zero.
+//! Guarantees: every outcome is shown the same way, whichever study it belongs to.
 
 use super::Report;
-use super::charts::{self, Chart, MODE_ORDER, end_words, grid_place};
-use super::number::{bytes, quantity, ratio};
-use super::published::{LEVELS, MODES, PLATFORMS};
-use crate::experiment::RESAMPLING_SEED;
-use crate::experiment::{Cell, ClaimResult, Metric, Outcome, Shape, Verdict, View};
+use super::charts::{self, Chart};
+use super::number::bytes;
+use super::table::Table;
+use super::tables::{self, range_text};
+use crate::experiment::{
+    Cell, ClaimResult, Experiment, Measure, Outcome, RATE, Shape, Verdict, View, of_runs,
+};
 use crate::machine::Machine;
-use crate::stats::{CONFIDENCE, Summary, ratio_of_medians};
+use crate::stats::{SAMPLES_FOR_CONFIDENCE, Summary};
+use crate::studies::{self, Study};
 
 /// One outcome on the page.
 pub(super) struct Section {
     pub(super) anchor: String,
     pub(super) title: String,
-    pub(super) source: String,
-    pub(super) workload: String,
+    pub(super) covers: Vec<Mention>,
+    pub(super) paper: String,
+    pub(super) notes: Vec<String>,
     pub(super) rule: String,
-    pub(super) grid: Vec<Block>,
-    pub(super) bars: Vec<BarGroup>,
+    pub(super) bars: Option<Bars>,
     pub(super) charts: Vec<Chart>,
+    pub(super) tables: Vec<Table>,
+    pub(super) published: Vec<Table>,
     pub(super) claims: Vec<ClaimRow>,
-    pub(super) columns: Vec<String>,
-    pub(super) rows: Vec<CellRow>,
+    pub(super) every_cell: Option<Table>,
     pub(super) method: Vec<String>,
     pub(super) skipped: Vec<String>,
 }
 
-/// A platform in the level grid.
-pub(super) struct Block {
-    pub(super) name: String,
-    pub(super) is_published: bool,
-    pub(super) rows: Vec<GridRow>,
+/// A piece of text, and the study that it names.
+pub(super) struct Mention {
+    pub(super) text: String,
+    pub(super) study: Option<&'static str>,
 }
 
-/// A mode, or a ratio of modes, over the four levels.
-pub(super) struct GridRow {
-    pub(super) mode: String,
-    pub(super) is_ratio: bool,
-    pub(super) figures: Vec<Figure>,
+/// Bars that are compared with each other, in groups.
+pub(super) struct Bars {
+    pub(super) headings: Vec<String>,
+    pub(super) caption: String,
+    pub(super) groups: Vec<BarGroup>,
 }
 
-/// A figure and the range it stands for; `range` may be empty.
-pub(super) struct Figure {
-    pub(super) value: String,
-    pub(super) range: String,
-}
-
-/// Bars that are compared with each other.
+/// A group of bars.
 pub(super) struct BarGroup {
     pub(super) name: String,
     pub(super) bars: Vec<Bar>,
@@ -61,9 +58,9 @@ pub(super) struct Bar {
     pub(super) width: String,
     pub(super) low: String,
     pub(super) reach: String,
-    pub(super) rate: String,
+    pub(super) figure: String,
     pub(super) range: String,
-    pub(super) cpu: String,
+    pub(super) others: Vec<String>,
     pub(super) note: String,
 }
 
@@ -89,18 +86,6 @@ pub(super) struct Drawing {
     pub(super) estimate: String,
 }
 
-/// One cell in the plain table.
-pub(super) struct CellRow {
-    pub(super) place: Vec<String>,
-    pub(super) count: String,
-    pub(super) rate: Figure,
-    pub(super) extremes: String,
-    pub(super) mean: String,
-    pub(super) cpu: Figure,
-    pub(super) wall: String,
-    pub(super) remarks: String,
-}
-
 /// Label and value of a fact about the machine.
 pub(crate) struct Fact {
     pub(crate) label: &'static str,
@@ -111,157 +96,91 @@ pub(super) fn sections(report: &Report) -> Vec<Section> {
     report.outcomes.iter().enumerate().map(|(index, outcome)| section(outcome, index)).collect()
 }
 
+/// The studies that the sections mention, in the order of the list.
+pub(super) fn mentioned(sections: &[Section]) -> Vec<&'static Study> {
+    let is_mentioned = |study: &&Study| {
+        sections.iter().flat_map(|section| &section.covers).any(|mention| mention.study == Some(study.id))
+    };
+    studies::STUDIES.iter().filter(is_mentioned).collect()
+}
+
 fn section(outcome: &Outcome, index: usize) -> Section {
     let experiment = &outcome.experiment;
     let rule = experiment.repetition;
+    let mut rules = vec![experiment.workload.clone()];
+    if rule.rounds > 0 {
+        let warm_up = match rule.warm_up_rounds {
+            0 => String::new(),
+            rounds => format!(" after {rounds} of warm-up"),
+        };
+        rules.push(format!(
+            "{} rounds{warm_up}, every cell once a round in an order drawn afresh; seed {:#018x}.",
+            rule.rounds, outcome.seed
+        ));
+    }
+    let bars = bars(outcome);
+    let is_pivot = matches!(experiment.view, View::Pivot(_));
+    // Bars say what the table would; all of it is below.
+    let every_cell = if bars.is_some() || is_pivot { tables::every_cell(outcome) } else { None };
     Section {
         anchor: format!("experiment-{index}"),
         title: experiment.title.clone(),
-        source: [&*experiment.covers, &*experiment.paper]
-            .into_iter()
-            .filter(|text| !text.is_empty())
-            .collect::<Vec<_>>()
-            .join(" · "),
-        workload: experiment.workload.clone(),
-        rule: format!(
-            "{} rounds after {} of warm-up, every cell once a round in an order drawn afresh; seed {:#018x}",
-            rule.rounds, rule.warm_up_rounds, outcome.seed
-        ),
-        grid: grid(outcome),
-        bars: bars(outcome),
+        covers: mentions(&experiment.covers),
+        paper: experiment.paper.clone(),
+        notes: experiment.notes.clone(),
+        rule: rules.into_iter().filter(|rule| !rule.is_empty()).collect::<Vec<_>>().join(" "),
         charts: charts::of_outcome(outcome, &format!("chart-{index}")),
-        claims: outcome.claims.iter().map(claim_row).collect(),
-        columns: experiment.axes.iter().map(|axis| axis.name.clone()).collect(),
-        rows: outcome.cells.iter().map(|cell| cell_row(outcome, cell)).collect(),
+        tables: if bars.is_some() { Vec::new() } else { tables::main(outcome) },
+        published: tables::published(outcome),
+        bars,
+        claims: outcome.claims.iter().map(|result| claim_row(experiment, result)).collect(),
+        every_cell,
         method: experiment.method.clone(),
         skipped: outcome.skipped.clone(),
     }
 }
 
-/// The blocks of the level grid: ours first, the study's beneath.
-pub(super) fn grid(outcome: &Outcome) -> Vec<Block> {
-    if outcome.experiment.view != View::LevelGrid {
-        return Vec::new();
+/// Splits a list of ids, in which ranges may stand, into what names a study and what stands between.
+fn mentions(covers: &str) -> Vec<Mention> {
+    let mut mentions: Vec<Mention> = Vec::new();
+    let is_of_id = |character: char| character.is_ascii_alphanumeric();
+    for piece in covers.split_inclusive(|character| !is_of_id(character)) {
+        let id = piece.trim_end_matches(|character| !is_of_id(character));
+        let study = studies::STUDIES.iter().find(|study| study.id == id).map(|study| study.id);
+        mentions.push(Mention { text: id.to_owned(), study });
+        mentions.push(Mention { text: piece[id.len()..].to_owned(), study: None });
     }
-    let ours = charts::blocks(outcome).into_iter().filter_map(|(end, suite)| {
-        let place = |mode: &str, level: &str| outcome.cell(&grid_place(&end, &suite, mode, level));
-        let mut rows: Vec<GridRow> = MODE_ORDER
-            .iter()
-            .map(|mode| measured_row(mode, |level| place(mode, level)))
-            .filter(|row| row.figures.iter().any(|figure| figure.value != "–"))
-            .collect();
-        if rows.is_empty() {
-            return None;
-        }
-        for (top, bottom) in [("Pool P2", "Pool P1"), ("Single P2", "Single P1"), ("Packet P1", "Single P1")]
-        {
-            let row = ratio_row(top, bottom, |level| Some((place(top, level)?, place(bottom, level)?)));
-            rows.extend(row);
-        }
-        Some(Block {
-            name: format!("This machine, {suite} suites, {}", end_words(&end).to_lowercase()),
-            is_published: false,
-            rows,
-        })
-    });
-    let published = PLATFORMS.iter().map(|platform| {
-        let plain = |value: f64| Figure { value: quantity(value), range: String::new() };
-        let mode_rows = MODES.iter().zip(&platform.megabits).map(|(mode, figures)| GridRow {
-            mode: (*mode).to_owned(),
-            is_ratio: false,
-            figures: figures.iter().map(|&value| plain(value)).collect(),
-        });
-        let [_, _, pool_p1, pool_p2] = &platform.megabits;
-        let ratios = pool_p2.iter().zip(pool_p1);
-        let ratio_row = GridRow {
-            mode: "Pool P2 / Pool P1".to_owned(),
-            is_ratio: true,
-            figures: ratios
-                .map(|(top, bottom)| Figure { value: ratio(top / bottom), range: String::new() })
-                .collect(),
-        };
-        Block {
-            name: format!("{}, as published", platform.name),
-            is_published: true,
-            rows: mode_rows.chain([ratio_row]).collect(),
-        }
-    });
-    let ours: Vec<Block> = ours.collect();
-    if ours.is_empty() { ours } else { ours.into_iter().chain(published).collect() }
+    mentions.retain(|mention| !mention.text.is_empty());
+    mentions
 }
 
-fn measured_row<'a>(mode: &str, cell_at: impl Fn(&str) -> Option<&'a Cell>) -> GridRow {
-    let figure = |level: &&str| {
-        let summary = cell_at(level).and_then(|cell| cell.summary(Metric::Rate));
-        figure(summary.as_ref(), 8.0)
+fn bars(outcome: &Outcome) -> Option<Bars> {
+    let View::Bars { groups, names, own } = &outcome.experiment.view else { return None };
+    let measures = match &outcome.experiment.measures[..] {
+        [] => of_runs().into_iter().take(2).collect(),
+        some => some.to_vec(),
     };
-    GridRow { mode: mode.to_owned(), is_ratio: false, figures: LEVELS.iter().map(figure).collect() }
-}
-
-fn ratio_row<'a>(
-    top: &str,
-    bottom: &str,
-    cells_at: impl Fn(&str) -> Option<(&'a Cell, &'a Cell)>,
-) -> Option<GridRow> {
-    let figure = |level: &&str| {
-        let (top, bottom) = cells_at(level)?;
-        let rate = Metric::Rate;
-        let (estimate, interval) =
-            ratio_of_medians(&top.values(rate), &bottom.values(rate), CONFIDENCE, RESAMPLING_SEED)?;
-        Some(Figure {
-            value: ratio(estimate),
-            range: range_text(&ratio(interval.low), &ratio(interval.high)),
-        })
-    };
-    let figures: Vec<Option<Figure>> = LEVELS.iter().map(figure).collect();
-    figures.iter().any(Option::is_some).then(|| GridRow {
-        mode: format!("{top} / {bottom}"),
-        is_ratio: true,
-        figures: figures.into_iter().map(|figure| figure.unwrap_or_else(empty)).collect(),
-    })
-}
-
-fn figure(summary: Option<&Summary>, scale: f64) -> Figure {
-    let Some(summary) = summary else { return empty() };
-    let text = |value: f64| quantity(value * scale);
-    Figure {
-        value: text(summary.median),
-        range: range_text(&text(summary.median_interval.low), &text(summary.median_interval.high)),
-    }
-}
-
-fn empty() -> Figure {
-    Figure { value: "–".to_owned(), range: String::new() }
-}
-
-/// `low–high`, or nothing where both read the same.
-pub(super) fn range_text(low: &str, high: &str) -> String {
-    if low == high { String::new() } else { format!("{low}–{high}") }
-}
-
-fn bars(outcome: &Outcome) -> Vec<BarGroup> {
-    let View::Bars { groups, names, own } = &outcome.experiment.view else { return Vec::new() };
-    let Some(axis) = outcome.experiment.axes.iter().find(|axis| axis.name == *groups) else {
-        return Vec::new();
-    };
+    let (first, others) = measures.split_first()?;
     let measured: Vec<(&Cell, Summary)> =
-        outcome.cells.iter().filter_map(|cell| Some((cell, cell.summary(Metric::Rate)?))).collect();
+        outcome.cells.iter().filter_map(|cell| Some((cell, cell.summary(&first.id)?))).collect();
     let longest = measured.iter().map(|(_, summary)| summary.median_interval.high).fold(0.0, f64::max);
     let percent = |value: f64| format!("{:.2}", (value / longest * 100.0).clamp(0.0, 100.0));
     let bar = |cell: &Cell, summary: &Summary| {
         let name = cell.at.get(names).cloned().unwrap_or_default();
-        let cpu = cell.summary(Metric::CpuPerGib);
-        let text = |value: f64| quantity(value);
+        let interval = summary.median_interval;
         Bar {
             is_own: name.starts_with(&**own),
             width: percent(summary.median),
-            low: percent(summary.median_interval.low),
-            reach: percent(summary.median_interval.high - summary.median_interval.low),
-            rate: text(summary.median),
-            range: range_text(&text(summary.median_interval.low), &text(summary.median_interval.high)),
-            cpu: cpu
-                .filter(|cpu| cpu.median > 0.0)
-                .map_or_else(|| "–".to_owned(), |cpu| quantity(cpu.median)),
+            low: percent(interval.low),
+            reach: percent(interval.high - interval.low),
+            figure: first.write(summary.median),
+            range: range_text(&first.write(interval.low), &first.write(interval.high)),
+            others: others
+                .iter()
+                .map(|measure| {
+                    cell.figure(&measure.id).map_or_else(|| "–".to_owned(), |value| measure.write(value))
+                })
+                .collect(),
             note: cell.failure.clone().unwrap_or_default(),
             name,
         }
@@ -270,16 +189,29 @@ fn bars(outcome: &Outcome) -> Vec<BarGroup> {
         let mut members: Vec<&(&Cell, Summary)> =
             measured.iter().filter(|(cell, _)| cell.at.get(groups) == Some(value)).collect();
         members.sort_by(|(_, left), (_, right)| right.median.total_cmp(&left.median));
-        BarGroup {
-            name: value.clone(),
-            bars: members.into_iter().map(|(cell, summary)| bar(cell, summary)).collect(),
-        }
+        let bars = members.into_iter().map(|(cell, summary)| bar(cell, summary)).collect();
+        BarGroup { name: outcome.experiment.words(groups, value).to_owned(), bars }
     };
-    axis.values.iter().map(group).filter(|group| !group.bars.is_empty()).collect()
+    let groups: Vec<BarGroup> = outcome.experiment.values(groups).iter().map(group).collect();
+    let count = measured.iter().map(|(_, summary)| summary.count).max().unwrap_or(0);
+    let mut caption = match count {
+        SAMPLES_FOR_CONFIDENCE.. => "Bars are medians, whiskers their 90 % intervals.".to_owned(),
+        _ => "Bars are medians, whiskers go from the least to the most.".to_owned(),
+    };
+    if first.id == RATE {
+        caption += " MB/s counts 10⁶ bytes over the whole run of the program, start and connection set-up included. CPU \
+                    seconds are those of all processes at both ends.";
+    }
+    Some(Bars {
+        headings: measures.iter().map(|measure| measure.name.clone()).collect(),
+        caption,
+        groups: groups.into_iter().filter(|group| !group.bars.is_empty()).collect(),
+    })
 }
 
-fn claim_row(result: &ClaimResult) -> ClaimRow {
-    let bounds = bounds(&result.claim.shape);
+fn claim_row(experiment: &Experiment, result: &ClaimResult) -> ClaimRow {
+    let bounds = result.claim.shape.bounds();
+    let measure = measure_of(experiment, result);
     ClaimRow {
         statement: result.claim.statement.clone(),
         source: result.claim.source.clone(),
@@ -290,35 +222,33 @@ fn claim_row(result: &ClaimResult) -> ClaimRow {
             Verdict::NotMeasured => "none",
         },
         verdict: result.verdict.words(),
-        estimate: result.estimate.map_or_else(|| "–".to_owned(), ratio),
-        interval: result.interval.map_or_else(String::new, |i| range_text(&ratio(i.low), &ratio(i.high))),
-        bound: bound_words(bounds),
+        estimate: result.estimate.map_or_else(|| "–".to_owned(), |value| measure.write(value)),
+        interval: result
+            .interval
+            .map_or_else(String::new, |i| range_text(&measure.write(i.low), &measure.write(i.high))),
+        bound: bound_words(&measure, bounds),
         note: result.note.clone(),
         drawing: drawing(result, bounds),
     }
 }
 
-fn bounds(shape: &Shape) -> (Option<f64>, Option<f64>) {
-    match shape {
-        Shape::Ratio { low, high, .. } => (*low, *high),
-        Shape::Ascending { tolerance, .. } => (Some(1.0 - tolerance), None),
-        Shape::Slope { low, high, .. } => (Some(*low), Some(*high)),
+/// What a claim's figure is: the measure itself, or a ratio.
+pub(super) fn measure_of(experiment: &Experiment, result: &ClaimResult) -> Measure {
+    match result.claim.shape {
+        Shape::Bound { .. } => experiment.measure(&result.claim.metric),
+        _ => Measure::times("", ""),
     }
 }
 
 /// The bounds of a claim in signs.
-pub(super) fn bound_words(bounds: (Option<f64>, Option<f64>)) -> String {
+pub(super) fn bound_words(measure: &Measure, bounds: (Option<f64>, Option<f64>)) -> String {
     match bounds {
-        (Some(low), Some(high)) => format!("{}–{}", ratio(low), ratio(high)),
-        (Some(low), None) => format!("≥ {}", ratio(low)),
-        (None, Some(high)) => format!("≤ {}", ratio(high)),
+        (Some(low), Some(high)) if low == high => measure.write(low),
+        (Some(low), Some(high)) => format!("{}–{}", measure.write(low), measure.write(high)),
+        (Some(low), None) => format!("≥ {}", measure.write(low)),
+        (None, Some(high)) => format!("≤ {}", measure.write(high)),
         (None, None) => String::new(),
     }
-}
-
-/// Bounds of a claim result in signs.
-pub(super) fn bound_of(result: &ClaimResult) -> String {
-    bound_words(bounds(&result.claim.shape))
 }
 
 fn drawing(result: &ClaimResult, (low, high): (Option<f64>, Option<f64>)) -> Option<Drawing> {
@@ -338,50 +268,6 @@ fn drawing(result: &ClaimResult, (low, high): (Option<f64>, Option<f64>)) -> Opt
         width: text((place(interval.high) - place(interval.low)).max(0.6)),
         estimate: text(place(estimate)),
     })
-}
-
-fn cell_row(outcome: &Outcome, cell: &Cell) -> CellRow {
-    let rate = cell.summary(Metric::Rate);
-    let cpu = cell.summary(Metric::CpuPerGib).filter(|cpu| cpu.median > 0.0);
-    let wall = cell.summary(Metric::Wall);
-    let dash = || "–".to_owned();
-    let axes = &outcome.experiment.axes;
-    CellRow {
-        place: axes.iter().map(|axis| cell.at.get(&axis.name).cloned().unwrap_or_else(dash)).collect(),
-        count: cell.samples.len().to_string(),
-        extremes: rate
-            .as_ref()
-            .map_or_else(dash, |rate| format!("{}–{}", quantity(rate.min), quantity(rate.max))),
-        mean: rate.as_ref().map_or_else(dash, |rate| match rate.mean_interval {
-            Some(interval) => format!("{} ± {}", quantity(rate.mean), quantity(interval.high - rate.mean)),
-            None => quantity(rate.mean),
-        }),
-        remarks: remarks(cell, rate.as_ref()),
-        rate: figure(rate.as_ref(), 1.0),
-        cpu: figure(cpu.as_ref(), 1.0),
-        wall: wall.map_or_else(dash, |wall| quantity(wall.median)),
-    }
-}
-
-/// What a reader should know of a cell's samples, in words.
-pub(super) fn remarks(cell: &Cell, rate: Option<&Summary>) -> String {
-    let mut remarks = Vec::new();
-    let still_disturbed = cell.samples.iter().filter(|sample| sample.is_disturbed).count();
-    if !cell.disturbed.is_empty() {
-        remarks.push(format!("{} repeated", cell.disturbed.len()));
-    }
-    if still_disturbed > 0 {
-        remarks.push(format!("{still_disturbed} disturbed"));
-    }
-    let outliers = rate.map_or(0, |rate| rate.outliers.len());
-    if outliers > 0 {
-        remarks.push(format!("{outliers} outside Tukey's fences"));
-    }
-    if let Some(tier) = cell.samples.first().map(|sample| &*sample.tier).filter(|tier| !tier.is_empty()) {
-        remarks.push(tier.to_owned());
-    }
-    remarks.extend(cell.failure.clone());
-    remarks.join("; ")
 }
 
 /// The machine, for people.

@@ -23,18 +23,29 @@ mod work;
 pub use error::SpeedError;
 pub use fit::{Cost, fit};
 pub(crate) use page::chart;
-pub use page::{Section, SpeedPage, rows};
+pub use page::{Section, SpeedPage};
 pub use peers::Peer;
 pub use plan::MEMORY_BYTES_MAX;
 pub use row::Row;
-pub use story::{Story, Told};
-pub use summary::summary;
+pub use story::Story;
+pub use summary::{rates, summary};
 pub use table::{Column, Table};
 pub use tsc::ticks_per_ns;
 
+use crate::experiment::Outcome;
+use crate::report::Report;
 use sealane_transform::{Algorithm, Direction, Isa, Tier};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+
+/// What the page of `sealane speed` says of itself.
+const SUMMARY: &str = "Ciphers, digests and MACs in tiers, in the memory of one process. Kernels that stand side by side \
+    took turns in short slices of one run; medians count.";
+
+/// Outcomes as a report.
+pub fn report(title: &str, seconds: f64, outcomes: Vec<Outcome>) -> Report {
+    Report { seconds, ..Report::new("sealane speed", title, SUMMARY, outcomes) }
+}
 
 /// Lengths of a batch's messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -5,11 +5,11 @@
 //! kernels (ECB), as it has them; RC5 with its 16 rounds.
 
 use super::clock::{Gate, Leave};
-use super::page::{Section, chart};
-use super::table::{Table, figure, gain};
+use super::summary::{RATE, cell};
 use super::work::{Runner as _, Task};
 use super::{CacheState, Length, Measurement, Plan, SpeedError, SpeedOptions};
-use crate::report::number::ratio;
+use crate::experiment::{Axis, Cell, Drawn, Experiment, Measure, Outcome, Plot, Role, View, Written, derive};
+use crate::report::number::counted;
 use sealane_transform::{Algorithm, Direction, Kernels, Mix, Tier, instruction_mix};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -38,15 +38,6 @@ pub struct Story {
     seconds: f64,
     lanes: Vec<usize>,
     plans: Vec<(Part, Plan)>,
-}
-
-/// The story, told.
-#[derive(Clone, Debug)]
-pub struct Told {
-    /// Tables with their plots, in the order they are read.
-    pub sections: Vec<Section>,
-    /// What they were made of, so far as it was measured cell by cell.
-    pub found: Vec<Measurement>,
 }
 
 /// A part of the story that is measured cell by cell.
@@ -133,7 +124,7 @@ impl Story {
     ///
     /// # Errors
     /// As [`Plan::run`].
-    pub fn run(&self, stop: &AtomicBool, mut step: impl FnMut()) -> Result<Option<Told>, SpeedError> {
+    pub fn run(&self, stop: &AtomicBool, mut step: impl FnMut()) -> Result<Option<Vec<Outcome>>, SpeedError> {
         let mut found: Vec<(Part, Measurement)> = Vec::new();
         for (part, plan) in &self.plans {
             let complete = plan.run::<SpeedError>(stop, |one| {
@@ -160,17 +151,16 @@ impl Story {
         let of = |wanted: Part| -> Vec<&Measurement> {
             found.iter().filter(|(part, _)| *part == wanted).map(|(_, one)| one).collect()
         };
-        let sections = vec![
+        Ok(Some(vec![
             ladder(&of(Part::Ladder)),
             mixes(),
-            Section::plain(tables()),
-            flows(&of(Part::Flows), &self.lanes),
+            tables(),
+            flows(&of(Part::Flows)),
             batches(&of(Part::Batches)),
-            Section::plain(blocks(&of(Part::Blocks))),
-            Section::plain(shared_message(&together, &self.lanes)),
-            caches(CacheState::ALL.map(|cache| of(Part::Cache(cache)))),
-        ];
-        Ok(Some(Told { sections, found: found.into_iter().map(|(_, one)| one).collect() }))
+            blocks(&of(Part::Blocks)),
+            shared_message(&together, &self.lanes),
+            caches(CacheState::ALL.map(|cache| (cache, of(Part::Cache(cache))))),
+        ]))
     }
 }
 
@@ -178,42 +168,44 @@ fn rate(found: &[&Measurement], algorithm: Algorithm, is_it: impl Fn(&Measuremen
     found.iter().find(|one| one.algorithm == algorithm && is_it(one)).map(|one| one.row.mb_per_s)
 }
 
-fn lane_count(lanes: usize) -> String {
-    if lanes == 1 { "1 lane".to_owned() } else { format!("{lanes} lanes") }
-}
-
 fn mean(values: &[f64]) -> Option<f64> {
     crate::stats::mean(values)
 }
 
+/// Where the paper is.
+const PAPER: &str =
+    "Yue, Lin, Tan: NPCryptBench, a cryptographic benchmark suite for network processors (2006)";
+
+fn experiment((id, covers, title): (&str, &str, &str), axes: &[&str], measures: Vec<Measure>) -> Experiment {
+    Experiment { paper: PAPER.to_owned(), ..Experiment::new(id, covers, title, axes, measures) }
+}
+
+fn rate_measure() -> Vec<Measure> {
+    vec![Measure::rate(RATE, "MB/s"), Measure::times("times", "times one lane")]
+}
+
+fn cells(found: &[&Measurement]) -> Vec<Cell> {
+    found.iter().map(|one| cell(one)).collect()
+}
+
 /// B2, B10, B18, B22–B25.
-fn ladder(found: &[&Measurement]) -> Section {
-    let mut table = Table::new(
-        "Tier over tier",
-        &[
-            "MB/s of one core: 1408-byte messages, batches of 512. A dash is a tier without a kernel of its own.",
-            "The paper's gains are means over its algorithms on the IXP2800: level 2 over level 0 on one thread, and \
-             level 3 on 8 engines of 8 threads.",
-        ],
-        &[
-            "algorithm",
-            "reference",
-            "generic",
-            "gain",
-            "native",
-            "gain",
-            "batch",
-            "gain",
-            "single over reference",
-            "batch over single",
-        ],
-        1,
-    );
-    let mut singles = Vec::new();
-    let mut batches = Vec::new();
+fn ladder(found: &[&Measurement]) -> Outcome {
+    let gain = |id, name| Measure::times(id, name).written(Written::Gain);
+    let [reference, generic, native, batch] = Tier::ALL.map(|tier| Measure::rate(tier.name(), tier.name()));
+    let measures = vec![
+        reference,
+        generic,
+        gain("generic gain", "gain"),
+        native,
+        gain("native gain", "gain"),
+        batch,
+        gain("batch gain", "gain"),
+        gain("single", "single over reference"),
+        gain("lanes", "batch over single"),
+    ];
+    let (mut singles, mut batches) = (Vec::new(), Vec::new());
     let mut level_0: Vec<(f64, String)> = Vec::new();
-    let mut series = vec![Vec::new(), Vec::new()];
-    let mut labels = Vec::new();
+    let mut cells = Vec::new();
     for algorithm in ten() {
         let of = |tier: Tier| rate(found, algorithm, |one| one.row.tier == tier.name());
         let rates = Tier::ALL.map(of);
@@ -225,213 +217,173 @@ fn ladder(found: &[&Measurement]) -> Section {
         singles.extend(single);
         batches.extend(lanes);
         level_0.extend(reference.map(|rate| (rate, algorithm.to_string())));
-        series[0].push(single);
-        series[1].push(lanes);
-        labels.push(algorithm.to_string());
-        table.rows.push(vec![
-            algorithm.to_string(),
-            figure(reference),
-            figure(generic),
-            gain(over(generic, reference)),
-            figure(native),
-            gain(over(native, best(2))),
-            figure(batch),
-            gain(lanes),
-            gain(single),
-            gain(lanes),
-        ]);
+        let mut cell = Cell::new([("algorithm", &*algorithm.to_string())]);
+        for (tier, rate) in Tier::ALL.into_iter().zip(rates) {
+            cell = cell.with_some(tier.name(), rate);
+        }
+        let gains = [
+            ("generic gain", over(generic, reference)),
+            ("native gain", over(native, best(2))),
+            ("batch gain", lanes),
+            ("single", single),
+            ("lanes", lanes),
+        ];
+        cells.push(gains.into_iter().fold(cell, |cell, (id, gain)| cell.with_some(id, gain)));
     }
-    let last = |name: &str, single: String, batch: String| {
-        let mut row = vec![name.to_owned()];
-        row.resize(8, String::new());
-        row.extend([single, batch]);
-        row
+    let last = |name: &str, role, single: Option<f64>, lanes: Option<f64>| {
+        Cell::new([("algorithm", name)]).with_some("single", single).with_some("lanes", lanes).of_role(role)
     };
-    table.rows.push(last("mean of gains", gain(mean(&singles)), gain(mean(&batches))));
+    cells.push(last("mean of gains", Role::Summary, mean(&singles), mean(&batches)));
     // One algorithm with instructions of its own outweighs all others in the mean.
     let geometric =
         |ratios: &[f64]| mean(&ratios.iter().map(|ratio| ratio.ln()).collect::<Vec<_>>()).map(f64::exp);
-    table.rows.push(last("geometric mean", gain(geometric(&singles)), gain(geometric(&batches))));
-    table.rows.push(last("the paper", "+145 %".to_owned(), "+72 %".to_owned()));
+    cells.push(last("geometric mean", Role::Summary, geometric(&singles), geometric(&batches)));
+    cells.push(last("the paper", Role::Published, Some(2.45), Some(1.72)));
+    let mut experiment =
+        experiment(("ladder", "B2, B10, B18, B22–B25", "Tier over tier"), &["algorithm"], measures).notes(&[
+            "MB/s of one core: 1408-byte messages, batches of 512. A dash is a tier without a kernel of its own.",
+            "The paper's gains are means over its algorithms on the IXP2800: level 2 over level 0 on one thread, and \
+             level 3 on 8 engines of 8 threads.",
+        ]);
     level_0.sort_by(|one, other| one.0.total_cmp(&other.0));
     let md5 = level_0.iter().find(|(_, name)| name == "md5");
     if let (Some((slowest, name)), Some((md5, _))) = (level_0.first(), md5) {
-        table.notes.push(format!(
+        experiment.notes.push(format!(
             "At level 0 MD5 is {:.0} times the slowest, which is {name}; in the paper at least 45 times, the slowest \
              being AES (IXP2X00) or RC6 (IXP1200).",
             md5 / slowest
         ));
     }
-    let names = ["best single message over reference", "batch over best single message"];
-    let series = names.iter().map(|&name| name.to_owned()).zip(series).collect();
-    let chart = chart("ladder", "bars", ("What tiers gain", "", "times"), labels, series);
-    Section::plotted(table, vec![chart])
+    let plot = Plot {
+        measures: ["single", "lanes"].map(str::to_owned).to_vec(),
+        ..Plot::new(Drawn::Bars, "algorithm", "single", &[]).titled("What tiers gain")
+    };
+    Outcome::new(experiment.shown(View::Cells, vec![plot]), cells)
 }
 
 /// B16 and B17.
-fn mixes() -> Section {
-    let mut table = Table::new(
-        "Dynamic instruction mix",
-        &[
-            "Per cent of the operations that reference kernels do for 4096 bytes, counted by a counting machine word; \
-             the paper's other 2.4 % are instructions of its processor.",
-        ],
-        &[
-            "algorithm",
-            "simple ALU",
-            "complex ALU",
-            "branch",
-            "immediate",
-            "load",
-            "store",
-            "operations a byte",
-        ],
-        1,
-    );
+fn mixes() -> Outcome {
     const BYTES: usize = 4096;
+    const KINDS: [&str; 6] = ["simple ALU", "complex ALU", "branch", "immediate", "load", "store"];
     let shares = |mix: &Mix| {
         let total = mix.total().max(1) as f64;
         [mix.simple_alu, mix.complex_alu, mix.branch + mix.jump, mix.immediate, mix.load, mix.store]
             .map(|count| 100.0 * count as f64 / total)
     };
-    let row = |name: &str, shares: [f64; 6], last: String| {
-        let mut row = vec![name.to_owned()];
-        row.extend(shares.map(|share| format!("{share:.1}")));
-        row.push(last);
-        row
+    let cell = |name: &str, shares: [f64; 6]| {
+        let cell = Cell::new([("algorithm", name)]);
+        KINDS.into_iter().zip(shares).fold(cell, |cell, (kind, share)| cell.with(kind, share))
     };
     let mut sum = [0.0; 6];
-    let mut count = 0.0;
+    let mut cells = Vec::new();
     for algorithm in ten() {
         let Some(mix) = instruction_mix(algorithm, BYTES) else { continue };
         let shares = shares(&mix);
         sum.iter_mut().zip(shares).for_each(|(sum, share)| *sum += share);
-        count += 1.0;
         let per_byte = mix.total() as f64 / BYTES as f64;
-        table.rows.push(row(&algorithm.to_string(), shares, format!("{per_byte:.1}")));
+        cells.push(cell(&algorithm.to_string(), shares).with("operations", per_byte));
     }
-    table.rows.push(row("mean", sum.map(|sum| sum / f64::max(count, 1.0)), String::new()));
-    table.rows.push(row("NPCryptBench 1.01", [78.9, 5.9, 2.0, 3.3, 7.0, 0.5], String::new()));
-    for (name, shares) in [
-        ("CommBench, payload", ["58", "", "14", "1", "18", "8"]),
-        ("CommBench, header", ["41", "", "19", "2", "27", "6"]),
-    ] {
-        let mut row = vec![name.to_owned()];
-        row.extend(shares.map(str::to_owned));
-        row.push(String::new());
-        table.rows.push(row);
-    }
-    Section::plain(table)
+    let count = cells.len().max(1) as f64;
+    cells.push(cell("mean", sum.map(|sum| sum / count)).of_role(Role::Summary));
+    let published = |name, shares| cell(name, shares).of_role(Role::Published);
+    cells.push(published("NPCryptBench 1.01", [78.9, 5.9, 2.0, 3.3, 7.0, 0.5]));
+    cells.push(published("CommBench, payload", [58.0, f64::NAN, 14.0, 1.0, 18.0, 8.0]));
+    cells.push(published("CommBench, header", [41.0, f64::NAN, 19.0, 2.0, 27.0, 6.0]));
+    let mut measures: Vec<Measure> =
+        KINDS.iter().map(|kind| Measure::new(kind, kind).unit("%").decimals(1)).collect();
+    measures.push(Measure::new("operations", "operations a byte").decimals(1));
+    let plot = Plot {
+        measures: KINDS.map(str::to_owned).to_vec(),
+        ..Plot::new(Drawn::Stacked, "algorithm", KINDS[0], &[])
+    };
+    let experiment = experiment(("mix", "B16, B17", "Dynamic instruction mix"), &["algorithm"], measures).notes(&[
+        "Per cent of the operations that reference kernels do for 4096 bytes, counted by a counting machine word; \
+         the paper's other 2.4 % are instructions of its processor.",
+    ]);
+    Outcome::new(experiment.shown(View::Cells, vec![plot]), cells)
 }
 
 /// B8 and B13.
-fn tables() -> Table {
-    let mut table = Table::new(
-        "Table bytes",
-        &[
-            "Constant or key-dependent tables of the reference form, and what an association keeps hot; beside the \
-             paper's Table II, and its Table IV: bytes in the fastest memory + bytes beyond it on the IXP2X00.",
-        ],
-        &["algorithm", "tables", "working set", "Table II", "Table IV"],
-        1,
-    );
-    for (name, published, placed) in TEN {
-        let Ok(algorithm) = name.parse::<Algorithm>() else { continue };
-        let facts = algorithm.facts();
-        table.rows.push(vec![
-            name.to_owned(),
-            facts.table_bytes.to_string(),
-            facts.working_set_bytes.to_string(),
-            published.to_owned(),
-            placed.to_owned(),
-        ]);
+fn tables() -> Outcome {
+    let measures = vec![
+        Measure::count("tables", "tables").unit("bytes"),
+        Measure::count("working set", "working set").unit("bytes"),
+        Measure::published("Table II", "Table II", PAPER),
+        Measure::published("Table IV", "Table IV", PAPER),
+    ];
+    let cells = TEN.iter().filter_map(|(name, published, placed)| {
+        let facts = name.parse::<Algorithm>().ok()?.facts();
+        let cell = Cell::new([("algorithm", *name)])
+            .with("tables", facts.table_bytes as f64)
+            .with("working set", facts.working_set_bytes as f64);
+        Some(cell.with("Table II", *published).with("Table IV", *placed))
+    });
+    let experiment = experiment(("tables", "B8, B13", "Table bytes"), &["algorithm"], measures).notes(&[
+        "Constant or key-dependent tables of the reference form, and what an association keeps hot; beside the \
+         paper's Table II, and its Table IV: bytes in the fastest memory + bytes beyond it on the IXP2X00.",
+    ]);
+    Outcome::new(experiment, cells.collect())
+}
+
+/// With values of an axis in words.
+fn in_words(mut outcome: Outcome, axis: &str, words: impl Fn(&str) -> String) -> Outcome {
+    for one in outcome.experiment.axes.iter_mut().filter(|one| one.name == axis) {
+        *one = one.clone().in_words(&words);
     }
-    table
+    outcome
 }
 
 /// B24, flow level.
-fn flows(found: &[&Measurement], lanes: &[usize]) -> Section {
-    let mut columns = vec!["algorithm".to_owned()];
-    columns.extend(lanes.iter().map(|&lanes| lane_count(lanes)));
-    columns.push("times".to_owned());
-    let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
-    let mut table = Table::new(
-        "Flow-level parallelism",
-        &[
+fn flows(found: &[&Measurement]) -> Outcome {
+    let experiment =
+        experiment(("flows", "B24", "Flow-level parallelism"), &["algorithm", "lanes"], rate_measure()).notes(&[
             "MB/s of cores with flows of their own. In the paper, 1 to 2 engines nearly double every algorithm, and at \
-           8 only DES, IDEA and SHA-1 still grow in line.",
-        ],
-        &columns,
-        1,
-    );
-    let mut series = Vec::new();
-    for algorithm in ten() {
-        let rates: Vec<_> =
-            lanes.iter().map(|&lanes| rate(found, algorithm, |one| one.row.lanes == lanes)).collect();
-        let mut row = vec![algorithm.to_string()];
-        row.extend(rates.iter().map(|rate| figure(*rate)));
-        let base = rates.first().copied().flatten();
-        let times = |rate: &Option<f64>| Some((*rate)? / base?);
-        row.push(rates.last().and_then(times).map_or_else(|| "–".to_owned(), ratio));
-        table.rows.push(row);
-        series.push((algorithm.to_string(), rates.iter().map(times).collect()));
-    }
-    let labels = lanes.iter().map(usize::to_string).collect();
-    let chart = chart("flows", "lines", ("Flows over lanes", "lanes", "times one lane"), labels, series);
-    Section::plotted(table, vec![chart])
+             8 only DES, IDEA and SHA-1 still grow in line.",
+        ]);
+    let plot = Plot::new(Drawn::Lines, "lanes", "times", &["algorithm"]).titled("Flows over lanes");
+    let mut cells = cells(found);
+    derive::over_first(&mut cells, "lanes", "1", RATE, "times");
+    let view = View::pivot_with_times(&["algorithm"], "lanes", RATE, "times");
+    let outcome = Outcome::new(experiment.shown(view, vec![plot]), cells);
+    in_words(outcome, "lanes", |lanes| counted(lanes, "lane"))
 }
 
 /// B24, the threads of one engine: messages under way at once on one core.
-fn batches(found: &[&Measurement]) -> Section {
-    let mut sizes: Vec<usize> = found.iter().map(|one| one.row.batch).collect();
-    sizes.sort_unstable();
-    sizes.dedup();
-    let mut columns = vec!["algorithm".to_owned()];
-    columns.extend(sizes.iter().map(|size| format!("{size} at once")));
-    let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
-    let mut table = Table::new(
-        "Messages at once on one core",
-        &[
-            "MB/s with what the dispatcher takes: vector lanes are to this core what threads were to the paper's \
-           engines, where nothing grew from 4 to 8.",
-        ],
-        &columns,
-        1,
-    );
-    let mut series = Vec::new();
-    for algorithm in ten() {
-        let rates: Vec<_> =
-            sizes.iter().map(|&size| rate(found, algorithm, |one| one.row.batch == size)).collect();
-        let mut row = vec![algorithm.to_string()];
-        row.extend(rates.iter().map(|rate| figure(*rate)));
-        table.rows.push(row);
-        series.push((algorithm.to_string(), rates));
-    }
-    let labels = sizes.iter().map(usize::to_string).collect();
-    let chart = chart("batches", "lines", ("Messages at once", "messages", "MB/s"), labels, series);
-    Section::plotted(table, vec![chart])
+fn batches(found: &[&Measurement]) -> Outcome {
+    let experiment = experiment(
+        ("batches", "B24", "Messages at once on one core"),
+        &["algorithm", "batch"],
+        rate_measure(),
+    )
+    .notes(&[
+        "MB/s with what the dispatcher takes: vector lanes are to this core what threads were to the paper's \
+                 engines, where nothing grew from 4 to 8.",
+    ]);
+    let plot = Plot::new(Drawn::Lines, "batch", RATE, &["algorithm"]).titled("Messages at once");
+    let view = View::pivot(&["algorithm"], "batch", RATE);
+    let outcome = Outcome::new(experiment.shown(view, vec![plot]), cells(found));
+    in_words(outcome, "batch", |batch| format!("{batch} at once"))
 }
 
 /// B24, block level within a core.
-fn blocks(found: &[&Measurement]) -> Table {
-    let mut table = Table::new(
-        "Block-level parallelism on one core",
-        &[
+fn blocks(found: &[&Measurement]) -> Outcome {
+    let ways = ["block after block", "in lanes"];
+    let cells = found.iter().map(|one| {
+        let mut cell = cell(one);
+        let way = ways[usize::from(one.row.tier == Tier::Batch.name())];
+        cell.at.insert("way".to_owned(), way.to_owned());
+        cell
+    });
+    let title = "Block-level parallelism on one core";
+    let mut experiment =
+        experiment(("blocks", "B24", title), &["algorithm"], rate_measure()).notes(&[
             "MB/s for one message of 16 KiB, block after block, and cut so that its blocks fill the vector lanes.",
             "AES is not cut: one message alone keeps its units busy.",
-        ],
-        &["algorithm", "block after block", "in lanes", "times"],
-        1,
-    );
-    for algorithm in divisible() {
-        let of =
-            |in_lanes: bool| rate(found, algorithm, |one| (one.row.tier == Tier::Batch.name()) == in_lanes);
-        let (single, lanes) = (of(false), of(true));
-        let times = single.zip(lanes).map(|(single, lanes)| lanes / single);
-        let times = times.map_or_else(|| "–".to_owned(), ratio);
-        table.rows.push(vec![algorithm.to_string(), figure(single), figure(lanes), times]);
-    }
-    table
+        ]);
+    experiment.axes.push(Axis::new("way", ways));
+    let plot = Plot::new(Drawn::Bars, "algorithm", RATE, &["way"]);
+    let view = View::pivot_with_times(&["algorithm"], "way", RATE, "times");
+    Outcome::new(experiment.shown(view, vec![plot]), cells.collect())
 }
 
 /// MB/s of one message after the other, each divided over all lanes, which wait for each other at its end.
@@ -490,56 +442,53 @@ fn block_level(algorithm: Algorithm, lanes: usize, seconds: f64) -> Result<f64, 
     Ok(bytes as f64 / seconds / 1e6)
 }
 
-fn shared_message(found: &[(Algorithm, Vec<f64>)], lanes: &[usize]) -> Table {
-    let mut columns = vec!["algorithm".to_owned()];
-    columns.extend(lanes.iter().map(|&lanes| lane_count(lanes)));
-    columns.push("times".to_owned());
-    let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
-    let mut table = Table::new(
-        "Block-level parallelism over cores",
-        &[
+fn shared_message(found: &[(Algorithm, Vec<f64>)], lanes: &[usize]) -> Outcome {
+    let cells = found.iter().flat_map(|(algorithm, rates)| {
+        let cell = |(lanes, rate): (&usize, &f64)| {
+            Cell::new([("algorithm", &*algorithm.to_string()), ("lanes", &*lanes.to_string())])
+                .with(RATE, *rate)
+        };
+        lanes.iter().zip(rates).map(cell)
+    });
+    let title = "Block-level parallelism over cores";
+    let experiment =
+        experiment(("shared-message", "B24", title), &["algorithm", "lanes"], rate_measure()).notes(&[
             "MB/s for one message of 16 KiB after the other, its blocks divided over cores that wait for each other at \
-           its end: what is lost to the flows above is the price of waiting.",
-        ],
-        &columns,
-        1,
-    );
-    for (algorithm, rates) in found {
-        let mut row = vec![algorithm.to_string()];
-        row.extend(rates.iter().map(|&rate| figure(Some(rate))));
-        let times = rates.first().zip(rates.last()).map(|(one, all)| all / one);
-        row.push(times.map_or_else(|| "–".to_owned(), ratio));
-        table.rows.push(row);
-    }
-    table
+             its end: what is lost to the flows above is the price of waiting.",
+        ]);
+    let mut cells: Vec<Cell> = cells.collect();
+    derive::over_first(&mut cells, "lanes", "1", RATE, "times");
+    let plot = Plot::new(Drawn::Lines, "lanes", "times", &["algorithm"]);
+    let view = View::pivot_with_times(&["algorithm"], "lanes", RATE, "times");
+    in_words(Outcome::new(experiment.shown(view, vec![plot]), cells), "lanes", |lanes| counted(lanes, "lane"))
 }
 
 /// A2 and A9: caches on and off.
-fn caches(found: [Vec<&Measurement>; 3]) -> Section {
-    let mut table = Table::new(
-        "Where messages come from",
-        &[
+fn caches(found: [(CacheState, Vec<&Measurement>); 3]) -> Outcome {
+    let cells = found.iter().flat_map(|(cache, found)| {
+        found.iter().map(|one| {
+            let mut cell = cell(one);
+            cell.at.insert("from".to_owned(), cache.name().to_owned());
+            cell
+        })
+    });
+    let mut experiment =
+        Experiment::new("caches", "A2, A9", "Where messages come from", &["algorithm"], rate_measure()).notes(&[
             "MB/s for messages in the nearest cache that holds a batch, in the second-level cache, and in memory: \
-           ATOMIC-2 measured MD5 with its caches off, with the external one, and with both.",
-        ],
-        &["algorithm", "hot", "second-level cache", "memory", "memory over hot"],
-        1,
-    );
-    let mut labels = Vec::new();
-    let mut series: Vec<Vec<Option<f64>>> = vec![Vec::new(); 3];
-    for one in &found[0] {
-        let rates = [0, 1, 2].map(|state: usize| rate(&found[state], one.algorithm, |_| true));
-        let mut row = vec![one.row.algorithm.clone()];
-        row.extend(rates.map(figure));
-        let kept = rates[2].zip(rates[0]).map(|(memory, hot)| memory / hot);
-        row.push(kept.map_or_else(|| "–".to_owned(), ratio));
-        table.rows.push(row);
-        labels.push(one.row.algorithm.clone());
-        series.iter_mut().zip(rates).for_each(|(series, rate)| series.push(rate));
-    }
-    let series = CacheState::ALL.iter().map(|cache| cache.name().to_owned()).zip(series).collect();
-    let chart = chart("caches", "bars", ("Where messages come from", "", "MB/s"), labels, series);
-    Section::plotted(table, vec![chart])
+             ATOMIC-2 measured MD5 with its caches off, with the external one, and with both.",
+        ]);
+    experiment.paper = "ATOMIC-2: fast security (ISI, 1995)".to_owned();
+    experiment.axes.push(Axis::new("from", CacheState::ALL.map(CacheState::name)).in_words(|state| {
+        match state {
+            "l2" => "second-level cache",
+            "out" => "memory",
+            nearest => nearest,
+        }
+        .to_owned()
+    }));
+    let plot = Plot::new(Drawn::Bars, "algorithm", RATE, &["from"]);
+    let view = View::pivot_with_times(&["algorithm"], "from", RATE, "memory over hot");
+    Outcome::new(experiment.shown(view, vec![plot]), cells.collect())
 }
 
 #[cfg(test)]
@@ -554,11 +503,12 @@ mod tests {
 
     #[test]
     fn the_mix_adds_up() {
-        let section = mixes();
-        assert_eq!(section.table().rows.len(), 14);
-        for row in &section.table().rows[..11] {
-            let sum: f64 = row[1..7].iter().map(|share| share.parse::<f64>().unwrap()).sum();
-            assert!((99.0..=101.0).contains(&sum), "{row:?}");
+        let mix = mixes();
+        assert_eq!(mix.cells.len(), 14);
+        let kinds = &mix.experiment.plots[0].measures;
+        for cell in &mix.cells[..11] {
+            let sum: f64 = kinds.iter().filter_map(|kind| cell.figure(kind)).sum();
+            assert!((99.0..=101.0).contains(&sum), "{cell:?}");
         }
     }
 
@@ -567,16 +517,21 @@ mod tests {
         let stop = AtomicBool::new(false);
         let story = Story::new(0.001, 2).unwrap();
         let mut steps = 0;
-        let Told { sections, found } = story.run(&stop, || steps += 1).unwrap().unwrap();
-        assert_eq!((steps, sections.len()), (story.len(), 8));
-        assert!(!found.is_empty());
-        for section in &sections {
-            let table = section.table();
-            assert!(!table.rows.is_empty(), "{}", table.title);
-            assert!(table.rows.iter().all(|row| row.len() == table.columns.len()), "{}", table.title);
+        let told = story.run(&stop, || steps += 1).unwrap().unwrap();
+        assert_eq!((steps, told.len()), (story.len(), 8));
+        for outcome in &told {
+            let tables = crate::report::tables::main(outcome);
+            let rows: Vec<_> = tables.iter().flat_map(|table| &table.rows).collect();
+            let title = &outcome.experiment.title;
+            assert!(!rows.is_empty(), "{title}");
+            let of_paper = outcome.cells.iter().filter(|cell| cell.role == Role::Published).count();
+            let is_told =
+                |row: &&&crate::report::table::Row| row.cells[1..].iter().any(|text| text.value != "–");
+            assert_eq!(rows.iter().filter(is_told).count(), rows.len(), "{title}");
+            assert!(rows.len() >= of_paper + 6, "{title}");
         }
-        let ladder = sections[0].table();
-        assert!(ladder.rows.iter().take(10).all(|row| row[1] != "–"), "{ladder:?}");
+        let ladder = &told[0];
+        assert!(ladder.cells[..10].iter().all(|cell| cell.figure("reference").is_some()), "{ladder:?}");
     }
 
     #[test]

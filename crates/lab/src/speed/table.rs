@@ -1,6 +1,5 @@
 //! Tables of text, the same for a terminal and for a page.
 
-use crate::report::number;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, TableStyle};
 use serde::Serialize;
 
@@ -63,22 +62,6 @@ impl Table {
     }
 }
 
-/// A figure, or a dash where there is none.
-pub(super) fn figure(value: Option<f64>) -> String {
-    value.map_or_else(|| "–".to_owned(), number::quantity)
-}
-
-/// A gain in per cent, as the papers print it.
-pub(super) fn gain(ratio: Option<f64>) -> String {
-    ratio.filter(|ratio| ratio.is_finite()).map_or_else(
-        || "–".to_owned(),
-        |ratio| {
-            let per_cent = ((ratio - 1.0) * 100.0).round();
-            format!("{}{} %", if per_cent < 0.0 { "−" } else { "+" }, per_cent.abs())
-        },
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -94,14 +77,5 @@ mod tests {
             text.lines().any(|line| line.trim_start().starts_with('a') && line.ends_with("    1")),
             "{text}"
         );
-    }
-
-    #[test]
-    fn gains_are_in_per_cent() {
-        assert_eq!(gain(Some(2.45)), "+145 %");
-        assert_eq!(gain(Some(0.9)), "−10 %");
-        assert_eq!(gain(Some(0.999)), "+0 %");
-        assert_eq!(gain(None), "–");
-        assert_eq!(figure(Some(1234.0)), "1,234");
     }
 }

@@ -98,7 +98,7 @@ pub fn sections(study: &Study) -> Vec<Section> {
 /// # Errors
 /// When the file cannot be written.
 pub fn write(path: &Path, seconds: f64, sections: Vec<Section>) -> Result<(), LabError> {
-    let page = SpeedPage::new("Parallel protocol stacks", seconds, &[], sections);
+    let page = SpeedPage::new("Parallel protocol stacks", seconds, sections);
     page.by("sealane lab stacks", SUMMARY).write(path)
 }
 

@@ -2,8 +2,11 @@
 
 use super::Plan;
 use super::grid::{Mode, PAPER, PROTECTIONS, request};
-use crate::experiment::{Axis, Claim, Coordinates, Experiment, Metric, Repetition, Shape, View, at};
+use crate::experiment::{
+    Axis, Claim, Coordinates, Drawn, Experiment, Pivot, Plot, RATE, Repetition, Shape, View, at,
+};
 use crate::program::{End, Level, Placement};
+use crate::report::number;
 use crate::runner::Planned;
 
 const LANES: [u32; 4] = [1, 2, 4, 8];
@@ -33,21 +36,25 @@ pub(super) fn plan(cores: usize, repetition: Repetition) -> Plan {
             title: "Many threads, many streams".to_owned(),
             method: vec!["Level private, sender measured, a stream belongs to one lane.".to_owned()],
             axes: vec![
-                Axis::new("suite", ["modern", "legacy"]),
-                Axis::new("lanes", LANES),
-                Axis::new("streams", STREAMS),
+                Axis::new("suite", ["modern", "legacy"]).in_words(|suite| format!("{suite} suite")),
+                Axis::new("lanes", LANES).in_words(|lanes| number::counted(lanes, "lane")),
+                Axis::new("streams", STREAMS).in_words(|streams| number::counted(streams, "stream")),
             ],
-            workload: String::new(),
             repetition,
             claims,
-            view: View::Lines {
-                over: "streams".to_owned(),
-                lines: "lanes".to_owned(),
-                plots: Some("suite".to_owned()),
-            },
+            view: View::Pivot(Pivot {
+                rows: vec!["lanes".to_owned()],
+                columns: "streams".to_owned(),
+                measure: RATE.to_owned(),
+                blocks: vec!["suite".to_owned()],
+                ..Pivot::default()
+            }),
+            plots: vec![Plot::new(Drawn::Lines, "streams", RATE, &["lanes"]).each("suite")],
+            ..Experiment::default()
         },
         cells,
         skipped,
+        ..Plan::default()
     }
 }
 
@@ -61,7 +68,7 @@ fn claims(cores: usize) -> (Vec<Claim>, Vec<String>) {
     let claim = |statement: String, source: &str, shape| Claim {
         statement,
         source: source.to_owned(),
-        metric: Metric::Rate,
+        metric: RATE.to_owned(),
         shape,
     };
     let ratio = |numerator, denominator, low, high| Shape::Ratio { numerator, denominator, low, high };

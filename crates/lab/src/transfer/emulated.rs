@@ -7,13 +7,13 @@ use super::TransferOptions;
 use crate::LabError;
 use crate::contest::{self, OWN, Rules};
 use crate::experiment::{
-    Axis, Cell, Claim, Coordinates, Experiment, Metric, Outcome, Profile, Repetition, Shape, View, at, check,
+    Axis, Cell, Claim, Coordinates, Experiment, Outcome, Profile, RATE, Repetition, View, at, check,
 };
 use crate::link::LinkOptions;
 use crate::machine::{Machine, utc_now};
 use crate::peers::{self, Workload};
 use crate::program::{CopyRequest, Level, Program};
-use crate::report::{FORMAT, Report, number};
+use crate::report::{Report, number};
 use crate::scratch::Scratch;
 use std::ffi::OsString;
 use std::io::Write;
@@ -182,19 +182,10 @@ pub(super) fn behind(
     peers.retain(|peer| TOOLS.contains(&peer.name()));
     let (outcome, checks) = contest::hold(&rules, program, &scratch, &mut peers, progress)?;
     Ok(Report {
-        format: FORMAT,
-        title: "One file behind an emulated link".to_owned(),
-        summary: String::new(),
-        created: utc_now(),
         seconds: started.elapsed().as_secs_f64(),
-        profile: options.profile,
-        machine: Machine::describe(),
-        tiles: Vec::new(),
+        profile: Some(options.profile),
         checks,
-        outcomes: vec![outcome],
-        method: Vec::new(),
-        limits: Vec::new(),
-        skipped: Vec::new(),
+        ..Report::new("sealane lab transfer", "One file behind an emulated link", "", vec![outcome])
     })
 }
 
@@ -202,7 +193,6 @@ fn experiment(profile: Profile, links: &[Conditions], tools: Vec<String>, cells:
     Experiment {
         id: "emulated".to_owned(),
         covers: "G18; beyond the study: delay and loss".to_owned(),
-        paper: String::new(),
         title: "One file through emulated links of 1 Gb/s".to_owned(),
         method: vec![
             "A network namespace of its own, in which packets to 127.0.0.1 pass an emulated link: 1500 bytes each, 1 Gb/s for both directions together, half the round trip's delay each way, losses drawn for each packet.".to_owned(),
@@ -217,6 +207,7 @@ fn experiment(profile: Profile, links: &[Conditions], tools: Vec<String>, cells:
         repetition: repetition(profile),
         claims: links.iter().flat_map(|&link| claims(&name(link), cells)).collect(),
         view: View::Bars { groups: "link".to_owned(), names: "tool".to_owned(), own: OWN.to_owned() },
+        ..Experiment::default()
     }
 }
 
@@ -227,17 +218,8 @@ fn claims(link: &str, cells: &[Cell]) -> Vec<Claim> {
     let is_peer = |cell: &&Cell| cell.at["link"] == link && TOOLS.contains(&&*cell.at["tool"]);
     let against = |cell: &Cell| {
         let tool = &cell.at["tool"];
-        Claim {
-            statement: format!("{own}: not slower than {tool} through {link}"),
-            source: "target".to_owned(),
-            metric: Metric::Rate,
-            shape: Shape::Ratio {
-                numerator: place(&own),
-                denominator: place(tool),
-                low: Some(1.0),
-                high: None,
-            },
-        }
+        let statement = format!("{own}: not slower than {tool} through {link}");
+        Claim::ratio((statement, "target"), RATE, (place(&own), place(tool)), (Some(1.0), None))
     };
     cells.iter().filter(is_peer).map(against).collect()
 }

@@ -1,7 +1,10 @@
 //! Single and pool, one stream and two, four levels: the study's tables G11 to G13.
 
 use super::Plan;
-use crate::experiment::{Axis, Claim, Coordinates, Experiment, Metric, Repetition, Shape, View, at};
+use super::published;
+use crate::experiment::{
+    ANY, Axis, Claim, Coordinates, Drawn, Experiment, MEGABITS, Pivot, Plot, RATE, Repetition, View, at,
+};
 use crate::program::{CopyRequest, End, Level, Placement};
 use crate::runner::Planned;
 use std::collections::BTreeMap;
@@ -37,10 +40,10 @@ pub(super) struct Protection {
 
 /// Both generations. Levels without cryptography belong to both.
 pub(super) const PROTECTIONS: [Protection; 6] = [
-    Protection { level: Level::Clear, suite_axis: "none", suite: None, group: "clear and authenticated" },
+    Protection { level: Level::Clear, suite_axis: ANY, suite: None, group: "clear and authenticated" },
     Protection {
         level: Level::Authenticated,
-        suite_axis: "none",
+        suite_axis: ANY,
         suite: None,
         group: "clear and authenticated",
     },
@@ -75,7 +78,12 @@ pub(super) fn plan(ends: &[End], cores: usize, repetition: Repetition) -> Plan {
     if cores < 2 {
         skipped.push("claims about two lanes: this machine gives the program one CPU".to_owned());
     }
-    let claims = ends.iter().flat_map(|&end| claims(end, cores)).collect();
+    let (mut all, mut headlines) = (Vec::new(), Vec::new());
+    for &end in ends {
+        let (claims, count) = claims(end, cores);
+        headlines.extend(all.len()..all.len() + count);
+        all.extend(claims);
+    }
     Plan {
         experiment: experiment(
             "grid",
@@ -84,10 +92,12 @@ pub(super) fn plan(ends: &[End], cores: usize, repetition: Repetition) -> Plan {
             ends,
             &MODES,
             repetition,
-            claims,
+            all,
         ),
         cells: cells(ends, &MODES),
+        published: published::cells(),
         skipped,
+        headlines,
     }
 }
 
@@ -111,15 +121,53 @@ pub(super) fn experiment(
             "Cells of one level and suite copy the same number of bytes, chosen so that one lane needs about as long for each.".to_owned(),
         ],
         axes: vec![
-            Axis::new("end", ends.iter().map(|end| end.name())),
-            Axis::new("suite", ["none", "modern", "legacy"]),
+            Axis::new("suite", [ANY, "modern", "legacy"].into_iter().chain(published::platforms()))
+                .in_words(suite_words),
+            Axis::new("end", ends.iter().map(|end| end.name()).chain([published::END])).in_words(end_words),
             Axis::new("mode", modes.iter().map(|mode| mode.name)),
             Axis::new("level", Level::ALL.map(Level::name)),
         ],
-        workload: String::new(),
+        notes: vec![
+            "Single is one lane (thread), Pool two; P1 and P2 are one and two streams; Packet is one stream whose records any of two lanes may take. Mb/s, as the study prints them. Levels without cryptography are the same for both generations of suites.".to_owned(),
+        ],
         repetition,
         claims,
-        view: View::LevelGrid,
+        view: View::Pivot(Pivot {
+            rows: vec!["mode".to_owned()],
+            columns: "level".to_owned(),
+            measure: MEGABITS.to_owned(),
+            blocks: ["suite", "end"].map(str::to_owned).to_vec(),
+            times: None,
+            ratios: GAINS.map(|(top, bottom)| (top.to_owned(), bottom.to_owned())).to_vec(),
+        }),
+        // Rates over the same level's first mode: the study's question, and legible where levels differ by a factor of
+        // hundreds.
+        plots: vec![Plot {
+            plots: ["suite", "end"].map(str::to_owned).to_vec(),
+            divisor: Some(MODES[0].name.to_owned()),
+            ..Plot::new(Drawn::Bars, "level", RATE, &["mode"])
+        }],
+        ..Experiment::default()
+    }
+}
+
+/// What a second stream or lane gives: which mode over which.
+const GAINS: [(&str, &str); 3] =
+    [("Pool P2", "Pool P1"), ("Single P2", "Single P1"), ("Packet P1", "Single P1")];
+
+fn suite_words(suite: &str) -> String {
+    match suite {
+        "modern" | "legacy" => format!("This machine, {suite} suites"),
+        platform => platform.to_owned(),
+    }
+}
+
+/// A measured end in words.
+fn end_words(end: &str) -> String {
+    match End::ALL.into_iter().find(|one| one.name() == end) {
+        Some(End::Both) => End::Both.words().to_owned(),
+        Some(one) => format!("{} measured", one.words()),
+        None => end.to_owned(),
     }
 }
 
@@ -171,23 +219,18 @@ pub(super) fn place(end: End, suite: &str, mode: &str, level: Level) -> Coordina
     at([("end", end.name()), ("suite", suite), ("mode", mode), ("level", level.name())])
 }
 
-fn claims(end: End, cores: usize) -> Vec<Claim> {
-    let who = match end {
-        End::Send => "sender",
-        End::Receive => "receiver",
-        End::Both => "both ends",
+/// What is claimed of an end, and how many of it are the study's headlines, which come first.
+fn claims(end: End, cores: usize) -> (Vec<Claim>, usize) {
+    let who = end.words();
+    let ratio = |statement: String, source, top, bottom, low, high| {
+        Claim::ratio((statement, source), RATE, (top, bottom), (low, high))
     };
-    let ratio = |statement: String, source: &str, top: Coordinates, bottom: Coordinates, low, high| Claim {
-        statement,
-        source: source.to_owned(),
-        metric: Metric::Rate,
-        shape: Shape::Ratio { numerator: top, denominator: bottom, low, high },
-    };
-    let mut claims = Vec::new();
+    let (mut claims, mut headlines) = (Vec::new(), 0);
     // With both ends on one machine, one stream already uses a core at each end; the study had a machine for each.
     if end != End::Both && cores >= 2 {
         let private = |mode| place(end, "legacy", mode, Level::Private);
         let safe = |mode| place(end, "legacy", mode, Level::Safe);
+        headlines = 2;
         claims.extend([
             ratio(
                 format!("Legacy private, {who}: two streams on two lanes bring at least 1.7 times one"),
@@ -226,14 +269,14 @@ fn claims(end: End, cores: usize) -> Vec<Claim> {
     claims.push(ratio(
         format!("Authenticated costs what clear costs, {who}, within 10 %"),
         "G11–G13",
-        place(end, "none", "Single P1", Level::Authenticated),
-        place(end, "none", "Single P1", Level::Clear),
+        place(end, ANY, "Single P1", Level::Authenticated),
+        place(end, ANY, "Single P1", Level::Clear),
         Some(0.9),
         Some(1.1),
     ));
     for protection in &PROTECTIONS {
         let name = match protection.suite_axis {
-            "none" => protection.level.name().to_owned(),
+            ANY => protection.level.name().to_owned(),
             suite => format!("{suite} {}", protection.level.name()),
         };
         claims.push(ratio(
@@ -245,7 +288,7 @@ fn claims(end: End, cores: usize) -> Vec<Claim> {
             None,
         ));
     }
-    claims
+    (claims, headlines)
 }
 
 #[cfg(test)]
@@ -263,16 +306,16 @@ mod tests {
             .collect();
         assert_eq!(cells.len(), 3 * 6 * 5);
         for claim in &plan.experiment.claims {
-            let Shape::Ratio { numerator, denominator, .. } = &claim.shape else { panic!("{claim:?}") };
-            assert!(find(&cells, numerator).is_some() && find(&cells, denominator).is_some());
+            assert!(claim.shape.places().into_iter().all(|place| find(&cells, place).is_some()));
         }
     }
 
     #[test]
     fn one_cpu_makes_no_claims_about_two() {
-        let plan = plan(&[End::Send], 1, Profile::Quick.repetition());
+        let rule = Profile::Quick.repetition();
+        let plan = plan(&[End::Send], 1, rule);
         assert_eq!(plan.skipped.len(), 1);
-        assert!(plan.experiment.claims.iter().all(|claim| !claim.source.starts_with("G11–G13: ")));
+        assert!(plan.headlines.is_empty() && !super::plan(&[End::Send], 2, rule).headlines.is_empty());
     }
 
     #[test]

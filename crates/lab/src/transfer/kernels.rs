@@ -2,7 +2,7 @@
 
 use super::Plan;
 use super::grid::{Mode, Protection, RECORD_BY_RECORD, request};
-use crate::experiment::{Axis, Claim, Coordinates, Experiment, Metric, Repetition, Shape, View, at};
+use crate::experiment::{Axis, CPU_PER_GIB, Claim, Coordinates, Experiment, Repetition, View, at};
 use crate::program::{End, Level, Placement};
 use crate::runner::Planned;
 
@@ -43,16 +43,10 @@ pub(super) fn plan(repetition: Repetition) -> Plan {
                 variable.map(|variable| variable.map(str::to_owned).into()).into_iter().collect();
             cells.push(Planned { at: place(suite, name), request, group: suite });
         }
-        claims.extend(others.iter().map(|(other, _)| Claim {
-            statement: format!("{suite}: what cp chooses costs no more CPU than {other}, within 10 %"),
-            source: "target".to_owned(),
-            metric: Metric::CpuPerGib,
-            shape: Shape::Ratio {
-                numerator: place(suite, DEFAULT),
-                denominator: place(suite, other),
-                low: None,
-                high: Some(1.1),
-            },
+        claims.extend(others.iter().map(|(other, _)| {
+            let statement = format!("{suite}: what cp chooses costs no more CPU than {other}, within 10 %");
+            let places = (place(suite, DEFAULT), place(suite, other));
+            Claim::ratio((statement, "target"), CPU_PER_GIB, places, (None, Some(1.1)))
         }));
     }
     let ways = [DEFAULT].into_iter().chain(AEAD.map(|way| way.0)).chain(LEGACY.map(|way| way.0));
@@ -70,9 +64,10 @@ pub(super) fn plan(repetition: Repetition) -> Plan {
             repetition,
             claims,
             view: View::Bars { groups: "suite".to_owned(), names: "run by".to_owned(), own: DEFAULT.to_owned() },
+            ..Experiment::default()
         },
         cells,
-        skipped: Vec::new(),
+        ..Plan::default()
     }
 }
 
@@ -91,8 +86,7 @@ mod tests {
         let measured = |place: &Coordinates| plan.cells.iter().any(|cell| cell.at == *place);
         assert_eq!(plan.experiment.claims.len(), 4 * 2 + 2);
         for claim in &plan.experiment.claims {
-            let Shape::Ratio { numerator, denominator, .. } = &claim.shape else { panic!("{claim:?}") };
-            assert!(measured(numerator) && measured(denominator), "{}", claim.statement);
+            assert!(claim.shape.places().into_iter().all(measured), "{}", claim.statement);
         }
     }
 }

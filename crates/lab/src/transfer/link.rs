@@ -6,7 +6,7 @@
 
 use super::Plan;
 use super::grid::{MODES, cells, experiment, place};
-use crate::experiment::{Claim, Metric, Repetition, Shape};
+use crate::experiment::{ANY, Claim, RATE, Repetition};
 use crate::link::probe;
 use crate::program::{End, Level, Program};
 
@@ -26,13 +26,10 @@ pub(super) fn shaped_program(program: &Program) -> Result<Program, String> {
 /// The study's four modes, both ends in full.
 pub(super) fn plan(repetition: Repetition) -> Plan {
     let modes = &MODES[..4];
-    let claim = |statement: &str, source: &str, top, bottom, low: Option<f64>, high: Option<f64>| Claim {
-        statement: statement.to_owned(),
-        source: source.to_owned(),
-        metric: Metric::Rate,
-        shape: Shape::Ratio { numerator: top, denominator: bottom, low, high },
+    let claim = |statement: &str, source, top, bottom, low, high| {
+        Claim::ratio((statement, source), RATE, (top, bottom), (low, high))
     };
-    let clear = |mode| place(End::Both, "none", mode, Level::Clear);
+    let clear = |mode| place(End::Both, ANY, mode, Level::Clear);
     let claims = vec![
         claim(
             "Modern private fills the link as clear does, on one lane, within 5 %",
@@ -53,7 +50,7 @@ pub(super) fn plan(repetition: Repetition) -> Plan {
         claim(
             "Authenticated costs what clear costs, within 5 %",
             "G11–G13",
-            place(End::Both, "none", "Single P1", Level::Authenticated),
+            place(End::Both, ANY, "Single P1", Level::Authenticated),
             clear("Single P1"),
             Some(0.95),
             Some(1.05),
@@ -71,5 +68,5 @@ pub(super) fn plan(repetition: Repetition) -> Plan {
     experiment.method.push(
         "A token bucket of 1 Gb/s with packets of 1500 bytes on the loopback device of a network namespace of its own, for each copy. Data and acknowledgements share it.".to_owned(),
     );
-    Plan { experiment, cells: cells(&[End::Both], modes), skipped: Vec::new() }
+    Plan { experiment, cells: cells(&[End::Both], modes), ..Plan::default() }
 }

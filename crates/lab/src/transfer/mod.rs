@@ -8,14 +8,15 @@ mod emulated;
 mod grid;
 mod kernels;
 mod link;
+mod published;
 
 use crate::LabError;
 use crate::contest::{self, Rules};
-use crate::experiment::{Experiment, Outcome, Profile, Repetition, check, run as run_cells};
+use crate::experiment::{Cell, Experiment, Outcome, Profile, Repetition, check, run as run_cells};
 use crate::machine::{Machine, utc_now};
 use crate::peers::{self, Workload};
 use crate::program::{End, Program};
-use crate::report::{Check, FORMAT, Report, Tile, Written, number};
+use crate::report::{Check, Report, Tile, Written, number};
 use crate::rng::Rng;
 use crate::runner::{DiscardRunner, Planned};
 use crate::scratch::Scratch;
@@ -83,10 +84,15 @@ impl TransferOptions {
 pub const REPORT_NAME: &str = "sealane-transfer";
 
 /// An experiment ready to run.
+#[derive(Default)]
 struct Plan {
     experiment: Experiment,
     cells: Vec<Planned>,
+    /// Figures printed elsewhere, to stand beside ours.
+    published: Vec<Cell>,
     skipped: Vec<String>,
+    /// Claims that a reader should take home, by their places.
+    headlines: Vec<usize>,
 }
 
 /// What a lab that stands behind an emulated link does: one file by the product and by other tools.
@@ -125,11 +131,16 @@ pub fn run(
 
     let repetition = options.profile.repetition();
     let mut outcomes = Vec::new();
+    let mut headlines = Vec::new();
     let mut skipped = Vec::new();
     let mut checks = Vec::new();
     let mut lab = Lab { program: &program, scratch: &scratch, options, seed, bytes_max, progress };
     if options.wants(&IDS[..4]) {
-        outcomes.push(lab.run(grid::plan(&options.ends, machine.cores, repetition), None)?);
+        let plan = grid::plan(&options.ends, machine.cores, repetition);
+        let claims = plan.headlines.clone();
+        let outcome = lab.run(plan, None)?;
+        headlines = tiles(&outcome, &claims);
+        outcomes.push(outcome);
     }
     if options.wants(&["G16"]) {
         outcomes.push(lab.run(counts::plan(machine.cores, repetition), None)?);
@@ -155,21 +166,21 @@ pub fn run(
         checks.append(&mut compared);
     }
     let report = Report {
-        format: FORMAT,
-        title: "Threads and streams at four levels of protection".to_owned(),
-        summary: "The multicore GridFTP study, run again on this machine: one and two streams on one lane and on two, \
-                  with the ciphers of its day and with today's."
-            .to_owned(),
-        created: utc_now(),
         seconds: started.elapsed().as_secs_f64(),
-        profile: options.profile,
-        tiles: outcomes.first().map(tiles).unwrap_or_default(),
+        profile: Some(options.profile),
+        tiles: headlines,
         checks,
         method: method(&scratch, &machine),
         limits: limits(&machine),
-        machine,
-        outcomes,
         skipped,
+        sources: vec![published::SOURCE.to_owned()],
+        ..Report::new(
+            "sealane lab transfer",
+            "Threads and streams at four levels of protection",
+            "The multicore GridFTP study, run again on this machine: one and two streams on one lane and on two, with \
+             the ciphers of its day and with today's.",
+            outcomes,
+        )
     };
     let written = match &options.report_directory {
         Some(directory) => Some(report.write(directory, REPORT_NAME)?),
@@ -191,7 +202,7 @@ struct Lab<'a> {
 impl Lab<'_> {
     /// Runs a plan, with another program (a prefix before it) if given.
     fn run(&mut self, plan: Plan, through: Option<&Program>) -> Result<Outcome, LabError> {
-        let Plan { mut experiment, cells, skipped } = plan;
+        let Plan { mut experiment, cells, published, skipped, .. } = plan;
         let began = Instant::now();
         let started = utc_now();
         writeln!(self.progress, "{}", experiment.title)?;
@@ -200,13 +211,15 @@ impl Lab<'_> {
             scratch: self.scratch,
             cells: &cells,
             sizes: BTreeMap::new(),
+            run_seconds: self.options.profile.run_seconds(),
             progress: self.progress,
             label: &experiment.id,
         };
         runner.fit_sizes(seconds_a_run(self.options.profile), self.bytes_max)?;
         let workload = runner.workload();
         let places: Vec<_> = cells.iter().map(|cell| cell.at.clone()).collect();
-        let measured = run_cells(&places, experiment.repetition, self.seed, &mut runner)?;
+        let mut measured = run_cells(&places, experiment.repetition, self.seed, &mut runner)?;
+        measured.extend(published);
         experiment.workload = workload;
         let claims = experiment.claims.iter().map(|claim| check(claim, &measured)).collect();
         let seconds = began.elapsed().as_secs_f64();
@@ -251,6 +264,7 @@ fn seconds_a_run(profile: Profile) -> f64 {
     match profile {
         Profile::Quick => 0.3,
         Profile::Full => 1.5,
+        // Copies follow one another until the run is over.
         Profile::Paper => 5.0,
     }
 }
@@ -270,12 +284,11 @@ fn workload_bytes_max(options: &TransferOptions) -> u64 {
 }
 
 /// The headline: what a second lane and stream give, where it matters.
-fn tiles(outcome: &Outcome) -> Vec<Tile> {
-    outcome
-        .claims
+fn tiles(outcome: &Outcome, headlines: &[usize]) -> Vec<Tile> {
+    headlines
         .iter()
-        .filter(|result| result.claim.source.contains("G11"))
-        .filter_map(|result| {
+        .filter_map(|&at| {
+            let result = outcome.claims.get(at)?;
             let interval = result.interval?;
             Some(Tile {
                 label: result.claim.statement.split(':').next().unwrap_or_default().to_owned(),

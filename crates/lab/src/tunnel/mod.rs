@@ -415,7 +415,7 @@ pub fn sections(study: &Study) -> Vec<Section> {
 /// # Errors
 /// When the file cannot be written.
 pub fn write(path: &Path, seconds: f64, sections: Vec<Section>) -> Result<(), LabError> {
-    let page = SpeedPage::new("What IPsec costs", seconds, &[], sections);
+    let page = SpeedPage::new("What IPsec costs", seconds, sections);
     let summary = "The 2002 study of the relative costs of network security protocols, through our gateways, between namespaces \
                    of this machine.";
     page.by("sealane lab tunnel", summary).write(path)

@@ -1,7 +1,8 @@
 //! A made-up report with every kind of content. Its figures are invented.
 
 use sealane_lab::experiment::{
-    Axis, Cell, Claim, Coordinates, Experiment, Metric, Outcome, Profile, Sample, Shape, View, at, check,
+    Axis, Cell, Claim, Coordinates, Copied, Drawn, Experiment, MEGABITS, Outcome, Pivot, Plot, Profile, RATE,
+    Role, Sample, View, at, check,
 };
 use sealane_lab::machine::Machine;
 use sealane_lab::report::{Check, FORMAT, Report, Tile};
@@ -13,12 +14,13 @@ const LEVELS: [&str; 4] = ["clear", "authenticated", "safe", "private"];
 pub(crate) fn report() -> Report {
     Report {
         format: FORMAT,
+        program: "sealane lab".to_owned(),
         title: "What security costs on this machine".to_owned(),
         summary: "One file and one tree, at four levels of protection, beside the tools installed here."
             .to_owned(),
         created: "2026-11-21T08:00:00Z".to_owned(),
         seconds: 97.3,
-        profile: Profile::Quick,
+        profile: Some(Profile::Quick),
         machine: Machine {
             cpu_model: Some("Example CPU 3000".to_owned()),
             cores: 2,
@@ -43,6 +45,7 @@ pub(crate) fn report() -> Report {
         method: vec!["Both ends ran here, on loopback TCP.".to_owned()],
         limits: vec!["No delay, no loss, no disk.".to_owned()],
         skipped: vec!["hpnscp: not installed".to_owned()],
+        sources: vec!["slides, 2007".to_owned()],
     }
 }
 
@@ -54,19 +57,19 @@ fn tile(label: &str, value: &str, unit: &str, detail: &str) -> Tile {
 fn cell(place: Coordinates, rate: f64, cpu_per_gib: f64, rng: &mut Rng) -> Cell {
     let samples = (0..6).map(|round| {
         let factor = 0.96 + 0.08 * (rng.below(1000) as f64 / 1000.0);
-        Sample {
+        let copied = Copied {
             bytes: 1 << 30,
             files: 1,
             wall_seconds: f64::from(1 << 30) / 1e6 / rate / factor,
             cpu_seconds: cpu_per_gib * factor,
-            round,
-            ..Sample::default()
-        }
+            ..Copied::default()
+        };
+        Sample { round, ..Sample::copied(copied) }
     });
     Cell { at: place, samples: samples.collect(), ..Cell::default() }
 }
 
-fn experiment(id: &str, title: &str, axes: Vec<Axis>, view: View) -> Experiment {
+fn experiment(id: &str, title: &str, axes: Vec<Axis>, view: View, plots: Vec<Plot>) -> Experiment {
     Experiment {
         id: id.to_owned(),
         covers: "G11–G13".to_owned(),
@@ -76,8 +79,9 @@ fn experiment(id: &str, title: &str, axes: Vec<Axis>, view: View) -> Experiment 
         axes,
         workload: "1.00 GiB of random bytes.".to_owned(),
         repetition: Profile::Quick.repetition(),
-        claims: Vec::new(),
         view,
+        plots,
+        ..Experiment::default()
     }
 }
 
@@ -111,7 +115,7 @@ fn bars() -> Outcome {
     cells.push(cell(at([("level", "clear"), ("tool", "rsync daemon")]), 850.0, 1.85, &mut rng));
     let view = View::Bars { groups: "level".to_owned(), names: "tool".to_owned(), own: "sealane".to_owned() };
     let axes = vec![Axis::new("level", LEVELS), Axis::new("tool", ["sealane"])];
-    outcome(experiment("file", "One file, beside other tools", axes, view), cells, Vec::new())
+    outcome(experiment("file", "One file, beside other tools", axes, view, Vec::new()), cells, Vec::new())
 }
 
 fn grid() -> Outcome {
@@ -136,11 +140,8 @@ fn grid() -> Outcome {
     }
     let private =
         |mode: &'static str| at([("end", "send"), ("suite", "legacy"), ("mode", mode), ("level", "private")]);
-    let ratio = |statement: &str, source: &str, top, bottom, low, high| Claim {
-        statement: statement.to_owned(),
-        source: source.to_owned(),
-        metric: Metric::Rate,
-        shape: Shape::Ratio { numerator: private(top), denominator: private(bottom), low, high },
+    let ratio = |statement: &str, source, top, bottom, low, high| {
+        Claim::ratio((statement, source), RATE, (private(top), private(bottom)), (low, high))
     };
     let claims = vec![
         ratio(
@@ -170,13 +171,41 @@ fn grid() -> Outcome {
         ratio("Private, sender: in doubt", "target", "Pool P2", "Pool P1", Some(1.92), None),
         ratio("Private, sender: never run", "target", "Packet P2", "Pool P1", Some(1.9), None),
     ];
+    for (mode, megabits) in modes.iter().zip([100.0, 101.0, 100.0, 196.0]) {
+        let place = at([("end", "as published"), ("suite", "Opteron"), ("mode", mode), ("level", "private")]);
+        cells.push(Cell { at: place, ..Cell::default() }.with(MEGABITS, megabits).of_role(Role::Published));
+    }
+    let words = |suite: &str| match suite {
+        "Opteron" => suite.to_owned(),
+        suite => format!("This machine, {suite} suites"),
+    };
+    let end_words = |end: &str| match end {
+        "send" => "sender measured".to_owned(),
+        "receive" => "receiver measured".to_owned(),
+        other => other.to_owned(),
+    };
     let axes = vec![
-        Axis::new("end", ["send", "receive"]),
-        Axis::new("suite", ["none", "modern", "legacy"]),
+        Axis::new("end", ["send", "receive", "as published"]).in_words(end_words),
+        Axis::new("suite", ["none", "modern", "legacy", "Opteron"]).in_words(words),
         Axis::new("mode", modes),
         Axis::new("level", LEVELS),
     ];
-    outcome(experiment("grid", "Threads and streams at four levels", axes, View::LevelGrid), cells, claims)
+    let blocks = ["suite", "end"].map(str::to_owned).to_vec();
+    let ratios = [("Pool P2", "Pool P1"), ("Single P2", "Single P1"), ("Packet P1", "Single P1")];
+    let view = View::Pivot(Pivot {
+        rows: vec!["mode".to_owned()],
+        columns: "level".to_owned(),
+        measure: MEGABITS.to_owned(),
+        blocks: blocks.clone(),
+        times: None,
+        ratios: ratios.map(|(top, bottom)| (top.to_owned(), bottom.to_owned())).to_vec(),
+    });
+    let plots = vec![Plot {
+        plots: blocks,
+        divisor: Some("Single P1".to_owned()),
+        ..Plot::new(Drawn::Bars, "level", RATE, &["mode"])
+    }];
+    outcome(experiment("grid", "Threads and streams at four levels", axes, view, plots), cells, claims)
 }
 
 fn lines() -> Outcome {
@@ -191,6 +220,7 @@ fn lines() -> Outcome {
     cells[3].failure = Some("the copy failed (refused): too many streams".to_owned());
     cells[3].samples.clear();
     let axes = vec![Axis::new("lanes", [1, 2, 4, 8]), Axis::new("streams", [1, 2, 4, 8, 16])];
-    let view = View::Lines { over: "streams".to_owned(), lines: "lanes".to_owned(), plots: None };
-    outcome(experiment("counts", "Many threads, many streams", axes, view), cells, Vec::new())
+    let view = View::pivot(&["lanes"], "streams", RATE);
+    let plots = vec![Plot::new(Drawn::Lines, "streams", RATE, &["lanes"])];
+    outcome(experiment("counts", "Many threads, many streams", axes, view, plots), cells, Vec::new())
 }

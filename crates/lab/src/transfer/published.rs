@@ -3,20 +3,44 @@
 //! R. Kettimuthu, "Harnessing Multicore Processors for High Speed Secure Transfer" (slides, 2007), in Mb/s through
 //! Gigabit Ethernet. Guarantees: figures as printed.
 
-/// Levels in the order of each row of figures.
-pub(super) const LEVELS: [&str; 4] = ["clear", "authenticated", "safe", "private"];
+use super::grid::MODES;
+use crate::experiment::{Cell, MEGABITS, Role};
+use crate::program::Level;
 
-/// Modes in the order of the rows.
-pub(super) const MODES: [&str; 4] = ["Single P1", "Single P2", "Pool P1", "Pool P2"];
+/// A platform's results in Mb/s: the first four of [`MODES`], each at every level.
+struct Platform {
+    name: &'static str,
+    megabits: [[f64; 4]; 4],
+}
 
-/// A platform's results: `[mode][level]` in Mb/s.
-pub(super) struct Platform {
-    pub(super) name: &'static str,
-    pub(super) megabits: [[f64; 4]; 4],
+/// What stands for the measured end: the study had a machine for each.
+pub(super) const END: &str = "as published";
+
+/// Where they are from.
+pub(super) const SOURCE: &str = "R. Kettimuthu, “Harnessing Multicore Processors for High Speed Secure Transfer”, slides, 2007; Gigabit Ethernet, GSI security with a cipher block chain per stream.";
+
+/// The platforms' names.
+pub(super) fn platforms() -> impl Iterator<Item = &'static str> {
+    PLATFORMS.iter().map(|platform| platform.name)
+}
+
+/// Every figure at its place in the grid.
+pub(super) fn cells() -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for platform in &PLATFORMS {
+        for (mode, row) in MODES.iter().zip(platform.megabits) {
+            for (level, megabits) in Level::ALL.into_iter().zip(row) {
+                let place =
+                    [("suite", platform.name), ("end", END), ("mode", mode.name), ("level", level.name())];
+                cells.push(Cell::new(place).with(MEGABITS, megabits).of_role(Role::Published));
+            }
+        }
+    }
+    cells
 }
 
 /// Rows G11, G12 and G13 of the inventory.
-pub(super) const PLATFORMS: [Platform; 3] = [
+const PLATFORMS: [Platform; 3] = [
     Platform {
         name: "Pentium dual core, 1.1 GHz",
         megabits: [

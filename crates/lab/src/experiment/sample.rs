@@ -1,0 +1,146 @@
+//! Samples: what one run of one cell gave.
+
+use super::{CPU_PER_GIB, MEGABITS, RATE, WALL};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::ops::AddAssign;
+
+/// One run of one cell: a child process from start to end, or a slice of a unit in this one.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// What was counted.
+    #[serde(flatten)]
+    pub found: Found,
+    /// Seed of the random content.
+    pub seed: u64,
+    /// Round it belongs to, from 0; warm-up rounds are not counted.
+    pub round: usize,
+    /// Whether other load disturbed it.
+    pub is_disturbed: bool,
+    /// Implementation that ran, as the program names it.
+    pub tier: String,
+}
+
+/// What a run counted.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Found {
+    /// A copy.
+    Copy(Copied),
+    /// Anything else, by measure.
+    Values(BTreeMap<String, f64>),
+}
+
+impl Default for Found {
+    fn default() -> Self {
+        Self::Values(BTreeMap::new())
+    }
+}
+
+/// What a copy counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Copied {
+    /// Bytes of content copied.
+    pub bytes: u64,
+    /// Files copied.
+    pub files: u64,
+    /// Wall time that rates are computed from: that of the whole program, or of the measured end's work.
+    pub wall_seconds: f64,
+    /// Wall time as the program counts it, if it does.
+    pub program_seconds: Option<f64>,
+    /// CPU time of this end, if known apart.
+    pub cpu_local_seconds: Option<f64>,
+    /// CPU time of the far end, if known apart.
+    pub cpu_remote_seconds: Option<f64>,
+    /// CPU time of all processes of the measured ends.
+    pub cpu_seconds: f64,
+    /// CPU time others used meanwhile.
+    pub other_cpu_seconds: f64,
+    /// Time the hypervisor gave to others meanwhile.
+    pub stolen_seconds: f64,
+    /// Bytes sent more than once.
+    pub resent_bytes: u64,
+}
+
+/// Copies one after the other, as one run.
+impl AddAssign for Copied {
+    fn add_assign(&mut self, other: Self) {
+        let sum = |one: Option<f64>, other: Option<f64>| one.zip(other).map(|(one, other)| one + other);
+        self.bytes += other.bytes;
+        self.files += other.files;
+        self.wall_seconds += other.wall_seconds;
+        self.program_seconds = sum(self.program_seconds, other.program_seconds);
+        self.cpu_local_seconds = sum(self.cpu_local_seconds, other.cpu_local_seconds);
+        self.cpu_remote_seconds = sum(self.cpu_remote_seconds, other.cpu_remote_seconds);
+        self.cpu_seconds += other.cpu_seconds;
+        self.other_cpu_seconds += other.other_cpu_seconds;
+        self.stolen_seconds += other.stolen_seconds;
+        self.resent_bytes += other.resent_bytes;
+    }
+}
+
+impl Copied {
+    /// [`RATE`] and its kin; not finite where time or bytes are none.
+    pub fn value(&self, measure: &str) -> Option<f64> {
+        let rate = self.bytes as f64 / 1e6 / self.wall_seconds;
+        match measure {
+            RATE => Some(rate),
+            MEGABITS => Some(rate * 8.0),
+            // Nobody copies for nothing: it is not known.
+            CPU_PER_GIB if self.cpu_seconds == 0.0 => None,
+            CPU_PER_GIB => Some(self.cpu_seconds / (self.bytes as f64 / f64::from(1 << 30))),
+            WALL => Some(self.wall_seconds),
+            _ => None,
+        }
+    }
+}
+
+impl Sample {
+    /// A copy's.
+    pub fn copied(copied: Copied) -> Self {
+        Self { found: Found::Copy(copied), ..Self::default() }
+    }
+
+    /// A slice's: one figure.
+    pub fn slice(measure: &str, value: f64, round: usize) -> Self {
+        let values = BTreeMap::from([(measure.to_owned(), value)]);
+        Self { found: Found::Values(values), round, ..Self::default() }
+    }
+
+    /// What it has of a measure, if that is a number.
+    pub fn value(&self, measure: &str) -> Option<f64> {
+        match &self.found {
+            Found::Copy(copied) => copied.value(measure),
+            Found::Values(values) => values.get(measure).copied(),
+        }
+        .filter(|value| value.is_finite())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Programs read these.
+    #[test]
+    fn a_copy_in_json_has_these_fields_in_this_order() {
+        let copied = Copied { bytes: 2, wall_seconds: 0.5, program_seconds: Some(0.25), ..Copied::default() };
+        let sample = Sample { seed: 7, tier: "batch".to_owned(), ..Sample::copied(copied) };
+        let text = serde_json::to_string(&sample).unwrap();
+        let expected = "{\"bytes\":2,\"files\":0,\"wall_seconds\":0.5,\"program_seconds\":0.25,\
+                        \"cpu_local_seconds\":null,\"cpu_remote_seconds\":null,\"cpu_seconds\":0.0,\
+                        \"other_cpu_seconds\":0.0,\"stolen_seconds\":0.0,\"resent_bytes\":0,\"seed\":7,\"round\":0,\
+                        \"is_disturbed\":false,\"tier\":\"batch\"}";
+        assert_eq!(text, expected);
+        assert_eq!(serde_json::from_str::<Sample>(&text).unwrap(), sample);
+    }
+
+    #[test]
+    fn a_slice_reads_back_equal() {
+        let sample = Sample::slice("mb_per_s", 12.5, 3);
+        let text = serde_json::to_string(&sample).unwrap();
+        assert!(text.starts_with("{\"mb_per_s\":12.5,"), "{text}");
+        assert_eq!(serde_json::from_str::<Sample>(&text).unwrap(), sample);
+        assert_eq!((sample.value("mb_per_s"), sample.value(RATE)), (Some(12.5), None));
+    }
+}
