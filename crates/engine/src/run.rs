@@ -129,7 +129,10 @@ fn hull(sessions: &[Arc<Session>], buffer_bytes: usize, job: &Job) -> Option<Ran
     let whole = limits.granule_bytes == 1 || body.len.is_multiple_of(limits.granule_bytes);
     let hashed = job.clear.len as usize + job.body.len as usize + job.suffix.bytes().len();
     let short = hashed <= limits.message_bytes_max;
-    if !(inside && tag_fits && tag_apart && whole && short && apart(clear, body)) {
+    let suffix_fits = job.suffix.front_bytes().is_none_or(|front| {
+        front <= clear.len as usize && sessions[usize::from(job.session)].keys().aead.is_some()
+    });
+    if !(inside && tag_fits && tag_apart && whole && short && suffix_fits && apart(clear, body)) {
         return None;
     }
     let spans = [clear, body, tag].into_iter().filter(|span| !span.is_empty());
@@ -367,7 +370,7 @@ impl<'a> Call<'a> {
         }
         self.scratch.staged.clear();
         if has_suffix {
-            self.stage_messages(|job| !job.suffix.bytes().is_empty(), |job| [place(job.clear), 0..0]);
+            self.stage_messages(|job| !job.suffix.bytes().is_empty(), clear_parts);
         }
         let Scratch { aead_given: given, aead_made: made, staged, staging, .. } = &mut *self.scratch;
         made.clear();
@@ -498,7 +501,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Puts messages together, each of two ranges and the suffix, where `is_staged` says so.
+    /// Puts messages together, each of two ranges and the suffix behind or between them, where `is_staged` says so.
     fn stage_messages(
         &mut self,
         is_staged: impl Fn(&Job) -> bool,
@@ -511,13 +514,25 @@ impl<'a> Call<'a> {
             let job = &self.jobs[index as usize];
             staged.push(is_staged(job).then(|| {
                 let start = staging.len();
-                for range in ranges(job) {
-                    staging.extend_from_slice(&self.bytes[range]);
-                }
-                staging.extend_from_slice(job.suffix.bytes());
+                let [first, second] = ranges(job).map(|range| &self.bytes[range]);
+                let suffix = job.suffix.bytes();
+                let parts = match job.suffix.front_bytes() {
+                    Some(_) => [first, suffix, second],
+                    None => [first, second, suffix],
+                };
+                parts.into_iter().for_each(|part| staging.extend_from_slice(part));
                 start..staging.len()
             }));
         }
+    }
+}
+
+/// An AEAD's clear bytes in front of the suffix and behind it.
+fn clear_parts(job: &Job) -> [Range<usize>; 2] {
+    let clear = place(job.clear);
+    match job.suffix.front_bytes() {
+        Some(front) => [clear.start..clear.start + front, clear.start + front..clear.end],
+        None => [clear, 0..0],
     }
 }
 
@@ -592,8 +607,15 @@ fn library_aead(
     staging.clear();
     let suffixed = !job.suffix.bytes().is_empty();
     if suffixed {
-        staging.extend_from_slice(&bytes[clear.clone()]);
+        let [front, behind] = clear_parts(job);
+        staging.extend_from_slice(&bytes[front]);
+        if job.suffix.front_bytes().is_none() {
+            staging.extend_from_slice(&bytes[behind.clone()]);
+        }
         staging.extend_from_slice(job.suffix.bytes());
+        if job.suffix.front_bytes().is_some() {
+            staging.extend_from_slice(&bytes[behind]);
+        }
     }
     let nonce = *job.iv.first_chunk().expect("an IV's room holds a nonce");
     let nonce = aead::Nonce::assume_unique_for_key(nonce);

@@ -45,18 +45,21 @@ impl Span {
 }
 
 /// Up to 8 bytes that are authenticated as if they stood behind a job's other bytes, though no buffer holds them: the
-/// half of an extended sequence number that does not travel (RFC 4303, section 2.2.1).
+/// half of an extended sequence number that does not travel (RFC 4303, section 2.2.1). With an AEAD they may stand among the
+/// clear bytes instead ([`Self::behind_first`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Suffix {
     bytes: [u8; Self::BYTES_MAX],
     len: u8,
+    /// Bytes of `clear` in front of it, where it does not stand behind everything.
+    front_bytes: Option<u8>,
 }
 
 impl Suffix {
     /// The longest.
     pub const BYTES_MAX: usize = 8;
     /// No bytes.
-    pub const NONE: Self = Self { bytes: [0; Self::BYTES_MAX], len: 0 };
+    pub const NONE: Self = Self { bytes: [0; Self::BYTES_MAX], len: 0, front_bytes: None };
 
     /// All of `bytes`, or `None` if they are more than [`Self::BYTES_MAX`].
     pub fn new(bytes: &[u8]) -> Option<Self> {
@@ -70,6 +73,18 @@ impl Suffix {
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.len)]
     }
+
+    /// The same bytes behind the first `clear_bytes` of the clear bytes, as in GMAC's packets (RFC 4543, section 3.3). An AEAD
+    /// takes it; to any other protection the job is malformed.
+    #[must_use]
+    pub const fn behind_first(self, clear_bytes: u8) -> Self {
+        Self { front_bytes: Some(clear_bytes), ..self }
+    }
+
+    /// Bytes of `clear` in front of it, where it stands among them.
+    pub(crate) fn front_bytes(&self) -> Option<usize> {
+        self.front_bytes.map(usize::from)
+    }
 }
 
 impl From<[u8; 4]> for Suffix {
@@ -82,7 +97,7 @@ impl From<[u8; 4]> for Suffix {
 
 impl From<[u8; 8]> for Suffix {
     fn from(bytes: [u8; 8]) -> Self {
-        Self { bytes, len: 8 }
+        Self { bytes, len: 8, front_bytes: None }
     }
 }
 

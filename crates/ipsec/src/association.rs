@@ -6,6 +6,7 @@
 
 use std::{
     fmt,
+    str::FromStr,
     sync::{Arc, Mutex, MutexGuard},
     time::{Duration, Instant},
 };
@@ -57,6 +58,59 @@ pub enum Mode {
     Transport,
 }
 
+/// What an association does to packets, as text: `aes-256-gcm`, `transport aes-256-gcm`, `ah hmac-sha256-128`,
+/// `ah transport hmac-sha256-128`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kind {
+    /// ESP or AH.
+    pub protocol: Protocol,
+    /// What is protected.
+    pub mode: Mode,
+    /// How.
+    pub suite: Suite,
+}
+
+/// Not the text of a [`Kind`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no kind of association: {0}")]
+pub struct UnknownKind(String);
+
+impl Kind {
+    /// Whether the protocol takes the suite.
+    pub fn fits(self) -> bool {
+        match self.protocol {
+            Protocol::Esp => self.suite.is_for_esp(),
+            Protocol::Ah => self.suite.is_for_ah(),
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let protocol = if self.protocol == Protocol::Ah { "ah " } else { "" };
+        let mode = if self.mode == Mode::Transport { "transport " } else { "" };
+        write!(f, "{protocol}{mode}{}", self.suite)
+    }
+}
+
+impl FromStr for Kind {
+    type Err = UnknownKind;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (protocol, rest) = match text.strip_prefix("ah ") {
+            Some(rest) => (Protocol::Ah, rest),
+            None => (Protocol::Esp, text),
+        };
+        let (mode, suite) = match rest.strip_prefix("transport ") {
+            Some(suite) => (Mode::Transport, suite),
+            None => (Mode::Tunnel, rest),
+        };
+        let unknown = || UnknownKind(text.to_owned());
+        let kind = Self { protocol, mode, suite: suite.parse().map_err(|_| unknown())? };
+        if kind.fits() { Ok(kind) } else { Err(unknown()) }
+    }
+}
+
 /// An association's parameters, but for its keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters {
@@ -74,6 +128,13 @@ pub struct Parameters {
     pub sequence: SequenceBits,
     /// When it ends.
     pub lifetime: Lifetime,
+}
+
+impl Parameters {
+    /// What it does to packets.
+    pub fn kind(&self) -> Kind {
+        Kind { protocol: self.protocol, mode: self.mode, suite: self.suite }
+    }
 }
 
 /// Why an association cannot be made.
@@ -102,14 +163,6 @@ pub enum AssociationError {
         expected_bytes: usize,
         /// What was given.
         given_bytes: usize,
-    },
-    /// The number would have to stand between bytes that a packet has next to each other.
-    #[error(
-        "{suite} with extended sequence numbers is not offered; use an encrypting suite, or 32-bit numbers"
-    )]
-    ExtendedGmac {
-        /// The suite.
-        suite: Suite,
     },
     /// A replay window of another size.
     #[error(transparent)]
@@ -142,19 +195,12 @@ impl Association {
         material: &[u8],
         now: Instant,
     ) -> Result<Self, AssociationError> {
-        let Parameters { spi, protocol, suite, sequence, .. } = parameters;
+        let Parameters { spi, protocol, suite, .. } = parameters;
         if spi < 0x100 {
             return Err(AssociationError::ReservedSpi { spi });
         }
-        let fits = match protocol {
-            Protocol::Esp => suite.is_for_esp(),
-            Protocol::Ah => suite.is_for_ah(),
-        };
-        if !fits {
+        if !parameters.kind().fits() {
             return Err(AssociationError::WrongProtocol { suite, protocol });
-        }
-        if suite.is_combined() && !suite.encrypts() && sequence == SequenceBits::Extended {
-            return Err(AssociationError::ExtendedGmac { suite });
         }
         let wrong = || AssociationError::Material {
             suite,

@@ -123,9 +123,11 @@ fn job(association: &Association, bytes: &[u8], packet: Span, number: u64, sessi
         job.clear = before_body;
         job.suffix = if is_extended { high.into() } else { Suffix::NONE };
     } else if !suite.encrypts() {
-        // RFC 4543, section 3.3: everything is associated data, the IV too.
+        // RFC 4543, section 3.3: everything is associated data, the IV too; the high half stands between SPI and low half.
         job.clear = Span::new(packet.start, before_body.len + body.len);
         job.body = Span::new(body.end() as u32, 0);
+        job.suffix =
+            if is_extended { Suffix::from(high).behind_first(SPI_BYTES as u8) } else { Suffix::NONE };
     } else if is_extended {
         // RFC 4106, section 5: SPI, then all 64 bits.
         job.clear = Span::new(packet.start, SPI_BYTES);

@@ -87,6 +87,8 @@ fn names(suite: Suite) -> Option<(&'static str, &'static str)> {
         aes if aes.ends_with("-cbc") => "AES-CBC",
         aes if aes.ends_with("-ctr") => "AES-CTR",
         aes if aes.ends_with("-gcm") => "AES-GCM",
+        // From scapy 2.6 on.
+        aes if aes.ends_with("-gmac") => "AES-NULL-GMAC",
         _ => return None,
     };
     let integrity = match integrity {
