@@ -292,6 +292,74 @@ fn between_two_gateways() {
 }
 
 #[test]
+fn a_path_that_is_narrower_than_its_ends_narrows_the_tunnel() {
+    if let Some(why) = missing() {
+        return skip(&why);
+    }
+    for (tag, head, suite) in [
+        ("u", "", "aes-128-gcm"),
+        ("p", "encapsulation = \"none\"\n", "aes-128-gcm"),
+        ("h", "encapsulation = \"none\"\nprotocol = \"ah\"\n", "hmac-sha256-128"),
+    ] {
+        let mut net = Net::new(&format!("n{tag}"), &["a", "r", "b"]);
+        net.link([("a", "o0", "192.0.2.1/24"), ("r", "r0", "192.0.2.254/24")], 1500);
+        net.link([("r", "r1", "198.51.100.254/24"), ("b", "o1", "198.51.100.1/24")], 1300);
+        for (host, router) in [("a", "192.0.2.254"), ("b", "198.51.100.254")] {
+            ip(&format!("-n {} route add default via {router}", net.name(host)));
+        }
+        let (outer, keys) = (["192.0.2.1", "198.51.100.1"], ["a", "b"].map(|host| net.key(host)));
+        for (end, host) in ["a", "b"].into_iter().enumerate() {
+            let rest = format!(
+                "listen = \"{}:4500\"\n{head}addresses = [\"10.91.{}.1/32\"]\n[[peers]]\nname = \"other\"\n\
+                 key = \"{}\"\nendpoint = \"{}:4500\"\nsuite = \"{suite}\"\nnetworks = [\"10.91.{}.0/24\"]\n",
+                outer[end],
+                end + 1,
+                keys[1 - end],
+                outer[1 - end],
+                2 - end,
+            );
+            net.gateway(host, 1400, &rest);
+        }
+        net.wait_for_ping("a", "10.91.2.1");
+        let takes = |net: &Net, host: &str| {
+            let mut command = net.command(host, env!("CARGO_BIN_EXE_sealane"), "tunnel status --json");
+            command.env("SEALANE_RUN", net.folder.path().join(format!("{host}.run")));
+            let said = command.output().expect("it runs").stdout;
+            let status: serde_json::Value = serde_json::from_slice(&said).expect("JSON");
+            status["peers"][0]["mtu_bytes"].as_u64().expect("a number")
+        };
+        // The other end sees the narrow link; this one learns of it from the router, by its first packet that is too long.
+        assert_eq!(takes(&net, "a"), 1400);
+        assert!(takes(&net, "b") < 1280, "{}", takes(&net, "b"));
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while takes(&net, "a") == 1400 {
+            assert!(Instant::now() < deadline, "nobody told the gateway");
+            net.run("a", "ping", "-c 1 -W 1 -M do -s 1372 10.91.2.1");
+        }
+        let mtu = takes(&net, "a");
+        assert_eq!(mtu, takes(&net, "b"));
+        // The sender inside is told, too.
+        let told = net.run("a", "ping", &format!("-c 2 -W 1 -M do -s {} 10.91.2.1", mtu - 27));
+        let (said, complained) = (text(&told.stdout).to_owned(), text(&told.stderr).to_owned());
+        assert!(
+            format!("{said}{complained}").contains(&format!("mtu={mtu}"))
+                || said.contains(&format!("mtu = {mtu}")),
+            "{said} {complained}"
+        );
+        for (bytes, cut) in [(mtu - 28, "do"), (mtu - 27, "dont"), (5000, "dont")] {
+            let ping = net.run("a", "ping", &format!("-c 1 -W 3 -M {cut} -s {bytes} 10.91.2.1"));
+            assert!(ping.status.success(), "{suite}: {bytes} bytes: {}", text(&ping.stdout));
+        }
+        let content = pattern(4 << 20);
+        if has("curl", "--version") {
+            net.serve("b", "10.91.2.1", &content, 1);
+            let got = net.run("a", "curl", "-s -m 60 http://10.91.2.1:8080/");
+            assert!(got.stdout == content, "curl got {} bytes", got.stdout.len());
+        }
+    }
+}
+
+#[test]
 fn from_three_hosts_on_the_road() {
     if let Some(why) = missing() {
         return skip(&why);

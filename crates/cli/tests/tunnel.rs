@@ -35,12 +35,40 @@ fn ip(arguments: &str) {
     assert!(output.status.success(), "ip {arguments}: {}", text(&output.stderr));
 }
 
+/// How two gateways protect, beyond the suite.
+#[derive(Clone, Copy)]
+struct Manner {
+    /// Of the first lines of a site file.
+    site: &'static str,
+    /// Of the peer's.
+    peer: &'static str,
+    is_outer_v6: bool,
+    is_inner_v6: bool,
+}
+
+const TUNNEL: Manner = Manner { site: "", peer: "", is_outer_v6: false, is_inner_v6: false };
+const PLAIN: &str = "encapsulation = \"none\"\n";
+const AH: &str = "encapsulation = \"none\"\nprotocol = \"ah\"\n";
+const TRANSPORT: &str = "mode = \"transport\"\n";
+
+impl Manner {
+    fn outer(self, end: usize) -> &'static str {
+        if self.is_outer_v6 { ["[fd90::1]", "[fd90::2]"][end] } else { OUTER[end] }
+    }
+
+    /// An end's address inside, and the bits of a host's network.
+    fn inner(self, end: usize) -> (&'static str, u8) {
+        if self.is_inner_v6 { (["fd91:1::1", "fd91:2::1"][end], 128) } else { (INNER[end], 32) }
+    }
+}
+
 /// Two namespaces, a link between them, and a gateway in each.
 struct Pair {
     names: [String; 2],
     folders: [tempfile::TempDir; 2],
     gateways: [Option<Child>; 2],
     lanes: &'static str,
+    manner: Manner,
 }
 
 /// Two namespaces with a link between them.
@@ -53,6 +81,7 @@ fn linked(tag: &str) -> [String; 2] {
     ip(&format!("link add o0 netns {near} type veth peer name o1 netns {far}"));
     for (end, name) in names.iter().enumerate() {
         ip(&format!("-n {name} address add {}/24 dev o{end}", OUTER[end]));
+        ip(&format!("-n {name} address add fd90::{}/64 dev o{end} nodad", end + 1));
         ip(&format!("-n {name} link set o{end} up"));
         ip(&format!("-n {name} link set lo up"));
     }
@@ -70,6 +99,10 @@ impl Pair {
     /// Two ends that know each other's keys; `more` is added to what each says of the other. Only the first has an end point to
     /// call if `has_one_caller`.
     fn keyed(tag: &str, more: &str, has_one_caller: bool) -> Self {
+        Self::keyed_as(tag, more, has_one_caller, TUNNEL)
+    }
+
+    fn keyed_as(tag: &str, more: &str, has_one_caller: bool, manner: Manner) -> Self {
         let names = linked(tag);
         let folders = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
         let keys = [0, 1].map(|end: usize| identity(folders[end].path()));
@@ -80,13 +113,18 @@ impl Pair {
                 false => format!("endpoint = \"{}:4500\"\n", OUTER[other]),
             };
             let site = format!(
-                "device = \"sl0\"\nlisten = \"0.0.0.0:4500\"\nidentity = \"identity\"\naddresses = [\"{}/32\"]\n\
-                 [[peers]]\nname = \"other\"\nkey = \"{}\"\nnetworks = [\"{}/32\"]\n{endpoint}{more}\n",
-                INNER[end], keys[other], INNER[other],
+                "device = \"sl0\"\nlisten = \"{}:4500\"\nidentity = \"identity\"\n{}addresses = [\"{}/32\"]\n\
+                 [[peers]]\nname = \"other\"\nkey = \"{}\"\nnetworks = [\"{}/32\"]\n{}{endpoint}{more}\n",
+                if manner.site == AH { OUTER[end] } else { "0.0.0.0" },
+                manner.site,
+                INNER[end],
+                keys[other],
+                INNER[other],
+                manner.peer,
             );
             fs::write(folder.path().join("site.toml"), site).expect("a site file");
         }
-        let mut pair = Self { names, folders, gateways: [None, None], lanes: "1" };
+        let mut pair = Self { names, folders, gateways: [None, None], lanes: "1", manner };
         pair.up(0);
         pair.up(1);
         pair
@@ -116,6 +154,10 @@ impl Pair {
     }
 
     fn new(tag: &str, suite: &str, material_bytes: usize, lanes: &'static str) -> Self {
+        Self::new_as(tag, suite, material_bytes, lanes, TUNNEL)
+    }
+
+    fn new_as(tag: &str, suite: &str, material_bytes: usize, lanes: &'static str, manner: Manner) -> Self {
         let names = linked(tag);
         let folders = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
         let hex = |seed: usize| -> String {
@@ -123,6 +165,7 @@ impl Pair {
         };
         for (end, folder) in folders.iter().enumerate() {
             let other = 1 - end;
+            let bits = manner.inner(end).1;
             for (name, seed) in [("send.key", 10 + end), ("receive.key", 10 + other)] {
                 let path = folder.path().join(name);
                 fs::write(&path, hex(seed)).expect("a key file");
@@ -131,26 +174,28 @@ impl Pair {
             let site = format!(
                 r#"device = "sl0"
 listen = "{}:4500"
-addresses = ["{}/32"]
+{}addresses = ["{}/{bits}"]
 [[peers]]
 name = "other"
 endpoint = "{}:4500"
-networks = ["{}/32"]
-[peers.manual]
+networks = ["{}/{bits}"]
+{}[peers.manual]
 suite = "{suite}"
 send = {{ spi = {}, key-file = "send.key" }}
 receive = {{ spi = {}, key-file = "receive.key" }}
 "#,
-                OUTER[end],
-                INNER[end],
-                OUTER[other],
-                INNER[other],
+                manner.outer(end),
+                manner.site,
+                manner.inner(end).0,
+                manner.outer(other),
+                manner.inner(other).0,
+                manner.peer,
                 0x1000 + end,
                 0x1000 + other,
             );
             fs::write(folder.path().join("site.toml"), site).expect("a site file");
         }
-        let mut pair = Self { names, folders, gateways: [None, None], lanes };
+        let mut pair = Self { names, folders, gateways: [None, None], lanes, manner };
         pair.up(0);
         pair.up(1);
         pair
@@ -201,7 +246,8 @@ receive = {{ spi = {}, key-file = "receive.key" }}
     }
 
     fn ping(&self, size: &str) -> bool {
-        let arguments = ["netns", "exec", &self.names[0], "ping", "-c", "1", "-W", "2", "-s", size, INNER[1]];
+        let inner = self.manner.inner(1).0;
+        let arguments = ["netns", "exec", &self.names[0], "ping", "-c", "1", "-W", "2", "-s", size, inner];
         Command::new("ip").args(arguments).output().expect("ping runs").status.success()
     }
 
@@ -222,9 +268,10 @@ receive = {{ spi = {}, key-file = "receive.key" }}
 
     /// Sends `bytes` over TCP from one end to the other and compares them.
     fn transfer(&self, bytes: usize) {
-        let listener = self.inside(1, || TcpListener::bind((INNER[1], 0)).expect("a port"));
+        let listener = self.inside(1, || TcpListener::bind((self.manner.inner(1).0, 0)).expect("a port"));
         let port = listener.local_addr().expect("a port").port();
-        let mut near = self.inside(0, || TcpStream::connect((INNER[1], port)).expect("the other end"));
+        let mut near =
+            self.inside(0, || TcpStream::connect((self.manner.inner(1).0, port)).expect("the other end"));
         let (mut far, _) = listener.accept().expect("a connection");
         far.set_read_timeout(Some(Duration::from_secs(60))).expect("a stream");
         let sent = pattern(bytes);
@@ -271,6 +318,80 @@ fn packets_of_all_sizes_go_through_under_every_kind_of_suite() {
                 ["bad_integrity", "replay_duplicate", "replay_too_old", "selector_mismatch", "no_room"]
             {
                 assert_eq!(pair.dropped(end, reason), 0, "{suite}: {reason}");
+            }
+        }
+    }
+}
+
+#[test]
+fn both_protocols_go_through_in_both_modes_and_families() {
+    if let Some(why) = missing() {
+        return skip(&why);
+    }
+    let cases = [
+        ("a", "hmac-sha256-128", 32, "1", Manner { site: AH, ..TUNNEL }),
+        ("b", "hmac-sha1-96", 20, "2", Manner { site: AH, is_outer_v6: true, ..TUNNEL }),
+        ("c", "hmac-sha512-256", 64, "1", Manner { site: AH, is_inner_v6: true, ..TUNNEL }),
+        ("d", "hmac-sha256-128", 32, "1", Manner { site: AH, peer: TRANSPORT, ..TUNNEL }),
+        (
+            "e",
+            "hmac-sha256-128",
+            32,
+            "1",
+            Manner { site: AH, peer: TRANSPORT, is_outer_v6: true, is_inner_v6: true },
+        ),
+        ("f", "aes-128-gcm", 20, "2", Manner { peer: TRANSPORT, ..TUNNEL }),
+        ("g", "aes-128-gcm", 20, "1", Manner { peer: TRANSPORT, is_inner_v6: true, ..TUNNEL }),
+        (
+            "h",
+            "null+hmac-sha1-96",
+            20,
+            "1",
+            Manner { site: PLAIN, peer: TRANSPORT, is_outer_v6: true, ..TUNNEL },
+        ),
+        ("i", "aes-128-gmac", 20, "1", Manner { site: PLAIN, is_inner_v6: true, ..TUNNEL }),
+    ];
+    for (tag, suite, material_bytes, lanes, manner) in cases {
+        let pair = Pair::new_as(&format!("x{tag}"), suite, material_bytes, lanes, manner);
+        let kind = pair.status(0)["peers"][0]["associations"][0]["suite"].clone();
+        let is_transport = manner.peer == TRANSPORT;
+        assert_eq!(kind.as_str().map(|kind| kind.contains("transport")), Some(is_transport), "{kind}");
+        for size in ["0", "56", "1300"] {
+            assert!(pair.ping(size), "{kind}: {size} bytes; {} {}", pair.status(0), pair.status(1));
+        }
+        // Transport mode takes whole packets only (RFC 4303, section 3.3.4).
+        assert_eq!(pair.ping("5000"), !is_transport, "{kind}");
+        assert_eq!(pair.dropped(0, "fragment") > 0, is_transport, "{kind}");
+        pair.transfer(4 << 20);
+        for end in [0, 1] {
+            for reason in ["bad_integrity", "malformed", "selector_mismatch", "no_room"] {
+                assert_eq!(pair.dropped(end, reason), 0, "{kind}: {reason}");
+            }
+        }
+    }
+}
+
+#[test]
+fn peers_that_know_their_keys_agree_on_protocol_and_mode() {
+    if let Some(why) = missing() {
+        return skip(&why);
+    }
+    for (tag, site, peer) in [("p", AH, ""), ("q", AH, TRANSPORT), ("r", "", TRANSPORT)] {
+        let manner = Manner { site, peer, ..TUNNEL };
+        let pair = Pair::keyed_as(&format!("y{tag}"), "rekey-seconds = 1", true, manner);
+        pair.wait_for_ping();
+        let first = pair.outbound_spi(0);
+        pair.transfer(4 << 20);
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while pair.outbound_spi(0) == first {
+            assert!(Instant::now() < deadline, "{}", pair.status(0));
+            thread::sleep(Duration::from_millis(50));
+        }
+        assert!(pair.ping("1300"));
+        // Signs of life are no packets for anybody.
+        for end in [0, 1] {
+            for reason in ["bad_integrity", "malformed", "selector_mismatch"] {
+                assert_eq!(pair.dropped(end, reason), 0, "{tag}: {reason}");
             }
         }
     }

@@ -7,7 +7,7 @@
 //! A packet is framed (`seal`), an engine runs its job, and it is finished (`finish`); an arriving one is opened (`open`), run,
 //! and unframed (`unframe`).
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use sealane_engine::{Job, Span};
 use sealane_wire::{Ah, Esp, Ipv4, Ipv4Fields, Ipv6, Ipv6Fields, protocol};
@@ -26,6 +26,9 @@ use crate::{
 pub const HEADROOM_BYTES: usize = 128;
 /// Room behind a packet: the longest padding, trailer and check value.
 pub const TAILROOM_BYTES: usize = 64;
+
+/// Hops of a packet that begins here.
+pub const HOPS: u8 = 64;
 
 /// The ends of a tunnel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,6 +144,59 @@ fn mend(packet: &mut [u8], named_at: u32, next: u8) -> Result<(), DropReason> {
     Ok(())
 }
 
+/// What a packet in transport mode carries where its IP header does not travel: bytes of the header that are left out, and what
+/// follows them. Options of IPv4 cannot be left out; extension headers of IPv6 belong to what follows.
+///
+/// # Errors
+/// It is malformed, a fragment (RFC 4303, section 3.3.4), or has options.
+pub fn carried(packet: &[u8]) -> Result<(u32, u8), DropReason> {
+    match packet.first().map(|byte| byte >> 4) {
+        Some(4) => match header(packet)? {
+            Header { bytes: 20, next, .. } => Ok((20, next)),
+            _ => Err(DropReason::SelectorMismatch),
+        },
+        Some(6) => {
+            header(packet)?;
+            Ok((40, packet[6]))
+        }
+        _ => Err(DropReason::Malformed),
+    }
+}
+
+/// Writes the IP header that [`carried`] left out, in front of what follows it in `packet`.
+///
+/// # Errors
+/// The packet would be longer than an IP packet can be.
+pub fn give_header(packet: &mut [u8], ends: Ends, traffic_class: u8, next: u8) -> Result<(), DropReason> {
+    // RFC 6864: a packet that must not be fragmented needs no identification.
+    Outer { ends, hop_limit: HOPS, dont_fragment: true, identification: 0 }.write(packet, traffic_class, next)
+}
+
+/// Puts other addresses into the IP header of `packet`, which is of their family. The checksum of what it carries is not touched.
+///
+/// # Errors
+/// It is not of their family.
+pub fn readdress(packet: &mut [u8], ends: Ends, identification: u16) -> Result<(), DropReason> {
+    match (ends, packet.first().map(|byte| byte >> 4)) {
+        (Ends::V4 { source, destination }, Some(4)) if packet.len() >= 20 => {
+            if packet[4..6] == [0, 0] {
+                // A raw socket would choose one, and AH covers it.
+                packet[4..6].copy_from_slice(&identification.max(1).to_be_bytes());
+            }
+            packet[12..16].copy_from_slice(&source.octets());
+            packet[16..20].copy_from_slice(&destination.octets());
+            Ipv4::parse(packet).map_err(|_| DropReason::Malformed)?.fill_checksum();
+            Ok(())
+        }
+        (Ends::V6 { source, destination }, Some(6)) if packet.len() >= 40 => {
+            packet[8..24].copy_from_slice(&source.octets());
+            packet[24..40].copy_from_slice(&destination.octets());
+            Ok(())
+        }
+        _ => Err(DropReason::Malformed),
+    }
+}
+
 /// Service class and congestion bits of an IP packet; `None` if it is none.
 pub fn traffic_class(packet: &[u8]) -> Option<u8> {
     match *packet {
@@ -150,12 +206,28 @@ pub fn traffic_class(packet: &[u8]) -> Option<u8> {
     }
 }
 
+impl Ends {
+    /// From `source` to `destination`; `None` where they differ in family.
+    pub fn of(source: IpAddr, destination: IpAddr) -> Option<Self> {
+        match (source, destination) {
+            (IpAddr::V4(source), IpAddr::V4(destination)) => Some(Self::V4 { source, destination }),
+            (IpAddr::V6(source), IpAddr::V6(destination)) => Some(Self::V6 { source, destination }),
+            _ => None,
+        }
+    }
+
+    /// Bytes of an IP header between them.
+    pub fn header_bytes(self) -> u32 {
+        match self {
+            Self::V4 { .. } => 20,
+            Self::V6 { .. } => 40,
+        }
+    }
+}
+
 impl Outer {
     fn header_bytes(&self) -> u32 {
-        match self.ends {
-            Ends::V4 { .. } => 20,
-            Ends::V6 { .. } => 40,
-        }
+        self.ends.header_bytes()
     }
 
     fn write(&self, into: &mut [u8], traffic_class: u8, next: u8) -> Result<(), DropReason> {

@@ -26,3 +26,4 @@ pub mod segment_size;
 pub mod selector;
 pub mod sequence;
 pub mod suite;
+pub mod too_big;

@@ -10,7 +10,7 @@ use rustix::net::sockopt;
 use rustix::net::{AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType};
 use sealane_engine::Span;
 use sealane_stack::{Batch, Packet};
-use sealane_wire::Ipv4;
+use sealane_wire::{IPV4_BYTES, IPV6_BYTES, Ipv4, Ipv6Fields};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU32;
@@ -39,9 +39,23 @@ pub struct Raw {
     /// The traffic class (DSCP and ECN) in the IP header of the last packet received; over IPv6 the kernel does not tell it.
     pub received_traffic_class: u8,
     traffic_class: u8,
+    /// What packets with their IP headers need; `None`: they have none.
+    whole: Option<Whole>,
     /// Packets that the kernel did not take.
     pub refused_packets: u64,
 }
+
+/// Of a socket whose packets have their IP headers.
+#[derive(Clone, Debug)]
+struct Whole {
+    protocol: u8,
+    local: IpAddr,
+    /// Takes IPv4 packets as they are; over IPv6 the kernel makes the header that we have made too.
+    sender: Option<Arc<OwnedFd>>,
+}
+
+/// Bytes that a piece of a packet carries: with its header it fits into any path that IPv6 would take, and is a multiple of 8.
+const PIECE_PAYLOAD_BYTES: usize = 1256;
 
 impl Raw {
     /// A socket for `protocol` between `local` and `peer`, which are of one family. Needs `CAP_NET_RAW`.
@@ -80,6 +94,32 @@ impl Raw {
         Ok(Self::of(Arc::new(socket), is_v4, false))
     }
 
+    /// The same for whole IP packets: what is received and sent begins with its IP header, as AH has it, which covers it. Over IPv6
+    /// the kernel shows no header: it is made of the addresses, and packets with extension headers do not come. `local` is one
+    /// address. Needs `CAP_NET_RAW`.
+    ///
+    /// # Errors
+    /// When the protocol is 0, `local` stands for all addresses, or the kernel refuses.
+    pub fn listen_whole(protocol: u8, local: IpAddr) -> io::Result<Self> {
+        if local.is_unspecified() {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let raw = Self::listen(protocol, local, false)?;
+        let sender = local.is_ipv4().then(|| {
+            // The header comes with the packet (raw(7)).
+            let any = Protocol::from_raw(NonZeroU32::new(255).expect("IPPROTO_RAW is not 0"));
+            let sender = rustix::net::socket_with(
+                AddressFamily::INET,
+                SocketType::RAW,
+                SocketFlags::CLOEXEC,
+                Some(any),
+            )?;
+            let _ = sockopt::set_socket_send_buffer_size_force(&sender, SOCKET_BUFFER_BYTES);
+            Ok::<_, io::Error>(Arc::new(sender))
+        });
+        Ok(Self { whole: Some(Whole { protocol, local, sender: sender.transpose()? }), ..raw })
+    }
+
     fn of(socket: Arc<OwnedFd>, is_v4: bool, is_connected: bool) -> Self {
         Self {
             socket,
@@ -90,6 +130,7 @@ impl Raw {
             source: None,
             received_traffic_class: 0,
             traffic_class: 0,
+            whole: None,
             refused_packets: 0,
         }
     }
@@ -97,8 +138,11 @@ impl Raw {
     /// The same socket twice, so that one thread can receive while another sends.
     #[must_use]
     pub fn split(self) -> (Self, Self) {
-        let twin =
-            Self { peer: self.peer, ..Self::of(Arc::clone(&self.socket), self.is_v4, self.is_connected) };
+        let twin = Self {
+            peer: self.peer,
+            whole: self.whole.clone(),
+            ..Self::of(Arc::clone(&self.socket), self.is_v4, self.is_connected)
+        };
         (self, twin)
     }
 
@@ -123,7 +167,28 @@ impl Raw {
         Ok(())
     }
 
-    /// Lays one packet of `bytes` that stands at `start` of the batch's buffer.
+    /// Bytes in front of a received packet that are left for its header.
+    fn front_bytes(&self) -> usize {
+        if self.whole.is_some() && !self.is_v4 { IPV6_BYTES } else { 0 }
+    }
+
+    /// Makes the header of an IPv6 packet of `bytes` behind `start`. `false`: there is none for it.
+    fn write_header(&self, whole: &Whole, batch: &mut Batch, start: usize, bytes: usize) -> bool {
+        let (Some(IpAddr::V6(source)), IpAddr::V6(destination)) = (self.source, whole.local) else {
+            return false;
+        };
+        let fields = Ipv6Fields {
+            traffic_class: 0,
+            flow_label: 0,
+            next_header: whole.protocol,
+            hop_limit: 64,
+            source,
+            destination,
+        };
+        fields.write(&mut batch.work.buffer.bytes_mut()[start..], bytes).is_ok()
+    }
+
+    /// Lays one packet of `bytes` that stands at `start` of the batch's buffer, behind [`Self::front_bytes`].
     fn lay(&mut self, batch: &mut Batch, start: usize, bytes: usize) -> bool {
         // Over IPv4 the IP header comes along, over IPv6 it does not.
         let mut header_bytes = 0;
@@ -135,12 +200,43 @@ impl Raw {
             header_bytes = ip.header_bytes();
             self.received_traffic_class = ip.traffic_class();
         }
+        let mut bytes = bytes;
+        if let Some(whole) = &self.whole {
+            if !self.is_v4 && !self.write_header(whole, batch, start, bytes) {
+                self.refused_packets += 1;
+                return false;
+            }
+            header_bytes = 0;
+            bytes += self.front_bytes();
+        }
         let room = Span::new(start as u32, bytes as u32);
         let mut packet = Packet::new(room, header_bytes as u32).expect("a packet has its header");
         packet.push_back(bytes - header_bytes).expect("the room has its length");
         batch.packets.push(packet);
         true
     }
+}
+
+/// Sends an IPv4 packet in pieces (RFC 791, section 3.2). `None`: it must not be cut, has options, or the kernel takes no pieces.
+fn pieces(socket: &OwnedFd, peer: Option<IpAddr>, packet: &[u8]) -> Option<()> {
+    let ip = Ipv4::parse(packet).ok()?;
+    if ip.dont_fragment() || ip.is_fragment() || ip.header_bytes() != IPV4_BYTES {
+        return None;
+    }
+    let to = SocketAddr::new(peer?, 0);
+    let (header, payload) = packet.split_at(IPV4_BYTES);
+    let chunks = payload.chunks(PIECE_PAYLOAD_BYTES);
+    let last = chunks.len() - 1;
+    for (at, chunk) in chunks.enumerate() {
+        let mut piece = [header, chunk].concat();
+        let piece_bytes = u16::try_from(piece.len()).ok()?;
+        piece[2..4].copy_from_slice(&piece_bytes.to_be_bytes());
+        let mut ip = Ipv4::parse(&mut piece[..]).ok()?;
+        ip.set_fragment(u16::try_from(at * PIECE_PAYLOAD_BYTES).ok()?, at < last);
+        ip.fill_checksum();
+        rustix::io::retry_on_intr(|| rustix::net::sendto(socket, &piece, SendFlags::NOSIGNAL, &to)).ok()?;
+    }
+    Some(())
 }
 
 impl Port for Raw {
@@ -150,10 +246,11 @@ impl Port for Raw {
             let start = end_of(batch);
             let has_places = batch.packets.len() < batch.packets.capacity();
             let buffer = batch.work.buffer.bytes_mut();
-            if buffer.len() < start + RECEIVE_BYTES || !has_places {
+            let from = start + self.front_bytes();
+            if buffer.len() < from + RECEIVE_BYTES || !has_places {
                 return if laid == 0 { Err(no_room()) } else { Ok(laid) };
             }
-            let into = &mut buffer[start..start + RECEIVE_BYTES];
+            let into = &mut buffer[from..from + RECEIVE_BYTES];
             let (source, bytes) = if let Some((source, packet)) = self.pending.take() {
                 into[..packet.len()].copy_from_slice(&packet);
                 (source, packet.len())
@@ -186,15 +283,26 @@ impl Port for Raw {
             if !packet.is_passed() || packet.is_empty() {
                 continue;
             }
+            let (socket, bytes) = match &self.whole {
+                None => (&self.socket, batch.bytes(index)),
+                Some(Whole { sender: Some(sender), .. }) => (sender, batch.bytes(index)),
+                Some(_) => (&self.socket, batch.bytes(index).get(IPV6_BYTES..).unwrap_or_default()),
+            };
             let sent = rustix::io::retry_on_intr(|| {
-                let (bytes, flags) = (batch.bytes(index), SendFlags::NOSIGNAL);
+                let flags = SendFlags::NOSIGNAL;
                 match self.peer {
-                    Some(peer) => rustix::net::sendto(&self.socket, bytes, flags, &SocketAddr::new(peer, 0)),
-                    None => rustix::net::send(&self.socket, bytes, flags),
+                    Some(peer) => rustix::net::sendto(socket, bytes, flags, &SocketAddr::new(peer, 0)),
+                    None => rustix::net::send(socket, bytes, flags),
                 }
             });
             match sent {
                 Ok(_) => {}
+                Err(Errno::MSGSIZE) if self.whole.is_some() && self.is_v4 => {
+                    // What comes with its header the kernel does not cut.
+                    if pieces(socket, self.peer, bytes).is_none() {
+                        self.refused_packets += 1;
+                    }
+                }
                 Err(Errno::AGAIN) if index > from => return Ok(index - from),
                 Err(
                     Errno::MSGSIZE

@@ -189,7 +189,9 @@ impl Udp {
     /// Whether the kernel has no trains for this path: the device cannot compute checksums, or a datagram is longer
     /// than the path takes.
     fn refuses_trains(error: &io::Error) -> bool {
-        [Errno::IO, Errno::INVAL].iter().any(|refused| error.raw_os_error() == Some(refused.raw_os_error()))
+        [Errno::IO, Errno::INVAL, Errno::MSGSIZE]
+            .iter()
+            .any(|refused| error.raw_os_error() == Some(refused.raw_os_error()))
     }
 
     fn receive_trains(&mut self, batch: &mut Batch) -> io::Result<usize> {

@@ -27,7 +27,7 @@ use sealane_port::{
     Port,
     tun::{Options, Tun},
 };
-use sealane_stack::{Bells, Flow, Pool, Recycle};
+use sealane_stack::Bells;
 
 use crate::{
     control::{self, Answer, Ask, Listener},
@@ -37,13 +37,13 @@ use crate::{
     manual::{Allowed, ManualError, Manuals},
     outside::Outside,
     outward::{self, Dummies, Load, Router, Sealer},
+    path::{Answers, Paths},
     peers::Peers,
     site::{Keys, Site},
     status::Status,
+    way::Way,
 };
 
-/// Loads of a direction between being taken and leaving, beyond the one in each lane's hands.
-const PLACES: usize = 16;
 /// How often the key maker looks after numbers and lifetimes.
 const TICK: Duration = Duration::from_millis(100);
 
@@ -113,63 +113,6 @@ pub struct Settings<'a> {
     pub identity: Option<&'a Path>,
 }
 
-/// One direction: where loads come from, and where they go in the order in which they came.
-struct Way<G, T, R> {
-    flow: Flow<G, T, R>,
-    loads: Pool<T>,
-}
-
-impl<G, T: Recycle + std::fmt::Debug + Send + 'static, R> Way<G, T, R> {
-    fn new(lanes: usize, make: fn() -> T, from: G, to: R) -> Self {
-        let loads = Pool::of(PLACES + lanes, make);
-        Self { flow: Flow::new(PLACES, from, to), loads }
-    }
-
-    /// A lane's life: takes a load in arrival order, works on it beside other lanes, and lets whoever finds the next one in
-    /// order send it on. Ports block, so a lane without work sleeps in the kernel.
-    fn run(
-        &self,
-        mut take: impl FnMut(&mut G, &mut T) -> io::Result<()>,
-        mut work: impl FnMut(&mut T),
-        mut send: impl FnMut(&mut R, &mut T) -> io::Result<()>,
-    ) -> io::Result<()> {
-        loop {
-            let mut load = self.loads.take().expect("a load for every place and every lane");
-            let mut failure = None;
-            let given =
-                self.flow.give(|from, _| take(from, &mut load).map_err(|error| failure = Some(error)).ok());
-            if let Some(error) = failure {
-                return Err(error);
-            }
-            if let Some((ticket, ())) = given {
-                work(&mut load);
-                self.flow.restore(ticket, load).expect("a place of an open flow");
-            } else {
-                // Every place is out: wait for the lane that sends, and take along what it left while we looked.
-                self.loads.give(load);
-                self.flow.with_restored(|_| ());
-                thread::yield_now();
-            }
-            self.drain(&mut send)?;
-        }
-    }
-
-    /// Sends on what is next in order.
-    fn drain(&self, send: &mut impl FnMut(&mut R, &mut T) -> io::Result<()>) -> io::Result<()> {
-        let mut failed = None;
-        self.flow.drain(
-            |_| true,
-            |to, mut load| {
-                if let Err(error) = send(to, &mut load) {
-                    failed.get_or_insert(error);
-                }
-                self.loads.give(load);
-            },
-        );
-        failed.map_or(Ok(()), Err)
-    }
-}
-
 /// Runs a gateway until it is told to end: by the control socket, or when `is_ended` says so, which is asked some times a second.
 /// Until `heed` is called, to end the process leaves nothing behind; from then on the caller sees to it that `is_ended` hears of
 /// signals. `up` is called when packets flow; `say` gets what an operator should know.
@@ -204,11 +147,13 @@ pub fn run(
     let called = calls.is_some().then(|| TcpListener::bind(site.listen)).transpose().map_err(listen_error)?;
     called.as_ref().map_or(Ok(()), |called| called.set_nonblocking(true)).map_err(listen_error)?;
     let ((tun_in, tun_out), (from_peers, to_peers)) = (tun.split(), outside.split());
+    let (tun_out, to_inside) = tun_out.split();
     let (to_peers, dummies_out) = to_peers.split();
     let dummies = engine.queue(NonZeroUsize::MIN).map_err(GatewayError::Lane)?;
-    let dummies = Dummies::new(dummies, dummies_out, outward::room(site));
+    let dummies = Dummies::new(dummies, dummies_out, site);
     let lanes = lanes.get();
-    let outward = Way::new(lanes, Load::new, (tun_in, Router::new(&peers)), to_peers);
+    let router = Router::new(&peers).answering(Answers::new(Box::new(to_inside)));
+    let outward = Way::new(lanes, Load::new, (tun_in, router), to_peers);
     let inward = Way::new(lanes, Arrival::new, from_peers, (tun_out, Acceptor::new(&peers)));
     let queues: Vec<_> = (0..2 * lanes)
         .map(|_| engine.queue(NonZeroUsize::MIN))
@@ -222,7 +167,7 @@ pub fn run(
         let mut queues = queues.into_iter();
         for lane in 0..lanes {
             let (seal, open) = (queues.next(), queues.next());
-            let mut sealer = Sealer::new(seal.expect("two queues a lane"));
+            let mut sealer = Sealer::new(seal.expect("two queues a lane"), site.listen.ip());
             let mut opener = Opener::new(&peers, open.expect("two queues a lane"));
             let (outward, inward, peers) = (&outward, &inward, &peers);
             let life = move || {
@@ -271,7 +216,7 @@ pub fn run(
             let (peers, say, requests) = (&peers, &say, Vec::new());
             makers.push(Box::new(Caller { calls, scope, peers, say, dummies, requests }));
         }
-        keep(&control, &mut makers, peers.database(), is_ended, status, &say);
+        keep(&control, &mut makers, &peers, is_ended, status, &say);
         // The lanes sleep in system calls on descriptors that only the end of the process closes.
         drop(control);
         process::exit(0)
@@ -355,12 +300,13 @@ fn cpu_s() -> f64 {
 fn keep(
     control: &Listener,
     makers: &mut [Box<dyn KeyMaker + '_>],
-    database: &Database,
+    peers: &Peers,
     is_ended: impl Fn() -> bool,
     status: impl Fn() -> Status,
     say: impl Fn(&str),
 ) {
     let mut ending = false;
+    let mut paths = Paths::new(Instant::now());
     while !ending && !is_ended() {
         let socket = control.listener().as_fd();
         // A poll that fails is tried again after its tick.
@@ -375,6 +321,8 @@ fn keep(
             });
         }
         let now = Instant::now();
+        paths.look(peers, now);
+        let database = peers.database();
         database.request_due(now);
         let requests = database.standing_requests();
         for maker in &mut *makers {

@@ -9,12 +9,12 @@ use std::{net::SocketAddr, sync::Arc, time::Instant};
 
 use sealane_engine::{Direction, Job, Queue, Span};
 use sealane_ipsec::{
-    association::{Inbound, Protocol},
+    association::{Inbound, Parameters, Protocol},
     counters::DropReason,
     database::View,
     esp,
     flow::{FlowMark, Way, flow},
-    frame,
+    frame::{self, Ends, Opening},
     lifetime::Age,
     marks::Ecn,
     policy::{Action, PeerId, PolicyCache},
@@ -50,19 +50,21 @@ pub struct Arrival {
     /// In its IP header.
     pub traffic_class: u8,
     pending: Vec<Pending>,
+    /// Of AH, beside `pending`.
+    openings: Vec<Opening>,
     runs: Vec<Run>,
 }
 
 const PACKETS_MAX: usize = 512;
-/// Two trains: the port asks for the room of one beside what is there.
-const BUFFER_BYTES: usize = 2 * 65_536;
+/// Two trains: the port asks for the room of one beside what is there; and what transport mode makes of one.
+const BUFFER_BYTES: usize = 3 * 65_536;
 
 impl Arrival {
     /// An empty one.
     pub fn new() -> Self {
         let batch = Batch::new(BUFFER_BYTES, PACKETS_MAX);
         let (pending, runs) = (Vec::with_capacity(PACKETS_MAX), Vec::with_capacity(PACKETS_MAX));
-        Self { batch, source: None, traffic_class: 0, pending, runs }
+        Self { batch, source: None, traffic_class: 0, pending, openings: Vec::new(), runs }
     }
 }
 
@@ -78,6 +80,7 @@ impl Recycle for Arrival {
         self.source = None;
         self.traffic_class = 0;
         self.pending.clear();
+        self.openings.clear();
         self.runs.clear();
     }
 }
@@ -97,11 +100,12 @@ impl<'a> Opener<'a> {
 
     /// Opens what arrived. What is asked of an association is asked once for packets that follow each other under it.
     pub fn open(&mut self, arrival: &mut Arrival, now: Instant) {
-        let Arrival { batch, pending, runs, .. } = arrival;
+        let Arrival { batch, pending, openings, runs, .. } = arrival;
+        let protocol = self.peers.protocol();
         batch.clear_jobs(Direction::Open);
         let mut index = 0;
         while index < batch.packets.len() {
-            let found = spi(batch, index).and_then(|spi| Ok((spi, self.find(spi, now)?)));
+            let found = spi(protocol, batch, index).and_then(|spi| Ok((spi, self.find(spi, now)?)));
             let (own_spi, inbound) = match found {
                 Ok(found) => found,
                 Err(reason) => {
@@ -113,9 +117,17 @@ impl<'a> Opener<'a> {
             let session = batch.work.session(inbound.association().session());
             let session = session.expect("fewer sessions than packets");
             let window = inbound.window();
-            while index < batch.packets.len() && spi(batch, index) == Ok(own_spi) {
-                let (bytes, packet) = (batch.work.buffer.bytes(), batch.packets[index].span());
-                match esp::open(&inbound, &window, bytes, packet, session) {
+            while index < batch.packets.len() && spi(protocol, batch, index) == Ok(own_spi) {
+                let (bytes, packet) = (batch.work.buffer.bytes_mut(), batch.packets[index].span());
+                let opened = match protocol {
+                    Protocol::Esp => esp::open(&inbound, &window, bytes, packet, session),
+                    Protocol::Ah => frame::open(&inbound, &window, bytes, packet, session).map(|opening| {
+                        let opened = (opening.job, opening.number);
+                        openings.push(opening);
+                        opened
+                    }),
+                };
+                match opened {
                     Ok((job, number)) => {
                         pending.push(Pending { index, number });
                         batch.work.jobs.push(job);
@@ -132,7 +144,8 @@ impl<'a> Opener<'a> {
 
     /// The association of packets with this SPI. The keep-alives and the marker of RFC 3948 have none either.
     fn find(&mut self, spi: u32, now: Instant) -> Result<Arc<Inbound>, DropReason> {
-        let found = self.view.load().inbound.get(&(Protocol::Esp, spi)).ok_or(DropReason::UnknownSpi)?;
+        let found =
+            self.view.load().inbound.get(&(self.peers.protocol(), spi)).ok_or(DropReason::UnknownSpi)?;
         if found.association().age(now) == Age::Hard {
             return Err(DropReason::Expired);
         }
@@ -145,8 +158,16 @@ impl<'a> Opener<'a> {
     }
 }
 
-fn spi(batch: &Batch, index: usize) -> Result<u32, DropReason> {
-    Esp::parse(batch.bytes(index)).map(|esp| esp.spi()).map_err(|_| DropReason::Malformed)
+fn spi(protocol: Protocol, batch: &Batch, index: usize) -> Result<u32, DropReason> {
+    match protocol {
+        Protocol::Esp => {
+            Esp::parse(batch.bytes(index)).map(|esp| esp.spi()).map_err(|_| DropReason::Malformed)
+        }
+        Protocol::Ah => match frame::named(batch.bytes(index)) {
+            Some((Protocol::Ah, spi)) => Ok(spi),
+            _ => Err(DropReason::Malformed),
+        },
+    }
 }
 
 /// Takes what is genuine, in arrival order.
@@ -168,8 +189,7 @@ impl<'a> Acceptor<'a> {
 
     /// Leaves in the batch the packets for the device.
     pub fn accept(&mut self, arrival: &mut Arrival) {
-        let Arrival { batch, pending, runs, source, traffic_class } = arrival;
-        let congestion = Ecn::of(*traffic_class);
+        let Arrival { batch, pending, openings, runs, source, traffic_class } = arrival;
         if self.cache.follow(&self.view.load().policies) {
             self.last = None;
         }
@@ -184,10 +204,19 @@ impl<'a> Acceptor<'a> {
                 let is_newest = number > window.top();
                 let job: Job = batch.work.jobs[place];
                 let outer = batch.packets[index];
-                let inner = esp::accept(&mut window, &job, number).and_then(|()| {
-                    has_newest |= is_newest;
-                    self.inner(batch, inbound, outer, congestion)
-                });
+                let inner = match openings.get(place) {
+                    None => esp::accept(&mut window, &job, number).and_then(|()| {
+                        has_newest |= is_newest;
+                        self.inner(batch, inbound, outer, *traffic_class)
+                    }),
+                    Some(opening) => {
+                        let bytes = batch.work.buffer.bytes_mut();
+                        opening.unframe(inbound, &mut window, &job, bytes).and_then(|inner| {
+                            has_newest |= is_newest;
+                            self.inner_of_ah(bytes, inbound, inner)
+                        })
+                    }
+                };
                 match inner {
                     // A dummy (RFC 4303, section 2.6) has done its work by being genuine.
                     Ok(inner) if inner.is_empty() => batch.packets[index].refuse(Verdict::Consumed),
@@ -195,7 +224,12 @@ impl<'a> Acceptor<'a> {
                         packets += 1;
                         inner_bytes += u64::from(inner.len);
                         outer_bytes += outer.len() as u64;
-                        shrink(&mut batch.packets[index], inner);
+                        if inner.start < outer.span().start || inner.end() > outer.span().end() {
+                            // It was laid anew, and is a packet of its own.
+                            batch.packets[index].refuse(Verdict::Consumed);
+                        } else {
+                            shrink(&mut batch.packets[index], inner);
+                        }
                     }
                     Err(reason) => {
                         self.peers.drops().count(reason);
@@ -220,28 +254,87 @@ impl<'a> Acceptor<'a> {
         batch: &mut Batch,
         inbound: &Inbound,
         outer: Packet,
-        congestion: Ecn,
+        traffic_class: u8,
     ) -> Result<Span, DropReason> {
-        let parameters = inbound.association().parameters();
-        let bytes = batch.work.buffer.bytes_mut();
-        let (payload, next) = esp::payload(parameters.suite, bytes, outer.span())?;
+        let Parameters { suite, peer, .. } = *inbound.association().parameters();
+        let (payload, next) = esp::payload(suite, batch.work.buffer.bytes(), outer.span())?;
         if next == protocol::NONE {
             return Ok(Span::new(payload.start, 0));
         }
-        let inner = frame::inner_packet(bytes, payload, next, congestion)?;
-        let mark = FlowMark::of(&bytes[inner.range()]);
-        if mark.is_none() || self.last != mark.map(|mark| (mark, parameters.peer)) {
-            // RFC 4301, section 5.2: what came out must be what this association may carry.
-            self.last = None;
-            let flow = flow(&bytes[inner.range()], Way::In)?;
-            if self.cache.decide(&flow)? != Action::Protect(parameters.peer) {
-                return Err(DropReason::SelectorMismatch);
+        if let Some(ends) = self.ends(peer) {
+            let inner = give_header(batch, payload, ends, traffic_class, next)?;
+            let admitted = self.admit(batch.work.buffer.bytes_mut(), peer, inner);
+            if admitted.is_err() {
+                batch.packets.pop();
             }
-            self.last = mark.map(|mark| (mark, parameters.peer));
+            return admitted.map(|()| inner);
         }
-        segment_size::clamp(&mut bytes[inner.range()], self.peers.mtu());
+        let bytes = batch.work.buffer.bytes_mut();
+        let inner = frame::inner_packet(bytes, payload, next, Ecn::of(traffic_class))?;
+        self.admit(bytes, peer, inner)?;
         Ok(inner)
     }
+
+    /// The same of what AH protected.
+    fn inner_of_ah(&mut self, bytes: &mut [u8], inbound: &Inbound, inner: Span) -> Result<Span, DropReason> {
+        let peer = inbound.association().parameters().peer;
+        let packet = &mut bytes[inner.range()];
+        let next = if packet[0] >> 4 == 4 { packet[9] } else { packet[6] };
+        if next == protocol::NONE {
+            return Ok(Span::new(inner.start, 0));
+        }
+        if let Some(ends) = self.ends(peer) {
+            frame::readdress(packet, ends, 0)?;
+        }
+        self.admit(bytes, peer, inner)?;
+        Ok(inner)
+    }
+
+    /// From where to where a peer's packets go inside, where the association itself says so.
+    fn ends(&self, peer: PeerId) -> Option<Ends> {
+        let hosts = self.peers.get(peer).hosts?;
+        Ends::of(hosts.remote, hosts.local)
+    }
+
+    /// RFC 4301, section 5.2: what came out must be what this association may carry.
+    fn admit(&mut self, bytes: &mut [u8], peer: PeerId, inner: Span) -> Result<(), DropReason> {
+        let mark = FlowMark::of(&bytes[inner.range()]);
+        if mark.is_none() || self.last != mark.map(|mark| (mark, peer)) {
+            self.last = None;
+            let flow = flow(&bytes[inner.range()], Way::In)?;
+            if self.cache.decide(&flow)? != Action::Protect(peer) {
+                return Err(DropReason::SelectorMismatch);
+            }
+            self.last = mark.map(|mark| (mark, peer));
+        }
+        let packet = &mut bytes[inner.range()];
+        let is_v4 = packet.first().is_some_and(|byte| byte >> 4 == 4);
+        segment_size::clamp(packet, self.peers.get(peer).inner_bytes_max(is_v4));
+        Ok(())
+    }
+}
+
+/// Lays behind the batch's last packet another one: `payload` behind a header of its own. In front of the payload there would not
+/// be room: ESP's header is shorter than IP's.
+fn give_header(
+    batch: &mut Batch,
+    payload: Span,
+    ends: Ends,
+    traffic_class: u8,
+    next: u8,
+) -> Result<Span, DropReason> {
+    let header_bytes = ends.header_bytes() as usize;
+    let bytes = header_bytes + payload.len as usize;
+    let packet = batch.push(0, bytes, 0).ok_or(DropReason::NoRoom)?;
+    let inner = packet.push_back(bytes).expect("it was laid out for so many bytes");
+    let buffer = batch.work.buffer.bytes_mut();
+    buffer.copy_within(payload.range(), inner.start as usize + header_bytes);
+    // The mark of the path comes with the outer header, which stands for the inner one.
+    if let Err(reason) = frame::give_header(&mut buffer[inner.range()], ends, traffic_class, next) {
+        batch.packets.pop();
+        return Err(reason);
+    }
+    Ok(inner)
 }
 
 /// Leaves of `packet` the part that is `inner`.

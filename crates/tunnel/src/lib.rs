@@ -3,12 +3,15 @@
 //! - [`site::Site`] is the site file; [`key_file`] and [`counter_file`] are the files beside it.
 //! - [`gateway::run`] opens the device and the socket ([`outside`]) and starts lanes: [`outward`] plans, seals and sends,
 //!   [`inward`] opens and accepts. What is said of packets is decided by `ipsec`; what is done to them by an engine.
+//! - [`path`] is how long packets to a peer may be, and who is told.
+//! - [`way`] is how lanes share a direction; [`alone`] runs it between memory and memory, to measure one end by itself.
 //! - [`keying`] makes associations with peers that are known by their keys; [`manual`] makes them from files.
 //! - [`control`] is how a running gateway is asked; [`status`] what it answers.
 //!
 //! The protocols are in `sealane-ipsec`, the system calls on packets in `sealane-port`.
 #![forbid(unsafe_code)]
 
+pub mod alone;
 pub mod control;
 pub mod counter_file;
 pub mod device;
@@ -20,6 +23,8 @@ pub mod keying;
 pub mod manual;
 pub mod outside;
 pub mod outward;
+pub mod path;
 pub mod peers;
 pub mod site;
 pub mod status;
+pub mod way;

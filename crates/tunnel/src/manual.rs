@@ -8,7 +8,7 @@ use std::{sync::Arc, time::Instant};
 
 use sealane_engine::Implementations;
 use sealane_ipsec::{
-    association::{AssociationError, Inbound, Mode, Outbound, Parameters, Protocol},
+    association::{AssociationError, Inbound, Outbound, Parameters},
     database::{Database, Request, SpiInUse},
     lifetime::Lifetime,
     policy::PeerId,
@@ -142,12 +142,13 @@ impl Manuals {
         let Keys::Manual(manual) = &site.keys else { return Ok(()) };
         let peer = || site.name.clone();
         let key_file = |source| ManualError::KeyFile { peer: peer(), source };
+        let kind = site.kind();
         let parameters = |spi| Parameters {
             spi,
             peer: id,
-            protocol: Protocol::Esp,
-            mode: Mode::Tunnel,
-            suite: manual.suite,
+            protocol: kind.protocol,
+            mode: kind.mode,
+            suite: kind.suite,
             sequence: manual.sequence,
             lifetime: Lifetime::default(),
         };

@@ -1,4 +1,5 @@
-//! The socket towards peers: ESP in UDP (RFC 3948), or ESP as a protocol of its own (RFC 4303).
+//! The socket towards peers: ESP in UDP (RFC 3948), or ESP (RFC 4303) or AH (RFC 4302) as a protocol of its own. AH's packets have
+//! their IP headers, which it covers.
 //!
 //! Guarantees: what is received in one call has one sender and one traffic class.
 
@@ -8,6 +9,7 @@ use std::{
 };
 
 use rustix::fd::BorrowedFd;
+use sealane_ipsec::association::Protocol;
 use sealane_port::{Port, raw::Raw, udp::Udp};
 use sealane_stack::Batch;
 use sealane_wire::protocol;
@@ -19,7 +21,7 @@ use crate::site::{Encapsulation, Site};
 pub enum Outside {
     /// Trains in UDP.
     Udp(Udp),
-    /// Packets of protocol 50.
+    /// Packets of protocol 50 or 51.
     Raw(Raw),
 }
 
@@ -31,7 +33,10 @@ impl Outside {
     pub fn open(site: &Site) -> io::Result<Self> {
         Ok(match site.encapsulation {
             Encapsulation::Udp => Self::Udp(Udp::new(UdpSocket::bind(site.listen)?, None)?),
-            Encapsulation::None => Self::Raw(Raw::listen(protocol::ESP, site.listen.ip(), false)?),
+            Encapsulation::None => Self::Raw(match site.protocol {
+                Protocol::Esp => Raw::listen(protocol::ESP, site.listen.ip(), false)?,
+                Protocol::Ah => Raw::listen_whole(protocol::AH, site.listen.ip())?,
+            }),
         })
     }
 

@@ -5,28 +5,35 @@
 //!
 //! A load goes through three hands: [`Router::plan`] in arrival order, [`Sealer::seal`] on any lane, [`send`] in arrival order.
 
-use std::{io, net::SocketAddr, sync::Arc, time::Instant};
+use std::{
+    io,
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+    time::Instant,
+};
 
-use sealane_engine::{Direction, Queue};
+use sealane_engine::{Direction, Job, Queue};
 use sealane_ipsec::{
-    association::{Mode, Outbound, Parameters},
+    ah::Alignment,
+    association::{Mode, Outbound, Parameters, Protocol},
     counters::DropReason,
     database::{Request, View},
     esp::{self, Given, Shape},
     flow::{FlowMark, Way, flow},
-    frame,
+    frame::{self, Ends, Framed, Outer},
     lifetime::Age,
     marks,
     policy::{Action, PeerId, PolicyCache},
     segment_size,
     selector::Flow,
     suite::Iv,
+    too_big,
 };
 use sealane_port::{Port, Room};
-use sealane_stack::{Batch, Recycle, Verdict};
-use sealane_wire::protocol;
+use sealane_stack::{Batch, Packet, Recycle, Verdict};
+use sealane_wire::{IPV6_BYTES, Ipv6, protocol};
 
-use crate::{engine::run, outside::Outside, peers::Peers, site::Site};
+use crate::{engine::run, outside::Outside, path::Answers, peers::Peers, site::Site};
 
 /// Packets that follow each other to one peer under one association.
 #[derive(Debug)]
@@ -47,12 +54,15 @@ pub struct Load {
     /// As [`room`] lays it out.
     pub batch: Batch,
     runs: Vec<Run>,
+    /// Why packets were dropped that had been given numbers.
+    refused: Vec<DropReason>,
 }
 
 impl Load {
     /// An empty one, whose buffer takes two superpackets with their room.
     pub fn new() -> Self {
-        Self { batch: Batch::new(BATCH_BYTES, BATCH_PACKETS), runs: Vec::with_capacity(BATCH_PACKETS) }
+        let runs = Vec::with_capacity(BATCH_PACKETS);
+        Self { batch: Batch::new(BATCH_BYTES, BATCH_PACKETS), runs, refused: Vec::new() }
     }
 }
 
@@ -66,6 +76,7 @@ impl Recycle for Load {
     fn recycle(&mut self) {
         self.batch.clear();
         self.runs.clear();
+        self.refused.clear();
     }
 }
 
@@ -75,6 +86,9 @@ const BATCH_PACKETS: usize = 512;
 /// The room around each packet of the device that all of a site's suites fit into; with one suite they fill it exactly, so that
 /// packets lie back to back and a train is one slice.
 pub fn room(site: &Site) -> Room {
+    if site.protocol == Protocol::Ah {
+        return Room { headroom_bytes: frame::HEADROOM_BYTES, ..Room::NONE };
+    }
     let suites = || site.peers.iter().map(crate::site::PeerSite::suite);
     let most = |length: fn(&Shape) -> usize| {
         suites().map(|suite| length(&Shape::of(suite))).max().unwrap_or_default()
@@ -93,6 +107,8 @@ struct Destination {
     outbound: Arc<Outbound>,
     peer: PeerId,
     endpoint: SocketAddr,
+    /// What fits into one packet outside.
+    bytes_max: u16,
 }
 
 /// Decides, in arrival order.
@@ -101,6 +117,7 @@ pub struct Router<'a> {
     peers: &'a Peers,
     view: View<'a>,
     cache: PolicyCache,
+    answers: Option<Answers>,
 }
 
 impl<'a> Router<'a> {
@@ -108,28 +125,45 @@ impl<'a> Router<'a> {
     pub fn new(peers: &'a Peers) -> Self {
         let mut view = peers.database().view();
         let cache = PolicyCache::new(Arc::clone(&view.load().policies));
-        Self { peers, view, cache }
+        Self { peers, view, cache, answers: None }
+    }
+
+    /// Tells senders inside what is too long for their packets' paths.
+    #[must_use]
+    pub fn answering(self, answers: Answers) -> Self {
+        Self { answers: Some(answers), ..self }
     }
 
     /// Gives every packet of `load` its association and number, or drops it.
     pub fn plan(&mut self, load: &mut Load, now: Instant) {
-        let Load { batch, runs } = load;
+        let Load { batch, runs, .. } = load;
         // What was decided last, and of which flow.
         let mut last: (Option<FlowMark>, Result<Destination, DropReason>) =
             (None, Err(DropReason::Malformed));
         for index in 0..batch.packets.len() {
-            segment_size::clamp(batch.bytes_mut(index), self.peers.mtu());
             let mark = FlowMark::of(batch.bytes(index));
             let is_other = mark.is_none() || mark != last.0;
             if is_other {
                 let decided = flow(batch.bytes(index), Way::Out).and_then(|flow| self.route(&flow, now));
                 last = (mark, decided);
             }
-            let outcome = &last.1;
+            let mut outcome = last.1.as_ref();
+            if let Ok(Destination { bytes_max, .. }) = outcome {
+                let packet = batch.bytes_mut(index);
+                segment_size::clamp(packet, *bytes_max);
+                // What may be cut goes on: the kernel cuts the outer packet (RFC 4301, section 8.1).
+                if packet.len() > usize::from(*bytes_max) && too_big::is_whole(packet) {
+                    if let Some(answers) = &mut self.answers {
+                        // Whoever reads from the device finds out what is wrong with it.
+                        let _ = answers.too_big(packet, *bytes_max, now);
+                    }
+                    outcome = Err(&DropReason::TooBig);
+                }
+            }
             // RFC 4301, section 5.1.2: the outer service class is the inner one's; its congestion bits by RFC 6040.
             let traffic_class = frame::traffic_class(batch.bytes(index)).map_or(0, marks::encapsulated);
             match outcome {
-                Ok(Destination { outbound, peer, endpoint }) => match runs.last_mut() {
+                Ok(Destination { outbound, peer, endpoint, .. }) => match runs.last_mut() {
                     Some(run)
                         if run.end == index
                             && run.traffic_class == traffic_class
@@ -147,7 +181,7 @@ impl<'a> Router<'a> {
                         first_number: 0,
                     }),
                 },
-                &Err(reason) => {
+                Err(&reason) => {
                     self.peers.drops().count(reason);
                     batch.packets[index].refuse(Verdict::Unwanted);
                     // It belongs to whatever run it stands in, and takes no number.
@@ -186,7 +220,6 @@ impl<'a> Router<'a> {
             self.peers.request(Request::Acquire(peer));
             return Err(DropReason::NoAssociation);
         };
-        debug_assert_eq!(outbound.association().parameters().mode, Mode::Tunnel);
         match outbound.association().age(now) {
             Age::Young => {}
             Age::Soft => self.peers.request(Request::Rekey(peer)),
@@ -198,11 +231,13 @@ impl<'a> Router<'a> {
         let endpoint = self.peers.endpoint(peer).ok_or(DropReason::NoAssociation)?;
         let is_own_train = flow.protocol == protocol::UDP
             && flow.remote_port == Some(endpoint.port())
-            && flow.local_port == Some(self.peers.listen_port());
-        if flow.remote == endpoint.ip() && (is_own_train || flow.protocol == protocol::ESP) {
+            && flow.local_port == Some(self.peers.listen().port());
+        let is_own_packet = flow.protocol == self.peers.protocol().number();
+        if flow.remote == endpoint.ip() && (is_own_train || is_own_packet) {
             return Err(DropReason::Loop);
         }
-        Ok(Destination { outbound: Arc::clone(outbound), peer, endpoint })
+        let bytes_max = self.peers.get(peer).inner_bytes_max(flow.remote.is_ipv4());
+        Ok(Destination { outbound: Arc::clone(outbound), peer, endpoint, bytes_max })
     }
 }
 
@@ -210,54 +245,124 @@ impl<'a> Router<'a> {
 pub struct Sealer {
     queue: Box<dyn Queue>,
     ivs: Ivs,
+    /// Our own address, which AH covers.
+    local: IpAddr,
+    /// AH packets of the load.
+    framed: Vec<Framed>,
 }
 
 impl Sealer {
-    /// Seals through `queue`.
-    pub fn new(queue: Box<dyn Queue>) -> Self {
-        Self { queue, ivs: Ivs::default() }
+    /// Seals through `queue`, at `local`.
+    pub fn new(queue: Box<dyn Queue>, local: IpAddr) -> Self {
+        Self { queue, ivs: Ivs::default(), local, framed: Vec::new() }
     }
 
-    /// Makes ESP packets of the load's.
+    /// Makes ESP or AH packets of the load's.
     pub fn seal(&mut self, load: &mut Load) {
-        let Load { batch, runs } = load;
+        let Load { batch, runs, refused } = load;
         batch.clear_jobs(Direction::Seal);
         let mut start = 0;
         for own in runs.iter() {
             let association = own.outbound.association();
-            let Parameters { suite, .. } = *association.parameters();
-            let shape = Shape::of(suite);
             let session = batch.work.session(association.session()).expect("fewer sessions than packets");
             let (mut number, mut payload_bytes) = (own.first_number, 0);
             for packet in &mut batch.packets[start..own.end] {
                 if !packet.is_passed() {
                     continue;
                 }
-                let inner = packet.span();
+                let inner_bytes = packet.len();
+                let given = Given { number, iv: self.ivs.next(association.parameters().suite.iv()), session };
                 let bytes = batch.work.buffer.bytes_mut();
-                let version = bytes[inner.start as usize] >> 4;
-                let next = match version {
-                    4 => protocol::IPV4,
-                    6 => protocol::IPV6,
-                    // Only what we make ourselves: a dummy (RFC 4303, section 2.6).
-                    _ => protocol::NONE,
+                let laid = match association.parameters().protocol {
+                    Protocol::Esp => lay(&own.outbound, bytes, packet, &given),
+                    Protocol::Ah => {
+                        let framed = frame_ah(own, self.local, bytes, packet, &given);
+                        framed.map(|framed| {
+                            let job = framed.job;
+                            self.framed.push(framed);
+                            job
+                        })
+                    }
                 };
-                let behind = shape.packet_bytes(inner.len) - shape.header_bytes() - inner.len;
-                let header = packet.push_front(shape.header_bytes() as usize);
-                let (Some(header), Some(_)) = (header, packet.push_back(behind as usize)) else {
-                    unreachable!("the room was measured for every suite of the site");
-                };
-                let given = Given { number, iv: self.ivs.next(suite.iv()), session };
-                let (job, _) = esp::lay(&own.outbound, bytes, header.start, inner.len, next, &given);
-                batch.work.jobs.push(job);
+                // A number that was given is used up.
                 number += 1;
-                payload_bytes += u64::from(inner.len);
+                match laid {
+                    Ok(job) => {
+                        batch.work.jobs.push(job);
+                        payload_bytes += inner_bytes as u64;
+                    }
+                    Err(reason) => {
+                        refused.push(reason);
+                        packet.refuse(Verdict::Unwanted);
+                    }
+                }
             }
             association.carried().add(number - own.first_number, payload_bytes);
             start = own.end;
         }
         run(&mut *self.queue, &mut batch.work);
+        for framed in self.framed.drain(..) {
+            framed.finish(batch.work.buffer.bytes_mut());
+        }
     }
+}
+
+/// Lays an ESP packet round `packet`, or in transport mode round what it carries.
+fn lay(outbound: &Outbound, bytes: &mut [u8], packet: &mut Packet, given: &Given) -> Result<Job, DropReason> {
+    let Parameters { suite, mode, .. } = *outbound.association().parameters();
+    let shape = Shape::of(suite);
+    let next = match (bytes[packet.span().start as usize] >> 4, mode) {
+        (4 | 6, Mode::Transport) => {
+            let (header_bytes, next) = frame::carried(&bytes[packet.span().range()])?;
+            packet.pull_front(header_bytes as usize).ok_or(DropReason::Malformed)?;
+            next
+        }
+        (4, Mode::Tunnel) => protocol::IPV4,
+        (6, Mode::Tunnel) => protocol::IPV6,
+        // Only what we make ourselves: a dummy (RFC 4303, section 2.6).
+        _ => protocol::NONE,
+    };
+    let payload_bytes = packet.span().len;
+    let behind = shape.packet_bytes(payload_bytes) - shape.header_bytes() - payload_bytes;
+    let header = packet.push_front(shape.header_bytes() as usize);
+    let (Some(header), Some(_)) = (header, packet.push_back(behind as usize)) else {
+        unreachable!("the room was measured for every suite of the site");
+    };
+    Ok(esp::lay(outbound, bytes, header.start, payload_bytes, next, given).0)
+}
+
+/// Frames `packet` by AH: inside a header between the ends, or behind its own with their addresses in it.
+fn frame_ah(
+    run: &Run,
+    local: IpAddr,
+    bytes: &mut [u8],
+    packet: &mut Packet,
+    given: &Given,
+) -> Result<Framed, DropReason> {
+    let ends = Ends::of(local, run.endpoint.ip()).ok_or(DropReason::NoAssociation)?;
+    // Not 0, in whose place the kernel would put a number of its own (raw(7)), and AH covers it.
+    let identification = given.number as u16 | 1;
+    let inner = packet.span();
+    if run.outbound.association().parameters().mode == Mode::Transport {
+        if let Ok(ip) = Ipv6::parse(&bytes[inner.range()]) {
+            let upper = ip.upper().map_err(|_| DropReason::Malformed)?;
+            if upper.fragment_at.is_some() {
+                return Err(DropReason::Fragment);
+            }
+            // The kernel, which makes the outer header, puts AH right behind it.
+            if upper.offset_bytes != IPV6_BYTES {
+                return Err(DropReason::SelectorMismatch);
+            }
+        }
+        frame::readdress(&mut bytes[inner.range()], ends, identification)?;
+    }
+    // RFC 4301, section 8.1: the outer packet may be cut where the inner one may.
+    let dont_fragment = too_big::is_whole(&bytes[inner.range()]);
+    let outer = Outer { ends, hop_limit: frame::HOPS, dont_fragment, identification };
+    let framed = frame::seal(&run.outbound, bytes, inner, &outer, Alignment::Rfc, given)?;
+    let front_bytes = (inner.start - framed.packet.start) as usize;
+    packet.push_front(front_bytes).expect("the room was measured for AH");
+    Ok(framed)
 }
 
 /// Sends dummy packets, which the receiver drops: it learns that we live, and where.
@@ -270,8 +375,9 @@ pub struct Dummies {
 
 impl Dummies {
     /// Through `outside`, sealed through `queue`.
-    pub fn new(queue: Box<dyn Queue>, outside: Outside, room: Room) -> Self {
-        Self { load: Load::new(), sealer: Sealer::new(queue), outside, room }
+    pub fn new(queue: Box<dyn Queue>, outside: Outside, site: &Site) -> Self {
+        let sealer = Sealer::new(queue, site.listen.ip());
+        Self { load: Load::new(), sealer, outside, room: room(site) }
     }
 
     /// Sends one, if there is an association and a place to send to.
@@ -287,7 +393,18 @@ impl Dummies {
         let Room { headroom_bytes, trailer_bytes, align_bytes, tailroom_bytes } = self.room;
         self.load.recycle();
         let behind = trailer_bytes + align_bytes + tailroom_bytes;
-        let is_laid = self.load.batch.push_bytes(headroom_bytes, &[0; 4], behind);
+        // ESP says itself that nothing follows; in AH's place an IP packet says so.
+        let dummy = match peers.protocol() {
+            Protocol::Esp => vec![0; 4],
+            Protocol::Ah => {
+                let Some(ends) = Ends::of(peers.listen().ip(), endpoint.ip()) else { return Ok(()) };
+                let mut dummy = vec![0; ends.header_bytes() as usize];
+                let is_written = frame::give_header(&mut dummy, ends, 0, protocol::NONE);
+                is_written.expect("a header has the length of a header");
+                dummy
+            }
+        };
+        let is_laid = self.load.batch.push_bytes(headroom_bytes, &dummy, behind);
         assert!(is_laid, "an empty batch has room");
         let outbound = Arc::clone(outbound);
         let (end, traffic_class, first_number) = (1, 0, numbers.start);
@@ -303,7 +420,8 @@ impl Dummies {
 /// # Errors
 /// The socket is unusable.
 pub fn send(peers: &Peers, outside: &mut Outside, load: &mut Load) -> io::Result<()> {
-    let Load { batch, runs } = load;
+    let Load { batch, runs, refused } = load;
+    refused.drain(..).for_each(|reason| peers.drops().count(reason));
     let mut start = 0;
     for run in runs.iter() {
         // The port sends all that a batch has to one place.

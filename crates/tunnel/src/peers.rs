@@ -6,13 +6,14 @@ use std::{
     net::SocketAddr,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicU16, AtomicU64, Ordering::Relaxed},
     },
     time::{Duration, Instant},
 };
 
 use arc_swap::ArcSwapOption;
 use sealane_ipsec::{
+    association::Protocol,
     counters::Drops,
     database::{Database, Request},
     policy::{Action, PeerId, Policies, Policy},
@@ -20,7 +21,10 @@ use sealane_ipsec::{
 };
 use sealane_stack::Bells;
 
-use crate::site::Site;
+use crate::{
+    path::Overhead,
+    site::{Hosts, Site},
+};
 
 /// What has gone to a peer or come from it: packets, and their bytes as they travel, without UDP and IP headers.
 #[derive(Debug, Default)]
@@ -47,15 +51,41 @@ pub struct Peer {
     /// As in messages and statistics.
     pub name: String,
     endpoint: ArcSwapOption<SocketAddr>,
+    /// The two hosts of transport mode; `None`: tunnel mode.
+    pub hosts: Option<Hosts>,
     /// To the peer.
     pub sent: Traffic,
     /// From the peer.
     pub received: Traffic,
     /// When its newest genuine packet came, in milliseconds since the gateway began, from 1; 0: never.
     heard_ms: AtomicU64,
+    overhead: Overhead,
+    is_v4: bool,
+    /// Of the site.
+    mtu: u16,
+    /// The longest packet inside that fits into one outside, of IPv4 and of IPv6.
+    inner_bytes_max: [AtomicU16; 2],
 }
 
 impl Peer {
+    /// Whether its first network is of IPv4.
+    pub fn is_v4(&self) -> bool {
+        self.is_v4
+    }
+
+    /// The longest packet inside, of this family, that fits into one outside.
+    pub fn inner_bytes_max(&self, is_v4: bool) -> u16 {
+        self.inner_bytes_max[usize::from(!is_v4)].load(Relaxed)
+    }
+
+    /// The path to it takes packets of so many bytes.
+    pub fn set_path(&self, path_bytes: u32, is_outer_v4: bool) {
+        for (place, is_inner_v4) in self.inner_bytes_max.iter().zip([true, false]) {
+            let most = self.overhead.inner_bytes_max(path_bytes, is_outer_v4, is_inner_v4);
+            place.store(most.min(self.mtu), Relaxed);
+        }
+    }
+
     /// When its newest genuine packet came, in milliseconds since the gateway began, from 1; 0: never.
     pub fn heard_ms(&self) -> u64 {
         self.heard_ms.load(Relaxed)
@@ -68,8 +98,8 @@ pub struct Peers {
     peers: Vec<Peer>,
     database: Database,
     drops: Drops,
-    listen_port: u16,
-    mtu: u16,
+    listen: SocketAddr,
+    protocol: Protocol,
     begun: Instant,
     bells: Bells,
 }
@@ -80,13 +110,18 @@ impl Peers {
         let peers = site.peers.iter().map(|peer| Peer {
             name: peer.name.clone(),
             endpoint: ArcSwapOption::from_pointee(peer.endpoint),
+            hosts: peer.hosts,
             sent: Traffic::default(),
             received: Traffic::default(),
             heard_ms: AtomicU64::new(0),
+            overhead: Overhead { kind: peer.kind(), encapsulation: site.encapsulation },
+            is_v4: peer.networks.first().is_none_or(|network| network.address().is_ipv4()),
+            mtu: site.mtu,
+            inner_bytes_max: [site.mtu, site.mtu].map(AtomicU16::new),
         });
         let database = Database::new(policies(site));
-        let (listen_port, mtu) = (site.listen.port(), site.mtu);
-        Self { peers: peers.collect(), database, drops: Drops::default(), listen_port, mtu, begun, bells }
+        let &Site { listen, protocol, .. } = site;
+        Self { peers: peers.collect(), database, drops: Drops::default(), listen, protocol, begun, bells }
     }
 
     /// The associations and policies.
@@ -109,14 +144,14 @@ impl Peers {
         &self.peers[id.0 as usize]
     }
 
-    /// The port that peers send to.
-    pub fn listen_port(&self) -> u16 {
-        self.listen_port
+    /// Where peers send to.
+    pub fn listen(&self) -> SocketAddr {
+        self.listen
     }
 
-    /// Bytes of the largest packet inside.
-    pub fn mtu(&self) -> u16 {
-        self.mtu
+    /// What protects packets.
+    pub fn protocol(&self) -> Protocol {
+        self.protocol
     }
 
     /// Where a peer is, if that is known.
@@ -165,7 +200,11 @@ fn policies(site: &Site) -> Policies {
         .zip(&site.peers)
         .flat_map(|(id, peer)| {
             peer.networks.iter().map(move |&remote| {
-                let local = if remote.address().is_ipv4() { Prefix::ALL_V4 } else { Prefix::ALL_V6 };
+                let local = match peer.hosts {
+                    Some(hosts) => Prefix::host(hosts.local),
+                    None if remote.address().is_ipv4() => Prefix::ALL_V4,
+                    None => Prefix::ALL_V6,
+                };
                 Policy { selector: Selector::between(local, remote), action: Action::Protect(id) }
             })
         })

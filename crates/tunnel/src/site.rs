@@ -24,6 +24,14 @@
 //! `encapsulation = "none"` beside `listen` sends ESP as a protocol of its own (50) instead of inside UDP, as other gateways may
 //! ask for; it is slower, because the kernel takes such packets one by one, and passes no NAT.
 //!
+//! `protocol = "ah"` beside `listen` protects packets by AH (RFC 4302), which hides nothing and covers the outer addresses too: it
+//! goes with `encapsulation = "none"` and one address to listen on, and its suites are integrities alone.
+//!
+//! `mode = "transport"` at a peer joins two hosts: `networks` is the peer's one address inside, and the gateway has one address of
+//! its family, so the inner header need not travel; it is made anew at the other end. What is on the wire is transport mode
+//! (RFC 4303, section 3.1.1) between the outer addresses. The addresses inside are others: were they the same, the route into the
+//! device would lead the tunnel's own packets there. Fragments and IPv4 options stay behind.
+//!
 //! Guarantees: a file that is taken means exactly one thing; one that is not is refused with the line and column of what is
 //! wrong; nothing is opened or resolved here.
 
@@ -36,6 +44,7 @@ use std::{
 };
 
 use sealane_ipsec::{
+    association::{Kind, Mode, Protocol},
     replay::{ReplayWindow, WINDOW_PACKETS_MAX},
     selector::Prefix,
     sequence::SequenceBits,
@@ -54,6 +63,8 @@ pub const MTU_DEFAULT: u16 = 1400;
 
 /// How packets are protected where a file does not say.
 const SUITE_DEFAULT: &str = "aes-256-gcm";
+/// The same for AH.
+const SUITE_DEFAULT_AH: &str = "hmac-sha256-128";
 /// Seconds after which associations get successors, where a file does not say.
 const REKEY_S_DEFAULT: u32 = 600;
 /// The longest that may be asked for.
@@ -99,6 +110,8 @@ pub struct Site {
     pub listen: SocketAddr,
     /// What they travel in.
     pub encapsulation: Encapsulation,
+    /// What protects them.
+    pub protocol: Protocol,
     /// The gateway's own addresses inside, with their networks.
     pub addresses: Vec<(IpAddr, u8)>,
     /// Largest packet inside, in bytes.
@@ -118,13 +131,32 @@ pub struct PeerSite {
     pub endpoint: Option<SocketAddr>,
     /// Networks beyond it.
     pub networks: Vec<Prefix>,
+    /// What protects its packets.
+    pub protocol: Protocol,
+    /// The two hosts that transport mode joins; `None`: tunnel mode.
+    pub hosts: Option<Hosts>,
     /// Replay window, in packets.
     pub window_packets: u32,
     /// Where its keys come from.
     pub keys: Keys,
 }
 
+/// The addresses inside of an association in transport mode; both are of one family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hosts {
+    /// Our own.
+    pub local: IpAddr,
+    /// The peer's.
+    pub remote: IpAddr,
+}
+
 impl PeerSite {
+    /// What its associations do to packets.
+    pub fn kind(&self) -> Kind {
+        let mode = if self.hosts.is_some() { Mode::Transport } else { Mode::Tunnel };
+        Kind { protocol: self.protocol, mode, suite: self.suite() }
+    }
+
     /// How its packets are protected.
     pub fn suite(&self) -> Suite {
         match &self.keys {
@@ -182,6 +214,7 @@ struct RawSite {
     device: Spanned<String>,
     listen: Spanned<String>,
     encapsulation: Option<Spanned<String>>,
+    protocol: Option<Spanned<String>>,
     #[serde(default)]
     addresses: Vec<Spanned<String>>,
     mtu: Option<Spanned<u16>>,
@@ -196,6 +229,7 @@ struct RawPeer {
     name: Spanned<String>,
     endpoint: Option<Spanned<String>>,
     networks: Vec<Spanned<String>>,
+    mode: Option<Spanned<String>>,
     window: Option<Spanned<u32>>,
     key: Option<Spanned<String>>,
     suite: Option<Spanned<String>>,
@@ -271,32 +305,43 @@ impl Site {
             Some(mtu) => *mtu.get_ref(),
             None => MTU_DEFAULT,
         };
-        let addresses = raw.addresses.iter().map(|word| address(&place, word)).collect::<Result<_, _>>()?;
+        let addresses: Vec<(IpAddr, u8)> =
+            raw.addresses.iter().map(|word| address(&place, word)).collect::<Result<_, _>>()?;
+        let listen: SocketAddr = place.parsed(&raw.listen)?;
+        let encapsulation = choice(
+            &place,
+            raw.encapsulation.as_ref(),
+            &[("udp", Encapsulation::Udp), ("none", Encapsulation::None)],
+            "an encapsulation is \"udp\" or \"none\"",
+        )?;
+        let protocol = choice(
+            &place,
+            raw.protocol.as_ref(),
+            &[("esp", Protocol::Esp), ("ah", Protocol::Ah)],
+            "a protocol is \"esp\" or \"ah\"",
+        )?;
+        if let (Protocol::Ah, Some(word)) = (protocol, &raw.protocol) {
+            if encapsulation == Encapsulation::Udp {
+                let message = "AH does not travel in UDP (RFC 3948): say encapsulation = \"none\" too";
+                return Err(place.error(Some(word.span().start), message));
+            }
+            if listen.ip().is_unspecified() {
+                let message = "AH covers the gateway's address: listen on that one, not on all";
+                return Err(place.error(Some(raw.listen.span().start), message));
+            }
+        }
         if raw.peers.len() > PEERS_MAX {
             return Err(place.error(None, format_args!("more than {PEERS_MAX} peers")));
         }
         let mut peers = Vec::with_capacity(raw.peers.len());
         for raw in &raw.peers {
-            let peer = peer(&place, raw)?;
+            let peer = peer(&place, raw, protocol, listen, &addresses)?;
             contradiction(&peers, &peer)
                 .map_or(Ok(()), |message| Err(place.error(Some(raw.span().start), message)))?;
             peers.push(peer);
         }
-        let encapsulation = match &raw.encapsulation {
-            None => Encapsulation::default(),
-            Some(word) => match word.get_ref().as_str() {
-                "udp" => Encapsulation::Udp,
-                "none" => Encapsulation::None,
-                _ => {
-                    return Err(
-                        place.error(Some(word.span().start), "an encapsulation is \"udp\" or \"none\"")
-                    );
-                }
-            },
-        };
         let identity = raw.identity.as_ref().map(|file| place.beside(file));
-        let listen = place.parsed(&raw.listen)?;
-        Ok(Self { device, listen, encapsulation, addresses, mtu, identity, peers })
+        Ok(Self { device, listen, encapsulation, protocol, addresses, mtu, identity, peers })
     }
 
     /// Reads a file.
@@ -328,7 +373,60 @@ fn address(place: &Text<'_>, word: &Spanned<String>) -> Result<(IpAddr, u8), Sit
     if bits > bits_max { Err(fail()) } else { Ok((host, bits)) }
 }
 
-fn peer(place: &Text<'_>, raw: &Spanned<RawPeer>) -> Result<PeerSite, SiteError> {
+/// One of a few words; the first where there is none.
+fn choice<T: Copy>(
+    place: &Text<'_>,
+    word: Option<&Spanned<String>>,
+    choices: &[(&str, T)],
+    message: &str,
+) -> Result<T, SiteError> {
+    let Some(word) = word else { return Ok(choices[0].1) };
+    let found = choices.iter().find(|(name, _)| name == word.get_ref());
+    found.map(|&(_, value)| value).ok_or_else(|| place.error(Some(word.span().start), message))
+}
+
+/// The two hosts of transport mode.
+fn hosts(
+    place: &Text<'_>,
+    at: usize,
+    networks: &[Prefix],
+    endpoint: Option<SocketAddr>,
+    outside: Option<SocketAddr>,
+    addresses: &[(IpAddr, u8)],
+) -> Result<Hosts, SiteError> {
+    let fail = |message: String| Err(place.error(Some(at), message));
+    let &[network] = networks else {
+        return fail("transport mode joins two hosts: networks has one address, the peer's".to_owned());
+    };
+    let remote = network.address();
+    if network != Prefix::host(remote) {
+        return fail(format!("transport mode joins two hosts: {network} is more than one"));
+    }
+    if endpoint.is_some_and(|endpoint| endpoint.ip() == remote) {
+        return fail(format!(
+            "{remote} is the peer's end point: the route into the device would lead the tunnel's own packets there; give the \
+             hosts addresses of their own inside"
+        ));
+    }
+    let mut own = addresses.iter().filter(|(address, _)| address.is_ipv4() == remote.is_ipv4());
+    let (Some(&(local, _)), None) = (own.next(), own.next()) else {
+        return fail(format!("transport mode needs one address of our own that can stand beside {remote}"));
+    };
+    if outside.is_some_and(|outside| outside.is_ipv4() != remote.is_ipv4()) {
+        return fail(format!(
+            "AH keeps a packet's header in transport mode: {remote} is of another family than listen"
+        ));
+    }
+    Ok(Hosts { local, remote })
+}
+
+fn peer(
+    place: &Text<'_>,
+    raw: &Spanned<RawPeer>,
+    protocol: Protocol,
+    listen: SocketAddr,
+    addresses: &[(IpAddr, u8)],
+) -> Result<PeerSite, SiteError> {
     let (start, raw) = (raw.span().start, raw.get_ref());
     let networks: Vec<Prefix> =
         raw.networks.iter().map(|word| place.parsed(word)).collect::<Result<_, _>>()?;
@@ -341,14 +439,24 @@ fn peer(place: &Text<'_>, raw: &Spanned<RawPeer>) -> Result<PeerSite, SiteError>
             .map_err(|error| place.error(Some(window.span().start), error))?,
         None => WINDOW_PACKETS_DEFAULT,
     };
+    let endpoint = raw.endpoint.as_ref().map(|word| place.parsed(word)).transpose()?;
+    let modes = [("tunnel", Mode::Tunnel), ("transport", Mode::Transport)];
+    let mode = choice(place, raw.mode.as_ref(), &modes, "a mode is \"tunnel\" or \"transport\"")?;
+    let hosts = match (mode, &raw.mode) {
+        (Mode::Transport, Some(word)) => {
+            let outside = (protocol == Protocol::Ah).then_some(listen);
+            Some(hosts(place, word.span().start, &networks, endpoint, outside, addresses)?)
+        }
+        _ => None,
+    };
     let keys = match (&raw.key, &raw.manual) {
-        (Some(key), None) => Keys::Peer(peer_key(place, raw, key)?),
+        (Some(key), None) => Keys::Peer(peer_key(place, raw, key, protocol)?),
         (None, Some(manual)) => {
             let elsewhere = raw.suite.as_ref().map(|suite| suite.span());
             if let Some(span) = elsewhere.or_else(|| raw.rekey_seconds.as_ref().map(|s| s.span())) {
                 return Err(place.error(Some(span.start), "this belongs to a peer with `key`"));
             }
-            Keys::Manual(manual_keys(place, manual.get_ref())?)
+            Keys::Manual(manual_keys(place, manual.get_ref(), protocol)?)
         }
         (Some(_), Some(manual)) => {
             let message = "keys twice: a peer has `key` or a [peers.manual] table";
@@ -362,27 +470,40 @@ fn peer(place: &Text<'_>, raw: &Spanned<RawPeer>) -> Result<PeerSite, SiteError>
     };
     Ok(PeerSite {
         name: raw.name.get_ref().clone(),
-        endpoint: raw.endpoint.as_ref().map(|word| place.parsed(word)).transpose()?,
+        endpoint,
         networks,
+        protocol,
+        hosts,
         window_packets,
         keys,
     })
 }
 
-/// A suite that ESP takes.
-fn suite(place: &Text<'_>, word: &Spanned<String>) -> Result<Suite, SiteError> {
+/// A suite that the protocol takes.
+fn suite(place: &Text<'_>, word: &Spanned<String>, protocol: Protocol) -> Result<Suite, SiteError> {
     let suite: Suite = place.parsed(word)?;
-    if suite.is_for_esp() {
-        return Ok(suite);
-    }
-    let message = format!("{suite} is an integrity alone; ESP takes \"null+{suite}\"");
+    let message = match protocol {
+        Protocol::Esp if suite.is_for_ah() => {
+            format!("{suite} is an integrity alone; ESP takes \"null+{suite}\"")
+        }
+        Protocol::Ah if !suite.is_for_ah() => {
+            format!("{suite} is no suite of AH, which takes an integrity alone, such as {SUITE_DEFAULT_AH}")
+        }
+        _ => return Ok(suite),
+    };
     Err(place.error(Some(word.span().start), message))
 }
 
-fn peer_key(place: &Text<'_>, raw: &RawPeer, key: &Spanned<String>) -> Result<PeerKey, SiteError> {
+fn peer_key(
+    place: &Text<'_>,
+    raw: &RawPeer,
+    key: &Spanned<String>,
+    protocol: Protocol,
+) -> Result<PeerKey, SiteError> {
+    let default = if protocol == Protocol::Ah { SUITE_DEFAULT_AH } else { SUITE_DEFAULT };
     let suite = match &raw.suite {
-        Some(word) => suite(place, word)?,
-        None => SUITE_DEFAULT.parse().expect("a suite's name"),
+        Some(word) => suite(place, word, protocol)?,
+        None => default.parse().expect("a suite's name"),
     };
     let seconds = match &raw.rekey_seconds {
         Some(seconds) if !(1..=REKEY_S_MAX).contains(seconds.get_ref()) => {
@@ -395,7 +516,7 @@ fn peer_key(place: &Text<'_>, raw: &RawPeer, key: &Spanned<String>) -> Result<Pe
     Ok(PeerKey { key: place.parsed(key)?, suite, rekey: Duration::from_secs(seconds.into()) })
 }
 
-fn manual_keys(place: &Text<'_>, manual: &RawManual) -> Result<Manual, SiteError> {
+fn manual_keys(place: &Text<'_>, manual: &RawManual, protocol: Protocol) -> Result<Manual, SiteError> {
     let key = |raw: &RawKey| {
         let spi = *raw.spi.get_ref();
         if spi < 0x100 {
@@ -403,7 +524,7 @@ fn manual_keys(place: &Text<'_>, manual: &RawManual) -> Result<Manual, SiteError
         }
         Ok(ManualKey { spi, file: place.beside(&raw.key_file) })
     };
-    let suite = suite(place, &manual.suite)?;
+    let suite = suite(place, &manual.suite, protocol)?;
     let sequence =
         if manual.extended_sequence_numbers { SequenceBits::Extended } else { SequenceBits::Short };
     Ok(Manual { suite, sequence, send: key(&manual.send)?, receive: key(&manual.receive)? })
@@ -522,12 +643,55 @@ receive = { spi = 0x2001, key-file = "/keys/from-branch.key" }
             ("0x1001", "0xff", (13, 16), "reserved"),
             ("endpoint", "endpiont", (8, 1), "unknown field"),
             ("addresses", "encapsulation = \"tcp\"\naddresses", (4, 17), "\"udp\" or \"none\""),
+            ("addresses", "protocol = \"ha\"\naddresses", (4, 12), "\"esp\" or \"ah\""),
+            ("addresses", "protocol = \"ah\"\naddresses", (4, 12), "encapsulation = \"none\""),
+            (
+                "addresses",
+                "encapsulation = \"none\"\nprotocol = \"ah\"\naddresses",
+                (3, 10),
+                "listen on that one",
+            ),
+            ("endpoint", "mode = \"tarnsport\"\nendpoint", (8, 8), "\"tunnel\" or \"transport\""),
+            ("endpoint", "mode = \"transport\"\nendpoint", (8, 8), "has one address"),
             ("/keys/from-branch.key", "to-branch.key", (6, 1), "a key of its own"),
         ] {
             let error = parse(&GOOD.replacen(from, to, 1)).expect_err(from);
             assert_eq!(error.at, Some(at), "{error}");
             assert!(error.to_string().contains(says), "{error}");
         }
+    }
+
+    #[test]
+    fn transport_mode_joins_two_hosts() {
+        let good = GOOD.replace(
+            "networks = [\"10.91.2.0/24\", \"fd91:2::/64\"]",
+            "mode = \"transport\"\nnetworks = [\"10.91.2.1/32\"]",
+        );
+        let site = parse(&good).expect("a good file");
+        let [local, remote] = ["10.91.1.1", "10.91.2.1"].map(|word| word.parse().expect("an address"));
+        assert_eq!(site.peers[0].hosts, Some(Hosts { local, remote }));
+        assert_eq!(site.peers[0].kind().to_string(), "transport aes-128-cbc+hmac-sha256-128");
+        for (from, to, says) in [
+            ("10.91.2.1/32", "10.91.2.0/24", "more than one"),
+            ("10.91.2.1/32", "198.51.100.7/32", "end point"),
+            ("10.91.1.1/24", "fd91:3::1/64", "one address of our own"),
+            ("10.91.1.1/24\"", "10.91.1.1/24\", \"10.91.1.2/24\"", "one address of our own"),
+        ] {
+            let error = parse(&good.replacen(from, to, 1)).expect_err(from);
+            assert!(error.to_string().contains(says) && error.at == Some((9, 8)), "{error}");
+        }
+        let ah = good
+            .replace("addresses", "encapsulation = \"none\"\nprotocol = \"ah\"\naddresses")
+            .replace("aes-128-cbc+", "")
+            .replace("0.0.0.0", "192.0.2.1");
+        assert_eq!(
+            parse(&ah).expect("a good file").peers[0].kind().to_string(),
+            "ah transport hmac-sha256-128"
+        );
+        let error = parse(&ah.replace("192.0.2.1", "[2001:db8::1]")).expect_err("IPv4 inside");
+        assert!(error.to_string().contains("another family"), "{error}");
+        let error = parse(&ah.replace("suite = \"", "suite = \"null+")).expect_err("a suite of ESP");
+        assert!(error.to_string().contains("no suite of AH"), "{error}");
     }
 
     #[test]

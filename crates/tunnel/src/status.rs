@@ -35,6 +35,9 @@ pub struct PeerStatus {
     pub endpoint: Option<String>,
     /// Seconds since its newest genuine packet; `None`: none yet.
     pub silent_s: Option<f64>,
+    /// The longest packet inside that fits into one on the path to it, of the family of its first network.
+    #[serde(default)]
+    pub mtu_bytes: u16,
     /// Packets to it.
     pub sent_packets: u64,
     /// Bytes to it.
@@ -54,7 +57,7 @@ pub struct AssociationStatus {
     pub direction: String,
     /// Security parameters index.
     pub spi: u32,
-    /// How packets are protected.
+    /// How packets are protected: a suite, behind `ah` and `transport` where it is so.
     pub suite: String,
     /// Seconds since it was installed.
     pub age_s: u64,
@@ -71,7 +74,7 @@ fn association(direction: &str, association: &Association, number: u64, now: Ins
     AssociationStatus {
         direction: direction.to_owned(),
         spi: parameters.spi,
-        suite: parameters.suite.to_string(),
+        suite: parameters.kind().to_string(),
         age_s: association.lived(now).as_secs(),
         packets: association.carried().packets(),
         bytes: association.carried().bytes(),
@@ -101,6 +104,7 @@ impl Status {
                 name: peer.name.clone(),
                 endpoint: peers.endpoint(id).map(|endpoint| endpoint.to_string()),
                 silent_s: peers.silence(id).map(|silence| silence.as_secs_f64()),
+                mtu_bytes: peer.inner_bytes_max(peer.is_v4()),
                 sent_packets: sent.0,
                 sent_bytes: sent.1,
                 received_packets: received.0,
@@ -129,6 +133,7 @@ impl Status {
                 |silence| format!("heard of {silence:.1} s ago"),
             );
             let _ = writeln!(text, "\n{}  {place}, {heard}", peer.name);
+            let _ = writeln!(text, "  takes     {} bytes a packet", peer.mtu_bytes);
             let _ = writeln!(text, "  sent      {} packets, {} bytes", peer.sent_packets, peer.sent_bytes);
             let _ = writeln!(
                 text,
@@ -198,6 +203,7 @@ mod tests {
             name: "a \"quoted\" name".to_owned(),
             endpoint: None,
             silent_s: Some(1.25),
+            mtu_bytes: 1400,
             sent_packets: 3,
             sent_bytes: 300,
             received_packets: 4,

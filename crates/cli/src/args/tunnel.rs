@@ -31,7 +31,18 @@ A peer that is another implementation has keys from files instead:
   send = { spi = 0x1001, key-file = \"to-branch.key\" }
   receive = { spi = 0x2001, key-file = \"from-branch.key\" }
 
-Key files hold hexadecimal digits and are readable by their owner alone; one end's send is the other's receive.";
+Key files hold hexadecimal digits and are readable by their owner alone; one end's send is the other's receive.
+
+`encapsulation = \"none\"` beside `listen` sends ESP as protocol 50 instead of in UDP; `protocol = \"ah\"` beside that one \
+authenticates packets by AH (protocol 51) and hides nothing: it covers the outer addresses, so the gateway listens on one of them \
+and no NAT may be in between.
+
+`mode = \"transport\"` in a peer joins two hosts: `networks` is the peer's one address inside, and ours is the one in `addresses`. \
+The inner header does not travel, so a packet is 20 or 40 bytes shorter; fragments and IPv4 options are not taken. The addresses \
+inside must not be those outside.
+
+Where a link on the way takes less than the tunnel's packets, hosts inside are told by ICMP what fits; no message from outside \
+narrows a tunnel below 576 bytes (IPv4) or 1,280 (IPv6), nor for longer than the kernel believes it, ten minutes.";
 
 /// Arguments of `sealane tunnel`.
 #[derive(Debug, Args)]

@@ -2,23 +2,23 @@
 //!
 //! ```text
 //! caller                             called
-//! Offer { spi, suite }  ─────────►
+//! Offer { spi, kind }   ─────────►
 //!                       ◄─────────   Answer::Taken { spi } or Answer::Refused
 //! Ready                 ─────────►
 //! ```
 //!
 //! Each names the index under which it wants to receive. The keys come from the channel's exporter, bound to both indices and
-//! the suite, so nothing secret is said here. `Ready` says that the caller receives: the called end may send.
+//! the kind, so nothing secret is said here. `Ready` says that the caller receives: the called end may send.
 //!
 //! Guarantees: any bytes are a message or an error; nothing is allocated for what they claim.
 
-use sealane_ipsec::suite::Suite;
+use sealane_ipsec::association::Kind;
 use zeroize::Zeroizing;
 
 /// What an offer begins with: the protocol and its version.
 const MAGIC: &[u8; 16] = b"sealane tunnel 1";
-/// The longest name of a suite.
-const SUITE_BYTES_MAX: usize = 64;
+/// The longest text of a kind.
+const KIND_BYTES_MAX: usize = 64;
 /// Label of the channel's exporter (RFC 8446, section 7.5).
 pub(crate) const EXPORTER_LABEL: &[u8] = b"EXPORTER-sealane-tunnel-1";
 
@@ -28,7 +28,7 @@ pub struct Offer {
     /// Where the caller will receive.
     pub spi: u32,
     /// How packets are to be protected, both ways.
-    pub suite: Suite,
+    pub kind: Kind,
 }
 
 /// What the called end says.
@@ -46,8 +46,8 @@ pub enum Answer {
 /// Why an offer is not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// Another suite stands in its file.
-    #[error("its site file names another suite for us")]
+    /// Another kind stands in its file.
+    #[error("its site file names another suite, protocol or mode for us")]
     Suite,
     /// Offers come faster than associations are used up.
     #[error("we have asked too often")]
@@ -73,7 +73,7 @@ fn spi(bytes: [u8; 4]) -> Result<u32, NotUnderstood> {
 impl Offer {
     /// As it travels.
     pub fn to_bytes(self) -> Vec<u8> {
-        [&MAGIC[..], &self.spi.to_be_bytes(), self.suite.to_string().as_bytes()].concat()
+        [&MAGIC[..], &self.spi.to_be_bytes(), self.kind.to_string().as_bytes()].concat()
     }
 
     /// Reads an offer.
@@ -83,11 +83,11 @@ impl Offer {
     pub fn parse(bytes: &[u8]) -> Result<Self, NotUnderstood> {
         let rest = bytes.strip_prefix(MAGIC).ok_or(NotUnderstood)?;
         let (&index, name) = rest.split_first_chunk().ok_or(NotUnderstood)?;
-        if name.len() > SUITE_BYTES_MAX {
+        if name.len() > KIND_BYTES_MAX {
             return Err(NotUnderstood);
         }
         let name = str::from_utf8(name).map_err(|_| NotUnderstood)?;
-        Ok(Self { spi: spi(index)?, suite: name.parse().map_err(|_| NotUnderstood)? })
+        Ok(Self { spi: spi(index)?, kind: name.parse().map_err(|_| NotUnderstood)? })
     }
 }
 
@@ -137,7 +137,7 @@ impl std::fmt::Debug for Material {
 }
 
 impl Material {
-    /// Cuts an exporter's output of twice [`Suite::material_bytes`].
+    /// Cuts an exporter's output of twice [`Suite::material_bytes`](sealane_ipsec::suite::Suite::material_bytes).
     pub(crate) fn of(exported: &Zeroizing<Vec<u8>>) -> Self {
         let (forth, back) = exported.split_at(exported.len() / 2);
         Self { forth: Zeroizing::new(forth.to_vec()), back: Zeroizing::new(back.to_vec()) }
@@ -150,7 +150,9 @@ mod tests {
 
     #[test]
     fn messages_are_read_as_they_were_written() {
-        let offer = Offer { spi: 0x1234_5678, suite: "aes-256-gcm".parse().expect("a suite") };
+        let offer = Offer { spi: 0x1234_5678, kind: "ah transport hmac-sha256-128".parse().expect("a kind") };
+        assert_eq!(Offer::parse(&offer.to_bytes()), Ok(offer));
+        let offer = Offer { spi: 0x1234_5678, kind: "aes-256-gcm".parse().expect("a kind") };
         assert_eq!(Offer::parse(&offer.to_bytes()), Ok(offer));
         for answer in [
             Answer::Taken { spi: 0x100 },
@@ -164,7 +166,7 @@ mod tests {
 
     #[test]
     fn nothing_else_is_a_message() {
-        let good = Offer { spi: 0x100, suite: "aes-256-gcm".parse().expect("a suite") }.to_bytes();
+        let good = Offer { spi: 0x100, kind: "aes-256-gcm".parse().expect("a kind") }.to_bytes();
         for length in 0..good.len() {
             assert_eq!(Offer::parse(&good[..length]), Err(NotUnderstood), "{length}");
         }

@@ -99,7 +99,7 @@ impl<'a> Calls<'a> {
             let Keys::Peer(keys) = &peer.keys else { continue };
             let who = Who {
                 id,
-                suite: keys.suite,
+                kind: peer.kind(),
                 window_packets: peer.window_packets,
                 may_call: peer.endpoint.is_some(),
                 goes_first: own < keys.key,
@@ -347,7 +347,7 @@ fn makes_room(origins: &[IpAddr], newcomer: IpAddr) -> Option<usize> {
 
 /// The keys of an offer that was taken.
 fn export(channel: &Channel, offer: Offer, called_spi: u32) -> Option<Material> {
-    let mut exported = Zeroizing::new(vec![0; 2 * offer.suite.material_bytes()]);
+    let mut exported = Zeroizing::new(vec![0; 2 * offer.kind.suite.material_bytes()]);
     channel.export(EXPORTER_LABEL, &agreement::context(offer, called_spi), &mut exported).ok()?;
     Some(Material::of(&exported))
 }

@@ -12,12 +12,11 @@ use std::{
 
 use sealane_engine::Implementations;
 use sealane_ipsec::{
-    association::{Inbound, Mode, Outbound, Parameters, Protocol},
+    association::{Inbound, Kind, Outbound, Parameters, Protocol},
     database::{Database, Request},
     lifetime::{Lifetime, Limits},
     policy::PeerId,
     sequence::SequenceBits,
-    suite::Suite,
 };
 
 use crate::keying::{
@@ -106,7 +105,7 @@ struct Promised {
 #[derive(Debug)]
 pub struct PeerKeys {
     id: PeerId,
-    suite: Suite,
+    kind: Kind,
     window_packets: u32,
     implementations: Implementations,
     timing: Timing,
@@ -137,7 +136,7 @@ pub struct Who {
     /// Its id.
     pub id: PeerId,
     /// How packets are protected.
-    pub suite: Suite,
+    pub kind: Kind,
     /// Of the replay window.
     pub window_packets: u32,
     /// It has an end point to call.
@@ -149,10 +148,10 @@ pub struct Who {
 impl PeerKeys {
     /// Without associations; one that may call wants the first at once.
     pub fn new(who: Who, implementations: Implementations, timing: Timing) -> Self {
-        let Who { id, suite, window_packets, may_call, goes_first } = who;
+        let Who { id, kind, window_packets, may_call, goes_first } = who;
         Self {
             id,
-            suite,
+            kind,
             window_packets,
             implementations,
             timing,
@@ -218,9 +217,9 @@ impl PeerKeys {
         Parameters {
             spi,
             peer: self.id,
-            protocol: Protocol::Esp,
-            mode: Mode::Tunnel,
-            suite: self.suite,
+            protocol: self.kind.protocol,
+            mode: self.kind.mode,
+            suite: self.kind.suite,
             sequence: SequenceBits::Extended,
             lifetime,
         }
@@ -228,7 +227,7 @@ impl PeerKeys {
 
     /// What a call offers: an index of our choice, from `random`, that no inbound association has.
     pub fn begin(&self, database: &Database, random: impl FnMut() -> u32) -> Offer {
-        Offer { spi: free_spi(database, random), suite: self.suite }
+        Offer { spi: free_spi(database, self.kind.protocol, random), kind: self.kind }
     }
 
     /// The called end takes an offer: it receives from now on, and sends when the caller is [`Self::ready`] to receive.
@@ -243,14 +242,14 @@ impl PeerKeys {
         random: impl FnMut() -> u32,
         export: impl FnOnce(u32) -> Option<Material>,
     ) -> Result<Answer, Refusal> {
-        if offer.suite != self.suite {
+        if offer.kind != self.kind {
             return Err(Refusal::Suite);
         }
         if self.calling && self.goes_first {
             return Err(Refusal::Busy);
         }
         self.take_offer(now)?;
-        let spi = free_spi(database, random);
+        let spi = free_spi(database, self.kind.protocol, random);
         let material = export(spi).ok_or(Refusal::TooOften)?;
         let pair = self.pair(false, spi, offer.spi, &material.forth, &material.back, now);
         let (inbound, outbound) = pair.ok_or(Refusal::Suite)?;
@@ -297,7 +296,7 @@ impl PeerKeys {
         self.inbound.retain(|kept| {
             let stays = kept.until.is_none_or(|until| now < until);
             if !stays {
-                database.remove_inbound(Protocol::Esp, kept.spi);
+                database.remove_inbound(self.kind.protocol, kept.spi);
             }
             stays
         });
@@ -336,7 +335,7 @@ impl PeerKeys {
             // The oldest that drains, or the oldest of those that never came to anything.
             let drains = self.inbound.iter().position(|kept| kept.until.is_some());
             let oldest = self.inbound.remove(drains.unwrap_or(0));
-            database.remove_inbound(Protocol::Esp, oldest.spi);
+            database.remove_inbound(self.kind.protocol, oldest.spi);
         }
         // The index was free when it was chosen; somebody else's choice of the same one in between would end this pair early.
         if database.install_inbound(Arc::clone(inbound)).is_ok() {
@@ -376,11 +375,11 @@ impl KeyMaker for PeerKeys {
 }
 
 /// An index that no inbound association has. Random, so that a restarted end does not meet its old ones.
-fn free_spi(database: &Database, mut random: impl FnMut() -> u32) -> u32 {
+fn free_spi(database: &Database, protocol: Protocol, mut random: impl FnMut() -> u32) -> u32 {
     let snapshot = database.snapshot();
     loop {
         let spi = random();
-        if spi >= 0x100 && !snapshot.inbound.contains_key(&(Protocol::Esp, spi)) {
+        if spi >= 0x100 && !snapshot.inbound.contains_key(&(protocol, spi)) {
             return spi;
         }
     }

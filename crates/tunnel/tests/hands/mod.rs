@@ -22,7 +22,7 @@ use sealane_wire::{Ipv4Fields, UdpFields, protocol};
 /// A gateway at `10.<end>.0.1` with `count` peers, whose networks are `10.128.0.0/16` and those behind it; the first is the one
 /// whose packets are made here.
 pub(crate) fn site(suite: &str, count: usize) -> Site {
-    let mut text = "device = \"sl0\"\nlisten = \"192.0.2.1:4500\"\n".to_owned();
+    let mut text = "device = \"sl0\"\nlisten = \"192.0.2.1:4500\"\nmtu = 1436\n".to_owned();
     for peer in 0..count {
         let (high, low) = (128 + peer / 256, peer % 256);
         text += &format!(
@@ -110,7 +110,7 @@ impl<'a> Hands<'a> {
         Self {
             site,
             router: Router::new(peers),
-            sealer: Sealer::new(queue()),
+            sealer: Sealer::new(queue(), site.listen.ip()),
             opener: Opener::new(peers, queue()),
             acceptor: Acceptor::new(peers),
             load: Load::new(),

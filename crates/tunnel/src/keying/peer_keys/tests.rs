@@ -69,8 +69,8 @@ fn timing() -> Timing {
 }
 
 fn end(goes_first: bool, may_call: bool) -> End {
-    let suite = "aes-256-gcm".parse().expect("a suite");
-    let who = Who { id: PeerId(0), suite, window_packets: 1024, may_call, goes_first };
+    let kind = "aes-256-gcm".parse().expect("a kind");
+    let who = Who { id: PeerId(0), kind, window_packets: 1024, may_call, goes_first };
     let keys = PeerKeys::new(who, Implementations::default(), timing());
     End { keys, database: Database::default(), sent: 0, received: 0, heard_ms: 0, is_up: true }
 }
@@ -260,7 +260,7 @@ fn a_peer_that_offers_without_end_gets_little() {
     let mut victim = end(false, false);
     let (mut random, mut now, mut taken) = (Random(5), Instant::now(), 0u32);
     for _ in 0..10_000 {
-        let offer = Offer { spi: 0x100 | random.spi(), suite: "aes-256-gcm".parse().expect("a suite") };
+        let offer = Offer { spi: 0x100 | random.spi(), kind: "aes-256-gcm".parse().expect("a kind") };
         let export = |spi| Some(material([offer.spi, spi]));
         taken +=
             u32::from(victim.keys.offered(&victim.database, offer, now, || random.spi(), export).is_ok());
@@ -274,7 +274,7 @@ fn a_peer_that_offers_without_end_gets_little() {
     now += Duration::from_secs(20);
     victim.keys.drain(&victim.database, now);
     assert!(victim.database.snapshot().inbound.is_empty());
-    let other = Offer { spi: 0x100, suite: "aes-128-gcm".parse().expect("a suite") };
+    let other = Offer { spi: 0x100, kind: "aes-128-gcm".parse().expect("a kind") };
     let refused = victim.keys.offered(&victim.database, other, now, || random.spi(), |_| None);
     assert_eq!(refused, Err(Refusal::Suite));
 }

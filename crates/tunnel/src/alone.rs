@@ -1,0 +1,458 @@
+//! One end of a tunnel between memory and memory: what its lanes do without a device, a socket or another end.
+//!
+//! Guarantees: the lanes are those of a gateway ([`Way`], and the hands of [`outward`](crate::outward) and
+//! [`inward`](crate::inward)); every packet is sealed and opened under numbers of its own; what leaves out of order is counted.
+
+use std::{
+    io,
+    num::NonZeroUsize,
+    path::Path,
+    sync::{
+        Arc, Barrier, Mutex,
+        atomic::{AtomicI64, AtomicU64, Ordering::Relaxed},
+    },
+    thread,
+    time::Instant,
+};
+
+use sealane_engine::{Engine as _, Implementations, Inline};
+use sealane_ipsec::{
+    association::{AssociationError, Inbound, Mode, Outbound, Parameters, Protocol},
+    lifetime::Lifetime,
+    policy::PeerId,
+    sequence::SequenceBits,
+    suite::Suite,
+};
+use sealane_stack::{Batch, Bells, Recycle};
+use sealane_wire::{Ipv4Fields, UdpFields, protocol};
+
+use crate::{
+    inward::{Acceptor, Arrival, Opener},
+    outward::{Load, Router, Sealer, room},
+    peers::Peers,
+    site::Site,
+    way::Way,
+};
+
+/// Packets of a load: what a superpacket has.
+pub const LOAD_PACKETS: usize = 44;
+/// Bytes of each, as they fit into 1,500 outside.
+pub const PACKET_BYTES: usize = 1436;
+/// Of an inner packet whose bytes matter: IP, UDP, and its number.
+const HEAD_BYTES: usize = 36;
+/// Loads that are made ready for a receiver at a time.
+const READY_LOADS: usize = 64;
+
+/// Both ends of a tunnel with one association from the first to the second.
+#[derive(Debug)]
+pub struct Alone {
+    sites: [Site; 2],
+    peers: [Peers; 2],
+    implementations: Implementations,
+}
+
+impl Alone {
+    /// Under `suite`, with keys of its own by `seed`.
+    ///
+    /// # Errors
+    /// The suite is none of ESP.
+    pub fn new(suite: Suite, implementations: Implementations, seed: u8) -> Result<Self, AssociationError> {
+        let now = Instant::now();
+        let site = |listen: &str, peer: &str, network: &str| {
+            let text = format!(
+                "device = \"sl0\"\nlisten = \"{listen}:4500\"\nmtu = {PACKET_BYTES}\n[[peers]]\nname = \"other\"\nendpoint = \"{peer}:4500\"\n\
+                 networks = [\"{network}\"]\n[peers.manual]\nsuite = \"{suite}\"\n\
+                 send = {{ spi = 256, key-file = \"a\" }}\nreceive = {{ spi = 256, key-file = \"b\" }}\n"
+            );
+            Site::parse(Path::new("site.toml"), &text).expect("a good site file")
+        };
+        let sites =
+            [site("192.0.2.1", "192.0.2.2", "10.2.0.0/16"), site("192.0.2.2", "192.0.2.1", "10.1.0.0/16")];
+        let bells = || Bells::new(1).expect("a process has a descriptor for a bell");
+        let peers = [0, 1].map(|end: usize| Peers::new(&sites[end], now, bells()));
+        let parameters = Parameters {
+            spi: 256,
+            peer: PeerId(0),
+            protocol: Protocol::Esp,
+            mode: Mode::Tunnel,
+            suite,
+            sequence: SequenceBits::Extended,
+            lifetime: Lifetime::default(),
+        };
+        let material = vec![seed; suite.material_bytes()];
+        let outbound = Outbound::new(implementations, parameters, &material, 1, now)?;
+        let inbound = Inbound::new(implementations, parameters, &material, 4096, now)?;
+        peers[0].database().install_outbound(Arc::new(outbound));
+        peers[1].database().install_inbound(Arc::new(inbound)).expect("the first of its index");
+        Ok(Self { sites, peers, implementations })
+    }
+
+    fn sealer(&self) -> Sealer {
+        let queue = Inline::new(self.implementations).queue(NonZeroUsize::MIN);
+        Sealer::new(queue.expect("an inline queue takes nothing"), self.sites[0].listen.ip())
+    }
+
+    fn opener(&self) -> Opener<'_> {
+        let queue = Inline::new(self.implementations).queue(NonZeroUsize::MIN);
+        Opener::new(&self.peers[1], queue.expect("an inline queue takes nothing"))
+    }
+}
+
+/// What a slice of work came to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Slice {
+    /// Packets that left.
+    pub packets: u64,
+    /// From the first lane's beginning to the last one's end.
+    pub seconds: f64,
+    /// The most loads that were done before one that was taken earlier.
+    pub depth_loads: u64,
+    /// Packets that left behind one with a higher number.
+    pub disordered: u64,
+}
+
+/// What all lanes of a tunnel share, beside its [`Way`].
+#[derive(Debug, Default)]
+struct Shared {
+    /// Loads that are left to be taken in this slice.
+    left: AtomicI64,
+    /// The highest load that is done, from 1.
+    highest: AtomicU64,
+    depth: AtomicU64,
+}
+
+impl Shared {
+    fn take(&self) -> io::Result<()> {
+        // The end of the slice, which is no failure.
+        if self.left.fetch_sub(1, Relaxed) > 0 { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+    }
+
+    fn done(&self, load: u64) {
+        let before = self.highest.fetch_max(load, Relaxed);
+        self.depth.fetch_max(before.saturating_sub(load), Relaxed);
+    }
+}
+
+/// Where packets end.
+#[derive(Debug, Default)]
+struct Sink {
+    packets: u64,
+    last: Option<u64>,
+    disordered: u64,
+}
+
+impl Sink {
+    fn take(&mut self, number: u64) {
+        self.packets += 1;
+        self.disordered += u64::from(self.last.is_some_and(|last| number <= last));
+        self.last = Some(number);
+    }
+}
+
+/// Gives loads their numbers.
+#[derive(Debug, Default)]
+struct Source {
+    loads: u64,
+    packets: u64,
+}
+
+/// Lays the load's packets as a device does; their bytes behind the heads are what the buffer has.
+fn lay(load: &mut Load, site: &Site, source: &mut Source) {
+    let room = room(site);
+    let behind = room.trailer_bytes + room.align_bytes + room.tailroom_bytes;
+    source.loads += 1;
+    load.batch.first = source.loads;
+    for _ in 0..LOAD_PACKETS {
+        source.packets += 1;
+        let packet = load.batch.push(room.headroom_bytes, PACKET_BYTES, behind).expect("a load has room");
+        let span = packet.push_back(PACKET_BYTES).expect("it was laid out for so many bytes");
+        let bytes = &mut load.batch.work.buffer.bytes_mut()[span.range()];
+        let fields = Ipv4Fields {
+            traffic_class: 0,
+            identification: 0,
+            dont_fragment: true,
+            time_to_live: 64,
+            protocol: protocol::UDP,
+            source: [10, 1, 0, 1].into(),
+            destination: [10, 2, 0, 1].into(),
+        };
+        fields.write(bytes, PACKET_BYTES - 20).expect("there is room");
+        let udp = UdpFields { source_port: 7, destination_port: 9 };
+        udp.write(&mut bytes[20..], PACKET_BYTES - 28).expect("there is room");
+        bytes[28..HEAD_BYTES].copy_from_slice(&source.packets.to_be_bytes());
+    }
+}
+
+/// The last 8 bytes of an inner packet's head.
+fn number(packet: &[u8]) -> u64 {
+    packet.get(28..HEAD_BYTES).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_be_bytes)
+}
+
+/// The number that an ESP packet shows.
+fn shown(packet: &[u8]) -> u64 {
+    packet.get(4..8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_be_bytes).into()
+}
+
+/// One end's direction of several tunnels, each with as many lanes.
+trait Direction: Sync {
+    /// Runs the lane `lane` of a tunnel until the slice's loads are taken.
+    fn lane(&self, lane: usize);
+    fn shared(&self) -> &Shared;
+    /// Packets that left and those that left out of order, so far.
+    fn ended(&self) -> (u64, u64);
+}
+
+fn slice<D: Direction>(tunnels: &[D], lanes: usize, loads: usize) -> Slice {
+    let start = Barrier::new(tunnels.len() * lanes + 1);
+    let before: Vec<_> = tunnels.iter().map(Direction::ended).collect();
+    let mut seconds = 0.0;
+    thread::scope(|scope| {
+        let mut running = Vec::new();
+        for tunnel in tunnels {
+            tunnel.shared().depth.store(0, Relaxed);
+            tunnel.shared().left.store((loads / tunnels.len()) as i64, Relaxed);
+            for lane in 0..lanes {
+                let start = &start;
+                running.push(scope.spawn(move || {
+                    start.wait();
+                    tunnel.lane(lane);
+                }));
+            }
+        }
+        start.wait();
+        let began = Instant::now();
+        running.into_iter().for_each(|lane| lane.join().expect("a lane does not panic"));
+        seconds = began.elapsed().as_secs_f64();
+    });
+    let (mut packets, mut disordered, mut depth_loads) = (0, 0, 0);
+    for (tunnel, before) in tunnels.iter().zip(before) {
+        let after = tunnel.ended();
+        packets += after.0 - before.0;
+        disordered += after.1 - before.1;
+        depth_loads = depth_loads.max(tunnel.shared().depth.load(Relaxed));
+    }
+    Slice { packets, seconds, depth_loads, disordered }
+}
+
+/// A tunnel's sending direction.
+struct Sending<'a> {
+    way: Way<(Router<'a>, Source), Load, ()>,
+    sealers: Vec<Mutex<Sealer>>,
+    site: &'a Site,
+    sink: Mutex<Sink>,
+    shared: Shared,
+}
+
+impl Direction for Sending<'_> {
+    fn lane(&self, lane: usize) {
+        let mut sealer = self.sealers[lane].lock().expect("one lane has it");
+        let ended = self.way.run(
+            |(router, source), load| {
+                self.shared.take()?;
+                lay(load, self.site, source);
+                router.plan(load, Instant::now());
+                Ok(())
+            },
+            |load| {
+                sealer.seal(load);
+                self.shared.done(load.batch.first);
+            },
+            |(), load| {
+                let mut sink = self.sink.lock().expect("nobody panics counting");
+                load.batch.passed().for_each(|packet| sink.take(shown(packet)));
+                Ok(())
+            },
+        );
+        debug_assert!(ended.is_err());
+    }
+
+    fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    fn ended(&self) -> (u64, u64) {
+        let sink = self.sink.lock().expect("nobody panics counting");
+        (sink.packets, sink.disordered)
+    }
+}
+
+/// The sending ends of several tunnels.
+pub struct Senders<'a>(Vec<Sending<'a>>, usize);
+
+impl<'a> Senders<'a> {
+    /// Of these tunnels, with so many lanes each.
+    pub fn new(tunnels: &'a [Alone], lanes: usize) -> Self {
+        let ways = tunnels.iter().map(|tunnel| Sending {
+            way: Way::new(lanes, Load::new, (Router::new(&tunnel.peers[0]), Source::default()), ()),
+            sealers: (0..lanes).map(|_| Mutex::new(tunnel.sealer())).collect(),
+            site: &tunnel.sites[0],
+            sink: Mutex::default(),
+            shared: Shared::default(),
+        });
+        Self(ways.collect(), lanes)
+    }
+
+    /// Sends so many loads, shared evenly by the tunnels.
+    pub fn slice(&mut self, loads: usize) -> Slice {
+        slice(&self.0, self.1, loads)
+    }
+}
+
+/// A tunnel's receiving direction.
+struct Receiving<'a> {
+    /// Batches that are ready, and the arrivals that were used, by load.
+    way: Way<Ready, Arrival, Acceptor<'a>>,
+    openers: Vec<Mutex<Opener<'a>>>,
+    sink: Mutex<Sink>,
+    shared: Shared,
+    maker: Mutex<Maker<'a>>,
+}
+
+/// Sealed batches by turns, and the buffers of those that were received.
+type Ready = Arc<Mutex<(Vec<Batch>, Vec<Batch>)>>;
+
+/// Makes what a peer would have sent.
+struct Maker<'a> {
+    router: Router<'a>,
+    sealer: Sealer,
+    load: Load,
+    site: &'a Site,
+    source: Source,
+    ready: Ready,
+}
+
+impl Maker<'_> {
+    /// Seals loads until so many are ready, the first on top.
+    fn make(&mut self, loads: usize) {
+        let (mut ready, mut used) =
+            std::mem::take(&mut *self.ready.lock().expect("nobody panics holding it"));
+        while ready.len() < loads {
+            self.load.recycle();
+            lay(&mut self.load, self.site, &mut self.source);
+            self.router.plan(&mut self.load, Instant::now());
+            self.sealer.seal(&mut self.load);
+            let fresh = || Batch::new(2 * 65_536, 2 * LOAD_PACKETS);
+            let mut batch = used.pop().unwrap_or_else(fresh);
+            batch.clear();
+            for packet in self.load.batch.passed() {
+                assert!(batch.push_bytes(0, packet, 0), "a train fits");
+            }
+            batch.first = self.source.loads;
+            ready.push(batch);
+        }
+        ready.reverse();
+        *self.ready.lock().expect("nobody panics holding it") = (ready, used);
+    }
+}
+
+impl Direction for Receiving<'_> {
+    fn lane(&self, lane: usize) {
+        let mut opener = self.openers[lane].lock().expect("one lane has it");
+        let ended = self.way.run(
+            |ready, arrival| {
+                self.shared.take()?;
+                let mut ready = ready.lock().expect("nobody panics holding it");
+                let batch = ready.0.pop().ok_or(io::ErrorKind::UnexpectedEof)?;
+                let used = std::mem::replace(&mut arrival.batch, batch);
+                ready.1.push(used);
+                Ok(())
+            },
+            |arrival| {
+                opener.open(arrival, Instant::now());
+                self.shared.done(arrival.batch.first);
+            },
+            |acceptor, arrival| {
+                acceptor.accept(arrival);
+                let mut sink = self.sink.lock().expect("nobody panics counting");
+                arrival.batch.passed().for_each(|packet| sink.take(number(packet)));
+                Ok(())
+            },
+        );
+        debug_assert!(ended.is_err());
+    }
+
+    fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    fn ended(&self) -> (u64, u64) {
+        let sink = self.sink.lock().expect("nobody panics counting");
+        (sink.packets, sink.disordered)
+    }
+}
+
+/// The receiving ends of several tunnels.
+pub struct Receivers<'a>(Vec<Receiving<'a>>, usize);
+
+impl<'a> Receivers<'a> {
+    /// Of these tunnels, with so many lanes each.
+    pub fn new(tunnels: &'a [Alone], lanes: usize) -> Self {
+        let ways = tunnels.iter().map(|tunnel| {
+            let ready = Ready::default();
+            Receiving {
+                way: Way::new(lanes, Arrival::new, Arc::clone(&ready), Acceptor::new(&tunnel.peers[1])),
+                openers: (0..lanes).map(|_| Mutex::new(tunnel.opener())).collect(),
+                sink: Mutex::default(),
+                shared: Shared::default(),
+                maker: Mutex::new(Maker {
+                    router: Router::new(&tunnel.peers[0]),
+                    sealer: tunnel.sealer(),
+                    load: Load::new(),
+                    site: &tunnel.sites[0],
+                    source: Source::default(),
+                    ready,
+                }),
+            }
+        });
+        Self(ways.collect(), lanes)
+    }
+
+    /// Receives so many loads, shared evenly by the tunnels. They are made before the slice begins.
+    ///
+    /// # Panics
+    /// When a slice of more than [`Self::LOADS_MAX`] is asked for.
+    pub fn slice(&mut self, loads: usize) -> Slice {
+        assert!(loads <= Self::LOADS_MAX, "as many as are made ready");
+        for tunnel in &self.0 {
+            tunnel.maker.lock().expect("nobody panics making").make(loads / self.0.len());
+        }
+        slice(&self.0, self.1, loads)
+    }
+
+    /// The longest slice: all of it lies in memory.
+    pub const LOADS_MAX: usize = READY_LOADS;
+}
+
+impl std::fmt::Debug for Senders<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Senders({} tunnels of {} lanes)", self.0.len(), self.1)
+    }
+}
+
+impl std::fmt::Debug for Receivers<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Receivers({} tunnels of {} lanes)", self.0.len(), self.1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_that_is_sent_leaves_once_and_in_order_whatever_the_lanes() {
+        let suite = "aes-128-gcm".parse().expect("a suite");
+        let tunnels =
+            [3, 4].map(|seed| Alone::new(suite, Implementations::default(), seed).expect("good parameters"));
+        for (tunnels, lanes) in [(&tunnels[..1], 1), (&tunnels[..1], 2), (&tunnels[..1], 3), (&tunnels, 1)] {
+            let mut receivers = Receivers::new(tunnels, lanes);
+            let mut senders = Senders::new(tunnels, lanes);
+            for _ in 0..3 {
+                for slice in [receivers.slice(24), senders.slice(24)] {
+                    assert_eq!((slice.packets, slice.disordered), (24 * LOAD_PACKETS as u64, 0), "{lanes}");
+                    assert!(lanes > 1 || slice.depth_loads == 0, "{slice:?}");
+                }
+            }
+        }
+    }
+}
