@@ -50,6 +50,7 @@ mod word;
 mod word_lanes;
 
 pub use aead::{AeadJob, AeadKey};
+pub use blake3::{ChainingValue, LEAF_BYTES};
 pub use bucket::BUCKET_WORDS;
 pub use catalogue::{Aead, Algorithm, BlockCipher, Cipher, Digest, Facts, Gmac, Mode, Standing};
 pub use checksum::{internet_sum, internet_sum_copying};

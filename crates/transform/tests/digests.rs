@@ -7,7 +7,7 @@ use common::every_kernel;
 use hex_literal::hex;
 use hmac::{KeyInit as _, Mac as _};
 use proptest::prelude::*;
-use sealane_transform::{Digest, DigestJob, DigestKey, Kernels, Status, Tier};
+use sealane_transform::{Digest, DigestJob, DigestKey, Kernels, LEAF_BYTES, Status, Tier};
 use sha2::Digest as _;
 
 #[track_caller]
@@ -115,6 +115,31 @@ fn hmac_of_the_rfcs() {
 }
 
 /// The published file of vectors: byte i of a message is i modulo 251.
+/// Merged as the paper draws the tree: a message of two leaves and a bit, its subtrees by every kernel.
+#[test]
+fn blake3_of_subtrees() {
+    let message = pattern(3 * LEAF_BYTES + 1);
+    for (name, kernels) in every_kernel() {
+        for key in [None, Some(&[7; 32])] {
+            let leaf = |leaf: usize, leaves: usize| {
+                let bytes = &message[leaf * LEAF_BYTES..];
+                let bytes = &bytes[..bytes.len().min(leaves * LEAF_BYTES)];
+                kernels.blake3_subtree(key, leaf as u64, bytes)
+            };
+            let halves = [leaf(0, 1), leaf(1, 1), leaf(2, 1), leaf(3, 1)].map(Option::unwrap);
+            let left = kernels.blake3_parent(key, [&halves[0], &halves[1]], false);
+            let right = kernels.blake3_parent(key, [&halves[2], &halves[3]], false);
+            assert_eq!((leaf(0, 2), leaf(2, 2)), (Some(left), Some(right)), "{name}");
+            let whole = key.map_or_else(|| blake3::hash(&message), |key| blake3::keyed_hash(key, &message));
+            assert_eq!(kernels.blake3_parent(key, [&left, &right], true), *whole.as_bytes(), "{name}");
+            // Nothing, more than begins there, and beyond the last byte that can be counted.
+            assert_eq!((leaf(0, 0), leaf(1, 2)), (None, None), "{name}");
+            assert_eq!(kernels.blake3_subtree(key, u64::MAX, &[0]), None, "{name}");
+            assert_eq!(kernels.blake3_subtree(key, 1 << 54, &[0]), None, "{name}");
+        }
+    }
+}
+
 #[test]
 fn blake3_of_its_authors() {
     let data: Vec<u8> = (0..102_400).map(|i| (i % 251) as u8).collect();

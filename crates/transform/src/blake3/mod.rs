@@ -2,9 +2,40 @@
 //!
 //! Only the oracle is ours: the authors' crate has the instructions, and runs lanes within one long message.
 
+use ::blake3::Hasher;
+use ::blake3::hazmat::{HasherExt as _, Mode, merge_subtrees_non_root, merge_subtrees_root};
+
 pub(crate) mod reference;
+
+/// Bytes of a leaf of the tree, a chunk (section 2.1).
+pub const LEAF_BYTES: usize = 1024;
+
+/// What a subtree is to the node above it.
+pub type ChainingValue = [u8; 32];
 
 /// By the authors' crate.
 pub(crate) fn native(message: &[u8], output: &mut [u8; 32]) {
     *output = *::blake3::hash(message).as_bytes();
+}
+
+/// The chaining value of the subtree that begins with leaf `leaf`, by the authors' crate, which panics where `bytes` are
+/// no subtree.
+pub(crate) fn native_subtree(key: Option<&[u8; 32]>, leaf: u64, bytes: &[u8]) -> ChainingValue {
+    let mut hasher = key.map_or_else(Hasher::new, Hasher::new_keyed);
+    hasher.set_input_offset(leaf * LEAF_BYTES as u64).update(bytes);
+    hasher.finalize_non_root()
+}
+
+/// The node above two subtrees, by the authors' crate.
+pub(crate) fn native_parent(
+    key: Option<&[u8; 32]>,
+    [left, right]: [&ChainingValue; 2],
+    is_root: bool,
+) -> ChainingValue {
+    let mode = key.map_or(Mode::Hash, Mode::KeyedHash);
+    if is_root {
+        *merge_subtrees_root(left, right, mode).as_bytes()
+    } else {
+        merge_subtrees_non_root(left, right, mode)
+    }
 }

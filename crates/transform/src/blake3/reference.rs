@@ -1,10 +1,10 @@
 //! BLAKE3 as section 2 of its paper writes it.
 
+use super::{ChainingValue, LEAF_BYTES};
 use crate::sha256::INITIAL;
 use crate::word::{Plain, Region, Word};
 
 const BLOCK_BYTES: usize = 64;
-const CHUNK_BYTES: usize = 1024;
 
 // Table 3.
 const CHUNK_START: u32 = 1;
@@ -70,17 +70,12 @@ impl Node {
 
 /// The node above `input`, whose first chunk has that number.
 fn node<W: Word>(input: &[u8], chunk: u64) -> Node {
-    if input.len() > CHUNK_BYTES {
+    if input.len() > LEAF_BYTES {
         // The left subtree is complete, and as large as can be with something left for the right one.
-        let left_chunks = 1 << ((input.len() - 1) / CHUNK_BYTES).ilog2();
-        let (left, right) = input.split_at(left_chunks * CHUNK_BYTES);
+        let left_chunks = 1 << ((input.len() - 1) / LEAF_BYTES).ilog2();
+        let (left, right) = input.split_at(left_chunks * LEAF_BYTES);
         let halves = [node::<W>(left, chunk), node::<W>(right, chunk + left_chunks as u64)];
-        let mut block = [0; BLOCK_BYTES];
-        let words = halves.map(|half| half.compress::<W>(0));
-        for (bytes, word) in block.as_chunks_mut().0.iter_mut().zip(words.as_flattened()) {
-            *bytes = word.to_le_bytes();
-        }
-        return Node { chaining: INITIAL, block, chunk: 0, bytes: BLOCK_BYTES, flags: PARENT };
+        return above(halves.map(|half| bytes_of(half.compress::<W>(0))));
     }
     let mut blocks = input.chunks(BLOCK_BYTES);
     let mut next = || {
@@ -100,15 +95,35 @@ fn node<W: Word>(input: &[u8], chunk: u64) -> Node {
     leaf
 }
 
+/// The node above two subtrees.
+fn above(halves: [ChainingValue; 2]) -> Node {
+    let mut block = [0; BLOCK_BYTES];
+    block.copy_from_slice(halves.as_flattened());
+    Node { chaining: INITIAL, block, chunk: 0, bytes: BLOCK_BYTES, flags: PARENT }
+}
+
+fn bytes_of(words: [u32; 8]) -> ChainingValue {
+    let mut value = ChainingValue::default();
+    value.as_chunks_mut().0.iter_mut().zip(words).for_each(|(bytes, word)| *bytes = word.to_le_bytes());
+    value
+}
+
 /// Digests a message over any machine word.
 pub(crate) fn digest_by<W: Word>(message: &[u8], output: &mut [u8; 32]) {
-    let words = node::<W>(message, 0).compress::<W>(ROOT);
-    for (bytes, word) in output.as_chunks_mut().0.iter_mut().zip(words) {
-        *bytes = word.to_le_bytes();
-    }
+    *output = bytes_of(node::<W>(message, 0).compress::<W>(ROOT));
 }
 
 /// Digests a message.
 pub(crate) fn digest(message: &[u8], output: &mut [u8; 32]) {
     digest_by::<Plain>(message, output);
+}
+
+/// The chaining value of the subtree that begins with leaf `leaf`.
+pub(crate) fn subtree(leaf: u64, bytes: &[u8]) -> ChainingValue {
+    bytes_of(node::<Plain>(bytes, leaf).compress::<Plain>(0))
+}
+
+/// The chaining value of the node above two subtrees, or the digest if it is the root.
+pub(crate) fn parent([left, right]: [&ChainingValue; 2], is_root: bool) -> ChainingValue {
+    bytes_of(above([*left, *right]).compress::<Plain>(if is_root { ROOT } else { 0 }))
 }

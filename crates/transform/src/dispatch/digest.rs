@@ -41,7 +41,7 @@ impl Kernels {
     }
 
     /// The authors' crate finds instructions by itself, so it cannot run where there are to be none.
-    fn blake3_tier(&self) -> Tier {
+    pub(super) fn blake3_tier(&self) -> Tier {
         if self.features.avx2.is_some() { self.single() } else { self.single().min(Tier::Generic) }
     }
 

@@ -9,6 +9,7 @@ mod cipher;
 mod digest;
 mod pieces;
 mod stream;
+mod tree;
 
 use crate::isa::{Features, Isa, SelectError, Tier};
 
