@@ -5,7 +5,7 @@
 
 use std::{fmt, str::FromStr};
 
-use sealane_transform::{Aead, Cipher, Direction, Isa, Kernels, Mode, Tier};
+use sealane_transform::{Aead, Cipher, Digest, Direction, Isa, Kernels, Mode, Tier};
 
 use crate::{Mac, Protection};
 
@@ -101,7 +101,12 @@ impl Implementations {
                 own(self.kernels.digest_tier(digest, RECORDS))
             }
             Protection::Mac { mac: Mac::HmacSha384 | Mac::HmacSha512, .. } => "native (aws-lc)",
-            Protection::Mac { mac: Mac::KeyedBlake3, .. } => "native (blake3)",
+            Protection::Mac { mac: Mac::KeyedBlake3 | Mac::Subtree { is_keyed: true }, .. } => {
+                "native (blake3)"
+            }
+            Protection::Mac { mac: Mac::Subtree { is_keyed: false }, .. } => {
+                own(self.kernels.digest_tier(Digest::Blake3, RECORDS))
+            }
         }
     }
 }

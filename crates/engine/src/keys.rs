@@ -8,7 +8,7 @@ use sealane_transform::{
 };
 use zeroize::Zeroizing;
 
-use crate::{Implementations, Mac, Protection, Provider};
+use crate::{Implementations, Mac, Protection, Provider, tree::TreeKey};
 
 /// The longest tag: SHA-512's.
 pub(crate) const TAG_BYTES_MAX: usize = 64;
@@ -51,6 +51,8 @@ pub(crate) enum MacKey {
     Digest(DigestKey),
     /// One by one.
     Library(LibraryMac),
+    /// Subtrees, one by one.
+    Tree(TreeKey),
 }
 
 pub(crate) enum LibraryMac {
@@ -59,15 +61,30 @@ pub(crate) enum LibraryMac {
 }
 
 impl MacKey {
-    fn new(mac: Mac, key: &[u8]) -> Result<Self, KeyLengthError> {
-        let wrong = KeyLengthError { given_bytes: key.len(), min_bytes: 32, max_bytes: 32 };
+    fn new(kernels: Kernels, mac: Mac, key: &[u8]) -> Result<Self, KeyLengthError> {
+        let bytes = mac.key_bytes();
+        let wrong = KeyLengthError { given_bytes: key.len(), min_bytes: bytes, max_bytes: bytes };
         let library = match mac {
             Mac::Digest(digest) => return Ok(Self::Digest(DigestKey::new(digest, key)?)),
+            Mac::Subtree { is_keyed } => {
+                if key.len() != bytes {
+                    return Err(wrong);
+                }
+                let key = is_keyed.then(|| key.try_into().map(Zeroizing::new)).transpose();
+                return Ok(Self::Tree(TreeKey { kernels, key: key.map_err(|_| wrong)? }));
+            }
             Mac::HmacSha384 => LibraryMac::Hmac(Box::new(hmac::Key::new(hmac::HMAC_SHA384, key))),
             Mac::HmacSha512 => LibraryMac::Hmac(Box::new(hmac::Key::new(hmac::HMAC_SHA512, key))),
             Mac::KeyedBlake3 => LibraryMac::Blake3(Zeroizing::new(key.try_into().map_err(|_| wrong)?)),
         };
         Ok(Self::Library(library))
+    }
+
+    pub(crate) fn tree(&self) -> Option<&TreeKey> {
+        match self {
+            Self::Tree(key) => Some(key),
+            Self::Digest(_) | Self::Library(_) => None,
+        }
     }
 }
 
@@ -125,9 +142,9 @@ impl Keys {
             let group = match algorithm {
                 Mac::Digest(digest) => group(kernels, Algorithm::Digest(digest)),
                 // One by one: what they share does not matter.
-                Mac::HmacSha384 | Mac::HmacSha512 | Mac::KeyedBlake3 => u32::MAX,
+                Mac::HmacSha384 | Mac::HmacSha512 | Mac::KeyedBlake3 | Mac::Subtree { .. } => u32::MAX,
             };
-            keys.mac = Some(Part { group, key: MacKey::new(algorithm, mac)? });
+            keys.mac = Some(Part { group, key: MacKey::new(kernels, algorithm, mac)? });
         }
         Ok(keys)
     }

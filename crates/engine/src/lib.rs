@@ -22,6 +22,7 @@ mod protection;
 pub mod record;
 mod run;
 mod session;
+mod tree;
 mod work;
 
 pub use buffer::{Buffer, Memory};
@@ -32,4 +33,5 @@ pub use lanes::Lanes;
 pub use protection::{Mac, Protection};
 pub use record::{Suite, UnknownSuite};
 pub use session::{KeyError, Session};
+pub use tree::{CHAINING_BYTES, Tree};
 pub use work::{Direction, Job, JobStatus, PARTS_MAX, Span, Suffix, Work};

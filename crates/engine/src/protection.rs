@@ -15,6 +15,13 @@ pub enum Mac {
     HmacSha512,
     /// BLAKE3 in keyed mode.
     KeyedBlake3,
+    /// No tag, but the chaining value of one subtree of BLAKE3's tree, written whichever way a job runs: what
+    /// [`crate::Work::cut_tree`] makes of a long message. [`crate::Job::iv`] starts with the number of the subtree's first
+    /// leaf, 8 bytes, little-endian.
+    Subtree {
+        /// In keyed mode.
+        is_keyed: bool,
+    },
 }
 
 impl Mac {
@@ -24,7 +31,7 @@ impl Mac {
             Self::Digest(digest) => digest.output_bytes(),
             Self::HmacSha384 => 48,
             Self::HmacSha512 => 64,
-            Self::KeyedBlake3 => 32,
+            Self::KeyedBlake3 | Self::Subtree { .. } => 32,
         }
     }
 
@@ -34,7 +41,8 @@ impl Mac {
             Self::Digest(digest) => digest.facts().key_bytes.usual,
             Self::HmacSha384 => 48,
             Self::HmacSha512 => 64,
-            Self::KeyedBlake3 => 32,
+            Self::KeyedBlake3 | Self::Subtree { is_keyed: true } => 32,
+            Self::Subtree { is_keyed: false } => 0,
         }
     }
 
@@ -42,7 +50,20 @@ impl Mac {
     pub const fn message_bytes_max(self) -> usize {
         match self {
             Self::Digest(Digest::Bh140) => 4 * BUCKET_WORDS - 1,
-            Self::Digest(_) | Self::HmacSha384 | Self::HmacSha512 | Self::KeyedBlake3 => usize::MAX,
+            Self::Digest(_)
+            | Self::HmacSha384
+            | Self::HmacSha512
+            | Self::KeyedBlake3
+            | Self::Subtree { .. } => usize::MAX,
+        }
+    }
+
+    /// What computes the subtrees of its tree, if it has one.
+    pub const fn subtree(self) -> Option<Self> {
+        match self {
+            Self::Digest(Digest::Blake3) => Some(Self::Subtree { is_keyed: false }),
+            Self::KeyedBlake3 => Some(Self::Subtree { is_keyed: true }),
+            Self::Digest(_) | Self::HmacSha384 | Self::HmacSha512 | Self::Subtree { .. } => None,
         }
     }
 }
@@ -134,6 +155,7 @@ impl Protection {
             Self::Cipher(cipher) | Self::EncryptThenMac { cipher, .. } => cipher.facts().iv_bytes,
             Self::Aead(aead) => aead.facts().iv_bytes,
             Self::Mac { mac: Mac::Digest(digest), .. } => digest.facts().iv_bytes,
+            Self::Mac { mac: Mac::Subtree { .. }, .. } => 8,
             Self::Mac { .. } => 0,
             Self::ChainsThenMac { cipher, .. } => cipher.block_bytes(),
         }

@@ -17,7 +17,7 @@ use sealane_transform::{
 use subtle::ConstantTimeEq as _;
 
 use crate::{
-    Direction, Job, JobStatus, Protection, Session, Span, Work,
+    Direction, Job, JobStatus, Mac, Protection, Session, Span, Work,
     keys::{AeadKeys, CipherKeys, MacKey, TAG_BYTES_MAX},
     work::increase,
 };
@@ -120,7 +120,7 @@ impl Lane {
 }
 
 /// The bytes from a job's first to its last, or `None` if its spans make no sense.
-fn hull(sessions: &[Arc<Session>], buffer_bytes: usize, job: &Job) -> Option<Range<usize>> {
+pub(crate) fn hull(sessions: &[Arc<Session>], buffer_bytes: usize, job: &Job) -> Option<Range<usize>> {
     let limits = sessions.get(usize::from(job.session))?.limits();
     let Job { clear, body, tag, .. } = *job;
     let inside = [clear, body, tag].into_iter().all(|span| span.end() <= buffer_bytes);
@@ -461,6 +461,10 @@ impl<'a> Call<'a> {
                         calls.push(call);
                     }
                     MacKey::Library(key) => made.push((key.tag(message), JobStatus::Pending)),
+                    MacKey::Tree(key) => made.push(match key.subtree(&job.iv, message) {
+                        Some(value) => (widen(&value), JobStatus::Pending),
+                        None => ([0; TAG_BYTES_MAX], JobStatus::Malformed),
+                    }),
                 }
             }
             if let Some(algorithm) = calls.first().map(|call| call.key.algorithm()) {
@@ -470,14 +474,23 @@ impl<'a> Call<'a> {
         }
         for ((made, given), &(_, index)) in made.iter().zip(given).zip(self.places) {
             let job = &mut self.jobs[index as usize];
+            let (tag, status) = made;
             let tag_bytes = job.tag.len as usize;
-            match self.direction {
-                Direction::Seal => put_tag(self.bytes, job.tag, &made.0),
-                Direction::Open => {
-                    put_tag(self.bytes, job.tag, given);
-                    if !bool::from(made.0[..tag_bytes].ct_eq(&given[..tag_bytes])) {
-                        job.status = JobStatus::Forged;
-                    }
+            // A chaining value is written whichever way.
+            let is_written = self.direction == Direction::Seal
+                || matches!(
+                    self.sessions[usize::from(job.session)].protection().mac(),
+                    Some(Mac::Subtree { .. })
+                );
+            if *status == JobStatus::Malformed {
+                put_tag(self.bytes, job.tag, given);
+                job.status = JobStatus::Malformed;
+            } else if is_written {
+                put_tag(self.bytes, job.tag, tag);
+            } else {
+                put_tag(self.bytes, job.tag, given);
+                if !bool::from(tag[..tag_bytes].ct_eq(&given[..tag_bytes])) {
+                    job.status = JobStatus::Forged;
                 }
             }
         }
@@ -548,7 +561,7 @@ fn put_tag(bytes: &mut [u8], span: Span, tag: &[u8; TAG_BYTES_MAX]) {
 }
 
 /// Where the bytes that a MAC takes lie side by side, the suffix in the tag's place.
-fn message(job: &Job) -> Option<Range<usize>> {
+pub(crate) fn message(job: &Job) -> Option<Range<usize>> {
     let (clear, body) = (place(job.clear), place(job.body));
     let both = match (clear.is_empty(), body.is_empty()) {
         (_, true) => clear,

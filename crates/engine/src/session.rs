@@ -2,12 +2,12 @@
 //!
 //! Guarantees: key bytes are wiped when the session ends and never printed.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use sealane_transform::{Kernels, KeyLengthError};
 use zeroize::Zeroizing;
 
-use crate::{Implementations, Mac, Protection, keys::Keys};
+use crate::{CHAINING_BYTES, Implementations, Mac, Protection, keys::Keys};
 
 /// Keys that a protection does not take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -62,6 +62,8 @@ pub struct Session {
     material: Zeroizing<Vec<u8>>,
     /// How much of the material is the cipher's.
     cipher_bytes: usize,
+    /// For the subtrees of what is hashed by a tree.
+    subtrees: Option<Arc<Self>>,
 }
 
 impl Session {
@@ -106,7 +108,20 @@ impl Session {
             keys: Keys::new(implementations, protection, cipher_key, mac_key)?,
             material: Zeroizing::new([cipher_key, mac_key].concat()),
             cipher_bytes: cipher_key.len(),
+            subtrees: Self::of_subtrees(implementations, protection, mac_key)?.map(Arc::new),
         })
+    }
+
+    /// Where the tag's place holds a chaining value.
+    fn of_subtrees(
+        implementations: Implementations,
+        protection: Protection,
+        key: &[u8],
+    ) -> Result<Option<Self>, KeyError> {
+        let Protection::Mac { mac, tag_bytes } = protection else { return Ok(None) };
+        let subtree = mac.subtree().filter(|_| usize::from(tag_bytes) == CHAINING_BYTES);
+        let session = |mac| Self::with_keys(implementations, Protection::Mac { mac, tag_bytes }, &[], key);
+        subtree.map(session).transpose()
     }
 
     /// The same protection and keys, run by other implementations.
@@ -123,6 +138,11 @@ impl Session {
     /// The keys as they were given, the cipher's and the MAC's: for an engine that expands them elsewhere.
     pub fn keys_given(&self) -> (&[u8], &[u8]) {
         self.material.split_at(self.cipher_bytes)
+    }
+
+    /// What runs the subtrees of its jobs, where these come apart ([`crate::Work::cut_tree`]).
+    pub fn subtrees(&self) -> Option<&Arc<Self>> {
+        self.subtrees.as_ref()
     }
 
     pub(crate) fn limits(&self) -> Limits {

@@ -173,7 +173,7 @@ impl Work {
 
     /// A job as up to `parts` jobs over consecutive bytes of its body, which may run at the same time (`block` placement).
     /// `None` where blocks wait for one another, or for a tag: only a cipher alone comes apart, in ECB or CTR mode, or to
-    /// be opened in CBC mode. The job must not have run.
+    /// be opened in CBC mode. The job must not have run. A digest comes apart by [`Self::cut_tree`].
     pub fn split(&self, job: usize, parts: usize) -> Option<ArrayVec<Job, PARTS_MAX>> {
         let job = self.jobs.get(job).filter(|job| job.status == JobStatus::Pending)?;
         let body = self.buffer.bytes().get(job.body.range())?;
