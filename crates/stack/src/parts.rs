@@ -1,25 +1,38 @@
-//! A batch's jobs in parts, for several lanes: pieces of bodies whose blocks need not wait for each other, or the cipher
-//! beside the authenticator.
+//! A batch's jobs in parts, for several lanes: pieces of bodies whose blocks need not wait for each other, subtrees of a
+//! message that is hashed by a tree, or the cipher beside the authenticator.
 //!
 //! Guarantees: once all parts are joined, the batch is as if it had run whole; a part carries its own copy of its bytes,
 //! so no two lanes ever share a buffer; of a forged packet nothing is copied back.
 
 use std::sync::Arc;
 
-use sealane_engine::{Direction, Job, JobStatus, Session, Span, Work};
+use sealane_engine::{CHAINING_BYTES, Direction, Job, JobStatus, Session, Span, Tree, Work};
 
 use crate::{Batch, Recycle};
 
 /// Smallest piece worth handing to another lane, in bytes.
 const PIECE_BYTES_MIN: usize = 256;
 
+/// What one of a part's jobs is to the batch.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    /// The batch's job that it belongs to.
+    job: usize,
+    /// Its bytes in the batch's buffer.
+    from: Span,
+    /// Whether only its chaining value is wanted.
+    is_subtree: bool,
+}
+
 /// What another lane does of a batch.
 #[derive(Debug, Default)]
 pub(crate) struct Part {
     pub(crate) work: Work,
-    /// Where each of the work's jobs belongs: the batch's job, and the bytes in the batch's buffer.
-    pieces: Vec<(usize, Span)>,
+    /// One for each of the work's jobs.
+    pieces: Vec<Piece>,
     filled: usize,
+    /// The batch's jobs that are joined by their subtrees; those of a whole batch are in its first part.
+    trees: Vec<Tree>,
 }
 
 impl Recycle for Part {
@@ -28,6 +41,7 @@ impl Recycle for Part {
         self.work.sessions.clear();
         self.pieces.clear();
         self.filled = 0;
+        self.trees.clear();
     }
 }
 
@@ -43,35 +57,61 @@ impl Part {
         self.pieces.is_empty()
     }
 
-    /// Takes a copy of `body` in the batch's buffer as a job of its own; false when there is no room for it.
-    fn add(&mut self, source: &[u8], session: &Arc<Session>, job: usize, body: Span, iv: [u8; 16]) -> bool {
-        let (start, len) = (self.filled, body.len as usize);
-        let fits = start + len <= self.work.buffer.capacity_bytes();
+    /// Takes a copy of a piece's bytes in the batch's buffer as a job of its own, with room for a chaining value if that
+    /// is wanted; false when there is no room for it.
+    fn add(&mut self, source: &[u8], session: &Arc<Session>, piece: Piece, iv: [u8; 16]) -> bool {
+        let (start, len) = (self.filled, piece.from.len as usize);
+        let value_bytes = if piece.is_subtree { CHAINING_BYTES } else { 0 };
+        let end = start + len + value_bytes;
+        let fits = end <= self.work.buffer.capacity_bytes();
         let Some(session) = self.work.session(session).filter(|_| fits) else { return false };
-        self.work.buffer.bytes_mut()[start..start + len].copy_from_slice(&source[body.range()]);
-        let here = Span::new(start as u32, body.len);
-        let empty = |at: usize| Span::new(at as u32, 0);
-        let (clear, tag) = (empty(start), empty(start + len));
-        self.work.jobs.push(Job { session, clear, body: here, tag, iv, ..Job::default() });
-        self.pieces.push((job, body));
-        self.filled = start + len;
+        self.work.buffer.bytes_mut()[start..start + len].copy_from_slice(&source[piece.from.range()]);
+        let here = Span::new(start as u32, piece.from.len);
+        let tag = Span::new(here.end() as u32, value_bytes as u32);
+        let (clear, body) = match piece.is_subtree {
+            true => (here, Span::new(tag.start, 0)),
+            false => (Span::new(here.start, 0), here),
+        };
+        self.work.jobs.push(Job { session, clear, body, tag, iv, ..Job::default() });
+        self.pieces.push(piece);
+        self.filled = end;
         true
     }
 
-    /// Puts what was done back into the batch.
-    pub(crate) fn join(&self, batch: &mut Batch) {
-        for (&(job, body), done) in self.pieces.iter().zip(&self.work.jobs) {
-            let Some(whole) = batch.work.jobs.get_mut(job).filter(|whole| whole.status == JobStatus::Done)
-            else {
-                continue;
-            };
+    /// Puts back into the batch what was done of bodies.
+    fn copy_back(&self, batch: &mut Batch) {
+        let pieces = self.pieces.iter().zip(&self.work.jobs);
+        for (piece, done) in pieces.filter(|(piece, _)| !piece.is_subtree) {
+            let whole = batch.work.jobs.get_mut(piece.job);
+            let Some(whole) = whole.filter(|whole| whole.status == JobStatus::Done) else { continue };
             if done.status == JobStatus::Done {
                 let bytes = &self.work.buffer.bytes()[done.body.range()];
-                batch.work.buffer.bytes_mut()[body.range()].copy_from_slice(bytes);
+                batch.work.buffer.bytes_mut()[piece.from.range()].copy_from_slice(bytes);
             } else {
                 whole.status = JobStatus::Malformed;
             }
         }
+    }
+
+    /// The chaining values of a job's subtrees that were computed here, with where these begin.
+    fn values(&self, job: usize) -> impl Iterator<Item = (u32, [u8; CHAINING_BYTES])> {
+        let pieces = self.pieces.iter().zip(&self.work.jobs);
+        let of_job = move |(piece, done): &(&Piece, &Job)| {
+            piece.is_subtree && piece.job == job && done.status == JobStatus::Done
+        };
+        pieces.filter(of_job).filter_map(|(piece, done)| {
+            let value = self.work.buffer.bytes()[done.tag.range()].first_chunk()?;
+            Some((piece.from.start, *value))
+        })
+    }
+}
+
+/// Puts what was done in all parts of a batch back into it, in whatever order they came.
+pub(crate) fn join_parts(parts: &[Part], batch: &mut Batch) {
+    parts.iter().for_each(|part| part.copy_back(batch));
+    for tree in parts.iter().flat_map(|part| &part.trees) {
+        let values = parts.iter().flat_map(|part| part.values(tree.job()));
+        batch.work.join_tree(tree, values);
     }
 }
 
@@ -83,30 +123,56 @@ pub(crate) fn split_functions(batch: &mut Batch, [mac, cipher]: [&Arc<Session>; 
     let mac = work.session(mac).expect("the first of a work");
     for (index, job) in work.jobs.iter_mut().enumerate() {
         job.session = mac;
-        part.add(work.buffer.bytes(), cipher, index, job.body, job.iv);
+        let piece = Piece { job: index, from: job.body, is_subtree: false };
+        part.add(work.buffer.bytes(), cipher, piece, job.iv);
     }
 }
 
-/// Leaves the first piece of every body in the batch and puts one of the others into each of `parts`, where blocks need
-/// not wait for each other; other jobs stay whole. Runs before any of the jobs.
+/// Leaves the first piece of every body in the batch and puts the others into `parts`, where blocks need not wait for each
+/// other, and the same with the subtrees of what is hashed by a tree; other jobs stay whole. Runs before any of the jobs.
 pub(crate) fn cut_blocks(batch: &mut Batch, parts: &mut [Part]) {
+    if parts.is_empty() {
+        return;
+    }
     let work = &mut batch.work;
-    let pieces = parts.len() + 1;
     for part in parts.iter_mut() {
         part.work.direction = work.direction;
     }
     for index in 0..work.jobs.len() {
-        let job = work.jobs[index];
-        if (job.body.len as usize) < PIECE_BYTES_MIN * pieces {
-            continue;
-        }
-        let Some(split) = work.split(index, pieces) else { continue };
-        let Some((first, others)) = split.split_first() else { continue };
-        let session = Arc::clone(&work.sessions[usize::from(job.session)]);
-        for (part, piece) in parts.iter_mut().zip(others) {
-            let added = part.add(work.buffer.bytes(), &session, index, piece.body, piece.iv);
-            assert!(added, "a part's buffer is as long as the batch's");
-        }
-        work.jobs[index].body = first.body;
+        cut_cipher(work, index, parts);
+        cut_digest(work, index, parts);
     }
+}
+
+fn cut_cipher(work: &mut Work, index: usize, parts: &mut [Part]) {
+    let pieces = parts.len() + 1;
+    let job = work.jobs[index];
+    if (job.body.len as usize) < PIECE_BYTES_MIN * pieces {
+        return;
+    }
+    let Some(split) = work.split(index, pieces) else { return };
+    let Some((first, others)) = split.split_first() else { return };
+    let session = Arc::clone(&work.sessions[usize::from(job.session)]);
+    for (part, piece) in parts.iter_mut().zip(others) {
+        let from = Piece { job: index, from: piece.body, is_subtree: false };
+        let added = part.add(work.buffer.bytes(), &session, from, piece.iv);
+        assert!(added, "a part's buffer is as long as the batch's");
+    }
+    work.jobs[index].body = first.body;
+}
+
+fn cut_digest(work: &mut Work, index: usize, parts: &mut [Part]) {
+    let Some((tree, others)) = work.cut_tree(index, parts.len() + 1) else { return };
+    let session = Arc::clone(&work.sessions[usize::from(work.jobs[index].session)]);
+    // Subtrees are alike but for the last: where that is short it goes with the one before.
+    let is_long = |piece: &&Job| 2 * piece.clear.len >= others[0].clear.len;
+    let shares = others.iter().filter(is_long).count();
+    let lanes = parts.len().min(shares);
+    for (number, piece) in others.iter().enumerate() {
+        let part = &mut parts[(number * lanes / shares).min(lanes - 1)];
+        let from = Piece { job: index, from: piece.clear, is_subtree: true };
+        let added = part.add(work.buffer.bytes(), &session, from, piece.iv);
+        assert!(added, "a part has no job's first subtree, which is longer than all its chaining values");
+    }
+    parts[0].trees.push(tree);
 }

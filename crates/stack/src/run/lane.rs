@@ -16,7 +16,7 @@ use sealane_engine::{Queue, Work};
 use super::{Crew, RunError, Task, counts, line_of};
 use crate::{
     At, Batch, LONGEST_SLEEP, LaneWork, Outbox, Placement, Turn, Way,
-    parts::{Part, cut_blocks, split_functions},
+    parts::{Part, cut_blocks, join_parts, split_functions},
 };
 
 /// Tasks that a lane takes from a queue in one turn.
@@ -261,10 +261,8 @@ impl<'a> Lane<'a> {
         }
         let Join { mut batch, line, step, parts, .. } = std::mem::take(&mut self.joins[join]);
         self.free_joins.push(join);
-        for part in parts {
-            part.join(&mut batch);
-            self.crew.parts.give(part);
-        }
+        join_parts(&parts, &mut batch);
+        parts.into_iter().for_each(|part| self.crew.parts.give(part));
         self.leave(batch, line, step);
     }
 
