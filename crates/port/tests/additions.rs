@@ -141,6 +141,7 @@ fn an_added_port_and_engine_run_any_stack() {
         buffer_bytes: 4096,
         packets: 8,
         in_flight: 4,
+        keeps_order: true,
     };
     let crew = Crew::new(plan, vec![FlowPlan { stack, down, up: Ends::default() }]).unwrap();
     let mut lane = crew.lane(0, &Backwards).unwrap();

@@ -55,6 +55,7 @@ fn measure(text: &str, placement: Placement, lanes: usize) -> Result<f64, Box<dy
         buffer_bytes: PACKETS * 1600,
         packets: PACKETS,
         in_flight: 8 * lanes,
+        keeps_order: true,
     };
     let crew = Crew::new(plan, vec![FlowPlan { stack, down, up: Ends::default() }])?;
     thread::scope(|scope| {

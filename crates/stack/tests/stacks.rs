@@ -250,6 +250,75 @@ fn many_flows_share_few_batches() {
     }
 }
 
+/// An engine that finishes nothing until it is told to.
+struct Held(Arc<AtomicU64>);
+
+struct HeldQueue(Box<dyn sealane_engine::Queue>, Arc<AtomicU64>);
+
+impl sealane_engine::Engine for Held {
+    fn name(&self) -> &'static str {
+        "held"
+    }
+
+    fn cost(&self, _: sealane_engine::Protection) -> Option<sealane_engine::Cost> {
+        None
+    }
+
+    fn queue(&self, depth: std::num::NonZeroUsize) -> std::io::Result<Box<dyn sealane_engine::Queue>> {
+        let queue = sealane_engine::Engine::queue(&Inline::new(Kernels::best()), depth)?;
+        Ok(Box::new(HeldQueue(queue, Arc::clone(&self.0))))
+    }
+}
+
+impl sealane_engine::Queue for HeldQueue {
+    fn submit(&mut self, from: &mut std::collections::VecDeque<sealane_engine::Work>) -> usize {
+        self.0.submit(from)
+    }
+
+    fn finished(&mut self) -> Option<sealane_engine::Work> {
+        if self.1.load(Relaxed) == 0 { None } else { self.0.finished() }
+    }
+
+    fn in_flight(&self) -> usize {
+        self.0.in_flight()
+    }
+
+    fn fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+        None
+    }
+}
+
+/// What overtakes waits for what it has overtaken, but where the plan says that order is not kept.
+#[test]
+fn order_is_kept_unless_the_plan_says_otherwise() {
+    for keeps_order in [true, false] {
+        let stack = stack(&catalogue(), "md5", End::Near, 0);
+        let sent: Vec<Vec<u8>> = (0..20).map(|number| vec![number]).collect();
+        let (down, out) = ends(sent, 1, stack.room(), false);
+        let plan = sealane_stack::Plan { keeps_order, ..plan(Placement::Packet, 2) };
+        let crew = Crew::new(plan, vec![FlowPlan { stack, down, up: Ends::default() }]).unwrap();
+        let released = Arc::new(AtomicU64::new(0));
+        let mut held = crew.lane(0, &Held(Arc::clone(&released))).unwrap();
+        let mut other = crew.lane(1, &Inline::new(Kernels::best())).unwrap();
+        held.step();
+        for _ in 0..50 {
+            other.step();
+        }
+        let numbers =
+            || out.lock().unwrap().iter().map(|packet| packet[packet.len() - 1]).collect::<Vec<_>>();
+        assert_eq!(numbers().is_empty(), keeps_order, "{:?}", numbers());
+        released.store(1, Relaxed);
+        for _ in 0..50 {
+            held.step();
+            other.step();
+        }
+        let mut arrived = numbers();
+        assert_eq!(arrived.is_sorted(), keeps_order, "{arrived:?}");
+        arrived.sort_unstable();
+        assert_eq!(arrived, (0..20).collect::<Vec<_>>());
+    }
+}
+
 #[test]
 fn the_papers_stacks_parse_and_print() {
     for text in ["des/tcp/md5/ip/fddi", "esp(aes-gcm)/udp/ip", "private/tcp", "3des/tcp/md5/ip/fddi"] {

@@ -86,6 +86,7 @@ pub fn capture(spec: &Spec, path: &Path) -> Result<(), LabError> {
             buffer_bytes: 64 << 10,
             packets: 8,
             in_flight: 3,
+            keeps_order: true,
         };
         let ((received, sent), (there, back)) = (ends(Tapped::new(one, writer))?, ends(other)?);
         let source = ends(Source::new(messages.clone(), room, 3))?.0;

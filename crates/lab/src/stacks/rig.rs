@@ -153,6 +153,7 @@ impl Rig {
             buffer_bytes: BATCH * packet_bytes.next_multiple_of(64),
             packets: BATCH,
             in_flight,
+            keeps_order: true,
         };
         let mut crews = Vec::new();
         while !flows.is_empty() {

@@ -21,7 +21,7 @@ pub(crate) fn stack(text: &str, end: End, flow: usize) -> Stack {
 
 pub(crate) fn plan(placement: Placement, lanes: usize) -> Plan {
     let lanes = NonZeroUsize::new(lanes).unwrap();
-    Plan { placement, lanes, batches: 8, buffer_bytes: 64 << 10, packets: 8, in_flight: 3 }
+    Plan { placement, lanes, batches: 8, buffer_bytes: 64 << 10, packets: 8, in_flight: 3, keeps_order: true }
 }
 
 pub(crate) fn room(stack: &Stack) -> Room {

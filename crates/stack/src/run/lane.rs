@@ -146,7 +146,7 @@ impl<'a> Lane<'a> {
                 }
                 let depth = &crew.counts[self.lane].reorder_depth;
                 depth.store(depth.load(Relaxed).max(path.order(point).ahead(batch.ticket)), Relaxed);
-                match path.order(point).restore(batch.ticket, batch) {
+                match path.order(point).restore(path.place(point, batch.ticket), batch) {
                     Ok(()) => self.drain(line, point),
                     Err(refused) => crew.pool.give(refused.into_inner()),
                 }

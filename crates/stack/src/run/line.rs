@@ -9,13 +9,13 @@ use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::{
         Arc, Mutex, MutexGuard,
-        atomic::{AtomicBool, Ordering::SeqCst},
+        atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
     },
     time::Instant,
 };
 
 use super::{Ends, Plan, Sink, Source, Stocks};
-use crate::{Batch, Counts, Flow, Layer, Stack, Way};
+use crate::{Batch, Counts, Flow, Layer, Stack, Ticket, Way};
 
 /// In whose order numbers are given.
 pub(super) struct Entry {
@@ -42,6 +42,8 @@ pub(super) struct Line {
     points: Vec<usize>,
     /// The order of what is between two points, one for each point.
     orders: Vec<Flow<Entry, Batch, Exit>>,
+    /// Batches that have arrived at each point, where order is not kept.
+    arrivals: Option<Vec<AtomicU64>>,
     /// What has left the point before and waits for a ticket, one for each point.
     pending: Vec<Mutex<VecDeque<Batch>>>,
     /// One for each layer from the application's side on, of both ways: whose turn it is at a serial one.
@@ -86,6 +88,7 @@ impl Line {
                 Flow::new(plan.in_flight, entry, exit)
             })
             .collect();
+        let arrivals = (!plan.keeps_order).then(|| points.iter().map(|_| AtomicU64::new(0)).collect());
         let pending = points.iter().map(|_| Mutex::new(VecDeque::with_capacity(plan.batches))).collect();
         let blocked = AtomicBool::new(false);
         Ok(Self {
@@ -94,6 +97,7 @@ impl Line {
             layers,
             points,
             orders,
+            arrivals,
             pending,
             turns,
             blocked,
@@ -143,6 +147,15 @@ impl Line {
 
     pub(super) fn order(&self, point: usize) -> &Flow<Entry, Batch, Exit> {
         &self.orders[point]
+    }
+
+    /// The place of a batch that has come to a point: its ticket's, or the next one where order is not kept. As many
+    /// arrive as were given a ticket, so that one is free too.
+    pub(super) fn place(&self, point: usize, ticket: Ticket) -> Ticket {
+        match &self.arrivals {
+            None => ticket,
+            Some(arrivals) => Ticket { number: arrivals[point].fetch_add(1, SeqCst), ..ticket },
+        }
     }
 
     pub(super) fn counts(&self) -> Counts {

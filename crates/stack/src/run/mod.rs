@@ -4,7 +4,7 @@
 //! [`Sink`]. Its lanes ask the placement what they may run, and hand everything else to the lane that may.
 //!
 //! Guarantees: whatever the placement, the number of lanes and the schedule, packets leave each way of a flow in the order
-//! in which they came in; nothing waits without a bound: no more batches exist than were planned, and a source is not
+//! in which they came in, unless the plan says that order is not kept; nothing waits without a bound: no more batches exist than were planned, and a source is not
 //! asked while none is free or the flow's order is full; nothing is allocated for a packet once all batches are
 //! made.
 
@@ -108,6 +108,9 @@ pub struct Plan {
     pub packets: usize,
     /// Batches of one flow under way between two places where order is restored.
     pub in_flight: usize,
+    /// Whether order is restored. Without it batches are taken at serial layers and sinks as they arrive there: what that
+    /// costs and saves is a question for measurement, and nothing else should ask it.
+    pub keeps_order: bool,
 }
 
 /// Why a crew stopped before it was told to.

@@ -81,7 +81,7 @@ pub fn ends(packets: Packets, per_batch: usize, room: Room, is_slow: bool) -> (E
 
 pub fn plan(placement: Placement, lanes: usize) -> Plan {
     let lanes = NonZeroUsize::new(lanes).unwrap();
-    Plan { placement, lanes, batches: 8, buffer_bytes: 64 << 10, packets: 8, in_flight: 3 }
+    Plan { placement, lanes, batches: 8, buffer_bytes: 64 << 10, packets: 8, in_flight: 3, keeps_order: true }
 }
 
 /// Runs lanes one after another, in the order of `schedule` over and over, until no lane moves.
