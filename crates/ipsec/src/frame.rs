@@ -398,10 +398,18 @@ impl Opening {
         job: &Job,
         bytes: &mut [u8],
     ) -> Result<Span, DropReason> {
+        esp::accept(window, job, self.number)?;
+        self.strip(inbound, bytes)
+    }
+
+    /// The packet that was protected, whatever the engine found: for measurement on preconstructed packets.
+    ///
+    /// # Errors
+    /// It is not what its association carries.
+    pub fn strip(&self, inbound: &Inbound, bytes: &mut [u8]) -> Result<Span, DropReason> {
         if let Some(saved) = &self.saved {
             saved.restore(&mut bytes[self.packet.range()]);
         }
-        esp::accept(window, job, self.number)?;
         let Parameters { protocol, mode, suite, .. } = *inbound.association().parameters();
         let headers = Span::new(self.packet.start, self.headers_bytes);
         let (payload, next) = match protocol {

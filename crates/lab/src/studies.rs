@@ -40,6 +40,13 @@ const fn study(
 
 /// All of them, paper by paper.
 pub const STUDIES: &[Study] = &[
+    study(
+        "N20",
+        NDSS,
+        "one lock or several, order kept or not, active map or packet filter",
+        "lab stacks --only N20",
+        5,
+    ),
     study("N26", NDSS, "sending, packets of one connection on all lanes", "lab stacks --only N26", 15),
     study("N27", NDSS, "receiving, packets of one connection on all lanes", "lab stacks --only N27", 15),
     study("N28", NDSS, "Table 1: what each layer adds to a packet's time", "lab stacks --only N28", 30),

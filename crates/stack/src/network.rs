@@ -83,9 +83,10 @@ pub(crate) fn protocol_above(context: &Context) -> u8 {
     }
 }
 
-/// The same on a local network.
+/// The same on a local network. IPsec below a network leaves its headers in front.
 pub(crate) fn ethertype_above(context: &Context) -> u16 {
-    match context.above().map(|layer| layer.name.as_str()) {
+    let mut above = context.all_above().map(|layer| layer.name.as_str());
+    match above.find(|name| !matches!(*name, "esp" | "ah")) {
         Some("ip") => ethertype::IPV4,
         Some("ipv6") => ethertype::IPV6,
         _ => OPAQUE_ETHERTYPE,

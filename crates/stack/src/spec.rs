@@ -192,6 +192,16 @@ impl Context {
         Self { ignores_verdicts: true, ..self }
     }
 
+    /// Which association of its end it is.
+    pub fn association(&self) -> u32 {
+        self.association
+    }
+
+    /// Whether packets go on whatever a check finds.
+    pub fn ignores_verdicts(&self) -> bool {
+        self.ignores_verdicts
+    }
+
     /// The ports of segments and datagrams that this end sends.
     pub fn ports(&self) -> Ports {
         network::ports(self)
@@ -199,7 +209,12 @@ impl Context {
 
     /// The layer above this one.
     pub fn above(&self) -> Option<&LayerSpec> {
-        self.layers.get(self.place.checked_sub(1)?)
+        self.all_above().next()
+    }
+
+    /// The layers above this one, the next first.
+    pub fn all_above(&self) -> impl Iterator<Item = &LayerSpec> {
+        self.layers[..self.place].iter().rev()
     }
 
     /// The layers below this one, the next first.

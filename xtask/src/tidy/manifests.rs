@@ -66,6 +66,7 @@ const ARROWS: &[Crate] = &[
             "peer",
             "tree",
             "port",
+            "ipsec",
             "stack",
             "engine",
             "wire",

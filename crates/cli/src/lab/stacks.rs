@@ -28,6 +28,7 @@ pub(super) fn run(arguments: &StacksArgs) -> Result<ExitStatus, Failure> {
         study.pairs.iter().try_for_each(line)?;
         study.predictions.iter().try_for_each(line)?;
         study.passes.iter().try_for_each(line)?;
+        study.sentences.iter().try_for_each(line)?;
     } else {
         print_sections(&sections)?;
     }

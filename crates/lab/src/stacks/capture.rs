@@ -3,6 +3,7 @@
 //! Guarantees: both ends run in virtual time over a cable in memory, nothing is sent anywhere; what arrived is compared
 //! with what was sent before the capture is called good.
 
+use super::catalogue;
 use crate::LabError;
 use sealane_engine::Inline;
 use sealane_port::capture::{Tapped, Writer};
@@ -10,8 +11,8 @@ use sealane_port::link::Clock;
 use sealane_port::memory::{Cable, Collect, Source};
 use sealane_port::{Port, Room, ends};
 use sealane_stack::{
-    Batch, Catalogue, Context, Crew, End, Ends, FlowPlan, Lane, LaneWork as _, Placement, Plan, Secret, Spec,
-    Stack, Turn,
+    Batch, Context, Crew, End, Ends, FlowPlan, Lane, LaneWork as _, Placement, Plan, Secret, Spec, Stack,
+    Turn,
 };
 use sealane_transform::Kernels;
 use sealane_wire::pcap::Link;
@@ -66,7 +67,7 @@ pub fn capture(spec: &Spec, path: &Path) -> Result<(), LabError> {
     let link = link(spec)?;
     let stack = |end| -> Result<Stack, LabError> {
         let context = Context::new(Kernels::best(), Secret::new([1; 32]), end).with_association(0);
-        Catalogue::new().stack(spec, &context).map_err(|error| unavailable(&error))
+        catalogue().stack(spec, &context).map_err(|error| unavailable(&error))
     };
     let (near, far) = (stack(End::Near)?, stack(End::Far)?);
     let room = near.room();
@@ -144,9 +145,13 @@ mod tests {
     fn a_capture_has_both_ways_and_an_end_that_it_knows() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("stack.pcap");
-        for (stack, link, packets) in
-            [("des/tcp/md5/ip/fddi", 10, 14), ("aes-128-gcm/udp/ip/ether", 1, 12), ("tcp/ipv6", 101, 14)]
-        {
+        for (stack, link, packets) in [
+            ("des/tcp/md5/ip/fddi", 10, 14),
+            ("aes-128-gcm/udp/ip/ether", 1, 12),
+            ("tcp/ipv6", 101, 14),
+            ("tcp/ip/esp(aes-128-gcm)/fddi", 10, 14),
+            ("tcp/ipv6/ah(hmac-sha256-128)/ether", 1, 14),
+        ] {
             capture(&stack.parse().unwrap(), &path).unwrap();
             let bytes = fs::read(&path).unwrap();
             assert_eq!(bytes[20], link, "{stack}");

@@ -8,10 +8,12 @@
 //! So it computes no checksum, no digest and no cipher. The stack under test does all of it and ignores what it finds. No
 //! packet is lost or late; what the stack's window does not allow is not sent. Messages are random, anew for each run.
 
+use super::catalogue;
+use super::demux::Demux;
 use crate::LabError;
 use crate::rng::Rng;
 use sealane_engine::{Engine as _, Inline, Queue};
-use sealane_stack::{Batch, Catalogue, Context, End, Layer, Room, Secret, Sink, Source, Spec, Way};
+use sealane_stack::{Batch, Context, End, Layer, Room, Secret, Sink, Source, Spec, Verdict, Way};
 use sealane_tcp::{Flags, HEADER_BYTES_MAX, Header, Options, Seq, decode, encode};
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
@@ -30,8 +32,9 @@ pub(super) type Gate = Arc<AtomicBool>;
 /// Packets as the peer sends them.
 #[derive(Debug)]
 struct Templates {
-    /// Where TCP's header starts; `None` over UDP.
-    tcp_at: Option<usize>,
+    /// Where the transport's header starts, and its ports; `None` where a layer below has enciphered them.
+    transport_at: Option<usize>,
+    is_tcp: bool,
     syn_ack: Vec<u8>,
     ack: Vec<u8>,
     data: Vec<u8>,
@@ -87,16 +90,8 @@ impl Templates {
             .position(|layer| matches!(layer.name.as_str(), "tcp" | "udp"))
             .ok_or_else(|| unavailable("the driver needs a transport, tcp or udp".to_owned()))?;
         let is_tcp = spec.layers()[transport].name == "tcp";
-        let stack = Catalogue::new().stack(spec, context).map_err(|error| unavailable(error.to_string()))?;
+        let stack = catalogue().stack(spec, context).map_err(|error| unavailable(error.to_string()))?;
         let (above, below) = (&stack.layers()[..=transport], &stack.layers()[transport + 1..]);
-        let (head, tail) = below.iter().fold((0, 0), |(head, tail), layer| {
-            let Room { head_bytes, tail_bytes } = layer.room();
-            (head + head_bytes, tail + tail_bytes)
-        });
-        if is_tcp && tail > 0 {
-            let what = "the driver cannot number segments that are enciphered below TCP".to_owned();
-            return Err(unavailable(what));
-        }
         let mut queue = Inline::new(context.implementations)
             .queue(NonZeroUsize::MIN)
             .map_err(|error| unavailable(error.to_string()))?;
@@ -111,15 +106,26 @@ impl Templates {
         };
         // TCP's own part of this is the length before a message.
         let content = make(above, &vec![0x5a; message_bytes])?;
+        // Layers that only add a header leave the packet as it was behind it.
+        let header_bytes_of =
+            |packet: &[u8], content: &[u8]| packet.ends_with(content).then(|| packet.len() - content.len());
         if !is_tcp {
             let data = make(below, &content)?;
-            return Ok(Self { tcp_at: None, syn_ack: Vec::new(), ack: Vec::new(), data, data_bytes: 0 });
+            let transport_at = header_bytes_of(&data, &content);
+            let (syn_ack, ack) = (Vec::new(), Vec::new());
+            return Ok(Self { transport_at, is_tcp, syn_ack, ack, data, data_bytes: 0 });
         }
+        let mut transport_at = None;
         let mut segment = |flags, options, content: &[u8]| {
             let header = Header { seq: Seq(ISN), ack: Seq(0), flags, window: u16::MAX, options };
             let mut bytes = [0; HEADER_BYTES_MAX];
             let header_bytes = encode(context.ports(), &header, &mut bytes).expect("room for a header");
-            make(below, &[&bytes[..header_bytes], content].concat())
+            let segment = [&bytes[..header_bytes], content].concat();
+            let packet = make(below, &segment)?;
+            transport_at = Some(header_bytes_of(&packet, &segment).ok_or_else(|| {
+                unavailable("the driver cannot number segments that are enciphered below TCP".to_owned())
+            })?);
+            Ok::<_, LabError>(packet)
         };
         let options = Options {
             mss: Some(u16::MAX),
@@ -127,16 +133,10 @@ impl Templates {
             sack_permitted: true,
             ..Options::default()
         };
-        let templates = Self {
-            tcp_at: Some(head),
-            syn_ack: segment(Flags::SYN | Flags::ACK, options, &[])?,
-            ack: segment(Flags::ACK, Options::default(), &[])?,
-            data: segment(Flags::ACK | Flags::PSH, Options::default(), &content)?,
-            data_bytes: content.len() as u32,
-        };
-        let lengths = [&templates.ack, &templates.data].map(|packet| packet.len() - head);
-        assert_eq!(lengths[1] - lengths[0], content.len(), "layers below add their headers in front");
-        Ok(templates)
+        let syn_ack = segment(Flags::SYN | Flags::ACK, options, &[])?;
+        let ack = segment(Flags::ACK, Options::default(), &[])?;
+        let data = segment(Flags::ACK | Flags::PSH, Options::default(), &content)?;
+        Ok(Self { transport_at, is_tcp, syn_ack, ack, data, data_bytes: content.len() as u32 })
     }
 }
 
@@ -163,7 +163,17 @@ impl Driver {
 
     /// Whether data can move.
     pub(super) fn is_open(&self) -> bool {
-        self.templates.tcp_at.is_none() || self.state().is_open
+        !self.templates.is_tcp || self.state().is_open
+    }
+
+    /// A packet of the peer's.
+    pub(super) fn packet(&self) -> &[u8] {
+        &self.templates.data
+    }
+
+    /// Where a packet's ports begin, if they can be read.
+    pub(super) fn ports_at(&self) -> Option<usize> {
+        self.templates.transport_at
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -186,7 +196,7 @@ impl Sink for WireSink {
     fn send(&mut self, batch: &Batch, from: usize) -> io::Result<usize> {
         let Driver { templates, receives, .. } = &*self.0;
         let packets = batch.packets.len() - from;
-        let Some(tcp_at) = templates.tcp_at else {
+        let Some(tcp_at) = templates.tcp_at() else {
             if !receives {
                 self.0.count(batch.packets[from..].iter().filter(|packet| packet.is_passed()).count());
             }
@@ -201,10 +211,12 @@ impl Sink for WireSink {
                 state.answer = Some((header.seq + 1).0);
                 state.received = (header.seq + 1).0;
                 state.scale = header.options.window_scale.unwrap_or(0);
+                state.edge = ISN;
                 continue;
             }
             state.is_open = true;
-            state.edge = (header.ack + (u32::from(header.window) << state.scale)).0;
+            let edge = header.ack + (u32::from(header.window) << state.scale);
+            state.edge = Seq(state.edge).later(edge).0;
             let bytes = (segment.len() - payload_at) as u32;
             if bytes == 0 {
                 continue;
@@ -241,6 +253,11 @@ enum Kind {
 }
 
 impl Templates {
+    /// Where TCP's header starts; `None` over UDP.
+    fn tcp_at(&self) -> Option<usize> {
+        self.transport_at.filter(|_| self.is_tcp)
+    }
+
     fn of(&self, kind: Kind) -> &[u8] {
         match kind {
             Kind::SynAck => &self.syn_ack,
@@ -266,23 +283,35 @@ fn push(batch: &mut Batch, templates: &Templates, kind: Kind, seq: u32, ack: u32
     true
 }
 
-/// The lowest layer: writes the packets that came in.
+/// The lowest layer: writes the packets that came in, and finds out whose they are.
 #[derive(Debug)]
-pub(super) struct Wire(pub(super) Arc<Driver>);
+pub(super) struct Wire {
+    pub(super) driver: Arc<Driver>,
+    pub(super) demux: Arc<Demux>,
+    /// The driver's place among those that the demultiplexer knows.
+    pub(super) flow: usize,
+}
 
 impl Layer for Wire {
     fn enter(&self, way: Way, batch: &mut Batch) {
         if way == Way::Down {
             return;
         }
-        let templates = &self.0.templates;
+        let templates = &self.driver.templates;
         for index in 0..batch.packets.len() {
             let bytes = batch.bytes_mut(index);
             let Some(&note) = bytes.first_chunk::<NOTE_BYTES>() else { continue };
             let kind = [Kind::SynAck, Kind::Ack, Kind::Data][usize::from(note[0])];
             bytes.copy_from_slice(templates.of(kind));
-            if let Some(tcp_at) = templates.tcp_at {
+            if let Some(tcp_at) = templates.tcp_at() {
                 bytes[tcp_at + 4..][..8].copy_from_slice(&note[1..]);
+            }
+        }
+        let Some(ports_at) = self.driver.ports_at() else { return };
+        let finder = self.demux.finder();
+        for index in 0..batch.packets.len() {
+            if finder.find(batch.bytes(index), ports_at) != Some(self.flow) {
+                batch.packets[index].refuse(Verdict::Unwanted);
             }
         }
     }
@@ -297,7 +326,7 @@ impl Source for WireSource {
         let driver = &*self.0;
         let templates = &driver.templates;
         let mut packets = 0;
-        if templates.tcp_at.is_none() {
+        if !templates.is_tcp {
             let sends = driver.receives && driver.may_move();
             while sends && packets < BATCH && push(batch, templates, Kind::Data, 0, 0) {
                 packets += 1;

@@ -5,6 +5,7 @@
 
 mod asymmetric;
 mod capture;
+mod demux;
 mod driver;
 mod model;
 mod page;
@@ -12,13 +13,15 @@ mod paper;
 mod passes;
 mod predict;
 mod rig;
+mod security;
+mod sentences;
 
 use crate::LabError;
 use crate::experiment::Profile;
 use crate::rng::Rng;
 use crate::stats::{CONFIDENCE, Interval, median, median_interval, ratio_of_medians};
 use rig::{Rig, Slice};
-use sealane_stack::{Placement, available_lanes};
+use sealane_stack::{Catalogue, Placement, available_lanes};
 use sealane_transform::Tier;
 use serde::Serialize;
 use std::io::Write;
@@ -30,9 +33,16 @@ pub use page::{sections, write};
 pub use passes::Pass;
 pub use predict::{Prediction, predict, sections as predicted};
 pub use rig::{Direction, Setup};
+pub use sentences::Sentence;
 
 /// What there is to find out, by the inventory's ids.
-pub const IDS: [&str; 11] = ["N26", "N27", "N28", "N29", "N30", "N31", "N32", "N33", "N34", "N36", "A12"];
+pub const IDS: [&str; 12] =
+    ["N20", "N26", "N27", "N28", "N29", "N30", "N31", "N32", "N33", "N34", "N36", "A12"];
+/// The layers that stacks are made of here: those of crate `stack`, and IPsec's.
+fn catalogue() -> Catalogue {
+    Catalogue::new().with(security::ESP).with(security::AH)
+}
+
 /// The paper's four stacks, and the fifth that its Table 2 has instead of the fourth.
 const STACKS: [&str; 5] =
     ["tcp/ip/fddi", "tcp/md5/ip/fddi", "des/tcp/md5/ip/fddi", "3des/tcp/ip/fddi", "3des/tcp/md5/ip/fddi"];
@@ -69,6 +79,8 @@ pub struct Cell {
     pub connections: usize,
     /// Which way messages go.
     pub direction: Direction,
+    /// Whether the order of packets is restored before TCP's turn and behind it.
+    pub keeps_order: bool,
     /// How ciphers and digests are computed.
     pub tier: &'static str,
     /// Payload, the median of all slices.
@@ -85,6 +97,8 @@ pub struct Cell {
     pub jain: Option<f64>,
     /// The largest connection's share over the smallest's.
     pub max_over_min: Option<f64>,
+    /// How often a lane had to wait for the map that says whose packet it is, for each message.
+    pub map_wait: f64,
     /// Batches handed to another lane, for each message.
     pub hand_offs: f64,
     /// Context switches a second, of the process.
@@ -133,8 +147,26 @@ pub struct Study {
     pub predictions: Vec<Prediction>,
     /// Integrated layer processing.
     pub passes: Vec<Pass>,
+    /// What is said of all this, held against it.
+    pub sentences: Vec<Sentence>,
     /// What is not measured, with the reason.
     pub refused: Vec<String>,
+}
+
+/// Microseconds of a message of 4 KB.
+fn message_us(mb_per_s: f64) -> f64 {
+    4096.0 / mb_per_s
+}
+
+impl Study {
+    /// TCP/IP, with MD5, with DES and with both, whose costs add up or do not (N28).
+    fn parts_of_a_sum(&self, direction: Direction) -> Option<[&Cell; 4]> {
+        let of = |stack: &str| {
+            let is_it = |cell: &&Cell| cell.id == "N28" && cell.stack == stack && cell.direction == direction;
+            self.cells.iter().find(is_it)
+        };
+        Some([of(STACKS[0])?, of(STACKS[1])?, of(DES_ALONE)?, of(STACKS[2])?])
+    }
 }
 
 /// Lengths of a measurement.
@@ -232,6 +264,7 @@ fn cell(id: &'static str, setup: &Setup, slices: &[Slice], one_lane: Option<f64>
         lanes: setup.threads(),
         connections: setup.connections,
         direction: setup.direction,
+        keeps_order: setup.keeps_order,
         tier: setup.tier_name(),
         mb_per_s,
         speedup: one_lane.filter(|&one| one > 0.0).map(|one| mb_per_s / one),
@@ -240,6 +273,7 @@ fn cell(id: &'static str, setup: &Setup, slices: &[Slice], one_lane: Option<f64>
         lock_wait: sum(|slice| slice.counts.found_busy) / messages,
         jain,
         max_over_min,
+        map_wait: sum(|slice| slice.map_waits) / messages,
         hand_offs: sum(|slice| slice.counts.handed_over) / messages,
         switches_per_s: sum(|slice| slice.switches) / (slices.len() as f64 * timing.slice.as_secs_f64()),
         reorder_depth: slices.iter().map(|slice| slice.counts.reorder_depth).max().unwrap_or(0),
@@ -299,7 +333,7 @@ pub fn run(options: &Options, progress: &mut dyn Write) -> Result<Study, LabErro
     let began = Instant::now();
     let mut say = |what: &str| writeln!(progress, "[{:5.1} s] {what}", began.elapsed().as_secs_f64());
     for direction in Direction::ALL {
-        for stack in STACKS.iter().chain([&DES_ALONE, &MODERN]) {
+        for stack in STACKS.iter().chain([&MODERN]) {
             if run.wants_group(direction) {
                 say(&format!("{stack}, {}", direction.name()))?;
                 run.group(stack, direction)?;
@@ -307,7 +341,9 @@ pub fn run(options: &Options, progress: &mut dyn Write) -> Result<Study, LabErro
         }
     }
     for (id, what, measure) in [
-        ("N30", "UDP", Run::udp as fn(&mut Run) -> Result<(), LabError>),
+        ("N28", "whether costs add up", Run::sums as fn(&mut Run) -> Result<(), LabError>),
+        ("N20", "locks and order", Run::locks),
+        ("N30", "UDP", Run::udp),
         ("N34", "12 to 384 connections", Run::connections),
         ("N36", "layers, functions and blocks", Run::parts),
     ] {
@@ -324,6 +360,7 @@ pub fn run(options: &Options, progress: &mut dyn Write) -> Result<Study, LabErro
         say("integrated layer processing")?;
         run.study.passes = passes::measure(run.timing.rounds.min(5), &mut run.rng)?;
     }
+    run.study.sentences = sentences::of(&run.study);
     Ok(run.study)
 }
 
@@ -366,7 +403,6 @@ impl Run {
         match stack {
             // No layer has tiers.
             "tcp/ip/fddi" | "udp/ip/fddi" | MODERN => &[None],
-            DES_ALONE => &[Some(Tier::Native)],
             _ => &[Some(Tier::Reference), Some(Tier::Native), None],
         }
     }
@@ -380,12 +416,11 @@ impl Run {
         let wants_connections = self.wants_any(&[connection_id, "N33"]);
         for &tier in Self::tiers(stack) {
             let one = Setup::new(stack, direction, tier);
-            let many =
-                if tier == Some(Tier::Reference) || stack == DES_ALONE { &[1] } else { &self.lanes[..] };
+            let many = if tier == Some(Tier::Reference) { &[1] } else { &self.lanes[..] };
             let mut setups = Vec::new();
             for &lanes in many {
                 setups.push((packet_id, Setup { lanes, ..one.clone() }));
-                if wants_connections && stack != DES_ALONE {
+                if wants_connections {
                     let connection = Setup {
                         lanes,
                         placement: Placement::Connection,
@@ -473,6 +508,35 @@ impl Run {
         let one = found.first().map(|slices| rate(slices));
         for (setup, slices) in setups.iter().zip(&found) {
             self.study.cells.push(cell(id, setup, slices, one, self.timing));
+        }
+        Ok(())
+    }
+
+    /// Each layer alone and both together, in turns.
+    fn sums(&mut self) -> Result<(), LabError> {
+        for direction in Direction::ALL {
+            let setups = [STACKS[0], STACKS[1], DES_ALONE, STACKS[2]]
+                .map(|stack| Setup::new(stack, direction, Some(Tier::Native)));
+            self.cells("N28", &setups)?;
+        }
+        Ok(())
+    }
+
+    /// One connection's lock against those of several, and order restored or not. Only what is received is left out of
+    /// order: the driver that takes what is sent keeps no segment for later, as no packet of its is late.
+    fn locks(&mut self) -> Result<(), LabError> {
+        let lanes = *self.lanes.last().expect("there is one lane at least");
+        for stack in [STACKS[0], MODERN] {
+            for direction in Direction::ALL {
+                let one = Setup { lanes, ..Setup::new(stack, direction, None) };
+                let several = Setup { connections: CONNECTIONS, ..one.clone() };
+                let apart = Setup { placement: Placement::Connection, ..several.clone() };
+                let mut setups = vec![one.clone(), several, apart];
+                if direction == Direction::Receive {
+                    setups.push(Setup { keeps_order: false, ..one });
+                }
+                self.cells("N20", &setups)?;
+            }
         }
         Ok(())
     }

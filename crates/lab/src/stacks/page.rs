@@ -1,6 +1,6 @@
 //! The study as tables for a terminal and as a page: the paper's number, ours, and the sentence between them.
 
-use super::{Cell, DES_ALONE, Direction, Pair, Study, paper, predict};
+use super::{Cell, Direction, Pair, Study, paper, predict, sentences};
 use crate::LabError;
 use crate::report::number::{bytes, quantity};
 use crate::speed::{Section, SpeedPage, Table, chart};
@@ -33,8 +33,9 @@ pub fn sections(study: &Study) -> Vec<Section> {
         &paper::TABLE_2,
         &of(&["N31", "N32"]),
     ));
-    push(sums(&of(&["N26", "N27"])));
+    push(sums(study));
     push(pairs(&study.pairs));
+    push(locks(&of(&["N20"])));
     if !study.pairs.is_empty() {
         push(Some(predict::section(
             "model",
@@ -85,6 +86,7 @@ pub fn sections(study: &Study) -> Vec<Section> {
     push(connections(&of(&["N34"])));
     push(parts(&of(&["N36"])));
     push(passes(study));
+    push(sentences::section(&study.sentences));
     if !study.refused.is_empty() {
         let mut table = Table::new("What is not measured, and why", &[], &["what"], 1);
         table.rows = study.refused.iter().map(|line| vec![line.clone()]).collect();
@@ -185,7 +187,7 @@ fn rates(id: &str, title: &str, notes: &[&str], cells: &[&Cell]) -> Option<Secti
 
 /// Microseconds of a message of 4 KB.
 fn us(cell: &Cell) -> f64 {
-    4096.0 / cell.mb_per_s
+    super::message_us(cell.mb_per_s)
 }
 
 fn find<'a>(cells: &[&'a Cell], stack: &str, direction: Direction, tier: &str) -> Option<&'a Cell> {
@@ -239,23 +241,65 @@ fn latencies(title: &str, rows: &[paper::Latency], cells: &[&Cell]) -> Option<Se
 }
 
 /// Whether what layers cost alone adds up to what they cost together.
-fn sums(cells: &[&Cell]) -> Option<Section> {
+fn sums(study: &Study) -> Option<Section> {
     let columns =
         ["way", "TCP/IP µs", "MD5 more", "DES more", "sum", "DES and MD5 together", "together over sum"];
     let notes = [
-        "One lane, tier native. The paper: MD5 about 1500 µs, DES about 7200 µs, together 8746 µs (sum 8700).",
+        "One lane, tier native, in alternating slices. The paper: MD5 about 1500 µs, DES about 7200 µs, together 8746 µs (sum \
+         8700).",
     ];
     let mut table = Table::new("Whether costs add up (N28)", &notes, &columns, 1);
     for direction in Direction::ALL {
-        let of = |stack: &str| find(cells, stack, direction, "native").map(us);
-        let parts = [super::STACKS[0], super::STACKS[1], DES_ALONE, super::STACKS[2]].map(of);
-        let [Some(bare), Some(digest), Some(cipher), Some(both)] = parts else { continue };
+        let Some(cells) = study.parts_of_a_sum(direction) else { continue };
+        let [bare, digest, cipher, both] = cells.map(us);
         let sum = digest + cipher - bare;
         let values = [bare, digest - bare, cipher - bare, sum, both].map(|value| format!("{value:.2}"));
         let mut row = vec![direction.name().to_owned()];
         row.extend(values);
         row.push(format!("{:.3}", both / sum));
         table.rows.push(row);
+    }
+    (!table.rows.is_empty()).then(|| Section::plain(table))
+}
+
+/// One lock or several, and what order costs.
+fn locks(cells: &[&Cell]) -> Option<Section> {
+    let columns = [
+        "stack",
+        "way",
+        "by",
+        "connections",
+        "order",
+        "lanes",
+        "MB/s",
+        "times the first",
+        "TCP's turn, ns",
+        "found busy",
+        "waits for the map",
+        "depth",
+    ];
+    let notes = [
+        "The paper's test bed by packets locks TCP's state and each protocol's active map, which says whose packet it is; \
+         its test bed by connections has a packet filter and no lock.",
+        "By packets all lanes share one map behind one lock, taken once a batch; by connections each lane reads a table that \
+         never changes. Busy turns and waits are for each message of 4 KB.",
+    ];
+    let mut table = Table::new("Locks and order (N20, N21)", &notes, &columns, 3);
+    for cell in cells {
+        table.rows.push(vec![
+            cell.stack.clone(),
+            cell.direction.name().to_owned(),
+            cell.placement.to_owned(),
+            cell.connections.to_string(),
+            if cell.keeps_order { "kept" } else { "as it comes" }.to_owned(),
+            cell.lanes.to_string(),
+            quantity(cell.mb_per_s),
+            or_dash(cell.speedup, 2),
+            quantity(cell.locked_ns),
+            format!("{:.2}", cell.lock_wait),
+            format!("{:.3}", cell.map_wait),
+            cell.reorder_depth.to_string(),
+        ]);
     }
     (!table.rows.is_empty()).then(|| Section::plain(table))
 }

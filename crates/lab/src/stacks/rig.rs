@@ -3,6 +3,8 @@
 //! Guarantees: rigs that stand side by side take turns, so that what else the machine does meets all of them alike; a rig
 //! whose turn it is not sleeps; all its threads have ended when it is dropped.
 
+use super::catalogue;
+use super::demux::Demux;
 use super::driver::{BATCH, Driver, Gate, MessageSink, MessageSource, Wire, WireSink, WireSource};
 use crate::LabError;
 use crate::rng::Rng;
@@ -10,8 +12,8 @@ use crate::speed::usage;
 use rustix::event::PollFd;
 use sealane_engine::Inline;
 use sealane_stack::{
-    Catalogue, Context, Crew, End, Ends, FlowPlan, Lane, LaneCounts, LaneWork, Placement, Plan, Secret, Spec,
-    Stack, Turn, available_lanes, run_lane,
+    Context, Crew, End, Ends, FlowPlan, Lane, LaneCounts, LaneWork, Placement, Plan, Secret, Spec, Stack,
+    Turn, available_lanes, run_lane,
 };
 use sealane_transform::{Kernels, Tier};
 use serde::Serialize;
@@ -63,6 +65,8 @@ pub struct Setup {
     pub tier: Option<Tier>,
     /// Bytes of a message.
     pub message_bytes: usize,
+    /// Whether the order of packets is restored where lanes have brought them out of it.
+    pub keeps_order: bool,
 }
 
 impl Setup {
@@ -77,6 +81,7 @@ impl Setup {
             direction,
             tier,
             message_bytes: 4096,
+            keeps_order: true,
         }
     }
 
@@ -100,6 +105,8 @@ pub(super) struct Slice {
     pub(super) shares: Vec<u64>,
     /// What lanes counted meanwhile, all of them together; the depth is the rig's largest so far.
     pub(super) counts: LaneCounts,
+    /// How often a lane had to wait for the active map.
+    pub(super) map_waits: u64,
     /// Bytes that each lane ran jobs over.
     pub(super) lane_bytes: Vec<u64>,
     /// Context switches of the process.
@@ -111,6 +118,7 @@ pub(super) struct Rig {
     message_bytes: usize,
     gate: Gate,
     drivers: Vec<Arc<Driver>>,
+    demuxes: Vec<Arc<Demux>>,
     crews: Vec<Arc<Crew>>,
     lanes: usize,
     threads: Vec<JoinHandle<()>>,
@@ -123,28 +131,37 @@ impl Rig {
         let spec: Spec = setup.stack.parse().map_err(|error| unavailable(&error))?;
         let kernels = Kernels::select(setup.tier, None).map_err(|error| unavailable(&error))?;
         let gate = Gate::default();
-        let (mut drivers, mut flows) = (Vec::new(), Vec::new());
-        let mut packet_bytes = 0;
-        for association in 0..setup.connections {
+        let receives = setup.direction == Direction::Receive;
+        let of_crew = if setup.is_apart { 1 } else { setup.connections };
+        let (mut drivers, mut secrets) = (Vec::new(), Vec::new());
+        for association in 0..setup.connections as u32 {
             let mut secret = [0; 32];
             rng.fill(&mut secret);
             let secret = Secret::new(secret);
-            let receives = setup.direction == Direction::Receive;
-            let driver =
-                Driver::new(&spec, &secret, association as u32, setup.message_bytes, receives, &gate)?;
+            drivers.push(Driver::new(&spec, &secret, association, setup.message_bytes, receives, &gate)?);
+            secrets.push(secret);
+        }
+        // Whoever takes packets of any connection shares a map; who has a connection to himself filters for himself.
+        let is_shared = setup.placement == Placement::Packet;
+        let known = if is_shared { of_crew } else { drivers.len() };
+        let demuxes: Vec<Arc<Demux>> =
+            drivers.chunks(known).map(|drivers| Arc::new(demux(is_shared, drivers))).collect();
+        let mut flows = Vec::new();
+        let mut packet_bytes = 0;
+        for (association, (driver, secret)) in drivers.iter().zip(secrets).enumerate() {
             let context = Context::new(kernels, secret, End::Near)
                 .with_association(association as u32)
                 .ignoring_verdicts();
-            let stack = Catalogue::new().stack(&spec, &context).map_err(|error| unavailable(&error))?;
-            let stack = over_wire(stack, &driver);
+            let stack = catalogue().stack(&spec, &context).map_err(|error| unavailable(&error))?;
+            let demux = Arc::clone(&demuxes[association / known]);
+            let stack =
+                over_wire(stack, Wire { driver: Arc::clone(driver), demux, flow: association % known });
             let room = stack.room();
             packet_bytes = setup.message_bytes + room.head_bytes + room.tail_bytes + 128;
-            let source = MessageSource::new(&driver, setup.message_bytes, room, rng);
-            flows.push(flow(stack, source, &driver));
-            drivers.push(driver);
+            let source = MessageSource::new(driver, setup.message_bytes, room, rng);
+            flows.push(flow(stack, source, driver));
         }
         let lanes = NonZeroUsize::new(setup.lanes).ok_or_else(|| unavailable(&"no lanes"))?;
-        let of_crew = if setup.is_apart { 1 } else { setup.connections };
         let in_flight = if of_crew == 1 { 4 + 4 * setup.lanes } else { 4 };
         let plan = Plan {
             placement: setup.placement,
@@ -153,7 +170,7 @@ impl Rig {
             buffer_bytes: BATCH * packet_bytes.next_multiple_of(64),
             packets: BATCH,
             in_flight,
-            keeps_order: true,
+            keeps_order: setup.keeps_order,
         };
         let mut crews = Vec::new();
         while !flows.is_empty() {
@@ -164,6 +181,7 @@ impl Rig {
             message_bytes: setup.message_bytes,
             gate,
             drivers,
+            demuxes,
             crews,
             lanes: setup.lanes,
             threads: Vec::new(),
@@ -253,16 +271,20 @@ impl Rig {
         self.crews.iter().flat_map(|crew| (0..self.lanes).map(|lane| crew.lane_counts(lane))).collect()
     }
 
+    fn map_waits(&self) -> u64 {
+        self.demuxes.iter().map(|demux| demux.waits()).sum()
+    }
+
     /// Lets it run for a while, without counting, and then counts for `duration`.
     pub(super) fn slice(&self, settle: Duration, duration: Duration) -> Slice {
         self.gate.store(true, Relaxed);
         self.ring();
         thread::sleep(settle);
         let (began, shares) = self.shares_at(duration / 100);
-        let (counts, usage) = (self.lane_counts(), usage::now());
+        let (counts, waits, usage) = (self.lane_counts(), self.map_waits(), usage::now());
         thread::sleep(duration);
         let (ended, later) = self.shares_at(duration / 100);
-        let (counted, used) = (self.lane_counts(), usage::now().since(usage));
+        let (counted, waited, used) = (self.lane_counts(), self.map_waits(), usage::now().since(usage));
         let seconds = (ended - began).as_secs_f64();
         self.gate.store(false, Relaxed);
         self.settle();
@@ -275,17 +297,24 @@ impl Rig {
             messages,
             shares,
             counts: difference(&counted, &counts),
+            map_waits: waited - waits,
             lane_bytes,
             switches: (used.voluntary_switches + used.involuntary_switches).max(0) as u64,
         }
     }
 }
 
+/// Who tells these drivers' packets apart; nobody where their ports cannot be read.
+fn demux(is_shared: bool, drivers: &[Arc<Driver>]) -> Demux {
+    let ports_at = drivers.first().and_then(|driver| driver.ports_at()).unwrap_or(usize::MAX);
+    Demux::new(is_shared, ports_at, drivers.iter().map(|driver| driver.packet()))
+}
+
 /// The stack with the driver's lowest layer, which has no name.
-fn over_wire(stack: Stack, driver: &Arc<Driver>) -> Stack {
+fn over_wire(stack: Stack, wire: Wire) -> Stack {
     let spec = format!("{stack}/null").parse().expect("a stack and a layer more are a stack");
     let mut layers = stack.layers().to_vec();
-    layers.push(Arc::new(Wire(Arc::clone(driver))));
+    layers.push(Arc::new(wire));
     Stack::new(spec, layers)
 }
 
@@ -353,6 +382,7 @@ impl Drop for Rig {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sealane_stack::{Verdict, Way};
 
     /// Messages of a rig that is run until some went through; whether they could be cut or shared out is asked there.
     #[track_caller]
@@ -366,7 +396,14 @@ mod tests {
 
     #[test]
     fn every_stack_of_the_paper_runs_both_ways_by_any_unit() {
-        for stack in ["tcp/ip/fddi", "tcp/md5/ip/fddi", "des/tcp/md5/ip/fddi", "3des/udp/md5/ip/fddi"] {
+        for stack in [
+            "tcp/ip/fddi",
+            "tcp/md5/ip/fddi",
+            "des/tcp/md5/ip/fddi",
+            "3des/udp/md5/ip/fddi",
+            "tcp/ip/ah(hmac-sha1-96)/fddi",
+            "udp/ip/esp(aes-128-cbc,hmac-sha1-96)/fddi",
+        ] {
             for direction in Direction::ALL {
                 for placement in Placement::ALL {
                     let one = Setup::new(stack, direction, Some(Tier::Native));
@@ -375,6 +412,33 @@ mod tests {
                     assert_eq!(slice.lane_bytes.len(), 2);
                 }
             }
+        }
+    }
+
+    /// What TCP does not get in order it puts in order itself: nothing stops.
+    #[test]
+    fn a_rig_runs_where_order_is_not_kept() {
+        let one = Setup::new("tcp/md5/ip/fddi", Direction::Receive, Some(Tier::Native));
+        check(&Setup { lanes: 4, keeps_order: false, ..one });
+    }
+
+    #[test]
+    fn packets_of_other_connections_are_told_apart() {
+        for placement in [Placement::Packet, Placement::Connection] {
+            let one = Setup::new("tcp/ip/fddi", Direction::Receive, None);
+            let setup = Setup { lanes: 2, connections: 3, placement, ..one };
+            let mut rig = Rig::new(&setup, &mut Rng::new(7)).unwrap();
+            let duration = Duration::from_millis(20);
+            assert!((0..200).any(|_| rig.slice(Duration::ZERO, duration).messages > 20), "{placement}");
+            let unwanted = |rig: &Rig| {
+                (0..3).map(|flow| rig.crews[0].counts(flow, Way::Up).of(Verdict::Unwanted)).sum::<u64>()
+            };
+            assert_eq!(unwanted(&rig), 0, "{placement}");
+            // The same packets where the table has other connections.
+            let others = rig.drivers.drain(1..).collect::<Vec<_>>();
+            let demux = demux(placement == Placement::Packet, &others);
+            let ports_at = others[0].ports_at().unwrap();
+            assert_eq!(demux.finder().find(rig.drivers[0].packet(), ports_at), None, "{placement}");
         }
     }
 
