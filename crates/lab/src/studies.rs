@@ -145,6 +145,10 @@ pub const STUDIES: &[Study] = &[
         60,
     ),
     study("A12", ATOMIC, "one pass over the data or several", "lab stacks --only A12", 5),
+    study("B8", NPCRYPTBENCH, "Table II: tables and working sets beside the paper's", "speed --story", 60),
+    study("B17", NPCRYPTBENCH, "instruction mix of our kernels beside CommBench", "speed --story", 60),
+    study("A2", ATOMIC, "MD5 and others from the caches and from memory (also A9)", "speed --story", 60),
+    study("kernels", OWN, "every kernel: rates, cost of a message, scaling over lanes", "speed", 20),
     study("links", OWN, "one file through links with delay and loss", "lab transfer --only links", 190),
 ];
 

@@ -62,9 +62,10 @@ fn options(words: &mut Vec<String>, arguments: &RunArgs) {
             words.extend(["--report".to_owned(), directory.display().to_string()]);
         }
         Some(directory) => {
-            let parts = words.iter().filter(|word| !word.starts_with("--")).take(2);
-            let name: Vec<&str> = parts.map(|word| word.trim_start_matches("lab")).collect();
-            let file = format!("sealane-{}.html", name.join(""));
+            let own = words.iter().take_while(|word| !["--only", "--profile", "--json"].contains(&&***word));
+            let name: Vec<&str> =
+                own.map(|word| word.trim_start_matches("--")).filter(|word| *word != "lab").collect();
+            let file = format!("sealane-{}.html", name.join("-"));
             words.extend(["--report".to_owned(), Path::new(directory).join(file).display().to_string()]);
         }
         None if transfer => words.push("--no-report".to_owned()),

@@ -1,12 +1,13 @@
 //! `sealane lab tunnel`: what IPsec costs through our gateways.
 
-use super::network_processor::print_sections;
+use super::network_processor::print;
 use super::stacks::line;
 use crate::args::LabTunnelArgs;
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
-use crate::text;
+use crate::speed::write_page;
 use sealane_lab::LabError;
+use sealane_lab::report::outcomes_text;
 use sealane_lab::tunnel::{self, Options, Topology};
 use std::env;
 use std::io;
@@ -36,15 +37,13 @@ pub(super) fn run(arguments: &LabTunnelArgs) -> Result<ExitStatus, Failure> {
         seconds: arguments.seconds,
     };
     let study = tunnel::run(&options, &mut io::stderr()).map_err(failed)?;
-    let sections = tunnel::sections(&study);
+    let mut report = tunnel::report(&study);
     if arguments.json {
         study.runs.iter().try_for_each(line)?;
     } else {
-        print_sections(&sections)?;
+        print(&outcomes_text(&report, super::columns()))?;
     }
-    if let Some(path) = &arguments.report {
-        tunnel::write(path, start.elapsed().as_secs_f64(), sections).map_err(failed)?;
-        text::complain(format_args!("the report: {}", path.display()));
-    }
+    report.seconds = start.elapsed().as_secs_f64();
+    write_page(&report, arguments.report.as_deref())?;
     Ok(ExitStatus::Success)
 }

@@ -7,8 +7,9 @@
 mod net;
 
 use crate::LabError;
+use crate::experiment::{Cell, Drawn, Experiment, Measure, Outcome, Plot, Sample, View, at, derive};
+use crate::report::Report;
 use crate::scratch::Scratch;
-use crate::speed::{Section, SpeedPage, Table};
 use crate::surroundings::Surroundings;
 use net::{Between, Net};
 use serde::Serialize;
@@ -17,7 +18,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::os::fd::AsFd;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -39,6 +40,10 @@ pub const TESTS: [&str; 11] = [
     "rtt",
     "tiny",
 ];
+
+/// The paper.
+const PAPER: &str =
+    "Miltchev, Ioannidis, Keromytis: A Study of the Relative Costs of Network Security Protocols (2002)";
 
 /// ttcp's buffers in the study.
 const TTCP_BUFFER_BYTES: u32 = 65_535;
@@ -331,94 +336,66 @@ fn tiny(net: &Net) -> Option<Run> {
     status.success().then(|| Run { packets_per_s: Some(files_per_s), ..Run::default() })
 }
 
-fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_unstable_by(f64::total_cmp);
-    values.get(values.len() / 2).copied()
+/// The study with the paper's figures beside ours.
+pub fn report(study: &Study) -> Report {
+    let summary = "The 2002 study of the relative costs of network security protocols, through our gateways, between \
+                   namespaces of this machine.";
+    let outcomes = Topology::ALL.into_iter().flat_map(|topology| outcomes(study, topology)).collect();
+    Report {
+        skipped: study.absent.clone(),
+        ..Report::new("sealane lab tunnel", "What IPsec costs", summary, outcomes)
+    }
 }
 
-/// The tables of a study, with the paper's figures beside ours.
-pub fn sections(study: &Study) -> Vec<Section> {
-    let mut sections = Vec::new();
-    for topology in Topology::ALL {
-        let of_topology: Vec<&Run> =
-            study.runs.iter().filter(|run| run.topology == topology.name()).collect();
-        let mut tests: Vec<&str> = Vec::new();
-        let mut rows: Vec<(&str, &str)> = Vec::new();
-        for run in &of_topology {
-            if !tests.contains(&&*run.test) {
-                tests.push(&run.test);
-            }
-            if !rows.contains(&(run.peer, run.suite)) {
-                rows.push((run.peer, run.suite));
-            }
-        }
-        if rows.is_empty() {
-            continue;
-        }
-        let figure = |peer, suite, test: &str, pick: fn(&Run) -> Option<f64>| {
-            let runs =
-                of_topology.iter().filter(|run| (run.peer, run.suite, &*run.test) == (peer, suite, test));
-            median(runs.filter_map(|run| pick(run)).collect())
-        };
-        let cell = |value: Option<f64>| match value {
-            None => "–".to_owned(),
-            Some(value) if value >= 100.0 => format!("{value:.0}"),
-            Some(value) => format!("{value:.2}"),
-        };
-        let head = |tests: &[&str]| {
-            let mut columns = vec!["between".to_owned(), "suite".to_owned()];
-            columns.extend(tests.iter().map(|test| (*test).to_owned()));
-            columns
-        };
-        let columns = head(&tests);
-        let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
-        let mut table = Table::new(
-            &format!("What protection costs, {} (R10–R14, R17)", topology.name()),
-            &[
-                "Medians. TCP in Gb/s, UDP in datagrams a second, rtt in µs, tiny in files a second.",
-                "The paper: through software IPsec ttcp reaches 40 % of clear with small and 30 % with 8 KB writes; tiny files \
-                 take 10 % longer.",
-            ],
-            &columns,
-            2,
-        );
-        for &(peer, suite) in &rows {
-            let cells = tests.iter().map(|test| cell(figure(peer, suite, test, Run::figure)));
-            table.rows.push([peer.to_owned(), suite.to_owned()].into_iter().chain(cells).collect());
-        }
-        sections.push(Section::plain(table));
-        let mut table = Table::new(
-            &format!("In parts of clear, {}", topology.name()),
-            &["The paper's claim is a share of what goes through without protection, and that is compared."],
-            &columns,
-            2,
-        );
-        for &(peer, suite) in rows.iter().filter(|(peer, _)| *peer != "clear") {
-            let cells = tests.iter().map(|test| {
-                let clear = figure("clear", "NE", test, Run::figure);
-                cell(figure(peer, suite, test, Run::figure).zip(clear).map(|(own, clear)| own / clear))
-            });
-            table.rows.push([peer.to_owned(), suite.to_owned()].into_iter().chain(cells).collect());
-        }
-        sections.push(Section::plain(table));
+/// What goes through, and that in parts of clear.
+fn outcomes(study: &Study, topology: Topology) -> Vec<Outcome> {
+    const AXES: [&str; 3] = ["between", "suite", "test"];
+    let mut cells: Vec<Cell> = Vec::new();
+    for run in study.runs.iter().filter(|run| run.topology == topology.name()) {
+        let place = at(AXES.into_iter().zip([run.peer, run.suite, &*run.test]));
+        let known = cells.iter().position(|cell| cell.at == place).unwrap_or_else(|| {
+            cells.push(Cell { at: place, ..Cell::default() });
+            cells.len() - 1
+        });
+        let round = cells[known].samples.len();
+        cells[known].samples.extend(run.figure().map(|figure| Sample::slice("figure", figure, round)));
     }
-    if !study.absent.is_empty() {
-        let mut table = Table::new("What is not here", &[], &["what"], 1);
-        table.rows = study.absent.iter().map(|line| vec![line.clone()]).collect();
-        sections.push(Section::plain(table));
+    if cells.is_empty() {
+        return Vec::new();
     }
-    sections
-}
-
-/// Writes a page.
-///
-/// # Errors
-/// When the file cannot be written.
-pub fn write(path: &Path, seconds: f64, sections: Vec<Section>) -> Result<(), LabError> {
-    let page = SpeedPage::new("What IPsec costs", seconds, sections);
-    let summary = "The 2002 study of the relative costs of network security protocols, through our gateways, between namespaces \
-                   of this machine.";
-    page.by("sealane lab tunnel", summary).write(path)
+    let is_clear = |cell: &Cell| cell.at["between"] == "clear";
+    let share = |cell: &Cell| {
+        let clear = cells.iter().find(|other| is_clear(other) && other.at["test"] == cell.at["test"])?;
+        Some(
+            Cell { at: cell.at.clone(), ..Cell::default() }
+                .with("share", derive::over(cell, clear, "figure")?),
+        )
+    };
+    let shares: Vec<Cell> = cells.iter().filter(|cell| !is_clear(cell)).filter_map(share).collect();
+    let experiment = |id: &str, title: &str, measure: Measure, notes: &[&str]| {
+        let view = View::pivot(&AXES[..2], AXES[2], &measure.id);
+        let experiment = Experiment::new(id, "R10–R14, R17", title, &AXES, vec![measure]);
+        Experiment { paper: PAPER.to_owned(), ..experiment.notes(notes).shown(view, Vec::new()) }
+    };
+    let whole = experiment(
+        "tunnels",
+        &format!("What protection costs, {}", topology.name()),
+        Measure::new("figure", ""),
+        &[
+            "Medians. TCP in Gb/s, UDP in datagrams a second, rtt in µs, tiny in files a second.",
+            "The paper: through software IPsec ttcp reaches 40 % of clear with small and 30 % with 8 KB writes; tiny files \
+             take 10 % longer.",
+        ],
+    );
+    let mut parts = experiment(
+        "tunnels-in-parts",
+        &format!("In parts of clear, {}", topology.name()),
+        Measure::times("share", ""),
+        &["The paper's claim is a share of what goes through without protection, and that is compared."],
+    );
+    parts.plots = vec![Plot::new(Drawn::Bars, AXES[2], "share", &AXES[..2])];
+    let made = [(whole, cells), (parts, shares)].into_iter().filter(|(_, cells)| !cells.is_empty());
+    made.map(|(experiment, cells)| Outcome::new(experiment, cells)).collect()
 }
 
 #[cfg(test)]
@@ -441,10 +418,12 @@ mod tests {
             study.runs.push(run("clear", "NE", rate));
             study.runs.push(run("sealane", "aes-128-gcm", rate / 2.0));
         }
-        let sections = sections(&study);
-        let rows = |at: usize| sections[at].table().rows.clone();
-        assert_eq!(rows(0), [["clear", "NE", "10.00"], ["sealane", "aes-128-gcm", "5.00"]]);
-        assert_eq!(rows(1), [["sealane", "aes-128-gcm", "0.50"]]);
+        let text = crate::report::outcomes_text(&report(&study), None);
+        let rows: Vec<String> =
+            text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+        for row in ["clear NE 10.0", "sealane aes-128-gcm 5.00", "sealane aes-128-gcm 0.50"] {
+            assert_eq!(rows.iter().filter(|found| *found == row).count(), 1, "{row}: {text}");
+        }
         let line = serde_json::to_value(&study.runs[0]).expect("JSON");
         for field in [
             "id",
