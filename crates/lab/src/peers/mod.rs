@@ -24,6 +24,7 @@ mod wdt;
 mod workload;
 
 pub use alternate::{Outcome, alternate};
+pub(crate) use over_ssh::{is_over_ssh, own as own_over_ssh};
 pub use sshd::PrivateSshd;
 pub use workload::{Kind, Workload};
 
@@ -121,6 +122,9 @@ pub fn all(surroundings: &Arc<Surroundings>) -> Vec<Box<dyn Peer>> {
     ]);
     peers
 }
+
+/// The product where it is started over ssh, as scp is: a peer of itself without a login.
+pub(crate) const OWN_OVER_SSH: &str = "sealane cp, ssh";
 
 /// How long one run may take before it is stopped and counts as a failure.
 const RUN_LIMIT: Duration = Duration::from_secs(600);

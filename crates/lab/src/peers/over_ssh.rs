@@ -1,4 +1,4 @@
-//! What people run over SSH: scp, sftp, rsync, rclone, and tar through a pipe.
+//! What people run over SSH: scp, sftp, rsync, rclone, tar through a pipe, and the product itself beside them.
 //!
 //! Guarantees: all of them use one private server, started once, and the same cipher where they let one choose; key
 //! exchange and start of the remote program are part of each run.
@@ -30,6 +30,22 @@ pub(super) fn all(surroundings: &Arc<Surroundings>) -> Vec<Box<dyn Peer>> {
         .collect()
 }
 
+/// The product, started over ssh as the others are: its login and its far end are part of each run.
+pub(crate) fn own(surroundings: &Arc<Surroundings>, program: &Path) -> Box<dyn Peer> {
+    Box::new(OverSsh {
+        way: Way::Own,
+        surroundings: Arc::clone(surroundings),
+        sshd: Shared::default(),
+        program: program.to_owned(),
+        ssh: PathBuf::new(),
+    })
+}
+
+/// Whether a peer of this name logs in by ssh.
+pub(crate) fn is_over_ssh(name: &str) -> bool {
+    Way::ALL.into_iter().chain([Way::Own]).any(|way| way.name() == name)
+}
+
 /// A way of copying through a session of SSH.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
@@ -40,9 +56,12 @@ enum Way {
     Rclone,
     RcloneUnchecked,
     Tar,
+    /// `sealane cp`.
+    Own,
 }
 
 impl Way {
+    /// Of other programs.
     const ALL: [Self; 6] =
         [Self::Scp, Self::Sftp, Self::Rsync, Self::Rclone, Self::RcloneUnchecked, Self::Tar];
 
@@ -54,6 +73,7 @@ impl Way {
             Self::Rclone => "rclone-sftp",
             Self::RcloneUnchecked => "rclone-sftp-unchecked",
             Self::Tar => "tar-ssh",
+            Self::Own => super::OWN_OVER_SSH,
         }
     }
 
@@ -64,6 +84,7 @@ impl Way {
             Self::Rsync => "rsync",
             Self::Rclone | Self::RcloneUnchecked => "rclone",
             Self::Tar => "tar",
+            Self::Own => "sealane",
         }
     }
 }
@@ -91,7 +112,9 @@ impl Peer for OverSsh {
     }
 
     fn probe(&mut self) -> Result<Version, Skipped> {
-        self.program = self.surroundings.program(self.way.program())?;
+        if self.way != Way::Own {
+            self.program = self.surroundings.program(self.way.program())?;
+        }
         self.ssh = self.surroundings.program("ssh")?;
         let sshd = self
             .sshd
@@ -102,7 +125,7 @@ impl Peer for OverSsh {
             // They have no version of their own.
             Way::Scp | Way::Sftp => Ok(sshd.version().clone()),
             Way::Rclone | Way::RcloneUnchecked => version(&self.program, "version"),
-            Way::Rsync | Way::Tar => version(&self.program, "--version"),
+            Way::Rsync | Way::Tar | Way::Own => version(&self.program, "--version"),
         }
     }
 
@@ -153,6 +176,12 @@ impl OverSsh {
                 to.push(workload.copy());
                 let action = if workload.kind() == Kind::File { "copyto" } else { "copy" };
                 command.arg(action).arg(source).arg(to);
+            }
+            Way::Own => {
+                command.env("SEALANE_SSH", &self.ssh);
+                command.args(["cp", "-q", "-r", "--no-resume", "-F"]).arg(sshd.client_config());
+                command.arg("--remote-program").arg(&self.program);
+                command.arg("--").arg(source).arg(remote(&target.join("")));
             }
             Way::Tar => {
                 let (Some(parent), Some(name)) = (source.parent(), source.file_name()) else {

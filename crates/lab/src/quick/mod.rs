@@ -11,7 +11,7 @@ use crate::LabError;
 use crate::contest::{self, OWN, Rules};
 use crate::experiment::{CPU_PER_GIB, Outcome, Profile, RATE, Repetition, at};
 use crate::machine::Machine;
-use crate::peers::{self, Kind, Peer, Workload};
+use crate::peers::{self, Kind, OWN_OVER_SSH, Peer, Workload};
 use crate::program::{Level, Program};
 use crate::report::{Check, Report, Tile, Written, number};
 use crate::rng::Rng;
@@ -103,6 +103,10 @@ pub fn run(options: &QuickOptions, progress: &mut dyn Write) -> Result<(Report, 
     let mut quick =
         Quick { program: &program, scratch: &scratch, seed, checks: Vec::new(), skipped, progress };
     let mut peers = if options.peers { peers::all(&options.surroundings) } else { Vec::new() };
+    if options.peers {
+        // What logs in first is compared with what does so too.
+        peers.push(peers::own_over_ssh(&options.surroundings, &program.path));
+    }
 
     quick.say("Taking a real tree and making a random file ...")?;
     let tree = quick.take_tree(options, tree_bytes_max)?;
@@ -263,10 +267,13 @@ fn own(outcome: &Outcome, level: Level, metric: &str) -> Option<Summary> {
     outcome.cell(&at([("level", level.name()), ("tool", OWN)]))?.summary(metric)
 }
 
-/// The fastest peer at `level` by its median rate.
-fn best_peer(outcome: &Outcome, level: Level) -> Option<(String, f64)> {
-    let peers =
-        outcome.cells.iter().filter(|cell| cell.at["level"] == level.name() && cell.at["tool"] != OWN);
+/// The fastest other program at `level` by its median rate, among those that log in by ssh or those that do not.
+fn best_peer(outcome: &Outcome, level: Level, over_ssh: bool) -> Option<(String, f64)> {
+    let is_own = |name: &str| name == OWN || name == OWN_OVER_SSH;
+    let peers = outcome.cells.iter().filter(|cell| {
+        let tool = &*cell.at["tool"];
+        cell.at["level"] == level.name() && !is_own(tool) && peers::is_over_ssh(tool) == over_ssh
+    });
     peers
         .filter_map(|cell| Some((cell.at["tool"].clone(), cell.summary(RATE)?.median)))
         .max_by(|left, right| left.1.total_cmp(&right.1))
@@ -296,9 +303,25 @@ fn tiles(file: &Outcome, tree: &Outcome, resumed: Option<&resume::Resumed>, file
     let mut tile = |label: &str, value: String, unit: &str, detail: String| {
         tiles.push(Tile { label: label.to_owned(), value, unit: unit.to_owned(), detail });
     };
-    let against = |outcome: &Outcome, level, rate: f64| match best_peer(outcome, level) {
-        Some((name, best)) => format!("{} × {name}, the fastest peer here", number::ratio(rate / best)),
-        None => "no peer at this level here".to_owned(),
+    // Each beside those that do as much: a login by ssh takes longer than some trees.
+    let against = |outcome: &Outcome, level: Level, rate: f64| {
+        let mut words = Vec::new();
+        if let Some((name, best)) = best_peer(outcome, level, false) {
+            words.push(format!("{} × {name}, the fastest without ssh here", number::ratio(rate / best)));
+        }
+        let place = at([("level", level.name()), ("tool", OWN_OVER_SSH)]);
+        let ours = outcome.cell(&place).and_then(|cell| cell.summary(RATE));
+        if let (Some(ours), Some((name, best))) = (ours, best_peer(outcome, level, true)) {
+            words.push(format!(
+                "over ssh {} MB/s, {} × {name}, the fastest there",
+                number::quantity(ours.median),
+                number::ratio(ours.median / best)
+            ));
+        }
+        match words.is_empty() {
+            true => "no other program at this level here".to_owned(),
+            false => words.join("; "),
+        }
     };
     if let Some(rate) = own(file, Level::Private, RATE) {
         let detail = against(file, Level::Private, rate.median);
@@ -332,6 +355,7 @@ fn method(scratch: &Scratch, machine: &Machine) -> Vec<String> {
         "The product runs as it ships: a child process that starts the far end, another process, and talks to it over real TCP on loopback. The clock covers it from start to end.".to_owned(),
         format!("Sources and copies lie in {place}. The target directory is emptied, and memory touched and freed, before each run."),
         "Contestants take turns, each once a round in an order drawn afresh, so that drift of the machine falls on all alike.".to_owned(),
+        format!("scp, sftp, rsync, rclone and tar log in by ssh within their time; so does \"{OWN_OVER_SSH}\", and is what to compare them with."),
         "CPU seconds are those of all processes of a copy at both ends; time stolen by a hypervisor is not among them.".to_owned(),
         format!("TCP congestion control is {}, as found.", machine.congestion_control.as_deref().unwrap_or("unknown")),
         format!("{} rounds: ranges are minimum to maximum, because three samples cannot give a 90 % interval of a median. `sealane lab transfer --profile full` takes ten.", REPETITION.rounds),
