@@ -9,6 +9,7 @@ mod deny;
 mod generate;
 mod package;
 mod peers;
+mod roots;
 mod session;
 mod tidy;
 
@@ -28,6 +29,10 @@ usage: cargo xtask COMMAND
   completions DIR  write the completions of every shell into DIR
   deb              make a Debian package of a release build, and try it (needs cargo-deb)
   static           make a program that needs no library into target/static, and try it (needs musl)
+  packages         both, and install the one into a bare system and start the other as the container file says (root,
+                   debootstrap)
+  chroot           README's two commands in a system of only Rust and a C compiler, and the first in one with many
+                   libraries' headers (root, debootstrap; half an hour)
   peers            install the foreign programs that tests compare with (apt-get, as root)";
 
 fn main() -> ExitCode {
@@ -42,8 +47,10 @@ fn main() -> ExitCode {
         ["session"] => session::write_transcript(&root).and_then(|()| session::record(&root)),
         ["man", directory] => generate::man(&root, Path::new(directory)),
         ["completions", directory] => generate::completions(&root, Path::new(directory)),
-        ["deb"] => package::deb(&root),
-        ["static"] => package::static_program(&root),
+        ["deb"] => package::deb(&root).map(drop),
+        ["static"] => package::static_program(&root).map(drop),
+        ["packages"] => package::packages(&root),
+        ["chroot"] => roots::try_readme(&root),
         ["peers"] => peers::install(),
         _ => {
             eprintln!("{USAGE}");

@@ -1,7 +1,7 @@
 //! Packages for those who do not build: a Debian package, and a program that needs no libraries. Each is tried after it
 //! was made.
 
-use crate::generate;
+use crate::{generate, roots};
 use anyhow::{Context, Result, bail, ensure};
 use std::env;
 use std::fs;
@@ -39,7 +39,7 @@ fn run(command: &mut Command) -> Result<String> {
 
 /// Builds the program for release and makes `target/debian/sealane_*.deb` of it, with what cargo-deb is told in
 /// `crates/cli/Cargo.toml`.
-pub(crate) fn deb(root: &Path) -> Result<()> {
+pub(crate) fn deb(root: &Path) -> Result<PathBuf> {
     let has_tool = cargo().args(["deb", "--version"]).output().is_ok_and(|output| output.status.success());
     ensure!(has_tool, "cargo-deb is missing: `cargo install cargo-deb`");
     let made = root.join("target/deb");
@@ -64,7 +64,7 @@ pub(crate) fn deb(root: &Path) -> Result<()> {
     let package = PathBuf::from(package.lines().last().context("cargo-deb names no package")?);
     try_deb(&package, &made.join("unpacked"))?;
     println!("{}", package.display());
-    Ok(())
+    Ok(package)
 }
 
 /// Unpacks a package, looks for what it is to hold, and starts what it holds.
@@ -91,7 +91,7 @@ fn try_deb(package: &Path, folder: &Path) -> Result<()> {
 
 /// Builds the program without a need of any library into `target/static/sealane`, and starts it in an empty root where
 /// the user may.
-pub(crate) fn static_program(root: &Path) -> Result<()> {
+pub(crate) fn static_program(root: &Path) -> Result<PathBuf> {
     let mut build = cargo();
     build.current_dir(root).args(["build", "--quiet", "--release", "--locked", "--package", "sealane"]);
     build.args(["--target", STATIC_TARGET]);
@@ -115,5 +115,98 @@ pub(crate) fn static_program(root: &Path) -> Result<()> {
         run(&mut bare)?;
     }
     println!("{}", program.display());
+    Ok(program)
+}
+
+/// Makes both, installs the package into a bare system and runs its service's commands there, and starts the static
+/// program as the container file says.
+pub(crate) fn packages(root: &Path) -> Result<()> {
+    let package = deb(root)?;
+    let program = static_program(root)?;
+    try_installed(root, &package)?;
+    try_container(root, &program)
+}
+
+/// What the package's dependencies and scripts need, so that nothing is fetched when it is installed.
+const INSTALLED_BESIDE: &[&str] = &["adduser", "libgcc-s1", "libc6"];
+
+fn try_installed(root: &Path, package: &Path) -> Result<()> {
+    let bare = root.join("target/roots/installed");
+    roots::make(&bare, INSTALLED_BESIDE)?;
+    fs::copy(package, bare.join("sealane.deb")).context("copying the package")?;
+    let script = "set -e
+        dpkg --install /sealane.deb
+        getent passwd sealane
+        test \"$(stat -c %U /srv/sealane)\" = sealane
+        sealane --version
+        test -s /usr/share/man/man1/sealane-cp.1.gz
+        install -d -o sealane /var/lib/sealane
+        as() { setpriv --reuid=sealane --regid=sealane --clear-groups \"$@\"; }
+        as sealane id --identity /var/lib/sealane/identity
+        sealane id --identity /srv/identity > /srv/key
+        sealane authorise \"$(cat /srv/key)\" tester read,write --authorised-peers /etc/sealane/authorised-peers
+        as sealane serve /srv/sealane --listen 127.0.0.1:17522 --identity /var/lib/sealane/identity \\
+            --authorised-peers /etc/sealane/authorised-peers &
+        daemon=$!
+        sleep 1
+        echo text > /srv/file
+        sealane cp --identity /srv/identity --known-peers /srv/known --accept-new /srv/file sealane://127.0.0.1:17522/
+        kill $daemon
+        wait $daemon || true
+        cmp /srv/file /srv/sealane/file
+        dpkg --purge sealane
+        ! command -v sealane
+        test -f /srv/sealane/file -a ! -e /var/lib/sealane";
+    roots::run(roots::inside(&bare, "sh").args(["-c", script]))
+        .context("installing the package in a bare system")?;
+    println!("{} installs, serves and goes", package.display());
+    Ok(())
+}
+
+/// Follows the container file by a change of root: nothing but the program, and what a user mounts.
+fn try_container(root: &Path, program: &Path) -> Result<()> {
+    let steps = fs::read_to_string(root.join("packaging/Containerfile")).context("the container file")?;
+    let words = |instruction: &str| -> Result<Vec<String>> {
+        let line = steps.lines().find_map(|line| line.strip_prefix(instruction));
+        let line = line.with_context(|| format!("no {instruction} in the container file"))?;
+        Ok(line.split('"').skip(1).step_by(2).map(str::to_owned).collect())
+    };
+    ensure!(steps.contains("\nFROM scratch\n") && steps.contains("\nCOPY sealane /sealane\n"), "other steps");
+    let container = root.join("target/roots/container");
+    if container.exists() {
+        fs::remove_dir_all(&container).context("emptying the container")?;
+    }
+    for folder in ["keys", "data", "proc", "dev"] {
+        fs::create_dir_all(container.join(folder)).context("a container's folders")?;
+    }
+    fs::copy(program, container.join("sealane")).context("copying the program")?;
+    let (entry, command) = (words("ENTRYPOINT ")?, words("CMD ")?);
+    let inside = |arguments: &[String]| {
+        let mut inside = Command::new("chroot");
+        inside.arg(&container).args(&entry).args(arguments);
+        inside
+    };
+    let own = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+    run(&mut inside(&own("id --identity /keys/identity")))?;
+    let outside = |arguments: &[&str]| {
+        let mut outside = Command::new(program);
+        outside.args(arguments);
+        outside
+    };
+    let keys = container.join("keys");
+    let at = |name: &str| keys.join(name).display().to_string();
+    let key = run(&mut outside(&["id", "--identity", &at("client")]))?;
+    let peers = "--authorised-peers /keys/authorised-peers";
+    run(&mut inside(&own(&format!("authorise {} tester read,write {peers}", key.trim()))))?;
+    let mut daemon = inside(&command).spawn().context("starting the container's command")?;
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    let target = "sealane://127.0.0.1:7522/copy";
+    let options = ["--identity", &at("client"), "--known-peers", &at("known"), "--accept-new"];
+    let copied = run(outside(&["cp"]).args(options).arg(program).arg(target));
+    let _ = daemon.kill();
+    let _ = daemon.wait();
+    copied?;
+    ensure!(fs::read(program)? == fs::read(container.join("data/copy"))?, "the copy differs");
+    println!("the container file's steps serve");
     Ok(())
 }

@@ -14,6 +14,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("rclone", "a rival"),
     ("curl", "a rival over TLS, and stray HTTP requests against the daemon's port"),
     ("nginx-light", "the other end of the rival over TLS"),
+    ("zsh", "completes, as bash does"),
     ("openssl", "its libcrypto: an oracle for ciphers and digests, and a rival"),
     ("attr", "extended attributes, read by another program than ours"),
     ("acl", "access control lists, read by another program than ours"),
