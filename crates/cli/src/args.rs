@@ -95,6 +95,12 @@ pub enum Command {
     /// Digest files with SHA-256, or check them
     #[command(long_about = digest::LONG_ABOUT)]
     Sha256(DigestArgs),
+    /// Digest files with SHA-384, or check them
+    #[command(long_about = digest::LONG_ABOUT)]
+    Sha384(DigestArgs),
+    /// Digest files with SHA-512, or check them
+    #[command(long_about = digest::LONG_ABOUT)]
+    Sha512(DigestArgs),
     /// Digest files with BLAKE3, or check them
     #[command(long_about = digest::LONG_ABOUT)]
     Blake3(DigestArgs),

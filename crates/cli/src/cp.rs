@@ -5,11 +5,13 @@ use crate::environment;
 use crate::events::Event;
 use crate::exit::ExitStatus;
 use crate::failure::chain;
+use crate::far_end;
+use crate::listed;
 use crate::options::Plan;
 use crate::report::{self, Reporter};
 use crate::signals::Interrupts;
 use crate::text::printable;
-use sealane_copy::{Notice, Progress};
+use sealane_copy::{ErrorKind, Notice, Progress};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::process;
@@ -25,10 +27,12 @@ const GRACE: Duration = Duration::from_millis(300);
 pub(crate) fn run(arguments: CpArgs) -> ExitStatus {
     let (json, start) = (arguments.json, start(&arguments));
     let target = arguments.paths.last().map(|target| printable(target.as_bytes())).unwrap_or_default();
+    let list = arguments.files_from.clone().map(|path| (path, arguments.from0));
+    let installing = arguments.install_far_end.then_some(arguments.yes);
     let mut plan = match Plan::new(arguments) {
         Ok(plan) => plan,
         Err(error) => {
-            report::refuse(json, &start, &chain(&error));
+            report::refuse(json, &start, ErrorKind::Usage, &chain(&error));
             return ExitStatus::Usage;
         }
     };
@@ -37,10 +41,25 @@ pub(crate) fn run(arguments: CpArgs) -> ExitStatus {
     plan.options.implementations = match environment::implementations() {
         Ok(implementations) => implementations,
         Err(error) => {
-            report::refuse(json, &start, &chain(error.as_ref()));
+            report::refuse(json, &start, ErrorKind::Usage, &chain(error.as_ref()));
             return ExitStatus::Usage;
         }
     };
+    if let Some((path, by_zero)) = list {
+        plan.options.listed = match listed::read(&path, by_zero) {
+            Ok(listed) => Some(listed),
+            Err(error) => {
+                report::refuse(json, &start, ErrorKind::Usage, &chain(&error));
+                return ExitStatus::Usage;
+            }
+        };
+    }
+    if let Some(is_agreed) = installing
+        && let Err((kind, error)) = far_end::install(&mut plan, is_agreed)
+    {
+        report::refuse(json, &start, kind, &chain(error.as_ref()));
+        return ExitStatus::of_kind(kind);
+    }
     let progress = Arc::new(Progress::default());
     let reporter = Reporter::start(plan.reporting, target, &progress, &start);
     let interrupts = Interrupts::listen({

@@ -12,10 +12,35 @@ use std::path::Path;
 
 /// Prints the completions for `shell`.
 pub(crate) fn completions(shell: Shell) -> Result<(), Failure> {
+    let script = script(shell).map_err(|error| Failure::new(ExitStatus::Io, error))?;
+    io::stdout().write_all(&script).and_then(|()| io::stdout().flush()).map_err(Failure::output)
+}
+
+/// The completions for `shell`; bash and zsh complete paths at far ends too, as they do for scp.
+fn script(shell: Shell) -> anyhow::Result<Vec<u8>> {
     // Made in memory first, because the generator panics where it cannot write.
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut command(), "sealane", &mut script);
-    io::stdout().write_all(&script).and_then(|()| io::stdout().flush()).map_err(Failure::output)
+    let text = String::from_utf8(script).context("completions are text")?;
+    let text = match shell {
+        Shell::Bash => format!("{text}\n{}", include_str!("documents/far_paths.bash")),
+        Shell::Zsh => {
+            // The generated function completes all but far paths, under another name.
+            let whole = "\n_sealane() {\n";
+            anyhow::ensure!(
+                text.matches(whole).count() == 1,
+                "zsh's completions have another form than expected"
+            );
+            let here = text.replacen(whole, "\n_sealane_here() {\n", 1);
+            let (definitions, start) = here.split_once("\nif [ \"$funcstack[1]\"").context("no start")?;
+            format!(
+                "{definitions}\n{}\nif [ \"$funcstack[1]\"{start}",
+                include_str!("documents/far_paths.zsh")
+            )
+        }
+        _ => text,
+    };
+    Ok(text.into_bytes())
 }
 
 /// Writes `sealane.1` and one page for each command into `directory`.
@@ -83,6 +108,7 @@ mod tests {
             "sealane-md5.1",
             "sealane-sha1.1",
             "sealane-sha256.1",
+            "sealane-sha512.1",
             "sealane-blake3.1",
         ] {
             assert!(names.contains(&name), "{name} is missing among {names:?}");
@@ -116,9 +142,10 @@ mod tests {
     #[test]
     fn every_shell_has_completions() {
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish, Shell::Elvish, Shell::PowerShell] {
-            let mut script = Vec::new();
-            clap_complete::generate(shell, &mut command(), "sealane", &mut script);
+            let script = script(shell).expect("completions are made");
             let script = String::from_utf8(script).expect("completions are UTF-8");
+            let completes_far = matches!(shell, Shell::Bash | Shell::Zsh);
+            assert_eq!(script.contains("_sealane_far"), completes_far, "{shell}");
             for flag in ["through-ssh", "imix", "ignore-missing"] {
                 assert!(script.contains(flag), "{shell} knows no {flag}");
             }

@@ -16,8 +16,10 @@ mod environment;
 pub mod events;
 pub mod exit;
 mod failure;
+mod far_end;
 mod id;
 mod lab;
+mod listed;
 mod log;
 pub mod options;
 mod peers;
@@ -75,6 +77,8 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitStatus {
         Command::Md5(arguments) => return conclude(digest::md5(&arguments)),
         Command::Sha1(arguments) => return conclude(digest::run(Kind::SHA1, &arguments)),
         Command::Sha256(arguments) => return conclude(digest::run(Kind::SHA256, &arguments)),
+        Command::Sha384(arguments) => return conclude(digest::run(Kind::SHA384, &arguments)),
+        Command::Sha512(arguments) => return conclude(digest::run(Kind::SHA512, &arguments)),
         Command::Blake3(arguments) => return conclude(digest::run(Kind::Blake3, &arguments)),
         Command::Completions { shell } => documents::completions(shell),
         Command::Man { directory } => documents::man(&directory),

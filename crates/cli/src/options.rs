@@ -3,7 +3,9 @@
 //! Guarantees: what comes out of here contradicts itself in nothing that can be seen without touching a file or a host.
 
 use crate::args::{CpArgs, EndArg, SinkArg};
-use sealane_copy::{AddressFamily, Deletion, MeasuredEnd, Options, Preserve, RemoteOptions, Sink, Upkeep};
+use sealane_copy::{
+    AddressFamily, Backup, Deletion, Following, MeasuredEnd, Options, Preserve, RemoteOptions, Sink, Upkeep,
+};
 use sealane_engine::Implementations;
 use sealane_peer::{Location, PeerError};
 use std::ffi::{OsStr, OsString};
@@ -73,6 +75,12 @@ pub enum MeaningError {
     /// `--delete` without folders.
     #[error("--delete needs -r or -a: it deletes in folders that are copied whole")]
     DeleteWithoutRecursion,
+    /// `--files-from` with several sources, or none that is a folder.
+    #[error("--files-from takes one source: the folder that its paths are below")]
+    ListOfManySources,
+    /// `--files-from -` beside `-`.
+    #[error("--files-from - reads the list from standard input, so that cannot be a source too")]
+    ListAndData,
     /// A flag of scp or rsync that has no meaning here.
     #[error("{flag}: {why}")]
     NotHere {
@@ -107,7 +115,16 @@ impl Plan {
 
         let stdout_is_data = is_pipe(&target);
         let stdin_is_data = sources.iter().any(is_pipe);
-        let recursive = arguments.recursive || arguments.archive;
+        // As rsync has it: with a list, -a descends into nothing.
+        let recursive = arguments.recursive || (arguments.archive && arguments.files_from.is_none());
+        if let Some(list) = &arguments.files_from {
+            if stdin_is_data && list.as_os_str() == "-" {
+                return Err(MeaningError::ListAndData);
+            }
+            if sources.len() > 1 || stdin_is_data || stdout_is_data {
+                return Err(MeaningError::ListOfManySources);
+            }
+        }
         if stdin_is_data && sources.len() > 1 {
             return Err(MeaningError::StdinAmongOthers);
         }
@@ -163,9 +180,18 @@ fn not_here(arguments: &CpArgs) -> Result<(), MeaningError> {
 }
 
 fn options(arguments: CpArgs, recursive: bool) -> Options {
-    let backup = match arguments.suffix {
-        None if arguments.backup => Some("~".to_owned()),
-        ref suffix => suffix.clone(),
+    let suffix = match (arguments.suffix.clone(), &arguments.backup_dir) {
+        (None, None) if arguments.backup => Some("~".to_owned()),
+        (None, Some(_)) => Some(String::new()),
+        (suffix, _) => suffix,
+    };
+    let folder = arguments.backup_dir.clone();
+    let backup = suffix.map(|suffix| Backup { suffix: suffix.into_bytes(), folder });
+    let following = match arguments.dereference {
+        true => Following::Everywhere,
+        // What is to be kept or removed is the link.
+        false if arguments.archive || arguments.remove_source_files => Following::Nowhere,
+        false => Following::Roots,
     };
     let family = match (arguments.ipv4, arguments.ipv6) {
         (true, _) => Some(AddressFamily::V4),
@@ -199,11 +225,13 @@ fn options(arguments: CpArgs, recursive: bool) -> Options {
                 excluded: arguments.delete_excluded,
             }),
             checksum: arguments.checksum,
-            backup: backup.map(String::into_bytes),
+            backup,
             remove_sources: arguments.remove_source_files,
             itemise: arguments.verbose,
         },
         patterns: arguments.filters.0,
+        following,
+        listed: None,
         one_file_system: arguments.one_file_system,
         fsync: arguments.fsync,
         sink: match arguments.sink {
@@ -227,6 +255,7 @@ fn options(arguments: CpArgs, recursive: bool) -> Options {
             ssh_config: arguments.ssh_config,
             ssh_jump: arguments.ssh_jump,
             remote_program: arguments.remote_program,
+            found_programs: Vec::new(),
             config_dir: None,
             identity: arguments.identity,
             known_peers: arguments.known_peers,
@@ -278,7 +307,10 @@ mod tests {
     #[test]
     fn archive_is_the_sum_of_its_parts() {
         let sum = options("-r --hard-links --xattrs --owner a b");
-        assert_eq!(format!("{:?}", options("-a a b")), format!("{sum:?}"));
+        let archive = options("-a a b");
+        assert_eq!((archive.following, sum.following), (Following::Nowhere, Following::Roots));
+        let sum = Options { following: Following::Nowhere, ..sum };
+        assert_eq!(format!("{archive:?}"), format!("{sum:?}"));
         assert!(sum.recursive && sum.preserve.hard_links && sum.preserve.xattrs && sum.preserve.owner);
     }
 
@@ -324,12 +356,35 @@ mod tests {
         assert_eq!(given.remote.family, Some(AddressFamily::V4));
         let deletion = Deletion { entries_max: Some(3), excluded: true };
         assert_eq!(given.upkeep.delete, Some(deletion));
-        assert_eq!(given.upkeep.backup.as_deref(), Some(b"~".as_slice()));
+        let beside = |suffix: &[u8]| Some(Backup { suffix: suffix.to_vec(), folder: None });
+        assert_eq!(given.upkeep.backup, beside(b"~"));
         assert!(given.upkeep.remove_sources && given.skip_same);
+        assert_eq!(given.following, Following::Nowhere);
         let given = options("--checksum --suffix .old -6 -rv --delete a b");
         assert!(given.upkeep.checksum && !given.skip_same && given.upkeep.itemise);
-        assert_eq!(given.upkeep.backup.as_deref(), Some(b".old".as_slice()));
+        assert_eq!(given.upkeep.backup, beside(b".old"));
         assert_eq!(given.remote.family, Some(AddressFamily::V6));
+        let given = options("-rL --backup-dir ./old/today/ -3 a b");
+        let folder = given.upkeep.backup.expect("backups are kept");
+        assert_eq!(
+            (folder.suffix.as_slice(), folder.folder.expect("one is given").as_bytes()),
+            (&b""[..], &b"old/today"[..])
+        );
+        assert_eq!(given.following, Following::Everywhere);
+        assert_eq!(options("-aL a b").following, Following::Everywhere);
+    }
+
+    #[test]
+    fn with_a_list_folders_are_descended_into_only_with_r() {
+        assert!(
+            !options("-a --files-from list a b").recursive && options("-r --files-from list a b").recursive
+        );
+        for (line, is_list) in
+            [("--files-from - - b", false), ("--files-from l a b c", true), ("--files-from l a -", true)]
+        {
+            let error = plan(line).expect_err("it makes no sense");
+            assert_eq!(matches!(error, MeaningError::ListOfManySources), is_list, "{line}: {error}");
+        }
     }
 
     #[test]

@@ -238,10 +238,10 @@ pub(crate) fn interrupted(reporting: Reporting) {
     }
 }
 
-/// Tells of arguments that cannot be meant. No data flows, so standard output is free.
-pub(crate) fn refuse(json: bool, start: &Event, message: &str) {
+/// Tells of arguments that cannot be meant, or why a copy does not begin. No data flows, so standard output is free.
+pub(crate) fn refuse(json: bool, start: &Event, kind: ErrorKind, message: &str) {
     if json {
-        let error = Event::Error { kind: ErrorKind::Usage.name(), message: message.to_owned() };
+        let error = Event::Error { kind: kind.name(), message: message.to_owned() };
         write_result(false, format!("{}{}", start.line(), error.line()).as_bytes());
     } else {
         complain(format_args!("{message}"));

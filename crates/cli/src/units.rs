@@ -3,7 +3,7 @@
 //! Guarantees: a text that is accepted means one number only, nothing overflows silently, and zero is refused where
 //! zero could only be a mistake.
 
-use sealane_copy::Upkeep;
+use sealane_copy::{RelativePath, Upkeep};
 use std::time::Duration;
 
 /// A text that is no amount of the kind that was asked for.
@@ -73,6 +73,16 @@ pub fn suffix(text: &str) -> Result<String, UnitError> {
             Err(UnitError::Malformed { expected: "the end of a file name such as ~ or .old, up to 64 bytes" })
         }
     }
+}
+
+/// A folder below the target.
+///
+/// # Errors
+/// When the text is no path that stays below it.
+pub fn folder(text: &str) -> Result<RelativePath, UnitError> {
+    let malformed = UnitError::Malformed { expected: "a path below the target such as old or kept/today" };
+    let plain = text.strip_prefix("./").unwrap_or(text).trim_end_matches('/');
+    RelativePath::new(plain).map_err(|_| malformed)
 }
 
 /// Mode bits to take away, in octal digits: `027`.

@@ -10,7 +10,13 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
-const OTHERS: [(&str, &str); 3] = [("md5", "md5sum"), ("sha1", "sha1sum"), ("sha256", "sha256sum")];
+const OTHERS: [(&str, &str); 5] = [
+    ("md5", "md5sum"),
+    ("sha1", "sha1sum"),
+    ("sha256", "sha256sum"),
+    ("sha384", "sha384sum"),
+    ("sha512", "sha512sum"),
+];
 
 fn run(folder: &Path, arguments: &[&str]) -> Output {
     sealane(arguments).current_dir(folder).output().expect("the program starts")

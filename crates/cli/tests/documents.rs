@@ -35,6 +35,28 @@ fn commands_of_a_document_are_found() {
     assert_eq!(commands(text), [vec!["sealane", "cp", "a", "b:c"], vec!["sealane", "id"]]);
 }
 
+/// A line as a shell would cut it into words: blanks and single quotes are all there is.
+fn words(line: &str) -> Vec<String> {
+    line.split_whitespace().map(|word| word.trim_matches('\'').to_owned()).collect()
+}
+
+#[test]
+fn every_habit_has_a_command_that_parses() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/habits.md");
+    let text = std::fs::read_to_string(path).expect("the table of habits");
+    let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("| ")).skip(2).collect();
+    for row in &rows {
+        let command = row.rsplit('`').nth(1).unwrap_or_default();
+        assert!(command.starts_with("sealane "), "{row}");
+        let parsed = sealane_cli::command().try_get_matches_from(words(command));
+        // Lists of patterns are read at once, and the one that is named is the reader's own.
+        if let Err(error) = parsed {
+            assert!(error.to_string().contains("No such file or directory"), "{command}: {error}");
+        }
+    }
+    assert!(rows.len() > 30, "{} habits", rows.len());
+}
+
 #[test]
 fn every_command_of_every_document_parses() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

@@ -2,6 +2,7 @@
 
 mod program;
 
+use program::terminal::Terminal;
 use program::{pattern, sealane, skip, text, write};
 use sealane_lab::peers::PrivateSshd;
 use sealane_lab::surroundings::Surroundings;
@@ -94,4 +95,245 @@ fn a_far_shell_that_greets_is_named() {
     let said = format!("{}{}", text(&output.stdout), text(&output.stderr));
     assert!(said.contains("Welcome, and good luck") && said.contains(".bashrc"), "{said}");
     assert!(!said.contains("exceeds the limit"), "{said}");
+}
+
+#[test]
+fn patterns_and_lists_are_met_over_ssh() {
+    let Some(scene) = Scene::set() else { return };
+    let program = env!("CARGO_BIN_EXE_sealane");
+    let at = |name: &str| scene.folder.path().join(name);
+    for name in ["a.log", "b.log", "$(touch made).log", "c.txt", "x y.log"] {
+        write(&at("tree").join(name), name.as_bytes());
+    }
+    let output = scene.copy(program, &[], &scene.place("tree/*.log"), &scene.local("logs"));
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
+    let mut names: Vec<_> = fs::read_dir(at("logs"))
+        .expect("a folder")
+        .map(|entry| entry.expect("an entry").file_name())
+        .collect();
+    names.sort();
+    assert_eq!(names, ["$(touch made).log", "a.log", "b.log", "x y.log"]);
+    assert!(!at("made").exists() && !at("tree/made").exists(), "a shell has seen a name");
+    write(&at("list"), b"sub/large\nc.txt\n");
+    let options = ["--files-from", &scene.local("list")];
+    let output = scene.copy(program, &options, &scene.place("tree"), &scene.local("listed"));
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
+    assert!(at("listed/c.txt").exists() && !at("listed/small").exists());
+    assert_eq!(fs::read(at("listed/sub/large")).ok(), fs::read(at("tree/sub/large")).ok());
+}
+
+#[test]
+fn from_one_far_end_to_another_through_here() {
+    let Some(scene) = Scene::set() else { return };
+    let program = env!("CARGO_BIN_EXE_sealane");
+    let at = |name: &str| scene.folder.path().join(name);
+    for number in 0..40 {
+        write(&at("tree").join(format!("few{number}")), &pattern(number * 1000));
+    }
+    for (number, options) in
+        [&[][..], &["-3", "--through-ssh", "--streams", "2"], &["--level", "clear"]].into_iter().enumerate()
+    {
+        let target = format!("between{number}");
+        let output = scene.copy(program, options, &scene.place("tree"), &scene.place(&target));
+        let said = text(&output.stdout);
+        assert_eq!(output.status.code(), Some(0), "{options:?}: {said} {}", text(&output.stderr));
+        same(&at("tree"), &at(&target));
+        let done = program::events(&output.stdout).pop().expect("an event");
+        assert_eq!((done["event"].as_str(), done["files"].as_u64()), (Some("done"), Some(44)), "{done}");
+    }
+    // The same command finds all there; a mirror deletes; a dry run tells.
+    write(&at("between0/extra"), b"extra");
+    let mirror = |more: &[&str]| {
+        let options = [&["-T", "--delete"][..], more].concat();
+        let output = scene.copy(program, &options, &scene.place("tree"), &scene.place("between0"));
+        assert_eq!(output.status.code(), Some(0), "{} {}", text(&output.stdout), text(&output.stderr));
+        program::events(&output.stdout).pop().expect("an event")
+    };
+    let dry = mirror(&["-n"]);
+    assert!(at("between0/extra").exists() && dry["deleted"] == 1, "{dry}");
+    let done = mirror(&[]);
+    assert!(!at("between0/extra").exists() && done["deleted"] == 1 && done["skipped"] == 42, "{done}");
+    // What fails at one end is told by this one, and the other is not left waiting.
+    for (from, to) in [("no-such", "x"), ("tree", "tree/small/x")] {
+        let output = scene.copy(program, &[], &scene.place(from), &scene.place(to));
+        assert_ne!(output.status.code(), Some(0));
+        let said = text(&output.stdout);
+        assert!(said.contains("no-such") || said.contains("small"), "{said}");
+    }
+    let output = scene.copy(program, &["--digest"], &scene.place("tree"), &scene.place("x"));
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stdout));
+}
+
+/// Processes whose command line has all of these words.
+fn running(words: &[&str]) -> Vec<i32> {
+    let processes = fs::read_dir("/proc").expect("processes").flatten();
+    let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let is_it = |number: &i32| {
+        let line = fs::read(format!("/proc/{number}/cmdline")).unwrap_or_default();
+        let line = String::from_utf8_lossy(&line).replace('\0', " ");
+        words.iter().all(|word| line.contains(word)) && !line.contains("ssh ") && !line.starts_with("sh ")
+    };
+    numbers.filter(is_it).collect()
+}
+
+#[test]
+fn streams_between_far_ends_are_opened_again() {
+    let Some(scene) = Scene::set() else { return };
+    // A name of its own, by which its processes are known.
+    let program = scene.folder.path().join("sealane-relayed");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_sealane"), &program).expect("a link");
+    let program = program.to_str().expect("UTF-8");
+    let mut command = sealane(&["cp", "-r", "--json", "--timeout", "20", "--remote-program", program]);
+    command.args(["--through-ssh", "--streams", "2", "--limit-rate", "1500K", "-F"]);
+    command.arg(scene.sshd.client_config()).args([scene.place("tree"), scene.place("cut")]);
+    let child = command.spawn().expect("the program starts");
+    let give_up = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    let mut killed = 0;
+    while killed < 3 && std::time::Instant::now() < give_up {
+        let partly = fs::metadata(scene.folder.path().join("cut")).is_ok();
+        if let (true, Some(&number)) = (partly, running(&[program, "--relay"]).first()) {
+            let process = rustix::process::Pid::from_raw(number).expect("a process");
+            killed +=
+                u32::from(rustix::process::kill_process(process, rustix::process::Signal::KILL).is_ok());
+        }
+        std::thread::sleep(std::time::Duration::from_millis(300));
+    }
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(0), "{} {}", text(&output.stdout), text(&output.stderr));
+    assert!(killed > 0, "nothing was cut");
+    let events = program::events(&output.stdout);
+    assert!(events.iter().any(|event| event["event"] == "stream_reopened"), "{events:?}");
+    same(&scene.folder.path().join("tree"), &scene.folder.path().join("cut"));
+}
+
+/// ssh to the test's own server, where this folder is the home.
+fn ssh_at_home(scene: &Scene, home: &Path) -> std::path::PathBuf {
+    let wrapper = scene.folder.path().join("ssh-at-home");
+    let script = format!(
+        "#!/bin/bash\n[ \"$1\" = -G ] && exec ssh -F {config} \"$@\"\nexec ssh -F {config} \"${{@:1:$#-1}}\" \
+         \"HOME={home}; export HOME; cd; PATH=/usr/bin:/bin; ${{@: -1}}\"\n",
+        config = scene.sshd.client_config().display(),
+        home = home.display(),
+    );
+    write(&wrapper, script.as_bytes());
+    fs::set_permissions(&wrapper, fs::Permissions::from_mode(0o755)).expect("a mode");
+    wrapper
+}
+
+#[test]
+fn a_far_end_without_the_program_is_given_it() {
+    let Some(scene) = Scene::set() else { return };
+    let at = |name: &str| scene.folder.path().join(name);
+    let home = at("home");
+    fs::create_dir(&home).expect("a folder");
+    let ssh = ssh_at_home(&scene, &home);
+    let command = |options: &[&str], to: &str| {
+        let mut command = sealane(&["cp", "-r", "--timeout", "20"]);
+        command
+            .args(options)
+            .arg(at("tree"))
+            .arg(format!("{}:{to}", PrivateSshd::HOST))
+            .env("SEALANE_SSH", &ssh);
+        command
+    };
+    // Without it, the flag is named.
+    let output = command(&[], "one").output().expect("the program starts");
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("--install-far-end"), "{}", text(&output.stderr));
+    let installed = home.join(".local/bin/sealane");
+    // It asks. Nobody to ask: nothing happens. (`setsid` leaves no terminal.)
+    let mut alone = std::process::Command::new("setsid");
+    let asked = command(&["--install-far-end"], "one");
+    alone.arg("--wait").arg(asked.get_program()).args(asked.get_args());
+    alone.env("HOME", "/nonexistent").env("SEALANE_SSH", &ssh).stdin(std::process::Stdio::null());
+    let output = alone.output().expect("setsid of util-linux starts");
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("--yes") && !installed.exists(), "{}", text(&output.stderr));
+    // No is the answer that a bare Enter gives.
+    for (keys, answered) in [(&b"\r"[..], false), (b"y\r", true)] {
+        let mut terminal = Terminal::start(&command(&["--install-far-end"], "asked"), 80);
+        terminal.wait_for("[y/N] ");
+        assert!(terminal.written().contains("~/.local/bin/sealane on"), "{:?}", terminal.written());
+        terminal.press(keys);
+        let (code, written) = terminal.end();
+        assert_eq!(code, Some(if answered { 0 } else { 2 }), "{written}");
+        assert_eq!(installed.exists(), answered, "{written}");
+    }
+    same(&at("tree"), &home.join("asked"));
+    assert_eq!(fs::metadata(&installed).expect("a file").permissions().mode() & 0o777, 0o755);
+    // What is there is not copied again.
+    let before = fs::metadata(&installed).and_then(|found| found.modified()).expect("a time");
+    let output = command(&["--install-far-end"], "again").output().expect("the program starts");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("already"), "{}", text(&output.stderr));
+    assert_eq!(before, fs::metadata(&installed).and_then(|found| found.modified()).expect("a time"));
+    // One of another version, or that does not run, is replaced.
+    write(&installed, b"#!/bin/sh\necho sealane 0.0.0\n");
+    let output = command(&["--install-far-end", "--yes"], "newer").output().expect("the program starts");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    same(&at("tree"), &home.join("newer"));
+    // A full or read-only folder is told, and nothing is left there.
+    fs::remove_dir_all(home.join(".local")).expect("a folder");
+    write(&home.join(".local"), b"in the way");
+    let output = command(&["--install-far-end", "-y"], "never").output().expect("the program starts");
+    assert_eq!(output.status.code(), Some(5), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("could not be written"), "{}", text(&output.stderr));
+}
+
+/// Presses the keys that complete a line in a shell, and gives what the screen shows then.
+fn completed(shell: &[&str], setup: &str, ssh: &Path, line: &str, wanted: &str) -> String {
+    let mut command = std::process::Command::new(shell[0]);
+    command.args(&shell[1..]).env("SEALANE_SSH", ssh).env("PS1", "> ").env("HOME", "/nonexistent");
+    let path = format!(
+        "{}:{}",
+        Path::new(env!("CARGO_BIN_EXE_sealane")).parent().expect("a folder").display(),
+        std::env::var("PATH").unwrap_or_default()
+    );
+    command.env("PATH", path).env("INPUTRC", "/dev/null");
+    let mut terminal = Terminal::start(&command, 200);
+    terminal.press(format!("{setup}; echo rea''dy\r").as_bytes());
+    terminal.wait_for("ready");
+    terminal.press(format!("{line}\t").as_bytes());
+    let give_up = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while !terminal.written().contains(wanted) && std::time::Instant::now() < give_up {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    let written = terminal.written();
+    terminal.press(b"\x15\rexit\r");
+    written
+}
+
+#[test]
+fn paths_at_a_far_end_are_completed() {
+    let Some(scene) = Scene::set() else { return };
+    let home = scene.folder.path().join("home");
+    fs::create_dir_all(home.join("docu/inner")).expect("a folder");
+    fs::create_dir_all(home.join("with space")).expect("a folder");
+    write(&home.join("docu/inner/unmistakable.txt"), b"text");
+    let ssh = ssh_at_home(&scene, &home);
+    let host = PrivateSshd::HOST;
+    let bash = &["bash", "--norc", "--noprofile", "-i"][..];
+    let zsh = &["zsh", "-f", "-i"][..];
+    let bash_setup = "bind 'set enable-bracketed-paste off'; source <(sealane completions bash)";
+    let zsh_setup = "unsetopt zle_bracketed_paste; autoload -Uz compinit && compinit -u -D; source <(sealane completions zsh)";
+    for (shell, setup) in [(bash, bash_setup), (zsh, zsh_setup)] {
+        if std::process::Command::new(shell[0]).arg("--version").output().is_err() {
+            skip(&format!("there is no {}", shell[0]));
+            continue;
+        }
+        for (typed, wanted) in [
+            (format!("{host}:doc"), format!("{host}:docu/")),
+            (format!("{host}:docu/inner/unm"), format!("{host}:docu/inner/unmistakable.txt")),
+            (format!("{host}:~/docu/in"), format!("{host}:~/docu/inner/")),
+            (format!("{host}:{}/do", home.display()), format!("{host}:{}/docu/", home.display())),
+            (format!("{host}:with"), format!("{host}:with\\ space/")),
+        ] {
+            let line = format!("sealane cp -r {typed}");
+            let written = completed(shell, setup, &ssh, &line, &wanted);
+            assert!(written.contains(&wanted), "{}: {typed}: {written:?}", shell[0]);
+        }
+        // What is here is completed as ever.
+        let written = completed(shell, setup, &ssh, "sealane cp --remove-sou", "--remove-source-files");
+        assert!(written.contains("--remove-source-files"), "{}: {written:?}", shell[0]);
+    }
 }

@@ -35,12 +35,13 @@ pub use error::{Error, ErrorKind};
 #[doc(hidden)]
 pub use journal::replay_any;
 pub use options::{
-    Deletion, Level, MeasuredEnd, ModeRules, Options, Pattern, Preserve, RemoteOptions, Sink, UnknownName,
-    Upkeep,
+    Backup, Deletion, Level, MeasuredEnd, ModeRules, Options, Pattern, Preserve, RemoteOptions, Sink,
+    UnknownName, Upkeep,
 };
 pub use sealane_engine::{Implementations, Suite};
 pub use sealane_peer::{AddressFamily, Location};
 pub use sealane_stack::Placement;
+pub use sealane_tree::{Following, RelativePath};
 pub use session::{
     budget::raise_descriptor_limit,
     client::copy,

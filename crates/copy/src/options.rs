@@ -5,8 +5,9 @@
 use std::{ffi::OsString, fmt, path::PathBuf, str::FromStr, time::Duration};
 
 use sealane_engine::{Implementations, Suite};
-use sealane_peer::AddressFamily;
+use sealane_peer::{AddressFamily, SshCommand};
 use sealane_stack::Placement;
+use sealane_tree::{Following, RelativePath};
 use serde::{Deserialize, Serialize};
 
 /// How far the data on the wire is protected: the ladder of the multicore GridFTP study (`PROT` C, S, P
@@ -118,12 +119,29 @@ pub struct Upkeep {
     pub delete: Option<Deletion>,
     /// Skip what has the same content at the target, by its BLAKE3 digest, whatever its time.
     pub checksum: bool,
-    /// What is replaced or deleted stays, under its name and this.
-    pub backup: Option<Vec<u8>>,
+    /// What is replaced or deleted stays, here.
+    pub backup: Option<Backup>,
     /// Remove from the source what has arrived.
     pub remove_sources: bool,
     /// Tell of every change.
     pub itemise: bool,
+}
+
+/// Where backups stay.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Backup {
+    /// What their names end in; may be empty where they have a folder of their own.
+    pub suffix: Vec<u8>,
+    /// Below this folder of the target, by the paths that they had; beside what replaces them otherwise.
+    pub folder: Option<RelativePath>,
+}
+
+impl Backup {
+    /// Whether they can be named like this.
+    #[must_use]
+    pub fn is_sensible(&self) -> bool {
+        Upkeep::is_suffix(&self.suffix) || (self.suffix.is_empty() && self.folder.is_some())
+    }
 }
 
 impl Upkeep {
@@ -196,6 +214,10 @@ pub struct Options {
     pub upkeep: Upkeep,
     /// Filters in the order given.
     pub patterns: Vec<Pattern>,
+    /// Which symbolic links of the sources are read as what they point to.
+    pub following: Following,
+    /// Only these paths below the only source, which is a directory, and the directories that they are in.
+    pub listed: Option<Vec<RelativePath>>,
     /// Do not cross file-system boundaries.
     pub one_file_system: bool,
     /// Flush every file to stable storage before its rename.
@@ -235,6 +257,8 @@ impl Default for Options {
             preserve: Preserve::default(),
             upkeep: Upkeep::default(),
             patterns: Vec::new(),
+            following: Following::Roots,
+            listed: None,
             one_file_system: false,
             fsync: false,
             sink: Sink::Files,
@@ -266,6 +290,8 @@ pub struct RemoteOptions {
     pub ssh_jump: Option<String>,
     /// The far end's `sealane`, when it is not in its PATH.
     pub remote_program: Option<String>,
+    /// The same, where it was found for single hosts.
+    pub found_programs: Vec<(String, String)>,
     /// Where the default files are.
     pub config_dir: Option<PathBuf>,
     /// Ed25519 identity for daemons, or the default file.
@@ -274,4 +300,27 @@ pub struct RemoteOptions {
     pub known_peers: Option<PathBuf>,
     /// Trust an unknown daemon's key on first use.
     pub accept_new: bool,
+}
+
+impl RemoteOptions {
+    /// How ssh is to be started for a host.
+    #[must_use]
+    pub fn ssh_command(&self, user: Option<String>, host: String, port: Option<u16>) -> SshCommand {
+        let found = self.found_programs.iter().find(|(name, _)| *name == host).map(|(_, program)| program);
+        let mut command = SshCommand::new(host);
+        if let Some(program) = &self.ssh_program {
+            command.program.clone_from(program);
+        }
+        command.user = user;
+        command.port = port.or(self.port);
+        command.family = self.family;
+        command.identity_files = self.ssh_identity.iter().cloned().collect();
+        command.options = self.ssh_options.iter().map(Into::into).collect();
+        command.config.clone_from(&self.ssh_config);
+        command.jump = self.ssh_jump.clone().map(Into::into);
+        if let Some(program) = found.or(self.remote_program.as_ref()) {
+            command.remote_program = program.into();
+        }
+        command
+    }
 }

@@ -97,6 +97,11 @@ impl Socket {
         Ok(())
     }
 
+    /// Waits until it can be read or written, or `patience` is over.
+    pub(crate) fn ready(&self, flags: PollFlags, patience: Duration) -> io::Result<()> {
+        sealane_stack::wait(&mut [PollFd::new(&self.fd, flags)], patience).map(drop)
+    }
+
     fn wait_until(&self, flags: PollFlags, deadline: Instant) -> io::Result<()> {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {

@@ -197,7 +197,8 @@ impl Drop for ChildGuard {
 fn explain_status(peer: &PeerName, status: ExitStatus) -> String {
     match (peer, status.code()) {
         (PeerName::Ssh { host }, Some(127)) => format!(
-            "sealane is not installed on {host}, or not in the PATH of a non-interactive shell; use --remote-program"
+            "sealane is not installed on {host}, or not in the PATH of a non-interactive shell; \
+             --install-far-end copies it there, --remote-program says where it is"
         ),
         (PeerName::Ssh { host }, Some(126)) => {
             format!("the remote program on {host} cannot be executed; see --remote-program")

@@ -133,6 +133,10 @@ impl SshCommand {
     /// # Errors
     /// The host or user could be taken for something else, or the remote program has no name.
     pub fn argv(&self, remote: RemoteCommand) -> Result<Vec<OsString>, PeerError> {
+        self.argv_of(self.remote_command(remote)?)
+    }
+
+    fn argv_of(&self, line: OsString) -> Result<Vec<OsString>, PeerError> {
         // As scp does: no terminal, no X11, no agent and no ports for a program that only moves files.
         let mut argv: Vec<OsString> =
             ["-x", "-T", "-a", "-oPermitLocalCommand=no", "-oClearAllForwardings=yes"]
@@ -141,8 +145,18 @@ impl SshCommand {
                 .map(Into::into)
                 .collect();
         argv.extend(self.destination()?);
-        argv.push(self.remote_command(remote)?);
+        argv.push(line);
         Ok(argv)
+    }
+
+    /// ssh that gives `line` to the far shell: a text of the caller's own, no part of which comes from elsewhere.
+    ///
+    /// # Errors
+    /// As [`argv`](Self::argv).
+    pub fn script(&self, line: &str) -> Result<Command, PeerError> {
+        let mut command = Command::new(&self.program);
+        command.args(self.argv_of(line.into())?);
+        Ok(command)
     }
 
     /// Starts ssh, its standard input and output on one socket.

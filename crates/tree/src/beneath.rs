@@ -1,4 +1,4 @@
-//! Opening below a directory without ever following a symbolic link.
+//! Opening below a directory without following a symbolic link, unless that was asked for.
 //!
 //! [`Beneath`] resolves a path in one `openat2` call that forbids links, magic links and leaving the root, or, on
 //! kernels without it, one component at a time with `O_NOFOLLOW`. Both hold against a link swapped in by another
@@ -30,11 +30,24 @@ pub(crate) const HANDLE: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OF
 /// `openat2` may ask to try again when a rename disturbs it; more often than this is an attack or a broken file system.
 const MAX_ATTEMPTS: u32 = 64;
 
+/// Which symbolic links are followed below a directory.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) enum Links {
+    /// None.
+    #[default]
+    None,
+    /// Those that stay beneath the directory, where the kernel can see to that; elsewhere none.
+    Within,
+    /// All, as any program of the user's does.
+    All,
+}
+
 /// A directory, and the way to open what is below it.
 #[derive(Debug)]
 pub(crate) struct Beneath {
     root: Arc<OwnedFd>,
     one_call: bool,
+    links: Links,
 }
 
 impl Beneath {
@@ -42,7 +55,18 @@ impl Beneath {
     pub(crate) fn new(root: impl Into<Arc<OwnedFd>>, resolution: Resolution) -> Self {
         let root = root.into();
         let one_call = resolution == Resolution::Detect && resolve(&root, b".", HANDLE).is_ok();
-        Self { root, one_call }
+        Self { root, one_call, links: Links::None }
+    }
+
+    /// The same directory, below which these links are followed.
+    pub(crate) fn over(&self, links: Links) -> Self {
+        let links = if links == Links::Within && !self.one_call { Links::None } else { links };
+        Self { root: Arc::clone(&self.root), one_call: self.one_call, links }
+    }
+
+    /// Whether links are followed.
+    pub(crate) fn follows_links(&self) -> bool {
+        self.links != Links::None
     }
 
     /// The directory itself.
@@ -50,9 +74,20 @@ impl Beneath {
         &self.root
     }
 
-    /// Opens `path`, which is a checked relative path or empty for the root itself; a link as last component is
-    /// refused like any other, so `flags` need not say `O_NOFOLLOW`.
+    /// Opens `path`, which is a checked relative path or empty for the root itself; unless links are followed, one as
+    /// last component is refused like any other, so `flags` need not say `O_NOFOLLOW`.
     pub(crate) fn open(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+        match self.links {
+            Links::None => self.open_strictly(path, flags),
+            Links::Within => self.open_over_links(path, flags.difference(OFlags::NOFOLLOW)),
+            Links::All => {
+                let flags = flags.difference(OFlags::NOFOLLOW) | OFlags::CLOEXEC;
+                openat(&*self.root, if path.is_empty() { b"." } else { path }, flags, Mode::empty())
+            }
+        }
+    }
+
+    fn open_strictly(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
         let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         if path.is_empty() {
             return openat(&*self.root, ".", flags, Mode::empty());
@@ -81,7 +116,7 @@ impl Beneath {
     /// them and when. Without `openat2` no link is followed.
     pub(crate) fn open_over_links(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
         if !self.one_call || path.is_empty() {
-            return self.open(path, flags);
+            return self.open_strictly(path, flags);
         }
         let rules = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
         for _ in 0..MAX_ATTEMPTS {

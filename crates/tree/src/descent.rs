@@ -45,6 +45,8 @@ pub(crate) struct DescentOptions {
     pub(crate) one_file_system: bool,
     /// Regular files are inspected too.
     pub(crate) inspect_files: bool,
+    /// Symbolic links are yielded as what they point to, where `Beneath` follows them.
+    pub(crate) follow: bool,
 }
 
 /// What was found; the path is in [`Descent::path`] until the next step.
@@ -58,6 +60,8 @@ pub(crate) enum Found {
     Other,
     /// Something that cannot be opened, listed or inspected.
     Failed(Errno),
+    /// A symbolic link that was to be followed, and leads nowhere that can be reached.
+    Unreachable(Errno),
     /// A name that makes the path longer than a path may be.
     TooLong,
 }
@@ -113,13 +117,23 @@ impl Descent {
         options: DescentOptions,
         max_path_bytes: usize,
     ) -> Result<(Self, Stat), Errno> {
-        let fd = beneath.open(b"", LIST)?;
+        Self::below(beneath, b"", options, max_path_bytes)
+    }
+
+    /// Below the directory `start` of it, which all paths that are yielded begin with.
+    pub(crate) fn below(
+        beneath: &Beneath,
+        start: &[u8],
+        options: DescentOptions,
+        max_path_bytes: usize,
+    ) -> Result<(Self, Stat), Errno> {
+        let fd = beneath.open(start, LIST)?;
         let stat = fstat(&fd)?;
         let identity = Identity::of(&stat);
         let mut descent = Self {
             options,
             root_device: identity.device,
-            path: Vec::new(),
+            path: start.to_vec(),
             frames: Vec::new(),
             buffer: Vec::with_capacity(BATCH_BYTES),
             max_path_bytes,
@@ -214,6 +228,17 @@ impl Descent {
                     Err(errno) => return Some(Found::Failed(errno)),
                 }
             }
+            let is_followed = file_type == FileType::Symlink && self.options.follow;
+            if is_followed {
+                match beneath.open(&self.path, OFlags::PATH).and_then(fstat) {
+                    Ok(found) => {
+                        file_type = FileType::from_raw_mode(found.st_mode);
+                        stat = Some(Box::new(found));
+                    }
+                    Err(errno) if wanted(&self.path, false) => return Some(Found::Unreachable(errno)),
+                    Err(_) => continue,
+                }
+            }
             if !wanted(&self.path, file_type == FileType::Directory) {
                 continue;
             }
@@ -221,7 +246,10 @@ impl Descent {
                 FileType::RegularFile => Found::File(stat),
                 FileType::Symlink => Found::Symlink,
                 FileType::Directory => {
-                    let opened = openat(&open.fd, bytes, LIST, Mode::empty());
+                    let opened = match is_followed {
+                        true => beneath.open(&self.path, LIST),
+                        false => openat(&open.fd, bytes, LIST, Mode::empty()),
+                    };
                     self.found_directory(opened)
                 }
                 _ => Found::Other,
@@ -234,6 +262,10 @@ impl Descent {
         match inspected {
             Ok((fd, stat)) => {
                 let identity = Identity::of(&stat);
+                // Only over a link does a descent come to where it is already.
+                if self.options.follow && self.frames.iter().any(|frame| frame.identity == identity) {
+                    return Found::Unreachable(Errno::LOOP);
+                }
                 if !self.options.one_file_system || identity.device == self.root_device {
                     self.enter(fd, identity);
                 }

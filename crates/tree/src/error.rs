@@ -17,6 +17,8 @@ pub enum Operation {
     Open,
     /// Listing a directory.
     List,
+    /// Following a symbolic link.
+    Follow,
     /// Reading metadata.
     Inspect,
     /// Reading bytes.
@@ -42,6 +44,7 @@ impl fmt::Display for Operation {
         f.write_str(match self {
             Self::Open => "open",
             Self::List => "list",
+            Self::Follow => "follow the link",
             Self::Inspect => "inspect",
             Self::Read => "read",
             Self::Create => "create",
@@ -101,6 +104,12 @@ pub enum Error {
         pattern: String,
         /// What is wrong with it.
         source: globset::Error,
+    },
+    /// A pattern that stands for more names than are looked for.
+    #[error("{path} stands for too many names; name the folder that they are in", path = pattern)]
+    TooManyMatches {
+        /// As the caller gave it.
+        pattern: ShownPath,
     },
     /// An operation failed.
     #[error("cannot {operation} {path}")]
@@ -268,6 +277,7 @@ impl Error {
             | Self::NotUnderRoot { path }
             | Self::NameTooLong { path }
             | Self::BadLink { path }
+            | Self::TooManyMatches { pattern: path }
             | Self::TooManyXattrs { path } => Some(path),
         }
     }

@@ -121,7 +121,7 @@ impl Target {
         entries_max: usize,
         mut judge: impl FnMut(&RelativePath, bool) -> Judgement,
     ) -> Result<Extraneous> {
-        let options = DescentOptions { one_file_system, inspect_files: false };
+        let options = DescentOptions { one_file_system, inspect_files: false, follow: false };
         let resolution = self.inner.options.resolution;
         let (beneath, mut descent) = match below {
             None => {
@@ -151,7 +151,7 @@ impl Target {
                 Found::File(_) | Found::Symlink | Found::Other => false,
                 Found::Directory(_) if look.is_known => continue,
                 Found::Directory(_) => true,
-                Found::Failed(errno) => {
+                Found::Failed(errno) | Found::Unreachable(errno) => {
                     look.leave(&path);
                     look.keep_parents();
                     errors.push(failed(Operation::List, &path, errno));

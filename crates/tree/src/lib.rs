@@ -7,7 +7,7 @@
 //! - [`Target`] is the directory a tree is built in; a [`Writer`] per thread makes its entries, [`PartFile`] takes the
 //!   bytes of one large file from many threads. What appears under its final name is complete.
 //!
-//! Below the roots no symbolic link is ever followed, on either side.
+//! Below the roots no symbolic link is followed, on either side, unless a source is opened to do that.
 
 #![forbid(unsafe_code)]
 
@@ -17,6 +17,7 @@ mod descent;
 mod error;
 mod extraneous;
 mod filter;
+mod glob;
 mod metadata;
 mod part;
 mod path;
@@ -35,6 +36,7 @@ pub use descent::Identity;
 pub use error::{EntryType, Error, Operation, Result};
 pub use extraneous::{Extra, Extraneous, Judgement};
 pub use filter::{Filter, Rule};
+pub use glob::{ExpandedName, Expansion, ExpansionBounds, Glob, is_pattern};
 pub use metadata::{
     Kind, LinkTarget, MAX_LINK_BYTES, MAX_XATTR_NAME_BYTES, MAX_XATTR_VALUE_BYTES, MAX_XATTRS, MODE_BITS,
     Metadata, Owner, Timestamp, Xattr,
@@ -43,8 +45,8 @@ pub use part::{PartFile, TempName};
 pub use path::{MAX_COMPONENT_BYTES, MAX_PATH_BYTES, PathError, RelativePath, ShownPath};
 pub use reader::{Extents, OpenFile, Reader};
 pub use root::{Anchor, Spot, TargetRoot};
-pub use source::{Naming, Source, SourceRoot};
+pub use source::{Following, Naming, Selection, Source, SourceRoot};
 pub use survey::{ExistingFile, Files};
-pub use target::{Dropped, FinishReport, SmallFiles, Target, TargetOptions};
+pub use target::{Backups, Dropped, FinishReport, SmallFiles, Target, TargetOptions};
 pub use walk::{Entry, EntryKind, Walk, WalkOptions};
 pub use writer::{Existing, Writer};

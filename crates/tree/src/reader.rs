@@ -87,8 +87,16 @@ impl Reader {
     /// Errors name the path on the wire; [`show`](Self::show) tells what the user calls it.
     pub fn open(&mut self, root: u32, path: &RelativePath) -> Result<OpenFile> {
         let (with_owner, leave_access_time) = (self.with_owner, self.leave_access_time);
-        let (parent, name) = self.locate(root, path)?;
-        let (file, left) = OpenFile::open(&**parent, name, path, leave_access_time, with_owner)?;
+        let found = self.source.root(root)?;
+        let (file, left) = if found.beneath.follows_links() {
+            let below = found.strip(path).ok_or_else(|| Error::NotUnderRoot { path: path.into() })?;
+            let open = |flags| found.beneath.open(below, flags);
+            let stat = || found.beneath.open(below, OFlags::PATH).and_then(fstat);
+            OpenFile::open_by(open, stat, path, leave_access_time, with_owner)?
+        } else {
+            let (parent, name) = self.locate(root, path)?;
+            OpenFile::open(&**parent, name, path, leave_access_time, with_owner)?
+        };
         self.leave_access_time = left;
         file.settled(path)
     }
@@ -188,17 +196,29 @@ impl OpenFile {
         with_owner: bool,
     ) -> Result<(Self, bool)> {
         let parent = parent.as_fd();
+        let open = |flags| openat(parent, name, flags, Mode::empty());
+        let stat = || statat(parent, name, AtFlags::SYMLINK_NOFOLLOW);
+        Self::open_by(open, stat, path, leave_access_time, with_owner)
+    }
+
+    /// As [`Self::open`], by calls that open and inspect it.
+    fn open_by(
+        open: impl Fn(OFlags) -> Result<OwnedFd, Errno>,
+        stat: impl FnOnce() -> Result<Stat, Errno>,
+        path: &RelativePath,
+        leave_access_time: bool,
+        with_owner: bool,
+    ) -> Result<(Self, bool)> {
         let access = if leave_access_time { OFlags::NOATIME } else { OFlags::empty() };
-        let (opened, left) = match openat(parent, name, READ | access, Mode::empty()) {
-            Err(Errno::PERM) if leave_access_time => (openat(parent, name, READ, Mode::empty()), false),
+        let (opened, left) = match open(READ | access) {
+            Err(Errno::PERM) if leave_access_time => (open(READ), false),
             opened => (opened, leave_access_time),
         };
         let fd = match opened {
             Ok(fd) => fd,
             // A link, or a socket, which cannot be opened.
             Err(errno @ (Errno::LOOP | Errno::NXIO | Errno::NODEV)) => {
-                let stat = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW);
-                return Err(match stat.map(|stat| entry_type(&stat)) {
+                return Err(match stat().map(|stat| entry_type(&stat)) {
                     Ok(found) if found != EntryType::File => conflict(path, found),
                     _ => failed(Operation::Open, path, errno),
                 });

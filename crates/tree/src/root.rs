@@ -38,6 +38,11 @@ impl Anchor {
         Ok(Self { served: Some(Arc::new(Beneath::new(fd, Resolution::Detect))) })
     }
 
+    /// Whether paths lie beneath a folder that is served.
+    pub(crate) fn is_served(&self) -> bool {
+        self.served.is_some()
+    }
+
     /// Resolves all of `path` but its last component, which need not exist.
     pub fn find(&self, path: &Path) -> Result<Spot> {
         match &self.served {
@@ -184,6 +189,12 @@ impl Spot {
         } else {
             root_failed(&self.given, errno)
         }
+    }
+
+    /// Of a path in a folder that is served, where links can be followed within it: the folder and the path below it.
+    pub(crate) fn served(&self) -> Option<(&Beneath, &[u8])> {
+        let (served, whole) = self.served.as_ref()?;
+        served.follows().then_some((served, whole))
     }
 
     /// The folder that the last component lies in.

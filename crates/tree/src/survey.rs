@@ -47,14 +47,31 @@ impl Target {
         let open = |errno| resolve_error(Operation::List, path, errno);
         let handle = self.inner.beneath.handle(path.as_bytes()).map_err(open)?;
         let beneath = Beneath::new(handle, self.inner.options.resolution);
-        let options = DescentOptions { one_file_system: false, inspect_files: true };
+        let options = DescentOptions { one_file_system: false, inspect_files: true, follow: false };
         let length_max = MAX_PATH_BYTES.saturating_sub(path.as_bytes().len() + 1);
         let (descent, _) = Descent::new(&beneath, options, length_max).map_err(open)?;
         Ok(Files { beneath, above: Some(path.clone()), descent })
     }
 
+    /// The names that lie in the target itself, as far as they are `wanted`, and are no unfinished files.
+    pub fn names(&self, wanted: impl Fn(&[u8]) -> bool) -> Result<Vec<RelativePath>> {
+        let mut names = Vec::new();
+        let mut descent = self.descend(false)?;
+        // Nothing is accepted, so that nothing is entered.
+        let found = descent.next(&self.inner.beneath, |name, _| {
+            if wanted(name) && !TempName::matches(name) {
+                names.extend(RelativePath::new(name));
+            }
+            false
+        });
+        match found {
+            Some(Found::Failed(errno)) => Err(self.inner.root_error(errno)),
+            _ => Ok(names),
+        }
+    }
+
     fn descend(&self, inspect_files: bool) -> Result<Descent> {
-        let options = DescentOptions { one_file_system: false, inspect_files };
+        let options = DescentOptions { one_file_system: false, inspect_files, follow: false };
         let started = Descent::new(&self.inner.beneath, options, MAX_PATH_BYTES);
         started.map(|(descent, _)| descent).map_err(|errno| self.inner.root_error(errno))
     }
@@ -130,7 +147,9 @@ impl Iterator for Files {
                     let Metadata { size_bytes, modified, .. } = Metadata::from_stat(&stat, false);
                     return Some(Ok(ExistingFile { path, size_bytes, modified }));
                 }
-                Found::Failed(errno) => return Some(Err(failed(Operation::List, &path, errno))),
+                Found::Failed(errno) | Found::Unreachable(errno) => {
+                    return Some(Err(failed(Operation::List, &path, errno)));
+                }
                 Found::TooLong => return Some(Err(Error::NameTooLong { path: path.into() })),
                 Found::File(None) | Found::Directory(_) | Found::Symlink | Found::Other => {}
             }

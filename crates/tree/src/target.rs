@@ -58,8 +58,8 @@ pub struct TargetOptions {
     pub ownership: bool,
     /// Extended attributes of the `user.` namespace are set.
     pub xattrs: bool,
-    /// What is replaced or removed, but for directories, stays under its name followed by this.
-    pub backup: Option<Vec<u8>>,
+    /// What is replaced or removed, but for directories, stays, here.
+    pub backup: Option<Backups>,
     /// Names the transfer, if another target may take it up again: an unfinished file that is dropped then stays,
     /// and short-lived temporary names follow from this number and the path, so that what a kill has left is
     /// replaced. No two targets of one number may be open on one directory. Otherwise unfinished files are removed.
@@ -71,6 +71,48 @@ pub struct TargetOptions {
     pub resolution: Resolution,
     /// How small files are made.
     pub small_files: SmallFiles,
+}
+
+/// Where what is replaced or removed stays.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Backups {
+    /// What its name gets at the end; empty only with a folder.
+    pub suffix: Vec<u8>,
+    /// Below this folder of the target, by the same path; beside where it was otherwise.
+    pub folder: Option<RelativePath>,
+    /// The folder is one in what has this path, where that is a directory.
+    pub within: Option<RelativePath>,
+}
+
+impl Backups {
+    /// Where what has this path goes.
+    pub(crate) fn place(&self, path: &RelativePath) -> Result<RelativePath> {
+        let place = match &self.folder {
+            None => path.clone(),
+            Some(folder) => match self.within.as_ref().map(|within| (within, below(path, within))) {
+                Some((within, Some(rest))) => within.join(folder)?.child(rest)?,
+                _ => folder.join(path)?,
+            },
+        };
+        Ok(RelativePath::from_vec([place.as_bytes(), &self.suffix].concat())?)
+    }
+
+    /// Whether a path is one of a backup, or of the folder that they are in.
+    pub fn has(&self, path: &RelativePath) -> bool {
+        let is_suffixed = !self.suffix.is_empty() && path.file_name().ends_with(&self.suffix);
+        match &self.folder {
+            None => is_suffixed,
+            Some(folder) => {
+                let inner = self.within.as_ref().and_then(|within| within.join(folder).ok());
+                path.starts_with(folder) || inner.is_some_and(|inner| path.starts_with(&inner))
+            }
+        }
+    }
+}
+
+/// What of a path lies below a directory.
+fn below<'a>(path: &'a RelativePath, directory: &RelativePath) -> Option<&'a [u8]> {
+    path.as_bytes().strip_prefix(directory.as_bytes())?.strip_prefix(b"/")
 }
 
 /// How [`Writer::small_file`] makes a file. CPU time per 4 KiB file on one machine, tmpfs and ext4, from the crate's

@@ -1,6 +1,9 @@
 //! [`Walk`]: the entries of a source, in bounded memory.
 
-use rustix::fs::{FileType, Stat};
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::fs::{FileType, OFlags, Stat, fstat};
 use rustix::io::Errno;
 
 use crate::descent::{Descent, DescentOptions, Found};
@@ -9,7 +12,7 @@ use crate::filter::Filter;
 use crate::metadata::Metadata;
 use crate::part::TempName;
 use crate::path::{MAX_PATH_BYTES, RelativePath};
-use crate::source::{RootKind, Source, SourceRoot};
+use crate::source::{RootKind, Selection, Source, SourceRoot};
 use crate::xattrs;
 
 /// What a walk does.
@@ -74,16 +77,43 @@ pub struct Walk {
     source: Source,
     options: WalkOptions,
     next_root: u32,
-    descent: Option<(u32, Descent)>,
+    descent: Option<Under>,
+    selected: Option<Selected>,
+}
+
+/// A descent in progress.
+#[derive(Debug)]
+struct Under {
+    root: u32,
+    descent: Descent,
+    /// Bytes of the path that the filter does not see.
+    unfiltered_bytes: usize,
+}
+
+/// A selection in progress.
+#[derive(Debug)]
+struct Selected {
+    root: u32,
+    /// Index of the next path of the selection.
+    next: usize,
+    /// To be yielded before that: folders that the last path lies in, then the path itself.
+    pending: VecDeque<(RelativePath, bool)>,
+    /// What was descended into last: what lies below it was yielded.
+    walked: Option<RelativePath>,
 }
 
 impl Walk {
     pub(crate) fn new(source: Source, options: WalkOptions) -> Self {
-        Self { source, options, next_root: 0, descent: None }
+        Self { source, options, next_root: 0, descent: None, selected: None }
     }
 
     /// Begins with a root; `None` where it yields nothing itself.
     fn start(&mut self, index: u32, root: &SourceRoot) -> Option<Result<Entry>> {
+        if root.selection.is_some() {
+            let pending = VecDeque::new();
+            self.selected = Some(Selected { root: index, next: 0, pending, walked: None });
+            return None;
+        }
         match &root.kind {
             RootKind::Entry(name, file_type) => {
                 let path = root.prefix.clone()?;
@@ -92,6 +122,7 @@ impl Walk {
                     FileType::Symlink => EntryKind::Symlink,
                     _ => EntryKind::Other,
                 };
+                let name = name.rsplit(|&byte| byte == b'/').next().unwrap_or(name);
                 let wanted = self.options.filter.includes(name, false);
                 wanted.then_some(Ok(Entry { root: index, path, kind, is_entered: false }))
             }
@@ -99,8 +130,7 @@ impl Walk {
                 Some(Err(Error::SkippedDirectory { path: root.given.clone().into() }))
             }
             RootKind::Directory => {
-                let options =
-                    DescentOptions { one_file_system: self.options.one_file_system, inspect_files: false };
+                let options = descent_options(&self.options, root);
                 let prefix_bytes = root.prefix.as_ref().map_or(0, |prefix| prefix.as_bytes().len() + 1);
                 let max_path_bytes = MAX_PATH_BYTES.saturating_sub(prefix_bytes);
                 let (descent, stat) = match Descent::new(&root.beneath, options, max_path_bytes) {
@@ -110,8 +140,8 @@ impl Walk {
                 let entry = root
                     .prefix
                     .clone()
-                    .map(|path| directory(&self.options, root, index, path, &stat, &descent));
-                self.descent = Some((index, descent));
+                    .map(|path| directory(&self.options, root, index, path, &stat, descent.entered()));
+                self.descent = Some(Under { root: index, descent, unfiltered_bytes: 0 });
                 entry
             }
         }
@@ -120,13 +150,14 @@ impl Walk {
     /// The next entry of the descent in progress; `None` at its end.
     fn step(&mut self) -> Option<Result<Entry>> {
         let Self { source, options, descent, .. } = self;
-        let (index, descent) = descent.as_mut()?;
+        let Under { root: index, descent, unfiltered_bytes } = descent.as_mut()?;
         let root = match source.root(*index) {
             Ok(root) => root,
             Err(error) => return Some(Err(error)),
         };
-        let found =
-            descent.next(&root.beneath, |path, is_directory| options.filter.includes(path, is_directory))?;
+        let found = descent.next(&root.beneath, |path, is_directory| {
+            options.filter.includes(path.get(*unfiltered_bytes..).unwrap_or_default(), is_directory)
+        })?;
         let path = match root.name(descent.path()) {
             Some(Ok(path)) => path,
             Some(Err(error)) => return Some(Err(error)),
@@ -136,7 +167,8 @@ impl Walk {
                 return Some(Err(root_failed(&root.given, errno)));
             }
         };
-        let is_directory = matches!(found, Found::Directory(_) | Found::Failed(_) | Found::TooLong);
+        let is_directory =
+            matches!(found, Found::Directory(_) | Found::Failed(_) | Found::Unreachable(_) | Found::TooLong);
         if !is_directory && TempName::matches(path.file_name()) {
             return Some(Err(Error::ReservedName { path: root.show(&path) }));
         }
@@ -147,27 +179,143 @@ impl Walk {
             Found::Failed(errno) => {
                 return Some(Err(failed(Operation::List, &path, errno).shown_as(|_| root.show(&path))));
             }
+            Found::Unreachable(errno) => {
+                return Some(Err(failed(Operation::Follow, &path, errno).shown_as(|_| root.show(&path))));
+            }
             Found::TooLong => return Some(Err(Error::NameTooLong { path: root.show(&path) })),
-            Found::Directory(stat) => return Some(directory(options, root, *index, path, &stat, descent)),
+            Found::Directory(stat) => {
+                return Some(directory(options, root, *index, path, &stat, descent.entered()));
+            }
         };
         Some(Ok(Entry { root: *index, path, kind, is_entered: false }))
     }
 }
 
-/// The entry of the directory that `descent` has just found.
+impl Walk {
+    /// The next entry of the selection in progress; `None` at its end.
+    fn select(&mut self) -> Option<Result<Entry>> {
+        let source = self.source.clone();
+        loop {
+            let selected = self.selected.as_mut()?;
+            let root = source.root(selected.root).ok()?;
+            let selection = root.selection.as_ref()?;
+            if let Some((path, is_whole)) = selected.pending.pop_front() {
+                match self.select_one(root, selection, path, is_whole) {
+                    Some(item) => return Some(item),
+                    None => continue,
+                }
+            }
+            let Some(path) = selection.paths.get(selected.next) else {
+                self.selected = None;
+                return None;
+            };
+            let previous = selected.next.checked_sub(1).and_then(|last| selection.paths.get(last));
+            selected.next += 1;
+            if selected.walked.as_ref().is_some_and(|walked| path.starts_with(walked)) {
+                continue;
+            }
+            if selection.is_list {
+                let folders: Vec<_> = std::iter::successors(path.parent(), RelativePath::parent).collect();
+                // As rsync has it: what an excluded folder holds is excluded.
+                if folders.iter().any(|folder| !self.options.filter.includes(folder.as_bytes(), true)) {
+                    continue;
+                }
+                let is_new = |folder: &RelativePath| !previous.is_some_and(|last| last.starts_with(folder));
+                let new = folders.into_iter().rev().filter(is_new);
+                selected.pending.extend(new.map(|folder| (folder, false)));
+            }
+            selected.pending.push_back((path.clone(), true));
+        }
+    }
+
+    /// One path of a selection, or a folder that it lies in; `None` where the filter leaves it out.
+    fn select_one(
+        &mut self,
+        root: &SourceRoot,
+        selection: &Selection,
+        path: RelativePath,
+        is_whole: bool,
+    ) -> Option<Result<Entry>> {
+        let selected = self.selected.as_mut()?;
+        let index = selected.root;
+        let cannot =
+            |operation, errno| Some(Err(failed(operation, &path, errno).shown_as(|_| root.show(&path))));
+        let stat = match root.beneath.open(path.as_bytes(), OFlags::PATH).and_then(fstat) {
+            Ok(stat) => stat,
+            Err(errno) => return cannot(Operation::Open, errno),
+        };
+        let file_type = FileType::from_raw_mode(stat.st_mode);
+        let is_directory = file_type == FileType::Directory;
+        let filtered = if selection.is_list { path.as_bytes() } else { path.file_name() };
+        // As a root, a directory that is named is not filtered itself.
+        let is_filtered = is_whole && (selection.is_list || !is_directory);
+        if is_filtered && !self.options.filter.includes(filtered, is_directory) {
+            return None;
+        }
+        let kind = match file_type {
+            _ if !is_directory && TempName::matches(path.file_name()) => {
+                return Some(Err(Error::ReservedName { path: root.show(&path) }));
+            }
+            FileType::RegularFile => EntryKind::File,
+            FileType::Symlink => EntryKind::Symlink,
+            FileType::Directory if is_whole && self.options.recursive => {
+                let options = descent_options(&self.options, root);
+                let started = Descent::below(&root.beneath, path.as_bytes(), options, MAX_PATH_BYTES);
+                let (descent, stat) = match started {
+                    Ok(started) => started,
+                    Err(errno) => return cannot(Operation::List, errno),
+                };
+                let entry = directory(&self.options, root, index, path.clone(), &stat, descent.entered());
+                let unfiltered_bytes = if selection.is_list { 0 } else { path.as_bytes().len() + 1 };
+                selected.walked = Some(path);
+                self.descent = Some(Under { root: index, descent, unfiltered_bytes });
+                return Some(entry);
+            }
+            FileType::Directory if selection.is_list => {
+                let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+                let opened = match self.options.xattrs {
+                    true => root.beneath.open(path.as_bytes(), flags).map(Some),
+                    false => Ok(None),
+                };
+                let opened = match opened {
+                    Ok(opened) => opened,
+                    Err(errno) => return cannot(Operation::Open, errno),
+                };
+                let entry = directory(&self.options, root, index, path, &stat, opened.as_ref());
+                return Some(entry.map(|entry| Entry { is_entered: false, ..entry }));
+            }
+            FileType::Directory => {
+                return Some(Err(Error::SkippedDirectory { path: root.show(&path) }));
+            }
+            _ => EntryKind::Other,
+        };
+        Some(Ok(Entry { root: index, path, kind, is_entered: false }))
+    }
+}
+
+fn descent_options(options: &WalkOptions, root: &SourceRoot) -> DescentOptions {
+    DescentOptions {
+        one_file_system: options.one_file_system,
+        inspect_files: false,
+        follow: root.beneath.follows_links(),
+    }
+}
+
+/// The entry of a directory that was found, and is `entered` if it is open.
 fn directory(
     options: &WalkOptions,
     root: &SourceRoot,
     index: u32,
     path: RelativePath,
     stat: &Stat,
-    descent: &Descent,
+    entered: Option<&OwnedFd>,
 ) -> Result<Entry> {
     let mut metadata = Metadata::from_stat(stat, options.owner);
-    if let (true, Some(fd)) = (options.xattrs, descent.entered()) {
-        metadata.xattrs = xattrs::read(fd, &path).map_err(|error| error.shown_as(|_| root.show(&path)))?;
+    if let (true, Some(fd)) = (options.xattrs, entered) {
+        metadata.xattrs =
+            xattrs::read(fd.as_fd(), &path).map_err(|error| error.shown_as(|_| root.show(&path)))?;
     }
-    let is_entered = descent.entered().is_some();
+    let is_entered = entered.is_some();
     Ok(Entry { root: index, path, kind: EntryKind::Directory(metadata), is_entered })
 }
 
@@ -180,6 +328,9 @@ impl Iterator for Walk {
                 return Some(item);
             }
             self.descent = None;
+            if let Some(item) = self.select() {
+                return Some(item);
+            }
             let source = self.source.clone();
             let index = self.next_root;
             let root = source.root(index).ok()?;

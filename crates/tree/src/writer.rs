@@ -18,7 +18,7 @@ use crate::descent::Identity;
 use crate::error::{EntryType, Error, Operation, Result, failed};
 use crate::metadata::{LinkTarget, Metadata};
 use crate::part::{PartFile, TempName};
-use crate::path::{MAX_COMPONENT_BYTES, RelativePath};
+use crate::path::RelativePath;
 use crate::reader::{OpenFile, entry_type};
 use crate::small;
 use crate::target::{Inner, UNFINISHED_DIRECTORY, ids, is_unfinished, resolve_error, times};
@@ -276,42 +276,42 @@ impl Writer {
         match self.existing_parent(directory) {
             Ok(parent) => Ok(parent),
             Err(Errno::NOENT) if !directory.is_empty() => {
-                self.make_parents(path, directory)?;
+                make_parents(&self.inner, path, directory)?;
                 self.existing_parent(directory).map_err(|errno| resolve_error(Operation::Open, path, errno))
             }
             Err(errno) => Err(resolve_error(Operation::Open, path, errno)),
         }
     }
+}
 
-    /// Makes the directories of `directory` that are missing, from the root down.
-    fn make_parents(&self, path: &RelativePath, directory: &[u8]) -> Result<()> {
-        let root = self.inner.beneath.root();
-        let mut current: Option<OwnedFd> = None;
-        let mut end = 0;
-        for component in directory.split(|&byte| byte == b'/') {
-            end += usize::from(end != 0) + component.len();
-            if TempName::matches(component) {
-                return Err(Error::ReservedName { path: path.into() });
-            }
-            let parent = current.as_ref().map_or_else(|| root.as_fd(), AsFd::as_fd);
-            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            let opened = match openat(parent, component, flags, Mode::empty()) {
-                Err(Errno::NOENT) => {
-                    self.inner.check_room(path)?;
-                    match mkdirat(parent, component, Mode::from_raw_mode(UNFINISHED_DIRECTORY)) {
-                        Ok(()) => self.inner.record(&RelativePath::new(&directory[..end])?, true, None, None),
-                        // Another thread was faster.
-                        Err(Errno::EXIST) => {}
-                        Err(errno) => return Err(failed(Operation::Create, path, errno)),
-                    }
-                    openat(parent, component, flags, Mode::empty())
-                }
-                opened => opened,
-            };
-            current = Some(opened.map_err(|errno| resolve_error(Operation::Open, path, errno))?);
+/// Makes the directories of `directory` that are missing, from the root down.
+fn make_parents(inner: &Inner, path: &RelativePath, directory: &[u8]) -> Result<()> {
+    let root = inner.beneath.root();
+    let mut current: Option<OwnedFd> = None;
+    let mut end = 0;
+    for component in directory.split(|&byte| byte == b'/') {
+        end += usize::from(end != 0) + component.len();
+        if TempName::matches(component) {
+            return Err(Error::ReservedName { path: path.into() });
         }
-        Ok(())
+        let parent = current.as_ref().map_or_else(|| root.as_fd(), AsFd::as_fd);
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let opened = match openat(parent, component, flags, Mode::empty()) {
+            Err(Errno::NOENT) => {
+                inner.check_room(path)?;
+                match mkdirat(parent, component, Mode::from_raw_mode(UNFINISHED_DIRECTORY)) {
+                    Ok(()) => inner.record(&RelativePath::new(&directory[..end])?, true, None, None),
+                    // Another thread was faster.
+                    Err(Errno::EXIST) => {}
+                    Err(errno) => return Err(failed(Operation::Create, path, errno)),
+                }
+                openat(parent, component, flags, Mode::empty())
+            }
+            opened => opened,
+        };
+        current = Some(opened.map_err(|errno| resolve_error(Operation::Open, path, errno))?);
     }
+    Ok(())
 }
 
 /// What creating something in a removed directory gives; a few file systems (ext4) say that it is not permitted.
@@ -413,8 +413,8 @@ pub(crate) fn rename_over(
     })
 }
 
-/// Where backups are wanted, gives what has the name another one, unless it is a directory: besides its own, if it is to
-/// be replaced, so that the name is never missing. False where there is nothing of the kind.
+/// Where backups are wanted, gives what has the name another one, maybe in another folder, unless it is a directory:
+/// besides its own, if it is to be replaced, so that the name is never missing. False where there is nothing of the kind.
 pub(crate) fn back_up(
     inner: &Inner,
     parent: &Parent,
@@ -422,29 +422,40 @@ pub(crate) fn back_up(
     name: &[u8],
     replaced: bool,
 ) -> Result<bool> {
-    let Some(suffix) = &inner.options.backup else { return Ok(false) };
+    let Some(backups) = &inner.options.backup else { return Ok(false) };
     let found = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW);
     if !found.is_ok_and(|stat| matches!(entry_type(&stat), EntryType::File | EntryType::Symlink)) {
         return Ok(false);
     }
-    let saved = [name, suffix.as_slice()].concat();
-    if saved.len() > MAX_COMPONENT_BYTES || TempName::matches(&saved) {
+    let too_long = |_| Error::NameTooLong { path: path.into() };
+    let place = backups.place(path).map_err(too_long)?;
+    let (folder, saved) = place.split();
+    if TempName::matches(saved) {
         return Err(Error::NameTooLong { path: path.into() });
     }
+    let aside = match &backups.folder {
+        None => None,
+        Some(_) => {
+            make_parents(inner, &place, folder)?;
+            let opened = inner.beneath.handle(folder);
+            Some(opened.map_err(|errno| resolve_error(Operation::Open, &place, errno))?)
+        }
+    };
+    let to = aside.as_ref().map_or_else(|| parent.as_fd(), AsFd::as_fd);
     let temp = inner.temp_name();
     let linked = match replaced {
-        true => linkat(parent, name, parent, temp.as_bytes(), AtFlags::empty()),
+        true => linkat(parent, name, to, temp.as_bytes(), AtFlags::empty()),
         false => Err(Errno::OPNOTSUPP),
     };
     let moved = match linked {
         Ok(()) => {
-            let moved = renameat(parent, temp.as_bytes(), parent, saved.as_slice());
+            let moved = renameat(to, temp.as_bytes(), to, saved);
             // Renaming to another name of the same file does nothing, and leaves both.
-            let _ = unlinkat(parent, temp.as_bytes(), AtFlags::empty());
+            let _ = unlinkat(to, temp.as_bytes(), AtFlags::empty());
             moved
         }
         // The file system knows no hard links, or no more of them: there is a moment without the name.
-        Err(_) => renameat(parent, name, parent, saved.as_slice()),
+        Err(_) => renameat(parent, name, to, saved),
     };
-    moved.map(|()| true).map_err(|errno| failed(Operation::Rename, path, errno))
+    moved.map(|()| true).map_err(|errno| failed(Operation::Rename, &place, errno))
 }

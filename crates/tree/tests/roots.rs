@@ -5,7 +5,8 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
 use sealane_tree::{
-    Anchor, EntryType, Error, Metadata, Naming, RelativePath, SourceRoot, Target, TargetOptions, TargetRoot,
+    Anchor, EntryType, Error, Following, Metadata, Naming, RelativePath, SourceRoot, Target, TargetOptions,
+    TargetRoot,
 };
 
 fn write_into(root: &TargetRoot) -> sealane_tree::Result<()> {
@@ -44,7 +45,8 @@ fn no_path_leads_out() {
     symlink("..", at("served/up")).expect("a link");
     symlink("sub", at("served/inner")).expect("a link");
     let anchor = Anchor::served(&at("served")).expect("opens");
-    let open = |path: &str| SourceRoot::open_at(&anchor, Path::new(path), &Naming::Basename, false);
+    let open =
+        |path: &str| SourceRoot::open_at(&anchor, Path::new(path), &Naming::Basename, Following::Nowhere);
     for path in ["..", "../file", "/../file", "sub/../../file"] {
         assert!(matches!(open(path), Err(Error::Outside { .. })), "{path}");
     }

@@ -3,7 +3,7 @@
 use super::Filters;
 use crate::units;
 use clap::{Args, ValueEnum};
-use sealane_copy::Level;
+use sealane_copy::{Level, RelativePath};
 use sealane_engine::Suite;
 use sealane_stack::Placement;
 use std::ffi::OsString;
@@ -25,6 +25,10 @@ name, as cp has it. So the first `cp -r data host:/srv/data` makes /srv/data, an
 The level of protection is met or refused, never lowered. A transfer that was cut goes on where it stopped when the \
 same command is given again, from the same folder; files that are there already with the same size and time are not \
 sent again.
+
+In a path on a far host `~` means the home directory, and `*`, `?` and `[a-z]` stand for names, which the far end finds \
+itself: quote them, as in `sealane cp 'host:/var/log/*.log' logs/`. A pattern counts as several sources, so the target is \
+a folder. Between two far hosts data passes through this one, protected from end to end.
 
 What a cut transfer leaves in the target: whole files under their names, unfinished ones as `.sealane-*.part`, and a \
 journal `.sealane-*.journal` that says what is there. They stay until the same command has completed, which removes \
@@ -67,6 +71,16 @@ pub struct CpArgs {
     /// TARGET is the new name itself, also where a folder has that: what is in it is merged
     #[arg(short = 'T', long, help_heading = "Which files")]
     pub no_target_directory: bool,
+    /// Copy what symbolic links point to in their place, wherever they are. Without it, links on the command line are
+    /// followed, unless -a or --remove-source-files is given, and those below them are copied as links
+    #[arg(
+        short = 'L',
+        long,
+        visible_alias = "copy-links",
+        conflicts_with = "remove_source_files",
+        help_heading = "Which files"
+    )]
+    pub dereference: bool,
     /// Do not cross into other file systems
     #[arg(short = 'x', long, help_heading = "Which files")]
     pub one_file_system: bool,
@@ -87,6 +101,10 @@ pub struct CpArgs {
     /// Keep what is replaced or deleted, under its name and a suffix
     #[arg(short, long, help_heading = "Which files")]
     pub backup: bool,
+    /// Keep backups below this folder of the target, by the paths that they had, not beside what replaces them; implies
+    /// --backup, without a suffix
+    #[arg(long, value_name = "FOLDER", value_parser = units::folder, help_heading = "Which files")]
+    pub backup_dir: Option<RelativePath>,
     /// What the names of backups end in; implies --backup
     #[arg(long, value_name = "SUFFIX", value_parser = units::suffix, help_heading = "Which files")]
     pub suffix: Option<String>,
@@ -96,6 +114,19 @@ pub struct CpArgs {
     /// Keep modes and times (the default, and always)
     #[arg(short = 'p', help_heading = "Which files")]
     pub preserve: bool,
+    /// Copy only what FILE names, one path a line, below the only source, which is a folder; `-` is standard input. The
+    /// folders that a path lies in are made; a folder on the list is copied with what is in it only if -r is given
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["delete", "max_delete", "delete_excluded"], help_heading = "Which files")]
+    pub files_from: Option<PathBuf>,
+    /// In the list of --files-from a zero byte ends a path, as `find -print0` has it
+    #[arg(
+        short = '0',
+        long = "from0",
+        visible_alias = "null",
+        requires = "files_from",
+        help_heading = "Which files"
+    )]
+    pub from0: bool,
     /// Which paths are taken, as ordered patterns.
     #[command(flatten)]
     pub filters: Filters,
@@ -168,6 +199,16 @@ pub struct CpArgs {
     /// Jump hosts for ssh, as `[user@]host[:port]`, separated by commas
     #[arg(short = 'J', value_name = "HOSTS", help_heading = "Connection")]
     pub ssh_jump: Option<String>,
+    /// Copy this program to ~/.local/bin of a far end that does not have it, over ssh, before anything else; it asks first.
+    /// The far host must have the same processor architecture
+    #[arg(long, conflicts_with_all = ["remote_program", "dry_run"], help_heading = "Connection")]
+    pub install_far_end: bool,
+    /// Do not ask before --install-far-end copies
+    #[arg(short, long, requires = "install_far_end", help_heading = "Connection")]
+    pub yes: bool,
+    /// Between two far ends, let the data pass through this host (the default, and always)
+    #[arg(short = '3', help_heading = "Connection")]
+    pub through_here: bool,
     /// The far end's sealane, where it is not in its PATH
     #[arg(long, value_name = "PROGRAM", help_heading = "Connection")]
     pub remote_program: Option<String>,

@@ -1,12 +1,12 @@
-//! Arguments of `sealane md5`, `sha1`, `sha256` and `blake3`.
+//! Arguments of `sealane md5`, `sha1`, `sha256`, `sha384`, `sha512` and `blake3`.
 
 use crate::units;
 use clap::Args;
 use std::path::PathBuf;
 
 pub(super) const LONG_ABOUT: &str = "\
-Digest files, many at once: in the lanes of the CPU's vector registers, and on every core. Lines are those of md5sum and \
-its kin, in the order of the files; `-` or no file at all is standard input. With --check the files are lists of such \
+Digest files, many at once: on every core, and where the digest has such a kernel (MD5, SHA-1, SHA-256) in the lanes of \
+the CPU's vector registers. Lines are those of md5sum and its kin, in the order of the files; `-` or no file at all is standard input. With --check the files are lists of such \
 lines, and what they name is compared.";
 
 pub(super) const MD5_LONG_ABOUT: &str = "\

@@ -22,6 +22,16 @@ const EXAMPLES: &[(&str, &[Example])] = &[
                 "sealane cp -aT --delete data host:/srv/data",
                 "make /srv/data a mirror: delete there what data does not have; -n lists first",
             ),
+            ("sealane cp 'host:/var/log/*.log' logs/", "files by a pattern, which the far end expands"),
+            (
+                "git ls-files -z | sealane cp -0 --files-from - . host:/srv/work",
+                "exactly the files of a list, with the folders they are in",
+            ),
+            ("sealane cp -r one:/srv/data two:/srv/", "from one far host to another, through this one"),
+            (
+                "sealane cp --install-far-end -r data host:/srv/",
+                "copy sealane itself to ~/.local/bin there first, if host has none",
+            ),
             (
                 "sealane cp --level safe --digest big.img host:",
                 "authenticate only; print a digest both ends checked",
@@ -193,6 +203,20 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         &[
             ("sealane sha256 *.iso > SHA256SUMS", "digest files as sha256sum does"),
             ("sealane sha256 --check SHA256SUMS", "check them"),
+        ],
+    ),
+    (
+        "sealane-sha384",
+        &[
+            ("sealane sha384 *.iso > SHA384SUMS", "digest files as sha384sum does"),
+            ("sealane sha384 --check SHA384SUMS", "check them"),
+        ],
+    ),
+    (
+        "sealane-sha512",
+        &[
+            ("sealane sha512 *.iso > SHA512SUMS", "digest files as sha512sum does"),
+            ("sealane sha512 --check SHA512SUMS", "check them"),
         ],
     ),
     (

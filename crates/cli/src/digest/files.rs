@@ -6,6 +6,7 @@
 
 use super::{Found, Kind};
 use crate::failure::Failure;
+use aws_lc_rs::digest;
 use sealane_transform::{DigestJob, DigestKey, DigestStream, Kernels, StreamPart};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -35,7 +36,7 @@ pub(super) fn digest(
     let workers = thread::available_parallelism().map_or(1, usize::from).min(names.len()).max(1);
     let slots = match kind {
         Kind::Lanes(_) => names.len().div_ceil(workers).clamp(1, SLOTS),
-        Kind::Blake3 => 1,
+        Kind::Library(_) | Kind::Blake3 => 1,
     };
     let next = AtomicUsize::new(0);
     let stop = AtomicBool::new(false);
@@ -86,6 +87,7 @@ fn in_order(
 /// Where a file stands.
 enum State {
     Lanes(DigestStream),
+    Library(Box<digest::Context>),
     Blake3(Box<blake3::Hasher>),
 }
 
@@ -116,7 +118,7 @@ impl Worker {
         let piece_bytes_max = if slots_max == 1 { LONE_PIECE_BYTES } else { PIECE_BYTES };
         let key = match kind {
             Kind::Lanes(digest) => DigestKey::new(digest, &[]).ok(),
-            Kind::Blake3 => None,
+            Kind::Library(_) | Kind::Blake3 => None,
         };
         let buffer = vec![0; slots_max * piece_bytes_max];
         Self { kind, kernels, key, slots: Vec::with_capacity(slots_max), slots_max, piece_bytes_max, buffer }
@@ -161,6 +163,7 @@ impl Worker {
         };
         let state = match self.kind {
             Kind::Lanes(digest) => State::Lanes(DigestStream::new(digest).ok_or(io::ErrorKind::Unsupported)?),
+            Kind::Library(library) => State::Library(Box::new(digest::Context::new(library.algorithm()))),
             Kind::Blake3 => State::Blake3(Box::default()),
         };
         let fills = file.metadata()?.is_file();
@@ -199,6 +202,7 @@ impl Worker {
                     jobs.push((slot.index, DigestJob::new(key, piece)));
                 }
                 (State::Lanes(stream), _) => parts.push(StreamPart { stream, part: piece }),
+                (State::Library(context), _) => context.update(piece),
                 (State::Blake3(hasher), _) => {
                     hasher.update(piece);
                 }
@@ -221,6 +225,10 @@ impl Worker {
                     State::Lanes(_) if slot.is_fresh => {}
                     State::Lanes(stream) => {
                         results.push((slot.index, Ok(kernels.finish(stream)[..kind.bytes()].to_vec())));
+                    }
+                    State::Library(context) => {
+                        let digest = context.as_ref().clone().finish();
+                        results.push((slot.index, Ok(digest.as_ref().to_vec())));
                     }
                     State::Blake3(hasher) => {
                         results.push((slot.index, Ok(hasher.finalize().as_bytes().to_vec())));

@@ -92,7 +92,7 @@ pub(super) fn parse(kind: Kind, line: &[u8]) -> Parsed {
 /// # Panics
 /// When an entry is written in some style, read again, and says something else.
 pub fn reread_any(line: &[u8]) -> usize {
-    let kinds = [Kind::MD5, Kind::SHA1, Kind::SHA256, Kind::Blake3];
+    let kinds = [Kind::MD5, Kind::SHA1, Kind::SHA256, Kind::SHA384, Kind::SHA512, Kind::Blake3];
     let entries = kinds.into_iter().filter(|&kind| {
         let parsed = parse(kind, line);
         let Parsed::Entry { name, digest } = &parsed else { return false };
@@ -170,7 +170,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const KINDS: [Kind; 4] = [Kind::MD5, Kind::SHA1, Kind::SHA256, Kind::Blake3];
+    const KINDS: [Kind; 6] = [Kind::MD5, Kind::SHA1, Kind::SHA256, Kind::SHA384, Kind::SHA512, Kind::Blake3];
 
     #[test]
     fn lines_are_those_of_coreutils() {
@@ -218,8 +218,8 @@ mod tests {
         #[test]
         fn every_name_reads_back(
             name in prop::collection::vec(1u8.., 1..40),
-            digest in prop::collection::vec(any::<u8>(), 32),
-            kind in 0..4usize, tag: bool, binary: bool,
+            digest in prop::collection::vec(any::<u8>(), 64),
+            kind in 0..KINDS.len(), tag: bool, binary: bool,
         ) {
             let kind = KINDS[kind];
             let digest = digest[..kind.bytes()].to_vec();

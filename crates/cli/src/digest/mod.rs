@@ -15,6 +15,7 @@ use crate::environment;
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
 use crate::text;
+use aws_lc_rs::digest;
 use sealane_lab::speed::trial::{self, TrialOptions};
 use sealane_transform::Digest;
 use std::ffi::OsString;
@@ -27,18 +28,39 @@ use std::path::{Path, PathBuf};
 pub(crate) enum Kind {
     /// In the lanes of `transform`.
     Lanes(Digest),
+    /// By AWS-LC, one message after the other.
+    Library(Library),
     /// By the blake3 crate, whose lanes are inside one message.
     Blake3,
+}
+
+/// A digest of which there is a library's code and none of ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Library {
+    Sha384,
+    Sha512,
+}
+
+impl Library {
+    fn algorithm(self) -> &'static digest::Algorithm {
+        match self {
+            Self::Sha384 => &digest::SHA384,
+            Self::Sha512 => &digest::SHA512,
+        }
+    }
 }
 
 impl Kind {
     pub(crate) const MD5: Self = Self::Lanes(Digest::Md5);
     pub(crate) const SHA1: Self = Self::Lanes(Digest::Sha1);
     pub(crate) const SHA256: Self = Self::Lanes(Digest::Sha256);
+    pub(crate) const SHA384: Self = Self::Library(Library::Sha384);
+    pub(crate) const SHA512: Self = Self::Library(Library::Sha512);
 
     fn bytes(self) -> usize {
         match self {
             Self::Lanes(digest) => digest.output_bytes(),
+            Self::Library(library) => library.algorithm().output_len(),
             Self::Blake3 => blake3::OUT_LEN,
         }
     }
@@ -49,6 +71,8 @@ impl Kind {
             Self::Lanes(Digest::Md5) => "MD5",
             Self::Lanes(Digest::Sha1) => "SHA1",
             Self::Lanes(_) => "SHA256",
+            Self::Library(Library::Sha384) => "SHA384",
+            Self::Library(Library::Sha512) => "SHA512",
             Self::Blake3 => "BLAKE3",
         }
     }

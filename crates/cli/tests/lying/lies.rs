@@ -7,7 +7,7 @@ use super::{Liar, Line, hello};
 use sealane_copy::proto::entry::{Announcement, Closing, Entry, encode};
 use sealane_copy::proto::message::{Complete, Finished, Have, MasterSecret, Message, Partial, Request};
 use sealane_copy::proto::record::{DATA_BYTES_MAX, HEADER_BYTES, Kind};
-use sealane_copy::{Change, ChangeKind, Deletion, Dropped, Level, Pattern};
+use sealane_copy::{Backup, Change, ChangeKind, Deletion, Dropped, Following, Level, Pattern};
 use sealane_tree::{Kind as EntryKind, LinkTarget, Metadata, RelativePath, Timestamp};
 use std::time::Duration;
 
@@ -101,6 +101,31 @@ fn complete(bytes: u64) -> Message {
         cpu_us: bytes,
     })
 }
+
+/// Lies of an end that was asked for a pattern, `asked*`, or for a list that says `asked/a` and `asked1`.
+pub(crate) const OF_SELECTORS: &[Lie] = &[
+    ("what does not fit the pattern", Refused, |_, line| {
+        line.send(Kind::Pack, 0, 0, &pack(&[(file("other.lie", 4), TRUTH)]));
+    }),
+    ("a hidden name", Refused, |_, line| {
+        line.send(Kind::Pack, 0, 0, &pack(&[(file(".asked.lie", 4), TRUTH)]));
+    }),
+    ("a path that climbs out of the pattern", Refused, |_, line| {
+        line.send(Kind::Pack, 0, 0, &misnamed(b"../asked.lie"));
+    }),
+    ("an absolute path that fits a pattern", Refused, |_, line| {
+        line.send(Kind::Pack, 0, 0, &misnamed(b"/tmp/escaped.lie"));
+    }),
+    ("what is in a folder that was not descended into", Refused, |_, line| {
+        line.send(Kind::Pack, 0, 0, &pack(&[(file("asked1/b.lie", 4), TRUTH)]));
+    }),
+    ("a folder beside", Refused, |_, line| {
+        line.send(Kind::Pack, 0, 0, &pack(&[(entry("beside.lie", EntryKind::Directory, 0), b"")]));
+    }),
+    ("a file where a folder was to be", Refused, |_, line| {
+        line.send(Kind::Pack, 0, 0, &pack(&[(file("asked/b.lie", 4), TRUTH)]));
+    }),
+];
 
 /// Lies of an end that sends.
 pub(crate) const OF_SENDERS: &[Lie] = &[
@@ -462,8 +487,32 @@ pub(crate) const DEMANDS: &[Demand] = &[
     ("patterns by the thousand", Harmless, |request| {
         request.patterns = vec![Pattern::Exclude("{a,b,c}*{d,e,f}*{g,h}".into()); 2000];
     }),
-    ("a backup that climbs", Refused, |request| request.upkeep.backup = Some(b"/../escaped.lie".to_vec())),
-    ("a backup of the same name", Refused, |request| request.upkeep.backup = Some(Vec::new())),
+    ("a backup that climbs", Refused, |request| {
+        request.upkeep.backup = Some(Backup { suffix: b"/../escaped.lie".to_vec(), folder: None });
+    }),
+    ("a backup of the same name", Refused, |request| {
+        request.upkeep.backup = Some(Backup { suffix: Vec::new(), folder: None });
+    }),
+    ("a pattern that climbs", Harmless, |request| {
+        (request.globs, request.paths) = (true, vec![b"../*".to_vec(), b"*/../../*".to_vec()]);
+    }),
+    ("patterns that look everywhere", Harmless, |request| {
+        (request.globs, request.paths) = (true, vec![b"*/*/*/*/../../*/*".to_vec(); 1000]);
+    }),
+    ("links to wherever they lead", Harmless, |request| request.following = Following::Everywhere),
+    ("more lists than there may be", Refused, |request| request.listed = Some(u16::MAX)),
+    ("a list that never comes", Harmless, |request| request.listed = Some(1)),
+    ("a list below many sources", Refused, |request| {
+        (request.listed, request.paths) = (Some(1), vec![b"given".to_vec(); 2]);
+    }),
+    ("to be relayed without a secret", Refused, |request| request.relayed = true),
+    ("to be relayed by a secret that nobody else has", Harmless, |request| {
+        (request.relayed, request.secret) = (true, Some(MasterSecret::new([0; 32])));
+    }),
+    ("to remove what links lead to", Refused, |request| {
+        request.following = Following::Roots;
+        request.upkeep.remove_sources = true;
+    }),
     ("to delete without the right to", Harmless, |request| {
         request.upkeep.delete = Some(Deletion { entries_max: Some(u64::MAX), excluded: true });
         request.upkeep.remove_sources = true;

@@ -14,7 +14,7 @@ use sealane_copy::proto::message::{
     Abort, Accept, DataPath, Hello, Message, PROTOCOL_VERSION, Request, Role,
 };
 use sealane_copy::proto::record::{Kind, seal};
-use sealane_copy::{Level, MeasuredEnd, Preserve, Sink, Suite, Upkeep};
+use sealane_copy::{Following, Level, MeasuredEnd, Preserve, Sink, Suite, Upkeep};
 use sealane_engine::Implementations;
 use sealane_peer::{AuthorisedPeers, Channel, HostPort, Identity, ServerTrust, accept_tls, connect_tls};
 use sealane_stack::{Association, Secret};
@@ -129,6 +129,10 @@ pub(crate) fn request(role: Role, path: &str, transfer: [u8; 16]) -> Request {
         preserve: Preserve { hard_links: true, ..Preserve::default() },
         upkeep: Upkeep::default(),
         patterns: Vec::new(),
+        following: Following::Nowhere,
+        globs: false,
+        listed: None,
+        relayed: false,
         one_file_system: false,
         fsync: false,
         timeout_ms: 5_000,

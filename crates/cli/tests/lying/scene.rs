@@ -3,7 +3,7 @@
 //! After every lie the honest end is alive or has ended with an error, has the fate that the lie deserves, has written
 //! nothing outside the target, and has nothing under a final name that is not true.
 
-use super::lies::{CLAIMS, DEMANDS, Fate, Lie, OF_RECEIVERS, OF_SENDERS, TRUTH};
+use super::lies::{CLAIMS, DEMANDS, Fate, Lie, OF_RECEIVERS, OF_SELECTORS, OF_SENDERS, TRUTH};
 use super::{Liar, PATIENCE, Verdict, request, verdict};
 use crate::program::{sealane, text};
 use crate::support::Chance;
@@ -134,10 +134,28 @@ impl Scene {
     }
 
     /// A server that lies once its client has joined.
-    fn lying_server(&mut self, role: Role, &(name, fate, tell): &Lie) -> Result<(), String> {
+    fn lying_server(&mut self, role: Role, lie: &Lie) -> Result<(), String> {
+        self.serve_lie(role, "asked", &["-r"], lie)
+    }
+
+    /// One that is asked for a pattern, and for a list.
+    fn lying_selector(&mut self, lie: &Lie) -> Result<(), String> {
+        self.serve_lie(Role::Pull, "asked*", &[], lie)?;
+        let list = self.folder.path().join("list");
+        fs::write(&list, "asked/a\nasked1\n").expect("a file");
+        self.serve_lie(Role::Pull, "asked", &["--files-from", utf8(&list)], lie)
+    }
+
+    fn serve_lie(
+        &mut self,
+        role: Role,
+        asked: &str,
+        options: &[&str],
+        &(name, fate, tell): &Lie,
+    ) -> Result<(), String> {
         let number = self.next();
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let far = format!("sealane://{}/asked", listener.local_addr().expect("an address"));
+        let far = format!("sealane://{}/{asked}", listener.local_addr().expect("an address"));
         let (from, to) = match role {
             Role::Push => (utf8(&self.served.root().join("given")).to_owned(), far),
             Role::Pull => (far, utf8(&self.folder.path().join(format!("into{number}"))).to_owned()),
@@ -145,7 +163,8 @@ impl Scene {
         if role == Role::Pull {
             fs::create_dir(&to).expect("a folder");
         }
-        let arguments = ["-r", "--accept-new", "--timeout", "3", "--streams", "1", &from, &to];
+        let honest = ["--accept-new", "--timeout", "3", "--streams", "1", &from, &to];
+        let arguments = [options, &honest].concat();
         let run = Run::start(self.folder.path(), &arguments);
         let met = Liar::server(listener, &self.server, &self.client, |_| ());
         let mut liar = met.map_err(|error| format!("{name}: {error}"))?;
@@ -201,7 +220,7 @@ impl Scene {
 
     /// How many different lies there are.
     pub(crate) fn lies() -> usize {
-        2 * (OF_SENDERS.len() + OF_RECEIVERS.len() + DEMANDS.len()) + CLAIMS.len()
+        2 * (OF_SENDERS.len() + OF_RECEIVERS.len() + DEMANDS.len()) + OF_SELECTORS.len() + CLAIMS.len()
     }
 
     /// Tells one of them.
@@ -229,6 +248,9 @@ impl Scene {
         }
         if let Some(at) = is_in(DEMANDS.len()) {
             return self.demanding_client(Role::Pull, at);
+        }
+        if let Some(at) = is_in(OF_SELECTORS.len()) {
+            return self.lying_selector(&OF_SELECTORS[at]);
         }
         self.claiming_client(at)
     }

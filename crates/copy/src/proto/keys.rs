@@ -2,12 +2,13 @@
 //!
 //! ```text
 //! master (from the control channel) ──► transfer = derive(master, "transfer", hash of request and answer)
+//!                 between two servers ──► transfer = derive(master, "relayed", the transfer's name)
 //! transfer ──► join key    = derive("join")
 //! transfer ──► stream key  = derive("stream", index, generation, direction)     one per TCP connection and way
 //! ```
 //!
 //! Guarantees: both ends have the same keys only if they saw the same request and the same answer, so a level
-//! lowered on the way fails instead of passing; no two connections, openings or directions share a key.
+//! lowered on the way fails instead of passing (between two servers it is their client that compares); no two connections, openings or directions share a key.
 
 use sealane_engine::{Implementations, Suite};
 use sealane_stack::{Association, Secret};
@@ -38,6 +39,12 @@ impl TransferKeys {
         transcript.update(&(request.len() as u64).to_le_bytes());
         transcript.update(request).update(answer);
         Self { implementations, transfer: master.derive(&[b"transfer", transcript.finalize().as_bytes()]) }
+    }
+
+    /// Derives from the master secret and the transfer's name, where two servers of one client are the ends of its
+    /// streams: each has its own request and answer, which the client compares.
+    pub fn relayed(implementations: Implementations, master: &Secret, transfer: &[u8; 16]) -> Self {
+        Self { implementations, transfer: master.derive(&[b"relayed", transfer]) }
     }
 
     /// The key that proves that a TCP connection belongs to the transfer.

@@ -4,7 +4,7 @@
 //! client                               server
 //! Hello ──────────────────────────────►
 //!       ◄────────────────────────────── Hello
-//! Request ────────────────────────────►
+//! Request, Listed… ───────────────────►
 //!       ◄────────────────────────────── Waiting…, then Accept        (then data streams are opened)
 //!
 //! sender                               receiver
@@ -22,7 +22,7 @@
 
 use std::fmt;
 
-use sealane_tree::Timestamp;
+use sealane_tree::{Following, RelativePath, Timestamp};
 use serde::{Deserialize, Serialize};
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
@@ -34,7 +34,7 @@ use crate::{
 };
 
 /// Version of this protocol; both ends must speak the same.
-pub const PROTOCOL_VERSION: u16 = 5;
+pub const PROTOCOL_VERSION: u16 = 6;
 /// Most parallel streams.
 pub const STREAMS_MAX: u16 = 64;
 /// Most lanes.
@@ -122,6 +122,8 @@ pub enum Message {
         /// Path relative to the target.
         path: Vec<u8>,
     },
+    /// After a request that announces it: paths below the only source, which are all that is wanted of it.
+    Listed(Vec<RelativePath>),
 }
 
 /// First message of either end.
@@ -237,6 +239,15 @@ pub struct Request {
     pub upkeep: Upkeep,
     /// Filters.
     pub patterns: Vec<Pattern>,
+    /// Which symbolic links of the sources are followed.
+    pub following: Following,
+    /// Where the server sends: `*`, `?` and `[` in its paths stand for names, unless there is one of that spelling.
+    pub globs: bool,
+    /// So many messages [`Message::Listed`] follow: only what they name is wanted.
+    pub listed: Option<u16>,
+    /// The other end of the data streams is a second server of the same client, whose request and answer are not the
+    /// same: keys come of the secret alone.
+    pub relayed: bool,
     /// Stay on one file system.
     pub one_file_system: bool,
     /// Flush files to stable storage.
@@ -356,6 +367,11 @@ impl Message {
         decode("control message", frame)
     }
 }
+
+/// Bytes of paths in one `Listed`, with two for the length of each.
+pub const LISTED_BYTES: usize = 512 << 10;
+/// Messages `Listed` of one request.
+pub const LISTED_MESSAGES_MAX: u16 = 16;
 
 /// How many identities go into one `Have`, well below the channel's frame limit.
 pub const HAVE_PER_MESSAGE: usize = 16 * 1024;

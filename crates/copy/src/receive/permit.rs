@@ -1,12 +1,13 @@
 //! Which names may arrive: those that the request asks for, and no others.
 //!
 //! Guarantees: a sender cannot choose a name. What arrives is one of the sources by its last component, or lies below
-//! it where folders are descended into; where the target is a new name, that one and no other; never a journal, by
-//! which a later run would be deceived. It is checked for every entry, at every level.
+//! it where folders are descended into; of a pattern only names that it stands for; of a list only what it names and the
+//! folders that this lies in; where the target is a new name, that one and no other; never a journal, by which a later run
+//! would be deceived. It is checked for every entry, at every level.
 
 use std::collections::HashSet;
 
-use sealane_tree::{Kind, RelativePath, ShownPath};
+use sealane_tree::{Glob, Kind, RelativePath, ShownPath, is_pattern};
 
 use crate::{error::Error, journal, proto::entry::Entry};
 
@@ -24,6 +25,13 @@ pub(crate) fn last_component(path: &[u8]) -> Option<&[u8]> {
 #[derive(Clone, Debug)]
 enum Names {
     Only(HashSet<Vec<u8>>),
+    /// These, and what patterns stand for.
+    Matching(HashSet<Vec<u8>>, Vec<Glob>),
+    /// Whole paths, and the folders that they lie in.
+    Listed {
+        paths: HashSet<RelativePath>,
+        folders: HashSet<RelativePath>,
+    },
     /// What a source contains, without its name.
     Contents,
     Any,
@@ -38,11 +46,37 @@ pub(crate) struct Permit {
 }
 
 impl Permit {
-    /// The names that a survey of what is there already has to look at; `None` stands for all.
-    pub(crate) fn names(&self) -> Option<impl Iterator<Item = &[u8]>> {
+    /// The paths that a survey of what is there already has to look at; `None` stands for all.
+    pub(crate) fn names(&self) -> Option<Box<dyn Iterator<Item = &[u8]> + '_>> {
         match &self.names {
-            Names::Only(names) => Some(names.iter().map(Vec::as_slice)),
-            Names::Contents | Names::Any => None,
+            Names::Only(names) => Some(Box::new(names.iter().map(Vec::as_slice))),
+            Names::Listed { paths, .. } => Some(Box::new(paths.iter().map(RelativePath::as_bytes))),
+            Names::Matching(..) | Names::Contents | Names::Any => None,
+        }
+    }
+
+    /// Whether it takes looking at the target to know all names that may come.
+    pub(crate) fn has_patterns(&self) -> bool {
+        matches!(self.names, Names::Matching(..))
+    }
+
+    /// Whether only what a list names may come.
+    pub(crate) fn is_list(&self) -> bool {
+        matches!(self.names, Names::Listed { .. })
+    }
+
+    /// Whether a path may begin with this name.
+    pub(crate) fn may_begin(&self, name: &[u8]) -> bool {
+        match &self.names {
+            Names::Only(names) => names.contains(name),
+            Names::Matching(names, globs) => {
+                names.contains(name) || globs.iter().any(|glob| glob.matches(name))
+            }
+            Names::Listed { paths, folders } => {
+                let path = RelativePath::new(name);
+                path.is_ok_and(|path| paths.contains(&path) || folders.contains(&path))
+            }
+            Names::Contents | Names::Any => true,
         }
     }
 
@@ -71,6 +105,31 @@ impl Permit {
         Self { names: names.map_or(Names::Contents, Names::Only), recursive, hard_links }
     }
 
+    /// For sources whose last components may be patterns, into a target that is a directory.
+    pub(crate) fn matching<'a>(
+        sources: impl IntoIterator<Item = &'a [u8]>,
+        recursive: bool,
+        hard_links: bool,
+    ) -> Self {
+        let (mut names, mut globs) = (HashSet::new(), Vec::new());
+        for source in sources {
+            let Some(name) = last_component(source) else {
+                return Self { names: Names::Contents, recursive, hard_links };
+            };
+            names.insert(name.to_vec());
+            globs.extend(is_pattern(name).then(|| Glob::new(name)));
+        }
+        Self { names: Names::Matching(names, globs), recursive, hard_links }
+    }
+
+    /// For a list of paths below the only source.
+    pub(crate) fn listed(paths: &[RelativePath], recursive: bool, hard_links: bool) -> Self {
+        let above = |path: &RelativePath| std::iter::successors(path.parent(), RelativePath::parent);
+        let folders = paths.iter().flat_map(above).collect();
+        let names = Names::Listed { paths: paths.iter().cloned().collect(), folders };
+        Self { names, recursive, hard_links }
+    }
+
     /// For sources of a client that sends, and has more of them than it can name in its request.
     pub(crate) fn unnamed(recursive: bool, hard_links: bool) -> Self {
         Self { names: Names::Any, recursive, hard_links }
@@ -80,10 +139,10 @@ impl Permit {
     pub(crate) fn check(&self, entry: &Entry) -> Result<(), Error> {
         let is_fitting = match &entry.kind {
             Kind::File | Kind::Symlink { .. } => true,
-            Kind::Directory => self.recursive,
+            Kind::Directory => self.recursive || self.is_list(),
             Kind::HardLink { to } => self.hard_links && self.has(to),
         };
-        if is_fitting && self.has(&entry.path) {
+        if is_fitting && (self.has(&entry.path) || self.is_folder(entry)) {
             return Ok(());
         }
         let path = ShownPath::from(&entry.path);
@@ -92,11 +151,25 @@ impl Permit {
         )))
     }
 
+    /// Whether it is a folder that something on a list lies in.
+    fn is_folder(&self, entry: &Entry) -> bool {
+        match (&self.names, &entry.kind) {
+            (Names::Listed { folders, .. }, Kind::Directory) => folders.contains(&entry.path),
+            _ => false,
+        }
+    }
+
     fn has(&self, path: &RelativePath) -> bool {
         let mut components = path.components();
         let first = components.next().unwrap_or_default();
         let is_named = match &self.names {
-            Names::Only(names) => names.contains(first) && (self.recursive || components.next().is_none()),
+            Names::Only(_) | Names::Matching(..) => {
+                self.may_begin(first) && (self.recursive || components.next().is_none())
+            }
+            Names::Listed { paths, .. } => {
+                let mut above = std::iter::successors(path.parent(), RelativePath::parent);
+                paths.contains(path) || (self.recursive && above.any(|folder| paths.contains(&folder)))
+            }
             Names::Contents => self.recursive,
             Names::Any => self.recursive || components.next().is_none(),
         };
@@ -152,6 +225,39 @@ mod tests {
         assert!(takes(&file, "copy") && !takes(&file, "good.txt") && !takes(&file, "copy/x"));
         let error = file.check(&entry(".ssh", Kind::File)).unwrap_err();
         assert!(error.message.contains(".ssh"), "{error}");
+    }
+
+    #[test]
+    fn of_a_pattern_only_what_it_stands_for_is_taken() {
+        let sources: [&[u8]; 2] = [b"/var/log/*.log", b"logs-*/new"];
+        let flat = Permit::matching(sources, false, false);
+        for (path, expected) in [
+            ("a.log", true),
+            ("*.log", true),
+            ("new", true),
+            (".bashrc.log", false),
+            ("a.txt", false),
+            ("a.log/x", false),
+            ("logs-1", false),
+        ] {
+            assert_eq!(takes(&flat, path), expected, "{path}");
+        }
+        assert!(takes(&Permit::matching(sources, true, false), "a.log/x"));
+    }
+
+    #[test]
+    fn of_a_list_only_what_it_names_is_taken() {
+        let list = ["a/b/c", "d"].map(|path| RelativePath::new(path).unwrap());
+        let flat = Permit::listed(&list, false, false);
+        for (path, expected) in
+            [("a/b/c", true), ("d", true), ("a/b/x", false), ("a/b", false), ("d/x", false), ("x", false)]
+        {
+            assert_eq!(takes(&flat, path), expected, "{path}");
+        }
+        let folder = |path| flat.check(&entry(path, Kind::Directory)).is_ok();
+        assert!(folder("a") && folder("a/b") && folder("d") && !folder("x") && !folder("a/x"));
+        assert!(takes(&Permit::listed(&list, true, false), "d/x"));
+        assert!(!takes(&Permit::listed(&list, true, false), "a/x"));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! nothing where more would go than was allowed. What goes lies below a name that was asked for, in a directory all of whose
 //! names the sender has told; a link is removed, never followed; what the filters leave out stays.
 
-use sealane_tree::{Extraneous, Filter, Judgement, RelativePath, Target, TempName};
+use sealane_tree::{Backups, Extraneous, Filter, Judgement, RelativePath, Target, TempName};
 
 use crate::{
     error::{Error, ErrorKind},
@@ -49,8 +49,8 @@ pub(crate) struct Prune {
     pub(crate) one_file_system: bool,
     pub(crate) entries_max: Option<u64>,
     pub(crate) dry_run: bool,
-    /// What backups' names end in.
-    pub(crate) backup: Option<Vec<u8>>,
+    /// Where backups are.
+    pub(crate) backup: Option<Backups>,
     /// Every deletion is told.
     pub(crate) itemise: bool,
     /// What the source has; sorted when all is there.
@@ -130,7 +130,7 @@ impl Prune {
 
     fn judge(&self, has_name: bool, path: &RelativePath, is_directory: bool) -> Judgement {
         let name = path.file_name();
-        let is_backup = self.backup.as_ref().is_some_and(|suffix| name.ends_with(suffix));
+        let is_backup = self.backup.as_ref().is_some_and(|backups| backups.has(path));
         // An unfinished copy's, maybe of one that runs.
         if is_backup || TempName::matches(name) || journal::is_file_name(name) {
             return Judgement::Protected;
@@ -229,6 +229,9 @@ fn is_no_directory(error: &sealane_tree::Error) -> bool {
 /// Refuses what cannot be done for a peer's request.
 pub(crate) fn check(permit: &Permit) -> Result<(), Error> {
     let refused = |what: &str| Err(Error::new(ErrorKind::Refused, what));
+    if permit.has_patterns() || permit.is_list() {
+        return refused("--delete needs folders that are named as they are, not patterns or a list of paths");
+    }
     match (permit.is_recursive(), permit.is_unnamed()) {
         (false, _) => refused("nothing can be deleted without descending into folders (-r)"),
         (true, true) => {

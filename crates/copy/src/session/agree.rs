@@ -6,10 +6,11 @@
 use sealane_engine::Suite;
 use sealane_peer::Channel;
 use sealane_stack::{Placement, Secret};
+use sealane_tree::Following;
 
 use crate::{
     error::{Error, ErrorKind},
-    options::{Level, MeasuredEnd, Options, Sink, Upkeep},
+    options::{Level, MeasuredEnd, Options, Sink},
     proto::{
         keys::EXPORTER_LABEL,
         message::{Abort, Hello, LANES_MAX, Message, PROTOCOL_VERSION, Request, Role, STREAMS_MAX},
@@ -148,8 +149,14 @@ pub(crate) fn judge(request: &Request, policy: Policy, processors: u16) -> Resul
     if measures && !policy.measuring {
         return Err(refused("this far end was not started to measure with; `sealane serve --measuring` is"));
     }
-    if request.upkeep.backup.as_ref().is_some_and(|suffix| !Upkeep::is_suffix(suffix)) {
+    if request.upkeep.backup.as_ref().is_some_and(|backup| !backup.is_sensible()) {
         return Err(Error::protocol("the suffix of backups makes no name"));
+    }
+    if request.upkeep.remove_sources && request.following != Following::Nowhere {
+        return Err(Error::protocol("what a link leads to is not removed in its place"));
+    }
+    if request.relayed && request.secret.is_none() {
+        return Err(Error::protocol("keys of a relayed transfer come of a secret in its request"));
     }
     if request.limit_rate == Some(0) {
         return Err(Error::protocol("a rate of 0 bytes a second moves nothing"));
@@ -276,6 +283,10 @@ mod tests {
             preserve: Default::default(),
             upkeep: Default::default(),
             patterns: Vec::new(),
+            following: Following::Nowhere,
+            globs: false,
+            listed: None,
+            relayed: false,
             one_file_system: false,
             fsync: false,
             timeout_ms: 1000,

@@ -18,6 +18,7 @@ use sealane_peer::{
     connect_tls_by, spawn_local, ssh_resolved_host,
 };
 use sealane_stack::{CpuClock, Placement};
+use sealane_tree::{RelativePath, is_pattern};
 use zeroize::Zeroizing;
 
 use crate::{
@@ -26,7 +27,10 @@ use crate::{
     proto::{
         join::Prover,
         keys::TransferKeys,
-        message::{Accept, DataPath, LANES_MAX, MasterSecret, Message, Request, Role, STREAMS_MAX},
+        message::{
+            Accept, DataPath, LANES_MAX, LISTED_BYTES, LISTED_MESSAGES_MAX, MasterSecret, Message, Request,
+            Role, STREAMS_MAX,
+        },
     },
     receive::permit::{ITSELF, Permit, last_component},
     session::{
@@ -34,8 +38,9 @@ use crate::{
         control::{self, Control, NOTICES_MAX, Notices, Outcome},
         ends::{Plan, open_files_max},
         open::{Connector, Route},
-        place::{self, Asked, Place},
+        place::{self, Asked, Place, Sought},
         receiving::{ReceivingSide, this_boot},
+        relay,
         sending::{SendingSide, walk_options},
         sense,
     },
@@ -46,11 +51,11 @@ use crate::{
 /// Names of sources in one request, in bytes: a frame has room for more.
 const NAMES_BYTES_MAX: usize = 512 << 10;
 /// A far end that was told why this end gives up has so long to end too.
-const LINGER: Duration = Duration::from_secs(1);
+pub(super) const LINGER: Duration = Duration::from_secs(1);
 /// What sshd gives a user by default for logging in (sshd_config, LoginGraceTime).
 const LOGIN_TIME: Duration = Duration::from_secs(120);
 
-/// Copies `sources` to `target`. At most one side may be remote.
+/// Copies `sources` to `target`. Where both are remote, data passes through this host as it is sealed.
 ///
 /// A source or target that is the local path `-` is standard input or output.
 ///
@@ -65,8 +70,17 @@ pub fn copy(
     observer: &mut dyn Observer,
 ) -> Result<Summary, Error> {
     let started = Instant::now();
-    let (role, far) = roles(sources, target)?;
     make_sense(sources, target, options)?;
+    let (role, far) = match roles(sources, target)? {
+        Roles::Here { role, far } => (role, far),
+        Roles::Neither => {
+            let (role, far) = (Role::Push, &FarPlace::of(target));
+            return relay::copy(
+                &Transfer { sources, target, options, progress, role, far, started },
+                observer,
+            );
+        }
+    };
     let mut channel = reach(&far, options)?;
     let outcome =
         Transfer { sources, target, options, progress, role, far: &far, started }.run(&mut channel, observer);
@@ -95,7 +109,7 @@ enum Far {
     Daemon(sealane_peer::HostPort),
 }
 
-fn usage(message: &str) -> Error {
+pub(super) fn usage(message: &str) -> Error {
     Error::new(ErrorKind::Usage, message)
 }
 
@@ -103,7 +117,17 @@ fn is_standard_stream(location: &Location) -> bool {
     matches!(location, Location::Local(path) if path == Path::new("-"))
 }
 
-fn roles(sources: &[Location], target: &Location) -> Result<(Role, FarPlace), Error> {
+/// Which end this one is.
+enum Roles {
+    Here {
+        role: Role,
+        far: FarPlace,
+    },
+    /// Both are far.
+    Neither,
+}
+
+fn roles(sources: &[Location], target: &Location) -> Result<Roles, Error> {
     let remote = |location: &Location| !matches!(location, Location::Local(_));
     let first = sources.first().ok_or_else(|| usage("there is nothing to copy"))?;
     if is_standard_stream(target) && sources.len() > 1 {
@@ -113,19 +137,19 @@ fn roles(sources: &[Location], target: &Location) -> Result<(Role, FarPlace), Er
         return Err(usage("standard input cannot be copied together with other sources"));
     }
     match (sources.iter().any(remote), remote(target)) {
-        (true, true) => {
-            Err(usage("copying between two remote places is not supported; run it on one of them"))
-        }
+        (true, true) => Ok(Roles::Neither),
         (true, false) => {
             let same_host = sources.iter().all(|source| FarPlace::of(source) == FarPlace::of(first));
             if !same_host {
                 return Err(usage("all sources must be on the same host"));
             }
-            Ok((Role::Pull, FarPlace::of(first)))
+            Ok(Roles::Here { role: Role::Pull, far: FarPlace::of(first) })
         }
         // Somebody must send to us what goes to standard output.
-        (false, false) if is_standard_stream(target) => Ok((Role::Pull, FarPlace::Here)),
-        (false, _) => Ok((Role::Push, FarPlace::of(target))),
+        (false, false) if is_standard_stream(target) => {
+            Ok(Roles::Here { role: Role::Pull, far: FarPlace::Here })
+        }
+        (false, _) => Ok(Roles::Here { role: Role::Push, far: FarPlace::of(target) }),
     }
 }
 
@@ -142,14 +166,41 @@ fn make_sense(sources: &[Location], target: &Location, options: &Options) -> Res
     if options.upkeep.delete.is_some() {
         sense::deletable(sources.iter().map(far_path), options.recursive)?;
     }
+    if let Some(listed) = &options.listed {
+        if sources.len() != 1 || is_standard_stream(&sources[0]) || is_standard_stream(target) {
+            return Err(usage(
+                "a list of files needs one folder that its paths begin in, and a folder as the target",
+            ));
+        }
+        if list_messages(Some(listed)).count() > usize::from(LISTED_MESSAGES_MAX) {
+            return Err(usage("the list of files is longer than 8 MiB; copy its parts one after the other"));
+        }
+    }
     let Some(sources) = sources.iter().map(local_path).collect::<Option<Vec<_>>>() else { return Ok(()) };
     sense::something_to_copy(&sources)?;
     match local_path(target) {
-        Some(target) if options.sink == Sink::Files => {
-            sense::not_into_itself(&sources, target, options.as_named)
+        // What is listed comes from below the source, and goes by its own path.
+        Some(target) if options.sink == Sink::Files && options.listed.is_none() => {
+            sense::not_into_itself(&sources, target, options.as_named, options.following)
         }
         _ => Ok(()),
     }
+}
+
+/// A list, in parts that fit into a message.
+pub(super) fn list_messages(listed: Option<&[RelativePath]>) -> impl Iterator<Item = &[RelativePath]> {
+    let mut rest = listed.unwrap_or_default();
+    std::iter::from_fn(move || {
+        let mut bytes = 0;
+        let fits = |path: &&RelativePath| {
+            bytes += path.as_bytes().len() + 2;
+            bytes <= LISTED_BYTES
+        };
+        let count = rest.iter().take_while(fits).count();
+        let (part, after) = rest.split_at(count);
+        rest = after;
+        (!part.is_empty()).then_some(part)
+    })
 }
 
 /// The host of a location.
@@ -161,7 +212,7 @@ pub(crate) enum FarPlace {
 }
 
 impl FarPlace {
-    fn of(location: &Location) -> Self {
+    pub(super) fn of(location: &Location) -> Self {
         match location {
             Location::Local(_) => Self::Here,
             Location::Ssh { user, host, port, .. } => {
@@ -184,22 +235,7 @@ fn far(place: &FarPlace, options: &Options) -> Far {
         FarPlace::Here => Far::Child,
         FarPlace::Daemon(address) => Far::Daemon(address.clone()),
         FarPlace::Ssh { user, host, port } => {
-            let remote = &options.remote;
-            let mut command = SshCommand::new(host.clone());
-            if let Some(program) = &remote.ssh_program {
-                command.program.clone_from(program);
-            }
-            command.user.clone_from(user);
-            command.port = port.or(remote.port);
-            command.family = remote.family;
-            command.identity_files = remote.ssh_identity.iter().cloned().collect();
-            command.options = remote.ssh_options.iter().map(Into::into).collect();
-            command.config.clone_from(&remote.ssh_config);
-            command.jump = remote.ssh_jump.clone().map(Into::into);
-            if let Some(program) = &remote.remote_program {
-                command.remote_program = program.into();
-            }
-            Far::Ssh(Box::new(command))
+            Far::Ssh(Box::new(options.remote.ssh_command(user.clone(), host.clone(), *port)))
         }
     }
 }
@@ -210,7 +246,7 @@ fn leave(options: &Options) -> ServeLeave {
     ServeLeave { allow_legacy: options.allow_legacy, measuring }
 }
 
-fn reach(place: &FarPlace, options: &Options) -> Result<Channel, Error> {
+pub(super) fn reach(place: &FarPlace, options: &Options) -> Result<Channel, Error> {
     let deadline = Instant::now() + options.timeout;
     match far(place, options) {
         Far::Child => Ok(Channel::from_child(spawn_local(None, leave(options), &StderrMode::Inherit)?)?),
@@ -241,14 +277,16 @@ fn default_file(options: &Options, name: &str) -> Result<PathBuf, PeerError> {
     options.remote.config_dir.as_ref().map(|folder| folder.join(name)).ok_or(PeerError::NoConfigDir)
 }
 
-struct Transfer<'a> {
-    sources: &'a [Location],
-    target: &'a Location,
-    options: &'a Options,
-    progress: &'a Arc<Progress>,
-    role: Role,
-    far: &'a FarPlace,
-    started: Instant,
+/// One transfer, as one far end is asked for it.
+#[derive(Clone, Copy)]
+pub(super) struct Transfer<'a> {
+    pub(super) sources: &'a [Location],
+    pub(super) target: &'a Location,
+    pub(super) options: &'a Options,
+    pub(super) progress: &'a Arc<Progress>,
+    pub(super) role: Role,
+    pub(super) far: &'a FarPlace,
+    pub(super) started: Instant,
 }
 
 impl Transfer<'_> {
@@ -267,6 +305,9 @@ impl Transfer<'_> {
         let request = self.request(&terms, own_place.as_ref(), channel.may_carry_secrets())?;
         let request_frame = Zeroizing::new(Message::Request(Box::new(request.clone())).encode());
         channel.send(&request_frame, deadline)?;
+        for paths in list_messages(options.listed.as_deref()) {
+            control::send(channel, &Message::Listed(paths.to_vec()))?;
+        }
         let (accept, accept_frame) = loop {
             match control::receive(channel, Instant::now() + options.timeout)? {
                 (Message::Accept(accept), frame) => break (accept, frame),
@@ -322,8 +363,13 @@ impl Transfer<'_> {
                 let paths: Vec<_> = self.sources.iter().map(far_path).collect();
                 let side = SendingSide {
                     plan: &plan,
-                    paths: &paths,
-                    name: accept.name.as_deref(),
+                    sought: Sought {
+                        paths: &paths,
+                        name: accept.name.as_deref(),
+                        following: options.following,
+                        globs: false,
+                        listed: options.listed.as_deref(),
+                    },
                     confinement: None,
                     walk: walk_options(
                         options.recursive,
@@ -340,7 +386,12 @@ impl Transfer<'_> {
                 let paths: Vec<_> = self.sources.iter().map(far_path).collect();
                 let name = own_place.as_ref().and_then(|place| place.name.as_deref());
                 let names = paths.iter().map(Vec::as_slice);
-                let permit = Permit::new(name, names, options.recursive, options.preserve.hard_links);
+                let (recursive, hard_links) = (options.recursive, options.preserve.hard_links);
+                let permit = match &options.listed {
+                    Some(listed) => Permit::listed(listed, recursive, hard_links),
+                    None if self.has_globs() => Permit::matching(names, recursive, hard_links),
+                    None => Permit::new(name, names, recursive, hard_links),
+                };
                 let side = ReceivingSide {
                     plan: &plan,
                     permit,
@@ -363,13 +414,13 @@ impl Transfer<'_> {
 
     /// How long the far end may take to greet. Where ssh can ask its user for something, the user may take as long as
     /// sshd waits.
-    fn patience(&self) -> Duration {
+    pub(super) fn patience(&self) -> Duration {
         let asks = matches!(self.far, FarPlace::Ssh { .. }) && std::fs::File::open("/dev/tty").is_ok();
         if asks { self.options.timeout.max(LOGIN_TIME) } else { self.options.timeout }
     }
 
     /// `ssh -G` takes a moment, so it runs beside the greeting.
-    fn resolve_in_background(&self) -> Result<Option<JoinHandle<Result<String, Error>>>, Error> {
+    pub(super) fn resolve_in_background(&self) -> Result<Option<JoinHandle<Result<String, Error>>>, Error> {
         let Far::Ssh(command) = far(self.far, self.options) else { return Ok(None) };
         if self.options.through_ssh {
             return Ok(None);
@@ -380,7 +431,7 @@ impl Transfer<'_> {
         started.map(Some).map_err(|error| Error::io(NO_THREAD, &error))
     }
 
-    fn terms(&self, suite: Suite, peer_processors: u16) -> Terms {
+    pub(super) fn terms(&self, suite: Suite, peer_processors: u16) -> Terms {
         let options = self.options;
         let processors = agree::processors();
         let in_order = is_standard_stream(self.target);
@@ -413,13 +464,18 @@ impl Transfer<'_> {
             .then(|| {
                 let journal = self.journal_name().map(this_boot);
                 let path = far_path(self.target);
-                let (into_directory, as_named) = (self.sources.len() > 1, self.options.as_named);
+                let (into_directory, as_named) = (self.takes_several(), self.options.as_named);
                 place::target(Asked { path: &path, into_directory, as_named, journal }, None)
             })
             .transpose()
     }
 
-    fn request(&self, terms: &Terms, own: Option<&Place>, may_carry_secrets: bool) -> Result<Request, Error> {
+    pub(super) fn request(
+        &self,
+        terms: &Terms,
+        own: Option<&Place>,
+        may_carry_secrets: bool,
+    ) -> Result<Request, Error> {
         let options = self.options;
         let in_order = is_standard_stream(self.target);
         let paths = match self.role {
@@ -437,7 +493,7 @@ impl Transfer<'_> {
             paths,
             name: own.and_then(|place| place.name.clone()),
             names: self.names(),
-            into_directory: self.sources.len() > 1,
+            into_directory: self.takes_several(),
             as_named: options.as_named,
             level: terms.level,
             suite: terms.suite.code(),
@@ -460,6 +516,10 @@ impl Transfer<'_> {
             preserve: options.preserve.clone(),
             upkeep: options.upkeep.clone(),
             patterns: options.patterns.clone(),
+            following: options.following,
+            globs: self.role == Role::Pull && self.has_globs(),
+            listed: options.listed.as_ref().map(|listed| list_messages(Some(listed)).count() as u16),
+            relayed: false,
             one_file_system: options.one_file_system,
             fsync: options.fsync,
             timeout_ms: options.timeout.as_millis() as u64,
@@ -468,7 +528,7 @@ impl Transfer<'_> {
 
     /// What the sources of a push are called, unless that is too much for a request.
     fn names(&self) -> Vec<Vec<u8>> {
-        if self.role == Role::Pull {
+        if self.role == Role::Pull || self.options.listed.is_some() {
             return Vec::new();
         }
         let name = |source| last_component(&far_path(source)).unwrap_or(ITSELF).to_vec();
@@ -476,6 +536,18 @@ impl Transfer<'_> {
         // With the bytes that say how long each is.
         let bytes: usize = names.iter().map(|name| name.len() + 2).sum();
         if bytes <= NAMES_BYTES_MAX { names } else { Vec::new() }
+    }
+
+    /// Whether a source may be a pattern, which its host's end expands. This host's own shell has expanded its own.
+    pub(super) fn has_globs(&self) -> bool {
+        *self.far != FarPlace::Here && self.sources.iter().any(|source| is_pattern(&far_path(source)))
+    }
+
+    /// Whether the target is to be a directory that takes several.
+    pub(super) fn takes_several(&self) -> bool {
+        self.sources.len() > 1
+            || self.options.listed.is_some()
+            || (self.role == Role::Pull && self.has_globs())
     }
 
     /// The same command, from the same place, has the same journal.
@@ -504,7 +576,7 @@ impl Transfer<'_> {
     }
 
     /// The answer must be what was asked for.
-    fn hold_to(&self, terms: &Terms, accept: &Accept) -> Result<(), Error> {
+    pub(super) fn hold_to(&self, terms: &Terms, accept: &Accept) -> Result<(), Error> {
         if (accept.level, accept.suite, accept.streams) != (terms.level, terms.suite.code(), terms.streams) {
             return Err(Error::new(
                 ErrorKind::Refused,
@@ -525,7 +597,7 @@ impl Transfer<'_> {
         Ok(TransferKeys::new(self.options.implementations, &master, request_frame, accept_frame))
     }
 
-    fn route(
+    pub(super) fn route(
         &self,
         channel: &Channel,
         port: u16,
@@ -560,7 +632,7 @@ impl Transfer<'_> {
         }
     }
 
-    fn summary(&self, terms: &Terms, outcome: &Outcome) -> Summary {
+    pub(super) fn summary(&self, terms: &Terms, outcome: &Outcome) -> Summary {
         let Outcome { finished, complete, .. } = outcome;
         let seconds = match self.options.measured_end {
             MeasuredEnd::Both => self.started.elapsed().as_secs_f64(),

@@ -13,7 +13,7 @@ use std::{
 use crossbeam_channel::Sender;
 use sealane_stack::{Bells, Clock, Limiter, Placement, Pool};
 use sealane_tree::{
-    EntryType, ExistingFile, MODE_BITS, Metadata, RelativePath, Target, TargetOptions, Writer,
+    Backups, EntryType, ExistingFile, MODE_BITS, Metadata, RelativePath, Target, TargetOptions, Writer,
 };
 
 use crate::{
@@ -21,7 +21,7 @@ use crate::{
     digest::GROUP_BYTES,
     error::Error,
     journal::{self, Identity, Journal, State as JournalState},
-    options::{Level, MeasuredEnd, ModeRules, Preserve, Sink, Upkeep},
+    options::{Backup, Level, MeasuredEnd, ModeRules, Preserve, Sink, Upkeep},
     proto::{
         entry::{identity, path_hash},
         message::{Dated, HAVE_PER_MESSAGE, Have, Message, Partial},
@@ -30,7 +30,7 @@ use crate::{
     receive::{
         files::{Destination, Files, Intake, temp_name},
         lane::Receiving,
-        permit::Permit,
+        permit::{ITSELF, Permit},
         stream::ReceiveStream,
     },
     send::{
@@ -234,21 +234,29 @@ pub(crate) fn receiving(
     })
 }
 
+/// Where what is replaced or deleted stays. `sole` is what the target calls its only source.
+pub(crate) fn backups(plan: &Plan, sole: Option<&[u8]>) -> Option<Backups> {
+    let Backup { suffix, folder } = plan.upkeep.backup.clone()?;
+    let within = sole.filter(|&name| name != ITSELF).and_then(|name| RelativePath::new(name).ok());
+    Some(Backups { suffix, folder, within })
+}
+
 /// How a tree is written.
 pub(crate) fn target_options(
     plan: &Plan,
     may_own: bool,
     modes: ModeRules,
     journal: Option<[u8; 16]>,
+    sole: Option<&[u8]>,
 ) -> TargetOptions {
-    let Plan { preserve, upkeep, .. } = plan;
+    let Plan { preserve, .. } = plan;
     let number = |key| u128::from_be_bytes(key) as u64;
     TargetOptions {
         mode_mask: MODE_BITS & !modes.removed,
         default_umask: modes.umask,
         ownership: preserve.owner && may_own,
         xattrs: preserve.xattrs,
-        backup: upkeep.backup.clone(),
+        backup: backups(plan, sole),
         resumable_as: journal.map(number),
         ..TargetOptions::default()
     }
@@ -272,15 +280,18 @@ impl Survey<'_> {
     /// Calls `each` for every file that what arrives may replace, until it says no. What cannot be read is passed
     /// over, and so is sent.
     fn files(&self, mut each: impl FnMut(ExistingFile) -> Result<bool, Error>) -> Result<(), Error> {
-        let Some(names) = self.permit.names() else {
-            return match self.permit.is_recursive() {
-                true => visit(self.target.files()?, &mut each).map(drop),
-                false => Ok(()),
-            };
+        let paths: Vec<RelativePath> = match self.permit.names() {
+            Some(names) => names.filter_map(|name| RelativePath::new(name).ok()).collect(),
+            None if self.permit.has_patterns() => self.target.names(|name| self.permit.may_begin(name))?,
+            None => {
+                return match self.permit.is_recursive() {
+                    true => visit(self.target.files()?, &mut each).map(drop),
+                    false => Ok(()),
+                };
+            }
         };
         let mut writer = self.target.writer();
-        for name in names {
-            let Ok(path) = RelativePath::new(name) else { continue };
+        for path in paths {
             let Ok(Some(found)) = writer.existing(&path) else { continue };
             let goes_on = match found.entry_type {
                 EntryType::File => {

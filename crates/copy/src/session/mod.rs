@@ -12,6 +12,7 @@ mod line;
 mod open;
 pub(crate) mod place;
 mod receiving;
+mod relay;
 mod roll;
 mod sending;
 pub(crate) mod sense;

@@ -51,7 +51,7 @@ impl Route {
         Ok(Self::Direct(addresses.filter(fits).collect()))
     }
 
-    fn connect(&self, timeout: Duration, segment_bytes: Option<u16>) -> Result<Socket, Error> {
+    pub(crate) fn connect(&self, timeout: Duration, segment_bytes: Option<u16>) -> Result<Socket, Error> {
         match self {
             Self::Direct(addresses) => {
                 let mut last = None;
@@ -75,6 +75,21 @@ impl Route {
                 processes.lock().expect("no thread panics holding the processes").push(process);
                 Ok(socket)
             }
+        }
+    }
+
+    /// What to do where no stream can be opened on this way.
+    pub(crate) fn explain(&self, error: Error) -> Error {
+        match (error.kind, self) {
+            (ErrorKind::Connect, Self::Direct(_)) => Error::new(
+                ErrorKind::Connect,
+                format!(
+                    "{error}\nThe data streams go straight to the far host and seem to be blocked. Open a range of \
+                     ports there and name it with --data-ports LOW-HIGH, or carry the data inside ssh with \
+                     --through-ssh"
+                ),
+            ),
+            _ => error,
         }
     }
 }
@@ -118,7 +133,7 @@ impl Connector<'_> {
             && failures.iter().all(|(_, error)| error.kind != ErrorKind::Disconnected);
         let fatal = |(_, error): &(u16, Error)| blocked || error.kind == ErrorKind::Integrity;
         if let Some((_, error)) = failures.into_iter().find(fatal) {
-            self.lines.stop().fail(explain(error, &self.route), self.lines.bells());
+            self.lines.stop().fail(self.route.explain(error), self.lines.bells());
             self.lines.control().ring();
             return;
         }
@@ -201,20 +216,6 @@ impl Connector<'_> {
 fn beside<'scope>(scope: &'scope Scope<'scope, '_>, work: impl Fn() + Copy + Send + 'scope) {
     if thread::Builder::new().name("opener".into()).spawn_scoped(scope, work).is_err() {
         work();
-    }
-}
-
-fn explain(error: Error, route: &Route) -> Error {
-    match (error.kind, route) {
-        (ErrorKind::Connect, Route::Direct(_)) => Error::new(
-            ErrorKind::Connect,
-            format!(
-                "{error}\nThe data streams go straight to the far host and seem to be blocked. Open a range of \
-                 ports there and name it with --data-ports LOW-HIGH, or carry the data inside ssh with \
-                 --through-ssh"
-            ),
-        ),
-        _ => error,
     }
 }
 

@@ -11,7 +11,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use sealane_tree::{Anchor, EntryType, Naming, RelativePath, Source, SourceRoot, Spot, TargetRoot};
+use sealane_tree::{
+    Anchor, EntryType, ExpansionBounds, Following, Naming, RelativePath, Selection, Source, SourceRoot, Spot,
+    TargetRoot, is_pattern,
+};
 
 use crate::{
     error::{Error, ErrorKind},
@@ -53,32 +56,105 @@ pub(crate) struct Sources {
     pub(crate) missing: Vec<(Vec<u8>, Error)>,
 }
 
-/// Opens the sources. `name` is what the target calls the only one, if it does not take the sources' own names.
+/// Names that the patterns of one transfer stand for, together.
+const MATCHES_MAX: usize = 1 << 16;
+/// Names that are looked at for them.
+const NAMES_MAX: usize = 1 << 20;
+/// Folders and links among what they stand for, each of which takes a descriptor.
+const EXPANDED_ROOTS_MAX: usize = 512;
+
+/// Sources as they are asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sought<'a> {
+    pub(crate) paths: &'a [Vec<u8>],
+    /// What the target calls the only one, if it does not take the sources' own names.
+    pub(crate) name: Option<&'a [u8]>,
+    /// Which links are followed.
+    pub(crate) following: Following,
+    /// Patterns in the paths stand for names.
+    pub(crate) globs: bool,
+    /// Only these paths below the only source.
+    pub(crate) listed: Option<&'a [RelativePath]>,
+}
+
+/// Opens the sources.
 ///
 /// # Errors
 /// None can be opened.
-pub(crate) fn sources(
-    paths: &[Vec<u8>],
-    name: Option<&[u8]>,
-    confinement: Option<&Confinement>,
-) -> Result<Sources, Error> {
+pub(crate) fn sources(sought: Sought<'_>, confinement: Option<&Confinement>) -> Result<Sources, Error> {
+    let Sought { paths, name, following, .. } = sought;
     let naming = match name {
         Some(ITSELF) => Naming::Contents,
         Some(name) => Naming::As(RelativePath::new(name).map_err(sealane_tree::Error::from)?),
         None => Naming::Basename,
     };
     let anchor = anchor(confinement);
+    if let (Some(listed), [path]) = (sought.listed, paths) {
+        let path = Path::new(OsStr::from_bytes(path));
+        let selection = Selection::list(listed.to_vec());
+        let root = SourceRoot::selected(&anchor, path, path, selection, following)?;
+        return Ok(Sources { source: Source::new(vec![root]), missing: Vec::new() });
+    }
     let (mut roots, mut missing) = (Vec::with_capacity(paths.len()), Vec::new());
-    for path in paths {
-        match SourceRoot::open_at(&anchor, Path::new(OsStr::from_bytes(path)), &naming, false) {
-            Ok(root) => roots.push(root),
-            Err(error) => missing.push((path.clone(), error.into())),
+    let mut bounds =
+        ExpansionBounds { folders_max: EXPANDED_ROOTS_MAX, names_max: NAMES_MAX, matches_max: MATCHES_MAX };
+    for bytes in paths {
+        let path = Path::new(OsStr::from_bytes(bytes));
+        let opened = match sought.globs && is_pattern(bytes) && !is_there(&anchor, path) {
+            true => expand(&anchor, path, following, &mut bounds, &mut roots),
+            false => SourceRoot::open_at(&anchor, path, &naming, following)
+                .map(|root| roots.push(root))
+                .map_err(Error::from),
+        };
+        if let Err(error) = opened {
+            missing.push((bytes.clone(), error));
         }
     }
     if roots.is_empty() && !missing.is_empty() {
         return Err(missing.swap_remove(0).1);
     }
     Ok(Sources { source: Source::new(roots), missing })
+}
+
+/// Whether there is something of this very spelling.
+fn is_there(anchor: &Anchor, path: &Path) -> bool {
+    anchor.find(path).is_ok_and(|spot| spot.entry_type(false).is_ok_and(|found| found.is_some()))
+}
+
+/// Opens what a pattern stands for.
+fn expand(
+    anchor: &Anchor,
+    pattern: &Path,
+    following: Following,
+    bounds: &mut ExpansionBounds,
+    roots: &mut Vec<SourceRoot>,
+) -> Result<(), Error> {
+    let expansions = anchor.expand(pattern, bounds)?;
+    if expansions.is_empty() {
+        let message = format!("no file is called {}, and none fits it as a pattern", pattern.display());
+        return Err(Error::new(ErrorKind::Io, message));
+    }
+    for expansion in expansions {
+        let given = expansion.folder;
+        let folder = if given.as_os_str().is_empty() { Path::new(".") } else { given.as_path() };
+        // A link that is followed is opened by itself.
+        let follows = following != Following::Nowhere;
+        let (links, names): (Vec<_>, Vec<_>) =
+            expansion.names.into_iter().partition(|found| found.is_link && follows);
+        for link in links {
+            bounds.folders_max = bounds.folders_max.checked_sub(1).ok_or_else(|| {
+                let pattern = pattern.to_owned().into();
+                Error::from(sealane_tree::Error::TooManyMatches { pattern })
+            })?;
+            let path = given.join(OsStr::from_bytes(link.name.as_bytes()));
+            roots.push(SourceRoot::open_at(anchor, &path, &Naming::Basename, following)?);
+        }
+        if !names.is_empty() {
+            let names = names.into_iter().map(|found| found.name).collect();
+            roots.push(SourceRoot::selected(anchor, folder, &given, Selection::names(names), following)?);
+        }
+    }
+    Ok(())
 }
 
 /// No sources: what is sent does not come from a tree.

@@ -78,7 +78,8 @@ impl ReceivingSide<'_> {
         let destination = match (self.standard_output, &self.place) {
             (Some(output), _) => Destination::Output(Mutex::new(output.into())),
             (None, Some(place)) if writes => {
-                let options = ends::target_options(plan, self.may_own, self.modes, self.journal);
+                let sole = place.name.as_deref();
+                let options = ends::target_options(plan, self.may_own, self.modes, self.journal, sole);
                 let target = Target::build(&place.root, options).map_err(|error| place.explain(error))?;
                 let shown = place.shown();
                 journal = self.journal.map(|name| open_journal(&target, name, &shown)).transpose()?;
@@ -92,7 +93,7 @@ impl ReceivingSide<'_> {
                 // A dry run looks at the target, if it is there, but makes nothing.
                 let looks = plan.dry_run && (surveys || deletes);
                 let existing = place.as_ref().filter(|place| looks && place.root.exists());
-                let options = ends::target_options(plan, self.may_own, self.modes, None);
+                let options = ends::target_options(plan, self.may_own, self.modes, None, None);
                 present = existing.map(|place| Target::build(&place.root, options)).transpose()?;
                 Destination::Null
             }
@@ -106,7 +107,7 @@ impl ReceivingSide<'_> {
                 one_file_system: self.one_file_system,
                 entries_max,
                 dry_run: plan.dry_run,
-                backup: upkeep.backup.clone(),
+                backup: ends::backups(plan, self.place.as_ref().and_then(|place| place.name.as_deref())),
                 itemise: upkeep.itemise,
                 known: Vec::new(),
                 is_incomplete: false,

@@ -27,7 +27,7 @@ use crate::{
         control::{self, Control, Outcome},
         ends::{self, POSSESSIONS_MAX, Plan, RANGES_MAX},
         line::Lines,
-        place::{self, Confinement},
+        place::{self, Confinement, Sought},
     },
     summary::Notice,
 };
@@ -56,9 +56,7 @@ pub(crate) fn filter(patterns: &[Pattern]) -> Result<Filter, Error> {
 /// The end that sends, client or server.
 pub(crate) struct SendingSide<'a> {
     pub(crate) plan: &'a Plan,
-    pub(crate) paths: &'a [Vec<u8>],
-    /// What the target calls the only source.
-    pub(crate) name: Option<&'a [u8]>,
+    pub(crate) sought: Sought<'a>,
     pub(crate) confinement: Option<&'a Confinement>,
     pub(crate) walk: WalkOptions,
     /// The only source is standard input.
@@ -72,11 +70,8 @@ impl SendingSide<'_> {
         control: &mut Control<'_>,
         keep: impl FnOnce(&Lines) + Send,
     ) -> Result<Outcome, Error> {
-        let sources = if self.standard_input {
-            None
-        } else {
-            Some(place::sources(self.paths, self.name, self.confinement)?)
-        };
+        let sources =
+            if self.standard_input { None } else { Some(place::sources(self.sought, self.confinement)?) };
         let possessions = possessions(control)?;
         let resumed: u64 = possessions.partial.values().flatten().map(|range| range.end - range.start).sum();
         if resumed > 0 {
@@ -87,14 +82,15 @@ impl SendingSide<'_> {
         let mut source = match sources {
             Some(sources) => sources,
             None => {
-                sending.filling.queue.push_file(standard_input(&sending.filling.queue, self.name)?);
+                sending.filling.queue.push_file(standard_input(&sending.filling.queue, self.sought.name)?);
                 place::no_sources()
             }
         };
         for (path, error) in source.missing.drain(..) {
             sending.filling.failed(&ShownPath::new(path), error.message);
         }
-        let unnamed = |root: &SourceRoot| root.prefix().is_none() && root.is_directory();
+        let unnamed =
+            |root: &SourceRoot| root.prefix().is_none() && root.is_directory() && !root.is_selected();
         if source.source.roots().iter().any(unnamed) {
             sending.filling.manifest.list_target();
         }

@@ -9,6 +9,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use sealane_tree::Following;
+
 use crate::{
     error::{Error, ErrorKind},
     receive::permit::last_component,
@@ -28,10 +30,17 @@ pub(crate) fn something_to_copy(sources: &[&Path]) -> Result<(), Error> {
 
 /// Refuses to copy a file onto itself, or a directory onto or into itself, where it would find its own copy and copy
 /// that too.
-pub(crate) fn not_into_itself(sources: &[&Path], target: &Path, as_named: bool) -> Result<(), Error> {
+pub(crate) fn not_into_itself(
+    sources: &[&Path],
+    target: &Path,
+    as_named: bool,
+    following: Following,
+) -> Result<(), Error> {
     let into = !as_named && target.metadata().is_ok_and(|found| found.is_dir());
     for source in sources {
-        let Ok(found) = source.symlink_metadata() else { continue };
+        let follows = following != Following::Nowhere;
+        let found = if follows { source.metadata() } else { source.symlink_metadata() };
+        let Ok(found) = found else { continue };
         let place = match source.file_name() {
             Some(name) if into && !names_contents(source) => target.join(name),
             _ => target.to_owned(),
@@ -94,7 +103,7 @@ mod tests {
     use std::fs;
 
     fn verdict(sources: &[&Path], target: &Path) -> Result<(), String> {
-        not_into_itself(sources, target, false).map_err(|error| error.message)
+        not_into_itself(sources, target, false, Following::Nowhere).map_err(|error| error.message)
     }
 
     #[test]

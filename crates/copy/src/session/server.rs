@@ -16,6 +16,7 @@ use crossbeam_channel::bounded;
 use sealane_engine::Implementations;
 use sealane_peer::Channel;
 use sealane_stack::{CpuClock, Limiter};
+use sealane_tree::RelativePath;
 use zeroize::Zeroizing;
 
 use crate::{
@@ -24,7 +25,7 @@ use crate::{
     proto::{
         join::Prover,
         keys::TransferKeys,
-        message::{Accept, DataPath, Hello, LANES_MAX, Message, Request, Role},
+        message::{Accept, DataPath, Hello, LANES_MAX, LISTED_MESSAGES_MAX, Message, Request, Role},
     },
     receive::permit::Permit,
     send::work::PACK_ENTRIES,
@@ -37,7 +38,7 @@ use crate::{
         ends::{FLIGHT_BYTES, Plan, open_files_max},
         line::Lines,
         open::watch,
-        place::{self, Asked, Confinement},
+        place::{self, Asked, Confinement, Sought},
         receiving::{ReceivingSide, this_boot},
         sending::{SendingSide, walk_options},
     },
@@ -146,6 +147,7 @@ fn serve_greeted(
         (Message::Abort(abort), _) => return Err(abort.into()),
         _ => return Err(Error::protocol("the client makes no request")),
     };
+    let listed = listed(channel, &request, deadline)?;
     account.role = Some(request.role);
     account.paths.clone_from(&request.paths);
     let terms = agree::judge(&request, rules.policy, agree::processors())?;
@@ -222,7 +224,10 @@ fn serve_greeted(
         .ok_or_else(|| Error::protocol("the transfer's name is in use"))?;
     let accept_frame = Message::Accept(accept).encode();
     let master = agree::master(channel, &request)?;
-    let keys = TransferKeys::new(rules.implementations, &master, &request_frame, &accept_frame);
+    let keys = match request.relayed {
+        true => TransferKeys::relayed(rules.implementations, &master, &request.transfer),
+        false => TransferKeys::new(rules.implementations, &master, &request_frame, &accept_frame),
+    };
     channel.send(&accept_frame, deadline)?;
     let join_key = keys.join();
     let prover = Prover::new(&join_key, terms.level);
@@ -260,9 +265,14 @@ fn serve_greeted(
             let names = request.names.iter().map(Vec::as_slice);
             let name = place.as_ref().and_then(|place| place.name.as_deref());
             let (recursive, hard_links) = (request.recursive, request.preserve.hard_links);
-            let permit = match name.is_none() && request.names.is_empty() {
-                true => Permit::unnamed(recursive, hard_links),
-                false => Permit::new(name, names, recursive, hard_links),
+            let permit = match &listed {
+                Some(listed) => Permit::listed(listed, recursive, hard_links),
+                // Of two servers only the one that sends knows what patterns stand for.
+                None if name.is_none() && request.globs => {
+                    Permit::matching(request.names.iter().map(Vec::as_slice), recursive, hard_links)
+                }
+                None if name.is_none() && request.names.is_empty() => Permit::unnamed(recursive, hard_links),
+                None => Permit::new(name, names, recursive, hard_links),
             };
             let side = ReceivingSide {
                 plan: &plan,
@@ -283,8 +293,13 @@ fn serve_greeted(
         Role::Pull => {
             let side = SendingSide {
                 plan: &plan,
-                paths: &request.paths,
-                name: request.name.as_deref(),
+                sought: Sought {
+                    paths: &request.paths,
+                    name: request.name.as_deref(),
+                    following: request.following,
+                    globs: request.globs,
+                    listed: listed.as_deref(),
+                },
                 confinement: rules.confinement.as_ref(),
                 walk: walk_options(
                     request.recursive,
@@ -300,6 +315,27 @@ fn serve_greeted(
     };
     account.outcome = Some(outcome);
     Ok(())
+}
+
+/// The list that a request announces.
+fn listed(
+    channel: &mut Channel,
+    request: &Request,
+    deadline: Instant,
+) -> Result<Option<Vec<RelativePath>>, Error> {
+    let Some(messages) = request.listed else { return Ok(None) };
+    if messages > LISTED_MESSAGES_MAX || request.paths.len() != 1 {
+        return Err(Error::protocol("a list of paths is bounded, and below one source"));
+    }
+    let mut listed = Vec::new();
+    for _ in 0..messages {
+        match control::receive(channel, deadline)?.0 {
+            Message::Listed(paths) => listed.extend(paths),
+            Message::Abort(abort) => return Err(abort.into()),
+            _ => return Err(Error::protocol("the client does not send the list that it has announced")),
+        }
+    }
+    Ok(Some(listed))
 }
 
 /// Tells a client that it has to wait, and hears whether it still does.

@@ -1,0 +1,232 @@
+//! `sealane cp --install-far-end`: this very program for a far end that does not have it, over ssh.
+//!
+//! Guarantees: nothing is copied before somebody has agreed, or where the far host has the program already, in this version;
+//! what is copied gets its name only after it has run there and named this version; no name or path of the user's meets
+//! the far shell.
+
+use crate::options::{Plan, Reporting};
+use crate::text::{printable, say};
+use anyhow::{Context, anyhow};
+use sealane_copy::{ErrorKind, Location, RemoteOptions};
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Output, Stdio};
+
+/// Where it goes, as ssh's shell names it.
+const PROGRAM: &str = "~/.local/bin/sealane";
+/// What the program says of itself.
+const VERSION: &str = concat!("sealane ", env!("CARGO_PKG_VERSION"));
+/// Begins every line that is meant for us: a far shell may greet.
+const MARK: &str = "sealane-far-end:";
+/// More than any honest answer.
+const ANSWER_BYTES_MAX: usize = 64 << 10;
+
+/// Says what the host is, and what of ours it has. One word for the far shell, which need not be a POSIX one.
+const LOOK: &str = r#"sh -c 'echo "sealane-far-end:host $(uname -s) $(uname -m)"; for p in sealane "$HOME/.local/bin/sealane"; do v=$("$p" --version 2>/dev/null </dev/null) && echo "sealane-far-end:has $p $v"; done; exit 0'"#;
+
+/// Takes the program from standard input: SIZE bytes, which run there and say VERSION, or nothing stays.
+const TAKE: &str = r#"sh -c 'set -e; umask 077; mkdir -p "$HOME/.local/bin"; cd "$HOME/.local/bin"; new=".sealane-new.$$"; trap "rm -f $new" EXIT; cat > "$new"; if [ "$(wc -c < "$new")" -ne SIZE ]; then echo "sealane-far-end:short"; exit 1; fi; chmod 755 "$new"; v=$("./$new" --version 2>&1 </dev/null) || v="$v (status $?)"; if [ "$v" != "VERSION" ]; then echo "sealane-far-end:says $v"; exit 1; fi; mv -f "$new" sealane; echo "sealane-far-end:done"'"#;
+
+/// What went wrong, and what kind of failure it is.
+type Failed = (ErrorKind, anyhow::Error);
+
+fn failed(kind: ErrorKind) -> impl Fn(anyhow::Error) -> Failed {
+    move |error| (kind, error)
+}
+
+/// Sees to it that the far ends of a plan have the program, and notes where.
+pub(crate) fn install(plan: &mut Plan, is_agreed: bool) -> Result<(), Failed> {
+    let mut hosts: Vec<(Option<String>, String, Option<u16>)> = Vec::new();
+    for place in plan.sources.iter().chain([&plan.target]) {
+        if let Location::Ssh { user, host, port, .. } = place {
+            let found = (user.clone(), host.clone(), *port);
+            if !hosts.contains(&found) {
+                hosts.push(found);
+            }
+        }
+    }
+    if hosts.is_empty() {
+        return Err((ErrorKind::Usage, anyhow!("--install-far-end is for a far end that is reached by ssh")));
+    }
+    for (user, host, port) in hosts {
+        let far = Far { remote: &plan.options.remote, user, host, port, reporting: plan.reporting };
+        let program = far.provide(is_agreed)?;
+        plan.options.remote.found_programs.extend(program.map(|program| (far.host, program.to_owned())));
+    }
+    Ok(())
+}
+
+struct Far<'a> {
+    remote: &'a RemoteOptions,
+    user: Option<String>,
+    host: String,
+    port: Option<u16>,
+    reporting: Reporting,
+}
+
+/// What a far host says of itself.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Found {
+    system: String,
+    processor: String,
+    /// In its PATH, in this version.
+    in_path: bool,
+    /// Where this puts it, in this version.
+    in_place: bool,
+}
+
+impl Found {
+    fn parse(answer: &str) -> Self {
+        let mut found = Self::default();
+        for line in answer.lines().filter_map(|line| line.split_once(MARK).map(|(_, said)| said)) {
+            match line.split_once(' ') {
+                Some(("host", host)) => {
+                    let mut words = host.split_whitespace().map(str::to_owned);
+                    found.system = words.next().unwrap_or_default();
+                    found.processor = words.next().unwrap_or_default();
+                }
+                Some(("has", program)) if program.ends_with(&format!(" {VERSION}")) => {
+                    let is_bare = program.starts_with("sealane ");
+                    found.in_path |= is_bare;
+                    found.in_place |= !is_bare;
+                }
+                _ => {}
+            }
+        }
+        found
+    }
+
+    /// Whether what runs here runs there, as far as can be told.
+    fn runs_ours(&self) -> bool {
+        self.system.eq_ignore_ascii_case(std::env::consts::OS) && self.processor == std::env::consts::ARCH
+    }
+}
+
+impl Far<'_> {
+    fn say(&self, message: &str) {
+        if !self.reporting.quiet && !self.reporting.json {
+            say(&format!("sealane: {message}"));
+        }
+    }
+
+    /// Where the far host has the program; `None` for in its PATH.
+    fn provide(&self, is_agreed: bool) -> Result<Option<&'static str>, Failed> {
+        let host = &self.host;
+        let found = self.run(LOOK, None).map_err(failed(ErrorKind::Connect))?;
+        let found = Found::parse(&answer(&found));
+        if found.in_path || found.in_place {
+            let place = if found.in_path { "in its PATH" } else { "in ~/.local/bin" };
+            self.say(&format!("{host} has {VERSION} already, {place}"));
+            return Ok((!found.in_path).then_some(PROGRAM));
+        }
+        if !found.runs_ours() {
+            let there = match found.system.is_empty() {
+                true => "does not say what it is".to_owned(),
+                false => printable(format!("is {} on {}", found.system, found.processor).as_bytes()),
+            };
+            let ours = format!("{} on {}", std::env::consts::OS, std::env::consts::ARCH);
+            let error = anyhow!("{host} {there}, and this program is for {ours}; build sealane there");
+            return Err((ErrorKind::Usage, error));
+        }
+        let (program, bytes) = own_program().map_err(failed(ErrorKind::Io))?;
+        if !is_agreed {
+            agree(&format!("Copy {VERSION} ({} MB) to {PROGRAM} on {host}?", bytes.div_ceil(1_000_000)))?;
+        }
+        let script = TAKE.replace("SIZE", &bytes.to_string()).replace("VERSION", VERSION);
+        let output = self.run(&script, Some(program)).map_err(failed(ErrorKind::Connect))?;
+        let said = answer(&output);
+        let told = |what: &str| said.lines().find_map(|line| line.split_once(&format!("{MARK}{what}")));
+        if let Some((_, said)) = told("says") {
+            let said = printable(said.trim().as_bytes());
+            let error = anyhow!(
+                "the program does not run on {host}, and was removed there: {said}; `cargo xtask static` makes one that \
+                 needs no libraries"
+            );
+            return Err((ErrorKind::Io, error));
+        }
+        if told("done").is_none() {
+            let why = printable(String::from_utf8_lossy(&output.stderr).trim().as_bytes());
+            return Err((ErrorKind::Io, anyhow!("{PROGRAM} on {host} could not be written: {why}")));
+        }
+        self.say(&format!(
+            "{VERSION} is in ~/.local/bin of {host} now; later copies find it if that is in the PATH there, or by \
+             --remote-program '{PROGRAM}'"
+        ));
+        Ok(Some(PROGRAM))
+    }
+
+    /// Runs a script of ours at the far host.
+    fn run(&self, script: &str, input: Option<File>) -> anyhow::Result<Output> {
+        let ssh = self.remote.ssh_command(self.user.clone(), self.host.clone(), self.port);
+        let mut command = ssh.script(script)?;
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.stdin(input.map_or_else(Stdio::null, Stdio::from));
+        let output = command.output().with_context(|| format!("cannot start {}", ssh.program.display()))?;
+        match output.status.code() {
+            Some(255) | None => {
+                let why = printable(String::from_utf8_lossy(&output.stderr).trim().as_bytes());
+                Err(anyhow!("ssh could not reach {}, log in, or keep the connection: {why}", self.host))
+            }
+            Some(_) => Ok(output),
+        }
+    }
+}
+
+fn answer(output: &Output) -> String {
+    let end = output.stdout.len().min(ANSWER_BYTES_MAX);
+    String::from_utf8_lossy(&output.stdout[..end]).into_owned()
+}
+
+/// This program's file and its length. The kernel's own link leads to it even where it was replaced or removed.
+fn own_program() -> anyhow::Result<(File, u64)> {
+    let opened =
+        File::open("/proc/self/exe").and_then(|file| file.metadata().map(|found| (file, found.len())));
+    opened.context("cannot read this program's own file")
+}
+
+/// Asks on the terminal, whatever standard input is.
+fn agree(question: &str) -> Result<(), Failed> {
+    let terminal = OpenOptions::new().read(true).write(true).open("/dev/tty");
+    let Ok(mut terminal) = terminal else {
+        let error = anyhow!("there is no terminal to ask on; --yes agrees beforehand");
+        return Err((ErrorKind::Usage, error));
+    };
+    let mut line = String::new();
+    let read = terminal.write_all(format!("{question} [y/N] ").as_bytes()).and_then(|()| {
+        let mut answer = BufReader::new(terminal.try_clone()?).take(64);
+        answer.read_line(&mut line)
+    });
+    read.context("asking on the terminal").map_err(failed(ErrorKind::Io))?;
+    match line.trim().to_ascii_lowercase().as_str() {
+        "y" | "yes" => Ok(()),
+        _ => Err((ErrorKind::Usage, anyhow!("nothing was installed, and nothing copied"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_host_says_is_found_among_what_its_shell_says() {
+        let (system, processor) = ("Linux", std::env::consts::ARCH);
+        let answer = format!(
+            "Welcome!\n{MARK}host {system} {processor}\n{MARK}has sealane sealane 0.0.1\n{MARK}has /srv/a/.local/bin/sealane {VERSION}\n"
+        );
+        let found = Found::parse(&answer);
+        assert!(found.runs_ours() && found.in_place && !found.in_path);
+        assert!(Found::parse(&format!("{MARK}has sealane {VERSION}")).in_path);
+        assert!(!Found::parse(&format!("{MARK}host {system} vax")).runs_ours());
+        assert!(!Found::parse("nothing").runs_ours() && !Found::parse(&format!("{MARK}host")).runs_ours());
+    }
+
+    #[test]
+    fn scripts_are_one_word_for_the_far_shell() {
+        for script in [LOOK, TAKE] {
+            let inner =
+                script.strip_prefix("sh -c '").and_then(|rest| rest.strip_suffix('\'')).expect("quoted");
+            assert!(!inner.contains('\'') && script.contains(MARK));
+        }
+        assert!(TAKE.contains("SIZE") && TAKE.contains("VERSION"));
+    }
+}

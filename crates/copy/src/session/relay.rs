@@ -1,0 +1,556 @@
+//! A transfer between two far ends, through this host: both are servers, and this end is the client of either.
+//!
+//! Guarantees: what the ends say to each other is passed on as it is, once it has been understood; data is passed on as it
+//! is sealed, and never opened here; both ends have accepted the same level, suite and streams; whichever end is lost or
+//! gives up, the other is told.
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use rustix::event::PollFlags;
+use sealane_peer::Channel;
+use sealane_stack::Secret;
+
+use super::{
+    agree,
+    client::{FarPlace, LINGER, Transfer, list_messages, reach, usage},
+    control::{self, Outcome},
+    open::Route,
+};
+use crate::{
+    error::{Error, ErrorKind},
+    options::{MeasuredEnd, Options, Sink},
+    proto::{
+        join::{JOINED_BYTES, Join, Joined, Prover},
+        keys::TransferKeys,
+        message::{Accept, Complete, Finished, Hello, Message, Request, Role},
+    },
+    send::{line::SEGMENT_BYTES, removal::Removed},
+    shared::NO_THREAD,
+    socket::{Socket, Wire},
+    summary::{Agreement, Notice, Observer, Summary},
+};
+
+/// What is passed on at once.
+const BUFFER_BYTES: usize = 256 << 10;
+/// How long a direction waits before it looks whether the transfer goes on.
+const PULSE: Duration = Duration::from_millis(500);
+/// How long the ends' words are waited for when neither has any.
+const LULL: Duration = Duration::from_millis(5);
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const PAUSE_MAX: Duration = Duration::from_secs(2);
+
+/// The two ends of one stream.
+type Pair = (Arc<Socket>, Arc<Socket>);
+
+/// One data stream.
+#[derive(Debug, Default)]
+struct Line {
+    /// Of the opening that is or was in force.
+    generation: AtomicU32,
+    /// How often smaller segments are to be tried.
+    narrowed: AtomicU8,
+    open: Mutex<Option<Pair>>,
+}
+
+impl Line {
+    fn hang_up(&self, generation: u32) {
+        if self.generation.load(SeqCst) != generation {
+            return;
+        }
+        if let Some((one, other)) = &*self.open.lock().expect("no thread panics holding a stream") {
+            one.shutdown();
+            other.shutdown();
+        }
+    }
+}
+
+/// All streams of one transfer.
+struct Lines<'a> {
+    lines: Vec<Line>,
+    from: Route,
+    to: Route,
+    prover: Prover,
+    transfer: [u8; 16],
+    timeout: Duration,
+    is_over: AtomicBool,
+    /// Streams that were given up, and why the last was.
+    lost: AtomicUsize,
+    reason: Mutex<Option<Error>>,
+    reopened: &'a (dyn Fn(u16) + Sync),
+}
+
+/// Copies from one far end to another.
+pub(crate) fn copy(transfer: &Transfer<'_>, observer: &mut dyn Observer) -> Result<Summary, Error> {
+    let Transfer { sources, target, options, .. } = *transfer;
+    let from = FarPlace::of(&sources[0]);
+    if sources.iter().any(|source| FarPlace::of(source) != from) {
+        return Err(usage("all sources must be on the same host"));
+    }
+    let to = FarPlace::of(target);
+    make_sense(&from, &to, options)?;
+    let mut sender = reach(&from, options).map_err(|error| naming(error, &from))?;
+    let mut receiver = match reach(&to, options) {
+        Ok(receiver) => receiver,
+        Err(error) => return Err(naming(give_up(error, [sender]), &to)),
+    };
+    let relay = Relay { to: Transfer { far: &to, role: Role::Push, ..*transfer }, from: &from };
+    match relay.run(&mut sender, &mut receiver, observer) {
+        Ok(summary) => {
+            for channel in [sender, receiver] {
+                let _ = channel.close(Instant::now() + LINGER);
+            }
+            Ok(summary)
+        }
+        Err(error) => Err(give_up(error, [sender, receiver])),
+    }
+}
+
+fn make_sense(from: &FarPlace, to: &FarPlace, options: &Options) -> Result<(), Error> {
+    let is_ssh = |place: &FarPlace| matches!(place, FarPlace::Ssh { .. });
+    if !is_ssh(from) || !is_ssh(to) {
+        return Err(usage(
+            "between two remote places both must be reached by ssh; with a daemon, run sealane on the other host",
+        ));
+    }
+    if options.digest || options.sink == Sink::Null || options.measured_end != MeasuredEnd::Both {
+        return Err(usage(
+            "--digest and --sink need an end on this host; run sealane on one of the two hosts",
+        ));
+    }
+    Ok(())
+}
+
+fn naming(error: Error, place: &FarPlace) -> Error {
+    match place {
+        FarPlace::Ssh { host, .. } => error.naming(host),
+        _ => error,
+    }
+}
+
+/// Tells the ends why.
+fn give_up<const N: usize>(error: Error, channels: [Channel; N]) -> Error {
+    for mut channel in channels {
+        control::abort(&mut channel, &error);
+        let _ = channel.close(Instant::now() + LINGER);
+    }
+    error
+}
+
+struct Relay<'a> {
+    /// As the receiving end sees it.
+    to: Transfer<'a>,
+    from: &'a FarPlace,
+}
+
+impl Relay<'_> {
+    fn run(
+        &self,
+        sender: &mut Channel,
+        receiver: &mut Channel,
+        observer: &mut dyn Observer,
+    ) -> Result<Summary, Error> {
+        let options = self.to.options;
+        let from = Transfer { far: self.from, role: Role::Pull, ..self.to };
+        let (from_host, to_host) = (from.resolve_in_background()?, self.to.resolve_in_background()?);
+        let suite = agree::suite(options)?;
+        let sends = greet(sender, &from, agree::processors())?;
+        // The receiver makes room for what lanes of the other end have under way.
+        let receives = greet(receiver, &self.to, sends.processors)?;
+        let terms = self.to.terms(suite, sends.processors.min(receives.processors));
+        let request = Request {
+            globs: self.to.has_globs(),
+            into_directory: self.to.takes_several() || self.to.has_globs(),
+            relayed: true,
+            ..self.to.request(&terms, None, true)?
+        };
+        let received = self.to.ask(receiver, &request)?;
+        let sent = Request {
+            transfer: request.transfer,
+            secret: request.secret.clone(),
+            name: received.name.clone(),
+            relayed: true,
+            ..from.request(&terms, None, true)?
+        };
+        let sent = from.ask(sender, &sent)?;
+        for accept in [&received, &sent] {
+            self.to.hold_to(&terms, accept)?;
+        }
+        observer.notice(Notice::Agreed(Agreement {
+            level: terms.level,
+            suite,
+            streams: terms.streams,
+            lanes: terms.lanes,
+            placement: terms.placement,
+        }));
+        let secret = request.secret.as_ref().ok_or_else(|| Error::protocol("a request without a secret"))?;
+        let master = Secret::new(*secret.expose());
+        let keys = TransferKeys::relayed(options.implementations, &master, &request.transfer);
+        let (reopened, openings) = crossbeam_channel::unbounded();
+        let tell = move |stream| {
+            // Nobody listens any more once the transfer is over.
+            let _ = reopened.send(stream);
+        };
+        let lines = Lines {
+            lines: (0..terms.streams).map(|_| Line::default()).collect(),
+            from: from.route(sender, sent.data_port, from_host)?,
+            to: self.to.route(receiver, received.data_port, to_host)?,
+            prover: Prover::new(&keys.join(), terms.level),
+            transfer: request.transfer,
+            timeout: options.timeout,
+            is_over: AtomicBool::new(false),
+            lost: AtomicUsize::new(0),
+            reason: Mutex::default(),
+            reopened: &tell,
+        };
+        let outcome = thread::scope(|scope| {
+            for stream in 0..terms.streams {
+                let lines = &lines;
+                let started = thread::Builder::new()
+                    .name("stream".into())
+                    .spawn_scoped(scope, move || lines.keep(stream));
+                if let Err(error) = started {
+                    lines.end();
+                    return Err(Error::io(NO_THREAD, &error));
+                }
+            }
+            let mut talk =
+                Talk { relay: self, lines: &lines, observer, finished: None, complete: None, bye: None };
+            let outcome = talk.run(sender, receiver, || {
+                openings.try_iter().map(|stream| Notice::StreamReopened { stream, bytes: 0 }).collect()
+            });
+            lines.end();
+            outcome
+        })?;
+        Ok(self.to.summary(&terms, &outcome))
+    }
+}
+
+impl Transfer<'_> {
+    /// Makes a request, and waits for the answer.
+    fn ask(&self, channel: &mut Channel, request: &Request) -> Result<Accept, Error> {
+        control::send(channel, &Message::Request(Box::new(request.clone())))?;
+        for paths in list_messages(self.options.listed.as_deref()) {
+            control::send(channel, &Message::Listed(paths.to_vec()))?;
+        }
+        loop {
+            match control::receive(channel, Instant::now() + self.options.timeout)?.0 {
+                Message::Accept(accept) => return Ok(accept),
+                Message::Waiting if !self.progress.cancel.load(Relaxed) => {}
+                Message::Waiting => return Err(Error::new(ErrorKind::Cancelled, "interrupted")),
+                Message::Abort(abort) => return Err(naming(abort.into(), self.far)),
+                _ => return Err(Error::protocol("the far end neither accepts nor refuses")),
+            }
+        }
+    }
+}
+
+/// Greets one end in the name of the other, which has so many processors.
+fn greet(channel: &mut Channel, transfer: &Transfer<'_>, processors: u16) -> Result<Hello, Error> {
+    let ours = match agree::hello() {
+        Message::Hello(hello) => Message::Hello(Hello { processors, ..hello }),
+        other => other,
+    };
+    control::send(channel, &ours)?;
+    let greeting = control::receive(channel, Instant::now() + transfer.patience());
+    greeting.and_then(|(message, _)| agree::greet(message)).map_err(|error| naming(error, transfer.far))
+}
+
+/// What the ends say to each other.
+struct Talk<'a, 'b> {
+    relay: &'a Relay<'a>,
+    lines: &'a Lines<'a>,
+    observer: &'b mut dyn Observer,
+    finished: Option<Finished>,
+    complete: Option<Complete>,
+    bye: Option<(u64, Removed)>,
+}
+
+impl Talk<'_, '_> {
+    fn run(
+        &mut self,
+        sender: &mut Channel,
+        receiver: &mut Channel,
+        mut notices: impl FnMut() -> Vec<Notice>,
+    ) -> Result<Outcome, Error> {
+        let options = self.relay.to.options;
+        let mut heard = Instant::now();
+        let mut blocked_since = None;
+        loop {
+            if self.relay.to.progress.cancel.load(Relaxed) {
+                return Err(Error::new(ErrorKind::Cancelled, "interrupted"));
+            }
+            notices().into_iter().for_each(|notice| self.observer.notice(notice));
+            let mut some = false;
+            while let Some(frame) =
+                sender.recv(Instant::now()).map_err(|error| self.lost(error, self.relay.from))?
+            {
+                (some, heard) = (true, Instant::now());
+                if self.hear_sender(&frame)? {
+                    receiver.send(&frame, Instant::now() + options.timeout)?;
+                }
+            }
+            let to = self.relay.to.far;
+            while let Some(frame) = receiver.recv(Instant::now()).map_err(|error| self.lost(error, to))? {
+                (some, heard) = (true, Instant::now());
+                let (goes_on, is_last) = self.hear_receiver(&frame)?;
+                if goes_on {
+                    // A sender that has said good-bye may be gone.
+                    let passed = sender.send(&frame, Instant::now() + options.timeout);
+                    if !is_last {
+                        passed?;
+                    }
+                }
+                if let (true, Some(finished), Some(complete), Some((cpu_us, removed))) =
+                    (is_last, self.finished.clone(), self.complete.clone(), self.bye)
+                {
+                    let peer_cpu_us = complete.cpu_us.saturating_add(cpu_us);
+                    return Ok(Outcome { finished, complete, peer_cpu_us, removed });
+                }
+            }
+            if some {
+                continue;
+            }
+            if heard.elapsed() > options.timeout {
+                return Err(Error::new(
+                    ErrorKind::TimedOut,
+                    "both far ends are silent; is the network down?",
+                ));
+            }
+            // Ends that are through close their ports, and then say so.
+            if self.finished.is_none() && self.lines.lost.load(SeqCst) == self.lines.lines.len() {
+                let since: &mut Instant = blocked_since.get_or_insert_with(Instant::now);
+                if since.elapsed() > LINGER {
+                    let reason =
+                        self.lines.reason.lock().expect("no thread panics holding the reason").take();
+                    return Err(reason.unwrap_or_else(|| Error::protocol("no data stream is open")));
+                }
+            }
+            // Whoever speaks next is heard within a moment.
+            thread::sleep(LULL);
+        }
+    }
+
+    fn lost(&self, error: sealane_peer::ChannelError, place: &FarPlace) -> Error {
+        naming(Error::from(error), place)
+    }
+
+    fn hang_up(&self, stream: u16, generation: u32, narrowed: u8) -> Result<(), Error> {
+        let line = self.lines.lines.get(usize::from(stream));
+        let line = line.ok_or_else(|| Error::protocol("a stream was lost that there is not"))?;
+        line.narrowed.fetch_max(narrowed, SeqCst);
+        line.hang_up(generation);
+        Ok(())
+    }
+
+    fn understood(frame: &[u8]) -> Result<Message, Error> {
+        Message::decode(frame).map_err(|error| Error::protocol(error.to_string()))
+    }
+
+    /// Whether the receiver is to hear it.
+    fn hear_sender(&mut self, frame: &[u8]) -> Result<bool, Error> {
+        let progress = self.relay.to.progress;
+        match Self::understood(frame)? {
+            Message::Abort(abort) => return Err(naming(abort.into(), self.relay.from)),
+            Message::Found { bytes, files, complete } => {
+                progress.bytes_found.store(bytes, Relaxed);
+                progress.files_found.store(files, Relaxed);
+                progress.files_measured.store(files, Relaxed);
+                progress.scan_complete.store(complete, Relaxed);
+            }
+            Message::Known(_) => {}
+            Message::Finished(finished) if self.finished.is_none() => self.finished = Some(finished),
+            Message::Bye { cpu_us, removed, unremoved } if self.complete.is_some() => {
+                self.bye = Some((cpu_us, Removed { removed, unremoved }));
+            }
+            Message::EntryFailed { path, reason } => {
+                self.observer.notice(Notice::EntryFailed { path, reason });
+                return Ok(false);
+            }
+            Message::WouldSend { path, bytes } => {
+                self.observer.notice(Notice::WouldSend { path, bytes });
+                return Ok(false);
+            }
+            Message::StreamLost { stream, generation, narrowed } => {
+                self.hang_up(stream, generation, narrowed)?;
+                return Ok(false);
+            }
+            _ => {
+                return Err(naming(
+                    Error::protocol("an unexpected message from the sender"),
+                    self.relay.from,
+                ));
+            }
+        }
+        Ok(true)
+    }
+
+    /// Whether the sender is to hear it, and whether it was the last word.
+    fn hear_receiver(&mut self, frame: &[u8]) -> Result<(bool, bool), Error> {
+        let progress = self.relay.to.progress;
+        match Self::understood(frame)? {
+            Message::Abort(abort) => return Err(naming(abort.into(), self.relay.to.far)),
+            Message::Have(_) | Message::HaveEnd => {}
+            Message::Taken { bytes, files } => {
+                progress.bytes_moved.store(bytes, Relaxed);
+                progress.files_done.store(files, Relaxed);
+            }
+            Message::Complete(complete) if self.finished.is_some() => self.complete = Some(complete),
+            Message::Settled => return Ok((true, true)),
+            Message::EntryFailed { path, reason } => {
+                self.observer.notice(Notice::EntryFailed { path, reason });
+                return Ok((false, false));
+            }
+            Message::Changed(change) => {
+                self.observer.notice(Notice::Changed(change));
+                return Ok((false, false));
+            }
+            Message::Deleted { path } => {
+                self.observer.notice(Notice::Deleted { path });
+                return Ok((false, false));
+            }
+            Message::StreamLost { stream, generation, narrowed } => {
+                self.hang_up(stream, generation, narrowed)?;
+                return Ok((false, false));
+            }
+            _ => {
+                return Err(naming(
+                    Error::protocol("an unexpected message from the receiver"),
+                    self.relay.to.far,
+                ));
+            }
+        }
+        Ok((true, false))
+    }
+}
+
+impl Lines<'_> {
+    /// The transfer is over: every stream ends.
+    fn end(&self) {
+        self.is_over.store(true, SeqCst);
+        for line in &self.lines {
+            line.hang_up(line.generation.load(SeqCst));
+        }
+    }
+
+    /// Opens a stream, passes on what comes, and opens it again when it is cut.
+    fn keep(&self, stream: u16) {
+        let line = &self.lines[usize::from(stream)];
+        let (mut generation, mut last) = (0, 0);
+        let (mut pause, mut give_up) = (FIRST_PAUSE, Instant::now() + self.timeout);
+        while !self.is_over.load(SeqCst) {
+            // An attempt may have been taken up by an end without our knowing, so its number is spent.
+            generation += 1;
+            match self.open(line, stream, generation, last) {
+                Ok(pair) => {
+                    if last > 0 {
+                        (self.reopened)(stream);
+                    }
+                    last = generation;
+                    line.generation.store(generation, SeqCst);
+                    *line.open.lock().expect("no thread panics holding a stream") = Some(pair.clone());
+                    // Whoever ended the transfer meanwhile has not seen this pair.
+                    if self.is_over.load(SeqCst) {
+                        line.hang_up(generation);
+                    }
+                    self.pass_on(&pair);
+                    *line.open.lock().expect("no thread panics holding a stream") = None;
+                    (pause, give_up) = (FIRST_PAUSE, Instant::now() + self.timeout);
+                }
+                // What was never reached is blocked, and stays so.
+                Err(error)
+                    if Instant::now() >= give_up
+                        || error.kind == ErrorKind::Integrity
+                        || (last == 0 && error.kind == ErrorKind::Connect) =>
+                {
+                    *self.reason.lock().expect("no thread panics holding the reason") = Some(error);
+                    self.lost.fetch_add(1, SeqCst);
+                    return;
+                }
+                Err(_) => {
+                    thread::sleep(pause);
+                    pause = (pause * 2).min(PAUSE_MAX);
+                }
+            }
+        }
+    }
+
+    /// The receiver says what it has of the last opening, and the sender is told.
+    fn open(&self, line: &Line, stream: u16, generation: u32, last: u32) -> Result<Pair, Error> {
+        let narrowed = usize::from(line.narrowed.load(SeqCst));
+        let segment_bytes =
+            narrowed.checked_sub(1).map(|step| SEGMENT_BYTES[step.min(SEGMENT_BYTES.len() - 1)]);
+        let connect = |route: &Route, taken: u64| {
+            let deadline = Instant::now() + self.timeout;
+            let socket = route.connect(self.timeout, segment_bytes).map_err(|error| route.explain(error))?;
+            let message =
+                self.prover.join(&Join { transfer: self.transfer, stream, generation, last, taken });
+            let mut answer = [0; JOINED_BYTES];
+            let exchanged =
+                socket.send_all(&message, deadline).and_then(|()| socket.recv_exact(&mut answer, deadline));
+            exchanged.map_err(|error| {
+                let message = format!("data stream {stream} was not taken up: {error}");
+                Error::new(ErrorKind::Disconnected, message)
+            })?;
+            match self.prover.verify_joined(&message, &answer) {
+                Some(Joined { accepted: true, taken }) => Ok((Arc::new(socket), taken)),
+                Some(Joined { accepted: false, .. }) => {
+                    Err(Error::new(ErrorKind::Refused, format!("data stream {stream} was refused")))
+                }
+                None => {
+                    let message =
+                        format!("whoever answers on the data port for stream {stream} is not the peer");
+                    Err(Error::new(ErrorKind::Integrity, message))
+                }
+            }
+        };
+        let (receiver, taken) = connect(&self.to, 0)?;
+        let (sender, _) = connect(&self.from, taken)?;
+        Ok((sender, receiver))
+    }
+
+    /// Passes bytes on, both ways, until one of them ends.
+    fn pass_on(&self, (one, other): &Pair) {
+        thread::scope(|scope| {
+            let back = thread::Builder::new().name("back".into()).spawn_scoped(scope, || {
+                self.pump(other, one);
+            });
+            match back {
+                Ok(_) => self.pump(one, other),
+                // Without the way back nothing would ever be acknowledged.
+                Err(_) => one.shutdown(),
+            }
+            other.shutdown();
+        });
+    }
+
+    fn pump(&self, from: &Socket, to: &Socket) {
+        let mut buffer = vec![0; BUFFER_BYTES];
+        let passed = |buffer: &mut [u8]| -> std::io::Result<bool> {
+            let Some(length) = from.try_recv(buffer)? else {
+                from.ready(PollFlags::IN, PULSE)?;
+                return Ok(true);
+            };
+            let mut rest = &buffer[..length];
+            while !rest.is_empty() && !self.is_over.load(SeqCst) {
+                match to.try_send(rest)? {
+                    Some(sent) => rest = &rest[sent..],
+                    None => to.ready(PollFlags::OUT, PULSE)?,
+                }
+            }
+            Ok(length > 0)
+        };
+        let mut goes_on = true;
+        while goes_on && !self.is_over.load(SeqCst) {
+            goes_on = passed(&mut buffer).unwrap_or(false);
+        }
+        from.shutdown();
+        to.shutdown();
+    }
+}
