@@ -409,7 +409,8 @@ fn parts(cells: &[&Cell]) -> Option<Section> {
         "Tier native, one connection. The paper draws layers and packets, and names functions and blocks.",
         "Layers gain at most what the dearest leaves of the whole, and every packet changes lanes. Functions gain on \
          opening: authenticator and cipher read the same ciphertext. Blocks gain where a mode lets them: ECB and CTR both \
-         ways, CBC when it is opened, so the two ends of one connection may cut it differently.",
+         ways, CBC when it is opened, so the two ends of one connection may cut it differently. BLAKE3 is a tree: its \
+         subtrees are pieces too, in the rows over links of 64 KiB, whose messages fill a packet; the others have 4 KB.",
     ];
     let mut table = Table::new("Layers, functions and blocks (N7, N10, N11, N36)", &notes, &columns, 3);
     for cell in cells {

@@ -381,6 +381,7 @@ impl Drop for Rig {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{LONG_BYTES, TREES};
     use super::*;
     use sealane_stack::{Verdict, Way};
 
@@ -440,6 +441,23 @@ mod tests {
             let ports_at = others[0].ports_at().unwrap();
             assert_eq!(demux.finder().find(rig.drivers[0].packet(), ports_at), None, "{placement}");
         }
+    }
+
+    /// Both of two lanes have a share of each packet's digest; packets of 4 KB stay whole.
+    #[test]
+    fn trees_over_long_links_are_cut_both_ways() {
+        for stack in TREES {
+            for direction in Direction::ALL {
+                let one = Setup::new(stack, direction, Some(Tier::Native));
+                let long = Setup { message_bytes: LONG_BYTES, lanes: 2, placement: Placement::Block, ..one };
+                let slice = check(&long);
+                assert!(slice.counts.handed_over > 0, "{stack}, {}", direction.name());
+            }
+        }
+        let short = Setup::new("blake3/udp/ip/fddi", Direction::Send, Some(Tier::Native));
+        let short = Setup { lanes: 2, placement: Placement::Block, ..short };
+        let is_cut = check(&short).counts.handed_over > 0;
+        assert_eq!(is_cut, Kernels::select(short.tier, None).unwrap().blake3_leaves(false) <= 2);
     }
 
     #[test]
