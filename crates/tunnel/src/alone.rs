@@ -203,7 +203,7 @@ trait Direction: Sync {
 }
 
 fn slice<D: Direction>(tunnels: &[D], lanes: usize, loads: usize) -> Slice {
-    let start = Barrier::new(tunnels.len() * lanes + 1);
+    let start = Barrier::new(tunnels.len() * lanes);
     let before: Vec<_> = tunnels.iter().map(Direction::ended).collect();
     let mut seconds = 0.0;
     thread::scope(|scope| {
@@ -215,14 +215,18 @@ fn slice<D: Direction>(tunnels: &[D], lanes: usize, loads: usize) -> Slice {
                 let start = &start;
                 running.push(scope.spawn(move || {
                     start.wait();
+                    // Each lane looks at the clock itself: this function may run again only when they are done.
+                    let began = Instant::now();
                     tunnel.lane(lane);
+                    (began, Instant::now())
                 }));
             }
         }
-        start.wait();
-        let began = Instant::now();
-        running.into_iter().for_each(|lane| lane.join().expect("a lane does not panic"));
-        seconds = began.elapsed().as_secs_f64();
+        let times: Vec<(Instant, Instant)> =
+            running.into_iter().map(|lane| lane.join().expect("a lane does not panic")).collect();
+        let began = times.iter().map(|times| times.0).min();
+        let ended = times.iter().map(|times| times.1).max();
+        seconds = began.zip(ended).map_or(0.0, |(began, ended)| (ended - began).as_secs_f64());
     });
     let (mut packets, mut disordered, mut depth_loads) = (0, 0, 0);
     for (tunnel, before) in tunnels.iter().zip(before) {
