@@ -134,28 +134,33 @@ fn try_installed(root: &Path, package: &Path) -> Result<()> {
     let bare = root.join("target/roots/installed");
     roots::make(&bare, INSTALLED_BESIDE)?;
     fs::copy(package, bare.join("sealane.deb")).context("copying the package")?;
+    // The root is made once: what an earlier run has left goes first.
     let script = "set -e
+        dpkg --purge sealane 2>/dev/null
+        rm -rf /srv/* /etc/sealane /var/lib/sealane
         dpkg --install /sealane.deb
         getent passwd sealane
         test \"$(stat -c %U /srv/sealane)\" = sealane
         sealane --version
         test -s /usr/share/man/man1/sealane-cp.1.gz
         install -d -o sealane /var/lib/sealane
-        as() { setpriv --reuid=sealane --regid=sealane --clear-groups \"$@\"; }
-        as sealane id --identity /var/lib/sealane/identity
+        as='setpriv --reuid=sealane --regid=sealane --clear-groups'
+        $as sealane id --identity /var/lib/sealane/identity
         sealane id --identity /srv/identity > /srv/key
         sealane authorise \"$(cat /srv/key)\" tester read,write --authorised-peers /etc/sealane/authorised-peers
-        as sealane serve /srv/sealane --listen 127.0.0.1:17522 --identity /var/lib/sealane/identity \\
+        $as sealane serve /srv/sealane --listen 127.0.0.1:17522 --identity /var/lib/sealane/identity \\
             --authorised-peers /etc/sealane/authorised-peers &
         daemon=$!
+        trap 'kill $daemon' EXIT
         sleep 1
         echo text > /srv/file
         sealane cp --identity /srv/identity --known-peers /srv/known --accept-new /srv/file sealane://127.0.0.1:17522/
+        trap - EXIT
         kill $daemon
         wait $daemon || true
         cmp /srv/file /srv/sealane/file
         dpkg --purge sealane
-        ! command -v sealane
+        test ! -e /usr/bin/sealane
         test -f /srv/sealane/file -a ! -e /var/lib/sealane";
     roots::run(roots::inside(&bare, "sh").args(["-c", script]))
         .context("installing the package in a bare system")?;
