@@ -54,6 +54,7 @@ fuzz_target!(|data: &[u8]| {
         buffer_bytes: 32 << 10,
         packets: 8,
         in_flight: 4,
+        keeps_order: true,
     };
     let up = Ends {
         source: Some(Box::new(Wire(packets, usize::from(per_batch % 8) + 1))),
