@@ -231,6 +231,8 @@ proptest! {
         for (which, change, byte, with) in changes {
             let index = which.index(pieces.len());
             match change {
+                // An earlier change has left nothing of it.
+                0 if pieces[index].is_empty() => {}
                 0 => {
                     let byte = byte.index(pieces[index].len());
                     pieces[index][byte] ^= with;
@@ -245,7 +247,7 @@ proptest! {
                     pieces.swap(index, other);
                 }
                 _ => {
-                    let kept = byte.index(pieces[index].len());
+                    let kept = byte.index(pieces[index].len().max(1));
                     pieces[index].truncate(kept);
                 }
             }
