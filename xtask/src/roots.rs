@@ -2,7 +2,7 @@
 //! they are installed.
 //!
 //! A root is a folder that `debootstrap` has filled, with the packages that were asked for and no others. Toolchain and
-//! sources are mounted into it, read-only but for a build folder; whatever happens, mounts are gone at the end.
+//! sources are mounted into it, read-only but for a build folder; mounts are in a namespace of their own, and gone however it ends.
 
 use anyhow::{Context, Result, ensure};
 use std::env;
@@ -45,6 +45,9 @@ const CROWDED: &[&str] = &[
     "libjemalloc-dev",
     "linux-libc-dev",
 ];
+
+/// Set where mounts are nobody else's.
+const UNSHARED: &str = "SEALANE_XTASK_UNSHARED";
 
 /// A mount that goes with the value.
 struct Mount(PathBuf);
@@ -110,7 +113,17 @@ pub(crate) fn inside(root: &Path, program: impl AsRef<OsStr>) -> Command {
 }
 
 /// README's two commands, in a root with only Rust and a C compiler, and the first in one full of other libraries' headers.
+///
+/// It runs in a mount namespace of its own: however it ends, no mount outlives it, so that a root can be removed without a
+/// look at what was in it.
 pub(crate) fn try_readme(sources: &Path) -> Result<()> {
+    ensure!(is_root(), "only root may change roots");
+    if env::var_os(UNSHARED).is_none() {
+        let own = env::current_exe().context("this program")?;
+        let mut apart = Command::new("unshare");
+        apart.args(["--mount", "--propagation", "private"]).arg(own).arg("chroot").env(UNSHARED, "1");
+        return run(apart.current_dir(sources));
+    }
     let base = sources.join("target/roots");
     for (name, packages, commands) in [
         (
