@@ -388,7 +388,9 @@ impl Control<'_> {
                 thread::sleep(Duration::from_micros(50));
             }
             let finished = finished?;
+            // All of them before the first deletion: also what a lane told after the last look.
             late.into_iter().try_for_each(|notice| self.tell(notice))?;
+            self.drain_notices()?;
             let pruned = self.settle_files(receiving, &finished)?;
             self.drain_notices()?;
             let counters = &receiving.files.counters;
