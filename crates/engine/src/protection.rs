@@ -2,7 +2,7 @@
 //!
 //! Guarantees: every length that a caller must know is asked here.
 
-use sealane_transform::{Aead, BUCKET_WORDS, BlockCipher, Cipher, Digest};
+use sealane_transform::{Aead, BlockCipher, Cipher, Digest};
 
 /// What makes tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -49,12 +49,11 @@ impl Mac {
     /// The longest message.
     pub const fn message_bytes_max(self) -> usize {
         match self {
-            Self::Digest(Digest::Bh140) => 4 * BUCKET_WORDS - 1,
-            Self::Digest(_)
-            | Self::HmacSha384
-            | Self::HmacSha512
-            | Self::KeyedBlake3
-            | Self::Subtree { .. } => usize::MAX,
+            Self::Digest(digest) => {
+                let bytes = digest.facts().limits.bytes_a_nonce;
+                if bytes < usize::MAX as u64 { bytes as usize } else { usize::MAX }
+            }
+            Self::HmacSha384 | Self::HmacSha512 | Self::KeyedBlake3 | Self::Subtree { .. } => usize::MAX,
         }
     }
 

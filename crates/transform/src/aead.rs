@@ -36,13 +36,10 @@ impl AeadKey {
     pub fn new(algorithm: Aead, key: &[u8]) -> Result<Self, KeyLengthError> {
         let wanted = algorithm.key_bytes();
         let wrong = KeyLengthError { given_bytes: key.len(), min_bytes: wanted, max_bytes: wanted };
-        let schedule = match algorithm {
-            _ if key.len() != wanted => return Err(wrong),
-            Aead::Aes128Gcm | Aead::Aes256Gcm => AeadSchedule::Gcm(gcm::Key::new(key)),
-            Aead::ChaCha20Poly1305 => {
-                AeadSchedule::ChaCha(Zeroizing::new(key.try_into().map_err(|_| wrong)?))
-            }
-        };
+        if key.len() != wanted {
+            return Err(wrong);
+        }
+        let schedule = (algorithm.descriptor().expand)(key).ok_or(wrong)?;
         Ok(Self { algorithm, schedule })
     }
 

@@ -1,65 +1,113 @@
 //! The catalogue: every algorithm by name, with its facts as data.
 //!
-//! A name parses to exactly one [`Algorithm`] and prints back the same; [`Algorithm::all`] lists them all.
+//! A name parses to exactly one [`Algorithm`] and prints back the same; [`Algorithm::all`] lists them all. What they are
+//! stands in `list.rs`, what is known of each in its descriptor.
 //! The facts are those of NPCryptBench's Table II (block, rounds, key, table bytes), widened by what a caller
 //! must know to use the algorithm (IV, output, chaining, byte order) and to judge it (status, source).
 
 use core::fmt;
 use core::str::FromStr;
 
-/// Digests and message authentication codes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Digest {
-    /// Touches nothing: the cost of a job that does no work.
-    Null,
-    /// Reads every byte once (XOR of all 64-bit words): the cost of touching the data.
-    Touch,
-    /// The Internet checksum, RFC 1071.
-    InternetChecksum,
-    /// MD5, RFC 1321.
-    Md5,
-    /// SHA-1, FIPS 180-4.
-    Sha1,
-    /// SHA-256, FIPS 180-4.
-    Sha256,
-    /// BLAKE3, unkeyed.
-    Blake3,
-    /// Our reconstruction of an alternate hash with four independent MD5 chains; for measurement only.
-    AhaI,
-    /// HMAC with MD5, RFC 2104.
-    HmacMd5,
-    /// HMAC with SHA-1, RFC 2104.
-    HmacSha1,
-    /// HMAC with SHA-256, RFC 4868.
-    HmacSha256,
-    /// Rogaway's bucket hash with 140 buckets, finished by Poly1305.
-    Bh140,
+use crate::descriptor::{AeadDescriptor, CipherDescriptor, DigestDescriptor, PeerNames, Promise};
+use crate::job::Direction;
+
+/// Makes an enum of a list's algorithms.
+macro_rules! enumerate {
+    (
+        $(#[$attribute:meta])*
+        $name:ident: $type:ty {
+            $($folder:ident { $($variant:ident = $descriptor:ident $(($key:ident))? $doc:literal),* })*
+        }
+    ) => {
+        $(#[$attribute])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum $name {
+            $( $( #[doc = $doc] $variant, )* )*
+        }
+
+        impl $name {
+            /// All of them, in the order of the list.
+            pub const ALL: [Self; [$( $( Self::$variant, )* )*].len()] = [$( $( Self::$variant, )* )*];
+
+            pub(crate) const fn descriptor(self) -> &'static $type {
+                match self {
+                    $( $( Self::$variant => &crate::$folder::$descriptor, )* )*
+                }
+            }
+
+            /// The catalogue's name; a block cipher's, without a mode.
+            pub const fn name(self) -> &'static str {
+                self.descriptor().name
+            }
+
+            /// What other libraries call it.
+            pub const fn peers(self) -> PeerNames {
+                self.descriptor().peers
+            }
+
+            /// Instructions that its kernels promise to contain.
+            pub const fn promises(self) -> &'static [Promise] {
+                self.descriptor().promises
+            }
+        }
+    };
 }
 
-/// Block ciphers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum BlockCipher {
-    /// DES, FIPS 46-3.
-    Des,
-    /// Triple DES with three keys (encrypt, decrypt, encrypt), FIPS 46-3.
-    TripleDes,
-    /// AES with a 128-bit key, FIPS 197.
-    Aes128,
-    /// AES with a 192-bit key.
-    Aes192,
-    /// AES with a 256-bit key.
-    Aes256,
-    /// RC5-32/12/16, RFC 2040.
-    Rc5,
-    /// RC5-32/16/16, the rounds of NPCryptBench's table.
-    Rc5R16,
-    /// RC6-32/20, the AES candidate.
-    Rc6,
-    /// Blowfish, Schneier 1993.
-    Blowfish,
-    /// IDEA, Lai and Massey 1991.
-    Idea,
+macro_rules! enumerate_digests {
+    (digest { $($list:tt)* }) => {
+        enumerate! {
+            /// Digests and message authentication codes.
+            Digest: DigestDescriptor { $($list)* }
+        }
+    };
 }
+digests!(enumerate_digests);
+
+macro_rules! enumerate_aeads {
+    (aead { $($list:tt)* }) => {
+        enumerate! {
+            /// Authenticated encryption.
+            Aead: AeadDescriptor { $($list)* }
+        }
+    };
+}
+aeads!(enumerate_aeads);
+
+macro_rules! enumerate_ciphers {
+    (
+        block { $($list:tt)* }
+        stream { $($folder:ident { $($variant:ident = $descriptor:ident($key:ident) $doc:literal),* })* }
+    ) => {
+        enumerate! {
+            /// Block ciphers.
+            BlockCipher: CipherDescriptor { $($list)* }
+        }
+
+        /// Ciphers without authentication.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Cipher {
+            /// Copies.
+            Null,
+            /// A block cipher in a mode.
+            Block(BlockCipher, Mode),
+            $( $( #[doc = $doc] $variant, )* )*
+        }
+
+        impl Cipher {
+            /// Those that are not a block cipher in a mode.
+            const STREAMS: &'static [Self] = &[Self::Null, $( $( Self::$variant, )* )*];
+
+            pub(crate) const fn descriptor(self) -> &'static CipherDescriptor {
+                match self {
+                    Self::Null => &crate::copy::COPY,
+                    Self::Block(cipher, _) => cipher.descriptor(),
+                    $( $( Self::$variant => &crate::$folder::$descriptor, )* )*
+                }
+            }
+        }
+    };
+}
+ciphers!(enumerate_ciphers);
 
 /// How a block cipher is chained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -70,30 +118,6 @@ pub enum Mode {
     Cbc,
     /// Counter mode: the IV is the first counter block, counted big-endian over the whole block.
     Ctr,
-}
-
-/// Ciphers without authentication.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Cipher {
-    /// Copies.
-    Null,
-    /// A block cipher in a mode.
-    Block(BlockCipher, Mode),
-    /// RC4: the key's stream from its start.
-    Rc4,
-    /// SEAL 3.0: the stream of the index in the first four IV bytes (big-endian), big-endian words.
-    Seal3,
-}
-
-/// Authenticated encryption.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Aead {
-    /// AES-128-GCM, SP 800-38D, 96-bit nonce, 128-bit tag.
-    Aes128Gcm,
-    /// AES-256-GCM.
-    Aes256Gcm,
-    /// ChaCha20-Poly1305, RFC 8439.
-    ChaCha20Poly1305,
 }
 
 /// Authentication without encryption, by an AEAD that is given nothing to encrypt.
@@ -153,6 +177,34 @@ pub struct KeyBytes {
     pub usual: usize,
 }
 
+impl KeyBytes {
+    /// No key.
+    pub(crate) const NONE: Self = Self::exactly(0);
+
+    /// One length.
+    pub(crate) const fn exactly(bytes: usize) -> Self {
+        Self { min: bytes, max: bytes, usual: bytes }
+    }
+}
+
+/// How much may be protected before a key or a nonce must change; `u64::MAX` where nothing bounds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Blocks of the primitive under one key.
+    pub blocks_a_key: u64,
+    /// Bytes of the longest message, which has one nonce.
+    pub bytes_a_nonce: u64,
+}
+
+impl Limits {
+    /// None.
+    pub(crate) const NONE: Self = Self { blocks_a_key: u64::MAX, bytes_a_nonce: u64::MAX };
+    /// Of ciphers of 64-bit blocks: SP 800-67 revision 2, section 3.3, sets it for triple DES.
+    pub(crate) const NARROW_BLOCKS: Self = Self { blocks_a_key: 1 << 20, bytes_a_nonce: u64::MAX };
+    /// Of ciphers of 128-bit blocks: two of so many are equal with a probability of about 2^-33.
+    pub(crate) const WIDE_BLOCKS: Self = Self { blocks_a_key: 1 << 48, bytes_a_nonce: u64::MAX };
+}
+
 /// What is known of an algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Facts {
@@ -176,50 +228,13 @@ pub struct Facts {
     pub byte_order: ByteOrder,
     /// Standing today.
     pub standing: Standing,
+    /// How far a key and a nonce go.
+    pub limits: Limits,
     /// The definition.
     pub source: &'static str,
 }
 
-const NO_KEY: KeyBytes = KeyBytes { min: 0, max: 0, usual: 0 };
-const fn key(bytes: usize) -> KeyBytes {
-    KeyBytes { min: bytes, max: bytes, usual: bytes }
-}
-
 impl Digest {
-    /// All digests and MACs.
-    pub const ALL: [Self; 12] = [
-        Self::Null,
-        Self::Touch,
-        Self::InternetChecksum,
-        Self::Md5,
-        Self::Sha1,
-        Self::Sha256,
-        Self::Blake3,
-        Self::AhaI,
-        Self::HmacMd5,
-        Self::HmacSha1,
-        Self::HmacSha256,
-        Self::Bh140,
-    ];
-
-    /// The catalogue's name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Null => "null",
-            Self::Touch => "touch",
-            Self::InternetChecksum => "inet",
-            Self::Md5 => "md5",
-            Self::Sha1 => "sha1",
-            Self::Sha256 => "sha256",
-            Self::Blake3 => "blake3",
-            Self::AhaI => "aha-i",
-            Self::HmacMd5 => "hmac-md5",
-            Self::HmacSha1 => "hmac-sha1",
-            Self::HmacSha256 => "hmac-sha256",
-            Self::Bh140 => "bh-140",
-        }
-    }
-
     /// Bytes of digest or tag.
     pub const fn output_bytes(self) -> usize {
         self.facts().output_bytes
@@ -227,199 +242,28 @@ impl Digest {
 
     /// Facts.
     pub const fn facts(self) -> Facts {
-        match self {
-            Self::Null => plain_digest(1, 0, ByteOrder::Bytes, "no work"),
-            Self::Touch => plain_digest(8, 8, ByteOrder::Little, "XOR of all 64-bit words"),
-            Self::InternetChecksum => plain_digest(2, 2, ByteOrder::Big, "RFC 1071"),
-            Self::Md5 => hash_facts(64, 16, ByteOrder::Little, Standing::Broken, "RFC 1321"),
-            Self::Sha1 => hash_facts(80, 20, ByteOrder::Big, Standing::Broken, "FIPS 180-4"),
-            Self::Sha256 => hash_facts(64, 32, ByteOrder::Big, Standing::Current, "FIPS 180-4"),
-            // Blocks are chained within a chunk of 1,024 bytes; chunks are not.
-            Self::Blake3 => hash_facts(7, 32, ByteOrder::Little, Standing::Current, "BLAKE3, 2020"),
-            Self::AhaI => hash_facts(
-                16,
-                16,
-                ByteOrder::Little,
-                Standing::Benchmark,
-                "our interpretation; the original definition was not found",
-            ),
-            Self::HmacMd5 => keyed(Self::Md5.facts(), Standing::Legacy, "RFC 2104, RFC 2202"),
-            Self::HmacSha1 => keyed(Self::Sha1.facts(), Standing::Legacy, "RFC 2104, RFC 2202"),
-            Self::HmacSha256 => keyed(Self::Sha256.facts(), Standing::Current, "RFC 2104, RFC 4868"),
-            Self::Bh140 => Facts {
-                block_bytes: 4,
-                rounds: 1,
-                key_bytes: key(48),
-                iv_bytes: 12,
-                output_bytes: 16,
-                table_bytes: 3 * crate::BUCKET_WORDS,
-                working_set_bytes: 3 * crate::BUCKET_WORDS + 560,
-                chained: false,
-                byte_order: ByteOrder::Little,
-                standing: Standing::Legacy,
-                source: "Rogaway, J. Cryptology 12 (1999) 91-115; parameters are this project's",
-            },
-        }
-    }
-}
-
-const fn plain_digest(
-    block_bytes: usize,
-    output_bytes: usize,
-    byte_order: ByteOrder,
-    source: &'static str,
-) -> Facts {
-    Facts {
-        block_bytes,
-        rounds: 0,
-        key_bytes: NO_KEY,
-        iv_bytes: 0,
-        output_bytes,
-        table_bytes: 0,
-        working_set_bytes: 0,
-        chained: false,
-        byte_order,
-        standing: Standing::Benchmark,
-        source,
-    }
-}
-
-const fn hash_facts(
-    rounds: usize,
-    output_bytes: usize,
-    byte_order: ByteOrder,
-    standing: Standing,
-    source: &'static str,
-) -> Facts {
-    Facts {
-        block_bytes: 64,
-        rounds,
-        key_bytes: NO_KEY,
-        iv_bytes: 0,
-        output_bytes,
-        table_bytes: 0,
-        working_set_bytes: 64 + output_bytes,
-        chained: true,
-        byte_order,
-        standing,
-        source,
-    }
-}
-
-const fn keyed(hash: Facts, standing: Standing, source: &'static str) -> Facts {
-    Facts {
-        key_bytes: KeyBytes { min: 0, max: usize::MAX, usual: hash.output_bytes },
-        working_set_bytes: hash.working_set_bytes + 2 * hash.output_bytes,
-        standing,
-        source,
-        ..hash
+        self.descriptor().facts
     }
 }
 
 impl BlockCipher {
-    /// All block ciphers.
-    pub const ALL: [Self; 10] = [
-        Self::Des,
-        Self::TripleDes,
-        Self::Aes128,
-        Self::Aes192,
-        Self::Aes256,
-        Self::Rc5,
-        Self::Rc5R16,
-        Self::Rc6,
-        Self::Blowfish,
-        Self::Idea,
-    ];
-
-    /// The catalogue's name, without a mode.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Des => "des",
-            Self::TripleDes => "3des",
-            Self::Aes128 => "aes-128",
-            Self::Aes192 => "aes-192",
-            Self::Aes256 => "aes-256",
-            Self::Rc5 => "rc5",
-            Self::Rc5R16 => "rc5-r16",
-            Self::Rc6 => "rc6",
-            Self::Blowfish => "blowfish",
-            Self::Idea => "idea",
-        }
-    }
-
     /// Bytes of a block.
     pub const fn block_bytes(self) -> usize {
-        match self {
-            Self::Aes128 | Self::Aes192 | Self::Aes256 | Self::Rc6 => 16,
-            _ => 8,
-        }
+        self.facts().block_bytes
     }
 
     /// Facts of the bare cipher; `iv_bytes` and `chained` depend on the mode and are those of CBC.
     pub const fn facts(self) -> Facts {
-        let (rounds, key_bytes, table_bytes, schedule, byte_order, standing, source) = match self {
-            Self::Des => (16, key(8), 512, 128, ByteOrder::Big, Standing::Broken, "FIPS 46-3"),
-            Self::TripleDes => (48, key(24), 512, 384, ByteOrder::Big, Standing::Legacy, "FIPS 46-3"),
-            Self::Aes128 => (10, key(16), 512, 176, ByteOrder::Bytes, Standing::Current, "FIPS 197"),
-            Self::Aes192 => (12, key(24), 512, 208, ByteOrder::Bytes, Standing::Current, "FIPS 197"),
-            Self::Aes256 => (14, key(32), 512, 240, ByteOrder::Bytes, Standing::Current, "FIPS 197"),
-            Self::Rc5 => (
-                12,
-                KeyBytes { min: 0, max: 255, usual: 16 },
-                0,
-                104,
-                ByteOrder::Little,
-                Standing::Legacy,
-                "RFC 2040",
-            ),
-            Self::Rc5R16 => (
-                16,
-                KeyBytes { min: 0, max: 255, usual: 16 },
-                0,
-                136,
-                ByteOrder::Little,
-                Standing::Legacy,
-                "Rivest 1994",
-            ),
-            Self::Rc6 => (
-                20,
-                KeyBytes { min: 0, max: 255, usual: 16 },
-                0,
-                176,
-                ByteOrder::Little,
-                Standing::Legacy,
-                "Rivest, Robshaw, Sidney, Yin 1998",
-            ),
-            Self::Blowfish => (
-                16,
-                KeyBytes { min: 4, max: 56, usual: 16 },
-                4096,
-                4168,
-                ByteOrder::Big,
-                Standing::Legacy,
-                "Schneier 1993",
-            ),
-            Self::Idea => (9, key(16), 0, 104, ByteOrder::Big, Standing::Legacy, "Lai 1992"),
-        };
-        Facts {
-            block_bytes: self.block_bytes(),
-            rounds,
-            key_bytes,
-            iv_bytes: self.block_bytes(),
-            output_bytes: 0,
-            table_bytes,
-            working_set_bytes: table_bytes + schedule,
-            chained: true,
-            byte_order,
-            standing,
-            source,
-        }
+        self.descriptor().facts
     }
 }
 
 impl Mode {
     /// All modes.
     pub const ALL: [Self; 3] = [Self::Ecb, Self::Cbc, Self::Ctr];
+
+    /// The one that a block cipher's bare name stands for.
+    pub const USUAL: Self = Self::Cbc;
 
     /// The catalogue's name.
     pub const fn name(self) -> &'static str {
@@ -429,47 +273,35 @@ impl Mode {
             Self::Ctr => "ctr",
         }
     }
+
+    /// Whether a block needs nothing that another one makes, so that a message can be cut.
+    pub(crate) const fn can_cut(self, direction: Direction) -> bool {
+        !matches!((self, direction), (Self::Cbc, Direction::Encrypt))
+    }
 }
 
 impl Cipher {
+    /// All ciphers; a block cipher's modes follow each other.
+    pub fn all() -> impl Iterator<Item = Self> {
+        let modes = |cipher| Mode::ALL.into_iter().map(move |mode| Self::Block(cipher, mode));
+        Self::STREAMS.iter().copied().chain(BlockCipher::ALL.into_iter().flat_map(modes))
+    }
+
+    /// A block cipher's bare name, which stands for its usual mode, where this is that mode.
+    pub const fn alias(self) -> Option<&'static str> {
+        match self {
+            Self::Block(cipher, Mode::USUAL) => Some(cipher.name()),
+            _ => None,
+        }
+    }
+
     /// Facts, with the mode's IV and chaining.
     pub const fn facts(self) -> Facts {
+        let facts = self.descriptor().facts;
         match self {
-            Self::Null => plain_digest(1, 0, ByteOrder::Bytes, "copies"),
-            Self::Block(cipher, mode) => Facts {
-                iv_bytes: match mode {
-                    Mode::Ecb => 0,
-                    Mode::Cbc | Mode::Ctr => cipher.block_bytes(),
-                },
-                chained: matches!(mode, Mode::Cbc),
-                ..cipher.facts()
-            },
-            Self::Rc4 => Facts {
-                block_bytes: 1,
-                rounds: 1,
-                key_bytes: KeyBytes { min: 1, max: 256, usual: 16 },
-                iv_bytes: 0,
-                output_bytes: 0,
-                table_bytes: 256,
-                working_set_bytes: 1024,
-                chained: true,
-                byte_order: ByteOrder::Bytes,
-                standing: Standing::Broken,
-                source: "Rivest 1987; RFC 6229 (vectors)",
-            },
-            Self::Seal3 => Facts {
-                block_bytes: 16,
-                rounds: 8,
-                key_bytes: key(20),
-                iv_bytes: 4,
-                output_bytes: 0,
-                table_bytes: 3072 + 64,
-                working_set_bytes: 3072 + 1024,
-                chained: true,
-                byte_order: ByteOrder::Big,
-                standing: Standing::Legacy,
-                source: "Rogaway and Coppersmith, J. Cryptology 11 (1998) 273-287",
-            },
+            Self::Block(_, Mode::Ecb) => Facts { iv_bytes: 0, chained: false, ..facts },
+            Self::Block(_, Mode::Ctr) => Facts { chained: false, ..facts },
+            _ => facts,
         }
     }
 
@@ -483,47 +315,14 @@ impl Cipher {
 }
 
 impl Aead {
-    /// All AEADs.
-    pub const ALL: [Self; 3] = [Self::Aes128Gcm, Self::Aes256Gcm, Self::ChaCha20Poly1305];
-
-    /// The catalogue's name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Aes128Gcm => "aes-128-gcm",
-            Self::Aes256Gcm => "aes-256-gcm",
-            Self::ChaCha20Poly1305 => "chacha20-poly1305",
-        }
-    }
-
     /// Bytes of key.
     pub const fn key_bytes(self) -> usize {
-        match self {
-            Self::Aes128Gcm => 16,
-            Self::Aes256Gcm | Self::ChaCha20Poly1305 => 32,
-        }
+        self.facts().key_bytes.usual
     }
 
     /// Facts.
     pub const fn facts(self) -> Facts {
-        let (block_bytes, rounds, table_bytes, schedule, source) = match self {
-            // Beside the round keys the powers of the hash key, which all but short messages go through.
-            Self::Aes128Gcm => (16, 10, 512, 176 + crate::gcm::POWERS_BYTES, "SP 800-38D"),
-            Self::Aes256Gcm => (16, 14, 512, 240 + crate::gcm::POWERS_BYTES, "SP 800-38D"),
-            Self::ChaCha20Poly1305 => (64, 20, 0, 64, "RFC 8439"),
-        };
-        Facts {
-            block_bytes,
-            rounds,
-            key_bytes: key(self.key_bytes()),
-            iv_bytes: 12,
-            output_bytes: 16,
-            table_bytes,
-            working_set_bytes: table_bytes + schedule,
-            chained: false,
-            byte_order: if block_bytes == 64 { ByteOrder::Little } else { ByteOrder::Bytes },
-            standing: Standing::Current,
-            source,
-        }
+        self.descriptor().facts
     }
 }
 
@@ -551,13 +350,10 @@ impl Gmac {
 impl Algorithm {
     /// The whole catalogue, in a stable order.
     pub fn all() -> impl Iterator<Item = Self> {
-        let block = BlockCipher::ALL
-            .into_iter()
-            .flat_map(|cipher| Mode::ALL.into_iter().map(move |mode| Cipher::Block(cipher, mode)));
         Digest::ALL
             .into_iter()
             .map(Self::Digest)
-            .chain([Cipher::Null, Cipher::Rc4, Cipher::Seal3].into_iter().chain(block).map(Self::Cipher))
+            .chain(Cipher::all().map(Self::Cipher))
             .chain(Aead::ALL.into_iter().map(Self::Aead))
             .chain(Gmac::ALL.into_iter().map(Self::Gmac))
     }
@@ -571,16 +367,32 @@ impl Algorithm {
             Self::Gmac(gmac) => gmac.aead().facts(),
         }
     }
+
+    /// What other libraries call it.
+    pub const fn peers(self) -> PeerNames {
+        match self {
+            Self::Digest(digest) => digest.peers(),
+            Self::Cipher(cipher) => cipher.descriptor().peers,
+            Self::Aead(aead) => aead.peers(),
+            Self::Gmac(gmac) => gmac.aead().peers(),
+        }
+    }
+
+    /// Instructions that its kernels promise to contain.
+    pub const fn promises(self) -> &'static [Promise] {
+        match self {
+            Self::Digest(digest) => digest.promises(),
+            Self::Cipher(cipher) => cipher.descriptor().promises,
+            Self::Aead(aead) => aead.promises(),
+            Self::Gmac(gmac) => gmac.aead().promises(),
+        }
+    }
 }
 
 impl fmt::Display for Cipher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Null => f.write_str("copy"),
-            Self::Block(cipher, mode) => write!(f, "{}-{}", cipher.name(), mode.name()),
-            Self::Rc4 => f.write_str("rc4"),
-            Self::Seal3 => f.write_str("seal3"),
-        }
+        f.write_str(self.descriptor().name)?;
+        if let Self::Block(_, mode) = self { write!(f, "-{}", mode.name()) } else { Ok(()) }
     }
 }
 
@@ -600,12 +412,23 @@ impl fmt::Display for Algorithm {
 #[error("no such algorithm")]
 pub struct UnknownAlgorithm;
 
+impl FromStr for Cipher {
+    type Err = UnknownAlgorithm;
+
+    /// By name, or by a block cipher's alias.
+    fn from_str(name: &str) -> Result<Self, UnknownAlgorithm> {
+        let is_it = |cipher: &Self| cipher.alias() == Some(name) || cipher.to_string() == name;
+        Self::all().find(is_it).ok_or(UnknownAlgorithm)
+    }
+}
+
 impl FromStr for Algorithm {
     type Err = UnknownAlgorithm;
 
     fn from_str(name: &str) -> Result<Self, UnknownAlgorithm> {
         // Forty-odd entries, parsed once per program: a scan is the table's own proof of being the inverse.
-        Self::all().find(|algorithm| algorithm.to_string() == name).ok_or(UnknownAlgorithm)
+        let named = Self::all().find(|algorithm| algorithm.to_string() == name);
+        named.or_else(|| name.parse().ok().map(Self::Cipher)).ok_or(UnknownAlgorithm)
     }
 }
 
@@ -619,6 +442,9 @@ mod tests {
             assert_eq!(algorithm.to_string().parse(), Ok(algorithm));
         }
         assert_eq!("rot13".parse::<Algorithm>(), Err(UnknownAlgorithm));
+        // A block cipher alone is chained.
+        assert_eq!("3des".parse(), Ok(Algorithm::Cipher(Cipher::Block(BlockCipher::TripleDes, Mode::Cbc))));
+        assert_eq!(Cipher::Rc4.alias(), None);
     }
 
     #[test]

@@ -4,10 +4,8 @@ use core::fmt;
 
 use zeroize::Zeroize as _;
 
-use crate::bucket::BucketKey;
-use crate::catalogue::{BlockCipher, Cipher, Digest};
-use crate::hash::Hash;
-use crate::{aes, blowfish, des, idea, rc4, rc5, rc6, seal};
+use crate::catalogue::{Cipher, Digest};
+use crate::descriptor::{Making, OwnKey};
 
 /// A key that its algorithm does not take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -26,16 +24,15 @@ fn check(given_bytes: usize, min_bytes: usize, max_bytes: usize) -> Result<(), K
     fits.then_some(()).ok_or(KeyLengthError { given_bytes, min_bytes, max_bytes })
 }
 
-/// How a hash of the catalogue is keyed.
-#[derive(Clone)]
-pub(crate) enum HashKey {
-    /// Not at all.
-    Plain,
+/// How a digest of the catalogue is keyed.
+pub(crate) enum Keyed {
+    /// Not at all, or in its own way.
+    Own(OwnKey),
     /// HMAC: the states after the two key blocks.
     Hmac { inner: [u32; 8], outer: [u32; 8] },
 }
 
-impl Drop for HashKey {
+impl Drop for Keyed {
     fn drop(&mut self) {
         if let Self::Hmac { inner, outer } = self {
             inner.zeroize();
@@ -47,8 +44,7 @@ impl Drop for HashKey {
 /// A digest or MAC with its key.
 pub struct DigestKey {
     algorithm: Digest,
-    hash: HashKey,
-    bucket: Option<Box<BucketKey>>,
+    keyed: Keyed,
 }
 
 impl fmt::Debug for DigestKey {
@@ -65,22 +61,15 @@ impl DigestKey {
     pub fn new(algorithm: Digest, key: &[u8]) -> Result<Self, KeyLengthError> {
         let lengths = algorithm.facts().key_bytes;
         check(key.len(), lengths.min, lengths.max)?;
-        let mut made = Self { algorithm, hash: HashKey::Plain, bucket: None };
-        match (algorithm, Hash::of(algorithm)) {
-            (Digest::HmacMd5 | Digest::HmacSha1 | Digest::HmacSha256, Some(hash)) => {
+        let keyed = match &algorithm.descriptor().making {
+            Making::Hash(_) => Keyed::Own(None),
+            Making::Hmac(hash) => {
                 let (inner, outer) = hash.hmac_states(key);
-                made.hash = HashKey::Hmac { inner, outer };
+                Keyed::Hmac { inner, outer }
             }
-            (Digest::Bh140, _) => {
-                if let Some((draw, rest)) = key.split_first_chunk()
-                    && let Some(finish) = rest.first_chunk()
-                {
-                    made.bucket = Some(Box::new(BucketKey::new(draw, finish)));
-                }
-            }
-            _ => {}
-        }
-        Ok(made)
+            Making::Own(own) => Keyed::Own((own.expand)(key)),
+        };
+        Ok(Self { algorithm, keyed })
     }
 
     /// The algorithm this key is for.
@@ -88,29 +77,33 @@ impl DigestKey {
         self.algorithm
     }
 
-    pub(crate) const fn hash_key(&self) -> &HashKey {
-        &self.hash
+    pub(crate) const fn keyed(&self) -> &Keyed {
+        &self.keyed
     }
 
-    pub(crate) fn bucket(&self) -> Option<&BucketKey> {
-        self.bucket.as_deref()
+    /// The expanded key of a digest that is no Merkle-Damgard hash.
+    pub(crate) fn own<K: 'static>(&self) -> Option<&K> {
+        match &self.keyed {
+            Keyed::Own(Some(key)) => key.downcast_ref(),
+            Keyed::Own(None) | Keyed::Hmac { .. } => None,
+        }
     }
 }
 
-/// The expanded key of a cipher.
-#[derive(Clone)]
-pub(crate) enum Schedule {
-    Null,
-    Des(des::Key),
-    TripleDes(Box<des::TripleKey>),
-    Aes(Box<aes::Key>),
-    Rc5(rc5::Key),
-    Rc6(rc6::Key),
-    Blowfish(Box<blowfish::Key>),
-    Idea(idea::Key),
-    Rc4(rc4::Key),
-    Seal(Box<seal::Key>),
+/// Makes the enum of all ciphers' expanded keys.
+macro_rules! schedules {
+    ($($kind:ident {
+        $($folder:ident { $($variant:ident = $descriptor:ident($key:ident) $doc:literal),* })*
+    })*) => {
+        /// The expanded key of a cipher.
+        #[derive(Clone)]
+        pub(crate) enum Schedule {
+            Null,
+            $( $( $( $variant(crate::$folder::$key), )* )* )*
+        }
+    };
 }
+ciphers!(schedules);
 
 /// A cipher with its key; the schedules wipe themselves.
 #[derive(Clone)]
@@ -134,26 +127,7 @@ impl CipherKey {
         let lengths = algorithm.facts().key_bytes;
         check(key.len(), lengths.min, lengths.max)?;
         let wrong = KeyLengthError { given_bytes: key.len(), min_bytes: lengths.min, max_bytes: lengths.max };
-        let schedule = match algorithm {
-            Cipher::Null => Schedule::Null,
-            Cipher::Rc4 => Schedule::Rc4(rc4::Key::new(key)),
-            Cipher::Seal3 => Schedule::Seal(seal::Key::new(key.try_into().map_err(|_| wrong)?)),
-            Cipher::Block(cipher, _) => match cipher {
-                BlockCipher::Des => Schedule::Des(des::Key::new(key.try_into().map_err(|_| wrong)?)),
-                BlockCipher::TripleDes => {
-                    let key = key.try_into().map_err(|_| wrong)?;
-                    Schedule::TripleDes(Box::new(des::TripleKey::new(key)))
-                }
-                BlockCipher::Aes128 | BlockCipher::Aes192 | BlockCipher::Aes256 => {
-                    Schedule::Aes(Box::new(aes::Key::new(key)))
-                }
-                BlockCipher::Rc5 => Schedule::Rc5(rc5::Key::new(key, 12)),
-                BlockCipher::Rc5R16 => Schedule::Rc5(rc5::Key::new(key, 16)),
-                BlockCipher::Rc6 => Schedule::Rc6(rc6::Key::new(key)),
-                BlockCipher::Blowfish => Schedule::Blowfish(blowfish::Key::new(key)),
-                BlockCipher::Idea => Schedule::Idea(idea::Key::new(key.try_into().map_err(|_| wrong)?)),
-            },
-        };
+        let schedule = (algorithm.descriptor().expand)(key).ok_or(wrong)?;
         Ok(Self { algorithm, schedule })
     }
 

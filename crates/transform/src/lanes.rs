@@ -10,6 +10,7 @@
 
 use core::ptr::{with_exposed_provenance, with_exposed_provenance_mut};
 
+use crate::isa::Isa;
 use crate::job::{CipherJob, Status};
 use crate::key::Schedule;
 use crate::wipe::wipe;
@@ -126,6 +127,44 @@ struct Scheduler<'j, 'a, const L: usize> {
     job_of: [u16; L],
     stage: [Stage; L],
     scratch: [[u8; CHUNK]; L],
+}
+
+/// Whether all jobs have the same key.
+pub(crate) fn one_key(jobs: &[CipherJob<'_>], order: &[u16]) -> bool {
+    let mut keys = order.iter().map(|&index| jobs[usize::from(index)].key);
+    let first = keys.next();
+    keys.all(|key| first.is_some_and(|first| core::ptr::eq(key, first)))
+}
+
+/// Lengths in the order of `order`.
+pub(crate) fn lengths(jobs: &[CipherJob<'_>], order: &[u16]) -> impl ExactSizeIterator<Item = usize> {
+    order.iter().map(|&index| jobs[usize::from(index)].data.len())
+}
+
+/// Whether few lanes are faster than many, whose step takes longer than theirs by a ratio: for few jobs, or where a
+/// few long ones would leave lanes empty.
+pub(crate) fn few_lanes_do(
+    jobs: &[CipherJob<'_>],
+    order: &[u16],
+    few: usize,
+    many: usize,
+    ratio: (usize, usize),
+) -> bool {
+    let chunks = |bytes: usize| bytes.div_ceil(CHUNK);
+    let longest = lengths(jobs, order).next().map_or(0, chunks);
+    let all = lengths(jobs, order).fold(0usize, |all, bytes| all.saturating_add(chunks(bytes)));
+    ratio.1 * longest.max(all.div_ceil(few)) < ratio.0 * longest.max(all.div_ceil(many))
+}
+
+/// Of kernels of one, of two and of four vectors, what is measured of the one that takes `count` jobs; a vector of AVX-512
+/// has so many lanes, one of AVX2 half of them. `None` without vectors.
+pub(crate) fn by_width(isa: Isa, count: usize, lanes: usize, of: [usize; 3]) -> Option<usize> {
+    let lanes = match isa {
+        Isa::Portable => return None,
+        Isa::Avx2 => lanes / 2,
+        Isa::Avx512 => lanes,
+    };
+    Some(of[usize::from(count > lanes) + usize::from(count > 2 * lanes)])
 }
 
 /// Runs the jobs that `order` lists; their keys are of the kernel's cipher and their lengths right.

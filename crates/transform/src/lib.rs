@@ -12,36 +12,28 @@
 // Elsewhere the helpers of the vector kernels have no callers.
 #![cfg_attr(not(target_arch = "x86_64"), allow(dead_code, unused_imports, unused_macros, unused_variables))]
 
+#[macro_use]
+mod list;
+
+ciphers!(folders);
+digests!(folders);
+aeads!(folders);
+
 mod aead;
-mod aes;
-mod aha;
-mod blake3;
-mod blowfish;
-mod bucket;
 pub mod catalogue;
-mod chacha;
-mod checksum;
-mod des;
+mod copy;
+mod descriptor;
 mod dispatch;
-mod gcm;
 mod hash;
-mod idea;
 mod isa;
 mod job;
 mod key;
 mod lanes;
-mod md5;
 mod mix;
 mod modes;
 mod order;
 mod poly1305;
 mod prepared;
-mod rc4;
-mod rc5;
-mod rc6;
-mod seal;
-mod sha1;
-mod sha256;
 #[cfg(target_arch = "x86_64")]
 mod short_lanes;
 mod simd;
@@ -49,11 +41,12 @@ mod wipe;
 mod word;
 mod word_lanes;
 
+pub use crate::blake3::{ChainingValue, LEAF_BYTES};
 pub use aead::{AeadJob, AeadKey};
-pub use blake3::{ChainingValue, LEAF_BYTES};
 pub use bucket::BUCKET_WORDS;
-pub use catalogue::{Aead, Algorithm, BlockCipher, Cipher, Digest, Facts, Gmac, Mode, Standing};
+pub use catalogue::{Aead, Algorithm, BlockCipher, Cipher, Digest, Facts, Gmac, Limits, Mode, Standing};
 pub use checksum::{internet_sum, internet_sum_copying};
+pub use descriptor::{PeerNames, Promise};
 pub use dispatch::Kernels;
 pub use hash::stream::{DigestStream, StreamPart};
 pub use isa::{Isa, SelectError, Tier};

@@ -4,11 +4,9 @@
 //! that the paper stores, tables of 4 + 1 KB; the reference kernel computes what those hold.
 
 use crate::catalogue::{Algorithm, Cipher, Digest};
-use crate::hash::Hash;
-use crate::job::Direction;
-use crate::key::{CipherKey, DigestKey, Schedule};
-use crate::word::{Counted, Event, Mix, begin, end_block, sites};
-use crate::{aes, aha, blake3, blowfish, checksum, des, idea, md5, rc4, rc5, rc6, seal, sha1, sha256};
+use crate::descriptor::{Making, words_to_bytes};
+use crate::key::{CipherKey, DigestKey};
+use crate::word::{Event, Mix, begin, end_block, sites};
 
 /// NPCryptBench's algorithms, in its order of kinds: digests, streams, blocks.
 pub const TEN: [&str; 10] = [
@@ -24,9 +22,6 @@ pub const TEN: [&str; 10] = [
     "idea-ecb",
 ];
 
-/// Bytes of an RC4 stream between two ends of a block.
-const RC4_PIECE: usize = 64;
-
 /// Encrypts or digests `bytes` bytes (whole blocks; a partial one is left out) in ECB under a fixed key, and tells
 /// `sink` what the kernel does, a block at a time. Returns what comes out: the message, or the words of the digest's
 /// state. `None` for algorithms without a counting kernel (AEADs, null and touch).
@@ -38,7 +33,7 @@ pub fn trace(algorithm: Algorithm, bytes: usize, mut sink: impl FnMut(Event)) ->
         Algorithm::Cipher(Cipher::Null) | Algorithm::Aead(_) | Algorithm::Gmac(_) => None,
         Algorithm::Cipher(cipher) => {
             let key = CipherKey::new(cipher, &key(algorithm)).ok()?;
-            encrypt(key.schedule(), &mut data, &mut sink);
+            (cipher.descriptor().trace)(key.schedule(), &mut data, &mut sink);
             Some(data)
         }
     }
@@ -67,83 +62,28 @@ pub(crate) fn key(algorithm: Algorithm) -> Vec<u8> {
 }
 
 fn absorb(digest: Digest, data: &[u8], sink: &mut dyn FnMut(Event)) -> Option<Vec<u8>> {
-    let blocks = data.as_chunks::<64>().0;
-    let mut state = [0; 8];
-    let compress = match Hash::of(digest) {
-        Some(Hash::Md5) => md5::reference::compress::<Counted>,
-        Some(Hash::Sha1) => sha1::reference::compress::<Counted>,
-        Some(Hash::Sha256) => sha256::reference::compress::<Counted>,
-        None => return absorb_other(digest, data, sink),
-    };
-    for block in blocks {
-        compress(&mut state, block);
-        end_block(sink);
-    }
-    Some(state.iter().flat_map(|word| word.to_le_bytes()).collect())
-}
-
-/// The digests without a compression function of blocks. All but AHA-I are one block, whatever their length.
-fn absorb_other(digest: Digest, data: &[u8], sink: &mut dyn FnMut(Event)) -> Option<Vec<u8>> {
-    let words = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect();
-    let out = match digest {
-        Digest::AhaI => {
-            let mut chains = [[0; 4]; 4];
-            for (i, block) in data.as_chunks::<64>().0.iter().enumerate() {
-                aha::reference::absorb::<Counted>(&mut chains, i, block);
+    match &digest.descriptor().making {
+        Making::Hash(hash) | Making::Hmac(hash) => {
+            let mut state = [0; 8];
+            for block in data.as_chunks().0 {
+                (hash.traced)(&mut state, block);
                 end_block(sink);
             }
-            return Some(words(chains.as_flattened()));
+            Some(words_to_bytes(&state))
         }
-        Digest::Blake3 => {
-            let mut out = [0; 32];
-            blake3::reference::digest_by::<Counted>(data, &mut out);
-            out.to_vec()
-        }
-        Digest::InternetChecksum => checksum::internet_reference::<Counted>(data).to_be_bytes().to_vec(),
-        Digest::Bh140 => {
+        Making::Own(own) => {
             let key = DigestKey::new(digest, &key(Algorithm::Digest(digest))).ok()?;
-            let data = &data[..data.len().min(4 * crate::BUCKET_WORDS - 4)];
-            words(&key.bucket()?.buckets::<Counted>(data))
-        }
-        _ => return None,
-    };
-    end_block(sink);
-    Some(out)
-}
-
-fn encrypt(schedule: &Schedule, data: &mut [u8], sink: &mut dyn FnMut(Event)) {
-    let forward = Direction::Encrypt;
-    match schedule {
-        Schedule::Null => {}
-        Schedule::Des(key) => each(data, sink, |b| des::reference::crypt::<Counted>(key, forward, b)),
-        Schedule::TripleDes(key) => {
-            each(data, sink, |b| des::reference::crypt_triple::<Counted>(key, forward, b));
-        }
-        Schedule::Rc5(key) => each(data, sink, |b| rc5::reference::crypt::<Counted>(key, forward, b)),
-        Schedule::Blowfish(key) => {
-            each(data, sink, |b| blowfish::reference::crypt::<Counted>(key, forward, b));
-        }
-        Schedule::Idea(key) => each(data, sink, |b| idea::reference::crypt::<Counted>(key, forward, b)),
-        Schedule::Aes(key) => each(data, sink, |b| aes::tables::encrypt::<Counted>(key, b)),
-        Schedule::Rc6(key) => each(data, sink, |b| rc6::reference::crypt::<Counted>(key, forward, b)),
-        Schedule::Rc4(key) => {
-            rc4::reference::in_pieces::<Counted>(key, data, RC4_PIECE, || end_block(sink));
-            if !data.len().is_multiple_of(RC4_PIECE) {
-                end_block(sink);
-            }
-        }
-        Schedule::Seal(key) => {
-            let limit = data.len().min(seal::MAX_BYTES);
-            for (number, page) in data[..limit].chunks_mut(1024).enumerate() {
-                seal::reference::page::<Counted>(key, 1, number, page);
-                end_block(sink);
-            }
+            (own.trace)(&key, data, sink)
         }
     }
 }
 
-/// Every whole block of `N` bytes.
-fn each<const N: usize>(data: &mut [u8], sink: &mut dyn FnMut(Event), crypt: impl Fn(&mut [u8; N])) {
+/// Every whole block of `N` bytes by a kernel that is told.
+pub(crate) fn trace_blocks<const N: usize>(
+    data: &mut [u8],
+    sink: &mut dyn FnMut(Event),
+    crypt: impl Fn(&mut [u8; N]),
+) {
     for block in data.as_chunks_mut().0 {
         crypt(block);
         end_block(sink);
@@ -157,6 +97,7 @@ mod tests {
     use crate::isa::Tier;
     use crate::job::{Buffer, CipherJob};
     use crate::word::{Place, Region};
+    use crate::{md5, sha1};
     use std::collections::{BTreeMap, BTreeSet};
 
     fn events(name: &str, bytes: usize) -> Vec<Event> {

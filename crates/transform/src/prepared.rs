@@ -3,10 +3,10 @@
 //! NPCryptBench leaves initialisation to a control processor. So keys are expanded and tables are filled here, and a kernel
 //! written elsewhere takes words, works on the message, and can be compared with ours byte by byte.
 
-use crate::catalogue::{Algorithm, Cipher, Digest};
-use crate::key::{CipherKey, Schedule};
+use crate::catalogue::{Algorithm, Cipher};
+use crate::descriptor::Making;
+use crate::key::CipherKey;
 use crate::mix::{key, message, trace};
-use crate::{aes, des};
 
 /// What a kernel is given, under the key of [`trace`], and what must come out.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,12 +23,15 @@ pub struct Prepared {
     pub output: Vec<u8>,
 }
 
-/// Prepares one of NPCryptBench's ten algorithms for `bytes` bytes, as [`trace`] takes them. `None` for others.
+/// Prepares a hash, or a cipher that NPCryptBench runs, for `bytes` bytes, as [`trace`] takes them. `None` for others.
 pub fn prepared(algorithm: Algorithm, bytes: usize) -> Option<Prepared> {
     let (key, tables) = match algorithm {
-        Algorithm::Digest(Digest::Md5 | Digest::Sha1) => (Vec::new(), Vec::new()),
+        Algorithm::Digest(digest) => match digest.descriptor().making {
+            Making::Hash(_) => (Vec::new(), Vec::new()),
+            Making::Hmac(_) | Making::Own(_) => return None,
+        },
         Algorithm::Cipher(cipher) => words(cipher, &key(algorithm))?,
-        _ => return None,
+        Algorithm::Aead(_) | Algorithm::Gmac(_) => return None,
     };
     let output = trace(algorithm, bytes, |_| ())?;
     Some(Prepared { key, tables, message: message(bytes), output })
@@ -36,24 +39,7 @@ pub fn prepared(algorithm: Algorithm, bytes: usize) -> Option<Prepared> {
 
 fn words(cipher: Cipher, key: &[u8]) -> Option<(Vec<u32>, Vec<u32>)> {
     let key = CipherKey::new(cipher, key).ok()?;
-    Some(match key.schedule() {
-        Schedule::Null | Schedule::TripleDes(_) => return None,
-        Schedule::Des(key) => {
-            (key.merged.as_flattened().to_vec(), des::reference::SP.as_flattened().to_vec())
-        }
-        Schedule::Aes(key) => {
-            let rounds = &key.encrypt.as_flattened()[..16 * (key.rounds + 1)];
-            let words = rounds.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)).collect();
-            let tables = aes::generic::ENCRYPT.as_flattened().iter().copied();
-            (words, tables.chain(aes::S.map(u32::from)).collect())
-        }
-        Schedule::Rc5(key) => (key.table[..2 * key.rounds + 2].to_vec(), Vec::new()),
-        Schedule::Rc6(key) => (key.table.to_vec(), Vec::new()),
-        Schedule::Blowfish(key) => (key.p.to_vec(), key.s.as_flattened().to_vec()),
-        Schedule::Idea(key) => (key.encrypt.map(u32::from).to_vec(), Vec::new()),
-        Schedule::Rc4(key) => (Vec::new(), key.permutation.map(u32::from).to_vec()),
-        Schedule::Seal(key) => (Vec::new(), [&key.t[..], &key.s, &key.r].concat()),
-    })
+    (cipher.descriptor().words)(key.schedule())
 }
 
 #[cfg(test)]

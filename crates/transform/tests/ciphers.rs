@@ -252,8 +252,8 @@ fn bad_jobs_are_marked_and_left_alone() {
     assert!(Buffer::out_of_place(&[1, 2], &mut [0]).is_err());
 }
 
-/// One block through another implementation.
-fn foreign(cipher: BlockCipher, key: &[u8], direction: Direction, block: &mut [u8]) {
+/// One block through another implementation, if there is one.
+fn foreign(cipher: BlockCipher, key: &[u8], direction: Direction, block: &mut [u8]) -> bool {
     fn run<C: KeyInit + BlockCipherEncrypt + BlockCipherDecrypt>(
         key: &[u8],
         direction: Direction,
@@ -284,7 +284,10 @@ fn foreign(cipher: BlockCipher, key: &[u8], direction: Direction, block: &mut [u
         BlockCipher::Rc6 => {
             run::<rc6::RC6<u32, cipher::consts::U20, cipher::consts::U16>>(key, direction, block)
         }
+        #[allow(unreachable_patterns, reason = "a new cipher may be nobody else's")]
+        _ => return false,
     }
+    true
 }
 
 proptest! {
@@ -298,7 +301,10 @@ proptest! {
             let key = CipherKey::new(ecb(cipher), raw).unwrap();
             let mut ours = seed[32..32 + cipher.block_bytes()].to_vec();
             let mut theirs = ours.clone();
-            foreign(cipher, raw, direction, &mut theirs);
+            if !foreign(cipher, raw, direction, &mut theirs) {
+                prop_assert_eq!(cipher.peers().rust_crypto, None, "{}", cipher.name());
+                continue;
+            }
             let mut jobs = [CipherJob::new(&key, &[], Buffer::in_place(&mut ours))];
             reference.cipher(ecb(cipher), direction, &mut jobs);
             prop_assert_eq!(&ours, &theirs, "{}", cipher.name());

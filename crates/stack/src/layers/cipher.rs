@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use sealane_engine::{Job, Protection, Span};
-use sealane_transform::{Algorithm, Cipher, Mode};
+use sealane_transform::{Cipher, Mode};
 
 use crate::{
     Batch, Kind, Layer, Room, Verdict, Way,
@@ -27,30 +27,17 @@ pub(crate) const KIND: Kind = Kind {
     },
 };
 
-/// All ciphers by the names that a stack may use: the catalogue's, and a block cipher's own name for its CBC mode.
+/// All ciphers by the names that a stack may use: the catalogue's and its aliases.
 fn ciphers() -> impl Iterator<Item = (String, Cipher)> {
-    Algorithm::all().flat_map(|algorithm| {
-        let cipher = match algorithm {
-            Algorithm::Cipher(cipher) if cipher != Cipher::Null => Some(cipher),
-            _ => None,
-        };
-        let name = algorithm.to_string();
-        let short = match cipher {
-            Some(Cipher::Block(_, Mode::Cbc)) => name.strip_suffix("-cbc").map(str::to_owned),
-            _ => None,
-        };
-        cipher
-            .into_iter()
-            .flat_map(move |cipher| {
-                [Some((name.clone(), cipher)), short.clone().map(|short| (short, cipher))]
-            })
-            .flatten()
-    })
+    let names = |cipher: Cipher| [Some(cipher.to_string()), cipher.alias().map(str::to_owned)];
+    Cipher::all()
+        .filter(|cipher| *cipher != Cipher::Null)
+        .flat_map(move |cipher| names(cipher).into_iter().flatten().map(move |name| (name, cipher)))
 }
 
 /// The cipher of a name.
 pub(super) fn by_name(name: &str) -> Option<Cipher> {
-    ciphers().find(|(known, _)| known == name).map(|(_, cipher)| cipher)
+    name.parse().ok().filter(|cipher| *cipher != Cipher::Null)
 }
 
 /// How a cipher's packets look.

@@ -9,10 +9,10 @@ use core::marker::PhantomData;
 use super::Key;
 use super::vector::{Blocks, Four, One};
 use crate::catalogue::Mode;
-use crate::isa::{Avx2, Avx512};
-use crate::job::Direction;
+use crate::isa::Features;
+use crate::job::{CipherJob, Direction};
 use crate::key::Schedule;
-use crate::lanes::{Alone, LaneKernel, Rows};
+use crate::lanes::{Alone, HandOver, LaneKernel, Rows, few_lanes_do};
 use crate::wipe::wipe;
 
 /// Vectors in flight.
@@ -183,12 +183,12 @@ impl<B: Blocks, const L: usize> AesLanes<'_, B, L> {
 
 impl<'k, B: Blocks, const L: usize> LaneKernel<'k, L> for AesLanes<'k, B, L> {
     fn set(&mut self, lane: usize, key: &'k Schedule, iv: &[u8; 16]) {
-        let Schedule::Aes(key) = key else { return };
+        let Some(key) = super::key_of(key) else { return };
         self.chain[lane] = *iv;
         if self.mode == Mode::Ctr {
             self.chain[lane].reverse();
         }
-        if self.held[lane].is_some_and(|held| core::ptr::eq(held, &raw const **key)) {
+        if self.held[lane].is_some_and(|held| core::ptr::eq(held, &raw const *key)) {
             return;
         }
         self.held[lane] = Some(key);
@@ -225,17 +225,28 @@ unsafe fn run_avx512(kernel: &mut AesLanes<'_, Four, 32>, rows: &mut Rows<32>, c
     unsafe { kernel.go(rows, chunks) }
 }
 
-/// 8 lanes of AES-NI.
-pub(crate) fn avx2<'k>(_: Avx2, mode: Mode, direction: Direction, rounds: usize) -> AesLanes<'k, One, 8> {
-    AesLanes::new(mode, direction, rounds, run_avx2)
-}
-
-/// 32 lanes of VAES.
-pub(crate) fn avx512<'k>(
-    _: Avx512,
+/// AES in 32 lanes of VAES, or in eight of AES-NI where there are few messages.
+pub(crate) fn run_widest(
+    features: Features,
     mode: Mode,
     direction: Direction,
-    rounds: usize,
-) -> AesLanes<'k, Four, 32> {
-    AesLanes::new(mode, direction, rounds, run_avx512)
+    jobs: &mut [CipherJob<'_>],
+    order: &[u16],
+    hand_over: &HandOver<'_>,
+) {
+    // All jobs are of one algorithm.
+    let first = order.first().and_then(|&first| super::key_of(jobs[usize::from(first)].key.schedule()));
+    let rounds = first.map_or(0, |key| key.rounds);
+    let narrow = few_lanes_do(jobs, order, 8, 32, (7, 2));
+    match (features.avx512.filter(|_| !narrow), features.avx2) {
+        (Some(_), _) => {
+            let kernel = &mut AesLanes::<Four, 32>::new(mode, direction, rounds, run_avx512);
+            crate::lanes::run(kernel, jobs, order, hand_over);
+        }
+        (_, Some(_)) => {
+            let kernel = &mut AesLanes::<One, 8>::new(mode, direction, rounds, run_avx2);
+            crate::lanes::run(kernel, jobs, order, hand_over);
+        }
+        _ => {}
+    }
 }

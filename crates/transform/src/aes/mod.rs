@@ -12,6 +12,150 @@ pub(crate) mod vector;
 
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
+use crate::catalogue::{ByteOrder, Facts, KeyBytes, Limits, Mode, Standing};
+use crate::descriptor::{Alone, CipherDescriptor, CipherLanes, PeerNames, Promise, Words, block_after_block};
+use crate::isa::{Features, Isa, Tier};
+use crate::job::{Buffer, Direction};
+use crate::key::Schedule;
+use crate::mix::trace_blocks;
+use crate::order::LaneCost;
+use crate::word::{Counted, Event};
+
+/// AES-128 as the catalogue knows it.
+pub(crate) static AES_128: CipherDescriptor = CipherDescriptor {
+    name: "aes-128",
+    facts: facts(16),
+    expand: |key| Some(Schedule::Aes128(Box::new(Key::new(key)))),
+    peers: peers("AES-128", "AES_128"),
+    promises: &[
+        Promise::new("3aes5lanes10run_avx512", "vaesenc", 64),
+        Promise::new("3aes5lanes10run_avx512", "vaesdeclast", 64),
+        Promise::new("3aes5lanes8run_avx2", "vaesenc", 16),
+        Promise::new("3aes2ni6run_ni", "vaesenc", 16),
+        Promise::new("3aes2ni8run_vaes", "vaesenc", 64),
+        Promise::new("3aes2ni8run_vaes", "vaesdeclast", 64),
+    ],
+    ..ANY
+};
+
+/// AES-192, of the same kernels.
+pub(crate) static AES_192: CipherDescriptor = CipherDescriptor {
+    name: "aes-192",
+    facts: facts(24),
+    expand: |key| Some(Schedule::Aes192(Box::new(Key::new(key)))),
+    peers: peers("AES-192", "AES_192"),
+    ..ANY
+};
+
+/// AES-256, of the same kernels.
+pub(crate) static AES_256: CipherDescriptor = CipherDescriptor {
+    name: "aes-256",
+    facts: facts(32),
+    expand: |key| Some(Schedule::Aes256(Box::new(Key::new(key)))),
+    peers: peers("AES-256", "AES_256"),
+    ..ANY
+};
+
+/// What the three have in common.
+const ANY: CipherDescriptor = CipherDescriptor {
+    name: "aes",
+    facts: facts(16),
+    expand: |_| None,
+    alone,
+    has_instructions: |features| features.avx2.is_some(),
+    lanes: LANES,
+    trace,
+    words,
+    peers: PeerNames::NONE,
+    promises: &[],
+};
+
+const fn facts(key_bytes: usize) -> Facts {
+    let rounds = key_bytes / 4 + 6;
+    Facts {
+        block_bytes: 16,
+        rounds,
+        key_bytes: KeyBytes::exactly(key_bytes),
+        iv_bytes: 16,
+        output_bytes: 0,
+        table_bytes: 512,
+        working_set_bytes: 512 + 16 * (rounds + 1),
+        chained: true,
+        byte_order: ByteOrder::Bytes,
+        standing: Standing::Current,
+        limits: Limits::WIDE_BLOCKS,
+        source: "FIPS 197",
+    }
+}
+
+const fn peers(openssl: &'static str, aws_lc: &'static str) -> PeerNames {
+    PeerNames {
+        openssl: Some(openssl),
+        aws_lc: Some(aws_lc),
+        rust_crypto: Some("aes"),
+        ipsec_mb: Some("AES"),
+    }
+}
+
+fn alone(features: Features, tier: Tier, mode: Mode, direction: Direction) -> Alone {
+    #[cfg(target_arch = "x86_64")]
+    if let (Tier::Native, Some(kernel)) = (tier, ni::kernel(features, mode, direction)) {
+        return kernel;
+    }
+    if tier == Tier::Reference { by_reference } else { by_tables }
+}
+
+block_after_block!(by_reference, Aes128 | Aes192 | Aes256 => reference::plain);
+
+fn by_tables(key: &Schedule, mode: Mode, direction: Direction, iv: &[u8; 16], data: &mut Buffer<'_>) {
+    if let Some(key) = key_of(key) {
+        generic::run(key, mode, direction, iv, data.copied_in_place());
+    }
+}
+
+fn trace(key: &Schedule, data: &mut [u8], sink: &mut dyn FnMut(Event)) {
+    if let Some(key) = key_of(key) {
+        trace_blocks(data, sink, |block| tables::encrypt::<Counted>(key, block));
+    }
+}
+
+fn words(key: &Schedule) -> Option<Words> {
+    let key = key_of(key)?;
+    let rounds = &key.encrypt.as_flattened()[..16 * (key.rounds + 1)];
+    let words = rounds.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)).collect();
+    let tables = generic::ENCRYPT.as_flattened().iter().copied();
+    Some((words, tables.chain(S.map(u32::from)).collect()))
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+const LANES: Option<CipherLanes> = None;
+
+/// Only sealing by CBC: otherwise one message alone keeps the AES units busy, and lanes would only add transpositions.
+#[cfg(target_arch = "x86_64")]
+const LANES: Option<CipherLanes> = Some(CipherLanes {
+    cost: |mode, direction, isa, count| match (mode.can_cut(direction), isa) {
+        (_, Isa::Portable) => None,
+        (true, _) => Some(LaneCost { few: usize::MAX, fixed_bytes: 0, job_bytes: 0 }),
+        // Few jobs take eight lanes, more take 32.
+        (false, Isa::Avx512) if count > 32 => Some(LaneCost { few: 5, fixed_bytes: 640, job_bytes: 60 }),
+        (false, _) => Some(LaneCost { few: 2, fixed_bytes: 128, job_bytes: 72 }),
+    },
+    cut: None,
+    run: lanes::run_widest,
+});
+
+/// An expanded key where [`Schedule`] has it.
+pub(crate) type BoxedKey = Box<Key>;
+
+/// The key, if it is one of AES.
+#[inline(always)]
+pub(crate) fn key_of(schedule: &Schedule) -> Option<&Key> {
+    match schedule {
+        Schedule::Aes128(key) | Schedule::Aes192(key) | Schedule::Aes256(key) => Some(key),
+        _ => None,
+    }
+}
+
 /// Multiplication by x in GF(2^8).
 pub(crate) const fn times_x(byte: u8) -> u8 {
     (byte << 1) ^ ((byte >> 7) * 0x1b)

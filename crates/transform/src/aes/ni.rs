@@ -3,14 +3,16 @@
 //! The floor is one round of a vector a cycle (two on some CPUs): eight vectors hide the latency of a round, and what
 //! else a block needs runs on other units. Messages that end within a vector are read and written in part.
 //!
-//! `unsafe`: intrinsics behind [`super::vector`], and the raw pointers of a [`Buffer`]; the entry points take tokens.
+//! `unsafe`: intrinsics behind [`super::vector`], and the raw pointers of a [`Buffer`]; [`kernel`] asks what was detected.
 #![allow(unsafe_code)]
 
 use super::Key;
 use super::vector::{Blocks, Four, One};
 use crate::catalogue::Mode;
-use crate::isa::{Avx2, Avx512};
+use crate::descriptor::Alone;
+use crate::isa::Features;
 use crate::job::{Buffer, Direction};
+use crate::key::Schedule;
 use crate::modes;
 
 /// Vectors in flight.
@@ -197,29 +199,26 @@ fn run_vaes(key: &Key, mode: Mode, direction: Direction, iv: &[u8; 16], data: &m
     unsafe { message::<Four>(key, mode, direction, iv, ends, data.len()) }
 }
 
-/// Transforms a message by AES-NI, as [`modes::run`] does.
-pub(crate) fn avx2(
-    _: Avx2,
-    key: &Key,
-    mode: Mode,
-    direction: Direction,
-    iv: &[u8; 16],
-    data: &mut Buffer<'_>,
-) {
-    // SAFETY: the token proves AES-NI, SSSE3 and SSE4.1.
-    unsafe { run_ni(key, mode, direction, iv, data) }
+fn avx2(key: &Schedule, mode: Mode, direction: Direction, iv: &[u8; 16], data: &mut Buffer<'_>) {
+    if let Some(key) = super::key_of(key) {
+        // SAFETY: `kernel` gives this out only where AES-NI, SSSE3 and SSE4.1 were detected.
+        unsafe { run_ni(key, mode, direction, iv, data) }
+    }
 }
 
-/// The same by VAES; not for sealing by CBC, whose blocks come one by one.
-pub(crate) fn avx512(
-    _: Avx512,
-    key: &Key,
-    mode: Mode,
-    direction: Direction,
-    iv: &[u8; 16],
-    data: &mut Buffer<'_>,
-) {
-    debug_assert!((mode, direction) != (Mode::Cbc, Direction::Encrypt), "nothing to do side by side");
-    // SAFETY: the token proves AVX-512 F, BW and VL, and VAES.
-    unsafe { run_vaes(key, mode, direction, iv, data) }
+fn avx512(key: &Schedule, mode: Mode, direction: Direction, iv: &[u8; 16], data: &mut Buffer<'_>) {
+    if let Some(key) = super::key_of(key) {
+        // SAFETY: `kernel` gives this out only where AVX-512 F, BW and VL, and VAES were detected.
+        unsafe { run_vaes(key, mode, direction, iv, data) }
+    }
+}
+
+/// What transforms a message as [`modes::run`] does, by VAES, or by AES-NI where that is missing or where blocks come one
+/// by one.
+pub(super) fn kernel(features: Features, mode: Mode, direction: Direction) -> Option<Alone> {
+    match (features.avx512, features.avx2) {
+        (Some(_), _) if mode.can_cut(direction) => Some(avx512),
+        (_, Some(_)) => Some(avx2),
+        _ => None,
+    }
 }

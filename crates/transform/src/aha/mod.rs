@@ -8,8 +8,42 @@
 pub(crate) mod generic;
 pub(crate) mod reference;
 
-use crate::hash::Hash;
+use crate::catalogue::{ByteOrder, Standing};
+use crate::descriptor::{DigestDescriptor, Making, OwnDigest, PeerNames, words_to_bytes};
+use crate::hash;
+use crate::isa::Tier;
 use crate::md5;
+use crate::word::{Counted, end_block};
+
+/// `aha-i` as the catalogue knows it.
+pub(crate) static AHA_I: DigestDescriptor = DigestDescriptor {
+    name: "aha-i",
+    facts: hash::facts(
+        16,
+        16,
+        ByteOrder::Little,
+        Standing::Benchmark,
+        "our interpretation; the original definition was not found",
+    ),
+    making: Making::Own(OwnDigest {
+        expand: |_| None,
+        tier: |tier, _| tier.min(Tier::Generic),
+        digest: |tier, job| {
+            let absorb = if tier == Tier::Reference { reference::blocks } else { generic::blocks };
+            digest(absorb, job.input, &mut job.output);
+        },
+        trace: |_, data, sink| {
+            let mut chains = [[0; 4]; 4];
+            for (i, block) in data.as_chunks::<64>().0.iter().enumerate() {
+                reference::absorb::<Counted>(&mut chains, i, block);
+                end_block(sink);
+            }
+            Some(words_to_bytes(chains.as_flattened()))
+        },
+    }),
+    peers: PeerNames::NONE,
+    promises: &[],
+};
 
 /// Absorbs whole blocks, the first of which is block number `first` of the message.
 pub(crate) type Absorb = fn(&mut [[u32; 4]; 4], first: usize, data: &[u8]);
@@ -21,7 +55,7 @@ pub(crate) fn digest(absorb: Absorb, message: &[u8], output: &mut [u8; 32]) {
     let whole = message.len() & !63;
     absorb(&mut chains, 0, &message[..whole]);
     let mut scratch = [0; 128];
-    let padded = Hash::Md5.pad(&message[whole..], message.len() as u64, &mut scratch);
+    let padded = md5::HASH.pad(&message[whole..], message.len() as u64, &mut scratch);
     absorb(&mut chains, whole / 64, &scratch[..padded]);
     let mut block = [0; 64];
     for (word, bytes) in chains.as_flattened().iter().zip(block.chunks_exact_mut(4)) {
@@ -29,5 +63,5 @@ pub(crate) fn digest(absorb: Absorb, message: &[u8], output: &mut [u8; 32]) {
     }
     let mut state = md5::INITIAL;
     md5::reference::blocks(&mut state, &block);
-    Hash::Md5.write_digest(&state, output);
+    md5::HASH.write_digest(&state, output);
 }

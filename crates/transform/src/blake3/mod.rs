@@ -7,6 +7,40 @@ use ::blake3::hazmat::{HasherExt as _, Mode, merge_subtrees_non_root, merge_subt
 
 pub(crate) mod reference;
 
+use crate::catalogue::{ByteOrder, Standing};
+use crate::descriptor::{DigestDescriptor, Making, OwnDigest, PeerNames};
+use crate::hash;
+use crate::isa::Tier;
+use crate::word::{Counted, end_block};
+
+/// BLAKE3 as the catalogue knows it.
+pub(crate) static BLAKE3: DigestDescriptor = DigestDescriptor {
+    name: "blake3",
+    // Blocks are chained within a chunk of 1,024 bytes; chunks are not.
+    facts: hash::facts(7, 32, ByteOrder::Little, Standing::Current, "BLAKE3, 2020"),
+    making: Making::Own(OwnDigest {
+        expand: |_| None,
+        // The authors' crate finds instructions by itself, so it cannot run where there are to be none.
+        tier: |tier, features| if features.avx2.is_some() { tier } else { tier.min(Tier::Generic) },
+        digest: |tier, job| {
+            if tier == Tier::Native {
+                native(job.input, &mut job.output);
+            } else {
+                reference::digest(job.input, &mut job.output);
+            }
+        },
+        // One block, whatever its length.
+        trace: |_, data, sink| {
+            let mut out = [0; 32];
+            reference::digest_by::<Counted>(data, &mut out);
+            end_block(sink);
+            Some(out.to_vec())
+        },
+    }),
+    peers: PeerNames::NONE,
+    promises: &[],
+};
+
 /// Bytes of a leaf of the tree, a chunk (section 2.1).
 pub const LEAF_BYTES: usize = 1024;
 

@@ -8,7 +8,94 @@ pub(crate) mod reference;
 
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-use crate::job::Direction;
+use crate::catalogue::{ByteOrder, Facts, KeyBytes, Limits, Mode, Standing};
+use crate::descriptor::{
+    Alone, CipherDescriptor, CipherLanes, CutFor, PeerNames, Promise, block_after_block, no_instructions,
+};
+use crate::isa::{Features, Tier};
+use crate::job::{CipherJob, Direction};
+use crate::key::Schedule;
+use crate::lanes::{HandOver, Interleave};
+#[cfg(target_arch = "x86_64")]
+use crate::lanes::{few_lanes_do, one_key};
+use crate::mix::trace_blocks;
+use crate::order::LaneCost;
+use crate::word::Counted;
+
+/// Blowfish as the catalogue knows it.
+pub(crate) static BLOWFISH: CipherDescriptor = CipherDescriptor {
+    name: "blowfish",
+    facts: Facts {
+        block_bytes: 8,
+        rounds: 16,
+        key_bytes: KeyBytes { min: 4, max: 56, usual: 16 },
+        iv_bytes: 8,
+        output_bytes: 0,
+        table_bytes: 4096,
+        working_set_bytes: 4096 + 4168,
+        chained: true,
+        byte_order: ByteOrder::Big,
+        standing: Standing::Legacy,
+        limits: Limits::NARROW_BLOCKS,
+        source: "Schneier 1993",
+    },
+    expand: |key| Some(Schedule::Blowfish(Key::new(key))),
+    alone: |_, tier, _, _| -> Alone { if tier == Tier::Reference { by_reference } else { unrolled } },
+    has_instructions: no_instructions,
+    lanes: Some(CipherLanes {
+        cost: |_, direction, _, _| {
+            let fixed_bytes = if direction == Direction::Decrypt { 256 } else { 192 };
+            Some(LaneCost { few: 1, fixed_bytes, job_bytes: 24 })
+        },
+        cut: Some(CutFor { lanes: [6, 6, 64], set_up: 64 }),
+        run: run_lanes,
+    }),
+    trace: |key, data, sink| {
+        let Schedule::Blowfish(key) = key else { return };
+        trace_blocks(data, sink, |b| reference::crypt::<Counted>(key, Direction::Encrypt, b));
+    },
+    words: |key| {
+        let Schedule::Blowfish(key) = key else { return None };
+        Some((key.p.to_vec(), key.s.as_flattened().to_vec()))
+    },
+    peers: PeerNames { openssl: Some("BF"), rust_crypto: Some("blowfish"), ..PeerNames::NONE },
+    promises: &[
+        Promise::new("8blowfish5lanes7run_bmi", "bextr", 8),
+        Promise::new("8blowfish8permuted", "vpermt2b", 64),
+    ],
+};
+
+block_after_block!(by_reference, Blowfish => reference::plain);
+block_after_block!(unrolled, Blowfish => lanes::one);
+
+/// This many busy lanes of 64 are no faster than as many single messages.
+#[cfg(target_arch = "x86_64")]
+const PERMUTED_FEW: usize = 5;
+
+/// Blowfish in lanes: 64 where one key's tables serve all of them, or a few, interleaved.
+fn run_lanes(
+    features: Features,
+    mode: Mode,
+    direction: Direction,
+    jobs: &mut [CipherJob<'_>],
+    order: &[u16],
+    hand_over: &HandOver<'_>,
+) {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(proof) = features.avx512
+        && one_key(jobs, order)
+        && !few_lanes_do(jobs, order, lanes::LANES, permuted::LANES, (19, 4))
+    {
+        let few = if hand_over.few == 0 { 0 } else { PERMUTED_FEW };
+        let kernel = &mut permuted::Permuted::new(proof, mode, direction);
+        return crate::lanes::run(kernel, jobs, order, &HandOver { few, alone: hand_over.alone });
+    }
+    let kernel = lanes::BlowfishLanes::<{ lanes::LANES }>::new(mode, direction, features.avx2);
+    crate::lanes::run(&mut Interleave(kernel), jobs, order, hand_over);
+}
+
+/// An expanded key where [`Schedule`] has it.
+pub(crate) type BoxedKey = Box<Key>;
 
 /// An expanded key.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]

@@ -8,17 +8,64 @@ use core::fmt;
 
 use zeroize::Zeroize as _;
 
+use crate::catalogue::{ByteOrder, Facts, KeyBytes, Limits, Standing};
 use crate::chacha::reference::one_time_key;
-use crate::hash::Hash;
+use crate::descriptor::{DigestDescriptor, Making, OwnDigest, OwnKey, PeerNames, words_to_bytes};
 use crate::isa::{Features, Tier};
 use crate::poly1305::generic::Poly1305;
-use crate::word::{Plain, Region, Word};
+use crate::sha256;
+use crate::word::{Counted, Plain, Region, Word, end_block};
+
+/// `bh-140` as the catalogue knows it.
+pub(crate) static BH_140: DigestDescriptor = DigestDescriptor {
+    name: "bh-140",
+    facts: Facts {
+        block_bytes: 4,
+        rounds: 1,
+        key_bytes: KeyBytes::exactly(48),
+        iv_bytes: 12,
+        output_bytes: 16,
+        table_bytes: 3 * BUCKET_WORDS,
+        working_set_bytes: 3 * BUCKET_WORDS + 560,
+        chained: false,
+        byte_order: ByteOrder::Little,
+        standing: Standing::Legacy,
+        limits: Limits { blocks_a_key: u64::MAX, bytes_a_nonce: LONGEST_BYTES as u64 },
+        source: "Rogaway, J. Cryptology 12 (1999) 91-115; parameters are this project's",
+    },
+    making: Making::Own(OwnDigest {
+        expand,
+        tier: |tier, _| tier.min(Tier::Generic),
+        digest: |_, job| {
+            if let Some(key) = job.key.own::<BucketKey>() {
+                job.output[..16].copy_from_slice(&key.tag(&job.nonce, job.input));
+            }
+        },
+        // One block, whatever its length.
+        trace: |key, data, sink| {
+            let data = &data[..data.len().min(4 * BUCKET_WORDS - 4)];
+            let buckets = key.own::<BucketKey>()?.buckets::<Counted>(data);
+            end_block(sink);
+            Some(words_to_bytes(&buckets))
+        },
+    }),
+    peers: PeerNames::NONE,
+    promises: &[],
+};
+
+fn expand(key: &[u8]) -> OwnKey {
+    let (draw, rest) = key.split_first_chunk()?;
+    Some(Box::new(BucketKey::new(draw, rest.first_chunk()?)))
+}
 
 /// Buckets.
 pub(crate) const BUCKETS: usize = 140;
 
 /// Words of the longest message: 16 KiB and its padding word.
 pub const BUCKET_WORDS: usize = 4097;
+
+/// Bytes of the longest message: with a byte of padding they fill the last word.
+const LONGEST_BYTES: usize = 4 * BUCKET_WORDS - 1;
 
 /// A drawn hash function and the key of the second level.
 pub(crate) struct BucketKey {
@@ -42,7 +89,7 @@ impl fmt::Debug for BucketKey {
 impl BucketKey {
     /// Draws the function from `key` (16 bytes) and keeps `finish` for the tag.
     pub(crate) fn new(key: &[u8; 16], finish: &[u8; 32]) -> Self {
-        let compress = Hash::Sha256.compress(Tier::Generic, Features::NONE);
+        let compress = (sha256::HASH.compress)(Tier::Generic, Features::NONE);
         let mut counter = 0u32;
         let mut bytes = [0; 32];
         let mut used = 32;
@@ -52,7 +99,7 @@ impl BucketKey {
                     let mut seed = [0; 20];
                     seed[..16].copy_from_slice(key);
                     seed[16..].copy_from_slice(&counter.to_le_bytes());
-                    Hash::Sha256.digest(compress, &seed, &mut bytes);
+                    sha256::HASH.digest(compress, &seed, &mut bytes);
                     counter += 1;
                     used = 0;
                 }
@@ -80,11 +127,6 @@ impl BucketKey {
         seen.zeroize();
         bytes.zeroize();
         Self { triples, finish: *finish }
-    }
-
-    /// Whether a message of this length can be hashed.
-    pub(crate) const fn takes(message_bytes: usize) -> bool {
-        message_bytes / 4 < BUCKET_WORDS
     }
 
     /// The first level: the buckets of a message padded with 0x80 and zeros.
@@ -154,7 +196,7 @@ mod tests {
                 key.buckets::<Plain>(message).iter().flat_map(|word| word.to_le_bytes()).collect();
             assert_eq!(bytes[..16], first);
             let mut got = [0; 32];
-            Hash::Sha256.digest(crate::sha256::reference::blocks, &bytes, &mut got);
+            sha256::HASH.digest(sha256::reference::blocks, &bytes, &mut got);
             assert_eq!(got, digest);
         }
     }

@@ -1,4 +1,4 @@
-//! ChaCha20, RFC 8439 section 2.4.
+//! ChaCha20-Poly1305, RFC 8439.
 
 pub(crate) mod aead;
 #[cfg(target_arch = "x86_64")]
@@ -6,3 +6,64 @@ pub(crate) mod lanes;
 #[cfg(target_arch = "x86_64")]
 mod long;
 pub(crate) mod reference;
+
+use zeroize::Zeroizing;
+
+use crate::aead::{AeadJob, AeadSchedule};
+use crate::catalogue::{ByteOrder, Facts, KeyBytes, Limits, Standing};
+use crate::descriptor::{AeadDescriptor, PeerNames, Promise};
+use crate::isa::{Features, Tier};
+use crate::job::{Direction, Status};
+use crate::order::{WINDOW, by_length};
+
+/// ChaCha20-Poly1305 as the catalogue knows it.
+pub(crate) static CHACHA20_POLY1305: AeadDescriptor = AeadDescriptor {
+    name: "chacha20-poly1305",
+    facts: Facts {
+        block_bytes: 64,
+        rounds: 20,
+        key_bytes: KeyBytes::exactly(32),
+        iv_bytes: 12,
+        output_bytes: 16,
+        table_bytes: 0,
+        working_set_bytes: 64,
+        chained: false,
+        byte_order: ByteOrder::Little,
+        standing: Standing::Current,
+        // Section 2.8: of 2^32 blocks, the first makes the one-time key.
+        limits: Limits { blocks_a_key: u64::MAX, bytes_a_nonce: ((1 << 32) - 1) * 64 },
+        source: "RFC 8439",
+    },
+    expand: |key| Some(AeadSchedule::ChaCha(Zeroizing::new(key.try_into().ok()?))),
+    portable,
+    instructions: run_widest,
+    peers: PeerNames {
+        openssl: Some("ChaCha20-Poly1305"),
+        aws_lc: Some("CHACHA20_POLY1305"),
+        ipsec_mb: Some("CHACHA20_POLY1305"),
+        ..PeerNames::NONE
+    },
+    promises: &[
+        Promise::new("6chacha5lanes13rounds_avx512", "vprold", 64),
+        Promise::new("6chacha5lanes11rounds_avx2", "vpshufb", 32),
+    ],
+};
+
+fn portable(_: Tier, direction: Direction, job: &mut AeadJob<'_>) {
+    let AeadSchedule::ChaCha(key) = job.key.schedule() else { return };
+    aead::run(key, direction, job);
+}
+
+/// The pending jobs, by the largest instruction set there is.
+fn run_widest(features: Features, direction: Direction, jobs: &mut [AeadJob<'_>]) {
+    #[cfg(target_arch = "x86_64")]
+    for window in jobs.chunks_mut(WINDOW) {
+        let Some(avx2) = features.avx2 else { return };
+        let bytes =
+            |job: &mut AeadJob<'_>| (job.status == Status::Pending).then_some(job.data.len() + job.aad.len());
+        by_length(window, bytes, |jobs, order| match features.avx512 {
+            Some(avx512) => lanes::avx512(avx512, direction, jobs, order),
+            None => lanes::avx2(avx2, direction, jobs, order),
+        });
+    }
+}

@@ -2,8 +2,79 @@
 
 mod wide;
 
+use crate::catalogue::{ByteOrder, Facts, KeyBytes, Limits, Standing};
+use crate::descriptor::{DigestDescriptor, Making, OwnDigest, PeerNames};
 use crate::isa::Tier;
-use crate::word::{Plain, Region, Word};
+use crate::word::{Counted, Plain, Region, Word, end_block};
+
+/// The digest that does nothing.
+pub(crate) static NULL: DigestDescriptor = DigestDescriptor {
+    name: "null",
+    facts: facts(1, 0, ByteOrder::Bytes, "no work"),
+    making: Making::Own(OwnDigest {
+        expand: |_| None,
+        tier: |tier, _| tier.min(Tier::Generic),
+        digest: |_, _| {},
+        trace: |_, _, _| None,
+    }),
+    peers: PeerNames::NONE,
+    promises: &[],
+};
+
+/// The digest that only reads.
+pub(crate) static TOUCH: DigestDescriptor = DigestDescriptor {
+    name: "touch",
+    facts: facts(8, 8, ByteOrder::Little, "XOR of all 64-bit words"),
+    making: Making::Own(OwnDigest {
+        expand: |_| None,
+        tier: |tier, _| tier.min(Tier::Generic),
+        digest: |_, job| job.output[..8].copy_from_slice(&touch(job.input).to_le_bytes()),
+        trace: |_, _, _| None,
+    }),
+    peers: PeerNames::NONE,
+    promises: &[],
+};
+
+/// The Internet checksum as the catalogue knows it.
+pub(crate) static INTERNET: DigestDescriptor = DigestDescriptor {
+    name: "inet",
+    facts: facts(2, 2, ByteOrder::Big, "RFC 1071"),
+    making: Making::Own(OwnDigest {
+        expand: |_| None,
+        tier: |tier, _| tier.min(Tier::Generic),
+        digest: |tier, job| job.output[..2].copy_from_slice(&internet(tier, job.input).to_be_bytes()),
+        // One block, whatever its length.
+        trace: |_, data, sink| {
+            let sum = internet_reference::<Counted>(data);
+            end_block(sink);
+            Some(sum.to_be_bytes().to_vec())
+        },
+    }),
+    peers: PeerNames::NONE,
+    promises: &[],
+};
+
+const fn facts(
+    block_bytes: usize,
+    output_bytes: usize,
+    byte_order: ByteOrder,
+    source: &'static str,
+) -> Facts {
+    Facts {
+        block_bytes,
+        rounds: 0,
+        key_bytes: KeyBytes::NONE,
+        iv_bytes: 0,
+        output_bytes,
+        table_bytes: 0,
+        working_set_bytes: 0,
+        chained: false,
+        byte_order,
+        standing: Standing::Benchmark,
+        limits: Limits::NONE,
+        source,
+    }
+}
 
 /// The one's complement of the one's complement sum of big-endian 16-bit words, an odd byte padded with zero.
 pub(crate) fn internet_reference<W: Word>(data: &[u8]) -> u16 {

@@ -12,7 +12,159 @@ mod staging;
 
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-use crate::job::Direction;
+use crate::catalogue::{ByteOrder, Facts, KeyBytes, Limits, Mode, Standing};
+use crate::descriptor::{
+    Alone, CipherDescriptor, CipherLanes, CutFor, PeerNames, Promise, block_after_block, no_instructions,
+    no_words,
+};
+use crate::isa::{Features, Isa, Tier};
+use crate::job::{Buffer, CipherJob, Direction};
+use crate::key::Schedule;
+#[cfg(target_arch = "x86_64")]
+use crate::lanes::few_lanes_do;
+use crate::lanes::{self, HandOver};
+use crate::mix::trace_blocks;
+use crate::order::LaneCost;
+use crate::word::Counted;
+
+/// DES as the catalogue knows it.
+pub(crate) static DES: CipherDescriptor = CipherDescriptor {
+    name: "des",
+    facts: facts(1, Standing::Broken),
+    expand: |key| Some(Schedule::Des(Key::new(key.try_into().ok()?))),
+    alone: |_, tier, _, _| -> Alone { if tier == Tier::Reference { by_reference } else { unrolled } },
+    has_instructions: no_instructions,
+    lanes: Some(CipherLanes {
+        cost: |mode, _, isa, _| match (mode, isa) {
+            (Mode::Ctr, _) => None,
+            (_, Isa::Portable) => Some(LaneCost { few: 21, fixed_bytes: 256, job_bytes: 8 }),
+            (_, Isa::Avx2) => Some(LaneCost { few: 24, fixed_bytes: 384, job_bytes: 8 }),
+            (_, Isa::Avx512) => Some(LaneCost { few: 4, fixed_bytes: 256, job_bytes: 8 }),
+        },
+        cut: Some(CutFor { lanes: [64, 256, 512], set_up: 256 }),
+        run: run_lanes::<1>,
+    }),
+    trace: |key, data, sink| {
+        let Schedule::Des(key) = key else { return };
+        trace_blocks(data, sink, |b| reference::crypt::<Counted>(key, Direction::Encrypt, b));
+    },
+    words: |key| {
+        let Schedule::Des(key) = key else { return None };
+        Some((key.merged.as_flattened().to_vec(), reference::SP.as_flattened().to_vec()))
+    },
+    peers: PeerNames {
+        openssl: Some("DES"),
+        rust_crypto: Some("des"),
+        ipsec_mb: Some("DES"),
+        ..PeerNames::NONE
+    },
+    promises: &[
+        Promise::new("3des8permuted", "vpermb", 64),
+        Promise::new("3des6sliced3x8610run_avx512", "vpternlogq", 64),
+        Promise::new("3des6sliced3x868run_avx2", "vpxor", 32),
+    ],
+};
+
+/// Triple DES as the catalogue knows it; NPCryptBench does not run it.
+pub(crate) static TRIPLE_DES: CipherDescriptor = CipherDescriptor {
+    name: "3des",
+    facts: facts(3, Standing::Legacy),
+    expand: |key| Some(Schedule::TripleDes(Box::new(TripleKey::new(key.try_into().ok()?)))),
+    alone: |_, tier, _, _| -> Alone {
+        if tier == Tier::Reference { triple_by_reference } else { triple_unrolled }
+    },
+    has_instructions: no_instructions,
+    lanes: Some(CipherLanes {
+        cost: |mode, _, isa, _| match (mode, isa) {
+            (Mode::Ctr, _) => None,
+            (_, Isa::Portable | Isa::Avx2) => Some(LaneCost { few: 20, fixed_bytes: 256, job_bytes: 8 }),
+            (_, Isa::Avx512) => Some(LaneCost { few: 4, fixed_bytes: 256, job_bytes: 8 }),
+        },
+        cut: Some(CutFor { lanes: [64, 256, 512], set_up: 256 }),
+        run: run_lanes::<3>,
+    }),
+    trace: |key, data, sink| {
+        let Schedule::TripleDes(key) = key else { return };
+        trace_blocks(data, sink, |b| reference::crypt_triple::<Counted>(key, Direction::Encrypt, b));
+    },
+    words: no_words,
+    peers: PeerNames {
+        openssl: Some("DES-EDE3"),
+        rust_crypto: Some("des"),
+        ipsec_mb: Some("DES3"),
+        ..PeerNames::NONE
+    },
+    promises: &[],
+};
+
+const fn facts(passes: usize, standing: Standing) -> Facts {
+    Facts {
+        block_bytes: 8,
+        rounds: 16 * passes,
+        key_bytes: KeyBytes::exactly(8 * passes),
+        iv_bytes: 8,
+        output_bytes: 0,
+        table_bytes: 512,
+        working_set_bytes: 512 + 128 * passes,
+        chained: true,
+        byte_order: ByteOrder::Big,
+        standing,
+        limits: Limits::NARROW_BLOCKS,
+        source: "FIPS 46-3",
+    }
+}
+
+block_after_block!(by_reference, Des => reference::plain);
+block_after_block!(triple_by_reference, TripleDes => reference::plain_triple);
+
+fn unrolled(key: &Schedule, mode: Mode, direction: Direction, iv: &[u8; 16], data: &mut Buffer<'_>) {
+    if let Schedule::Des(key) = key {
+        generic::run(key, mode, direction, iv, data.copied_in_place());
+    }
+}
+
+fn triple_unrolled(key: &Schedule, mode: Mode, direction: Direction, iv: &[u8; 16], data: &mut Buffer<'_>) {
+    if let Schedule::TripleDes(key) = key {
+        generic::run_triple(key, mode, direction, iv, data.copied_in_place());
+    }
+}
+
+/// This many busy lanes of 512 are no faster than as many single messages.
+#[cfg(target_arch = "x86_64")]
+const SLICED_FEW: usize = 16;
+
+/// `PASSES` passes of DES in lanes: of bits, or of bytes where there are few messages.
+fn run_lanes<const PASSES: usize>(
+    features: Features,
+    mode: Mode,
+    direction: Direction,
+    jobs: &mut [CipherJob<'_>],
+    order: &[u16],
+    hand_over: &HandOver<'_>,
+) {
+    #[cfg(target_arch = "x86_64")]
+    match (features.avx512, features.avx2) {
+        (Some(proof), _) if few_lanes_do(jobs, order, 64, 512, (13, 2)) => {
+            let kernel = &mut permuted::Permuted::<PASSES>::new(proof, mode, direction);
+            return lanes::run(kernel, jobs, order, hand_over);
+        }
+        // A step of 512 lanes costs less than one of 256 by AVX2, however few are busy.
+        (Some(proof), _) => {
+            let kernel = &mut sliced::avx512(proof, mode, direction, PASSES);
+            let few = if hand_over.few == 0 { 0 } else { SLICED_FEW };
+            return lanes::run(kernel, jobs, order, &HandOver { few, alone: hand_over.alone });
+        }
+        (_, Some(proof)) => {
+            let kernel = &mut sliced::avx2(proof, mode, direction, PASSES);
+            return lanes::run(kernel, jobs, order, hand_over);
+        }
+        _ => {}
+    }
+    lanes::run(&mut sliced::portable(mode, direction, PASSES), jobs, order, hand_over);
+}
+
+/// Three expanded keys where [`Schedule`] has them.
+pub(crate) type BoxedTripleKey = Box<TripleKey>;
 
 /// Permuted choice 1: bits of the key, numbered from 1 at the most significant.
 pub(crate) const PC1: [u8; 56] = [

@@ -7,17 +7,12 @@
 use arrayvec::ArrayVec;
 
 use crate::catalogue::Mode;
-use crate::job::{Buffer, CipherJob, Direction, Status};
+use crate::job::{Buffer, CipherJob, Status};
 use crate::lanes::CHUNK;
 use crate::modes;
 
 /// Most pieces of a batch.
 const PIECES: usize = 1024;
-
-/// Whether a block needs nothing that another one makes.
-pub(super) const fn can_cut(mode: Mode, direction: Direction) -> bool {
-    !matches!((mode, direction), (Mode::Cbc, Direction::Encrypt))
-}
 
 /// What messages are cut for.
 #[derive(Clone, Copy, Debug)]

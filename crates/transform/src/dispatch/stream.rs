@@ -1,20 +1,23 @@
 //! Digests of messages that come in parts.
 
 use super::Kernels;
-use crate::hash::Hash;
 use crate::hash::stream::{DigestStream, StreamPart, run};
+
+fn same_hash(one: &StreamPart<'_>, other: &StreamPart<'_>) -> bool {
+    core::ptr::eq(one.stream.hash(), other.stream.hash())
+}
 
 impl Kernels {
     /// Absorbs the next part of every stream, in lanes where there are enough. Streams of several hashes may be mixed;
     /// parts may have any length. Every `part` is empty afterwards.
     pub fn absorb(&self, parts: &mut [StreamPart<'_>]) {
-        for parts in parts.chunk_by_mut(|one, other| one.stream.hash() == other.stream.hash()) {
+        for parts in parts.chunk_by_mut(same_hash) {
             let Some(hash) = parts.first().map(|part| part.stream.hash()) else { continue };
             if let Some((_, kernel)) = self.lane_kernel(hash, parts.len()) {
                 run(&kernel, parts);
                 continue;
             }
-            let compress = hash.compress(self.single(), self.features);
+            let compress = (hash.compress)(self.single(), self.features);
             for StreamPart { stream, part } in parts {
                 stream.absorb(compress, part);
                 *part = &[];
@@ -24,7 +27,7 @@ impl Kernels {
 
     /// The digest of all that `stream` has absorbed, in the first bytes; it may go on absorbing.
     pub fn finish(&self, stream: &DigestStream) -> [u8; 32] {
-        let hash: Hash = stream.hash();
-        stream.finish(hash.compress(self.single(), self.features))
+        let hash = stream.hash();
+        stream.finish((hash.compress)(self.single(), self.features))
     }
 }

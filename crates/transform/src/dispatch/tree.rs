@@ -6,6 +6,7 @@
 
 use super::Kernels;
 use crate::blake3::{self, ChainingValue, LEAF_BYTES};
+use crate::catalogue::Digest;
 use crate::isa::{Isa, Tier};
 
 impl Kernels {
@@ -50,6 +51,6 @@ impl Kernels {
 
     /// Our own reference has no keyed mode.
     fn is_native(&self, is_keyed: bool) -> bool {
-        is_keyed || self.blake3_tier() == Tier::Native
+        is_keyed || self.digest_tier(Digest::Blake3, 1) == Tier::Native
     }
 }

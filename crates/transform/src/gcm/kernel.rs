@@ -683,28 +683,24 @@ unsafe fn all_avx512<const ROUNDS: usize, const OPEN: bool>(jobs: &mut [AeadJob<
     unsafe { all::<Four, ROUNDS, OPEN>(jobs) }
 }
 
-/// Runs the pending jobs, whose keys are AES-128's if `rounds` is 10 and AES-256's otherwise.
-pub(crate) fn avx2(_: Avx2, rounds: usize, direction: Direction, jobs: &mut [AeadJob<'_>]) {
+/// Runs the pending jobs, whose keys have so many rounds.
+pub(crate) fn avx2<const ROUNDS: usize>(_: Avx2, direction: Direction, jobs: &mut [AeadJob<'_>]) {
     // SAFETY: the token.
     unsafe {
-        match (rounds, direction) {
-            (10, Direction::Encrypt) => all_avx2::<10, false>(jobs),
-            (10, Direction::Decrypt) => all_avx2::<10, true>(jobs),
-            (_, Direction::Encrypt) => all_avx2::<14, false>(jobs),
-            (_, Direction::Decrypt) => all_avx2::<14, true>(jobs),
+        match direction {
+            Direction::Encrypt => all_avx2::<ROUNDS, false>(jobs),
+            Direction::Decrypt => all_avx2::<ROUNDS, true>(jobs),
         }
     }
 }
 
 /// As [`avx2`].
-pub(crate) fn avx512(_: Avx512, rounds: usize, direction: Direction, jobs: &mut [AeadJob<'_>]) {
+pub(crate) fn avx512<const ROUNDS: usize>(_: Avx512, direction: Direction, jobs: &mut [AeadJob<'_>]) {
     // SAFETY: the token.
     unsafe {
-        match (rounds, direction) {
-            (10, Direction::Encrypt) => all_avx512::<10, false>(jobs),
-            (10, Direction::Decrypt) => all_avx512::<10, true>(jobs),
-            (_, Direction::Encrypt) => all_avx512::<14, false>(jobs),
-            (_, Direction::Decrypt) => all_avx512::<14, true>(jobs),
+        match direction {
+            Direction::Encrypt => all_avx512::<ROUNDS, false>(jobs),
+            Direction::Decrypt => all_avx512::<ROUNDS, true>(jobs),
         }
     }
 }

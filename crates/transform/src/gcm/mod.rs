@@ -12,11 +12,88 @@ mod vector;
 use subtle::ConstantTimeEq as _;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-use crate::aead::AeadJob;
+use crate::aead::{AeadJob, AeadSchedule};
 use crate::aes;
-use crate::catalogue::Mode;
+use crate::catalogue::{ByteOrder, Facts, KeyBytes, Limits, Mode, Standing};
+use crate::descriptor::{AeadDescriptor, PeerNames, Promise};
+use crate::isa::{Features, Tier};
 use crate::job::{Direction, Status};
 use crate::modes;
+
+/// AES-128-GCM as the catalogue knows it.
+pub(crate) static AES_128_GCM: AeadDescriptor = AeadDescriptor {
+    name: "aes-128-gcm",
+    facts: facts(16),
+    expand: |key| Some(AeadSchedule::Gcm(Key::new(key))),
+    portable,
+    instructions: run_widest::<10>,
+    peers: PeerNames {
+        openssl: Some("AES-128-GCM"),
+        aws_lc: Some("AES_128_GCM"),
+        ipsec_mb: Some("GCM"),
+        ..PeerNames::NONE
+    },
+    promises: &[
+        Promise::new("3gcm6kernel10all_avx512", "vpclmulqdq", 64),
+        Promise::new("3gcm6kernel10all_avx512", "vaesenc", 64),
+        Promise::new("3gcm6kernel8all_avx2", "vpclmulqdq", 16),
+        Promise::new("3gcm6kernel8all_avx2", "vaesenc", 16),
+    ],
+};
+
+/// AES-256-GCM, of the same kernels.
+pub(crate) static AES_256_GCM: AeadDescriptor = AeadDescriptor {
+    name: "aes-256-gcm",
+    facts: facts(32),
+    expand: |key| Some(AeadSchedule::Gcm(Key::new(key))),
+    portable,
+    instructions: run_widest::<14>,
+    peers: PeerNames {
+        openssl: Some("AES-256-GCM"),
+        aws_lc: Some("AES_256_GCM"),
+        ipsec_mb: Some("GCM"),
+        ..PeerNames::NONE
+    },
+    promises: &[],
+};
+
+const fn facts(key_bytes: usize) -> Facts {
+    let rounds = key_bytes / 4 + 6;
+    Facts {
+        block_bytes: 16,
+        rounds,
+        key_bytes: KeyBytes::exactly(key_bytes),
+        iv_bytes: 12,
+        output_bytes: 16,
+        table_bytes: 512,
+        // Beside the round keys the powers of the hash key, which all but short messages go through.
+        working_set_bytes: 512 + 16 * (rounds + 1) + POWERS_BYTES,
+        chained: false,
+        byte_order: ByteOrder::Bytes,
+        standing: Standing::Current,
+        limits: Limits { blocks_a_key: 1 << 48, bytes_a_nonce: MAX_BYTES },
+        source: "SP 800-38D",
+    }
+}
+
+fn portable(tier: Tier, direction: Direction, job: &mut AeadJob<'_>) {
+    let AeadSchedule::Gcm(key) = job.key.schedule() else { return };
+    if tier == Tier::Reference {
+        reference::run(key, direction, job);
+    } else {
+        generic::run(key, direction, job);
+    }
+}
+
+/// The pending jobs, by the largest instruction set there is.
+fn run_widest<const ROUNDS: usize>(features: Features, direction: Direction, jobs: &mut [AeadJob<'_>]) {
+    #[cfg(target_arch = "x86_64")]
+    match (features.avx512, features.avx2) {
+        (Some(proof), _) => kernel::avx512::<ROUNDS>(proof, direction, jobs),
+        (_, Some(proof)) => kernel::avx2::<ROUNDS>(proof, direction, jobs),
+        _ => {}
+    }
+}
 
 /// Powers of the hash key that are kept: so many blocks are hashed with one reduction.
 pub(crate) const POWERS: usize = 128;

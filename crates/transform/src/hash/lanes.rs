@@ -11,12 +11,13 @@
 //! `unsafe`: kernels take raw lane pointers, made here from the jobs' slices.
 #![allow(unsafe_code)]
 
+use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use core::ops::Range;
 
 use super::{Compress, Hash};
 use crate::job::{DigestJob, Status};
-use crate::key::HashKey;
+use crate::key::Keyed;
 use crate::simd::Words;
 
 /// Lanes of the widest kernel.
@@ -152,9 +153,9 @@ pub(crate) struct Kernel {
 
 impl Kernel {
     /// Runs the jobs that `order` lists; their keys are those of the kernel's hash, all with HMAC or all without.
-    pub(crate) fn run(&self, hash: Hash, jobs: &mut [DigestJob<'_>], order: &[u16]) {
+    pub(crate) fn run(&self, jobs: &mut [DigestJob<'_>], order: &[u16]) {
         // SAFETY: the kernel was chosen under its token.
-        unsafe { (self.drive)(hash, self, jobs, order) }
+        unsafe { (self.drive)(self, jobs, order) }
     }
 
     /// The narrowest kernel that has lanes for so many messages, or else the widest.
@@ -166,8 +167,8 @@ impl Kernel {
 
 /// A hash over vectors, with `N` words of state.
 pub(crate) trait Rounds<const N: usize> {
-    /// Whether words are little-endian.
-    const LITTLE_ENDIAN: bool;
+    /// Whose rounds they are.
+    const HASH: &'static Hash;
 
     /// Runs the rounds of one block of each lane in `G` groups of lanes. Its words are loaded into `x` if `LOADS`; else
     /// they are there.
@@ -184,7 +185,7 @@ pub(crate) trait Rounds<const N: usize> {
     /// Turns a little-endian word into a word of the hash, and back.
     #[inline(always)]
     fn native<V: Words>(word: V) -> V {
-        if Self::LITTLE_ENDIAN { word } else { word.swap_bytes() }
+        if Self::HASH.is_little_endian { word } else { word.swap_bytes() }
     }
 }
 
@@ -285,8 +286,8 @@ pub(crate) unsafe fn outer<R: Rounds<N>, V: Words, const N: usize, const G: usiz
             }
         }
         for (n, x) in x.iter_mut().enumerate() {
-            x[N] = V::splat(if R::LITTLE_ENDIAN { 0x80 } else { 0x80 << 24 });
-            x[if R::LITTLE_ENDIAN { 14 } else { 15 }] = V::splat(8 * (64 + 4 * N as u32));
+            x[N] = V::splat(if R::HASH.is_little_endian { 0x80 } else { 0x80 << 24 });
+            x[if R::HASH.is_little_endian { 14 } else { 15 }] = V::splat(8 * (64 + 4 * N as u32));
             let words = V::load_half_rows(states.as_ptr().add(n * V::LANES), 0);
             for (s, word) in s.iter_mut().zip(words) {
                 s[n] = word;
@@ -347,8 +348,8 @@ struct Waiting {
     job_of: [u16; MAX_LANES],
 }
 
-/// The jobs of a hash, known by the number of its words.
-struct Lanes<'j, 'a, const WORDS: usize> {
+/// The jobs of a hash.
+struct Lanes<'j, 'a, R, const WORDS: usize> {
     jobs: &'j mut [DigestJob<'a>],
     /// Jobs not yet taken.
     order: core::slice::Iter<'j, u16>,
@@ -364,49 +365,43 @@ struct Lanes<'j, 'a, const WORDS: usize> {
     scratch: [MaybeUninit<Scratch>; MAX_LANES],
     /// Not there for keys that are not HMAC's, so that small batches need not pay for clearing it.
     waiting: Option<Waiting>,
+    rounds: PhantomData<R>,
 }
 
 /// See [`Kernel::run`].
 ///
 /// # Safety
 /// The CPU has the kernel's features.
-pub(crate) type Drive = unsafe fn(Hash, &Kernel, &mut [DigestJob<'_>], &[u16]);
+pub(crate) type Drive = unsafe fn(&Kernel, &mut [DigestJob<'_>], &[u16]);
 
 /// See [`Drive`].
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,bmi1,bmi2")]
-pub(crate) fn drive_avx512(hash: Hash, kernel: &Kernel, jobs: &mut [DigestJob<'_>], order: &[u16]) {
-    drive(hash, kernel, jobs, order);
+pub(crate) fn drive_avx512<R: Rounds<N>, const N: usize>(
+    kernel: &Kernel,
+    jobs: &mut [DigestJob<'_>],
+    order: &[u16],
+) {
+    Lanes::<R, N>::new(jobs, order).run(kernel);
 }
 
 /// See [`Drive`].
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,bmi1,bmi2")]
-pub(crate) fn drive_avx2(hash: Hash, kernel: &Kernel, jobs: &mut [DigestJob<'_>], order: &[u16]) {
-    drive(hash, kernel, jobs, order);
+pub(crate) fn drive_avx2<R: Rounds<N>, const N: usize>(
+    kernel: &Kernel,
+    jobs: &mut [DigestJob<'_>],
+    order: &[u16],
+) {
+    Lanes::<R, N>::new(jobs, order).run(kernel);
 }
 
-#[inline(always)]
-fn drive(hash: Hash, kernel: &Kernel, jobs: &mut [DigestJob<'_>], order: &[u16]) {
-    match hash {
-        Hash::Md5 => Lanes::<4>::new(jobs, order).run(kernel),
-        Hash::Sha1 => Lanes::<5>::new(jobs, order).run(kernel),
-        Hash::Sha256 => Lanes::<8>::new(jobs, order).run(kernel),
-    }
-}
-
-impl<'j, 'a, const WORDS: usize> Lanes<'j, 'a, WORDS> {
-    const HASH: Hash = match WORDS {
-        4 => Hash::Md5,
-        5 => Hash::Sha1,
-        _ => Hash::Sha256,
-    };
-
+impl<'j, 'a, R: Rounds<WORDS>, const WORDS: usize> Lanes<'j, 'a, R, WORDS> {
     #[inline(always)]
     fn new(jobs: &'j mut [DigestJob<'a>], order: &'j [u16]) -> Self {
         const NO_STATE: LaneState = LaneState([[0; MAX_LANES]; 8]);
-        let first = order.first().map(|&first| jobs[usize::from(first)].key.hash_key());
-        let keyed = matches!(first, Some(HashKey::Hmac { .. }));
+        let first = order.first().map(|&first| jobs[usize::from(first)].key.keyed());
+        let keyed = matches!(first, Some(Keyed::Hmac { .. }));
         Self {
             jobs,
             order: order.iter(),
@@ -418,6 +413,7 @@ impl<'j, 'a, const WORDS: usize> Lanes<'j, 'a, WORDS> {
             rows: Rows::NOWHERE,
             scratch: [const { MaybeUninit::uninit() }; MAX_LANES],
             waiting: keyed.then_some(Waiting { count: 0, digests: NO_STATE, job_of: [0; MAX_LANES] }),
+            rounds: PhantomData,
         }
     }
 
@@ -461,9 +457,9 @@ impl<'j, 'a, const WORDS: usize> Lanes<'j, 'a, WORDS> {
     fn take(&mut self, lane: usize, before: Option<usize>) -> bool {
         let Some(&index) = self.order.next() else { return false };
         let job = &self.jobs[usize::from(index)];
-        let (mut initial, mut message_bytes) = (Self::HASH.initial(), job.input.len() as u64);
+        let (mut initial, mut message_bytes) = (&R::HASH.initial, job.input.len() as u64);
         if self.waiting.is_some()
-            && let HashKey::Hmac { inner, .. } = job.key.hash_key()
+            && let Keyed::Hmac { inner, .. } = job.key.keyed()
         {
             initial = inner;
             message_bytes += 64;
@@ -476,7 +472,7 @@ impl<'j, 'a, const WORDS: usize> Lanes<'j, 'a, WORDS> {
         let padded_bytes = if tail.is_empty() && before == Some(in_place) {
             64
         } else {
-            Self::HASH.pad(tail, message_bytes, &mut self.scratch[lane].write(Scratch([0; 128])).0)
+            R::HASH.pad(tail, message_bytes, &mut self.scratch[lane].write(Scratch([0; 128])).0)
         };
         let scratch = self.scratch[lane].as_ptr().cast();
         self.rows.next[lane] = if in_place == 0 { scratch } else { message.as_ptr() };
@@ -501,13 +497,13 @@ impl<'j, 'a, const WORDS: usize> Lanes<'j, 'a, WORDS> {
         self.job_of[lane] = self.job_of[last];
     }
 
-    /// Gives the job its digest, or lets it wait for its outer Self::HASH.
+    /// Gives the job its digest, or lets it wait for its outer hash.
     #[inline(always)]
     fn finish(&mut self, lane: usize, kernel: &Kernel) {
         let index = self.job_of[lane];
         let Some(waiting) = &mut self.waiting else {
             let job = &mut self.jobs[usize::from(index)];
-            Self::HASH.write_digest(&self.state.lane(lane), &mut job.output);
+            R::HASH.write_digest(&self.state.lane(lane), &mut job.output);
             job.status = Status::Done;
             return;
         };
@@ -526,11 +522,11 @@ impl<'j, 'a, const WORDS: usize> Lanes<'j, 'a, WORDS> {
         if count <= kernel.few {
             for lane in 0..count {
                 let job = &mut self.jobs[usize::from(waiting.job_of[lane])];
-                let HashKey::Hmac { outer, .. } = job.key.hash_key() else { continue };
+                let Keyed::Hmac { outer, .. } = job.key.keyed() else { continue };
                 let (mut state, mut digest) = (*outer, [0; 32]);
-                Self::HASH.write_digest(&waiting.digests.lane(lane), &mut digest);
-                Self::HASH.finish(kernel.alone, &mut state, 64, &digest[..4 * WORDS]);
-                Self::HASH.write_digest(&state, &mut job.output);
+                R::HASH.write_digest(&waiting.digests.lane(lane), &mut digest);
+                R::HASH.finish(kernel.alone, &mut state, 64, &digest[..4 * WORDS]);
+                R::HASH.write_digest(&state, &mut job.output);
                 job.status = Status::Done;
             }
             return;
@@ -546,7 +542,7 @@ impl<'j, 'a, const WORDS: usize> Lanes<'j, 'a, WORDS> {
             }
             // SAFETY: these jobs were taken by their index.
             let job = unsafe { &mut *jobs.add(usize::from(waiting.job_of[of])) };
-            if let HashKey::Hmac { outer, .. } = job.key.hash_key() {
+            if let Keyed::Hmac { outer, .. } = job.key.keyed() {
                 states[lane] = outer.as_ptr().cast();
             }
             outputs[lane] = job.output.as_mut_ptr();

@@ -6,11 +6,13 @@
 pub(crate) mod lanes;
 pub(crate) mod stream;
 
-use crate::catalogue::Digest;
+use core::fmt;
+
+use crate::catalogue::{ByteOrder, Facts, KeyBytes, Limits, Standing};
 use crate::isa::{Features, Tier};
 use crate::job::{DigestJob, Status};
-use crate::key::HashKey;
-use crate::{md5, sha1, sha256};
+use crate::key::Keyed;
+use crate::order::LaneCost;
 
 /// Absorbs whole 64-byte blocks.
 pub(crate) type Compress = fn(&mut [u32; 8], &[u8]);
@@ -18,62 +20,72 @@ pub(crate) type Compress = fn(&mut [u32; 8], &[u8]);
 /// The longest tail that fits into two blocks with its padding and length.
 pub(crate) const MAX_TAIL: usize = 128 - 9;
 
-/// The Merkle-Damgard hashes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Hash {
-    Md5,
-    Sha1,
-    Sha256,
+/// A Merkle-Damgard hash.
+pub(crate) struct Hash {
+    pub(crate) name: &'static str,
+    pub(crate) initial: [u32; 8],
+    /// Words of state, which are also the digest's.
+    pub(crate) words: usize,
+    pub(crate) is_little_endian: bool,
+    /// The kernel of a tier for single messages.
+    pub(crate) compress: fn(Tier, Features) -> Compress,
+    /// Whether single messages run by instructions that were made for this hash.
+    pub(crate) has_instructions: fn(Features) -> bool,
+    /// Absorbs a block by the reference kernel, which is told.
+    pub(crate) traced: fn(&mut [u32; 8], &[u8; 64]),
+    /// The lane kernels for what a machine has, if they are ever faster than single messages.
+    pub(crate) lanes: fn(Features) -> Option<HashLanes>,
+}
+
+/// The lane kernels of a hash.
+#[derive(Clone, Copy)]
+pub(crate) struct HashLanes {
+    /// As the `crossover` example measures it.
+    pub(crate) cost: LaneCost,
+    /// Narrowest first.
+    pub(crate) widths: &'static [lanes::Width],
+    pub(crate) drive: lanes::Drive,
+}
+
+impl fmt::Debug for Hash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+/// Facts of a hash of blocks of 64 bytes without a key.
+pub(crate) const fn facts(
+    rounds: usize,
+    output_bytes: usize,
+    byte_order: ByteOrder,
+    standing: Standing,
+    source: &'static str,
+) -> Facts {
+    Facts {
+        block_bytes: 64,
+        rounds,
+        key_bytes: KeyBytes::NONE,
+        iv_bytes: 0,
+        output_bytes,
+        table_bytes: 0,
+        working_set_bytes: 64 + output_bytes,
+        chained: true,
+        byte_order,
+        standing,
+        limits: Limits::NONE,
+        source,
+    }
 }
 
 impl Hash {
-    /// The hash inside a digest or HMAC of the catalogue.
-    pub(crate) const fn of(digest: Digest) -> Option<Self> {
-        match digest {
-            Digest::Md5 | Digest::HmacMd5 => Some(Self::Md5),
-            Digest::Sha1 | Digest::HmacSha1 => Some(Self::Sha1),
-            Digest::Sha256 | Digest::HmacSha256 => Some(Self::Sha256),
-            _ => None,
-        }
-    }
-
-    pub(crate) const fn initial(self) -> &'static [u32; 8] {
-        match self {
-            Self::Md5 => &md5::INITIAL,
-            Self::Sha1 => &sha1::INITIAL,
-            Self::Sha256 => &sha256::INITIAL,
-        }
-    }
-
-    /// Words of state, which are also the digest's.
-    pub(crate) const fn words(self) -> usize {
-        match self {
-            Self::Md5 => 4,
-            Self::Sha1 => 5,
-            Self::Sha256 => 8,
-        }
-    }
-
-    pub(crate) fn compress(self, tier: Tier, features: Features) -> Compress {
-        match (self, tier) {
-            (Self::Md5, Tier::Reference) => md5::reference::blocks,
-            (Self::Sha1, Tier::Reference) => sha1::reference::blocks,
-            (Self::Sha256, Tier::Reference) => sha256::reference::blocks,
-            (Self::Md5, _) => md5::single::blocks,
-            (Self::Sha1, Tier::Generic) => sha1::lanes::one,
-            (Self::Sha256, Tier::Generic) => sha256::lanes::one,
-            (Self::Sha1, _) => sha1::native(features).unwrap_or(sha1::lanes::one),
-            (Self::Sha256, _) => sha256::native(features).unwrap_or(sha256::lanes::one),
-        }
-    }
-
     /// Writes the digest held by a state.
     #[inline(always)]
-    pub(crate) fn write_digest(self, state: &[u32; 8], output: &mut [u8; 32]) {
-        for (word, bytes) in state[..self.words()].iter().zip(output.chunks_exact_mut(4)) {
-            bytes.copy_from_slice(&match self {
-                Self::Md5 => word.to_le_bytes(),
-                Self::Sha1 | Self::Sha256 => word.to_be_bytes(),
+    pub(crate) fn write_digest(&self, state: &[u32; 8], output: &mut [u8; 32]) {
+        for (word, bytes) in state[..self.words].iter().zip(output.chunks_exact_mut(4)) {
+            bytes.copy_from_slice(&if self.is_little_endian {
+                word.to_le_bytes()
+            } else {
+                word.to_be_bytes()
             });
         }
     }
@@ -81,7 +93,7 @@ impl Hash {
     /// Lays out the last one or two blocks of a message in zeroed `scratch`: its tail (at most [`MAX_TAIL`] bytes), the
     /// padding and its length. Returns their bytes.
     #[inline(always)]
-    pub(crate) fn pad(self, tail: &[u8], message_bytes: u64, scratch: &mut [u8; 128]) -> usize {
+    pub(crate) fn pad(&self, tail: &[u8], message_bytes: u64, scratch: &mut [u8; 128]) -> usize {
         debug_assert!(tail.len() <= MAX_TAIL);
         let bytes = if tail.len() < 56 { 64 } else { 128 };
         // Without the call of a function where there is nothing to copy, as after a block cipher's packets.
@@ -90,10 +102,8 @@ impl Hash {
         }
         scratch[tail.len()] = 0x80;
         let bits = message_bytes.wrapping_mul(8);
-        scratch[bytes - 8..bytes].copy_from_slice(&match self {
-            Self::Md5 => bits.to_le_bytes(),
-            Self::Sha1 | Self::Sha256 => bits.to_be_bytes(),
-        });
+        let length = if self.is_little_endian { bits.to_le_bytes() } else { bits.to_be_bytes() };
+        scratch[bytes - 8..bytes].copy_from_slice(&length);
         bytes
     }
 
@@ -104,7 +114,7 @@ impl Hash {
     }
 
     /// Finishes `state`, which has absorbed `absorbed` bytes (whole blocks), with the rest of the message.
-    pub(crate) fn finish(self, compress: Compress, state: &mut [u32; 8], absorbed: u64, rest: &[u8]) {
+    pub(crate) fn finish(&self, compress: Compress, state: &mut [u32; 8], absorbed: u64, rest: &[u8]) {
         let whole = rest.len() & !63;
         compress(state, &rest[..whole]);
         let mut scratch = [0; 128];
@@ -113,26 +123,26 @@ impl Hash {
     }
 
     /// The plain digest of a message.
-    pub(crate) fn digest(self, compress: Compress, message: &[u8], output: &mut [u8; 32]) {
-        let mut state = *self.initial();
+    pub(crate) fn digest(&self, compress: Compress, message: &[u8], output: &mut [u8; 32]) {
+        let mut state = self.initial;
         self.finish(compress, &mut state, 0, message);
         self.write_digest(&state, output);
     }
 
     /// The states of HMAC after the inner and outer key blocks.
-    pub(crate) fn hmac_states(self, key: &[u8]) -> ([u32; 8], [u32; 8]) {
-        let compress = self.compress(Tier::Generic, Features::NONE);
+    pub(crate) fn hmac_states(&self, key: &[u8]) -> ([u32; 8], [u32; 8]) {
+        let compress = (self.compress)(Tier::Generic, Features::NONE);
         let mut block = [0u8; 64];
         if key.len() > 64 {
             let mut digest = [0; 32];
             self.digest(compress, key, &mut digest);
-            block[..4 * self.words()].copy_from_slice(&digest[..4 * self.words()]);
+            block[..4 * self.words].copy_from_slice(&digest[..4 * self.words]);
         } else {
             block[..key.len()].copy_from_slice(key);
         }
         let absorb = |mask: u8| {
             let mut padded = block.map(|byte| byte ^ mask);
-            let mut state = *self.initial();
+            let mut state = self.initial;
             compress(&mut state, &padded);
             zeroize::Zeroize::zeroize(&mut padded);
             state
@@ -144,16 +154,16 @@ impl Hash {
 }
 
 /// Runs one job through a compression function.
-pub(crate) fn one(hash: Hash, compress: Compress, job: &mut DigestJob<'_>) {
-    match job.key.hash_key() {
-        HashKey::Plain => hash.digest(compress, job.input, &mut job.output),
-        HashKey::Hmac { inner, outer } => {
+pub(crate) fn one(hash: &Hash, compress: Compress, job: &mut DigestJob<'_>) {
+    match job.key.keyed() {
+        Keyed::Own(_) => hash.digest(compress, job.input, &mut job.output),
+        Keyed::Hmac { inner, outer } => {
             let mut state = *inner;
             hash.finish(compress, &mut state, 64, job.input);
             let mut digest = [0; 32];
             hash.write_digest(&state, &mut digest);
             let mut state = *outer;
-            hash.finish(compress, &mut state, 64, &digest[..4 * hash.words()]);
+            hash.finish(compress, &mut state, 64, &digest[..4 * hash.words]);
             hash.write_digest(&state, &mut job.output);
         }
     }

@@ -8,11 +8,12 @@
 use super::lanes::{Kernel, LaneState, MAX_LANES, Rows, Width};
 use super::{Compress, Hash};
 use crate::catalogue::Digest;
+use crate::descriptor::Making;
 
 /// A digest in progress.
 #[derive(Clone, Debug)]
 pub struct DigestStream {
-    hash: Hash,
+    hash: &'static Hash,
     state: [u32; 8],
     /// Bytes so far, those in `tail` included.
     total_bytes: u64,
@@ -24,16 +25,13 @@ impl DigestStream {
     /// The beginning of a message; `None` for what is no plain Merkle-Damgård hash: streams exist for `md5`, `sha1` and
     /// `sha256`.
     pub const fn new(digest: Digest) -> Option<Self> {
-        let hash = match digest {
-            Digest::Md5 => Hash::Md5,
-            Digest::Sha1 => Hash::Sha1,
-            Digest::Sha256 => Hash::Sha256,
-            _ => return None,
-        };
-        Some(Self { hash, state: *hash.initial(), total_bytes: 0, tail: [0; 64] })
+        match &digest.descriptor().making {
+            Making::Hash(hash) => Some(Self { hash, state: hash.initial, total_bytes: 0, tail: [0; 64] }),
+            Making::Hmac(_) | Making::Own(_) => None,
+        }
     }
 
-    pub(crate) const fn hash(&self) -> Hash {
+    pub(crate) const fn hash(&self) -> &'static Hash {
         self.hash
     }
 
@@ -118,7 +116,7 @@ pub(crate) fn run(kernel: &Kernel, parts: &mut [StreamPart<'_>]) {
                 }
                 if next < parts.len() {
                     let stream = &parts[next].stream;
-                    state.set_lane(lane, stream.hash.words(), &stream.state);
+                    state.set_lane(lane, stream.hash.words, &stream.state);
                     part_of[lane] = next;
                     next += 1;
                 }

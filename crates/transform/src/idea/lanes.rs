@@ -7,7 +7,7 @@
 use core::marker::PhantomData;
 
 use crate::catalogue::Mode;
-use crate::isa::{Avx2, Avx512};
+use crate::isa::{Avx2, Avx512, Features};
 use crate::job::{CipherJob, Direction};
 use crate::key::Schedule;
 use crate::lanes::{self, Alone, HandOver, LaneKernel, Rows};
@@ -208,3 +208,19 @@ macro_rules! kernel {
 
 kernel!(avx512 = Avx512, Z, run_avx512, 1, 2, or 4);
 kernel!(avx2 = Avx2, Y, run_avx2, 1, 2, or 4);
+
+/// IDEA in the lanes of the largest instruction set there is.
+pub(crate) fn run_widest(
+    features: Features,
+    mode: Mode,
+    direction: Direction,
+    jobs: &mut [CipherJob<'_>],
+    order: &[u16],
+    hand_over: &HandOver<'_>,
+) {
+    match (features.avx512, features.avx2) {
+        (Some(proof), _) => avx512(proof, mode, direction, jobs, order, hand_over),
+        (_, Some(proof)) => avx2(proof, mode, direction, jobs, order, hand_over),
+        _ => {}
+    }
+}

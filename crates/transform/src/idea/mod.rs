@@ -7,6 +7,68 @@ pub(crate) mod reference;
 
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
+use crate::catalogue::{ByteOrder, Facts, KeyBytes, Limits, Standing};
+use crate::descriptor::{
+    Alone, CipherDescriptor, CipherLanes, CutFor, PeerNames, Promise, block_after_block, no_instructions,
+};
+use crate::isa::{Isa, Tier};
+use crate::job::Direction;
+use crate::key::Schedule;
+use crate::lanes::by_width;
+use crate::mix::trace_blocks;
+use crate::order::LaneCost;
+use crate::word::Counted;
+
+/// IDEA as the catalogue knows it.
+pub(crate) static IDEA: CipherDescriptor = CipherDescriptor {
+    name: "idea",
+    facts: Facts {
+        block_bytes: 8,
+        rounds: 9,
+        key_bytes: KeyBytes::exactly(16),
+        iv_bytes: 8,
+        output_bytes: 0,
+        table_bytes: 0,
+        working_set_bytes: 104,
+        chained: true,
+        byte_order: ByteOrder::Big,
+        standing: Standing::Legacy,
+        limits: Limits::NARROW_BLOCKS,
+        source: "Lai 1992",
+    },
+    expand: |key| Some(Schedule::Idea(Key::new(key.try_into().ok()?))),
+    alone: |_, tier, _, _| -> Alone { if tier == Tier::Reference { by_reference } else { unrolled } },
+    has_instructions: no_instructions,
+    #[cfg(target_arch = "x86_64")]
+    lanes: Some(CipherLanes {
+        cost: |_, _, isa, count| {
+            let (few, fixed_bytes) = if isa == Isa::Avx512 { ([2, 3, 5], 96) } else { ([1, 1, 2], 64) };
+            Some(LaneCost { few: by_width(isa, count, 32, few)?, fixed_bytes, job_bytes: 4 })
+        },
+        cut: Some(CutFor { lanes: [1, 64, 128], set_up: 16 }),
+        run: lanes::run_widest,
+    }),
+    #[cfg(not(target_arch = "x86_64"))]
+    lanes: None,
+    trace: |key, data, sink| {
+        let Schedule::Idea(key) = key else { return };
+        trace_blocks(data, sink, |b| reference::crypt::<Counted>(key, Direction::Encrypt, b));
+    },
+    words: |key| {
+        let Schedule::Idea(key) = key else { return None };
+        Some((key.encrypt.map(u32::from).to_vec(), Vec::new()))
+    },
+    peers: PeerNames { openssl: Some("IDEA"), rust_crypto: Some("idea"), ..PeerNames::NONE },
+    promises: &[
+        Promise::new("4idea5lanes10run_avx512", "vpmullw", 64),
+        Promise::new("4idea5lanes10run_avx512", "vpmulhuw", 64),
+        Promise::new("4idea5lanes8run_avx2", "vpmulhuw", 32),
+    ],
+};
+
+block_after_block!(by_reference, Idea => reference::plain);
+block_after_block!(unrolled, Idea => generic::crypt);
+
 /// An expanded key.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub(crate) struct Key {

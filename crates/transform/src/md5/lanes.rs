@@ -5,6 +5,7 @@
 #![allow(unsafe_code)]
 
 use super::{SHIFTS, SINES, word_of};
+use crate::hash::Hash;
 use crate::hash::lanes::{Rounds, lane_kernels, load_half};
 use crate::simd::Words;
 
@@ -25,10 +26,10 @@ fn i<V: Words>(b: V, c: V, d: V) -> V {
     V::lut::<0x39>(b, c, d)
 }
 
-struct Md5;
+pub(crate) struct Md5;
 
 impl Rounds<4> for Md5 {
-    const LITTLE_ENDIAN: bool = true;
+    const HASH: &'static Hash = &super::HASH;
 
     #[inline(always)]
     unsafe fn block<V: Words, const G: usize, const LOADS: bool>(

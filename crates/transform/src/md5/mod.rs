@@ -4,6 +4,62 @@ pub(crate) mod lanes;
 pub(crate) mod reference;
 pub(crate) mod single;
 
+use crate::catalogue::{ByteOrder, Facts, Standing};
+use crate::descriptor::{DigestDescriptor, Making, PeerNames, Promise};
+#[cfg(target_arch = "x86_64")]
+use crate::hash::HashLanes;
+#[cfg(target_arch = "x86_64")]
+use crate::hash::lanes::{drive_avx2, drive_avx512};
+use crate::hash::{self, Hash};
+use crate::isa::Tier;
+#[cfg(target_arch = "x86_64")]
+use crate::order::LaneCost;
+use crate::word::Counted;
+
+/// MD5 as the catalogue knows it.
+pub(crate) static MD5: DigestDescriptor = DigestDescriptor {
+    name: "md5",
+    facts: FACTS,
+    making: Making::Hash(&HASH),
+    peers: PeerNames { openssl: Some("MD5"), rust_crypto: Some("md-5"), ..PeerNames::NONE },
+    promises: &[
+        Promise::new("3md55lanes9avx512_32", "vpternlogq", 64),
+        Promise::new("3md55lanes9avx512_32", "vprold", 64),
+        Promise::new("3md55lanes7avx2_16", "vpaddd", 32),
+    ],
+};
+
+pub(crate) const FACTS: Facts = hash::facts(64, 16, ByteOrder::Little, Standing::Broken, "RFC 1321");
+
+pub(crate) static HASH: Hash = Hash {
+    name: "md5",
+    initial: INITIAL,
+    words: 4,
+    is_little_endian: true,
+    compress: |tier, _| if tier == Tier::Reference { reference::blocks } else { single::blocks },
+    has_instructions: |_| false,
+    traced: reference::compress::<Counted>,
+    #[cfg(target_arch = "x86_64")]
+    lanes: |features| {
+        let cost = LaneCost { few: 1, fixed_bytes: 112, job_bytes: 16 };
+        match (features.avx512, features.avx2) {
+            (Some(_), _) => Some(HashLanes {
+                cost,
+                widths: &[lanes::avx512_16::WIDTH, lanes::avx512_32::WIDTH, lanes::avx512_64::WIDTH],
+                drive: drive_avx512::<lanes::Md5, 4>,
+            }),
+            (_, Some(_)) => Some(HashLanes {
+                cost,
+                widths: &[lanes::avx2_8::WIDTH, lanes::avx2_16::WIDTH],
+                drive: drive_avx2::<lanes::Md5, 4>,
+            }),
+            _ => None,
+        }
+    },
+    #[cfg(not(target_arch = "x86_64"))]
+    lanes: |_| None,
+};
+
 /// RFC 1321 section 3.3.
 pub(crate) const INITIAL: [u32; 8] = [0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476, 0, 0, 0, 0];
 

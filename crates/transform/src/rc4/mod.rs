@@ -7,6 +7,81 @@ pub(crate) mod single;
 
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
+use crate::catalogue::{ByteOrder, Facts, KeyBytes, Limits, Mode, Standing};
+use crate::descriptor::{Alone, CipherDescriptor, CipherLanes, PeerNames, no_instructions};
+use crate::isa::{Isa, Tier};
+use crate::job::{Buffer, Direction};
+use crate::key::Schedule;
+use crate::order::LaneCost;
+use crate::word::{Counted, Event, end_block};
+
+/// RC4 as the catalogue knows it.
+pub(crate) static RC4: CipherDescriptor = CipherDescriptor {
+    name: "rc4",
+    facts: Facts {
+        block_bytes: 1,
+        rounds: 1,
+        key_bytes: KeyBytes { min: 1, max: 256, usual: 16 },
+        iv_bytes: 0,
+        output_bytes: 0,
+        table_bytes: 256,
+        working_set_bytes: 1024,
+        chained: true,
+        byte_order: ByteOrder::Bytes,
+        standing: Standing::Broken,
+        limits: Limits::NONE,
+        source: "Rivest 1987; RFC 6229 (vectors)",
+    },
+    expand: |key| Some(Schedule::Rc4(Key::new(key))),
+    alone: |_, tier, _, _| -> Alone { if tier == Tier::Reference { by_reference } else { unrolled } },
+    has_instructions: no_instructions,
+    #[cfg(target_arch = "x86_64")]
+    lanes: Some(CipherLanes {
+        cost: |_, _, isa, _| match isa {
+            Isa::Portable => None,
+            Isa::Avx2 | Isa::Avx512 => Some(LaneCost { few: 4, fixed_bytes: 96, job_bytes: 12 }),
+        },
+        cut: None,
+        run: |features, _, _, jobs, order, hand_over| {
+            if let Some(proof) = features.avx2 {
+                crate::lanes::run(&mut lanes::Rc4Lanes::new(proof), jobs, order, hand_over);
+            }
+        },
+    }),
+    #[cfg(not(target_arch = "x86_64"))]
+    lanes: None,
+    trace,
+    words: |key| {
+        let Schedule::Rc4(key) = key else { return None };
+        Some((Vec::new(), key.permutation.map(u32::from).to_vec()))
+    },
+    peers: PeerNames { openssl: Some("RC4"), rust_crypto: Some("rc4"), ..PeerNames::NONE },
+    promises: &[],
+};
+
+fn by_reference(key: &Schedule, _: Mode, _: Direction, _: &[u8; 16], data: &mut Buffer<'_>) {
+    if let Schedule::Rc4(key) = key {
+        reference::plain(key, data.copied_in_place());
+    }
+}
+
+fn unrolled(key: &Schedule, _: Mode, _: Direction, _: &[u8; 16], data: &mut Buffer<'_>) {
+    if let Schedule::Rc4(key) = key {
+        single::one(key, data.copied_in_place());
+    }
+}
+
+/// Bytes of the stream between two ends of a block.
+const TRACED_PIECE: usize = 64;
+
+fn trace(key: &Schedule, data: &mut [u8], sink: &mut dyn FnMut(Event)) {
+    let Schedule::Rc4(key) = key else { return };
+    reference::in_pieces::<Counted>(key, data, TRACED_PIECE, || end_block(sink));
+    if !data.len().is_multiple_of(TRACED_PIECE) {
+        end_block(sink);
+    }
+}
+
 /// The permutation after key scheduling.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub(crate) struct Key {

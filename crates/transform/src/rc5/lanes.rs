@@ -4,16 +4,16 @@
 #![allow(unsafe_code)]
 
 use super::Key;
-use crate::isa::{Avx2, Avx512};
-use crate::job::Direction;
+use crate::catalogue::Mode;
+use crate::isa::{Avx2, Avx512, Features};
+use crate::job::{CipherJob, Direction};
 use crate::key::Schedule;
+use crate::lanes::HandOver;
 use crate::simd::Words;
 use crate::word_lanes::{WordCipher, word_lane_kernels};
 #[cfg(target_arch = "x86_64")]
 use crate::{
-    catalogue::Mode,
-    job::CipherJob,
-    lanes::{self, HandOver, Rows},
+    lanes::{self, Rows, few_lanes_do},
     simd::{avx2::Y, avx512::Z},
     word_lanes::WordLanes,
 };
@@ -26,7 +26,7 @@ impl WordCipher for Rc5 {
 
     fn words(key: &Schedule) -> &[u32] {
         match key {
-            Schedule::Rc5(key) => &key.table[..2 * key.rounds + 2],
+            Schedule::Rc5(key) | Schedule::Rc5R16(key) => &key.table[..2 * key.rounds + 2],
             _ => &[],
         }
     }
@@ -89,6 +89,38 @@ pub(crate) fn one(key: &Key, direction: Direction, block: &mut [u8; 8]) {
 word_lane_kernels! { Rc5:
     avx512 = "avx512f,avx512bw", Avx512, Z, 1 of 16, 2 of 32, or 4 of 64;
     avx2 = "avx2", Avx2, Y, 1 of 8, 2 of 16, or 4 of 32;
+}
+
+/// RC5 in the lanes of the largest instruction set there is.
+pub(crate) fn run_widest(
+    features: Features,
+    mode: Mode,
+    direction: Direction,
+    jobs: &mut [CipherJob<'_>],
+    order: &[u16],
+    hand_over: &HandOver<'_>,
+) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        // All jobs are of one algorithm.
+        let first =
+            order.first().map_or(&[][..], |&first| Rc5::words(jobs[usize::from(first)].key.schedule()));
+        let key_words = first.len();
+        let half = MOST_LANES / 2;
+        match (features.avx512, features.avx2) {
+            (Some(proof), _)
+                if (mode, direction) == (Mode::Cbc, Direction::Encrypt)
+                    // Or else half the lanes would be empty in the end.
+                    && order.len().div_ceil(half).is_multiple_of(2)
+                    && !few_lanes_do(jobs, order, half, MOST_LANES, (37, 20)) =>
+            {
+                seal_cbc(proof, key_words, jobs, order, hand_over);
+            }
+            (Some(proof), _) => avx512(proof, mode, direction, key_words, jobs, order, hand_over),
+            (_, Some(proof)) => avx2(proof, mode, direction, key_words, jobs, order, hand_over),
+            _ => {}
+        }
+    }
 }
 
 /// Lanes of [`seal_cbc`].

@@ -5,6 +5,96 @@ pub(crate) mod reference;
 
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
+use crate::catalogue::{ByteOrder, Facts, KeyBytes, Limits, Mode, Standing};
+use crate::descriptor::{
+    Alone, CipherDescriptor, CipherLanes, CutFor, PeerNames, Promise, block_after_block, no_instructions,
+};
+use crate::isa::{Isa, Tier};
+use crate::job::Direction;
+use crate::key::Schedule;
+use crate::lanes::by_width;
+use crate::mix::trace_blocks;
+use crate::order::LaneCost;
+use crate::word::Counted;
+
+/// RC5-32/12/16 as the catalogue knows it.
+pub(crate) static RC5: CipherDescriptor = CipherDescriptor {
+    name: "rc5",
+    facts: facts(12, "RFC 2040"),
+    expand: |key| Some(Schedule::Rc5(Key::new(key, 12))),
+    alone: |_, tier, _, _| -> Alone { if tier == Tier::Reference { by_reference } else { unrolled } },
+    has_instructions: no_instructions,
+    lanes: Some(LANES),
+    trace: |key, data, sink| {
+        let Schedule::Rc5(key) = key else { return };
+        trace_blocks(data, sink, |b| reference::crypt::<Counted>(key, Direction::Encrypt, b));
+    },
+    words: |key| {
+        let Schedule::Rc5(key) = key else { return None };
+        Some((key.table[..2 * key.rounds + 2].to_vec(), Vec::new()))
+    },
+    peers: PeerNames { openssl: Some("RC5"), rust_crypto: Some("rc5"), ..PeerNames::NONE },
+    promises: &[
+        Promise::new("3rc55lanes6avx5123run", "vprolvd", 64),
+        Promise::new("3rc55lanes4avx23run", "vpsllvd", 32),
+    ],
+};
+
+/// RC5-32/16/16, of the same kernels.
+pub(crate) static RC5_R16: CipherDescriptor = CipherDescriptor {
+    name: "rc5-r16",
+    facts: facts(16, "Rivest 1994"),
+    expand: |key| Some(Schedule::Rc5R16(Key::new(key, 16))),
+    alone: |_, tier, _, _| -> Alone { if tier == Tier::Reference { by_reference } else { unrolled } },
+    has_instructions: no_instructions,
+    lanes: Some(LANES),
+    trace: |key, data, sink| {
+        let Schedule::Rc5R16(key) = key else { return };
+        trace_blocks(data, sink, |b| reference::crypt::<Counted>(key, Direction::Encrypt, b));
+    },
+    words: |key| {
+        let Schedule::Rc5R16(key) = key else { return None };
+        Some((key.table[..2 * key.rounds + 2].to_vec(), Vec::new()))
+    },
+    peers: PeerNames { rust_crypto: Some("rc5"), ..PeerNames::NONE },
+    promises: &[],
+};
+
+const fn facts(rounds: usize, source: &'static str) -> Facts {
+    Facts {
+        block_bytes: 8,
+        rounds,
+        key_bytes: KeyBytes { min: 0, max: 255, usual: 16 },
+        iv_bytes: 8,
+        output_bytes: 0,
+        table_bytes: 0,
+        working_set_bytes: 8 * rounds + 8,
+        chained: true,
+        byte_order: ByteOrder::Little,
+        standing: Standing::Legacy,
+        limits: Limits::NARROW_BLOCKS,
+        source,
+    }
+}
+
+const LANES: CipherLanes = CipherLanes {
+    cost: |mode, direction, isa, count| {
+        let seals = (mode, direction) == (Mode::Cbc, Direction::Encrypt);
+        let (few, fixed_bytes, job_bytes) = match (seals, isa) {
+            (true, Isa::Avx512) => ([1, 2, 3], 224, 8),
+            (true, _) => ([2, 2, 3], 64, 12),
+            (false, Isa::Avx512) => ([2, 3, 4], 128, 16),
+            (false, _) => ([3, 4, 6], 64, 24),
+        };
+        Some(LaneCost { few: by_width(isa, count, 16, few)?, fixed_bytes, job_bytes })
+    },
+    cut: Some(CutFor { lanes: [1, 32, 64], set_up: 4 }),
+    run: lanes::run_widest,
+};
+
+block_after_block!(by_reference, Rc5 | Rc5R16 => reference::plain);
+block_after_block!(unrolled, Rc5 | Rc5R16 => lanes::one);
+
 const P: u32 = 0xb7e1_5163;
 const Q: u32 = 0x9e37_79b9;
 

@@ -3,10 +3,12 @@
 //! `unsafe`: the kernels' entry points, see [`crate::word_lanes`].
 #![allow(unsafe_code)]
 
-use super::{Key, ROUNDS};
-use crate::isa::{Avx2, Avx512};
-use crate::job::Direction;
+use super::{KEY_WORDS, Key, ROUNDS};
+use crate::catalogue::Mode;
+use crate::isa::{Avx2, Avx512, Features};
+use crate::job::{CipherJob, Direction};
 use crate::key::Schedule;
+use crate::lanes::HandOver;
 use crate::simd::Words;
 use crate::word_lanes::{WordCipher, word_lane_kernels};
 
@@ -109,6 +111,23 @@ pub(crate) fn one(key: &Key, direction: Direction, block: &mut [u8; 16]) {
     Rc6::crypt::<u32, 1>(direction, key.table.len(), |i, _| key.table[i], &mut words);
     for (bytes, [word]) in block.chunks_exact_mut(4).zip(words) {
         bytes.copy_from_slice(&word.to_le_bytes());
+    }
+}
+
+/// RC6 in the lanes of the largest instruction set there is.
+pub(crate) fn run_widest(
+    features: Features,
+    mode: Mode,
+    direction: Direction,
+    jobs: &mut [CipherJob<'_>],
+    order: &[u16],
+    hand_over: &HandOver<'_>,
+) {
+    #[cfg(target_arch = "x86_64")]
+    match (features.avx512, features.avx2) {
+        (Some(proof), _) => avx512(proof, mode, direction, KEY_WORDS, jobs, order, hand_over),
+        (_, Some(proof)) => avx2(proof, mode, direction, KEY_WORDS, jobs, order, hand_over),
+        _ => {}
     }
 }
 

@@ -5,19 +5,79 @@ pub(crate) mod reference;
 
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
+use crate::catalogue::{ByteOrder, Facts, KeyBytes, Limits, Standing};
+use crate::descriptor::{
+    Alone, CipherDescriptor, CipherLanes, CutFor, PeerNames, Promise, block_after_block, no_instructions,
+};
+use crate::isa::{Features, Tier};
+use crate::job::Direction;
+use crate::key::Schedule;
+use crate::lanes::by_width;
+use crate::mix::trace_blocks;
+use crate::order::LaneCost;
+use crate::word::Counted;
+
+/// RC6 as the catalogue knows it.
+pub(crate) static RC6: CipherDescriptor = CipherDescriptor {
+    name: "rc6",
+    facts: Facts {
+        block_bytes: 16,
+        rounds: ROUNDS,
+        key_bytes: KeyBytes { min: 0, max: 255, usual: 16 },
+        iv_bytes: 16,
+        output_bytes: 0,
+        table_bytes: 0,
+        working_set_bytes: 176,
+        chained: true,
+        byte_order: ByteOrder::Little,
+        standing: Standing::Legacy,
+        limits: Limits::WIDE_BLOCKS,
+        source: "Rivest, Robshaw, Sidney, Yin 1998",
+    },
+    expand: |key| Some(Schedule::Rc6(Key::new(key))),
+    alone: |_: Features, tier, _, _| -> Alone {
+        if tier == Tier::Reference { by_reference } else { unrolled }
+    },
+    has_instructions: no_instructions,
+    lanes: Some(CipherLanes {
+        cost: |_, _, isa, count| {
+            let few = by_width(isa, count, 16, [1, 2, 2])?;
+            Some(LaneCost { few, fixed_bytes: 224, job_bytes: 12 })
+        },
+        cut: Some(CutFor { lanes: [1, 32, 64], set_up: 4 }),
+        run: lanes::run_widest,
+    }),
+    trace: |key, data, sink| {
+        let Schedule::Rc6(key) = key else { return };
+        trace_blocks(data, sink, |b| reference::crypt::<Counted>(key, Direction::Encrypt, b));
+    },
+    words: |key| {
+        let Schedule::Rc6(key) = key else { return None };
+        Some((key.table.to_vec(), Vec::new()))
+    },
+    peers: PeerNames { rust_crypto: Some("rc6"), ..PeerNames::NONE },
+    promises: &[Promise::new("3rc65lanes6avx5123run", "vpmulld", 64)],
+};
+
+block_after_block!(by_reference, Rc6 => reference::plain);
+block_after_block!(unrolled, Rc6 => lanes::one);
+
 /// Rounds.
 pub(crate) const ROUNDS: usize = 20;
+
+/// Words of the table S.
+pub(crate) const KEY_WORDS: usize = 2 * ROUNDS + 4;
 
 /// An expanded key.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub(crate) struct Key {
     /// The table S.
-    pub(crate) table: [u32; 44],
+    pub(crate) table: [u32; KEY_WORDS],
 }
 
 impl Key {
     pub(crate) fn new(key: &[u8]) -> Self {
-        let mut table = [0; 44];
+        let mut table = [0; KEY_WORDS];
         crate::rc5::expand(key, &mut table);
         Self { table }
     }

@@ -156,7 +156,7 @@ pub(crate) fn rest(key: &Key, state: State, data: &mut [u8]) {
 
 impl<'k, const L: usize> Interleaved<'k, L> for SealLanes<'k, L> {
     fn set(&mut self, lane: usize, key: &'k Schedule, iv: &[u8; 16]) {
-        let Schedule::Seal(key) = key else { return };
+        let Schedule::Seal3(key) = key else { return };
         self.keys[lane] = key;
         self.states[lane] = State::new(super::index(iv));
     }

@@ -259,7 +259,7 @@ impl<'k> SealGather<'k> {
 
 impl<'k> LaneKernel<'k, L> for SealGather<'k> {
     fn set(&mut self, lane: usize, key: &'k Schedule, iv: &[u8; 16]) {
-        let Schedule::Seal(key) = key else { return };
+        let Schedule::Seal3(key) = key else { return };
         self.keys[lane] = key;
         self.index[lane] = super::index(iv);
         self.chunk[lane] = 0;

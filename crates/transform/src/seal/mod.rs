@@ -9,6 +9,111 @@ pub(crate) mod reference;
 
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
+use crate::catalogue::{ByteOrder, Facts, KeyBytes, Limits, Mode, Standing};
+use crate::descriptor::{Alone, CipherDescriptor, CipherLanes, PeerNames, Promise, no_instructions};
+use crate::isa::{Features, Tier};
+use crate::job::{Buffer, CipherJob, Direction};
+use crate::key::Schedule;
+use crate::lanes::{self as scheduler, HandOver, Interleave};
+use crate::order::LaneCost;
+use crate::word::{Counted, Event, end_block};
+
+/// SEAL 3.0 as the catalogue knows it.
+pub(crate) static SEAL_3: CipherDescriptor = CipherDescriptor {
+    name: "seal3",
+    facts: Facts {
+        block_bytes: 16,
+        rounds: 8,
+        key_bytes: KeyBytes::exactly(20),
+        iv_bytes: 4,
+        output_bytes: 0,
+        table_bytes: 3072 + 64,
+        working_set_bytes: 3072 + 1024,
+        chained: true,
+        byte_order: ByteOrder::Big,
+        standing: Standing::Legacy,
+        // 2^32 indices, each with a stream of 64 KiB.
+        limits: Limits { blocks_a_key: (1 << 32) * (MAX_BYTES as u64 / 16), bytes_a_nonce: MAX_BYTES as u64 },
+        source: "Rogaway and Coppersmith, J. Cryptology 11 (1998) 273-287",
+    },
+    expand: |key| Some(Schedule::Seal3(Key::new(key.try_into().ok()?))),
+    alone: |_, tier, _, _| -> Alone { if tier == Tier::Reference { by_reference } else { unrolled } },
+    has_instructions: no_instructions,
+    lanes: Some(CipherLanes {
+        cost: |_, _, _, _| Some(LaneCost { few: 1, fixed_bytes: 320, job_bytes: 0 }),
+        cut: None,
+        run: run_lanes,
+    }),
+    trace,
+    words: |key| {
+        let Schedule::Seal3(key) = key else { return None };
+        Some((Vec::new(), [&key.t[..], &key.s, &key.r].concat()))
+    },
+    peers: PeerNames::NONE,
+    promises: &[
+        Promise::new("4seal5lanes10run_avx512", "vpgatherdd", 64),
+        Promise::new("4seal5lanes8run_avx2", "vpgatherdd", 32),
+    ],
+};
+
+fn by_reference(key: &Schedule, _: Mode, _: Direction, iv: &[u8; 16], data: &mut Buffer<'_>) {
+    if let Schedule::Seal3(key) = key {
+        reference::plain(key, index(iv), data.copied_in_place());
+    }
+}
+
+fn unrolled(key: &Schedule, _: Mode, _: Direction, iv: &[u8; 16], data: &mut Buffer<'_>) {
+    if let Schedule::Seal3(key) = key {
+        generic::rest(key, generic::State::new(index(iv)), data.copied_in_place());
+    }
+}
+
+fn trace(key: &Schedule, data: &mut [u8], sink: &mut dyn FnMut(Event)) {
+    let Schedule::Seal3(key) = key else { return };
+    let limit = data.len().min(MAX_BYTES);
+    for (number, page) in data[..limit].chunks_mut(1024).enumerate() {
+        reference::page::<Counted>(key, 1, number, page);
+        end_block(sink);
+    }
+}
+
+/// Lanes by gathers against lanes interleaved, and against single messages when few lanes are left.
+#[cfg(target_arch = "x86_64")]
+const GATHER: LaneCost = LaneCost { few: 12, fixed_bytes: 8192, job_bytes: 256 };
+#[cfg(target_arch = "x86_64")]
+const GATHER_FEW: usize = 5;
+
+/// SEAL in lanes: by gathers where they pay, or a few messages interleaved.
+fn run_lanes(
+    features: Features,
+    _: Mode,
+    _: Direction,
+    jobs: &mut [CipherJob<'_>],
+    order: &[u16],
+    hand_over: &HandOver<'_>,
+) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let forced = hand_over.few == 0;
+        if forced || GATHER.is_worth(scheduler::lengths(jobs, order)) {
+            let few = if forced { 0 } else { GATHER_FEW };
+            let hand_over = &HandOver { few, alone: hand_over.alone };
+            match (features.avx512, features.avx2) {
+                (Some(proof), _) => {
+                    return scheduler::run(&mut lanes::avx512(proof), jobs, order, hand_over);
+                }
+                (_, Some(proof)) => return scheduler::run(&mut lanes::avx2(proof), jobs, order, hand_over),
+                _ => {}
+            }
+        }
+    }
+    let kernel = generic::SealLanes::<{ generic::LANES }>::new();
+    scheduler::run(&mut Interleave(kernel), jobs, order, hand_over);
+}
+
+/// The tables where [`Schedule`] has them.
+pub(crate) type BoxedKey = Box<Key>;
+
 /// Kilobytes of stream under one index; each takes four words of R.
 const PAGES: usize = 64;
 

@@ -4,6 +4,7 @@
 #![allow(unsafe_code)]
 
 use super::CONSTANTS;
+use crate::hash::Hash;
 use crate::hash::lanes::{self, Rounds, lane_kernels, load_half};
 use crate::simd::Words;
 
@@ -20,10 +21,10 @@ fn majority<V: Words>(b: V, c: V, d: V) -> V {
     V::lut::<0xe8>(b, c, d)
 }
 
-struct Sha1;
+pub(crate) struct Sha1;
 
 impl Rounds<5> for Sha1 {
-    const LITTLE_ENDIAN: bool = false;
+    const HASH: &'static Hash = &super::HASH;
 
     #[inline(always)]
     unsafe fn block<V: Words, const G: usize, const LOADS: bool>(

@@ -5,8 +5,73 @@ pub(crate) mod lanes;
 pub(crate) mod ni;
 pub(crate) mod reference;
 
-use crate::hash::Compress;
-use crate::isa::Features;
+use crate::catalogue::{ByteOrder, Facts, Standing};
+use crate::descriptor::{DigestDescriptor, Making, PeerNames, Promise};
+#[cfg(target_arch = "x86_64")]
+use crate::hash::HashLanes;
+#[cfg(target_arch = "x86_64")]
+use crate::hash::lanes::{drive_avx2, drive_avx512};
+use crate::hash::{self, Compress, Hash};
+use crate::isa::{Features, Tier};
+#[cfg(target_arch = "x86_64")]
+use crate::order::LaneCost;
+use crate::word::Counted;
+
+/// SHA-1 as the catalogue knows it.
+pub(crate) static SHA1: DigestDescriptor = DigestDescriptor {
+    name: "sha1",
+    facts: FACTS,
+    making: Making::Hash(&HASH),
+    peers: PeerNames {
+        openssl: Some("SHA1"),
+        aws_lc: Some("SHA1_FOR_LEGACY_USE_ONLY"),
+        rust_crypto: Some("sha1"),
+        ipsec_mb: Some("SHA_1"),
+    },
+    promises: &[
+        Promise::new("4sha12ni9blocks_ni", "sha1rnds4", 16),
+        Promise::new("4sha15lanes9avx512_16", "vprold", 64),
+    ],
+};
+
+pub(crate) const FACTS: Facts = hash::facts(80, 20, ByteOrder::Big, Standing::Broken, "FIPS 180-4");
+
+pub(crate) static HASH: Hash = Hash {
+    name: "sha1",
+    initial: INITIAL,
+    words: 5,
+    is_little_endian: false,
+    compress: |tier, features| match tier {
+        Tier::Reference => reference::blocks,
+        Tier::Generic => lanes::one,
+        Tier::Native | Tier::Batch => native(features).unwrap_or(lanes::one),
+    },
+    has_instructions: |features| features.sha.is_some(),
+    traced: reference::compress::<Counted>,
+    #[cfg(target_arch = "x86_64")]
+    lanes: |features| {
+        let cost = match (features.avx512, features.avx2, features.sha) {
+            // With the SHA extensions single messages are fast.
+            (Some(_), _, Some(_)) | (_, Some(_), Some(_)) => {
+                LaneCost { few: 4, fixed_bytes: 256, job_bytes: 32 }
+            }
+            _ => LaneCost { few: 1, fixed_bytes: 112, job_bytes: 16 },
+        };
+        match (features.avx512, features.avx2) {
+            (Some(_), _) => Some(HashLanes {
+                cost,
+                widths: &[lanes::avx512_16::WIDTH, lanes::avx512_32::WIDTH],
+                drive: drive_avx512::<lanes::Sha1, 5>,
+            }),
+            (_, Some(_)) => {
+                Some(HashLanes { cost, widths: &[lanes::avx2_8::WIDTH], drive: drive_avx2::<lanes::Sha1, 5> })
+            }
+            _ => None,
+        }
+    },
+    #[cfg(not(target_arch = "x86_64"))]
+    lanes: |_| None,
+};
 
 /// FIPS 180-4 section 5.3.1.
 pub(crate) const INITIAL: [u32; 8] = [0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476, 0xc3d2e1f0, 0, 0, 0];

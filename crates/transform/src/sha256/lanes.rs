@@ -4,6 +4,7 @@
 #![allow(unsafe_code)]
 
 use super::CONSTANTS;
+use crate::hash::Hash;
 use crate::hash::lanes::{self, Rounds, lane_kernels, load_half};
 use crate::simd::Words;
 
@@ -12,10 +13,10 @@ fn xor3<V: Words>(a: V, b: V, c: V) -> V {
     V::lut::<0x96>(a, b, c)
 }
 
-struct Sha256;
+pub(crate) struct Sha256;
 
 impl Rounds<8> for Sha256 {
-    const LITTLE_ENDIAN: bool = false;
+    const HASH: &'static Hash = &super::HASH;
 
     #[inline(always)]
     unsafe fn block<V: Words, const G: usize, const LOADS: bool>(

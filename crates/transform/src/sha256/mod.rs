@@ -5,8 +5,74 @@ pub(crate) mod lanes;
 pub(crate) mod ni;
 pub(crate) mod reference;
 
-use crate::hash::Compress;
-use crate::isa::Features;
+use crate::catalogue::{ByteOrder, Facts, Standing};
+use crate::descriptor::{DigestDescriptor, Making, PeerNames, Promise};
+#[cfg(target_arch = "x86_64")]
+use crate::hash::HashLanes;
+#[cfg(target_arch = "x86_64")]
+use crate::hash::lanes::{drive_avx2, drive_avx512};
+use crate::hash::{self, Compress, Hash};
+use crate::isa::{Features, Tier};
+#[cfg(target_arch = "x86_64")]
+use crate::order::LaneCost;
+use crate::word::Counted;
+
+/// SHA-256 as the catalogue knows it.
+pub(crate) static SHA256: DigestDescriptor = DigestDescriptor {
+    name: "sha256",
+    facts: FACTS,
+    making: Making::Hash(&HASH),
+    peers: PeerNames {
+        openssl: Some("SHA2-256"),
+        aws_lc: Some("SHA256"),
+        rust_crypto: Some("sha2"),
+        ipsec_mb: Some("SHA_256"),
+    },
+    promises: &[
+        Promise::new("6sha2562ni9blocks_ni", "sha256rnds2", 16),
+        Promise::new("6sha2565lanes9avx512_16", "vpternlogq", 64),
+    ],
+};
+
+pub(crate) const FACTS: Facts = hash::facts(64, 32, ByteOrder::Big, Standing::Current, "FIPS 180-4");
+
+pub(crate) static HASH: Hash = Hash {
+    name: "sha256",
+    initial: INITIAL,
+    words: 8,
+    is_little_endian: false,
+    compress: |tier, features| match tier {
+        Tier::Reference => reference::blocks,
+        Tier::Generic => lanes::one,
+        Tier::Native | Tier::Batch => native(features).unwrap_or(lanes::one),
+    },
+    has_instructions: |features| features.sha.is_some(),
+    traced: reference::compress::<Counted>,
+    #[cfg(target_arch = "x86_64")]
+    lanes: |features| {
+        let cost = match (features.avx512, features.avx2, features.sha) {
+            (Some(_), _, Some(_)) => LaneCost { few: 6, fixed_bytes: 64, job_bytes: 16 },
+            // Eight lanes of AVX2 hardly beat the SHA extensions.
+            (_, Some(_), Some(_)) => LaneCost { few: usize::MAX, fixed_bytes: 0, job_bytes: 0 },
+            _ => LaneCost { few: 1, fixed_bytes: 112, job_bytes: 16 },
+        };
+        match (features.avx512, features.avx2) {
+            (Some(_), _) => Some(HashLanes {
+                cost,
+                widths: &[lanes::avx512_16::WIDTH, lanes::avx512_32::WIDTH],
+                drive: drive_avx512::<lanes::Sha256, 8>,
+            }),
+            (_, Some(_)) => Some(HashLanes {
+                cost,
+                widths: &[lanes::avx2_8::WIDTH],
+                drive: drive_avx2::<lanes::Sha256, 8>,
+            }),
+            _ => None,
+        }
+    },
+    #[cfg(not(target_arch = "x86_64"))]
+    lanes: |_| None,
+};
 
 /// FIPS 180-4 section 5.3.3.
 pub(crate) const INITIAL: [u32; 8] =

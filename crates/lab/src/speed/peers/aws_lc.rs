@@ -5,47 +5,53 @@ use super::super::work::{AAD, Arena, Cursor, Runner, Sealed, Task, Work, nonce, 
 use super::Peer;
 use aws_lc_rs::aead::{self, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::cipher::{
-    AES_128, AES_192, AES_256, DecryptingKey, DecryptionContext, EncryptingKey, EncryptionContext,
-    UnboundCipherKey,
+    self, DecryptingKey, DecryptionContext, EncryptingKey, EncryptionContext, UnboundCipherKey,
 };
 use aws_lc_rs::iv::FixedLength;
 use aws_lc_rs::{digest, hmac};
-use sealane_transform::{Aead, Algorithm, BlockCipher, Cipher, Digest, Direction, Mode};
+use sealane_transform::{Aead, Algorithm, Cipher, Direction, Mode};
 use std::hint::black_box;
 
 /// What the library has for an algorithm.
 enum Kind {
     Hash(&'static digest::Algorithm),
     Hmac(hmac::Algorithm),
-    Cipher(&'static aws_lc_rs::cipher::Algorithm, Mode),
+    Cipher(&'static cipher::Algorithm, Mode),
     Aead(&'static aead::Algorithm, Aead),
 }
 
 fn kind(algorithm: Algorithm) -> Option<Kind> {
-    Some(match algorithm {
-        Algorithm::Digest(Digest::Sha1) => Kind::Hash(&digest::SHA1_FOR_LEGACY_USE_ONLY),
-        Algorithm::Digest(Digest::Sha256) => Kind::Hash(&digest::SHA256),
-        Algorithm::Digest(Digest::HmacSha1) => Kind::Hmac(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY),
-        Algorithm::Digest(Digest::HmacSha256) => Kind::Hmac(hmac::HMAC_SHA256),
-        Algorithm::Cipher(Cipher::Block(cipher, mode)) => {
-            let cipher = match cipher {
-                BlockCipher::Aes128 => &AES_128,
-                BlockCipher::Aes192 => &AES_192,
-                BlockCipher::Aes256 => &AES_256,
+    let name = algorithm.peers().aws_lc?;
+    /// The constant of a name.
+    macro_rules! constant {
+        ($($module:ident :: $constant:ident),*) => {
+            match name {
+                $( stringify!($constant) => &$module::$constant, )*
                 _ => return None,
-            };
-            Kind::Cipher(cipher, mode)
+            }
+        };
+    }
+    Some(match algorithm {
+        Algorithm::Digest(digest) if digest.facts().key_bytes.max > 0 => Kind::Hmac(*constant!(
+            hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY,
+            hmac::HMAC_SHA256,
+            hmac::HMAC_SHA384,
+            hmac::HMAC_SHA512
+        )),
+        Algorithm::Digest(_) => Kind::Hash(constant!(
+            digest::SHA1_FOR_LEGACY_USE_ONLY,
+            digest::SHA256,
+            digest::SHA384,
+            digest::SHA512
+        )),
+        Algorithm::Cipher(Cipher::Block(_, mode)) => {
+            Kind::Cipher(constant!(cipher::AES_128, cipher::AES_192, cipher::AES_256), mode)
         }
+        Algorithm::Cipher(_) => return None,
         Algorithm::Gmac(gmac) => return kind(Algorithm::Aead(gmac.aead())),
         Algorithm::Aead(kind) => {
-            let algorithm = match kind {
-                Aead::Aes128Gcm => &aead::AES_128_GCM,
-                Aead::Aes256Gcm => &aead::AES_256_GCM,
-                Aead::ChaCha20Poly1305 => &aead::CHACHA20_POLY1305,
-            };
-            Kind::Aead(algorithm, kind)
+            Kind::Aead(constant!(aead::AES_128_GCM, aead::AES_256_GCM, aead::CHACHA20_POLY1305), kind)
         }
-        _ => return None,
     })
 }
 

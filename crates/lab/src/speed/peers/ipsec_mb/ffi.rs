@@ -174,6 +174,18 @@ pub(super) enum Hash {
     Sha256,
 }
 
+impl Hash {
+    /// As in the library's constants.
+    pub(super) fn by_name(name: &str) -> Option<Self> {
+        match name {
+            "MD5" => Some(Self::Md5),
+            "SHA_1" => Some(Self::Sha1),
+            "SHA_256" => Some(Self::Sha256),
+            _ => None,
+        }
+    }
+}
+
 /// Messages in lanes, on one thread.
 pub(super) struct Manager {
     library: &'static IpsecMb,

@@ -9,26 +9,24 @@ use super::super::SpeedError;
 use super::super::work::{AAD, Arena, Cursor, Runner, Task, Work};
 use super::Peer;
 use ffi::{Hash, IpsecMb, Key, Manager};
-use sealane_transform::{Aead, Algorithm, BlockCipher, Cipher, Digest, Direction, Mode};
+use sealane_transform::{Algorithm, Cipher, Direction, Mode};
 use std::hint::black_box;
 
 fn key(manager: &Manager, algorithm: Algorithm, key: &[u8]) -> Option<Key> {
+    let name = algorithm.peers().ipsec_mb?;
     match algorithm {
-        Algorithm::Digest(Digest::Sha1) => Manager::hash(Hash::Sha1),
-        Algorithm::Digest(Digest::Sha256) => Manager::hash(Hash::Sha256),
-        Algorithm::Digest(Digest::HmacMd5) => manager.hmac(Hash::Md5, key),
-        Algorithm::Digest(Digest::HmacSha1) => manager.hmac(Hash::Sha1, key),
-        Algorithm::Digest(Digest::HmacSha256) => manager.hmac(Hash::Sha256, key),
-        Algorithm::Cipher(Cipher::Block(cipher, mode)) => match (cipher, mode) {
-            (BlockCipher::Aes128 | BlockCipher::Aes192 | BlockCipher::Aes256, Mode::Cbc | Mode::Ctr) => {
-                manager.aes(key, mode == Mode::Ctr)
-            }
-            (BlockCipher::Des | BlockCipher::TripleDes, Mode::Cbc) => manager.des(key),
+        Algorithm::Digest(digest) => {
+            let hash = Hash::by_name(name)?;
+            if digest.facts().key_bytes.max > 0 { manager.hmac(hash, key) } else { Manager::hash(hash) }
+        }
+        Algorithm::Cipher(Cipher::Block(_, mode)) => match (name, mode) {
+            ("AES", Mode::Cbc | Mode::Ctr) => manager.aes(key, mode == Mode::Ctr),
+            ("DES" | "DES3", Mode::Cbc) => manager.des(key),
             _ => None,
         },
-        Algorithm::Aead(Aead::Aes128Gcm | Aead::Aes256Gcm) => manager.gcm(key),
-        Algorithm::Aead(Aead::ChaCha20Poly1305) => Some(Manager::chacha20_poly1305(key.try_into().ok()?)),
-        _ => None,
+        Algorithm::Aead(_) if name == "GCM" => manager.gcm(key),
+        Algorithm::Aead(_) => Some(Manager::chacha20_poly1305(key.try_into().ok()?)),
+        Algorithm::Cipher(_) | Algorithm::Gmac(_) => None,
     }
 }
 

@@ -10,7 +10,7 @@ use super::super::SpeedError;
 use super::super::work::{AAD, Arena, Cursor, Runner, Sealed, Task, Work, nonce, parts};
 use super::Peer;
 use ffi::{DIGEST_BYTES_MAX, OpenSsl, TAG_BYTES};
-use sealane_transform::{Aead, Algorithm, BlockCipher, Cipher, Digest, Direction, Mode};
+use sealane_transform::{Algorithm, Cipher, Direction, Mode};
 use std::hint::black_box;
 
 /// What the library has for an algorithm.
@@ -22,36 +22,19 @@ enum Name {
 }
 
 fn name(algorithm: Algorithm) -> Option<Name> {
+    let name = algorithm.peers().openssl?;
     Some(match algorithm {
-        Algorithm::Digest(Digest::Md5) => Name::Hash("MD5"),
-        Algorithm::Digest(Digest::Sha1) => Name::Hash("SHA1"),
-        Algorithm::Digest(Digest::Sha256) => Name::Hash("SHA2-256"),
-        Algorithm::Digest(Digest::HmacMd5) => Name::Hmac("MD5"),
-        Algorithm::Digest(Digest::HmacSha1) => Name::Hmac("SHA1"),
-        Algorithm::Digest(Digest::HmacSha256) => Name::Hmac("SHA2-256"),
-        Algorithm::Cipher(Cipher::Rc4) => Name::Cipher("RC4".to_owned()),
-        Algorithm::Cipher(Cipher::Block(BlockCipher::TripleDes, Mode::Ecb)) => {
-            Name::Cipher("DES-EDE3".to_owned())
+        Algorithm::Digest(digest) if digest.facts().key_bytes.max > 0 => Name::Hmac(name),
+        Algorithm::Digest(_) => Name::Hash(name),
+        // What is called by its bare name is triple DES's ECB.
+        Algorithm::Cipher(Cipher::Block(_, Mode::Ecb)) if name.ends_with("EDE3") => {
+            Name::Cipher(name.to_owned())
         }
-        Algorithm::Cipher(Cipher::Block(cipher, mode)) => {
-            let cipher = match cipher {
-                BlockCipher::Des => "DES",
-                BlockCipher::TripleDes => "DES-EDE3",
-                BlockCipher::Aes128 => "AES-128",
-                BlockCipher::Aes192 => "AES-192",
-                BlockCipher::Aes256 => "AES-256",
-                BlockCipher::Rc5 => "RC5",
-                BlockCipher::Blowfish => "BF",
-                BlockCipher::Idea => "IDEA",
-                BlockCipher::Rc5R16 | BlockCipher::Rc6 => return None,
-            };
-            Name::Cipher(format!("{cipher}-{}", mode.name().to_uppercase()))
+        Algorithm::Cipher(Cipher::Block(_, mode)) => {
+            Name::Cipher(format!("{name}-{}", mode.name().to_uppercase()))
         }
-        Algorithm::Gmac(gmac) => return name(Algorithm::Aead(gmac.aead())),
-        Algorithm::Aead(Aead::Aes128Gcm) => Name::Aead("AES-128-GCM"),
-        Algorithm::Aead(Aead::Aes256Gcm) => Name::Aead("AES-256-GCM"),
-        Algorithm::Aead(Aead::ChaCha20Poly1305) => Name::Aead("ChaCha20-Poly1305"),
-        _ => return None,
+        Algorithm::Cipher(_) => Name::Cipher(name.to_owned()),
+        Algorithm::Aead(_) | Algorithm::Gmac(_) => Name::Aead(name),
     })
 }
 
@@ -181,7 +164,9 @@ impl Runner for Loaded {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sealane_transform::{AeadJob, AeadKey, Buffer, CipherJob, CipherKey, DigestJob, DigestKey, Kernels};
+    use sealane_transform::{
+        Aead, AeadJob, AeadKey, Buffer, CipherJob, CipherKey, Digest, DigestJob, DigestKey, Kernels,
+    };
 
     /// The library, unless it is missing and nothing demands it.
     fn library() -> Option<&'static OpenSsl> {

@@ -1,0 +1,36 @@
+//! The cipher that copies.
+
+use crate::catalogue::{ByteOrder, Facts, KeyBytes, Limits, Standing};
+use crate::descriptor::{CipherDescriptor, PeerNames, no_instructions, no_words};
+use crate::key::Schedule;
+
+/// The null cipher as the catalogue knows it.
+pub(crate) static COPY: CipherDescriptor = CipherDescriptor {
+    name: "copy",
+    facts: Facts {
+        block_bytes: 1,
+        rounds: 0,
+        key_bytes: KeyBytes::NONE,
+        iv_bytes: 0,
+        output_bytes: 0,
+        table_bytes: 0,
+        working_set_bytes: 0,
+        chained: false,
+        byte_order: ByteOrder::Bytes,
+        standing: Standing::Benchmark,
+        limits: Limits::NONE,
+        source: "copies",
+    },
+    expand: |_| Some(Schedule::Null),
+    alone: |_, _, _, _| {
+        |_, _, _, _, data| {
+            data.copied_in_place();
+        }
+    },
+    has_instructions: no_instructions,
+    lanes: None,
+    trace: |_, _, _| {},
+    words: no_words,
+    peers: PeerNames::NONE,
+    promises: &[],
+};

@@ -1,0 +1,58 @@
+//! HMAC, RFC 2104, of the catalogue's hashes; how it runs is in [`crate::hash`].
+
+use crate::catalogue::{Facts, KeyBytes, Standing};
+use crate::descriptor::{DigestDescriptor, Making, PeerNames};
+use crate::{md5, sha1, sha256};
+
+/// HMAC-MD5 as the catalogue knows it.
+pub(crate) static MD5: DigestDescriptor = DigestDescriptor {
+    name: "hmac-md5",
+    facts: keyed(md5::FACTS, Standing::Legacy, "RFC 2104, RFC 2202"),
+    making: Making::Hmac(&md5::HASH),
+    peers: PeerNames {
+        openssl: Some("MD5"),
+        rust_crypto: Some("md-5"),
+        ipsec_mb: Some("MD5"),
+        ..PeerNames::NONE
+    },
+    promises: &[],
+};
+
+/// HMAC-SHA-1 as the catalogue knows it.
+pub(crate) static SHA1: DigestDescriptor = DigestDescriptor {
+    name: "hmac-sha1",
+    facts: keyed(sha1::FACTS, Standing::Legacy, "RFC 2104, RFC 2202"),
+    making: Making::Hmac(&sha1::HASH),
+    peers: PeerNames {
+        openssl: Some("SHA1"),
+        aws_lc: Some("HMAC_SHA1_FOR_LEGACY_USE_ONLY"),
+        rust_crypto: Some("sha1"),
+        ipsec_mb: Some("SHA_1"),
+    },
+    promises: &[],
+};
+
+/// HMAC-SHA-256 as the catalogue knows it.
+pub(crate) static SHA256: DigestDescriptor = DigestDescriptor {
+    name: "hmac-sha256",
+    facts: keyed(sha256::FACTS, Standing::Current, "RFC 2104, RFC 4868"),
+    making: Making::Hmac(&sha256::HASH),
+    peers: PeerNames {
+        openssl: Some("SHA2-256"),
+        aws_lc: Some("HMAC_SHA256"),
+        rust_crypto: Some("sha2"),
+        ipsec_mb: Some("SHA_256"),
+    },
+    promises: &[],
+};
+
+/// A hash's facts with a key.
+const fn keyed(hash: Facts, standing: Standing, source: &'static str) -> Facts {
+    Facts {
+        key_bytes: KeyBytes { min: 0, max: usize::MAX, usual: hash.output_bytes },
+        working_set_bytes: hash.working_set_bytes + 2 * hash.output_bytes,
+        standing,
+        source,
+        ..hash
+    }
+}

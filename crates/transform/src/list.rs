@@ -1,0 +1,61 @@
+//! The catalogue's list: one line for each folder of this crate that holds algorithms.
+//!
+//! A line names the folder, and for each algorithm in it the catalogue's variant, the descriptor in the folder's `mod.rs`,
+//! and what the documentation says of it; a cipher has the type of its expanded key behind its descriptor. Modules, the
+//! catalogue's enums and expanded keys are made of these lines, and everything else asks the descriptors: a folder and a
+//! line are all that a new block cipher or digest takes (`crates/lab/tests/additions.rs` adds one of each).
+//!
+//! Each macro hands its list to the macro that it is given. `cargo fmt` does not find modules that a macro declares:
+//! `rustfmt --edition 2024 crates/transform/src/*/mod.rs` does, and `cargo xtask tidy` asks for it.
+
+macro_rules! ciphers {
+    ($then:ident) => {
+        $then! {
+            block {
+                des { Des = DES(Key) "DES, FIPS 46-3.", TripleDes = TRIPLE_DES(BoxedTripleKey) "Triple DES with three keys (encrypt, decrypt, encrypt), FIPS 46-3." }
+                aes { Aes128 = AES_128(BoxedKey) "AES with a 128-bit key, FIPS 197.", Aes192 = AES_192(BoxedKey) "AES with a 192-bit key.", Aes256 = AES_256(BoxedKey) "AES with a 256-bit key." }
+                rc5 { Rc5 = RC5(Key) "RC5-32/12/16, RFC 2040.", Rc5R16 = RC5_R16(Key) "RC5-32/16/16, the rounds of NPCryptBench's table." }
+                rc6 { Rc6 = RC6(Key) "RC6-32/20, the AES candidate." }
+                blowfish { Blowfish = BLOWFISH(BoxedKey) "Blowfish, Schneier 1993." }
+                idea { Idea = IDEA(Key) "IDEA, Lai and Massey 1991." }
+            }
+            stream {
+                rc4 { Rc4 = RC4(Key) "RC4: the key's stream from its start." }
+                seal { Seal3 = SEAL_3(BoxedKey) "SEAL 3.0: the stream of the index in the first four IV bytes (big-endian), big-endian words." }
+            }
+        }
+    };
+}
+
+macro_rules! digests {
+    ($then:ident) => {
+        $then! {
+            digest {
+                checksum { Null = NULL "Touches nothing: the cost of a job that does no work.", Touch = TOUCH "Reads every byte once (XOR of all 64-bit words): the cost of touching the data.", InternetChecksum = INTERNET "The Internet checksum, RFC 1071." }
+                md5 { Md5 = MD5 "MD5, RFC 1321." }
+                sha1 { Sha1 = SHA1 "SHA-1, FIPS 180-4." }
+                sha256 { Sha256 = SHA256 "SHA-256, FIPS 180-4." }
+                blake3 { Blake3 = BLAKE3 "BLAKE3, unkeyed." }
+                aha { AhaI = AHA_I "Our reconstruction of an alternate hash with four independent MD5 chains; for measurement only." }
+                hmac { HmacMd5 = MD5 "HMAC with MD5, RFC 2104.", HmacSha1 = SHA1 "HMAC with SHA-1, RFC 2104.", HmacSha256 = SHA256 "HMAC with SHA-256, RFC 4868." }
+                bucket { Bh140 = BH_140 "Rogaway's bucket hash with 140 buckets, finished by Poly1305." }
+            }
+        }
+    };
+}
+
+macro_rules! aeads {
+    ($then:ident) => {
+        $then! {
+            aead {
+                gcm { Aes128Gcm = AES_128_GCM "AES-128-GCM, SP 800-38D, 96-bit nonce, 128-bit tag.", Aes256Gcm = AES_256_GCM "AES-256-GCM." }
+                chacha { ChaCha20Poly1305 = CHACHA20_POLY1305 "ChaCha20-Poly1305, RFC 8439." }
+            }
+        }
+    };
+}
+
+/// Declares the folders of a list as modules.
+macro_rules! folders {
+    ($($kind:ident { $($folder:ident { $($rest:tt)* })* })*) => { $( $( pub(crate) mod $folder; )* )* };
+}
