@@ -6,6 +6,7 @@
 
 mod exceptions;
 mod graph;
+mod layout;
 mod lexer;
 mod manifests;
 mod picture;
@@ -66,6 +67,7 @@ fn check(root: &Path) -> Result<Vec<Finding>> {
     findings.extend(manifests::check(&files));
     findings.extend(picture::check(&files));
     findings.extend(graph::check(&graph::packages(root)?));
+    findings.extend(layout::check(root)?);
     findings.sort();
     Ok(findings)
 }
