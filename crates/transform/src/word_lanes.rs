@@ -24,7 +24,7 @@ pub(crate) trait WordCipher {
     /// Words of a block: 2 or 4.
     const WORDS: usize;
 
-    /// The key's words.
+    /// The key's words, and what may follow them.
     fn words(key: &Schedule) -> &[u32];
 
     /// Encrypts or decrypts one block of every lane; `key(i)` gives word i of the lanes' keys by group. Only the

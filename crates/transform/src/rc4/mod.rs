@@ -84,7 +84,9 @@ fn trace(key: &Schedule, data: &mut [u8], sink: &mut dyn FnMut(Event)) {
 
 /// The permutation after key scheduling.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
+#[repr(align(32))]
 pub(crate) struct Key {
+    /// Aligned, so that no vector of it crosses a cache line.
     pub(crate) permutation: [u8; 256],
 }
 

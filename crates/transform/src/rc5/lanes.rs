@@ -26,7 +26,7 @@ impl WordCipher for Rc5 {
 
     fn words(key: &Schedule) -> &[u32] {
         match key {
-            Schedule::Rc5(key) | Schedule::Rc5R16(key) => &key.table[..2 * key.rounds + 2],
+            Schedule::Rc5(key) | Schedule::Rc5R16(key) => &key.table,
             _ => &[],
         }
     }
@@ -103,9 +103,10 @@ pub(crate) fn run_widest(
     #[cfg(target_arch = "x86_64")]
     {
         // All jobs are of one algorithm.
-        let first =
-            order.first().map_or(&[][..], |&first| Rc5::words(jobs[usize::from(first)].key.schedule()));
-        let key_words = first.len();
+        let key_words = order.first().map_or(0, |&first| match jobs[usize::from(first)].key.schedule() {
+            Schedule::Rc5(key) | Schedule::Rc5R16(key) => 2 * key.rounds + 2,
+            _ => 0,
+        });
         let half = MOST_LANES / 2;
         match (features.avx512, features.avx2) {
             (Some(proof), _)
