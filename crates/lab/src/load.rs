@@ -56,6 +56,28 @@ pub fn is_disturbed(other_seconds: f64, stolen_seconds: f64, wall: Duration) -> 
     excess > DISTURBING_CORES * wall.as_secs_f64()
 }
 
+/// Seconds in which threads of this process, all that live, wanted to run while others ran in their place; to the
+/// nanosecond, so that it says something of runs that are too short for the counters above. `None` where the kernel does
+/// not tell.
+pub fn waited_seconds() -> Option<f64> {
+    let threads = fs::read_dir("/proc/self/task").ok()?;
+    let mut waited_ns = 0;
+    for thread in threads {
+        // A thread that has ended meanwhile does not wait.
+        let Ok(text) = fs::read_to_string(thread.ok()?.path().join("schedstat")) else { continue };
+        waited_ns += waited_of(&text)?;
+    }
+    Some(waited_ns as f64 / 1e9)
+}
+
+/// Linux's sched-stats.rst: nanoseconds on a CPU, nanoseconds of waiting for one, how often it ran.
+fn waited_of(text: &str) -> Option<u64> {
+    text.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// The part of its CPUs' time that a slice of a few milliseconds may lose to others before it is taken again.
+pub const LOST_MAX: f64 = 0.05;
+
 /// Touches and frees `bytes`.
 ///
 /// On a virtual machine with ballooning or free-page reporting, memory freed by the last run goes back to the host, and
@@ -96,6 +118,27 @@ mod tests {
         assert!(is_disturbed(0.5, 0.0, Duration::from_secs(1)));
         assert!(is_disturbed(0.0, 0.5, Duration::from_secs(1)));
         assert!(!is_disturbed(-3.0, 0.0, Duration::from_secs(1)));
+    }
+
+    #[test]
+    fn threads_that_wait_for_a_cpu_are_counted() {
+        assert_eq!(waited_of("12 69624 1\n"), Some(69624));
+        assert_eq!(waited_of("12"), None);
+        let Some(before) = waited_seconds() else { return };
+        // Twice as many as there are CPUs, and some more: one of them waits.
+        let busy = || {
+            let began = std::time::Instant::now();
+            while began.elapsed() < Duration::from_millis(30) {
+                std::hint::spin_loop();
+            }
+            waited_seconds().unwrap()
+        };
+        let count = 2 + 2 * std::thread::available_parallelism().unwrap().get();
+        let found = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..count).map(|_| scope.spawn(busy)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).fold(0.0, f64::max)
+        });
+        assert!(found > before, "{found} {before}");
     }
 
     #[test]

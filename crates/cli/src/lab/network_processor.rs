@@ -108,13 +108,6 @@ fn json(value: &impl Serialize) -> Result<String, Failure> {
     Ok(text + "\n")
 }
 
-pub(super) fn print_sections(sections: &[sealane_lab::speed::Section]) -> Result<(), Failure> {
-    for section in sections {
-        print(&format!("{}\n", section.table().to_text(super::columns())))?;
-    }
-    Ok(())
-}
-
 pub(super) fn print(text: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout();
     stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(Failure::output)

@@ -1,12 +1,12 @@
 //! `sealane lab stacks` and `sealane lab predict`: protocol stacks on several lanes, and what more would gain.
 
-use super::network_processor::print_sections;
+use super::network_processor::print;
 use crate::args::{CaptureArgs, PredictArgs, StacksArgs};
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
-use crate::text;
+use crate::speed::write_page;
 use sealane_lab::LabError;
-use sealane_lab::speed::Section;
+use sealane_lab::report::{Report, outcomes_text};
 use sealane_lab::stacks::{self, Options};
 use serde::Serialize;
 use std::io::{self, Write as _};
@@ -22,17 +22,18 @@ pub(super) fn run(arguments: &StacksArgs) -> Result<ExitStatus, Failure> {
     let start = Instant::now();
     let options = Options { only: arguments.only.clone(), profile: arguments.profile, seed: arguments.seed };
     let study = stacks::run(&options, &mut io::stderr()).map_err(failed)?;
-    let sections = stacks::sections(&study);
+    let report = stacks::report(&study);
     if arguments.json {
         study.cells.iter().try_for_each(line)?;
         study.pairs.iter().try_for_each(line)?;
         study.predictions.iter().try_for_each(line)?;
         study.passes.iter().try_for_each(line)?;
-        study.sentences.iter().try_for_each(line)?;
+        stacks::sentences(&study).iter().try_for_each(line)?;
     } else {
-        print_sections(&sections)?;
+        print(&outcomes_text(&report, super::columns()))?;
     }
-    report(arguments.report.as_deref(), start, sections)
+    let report = Report { profile: Some(arguments.profile), ..report };
+    page(report, arguments.report.as_deref(), start)
 }
 
 /// Writes one stack's packets to a file.
@@ -46,13 +47,13 @@ pub(super) fn predict(arguments: &PredictArgs) -> Result<ExitStatus, Failure> {
     let start = Instant::now();
     let predictions =
         stacks::predict(&arguments.stack.to_string(), arguments.lanes.into()).map_err(failed)?;
-    let sections = stacks::predicted(&predictions);
+    let report = stacks::predicted(&predictions);
     if arguments.json {
         predictions.iter().try_for_each(line)?;
     } else {
-        print_sections(&sections)?;
+        print(&outcomes_text(&report, super::columns()))?;
     }
-    report(arguments.report.as_deref(), start, sections)
+    page(report, arguments.report.as_deref(), start)
 }
 
 /// One object a line.
@@ -61,10 +62,7 @@ pub(super) fn line(object: &impl Serialize) -> Result<(), Failure> {
     io::stdout().write_all(text.as_bytes()).map_err(Failure::output)
 }
 
-fn report(path: Option<&Path>, start: Instant, sections: Vec<Section>) -> Result<ExitStatus, Failure> {
-    if let Some(path) = path {
-        stacks::write(path, start.elapsed().as_secs_f64(), sections).map_err(failed)?;
-        text::complain(format_args!("the report: {}", path.display()));
-    }
+fn page(report: Report, path: Option<&Path>, start: Instant) -> Result<ExitStatus, Failure> {
+    write_page(&Report { seconds: start.elapsed().as_secs_f64(), ..report }, path)?;
     Ok(ExitStatus::Success)
 }

@@ -10,13 +10,20 @@ use crate::rng::Rng;
 /// Runs cells for [`run`].
 pub trait Runner {
     /// Called before each round with the seed of its random content.
-    fn prepare(&mut self, content_seed: u64) -> Result<(), LabError>;
+    fn prepare(&mut self, _content_seed: u64) -> Result<(), LabError> {
+        Ok(())
+    }
 
     /// Runs the cell with index `cell` once.
     fn sample(&mut self, cell: usize) -> Result<Sample, LabError>;
 
+    /// Called when the last sample of the cell counts: it is not repeated.
+    fn counts(&mut self, _cell: usize) {}
+
     /// Called when a round is over, for progress. Warm-up rounds are negative.
-    fn round_done(&mut self, round: isize, rounds: usize) -> Result<(), LabError>;
+    fn round_done(&mut self, _round: isize, _rounds: usize) -> Result<(), LabError> {
+        Ok(())
+    }
 }
 
 /// Runs the cells at `places` by the rule. An error is one that ends the whole experiment; that of a single cell is
@@ -68,6 +75,7 @@ fn run_cell(
             cell.disturbed.push(sample);
         } else {
             cell.samples.push(sample);
+            runner.counts(index);
             break;
         }
     }
@@ -84,6 +92,7 @@ mod tests {
         order: Vec<Vec<usize>>,
         seeds: Vec<u64>,
         disturbed: usize,
+        counted: Vec<usize>,
         failing: Option<usize>,
     }
 
@@ -104,8 +113,8 @@ mod tests {
             Ok(Sample { is_disturbed, ..Sample::default() })
         }
 
-        fn round_done(&mut self, _round: isize, _rounds: usize) -> Result<(), LabError> {
-            Ok(())
+        fn counts(&mut self, cell: usize) {
+            self.counted.push(cell);
         }
     }
 
@@ -161,5 +170,7 @@ mod tests {
         counts.sort_unstable();
         // The first cell used up its retries and keeps a disturbed sample; the second needed one.
         assert_eq!(counts, [(1, 1, false), (1, 2, true)]);
+        recorder.counted.sort_unstable();
+        assert_eq!(recorder.counted, [0, 1]);
     }
 }

@@ -8,13 +8,11 @@ mod clock;
 mod error;
 mod fit;
 mod ours;
-mod page;
 mod peers;
 mod plan;
 mod row;
 mod story;
 mod summary;
-mod table;
 pub mod trial;
 mod tsc;
 pub(crate) mod usage;
@@ -22,14 +20,11 @@ mod work;
 
 pub use error::SpeedError;
 pub use fit::{Cost, fit};
-pub(crate) use page::chart;
-pub use page::{Section, SpeedPage};
 pub use peers::Peer;
 pub use plan::MEMORY_BYTES_MAX;
 pub use row::Row;
 pub use story::Story;
 pub use summary::{rates, summary};
-pub use table::{Column, Table};
 pub use tsc::ticks_per_ns;
 
 use crate::experiment::Outcome;

@@ -17,7 +17,7 @@ mod security;
 mod sentences;
 
 use crate::LabError;
-use crate::experiment::Profile;
+use crate::experiment::{self, Coordinates, Profile, Repetition, Runner, Sample, derive};
 use crate::rng::Rng;
 use crate::stats::{CONFIDENCE, Interval, median, median_interval, ratio_of_medians};
 use rig::{Rig, Slice};
@@ -25,13 +25,14 @@ use sealane_stack::{Catalogue, Placement, available_lanes};
 use sealane_transform::Tier;
 use serde::Serialize;
 use std::io::Write;
+use std::mem;
 use std::time::{Duration, Instant};
 
 pub use capture::capture;
 pub use model::Costs;
-pub use page::{sections, write};
+pub use page::{predicted, report};
 pub use passes::Pass;
-pub use predict::{Prediction, predict, sections as predicted};
+pub use predict::{Prediction, predict};
 pub use rig::{Direction, Setup};
 pub use sentences::Sentence;
 
@@ -113,6 +114,10 @@ pub struct Cell {
     pub lane_balance: Option<f64>,
     /// MB/s of each slice.
     pub samples: Vec<f64>,
+    /// Slices that were taken again because something else disturbed them.
+    pub repeated: usize,
+    /// Which of the samples something else disturbed all the same.
+    pub disturbed: Vec<bool>,
 }
 
 /// Two lanes on one stack against as many stacks of one lane each.
@@ -151,10 +156,13 @@ pub struct Study {
     pub predictions: Vec<Prediction>,
     /// Integrated layer processing.
     pub passes: Vec<Pass>,
-    /// What is said of all this, held against it.
-    pub sentences: Vec<Sentence>,
     /// What is not measured, with the reason.
     pub refused: Vec<String>,
+}
+
+/// All that is said of a study, held against it, for `--json`.
+pub fn sentences(study: &Study) -> Vec<Sentence> {
+    sentences::checked(study, &sentences::evidence(study)).iter().map(|(_, one)| one.into()).collect()
 }
 
 /// Microseconds of a message of 4 KB.
@@ -207,18 +215,43 @@ fn lane_counts() -> Vec<usize> {
     lanes
 }
 
+/// How often a slice is taken again because something else disturbed it.
+const RETRIES: usize = 4;
+
+/// Rigs that take turns.
+struct Turns {
+    rigs: Vec<Rig>,
+    timing: Timing,
+    slices: Vec<Vec<Slice>>,
+    last: Slice,
+    repeated: usize,
+}
+
+impl Runner for Turns {
+    fn sample(&mut self, cell: usize) -> Result<Sample, LabError> {
+        self.last = self.rigs[cell].slice(self.timing.settle, self.timing.slice);
+        self.repeated += usize::from(self.last.is_disturbed);
+        Ok(Sample { is_disturbed: self.last.is_disturbed, ..Sample::default() })
+    }
+
+    fn counts(&mut self, cell: usize) {
+        let last = mem::take(&mut self.last);
+        let repeated = mem::take(&mut self.repeated) - usize::from(last.is_disturbed);
+        self.slices[cell].push(Slice { repeated, ..last });
+    }
+}
+
 /// The setups' slices, taken in turns.
 fn measure(setups: &[Setup], timing: Timing, rng: &mut Rng) -> Result<Vec<Vec<Slice>>, LabError> {
     let rigs = setups.iter().map(|setup| Rig::new(setup, rng)).collect::<Result<Vec<_>, _>>()?;
-    let mut slices = vec![Vec::new(); rigs.len()];
     // Caches, pools and congestion windows get warm outside of the figures.
     rigs.iter().for_each(|rig| drop(rig.slice(Duration::ZERO, timing.settle)));
-    for _ in 0..timing.rounds {
-        for (rig, slices) in rigs.iter().zip(&mut slices) {
-            slices.push(rig.slice(timing.settle, timing.slice));
-        }
-    }
-    Ok(slices)
+    let places = vec![Coordinates::new(); rigs.len()];
+    let slices = vec![Vec::new(); rigs.len()];
+    let rule = Repetition { warm_up_rounds: 0, rounds: timing.rounds, retries_per_round: RETRIES };
+    let mut turns = Turns { rigs, timing, slices, last: Slice::default(), repeated: 0 };
+    experiment::run(&places, rule, rng.next_u64(), &mut turns)?;
+    Ok(turns.slices)
 }
 
 fn rates(slices: &[Slice]) -> Vec<f64> {
@@ -237,24 +270,13 @@ fn locked_ns(slices: &[Slice]) -> f64 {
     ns as f64 / messages.max(1) as f64
 }
 
-/// Jain's index, and the largest share over the smallest.
-fn fairness(slices: &[Slice]) -> (Option<f64>, Option<f64>) {
-    let Some(connections) = slices.first().map(|slice| slice.shares.len()).filter(|&count| count > 1) else {
-        return (None, None);
-    };
-    let share = |at: usize| slices.iter().map(|slice| slice.shares[at]).sum::<u64>() as f64;
-    let shares: Vec<f64> = (0..connections).map(share).collect();
-    let (sum, squares) = shares.iter().fold((0.0, 0.0), |(sum, squares), x| (sum + x, squares + x * x));
-    let max = shares.iter().copied().fold(0.0, f64::max);
-    let min = shares.iter().copied().fold(f64::INFINITY, f64::min);
-    (Some(sum * sum / (connections as f64 * squares)), (min > 0.0).then(|| max / min))
-}
-
 fn cell(id: &'static str, setup: &Setup, slices: &[Slice], one_lane: Option<f64>, timing: Timing) -> Cell {
     let samples = rates(slices);
     let messages = slices.iter().map(|slice| slice.messages).sum::<u64>().max(1) as f64;
     let sum = |pick: fn(&Slice) -> u64| slices.iter().map(pick).sum::<u64>() as f64;
-    let (jain, max_over_min) = fairness(slices);
+    let connections = slices.first().map_or(0, |slice| slice.shares.len());
+    let share = |at: usize| slices.iter().map(|slice| slice.shares[at]).sum::<u64>() as f64;
+    let shares: Vec<f64> = (0..connections).map(share).collect();
     let lanes = slices.first().map_or(0, |slice| slice.lane_bytes.len());
     let bytes = |lane: usize| slices.iter().map(|slice| slice.lane_bytes[lane]).sum::<u64>() as f64;
     let of_lanes: Vec<f64> = (0..lanes).map(bytes).collect();
@@ -275,14 +297,16 @@ fn cell(id: &'static str, setup: &Setup, slices: &[Slice], one_lane: Option<f64>
         interval: median_interval(&samples, CONFIDENCE, 1),
         locked_ns: locked_ns(slices),
         lock_wait: sum(|slice| slice.counts.found_busy) / messages,
-        jain,
-        max_over_min,
+        jain: derive::jain(&shares),
+        max_over_min: derive::max_over_min(&shares),
         map_wait: sum(|slice| slice.map_waits) / messages,
         hand_offs: sum(|slice| slice.counts.handed_over) / messages,
         switches_per_s: sum(|slice| slice.switches) / (slices.len() as f64 * timing.slice.as_secs_f64()),
         reorder_depth: slices.iter().map(|slice| slice.counts.reorder_depth).max().unwrap_or(0),
         lane_balance: (lanes > 1 && busiest > 0.0).then(|| idlest / busiest),
         samples,
+        repeated: slices.iter().map(|slice| slice.repeated).sum(),
+        disturbed: slices.iter().map(|slice| slice.is_disturbed).collect(),
     }
 }
 
@@ -364,7 +388,6 @@ pub fn run(options: &Options, progress: &mut dyn Write) -> Result<Study, LabErro
         say("integrated layer processing")?;
         run.study.passes = passes::measure(run.timing.rounds.min(5), &mut run.rng)?;
     }
-    run.study.sentences = sentences::of(&run.study);
     Ok(run.study)
 }
 
@@ -609,5 +632,108 @@ impl Run {
             "A signature on each packet (N3, N29): the engine has no asymmetric jobs.".to_owned(),
         ];
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cell(id: &'static str, stack: &str, tier: &'static str, lanes: usize, mb_per_s: f64) -> Cell {
+        let samples: Vec<f64> = (0..5).map(|at| mb_per_s * (1.0 + 0.001 * f64::from(at))).collect();
+        Cell {
+            id,
+            stack: stack.to_owned(),
+            placement: "packet",
+            lanes,
+            connections: 1,
+            direction: Direction::Send,
+            keeps_order: true,
+            tier,
+            mb_per_s,
+            speedup: None,
+            interval: median_interval(&samples, CONFIDENCE, 1),
+            locked_ns: 30.0,
+            lock_wait: 0.0,
+            jain: None,
+            max_over_min: None,
+            map_wait: 0.0,
+            hand_offs: 0.0,
+            switches_per_s: 0.0,
+            reorder_depth: 1,
+            lane_balance: None,
+            disturbed: vec![false; samples.len()],
+            samples,
+            repeated: 0,
+        }
+    }
+
+    /// A study that nobody measured: one claim of each kind has what it needs.
+    pub(super) fn study() -> Study {
+        let interval = |value: f64| Interval { low: value * 0.99, high: value * 1.01 };
+        let pair = |stack: &str, tier, predicted: Option<f64>| Pair {
+            stack: stack.to_owned(),
+            placement: "packet",
+            lanes: 2,
+            direction: Direction::Send,
+            tier,
+            ratio: 0.97,
+            interval: interval(0.97),
+            predicted_mb_per_s: predicted,
+            error: None,
+            cap: 6.0,
+        };
+        let connections = |placement, jain| Cell {
+            placement,
+            connections: 12,
+            jain: Some(jain),
+            ..cell("N34", STACKS[0], "best", 2, 9_000.0)
+        };
+        // 4, 8, 10 and 14 µs of a message.
+        let sums = [(STACKS[0], 1024.0), (STACKS[1], 512.0), (DES_ALONE, 409.6), (STACKS[2], 4096.0 / 14.0)];
+        let mut cells = vec![
+            cell("N26", STACKS[0], "best", 1, 8_000.0),
+            cell("N26", STACKS[0], "best", 2, 9_000.0),
+            cell("N26", STACKS[1], "native", 1, 700.0),
+            cell("N26", STACKS[1], "native", 2, 1_390.0),
+            cell("N26", MODERN, "best", 2, 6_000.0),
+            connections("connection", 0.99),
+            connections("thread-per-connection", 0.3),
+        ];
+        cells.extend(sums.map(|(stack, rate)| cell("N28", stack, "native", 1, rate)));
+        let pass = Pass {
+            layers: "checksum, md5",
+            bytes: 16 << 10,
+            separate_mb_per_s: 500.0,
+            fused_mb_per_s: 600.0,
+        };
+        Study {
+            cells,
+            pairs: vec![
+                pair(STACKS[0], "best", None),
+                pair(STACKS[1], "native", Some(1_400.0)),
+                pair(MODERN, "best", Some(4_000.0)),
+            ],
+            passes: vec![pass],
+            ..Study::default()
+        }
+    }
+
+    /// Whoever reads the page finds the paper's figures beside ours, and no claim that nothing stands behind.
+    #[test]
+    fn the_report_has_the_papers_rows_and_every_claim() {
+        let study = study();
+        let report = report(&study);
+        let outcome = |id: &str| report.outcomes.iter().find(|one| one.experiment.id == id).unwrap();
+        let text = crate::report::outcomes_text(&report, None);
+        for words in ["the paper", "near linear", "paper: µs", "over independent", "one pass gains"] {
+            assert!(text.contains(words), "{words}");
+        }
+        assert_eq!(outcome("packets").cells.len(), paper::PACKETS.len() + 5);
+        assert_eq!(outcome("latency").cells[0].figure("paper_us"), Some(236.0));
+        let claims: usize = report.outcomes.iter().map(|one| one.claims.len()).sum();
+        assert_eq!(claims, sentences::checked(&study, &sentences::evidence(&study)).len());
+        assert_eq!(sentences(&study).len(), claims);
+        assert!(crate::report::to_html(&report).unwrap().contains("Packet-level parallelism"));
     }
 }

@@ -32,3 +32,37 @@ pub(super) const TABLE_2: [Latency; 4] = [
 pub(super) const LOCKED_US: f64 = 164.0;
 /// Processors of the paper's machine.
 pub(super) const PROCESSORS: usize = 12;
+
+/// A point of a curve.
+pub(super) struct Rate {
+    pub(super) stack: &'static str,
+    pub(super) processors: usize,
+    /// Where it is printed.
+    pub(super) megabits: Option<f64>,
+    /// How many times one processor's, in the paper's words where it prints no figure.
+    pub(super) times: &'static str,
+}
+
+const fn rate(stack: &'static str, processors: usize, megabits: Option<f64>, times: &'static str) -> Rate {
+    Rate { stack, processors, megabits, times }
+}
+
+/// Figures 3 and 4 as the text reads them, and what it says of DES on all processors.
+pub(super) const PACKETS: [Rate; 8] = [
+    rate("tcp/ip/fddi", 1, Some(138.0), "1"),
+    rate("tcp/ip/fddi", PROCESSORS, None, "minimal"),
+    rate("tcp/md5/ip/fddi", 1, Some(18.0), "1"),
+    rate("tcp/md5/ip/fddi", PROCESSORS, None, "8"),
+    rate("des/tcp/md5/ip/fddi", 1, Some(4.6), "1"),
+    rate("des/tcp/md5/ip/fddi", PROCESSORS, Some(50.0), "near linear"),
+    rate("3des/tcp/ip/fddi", 1, Some(1.5), "1"),
+    rate("3des/tcp/ip/fddi", PROCESSORS, None, "near linear"),
+];
+
+/// Figures 7 and 8, of which the text prints one point and the shapes.
+pub(super) const CONNECTIONS: [Rate; 4] = [
+    rate("tcp/ip/fddi", PROCESSORS, None, "good"),
+    rate("tcp/md5/ip/fddi", PROCESSORS, None, "linear"),
+    rate("des/tcp/md5/ip/fddi", PROCESSORS, Some(50.0), "linear"),
+    rate("3des/tcp/md5/ip/fddi", PROCESSORS, None, "linear"),
+];

@@ -3,10 +3,9 @@
 use super::model::Costs;
 use super::{Direction, Setup, Sharing, Timing, measure, paper};
 use crate::LabError;
-use crate::experiment::Profile;
+use crate::experiment::{Cell, Drawn, Experiment, Measure, Outcome, Plot, Profile, RATE, View};
 use crate::report::number::quantity;
 use crate::rng::Rng;
-use crate::speed::{Section, Table, chart};
 use sealane_stack::available_lanes;
 use sealane_transform::Tier;
 use serde::Serialize;
@@ -110,58 +109,42 @@ pub(super) fn of_paper(lanes: usize) -> Vec<Prediction> {
         .collect()
 }
 
-/// Curves as a table with a plot.
-pub(super) fn section(id: &str, title: &str, notes: &[&str], predictions: &[Prediction]) -> Section {
-    let columns = [
-        "stack",
-        "way",
-        "tier",
-        "lanes",
-        "unlocked ns",
-        "locked ns",
-        "hand-over ns",
-        "spread ns",
-        "cap",
-        "MB/s",
-        "times one lane",
-    ];
-    let mut table = Table::new(title, notes, &columns, 3);
+/// Curves as an experiment: what each is fed with, in words, then times one lane's rate over lanes.
+pub(super) fn outcome(
+    (id, covers, title): (&str, &str, &str),
+    notes: &[&str],
+    predictions: &[Prediction],
+) -> Outcome {
+    let axes = ["stack", "way", "tier", "lanes"];
+    let measures =
+        vec![Measure::times("times", "times one lane").predicted(), Measure::rate(RATE, "MB/s").predicted()];
+    let mut experiment = Experiment::new(id, covers, title, &axes, measures).notes(notes);
+    experiment.paper = super::page::PAPER.to_owned();
+    let mut cells = Vec::new();
     for one in predictions {
-        for &(lanes, mb_per_s, speedup) in &one.points {
-            table.rows.push(vec![
-                one.stack.clone(),
-                one.direction.name().to_owned(),
-                one.tier.clone(),
-                lanes.to_string(),
-                quantity(one.free_ns),
-                quantity(one.locked_ns),
-                quantity(one.hand_over_ns),
-                quantity(one.spread_ns),
-                format!("{:.1}", one.cap),
-                quantity(mb_per_s),
-                format!("{speedup:.2}"),
-            ]);
+        let way = one.direction.name();
+        let one_lane = one.points.first().map_or(0.0, |point| point.1);
+        experiment.notes.push(format!(
+            "{}, {way}, {}: {} ns of a message outside of TCP's turn (spread {}), {} within (hand-over {}): {} MB/s on one lane, \
+             and never more than {:.1} times that.",
+            one.stack,
+            one.tier,
+            quantity(one.free_ns),
+            quantity(one.spread_ns),
+            quantity(one.locked_ns),
+            quantity(one.hand_over_ns),
+            quantity(one_lane),
+            one.cap,
+        ));
+        for &(lanes, mb_per_s, times) in &one.points {
+            let place =
+                [("stack", &*one.stack), ("way", way), ("tier", &*one.tier), ("lanes", &*lanes.to_string())];
+            cells.push(Cell::new(place).with("times", times).with(RATE, mb_per_s));
         }
     }
-    let labels: Vec<String> = predictions
-        .first()
-        .map(|one| one.points.iter().map(|point| point.0.to_string()).collect())
-        .unwrap_or_default();
-    let series = predictions.iter().map(|one| {
-        let name = format!("{} {} {}", one.stack, one.direction.name(), one.tier);
-        (name, one.points.iter().map(|point| Some(point.2)).collect())
-    });
-    let plot = chart(id, "lines", (title, "lanes", "times one lane"), labels, series.collect());
-    Section::plotted(table, vec![plot])
-}
-
-/// Predictions as they are shown.
-pub fn sections(predictions: &[Prediction]) -> Vec<Section> {
-    let notes = [
-        "Lanes that share TCP's lock on one connection, event by event: a prediction. Hand-over and spread (what a turn, and \
-         what the rest of a packet's way, cost more on two lanes that share one connection) are measured on two lanes.",
-    ];
-    vec![section("predicted", "Lanes on one connection", &notes, predictions)]
+    let plot = Plot::new(Drawn::Lines, "lanes", "times", &axes[..3]);
+    let view = View::pivot(&axes[..3], "lanes", "times");
+    Outcome::new(experiment.shown(view, vec![plot]), cells)
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use super::catalogue;
 use super::demux::Demux;
 use super::driver::{BATCH, Driver, Gate, MessageSink, MessageSource, Wire, WireSink, WireSource};
 use crate::LabError;
+use crate::load::{LOST_MAX, MachineTime, waited_seconds};
 use crate::rng::Rng;
 use crate::speed::usage;
 use rustix::event::PollFd;
@@ -111,6 +112,10 @@ pub(super) struct Slice {
     pub(super) lane_bytes: Vec<u64>,
     /// Context switches of the process.
     pub(super) switches: u64,
+    /// Whether others took so much of the lanes' time that it is to be taken again.
+    pub(super) is_disturbed: bool,
+    /// Slices before this one that were, and were taken again.
+    pub(super) repeated: usize,
 }
 
 /// A stack with its drivers and lanes.
@@ -191,9 +196,21 @@ impl Rig {
         Ok(rig)
     }
 
+    /// Whether each lane may have a CPU to itself.
+    fn are_alone(&self) -> bool {
+        self.crews.len() * self.lanes <= available_lanes()
+    }
+
+    /// CPU seconds that lanes have lost to others; 0 where they take each other's.
+    fn lost_seconds(&self) -> f64 {
+        if !self.are_alone() {
+            return 0.0;
+        }
+        waited_seconds().unwrap_or(0.0) + MachineTime::now().map_or(0.0, |time| time.stolen_seconds)
+    }
+
     fn start(&mut self, kernels: Kernels) -> std::io::Result<()> {
-        let are_alone = self.crews.len() * self.lanes <= available_lanes();
-        let looks = if are_alone { 64 } else { 0 };
+        let looks = if self.are_alone() { 64 } else { 0 };
         for crew in &self.crews {
             for lane in 0..self.lanes {
                 let crew = Arc::clone(crew);
@@ -280,12 +297,14 @@ impl Rig {
         self.gate.store(true, Relaxed);
         self.ring();
         thread::sleep(settle);
+        let lost = self.lost_seconds();
         let (began, shares) = self.shares_at(duration / 100);
         let (counts, waits, usage) = (self.lane_counts(), self.map_waits(), usage::now());
         thread::sleep(duration);
         let (ended, later) = self.shares_at(duration / 100);
         let (counted, waited, used) = (self.lane_counts(), self.map_waits(), usage::now().since(usage));
         let seconds = (ended - began).as_secs_f64();
+        let lost = self.lost_seconds() - lost;
         self.gate.store(false, Relaxed);
         self.settle();
         let shares: Vec<u64> = later.iter().zip(&shares).map(|(later, before)| later - before).collect();
@@ -300,6 +319,8 @@ impl Rig {
             map_waits: waited - waits,
             lane_bytes,
             switches: (used.voluntary_switches + used.involuntary_switches).max(0) as u64,
+            is_disturbed: lost > LOST_MAX * seconds * self.threads.len() as f64,
+            repeated: 0,
         }
     }
 }

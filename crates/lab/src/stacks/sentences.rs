@@ -1,61 +1,61 @@
-//! What the study says in words, held against the figures of the same run.
+//! What the study says in words, as claims on the figures of the same run.
 //!
-//! Guarantees: a sentence holds, or does not, only when the whole 90 % interval of its figure lies on one side of its
-//! bounds; one whose cells were not measured is left out; none is hidden for being false.
+//! Guarantees: a claim whose cells were not measured is left out; none is hidden for being false. Verdicts are the lab's:
+//! a claim holds, or does not, only when the whole 90 % interval of its figure lies on one side of its bounds.
 
-use super::{Cell, Direction, Pair, STACKS, Study};
-use crate::experiment::Verdict;
-use crate::report::number::{bytes, quantity};
-use crate::speed::{Section, Table};
-use crate::stats::{CONFIDENCE, Interval, median, median_interval, ratio_of_medians};
+use super::page::{framed, pass, range};
+use super::{Cell as Measured, Direction, Pair, STACKS, Study, message_us};
+use crate::experiment::{Cell, Claim, ClaimResult, Coordinates, RATE, Shape, Verdict, check};
+use crate::report::number::bytes;
+use crate::stats::{CONFIDENCE, Interval, median, median_interval};
 use serde::Serialize;
-use std::ops::RangeInclusive;
 
-/// A sentence with what it was held against.
+/// A claim's result as a line of JSON.
 #[derive(Clone, Debug, Serialize)]
 pub struct Sentence {
     /// The inventory's id.
-    pub id: &'static str,
+    pub id: String,
     /// In words.
     pub statement: String,
     /// The figure that it is about.
-    pub figure: f64,
+    pub figure: Option<f64>,
     /// Its 90 % interval.
-    pub interval: Interval,
-    /// Between what the figure must lie.
-    pub bounds: (f64, f64),
+    pub interval: Option<Interval>,
+    /// Between what the figure must lie; no bound is `null`.
+    pub bounds: (Option<f64>, Option<f64>),
     /// Whether it does.
     pub verdict: Verdict,
 }
 
-const NO_BOUND: f64 = f64::INFINITY;
-
-impl Sentence {
-    fn new(
-        id: &'static str,
-        statement: String,
-        (figure, interval): (f64, Interval),
-        bounds: RangeInclusive<f64>,
-    ) -> Self {
-        let verdict = if bounds.contains(&interval.low) && bounds.contains(&interval.high) {
-            Verdict::Holds
-        } else if interval.high < *bounds.start() || interval.low > *bounds.end() {
-            Verdict::DoesNotHold
-        } else {
-            Verdict::NotDecidable
-        };
-        Self { id, statement, figure, interval, bounds: bounds.into_inner(), verdict }
+impl From<&ClaimResult> for Sentence {
+    fn from(result: &ClaimResult) -> Self {
+        Self {
+            id: result.claim.source.clone(),
+            statement: result.claim.statement.clone(),
+            figure: result.estimate,
+            interval: result.interval,
+            bounds: result.claim.shape.bounds(),
+            verdict: result.verdict,
+        }
     }
 }
 
-/// The ratio of two cells' rates.
-fn ratio(top: &Cell, bottom: &Cell) -> Option<(f64, Interval)> {
-    ratio_of_medians(&top.samples, &bottom.samples, CONFIDENCE, 1)
+/// All cells of a study: the measured ones, and those with what is computed of several.
+pub(super) fn evidence(study: &Study) -> Vec<Cell> {
+    let sums = Direction::ALL.into_iter().filter_map(|direction| sum(study, direction));
+    study
+        .cells
+        .iter()
+        .map(framed)
+        .chain(study.pairs.iter().map(|one| pair(study, one)))
+        .chain(sums)
+        .chain(study.passes.iter().map(pass))
+        .collect()
 }
 
-/// All that is said of a study.
-pub(super) fn of(study: &Study) -> Vec<Sentence> {
-    let mut said = Vec::new();
+/// Every claim, held against `cells`, with the id of the cells under which it is to be shown.
+pub(super) fn checked(study: &Study, cells: &[Cell]) -> Vec<(&'static str, ClaimResult)> {
+    let mut said = Said(Vec::new());
     together(study, &mut said);
     packets_and_connections(study, &mut said);
     sums(study, &mut said);
@@ -64,7 +64,97 @@ pub(super) fn of(study: &Study) -> Vec<Sentence> {
     parts(study, &mut said);
     locks(study, &mut said);
     passes(study, &mut said);
-    said
+    said.0.into_iter().map(|(about, claim)| (about, check(&claim, cells))).collect()
+}
+
+/// Claims, each with where it is shown.
+struct Said(Vec<(&'static str, Claim)>);
+
+type Bounds = (Option<f64>, Option<f64>);
+
+impl Said {
+    /// The ratio of two cells.
+    fn ratio(
+        &mut self,
+        about: &'static str,
+        id: &str,
+        (statement, measure): (String, &str),
+        cells: [&Measured; 2],
+        bounds: Bounds,
+    ) {
+        let [top, bottom] = cells.map(|cell| framed(cell).at);
+        self.0.push((about, Claim::ratio((statement, id), measure, (top, bottom), bounds)));
+    }
+
+    /// A figure of one cell.
+    fn figure(
+        &mut self,
+        about: &'static str,
+        (statement, id): (String, &str),
+        (cell, measure): (Coordinates, &str),
+        (low, high): Bounds,
+    ) {
+        let shape = Shape::Bound { cell, low, high };
+        self.0.push((about, Claim { statement, source: id.to_owned(), metric: measure.to_owned(), shape }));
+    }
+}
+
+/// A comparison with independent stacks in the frame.
+fn pair(study: &Study, pair: &Pair) -> Cell {
+    let lanes = pair.lanes.to_string();
+    let place = [
+        ("id", "pair"),
+        ("stack", &*pair.stack),
+        ("way", pair.direction.name()),
+        ("tier", pair.tier),
+        ("lanes", &*lanes),
+        ("by", pair.placement),
+    ];
+    let reached = pair.predicted_mb_per_s.and_then(|predicted| {
+        let cell = study.cell(id_of(pair), &pair.stack, pair.direction, pair.tier, |cell| {
+            cell.lanes == pair.lanes && cell.placement == pair.placement
+        })?;
+        let interval = cell.interval?;
+        let interval = Interval { low: interval.low / predicted, high: interval.high / predicted };
+        Some(range(cell.mb_per_s / predicted, interval))
+    });
+    Cell::new(place)
+        .with("ratio", range(pair.ratio, pair.interval))
+        .with_some("predicted", pair.predicted_mb_per_s)
+        .with_some("reached", reached)
+        .with("cap", pair.cap)
+}
+
+fn id_of(pair: &Pair) -> &'static str {
+    match (pair.placement, pair.direction) {
+        ("packet", Direction::Send) => "N26",
+        ("packet", Direction::Receive) => "N27",
+        (_, Direction::Send) => "N31",
+        (_, Direction::Receive) => "N32",
+    }
+}
+
+/// What MD5 and DES cost together, over what each costs alone: round by round, so that what the machine does beside meets
+/// all four.
+fn sum(study: &Study, direction: Direction) -> Option<Cell> {
+    let cells = study.parts_of_a_sum(direction)?;
+    let rounds = cells.map(|cell| cell.samples.len()).into_iter().min()?;
+    let over = |round: usize| {
+        let [bare, digest, cipher, both] = cells.map(|cell| message_us(cell.samples[round]));
+        both / (digest + cipher - bare)
+    };
+    let ratios: Vec<f64> = (0..rounds).map(over).collect();
+    let ratio = range(median(&ratios)?, median_interval(&ratios, CONFIDENCE, 1)?);
+    let [bare, digest, cipher, both] = cells.map(|cell| message_us(cell.mb_per_s));
+    Some(
+        Cell::new([("id", "sum"), ("tier", cells[0].tier), ("way", direction.name())])
+            .with("bare", bare)
+            .with("digest", digest - bare)
+            .with("cipher", cipher - bare)
+            .with("sum", digest + cipher - bare)
+            .with("both", both)
+            .with("ratio", ratio),
+    )
 }
 
 impl Study {
@@ -74,8 +164,8 @@ impl Study {
         stack: &str,
         direction: Direction,
         tier: &str,
-        is_it: impl Fn(&Cell) -> bool,
-    ) -> Option<&Cell> {
+        is_it: impl Fn(&Measured) -> bool,
+    ) -> Option<&Measured> {
         self.cells.iter().find(|cell| {
             cell.id == id
                 && cell.stack == stack
@@ -84,284 +174,199 @@ impl Study {
                 && is_it(cell)
         })
     }
+
+    /// The cell at tier `native` with the most lanes.
+    fn widest(&self, id: &str, stack: &str, direction: Direction) -> Option<&Measured> {
+        let is_it = |cell: &&Measured| {
+            cell.id == id && cell.stack == stack && cell.direction == direction && cell.tier == "native"
+        };
+        self.cells.iter().filter(is_it).max_by_key(|cell| cell.lanes)
+    }
 }
 
+/// At least this much.
+const fn at_least(low: f64) -> Bounds {
+    (Some(low), None)
+}
+
+/// The same, but for a tenth.
+const ALIKE: Bounds = (Some(0.9), Some(1.1));
+
 /// Lanes that work together against lanes that have nothing to do with each other (N26, N27, N31, N32).
-fn together(study: &Study, said: &mut Vec<Sentence>) {
-    let is_bare = |pair: &Pair| pair.stack == STACKS[0];
-    for pair in &study.pairs {
-        let sends = pair.direction == Direction::Send;
-        let by_packet = pair.placement == "packet";
-        let id = match (by_packet, sends) {
-            (true, true) => "N26",
-            (true, false) => "N27",
-            (false, true) => "N31",
-            (false, false) => "N32",
-        };
-        let Pair { stack, lanes, tier, direction, .. } = pair;
-        let figure = (pair.ratio, pair.interval);
+fn together(study: &Study, said: &mut Said) {
+    for one in &study.pairs {
+        let id = id_of(one);
+        let Pair { stack, lanes, tier, direction, placement, .. } = one;
+        let way = direction.name();
+        let place = || pair(study, one).at;
         if *tier == "native" {
             let statement = format!(
-                "{stack}, {}, {tier}: {lanes} lanes by {} lose at most 7 % to independent stacks.",
-                direction.name(),
-                pair.placement,
+                "{stack}, {way}, {tier}: {lanes} lanes by {placement} lose at most 7 % to independent stacks."
             );
-            said.push(Sentence::new(id, statement, figure, 0.93..=NO_BOUND));
+            said.figure("pair", (statement, id), (place(), "ratio"), at_least(0.93));
         }
-        if is_bare(pair) && by_packet {
+        if stack == STACKS[0] && *placement == "packet" {
             let statement = format!(
-                "{stack}, {}: {lanes} lanes on one connection stay below the cap, (unlocked + locked) / locked.",
-                direction.name(),
+                "{stack}, {way}: {lanes} lanes on one connection stay below the cap, (unlocked + locked) / locked.",
             );
-            let one = study.cell(id, stack, *direction, tier, |cell| cell.lanes == 1);
-            let many = study.cell(id, stack, *direction, tier, |cell| cell.lanes == *lanes);
-            if let Some(figure) = one.zip(many).and_then(|(one, many)| ratio(many, one)) {
-                said.push(Sentence::new("N29", statement, figure, 0.0..=pair.cap));
+            let of = |count: usize| study.cell(id, stack, *direction, tier, |cell| cell.lanes == count);
+            if let Some((single, many)) = of(1).zip(of(*lanes)) {
+                said.ratio("pair", "N29", (statement, RATE), [many, single], (None, Some(one.cap)));
             }
         }
-        if let (Some(error), Some(predicted)) = (pair.error, pair.predicted_mb_per_s)
-            && *tier == "best"
-        {
-            let Some(cell) = study.cell(id, stack, *direction, tier, |cell| cell.lanes == *lanes) else {
-                continue;
-            };
-            let statement = format!(
-                "{stack}, {}, best: {lanes} lanes reach what the model predicts, within 10 %.",
-                direction.name()
-            );
-            let Some(interval) = cell.interval else { continue };
-            let interval = Interval { low: interval.low / predicted, high: interval.high / predicted };
-            said.push(Sentence::new("N29", statement, (1.0 + error, interval), 0.9..=1.1));
+        if *tier == "best" && one.predicted_mb_per_s.is_some() {
+            let statement =
+                format!("{stack}, {way}, best: {lanes} lanes reach what the model predicts, within 10 %.");
+            said.figure("pair", (statement, "N29"), (place(), "reached"), ALIKE);
         }
     }
 }
 
 /// Whether packets or connections are shared out does not matter where cryptography decides (N35).
-fn packets_and_connections(study: &Study, said: &mut Vec<Sentence>) {
+fn packets_and_connections(study: &Study, said: &mut Said) {
     for direction in Direction::ALL {
         let (packets, connections) = match direction {
             Direction::Send => ("N26", "N31"),
             Direction::Receive => ("N27", "N32"),
         };
         for stack in [STACKS[3], STACKS[4]] {
-            let most = |id| {
-                let all = study.cells.iter().filter(|cell| {
-                    cell.id == id
-                        && cell.stack == stack
-                        && cell.direction == direction
-                        && cell.tier == "native"
-                });
-                all.max_by_key(|cell| cell.lanes)
-            };
-            let Some(figure) = most(packets).zip(most(connections)).and_then(|(a, b)| ratio(a, b)) else {
-                continue;
-            };
+            let most = |id| study.widest(id, stack, direction);
+            let Some((packets, connections)) = most(packets).zip(most(connections)) else { continue };
             let statement = format!(
                 "{stack}, {}, native: by packets and by connections, the same rate within 10 %.",
                 direction.name()
             );
-            said.push(Sentence::new(packets, statement, figure, 0.9..=1.1));
+            said.ratio(connections.id, packets.id, (statement, RATE), [packets, connections], ALIKE);
         }
     }
 }
 
 /// Costs of layers add up (N28).
-fn sums(study: &Study, said: &mut Vec<Sentence>) {
-    for direction in Direction::ALL {
-        let Some([bare, digest, cipher, both]) = study.parts_of_a_sum(direction) else { continue };
-        let us = |cell: &Cell, at: usize| super::message_us(cell.samples[at]);
-        let over = |at: usize| us(both, at) / (us(digest, at) + us(cipher, at) - us(bare, at));
-        let slices = [bare, digest, cipher, both].map(|cell| cell.samples.len()).into_iter().min();
-        let sums: Vec<f64> = (0..slices.unwrap_or(0)).map(over).collect();
-        let Some(figure) = median(&sums).zip(median_interval(&sums, CONFIDENCE, 1)) else { continue };
+fn sums(study: &Study, said: &mut Said) {
+    for cell in Direction::ALL.into_iter().filter_map(|direction| sum(study, direction)) {
         let statement = format!(
             "{}, native: MD5 and DES together cost what each costs alone, within 5 %.",
-            direction.name()
+            cell.at["way"]
         );
-        said.push(Sentence::new("N28", statement, figure, 0.95..=1.05));
+        said.figure("sum", (statement, "N28"), (cell.at, "ratio"), (Some(0.95), Some(1.05)));
     }
 }
 
 /// UDP against TCP (N30).
-fn datagrams(study: &Study, said: &mut Vec<Sentence>) {
+fn datagrams(study: &Study, said: &mut Said) {
     for stack in [STACKS[2], STACKS[3], STACKS[4]] {
         let over_udp = stack.replace("tcp", "udp");
-        let most = |id: &str, stack: &str| {
-            let all = study.cells.iter().filter(|cell| {
-                cell.id == id
-                    && cell.stack == stack
-                    && cell.direction == Direction::Send
-                    && cell.tier == "native"
-            });
-            all.max_by_key(|cell| cell.lanes)
-        };
-        let cells = most("N30", &over_udp).zip(most("N26", stack));
-        let Some(figure) = cells.and_then(|(udp, tcp)| ratio(udp, tcp)) else { continue };
+        let most = |id, stack| study.widest(id, stack, Direction::Send);
+        let Some((udp, tcp)) = most("N30", &over_udp).zip(most("N26", stack)) else { continue };
         let statement =
             format!("{over_udp}, native: over UDP one connection is as fast as over TCP, within 10 %.");
-        said.push(Sentence::new("N30", statement, figure, 0.9..=1.1));
+        said.ratio("N30", "N30", (statement, RATE), [udp, tcp], ALIKE);
     }
 }
 
 /// A thread for each connection or for each processor (N34).
-fn fairness(study: &Study, said: &mut Vec<Sentence>) {
+fn fairness(study: &Study, said: &mut Said) {
     let cells = || study.cells.iter().filter(|cell| cell.id == "N34");
     for threads in cells().filter(|cell| cell.placement == "thread-per-connection") {
-        let is_other = |cell: &&Cell| {
+        let is_other = |cell: &&Measured| {
             cell.placement == "connection"
                 && cell.stack == threads.stack
                 && cell.connections == threads.connections
         };
         let Some(processors) = cells().find(is_other) else { continue };
-        let Some(figure) = ratio(threads, processors) else { continue };
-        let Cell { stack, connections, tier, .. } = threads;
-        let (statement, bounds) = if *tier == "native" {
-            let what = "with cryptography both give the same in all, within 10 %";
-            (format!("{stack}, {connections} connections: {what}."), 0.9..=1.1)
-        } else if *stack == STACKS[0] {
-            let what = "without cryptography a thread for each connection gives more in all";
-            (format!("{stack}, {connections} connections: {what}."), 1.0..=NO_BOUND)
+        let Measured { stack, connections, tier, .. } = threads;
+        let (what, bounds) = if *tier == "native" {
+            ("with cryptography both give the same in all, within 10 %", ALIKE)
+        } else if stack == STACKS[0] {
+            ("without cryptography a thread for each connection gives more in all", at_least(1.0))
         } else {
             continue;
         };
-        said.push(Sentence::new("N34", statement, figure, bounds));
-        if let Some((threads, processors)) = threads.jain.zip(processors.jain) {
-            let figure = processors / threads;
-            let interval = Interval { low: figure, high: figure };
-            let statement = format!(
-                "{stack}, {connections} connections: a thread for each processor is no less fair (Jain)."
-            );
-            said.push(Sentence::new("N34", statement, (figure, interval), 1.0..=NO_BOUND));
-        }
+        let statement = format!("{stack}, {connections} connections: {what}.");
+        said.ratio("N34", "N34", (statement, RATE), [threads, processors], bounds);
+        let statement = format!(
+            "{stack}, {connections} connections: a thread for each processor is no less fair (Jain)."
+        );
+        said.ratio("N34", "N34", (statement, "jain"), [processors, threads], at_least(1.0));
     }
 }
 
 /// Layers, functions and blocks (N36).
-fn parts(study: &Study, said: &mut Vec<Sentence>) {
+fn parts(study: &Study, said: &mut Said) {
     let cells = || study.cells.iter().filter(|cell| cell.id == "N36");
     for cell in cells().filter(|cell| cell.lanes > 1 && cell.placement != "packet") {
-        let Cell { stack, direction, placement, lanes, .. } = cell;
-        let alike = |other: &&Cell| other.stack == *stack && other.direction == *direction;
+        let Measured { stack, direction, placement, lanes, .. } = cell;
+        let alike = |other: &&Measured| other.stack == *stack && other.direction == *direction;
         // A layer waits for the one that takes longest, and AES is done before another lane has its piece.
         let gains = *placement != "layer" && !stack.starts_with("aes");
         let other = cells().filter(alike).find(|other| match gains {
             true => other.lanes == 1,
             false => other.placement == "packet" && other.lanes > 1,
         });
-        let Some(figure) = other.and_then(|other| ratio(cell, other)) else { continue };
+        let Some(other) = other else { continue };
         let (what, bounds) = if gains {
-            ("are faster than one", 1.0..=NO_BOUND)
+            ("are faster than one", at_least(1.0))
         } else {
-            ("are slower than by packet", 0.0..=1.0)
+            ("are slower than by packet", (None, Some(1.0)))
         };
         let statement = format!("{stack}, {}: {lanes} lanes by {placement} {what}.", direction.name());
-        said.push(Sentence::new("N36", statement, figure, bounds));
+        said.ratio("N36", "N36", (statement, RATE), [cell, other], bounds);
     }
 }
 
 /// One lock against several, and order (N20).
-fn locks(study: &Study, said: &mut Vec<Sentence>) {
+fn locks(study: &Study, said: &mut Said) {
     let cells = || study.cells.iter().filter(|cell| cell.id == "N20" && cell.placement == "packet");
     for one in cells().filter(|cell| cell.connections == 1 && cell.keeps_order) {
-        let alike = |cell: &&Cell| {
-            cell.stack == one.stack && cell.direction == one.direction && cell.tier == one.tier
-        };
-        let Cell { stack, direction, .. } = one;
-        let several = cells().filter(alike).find(|cell| cell.connections > 1);
-        if let Some(figure) = several.and_then(|several| ratio(several, one)) {
-            let statement = format!(
-                "{stack}, {}: by packet, twelve connections' locks are faster than one's.",
-                direction.name()
-            );
-            said.push(Sentence::new("N20", statement, figure, 1.0..=NO_BOUND));
+        let alike = |cell: &&Measured| cell.stack == one.stack && cell.direction == one.direction;
+        let what = format!("{}, {}", one.stack, one.direction.name());
+        if let Some(several) = cells().filter(alike).find(|cell| cell.connections > 1) {
+            let statement = format!("{what}: by packet, twelve connections' locks are faster than one's.");
+            said.ratio("N20", "N20", (statement, RATE), [several, one], at_least(1.0));
         }
-        let unordered = cells().filter(alike).find(|cell| !cell.keeps_order);
-        if let Some(figure) = unordered.and_then(|unordered| ratio(one, unordered)) {
-            let statement = format!(
-                "{stack}, {}: with order restored no slower than where TCP has to put segments in order.",
-                direction.name()
-            );
-            said.push(Sentence::new("N20", statement, figure, 1.0..=NO_BOUND));
+        if let Some(unordered) = cells().filter(alike).find(|cell| !cell.keeps_order) {
+            let statement =
+                format!("{what}: with order restored no slower than where TCP has to put segments in order.");
+            said.ratio("N20", "N20", (statement, RATE), [one, unordered], at_least(1.0));
         }
     }
 }
 
-/// Integrated layer processing (A12). Of a gain there is no interval.
-fn passes(study: &Study, said: &mut Vec<Sentence>) {
-    for pass in study.passes.iter().filter(|pass| pass.layers.contains("md5")) {
-        let figure = pass.gain();
-        let interval = Interval { low: figure, high: figure };
+/// Integrated layer processing (A12).
+fn passes(study: &Study, said: &mut Said) {
+    for one in study.passes.iter().filter(|pass| pass.layers.contains("md5")) {
         let statement =
-            format!("{}, {}: one pass gains less than 10 %.", pass.layers, bytes(pass.bytes as u64));
-        said.push(Sentence::new("A12", statement, (figure, interval), 0.0..=1.1));
+            format!("{}, {}: one pass gains less than 10 %.", one.layers, bytes(one.bytes as u64));
+        said.figure("A12", (statement, "A12"), (pass(one).at, "gain"), (None, Some(1.1)));
     }
-}
-
-/// The sentences as a table, those that do not hold first.
-pub(super) fn section(sentences: &[Sentence]) -> Option<Section> {
-    let columns = ["id", "sentence", "figure", "90 %", "must lie in", "verdict"];
-    let count = |verdict| sentences.iter().filter(|sentence| sentence.verdict == verdict).count();
-    let notes = [format!(
-        "{} hold, {} do not, {} cannot be decided by this run's intervals.",
-        count(Verdict::Holds),
-        count(Verdict::DoesNotHold),
-        count(Verdict::NotDecidable)
-    )];
-    let mut table = Table::new("What is said, held against what was measured", &[], &columns, 2);
-    table.notes.extend(notes);
-    let mut ordered: Vec<&Sentence> = sentences.iter().collect();
-    ordered.sort_by_key(|sentence| match sentence.verdict {
-        Verdict::DoesNotHold => 0,
-        Verdict::NotDecidable => 1,
-        _ => 2,
-    });
-    for sentence in ordered {
-        let Sentence { figure, interval, bounds: (low, high), .. } = sentence;
-        let bounds = match (*low > 0.0, high.is_finite()) {
-            (true, true) => format!("{low}…{high:.2}"),
-            (true, false) => format!("≥ {low}"),
-            _ => format!("≤ {high:.2}"),
-        };
-        table.rows.push(vec![
-            sentence.id.to_owned(),
-            sentence.statement.clone(),
-            quantity(*figure),
-            format!("{}…{}", quantity(interval.low), quantity(interval.high)),
-            bounds,
-            sentence.verdict.words().to_owned(),
-        ]);
-    }
-    (!table.rows.is_empty()).then(|| Section::plain(table))
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::study;
     use super::*;
 
-    fn sentence(low: f64, high: f64) -> Verdict {
-        let interval = Interval { low, high };
-        Sentence::new("N26", String::new(), ((low + high) / 2.0, interval), 0.9..=1.1).verdict
-    }
-
     #[test]
-    fn only_a_whole_interval_on_one_side_decides() {
-        assert_eq!(sentence(0.92, 1.05), Verdict::Holds);
-        assert_eq!(sentence(0.85, 0.95), Verdict::NotDecidable);
-        assert_eq!(sentence(0.8, 1.2), Verdict::NotDecidable);
-        assert_eq!(sentence(0.7, 0.8), Verdict::DoesNotHold);
-        assert_eq!(sentence(1.2, 1.3), Verdict::DoesNotHold);
-    }
-
-    #[test]
-    fn what_does_not_hold_stands_first_and_nothing_is_left_out() {
-        let all = [(0.95, 1.0), (0.85, 0.95), (0.7, 0.8)].map(|(low, high)| {
-            let interval = Interval { low, high };
-            Sentence::new("N26", format!("from {low}"), (low, interval), 0.9..=1.1)
-        });
-        let section = section(&all).unwrap();
-        let table = section.table();
-        let verdicts: Vec<&str> = table.rows.iter().map(|row| row[5].as_str()).collect();
-        assert_eq!(verdicts, ["does not hold", "not decidable", "holds"]);
-        assert!(super::section(&[]).is_none());
+    fn every_claim_has_its_evidence_and_a_verdict() {
+        let study = study();
+        let results = checked(&study, &evidence(&study));
+        let verdict = |words: &str| {
+            let found: Vec<&ClaimResult> = results
+                .iter()
+                .map(|(_, one)| one)
+                .filter(|one| one.claim.statement.contains(words))
+                .collect();
+            assert!(!found.is_empty(), "{words}");
+            found.iter().map(|one| one.verdict).collect::<Vec<_>>()
+        };
+        for (_, result) in &results {
+            assert_ne!(result.verdict, Verdict::NotMeasured, "{}: {}", result.claim.statement, result.note);
+        }
+        assert_eq!(verdict("lose at most 7 %"), [Verdict::Holds]);
+        assert_eq!(verdict("what the model predicts"), [Verdict::DoesNotHold]);
+        assert_eq!(verdict("stay below the cap"), [Verdict::Holds]);
+        assert_eq!(verdict("what each costs alone"), [Verdict::Holds]);
+        assert_eq!(verdict("no less fair"), [Verdict::Holds]);
+        assert_eq!(verdict("one pass gains"), [Verdict::DoesNotHold]);
     }
 }
