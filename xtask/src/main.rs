@@ -31,8 +31,8 @@ usage: cargo xtask COMMAND
   static           make a program that needs no library into target/static, and try it (needs musl)
   packages         both, and install the one into a bare system and start the other as the container file says (root,
                    debootstrap)
-  chroot           README's two commands in a system of only Rust and a C compiler, and the first in one with many
-                   libraries' headers (root, debootstrap; half an hour)
+  chroot [ROOT]    README's two commands in a system of only Rust and a C compiler (minimal), and in one with many
+                   libraries' headers (crowded), or in one of them (root, debootstrap; half an hour, 10 GB)
   peers            install the foreign programs that tests compare with (apt-get, as root)";
 
 fn main() -> ExitCode {
@@ -50,7 +50,8 @@ fn main() -> ExitCode {
         ["deb"] => package::deb(&root).map(drop),
         ["static"] => package::static_program(&root).map(drop),
         ["packages"] => package::packages(&root),
-        ["chroot"] => roots::try_readme(&root),
+        ["chroot"] => roots::try_readme(&root, None),
+        ["chroot", only] => roots::try_readme(&root, Some(only)),
         ["peers"] => peers::install(),
         _ => {
             eprintln!("{USAGE}");

@@ -11,6 +11,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Instant;
 
 const MIRROR: &str = "http://deb.debian.org/debian";
 const RELEASE: &str = "bookworm";
@@ -112,37 +113,52 @@ pub(crate) fn inside(root: &Path, program: impl AsRef<OsStr>) -> Command {
     command
 }
 
-/// README's two commands, in a root with only Rust and a C compiler, and the first in one full of other libraries' headers.
+/// README's two commands: the one that installs, and the one that tests.
+const COMMANDS: &[&[&str]] = &[&["install", "--path", "crates/cli", "--locked"], &["test", "--workspace"]];
+
+/// README's two commands, in a root with only Rust and a C compiler, and in one full of other libraries' headers; or in the
+/// one of them that is named.
 ///
 /// It runs in a mount namespace of its own: however it ends, no mount outlives it, so that a root can be removed without a
 /// look at what was in it.
-pub(crate) fn try_readme(sources: &Path) -> Result<()> {
+pub(crate) fn try_readme(sources: &Path, only: Option<&str>) -> Result<()> {
     ensure!(is_root(), "only root may change roots");
+    let roots = [("minimal", MINIMAL), ("crowded", CROWDED)];
+    if let Some(only) = only {
+        ensure!(
+            roots.iter().any(|(name, _)| *name == only),
+            "there are the roots minimal and crowded, and no {only:?}"
+        );
+    }
     if env::var_os(UNSHARED).is_none() {
         let own = env::current_exe().context("this program")?;
         let mut apart = Command::new("unshare");
-        apart.args(["--mount", "--propagation", "private"]).arg(own).arg("chroot").env(UNSHARED, "1");
+        apart
+            .args(["--mount", "--propagation", "private"])
+            .arg(own)
+            .arg("chroot")
+            .args(only)
+            .env(UNSHARED, "1");
         return run(apart.current_dir(sources));
     }
-    let base = sources.join("target/roots");
-    for (name, packages, commands) in [
-        (
-            "minimal",
-            MINIMAL,
-            &[&["install", "--path", "crates/cli", "--locked"][..], &["test", "--workspace"]][..],
-        ),
-        ("crowded", CROWDED, &[&["install", "--path", "crates/cli", "--locked"][..]][..]),
-    ] {
-        let root = base.join(name);
+    for (name, packages) in roots {
+        if only.is_some_and(|only| only != name) {
+            continue;
+        }
+        let root = sources.join("target/roots").join(name);
         println!("making {}", root.display());
         make(&root, packages)?;
-        for arguments in commands {
+        for arguments in COMMANDS {
             println!("in {name}: cargo {}", arguments.join(" "));
+            let begun = Instant::now();
             cargo_inside(&root, sources, arguments)?;
+            println!("in {name}: cargo {} took {} s", arguments.join(" "), begun.elapsed().as_secs());
         }
         let installed = root.join("srv/installed/bin/sealane");
         ensure!(installed.exists(), "{} was not installed", installed.display());
         run(inside(&root, "/srv/installed/bin/sealane").arg("--version"))?;
+        // Several gigabytes, and of no use to the next root.
+        fs::remove_dir_all(root.join("srv/build")).context("removing what was built")?;
     }
     Ok(())
 }
@@ -199,6 +215,9 @@ fn cargo_inside(root: &Path, sources: &Path, arguments: &[&str]) -> Result<()> {
     variable("CARGO_TARGET_DIR", OsStr::new("/srv/build"));
     variable("CARGO_INSTALL_ROOT", OsStr::new("/srv/installed"));
     variable("CARGO_NET_OFFLINE", OsStr::new("true"));
+    if let Some(jobs) = env::var_os("CARGO_BUILD_JOBS") {
+        variable("CARGO_BUILD_JOBS", &jobs);
+    }
     command.arg("cargo").args(arguments);
     run(&mut command)
 }
