@@ -15,6 +15,7 @@ use crate::{
         keys::EXPORTER_LABEL,
         message::{Abort, Hello, LANES_MAX, Message, PROTOCOL_VERSION, Request, Role, STREAMS_MAX},
     },
+    summary::Agreement,
 };
 
 /// What was agreed.
@@ -26,6 +27,19 @@ pub(crate) struct Terms {
     /// Lanes at this end.
     pub(crate) lanes: u16,
     pub(crate) placement: Placement,
+}
+
+impl Terms {
+    /// What is said of them to who watches.
+    pub(crate) fn agreement(&self) -> Agreement {
+        Agreement {
+            level: self.level,
+            suite: self.suite,
+            streams: self.streams,
+            lanes: self.lanes,
+            placement: self.placement,
+        }
+    }
 }
 
 /// What a server insists on.

@@ -45,7 +45,7 @@ use crate::{
         sense,
     },
     shared::NO_THREAD,
-    summary::{Agreement, CpuSeconds, Dropped, Notice, Observer, Progress, Summary},
+    summary::{CpuSeconds, Dropped, Notice, Observer, Progress, Summary},
 };
 
 /// Names of sources in one request, in bytes: a frame has room for more.
@@ -319,13 +319,7 @@ impl Transfer<'_> {
         };
         self.hold_to(&terms, &accept)?;
         let keys = self.keys(channel, &request, &request_frame, &accept_frame)?;
-        observer.notice(Notice::Agreed(Agreement {
-            level: terms.level,
-            suite,
-            streams: terms.streams,
-            lanes: terms.lanes,
-            placement: terms.placement,
-        }));
+        observer.notice(Notice::Agreed(terms.agreement()));
         let route = self.route(channel, accept.data_port, route_host)?;
         let (notices, pending) = bounded(NOTICES_MAX);
         let plan = plan(&terms, options, accept.lanes);

@@ -34,7 +34,7 @@ use crate::{
     send::{line::SEGMENT_BYTES, removal::Removed},
     shared::NO_THREAD,
     socket::{Socket, Wire},
-    summary::{Agreement, Notice, Observer, Summary},
+    summary::{Notice, Observer, Summary},
 };
 
 /// What is passed on at once.
@@ -182,13 +182,7 @@ impl Relay<'_> {
         for accept in [&received, &sent] {
             self.to.hold_to(&terms, accept)?;
         }
-        observer.notice(Notice::Agreed(Agreement {
-            level: terms.level,
-            suite,
-            streams: terms.streams,
-            lanes: terms.lanes,
-            placement: terms.placement,
-        }));
+        observer.notice(Notice::Agreed(terms.agreement()));
         let secret = request.secret.as_ref().ok_or_else(|| Error::protocol("a request without a secret"))?;
         let master = Secret::new(*secret.expose());
         let keys = TransferKeys::relayed(options.implementations, &master, &request.transfer);
