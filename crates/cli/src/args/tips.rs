@@ -7,59 +7,68 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 /// Flags, and what to do instead.
 const TIPS: &[(&[&str], &str)] = &[
     (&["-t", "--times", "--perms"], "modes and times are always kept"),
-    (&["--links"], "symbolic links are always copied as links"),
-    (&["-H"], "hard links are kept by --hard-links, or -a"),
-    (&["-X"], "extended attributes are kept by --xattrs, or -a"),
+    (&["--links"], "symbolic links are copied as links with -a"),
+    (&["-H"], "--hard-links or -a keeps hard links"),
+    (&["-X"], "--xattrs or -a keeps extended attributes"),
     (&["-A", "--acls"], "access control lists are not copied"),
-    (&["-g", "--group", "--numeric-ids"], "owner and group are kept by --owner, or -a, by their numbers"),
-    (&["-O", "--omit-dir-times"], "times are always kept; there is one protocol, over ssh or to a daemon"),
+    (&["-g", "--group", "--numeric-ids"], "--owner or -a keeps owner and group, by number"),
+    (&["-O", "--omit-dir-times"], "times are always kept; scp's -O is not needed: there is one protocol"),
     (&["-D", "--devices", "--specials"], "devices, pipes and sockets are not copied"),
     (&["-W", "--whole-file", "--no-whole-file"], "files are always sent whole: there are no deltas"),
-    (&["-S", "--sparse"], "holes are always kept; SEALANE_SSH names another ssh"),
-    (&["-e", "--rsh"], "ssh's options are -P, -i, -o, -F and -J; SEALANE_SSH names another ssh"),
-    (&["--rsync-path"], "the far end's program is named by --remote-program"),
-    (&["--bwlimit"], "the rate is limited by --limit-rate, as in 10M"),
+    (&["-S", "--sparse"], "holes are always kept; the variable SEALANE_SSH names another ssh program"),
     (
-        &["--progress", "--info", "--human-readable", "-h"],
-        "a terminal shows progress; --stats, -v and --json tell more",
+        &["-e", "--rsh"],
+        "ssh's options are -P, -i, -o, -F and -J; the variable SEALANE_SSH names another ssh program",
+    ),
+    (&["--rsync-path"], "--remote-program names the program at the far end"),
+    (&["--bwlimit"], "--limit-rate limits the rate, as in 10M"),
+    (
+        &["--progress", "--info", "--human-readable"],
+        "progress is shown on a terminal; --stats, -v and --json print more",
     ),
     (
         &["--partial", "--append", "--append-verify", "--partial-dir"],
-        "what was cut off is always gone on with",
+        "an interrupted copy always continues where it stopped",
     ),
-    (&["--inplace"], "files are made aside and get their names when they are complete"),
+    (&["--inplace"], "files are written under another name, and get their own when they are complete"),
     (&["--ignore-times", "-I"], "--no-skip-same sends all files again"),
-    (&["--size-only"], "files are skipped by size and time, or by their content with --checksum"),
+    (&["--size-only"], "files are skipped by size and time, or with --checksum by content"),
     (
-        &["--delete-after", "--delete-before", "--delete-during", "--del"],
-        "--delete deletes last, when all has arrived",
+        &["--delete-after", "--delete-before", "--delete-during", "--delete-delay", "--del"],
+        "--delete deletes last, when all files have arrived",
     ),
     (&["--list-only"], "-n lists what would be copied"),
-    (&["-i", "--itemize-changes"], "-v tells every change; -i is the identity file, as in scp"),
-    (&["--timeout-connect", "--contimeout"], "--timeout bounds every silence"),
+    (&["--itemize-changes"], "-v prints every change in the form of rsync -i"),
+    (&["--contimeout"], "--timeout limits the time without an answer"),
     (&["-B"], "-o BatchMode=yes keeps ssh from asking"),
     (&["--checksum-choice", "--cc"], "--checksum compares by BLAKE3"),
-    (&["--old-dirs", "--dirs", "-d"], "folders come with what is in them, by -r"),
-    (&["-R", "--relative"], "name the folder that paths count from, and give the paths to --files-from"),
+    (&["--old-dirs", "--dirs", "-d"], "-r copies folders with their contents"),
+    (&["-R", "--relative"], "give the folder as the source, and paths relative to it to --files-from"),
     (
         &["-f", "--filter", "--cvs-exclude"],
-        "--include, --exclude and --exclude-from choose; there are no filter files",
+        "use --include, --exclude and --exclude-from; there are no filter files",
     ),
-    (&["-m", "--prune-empty-dirs"], "--files-from copies what is named, and the folders that it is in"),
-    (&["-k", "--copy-dirlinks", "--copy-unsafe-links", "--safe-links"], "-L follows all links, -a none"),
-    (&["-K", "--keep-dirlinks"], "no link of the target is ever followed"),
-    (&["--existing", "--ignore-existing"], "-u keeps what is newer, --backup keeps what is replaced"),
+    (&["-m", "--prune-empty-dirs"], "--files-from copies only the files listed, and their parent folders"),
+    (
+        &["-k", "--copy-dirlinks", "--copy-unsafe-links", "--safe-links"],
+        "-L follows all links, -a follows none",
+    ),
+    (&["-K", "--keep-dirlinks"], "links at the target are never followed"),
+    (
+        &["--existing", "--ignore-existing"],
+        "-u keeps files that are newer, --backup keeps files that are replaced",
+    ),
     (
         &["--link-dest", "--compare-dest", "--copy-dest"],
-        "rsync is the better tool for copies that share files",
+        "this is not supported; rsync is the better tool for it",
     ),
-    (&["--max-size", "--min-size"], "`find -size ... -print0` chooses for --files-from - -0"),
+    (&["--max-size", "--min-size"], "`find -size ... -print0` makes a list for --files-from - -0"),
     (
         &["--chmod", "--chown", "--usermap", "--groupmap"],
-        "modes and owners are kept as they are, or not at all",
+        "modes are kept as they are, and owners with --owner; they cannot be changed",
     ),
-    (&["--log-file", "--out-format"], "-v and --json tell every file; redirect them"),
-    (&["--password-file", "--daemon"], "a daemon is `sealane serve`, and knows its peers by their keys"),
+    (&["--log-file", "--out-format"], "-v and --json print every file; redirect the output"),
+    (&["--password-file", "--daemon"], "`sealane serve` is the daemon; it knows its peers by their keys"),
 ];
 
 /// Says what to do instead of a flag that belongs to another tool.
@@ -73,4 +82,53 @@ pub(crate) fn add(error: &mut Error) {
     let tip = ContextValue::StyledStrs(vec![StyledStr::from(*tip)]);
     error.remove(ContextKind::SuggestedArg);
     error.insert(ContextKind::Suggested, tip);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What `sealane cp` with the flag is told.
+    fn told(flag: &str) -> String {
+        let found = crate::args::command().try_get_matches_from(["sealane", "cp", flag, "a", "b"]);
+        let mut error = found.expect_err("it is no flag of ours");
+        add(&mut error);
+        error.render().to_string()
+    }
+
+    #[test]
+    fn every_flag_gets_its_tip_and_none_is_ours() {
+        for (flags, tip) in TIPS {
+            for flag in *flags {
+                let said = told(flag);
+                assert!(said.contains(&format!("tip: {tip}")), "{flag}: {said}");
+            }
+        }
+        assert!(told("--bwlimit=100").contains("--limit-rate"));
+    }
+
+    #[test]
+    fn a_flag_of_nobody_gets_the_nearest_of_ours() {
+        let said = told("--recursiv");
+        assert!(said.contains("--recursive"), "{said}");
+        assert!(!told("--no-such-flag-anywhere").contains("rsync"));
+    }
+
+    #[test]
+    fn flags_that_tips_name_exist() {
+        let cp = crate::args::command();
+        let cp = cp.find_subcommand("cp").expect("the command");
+        let has = |word: &str| match word.strip_prefix("--") {
+            Some(long) => cp.get_arguments().any(|known| known.get_long() == Some(long)),
+            None => cp.get_arguments().any(|known| known.get_short() == word.chars().nth(1)),
+        };
+        for (_, tip) in TIPS {
+            let own =
+                tip.split('`').step_by(2).collect::<String>().replace("rsync -i", "").replace("scp's -O", "");
+            let words = own.split([' ', ',', ';', ':']).filter(|word| word.starts_with('-') && *word != "-");
+            for word in words {
+                assert!(has(word), "{word} in {tip:?}");
+            }
+        }
+    }
 }
