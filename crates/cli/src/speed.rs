@@ -8,7 +8,7 @@ use crate::text;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use sealane_lab::report::number::quantity;
 use sealane_lab::report::{Report, outcome_text, outcomes_text};
-use sealane_lab::speed::{self, Length, Measurement, Plan, Row, SpeedError, SpeedOptions, Story};
+use sealane_lab::speed::{self, Length, Measurement, Peer, Plan, Row, SpeedError, SpeedOptions, Story};
 use sealane_transform::Algorithm;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::Path;
@@ -100,7 +100,7 @@ fn story(arguments: &SpeedArgs) -> Result<ExitStatus, Failure> {
     let told = story.run(&stop, || bar.inc(1));
     bar.finish_and_clear();
     let Some(outcomes) = told.map_err(failed)? else {
-        text::complain(format_args!("stopped before its end"));
+        text::complain(format_args!("stopped before the end"));
         return Ok(interrupts
             .received()
             .map_or(ExitStatus::Success, |signal| ExitStatus::Interrupted { signal }));
@@ -232,15 +232,31 @@ fn row(cells: [String; COLUMNS.len()], wide: bool) -> String {
     line + "\n"
 }
 
-fn heading(plan: &Plan, options: &SpeedOptions, wide: bool) -> String {
-    let versions: Vec<String> = options.peers.iter().filter_map(|peer| peer.version()).collect();
-    let beside = match &*versions {
-        [] => String::new(),
-        versions => format!(
-            "\nbeside {}, which take one message after the other; – where one lacks the algorithm",
-            versions.join(", ")
+/// Who stands beside, and what a reader must know of them to read the ratios.
+fn beside(peers: &[Peer]) -> String {
+    let named = |of: &dyn Fn(Peer) -> String, peers: &[Peer]| -> String {
+        peers.iter().map(|&peer| of(peer)).collect::<Vec<_>>().join(", ")
+    };
+    let mut said = match peers {
+        [] => return String::new(),
+        peers => format!(
+            "\nbeside {}; – means that it does not have the algorithm",
+            named(&|peer| peer.version().unwrap_or_else(|| peer.name().to_owned()), peers)
         ),
     };
+    let singly: Vec<Peer> = peers.iter().copied().filter(|peer| !peer.takes_batches()).collect();
+    if !singly.is_empty() {
+        said += &format!(
+            "\nmessages go to {} one by one: {} no batches",
+            named(&|peer| peer.name().to_owned(), &singly),
+            if singly.len() == 1 { "it takes" } else { "they take" }
+        );
+    }
+    said
+}
+
+fn heading(plan: &Plan, options: &SpeedOptions, wide: bool) -> String {
+    let beside = beside(&options.peers);
     format!(
         "{} lines, about {} s; messages {}{beside}\n\n{}",
         plan.len(),

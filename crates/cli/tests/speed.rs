@@ -190,6 +190,20 @@ fn peers_are_measured_in_the_same_run() {
     assert_eq!(rows(&output)[0]["peer"], "openssl");
 }
 
+/// A reader of the table must know how a peer was measured, and what it does not have.
+#[test]
+fn a_table_says_how_peers_run_and_what_they_lack() {
+    let output = speed(&["seal3", "md5", "--vs", "rustcrypto,aws-lc-rs", "--bytes", "64", "--batch", "16"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let table = text(&output.stdout);
+    for said in ["beside rustcrypto, aws-lc-rs; –", "to rustcrypto, aws-lc-rs one by one"] {
+        assert!(table.contains(said), "no {said:?} in {table}");
+    }
+    let lacking = table.lines().find(|line| line.starts_with("seal3 ")).expect("a line of SEAL");
+    assert!(lacking.trim_end().ends_with('–') && !table.contains("one by one: it"), "{table}");
+    assert!(!text(&speed(&["seal3", "--bytes", "64"]).stdout).contains("beside"));
+}
+
 #[test]
 fn a_peer_that_cannot_be_had_is_told_of() {
     let output = speed(&["-a", "sha1", "--vs", "ipsec-mb", "--bytes", "64", "--json"]);

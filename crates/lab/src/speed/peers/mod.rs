@@ -39,6 +39,11 @@ impl Peer {
         }
     }
 
+    /// Whether its interface takes many messages at once.
+    pub const fn takes_batches(self) -> bool {
+        matches!(self, Self::IpsecMb)
+    }
+
     /// The version in use, where it is known.
     pub fn version(self) -> Option<String> {
         match self {
