@@ -282,8 +282,10 @@ fn case(source: &Path, scene: &Scene, seed: u64) -> Result<bool, String> {
     let _ = fs::remove_dir_all(&target);
     // A record that nobody waits for can be lost, and a connection cut, without harm. Whatever else was done was done
     // to something that had to be read.
+    // So is what a machine too busy to read it has left in a stream that was then opened again: its content came once more.
+    let reopened = ended.events.iter().any(|event| event["event"] == "stream_reopened");
     let harmless = match attack {
-        _ if done.is_none() => true,
+        _ if done.is_none() || reopened => true,
         Attack::Truncate => true,
         Attack::Drop | Attack::Repeat | Attack::Swap | Attack::FlipLength => followed == 0 || !forward,
         _ => !forward && followed == 0,
