@@ -88,7 +88,8 @@ fn a_path_means_the_same_whichever_way_leads_there() {
     fs::set_permissions(&ssh, fs::Permissions::from_mode(0o755)).expect("a mode");
     let mut number = 0;
     for source in ["f", "f/", "d", "d/"] {
-        for target in ["old", "old/", "into", "into/", "missing", "missing/"] {
+        // Of a target that is missing its last folder is made, whether a file or a folder goes there; parents are not.
+        for target in ["old", "old/", "into", "into/", "missing", "missing/", "no/parent", "no/parent/"] {
             let mut statuses = Vec::new();
             for way in ["local", "ssh push", "ssh pull", "daemon push", "daemon pull"] {
                 number += 1;
