@@ -93,7 +93,10 @@ pub(crate) fn hold(
             continue;
         }
         if rules.is_short && rules.workload.kind() == Kind::Tree && peer.name().starts_with("rclone") {
-            skipped.push(format!("{}: minutes for a tree, more than a short run has", peer.name()));
+            skipped.push(format!(
+                "{}: takes minutes for a tree; `sealane lab transfer` has the time",
+                peer.name()
+            ));
             continue;
         }
         match peer.probe() {
@@ -142,7 +145,7 @@ pub(crate) fn hold(
 fn experiment(rules: &Rules<'_>, tools: Vec<String>, claims: Vec<Claim>) -> Experiment {
     Experiment {
         id: rules.id.to_owned(),
-        covers: "G1, R15".to_owned(),
+        covers: "R15".to_owned(),
         title: rules.title.to_owned(),
         method: vec![
             "Servers of peers are started before the clock; the product starts its far end within it.".to_owned(),
@@ -240,7 +243,7 @@ impl Runner for Contest<'_> {
         let is_first_own =
             matches!(self.contestants[cell], Contestant::Own(_)) && !self.compared.contains(&cell);
         if began + self.last_turn[cell] > self.rules.deadline && !is_first_own {
-            return Err(LabError::Unavailable("the time was up".to_owned()));
+            return Err(LabError::Unavailable("no time left".to_owned()));
         }
         self.workload.clear_target()?;
         let warm_bytes = self.workload.bytes() / 4 * 5;

@@ -204,7 +204,7 @@ impl Quick<'_> {
             if sample.files >= 100 || options.tree.is_some() && sample.files > 0 {
                 if sample.left_out > 0 {
                     self.skipped.push(format!(
-                        "{} entries of {}: links, devices, pipes, or not readable; tools differ in what they make of them",
+                        "{} entries of {}: links, devices, pipes, or unreadable files; tools treat them differently",
                         sample.left_out,
                         candidate.display()
                     ));
@@ -330,7 +330,7 @@ fn tiles(file: &Outcome, tree: &Outcome, resumed: Option<&resume::Resumed>, file
     if let Some(cpu) = own(file, Level::Private, CPU_PER_GIB) {
         let clear = own(file, Level::Clear, CPU_PER_GIB).map_or(f64::NAN, |clear| clear.median);
         let detail = format!("clear: {}; both ends together", number::quantity(clear));
-        tile("Its price, private", number::quantity(cpu.median), "CPU s/GiB", detail);
+        tile("Cost, private", number::quantity(cpu.median), "CPU s/GiB", detail);
     }
     if let Some(rate) = own(tree, Level::Private, RATE) {
         let detail = against(tree, Level::Private, rate.median);
@@ -354,8 +354,8 @@ fn method(scratch: &Scratch, machine: &Machine) -> Vec<String> {
     vec![
         "The product runs as it ships: a child process that starts the far end, another process, and talks to it over real TCP on loopback. The clock covers it from start to end.".to_owned(),
         format!("Sources and copies lie in {place}. The target directory is emptied, and memory touched and freed, before each run."),
-        "Contestants take turns, each once a round in an order drawn afresh, so that drift of the machine falls on all alike.".to_owned(),
-        format!("scp, sftp, rsync, rclone and tar log in by ssh within their time; so does \"{OWN_OVER_SSH}\", and is what to compare them with."),
+        "Contestants take turns, each once a round in a new random order, so that slow changes of the machine affect all alike.".to_owned(),
+        format!("The times of scp, sftp, rsync, rclone and tar include an ssh login; so does that of \"{OWN_OVER_SSH}\", which is the one to compare with them."),
         "CPU seconds are those of all processes of a copy at both ends; time stolen by a hypervisor is not among them.".to_owned(),
         format!("TCP congestion control is {}, as found.", machine.congestion_control.as_deref().unwrap_or("unknown")),
         format!("{} rounds: ranges are minimum to maximum, because three samples cannot give a 90 % interval of a median. `sealane lab transfer --profile full` takes ten.", REPETITION.rounds),

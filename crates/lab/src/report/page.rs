@@ -114,7 +114,7 @@ fn section(outcome: &Outcome, index: usize) -> Section {
             rounds => format!(" after {rounds} of warm-up"),
         };
         rules.push(format!(
-            "{} rounds{warm_up}, every cell once a round in an order drawn afresh; seed {:#018x}.",
+            "{} rounds{warm_up}, every cell once a round, in a new random order; seed {:#018x}.",
             rule.rounds, outcome.seed
         ));
     }
@@ -196,7 +196,7 @@ fn bars(outcome: &Outcome) -> Option<Bars> {
     let count = measured.iter().map(|(_, summary)| summary.count).max().unwrap_or(0);
     let mut caption = match count {
         SAMPLES_FOR_CONFIDENCE.. => "Bars are medians, whiskers their 90 % intervals.".to_owned(),
-        _ => "Bars are medians, whiskers go from the least to the most.".to_owned(),
+        _ => "Bars are medians, whiskers are the smallest and largest values.".to_owned(),
     };
     if first.id == RATE {
         caption += " MB/s counts 10⁶ bytes over the whole run of the program, start and connection set-up included. CPU \

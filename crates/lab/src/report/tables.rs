@@ -157,8 +157,8 @@ fn remarks(cell: &Cell, first: Option<&Summary>) -> String {
     let still_disturbed = cell.samples.iter().filter(|sample| sample.is_disturbed).count();
     let outliers = first.map_or(0, |summary| summary.outliers.len());
     let counts = [
-        (cell.disturbed.len(), "disturbed by other work, and repeated"),
-        (still_disturbed, "disturbed by other work, and counted"),
+        (cell.disturbed.len(), "disturbed by other work and repeated"),
+        (still_disturbed, "disturbed by other work but counted"),
         (outliers, "far from the others (outside Tukey's fences)"),
     ];
     let mut remarks: Vec<String> = counts
