@@ -47,9 +47,9 @@ use std::path::PathBuf;
 #[command(
     name = "sealane",
     version,
-    about = "Secures network data on every core, and measures what that costs",
-    long_about = "Sealane copies files and trees between hosts over parallel streams, on every core, at the level of \
-                  protection you choose; and it measures what each level costs.",
+    about = "Copies files over encrypted streams on every core, and measures what that costs",
+    long_about = "Sealane copies files and trees between hosts, like scp and rsync, over parallel encrypted streams on \
+                  every core. It also joins networks by IPsec, computes digests, and measures what protection costs.",
     propagate_version = true,
     subcommand_required = true,
     arg_required_else_help = true,
@@ -64,54 +64,54 @@ pub struct Cli {
 /// What the program can do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Copy files and trees, between hosts or on this one
+    /// Copy files and trees between hosts, or on this one
     #[command(visible_alias = "copy", long_about = cp::LONG_ABOUT, override_usage = cp::USAGE)]
     Cp(Box<CpArgs>),
-    /// Serve a folder to peers whose keys are known
+    /// Serve a folder to authorised peers, without ssh
     #[command(long_about = serve::LONG_ABOUT, override_usage = serve::USAGE)]
     Serve(ServeArgs),
     /// Join networks by IPsec in user space
     #[command(long_about = tunnel::LONG_ABOUT)]
     Tunnel(TunnelArgs),
-    /// Show the key by which daemons know you, making it where there is none
+    /// Print your public key for daemons; it is made if there is none
     Id(IdArgs),
-    /// Let a peer into your daemons
+    /// Let a peer use your daemons
     #[command(visible_alias = "authorize", long_about = peers::AUTHORISE_LONG_ABOUT)]
     Authorise(AuthoriseArgs),
-    /// List the peers that your daemons let in, and the daemons that you know
+    /// List authorised peers and known daemons, or remove them
     Peers(PeersArgs),
-    /// Measure what security costs on this machine
+    /// Measure what protection costs on this machine
     #[command(long_about = lab::LONG_ABOUT)]
     Lab(LabArgs),
-    /// Measure ciphers, digests and MACs in all tiers, beside other libraries
+    /// Measure ciphers, digests and MACs, beside other libraries
     #[command(long_about = speed::LONG_ABOUT)]
     Speed(Box<SpeedArgs>),
-    /// Digest files with MD5, or check them
+    /// Compute or check MD5 digests of files
     #[command(long_about = digest::MD5_LONG_ABOUT)]
     Md5(Box<Md5Args>),
-    /// Digest files with SHA-1, or check them
+    /// Compute or check SHA-1 digests of files
     #[command(long_about = digest::LONG_ABOUT)]
     Sha1(DigestArgs),
-    /// Digest files with SHA-256, or check them
+    /// Compute or check SHA-256 digests of files
     #[command(long_about = digest::LONG_ABOUT)]
     Sha256(DigestArgs),
-    /// Digest files with SHA-384, or check them
+    /// Compute or check SHA-384 digests of files
     #[command(long_about = digest::LONG_ABOUT)]
     Sha384(DigestArgs),
-    /// Digest files with SHA-512, or check them
+    /// Compute or check SHA-512 digests of files
     #[command(long_about = digest::LONG_ABOUT)]
     Sha512(DigestArgs),
-    /// Digest files with BLAKE3, or check them
+    /// Compute or check BLAKE3 digests of files
     #[command(long_about = digest::LONG_ABOUT)]
     Blake3(DigestArgs),
     /// Print the completions for a shell
     Completions {
-        /// The shell to complete in
+        /// The shell
         shell: Shell,
     },
     /// Write the manual pages into a folder
     Man {
-        /// The folder; made where it is missing
+        /// The folder; it is made if missing
         directory: PathBuf,
     },
 }
@@ -119,15 +119,15 @@ pub enum Command {
 /// Arguments of `sealane id`.
 #[derive(Debug, Args)]
 pub struct IdArgs {
-    /// The identity's file, instead of the one in your configuration folder
+    /// File of the identity; by default the one in your configuration folder
     #[arg(long, value_name = "FILE")]
     pub identity: Option<PathBuf>,
 }
 
 /// Which kernels run, as a section of the help text.
 const ENVIRONMENT: &str = "Environment:
-  SEALANE_AEAD  who computes AES-GCM, GMAC and ChaCha20-Poly1305: `sealane` or `aws-lc`, instead of the faster here
-  SEALANE_ISA   instruction set of Sealane's own kernels: `portable`, `avx2` or `avx512`, instead of the best here";
+  SEALANE_AEAD  library for AES-GCM, GMAC and ChaCha20-Poly1305: `sealane` or `aws-lc`; the faster by default
+  SEALANE_ISA   instruction set of Sealane's kernels: `portable`, `avx2` or `avx512`; the best by default";
 
 /// The definition that help, manual pages and completions are made from.
 pub fn command() -> clap::Command {
@@ -172,11 +172,13 @@ fn one_of<T: Clone + Send + Sync + 'static>(
 fn level() -> impl TypedValueParser<Value = Level> {
     let explained = |level: &Level| {
         PossibleValue::new(level.name()).help(match level {
-            Level::Clear => "data is not protected at all",
+            Level::Clear => "no protection",
             Level::Authenticated => {
-                "streams prove when they open that they belong to the peer; data is clear"
+                "each stream proves at its start that it belongs to the peer; data is not protected"
             }
-            Level::Safe => "every record is authenticated, so that no change goes unseen; others can read it",
+            Level::Safe => {
+                "every record is authenticated: changes are detected, but others can read the data"
+            }
             Level::Private => "every record is encrypted and authenticated",
         })
     };

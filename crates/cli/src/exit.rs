@@ -30,16 +30,16 @@ pub enum ExitStatus {
 
 /// Number and meaning, as help and manual page print them.
 pub const EXIT_STATUSES: &[(u8, &str)] = &[
-    (0, "everything asked for was done"),
+    (0, "success: everything was done"),
     (
         1,
-        "some files could not be copied, changed while they were read, lost an owner, set-id bit or attribute that was asked for, or differ from their digests; the others are done",
+        "incomplete: some files could not be read or written, changed during the copy, did not get their owner, set-id bits or attributes, or differ from their digests; all others are done",
     ),
-    (2, "usage: the arguments ask for something impossible, or contradict each other"),
-    (3, "connection: the far end was not reached, refused, could not meet the level, fell silent or left"),
-    (4, "integrity: data or messages were not what they must be; nothing unverified was kept"),
-    (5, "input or output failed at either end: a missing file, no permission, a full disk"),
-    (130, "interrupted (Ctrl-C); 143 and 129 likewise for SIGTERM and SIGHUP"),
+    (2, "usage: the arguments are wrong, or contradict each other"),
+    (3, "connection: the far end could not be reached, refused, does not support the level, or was lost"),
+    (4, "integrity: data or messages were altered or invalid; nothing unverified was kept"),
+    (5, "input or output failed at one end: a missing file, no permission, a full disk"),
+    (130, "interrupted by Ctrl-C; 143 by SIGTERM, 129 by SIGHUP"),
 ];
 
 impl ExitStatus {

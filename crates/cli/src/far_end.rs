@@ -46,7 +46,7 @@ pub(crate) fn install(plan: &mut Plan, is_agreed: bool) -> Result<(), Failed> {
         }
     }
     if hosts.is_empty() {
-        return Err((ErrorKind::Usage, anyhow!("--install-far-end is for a far end that is reached by ssh")));
+        return Err((ErrorKind::Usage, anyhow!("--install-far-end needs a far end that is reached by ssh")));
     }
     for (user, host, port) in hosts {
         let far = Far { remote: &plan.options.remote, user, host, port, reporting: plan.reporting };
@@ -116,7 +116,7 @@ impl Far<'_> {
         let found = Found::parse(&answer(&found));
         if found.in_path || found.in_place {
             let place = if found.in_path { "in its PATH" } else { "in ~/.local/bin" };
-            self.say(&format!("{host} has {VERSION} already, {place}"));
+            self.say(&format!("{host} already has {VERSION}, {place}"));
             return Ok((!found.in_path).then_some(PROGRAM));
         }
         if !found.runs_ours() {
@@ -139,8 +139,8 @@ impl Far<'_> {
         if let Some((_, said)) = told("says") {
             let said = printable(said.trim().as_bytes());
             let error = anyhow!(
-                "the program does not run on {host}, and was removed there: {said}; `cargo xtask static` makes one that \
-                 needs no libraries"
+                "the program does not run on {host}, and was removed again: {said}; `cargo xtask static` makes one \
+                 that needs no libraries"
             );
             return Err((ErrorKind::Io, error));
         }
@@ -149,7 +149,7 @@ impl Far<'_> {
             return Err((ErrorKind::Io, anyhow!("{PROGRAM} on {host} could not be written: {why}")));
         }
         self.say(&format!(
-            "{VERSION} is in ~/.local/bin of {host} now; later copies find it if that is in the PATH there, or by \
+            "{VERSION} is now in ~/.local/bin on {host}; later copies find it if that folder is in the PATH there, or with \
              --remote-program '{PROGRAM}'"
         ));
         Ok(Some(PROGRAM))
@@ -188,7 +188,7 @@ fn own_program() -> anyhow::Result<(File, u64)> {
 fn agree(question: &str) -> Result<(), Failed> {
     let terminal = OpenOptions::new().read(true).write(true).open("/dev/tty");
     let Ok(mut terminal) = terminal else {
-        let error = anyhow!("there is no terminal to ask on; --yes agrees beforehand");
+        let error = anyhow!("there is no terminal to ask on; add --yes to agree");
         return Err((ErrorKind::Usage, error));
     };
     let mut line = String::new();
@@ -199,7 +199,7 @@ fn agree(question: &str) -> Result<(), Failed> {
     read.context("asking on the terminal").map_err(failed(ErrorKind::Io))?;
     match line.trim().to_ascii_lowercase().as_str() {
         "y" | "yes" => Ok(()),
-        _ => Err((ErrorKind::Usage, anyhow!("nothing was installed, and nothing copied"))),
+        _ => Err((ErrorKind::Usage, anyhow!("nothing was installed or copied"))),
     }
 }
 

@@ -19,7 +19,7 @@ pub(crate) enum ListError {
     Unreadable { path: String, source: io::Error },
     #[error("the list {path} is longer than 8 MiB; copy its parts one after the other")]
     TooLong { path: String },
-    #[error("the list names {entry}, which is no path below the source")]
+    #[error("the list names {entry}, which is not a path below the source")]
     Outside { entry: String },
 }
 

@@ -66,7 +66,7 @@ fn transfer_words(record: &TransferRecord) -> String {
     let direction = if record.received { "received" } else { "sent" };
     if record.paths.is_empty() {
         let reason = record.error.as_ref().map_or_else(|| "it left".to_owned(), ToString::to_string);
-        return format!("{peer} {address} asked for nothing: {reason}");
+        return format!("{peer} {address} made no request: {reason}");
     }
     let paths: Vec<_> = record.paths.iter().map(|path| format!("\"{}\"", text::printable(path))).collect();
     let paths = paths.join(" ");
@@ -75,7 +75,7 @@ fn transfer_words(record: &TransferRecord) -> String {
         .map_or_else(|| "not agreed".to_owned(), |(level, suite)| format!("{level} {suite}"));
     let outcome = match &record.error {
         Some(error) => format!("failed: {error}"),
-        None if *failed > 0 => format!("done, but for {failed} entries"),
+        None if *failed > 0 => format!("done, except {failed} entries"),
         None => "done".to_owned(),
     };
     format!(

@@ -49,7 +49,7 @@ pub struct Reporting {
 #[derive(Debug, thiserror::Error)]
 pub enum MeaningError {
     /// A source or target that is no place.
-    #[error("cannot make sense of {text:?} as a place")]
+    #[error("{text:?} is not a valid source or target")]
     Location {
         /// What was given.
         text: OsString,
@@ -58,28 +58,28 @@ pub enum MeaningError {
         source: Box<PeerError>,
     },
     /// One path only.
-    #[error("where to? Give at least one source, and the target after it")]
+    #[error("the target is missing: give at least one source, then the target")]
     NoTarget,
     /// `-` beside other sources.
-    #[error("`-` must be the only source: there is one standard input, and it has no name")]
+    #[error("`-` (standard input) must be the only source")]
     StdinAmongOthers,
     /// `-T` with several sources.
-    #[error("with -T there is one source: the target is its new name, not a folder that takes several")]
+    #[error("-T takes one source: the target is its new name, not a folder for several")]
     ManyToOneName,
     /// Several sources into `-`.
     #[error("several sources cannot all go to standard output")]
     ManyToStdout,
     /// `-r` into or out of `-`.
-    #[error("a folder cannot go through a pipe: `-` does not combine with -r or -a")]
+    #[error("a folder cannot be copied through a pipe: `-` cannot be combined with -r or -a")]
     FolderThroughPipe,
     /// `--delete` without folders.
-    #[error("--delete needs -r or -a: it deletes in folders that are copied whole")]
+    #[error("--delete needs -r or -a: it works on folders")]
     DeleteWithoutRecursion,
     /// `--files-from` with several sources, or none that is a folder.
-    #[error("--files-from takes one source: the folder that its paths are below")]
+    #[error("--files-from takes one source: the folder that its paths are relative to")]
     ListOfManySources,
     /// `--files-from -` beside `-`.
-    #[error("--files-from - reads the list from standard input, so that cannot be a source too")]
+    #[error("--files-from - reads the list from standard input, which cannot be a source as well")]
     ListAndData,
     /// A flag of scp or rsync that has no meaning here.
     #[error("{flag}: {why}")]
@@ -90,7 +90,7 @@ pub enum MeaningError {
         why: &'static str,
     },
     /// An outdated suite without consent.
-    #[error("{suite} no longer protects; if that is what you want, add --allow-legacy")]
+    #[error("{suite} is outdated and no longer secure; --allow-legacy allows it")]
     Legacy {
         /// The suite's name.
         suite: &'static str,
@@ -165,12 +165,13 @@ fn deletes(arguments: &CpArgs) -> bool {
 
 /// Refuses flags that would be misunderstood in silence.
 fn not_here(arguments: &CpArgs) -> Result<(), MeaningError> {
-    let compression = "sealane does not compress: over a line so slow that it pays, use rsync -z";
+    let compression =
+        "sealane does not compress; on a line that is slow enough for compression to pay, use rsync -z";
     let flags = [
         (
             arguments.short_c,
             "-c",
-            "it chooses a cipher in scp and compares contents in rsync: here that is --suite or --checksum",
+            "in scp it selects a cipher, in rsync it compares contents: use --suite or --checksum",
         ),
         (arguments.compress_ssh, "-C", compression),
         (arguments.compress, "-z", compression),

@@ -35,7 +35,7 @@ fn print(text: &str) -> Result<(), Failure> {
 pub(crate) fn authorise(arguments: AuthoriseArgs) -> Result<(), Failure> {
     let path = or_default(arguments.authorised_peers.as_ref(), AuthorisedPeers::FILE_NAME)?;
     let key: PublicKey = arguments.key.parse().map_err(|fault| {
-        usage(anyhow!("{:?} is no key such as `sealane id` prints: {fault}", arguments.key))
+        usage(anyhow!("{:?} is not a key as `sealane id` prints it: {fault}", arguments.key))
     })?;
     // A line that holds no more than the rights says what is wrong with them, and with the name.
     let line = format!("{key} {} rights={}", arguments.name, arguments.rights);
@@ -61,7 +61,7 @@ pub(crate) fn run(arguments: &PeersArgs) -> Result<(), Failure> {
         let peers = AuthorisedPeers::load(&authorised).map_err(io_failed)?;
         let found = peers.iter().find(|peer| peer.name == *name || peer.key.to_string() == *name);
         let found =
-            found.ok_or_else(|| usage(anyhow!("nobody called {name} is in {}", authorised.display())))?;
+            found.ok_or_else(|| usage(anyhow!("there is no peer {name} in {}", authorised.display())))?;
         AuthorisedPeers::remove(&authorised, &found.key).map_err(io_failed)?;
         return print(&format!("removed {}\n", found.name));
     }
@@ -69,7 +69,7 @@ pub(crate) fn run(arguments: &PeersArgs) -> Result<(), Failure> {
         let address: HostPort =
             address.parse().map_err(|error: PeerError| usage(anyhow::Error::new(error)))?;
         return match KnownPeers::remove(&known, &address).map_err(io_failed)? {
-            0 => Err(usage(anyhow!("no key of {address} is in {}", known.display()))),
+            0 => Err(usage(anyhow!("there is no key of {address} in {}", known.display()))),
             _ => print(&format!("forgot {address}\n")),
         };
     }
@@ -90,21 +90,21 @@ pub(crate) fn run(arguments: &PeersArgs) -> Result<(), Failure> {
         }
         return print(&said);
     }
-    let _ = writeln!(said, "Let in by daemons of yours ({}):", authorised.display());
+    let _ = writeln!(said, "Authorised peers ({}):", authorised.display());
     for peer in peers.iter() {
         let line = peer.to_string();
         let (_, rights) = line.split_once(" rights=").unwrap_or_default();
         let _ = writeln!(said, "  {:<20} {rights}\n    {}", peer.name, peer.key);
     }
     if peers.iter().next().is_none() {
-        let _ = writeln!(said, "  nobody; `sealane authorise KEY NAME` adds one");
+        let _ = writeln!(said, "  none; `sealane authorise KEY NAME` adds one");
     }
-    let _ = writeln!(said, "Daemons whose keys are known ({}):", known.display());
+    let _ = writeln!(said, "Known daemons ({}):", known.display());
     for daemon in daemons.iter() {
         let _ = writeln!(said, "  {}\n    {}", daemon.address, daemon.key);
     }
     if daemons.iter().next().is_none() {
-        let _ = writeln!(said, "  none; `sealane cp --accept-new` adds the first that it meets");
+        let _ = writeln!(said, "  none; `sealane cp --accept-new` adds a daemon");
     }
     print(&said)
 }

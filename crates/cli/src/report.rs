@@ -99,12 +99,12 @@ impl Reporter {
             Notice::EntryFailed { reason, .. } => self.meter.suspend(|| complain(format_args!("{reason}"))),
             Notice::StreamReopened { stream, bytes } if verbose => {
                 self.line(&format!(
-                    "stream {stream} was cut and opened again; {} go again",
+                    "stream {stream} was lost and opened again; {} are sent again",
                     bytes_text(*bytes as f64)
                 ));
             }
             Notice::Resuming { bytes } if verbose || self.watched && *bytes > 0 => {
-                self.line(&format!("going on; {} are there already", bytes_text(*bytes as f64)));
+                self.line(&format!("continuing; {} are there already", bytes_text(*bytes as f64)));
             }
             Notice::StreamReopened { .. } | Notice::Resuming { .. } => {}
             Notice::WouldSend { path, .. } => {
@@ -158,8 +158,9 @@ impl Reporter {
             return;
         }
         complain(format_args!(
-            "run the same command again to go on where it stopped\nUntil then {} has what arrived: whole files under \
-             their names, others as .sealane-*.part beside a .sealane-*.journal (`sealane cp --help` says more)",
+            "run the same command again to continue where it stopped\nUntil then what has arrived is in or beside {}: \
+             complete files under their names, incomplete ones as .sealane-*.part, and a .sealane-*.journal (see `sealane cp \
+             --help`)",
             self.target
         ));
     }
@@ -278,8 +279,8 @@ fn lost(dropped: &Dropped) -> Option<String> {
         .collect();
     (!lost.is_empty()).then(|| {
         format!(
-            "the target did not keep {}: its user may not set them, the peer's line in authorised-peers does not \
-             allow them, or its file system has none",
+            "the target did not keep {}: the user there may not set them, the peer's line in authorised-peers does not \
+             allow them, or the file system does not support them",
             lost.join(", ")
         )
     })
@@ -376,7 +377,7 @@ fn stats(done: &Done) -> String {
         (
             "again",
             format!(
-                "{} bytes sent twice, {} there from an earlier run",
+                "{} bytes sent twice, {} kept from an earlier run",
                 done.resent_bytes, done.resumed_bytes
             ),
         ),
@@ -429,7 +430,7 @@ seconds    2.000
 rate       1.07 GB/s
 CPU s      1.000 here, 1.500 at the far end
 CPU s/GiB  0.50 here, 0.75 at the far end
-again      0 bytes sent twice, 5 there from an earlier run
+again      0 bytes sent twice, 5 kept from an earlier run
 level      private
 suite      aes-256-gcm, native
 streams    2

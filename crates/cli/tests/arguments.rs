@@ -45,7 +45,7 @@ fn the_help_lists_the_exit_statuses() {
 fn flags_of_other_tools_get_a_tip() {
     for (flag, tip) in [
         ("--bwlimit=100", "--limit-rate"),
-        ("--progress", "a terminal shows progress"),
+        ("--progress", "progress is shown on a terminal"),
         ("-e", "-P, -i, -o, -F and -J"),
         ("--del", "--delete deletes last"),
         ("-z", "does not compress"),

@@ -183,7 +183,7 @@ fn a_folder_is_left_out_without_recursion_and_named_as_it_was_given() {
     fs::create_dir(&source).expect("a folder");
     let output = sealane(&["cp"]).arg(&source).arg(&target).output().expect("the program starts");
     assert_eq!(output.status.code(), Some(1));
-    let said = format!("sealane: {} is a directory, left out without -r", source.display());
+    let said = format!("sealane: {} is a directory; -r copies it", source.display());
     assert!(text(&output.stderr).starts_with(&said), "{}", text(&output.stderr));
     assert!(!target.exists());
 }

@@ -141,10 +141,9 @@ fn known_peers_send_and_fetch_and_strangers_do_not() {
     assert_eq!(fs::read_dir(fetched).expect("a folder").count(), 0, "a journal is left of nothing");
 
     std::os::unix::fs::symlink("/", path("root/out")).expect("a link");
-    for (outside, why) in [
-        ("../a", "leads out of the folder that is served"),
-        ("out/etc/hostname", "leads over a symbolic link"),
-    ] {
+    for (outside, why) in
+        [("../a", "leads out of the served folder"), ("out/etc/hostname", "goes over a symbolic link")]
+    {
         let refused = copy("user", &[], &daemon.place(outside), back);
         assert_eq!(refused.status.code(), Some(3));
         let said = text(&refused.stderr);
@@ -428,7 +427,7 @@ fn a_daemon_is_not_told_to_authorise_its_own_key() {
     // What the client said is on its way while the client ends.
     sleep(Duration::from_millis(300));
     let log = daemon.log();
-    assert!(log.contains("does not know this daemon by its key"), "{log}");
+    assert!(log.contains("does not know this daemon's key"), "{log}");
     assert!(!log.contains("NAME rights="), "{log}");
 }
 
@@ -486,7 +485,7 @@ fn an_altered_control_channel_is_a_matter_of_integrity() {
     let daemon = scene.serve(&[]);
     for at in [200, 1500] {
         let address = altering(&daemon.address, at);
-        check(&scene.send(&[], &format!("sealane://{address}/a")), 4, "is not what was sent");
+        check(&scene.send(&[], &format!("sealane://{address}/a")), 4, "was altered on the way");
     }
     assert_eq!(daemon.stop(), Some(0));
 }

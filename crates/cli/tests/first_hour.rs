@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 const HEAD: &str = "# The first hour\n\n\
-    A session on two hosts, `laptop` and `server`, as it ran: `cargo xtask session` writes this file, and a test repeats \
-    the session\nand compares. What a terminal shows besides (a progress bar) is left out.\n";
+    A session on two hosts, `laptop` and `server`. `cargo xtask session` writes this file, and a test repeats the session\n\
+    and compares the output. The progress bar is left out.\n";
 
 fn document() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/first-hour.md")

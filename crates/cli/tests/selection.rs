@@ -222,7 +222,7 @@ fn patterns_are_expanded_at_the_far_end() {
     succeed(folder.path(), &["-r", &far("*o*"), &into(4)]);
     check(&at("into4"), "[odd].log a.log b.log l.log one/x.log sp ace.log two/x.txt two/y.log");
     fail(folder.path(), &[&far("t*"), &into(5)], 1, "far/two");
-    fail(folder.path(), &[&far("*.zip"), &into(5)], 5, "none fits it as a pattern");
+    fail(folder.path(), &[&far("*.zip"), &into(5)], 5, "no file matches");
     fail(folder.path(), &["-r", "--delete", &far("t*"), &into(5)], 3, "patterns");
     // A target that is a file takes no pattern.
     fail(folder.path(), &[&far("*.log"), "far/c.txt"], 2, "not a directory");
@@ -275,7 +275,7 @@ fn a_list_says_what_is_copied() {
     );
     check(&at("filtered"), "d");
     write(&at("list"), b"../elsewhere\n");
-    fail(folder.path(), &["--files-from", "list", "src", "x"], 2, "no path below the source");
+    fail(folder.path(), &["--files-from", "list", "src", "x"], 2, "not a path below the source");
     fail(folder.path(), &["--files-from", "nothing", "src", "x"], 2, "nothing");
     fail(folder.path(), &["--files-from", "list", "src", "src", "x"], 2, "one source");
     fail(folder.path(), &["-r", "--delete", "--files-from", "list", "src", "x"], 2, "cannot be used with");

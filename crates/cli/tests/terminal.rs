@@ -124,7 +124,7 @@ fn ctrl_c_says_what_is_left_and_how_to_go_on() {
         }
         let (code, written) = terminal.end();
         assert_eq!(code, Some(0), "{written}");
-        assert!(written.contains("going on; "), "{written}");
+        assert!(written.contains("continuing; "), "{written}");
         assert!(fs::read(&target).expect("the copy") == pattern(LARGE_BYTES));
         assert_eq!(leftovers(folder.path()), 0);
     }
@@ -134,7 +134,7 @@ fn ctrl_c_says_what_is_left_and_how_to_go_on() {
 fn help_says_how_long_leftovers_stay_and_how_to_remove_them() {
     let output = sealane(&["cp", "--help"]).output().expect("the program starts");
     let help = text(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
-    for said in ["stay until the same command has completed", "-name '.sealane-*' -delete"] {
+    for said in ["The same command removes the last two when it completes", "-name '.sealane-*' -delete"] {
         assert!(help.contains(said), "no {said:?} in {help}");
     }
 }

@@ -57,6 +57,9 @@ pub struct Error {
     pub message: String,
 }
 
+/// What stands before the words of the other end.
+pub(crate) const FAR: &str = "the far end: ";
+
 impl Error {
     /// An error of the given kind.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
@@ -81,6 +84,14 @@ impl Error {
     pub(crate) fn naming(mut self, what: &str) -> Self {
         if !self.message.contains(what) {
             self.message = format!("{what}: {}", self.message);
+        }
+        self
+    }
+
+    /// The same failure where the other end is a process on this host: to the user there is no far end.
+    pub(crate) fn of_this_host(mut self) -> Self {
+        if let Some(message) = self.message.strip_prefix(FAR) {
+            self.message = message.to_owned();
         }
         self
     }

@@ -37,7 +37,7 @@ pub enum PeerError {
         mode: u32,
     },
     /// The key file belongs to another user.
-    #[error("{} belongs to user {uid}, not to us", path.display())]
+    #[error("{} belongs to user {uid}, not to you", path.display())]
     IdentityForeign {
         /// The key file.
         path: PathBuf,
@@ -75,7 +75,7 @@ pub enum PeerError {
         mode: u32,
     },
     /// A trust file belongs to somebody else, who so decides whom we trust.
-    #[error("{} belongs to user {uid}, neither to us nor to root", path.display())]
+    #[error("{} belongs to user {uid}, neither to you nor to root", path.display())]
     TrustForeign {
         /// The file.
         path: PathBuf,
@@ -83,16 +83,16 @@ pub enum PeerError {
         uid: u32,
     },
     /// A trust file stayed locked by another process.
-    #[error("{} stays locked by another process", path.display())]
+    #[error("{} is locked by another process", path.display())]
     TrustLocked {
         /// The lock file.
         path: PathBuf,
     },
     /// The server's key is not among the known ones.
     #[error(
-        "the server {address} is not known; it shows the key\n  {key}\n  (fingerprint {})\n\
-         Compare it with `sealane id` on the server, then add the line `{address} {key}` to {}, \
-         or connect once with --accept-new",
+        "the server {address} is not known; its key is\n  {key}\n  (fingerprint {})\n\
+         Compare it with what `sealane id` prints on the server, then connect once with --accept-new, or add the line \
+         `{address} {key}` to {}",
         key.fingerprint(), file.display()
     )]
     UnknownServer {
@@ -105,8 +105,9 @@ pub enum PeerError {
     },
     /// The server shows another key than the known one.
     #[error(
-        "the server {address} shows the key\n  {found}\nbut the known one is\n  {known}\n\
-         Someone may be in between, or the server has a new key; if that is certain, replace its line in {place}"
+        "the server {address} has the key\n  {found}\nbut the known one is\n  {known}\n\
+         Someone may be intercepting the connection, or the server has a new key. If you are sure of the latter, \
+         `sealane peers --forget {address}` and connect once with --accept-new, or replace its line in {place}"
     )]
     WrongServer {
         /// Where we connected.
@@ -142,7 +143,7 @@ pub enum PeerError {
     },
     /// What listens there speaks something else.
     #[error(
-        "what listens at {address} does not speak TLS; is this the address and port that `sealane serve` printed? \
+        "the server at {address} does not speak TLS; is this the address and port that `sealane serve` printed? \
          (An ssh server is reached as `host:path`.)"
     )]
     NotTls {
@@ -158,7 +159,7 @@ pub enum PeerError {
         fault: &'static str,
     },
     /// A host, user or option would be mistaken for something else on ssh's command line.
-    #[error("refusing the ssh {what} `{text}`: {fault}")]
+    #[error("the ssh {what} `{text}` is refused: {fault}")]
     SshArgument {
         /// Which argument.
         what: &'static str,
@@ -270,9 +271,9 @@ pub enum ChannelError {
     Frame(#[from] FrameError),
     /// A program that was started prints text where frames belong: its shell greets, or it is another program.
     #[error(
-        "{from} prints text before sealane can speak: \"{text}\"\nA script that its shell runs at every start \
-         (.bashrc, .zshenv, .cshrc) prints it, or a forced command does. Let it print for terminals only: begin it \
-         with `case $- in *i*) ;; *) return ;; esac`. `ssh HOST true` must print nothing"
+        "{from} prints text before sealane starts: \"{text}\"\nIt comes from a script that the shell there runs at \
+         every start (.bashrc, .zshenv, .cshrc), or from a forced command. Let it print on terminals only: begin the \
+         script with `case $- in *i*) ;; *) return ;; esac`. `ssh HOST true` must print nothing"
     )]
     Banner {
         /// Who printed it.
@@ -291,7 +292,7 @@ pub enum ChannelError {
     Poisoned,
     /// The server does not accept our key.
     #[error(
-        "the server refuses our key; its operator can let it in with\n  sealane authorise {ours} NAME read,write"
+        "the server does not accept your key; its operator can add it with\n  sealane authorise {ours} NAME read,write"
     )]
     Refused {
         /// The key we showed.
@@ -299,8 +300,8 @@ pub enum ChannelError {
     },
     /// The client does not accept our key.
     #[error(
-        "the client does not know this daemon by its key; whoever runs the client compares it with\n  {ours}\n\
-         and adds it to its known peers, or connects once with --accept-new"
+        "the client does not know this daemon's key; the user there must compare it with\n  {ours}\n\
+         and add it to the known peers, or connect once with --accept-new"
     )]
     Unknown {
         /// The key we showed.
@@ -308,7 +309,7 @@ pub enum ChannelError {
     },
     /// What arrives is not what the other end sent: its tag is wrong, or it is no message at all.
     #[error(
-        "what arrives on the control connection is not what was sent; something on the way changes it, or the other end is no sealane daemon ({source})"
+        "the control connection was altered on the way, or the other end is not a sealane daemon ({source})"
     )]
     Altered {
         /// What TLS found.
@@ -324,7 +325,7 @@ pub enum ChannelError {
     #[error("this channel has no key exporter; it may carry secrets itself")]
     NoExporter,
     /// A child process ended with an error.
-    #[error("{program} ended with {status}: {meaning}")]
+    #[error("{program} ended with {}: {meaning}", status.to_string().replacen("status: ", "status ", 1))]
     ChildFailed {
         /// What was started.
         program: String,

@@ -474,7 +474,7 @@ mod tests {
         let error = channel.recv(Instant::now() + Duration::from_secs(20)).unwrap_err();
         assert!(matches!(error, ChannelError::Banner { .. }), "{error}");
         let message = error.to_string();
-        let greeting = r#"host (ssh) prints text before sealane can speak: "Welcome to \u{1b}[1mhost\u{1b}[0m\nYou have "mail"""#;
+        let greeting = r#"host (ssh) prints text before sealane starts: "Welcome to \u{1b}[1mhost\u{1b}[0m\nYou have "mail"""#;
         assert!(message.starts_with(greeting), "{message}");
         assert!(message.contains(".bashrc"), "{message}");
     }

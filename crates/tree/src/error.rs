@@ -106,7 +106,7 @@ pub enum Error {
         source: globset::Error,
     },
     /// A pattern that stands for more names than are looked for.
-    #[error("{path} stands for too many names; name the folder that they are in", path = pattern)]
+    #[error("{path} matches too many names; name the folder that they are in", path = pattern)]
     TooManyMatches {
         /// As the caller gave it.
         pattern: ShownPath,
@@ -154,19 +154,19 @@ pub enum Error {
         path: ShownPath,
     },
     /// A root's path leads over a symbolic link, or through a file, in a folder that is served.
-    #[error("{path} leads over a symbolic link; in a folder that is served none is followed that leads out")]
+    #[error("{path} goes over a symbolic link that leads out of the served folder, and is not followed")]
     BlockedRoot {
         /// As the peer gave it.
         path: ShownPath,
     },
     /// A root's path leads out of the folder that is served.
-    #[error("{path} leads out of the folder that is served")]
+    #[error("{path} leads out of the served folder")]
     Outside {
         /// As the peer gave it.
         path: ShownPath,
     },
     /// The path's last component is one of the names that unfinished files have.
-    #[error("{path} has a name kept for unfinished files, and is not copied; remove or rename it")]
+    #[error("{path} has a name reserved for incomplete files, and is not copied; remove or rename it")]
     ReservedName {
         /// The path.
         path: ShownPath,
@@ -208,7 +208,7 @@ pub enum Error {
         path: ShownPath,
     },
     /// A directory found while recursion is off.
-    #[error("{path} is a directory, left out without -r")]
+    #[error("{path} is a directory; -r copies it")]
     SkippedDirectory {
         /// The root as it was given.
         path: ShownPath,

@@ -5,49 +5,49 @@ use clap::Args;
 use std::path::PathBuf;
 
 pub(super) const LONG_ABOUT: &str = "\
-Digest files, many at once: on every core, and where the digest has such a kernel (MD5, SHA-1, SHA-256) in the lanes of \
-the CPU's vector registers. Lines are those of md5sum and its kin, in the order of the files; `-` or no file at all is standard input. With --check the files are lists of such \
-lines, and what they name is compared.";
+Compute digests of many files at once, on all cores. MD5, SHA-1 and SHA-256 also use the lanes of the CPU's vector \
+registers. The output has the format of md5sum and its relatives, in the order of the files; `-` or no file means standard \
+input. With --check the files are lists in that format, and the files that they name are checked.";
 
 pub(super) const MD5_LONG_ABOUT: &str = "\
-Digest files, many at once: in the lanes of the CPU's vector registers, and on every core. Lines are those of md5sum, in \
-the order of the files; `-` or no file at all is standard input. With --check the files are lists of such lines, and what \
-they name is compared.
+Compute digests of many files at once, on all cores and in the lanes of the CPU's vector registers. The output has the \
+format of md5sum, in the order of the files; `-` or no file means standard input. With --check the files are lists in that \
+format, and the files that they name are checked.
 
-With -t it is the time trial of the ATOMIC-2 project's driver instead: `-t -c 60 -l 100000` digests 60 blocks of 100000 \
-bytes and reports as that driver did. MD5 is broken: use it where others demand it.";
+With -t it runs the time trial of the ATOMIC-2 project's driver instead: `-t -c 60 -l 100000` digests 60 blocks of 100000 \
+bytes, and the report has that driver's format. MD5 is broken: use it only where it is required.";
 
 /// What all digests of files take.
 #[derive(Debug, Args)]
 pub struct DigestArgs {
-    /// Files to digest or, with --check, lists to check
+    /// Files, or with --check lists of digests
     #[arg(value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// Read digests from the files and check them
     #[arg(short, long)]
     pub check: bool,
-    /// Lines in the BSD style: NAME (file) = digest
+    /// Print lines in the BSD style: NAME (file) = digest
     #[arg(long, conflicts_with = "check")]
     pub tag: bool,
-    /// End lines with a zero byte, and escape nothing
+    /// End lines with a zero byte, and do not escape names
     #[arg(short, long, conflicts_with = "check")]
     pub zero: bool,
-    /// Mark files as read in binary mode; there is no other
+    /// Mark files as read in binary mode; all are
     #[arg(short, long, conflicts_with_all = ["check", "tag"])]
     pub binary: bool,
-    /// With --check: say nothing of files that are as they should be
+    /// With --check: do not print OK for files that match
     #[arg(long, requires = "check")]
     pub quiet: bool,
-    /// With --check: say nothing, the status tells
+    /// With --check: print nothing; the exit status tells
     #[arg(long, requires = "check")]
     pub status: bool,
-    /// With --check: fail where a line is no digest
+    /// With --check: fail if a line is not a digest
     #[arg(long, requires = "check")]
     pub strict: bool,
-    /// With --check: say which lines are no digests
+    /// With --check: report lines that are not digests
     #[arg(short, long, requires = "check")]
     pub warn: bool,
-    /// With --check: pass over files that are not there
+    /// With --check: skip files that are missing
     #[arg(long, requires = "check")]
     pub ignore_missing: bool,
 }
@@ -58,22 +58,22 @@ pub struct Md5Args {
     /// As every digest.
     #[command(flatten)]
     pub digest: DigestArgs,
-    /// Time trial, as ATOMIC-2's driver ran it; then `-c N` is the number of blocks
+    /// Run the time trial of ATOMIC-2's driver; then `-c N` is the number of blocks
     #[arg(short = 't', long, conflicts_with_all = ["tag", "zero", "binary", "quiet", "status", "strict", "warn", "ignore_missing"])]
     pub time_trial: bool,
-    /// With -t: number of blocks, as `-c N` does
+    /// With -t: number of blocks, the same as `-c N`
     #[arg(long, value_name = "N", requires = "time_trial", conflicts_with = "check", value_parser = clap::value_parser!(u32).range(1..))]
     pub count: Option<u32>,
     /// With -t: length of a block
     #[arg(short, long, value_name = "SIZE", requires = "time_trial", value_parser = units::size)]
     pub length: Option<u64>,
-    /// With -t: leave the block as memory comes, so that its first touch is part of the trial
+    /// With -t: do not initialise the block, so that its first access is part of the trial
     #[arg(short, long, requires = "time_trial")]
     pub skip_initialisation: bool,
-    /// With -t: pseudo-random bytes instead of 0, 1, 2, …
+    /// With -t: use pseudo-random bytes instead of 0, 1, 2, …
     #[arg(short, long, requires = "time_trial")]
     pub random: bool,
-    /// With -t: take blocks from so many copies that no cache holds them
+    /// With -t: use more copies of the block than the caches hold
     #[arg(short, long, requires = "time_trial")]
     pub double_buffer: bool,
 }

@@ -16,30 +16,30 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         "sealane-cp",
         &[
             ("sealane cp -r data user@host:/srv/", "push a tree over ssh; it becomes /srv/data"),
-            ("sealane cp -r host:/srv/data .", "pull it; the same command goes on after an interruption"),
-            ("sealane cp -rn data host:/srv/", "say what would be copied, and change nothing"),
+            ("sealane cp -r host:/srv/data .", "pull it; the same command continues after an interruption"),
+            ("sealane cp -rn data host:/srv/", "list what would be copied, and change nothing"),
             (
                 "sealane cp -aT --delete data host:/srv/data",
-                "make /srv/data a mirror: delete there what data does not have; -n lists first",
+                "make /srv/data a mirror: delete there what data does not have; try -n first",
             ),
-            ("sealane cp 'host:/var/log/*.log' logs/", "files by a pattern, which the far end expands"),
+            ("sealane cp 'host:/var/log/*.log' logs/", "copy files by a pattern, which the far end expands"),
             (
                 "git ls-files -z | sealane cp -0 --files-from - . host:/srv/work",
-                "exactly the files of a list, with the folders they are in",
+                "copy the files of a list, with their parent folders",
             ),
-            ("sealane cp -r one:/srv/data two:/srv/", "from one far host to another, through this one"),
+            ("sealane cp -r one:/srv/data two:/srv/", "copy from one far host to another, through this one"),
             (
                 "sealane cp --install-far-end -r data host:/srv/",
-                "copy sealane itself to ~/.local/bin there first, if host has none",
+                "if host has no sealane, copy it to ~/.local/bin there first",
             ),
             (
                 "sealane cp --level safe --digest big.img host:",
-                "authenticate only; print a digest both ends checked",
+                "authenticate without encryption; print a digest that both ends have checked",
             ),
             ("tar c data | sealane cp - host:data.tar", "copy from a pipe"),
             (
                 "sealane cp --through-ssh big.img host:",
-                "send the data inside ssh, where other ports are blocked",
+                "send the data inside ssh, if other ports are blocked",
             ),
             ("sealane cp data.bin sealane://host:7522/incoming/", "copy to a daemon"),
         ],
@@ -47,47 +47,41 @@ const EXAMPLES: &[(&str, &[Example])] = &[
     (
         "sealane-serve",
         &[
-            (
-                "sealane serve /srv/data --listen 0.0.0.0:7522",
-                "serve a folder to the peers in authorised-peers",
-            ),
-            ("sealane serve /srv/data --listen '[::]:7522' --read-only", "let peers read only"),
+            ("sealane serve /srv/data --listen 0.0.0.0:7522", "serve a folder to the authorised peers"),
+            ("sealane serve /srv/data --listen '[::]:7522' --read-only", "let peers read, but not write"),
         ],
     ),
     (
         "sealane-tunnel",
         &[
             ("sealane tunnel check site.toml", "check the site file and its key files"),
-            ("sealane tunnel up site.toml", "bring the gateway up"),
+            ("sealane tunnel up site.toml", "start the gateway"),
         ],
     ),
     (
         "sealane-tunnel-up",
         &[
             ("sealane tunnel up site.toml", "run until Ctrl-C or `sealane tunnel down`"),
-            (
-                "sealane tunnel up lab.toml --allow-manual-counter",
-                "AES-GCM under keys from files, for a laboratory",
-            ),
+            ("sealane tunnel up lab.toml --allow-manual-counter", "AES-GCM with keys from files, for tests"),
         ],
     ),
-    ("sealane-tunnel-down", &[("sealane tunnel down sl0", "end the gateway with this device")]),
+    ("sealane-tunnel-down", &[("sealane tunnel down sl0", "stop the gateway with this device")]),
     (
         "sealane-tunnel-status",
         &[
-            ("sealane tunnel status", "the only gateway that runs"),
-            ("sealane tunnel status sl0 --json", "for programs"),
+            ("sealane tunnel status", "show the gateway that runs"),
+            ("sealane tunnel status sl0 --json", "show one gateway as JSON"),
         ],
     ),
-    ("sealane-tunnel-stats", &[("sealane tunnel stats sl0", "for a collector's text file")]),
+    (
+        "sealane-tunnel-stats",
+        &[("sealane tunnel stats sl0", "print counters for the text-file collector of Prometheus")],
+    ),
     (
         "sealane-tunnel-check",
-        &[("sealane tunnel check site.toml", "say whether it is good, or which line is not")],
+        &[("sealane tunnel check site.toml", "say whether it is valid, or which line is not")],
     ),
-    (
-        "sealane-id",
-        &[("sealane id", "print your public key, which a daemon's operator gives to `sealane authorise`")],
-    ),
+    ("sealane-id", &[("sealane id", "print your public key, for `sealane authorise` at the daemon")]),
     (
         "sealane-authorise",
         &[
@@ -101,38 +95,41 @@ const EXAMPLES: &[(&str, &[Example])] = &[
     (
         "sealane-peers",
         &[
-            ("sealane peers", "who may come in, and which daemons are known"),
-            ("sealane peers --remove ada@laptop", "let it in no more; a daemon that runs notices"),
+            ("sealane peers", "list authorised peers and known daemons"),
+            ("sealane peers --remove ada@laptop", "remove a peer; running daemons notice"),
         ],
     ),
-    ("sealane-lab", &[("sealane lab quick", "a report of what each level costs here, in under two minutes")]),
+    ("sealane-lab", &[("sealane lab quick", "report what each level costs here, in under two minutes")]),
     (
         "sealane-lab-quick",
         &[
-            ("sealane lab quick", "everything, with sealane-report.html as the result"),
+            ("sealane lab quick", "measure everything, and write sealane-report.html"),
             (
                 "sealane lab quick --tree ~/src --size 2G --no-peers",
-                "your own tree, a larger file, no other programs",
+                "use your own tree and a larger file, without other programs",
             ),
         ],
     ),
-    ("sealane-lab-tunnel", &[("sealane lab tunnel", "as root: what IPsec costs, through our gateways")]),
+    (
+        "sealane-lab-tunnel",
+        &[("sealane lab tunnel", "as root: measure what IPsec costs, through our gateways")],
+    ),
     (
         "sealane-lab-capture",
         &[(
             "sealane lab capture --stack 3des/tcp/md5/ip/fddi stack.pcap",
-            "triple DES above TCP, MD5 below it, as Wireshark sees them with docs/digest.lua",
+            "triple DES above TCP and MD5 below it, for Wireshark with docs/digest.lua",
         )],
     ),
-    ("sealane-lab-list", &[("sealane lab list", "every study with its id")]),
-    ("sealane-lab-run", &[("sealane lab run N26 B21", "two of them, one after the other")]),
+    ("sealane-lab-list", &[("sealane lab list", "list every study with its id")]),
+    ("sealane-lab-run", &[("sealane lab run N26 B21", "run two studies, one after the other")]),
     (
         "sealane-lab-link",
         &[
-            ("sealane lab link --rtt 20ms --rate 1M -- sh", "a shell behind a slow, distant link"),
+            ("sealane lab link --rtt 20ms --rate 1M -- sh", "run a shell behind a slow link with delay"),
             (
                 "sealane lab link --rtt 100ms --loss 0.1% -- sealane cp --streams 8 FILE COPY",
-                "a copy over 100 ms, with one packet of a thousand lost",
+                "copy over 100 ms, with one packet in a thousand lost",
             ),
         ],
     ),
@@ -140,7 +137,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         "sealane-lab-stacks",
         &[
             ("sealane lab stacks --report stacks.html", "the whole study, with plots"),
-            ("sealane lab stacks --only N26,N27 --json", "packet-level parallelism alone, an object a line"),
+            ("sealane lab stacks --only N26,N27 --json", "packet-level parallelism only, as JSON"),
             (
                 "sealane lab stacks --profile paper --only N26",
                 "by the paper's rule: ten runs of 30 s after 30 s",
@@ -150,8 +147,8 @@ const EXAMPLES: &[(&str, &[Example])] = &[
     (
         "sealane-lab-predict",
         &[
-            ("sealane lab predict --stack tcp/md5/ip/fddi --lanes 64", "beside the paper's own curve"),
-            ("sealane lab predict --stack aes-128-gcm/tcp/ip/fddi --lanes 16", "what one would build today"),
+            ("sealane lab predict --stack tcp/md5/ip/fddi --lanes 64", "compare with the paper's own curve"),
+            ("sealane lab predict --stack aes-128-gcm/tcp/ip/fddi --lanes 16", "predict a stack of today"),
         ],
     ),
     (
@@ -164,23 +161,23 @@ const EXAMPLES: &[(&str, &[Example])] = &[
             ),
             (
                 "sealane lab network-processor --machine IXP2800 --print-machine > mine.toml",
-                "a machine to start from",
+                "write a machine file to change",
             ),
-            ("sealane lab network-processor --compilers", "the kernels in C, by compiler and option"),
+            ("sealane lab network-processor --compilers", "compare the kernels in C by compiler and option"),
         ],
     ),
     (
         "sealane-lab-transfer",
         &[
             ("sealane lab transfer", "streams and lanes at each level"),
-            ("sealane lab transfer --ends send --profile full", "the sender alone, ten runs of every cell"),
+            ("sealane lab transfer --ends send --profile full", "the sender only, ten runs of every cell"),
         ],
     ),
     (
         "sealane-speed",
         &[
             ("sealane speed", "well-known algorithms on one lane"),
-            ("sealane speed aes-128-gcm md5 --vs openssl --bytes 64,1408", "two of them beside OpenSSL"),
+            ("sealane speed aes-128-gcm md5 --vs openssl --bytes 64,1408", "two algorithms beside OpenSSL"),
             ("sealane speed -a all --tier all --json", "the whole catalogue, one JSON object a line"),
         ],
     ),

@@ -49,26 +49,27 @@ impl Args for Filters {
         command
             .arg(
                 pattern(EXCLUDE)
-                    .help("Leave out what matches; the first pattern that matches a path decides")
+                    .help("Leave out paths that match; the first pattern that matches a path decides")
                     .long_help(
-                        "Leave out what matches, and do not descend into it. As in rsync: `*` and `?` stop at `/`, `**` \
-                         does not; a pattern with `/` at its start counts from the source on, any other one matches the \
-                         end of a path; with `/` at its end it means folders only, with `/***` a folder and what is in \
-                         it. Of --include and --exclude, in the order given, the first that matches a path decides.",
+                        "Leave out paths that match, and everything below them. Patterns are those of rsync: `*` and `?` \
+                         do not match `/`, `**` does. A pattern that starts with `/` is matched from the source on, any \
+                         other one against the end of the path. One that ends with `/` matches folders only, one that \
+                         ends with `/***` a folder and its contents. The first --include or --exclude that matches a \
+                         path decides.",
                     )
                     .help_heading(heading),
             )
-            .arg(pattern(INCLUDE).help("Take what matches, although a later pattern leaves it out").help_heading(heading))
+            .arg(pattern(INCLUDE).help("Copy paths that match, even if a later pattern excludes them").help_heading(heading))
             .arg(
                 from(EXCLUDE_FROM)
                     .value_parser(|path: &str| list(path, Pattern::Exclude))
-                    .help("Read patterns to leave out from FILE, one a line; # begins a comment, `+ ` includes")
+                    .help("Read patterns to exclude from FILE, one a line; # begins a comment, `+ ` includes")
                     .help_heading(heading),
             )
             .arg(
                 from(INCLUDE_FROM)
                     .value_parser(|path: &str| list(path, Pattern::Include))
-                    .help("Read patterns to take from FILE, one a line; # begins a comment, `- ` leaves out")
+                    .help("Read patterns to include from FILE, one a line; # begins a comment, `- ` excludes")
                     .help_heading(heading),
             )
     }

@@ -16,9 +16,9 @@ use std::time::Duration;
 pub(super) const LONG_ABOUT: &str = "\
 Measure what security costs on this machine.
 
-The lab runs this very program, so what it measures is what ships. Each run draws new random data and a new order, and \
-says what machine, which implementation and how much doubt its figures have. Every raw sample is kept in the report's \
-JSON, beside one HTML file that opens anywhere.";
+The lab runs this program itself, so it measures what you use. Each run draws new random data and a new order, and \
+reports the machine, the implementation and the uncertainty of its figures. All raw samples are in the report's JSON, \
+beside one HTML file without external parts.";
 
 /// Arguments of `sealane lab`.
 #[derive(Debug, Args)]
@@ -32,50 +32,50 @@ pub struct LabArgs {
 /// What the lab can find out.
 #[derive(Debug, Subcommand)]
 pub enum LabCommand {
-    /// In under two minutes: what each level costs here, beside other programs, and whether everything works
+    /// Measure in under two minutes what each level costs here, beside other programs
     Quick(QuickArgs),
-    /// Threads and streams at four levels of protection: the multicore GridFTP study on this machine
+    /// Measure threads and streams at four levels of protection (the multicore GridFTP study)
     Transfer(TransferArgs),
-    /// Ciphers on processors without caches: the NPCryptBench study on simulated machines, yours among them
+    /// Simulate ciphers on network processors (the NPCryptBench study); machines can be your own
     NetworkProcessor(NetworkProcessorArgs),
-    /// Every study of the papers by its id: what it is, and how long it takes
+    /// List the studies of the papers by id: what each is, and how long it takes
     List(ListArgs),
-    /// Run studies by their ids, as in `run N26 B21`
+    /// Run studies by id, as in `run N26 B21`
     Run(RunArgs),
-    /// Run a command behind an emulated link: delay, loss and rate on the way to 127.0.0.1
+    /// Run a command behind an emulated link, with delay, loss and a rate on the way to 127.0.0.1
     Link(LinkArgs),
-    /// TCP, MD5 and ciphers in stacks on several lanes: the NDSS '96 study on this machine
+    /// Measure parallel protocol stacks of TCP, MD5 and ciphers (the NDSS '96 study)
     Stacks(StacksArgs),
-    /// Write what a stack puts on the wire to a capture that Wireshark reads
+    /// Write the packets of a stack to a capture for Wireshark
     Capture(CaptureArgs),
-    /// What up to so many lanes would gain on one connection: measured on one, extrapolated by a model of the lock
+    /// Predict the gain of more lanes on one connection, by measurements of one lane and a model of the lock
     Predict(PredictArgs),
-    /// What IPsec costs, from host to host and between gateways: the 2002 study of security protocols on this machine
+    /// Measure what IPsec costs, host to host and between gateways (the 2002 study of security protocols)
     Tunnel(LabTunnelArgs),
 }
 
 /// Arguments of `sealane lab tunnel`.
 #[derive(Debug, Args)]
 pub struct LabTunnelArgs {
-    /// Where hosts and gateways stand; both otherwise
+    /// Topology; both by default
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = super::topology())]
     pub topology: Vec<Topology>,
-    /// What is run; all otherwise
+    /// Tests to run; all by default
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = clap::builder::PossibleValuesParser::new(TESTS))]
     pub only: Vec<String>,
-    /// Runs of each test through each tunnel
+    /// Runs of each test and tunnel
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000), default_value = "3")]
     pub rounds: u32,
-    /// Seconds of a run
+    /// Duration of a run, in seconds
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(1..=600), default_value = "2")]
     pub seconds: u32,
-    /// Print one JSON object a line for each run instead of tables
+    /// Print JSON instead of tables, one object a line for each run
     #[arg(long)]
     pub json: bool,
-    /// Write a page with the tables
+    /// Write an HTML page with the tables
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
-    /// Another build of this program, to measure that one
+    /// Measure another build of this program
     #[arg(long, value_name = "FILE")]
     pub program: Option<PathBuf>,
 }
@@ -83,7 +83,7 @@ pub struct LabTunnelArgs {
 /// Arguments of `sealane lab list`.
 #[derive(Debug, Args)]
 pub struct ListArgs {
-    /// Print one JSON object a line instead of a table
+    /// Print JSON instead of a table, one object a line
     #[arg(long)]
     pub json: bool,
 }
@@ -94,13 +94,13 @@ pub struct RunArgs {
     /// Ids, as `sealane lab list` shows them
     #[arg(value_name = "ID", required = true, value_parser = clap::builder::PossibleValuesParser::new(studies::ids()), ignore_case = true)]
     pub ids: Vec<String>,
-    /// How thorough, for studies that repeat measurements
+    /// How thorough: number and length of runs, for studies that repeat measurements
     #[arg(long, value_parser = super::profile(), default_value = "quick")]
     pub profile: Profile,
     /// Print JSON instead of tables
     #[arg(long)]
     pub json: bool,
-    /// Folder for the pages; none are written otherwise
+    /// Folder for the reports; by default none are written
     #[arg(long, value_name = "DIR")]
     pub report: Option<PathBuf>,
 }
@@ -109,22 +109,22 @@ pub struct RunArgs {
 #[derive(Debug, Args)]
 #[command(long_about = LINK_ABOUT)]
 pub struct LinkArgs {
-    /// Time there and back, as in 100us, 10ms or 1s
+    /// Round-trip time, as in 100us, 10ms or 1s
     #[arg(long, value_name = "TIME", value_parser = units::short_duration, default_value = "0")]
     pub rtt: Duration,
-    /// Bytes a second, both directions together; as fast as this host moves packets otherwise
+    /// Rate in bytes a second, both directions together; by default unlimited
     #[arg(long, value_name = "RATE", value_parser = units::rate)]
     pub rate: Option<u64>,
-    /// Percent of packets that are lost
+    /// Percentage of packets that are lost
     #[arg(long, value_name = "PERCENT", value_parser = units::percent, default_value = "0")]
     pub loss: f64,
-    /// Percent of packets that come late
+    /// Percentage of packets that are reordered
     #[arg(long, value_name = "PERCENT", value_parser = units::percent, default_value = "0")]
     pub reorder: f64,
-    /// Percent of packets that come twice
+    /// Percentage of packets that are duplicated
     #[arg(long, value_name = "PERCENT", value_parser = units::percent, default_value = "0")]
     pub duplicate: f64,
-    /// Where chance starts, to repeat a run; a new one otherwise
+    /// Seed of the random numbers, to repeat a run; a new one by default
     #[arg(long, value_name = "N", value_parser = units::seed)]
     pub seed: Option<u64>,
     /// Which of the processes that start one another this is
@@ -136,29 +136,28 @@ pub struct LinkArgs {
 }
 
 const LINK_ABOUT: &str = "\
-Run a command behind an emulated link: delay, loss and rate on the way to 127.0.0.1.
+Run a command behind an emulated link, with delay, loss and a rate on the way to 127.0.0.1.
 
-The command runs in a network namespace of its own, where whatever talks to 127.0.0.1 goes through the link, in packets \
-of 1500 bytes. Servers that it is to talk to must be started by it. No other network is reachable from there. It needs \
-iproute2, and rights to make namespaces: root's, or a system that lets users make them. The command's exit status is \
-passed on.";
+The command runs in its own network namespace, where all traffic to 127.0.0.1 passes the link, in packets of 1500 bytes. \
+It must start the servers that it needs, because no other network is reachable from there. This needs iproute2, and the \
+right to make namespaces: root, or a system that allows it to users. The exit status is that of the command.";
 
 /// Arguments of `sealane lab stacks`.
 #[derive(Debug, Args)]
 pub struct StacksArgs {
-    /// How thorough: 5 slices of 30 ms, 10 of 400 ms, or 10 of 30 s after 30 s of warming up
+    /// How thorough: 5 slices of 30 ms, 10 of 400 ms, or 10 of 30 s after a warm-up of 30 s
     #[arg(long, value_parser = super::profile(), default_value = "quick")]
     pub profile: Profile,
-    /// Parts of the study: N26 to N34, N36, A12; all otherwise
+    /// Parts of the study, by id (see `sealane lab list`); all by default
     #[arg(long, value_name = "ID", value_delimiter = ',', value_parser = clap::builder::PossibleValuesParser::new(IDS), ignore_case = true)]
     pub only: Vec<String>,
-    /// Seed of messages and keys, to repeat a run; a new one otherwise
+    /// Seed of messages and keys, to repeat a run; a new one by default
     #[arg(long, value_name = "N", value_parser = units::seed)]
     pub seed: Option<u64>,
-    /// Print one JSON object a line for each figure instead of tables
+    /// Print JSON instead of tables, one object a line for each figure
     #[arg(long)]
     pub json: bool,
-    /// Write a page with plots
+    /// Write an HTML page with plots
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
 }
@@ -166,10 +165,10 @@ pub struct StacksArgs {
 /// Arguments of `sealane lab capture`.
 #[derive(Debug, Args)]
 pub struct CaptureArgs {
-    /// Layers from the application's side on, down to ip, ipv6, ether or fddi
+    /// Layers from the application down to ip, ipv6, ether or fddi, as in tcp/md5/ip/fddi
     #[arg(long, value_name = "LAYERS")]
     pub stack: Spec,
-    /// The capture; replaced where it is there
+    /// The capture file; an old one is replaced
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
 }
@@ -177,16 +176,16 @@ pub struct CaptureArgs {
 /// Arguments of `sealane lab predict`.
 #[derive(Debug, Args)]
 pub struct PredictArgs {
-    /// Layers from the application's side on, as in des/tcp/md5/ip/fddi
+    /// Layers from the application down, as in des/tcp/md5/ip/fddi
     #[arg(long, value_name = "LAYERS")]
     pub stack: Spec,
-    /// Most lanes
+    /// Largest number of lanes
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024), default_value = "64")]
     pub lanes: u16,
-    /// Print one JSON object a line instead of a table
+    /// Print JSON instead of a table, one object a line
     #[arg(long)]
     pub json: bool,
-    /// Write a page with a plot
+    /// Write an HTML page with a plot
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
 }
@@ -194,34 +193,34 @@ pub struct PredictArgs {
 /// Arguments of `sealane lab network-processor`.
 #[derive(Debug, Args)]
 pub struct NetworkProcessorArgs {
-    /// A machine instead of the whole study: IXP1200, IXP2400, IXP2800, or a TOML file
+    /// Simulate one machine instead of the whole study: IXP1200, IXP2400, IXP2800, or a TOML file
     #[arg(long, value_name = "NAME|FILE")]
     pub machine: Option<String>,
-    /// Algorithms that run there, as in md5 or aes; all ten otherwise
+    /// Algorithms, as in md5 or aes; all ten by default
     #[arg(long, short, value_name = "NAME", value_delimiter = ',', requires = "machine")]
     pub algorithm: Vec<String>,
-    /// Level of optimisation
+    /// Level of optimisation of the kernels
     #[arg(long, value_name = "0-3", value_parser = clap::value_parser!(u8).range(0..=3), default_value = "0", requires = "machine")]
     pub level: u8,
-    /// Engines that run; the machine's own number at most
+    /// Engines that run; at most as many as the machine has
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), default_value = "1", requires = "machine")]
     pub engines: u64,
-    /// Threads of each engine; the machine's own number at most
+    /// Threads of each engine; at most as many as the machine has
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), default_value = "1", requires = "machine")]
     pub threads: u64,
-    /// What threads share out: flows with keys of their own, or blocks of one flow
+    /// What threads share: flows with a key each, or blocks of one flow
     #[arg(long, value_enum, value_name = "KIND", default_value = "flow", requires = "machine")]
     pub parallelism: ParallelismArg,
-    /// Compare this host's C compilers on the ten kernels instead: throughput and code size by option
+    /// Compare the C compilers of this host on the ten kernels instead, by rate and code size
     #[arg(long, conflicts_with = "machine")]
     pub compilers: bool,
-    /// Print the machine as TOML, to change it
+    /// Print the machine as TOML, as a start for your own
     #[arg(long, requires = "machine", conflicts_with_all = ["json", "report"])]
     pub print_machine: bool,
     /// Print JSON instead of tables; without --compilers it is the same on every host
     #[arg(long)]
     pub json: bool,
-    /// Write a page with plots
+    /// Write an HTML page with plots
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
 }
@@ -231,17 +230,17 @@ pub struct NetworkProcessorArgs {
 pub enum ParallelismArg {
     /// Every thread has a flow with a key of its own
     Flow,
-    /// All threads work at blocks of one flow
+    /// All threads work on blocks of one flow
     Block,
 }
 
 /// Arguments of `sealane lab quick`.
 #[derive(Debug, Args)]
 pub struct QuickArgs {
-    /// Folder to take a sample of many files from, instead of one of the usual places
+    /// Folder to take a sample of files from; by default one of the usual places
     #[arg(long, value_name = "DIR")]
     pub tree: Option<PathBuf>,
-    /// After so long no further run is started
+    /// Start no more runs after this time
     #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "100s")]
     pub limit: Duration,
     /// What all experiments take.
@@ -252,28 +251,28 @@ pub struct QuickArgs {
 /// What all experiments take: on what the lab works, and what it leaves behind.
 #[derive(Debug, Args)]
 pub struct LabShared {
-    /// Largest file that is copied, as in 1G or 512MiB; less where there is no room
+    /// Largest file to copy, as in 1G or 512MiB; less if there is no room
     #[arg(long, value_name = "SIZE", value_parser = units::size)]
     pub size: Option<u64>,
-    /// Do not compare with other programs that are installed
+    /// Do not compare with other installed programs
     #[arg(long)]
     pub no_peers: bool,
     /// Folder for the report's HTML and JSON
     #[arg(long, value_name = "DIR", default_value = ".", conflicts_with = "no_report")]
     pub report: PathBuf,
-    /// Leave no report behind
+    /// Write no report
     #[arg(long)]
     pub no_report: bool,
     /// Print the report as JSON instead of tables
     #[arg(long)]
     pub json: bool,
-    /// Folder for the data that is copied, instead of shared memory
+    /// Folder for the data that is copied; by default shared memory
     #[arg(long = "work-dir", value_name = "DIR")]
     pub work_directory: Option<PathBuf>,
-    /// Seed of orders and contents, to repeat a run; a new one otherwise
+    /// Seed of order and contents, to repeat a run; a new one by default
     #[arg(long, value_name = "N", value_parser = units::seed)]
     pub seed: Option<u64>,
-    /// Another build of this program, to measure that one
+    /// Measure another build of this program
     #[arg(long, value_name = "FILE", hide = true)]
     pub program: Option<PathBuf>,
 }
@@ -284,10 +283,10 @@ pub struct TransferArgs {
     /// How thorough: 5, 10 or 30 runs of every cell
     #[arg(long, value_parser = super::profile(), default_value = "quick")]
     pub profile: Profile,
-    /// Ends that do their full work, each measured on its own
+    /// Ends that do their full work, each measured separately
     #[arg(long = "ends", value_name = "END", value_parser = super::end(), value_delimiter = ',', default_value = "send,receive,both")]
     pub ends: Vec<End>,
-    /// Parts of the study: G10 to G13, G16, G18, links, B25, R15 (see `sealane lab list`); all otherwise
+    /// Parts of the study, by id (see `sealane lab list`); all by default
     #[arg(long, value_name = "ID", value_delimiter = ',', value_parser = clap::builder::PossibleValuesParser::new(transfer::IDS), ignore_case = true)]
     pub only: Vec<String>,
     /// Only what is done behind an emulated link

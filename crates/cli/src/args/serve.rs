@@ -10,65 +10,65 @@ use std::time::Duration;
 pub(super) const LONG_ABOUT: &str = "\
 Serve a folder to peers whose keys are known.
 
-Every peer proves the key that `sealane id` prints at its side, and that key must be listed in the file of authorised \
-peers, with a name and what it may do:
+Every peer proves its key, the one that `sealane id` prints there. The file of authorised peers lists the keys that are \
+let in, each with a name and its rights; `sealane authorise` adds a line:
 
   sealane1:...  ada@laptop  rights=read,write
 
-`rights=read,write,delete,owner,set-id` also lets it delete what its source does not have (`sealane cp --delete`), say whose \
-its files are, and make files that run as their owner or group; without the last two words both are dropped, and its \
-`sealane cp` says so. Further words on the line restrict it: path=/folder, rate=100M, connections=4. Nothing outside the folder can be read \
-or written, by no path and over no link.
+Rights are `read`, `write`, `delete` (for `sealane cp --delete`), `owner` (set the owner of its files) and `set-id` (make \
+files that run as their owner or group). Without the last two the peer's files lose their owner or these bits, and its \
+`sealane cp` says so. More words on the line restrict the peer: path=/folder, rate=100M, connections=4. Nothing outside the \
+folder can be read or written, by any path or link.
 
-Ctrl-C, SIGTERM and SIGHUP let the transfers under way end and take up no new ones; a second one ends them too, and \
-the same commands go on with them later.";
+After Ctrl-C, SIGTERM or SIGHUP running transfers end and no new ones are accepted. A second signal interrupts them; the \
+same commands continue them later.";
 
 pub(super) const USAGE: &str = "sealane serve [OPTIONS] --listen <ADDR> DIRECTORY";
 
 /// Arguments of `sealane serve`.
 #[derive(Debug, Args)]
 pub struct ServeArgs {
-    /// The folder that peers see as their root
+    /// The folder that peers see as the root
     #[arg(required_unless_present_any = ["stdio", "relay"], conflicts_with_all = ["stdio", "relay"])]
     pub directory: Option<PathBuf>,
-    /// Address and port to listen on, as in 0.0.0.0:7522 or [::]:7522; port 0 takes a free one and prints it
+    /// Address and port to listen on, as in 0.0.0.0:7522 or [::]:7522; with port 0 a free one is taken and printed
     #[arg(long, value_name = "ADDR", required_unless_present_any = ["stdio", "relay"], conflicts_with_all = ["stdio", "relay"])]
     pub listen: Option<SocketAddr>,
-    /// Let peers read only
+    /// Let peers read, but not write
     #[arg(long)]
     pub read_only: bool,
-    /// The file of authorised peers, instead of the one in your configuration folder
+    /// File of authorised peers; by default the one in your configuration folder
     #[arg(long, visible_alias = "authorized-peers", value_name = "FILE")]
     pub authorised_peers: Option<PathBuf>,
-    /// The daemon's identity, instead of the one in your configuration folder, which is made where it is missing
+    /// File of the daemon's identity; by default the one in your configuration folder, made if missing
     #[arg(long, value_name = "FILE")]
     pub identity: Option<PathBuf>,
     /// Refuse transfers below this level
     #[arg(long, value_parser = super::level(), default_value = "private")]
     pub minimum_level: Level,
-    /// Allow outdated algorithms, which no longer protect
+    /// Allow outdated algorithms, which are no longer secure
     #[arg(long)]
     pub allow_legacy: bool,
-    /// Let peers measure: throw away what they send, hold in memory what they fetch, start lanes beyond the processors
+    /// Let peers measure: data sent may be discarded, data fetched held in memory, lanes outnumber processors
     #[arg(long)]
     pub measuring: bool,
-    /// Say what happens in lines of JSON on standard output
+    /// Print the log as JSON, one object a line, on standard output
     #[arg(long)]
     pub json: bool,
-    /// Transfers at the same time; more are refused. A peer whose line has no connections= gets 7 of 8
+    /// Transfers at one time; more are refused. One peer may use 7 of 8, or what its line sets as connections=
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096), default_value = "64")]
     pub max_connections: u16,
-    /// At most so many bytes a second for each peer, over all its transfers, as in 100M, 1G or 10MiB/s
+    /// Limit the rate of each peer, over all its transfers, in bytes a second, as in 100M, 1G or 10MiB/s
     #[arg(long, value_name = "RATE", value_parser = units::rate)]
     pub limit_rate: Option<u64>,
-    /// Mode bits that nothing written here gets, as in 027; without it modes are kept as sent, and folders that nobody
-    /// described get the umask that the daemon was started with
+    /// Mode bits to clear in everything that is written, as in 027. By default modes are kept as sent, and folders made on
+    /// the way get the umask that the daemon was started with
     #[arg(long, value_name = "MASK", value_parser = units::umask)]
     pub umask: Option<u32>,
-    /// Drop a peer that is silent for so long
+    /// Drop a peer that has been silent for this time
     #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "60s")]
     pub idle_timeout: Duration,
-    /// Drop a connection that has not proved its key after so long
+    /// Drop a connection that has not proved a key within this time
     #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "10s")]
     pub handshake_timeout: Duration,
     /// Serve one transfer on standard input and output, as `sealane cp` asks for over ssh

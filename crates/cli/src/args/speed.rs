@@ -9,65 +9,65 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 
 pub(super) const LONG_ABOUT: &str = "\
-Measure ciphers, digests and MACs on this machine: every algorithm of the catalogue, in four tiers, over message \
-lengths, lanes and batch sizes, beside the libraries that others would use.
+Measure ciphers, digests and MACs on this machine: every algorithm of the catalogue, in four tiers, by message length, \
+lanes and batch size, beside other libraries.
 
-Ours and the peer's kernel take turns in short slices of one run, and medians count, so that a ratio holds where the \
-machine is busy. MB/s are of all lanes together; ns a message and cycles a byte (at the rate of the time stamp \
-counter) are of one lane. Peers handle one message after the other, as their interfaces have it.";
+Our kernel and the other library's take turns in short slices of one run, and the median counts, so ratios hold even on a \
+busy machine. MB/s is of all lanes together; ns a message and cycles a byte (of the time stamp counter) are of one lane. \
+Other libraries process one message after the other, as their interfaces require; only ipsec-mb takes batches.";
 
 /// Arguments of `sealane speed`.
 #[derive(Debug, Args)]
 pub struct SpeedArgs {
-    /// Algorithms by name, or `all`; otherwise a choice of well-known ones
+    /// Algorithms by name, or `all`; by default a choice of well-known ones
     #[arg(value_name = "ALGORITHM", value_delimiter = ',', value_parser = algorithm(), hide_possible_values = true)]
     pub names: Vec<AlgorithmArg>,
     /// The same, as an option
     #[arg(short, long, value_name = "NAME", value_delimiter = ',', value_parser = algorithm())]
     pub algorithm: Vec<AlgorithmArg>,
-    /// Tiers: obvious code, tables, this CPU's instructions, lanes across messages, or what the dispatcher takes
+    /// How the algorithm is computed
     #[arg(long, value_name = "TIER", value_delimiter = ',', default_value = "auto")]
     pub tier: Vec<TierArg>,
-    /// Instruction sets, instead of the best one of this machine
+    /// Instruction sets; by default the best of this machine
     #[arg(long, value_name = "ISA", value_delimiter = ',', value_parser = super::one_of(&Isa::ALL, |isa| isa.name()))]
     pub isa: Vec<Isa>,
-    /// Lengths of messages, as in 64,1408,16KiB; rounded down to what the algorithm takes
+    /// Lengths of messages, as in 64,1408,16KiB; rounded down to whole blocks where the algorithm needs that
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = units::size)]
     pub bytes: Vec<u64>,
-    /// Numbers of lanes: threads, each with batches of its own
+    /// Numbers of lanes (threads), each with its own batches
     #[arg(long, value_name = "N", value_delimiter = ',', default_value = "1", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub lanes: Vec<u16>,
-    /// Messages handed over together
+    /// Messages in a batch
     #[arg(long, value_name = "N", value_delimiter = ',', default_value = "512", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub batch: Vec<u32>,
-    /// Keys that the messages of a batch have in turn
+    /// Number of keys that the messages of a batch use in turn
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub keys: u32,
-    /// Time for each side of each line
+    /// Time for each side of each line, in seconds
     #[arg(long, value_name = "S", default_value = "0.2", value_parser = seconds)]
     pub seconds: f64,
-    /// Libraries to measure beside, in turns with ours
+    /// Other libraries to compare with
     #[arg(long, value_name = "PEER", value_delimiter = ',', value_parser = super::one_of(&Peer::ALL, |peer| peer.name()))]
     pub vs: Vec<Peer>,
-    /// Where messages come from: the same batch again and again, the second-level cache, or memory
+    /// Where messages lie: the same batch each time (hot), the second-level cache (l2), or memory (out)
     #[arg(long, value_name = "STATE", default_value = "hot", value_parser = super::one_of(&CacheState::ALL, |state| state.name()))]
     pub cache: CacheState,
-    /// Also lengths of 64, 576 and 1500 bytes as 7 : 4 : 1, with a key for every message
+    /// Also measure a mix of 64, 576 and 1500 bytes as 7 : 4 : 1, with a key for every message
     #[arg(long)]
     pub imix: bool,
-    /// Which way ciphers run
+    /// Direction of ciphers
     #[arg(long, value_name = "WAY", default_value = "encrypt")]
     pub direction: DirectionArg,
-    /// Tell the papers' story instead: gains of tiers, instruction mixes, table bytes, parallelism over flows and blocks, and caches
+    /// Repeat the papers' tables instead: gains of tiers, instruction mixes, table sizes, parallelism over flows and blocks, caches
     #[arg(long, conflicts_with_all = ["names", "algorithm", "tier", "isa", "bytes", "batch", "keys", "vs", "cache", "imix", "direction", "json"])]
     pub story: bool,
     /// Print a table of 140 columns, with instruction sets, lanes, batches, and the bytes of tables and state
     #[arg(long, conflicts_with = "json")]
     pub wide: bool,
-    /// Print one JSON object a line
+    /// Print JSON, one object a line
     #[arg(long)]
     pub json: bool,
-    /// Write a page with tables and plots
+    /// Write an HTML page with tables and plots
     #[arg(long, value_name = "FILE.html")]
     pub report: Option<PathBuf>,
 }
@@ -84,17 +84,17 @@ pub enum AlgorithmArg {
 /// Tiers to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum TierArg {
-    /// Obvious code beside its definition
+    /// Plain code, close to the definition
     Reference,
-    /// Split tables and unrolled rounds, no CPU features
+    /// Tables and unrolled rounds, without CPU features
     Generic,
-    /// This CPU's instructions, one message at a time
+    /// Instructions of this CPU, one message at a time
     Native,
-    /// Lanes across messages
+    /// Vector lanes across many messages
     Batch,
-    /// What the dispatcher takes for a batch of this size
+    /// The fastest for a batch of this size
     Auto,
-    /// The four tiers one after the other
+    /// All four tiers
     All,
 }
 
@@ -115,13 +115,13 @@ impl TierArg {
 /// Ways to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum DirectionArg {
-    /// Plaintext to ciphertext
+    /// Encrypt plaintext
     #[value(alias = "seal")]
     Encrypt,
-    /// Ciphertext to plaintext
+    /// Decrypt ciphertext
     #[value(alias = "open")]
     Decrypt,
-    /// One after the other
+    /// Both, one after the other
     Both,
 }
 

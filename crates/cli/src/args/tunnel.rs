@@ -5,8 +5,8 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 pub(super) const LONG_ABOUT: &str = "\
-Join networks by IPsec in user space: ESP in UDP through a TUN device, on kernels that have no IPsec, with every packet of an \
-association in order however many cores work on it.
+Join networks by IPsec in user space: ESP in UDP through a TUN device. The kernel needs no IPsec. Packets of an \
+association stay in order on any number of cores.
 
 A gateway is described by a site file:
 
@@ -20,9 +20,10 @@ A gateway is described by a site file:
   networks = [\"10.91.2.0/24\"]
   key = \"sealane1:...\"
 
-The key is what `sealane id` prints on the peer, as the user who runs the gateway there. The ends agree on the packets' keys by
-TLS 1.3 on the TCP port of the same number, anew every ten minutes. A peer without an endpoint calls, and is answered. A peer may
-also have a `suite` (aes-256-gcm if it does not say), `rekey-seconds`, and a replay `window`; a gateway an `identity` file.
+The key is what `sealane id` prints at the peer, for the user who runs the gateway there. The ends agree on the packets' \
+keys by TLS 1.3, on the TCP port of the same number, and renew them every ten minutes. A peer without an endpoint is \
+expected to call. A peer may also have a `suite` (default aes-256-gcm), `rekey-seconds`, and a replay `window`; a gateway \
+may have an `identity` file.
 
 A peer that is another implementation has keys from files instead:
 
@@ -31,18 +32,19 @@ A peer that is another implementation has keys from files instead:
   send = { spi = 0x1001, key-file = \"to-branch.key\" }
   receive = { spi = 0x2001, key-file = \"from-branch.key\" }
 
-Key files hold hexadecimal digits and are readable by their owner alone; one end's send is the other's receive.
+Key files contain hexadecimal digits and must be readable by their owner only. The send entry of one end is the receive \
+entry of the other.
 
-`encapsulation = \"none\"` beside `listen` sends ESP as protocol 50 instead of in UDP; `protocol = \"ah\"` beside that one \
-authenticates packets by AH (protocol 51) and hides nothing: it covers the outer addresses, so the gateway listens on one of them \
-and no NAT may be in between.
+`encapsulation = \"none\"` beside `listen` sends ESP as IP protocol 50 instead of in UDP. With `protocol = \"ah\"` as well, \
+packets are authenticated by AH (protocol 51) and not encrypted. AH covers the outer addresses, so the gateway must listen \
+on one of its addresses, and there must be no NAT on the way.
 
-`mode = \"transport\"` in a peer joins two hosts: `networks` is the peer's one address inside, and ours is the one in `addresses`. \
-The inner header does not travel, so a packet is 20 or 40 bytes shorter; fragments and IPv4 options are not taken. The addresses \
-inside must not be those outside.
+`mode = \"transport\"` in a peer joins two hosts: `networks` is the one inside address of the peer, and ours is the one in \
+`addresses`. The inner header is not sent, which saves 20 or 40 bytes a packet; fragments and IPv4 options are not \
+supported. The inside addresses must differ from the outside ones.
 
-Where a link on the way takes less than the tunnel's packets, hosts inside are told by ICMP what fits; no message from outside \
-narrows a tunnel below 576 bytes (IPv4) or 1,280 (IPv6), nor for longer than the kernel believes it, ten minutes.";
+If a link on the way takes only smaller packets, hosts inside are told by ICMP what fits. No message from outside can lower \
+this below 576 bytes (IPv4) or 1,280 (IPv6), nor for longer than ten minutes.";
 
 /// Arguments of `sealane tunnel`.
 #[derive(Debug, Args)]
@@ -55,15 +57,15 @@ pub struct TunnelArgs {
 /// What can be done with tunnels.
 #[derive(Debug, Subcommand)]
 pub enum TunnelCommand {
-    /// Bring a gateway up, and run it until Ctrl-C, SIGTERM or `sealane tunnel down`
+    /// Start a gateway, and run it until Ctrl-C, SIGTERM or `sealane tunnel down`
     Up(TunnelUpArgs),
-    /// End a gateway
+    /// Stop a gateway
     Down(TunnelDeviceArgs),
-    /// Show peers, associations and drops of the gateways that run
+    /// Show peers, associations and dropped packets of running gateways
     Status(TunnelStatusArgs),
-    /// Print the counters of the gateways that run, in Prometheus's text format
+    /// Print the counters of running gateways in Prometheus's text format
     Stats(TunnelDeviceArgs),
-    /// Check a site file and its key files, and change nothing
+    /// Check a site file and its key files, without changing anything
     Check(TunnelCheckArgs),
 }
 
@@ -72,13 +74,13 @@ pub enum TunnelCommand {
 pub struct TunnelUpArgs {
     /// The site file
     pub site: PathBuf,
-    /// Lanes for each direction; one is the fastest until it fills its core
+    /// Lanes for each direction; more than one pays only when one fills its core
     #[arg(long, value_name = "N", default_value = "1")]
     pub lanes: NonZeroUsize,
     /// What is allowed
     #[command(flatten)]
     pub allowed: TunnelAllowedArgs,
-    /// The folder of the control socket, instead of /run/sealane
+    /// Folder of the control socket; by default /run/sealane
     #[arg(long, value_name = "DIR", env = "SEALANE_RUN")]
     pub run: Option<PathBuf>,
 }
@@ -86,10 +88,10 @@ pub struct TunnelUpArgs {
 /// What is allowed that is not safe in general.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct TunnelAllowedArgs {
-    /// Allow suites whose nonces are counted under keys from files: for laboratories and tests with other implementations
+    /// Allow suites that count nonces, such as AES-GCM, with keys from files; for tests with other implementations
     #[arg(long)]
     pub allow_manual_counter: bool,
-    /// Allow broken algorithms (DES, 3DES, MD5), which no longer protect
+    /// Allow broken algorithms (DES, 3DES, MD5), which are no longer secure
     #[arg(long)]
     pub allow_legacy: bool,
 }
@@ -97,9 +99,9 @@ pub struct TunnelAllowedArgs {
 /// Arguments that name a gateway.
 #[derive(Debug, Args)]
 pub struct TunnelDeviceArgs {
-    /// The gateway's device; may be left out where one gateway runs
+    /// The gateway's device; not needed if only one gateway runs
     pub device: Option<String>,
-    /// The folder of the control socket, instead of /run/sealane
+    /// Folder of the control socket; by default /run/sealane
     #[arg(long, value_name = "DIR", env = "SEALANE_RUN")]
     pub run: Option<PathBuf>,
 }
@@ -110,7 +112,7 @@ pub struct TunnelStatusArgs {
     /// Which gateway
     #[command(flatten)]
     pub which: TunnelDeviceArgs,
-    /// Print one JSON object a gateway
+    /// Print JSON, one object a line for each gateway
     #[arg(long)]
     pub json: bool,
 }

@@ -148,9 +148,9 @@ fn time_trial(arguments: &Md5Args) -> Result<ExitStatus, Failure> {
         ([], false, count) => count,
         ([number_text], true, None) => match number(number_text) {
             Some(count) if count > 0 => Some(count),
-            _ => return Err(wrong(anyhow::anyhow!("with -t, -c takes a number of blocks from 1 on"))),
+            _ => return Err(wrong(anyhow::anyhow!("with -t, -c takes the number of blocks, 1 or more"))),
         },
-        _ => return Err(wrong(anyhow::anyhow!("with -t there are no files, and -c takes one number"))),
+        _ => return Err(wrong(anyhow::anyhow!("with -t no files are read, and -c takes one number"))),
     };
     let default = TrialOptions::default();
     let options = TrialOptions {

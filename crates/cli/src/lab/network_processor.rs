@@ -90,7 +90,7 @@ fn one(arguments: &NetworkProcessorArgs, machine: Machine) -> Result<study::Figu
         study::works()
     } else {
         let work = |name: &String| {
-            Work::new(name).ok_or_else(|| usage(format!("{name} is none of {}", TEN.join(", "))))
+            Work::new(name).ok_or_else(|| usage(format!("{name} is not one of {}", TEN.join(", "))))
         };
         arguments.algorithm.iter().map(work).collect::<Result<_, _>>()?
     };

@@ -147,7 +147,7 @@ impl Permit {
         }
         let path = ShownPath::from(&entry.path);
         Err(Error::protocol(format!(
-            "the sending end sends {path}, which was not asked for; nothing more is taken"
+            "the sender sent {path}, which was not asked for; nothing more is accepted"
         )))
     }
 

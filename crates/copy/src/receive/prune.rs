@@ -74,7 +74,7 @@ impl Prune {
         }
         self.is_incomplete.then(|| {
             format!(
-                "nothing was deleted, because the source has more names than are kept in mind ({KNOWN_MAX})"
+                "nothing was deleted, because the source has more names than can be kept in memory ({KNOWN_MAX})"
             )
         })
     }
@@ -87,7 +87,7 @@ impl Prune {
             let there = self.count(most as usize + 1, &mut tell)?;
             if there > most {
                 let reason = format!(
-                    "nothing was deleted: more than the {most} entries would be that --max-delete allows"
+                    "nothing was deleted: more than {most} entries would be, and --max-delete does not allow that"
                 );
                 tell(Step::Refused(reason))?;
                 return Ok(Pruned { deleted: 0, undeleted: there });
@@ -102,7 +102,7 @@ impl Prune {
                 found.entries.into_iter().try_for_each(|extra| tell(Step::Deleted(extra.path)))?;
                 found.errors.into_iter().try_for_each(|error| tell(Step::Failed(error)))?;
                 if found.has_more {
-                    tell(Step::Refused("there is more to be deleted than is listed here".to_owned()))?;
+                    tell(Step::Refused("there is more to delete than is listed here".to_owned()))?;
                 }
             } else {
                 self.remove_below(root.as_ref(), &mut pruned, &mut tell)?;
@@ -230,13 +230,11 @@ fn is_no_directory(error: &sealane_tree::Error) -> bool {
 pub(crate) fn check(permit: &Permit) -> Result<(), Error> {
     let refused = |what: &str| Err(Error::new(ErrorKind::Refused, what));
     if permit.has_patterns() || permit.is_list() {
-        return refused("--delete needs folders that are named as they are, not patterns or a list of paths");
+        return refused("--delete needs folders given by name, not patterns or a list of paths");
     }
     match (permit.is_recursive(), permit.is_unnamed()) {
-        (false, _) => refused("nothing can be deleted without descending into folders (-r)"),
-        (true, true) => {
-            refused("there are too many sources to delete beside them; name the folder they are in")
-        }
+        (false, _) => refused("--delete needs -r or -a: it works on folders"),
+        (true, true) => refused("--delete does not work with so many sources; name the folder they are in"),
         (true, false) => Ok(()),
     }
 }

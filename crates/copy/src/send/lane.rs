@@ -31,9 +31,9 @@ use crate::{
 };
 
 /// What a user reads whose data streams open and then carry nothing.
-const STALLED: &str = "the data streams open, but nothing that they carry arrives, not even in small segments\n\
-    Something on the way swallows the data: often a path whose MTU is smaller than its ends believe (a VPN, a tunnel). \
-    Lower the MTU of this machine's interface, or carry the data inside ssh: --through-ssh, with HOST:PATH";
+const STALLED: &str = "the data streams open, but no data arrives through them, not even in small segments\n\
+    Something on the way drops the data, often a path with a smaller MTU than its ends expect (a VPN, a tunnel). \
+    Lower the MTU of this machine's interface, or send the data inside ssh with --through-ssh, to HOST:PATH";
 
 /// What the lanes of a sending end share.
 #[derive(Debug)]

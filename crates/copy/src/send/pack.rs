@@ -292,7 +292,8 @@ impl Filler<'_> {
         }
         if read < content_bytes || has_more {
             return Err(
-                "its content is not as long as its size; `cat` it into `sealane cp - TARGET`".to_owned()
+                "its content has another size than the system reports; use `cat FILE | sealane cp - TARGET`"
+                    .to_owned(),
             );
         }
         if self.shared.digest {

@@ -187,7 +187,7 @@ impl SendFile {
     /// A range came back from a cut stream.
     fn give_back(&self, range: Range<u64>) {
         if matches!(self.bytes, Bytes::Pipe(_)) {
-            self.fail("a stream was cut and a pipe cannot be read again".into());
+            self.fail("a stream was lost, and a pipe cannot be read again".into());
         }
         let mut progress = self.progress();
         // Also after a failure: the closing record that says so may be what was lost.

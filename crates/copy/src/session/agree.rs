@@ -9,7 +9,7 @@ use sealane_stack::{Placement, Secret};
 use sealane_tree::Following;
 
 use crate::{
-    error::{Error, ErrorKind},
+    error::{Error, ErrorKind, FAR},
     options::{Level, MeasuredEnd, Options, Sink},
     proto::{
         keys::EXPORTER_LABEL,
@@ -93,7 +93,7 @@ fn check(level: Level, suite: Suite, allow_legacy: bool) -> Result<(), Error> {
         let fitting: Vec<_> =
             Suite::ALL.into_iter().filter(|&other| fits(level, other)).map(Suite::name).collect();
         return Err(usage(format!(
-            "suite {suite} does not give level {level}; choose one of {}",
+            "suite {suite} does not provide level {level}; choose one of {}",
             fitting.join(", ")
         )));
     }
@@ -161,10 +161,10 @@ pub(crate) fn judge(request: &Request, policy: Policy, processors: u16) -> Resul
     let measures = request.measured_end != MeasuredEnd::Both
         || (request.role == Role::Push && request.sink == Sink::Null);
     if measures && !policy.measuring {
-        return Err(refused("this far end was not started to measure with; `sealane serve --measuring` is"));
+        return Err(refused("the far end does not allow measurements; `sealane serve --measuring` does"));
     }
     if request.upkeep.backup.as_ref().is_some_and(|backup| !backup.is_sensible()) {
-        return Err(Error::protocol("the suffix of backups makes no name"));
+        return Err(Error::protocol("the suffix of backups gives an invalid name"));
     }
     if request.upkeep.remove_sources && request.following != Following::Nowhere {
         return Err(Error::protocol("what a link leads to is not removed in its place"));
@@ -173,7 +173,7 @@ pub(crate) fn judge(request: &Request, policy: Policy, processors: u16) -> Resul
         return Err(Error::protocol("keys of a relayed transfer come of a secret in its request"));
     }
     if request.limit_rate == Some(0) {
-        return Err(Error::protocol("a rate of 0 bytes a second moves nothing"));
+        return Err(Error::protocol("a rate of 0 bytes a second copies nothing"));
     }
     check_count("the number of streams", Some(request.streams), STREAMS_MAX)?;
     check_count("the number of lanes", request.lanes, LANES_MAX)?;
@@ -218,7 +218,7 @@ impl From<Abort> for Error {
         // The text is the peer's; nothing in it may reach a terminal as a control sequence.
         let message: String =
             abort.message.chars().filter(|&c| c == '\n' || !c.is_control()).take(2000).collect();
-        Self::new(abort.kind, format!("the far end: {message}"))
+        Self::new(abort.kind, format!("{FAR}{message}"))
     }
 }
 

@@ -86,7 +86,7 @@ impl Budget {
         let refused = |message| Err(Error::new(ErrorKind::Refused, message));
         if need > self.share() {
             return refused(format!(
-                "this takes {need} descriptors here, and a peer may have {}; ask for fewer streams or sources at once",
+                "this transfer needs {need} descriptors here, and a peer may use {}; use fewer streams or sources at once",
                 self.share()
             ));
         }

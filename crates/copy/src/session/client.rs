@@ -96,7 +96,7 @@ pub fn copy(
             if !matches!(error.kind, ErrorKind::TimedOut | ErrorKind::Disconnected) {
                 let _ = channel.close(Instant::now() + LINGER);
             }
-            Err(error)
+            Err(if far == FarPlace::Here { error.of_this_host() } else { error })
         }
     }
 }
@@ -168,9 +168,7 @@ fn make_sense(sources: &[Location], target: &Location, options: &Options) -> Res
     }
     if let Some(listed) = &options.listed {
         if sources.len() != 1 || is_standard_stream(&sources[0]) || is_standard_stream(target) {
-            return Err(usage(
-                "a list of files needs one folder that its paths begin in, and a folder as the target",
-            ));
+            return Err(usage("--files-from needs one folder as the source, and a folder as the target"));
         }
         if list_messages(Some(listed)).count() > usize::from(LISTED_MESSAGES_MAX) {
             return Err(usage("the list of files is longer than 8 MiB; copy its parts one after the other"));
@@ -574,7 +572,7 @@ impl Transfer<'_> {
         if (accept.level, accept.suite, accept.streams) != (terms.level, terms.suite.code(), terms.streams) {
             return Err(Error::new(
                 ErrorKind::Refused,
-                "the far end answered with another level, suite or number of streams than was asked for",
+                "the far end answered with a different level, suite or number of streams than requested",
             ));
         }
         Ok(())
@@ -607,7 +605,7 @@ impl Transfer<'_> {
             }
             Far::Ssh(command) => match host {
                 Some(host) => {
-                    let host = host.join().map_err(|_| Error::protocol("ssh -G could not be asked"))??;
+                    let host = host.join().map_err(|_| Error::protocol("cannot run `ssh -G`"))??;
                     Route::direct(&host, port, self.options.remote.family)
                 }
                 None => Ok(Route::ThroughSsh { command, port, processes: Mutex::default() }),

@@ -131,7 +131,7 @@ fn expand(
 ) -> Result<(), Error> {
     let expansions = anchor.expand(pattern, bounds)?;
     if expansions.is_empty() {
-        let message = format!("no file is called {}, and none fits it as a pattern", pattern.display());
+        let message = format!("no file matches {}", pattern.display());
         return Err(Error::new(ErrorKind::Io, message));
     }
     for expansion in expansions {

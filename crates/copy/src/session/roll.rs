@@ -63,7 +63,7 @@ impl Roll {
             }
             Err(error) => {
                 state.is_faulty = true;
-                Some(format!("nobody is let in until this is mended: {}", Error::from(error)))
+                Some(format!("nobody is let in until this is fixed: {}", Error::from(error)))
             }
         };
         (state.good.clone(), said)
@@ -73,7 +73,7 @@ impl Roll {
     pub(crate) fn fault(&self) -> Option<Error> {
         self.state().is_faulty.then(|| {
             let message = "the daemon cannot read its list of authorised peers and lets nobody in until its \
-                           operator has mended it; its log says what is wrong";
+                           operator has fixed it; its log says what is wrong";
             Error::new(ErrorKind::Refused, message)
         })
     }

@@ -163,7 +163,7 @@ impl Claims {
     fn take(&mut self, Have { done, partial, dated }: Have) -> Result<(), Error> {
         self.messages += 1;
         if self.messages > HAVE_MESSAGES_MAX {
-            return Err(Error::protocol("the receiver claims to have more than can be kept in mind"));
+            return Err(Error::protocol("the receiver claims to have more than can be kept in memory"));
         }
         for identity in done {
             // What is beyond the bound is sent again.

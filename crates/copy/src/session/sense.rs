@@ -66,14 +66,12 @@ pub(crate) fn not_into_itself(
 pub(crate) fn deletable(sources: impl Iterator<Item = Vec<u8>>, recursive: bool) -> Result<(), Error> {
     let usage = |what: &str| Err(Error::new(ErrorKind::Usage, what));
     if !recursive {
-        return usage("--delete needs -r or -a: it deletes in folders that are copied whole");
+        return usage("--delete needs -r or -a: it works on folders");
     }
     let named: Vec<_> = sources.map(|source| last_component(&source).is_some()).collect();
     match named.iter().all(|&is_named| is_named == named[0]) {
         true => Ok(()),
-        false => {
-            usage("with --delete give either folders by their names or what is in them (`data/.`), not both")
-        }
+        false => usage("with --delete give either folders by name or their contents (`data/.`), not both"),
     }
 }
 

@@ -169,7 +169,7 @@ fn serve_greeted(
     }
     if request.paths.len() > SOURCES_MAX {
         let message =
-            format!("{} sources were asked for; ask for {SOURCES_MAX} at once", request.paths.len());
+            format!("{} sources are too many; the limit is {SOURCES_MAX} at once", request.paths.len());
         return Err(Error::new(ErrorKind::Refused, message));
     }
     let mut plan = plan(&request, &terms, hello, rules);
