@@ -14,6 +14,7 @@ pub mod capture;
 mod ends;
 pub mod link;
 pub mod memory;
+mod pace;
 pub mod raw;
 mod room;
 pub mod stream;

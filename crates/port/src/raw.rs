@@ -1,17 +1,22 @@
 //! Raw IP sockets: ESP and AH as protocols 50 and 51, without UDP around them. The kernel has no trains for these: each
-//! packet pays its own way, so UDP is the faster path.
+//! packet pays its own way, so UDP is the faster path. Where packets come densely, the receiver lets a few gather, so that one
+//! waking serves many.
 
 use crate::Port;
 use crate::memory::no_room;
+use crate::pace::{Pace, pause};
 use crate::room::end_of;
+use crate::sys::MANY;
+use arrayvec::ArrayVec;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::sockopt;
-use rustix::net::{AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, MMsgHdr, Protocol, RecvFlags, SendAncillaryBuffer, SendFlags};
+use rustix::net::{SocketAddrAny, SocketFlags, SocketType};
 use sealane_engine::Span;
 use sealane_stack::{Batch, Packet};
 use sealane_wire::{IPV4_BYTES, IPV6_BYTES, Ipv4, Ipv6Fields};
-use std::io;
+use std::io::{self, IoSlice};
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -21,7 +26,7 @@ const RECEIVE_BYTES: usize = 65_536;
 /// Asked of the kernel for each direction: bursts wait there, because a TUN device gives no back-pressure.
 const SOCKET_BUFFER_BYTES: usize = 7 << 20;
 /// After so many packets a batch is full enough to be handed on at once.
-const ENOUGH_PACKETS: usize = 32;
+const ENOUGH_PACKETS: usize = 64;
 
 /// A raw socket, between two addresses or of one.
 #[derive(Debug)]
@@ -30,8 +35,6 @@ pub struct Raw {
     is_v4: bool,
     /// Where packets go; `None`: where the socket is connected to.
     peer: Option<IpAddr>,
-    /// The kernel takes no packets but the peer's.
-    is_connected: bool,
     /// A packet that came behind another sender's, and its sender.
     pending: Option<(Option<IpAddr>, Vec<u8>)>,
     /// Who sent what was received last; all packets of one call have one sender.
@@ -39,6 +42,7 @@ pub struct Raw {
     /// The traffic class (DSCP and ECN) in the IP header of the last packet received; over IPv6 the kernel does not tell it.
     pub received_traffic_class: u8,
     traffic_class: u8,
+    pace: Pace,
     /// What packets with their IP headers need; `None`: they have none.
     whole: Option<Whole>,
     /// Packets that the kernel did not take.
@@ -68,7 +72,7 @@ impl Raw {
         }
         let raw = Self::listen(protocol, local, is_nonblocking)?;
         rustix::net::connect(&raw.socket, &SocketAddr::new(peer, 0))?;
-        Ok(Self { is_connected: true, ..raw })
+        Ok(raw)
     }
 
     /// A socket for `protocol` at `local`, for packets of anybody; what is sent goes to [`Self::set_peer`]. Needs
@@ -91,7 +95,7 @@ impl Raw {
             // Beyond the system's limit only with CAP_NET_ADMIN; with less, bursts are lost sooner.
             let _ = set(&socket, SOCKET_BUFFER_BYTES);
         }
-        Ok(Self::of(Arc::new(socket), is_v4, false))
+        Ok(Self::of(Arc::new(socket), is_v4))
     }
 
     /// The same for whole IP packets: what is received and sent begins with its IP header, as AH has it, which covers it. Over IPv6
@@ -120,16 +124,16 @@ impl Raw {
         Ok(Self { whole: Some(Whole { protocol, local, sender: sender.transpose()? }), ..raw })
     }
 
-    fn of(socket: Arc<OwnedFd>, is_v4: bool, is_connected: bool) -> Self {
+    fn of(socket: Arc<OwnedFd>, is_v4: bool) -> Self {
         Self {
             socket,
             is_v4,
             peer: None,
-            is_connected,
             pending: None,
             source: None,
             received_traffic_class: 0,
             traffic_class: 0,
+            pace: Pace::default(),
             whole: None,
             refused_packets: 0,
         }
@@ -141,7 +145,7 @@ impl Raw {
         let twin = Self {
             peer: self.peer,
             whole: self.whole.clone(),
-            ..Self::of(Arc::clone(&self.socket), self.is_v4, self.is_connected)
+            ..Self::of(Arc::clone(&self.socket), self.is_v4)
         };
         (self, twin)
     }
@@ -239,9 +243,11 @@ fn pieces(socket: &OwnedFd, peer: Option<IpAddr>, packet: &[u8]) -> Option<()> {
     Some(())
 }
 
-impl Port for Raw {
-    fn receive(&mut self, batch: &mut Batch) -> io::Result<usize> {
+impl Raw {
+    /// [`Port::receive`], which keeps the pace.
+    fn take(&mut self, batch: &mut Batch) -> io::Result<usize> {
         let mut laid = 0;
+        let mut may_gather = self.pace.is_dense();
         while laid < ENOUGH_PACKETS {
             let start = end_of(batch);
             let has_places = batch.packets.len() < batch.packets.capacity();
@@ -262,6 +268,11 @@ impl Port for Raw {
                         (source.map(|source| source.ip()), bytes)
                     }
                     Err(Errno::INTR) => continue,
+                    Err(Errno::AGAIN) if laid > 0 && may_gather => {
+                        may_gather = false;
+                        pause();
+                        continue;
+                    }
                     Err(_) if laid > 0 => return Ok(laid),
                     Err(error) => return Err(error.into()),
                 }
@@ -278,32 +289,59 @@ impl Port for Raw {
         Ok(laid)
     }
 
-    fn send(&mut self, batch: &Batch, from: usize) -> io::Result<usize> {
-        for (index, packet) in batch.packets.iter().enumerate().skip(from) {
-            if !packet.is_passed() || packet.is_empty() {
-                continue;
-            }
-            let (socket, bytes) = match &self.whole {
-                None => (&self.socket, batch.bytes(index)),
-                Some(Whole { sender: Some(sender), .. }) => (sender, batch.bytes(index)),
-                Some(_) => (&self.socket, batch.bytes(index).get(IPV6_BYTES..).unwrap_or_default()),
-            };
-            let sent = rustix::io::retry_on_intr(|| {
-                let flags = SendFlags::NOSIGNAL;
-                match self.peer {
-                    Some(peer) => rustix::net::sendto(socket, bytes, flags, &SocketAddr::new(peer, 0)),
-                    None => rustix::net::send(socket, bytes, flags),
-                }
+    /// Sends these packets of `batch` in one call; how many of them.
+    fn send_many(&self, batch: &Batch, indices: &[usize]) -> Result<usize, Errno> {
+        let (socket, from) = match &self.whole {
+            None => (&self.socket, 0),
+            Some(Whole { sender: Some(sender), .. }) => (sender, 0),
+            Some(_) => (&self.socket, IPV6_BYTES),
+        };
+        let slices: [[IoSlice<'_>; 1]; MANY] = std::array::from_fn(|at| {
+            let bytes = indices.get(at).and_then(|&index| batch.bytes(index).get(from..));
+            [IoSlice::new(bytes.unwrap_or_default())]
+        });
+        let mut controls: [SendAncillaryBuffer<'_, '_, '_>; MANY] =
+            std::array::from_fn(|_| SendAncillaryBuffer::default());
+        let peer = self.peer.map(|peer| SocketAddrAny::from(SocketAddr::new(peer, 0)));
+        let mut messages = ArrayVec::<MMsgHdr<'_>, MANY>::new();
+        for (slice, control) in slices.iter().zip(&mut controls).take(indices.len()) {
+            messages.push(match &peer {
+                Some(peer) => MMsgHdr::new_with_addr(peer, slice, control),
+                None => MMsgHdr::new(slice, control),
             });
-            match sent {
-                Ok(_) => {}
+        }
+        rustix::io::retry_on_intr(|| rustix::net::sendmmsg(socket, &mut messages, SendFlags::NOSIGNAL))
+    }
+}
+
+impl Port for Raw {
+    fn receive(&mut self, batch: &mut Batch) -> io::Result<usize> {
+        let laid = self.take(batch)?;
+        self.pace.after(laid);
+        Ok(laid)
+    }
+
+    fn send(&mut self, batch: &Batch, from: usize) -> io::Result<usize> {
+        let mut at = from;
+        loop {
+            let is_sent =
+                |&index: &usize| batch.packets[index].is_passed() && !batch.packets[index].is_empty();
+            let indices: ArrayVec<usize, MANY> =
+                (at..batch.packets.len()).filter(is_sent).take(MANY).collect();
+            let Some(&first) = indices.first() else { return Ok(batch.packets.len() - from) };
+            match self.send_many(batch, &indices) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(sent) => {
+                    at = indices[sent.min(indices.len()) - 1] + 1;
+                    continue;
+                }
                 Err(Errno::MSGSIZE) if self.whole.is_some() && self.is_v4 => {
                     // What comes with its header the kernel does not cut.
-                    if pieces(socket, self.peer, bytes).is_none() {
-                        self.refused_packets += 1;
-                    }
+                    let sender = self.whole.as_ref().and_then(|whole| whole.sender.as_ref());
+                    let sent = sender.and_then(|sender| pieces(sender, self.peer, batch.bytes(first)));
+                    self.refused_packets += u64::from(sent.is_none());
                 }
-                Err(Errno::AGAIN) if index > from => return Ok(index - from),
+                Err(Errno::AGAIN) if first > from => return Ok(first - from),
                 Err(
                     Errno::MSGSIZE
                     | Errno::NOBUFS
@@ -317,8 +355,9 @@ impl Port for Raw {
                 }
                 Err(error) => return Err(error.into()),
             }
+            // It was the first of them that the kernel did not take.
+            at = first + 1;
         }
-        Ok(batch.packets.len() - from)
     }
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {

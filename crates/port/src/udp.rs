@@ -3,8 +3,9 @@
 //! many a call instead (sendmmsg, recvmmsg).
 
 use crate::memory::no_room;
+use crate::pace::{Pace, pause};
 use crate::room::end_of;
-use crate::sys::{self, MANY};
+use crate::sys::{self, MANY, Train};
 use crate::{Port, Room};
 use arrayvec::ArrayVec;
 use rustix::fd::{AsFd, BorrowedFd};
@@ -39,16 +40,17 @@ pub struct Udp {
     socket: Arc<UdpSocket>,
     /// Where packets go; `None`: where the socket is connected to.
     peer: Option<SocketAddr>,
-    /// The kernel takes no packets but the peer's.
-    is_connected: bool,
     sends_trains: bool,
     receives_trains: bool,
-    /// Who sent what was received last.
+    /// Who sent what was received last; all datagrams of one call have one sender and one traffic class.
     pub source: Option<SocketAddr>,
     /// The traffic class (DSCP and ECN) in the IP header of what was received last; without trains 0.
     pub received_traffic_class: u8,
     /// The same for what is sent; without trains it stays 0.
     pub traffic_class: u8,
+    pace: Pace,
+    /// A train that came behind another sender's.
+    pending: Option<(Train, Vec<u8>)>,
     /// Datagrams that the kernel did not take: too long for the path, or nobody listens.
     pub refused_packets: u64,
 }
@@ -78,7 +80,6 @@ impl Udp {
             sockopt::set_socket_send_buffer_size(&socket, SOCKET_BUFFER_BYTES)?;
         }
         Ok(Self {
-            is_connected: socket.peer_addr().is_ok(),
             socket: Arc::new(socket),
             peer,
             sends_trains: false,
@@ -86,6 +87,8 @@ impl Udp {
             source: None,
             received_traffic_class: 0,
             traffic_class: 0,
+            pace: Pace::default(),
+            pending: None,
             refused_packets: 0,
         })
     }
@@ -93,7 +96,13 @@ impl Udp {
     /// The same socket twice, so that one thread can receive while another sends.
     #[must_use]
     pub fn split(self) -> (Self, Self) {
-        let twin = Self { socket: Arc::clone(&self.socket), refused_packets: 0, ..self };
+        let twin = Self {
+            socket: Arc::clone(&self.socket),
+            pace: Pace::default(),
+            pending: None,
+            refused_packets: 0,
+            ..self
+        };
         (self, twin)
     }
 
@@ -197,6 +206,8 @@ impl Udp {
     fn receive_trains(&mut self, batch: &mut Batch) -> io::Result<usize> {
         let before = batch.packets.len();
         let first = end_of(batch);
+        let mut may_gather = self.pace.is_dense();
+        let mut singles = 0;
         loop {
             let mut start = end_of(batch);
             let laid = batch.packets.len() - before;
@@ -210,14 +221,30 @@ impl Udp {
                 return if laid == 0 { Err(no_room()) } else { Ok(laid) };
             }
             let into = &mut buffer[start..start + RECEIVE_BYTES];
-            let train = match sys::receive_train(self.socket.as_fd(), into, laid == 0) {
+            let received = match self.pending.take() {
+                Some((train, bytes)) => {
+                    into[..bytes.len()].copy_from_slice(&bytes);
+                    Ok(train)
+                }
+                None => sys::receive_train(self.socket.as_fd(), into, laid == 0),
+            };
+            let train = match received {
                 Ok(train) => train,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 // What an earlier packet of ours met on its way.
                 Err(error) if Self::is_lost(&error) => continue,
+                Err(error) if laid > 0 && may_gather && error.kind() == io::ErrorKind::WouldBlock => {
+                    may_gather = false;
+                    pause();
+                    continue;
+                }
                 Err(_) if laid > 0 => return Ok(laid),
                 Err(error) => return Err(error),
             };
+            if laid > 0 && (train.source, train.traffic_class) != (self.source, self.received_traffic_class) {
+                self.pending = Some((train, into[..train.bytes].to_vec()));
+                return Ok(laid);
+            }
             self.source = train.source;
             self.received_traffic_class = train.traffic_class;
             let segment_bytes = train.segment_bytes.unwrap_or(train.bytes).max(1);
@@ -232,9 +259,12 @@ impl Udp {
                 }
                 at += bytes;
             }
+            // Trains have gathered where they were put together.
+            singles += usize::from(train.segment_bytes.is_none());
+            self.pace.after(usize::from(train.segment_bytes.is_none()));
+            let enough_bytes = if singles > 1 { TRAIN_MAX_BYTES } else { ENOUGH_BYTES };
             let laid = batch.packets.len() - before;
-            // Senders of a socket that is not connected differ from call to call.
-            if laid > 0 && (!self.is_connected || end_of(batch) - first >= ENOUGH_BYTES) {
+            if laid > 0 && end_of(batch) - first >= enough_bytes {
                 return Ok(laid);
             }
         }
