@@ -1,14 +1,14 @@
 //! The databases of associations and policies, and the line between them and whoever makes keys.
 //!
-//! Guarantees: lanes read a snapshot, without a lock; an install or a removal replaces the snapshot whole; requests to the
-//! key maker are bounded, and one stands once however many packets ask for it.
+//! Guarantees: lanes read a snapshot, without a lock; an install or a removal replaces the snapshot whole, and copies of it what it
+//! changes; requests to the key maker are bounded, and one stands once however many packets ask for it.
 //!
 //! A peer has one outbound association at a time, the newest, and any number of inbound ones, so that a rekey loses no packet:
 //! the successor's inbound side is installed first, then its outbound side replaces the old one, and the old inbound side goes
 //! when nothing can be under way any more (RFC 7296, section 2.8).
 
 use std::{
-    collections::HashMap,
+    collections::BTreeSet,
     sync::{Arc, Mutex},
     time::Instant,
 };
@@ -19,10 +19,11 @@ use crate::{
     association::{Inbound, Outbound, Protocol},
     lifetime::Age,
     policy::{PeerId, Policies},
+    table::Table,
 };
 
 /// What the key maker is asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Request {
     /// Packets wait for a first association.
     Acquire(PeerId),
@@ -38,9 +39,9 @@ pub struct Snapshot {
     /// Which packets go where.
     pub policies: Arc<Policies>,
     /// The outbound association of each peer.
-    pub outbound: HashMap<PeerId, Arc<Outbound>>,
+    pub outbound: Table<PeerId, Arc<Outbound>>,
     /// The inbound associations by what a packet names.
-    pub inbound: HashMap<(Protocol, u32), Arc<Inbound>>,
+    pub inbound: Table<(Protocol, u32), Arc<Inbound>>,
 }
 
 /// The databases.
@@ -49,7 +50,7 @@ pub struct Database {
     snapshot: ArcSwap<Snapshot>,
     /// Writers one after the other; lanes never take it.
     writing: Mutex<()>,
-    requests: Mutex<Vec<Request>>,
+    requests: Mutex<BTreeSet<Request>>,
 }
 
 /// Requests that may stand at a time. A peer has three at most, so this many peers are served without loss.
@@ -119,7 +120,7 @@ impl Database {
     pub fn install_outbound(&self, outbound: Arc<Outbound>) -> Option<Arc<Outbound>> {
         let peer = outbound.association().parameters().peer;
         let old = self.change(|snapshot| snapshot.outbound.insert(peer, outbound));
-        self.requests().retain(|request| request.peer() != peer);
+        self.answered(peer);
         old
     }
 
@@ -134,26 +135,30 @@ impl Database {
             snapshot.outbound.remove(&peer);
             snapshot.inbound.retain(|_, inbound| inbound.association().parameters().peer != peer);
         });
-        self.requests().retain(|request| request.peer() != peer);
+        self.answered(peer);
     }
 
-    fn requests(&self) -> std::sync::MutexGuard<'_, Vec<Request>> {
+    fn requests(&self) -> std::sync::MutexGuard<'_, BTreeSet<Request>> {
         self.requests.lock().expect("nobody panics holding the requests")
+    }
+
+    /// Nothing is asked for the peer any more.
+    fn answered(&self, peer: PeerId) {
+        let mut requests = self.requests();
+        for request in [Request::Acquire(peer), Request::Rekey(peer), Request::Expired(peer)] {
+            requests.remove(&request);
+        }
     }
 
     /// Asks the key maker. Says whether the request is new, so that the caller wakes it.
     pub fn request(&self, request: Request) -> bool {
         let mut requests = self.requests();
-        let is_new = !requests.contains(&request) && requests.len() < REQUESTS_MAX;
-        if is_new {
-            requests.push(request);
-        }
-        is_new
+        requests.len() < REQUESTS_MAX && requests.insert(request)
     }
 
-    /// What the key maker has not answered yet. A request stands until its peer gets an outbound association.
+    /// What the key maker has not answered yet, in no order. A request stands until its peer gets an outbound association.
     pub fn standing_requests(&self) -> Vec<Request> {
-        self.requests().clone()
+        self.requests().iter().copied().collect()
     }
 
     /// Asks for successors of all associations that have passed a limit; hard ones stop carrying by themselves.
@@ -187,5 +192,22 @@ impl View<'_> {
     /// The newest snapshot.
     pub fn load(&mut self) -> &Arc<Snapshot> {
         self.0.load()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_stands_once_until_its_peer_is_served() {
+        let database = Database::default();
+        let all = |peer| [Request::Acquire(peer), Request::Rekey(peer), Request::Expired(peer)];
+        for request in all(PeerId(1)).into_iter().chain(all(PeerId(2))) {
+            assert!(database.request(request), "{request:?}");
+            assert!(!database.request(request), "{request:?} stands already");
+        }
+        database.remove_peer(PeerId(1));
+        assert_eq!(database.standing_requests(), all(PeerId(2)));
     }
 }

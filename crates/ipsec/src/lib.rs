@@ -26,4 +26,5 @@ pub mod segment_size;
 pub mod selector;
 pub mod sequence;
 pub mod suite;
+pub mod table;
 pub mod too_big;

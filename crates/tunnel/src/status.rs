@@ -2,9 +2,9 @@
 //!
 //! Guarantees: no key, salt or nonce is ever part of it.
 
-use std::{fmt::Write as _, time::Instant};
+use std::{collections::HashMap, fmt::Write as _, time::Instant};
 
-use sealane_ipsec::{association::Association, counters::DropReason};
+use sealane_ipsec::{association::Association, counters::DropReason, policy::PeerId};
 use serde::{Deserialize, Serialize};
 
 use crate::peers::Peers;
@@ -87,17 +87,18 @@ impl Status {
     pub fn of(device: &str, listen: String, begun: Instant, cpu_s: f64, peers: &Peers) -> Self {
         let now = Instant::now();
         let snapshot = peers.database().snapshot();
-        let of_peer = |(id, peer): (sealane_ipsec::policy::PeerId, &crate::peers::Peer)| {
+        let mut all_inbound: HashMap<PeerId, Vec<AssociationStatus>> = HashMap::new();
+        for inbound in snapshot.inbound.values() {
+            let own = inbound.association();
+            let status = association("in", own, inbound.window().top(), now);
+            all_inbound.entry(own.parameters().peer).or_default().push(status);
+        }
+        let of_peer = |(id, peer): (PeerId, &crate::peers::Peer)| {
             let out = snapshot
                 .outbound
                 .get(&id)
                 .map(|outbound| association("out", outbound.association(), outbound.numbers().next(), now));
-            let mut inbound: Vec<AssociationStatus> = snapshot
-                .inbound
-                .values()
-                .filter(|inbound| inbound.association().parameters().peer == id)
-                .map(|inbound| association("in", inbound.association(), inbound.window().top(), now))
-                .collect();
+            let mut inbound = all_inbound.remove(&id).unwrap_or_default();
             inbound.sort_by_key(|association| association.spi);
             let (sent, received) = (peer.sent.read(), peer.received.read());
             PeerStatus {
