@@ -40,6 +40,14 @@ pub fn answer(packet: &[u8], mtu: u16) -> Option<Vec<u8>> {
     }
 }
 
+/// Room for an IP header, and behind it `icmp`, without its checksum, with as much of `packet` as keeps all within `most` bytes.
+fn message(header_bytes: usize, icmp: IcmpFields, packet: &[u8], most: usize) -> Option<Vec<u8>> {
+    let mut message = vec![0; header_bytes + ICMP_BYTES];
+    icmp.write(&mut message[header_bytes..]).ok()?;
+    message.extend_from_slice(&packet[..packet.len().min(most - header_bytes - ICMP_BYTES)]);
+    Some(message)
+}
+
 fn answer_v4(packet: &[u8], mtu: u16) -> Option<Vec<u8>> {
     let ip = Ipv4::parse(packet).ok()?;
     let (source, destination) = (ip.source(), ip.destination());
@@ -53,9 +61,9 @@ fn answer_v4(packet: &[u8], mtu: u16) -> Option<Vec<u8>> {
     if !is_first || is_error || !is_one || destination.is_multicast() || destination.is_broadcast() {
         return None;
     }
-    let quoted = &packet[..ip.total_bytes().min(ANSWER_V4_BYTES_MAX - IPV4_BYTES - ICMP_BYTES)];
-    let mut answer = vec![0; IPV4_BYTES + ICMP_BYTES];
-    answer.extend_from_slice(quoted);
+    let [high, low] = mtu.to_be_bytes();
+    let icmp = IcmpFields { kind: icmp_kind::UNREACHABLE, code: CODE, rest: [0, 0, high, low] };
+    let mut answer = message(IPV4_BYTES, icmp, &packet[..ip.total_bytes()], ANSWER_V4_BYTES_MAX)?;
     let fields = Ipv4Fields {
         traffic_class: 0,
         identification: 0,
@@ -65,10 +73,8 @@ fn answer_v4(packet: &[u8], mtu: u16) -> Option<Vec<u8>> {
         source: destination,
         destination: source,
     };
-    fields.write(&mut answer, ICMP_BYTES + quoted.len()).ok()?;
-    let [high, low] = mtu.to_be_bytes();
-    let icmp = IcmpFields { kind: icmp_kind::UNREACHABLE, code: CODE, rest: [0, 0, high, low] };
-    icmp.write(&mut answer[IPV4_BYTES..]).ok()?;
+    let upper_bytes = answer.len() - IPV4_BYTES;
+    fields.write(&mut answer, upper_bytes).ok()?;
     Icmp::parse(&mut answer[IPV4_BYTES..]).ok()?.fill_checksum(Sum::new());
     Some(answer)
 }
@@ -83,9 +89,9 @@ fn answer_v6(packet: &[u8], mtu: u16) -> Option<Vec<u8>> {
     if is_error || source.is_multicast() || source.is_unspecified() {
         return None;
     }
-    let quoted = &packet[..ip.total_bytes().min(ANSWER_V6_BYTES_MAX - IPV6_BYTES - ICMP_BYTES)];
-    let mut answer = vec![0; IPV6_BYTES + ICMP_BYTES];
-    answer.extend_from_slice(quoted);
+    let rest = u32::from(mtu.max(LEAST_V6)).to_be_bytes();
+    let icmp = IcmpFields { kind: icmp6_kind::TOO_BIG, code: 0, rest };
+    let mut answer = message(IPV6_BYTES, icmp, &packet[..ip.total_bytes()], ANSWER_V6_BYTES_MAX)?;
     let fields = Ipv6Fields {
         traffic_class: 0,
         flow_label: 0,
@@ -94,11 +100,9 @@ fn answer_v6(packet: &[u8], mtu: u16) -> Option<Vec<u8>> {
         source: destination,
         destination: source,
     };
-    fields.write(&mut answer, ICMP_BYTES + quoted.len()).ok()?;
-    let pseudo = Ipv6::parse(&answer[..]).ok()?.pseudo_sum(protocol::ICMPV6, ICMP_BYTES + quoted.len());
-    let rest = u32::from(mtu.max(LEAST_V6)).to_be_bytes();
-    let icmp = IcmpFields { kind: icmp6_kind::TOO_BIG, code: 0, rest };
-    icmp.write(&mut answer[IPV6_BYTES..]).ok()?;
+    let upper_bytes = answer.len() - IPV6_BYTES;
+    fields.write(&mut answer, upper_bytes).ok()?;
+    let pseudo = Ipv6::parse(&answer[..]).ok()?.pseudo_sum(protocol::ICMPV6, upper_bytes);
     Icmp::parse(&mut answer[IPV6_BYTES..]).ok()?.fill_checksum(pseudo);
     Some(answer)
 }
