@@ -37,7 +37,7 @@ impl Room {
     }
 
     /// Appends a packet of `bytes`, whose content is what the buffer has there. `None`: the batch has no room for it.
-    pub(crate) fn push(self, batch: &mut Batch, bytes: usize) -> Option<Span> {
+    pub fn push(self, batch: &mut Batch, bytes: usize) -> Option<Span> {
         let start = if batch.packets.is_empty() { self.first_at() } else { end_of(batch) };
         self.push_at(batch, start, bytes)
     }
@@ -56,7 +56,7 @@ impl Room {
     }
 
     /// Appends a copy of `bytes`. `false`: the batch has no room for it.
-    pub(crate) fn push_bytes(self, batch: &mut Batch, bytes: &[u8]) -> bool {
+    pub fn push_bytes(self, batch: &mut Batch, bytes: &[u8]) -> bool {
         let Some(span) = self.push(batch, bytes.len()) else { return false };
         batch.work.buffer.bytes_mut()[span.range()].copy_from_slice(bytes);
         true

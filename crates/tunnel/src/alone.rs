@@ -5,6 +5,7 @@
 
 use std::{
     io,
+    net::Ipv4Addr,
     num::NonZeroUsize,
     path::Path,
     sync::{
@@ -70,20 +71,10 @@ impl Alone {
             [site("192.0.2.1", "192.0.2.2", "10.2.0.0/16"), site("192.0.2.2", "192.0.2.1", "10.1.0.0/16")];
         let bells = || Bells::new(1).expect("a process has a descriptor for a bell");
         let peers = [0, 1].map(|end: usize| Peers::new(&sites[end], now, bells()));
-        let parameters = Parameters {
-            spi: 256,
-            peer: PeerId(0),
-            protocol: Protocol::Esp,
-            mode: Mode::Tunnel,
-            suite,
-            sequence: SequenceBits::Extended,
-            lifetime: Lifetime::default(),
-        };
-        let material = vec![seed; suite.material_bytes()];
-        let outbound = Outbound::new(implementations, parameters, &material, 1, now)?;
-        let inbound = Inbound::new(implementations, parameters, &material, 4096, now)?;
-        peers[0].database().install_outbound(Arc::new(outbound));
-        peers[1].database().install_inbound(Arc::new(inbound)).expect("the first of its index");
+        let (outbound, inbound) =
+            association(implementations, suite, 256, PeerId(0), seed, Lifetime::default(), now)?;
+        peers[0].database().install_outbound(outbound);
+        peers[1].database().install_inbound(inbound).expect("the first of its index");
         Ok(Self { sites, peers, implementations })
     }
 
@@ -156,30 +147,55 @@ struct Source {
     packets: u64,
 }
 
+/// Both sides of an association in tunnel mode with the keys of `seed`.
+///
+/// # Errors
+/// The suite is none of ESP.
+pub fn association(
+    implementations: Implementations,
+    suite: Suite,
+    spi: u32,
+    peer: PeerId,
+    seed: u8,
+    lifetime: Lifetime,
+    now: Instant,
+) -> Result<(Arc<Outbound>, Arc<Inbound>), AssociationError> {
+    let (protocol, mode, sequence) = (Protocol::Esp, Mode::Tunnel, SequenceBits::Extended);
+    let parameters = Parameters { spi, peer, protocol, mode, suite, sequence, lifetime };
+    let material = vec![seed; suite.material_bytes()];
+    let outbound = Outbound::new(implementations, parameters, &material, 1, now)?;
+    let inbound = Inbound::new(implementations, parameters, &material, 4096, now)?;
+    Ok((Arc::new(outbound), Arc::new(inbound)))
+}
+
+/// Writes the head of a UDP packet that fills `packet` and bears `number`; what stands behind is left as it is.
+pub fn write_packet(packet: &mut [u8], destination: Ipv4Addr, number: u64) {
+    let fields = Ipv4Fields {
+        traffic_class: 0,
+        identification: number as u16,
+        dont_fragment: true,
+        time_to_live: 64,
+        protocol: protocol::UDP,
+        source: [10, 1, 0, 1].into(),
+        destination,
+    };
+    let upper_bytes = packet.len() - 20;
+    fields.write(packet, upper_bytes).expect("there is room");
+    let udp = UdpFields { source_port: 7, destination_port: 9 };
+    udp.write(&mut packet[20..], upper_bytes - 8).expect("there is room");
+    packet[28..HEAD_BYTES].copy_from_slice(&number.to_be_bytes());
+}
+
 /// Lays the load's packets as a device does; their bytes behind the heads are what the buffer has.
 fn lay(load: &mut Load, site: &Site, source: &mut Source) {
     let room = room(site);
-    let behind = room.trailer_bytes + room.align_bytes + room.tailroom_bytes;
     source.loads += 1;
     load.batch.first = source.loads;
     for _ in 0..LOAD_PACKETS {
         source.packets += 1;
-        let packet = load.batch.push(room.headroom_bytes, PACKET_BYTES, behind).expect("a load has room");
-        let span = packet.push_back(PACKET_BYTES).expect("it was laid out for so many bytes");
+        let span = room.push(&mut load.batch, PACKET_BYTES).expect("a load has room");
         let bytes = &mut load.batch.work.buffer.bytes_mut()[span.range()];
-        let fields = Ipv4Fields {
-            traffic_class: 0,
-            identification: 0,
-            dont_fragment: true,
-            time_to_live: 64,
-            protocol: protocol::UDP,
-            source: [10, 1, 0, 1].into(),
-            destination: [10, 2, 0, 1].into(),
-        };
-        fields.write(bytes, PACKET_BYTES - 20).expect("there is room");
-        let udp = UdpFields { source_port: 7, destination_port: 9 };
-        udp.write(&mut bytes[20..], PACKET_BYTES - 28).expect("there is room");
-        bytes[28..HEAD_BYTES].copy_from_slice(&source.packets.to_be_bytes());
+        write_packet(bytes, [10, 2, 0, 1].into(), source.packets);
     }
 }
 
@@ -193,31 +209,61 @@ fn shown(packet: &[u8]) -> u64 {
     packet.get(4..8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_be_bytes).into()
 }
 
-/// One end's direction of several tunnels, each with as many lanes.
-trait Direction: Sync {
-    /// Runs the lane `lane` of a tunnel until the slice's loads are taken.
-    fn lane(&self, lane: usize);
-    fn shared(&self) -> &Shared;
-    /// Packets that left and those that left out of order, so far.
-    fn ended(&self) -> (u64, u64);
+/// One direction of an end, with as many lanes.
+trait Hands: Sync {
+    /// Runs the lane `lane` until the slice's loads are taken.
+    fn lane(&self, lane: usize, tally: &Tally);
 }
 
-fn slice<D: Direction>(tunnels: &[D], lanes: usize, loads: usize) -> Slice {
+/// What the lanes of a tunnel count.
+#[derive(Debug, Default)]
+struct Tally {
+    shared: Shared,
+    sink: Mutex<Sink>,
+}
+
+impl Tally {
+    /// A load leaves, whose packets have these numbers.
+    fn sent(&self, numbers: impl Iterator<Item = u64>) {
+        let mut sink = self.sink.lock().expect("nobody panics counting");
+        numbers.for_each(|number| sink.take(number));
+    }
+
+    /// Packets that left and those that left out of order, so far.
+    fn ended(&self) -> (u64, u64) {
+        let sink = self.sink.lock().expect("nobody panics counting");
+        (sink.packets, sink.disordered)
+    }
+}
+
+/// A tunnel's direction, and what it has done.
+struct Tunnel<H> {
+    hands: H,
+    tally: Tally,
+}
+
+impl<H> Tunnel<H> {
+    fn new(hands: H) -> Self {
+        Self { hands, tally: Tally::default() }
+    }
+}
+
+fn slice<H: Hands>(tunnels: &[Tunnel<H>], lanes: usize, loads: usize) -> Slice {
     let start = Barrier::new(tunnels.len() * lanes);
-    let before: Vec<_> = tunnels.iter().map(Direction::ended).collect();
+    let before: Vec<_> = tunnels.iter().map(|tunnel| tunnel.tally.ended()).collect();
     let mut seconds = 0.0;
     thread::scope(|scope| {
         let mut running = Vec::new();
         for tunnel in tunnels {
-            tunnel.shared().depth.store(0, Relaxed);
-            tunnel.shared().left.store((loads / tunnels.len()) as i64, Relaxed);
+            tunnel.tally.shared.depth.store(0, Relaxed);
+            tunnel.tally.shared.left.store((loads / tunnels.len()) as i64, Relaxed);
             for lane in 0..lanes {
                 let start = &start;
                 running.push(scope.spawn(move || {
                     start.wait();
                     // Each lane looks at the clock itself: this function may run again only when they are done.
                     let began = Instant::now();
-                    tunnel.lane(lane);
+                    tunnel.hands.lane(lane, &tunnel.tally);
                     (began, Instant::now())
                 }));
             }
@@ -230,10 +276,10 @@ fn slice<D: Direction>(tunnels: &[D], lanes: usize, loads: usize) -> Slice {
     });
     let (mut packets, mut disordered, mut depth_loads) = (0, 0, 0);
     for (tunnel, before) in tunnels.iter().zip(before) {
-        let after = tunnel.ended();
+        let after = tunnel.tally.ended();
         packets += after.0 - before.0;
         disordered += after.1 - before.1;
-        depth_loads = depth_loads.max(tunnel.shared().depth.load(Relaxed));
+        depth_loads = depth_loads.max(tunnel.tally.shared.depth.load(Relaxed));
     }
     Slice { packets, seconds, depth_loads, disordered }
 }
@@ -243,45 +289,33 @@ struct Sending<'a> {
     way: Way<(Router<'a>, Source), Load, ()>,
     sealers: Vec<Mutex<Sealer>>,
     site: &'a Site,
-    sink: Mutex<Sink>,
-    shared: Shared,
 }
 
-impl Direction for Sending<'_> {
-    fn lane(&self, lane: usize) {
+impl Hands for Sending<'_> {
+    fn lane(&self, lane: usize, tally: &Tally) {
         let mut sealer = self.sealers[lane].lock().expect("one lane has it");
         let ended = self.way.run(
             |(router, source), load| {
-                self.shared.take()?;
+                tally.shared.take()?;
                 lay(load, self.site, source);
                 router.plan(load, Instant::now());
                 Ok(())
             },
             |load| {
                 sealer.seal(load);
-                self.shared.done(load.batch.first);
+                tally.shared.done(load.batch.first);
             },
             |(), load| {
-                let mut sink = self.sink.lock().expect("nobody panics counting");
-                load.batch.passed().for_each(|packet| sink.take(shown(packet)));
+                tally.sent(load.batch.passed().map(shown));
                 Ok(())
             },
         );
         debug_assert!(ended.is_err());
     }
-
-    fn shared(&self) -> &Shared {
-        &self.shared
-    }
-
-    fn ended(&self) -> (u64, u64) {
-        let sink = self.sink.lock().expect("nobody panics counting");
-        (sink.packets, sink.disordered)
-    }
 }
 
 /// The sending ends of several tunnels.
-pub struct Senders<'a>(Vec<Sending<'a>>, usize);
+pub struct Senders<'a>(Vec<Tunnel<Sending<'a>>>, usize);
 
 impl<'a> Senders<'a> {
     /// Of these tunnels, with so many lanes each.
@@ -290,10 +324,8 @@ impl<'a> Senders<'a> {
             way: Way::new(lanes, Load::new, (Router::new(&tunnel.peers[0]), Source::default()), ()),
             sealers: (0..lanes).map(|_| Mutex::new(tunnel.sealer())).collect(),
             site: &tunnel.sites[0],
-            sink: Mutex::default(),
-            shared: Shared::default(),
         });
-        Self(ways.collect(), lanes)
+        Self(ways.map(Tunnel::new).collect(), lanes)
     }
 
     /// Sends so many loads, shared evenly by the tunnels.
@@ -307,8 +339,6 @@ struct Receiving<'a> {
     /// Batches that are ready, and the arrivals that were used, by load.
     way: Way<Ready, Arrival, Acceptor<'a>>,
     openers: Vec<Mutex<Opener<'a>>>,
-    sink: Mutex<Sink>,
-    shared: Shared,
     maker: Mutex<Maker<'a>>,
 }
 
@@ -349,12 +379,12 @@ impl Maker<'_> {
     }
 }
 
-impl Direction for Receiving<'_> {
-    fn lane(&self, lane: usize) {
+impl Hands for Receiving<'_> {
+    fn lane(&self, lane: usize, tally: &Tally) {
         let mut opener = self.openers[lane].lock().expect("one lane has it");
         let ended = self.way.run(
             |ready, arrival| {
-                self.shared.take()?;
+                tally.shared.take()?;
                 let mut ready = ready.lock().expect("nobody panics holding it");
                 let batch = ready.0.pop().ok_or(io::ErrorKind::UnexpectedEof)?;
                 let used = std::mem::replace(&mut arrival.batch, batch);
@@ -363,30 +393,20 @@ impl Direction for Receiving<'_> {
             },
             |arrival| {
                 opener.open(arrival, Instant::now());
-                self.shared.done(arrival.batch.first);
+                tally.shared.done(arrival.batch.first);
             },
             |acceptor, arrival| {
                 acceptor.accept(arrival);
-                let mut sink = self.sink.lock().expect("nobody panics counting");
-                arrival.batch.passed().for_each(|packet| sink.take(number(packet)));
+                tally.sent(arrival.batch.passed().map(number));
                 Ok(())
             },
         );
         debug_assert!(ended.is_err());
     }
-
-    fn shared(&self) -> &Shared {
-        &self.shared
-    }
-
-    fn ended(&self) -> (u64, u64) {
-        let sink = self.sink.lock().expect("nobody panics counting");
-        (sink.packets, sink.disordered)
-    }
 }
 
 /// The receiving ends of several tunnels.
-pub struct Receivers<'a>(Vec<Receiving<'a>>, usize);
+pub struct Receivers<'a>(Vec<Tunnel<Receiving<'a>>>, usize);
 
 impl<'a> Receivers<'a> {
     /// Of these tunnels, with so many lanes each.
@@ -396,8 +416,6 @@ impl<'a> Receivers<'a> {
             Receiving {
                 way: Way::new(lanes, Arrival::new, Arc::clone(&ready), Acceptor::new(&tunnel.peers[1])),
                 openers: (0..lanes).map(|_| Mutex::new(tunnel.opener())).collect(),
-                sink: Mutex::default(),
-                shared: Shared::default(),
                 maker: Mutex::new(Maker {
                     router: Router::new(&tunnel.peers[0]),
                     sealer: tunnel.sealer(),
@@ -408,7 +426,7 @@ impl<'a> Receivers<'a> {
                 }),
             }
         });
-        Self(ways.collect(), lanes)
+        Self(ways.map(Tunnel::new).collect(), lanes)
     }
 
     /// Receives so many loads, shared evenly by the tunnels. They are made before the slice begins.
@@ -418,7 +436,7 @@ impl<'a> Receivers<'a> {
     pub fn slice(&mut self, loads: usize) -> Slice {
         assert!(loads <= Self::LOADS_MAX, "as many as are made ready");
         for tunnel in &self.0 {
-            tunnel.maker.lock().expect("nobody panics making").make(loads / self.0.len());
+            tunnel.hands.maker.lock().expect("nobody panics making").make(loads / self.0.len());
         }
         slice(&self.0, self.1, loads)
     }

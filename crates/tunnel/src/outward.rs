@@ -390,9 +390,7 @@ impl Dummies {
             return Ok(());
         };
         let Some(numbers) = outbound.numbers().reserve(1) else { return Ok(()) };
-        let Room { headroom_bytes, trailer_bytes, align_bytes, tailroom_bytes } = self.room;
         self.load.recycle();
-        let behind = trailer_bytes + align_bytes + tailroom_bytes;
         // ESP says itself that nothing follows; in AH's place an IP packet says so.
         let dummy = match peers.protocol() {
             Protocol::Esp => vec![0; 4],
@@ -404,7 +402,7 @@ impl Dummies {
                 dummy
             }
         };
-        let is_laid = self.load.batch.push_bytes(headroom_bytes, &dummy, behind);
+        let is_laid = self.room.push_bytes(&mut self.load.batch, &dummy);
         assert!(is_laid, "an empty batch has room");
         let outbound = Arc::clone(outbound);
         let (end, traffic_class, first_number) = (1, 0, numbers.start);

@@ -4,20 +4,19 @@ use std::{net::SocketAddr, num::NonZeroUsize, path::Path, sync::Arc, time::Insta
 
 use sealane_engine::{Engine as _, Implementations, Inline};
 use sealane_ipsec::{
-    association::{Inbound, Mode, Outbound, Parameters, Protocol},
+    association::{Inbound, Outbound},
     lifetime::Lifetime,
     policy::PeerId,
-    sequence::SequenceBits,
     suite::Suite,
 };
 use sealane_stack::{Batch, Bells, Recycle as _};
 use sealane_tunnel::{
+    alone,
     inward::{Acceptor, Arrival, Opener},
     outward::{Load, Router, Sealer, room},
     peers::Peers,
     site::Site,
 };
-use sealane_wire::{Ipv4Fields, UdpFields, protocol};
 
 /// A gateway at `10.<end>.0.1` with `count` peers, whose networks are `10.128.0.0/16` and those behind it; the first is the one
 /// whose packets are made here.
@@ -56,39 +55,14 @@ pub(crate) fn association(
     lifetime: Lifetime,
     now: Instant,
 ) -> (Arc<Outbound>, Arc<Inbound>) {
-    let parameters = Parameters {
-        spi,
-        peer,
-        protocol: Protocol::Esp,
-        mode: Mode::Tunnel,
-        suite,
-        sequence: SequenceBits::Extended,
-        lifetime,
-    };
-    let material = vec![seed; suite.material_bytes()];
-    let implementations = Implementations::default();
-    let outbound = Outbound::new(implementations, parameters, &material, 1, now).expect("good parameters");
-    let inbound = Inbound::new(implementations, parameters, &material, 4096, now).expect("good parameters");
-    (Arc::new(outbound), Arc::new(inbound))
+    alone::association(Implementations::default(), suite, spi, peer, seed, lifetime, now)
+        .expect("good parameters")
 }
 
 /// A UDP packet of `bytes` bytes from the gateway's inside to the first peer's, whose data begins with `number`.
 pub(crate) fn packet(number: u64, bytes: usize) -> Vec<u8> {
     let mut packet = vec![number as u8; bytes.max(36)];
-    let fields = Ipv4Fields {
-        traffic_class: 0,
-        identification: number as u16,
-        dont_fragment: true,
-        time_to_live: 64,
-        protocol: protocol::UDP,
-        source: [10, 1, 0, 1].into(),
-        destination: [10, 128, 0, 1].into(),
-    };
-    let upper_bytes = packet.len() - 20;
-    fields.write(&mut packet, upper_bytes).expect("there is room");
-    let fields = UdpFields { source_port: 7, destination_port: 9 };
-    fields.write(&mut packet[20..], upper_bytes - 8).expect("there is room");
-    packet[28..36].copy_from_slice(&number.to_be_bytes());
+    alone::write_packet(&mut packet, [10, 128, 0, 1].into(), number);
     packet
 }
 
@@ -122,9 +96,8 @@ impl<'a> Hands<'a> {
     pub(crate) fn give<'p>(&mut self, packets: impl IntoIterator<Item = &'p [u8]>) {
         self.load.recycle();
         let room = room(self.site);
-        let behind = room.trailer_bytes + room.align_bytes + room.tailroom_bytes;
         for packet in packets {
-            assert!(self.load.batch.push_bytes(room.headroom_bytes, packet, behind), "a batch has room");
+            assert!(room.push_bytes(&mut self.load.batch, packet), "a batch has room");
         }
     }
 
