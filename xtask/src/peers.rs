@@ -23,13 +23,28 @@ const PACKAGES: &[(&str, &str)] = &[
     ("tshark", "decrypts our ESP with the keys given, and decodes captures"),
     ("iproute2", "network namespaces, and the links between them"),
     ("iputils-ping", "small packets through a tunnel"),
+    ("ethtool", "links that cut trains into packets"),
+    ("wireguard-tools", "keys and peers of wireguard-go, a rival of the tunnel"),
+    ("openvpn", "a rival of the tunnel"),
+    ("charon-systemd", "strongSwan, a rival of the tunnel with ESP in user space"),
+    ("strongswan-swanctl", "tells strongSwan its connections"),
+    ("libstrongswan-standard-plugins", "strongSwan's cryptography by OpenSSL"),
+    ("libcharon-extra-plugins", "strongSwan's ESP in user space (kernel-libipsec)"),
 ];
 
-/// Installs every package that is not there yet.
+/// wireguard-go, of which distributions have old ones: where it comes from.
+const WIREGUARD_GO: &str = "golang.zx2c4.com/wireguard@v0.0.20250522";
+
+/// Installs every package that is not there yet, and wireguard-go where Go is.
 ///
 /// # Errors
 /// When `apt-get` is missing, refuses, or the user may not install packages.
 pub(crate) fn install() -> Result<()> {
+    packages()?;
+    wireguard_go()
+}
+
+fn packages() -> Result<()> {
     let missing: Vec<&str> = PACKAGES.iter().map(|&(name, _)| name).filter(|name| !installed(name)).collect();
     if missing.is_empty() {
         println!("all {} packages are installed", PACKAGES.len());
@@ -40,6 +55,24 @@ pub(crate) fn install() -> Result<()> {
     let mut arguments = vec!["install", "--yes", "--quiet=2", "--no-install-recommends"];
     arguments.extend(missing);
     apt_get(&arguments)
+}
+
+/// The tunnel's rival, as `wireguard`. Without Go, without network or without the right to install there is none, and what is
+/// compared with it says so.
+fn wireguard_go() -> Result<()> {
+    let has = |program: &str, argument: &str| Command::new(program).arg(argument).output().is_ok();
+    if has("wireguard", "--version") {
+        return Ok(());
+    }
+    if !has("go", "version") {
+        println!("no go: `go install {WIREGUARD_GO}` brings the wireguard-go that tunnels are compared with");
+        return Ok(());
+    }
+    let mut command = Command::new("go");
+    command.args(["install", WIREGUARD_GO]).env("GOBIN", "/usr/local/bin");
+    let status = command.status().context("running go")?;
+    ensure!(status.success(), "go install {WIREGUARD_GO} failed: {status}");
+    Ok(())
 }
 
 fn installed(package: &str) -> bool {

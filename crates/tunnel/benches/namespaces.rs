@@ -1,5 +1,5 @@
-//! Tunnels between two namespaces, in alternation: ours, a tunnel that only moves superpackets (`null-gso`), and wireguard-go if it
-//! is there (`wireguard` or `wireguard-go`, and `wg`). Needs root, iperf3 and ping.
+//! Tunnels between two namespaces, in alternation: ours, a tunnel that only moves superpackets (`null-gso`), and wireguard-go if one
+//! is there that may be compared with (`wireguard` or `wireguard-go`, and `wg`). Needs root, iperf3 and ping.
 //!
 //! ```sh
 //! cargo bench -p sealane-tunnel --bench namespaces -- [TEST...]   # all of them if none is named
@@ -39,12 +39,16 @@ use sealane_tunnel::{
 use serde_json::{Value, json};
 
 /// What is measured: its name, and iperf3's arguments; none: ping.
-const TESTS: [(&str, Option<&str>); 6] = [
+const TESTS: [(&str, Option<&str>); 9] = [
     ("tcp1", Some("")),
     ("tcp4", Some("-P 4")),
     ("udp1400", Some("-u -b 0 -l 1400")),
     ("udp64", Some("-u -b 0 -l 64")),
+    ("no-loss1400", Some("-u -w 4M -l 1400")),
+    ("no-loss64", Some("-u -w 4M -l 64")),
     ("rtt", None),
+    // Beside four connections.
+    ("rtt-loaded", None),
     // A link that cuts trains into packets.
     ("tcp1-no-segmentation", Some("")),
 ];
@@ -112,7 +116,6 @@ fn run_gateway(path: &Path) {
 fn run_null(device: &str, own_address: &str, peer: &str) -> io::Result<()> {
     let tun = Tun::open(&Options::new(device))?.remove(0);
     let socket = UdpSocket::bind((own_address, 7777))?;
-    // Not connected: a train is a superpacket, and a connected port would lay two short ones into one batch.
     let peer = format!("{peer}:7777").parse().map_err(io::Error::other)?;
     let ((tun_in, tun_out), (mut udp_in, mut udp_out)) = (tun.split(), Udp::new(socket, Some(peer))?.split());
     let outward = move || -> io::Result<()> {
@@ -133,7 +136,8 @@ fn run_null(device: &str, own_address: &str, peer: &str) -> io::Result<()> {
         }
     };
     let mut inward = move || -> io::Result<()> {
-        let mut batch = Batch::new(2 * 65_536, 256);
+        // A train is a superpacket: behind one there are not places for another.
+        let mut batch = Batch::new(2 * 65_536, 64);
         loop {
             batch.clear();
             udp_in.receive(&mut batch)?;
@@ -153,11 +157,26 @@ fn output(program: &str, arguments: &[&str]) -> Option<String> {
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// wireguard-go between two ends, if it is installed.
-fn wireguard(folder: &Path) -> Option<Tunnel> {
-    output("wg", &["--version"])?;
-    let program =
-        ["wireguard", "wireguard-go"].into_iter().find(|name| output(name, &["--version"]).is_some())?;
+/// The first wireguard-go with superpackets on both sides: Debian 12 has one of 2022, which is half as fast.
+const WIREGUARD_GO_MIN: u32 = 20_250_522;
+
+/// The wireguard-go that may be compared with: its name and what it calls itself.
+fn wireguard_program() -> Result<(&'static str, String), String> {
+    let how = "`GOBIN=/usr/local/bin go install golang.zx2c4.com/wireguard@latest` brings one";
+    let mut programs = ["wireguard", "wireguard-go"]
+        .into_iter()
+        .filter_map(|name| Some((name, output(name, &["--version"])?.lines().next()?.to_owned())));
+    let (program, version) = programs.next().ok_or_else(|| format!("no wireguard-go; {how}"))?;
+    let day = version.rsplit('.').next().and_then(|day| day.get(..8)?.parse::<u32>().ok());
+    if day.is_none_or(|day| day < WIREGUARD_GO_MIN) {
+        return Err(format!("{version} is too old to be compared with; {how}"));
+    }
+    output("wg", &["--version"]).ok_or("no wg (wireguard-tools)")?;
+    Ok((program, version))
+}
+
+/// wireguard-go between two ends.
+fn wireguard(program: &str, folder: &Path) -> Option<Tunnel> {
     let secret = [output("wg", &["genkey"])?, output("wg", &["genkey"])?];
     let public = secret
         .clone()
@@ -185,15 +204,85 @@ fn wireguard(folder: &Path) -> Option<Tunnel> {
     }))
 }
 
+/// Four connections through a tunnel, until this is dropped.
+struct Load(Vec<std::process::Child>);
+
+impl Load {
+    fn begin(tunnel: &Tunnel, seconds: &str) -> Self {
+        let quiet = |mut command: Command| command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let mut children: Vec<_> = quiet(tunnel.command(1, "iperf3", "-s -1")).into_iter().collect();
+        thread::sleep(std::time::Duration::from_millis(300));
+        // Longer than the pings, and never longer than the run.
+        let seconds = seconds.parse().unwrap_or(4).max(3);
+        children.extend(quiet(tunnel.command(0, "iperf3", &format!("-c {} -P 4 -t {seconds}", INNER[1]))));
+        thread::sleep(std::time::Duration::from_millis(500));
+        Self(children)
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        for child in self.0.iter_mut().rev() {
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Packets a second that were sent, and the share of them that came.
+fn paced(tunnel: &Tunnel, arguments: &str, packets_per_s: f64) -> Option<(f64, f64)> {
+    let mut server = tunnel.command(1, "iperf3", "-s -1 -J").stdout(Stdio::piped()).spawn().ok()?;
+    thread::sleep(std::time::Duration::from_millis(200));
+    let bytes: f64 = arguments.rsplit(' ').next()?.parse().ok()?;
+    let line = format!("-c {} -t 1 -J {arguments} -b {:.0}", INNER[1], packets_per_s * bytes * 8.0);
+    let client = tunnel.command(0, "iperf3", &line).output().ok()?;
+    if !client.status.success() {
+        let _ = server.kill();
+    }
+    let mut said = String::new();
+    io::Read::read_to_string(server.stdout.as_mut()?, &mut said).ok()?;
+    server.wait().ok()?;
+    let client: Value = serde_json::from_slice(&client.stdout).ok()?;
+    let server: Value = serde_json::from_str(&said).ok()?;
+    let received: f64 =
+        server["intervals"].as_array()?.iter().filter_map(|interval| interval["sum"]["bytes"].as_f64()).sum();
+    let sum = &client["end"]["sum"];
+    let sent = sum["bytes"].as_f64()?.max(1.0);
+    Some((sent / bytes / sum["seconds"].as_f64()?, received / sent))
+}
+
+/// The highest rate, by halving, at which under 0.5 % of the packets are lost.
+fn no_loss(tunnel: &Tunnel, arguments: &str) -> Option<f64> {
+    let (mut low, mut high, mut rate, mut best) = (0.0, 600e3, 60e3, 0.0_f64);
+    for _ in 0..8 {
+        let (sent, share) = paced(tunnel, arguments, rate)?;
+        if share > 0.995 && sent > 0.9 * rate {
+            (low, best) = (rate, best.max(sent));
+        } else {
+            high = rate;
+        }
+        if high - low < 0.05 * high {
+            break;
+        }
+        rate = if low == 0.0 { high / 2.5 } else { (1.6 * low).min(f64::midpoint(low, high)) };
+    }
+    Some(best)
+}
+
 /// One run: the figure, and CPU seconds a gigabyte of both daemons.
 fn measure(tunnel: &Tunnel, test: &str, arguments: Option<&str>, seconds: &str) -> Option<Value> {
     let Some(arguments) = arguments else {
-        let output = tunnel.command(0, "ping", &format!("-q -c 500 -i 0.002 {}", INNER[1])).output().ok()?;
+        let load = (test == "rtt-loaded").then(|| Load::begin(tunnel, seconds));
+        let pings = if load.is_some() { "-c 100 -i 0.015" } else { "-c 500 -i 0.002" };
+        let output = tunnel.command(0, "ping", &format!("-q {pings} {}", INNER[1])).output().ok()?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let times = text.lines().find(|line| line.starts_with("rtt"))?.split(" = ").nth(1)?;
         let milliseconds: f64 = times.split('/').nth(1)?.parse().ok()?;
         return Some(json!({ "test": test, "value": 1000.0 * milliseconds, "unit": "us" }));
     };
+    if test.starts_with("no-loss") {
+        let packets_per_s = no_loss(tunnel, arguments)?;
+        return Some(json!({ "test": test, "value": packets_per_s / 1e3, "unit": "kpackets/s" }));
+    }
     let mut server = tunnel.command(1, "iperf3", "-s -1 -J").stdout(Stdio::piped()).spawn().ok()?;
     thread::sleep(std::time::Duration::from_millis(300));
     let before = tunnel.cpu_seconds();
@@ -265,7 +354,13 @@ fn main() {
         };
         ("NULL_TUNNEL", Tunnel::up(command))
     }));
-    tunnels.extend(wireguard(folder.path()).map(|tunnel| ("wireguard-go", tunnel)));
+    match wireguard_program() {
+        Ok((program, version)) => {
+            println!("wireguard-go: {version}");
+            tunnels.extend(wireguard(program, folder.path()).map(|tunnel| ("wireguard-go", tunnel)));
+        }
+        Err(why) => println!("wireguard-go is missing: {why}"),
+    }
     println!(
         "{:22} {:13} {:>10} {:12} {:>10} {:>8} {:>8}",
         "test", "tunnel", "median", "", "CPU s/GB", "ratio", "CPU"
