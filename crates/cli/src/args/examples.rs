@@ -112,7 +112,17 @@ const EXAMPLES: &[(&str, &[Example])] = &[
     ),
     (
         "sealane-lab-tunnel",
-        &[("sealane lab tunnel", "as root: measure what IPsec costs, through our gateways")],
+        &[
+            (
+                "sealane lab tunnel",
+                "as root: measure what IPsec costs, through our gateways and other tunnels",
+            ),
+            ("sealane lab tunnel --only ah", "the parts of AH: header, touching the data, arithmetic"),
+            (
+                "sealane lab tunnel --topology host-host --only tcp1,rtt-loaded --between sealane,wireguard-go --json",
+                "two tests of two tunnels, one JSON object a run",
+            ),
+        ],
     ),
     (
         "sealane-lab-capture",

@@ -6,7 +6,7 @@ use sealane_lab::experiment::Profile;
 use sealane_lab::link::Stage;
 use sealane_lab::program::End;
 use sealane_lab::stacks::IDS;
-use sealane_lab::tunnel::{TESTS, Topology};
+use sealane_lab::tunnel::{PEERS, TESTS, Topology};
 use sealane_lab::{studies, transfer};
 use sealane_stack::Spec;
 use std::ffi::OsString;
@@ -50,19 +50,23 @@ pub enum LabCommand {
     Capture(CaptureArgs),
     /// Predict the gain of more lanes on one connection, by measurements of one lane and a model of the lock
     Predict(PredictArgs),
-    /// Measure what IPsec costs, host to host and between gateways (the 2002 study of security protocols)
+    /// Measure what IPsec costs, between hosts, gateways and road warriors, and by parts of AH (the 2002 study of security
+    /// protocols)
     Tunnel(LabTunnelArgs),
 }
 
 /// Arguments of `sealane lab tunnel`.
 #[derive(Debug, Args)]
 pub struct LabTunnelArgs {
-    /// Topology; both by default
+    /// Topology, and where associations end; all by default
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = super::topology())]
     pub topology: Vec<Topology>,
     /// Tests to run; all by default
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = clap::builder::PossibleValuesParser::new(TESTS))]
     pub only: Vec<String>,
+    /// What stands between the hosts; all that is installed by default
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = clap::builder::PossibleValuesParser::new(PEERS))]
+    pub between: Vec<String>,
     /// Runs of each test and tunnel
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000), default_value = "3")]
     pub rounds: u32,

@@ -33,6 +33,7 @@ pub(super) fn run(arguments: &LabTunnelArgs) -> Result<ExitStatus, Failure> {
         program,
         topologies,
         tests,
+        peers: arguments.between.clone(),
         rounds: arguments.rounds,
         seconds: arguments.seconds,
     };

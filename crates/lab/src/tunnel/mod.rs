@@ -4,7 +4,10 @@
 //! Guarantees: all tunnels of a topology stand at once and take turns run by run; every run is kept; what cannot be measured here
 //! is named.
 
+mod components;
+mod foreign;
 mod net;
+mod web;
 
 use crate::LabError;
 use crate::experiment::{Cell, Drawn, Experiment, Measure, Outcome, Plot, Sample, View, at, derive};
@@ -14,20 +17,17 @@ use crate::surroundings::Surroundings;
 use net::{Between, Net};
 use serde::Serialize;
 use serde_json::Value;
-use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpListener;
-use std::os::fd::AsFd;
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
-use std::sync::{Arc, mpsc};
+use std::io::{BufRead, BufReader, Lines, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 pub use net::Topology;
 
 /// What is run through each tunnel; names as in results.
-pub const TESTS: [&str; 11] = [
+pub const TESTS: [&str; 14] = [
     "ttcp-64",
     "ttcp-512",
     "ttcp-1024",
@@ -38,8 +38,15 @@ pub const TESTS: [&str; 11] = [
     "udp1400",
     "udp64",
     "rtt",
+    "rtt-loaded",
     "tiny",
+    "large",
+    "ah",
 ];
+
+/// What may stand between the hosts; names as in results.
+pub const PEERS: [&str; 7] =
+    ["clear", HTTPS.0, "sealane-native", "sealane", "wireguard-go", "libipsec", "openvpn"];
 
 /// The paper.
 const PAPER: &str =
@@ -49,9 +56,12 @@ const PAPER: &str =
 const TTCP_BUFFER_BYTES: u32 = 65_535;
 /// Round trips of a run.
 const PINGS: u32 = 300;
-/// Files of a run of `tiny`: one opening and one closing tag.
-const TINY_FILES: usize = 1000;
-const TINY: &str = "<html></html>";
+/// Between round trips beside load.
+const LOADED_PING_MS: u32 = 15;
+/// The load is under way by then.
+const LOAD_TIME: Duration = Duration::from_millis(400);
+/// HTTPS beside tunnels: no tunnel, and only the tests of web servers.
+const HTTPS: (&str, &str) = ("https", "tls-1.3");
 /// A link that carries nothing for so long is out of order.
 const UP_TIME: Duration = Duration::from_secs(20);
 
@@ -102,6 +112,8 @@ pub struct Options {
     pub topologies: Vec<Topology>,
     /// Of [`TESTS`]; all where empty.
     pub tests: Vec<String>,
+    /// Of [`PEERS`]; all where empty.
+    pub peers: Vec<String>,
     /// Runs of each test through each tunnel.
     pub rounds: u32,
     /// Seconds of a run that has no other end.
@@ -119,6 +131,8 @@ pub struct Run {
     pub suite: &'static str,
     /// How hosts and gateways stood.
     pub topology: &'static str,
+    /// Where associations ended: `end-to-end`, or `gateway`.
+    pub association: &'static str,
     /// What was run.
     pub test: String,
     /// Payload received.
@@ -147,6 +161,8 @@ pub struct Study {
     pub runs: Vec<Run>,
     /// Why something is missing.
     pub absent: Vec<String>,
+    /// The other programs, as they call themselves.
+    pub versions: Vec<String>,
 }
 
 fn has(program: &str, argument: &str) -> bool {
@@ -154,19 +170,18 @@ fn has(program: &str, argument: &str) -> bool {
 }
 
 /// Which item of the study a test belongs to.
-fn id(test: &str) -> &'static str {
-    match test {
-        "tiny" => "R17",
+fn id(test: &str, topology: Topology) -> &'static str {
+    match (test, topology) {
+        ("tiny", _) => "R17",
+        ("large", _) => "R16",
+        (_, Topology::RoadWarrior | Topology::RoadWarriorEnds) => "R10",
         _ if test.starts_with("ttcp") => "R13",
         _ => "R14",
     }
 }
 
-/// Runs the study; `progress` gets a line for each run.
-///
-/// # Errors
-/// Namespaces or programs cannot be had.
-pub fn run(options: &Options, progress: &mut impl Write) -> Result<Study, LabError> {
+/// Why there can be no hosts here.
+fn missing() -> Result<(), LabError> {
     for (program, argument) in [("ip", "-V"), ("iperf3", "-v"), ("ping", "-V")] {
         if !has(program, argument) {
             return Err(LabError::Unavailable(format!(
@@ -177,51 +192,79 @@ pub fn run(options: &Options, progress: &mut impl Write) -> Result<Study, LabErr
     if !rustix::process::geteuid().is_root() {
         return Err(LabError::Unavailable("namespaces and TUN devices take root".to_owned()));
     }
-    let tests: Vec<&str> = match &options.tests[..] {
+    Ok(())
+}
+
+/// Runs the study; `progress` gets a line for each run.
+///
+/// # Errors
+/// Namespaces or programs cannot be had.
+pub fn run(options: &Options, progress: &mut impl Write) -> Result<Study, LabError> {
+    let mut tests: Vec<&str> = match &options.tests[..] {
         [] => TESTS.to_vec(),
         some => some.iter().map(String::as_str).collect(),
     };
     let mut study = Study::default();
-    if tests.contains(&"tiny") && !has("curl", "--version") {
-        study.absent.push("tiny transfers: no curl".to_owned());
+    if tests.contains(&"ah") {
+        study.runs = components::measure(options.rounds)?;
+        tests.retain(|&test| test != "ah");
+        if tests.is_empty() {
+            return Ok(study);
+        }
     }
-    let wireguard = ["wireguard", "wireguard-go"].into_iter().find(|name| has(name, "--version"));
-    if wireguard.is_none() || !has("wg", "--version") {
-        study.absent.push("wireguard-go: no wireguard or no wg".to_owned());
+    missing()?;
+    if let Some(missing) = web::missing() {
+        for test in ["tiny", "large"] {
+            if tests.contains(&test) {
+                study.absent.push(format!("{test}: no {missing}"));
+            }
+        }
+        tests.retain(|test| !is_web(test));
     }
-    study
-        .absent
-        .push("three hosts and a gateway on 100 Mb/s links; HTTPS beside HTTP; AH by components".to_owned());
+    let mut foreign = Vec::new();
+    for peer in foreign::peers() {
+        match peer {
+            Ok(peer) => foreign.push(peer),
+            Err(why) => study.absent.push(why),
+        }
+    }
+    study.versions.extend(foreign.iter().map(|peer| format!("{}: {}", peer.name, peer.version)));
+    study.absent.push("columns of the study with cryptographic cards: they belong to the engine".to_owned());
     for &topology in &options.topologies {
-        let scratch = Scratch::create(&options.surroundings, None, 1 << 20)?;
-        let mut between = vec![("clear", "NE", Between::Clear)];
-        between.extend(UNITS.iter().map(|unit| {
-            let ours = Between::Ours { suite: unit.suite.to_owned(), tier: unit.tier };
-            (unit.peer, unit.suite, ours)
-        }));
-        between.extend(wireguard.filter(|_| has("wg", "--version")).map(|program| {
-            ("wireguard-go", "chacha20-poly1305", Between::WireGuard { program: program.into() })
-        }));
+        let scratch = Scratch::create(&options.surroundings, None, web::LARGE_BYTES)?;
         let mut nets = Vec::new();
-        for (peer, suite, between) in &between {
-            match Net::up(&options.program, scratch.path(), topology, between).and_then(carries) {
-                Ok(net) => nets.push((*peer, *suite, net)),
+        let is_asked =
+            |peer: &str| options.peers.is_empty() || options.peers.iter().any(|asked| asked == peer);
+        for (peer, suite, between) in betweens(&foreign).into_iter().filter(|(peer, ..)| is_asked(peer)) {
+            if peer == HTTPS.0 && !tests.iter().any(|test| is_web(test)) {
+                continue;
+            }
+            match Net::up(&options.program, scratch.path(), topology, &between).and_then(carries) {
+                Ok(net) => nets.push((peer, suite, net)),
                 Err(error) => study.absent.push(format!("{peer}, {suite}, {}: {error}", topology.name())),
             }
         }
         for test in &tests {
             for _ in 0..options.rounds {
-                for (peer, suite, net) in &nets {
-                    let Some(run) = measure(net, test, options.seconds) else {
+                for (peer, suite, net) in nets.iter().filter(|(peer, ..)| *peer != HTTPS.0 || is_web(test)) {
+                    let is_tls = *peer == HTTPS.0;
+                    let Some(run) = measure(net, test, options.seconds, scratch.path(), is_tls) else {
                         study.absent.push(format!("{peer}, {suite}, {}, {test}: no result", topology.name()));
                         continue;
                     };
-                    let (topology, test) = (topology.name(), (*test).to_owned());
-                    let run = Run { id: id(&test), peer, suite, topology, test, ..run };
+                    let run = Run {
+                        id: id(test, topology),
+                        peer,
+                        suite,
+                        topology: topology.figure(),
+                        association: topology.association(),
+                        test: (*test).to_owned(),
+                        ..run
+                    };
                     let _ = writeln!(
                         progress,
                         "{} {} {} {}: {:.2}",
-                        run.topology,
+                        topology.name(),
                         run.test,
                         run.peer,
                         run.suite,
@@ -237,28 +280,61 @@ pub fn run(options: &Options, progress: &mut impl Write) -> Result<Study, LabErr
     Ok(study)
 }
 
+/// Whether a test asks a web server.
+fn is_web(test: &str) -> bool {
+    ["tiny", "large"].contains(&test)
+}
+
+/// Everything that may stand between the hosts.
+fn betweens(foreign: &[foreign::Peer]) -> Vec<(&'static str, &'static str, Between)> {
+    let mut between = vec![("clear", "NE", Between::Clear), (HTTPS.0, HTTPS.1, Between::Clear)];
+    between.extend(UNITS.iter().map(|unit| {
+        let ours = Between::Ours { suite: unit.suite.to_owned(), tier: unit.tier };
+        (unit.peer, unit.suite, ours)
+    }));
+    between.extend(foreign.iter().map(|peer| (peer.name, peer.suite, Between::Foreign(peer.kind.clone()))));
+    between
+}
+
 /// Waits until the hosts reach each other.
 fn carries(net: Net) -> Result<Net, LabError> {
     let deadline = Instant::now() + UP_TIME;
-    while Instant::now() < deadline {
-        let ping = net.client("ping", &format!("-c 1 -W 1 {}", net.server)).output();
-        if ping.is_ok_and(|ping| ping.status.success()) {
-            return Ok(net);
-        }
+    let mut reached = 0;
+    while Instant::now() < deadline && reached < net.clients {
+        let ping = net.client(reached, "ping", &format!("-c 1 -W 1 {}", net.server)).output();
+        reached += usize::from(ping.is_ok_and(|ping| ping.status.success()));
+    }
+    if reached == net.clients {
+        return Ok(net);
     }
     Err(LabError::Unavailable("the hosts do not reach each other".to_owned()))
 }
 
-fn measure(net: &Net, test: &str, seconds: u32) -> Option<Run> {
+fn measure(net: &Net, test: &str, seconds: u32, folder: &Path, is_tls: bool) -> Option<Run> {
+    let web = || web::Web::start(net, folder, is_tls).ok();
     match test {
-        "rtt" => {
-            let ping = net.client("ping", &format!("-q -c {PINGS} -i 0.003 {}", net.server)).output().ok()?;
-            let text = String::from_utf8_lossy(&ping.stdout).into_owned();
-            let times = text.lines().find(|line| line.starts_with("rtt"))?.split(" = ").nth(1)?;
-            let milliseconds: f64 = times.split('/').nth(1)?.parse().ok()?;
-            Some(Run { rtt_us: Some(1000.0 * milliseconds), ..Run::default() })
+        "rtt" => Some(Run { rtt_us: Some(ping(net, PINGS, 3)?), ..Run::default() }),
+        "rtt-loaded" => {
+            let count = (1000 * seconds).saturating_sub(2 * LOAD_TIME.as_millis() as u32) / LOADED_PING_MS;
+            thread::scope(|scope| {
+                let times = scope.spawn(|| {
+                    thread::sleep(LOAD_TIME);
+                    ping(net, count.max(5), LOADED_PING_MS)
+                });
+                let run = iperf3(net, "-P 4", seconds);
+                let rtt_us = Some(times.join().ok()??);
+                Some(Run { rtt_us, ..run? })
+            })
         }
-        "tiny" => tiny(net),
+        "tiny" => Some(Run { packets_per_s: Some(web()?.tiny(net)?), ..Run::default() }),
+        "large" => {
+            let web = web()?;
+            let before = net.cpu_seconds();
+            let bytes_per_s = web.large(net)?;
+            let cpu_s = net.cpu_seconds() - before;
+            let cpu_s_per_gb = (cpu_s > 0.0).then_some(cpu_s * 1e9 / web::LARGE_BYTES as f64);
+            Some(Run { gbit_per_s: Some(bytes_per_s * 8.0 / 1e9), cpu_s_per_gb, ..Run::default() })
+        }
         _ => {
             let how = match test.split_once("ttcp-") {
                 Some((_, bytes)) => format!("-l {bytes} -w {TTCP_BUFFER_BYTES}"),
@@ -274,84 +350,109 @@ fn measure(net: &Net, test: &str, seconds: u32) -> Option<Run> {
     }
 }
 
-/// One run of iperf3, by what its server received.
-fn iperf3(net: &Net, how: &str, seconds: u32) -> Option<Run> {
-    let mut server = net.server("iperf3", "-s -1 --forceflush");
-    let mut server = server.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().ok()?;
-    let mut lines = BufReader::new(server.stdout.take()?).lines();
-    let is_listening = lines.by_ref().any(|line| line.is_ok_and(|line| line.contains("listening")));
-    let before = net.cpu_seconds();
-    let client = net.client("iperf3", &format!("-c {} -t {seconds} -J {how}", net.server)).output();
-    let cpu_s = net.cpu_seconds() - before;
-    let client = client.ok().filter(|client| is_listening && client.status.success());
-    if client.is_none() {
-        // Nobody called it.
-        let _ = server.kill();
-    }
-    lines.for_each(drop);
-    let _ = server.wait();
-    let report: Value = serde_json::from_slice(&client?.stdout).ok()?;
-    let end = &report["end"];
-    let of = |field: &str| end["sum_received"][field].as_f64();
-    let (bytes, rate) = (of("bytes")?, of("bits_per_second")?);
-    let packets = end["sum_received"]["packets"].as_f64().zip(of("seconds"));
-    let lost = end["sum_received"]["lost_packets"].as_f64().unwrap_or_default();
-    Some(Run {
-        gbit_per_s: Some(rate / 1e9),
-        packets_per_s: packets.map(|(packets, seconds)| (packets - lost) / seconds),
-        cpu_s_per_gb: (cpu_s > 0.0 && bytes > 0.0).then_some(cpu_s * 1e9 / bytes),
-        retransmissions: end["sum_sent"]["retransmits"].as_u64(),
-        ..Run::default()
-    })
+/// The mean of so many round trips from the first host, in µs.
+fn ping(net: &Net, count: u32, apart_ms: u32) -> Option<f64> {
+    let apart_s = f64::from(apart_ms) / 1000.0;
+    let ping = net.client(0, "ping", &format!("-q -c {count} -i {apart_s} {}", net.server)).output().ok()?;
+    let text = String::from_utf8_lossy(&ping.stdout).into_owned();
+    let times = text.lines().find(|line| line.starts_with("rtt"))?.split(" = ").nth(1)?;
+    let milliseconds: f64 = times.split('/').nth(1)?.parse().ok()?;
+    Some(1000.0 * milliseconds)
 }
 
-/// A thousand files, each by a curl of its own.
-fn tiny(net: &Net) -> Option<Run> {
-    let namespace = File::open(net.server_namespace()).ok()?;
-    let (port, listens) = mpsc::channel();
-    let address = net.server;
-    // It ends with the last file; a file that does not come ends the run by curl's limit.
-    thread::Builder::new()
-        .spawn(move || {
-            use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
-            move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network)).ok()?;
-            let listener = TcpListener::bind((address, 0)).ok()?;
-            port.send(listener.local_addr().ok()?.port()).ok()?;
-            let page = format!("HTTP/1.0 200 OK\r\nContent-Length: {}\r\n\r\n{TINY}", TINY.len());
-            for stream in listener.incoming().take(TINY_FILES) {
-                let mut stream = stream.ok()?;
-                let _ = stream.read(&mut [0; 1024]);
-                let _ = stream.write_all(page.as_bytes());
-            }
-            Some(())
+/// iperf3's first port: a server for each host that asks.
+const PORT: usize = 5201;
+
+/// A server of iperf3 that serves once.
+struct Server {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Server {
+    fn listening(net: &Net, which: usize) -> Option<Self> {
+        let mut server = net.server("iperf3", &format!("-s -1 --forceflush -p {}", PORT + which));
+        let mut child = server.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().ok()?;
+        let mut lines = BufReader::new(child.stdout.take()?).lines();
+        let is_listening = lines.by_ref().any(|line| line.is_ok_and(|line| line.contains("listening")));
+        is_listening.then_some(Self { child, lines })
+    }
+
+    /// Ends it: by itself, if somebody has called it.
+    fn end(mut self, was_called: bool) {
+        if !was_called {
+            let _ = self.child.kill();
+        }
+        self.lines.by_ref().for_each(drop);
+        let _ = self.child.wait();
+    }
+}
+
+/// One run of iperf3 from every host that asks, by what the servers received.
+fn iperf3(net: &Net, how: &str, seconds: u32) -> Option<Run> {
+    let servers: Option<Vec<Server>> = (0..net.clients).map(|which| Server::listening(net, which)).collect();
+    let servers = servers?;
+    let before = net.cpu_seconds();
+    let clients: Vec<_> = (0..net.clients)
+        .map(|which| {
+            let words = format!("-c {} -p {} -t {seconds} -J {how}", net.server, PORT + which);
+            net.client(which, "iperf3", &words).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()
         })
-        .ok()?;
-    let port = listens.recv().ok()?;
-    let script = format!(
-        "i=0; while [ $i -lt {TINY_FILES} ]; do curl -s -m 5 -o /dev/null http://{address}:{port}/ || exit 1; i=$((i+1)); done"
-    );
-    let start = Instant::now();
-    let status = net.client("sh", "-c").arg(script).status().ok()?;
-    let files_per_s = TINY_FILES as f64 / start.elapsed().as_secs_f64();
-    status.success().then(|| Run { packets_per_s: Some(files_per_s), ..Run::default() })
+        .collect();
+    let outputs: Vec<_> =
+        clients.into_iter().map(|client| client.and_then(Child::wait_with_output).ok()).collect();
+    let cpu_s = net.cpu_seconds() - before;
+    for (server, output) in servers.into_iter().zip(&outputs) {
+        server.end(output.as_ref().is_some_and(|output| output.status.success()));
+    }
+    let mut sum = Run::default();
+    let mut all_bytes = 0.0;
+    for output in outputs {
+        let output = output.filter(|output| output.status.success())?;
+        let report: Value = serde_json::from_slice(&output.stdout).ok()?;
+        let end = &report["end"];
+        let of = |field: &str| end["sum_received"][field].as_f64();
+        let packets = end["sum_received"]["packets"].as_f64().zip(of("seconds"));
+        let lost = end["sum_received"]["lost_packets"].as_f64().unwrap_or_default();
+        all_bytes += of("bytes")?;
+        add(&mut sum.gbit_per_s, Some(of("bits_per_second")? / 1e9));
+        add(&mut sum.packets_per_s, packets.map(|(packets, seconds)| (packets - lost) / seconds));
+        if let Some(again) = end["sum_sent"]["retransmits"].as_u64() {
+            *sum.retransmissions.get_or_insert(0) += again;
+        }
+    }
+    sum.cpu_s_per_gb = (cpu_s > 0.0 && all_bytes > 0.0).then_some(cpu_s * 1e9 / all_bytes);
+    Some(sum)
+}
+
+fn add(sum: &mut Option<f64>, more: Option<f64>) {
+    if let Some(more) = more {
+        *sum.get_or_insert(0.0) += more;
+    }
 }
 
 /// The study with the paper's figures beside ours.
 pub fn report(study: &Study) -> Report {
     let summary = "The 2002 study of the relative costs of network security protocols, through our gateways, between \
                    namespaces of this machine.";
-    let outcomes = Topology::ALL.into_iter().flat_map(|topology| outcomes(study, topology)).collect();
+    let tunnels = Topology::ALL.into_iter().flat_map(|topology| outcomes(study, topology));
+    let outcomes = tunnels.chain(components::outcomes(&study.runs)).collect();
     Report {
         skipped: study.absent.clone(),
         ..Report::new("sealane lab tunnel", "What IPsec costs", summary, outcomes)
     }
 }
 
+/// What the paper says of a share of clear: the test, and by what it is multiplied.
+const PUBLISHED: [(&str, f64); 4] =
+    [("ttcp-64", 0.4), ("ttcp-512", 0.4), ("ttcp-8192", 0.3), ("tiny", 1.0 / 1.1)];
+
 /// What goes through, and that in parts of clear.
 fn outcomes(study: &Study, topology: Topology) -> Vec<Outcome> {
     const AXES: [&str; 3] = ["between", "suite", "test"];
     let mut cells: Vec<Cell> = Vec::new();
-    for run in study.runs.iter().filter(|run| run.topology == topology.name()) {
+    let stands = |run: &&Run| (run.topology, run.association) == (topology.figure(), topology.association());
+    for run in study.runs.iter().filter(stands) {
         let place = at(AXES.into_iter().zip([run.peer, run.suite, &*run.test]));
         let known = cells.iter().position(|cell| cell.at == place).unwrap_or_else(|| {
             cells.push(Cell { at: place, ..Cell::default() });
@@ -371,18 +472,28 @@ fn outcomes(study: &Study, topology: Topology) -> Vec<Outcome> {
                 .with("share", derive::over(cell, clear, "figure")?),
         )
     };
-    let shares: Vec<Cell> = cells.iter().filter(|cell| !is_clear(cell)).filter_map(share).collect();
+    let mut shares: Vec<Cell> = cells.iter().filter(|cell| !is_clear(cell)).filter_map(share).collect();
+    let is_measured = |test: &str| shares.iter().any(|cell| cell.at["test"] == test);
+    let published = PUBLISHED.iter().filter(|(test, _)| is_measured(test)).map(|&(test, share)| {
+        let place = AXES.into_iter().zip(["the study of 2002", "software IPsec", test]);
+        Cell::new(place).with("share", share)
+    });
+    let published: Vec<Cell> = published.filter(|_| topology != Topology::RoadWarrior).collect();
+    shares.extend(published);
     let experiment = |id: &str, title: &str, measure: Measure, notes: &[&str]| {
+        let notes: Vec<&str> = notes.iter().copied().filter(|note| !note.is_empty()).collect();
         let view = View::pivot(&AXES[..2], AXES[2], &measure.id);
-        let experiment = Experiment::new(id, "R10–R14, R17", title, &AXES, vec![measure]);
-        Experiment { paper: PAPER.to_owned(), ..experiment.notes(notes).shown(view, Vec::new()) }
+        let experiment = Experiment::new(id, "R10–R14, R16, R17, R22", title, &AXES, vec![measure]);
+        Experiment { paper: PAPER.to_owned(), ..experiment.notes(&notes).shown(view, Vec::new()) }
     };
+    let versions = study.versions.join("; ");
     let whole = experiment(
         "tunnels",
         &format!("What protection costs, {}", topology.name()),
         Measure::new("figure", ""),
         &[
-            "Medians. TCP in Gb/s, UDP in datagrams a second, rtt in µs, tiny in files a second.",
+            "Medians. TCP and large in Gb/s, UDP in datagrams a second, rtt in µs, tiny in files a second. Of several hosts the sum.",
+            &versions,
             "The paper: through software IPsec ttcp reaches 40 % of clear with small and 30 % with 8 KB writes; tiny files \
              take 10 % longer.",
         ],
@@ -409,6 +520,7 @@ mod tests {
             peer,
             suite,
             topology: "host-host",
+            association: "end-to-end",
             test: "ttcp-64".to_owned(),
             gbit_per_s: Some(rate),
             ..Run::default()
@@ -421,7 +533,12 @@ mod tests {
         let text = crate::report::outcomes_text(&report(&study), None);
         let rows: Vec<String> =
             text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
-        for row in ["clear NE 10.0", "sealane aes-128-gcm 5.00", "sealane aes-128-gcm 0.50"] {
+        for row in [
+            "clear NE 10.0",
+            "sealane aes-128-gcm 5.00",
+            "sealane aes-128-gcm 0.50",
+            "the study of 2002 software IPsec 0.40",
+        ] {
             assert_eq!(rows.iter().filter(|found| *found == row).count(), 1, "{row}: {text}");
         }
         let line = serde_json::to_value(&study.runs[0]).expect("JSON");
@@ -430,6 +547,7 @@ mod tests {
             "peer",
             "suite",
             "topology",
+            "association",
             "test",
             "gbit_per_s",
             "packets_per_s",

@@ -2,32 +2,55 @@
 //!
 //! Guarantees: packets stay within namespaces that are made here; daemons and namespaces go when a net is dropped.
 
+use super::foreign;
 use crate::LabError;
-use std::fs::{self, File, Permissions};
+use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// How hosts and gateways stand (figures 2 and 3 of the 2002 study).
+/// How hosts and gateways stand (figures 2 to 4 of the 2002 study), and where associations end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Topology {
     /// Two hosts, which are their own gateways.
     HostHost,
     /// Two hosts, each behind a gateway.
     Gateways,
+    /// Three hosts on slow links, which are their own gateways, and one behind a gateway.
+    RoadWarrior,
+    /// The same, all of them their own gateways: the gateway between them passes on what it cannot read.
+    RoadWarriorEnds,
 }
 
 impl Topology {
-    /// Both.
-    pub const ALL: [Self; 2] = [Self::HostHost, Self::Gateways];
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::HostHost, Self::Gateways, Self::RoadWarrior, Self::RoadWarriorEnds];
 
-    /// As on the command line and in results.
+    /// As on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::HostHost => "host-host",
             Self::Gateways => "gateways",
+            Self::RoadWarrior => "road-warrior",
+            Self::RoadWarriorEnds => "road-warrior-ends",
+        }
+    }
+
+    /// The figure's, as in results: where associations end is told beside it.
+    pub const fn figure(self) -> &'static str {
+        match self {
+            Self::RoadWarriorEnds => "road-warrior",
+            other => other.name(),
+        }
+    }
+
+    /// Where the associations of the last host end.
+    pub const fn association(self) -> &'static str {
+        match self {
+            Self::HostHost | Self::RoadWarriorEnds => "end-to-end",
+            Self::Gateways | Self::RoadWarrior => "gateway",
         }
     }
 }
@@ -35,9 +58,13 @@ impl Topology {
 /// In which `/proc` counts CPU time, on every architecture of this day.
 const TICKS_PER_SECOND: f64 = 100.0;
 /// What fits 1,500 bytes outside under any suite.
-const INNER_MTU: u32 = 1400;
+pub(super) const INNER_MTU: u32 = 1400;
 /// The most that a daemon may say before it is up.
 const SAID_BYTES_MAX: u64 = 4096;
+/// Hosts on slow links.
+const WARRIORS: usize = 3;
+/// The study's slow links. What waits before one is what it carries in the latency.
+const SLOW_LINK: &str = "root tbf rate 100mbit burst 32kb latency 50ms";
 
 /// What stands between the hosts.
 #[derive(Clone, Debug)]
@@ -46,23 +73,38 @@ pub(super) enum Between {
     Clear,
     /// Our gateways with this suite, and the tier that is forced, if one is.
     Ours { suite: String, tier: Option<&'static str> },
-    /// wireguard-go.
-    WireGuard { program: PathBuf },
+    /// Another program.
+    Foreign(foreign::Kind),
 }
 
-/// Two hosts with something between them.
+/// Where a tunnel ends.
+#[derive(Clone, Debug)]
+pub(super) struct Gate {
+    /// In which namespace.
+    pub(super) host: usize,
+    /// Its address outside.
+    pub(super) outer: String,
+    /// What is reached through it.
+    pub(super) inner: String,
+    /// Its own address inside, if it is a host.
+    pub(super) address: Option<String>,
+}
+
+/// Hosts with something between them.
 pub(super) struct Net {
     names: Vec<String>,
     daemons: Vec<Child>,
-    /// Where the second host is reached.
+    /// Hosts that ask the last one; one stream of a test from each.
+    pub(super) clients: usize,
+    /// Where the last host is reached.
     pub(super) server: &'static str,
 }
 
-fn unavailable(what: impl std::fmt::Display) -> LabError {
+pub(super) fn unavailable(what: impl std::fmt::Display) -> LabError {
     LabError::Unavailable(what.to_string())
 }
 
-fn run(program: &str, arguments: &str) -> Result<String, LabError> {
+pub(super) fn run(program: &str, arguments: &str) -> Result<String, LabError> {
     let output = Command::new(program)
         .args(arguments.split_whitespace())
         .output()
@@ -74,11 +116,11 @@ fn run(program: &str, arguments: &str) -> Result<String, LabError> {
     Err(unavailable(format_args!("{program} {arguments}: {}", said.trim())))
 }
 
-fn ip(arguments: &str) -> Result<(), LabError> {
+pub(super) fn ip(arguments: &str) -> Result<(), LabError> {
     run("ip", arguments).map(drop)
 }
 
-fn write_private(path: &Path, text: &str) -> Result<(), LabError> {
+pub(super) fn write_private(path: &Path, text: &str) -> Result<(), LabError> {
     fs::write(path, text).map_err(LabError::file("cannot write", path))?;
     fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(LabError::file("cannot protect", path))
 }
@@ -93,9 +135,14 @@ impl Net {
     ) -> Result<Self, LabError> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Relaxed);
-        let hosts = if topology == Topology::HostHost { 2 } else { 4 };
+        let (hosts, clients, server) = match topology {
+            Topology::HostHost => (2, 1, "10.94.2.1"),
+            Topology::Gateways => (4, 1, "10.94.2.2"),
+            Topology::RoadWarrior => (WARRIORS + 2, WARRIORS, "10.94.2.2"),
+            Topology::RoadWarriorEnds => (WARRIORS + 2, WARRIORS, "10.94.2.1"),
+        };
         let tag = format!("sllab{}-{number}", std::process::id());
-        let mut net = Self { names: Vec::new(), daemons: Vec::new(), server: "10.94.2.1" };
+        let mut net = Self { names: Vec::new(), daemons: Vec::new(), clients, server };
         for host in 0..hosts {
             let name = format!("{tag}-{host}");
             ip(&format!("netns add {name}"))?;
@@ -105,43 +152,135 @@ impl Net {
         }
         let folder = folder.join(number.to_string());
         fs::create_dir_all(&folder).map_err(LabError::file("cannot create", &folder))?;
-        // The hosts at both ends; what stands between them, in their order.
-        let gates = if topology == Topology::HostHost { [0, 1] } else { [1, 2] };
-        net.link(gates[0], "o0", "192.0.2.1/24", gates[1], "o1", "192.0.2.2/24")?;
-        if topology == Topology::Gateways {
-            net.server = "10.94.2.2";
-            net.link(0, "h0", "10.94.1.2/24", 1, "h1", "10.94.1.1/24")?;
-            net.link(3, "h2", "10.94.2.2/24", 2, "h3", "10.94.2.1/24")?;
-            for (host, gateway) in [(0, "10.94.1.1"), (3, "10.94.2.1")] {
-                ip(&format!("-n {} route add default via {gateway}", net.names[host]))?;
+        let (near, far) = match topology {
+            Topology::HostHost => net.ends_of_pair([0, 1])?,
+            Topology::Gateways => net.gateways()?,
+            Topology::RoadWarrior | Topology::RoadWarriorEnds => net.road_warriors(topology)?,
+        };
+        match between {
+            Between::Clear => net.clear(&near, &far, topology)?,
+            Between::Ours { suite, tier } => {
+                let ends = near.iter().enumerate().map(|(at, near)| (at, near, &far));
+                for (at, own, other) in ends {
+                    net.ours(program, &folder, own, &[(2 * at, other)], suite, *tier)?;
+                }
+                let others: Vec<(usize, &Gate)> =
+                    near.iter().enumerate().map(|(at, near)| (2 * at + 1, near)).collect();
+                net.ours(program, &folder, &far, &others, suite, *tier)?;
             }
-        }
-        for (end, host) in gates.into_iter().enumerate() {
-            let (own, other) = (end + 1, 2 - end);
-            let name = net.names[host].clone();
-            let is_host = topology == Topology::HostHost;
-            match between {
-                Between::Clear => {
-                    if is_host {
-                        ip(&format!("-n {name} addr add 10.94.{own}.1/32 dev lo"))?;
-                    }
-                    ip(&format!("-n {name} route add 10.94.{other}.0/24 via 192.0.2.{other}"))?;
-                }
-                Between::Ours { suite, tier } => {
-                    let address = if is_host { format!("\"10.94.{own}.1/32\"") } else { String::new() };
-                    net.ours(program, &folder, end, host, suite, *tier, &address)?;
-                }
-                Between::WireGuard { program } => {
-                    net.wireguard(program, &folder, end, host)?;
-                    if is_host {
-                        ip(&format!("-n {name} addr add 10.94.{own}.1/32 dev t0"))?;
-                    }
-                    ip(&format!("-n {name} link set t0 mtu {INNER_MTU} up"))?;
-                    ip(&format!("-n {name} route add 10.94.{other}.0/24 dev t0"))?;
-                }
-            }
+            Between::Foreign(kind) => foreign::up(&mut net, kind, &folder, &near, &far)?,
         }
         Ok(net)
+    }
+
+    /// Two ends of one link.
+    fn ends_of_pair(&self, hosts: [usize; 2]) -> Result<(Vec<Gate>, Gate), LabError> {
+        self.link(hosts[0], "o0", "192.0.2.1/24", hosts[1], "o1", "192.0.2.2/24")?;
+        let gate = |end: usize| Gate {
+            host: hosts[end],
+            outer: format!("192.0.2.{}", end + 1),
+            inner: format!("10.94.{}.0/24", end + 1),
+            address: Some(format!("10.94.{}.1", end + 1)),
+        };
+        Ok((vec![gate(0)], gate(1)))
+    }
+
+    /// The same with a host behind each.
+    fn gateways(&self) -> Result<(Vec<Gate>, Gate), LabError> {
+        let (near, far) = self.ends_of_pair([1, 2])?;
+        self.link(0, "h0", "10.94.1.2/24", 1, "h1", "10.94.1.1/24")?;
+        self.link(3, "h2", "10.94.2.2/24", 2, "h3", "10.94.2.1/24")?;
+        for (host, gateway) in [(0, "10.94.1.1"), (3, "10.94.2.1")] {
+            self.routes(host, &[("default", gateway)])?;
+        }
+        let near = near.into_iter().map(|gate| Gate { address: None, ..gate }).collect();
+        Ok((near, Gate { address: None, ..far }))
+    }
+
+    /// Three hosts on slow links to a gateway, and one behind that.
+    fn road_warriors(&self, topology: Topology) -> Result<(Vec<Gate>, Gate), LabError> {
+        let (gateway, server) = (WARRIORS, WARRIORS + 1);
+        let is_gateway = topology == Topology::RoadWarrior;
+        for host in 0..WARRIORS {
+            let (near, middle) = (format!("w{host}"), format!("g{host}"));
+            let subnet = 10 + host;
+            self.link(
+                host,
+                &near,
+                &format!("192.0.{subnet}.1/24"),
+                gateway,
+                &middle,
+                &format!("192.0.{subnet}.2/24"),
+            )?;
+            for (host, device) in [(host, &near), (gateway, &middle)] {
+                let words = format!("-n {} qdisc add dev {device} {SLOW_LINK}", self.names[host]);
+                run("tc", &words)
+                    .map_err(|error| unavailable(format_args!("no link of 100 Mb/s: {error}")))?;
+            }
+            self.routes(host, &[("default", &format!("192.0.{subnet}.2"))])?;
+        }
+        self.link(gateway, "h0", "10.94.2.1/24", server, "h1", "10.94.2.2/24")?;
+        let far_host = if is_gateway { gateway } else { server };
+        ip(&format!("-n {} addr add 192.0.2.2/32 dev lo", self.names[far_host]))?;
+        self.routes(server, &[("default", "10.94.2.1")])?;
+        if !is_gateway {
+            // The last host's addresses move from its link to a device of its own, and to its tunnel.
+            for (host, device, old, new) in
+                [(gateway, "h0", "10.94.2.1", "192.0.3.1"), (server, "h1", "10.94.2.2", "192.0.3.2")]
+            {
+                let name = &self.names[host];
+                ip(&format!("-n {name} addr del {old}/24 dev {device}"))?;
+                ip(&format!("-n {name} addr add {new}/24 dev {device}"))?;
+            }
+            self.routes(server, &[("default", "192.0.3.1")])?;
+            self.routes(gateway, &[("192.0.2.2/32", "192.0.3.2")])?;
+        }
+        let warrior = |host: usize| Gate {
+            host,
+            outer: format!("192.0.{}.1", 10 + host),
+            inner: format!("10.94.{}.1/32", 11 + host),
+            address: Some(format!("10.94.{}.1", 11 + host)),
+        };
+        let far = Gate {
+            host: far_host,
+            outer: "192.0.2.2".to_owned(),
+            inner: "10.94.2.0/24".to_owned(),
+            address: (!is_gateway).then(|| "10.94.2.1".to_owned()),
+        };
+        Ok(((0..WARRIORS).map(warrior).collect(), far))
+    }
+
+    fn routes(&self, host: usize, routes: &[(&str, &str)]) -> Result<(), LabError> {
+        let name = &self.names[host];
+        routes.iter().try_for_each(|(to, via)| ip(&format!("-n {name} route replace {to} via {via}")))
+    }
+
+    /// What is inside is reached without a tunnel.
+    fn clear(&self, near: &[Gate], far: &Gate, topology: Topology) -> Result<(), LabError> {
+        for gate in near.iter().chain([far]) {
+            if let Some(address) = &gate.address {
+                ip(&format!("-n {} addr add {address}/32 dev lo", self.names[gate.host]))?;
+            }
+        }
+        match topology {
+            Topology::HostHost | Topology::Gateways => {
+                self.routes(near[0].host, &[(&far.inner, &far.outer)])?;
+                self.routes(far.host, &[(&near[0].inner, &near[0].outer)])
+            }
+            Topology::RoadWarrior | Topology::RoadWarriorEnds => {
+                for gate in near {
+                    self.routes(WARRIORS, &[(&gate.inner, &gate.outer)])?;
+                    let source = gate.address.as_deref().unwrap_or_default();
+                    let gateway = format!("192.0.{}.2", 10 + gate.host);
+                    let name = &self.names[gate.host];
+                    ip(&format!("-n {name} route replace {} via {gateway} src {source}", far.inner))?;
+                }
+                if topology == Topology::RoadWarriorEnds {
+                    self.routes(WARRIORS, &[(&far.inner, "192.0.3.2")])?;
+                }
+                Ok(())
+            }
+        }
     }
 
     fn link(
@@ -163,45 +302,53 @@ impl Net {
         Ok(())
     }
 
-    /// One of our gateways, with keys of its own for every tunnel.
-    #[allow(clippy::too_many_arguments)]
+    /// One of our gateways, with keys of its own for every peer: which of the pairs of keys, and whose.
     fn ours(
         &mut self,
         program: &Path,
         folder: &Path,
-        end: usize,
-        host: usize,
+        own: &Gate,
+        others: &[(usize, &Gate)],
         suite: &str,
         tier: Option<&str>,
-        address: &str,
     ) -> Result<(), LabError> {
-        let folder = folder.join(end.to_string());
+        let folder = folder.join(own.host.to_string());
         fs::create_dir_all(&folder).map_err(LabError::file("cannot create", &folder))?;
         let bytes: usize =
             super::material_bytes(suite).ok_or_else(|| unavailable(format_args!("no suite {suite}")))?;
-        for (name, seed) in [("send.key", 3 + end), ("receive.key", 4 - end)] {
-            let key: String = (0..bytes).map(|at| format!("{:02x}", (at * 29 + seed * 101) % 256)).collect();
-            write_private(&folder.join(name), &key)?;
-        }
-        let (own, other) = (end + 1, 2 - end);
-        let site = format!(
-            "device = \"t0\"\nlisten = \"192.0.2.{own}:4500\"\nmtu = {INNER_MTU}\naddresses = [{address}]\n[[peers]]\n\
-             name = \"other\"\nendpoint = \"192.0.2.{other}:4500\"\nnetworks = [\"10.94.{other}.0/24\"]\n[peers.manual]\n\
-             suite = \"{suite}\"\nsend = {{ spi = {}, key-file = \"send.key\" }}\n\
-             receive = {{ spi = {}, key-file = \"receive.key\" }}\n",
-            0x1000 + end,
-            0x1001 - end,
+        let address = own.address.as_ref().map_or_else(String::new, |address| format!("\"{address}/32\""));
+        let mut site = format!(
+            "device = \"t0\"\nlisten = \"{}:4500\"\nmtu = {INNER_MTU}\naddresses = [{address}]\n",
+            own.outer
         );
+        for &(pair, other) in others {
+            // The two ends of a pair have neighbouring numbers.
+            let back = pair ^ 1;
+            for (name, seed) in [("send", pair), ("receive", back)] {
+                let key: String =
+                    (0..bytes).map(|at| format!("{:02x}", (at * 29 + (seed + 3) * 101) % 256)).collect();
+                write_private(&folder.join(format!("{name}{pair}.key")), &key)?;
+            }
+            site += &format!(
+                "[[peers]]\nname = \"host{}\"\nendpoint = \"{}:4500\"\nnetworks = [\"{}\"]\n[peers.manual]\n\
+                 suite = \"{suite}\"\nsend = {{ spi = {}, key-file = \"send{pair}.key\" }}\n\
+                 receive = {{ spi = {}, key-file = \"receive{pair}.key\" }}\n",
+                other.host,
+                other.outer,
+                other.inner,
+                0x1000 + pair,
+                0x1000 + back,
+            );
+        }
         let path = folder.join("site.toml");
         write_private(&path, &site)?;
-        let mut command = self.command(host, &program.to_string_lossy(), "tunnel up");
+        let mut command = self.command(own.host, &program.to_string_lossy(), "tunnel up");
         command.arg(&path).args(["--allow-legacy", "--allow-manual-counter"]);
         command.env("SEALANE_RUN", folder.join("run")).stdin(Stdio::null()).stdout(Stdio::null());
         if let Some(tier) = tier {
             command.env("SEALANE_TIER", tier);
         }
-        let start = |source| LabError::Start { program: program.into(), source };
-        let mut child = command.stderr(Stdio::piped()).spawn().map_err(start)?;
+        let mut child = self.start(command.stderr(Stdio::piped()), program)?;
         let said = child.stderr.take().map(|stderr| {
             let mut line = String::new();
             // It says one line when it is up, or why it is not.
@@ -213,70 +360,38 @@ impl Net {
         if said.contains(" is up") { Ok(()) } else { Err(unavailable(said.trim())) }
     }
 
-    fn wireguard(&mut self, program: &Path, folder: &Path, end: usize, host: usize) -> Result<(), LabError> {
-        let keys = ["a", "b"].map(|name| folder.join(name));
-        for key in &keys {
-            if !key.exists() {
-                write_private(key, &run("wg", "genkey")?)?;
-            }
-        }
-        let [own, theirs] = [&keys[end], &keys[1 - end]];
-        let secret = fs::read_to_string(own).map_err(LabError::file("cannot read", own))?;
-        let theirs = File::open(theirs).map_err(LabError::file("cannot read", theirs))?;
-        let public = Command::new("wg").arg("pubkey").stdin(theirs).output();
-        let public = public.map_err(|source| LabError::Start { program: "wg".into(), source })?.stdout;
-        let public = String::from_utf8_lossy(&public);
-        let other = 2 - end;
-        let path = folder.join(format!("wg{end}"));
-        write_private(
-            &path,
-            &format!(
-                "[Interface]\nListenPort = 51820\nPrivateKey = {secret}\n[Peer]\nPublicKey = {}\n\
-                 Endpoint = 192.0.2.{other}:51820\nAllowedIPs = 10.94.{other}.0/24\n",
-                public.trim(),
-            ),
-        )?;
-        // Both daemons would have one control socket; `ip netns exec` has given each mounts of its own.
-        let script = format!(
-            "mkdir -p /var/run/wireguard && mount -t tmpfs none /var/run/wireguard || exit; \
-             (until wg setconf t0 {} 2>/dev/null; do sleep 0.1; done) & exec {} -f t0",
-            path.display(),
-            program.display()
-        );
-        let mut command = self.command(host, "sh", "-c");
-        command.arg(script).env("WG_PROCESS_FOREGROUND", "1").env("LOG_LEVEL", "error");
-        let daemon = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-        self.daemons.push(daemon.map_err(|source| LabError::Start { program: program.into(), source })?);
-        let name = self.names[host].clone();
-        for _ in 0..100 {
-            if run("ip", &format!("-n {name} link show t0")).is_ok() {
-                return Ok(());
-            }
-            std::thread::sleep(std::time::Duration::from_millis(50));
-        }
-        Err(unavailable("wireguard-go made no device"))
+    fn start(&self, command: &mut Command, program: &Path) -> Result<Child, LabError> {
+        command.spawn().map_err(|source| LabError::Start { program: program.into(), source })
+    }
+
+    /// Starts a daemon that goes with the net, and says nothing.
+    pub(super) fn daemon(&mut self, mut command: Command, program: &Path) -> Result<(), LabError> {
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let child = self.start(&mut command, program)?;
+        self.daemons.push(child);
+        Ok(())
+    }
+
+    /// The namespace of a host.
+    pub(super) fn name(&self, host: usize) -> &str {
+        &self.names[host]
     }
 
     /// A command in the namespace of a host.
-    fn command(&self, host: usize, program: &str, arguments: &str) -> Command {
+    pub(super) fn command(&self, host: usize, program: &str, arguments: &str) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.names[host], program]).args(arguments.split_whitespace());
         command
     }
 
-    /// On the first host.
-    pub(super) fn client(&self, program: &str, arguments: &str) -> Command {
-        self.command(0, program, arguments)
+    /// On a host that asks.
+    pub(super) fn client(&self, which: usize, program: &str, arguments: &str) -> Command {
+        self.command(which, program, arguments)
     }
 
     /// On the last one.
     pub(super) fn server(&self, program: &str, arguments: &str) -> Command {
         self.command(self.names.len() - 1, program, arguments)
-    }
-
-    /// The last host's namespace, as a file.
-    pub(super) fn server_namespace(&self) -> PathBuf {
-        Path::new("/run/netns").join(&self.names[self.names.len() - 1])
     }
 
     /// CPU seconds that the daemons have used.
