@@ -1,5 +1,5 @@
 //! ESP and AH packets: from strangers, nothing is accepted; from a peer that has the keys, whatever it sealed is a packet within
-//! the bytes that arrived, or is dropped.
+//! the bytes that arrived, or is dropped. What a sender is told of a packet that is too long is itself never answered.
 
 #![no_main]
 
@@ -16,15 +16,18 @@ use sealane_ipsec::{
     replay::ReplayWindow,
     segment_size,
     sequence::SequenceBits,
+    too_big,
 };
 use sealane_transform::Kernels;
 
-const SUITES: [(Protocol, &str, SequenceBits); 5] = [
+const SUITES: [(Protocol, &str, SequenceBits); 7] = [
     (Protocol::Esp, "aes-128-gcm", SequenceBits::Extended),
     (Protocol::Esp, "aes-128-cbc+hmac-sha1-96", SequenceBits::Short),
     (Protocol::Esp, "null+hmac-sha256-128", SequenceBits::Extended),
     (Protocol::Esp, "aes-128-gmac", SequenceBits::Short),
     (Protocol::Ah, "hmac-sha256-128", SequenceBits::Short),
+    (Protocol::Esp, "aes-128-gmac", SequenceBits::Extended),
+    (Protocol::Ah, "hmac-sha384-192", SequenceBits::Extended),
 ];
 
 static KERNELS: LazyLock<Kernels> =
@@ -44,6 +47,15 @@ static INBOUND: LazyLock<Vec<Inbound>> = LazyLock::new(|| {
     .collect()
 });
 
+/// What the sender of `packet` is told when it is too long.
+fn too_long(packet: &[u8], mtu: u16) {
+    let _ = too_big::is_whole(packet);
+    if let Some(answer) = too_big::answer(packet, mtu) {
+        assert!(answer.len() <= 1280 && frame::traffic_class(&answer) == Some(0));
+        assert!(too_big::answer(&answer, mtu).is_none(), "an answer to an answer");
+    }
+}
+
 /// Runs a job; `None` if it is not genuine.
 fn run(inbound: &Inbound, direction: Direction, bytes: &mut [u8], job: Job) -> Job {
     let mut buffer = Buffer::new(bytes.len());
@@ -61,6 +73,7 @@ fuzz_target!(|input: &[u8]| {
     let Some((&choice, packet)) = input.split_first() else { return };
     let _ = frame::named(packet);
     let _ = flow(packet, Way::In);
+    too_long(packet, u16::from(choice) << 3);
     let mut clamped = packet.to_vec();
     segment_size::clamp(&mut clamped, u16::from(choice) << 4);
     let inbound = &INBOUND[usize::from(choice & 0x7f) % INBOUND.len()];
