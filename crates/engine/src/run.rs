@@ -525,19 +525,22 @@ impl<'a> Call<'a> {
         staging.clear();
         for &(_, index) in self.places {
             let job = &self.jobs[index as usize];
-            staged.push(is_staged(job).then(|| {
-                let start = staging.len();
-                let [first, second] = ranges(job).map(|range| &self.bytes[range]);
-                let suffix = job.suffix.bytes();
-                let parts = match job.suffix.front_bytes() {
-                    Some(_) => [first, suffix, second],
-                    None => [first, second, suffix],
-                };
-                parts.into_iter().for_each(|part| staging.extend_from_slice(part));
-                start..staging.len()
-            }));
+            staged.push(is_staged(job).then(|| stage_message(staging, self.bytes, job, ranges(job))));
         }
     }
+}
+
+/// Puts a message together behind what is staged: two ranges and the suffix behind or between them. Says where it is.
+fn stage_message(staging: &mut Vec<u8>, bytes: &[u8], job: &Job, ranges: [Range<usize>; 2]) -> Range<usize> {
+    let start = staging.len();
+    let [first, second] = ranges.map(|range| &bytes[range]);
+    let suffix = job.suffix.bytes();
+    let parts = match job.suffix.front_bytes() {
+        Some(_) => [first, suffix, second],
+        None => [first, second, suffix],
+    };
+    parts.into_iter().for_each(|part| staging.extend_from_slice(part));
+    start..staging.len()
 }
 
 /// An AEAD's clear bytes in front of the suffix and behind it.
@@ -620,15 +623,7 @@ fn library_aead(
     staging.clear();
     let suffixed = !job.suffix.bytes().is_empty();
     if suffixed {
-        let [front, behind] = clear_parts(job);
-        staging.extend_from_slice(&bytes[front]);
-        if job.suffix.front_bytes().is_none() {
-            staging.extend_from_slice(&bytes[behind.clone()]);
-        }
-        staging.extend_from_slice(job.suffix.bytes());
-        if job.suffix.front_bytes().is_some() {
-            staging.extend_from_slice(&bytes[behind]);
-        }
+        stage_message(staging, bytes, job, clear_parts(job));
     }
     let nonce = *job.iv.first_chunk().expect("an IV's room holds a nonce");
     let nonce = aead::Nonce::assume_unique_for_key(nonce);
