@@ -305,7 +305,7 @@ impl Cipher {
         }
     }
 
-    /// Bytes to which a job's length must be a multiple.
+    /// Bytes to which a job's length must be a multiple; a power of two.
     pub const fn granule_bytes(self) -> usize {
         match self {
             Self::Block(cipher, Mode::Ecb | Mode::Cbc) => cipher.block_bytes(),
@@ -445,6 +445,13 @@ mod tests {
         // A block cipher alone is chained.
         assert_eq!("3des".parse(), Ok(Algorithm::Cipher(Cipher::Block(BlockCipher::TripleDes, Mode::Cbc))));
         assert_eq!(Cipher::Rc4.alias(), None);
+    }
+
+    #[test]
+    fn granules_are_powers_of_two() {
+        for cipher in Cipher::all() {
+            assert!(cipher.granule_bytes().is_power_of_two(), "{cipher}");
+        }
     }
 
     #[test]
