@@ -49,9 +49,9 @@ impl LaneCost {
         self.fixed_bytes.saturating_add(self.job_bytes.saturating_mul(count))
     }
 
-    /// Whether lanes may pay for messages of these lengths in any order: of the longest, one is the longest of all, and
-    /// the others have at least their share of what is left. Says no before there is anything to sort, and yes as soon as
-    /// those it has seen bring in the cost of all.
+    /// Whether [`Self::is_worth`] may say yes for messages of these lengths, which come in any order. It saves sorting where
+    /// the answer is no. Of all messages but the longest it takes the average, which is never less than the average of
+    /// those that `is_worth` counts. As soon as the messages seen so far outweigh the cost of all it says yes.
     pub(crate) fn may_be_worth(self, lengths: impl Iterator<Item = usize>) -> bool {
         let cost_of_all = self.bytes(lengths.size_hint().1.unwrap_or(usize::MAX));
         let (mut count, mut left, mut longest) = (0, 0usize, 0);
@@ -59,7 +59,7 @@ impl LaneCost {
             count += 1;
             left = left.saturating_add(bytes.min(longest));
             longest = bytes.max(longest);
-            // With twice the few, the others are half of the messages or more.
+            // `few` messages are at most half of these, so the others have half of the bytes or more.
             if left / 2 > cost_of_all && count >= 2 * self.few {
                 return true;
             }
@@ -74,8 +74,8 @@ impl LaneCost {
         others > self.bytes(count)
     }
 
-    /// Whether lanes pay for messages of these lengths, longest first: what the first `few` have in excess runs alone
-    /// in any case, so the others must bring in the cost.
+    /// Whether lanes pay for messages of these lengths, longest first. The `few` longest messages gain nothing by lanes, so
+    /// the bytes of the others must outweigh the cost.
     pub(crate) fn is_worth(self, lengths: impl ExactSizeIterator<Item = usize>) -> bool {
         let cost = self.bytes(lengths.len());
         let mut others = 0usize;
@@ -107,7 +107,7 @@ impl<const N: usize> Order<N> {
     fn new<J>(jobs: &mut [J], mut bytes: impl FnMut(&mut J) -> Option<usize>) -> Self {
         let mut order = Self { list: [0; N], len: 0 };
         let mut classes = [0u16; N];
-        // Jobs come from a cache that is not the nearest: no more is done here than must be.
+        // Jobs are rarely in the nearest cache, so each is looked at once.
         for (index, job) in jobs.iter_mut().enumerate().take(N) {
             if let Some(bytes) = bytes(job) {
                 (classes[order.len], order.list[order.len]) = (class(bytes) as u16, index as u16);
@@ -115,12 +115,12 @@ impl<const N: usize> Order<N> {
             }
         }
         let classes = &classes[..order.len];
-        // Not by `is_sorted`, which asks one by one.
+        // `is_sorted` would branch at every pair; this is done in vectors.
         if classes.iter().zip(classes.iter().skip(1)).fold(true, |sorted, (a, b)| sorted & (a >= b)) {
             return order;
         }
         let longest = classes.iter().fold(0, |longest, &class| class.max(longest));
-        // Every other message counts apart, as a count waits for the one before if that is the same.
+        // Two sets of counts, taken in turn: a count that was just stored cannot be loaded at once.
         let mut starts = [[0u16; 2]; CLASSES];
         for (n, class) in classes.iter().enumerate() {
             starts[usize::from(*class)][n % 2] += 1;

@@ -25,10 +25,10 @@ use crate::wipe::wipe;
 
 /// Messages of a group at most: one for each lane of the widest vector.
 const GROUP: usize = 16;
-/// A message has three bases, and lanes without a block have one; a power of two spares checking indices.
+/// Three for each message and one for lanes without a block, rounded up to a power of two, so that indices need no check.
 const BASES: usize = 64;
 
-/// Messages from which authenticating them side by side beats one after the other.
+/// From so many messages on, authenticating them side by side is faster than one after the other.
 const SIDE_BY_SIDE: usize = 3;
 
 /// Bytes of data from which messages gain by being authenticated beside others.
@@ -39,10 +39,10 @@ static ZEROS: [u8; 64] = [0; 64];
 
 /// Lanes that take their words from messages side by side.
 pub(super) trait Streams: Words {
-    /// Blocks of a row of [`Beside`]: so many have the integer units time for in a double round, of each chain.
+    /// Blocks of each chain of [`Beside`] that the integer units authenticate while vectors do one double round.
     const BESIDE: usize;
-    /// Messages of the units in which long ones are authenticated: so many that the integer units get just the texts
-    /// that they have time for, though vectors take the others by eights.
+    /// Messages of a unit, in which long messages are handled. Vectors authenticate eight texts at a time; a unit is so large
+    /// that the texts left over take the integer units as long as the vectors need for the stream beside them.
     const UNIT: usize;
 
     /// In each lane the word of `self` in the lane that `lanes` names.
@@ -55,7 +55,7 @@ pub(super) trait Streams: Words {
         (a, d.xor(a).rotl::<BY>())
     }
 
-    /// The same, kept in its place among what runs beside if the compiler would part them.
+    /// The same, where the compiler must not move what runs beside away from it.
     #[inline(always)]
     fn mix_in_place<const BY: i32>(a: Self, b: Self, d: Self) -> (Self, Self) {
         Self::mix::<BY>(a, b, d)

@@ -55,7 +55,7 @@ pub(super) unsafe fn all<'k, V: Streams, P: Copy, const SETS: usize>(
     let mut zeroth = [[[0; 32]; 2]; UNIT];
     let mut beside = Beside::new();
     let (mut before, mut under_way): (&[u16], &[u16]) = (&[], &[]);
-    // The first and the last unit have no company.
+    // Nothing is made beside the first unit when sealing, nor beside the last when opening: few messages make small units.
     let mut units = order.chunks(if order.len() < 4 * V::UNIT { V::LANES } else { V::UNIT }).peekable();
     while let Some(unit) = units.next() {
         // SAFETY: the jobs' buffers.
@@ -73,7 +73,7 @@ pub(super) unsafe fn all<'k, V: Streams, P: Copy, const SETS: usize>(
         }
         let company = if sealing { units.peek().copied().unwrap_or_default() } else { before };
         let company: usize = company.iter().map(|&index| jobs[usize::from(index)].data.len() / 64).sum();
-        // The integer units take texts only if the stream beside them lasts as long, nearly.
+        // The integer units get no more texts than they finish, nearly, while the vectors make the stream beside them.
         let time = 20 * V::BESIDE * (company / (SETS * V::LANES));
         let mut left: usize = texts.iter().map(|text| text.data.len() / 16).sum();
         let mut now = 0;

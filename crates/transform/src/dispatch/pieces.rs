@@ -19,7 +19,7 @@ const PIECES: usize = 1024;
 pub(super) struct Width {
     /// Lanes of the widest kernel.
     pub(super) lanes: usize,
-    /// So many lanes are set up in the time that a narrow kernel takes for a chunk of each of its lanes; measured.
+    /// Lanes that are set up in the time in which the narrowest kernel runs one chunk of each of its lanes; measured.
     pub(super) set_up: usize,
 }
 
@@ -52,11 +52,12 @@ pub(super) struct Cut {
 }
 
 impl Width {
-    /// Pieces that keep lanes busy to the end, but no more lanes than pay for being set up: for `n` chunks in pieces of
-    /// `p`, that takes n / p, and the kernel `p * set_up`. `None` if the messages do as they are, or nearly.
+    /// How long pieces are to be. With `n` chunks in pieces of `p`, setting up lanes takes `n / p` and running them
+    /// `p * set_up`; their sum is least where p² = n / set_up. Pieces are never so short that lanes would be too few. `None`
+    /// where messages are hardly longer than such pieces.
     pub(super) fn cut(self, lengths: Lengths) -> Option<Cut> {
         let Lengths { messages, chunks, longest } = lengths;
-        // So many level out by themselves.
+        // So many messages keep lanes busy without being cut.
         if longest <= 1 || messages + self.lanes > PIECES {
             return None;
         }

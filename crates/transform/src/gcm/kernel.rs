@@ -1,10 +1,10 @@
 //! GCM by carry-less multiplication and AES instructions: four blocks to a zmm register or one to an xmm register.
 //! Constant time.
 //!
-//! A message is hashed in stretches of up to [`POWERS`] blocks: every block is multiplied by the power of H that its
-//! distance to the stretch's end asks for, all products are summed, and the sum is reduced once. A chunk's ciphertext is
-//! multiplied between AES rounds: its own when opening; when sealing the next chunk's, between which it is also made and
-//! written, as a row of shuffles and stores would hold the rounds up.
+//! A message is hashed in stretches of up to [`POWERS`] blocks. Block i of a stretch of n is multiplied by H^(n - i), the
+//! products are summed, and the sum is reduced once at the stretch's end. Multiplications are done between AES rounds,
+//! which leave their units free. Opening has the ciphertext at hand, so a chunk is hashed between its own rounds. Sealing
+//! does not, so a chunk is written and hashed between the rounds of the next one.
 //!
 //! `unsafe`: buffers are read and written through the raw pointers of [`crate::job::Buffer`]; the entry points take
 //! tokens.
@@ -25,9 +25,9 @@ const CHUNK: usize = 8;
 /// A running GHASH.
 struct Hash<'k, V> {
     key: &'k Key,
-    /// Index of the next block's power; [`POWERS`] at a stretch's end.
+    /// Where the power for the next block stands in the table; [`POWERS`] at the end of a stretch.
     place: usize,
-    /// Blocks of the message that no stretch holds yet.
+    /// Blocks of the message behind this stretch.
     left: usize,
     /// Sums of products of low halves, of high halves, and of sums of both (Karatsuba).
     low: V,
@@ -75,7 +75,7 @@ impl<'k, V: Field> Hash<'k, V> {
         self.middle = self.middle.xor3(sums.product::<0x00>(of_a.1), sums.product::<0x01>(of_b.1));
     }
 
-    /// Takes one pair of the next blocks, or the single last vector of an odd number.
+    /// Hashes a pair of the next vectors, or the last vector alone where their number is odd.
     #[inline(always)]
     fn take_pair(&mut self, blocks: &[V], pair: usize) {
         let n = 2 * pair;
@@ -87,8 +87,8 @@ impl<'k, V: Field> Hash<'k, V> {
         }
     }
 
-    /// Takes the next blocks, most significant coefficient first. Pairs go from the last to the first, whose sum may be
-    /// late.
+    /// Hashes the next vectors. The last pair comes first, because the first vector has the hash so far added to it and is
+    /// ready last.
     #[inline(always)]
     fn take(&mut self, blocks: &[V]) {
         for pair in (0..blocks.len().div_ceil(2)).rev() {
@@ -97,7 +97,7 @@ impl<'k, V: Field> Hash<'k, V> {
         self.pass(blocks.len());
     }
 
-    /// Goes on by so many vectors.
+    /// Moves on to the powers behind those of so many vectors.
     #[inline(always)]
     fn pass(&mut self, vectors: usize) {
         debug_assert!(vectors == 0 || self.place < POWERS);
@@ -128,7 +128,7 @@ impl<'k, V: Field> Hash<'k, V> {
         hash
     }
 
-    /// Ends a stretch if it is at its end and the text goes on: with `next`, to which the hash so far is added.
+    /// Where a stretch has ended and the text goes on, starts the next stretch: the hash so far is added to its first blocks.
     #[inline(always)]
     fn turn_at_end(&mut self, next: &mut V) {
         if self.at_end() && self.left != 0 {
@@ -137,7 +137,7 @@ impl<'k, V: Field> Hash<'k, V> {
         }
     }
 
-    /// Takes `bytes`, padded with zeros to whole blocks; the text ends with them.
+    /// Hashes the last `bytes` of a text, padded with zeros to whole blocks.
     #[inline(always)]
     unsafe fn take_last(&mut self, from: *const u8, bytes: usize) {
         let (mut from, mut bytes) = (from, bytes);
@@ -196,8 +196,8 @@ fn encrypted<V: Field, const ROUNDS: usize>(keys: &[[u8; 16]; 15], blocks: V) ->
 /// The cipher's round keys and the counter of the next chunk.
 struct Stream<'k, V> {
     keys: &'k [[u8; 16]; 15],
-    /// In every block, reversed, so that the number is the lowest word: [`FIRST`] less than the next block's, which is
-    /// a multiple of a chunk's blocks.
+    /// The counter block in each of a vector's blocks, bytes reversed, so that the number is the lowest word. The number is
+    /// that of the next block less [`FIRST`], a multiple of the blocks of a chunk.
     counter: V,
 }
 
@@ -216,7 +216,7 @@ impl<V: Field> Stream<'_, V> {
         let mut x = [base; N];
         for (n, x) in x.iter_mut().enumerate() {
             let number = FIRST + n * V::LANES;
-            // The counter's bits below a chunk's blocks are zeros: its last byte takes up numbers that have no others.
+            // The low bits of the counter are zeros, so a number below a chunk's blocks goes into the last byte alone.
             *x = if number + V::LANES <= CHUNK * V::LANES {
                 base.numbered(number as u8)
             } else {
@@ -226,12 +226,12 @@ impl<V: Field> Stream<'_, V> {
         x
     }
 
-    /// The next `N` vectors of the stream. Hashes a pair after every other round.
+    /// Makes the next `N` vectors of key stream. A pair of vectors is hashed after every other AES round.
     #[inline(always)]
     fn next<const ROUNDS: usize, const N: usize, H: Pairs<V>>(&mut self, mut hashed: H) -> [V; N] {
         const { assert!(2 * H::PAIRS < ROUNDS) };
         let mut x = self.counters::<N>();
-        // Not a loop: the compiler leaves one rolled up where it finds what it may not reorder.
+        // Not a loop: the compiler does not unroll one that contains `pinned`.
         macro_rules! rounds {
             ($($round:literal)*) => {$(
                 if $round < ROUNDS {
@@ -240,7 +240,7 @@ impl<V: Field> Stream<'_, V> {
                         *x = x.encrypt(key);
                     }
                     if $round % 2 == 0 && $round <= 2 * H::PAIRS {
-                        // Or all of the hash would come before the cipher.
+                        // Without this the compiler puts the whole hash before the first round.
                         for x in &mut x {
                             *x = x.pinned();
                         }
@@ -259,7 +259,7 @@ impl<V: Field> Stream<'_, V> {
     }
 }
 
-/// Pairs of vectors that are hashed between rounds, from the last to the first, whose sum may be late.
+/// What is hashed between AES rounds: pairs of vectors, the last pair first.
 trait Pairs<V> {
     const PAIRS: usize;
     /// Hashes a pair.
@@ -273,7 +273,7 @@ impl<V> Pairs<V> for () {
     fn pair(&mut self, _: usize) {}
 }
 
-/// Opening: the ciphertext of the chunk itself, reversed.
+/// Opening: the ciphertext of the chunk that the rounds are for, bytes of blocks reversed.
 struct Ahead<'h, 'k, V, const N: usize> {
     hash: &'h mut Hash<'k, V>,
     blocks: [V; N],
