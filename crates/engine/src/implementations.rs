@@ -100,7 +100,6 @@ impl Implementations {
             Protection::Mac { mac: Mac::Digest(digest), .. } => {
                 own(self.kernels.digest_tier(digest, RECORDS))
             }
-            Protection::Mac { mac: Mac::HmacSha384 | Mac::HmacSha512, .. } => "native (aws-lc)",
             Protection::Mac { mac: Mac::KeyedBlake3 | Mac::Subtree { is_keyed: true }, .. } => {
                 "native (blake3)"
             }

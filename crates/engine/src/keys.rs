@@ -2,7 +2,7 @@
 //!
 //! Guarantees: all of them wipe themselves.
 
-use aws_lc_rs::{aead, hmac};
+use aws_lc_rs::aead;
 use sealane_transform::{
     Aead, AeadKey, Algorithm, BlockCipher, Cipher, CipherKey, DigestKey, Kernels, KeyLengthError, Mode,
 };
@@ -50,21 +50,16 @@ pub(crate) enum MacKey {
     /// Many in a call.
     Digest(DigestKey),
     /// One by one.
-    Library(LibraryMac),
+    KeyedBlake3(Zeroizing<[u8; 32]>),
     /// Subtrees, one by one.
     Tree(TreeKey),
-}
-
-pub(crate) enum LibraryMac {
-    Hmac(Box<hmac::Key>),
-    Blake3(Zeroizing<[u8; 32]>),
 }
 
 impl MacKey {
     fn new(kernels: Kernels, mac: Mac, key: &[u8]) -> Result<Self, KeyLengthError> {
         let bytes = mac.key_bytes();
         let wrong = KeyLengthError { given_bytes: key.len(), min_bytes: bytes, max_bytes: bytes };
-        let library = match mac {
+        let key = match mac {
             Mac::Digest(digest) => return Ok(Self::Digest(DigestKey::new(digest, key)?)),
             Mac::Subtree { is_keyed } => {
                 if key.len() != bytes {
@@ -73,33 +68,16 @@ impl MacKey {
                 let key = is_keyed.then(|| key.try_into().map(Zeroizing::new)).transpose();
                 return Ok(Self::Tree(TreeKey { kernels, key: key.map_err(|_| wrong)? }));
             }
-            Mac::HmacSha384 => LibraryMac::Hmac(Box::new(hmac::Key::new(hmac::HMAC_SHA384, key))),
-            Mac::HmacSha512 => LibraryMac::Hmac(Box::new(hmac::Key::new(hmac::HMAC_SHA512, key))),
-            Mac::KeyedBlake3 => LibraryMac::Blake3(Zeroizing::new(key.try_into().map_err(|_| wrong)?)),
+            Mac::KeyedBlake3 => Zeroizing::new(key.try_into().map_err(|_| wrong)?),
         };
-        Ok(Self::Library(library))
+        Ok(Self::KeyedBlake3(key))
     }
 
     pub(crate) fn tree(&self) -> Option<&TreeKey> {
         match self {
             Self::Tree(key) => Some(key),
-            Self::Digest(_) | Self::Library(_) => None,
+            Self::Digest(_) | Self::KeyedBlake3(_) => None,
         }
-    }
-}
-
-impl LibraryMac {
-    /// The tag of a message; zeros follow.
-    pub(crate) fn tag(&self, message: &[u8]) -> [u8; TAG_BYTES_MAX] {
-        let mut made = [0; TAG_BYTES_MAX];
-        match self {
-            Self::Hmac(key) => {
-                let tag = hmac::sign(key, message);
-                made[..tag.as_ref().len()].copy_from_slice(tag.as_ref());
-            }
-            Self::Blake3(key) => made[..32].copy_from_slice(blake3::keyed_hash(key, message).as_bytes()),
-        }
-        made
     }
 }
 
@@ -142,7 +120,7 @@ impl Keys {
             let group = match algorithm {
                 Mac::Digest(digest) => group(kernels, Algorithm::Digest(digest)),
                 // One by one: what they share does not matter.
-                Mac::HmacSha384 | Mac::HmacSha512 | Mac::KeyedBlake3 | Mac::Subtree { .. } => u32::MAX,
+                Mac::KeyedBlake3 | Mac::Subtree { .. } => u32::MAX,
             };
             keys.mac = Some(Part { group, key: MacKey::new(kernels, algorithm, mac)? });
         }

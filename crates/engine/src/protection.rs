@@ -9,10 +9,6 @@ use sealane_transform::{Aead, BlockCipher, Cipher, Digest};
 pub enum Mac {
     /// A digest or MAC of the catalogue. One without a key only shows that nothing changed by accident.
     Digest(Digest),
-    /// HMAC with SHA-384, RFC 4868.
-    HmacSha384,
-    /// HMAC with SHA-512, RFC 4868.
-    HmacSha512,
     /// BLAKE3 in keyed mode.
     KeyedBlake3,
     /// No tag, but the chaining value of one subtree of BLAKE3's tree, written whichever way a job runs: what
@@ -29,8 +25,6 @@ impl Mac {
     pub const fn output_bytes(self) -> usize {
         match self {
             Self::Digest(digest) => digest.output_bytes(),
-            Self::HmacSha384 => 48,
-            Self::HmacSha512 => 64,
             Self::KeyedBlake3 | Self::Subtree { .. } => 32,
         }
     }
@@ -39,8 +33,6 @@ impl Mac {
     pub const fn key_bytes(self) -> usize {
         match self {
             Self::Digest(digest) => digest.facts().key_bytes.usual,
-            Self::HmacSha384 => 48,
-            Self::HmacSha512 => 64,
             Self::KeyedBlake3 | Self::Subtree { is_keyed: true } => 32,
             Self::Subtree { is_keyed: false } => 0,
         }
@@ -53,7 +45,7 @@ impl Mac {
                 let bytes = digest.facts().limits.bytes_a_nonce;
                 if bytes < usize::MAX as u64 { bytes as usize } else { usize::MAX }
             }
-            Self::HmacSha384 | Self::HmacSha512 | Self::KeyedBlake3 | Self::Subtree { .. } => usize::MAX,
+            Self::KeyedBlake3 | Self::Subtree { .. } => usize::MAX,
         }
     }
 
@@ -62,7 +54,7 @@ impl Mac {
         match self {
             Self::Digest(Digest::Blake3) => Some(Self::Subtree { is_keyed: false }),
             Self::KeyedBlake3 => Some(Self::Subtree { is_keyed: true }),
-            Self::Digest(_) | Self::HmacSha384 | Self::HmacSha512 | Self::Subtree { .. } => None,
+            Self::Digest(_) | Self::Subtree { .. } => None,
         }
     }
 }

@@ -460,7 +460,10 @@ impl<'a> Call<'a> {
                         call.nonce.copy_from_slice(&job.iv[..12]);
                         calls.push(call);
                     }
-                    MacKey::Library(key) => made.push((key.tag(message), JobStatus::Pending)),
+                    MacKey::KeyedBlake3(key) => {
+                        let tag = blake3::keyed_hash(key, message);
+                        made.push((widen(tag.as_bytes()), JobStatus::Pending));
+                    }
                     MacKey::Tree(key) => made.push(match key.subtree(&job.iv, message) {
                         Some(value) => (widen(&value), JobStatus::Pending),
                         None => ([0; TAG_BYTES_MAX], JobStatus::Malformed),

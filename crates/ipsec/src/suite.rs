@@ -109,8 +109,8 @@ const fn mac(name: &'static str, mac: Mac, bytes: u8, is_legacy: bool) -> Integr
 /// RFC 8221, section 6.
 const INTEGRITIES: [Integrity; 5] = [
     mac("hmac-sha256-128", Mac::Digest(Digest::HmacSha256), 16, false),
-    mac("hmac-sha384-192", Mac::HmacSha384, 24, false),
-    mac("hmac-sha512-256", Mac::HmacSha512, 32, false),
+    mac("hmac-sha384-192", Mac::Digest(Digest::HmacSha384), 24, false),
+    mac("hmac-sha512-256", Mac::Digest(Digest::HmacSha512), 32, false),
     mac("hmac-sha1-96", Mac::Digest(Digest::HmacSha1), 12, false),
     mac("hmac-md5-96", Mac::Digest(Digest::HmacMd5), 12, true),
 ];

@@ -73,7 +73,7 @@ pub(crate) struct CipherLanes {
 pub(crate) struct CutFor {
     /// Lanes of the widest kernel of each instruction set, the smallest set first; 1 where messages are not cut.
     pub(crate) lanes: [usize; 3],
-    /// So many lanes are set up in the time that a narrow kernel takes for a chunk of each of its lanes; measured.
+    /// Lanes that are set up in the time in which the narrowest kernel runs one chunk of each of its lanes; measured.
     pub(crate) set_up: usize,
 }
 
@@ -116,7 +116,7 @@ pub(crate) enum Making {
 /// Digests by a kernel that tells a sink what it does.
 pub(crate) type TraceDigest = fn(&DigestKey, &[u8], &mut dyn FnMut(Event)) -> Option<Vec<u8>>;
 
-/// A digest that is no Merkle-Damgard hash.
+/// A digest that is no Merkle-Damgard hash of 32-bit words.
 pub(crate) struct OwnDigest {
     /// Expands a key, whose length is among the facts.
     pub(crate) expand: fn(&[u8]) -> OwnKey,
@@ -126,6 +126,19 @@ pub(crate) struct OwnDigest {
     pub(crate) digest: fn(Tier, &mut DigestJob<'_>),
     /// Digests by the reference kernel, telling what it does; `None` if nothing is told of it.
     pub(crate) trace: TraceDigest,
+    /// Kernels for several messages, if there are any.
+    pub(crate) together: Option<Together>,
+}
+
+/// Runs the jobs that a list of indices, longest first, names; all are of the descriptor's algorithm, and of lengths that it
+/// takes. With at most so many busy lanes and no jobs waiting, messages end one by one.
+pub(crate) type RunTogether = fn(Features, usize, &mut [DigestJob<'_>], &[u16]);
+
+/// Kernels for several messages of a digest that is no Merkle-Damgard hash of 32-bit words.
+pub(crate) struct Together {
+    /// What they cost, as the `crossover` example measures it. `None` where there are none.
+    pub(crate) cost: fn(Features) -> Option<LaneCost>,
+    pub(crate) run: RunTogether,
 }
 
 /// A digest or MAC.

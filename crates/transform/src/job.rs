@@ -147,6 +147,9 @@ impl<'a> Buffer<'a> {
     }
 }
 
+/// Bytes of the longest digest of the catalogue.
+pub const DIGEST_BYTES_MAX: usize = 64;
+
 /// One message to digest or authenticate.
 #[derive(Debug)]
 pub struct DigestJob<'a> {
@@ -157,7 +160,7 @@ pub struct DigestJob<'a> {
     /// The message.
     pub input: &'a [u8],
     /// The first `output_bytes` of the algorithm are written; zeros may follow.
-    pub output: [u8; 32],
+    pub output: [u8; DIGEST_BYTES_MAX],
     /// What became of it.
     pub status: Status,
 }
@@ -165,7 +168,7 @@ pub struct DigestJob<'a> {
 impl<'a> DigestJob<'a> {
     /// A job over `input`.
     pub const fn new(key: &'a DigestKey, input: &'a [u8]) -> Self {
-        Self { key, nonce: [0; 12], input, output: [0; 32], status: Status::Pending }
+        Self { key, nonce: [0; 12], input, output: [0; DIGEST_BYTES_MAX], status: Status::Pending }
     }
 
     /// The digest or tag.

@@ -50,7 +50,7 @@ pub use descriptor::{PeerNames, Promise};
 pub use dispatch::Kernels;
 pub use hash::stream::{DigestStream, StreamPart};
 pub use isa::{Isa, SelectError, Tier};
-pub use job::{Buffer, CipherJob, DigestJob, Direction, LengthMismatch, Status};
+pub use job::{Buffer, CipherJob, DIGEST_BYTES_MAX, DigestJob, Direction, LengthMismatch, Status};
 pub use key::{CipherKey, DigestKey, KeyLengthError};
 pub use mix::{TEN, code_sites, instruction_mix, trace};
 pub use prepared::{Prepared, prepared};

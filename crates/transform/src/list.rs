@@ -35,9 +35,10 @@ macro_rules! digests {
                 md5 { Md5 = MD5 "MD5, RFC 1321." }
                 sha1 { Sha1 = SHA1 "SHA-1, FIPS 180-4." }
                 sha256 { Sha256 = SHA256 "SHA-256, FIPS 180-4." }
+                sha512 { Sha384 = SHA384 "SHA-384, FIPS 180-4.", Sha512 = SHA512 "SHA-512, FIPS 180-4." }
                 blake3 { Blake3 = BLAKE3 "BLAKE3, unkeyed." }
                 aha { AhaI = AHA_I "Our reconstruction of an alternate hash with four independent MD5 chains; for measurement only." }
-                hmac { HmacMd5 = MD5 "HMAC with MD5, RFC 2104.", HmacSha1 = SHA1 "HMAC with SHA-1, RFC 2104.", HmacSha256 = SHA256 "HMAC with SHA-256, RFC 4868." }
+                hmac { HmacMd5 = MD5 "HMAC with MD5, RFC 2104.", HmacSha1 = SHA1 "HMAC with SHA-1, RFC 2104.", HmacSha256 = SHA256 "HMAC with SHA-256, RFC 4868.", HmacSha384 = SHA384 "HMAC with SHA-384, RFC 4868.", HmacSha512 = SHA512 "HMAC with SHA-512, RFC 4868." }
                 bucket { Bh140 = BH_140 "Rogaway's bucket hash with 140 buckets, finished by Poly1305." }
             }
         }

@@ -212,6 +212,10 @@ fn digests_agree_with_openssl() {
         (Digest::HmacMd5, c"MD5", true),
         (Digest::HmacSha1, c"SHA1", true),
         (Digest::HmacSha256, c"SHA256", true),
+        (Digest::Sha384, c"SHA384", false),
+        (Digest::Sha512, c"SHA512", false),
+        (Digest::HmacSha384, c"SHA384", true),
+        (Digest::HmacSha512, c"SHA512", true),
     ];
     for (algorithm, name, keyed) in digests {
         let raw = if keyed { bytes(20, 1) } else { Vec::new() };

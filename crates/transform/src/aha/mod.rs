@@ -26,6 +26,7 @@ pub(crate) static AHA_I: DigestDescriptor = DigestDescriptor {
         "our interpretation; the original definition was not found",
     ),
     making: Making::Own(OwnDigest {
+        together: None,
         expand: |_| None,
         tier: |tier, _| tier.min(Tier::Generic),
         digest: |tier, job| {
@@ -49,7 +50,7 @@ pub(crate) static AHA_I: DigestDescriptor = DigestDescriptor {
 pub(crate) type Absorb = fn(&mut [[u32; 4]; 4], first: usize, data: &[u8]);
 
 /// Digests a message.
-pub(crate) fn digest(absorb: Absorb, message: &[u8], output: &mut [u8; 32]) {
+pub(crate) fn digest(absorb: Absorb, message: &[u8], output: &mut [u8]) {
     let [a, b, c, d, ..] = md5::INITIAL;
     let mut chains = [0, 1, 2, 3].map(|j| [a.wrapping_add(j), b, c, d]);
     let whole = message.len() & !63;

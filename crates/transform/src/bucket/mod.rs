@@ -34,6 +34,7 @@ pub(crate) static BH_140: DigestDescriptor = DigestDescriptor {
         source: "Rogaway, J. Cryptology 12 (1999) 91-115; parameters are this project's",
     },
     making: Making::Own(OwnDigest {
+        together: None,
         expand,
         tier: |tier, _| tier.min(Tier::Generic),
         digest: |_, job| {

@@ -12,6 +12,7 @@ pub(crate) static NULL: DigestDescriptor = DigestDescriptor {
     name: "null",
     facts: facts(1, 0, ByteOrder::Bytes, "no work"),
     making: Making::Own(OwnDigest {
+        together: None,
         expand: |_| None,
         tier: |tier, _| tier.min(Tier::Generic),
         digest: |_, _| {},
@@ -26,6 +27,7 @@ pub(crate) static TOUCH: DigestDescriptor = DigestDescriptor {
     name: "touch",
     facts: facts(8, 8, ByteOrder::Little, "XOR of all 64-bit words"),
     making: Making::Own(OwnDigest {
+        together: None,
         expand: |_| None,
         tier: |tier, _| tier.min(Tier::Generic),
         digest: |_, job| job.output[..8].copy_from_slice(&touch(job.input).to_le_bytes()),
@@ -40,6 +42,7 @@ pub(crate) static INTERNET: DigestDescriptor = DigestDescriptor {
     name: "inet",
     facts: facts(2, 2, ByteOrder::Big, "RFC 1071"),
     making: Making::Own(OwnDigest {
+        together: None,
         expand: |_| None,
         tier: |tier, _| tier.min(Tier::Generic),
         digest: |tier, job| job.output[..2].copy_from_slice(&internet(tier, job.input).to_be_bytes()),

@@ -2,7 +2,7 @@
 
 use super::{Kernels, Lanes};
 use crate::catalogue::Digest;
-use crate::descriptor::{Making, OwnDigest};
+use crate::descriptor::{Making, OwnDigest, RunTogether};
 use crate::hash::lanes;
 use crate::hash::{self, Hash};
 use crate::isa::Tier;
@@ -21,7 +21,7 @@ impl Kernels {
                 Making::Hash(hash) => self.hash(algorithm, hash, 0, window),
                 // The outer hash is one more block.
                 Making::Hmac(hash) => self.hash(algorithm, hash, 64, window),
-                Making::Own(own) => self.digest_alone(algorithm, own, window),
+                Making::Own(own) => self.own(algorithm, own, window),
             };
         }
         if descriptor.facts.key_bytes.max > 0 {
@@ -42,7 +42,10 @@ impl Kernels {
                     self.single().min(Tier::Generic)
                 }
             }
-            Making::Own(own) => (own.tier)(self.single(), self.features),
+            Making::Own(own) => match self.together(own, count) {
+                Some(_) => Tier::Batch,
+                None => (own.tier)(self.single(), self.features),
+            },
         }
     }
 
@@ -103,21 +106,54 @@ impl Kernels {
         Some((found.cost, lanes::Kernel { widths: found.widths, few, alone, drive: found.drive }))
     }
 
-    /// Jobs of what is no [`Hash`], one by one; says how many could not be done.
-    fn digest_alone(&self, algorithm: Digest, own: &OwnDigest, jobs: &mut [DigestJob<'_>]) -> usize {
+    /// What runs `count` messages of what is no [`Hash`] together, and what that costs.
+    fn together(&self, own: &OwnDigest, count: usize) -> Option<(LaneCost, RunTogether)> {
+        let wanted = self.lanes_wanted();
+        if wanted == Lanes::Never || count == 0 {
+            return None;
+        }
+        let together = own.together.as_ref()?;
+        let cost = (together.cost)(self.features)?;
+        (wanted == Lanes::Always || count > cost.few).then_some((cost, together.run))
+    }
+
+    /// Jobs of what is no [`Hash`]; says how many could not be done.
+    fn own(&self, algorithm: Digest, own: &OwnDigest, jobs: &mut [DigestJob<'_>]) -> usize {
         let tier = (own.tier)(self.single(), self.features);
         let longest = algorithm.descriptor().facts.limits.bytes_a_nonce;
+        let forced = self.lanes_wanted() == Lanes::Always;
         let mut failed = 0;
-        for job in jobs {
+        let mut takes = |job: &mut DigestJob<'_>| {
             job.status = if job.key.algorithm() != algorithm {
                 Status::WrongKey
             } else if job.input.len() as u64 > longest {
                 Status::BadLength
             } else {
-                (own.digest)(tier, job);
-                Status::Done
+                Status::Pending
             };
-            failed += usize::from(job.status != Status::Done);
+            failed += usize::from(job.status != Status::Pending);
+            job.status == Status::Pending
+        };
+        let alone = |job: &mut DigestJob<'_>| {
+            (own.digest)(tier, job);
+            job.status = Status::Done;
+        };
+        let together = self.together(own, jobs.len());
+        match together {
+            Some((cost, run)) if forced || cost.may_be_worth(jobs.iter().map(|job| job.input.len())) => {
+                let bytes = |job: &mut DigestJob<'_>| takes(job).then_some(job.input.len());
+                by_length(jobs, bytes, |jobs, order| {
+                    if forced
+                        || cost.is_worth(order.iter().map(|&index| jobs[usize::from(index)].input.len()))
+                    {
+                        // When the batch tier is forced, its kernels do all the work.
+                        run(self.features, if forced { 0 } else { cost.few }, jobs, order);
+                    } else {
+                        order.iter().for_each(|&index| alone(&mut jobs[usize::from(index)]));
+                    }
+                });
+            }
+            _ => jobs.iter_mut().filter_map(|job| takes(job).then_some(job)).for_each(alone),
         }
         failed
     }

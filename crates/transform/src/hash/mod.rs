@@ -80,7 +80,7 @@ pub(crate) const fn facts(
 impl Hash {
     /// Writes the digest held by a state.
     #[inline(always)]
-    pub(crate) fn write_digest(&self, state: &[u32; 8], output: &mut [u8; 32]) {
+    pub(crate) fn write_digest(&self, state: &[u32; 8], output: &mut [u8]) {
         for (word, bytes) in state[..self.words].iter().zip(output.chunks_exact_mut(4)) {
             bytes.copy_from_slice(&if self.is_little_endian {
                 word.to_le_bytes()
@@ -123,7 +123,7 @@ impl Hash {
     }
 
     /// The plain digest of a message.
-    pub(crate) fn digest(&self, compress: Compress, message: &[u8], output: &mut [u8; 32]) {
+    pub(crate) fn digest(&self, compress: Compress, message: &[u8], output: &mut [u8]) {
         let mut state = self.initial;
         self.finish(compress, &mut state, 0, message);
         self.write_digest(&state, output);

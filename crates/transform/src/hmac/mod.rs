@@ -2,7 +2,7 @@
 
 use crate::catalogue::{Facts, KeyBytes, Standing};
 use crate::descriptor::{DigestDescriptor, Making, PeerNames};
-use crate::{md5, sha1, sha256};
+use crate::{md5, sha1, sha256, sha512};
 
 /// HMAC-MD5 as the catalogue knows it.
 pub(crate) static MD5: DigestDescriptor = DigestDescriptor {
@@ -42,6 +42,34 @@ pub(crate) static SHA256: DigestDescriptor = DigestDescriptor {
         aws_lc: Some("HMAC_SHA256"),
         rust_crypto: Some("sha2"),
         ipsec_mb: Some("SHA_256"),
+    },
+    promises: &[],
+};
+
+/// HMAC-SHA-384 as the catalogue knows it.
+pub(crate) static SHA384: DigestDescriptor = DigestDescriptor {
+    name: "hmac-sha384",
+    facts: keyed(sha512::FACTS_384, Standing::Current, "RFC 2104, RFC 4868"),
+    making: Making::Own(sha512::own_hmac::<384>()),
+    peers: PeerNames {
+        openssl: Some("SHA2-384"),
+        aws_lc: Some("HMAC_SHA384"),
+        rust_crypto: Some("sha2"),
+        ipsec_mb: Some("SHA_384"),
+    },
+    promises: &[],
+};
+
+/// HMAC-SHA-512 as the catalogue knows it.
+pub(crate) static SHA512: DigestDescriptor = DigestDescriptor {
+    name: "hmac-sha512",
+    facts: keyed(sha512::FACTS_512, Standing::Current, "RFC 2104, RFC 4868"),
+    making: Making::Own(sha512::own_hmac::<512>()),
+    peers: PeerNames {
+        openssl: Some("SHA2-512"),
+        aws_lc: Some("HMAC_SHA512"),
+        rust_crypto: Some("sha2"),
+        ipsec_mb: Some("SHA_512"),
     },
     promises: &[],
 };

@@ -43,6 +43,10 @@ impl Runner for RustCrypto {
             Algorithm::Digest(Digest::HmacMd5) => mac::<Hmac<md5::Md5>>(task, scope),
             Algorithm::Digest(Digest::HmacSha1) => mac::<Hmac<sha1::Sha1>>(task, scope),
             Algorithm::Digest(Digest::HmacSha256) => mac::<Hmac<sha2::Sha256>>(task, scope),
+            Algorithm::Digest(Digest::Sha384) => hash::<sha2::Sha384>(task, scope),
+            Algorithm::Digest(Digest::Sha512) => hash::<sha2::Sha512>(task, scope),
+            Algorithm::Digest(Digest::HmacSha384) => mac::<Hmac<sha2::Sha384>>(task, scope),
+            Algorithm::Digest(Digest::HmacSha512) => mac::<Hmac<sha2::Sha512>>(task, scope),
             Algorithm::Cipher(Cipher::Rc4) => rc4(task, scope),
             Algorithm::Cipher(Cipher::Block(cipher, Mode::Cbc)) => match cipher {
                 BlockCipher::Des => cbc_mode::<des::Des>(task, scope),

@@ -22,6 +22,7 @@ pub(crate) static ADLER_32: DigestDescriptor = DigestDescriptor {
         source: "RFC 1950",
     },
     making: Making::Own(OwnDigest {
+        together: None,
         expand: |_| None,
         tier: |tier, _| tier.min(Tier::Generic),
         digest: |tier, job| {

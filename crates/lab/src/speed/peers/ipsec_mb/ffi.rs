@@ -33,6 +33,8 @@ const KEY_EXPANSIONS: [usize; 3] = [112, 120, 128];
 const DES_KEY_SCHEDULE: usize = 152;
 const SHA1_ONE_BLOCK: usize = 160;
 const SHA256_ONE_BLOCK: usize = 176;
+const SHA384_ONE_BLOCK: usize = 184;
+const SHA512_ONE_BLOCK: usize = 192;
 const MD5_ONE_BLOCK: usize = 200;
 const GCM_PRECOMPUTATIONS: [usize; 2] = [448, 464];
 const GET_NEXT_BURST: usize = 952;
@@ -142,7 +144,7 @@ pub(super) enum Key {
     /// A hash: its number and its tag's length.
     Hash(u32, u64),
     /// HMAC: the same, and the states after the two key blocks.
-    Hmac(u32, u64, Box<[[u8; 32]; 2]>),
+    Hmac(u32, u64, Box<[[u8; 64]; 2]>),
 }
 
 /// See [`Key::Cipher`].
@@ -172,6 +174,8 @@ pub(super) enum Hash {
     Md5,
     Sha1,
     Sha256,
+    Sha384,
+    Sha512,
 }
 
 impl Hash {
@@ -181,6 +185,8 @@ impl Hash {
             "MD5" => Some(Self::Md5),
             "SHA_1" => Some(Self::Sha1),
             "SHA_256" => Some(Self::Sha256),
+            "SHA_384" => Some(Self::Sha384),
+            "SHA_512" => Some(Self::Sha512),
             _ => None,
         }
     }
@@ -267,21 +273,29 @@ impl Manager {
             Hash::Md5 => None,
             Hash::Sha1 => Some(Key::Hash(13, 20)),
             Hash::Sha256 => Some(Key::Hash(15, 32)),
+            Hash::Sha384 => Some(Key::Hash(16, 48)),
+            Hash::Sha512 => Some(Key::Hash(17, 64)),
         }
     }
 
     /// HMAC; the key is a block at most.
     pub(super) fn hmac(&self, hash: Hash, key: &[u8]) -> Option<Key> {
-        let (number, tag_bytes, one_block) = match hash {
-            Hash::Md5 => (7, 16, MD5_ONE_BLOCK),
-            Hash::Sha1 => (1, 20, SHA1_ONE_BLOCK),
-            Hash::Sha256 => (3, 32, SHA256_ONE_BLOCK),
+        let (number, tag_bytes, block_bytes, one_block) = match hash {
+            Hash::Md5 => (7, 16, 64, MD5_ONE_BLOCK),
+            Hash::Sha1 => (1, 20, 64, SHA1_ONE_BLOCK),
+            Hash::Sha256 => (3, 32, 64, SHA256_ONE_BLOCK),
+            Hash::Sha384 => (4, 48, 128, SHA384_ONE_BLOCK),
+            Hash::Sha512 => (5, 64, 128, SHA512_ONE_BLOCK),
         };
-        let mut states = Box::new([[0; 32]; 2]);
+        let mut states = Box::new([[0; 64]; 2]);
         for (state, pad) in states.iter_mut().zip([0x36, 0x5c]) {
-            let mut block = [pad; 64];
-            block.get_mut(..key.len())?.iter_mut().zip(key).for_each(|(byte, key)| *byte ^= key);
-            // SAFETY: a block has 64 bytes, a state 32 at most.
+            let mut block = [pad; 128];
+            block[..block_bytes]
+                .get_mut(..key.len())?
+                .iter_mut()
+                .zip(key)
+                .for_each(|(byte, key)| *byte ^= key);
+            // SAFETY: a block has 128 bytes at most, a state 64.
             unsafe {
                 let absorb: OneBlock = self.function(one_block);
                 absorb(block.as_ptr().cast(), state.as_mut_ptr().cast());
@@ -299,7 +313,7 @@ impl Manager {
         messages: &mut [&mut [u8]],
         ivs: &[[u8; 16]],
         aad: &[u8],
-        tags: &mut [[u8; 32]],
+        tags: &mut [[u8; 64]],
     ) -> bool {
         if keys.is_empty() || messages.len() != ivs.len() || messages.len() != tags.len() {
             return false;
@@ -397,7 +411,7 @@ fn fill(
     message: &mut [u8],
     iv: &[u8; 16],
     aad: &[u8],
-    tag: &mut [u8; 32],
+    tag: &mut [u8; 64],
 ) {
     job.source = message.as_ptr();
     job.destination = message.as_mut_ptr();

@@ -1,0 +1,215 @@
+//! Many messages of SHA-384 or SHA-512 side by side, each with its own length and key.
+//!
+//! A lane's message is its whole blocks, read in place, then one or two padded blocks in the lane's scratch, and for HMAC
+//! the block of the outer hash. All lanes run until the shortest stretch ends; a lane whose message is done takes the next,
+//! and one without work reads along with the lane that has least to go, so that it reads nothing it must not. When so few
+//! lanes are busy that single messages are faster, their rests run one by one.
+//!
+//! `unsafe`: kernels take raw pointers, made here from the jobs' slices.
+#![allow(unsafe_code)]
+
+use super::rounds::{self, Rows, Run, States};
+use super::{BLOCK, HmacKey, bytes_of, initial, pad};
+use crate::isa::Features;
+use crate::job::{DigestJob, Status};
+use crate::wipe::wipe;
+
+/// What a lane is at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// The whole blocks of the message.
+    Body,
+    /// Its padded end.
+    End,
+    /// HMAC's outer hash.
+    Outer,
+    /// Nothing.
+    Idle,
+}
+
+struct Lanes<'j, 'a, const L: usize> {
+    jobs: &'j mut [DigestJob<'a>],
+    order: &'j [u16],
+    taken: usize,
+    busy: usize,
+    bits: usize,
+    states: States<L>,
+    rows: Rows<L>,
+    blocks_left: [usize; L],
+    stage: [Stage; L],
+    job_of: [u16; L],
+    scratch: [[u8; 2 * BLOCK]; L],
+}
+
+impl<const L: usize> Lanes<'_, '_, L> {
+    fn state(&self, lane: usize) -> [u64; 8] {
+        self.states.0.map(|row| row[lane])
+    }
+
+    fn set_state(&mut self, lane: usize, state: &[u64; 8]) {
+        for (row, word) in self.states.0.iter_mut().zip(state) {
+            row[lane] = *word;
+        }
+    }
+
+    /// Gives the lane the next job, or leaves it idle.
+    fn take(&mut self, lane: usize) {
+        let Some(&index) = self.order.get(self.taken) else {
+            self.stage[lane] = Stage::Idle;
+            return;
+        };
+        self.taken += 1;
+        self.busy += 1;
+        let job = &self.jobs[usize::from(index)];
+        let (input, key) = (job.input, job.key.own::<HmacKey>());
+        self.set_state(lane, key.map_or_else(|| initial(self.bits), |key| &key.inner));
+        self.job_of[lane] = index;
+        self.stage[lane] = Stage::Body;
+        self.rows[lane] = input.as_ptr();
+        self.blocks_left[lane] = input.len() / BLOCK;
+    }
+
+    /// Lays a lane's padded blocks into its scratch, from where it goes on.
+    fn go_on(&mut self, lane: usize, stage: Stage, tail: &[u8], message_bytes: usize, absorbed_bytes: usize) {
+        let scratch = &mut self.scratch[lane];
+        let bytes = pad(tail, (message_bytes + absorbed_bytes) as u64, scratch);
+        self.rows[lane] = scratch.as_ptr();
+        self.blocks_left[lane] = bytes / BLOCK;
+        self.stage[lane] = stage;
+    }
+
+    /// Moves a lane whose stretch has ended on.
+    fn advance(&mut self, lane: usize) {
+        let index = usize::from(self.job_of[lane]);
+        let (input, key) = (self.jobs[index].input, self.jobs[index].key.own::<HmacKey>());
+        let key_bytes = if key.is_some() { BLOCK } else { 0 };
+        match (self.stage[lane], key) {
+            (Stage::Idle, _) => {}
+            (Stage::Body, _) => {
+                let tail = &input[input.len() & !(BLOCK - 1)..];
+                self.go_on(lane, Stage::End, tail, input.len(), key_bytes);
+            }
+            (Stage::End, Some(key)) => {
+                let inner = bytes_of(&self.state(lane));
+                self.set_state(lane, &key.outer);
+                self.go_on(lane, Stage::Outer, &inner[..self.bits / 8], self.bits / 8, BLOCK);
+            }
+            (Stage::End | Stage::Outer, _) => {
+                let made = bytes_of(&self.state(lane));
+                let job = &mut self.jobs[index];
+                job.output = [0; 64];
+                job.output[..self.bits / 8].copy_from_slice(&made[..self.bits / 8]);
+                job.status = Status::Done;
+                self.busy -= 1;
+                self.take(lane);
+            }
+        }
+    }
+
+    /// Runs all jobs.
+    ///
+    /// # Safety
+    /// The CPU has the kernel's features.
+    unsafe fn run(&mut self, kernel: Run<L>, few: usize) {
+        (0..L).for_each(|lane| self.take(lane));
+        loop {
+            let (mut shortest, mut along) = (usize::MAX, core::ptr::null());
+            for lane in 0..L {
+                while self.stage[lane] != Stage::Idle && self.blocks_left[lane] == 0 {
+                    self.advance(lane);
+                }
+                if self.stage[lane] != Stage::Idle && self.blocks_left[lane] < shortest {
+                    (shortest, along) = (self.blocks_left[lane], self.rows[lane]);
+                }
+            }
+            if self.busy == 0 {
+                return;
+            }
+            if self.busy <= few && self.taken == self.order.len() {
+                return self.finish_alone();
+            }
+            for lane in 0..L {
+                if self.stage[lane] == Stage::Idle {
+                    self.rows[lane] = along;
+                }
+            }
+            // SAFETY: the caller's promise; a busy lane has at least so many blocks at its row, in its job's input or in
+            // its scratch, and idle ones share the row of one that has exactly as many.
+            unsafe { kernel(&mut self.states, &self.rows, shortest) };
+            for (row, left) in self.rows.iter_mut().zip(&mut self.blocks_left) {
+                *row = row.wrapping_add(BLOCK * shortest);
+                *left = left.saturating_sub(shortest);
+            }
+        }
+    }
+
+    /// Finishes the messages of all busy lanes one by one; there are no more jobs.
+    fn finish_alone(&mut self) {
+        for lane in 0..L {
+            while self.stage[lane] != Stage::Idle {
+                let mut state = States(self.state(lane).map(|word| [word]));
+                // SAFETY: plain words need no features; so many blocks are left at the row, as in `run`.
+                unsafe { rounds::plain(&mut state, &[self.rows[lane]], self.blocks_left[lane]) };
+                self.set_state(lane, &state.0.map(|[word]| word));
+                self.blocks_left[lane] = 0;
+                self.advance(lane);
+            }
+        }
+    }
+}
+
+/// Runs the jobs that `order` lists through the lanes of a kernel.
+///
+/// # Safety
+/// The CPU has the kernel's features.
+unsafe fn all<const L: usize>(
+    kernel: Run<L>,
+    bits: usize,
+    few: usize,
+    jobs: &mut [DigestJob<'_>],
+    order: &[u16],
+) {
+    let mut lanes = Lanes {
+        jobs,
+        order,
+        taken: 0,
+        busy: 0,
+        bits,
+        states: States([[0; L]; 8]),
+        rows: [core::ptr::null(); L],
+        blocks_left: [0; L],
+        stage: [Stage::Idle; L],
+        job_of: [0; L],
+        scratch: [[0; 2 * BLOCK]; L],
+    };
+    // SAFETY: the caller's promise.
+    unsafe { lanes.run(kernel, few) };
+    wipe(&mut lanes.states.0, [0; L]);
+    wipe(&mut lanes.scratch, [0; 2 * BLOCK]);
+}
+
+/// The jobs that a list of indices, longest first, names, in the lanes of the largest instruction set there is. With at most
+/// `few` lanes busy and no jobs waiting, messages end one by one.
+pub(crate) fn run_widest<const BITS: usize>(
+    features: Features,
+    few: usize,
+    jobs: &mut [DigestJob<'_>],
+    order: &[u16],
+) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the tokens prove the features.
+    unsafe {
+        match (features.avx512, features.avx2) {
+            (Some(_), _) if order.len() > 8 => all(rounds::avx512::<2, 16>, BITS, few, jobs, order),
+            (Some(_), _) => all(rounds::avx512::<1, 8>, BITS, few, jobs, order),
+            (_, Some(_)) if order.len() > 4 => all(rounds::avx2::<2, 8>, BITS, few, jobs, order),
+            (_, Some(_)) => all(rounds::avx2::<1, 4>, BITS, few, jobs, order),
+            _ => all(rounds::plain, BITS, few, jobs, order),
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    // SAFETY: plain words need no features.
+    unsafe {
+        all(rounds::plain, BITS, few, jobs, order);
+    }
+}
