@@ -7,11 +7,11 @@ use core::any::Any;
 
 use crate::aead::{AeadJob, AeadSchedule};
 use crate::catalogue::{Facts, Mode};
+use crate::cipher_lanes::HandOver;
 use crate::hash::Hash;
 use crate::isa::{Features, Isa, Tier};
 use crate::job::{Buffer, CipherJob, DigestJob, Direction};
 use crate::key::{DigestKey, Schedule};
-use crate::lanes::HandOver;
 use crate::order::LaneCost;
 use crate::word::Event;
 

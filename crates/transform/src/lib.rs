@@ -21,6 +21,7 @@ aeads!(folders);
 
 mod aead;
 pub mod catalogue;
+mod cipher_lanes;
 mod copy;
 mod descriptor;
 mod dispatch;
@@ -28,7 +29,6 @@ mod hash;
 mod isa;
 mod job;
 mod key;
-mod lanes;
 mod mix;
 mod modes;
 mod order;

@@ -1,11 +1,11 @@
 //! Lanes for ciphers of four 16-bit words a block, big-endian: what IDEA and Blowfish by permutations have in common.
 //!
-//! `unsafe`: rows are read and written under the contract of [`crate::lanes::LaneKernel`].
+//! `unsafe`: rows are read and written under the contract of [`crate::cipher_lanes::LaneKernel`].
 #![allow(unsafe_code)]
 
 use crate::catalogue::Mode;
+use crate::cipher_lanes::Rows;
 use crate::job::Direction;
-use crate::lanes::Rows;
 use crate::simd::shorts::{Shorts, carried, place};
 use crate::wipe::wipe;
 
@@ -59,7 +59,7 @@ impl<const L: usize> Chains<L> {
         iv
     }
 
-    /// See [`crate::lanes::LaneKernel::run`].
+    /// See [`crate::cipher_lanes::LaneKernel::run`].
     ///
     /// # Safety
     /// As there; `G * V::SHORTS` is `L`.

@@ -1,15 +1,15 @@
 //! Lane kernels for ciphers of 32-bit words (RC5, RC6): `G` groups of vectors side by side.
 //!
 //! These ciphers are bound by latency, so several groups run interleaved. `unsafe`: rows are read and written under
-//! the contract of [`crate::lanes::LaneKernel`].
+//! the contract of [`crate::cipher_lanes::LaneKernel`].
 #![allow(unsafe_code)]
 
 use core::marker::PhantomData;
 
 use crate::catalogue::Mode;
+use crate::cipher_lanes::{Alone, LaneKernel, Rows};
 use crate::job::Direction;
 use crate::key::Schedule;
-use crate::lanes::{Alone, LaneKernel, Rows};
 use crate::simd::Words;
 use crate::wipe::wipe;
 
@@ -290,9 +290,9 @@ macro_rules! word_lane_kernels {
                 key_words: usize,
                 jobs: &mut [$crate::job::CipherJob<'k>],
                 order: &[u16],
-                hand_over: &$crate::lanes::HandOver<'_>,
+                hand_over: &$crate::cipher_lanes::HandOver<'_>,
             ) {
-                use $crate::lanes::{self, Rows};
+                use $crate::cipher_lanes::{self, Rows};
                 use $crate::word_lanes::WordLanes;
                 #[target_feature(enable = $features)]
                 unsafe fn run<const G: usize, const L: usize>(
@@ -306,11 +306,11 @@ macro_rules! word_lane_kernels {
                 match order.len() {
                     $(..=$lanes => {
                         let kernel = &mut WordLanes::new(mode, direction, key_words, run::<$groups, $lanes>);
-                        lanes::run(kernel, jobs, order, hand_over);
+                        cipher_lanes::run_jobs(kernel, jobs, order, hand_over);
                     })*
                     _ => {
                         let kernel = &mut WordLanes::new(mode, direction, key_words, run::<$most, $all>);
-                        lanes::run(kernel, jobs, order, hand_over);
+                        cipher_lanes::run_jobs(kernel, jobs, order, hand_over);
                     }
                 }
             }

@@ -1,8 +1,8 @@
 //! AES, FIPS 197, with 128-, 192- and 256-bit keys.
 
-pub(crate) mod generic;
 #[cfg(target_arch = "x86_64")]
-pub(crate) mod lanes;
+pub(crate) mod aes_lanes;
+pub(crate) mod generic;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod ni;
 pub(crate) mod reference;
@@ -28,9 +28,9 @@ pub(crate) static AES_128: CipherDescriptor = CipherDescriptor {
     expand: |key| Some(Schedule::Aes128(Box::new(Key::new(key)))),
     peers: peers("AES-128", "AES_128"),
     promises: &[
-        Promise::new("3aes5lanes10run_avx512", "vaesenc", 64),
-        Promise::new("3aes5lanes10run_avx512", "vaesdeclast", 64),
-        Promise::new("3aes5lanes8run_avx2", "vaesenc", 16),
+        Promise::new("3aes9aes_lanes10run_avx512", "vaesenc", 64),
+        Promise::new("3aes9aes_lanes10run_avx512", "vaesdeclast", 64),
+        Promise::new("3aes9aes_lanes8run_avx2", "vaesenc", 16),
         Promise::new("3aes2ni6run_ni", "vaesenc", 16),
         Promise::new("3aes2ni8run_vaes", "vaesenc", 64),
         Promise::new("3aes2ni8run_vaes", "vaesdeclast", 64),
@@ -141,7 +141,7 @@ const LANES: Option<CipherLanes> = Some(CipherLanes {
         (false, _) => Some(LaneCost { few: 2, fixed_bytes: 128, job_bytes: 72 }),
     },
     cut: None,
-    run: lanes::run_widest,
+    run: aes_lanes::run_widest,
 });
 
 /// An expanded key where [`Schedule`] has it.

@@ -1,6 +1,6 @@
 //! Blowfish, Schneier 1993. The key builds its S-boxes: 4 KB an association, and 521 encryptions to expand.
 
-pub(crate) mod lanes;
+pub(crate) mod blowfish_lanes;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod permuted;
 mod pi;
@@ -9,15 +9,15 @@ pub(crate) mod reference;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use crate::catalogue::{ByteOrder, Facts, KeyBytes, Limits, Mode, Standing};
+use crate::cipher_lanes::{HandOver, Interleave};
+#[cfg(target_arch = "x86_64")]
+use crate::cipher_lanes::{few_lanes_do, one_key};
 use crate::descriptor::{
     Alone, CipherDescriptor, CipherLanes, CutFor, PeerNames, Promise, block_after_block, no_instructions,
 };
 use crate::isa::{Features, Tier};
 use crate::job::{CipherJob, Direction};
 use crate::key::Schedule;
-use crate::lanes::{HandOver, Interleave};
-#[cfg(target_arch = "x86_64")]
-use crate::lanes::{few_lanes_do, one_key};
 use crate::mix::trace_blocks;
 use crate::order::LaneCost;
 use crate::word::Counted;
@@ -60,13 +60,13 @@ pub(crate) static BLOWFISH: CipherDescriptor = CipherDescriptor {
     },
     peers: PeerNames { openssl: Some("BF"), rust_crypto: Some("blowfish"), ..PeerNames::NONE },
     promises: &[
-        Promise::new("8blowfish5lanes7run_bmi", "bextr", 8),
+        Promise::new("8blowfish14blowfish_lanes7run_bmi", "bextr", 8),
         Promise::new("8blowfish8permuted", "vpermt2b", 64),
     ],
 };
 
 block_after_block!(by_reference, Blowfish => reference::plain);
-block_after_block!(unrolled, Blowfish => lanes::one);
+block_after_block!(unrolled, Blowfish => blowfish_lanes::one);
 
 /// This many busy lanes of 64 are no faster than as many single messages.
 #[cfg(target_arch = "x86_64")]
@@ -84,14 +84,15 @@ fn run_lanes(
     #[cfg(target_arch = "x86_64")]
     if let Some(proof) = features.avx512
         && one_key(jobs, order)
-        && !few_lanes_do(jobs, order, lanes::LANES, permuted::LANES, (19, 4))
+        && !few_lanes_do(jobs, order, blowfish_lanes::LANES, permuted::LANES, (19, 4))
     {
         let few = if hand_over.few == 0 { 0 } else { PERMUTED_FEW };
         let kernel = &mut permuted::Permuted::new(proof, mode, direction);
-        return crate::lanes::run(kernel, jobs, order, &HandOver { few, alone: hand_over.alone });
+        return crate::cipher_lanes::run_jobs(kernel, jobs, order, &HandOver { few, alone: hand_over.alone });
     }
-    let kernel = lanes::BlowfishLanes::<{ lanes::LANES }>::new(mode, direction, features.avx2);
-    crate::lanes::run(&mut Interleave(kernel), jobs, order, hand_over);
+    let kernel =
+        blowfish_lanes::BlowfishLanes::<{ blowfish_lanes::LANES }>::new(mode, direction, features.avx2);
+    crate::cipher_lanes::run_jobs(&mut Interleave(kernel), jobs, order, hand_over);
 }
 
 /// An expanded key where [`Schedule`] has it.

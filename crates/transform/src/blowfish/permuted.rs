@@ -2,20 +2,20 @@
 //!
 //! Each of the four bytes that an S-box brings has a table of 256: two permutations and a choice make 64 look-ups. A half
 //! of a block is kept as its 16-bit words; bytes interleave to words, and a sum carries from the low words to the
-//! high ones. With keys of their own, lanes would need tables of their own: then see [`super::lanes`]. No table in
+//! high ones. With keys of their own, lanes would need tables of their own: then see [`super::blowfish_lanes`]. No table in
 //! memory is indexed, no branch on data: constant time.
 //!
-//! `unsafe`: rows are read and written under the contract of [`crate::lanes::LaneKernel`].
+//! `unsafe`: rows are read and written under the contract of [`crate::cipher_lanes::LaneKernel`].
 #![allow(unsafe_code)]
 
 use core::arch::x86_64::*;
 
 use super::Key;
 use crate::catalogue::Mode;
+use crate::cipher_lanes::{Alone, LaneKernel, Rows};
 use crate::isa::Avx512;
 use crate::job::Direction;
 use crate::key::Schedule;
-use crate::lanes::{Alone, LaneKernel, Rows};
 use crate::short_lanes::{Chains, Rounds};
 use crate::simd::Words;
 use crate::simd::avx512::Z;

@@ -1,10 +1,10 @@
 //! ChaCha20-Poly1305 over long messages: while the vectors make the stream of one unit of groups, the integer units,
 //! which the rounds leave idle, authenticate the middles of texts of another, the one before (sealing) or after (opening).
 //!
-//! `unsafe`: see [`super::lanes`].
+//! `unsafe`: see [`super::chacha_lanes`].
 #![allow(unsafe_code)]
 
-use super::lanes::{Kernels, Streams, Tags, Wave, Zeroth, crypt, settle, text};
+use super::chacha_lanes::{Kernels, Streams, Tags, Wave, Zeroth, crypt, settle, text};
 use crate::aead::AeadJob;
 use crate::job::Direction;
 use crate::poly1305::Text;

@@ -2,7 +2,7 @@
 
 pub(crate) mod aead;
 #[cfg(target_arch = "x86_64")]
-pub(crate) mod lanes;
+pub(crate) mod chacha_lanes;
 #[cfg(target_arch = "x86_64")]
 mod long;
 pub(crate) mod reference;
@@ -44,8 +44,8 @@ pub(crate) static CHACHA20_POLY1305: AeadDescriptor = AeadDescriptor {
         ..PeerNames::NONE
     },
     promises: &[
-        Promise::new("6chacha5lanes13rounds_avx512", "vprold", 64),
-        Promise::new("6chacha5lanes11rounds_avx2", "vpshufb", 32),
+        Promise::new("6chacha12chacha_lanes13rounds_avx512", "vprold", 64),
+        Promise::new("6chacha12chacha_lanes11rounds_avx2", "vpshufb", 32),
     ],
 };
 
@@ -62,8 +62,8 @@ fn run_widest(features: Features, direction: Direction, jobs: &mut [AeadJob<'_>]
         let bytes =
             |job: &mut AeadJob<'_>| (job.status == Status::Pending).then_some(job.data.len() + job.aad.len());
         by_length(window, bytes, |jobs, order| match features.avx512 {
-            Some(avx512) => lanes::avx512(avx512, direction, jobs, order),
-            None => lanes::avx2(avx2, direction, jobs, order),
+            Some(avx512) => chacha_lanes::avx512(avx512, direction, jobs, order),
+            None => chacha_lanes::avx2(avx2, direction, jobs, order),
         });
     }
 }

@@ -13,6 +13,9 @@ mod staging;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use crate::catalogue::{ByteOrder, Facts, KeyBytes, Limits, Mode, Standing};
+#[cfg(target_arch = "x86_64")]
+use crate::cipher_lanes::few_lanes_do;
+use crate::cipher_lanes::{self, HandOver};
 use crate::descriptor::{
     Alone, CipherDescriptor, CipherLanes, CutFor, PeerNames, Promise, block_after_block, no_instructions,
     no_words,
@@ -20,9 +23,6 @@ use crate::descriptor::{
 use crate::isa::{Features, Isa, Tier};
 use crate::job::{Buffer, CipherJob, Direction};
 use crate::key::Schedule;
-#[cfg(target_arch = "x86_64")]
-use crate::lanes::few_lanes_do;
-use crate::lanes::{self, HandOver};
 use crate::mix::trace_blocks;
 use crate::order::LaneCost;
 use crate::word::Counted;
@@ -146,21 +146,21 @@ fn run_lanes<const PASSES: usize>(
     match (features.avx512, features.avx2) {
         (Some(proof), _) if few_lanes_do(jobs, order, 64, 512, (13, 2)) => {
             let kernel = &mut permuted::Permuted::<PASSES>::new(proof, mode, direction);
-            return lanes::run(kernel, jobs, order, hand_over);
+            return cipher_lanes::run_jobs(kernel, jobs, order, hand_over);
         }
         // A step of 512 lanes costs less than one of 256 by AVX2, however few are busy.
         (Some(proof), _) => {
             let kernel = &mut sliced::avx512(proof, mode, direction, PASSES);
             let few = if hand_over.few == 0 { 0 } else { SLICED_FEW };
-            return lanes::run(kernel, jobs, order, &HandOver { few, alone: hand_over.alone });
+            return cipher_lanes::run_jobs(kernel, jobs, order, &HandOver { few, alone: hand_over.alone });
         }
         (_, Some(proof)) => {
             let kernel = &mut sliced::avx2(proof, mode, direction, PASSES);
-            return lanes::run(kernel, jobs, order, hand_over);
+            return cipher_lanes::run_jobs(kernel, jobs, order, hand_over);
         }
         _ => {}
     }
-    lanes::run(&mut sliced::portable(mode, direction, PASSES), jobs, order, hand_over);
+    cipher_lanes::run_jobs(&mut sliced::portable(mode, direction, PASSES), jobs, order, hand_over);
 }
 
 /// Three expanded keys where [`Schedule`] has them.

@@ -9,17 +9,17 @@
 //!
 //! Bitslicing 512 messages ([`super::sliced`]) costs as much a message when all lanes are busy; this needs 64.
 //!
-//! `unsafe`: rows are read through pointers under the contract of [`crate::lanes::LaneKernel`].
+//! `unsafe`: rows are read through pointers under the contract of [`crate::cipher_lanes::LaneKernel`].
 #![allow(unsafe_code)]
 
 use core::arch::x86_64::*;
 
 use super::{Key, P, s_box};
 use crate::catalogue::Mode;
+use crate::cipher_lanes::{Alone, LaneKernel, Rows};
 use crate::isa::Avx512;
 use crate::job::Direction;
 use crate::key::Schedule;
-use crate::lanes::{Alone, LaneKernel, Rows};
 use crate::simd::avx512::Z;
 use crate::wipe::wipe;
 

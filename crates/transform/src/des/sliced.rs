@@ -4,16 +4,16 @@
 //! ([`super::circuits`]). No table, no branch on data: constant time. The key planes of C and D are stored twice in
 //! a row, so a round's rotation is a pointer.
 //!
-//! `unsafe`: planes and rows are read through pointers under the contract of [`crate::lanes::LaneKernel`].
+//! `unsafe`: planes and rows are read through pointers under the contract of [`crate::cipher_lanes::LaneKernel`].
 #![allow(unsafe_code)]
 
 use super::circuits;
 use super::staging::{Block, Half, Staged, transpose};
 use super::{P, PC2, ROTATIONS};
 use crate::catalogue::Mode;
+use crate::cipher_lanes::{Alone, LaneKernel, Rows};
 use crate::job::Direction;
 use crate::key::Schedule;
-use crate::lanes::{Alone, LaneKernel, Rows};
 use crate::simd::Planes;
 use crate::wipe::wipe;
 

@@ -3,7 +3,7 @@
 //! A chunk is staged as it is loaded, a block at a time becomes planes and comes back, and the chunk is stored. What
 //! lies on the stage is up to the vector; in planes, lane `64 e + i` is always bit i of element e.
 //!
-//! `unsafe`: rows are read through pointers under the contract of [`crate::lanes::LaneKernel`].
+//! `unsafe`: rows are read through pointers under the contract of [`crate::cipher_lanes::LaneKernel`].
 #![allow(unsafe_code)]
 
 use crate::simd::{Blocks, Planes};

@@ -5,11 +5,11 @@ use core::iter::repeat_n;
 use super::pieces::{self, Lengths, Width};
 use super::{Kernels, Lanes};
 use crate::catalogue::{Cipher, Mode};
+use crate::cipher_lanes::{HandOver, lengths};
 use crate::descriptor::Alone;
 use crate::isa::{Isa, Tier};
 use crate::job::{Buffer, CipherJob, Direction, Status};
 use crate::key::Schedule;
-use crate::lanes::{HandOver, lengths};
 use crate::order::{LaneCost, WINDOW, by_length};
 use crate::wipe;
 

@@ -3,7 +3,7 @@
 use super::{Kernels, Lanes};
 use crate::catalogue::Digest;
 use crate::descriptor::{Making, OwnDigest, RunTogether};
-use crate::hash::lanes;
+use crate::hash::hash_lanes;
 use crate::hash::{self, Hash};
 use crate::isa::Tier;
 use crate::job::{DigestJob, Status};
@@ -91,7 +91,7 @@ impl Kernels {
     }
 
     /// The kernel for `count` messages, and what its lanes cost.
-    pub(super) fn lane_kernel(&self, hash: &Hash, count: usize) -> Option<(LaneCost, lanes::Kernel)> {
+    pub(super) fn lane_kernel(&self, hash: &Hash, count: usize) -> Option<(LaneCost, hash_lanes::Kernel)> {
         let wanted = self.lanes_wanted();
         if wanted == Lanes::Never || count == 0 {
             return None;
@@ -103,7 +103,7 @@ impl Kernels {
         // When the batch tier is forced, its kernels do all the work.
         let few = if wanted == Lanes::Always { 0 } else { found.cost.few };
         let alone = (hash.compress)(Tier::Native, self.features);
-        Some((found.cost, lanes::Kernel { widths: found.widths, few, alone, drive: found.drive }))
+        Some((found.cost, hash_lanes::Kernel { widths: found.widths, few, alone, drive: found.drive }))
     }
 
     /// What runs `count` messages of what is no [`Hash`] together, and what that costs.

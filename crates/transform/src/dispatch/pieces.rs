@@ -7,8 +7,8 @@
 use arrayvec::ArrayVec;
 
 use crate::catalogue::Mode;
+use crate::cipher_lanes::CHUNK;
 use crate::job::{Buffer, CipherJob, Status};
-use crate::lanes::CHUNK;
 use crate::modes;
 
 /// Most pieces of a batch.

@@ -1,9 +1,9 @@
 //! What MD5, SHA-1 and SHA-256 share: 64-byte blocks, at most eight 32-bit words of state, length padding, HMAC.
 //!
 //! Every tier is a [`Compress`] function over whole blocks or a lane kernel; padding and HMAC are written once here
-//! and once in [`lanes`].
+//! and once in [`hash_lanes`].
 
-pub(crate) mod lanes;
+pub(crate) mod hash_lanes;
 pub(crate) mod stream;
 
 use core::fmt;
@@ -43,8 +43,8 @@ pub(crate) struct HashLanes {
     /// As the `crossover` example measures it.
     pub(crate) cost: LaneCost,
     /// Narrowest first.
-    pub(crate) widths: &'static [lanes::Width],
-    pub(crate) drive: lanes::Drive,
+    pub(crate) widths: &'static [hash_lanes::Width],
+    pub(crate) drive: hash_lanes::Drive,
 }
 
 impl fmt::Debug for Hash {

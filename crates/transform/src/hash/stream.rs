@@ -5,7 +5,7 @@
 //! one by one. Needs `unsafe` to call lane kernels with the addresses of the parts.
 #![allow(unsafe_code)]
 
-use super::lanes::{Kernel, LaneState, MAX_LANES, Rows, Width};
+use super::hash_lanes::{Kernel, LaneState, MAX_LANES, Rows, Width};
 use super::{Compress, Hash};
 use crate::catalogue::Digest;
 use crate::descriptor::Making;

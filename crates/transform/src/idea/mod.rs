@@ -2,19 +2,19 @@
 
 pub(crate) mod generic;
 #[cfg(target_arch = "x86_64")]
-pub(crate) mod lanes;
+pub(crate) mod idea_lanes;
 pub(crate) mod reference;
 
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use crate::catalogue::{ByteOrder, Facts, KeyBytes, Limits, Standing};
+use crate::cipher_lanes::by_width;
 use crate::descriptor::{
     Alone, CipherDescriptor, CipherLanes, CutFor, PeerNames, Promise, block_after_block, no_instructions,
 };
 use crate::isa::{Isa, Tier};
 use crate::job::Direction;
 use crate::key::Schedule;
-use crate::lanes::by_width;
 use crate::mix::trace_blocks;
 use crate::order::LaneCost;
 use crate::word::Counted;
@@ -46,7 +46,7 @@ pub(crate) static IDEA: CipherDescriptor = CipherDescriptor {
             Some(LaneCost { few: by_width(isa, count, 32, few)?, fixed_bytes, job_bytes: 4 })
         },
         cut: Some(CutFor { lanes: [1, 64, 128], set_up: 16 }),
-        run: lanes::run_widest,
+        run: idea_lanes::run_widest,
     }),
     #[cfg(not(target_arch = "x86_64"))]
     lanes: None,
@@ -60,9 +60,9 @@ pub(crate) static IDEA: CipherDescriptor = CipherDescriptor {
     },
     peers: PeerNames { openssl: Some("IDEA"), rust_crypto: Some("idea"), ..PeerNames::NONE },
     promises: &[
-        Promise::new("4idea5lanes10run_avx512", "vpmullw", 64),
-        Promise::new("4idea5lanes10run_avx512", "vpmulhuw", 64),
-        Promise::new("4idea5lanes8run_avx2", "vpmulhuw", 32),
+        Promise::new("4idea10idea_lanes10run_avx512", "vpmullw", 64),
+        Promise::new("4idea10idea_lanes10run_avx512", "vpmulhuw", 64),
+        Promise::new("4idea10idea_lanes8run_avx2", "vpmulhuw", 32),
     ],
 };
 

@@ -1,6 +1,6 @@
 //! MD5, RFC 1321. Broken as a signature hash; here because the papers measure it.
 
-pub(crate) mod lanes;
+pub(crate) mod md5_lanes;
 pub(crate) mod reference;
 pub(crate) mod single;
 
@@ -9,7 +9,7 @@ use crate::descriptor::{DigestDescriptor, Making, PeerNames, Promise};
 #[cfg(target_arch = "x86_64")]
 use crate::hash::HashLanes;
 #[cfg(target_arch = "x86_64")]
-use crate::hash::lanes::{drive_avx2, drive_avx512};
+use crate::hash::hash_lanes::{drive_avx2, drive_avx512};
 use crate::hash::{self, Hash};
 use crate::isa::Tier;
 #[cfg(target_arch = "x86_64")]
@@ -23,9 +23,9 @@ pub(crate) static MD5: DigestDescriptor = DigestDescriptor {
     making: Making::Hash(&HASH),
     peers: PeerNames { openssl: Some("MD5"), rust_crypto: Some("md-5"), ..PeerNames::NONE },
     promises: &[
-        Promise::new("3md55lanes9avx512_32", "vpternlogq", 64),
-        Promise::new("3md55lanes9avx512_32", "vprold", 64),
-        Promise::new("3md55lanes7avx2_16", "vpaddd", 32),
+        Promise::new("3md59md5_lanes9avx512_32", "vpternlogq", 64),
+        Promise::new("3md59md5_lanes9avx512_32", "vprold", 64),
+        Promise::new("3md59md5_lanes7avx2_16", "vpaddd", 32),
     ],
 };
 
@@ -45,13 +45,17 @@ pub(crate) static HASH: Hash = Hash {
         match (features.avx512, features.avx2) {
             (Some(_), _) => Some(HashLanes {
                 cost,
-                widths: &[lanes::avx512_16::WIDTH, lanes::avx512_32::WIDTH, lanes::avx512_64::WIDTH],
-                drive: drive_avx512::<lanes::Md5, 4>,
+                widths: &[
+                    md5_lanes::avx512_16::WIDTH,
+                    md5_lanes::avx512_32::WIDTH,
+                    md5_lanes::avx512_64::WIDTH,
+                ],
+                drive: drive_avx512::<md5_lanes::Md5, 4>,
             }),
             (_, Some(_)) => Some(HashLanes {
                 cost,
-                widths: &[lanes::avx2_8::WIDTH, lanes::avx2_16::WIDTH],
-                drive: drive_avx2::<lanes::Md5, 4>,
+                widths: &[md5_lanes::avx2_8::WIDTH, md5_lanes::avx2_16::WIDTH],
+                drive: drive_avx2::<md5_lanes::Md5, 4>,
             }),
             _ => None,
         }

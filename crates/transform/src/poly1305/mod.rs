@@ -4,7 +4,7 @@
 pub(crate) mod beside;
 pub(crate) mod generic;
 #[cfg(target_arch = "x86_64")]
-pub(crate) mod lanes;
+pub(crate) mod poly1305_lanes;
 
 /// What ChaCha20-Poly1305 authenticates (RFC 8439 section 2.8), under a one-time key.
 #[derive(Clone, Copy)]

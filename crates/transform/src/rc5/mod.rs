@@ -1,18 +1,18 @@
 //! RC5-32 with 12 or 16 rounds, RFC 2040.
 
-pub(crate) mod lanes;
+pub(crate) mod rc5_lanes;
 pub(crate) mod reference;
 
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use crate::catalogue::{ByteOrder, Facts, KeyBytes, Limits, Mode, Standing};
+use crate::cipher_lanes::by_width;
 use crate::descriptor::{
     Alone, CipherDescriptor, CipherLanes, CutFor, PeerNames, Promise, block_after_block, no_instructions,
 };
 use crate::isa::{Isa, Tier};
 use crate::job::Direction;
 use crate::key::Schedule;
-use crate::lanes::by_width;
 use crate::mix::trace_blocks;
 use crate::order::LaneCost;
 use crate::word::Counted;
@@ -35,8 +35,8 @@ pub(crate) static RC5: CipherDescriptor = CipherDescriptor {
     },
     peers: PeerNames { openssl: Some("RC5"), rust_crypto: Some("rc5"), ..PeerNames::NONE },
     promises: &[
-        Promise::new("3rc55lanes6avx5123run", "vprolvd", 64),
-        Promise::new("3rc55lanes4avx23run", "vpsllvd", 32),
+        Promise::new("3rc59rc5_lanes6avx5123run", "vprolvd", 64),
+        Promise::new("3rc59rc5_lanes4avx23run", "vpsllvd", 32),
     ],
 };
 
@@ -89,11 +89,11 @@ const LANES: CipherLanes = CipherLanes {
         Some(LaneCost { few: by_width(isa, count, 16, few)?, fixed_bytes, job_bytes })
     },
     cut: Some(CutFor { lanes: [1, 32, 64], set_up: 4 }),
-    run: lanes::run_widest,
+    run: rc5_lanes::run_widest,
 };
 
 block_after_block!(by_reference, Rc5 | Rc5R16 => reference::plain);
-block_after_block!(unrolled, Rc5 | Rc5R16 => lanes::one);
+block_after_block!(unrolled, Rc5 | Rc5R16 => rc5_lanes::one);
 
 const P: u32 = 0xb7e1_5163;
 const Q: u32 = 0x9e37_79b9;

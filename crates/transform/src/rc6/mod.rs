@@ -1,18 +1,18 @@
 //! RC6-32/20, the AES candidate of Rivest, Robshaw, Sidney and Yin.
 
-pub(crate) mod lanes;
+pub(crate) mod rc6_lanes;
 pub(crate) mod reference;
 
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use crate::catalogue::{ByteOrder, Facts, KeyBytes, Limits, Standing};
+use crate::cipher_lanes::by_width;
 use crate::descriptor::{
     Alone, CipherDescriptor, CipherLanes, CutFor, PeerNames, Promise, block_after_block, no_instructions,
 };
 use crate::isa::{Features, Tier};
 use crate::job::Direction;
 use crate::key::Schedule;
-use crate::lanes::by_width;
 use crate::mix::trace_blocks;
 use crate::order::LaneCost;
 use crate::word::Counted;
@@ -45,7 +45,7 @@ pub(crate) static RC6: CipherDescriptor = CipherDescriptor {
             Some(LaneCost { few, fixed_bytes: 224, job_bytes: 12 })
         },
         cut: Some(CutFor { lanes: [1, 32, 64], set_up: 4 }),
-        run: lanes::run_widest,
+        run: rc6_lanes::run_widest,
     }),
     trace: |key, data, sink| {
         let Schedule::Rc6(key) = key else { return };
@@ -56,11 +56,11 @@ pub(crate) static RC6: CipherDescriptor = CipherDescriptor {
         Some((key.table.to_vec(), Vec::new()))
     },
     peers: PeerNames { rust_crypto: Some("rc6"), ..PeerNames::NONE },
-    promises: &[Promise::new("3rc65lanes6avx5123run", "vpmulld", 64)],
+    promises: &[Promise::new("3rc69rc6_lanes6avx5123run", "vpmulld", 64)],
 };
 
 block_after_block!(by_reference, Rc6 => reference::plain);
-block_after_block!(unrolled, Rc6 => lanes::one);
+block_after_block!(unrolled, Rc6 => rc6_lanes::one);
 
 /// Rounds.
 pub(crate) const ROUNDS: usize = 20;

@@ -1,8 +1,8 @@
 //! SEAL 3.0, several messages interleaved in general registers; one of them is the generic tier.
 
 use super::{Key, PAGES, ZERO};
+use crate::cipher_lanes::{Alone, CHUNK, Interleaved};
 use crate::key::Schedule;
-use crate::lanes::{Alone, CHUNK, Interleaved};
 use crate::wipe::wipe;
 
 /// Messages side by side.

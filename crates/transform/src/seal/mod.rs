@@ -3,18 +3,18 @@
 //! Words go out most significant byte first.
 
 pub(crate) mod generic;
-#[cfg(target_arch = "x86_64")]
-pub(crate) mod lanes;
 pub(crate) mod reference;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod seal_lanes;
 
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use crate::catalogue::{ByteOrder, Facts, KeyBytes, Limits, Mode, Standing};
+use crate::cipher_lanes::{self, HandOver, Interleave};
 use crate::descriptor::{Alone, CipherDescriptor, CipherLanes, PeerNames, Promise, no_instructions};
 use crate::isa::{Features, Tier};
 use crate::job::{Buffer, CipherJob, Direction};
 use crate::key::Schedule;
-use crate::lanes::{self as scheduler, HandOver, Interleave};
 use crate::order::LaneCost;
 use crate::word::{Counted, Event, end_block};
 
@@ -51,8 +51,8 @@ pub(crate) static SEAL_3: CipherDescriptor = CipherDescriptor {
     },
     peers: PeerNames::NONE,
     promises: &[
-        Promise::new("4seal5lanes10run_avx512", "vpgatherdd", 64),
-        Promise::new("4seal5lanes8run_avx2", "vpgatherdd", 32),
+        Promise::new("4seal10seal_lanes10run_avx512", "vpgatherdd", 64),
+        Promise::new("4seal10seal_lanes8run_avx2", "vpgatherdd", 32),
     ],
 };
 
@@ -95,20 +95,22 @@ fn run_lanes(
     #[cfg(target_arch = "x86_64")]
     {
         let forced = hand_over.few == 0;
-        if forced || GATHER.is_worth(scheduler::lengths(jobs, order)) {
+        if forced || GATHER.is_worth(cipher_lanes::lengths(jobs, order)) {
             let few = if forced { 0 } else { GATHER_FEW };
             let hand_over = &HandOver { few, alone: hand_over.alone };
             match (features.avx512, features.avx2) {
                 (Some(proof), _) => {
-                    return scheduler::run(&mut lanes::avx512(proof), jobs, order, hand_over);
+                    return cipher_lanes::run_jobs(&mut seal_lanes::avx512(proof), jobs, order, hand_over);
                 }
-                (_, Some(proof)) => return scheduler::run(&mut lanes::avx2(proof), jobs, order, hand_over),
+                (_, Some(proof)) => {
+                    return cipher_lanes::run_jobs(&mut seal_lanes::avx2(proof), jobs, order, hand_over);
+                }
                 _ => {}
             }
         }
     }
     let kernel = generic::SealLanes::<{ generic::LANES }>::new();
-    scheduler::run(&mut Interleave(kernel), jobs, order, hand_over);
+    cipher_lanes::run_jobs(&mut Interleave(kernel), jobs, order, hand_over);
 }
 
 /// The tables where [`Schedule`] has them.
@@ -150,7 +152,7 @@ impl Key {
                 let mut block = [0; 64];
                 block[..4].copy_from_slice(&at.to_be_bytes());
                 words = start;
-                crate::sha1::lanes::one(&mut words, &block);
+                crate::sha1::sha1_lanes::one(&mut words, &block);
             }
             words[i as usize % 5]
         };

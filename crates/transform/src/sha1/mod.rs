@@ -1,16 +1,16 @@
 //! SHA-1, FIPS 180-4. Broken as a signature hash; HMAC-SHA1 still protects IPsec and older TLS.
 
-pub(crate) mod lanes;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod ni;
 pub(crate) mod reference;
+pub(crate) mod sha1_lanes;
 
 use crate::catalogue::{ByteOrder, Facts, Standing};
 use crate::descriptor::{DigestDescriptor, Making, PeerNames, Promise};
 #[cfg(target_arch = "x86_64")]
 use crate::hash::HashLanes;
 #[cfg(target_arch = "x86_64")]
-use crate::hash::lanes::{drive_avx2, drive_avx512};
+use crate::hash::hash_lanes::{drive_avx2, drive_avx512};
 use crate::hash::{self, Compress, Hash};
 use crate::isa::{Features, Tier};
 #[cfg(target_arch = "x86_64")]
@@ -30,7 +30,7 @@ pub(crate) static SHA1: DigestDescriptor = DigestDescriptor {
     },
     promises: &[
         Promise::new("4sha12ni9blocks_ni", "sha1rnds4", 16),
-        Promise::new("4sha15lanes9avx512_16", "vprold", 64),
+        Promise::new("4sha110sha1_lanes9avx512_16", "vprold", 64),
     ],
 };
 
@@ -43,8 +43,8 @@ pub(crate) static HASH: Hash = Hash {
     is_little_endian: false,
     compress: |tier, features| match tier {
         Tier::Reference => reference::blocks,
-        Tier::Generic => lanes::one,
-        Tier::Native | Tier::Batch => native(features).unwrap_or(lanes::one),
+        Tier::Generic => sha1_lanes::one,
+        Tier::Native | Tier::Batch => native(features).unwrap_or(sha1_lanes::one),
     },
     has_instructions: |features| features.sha.is_some(),
     traced: reference::compress::<Counted>,
@@ -60,12 +60,14 @@ pub(crate) static HASH: Hash = Hash {
         match (features.avx512, features.avx2) {
             (Some(_), _) => Some(HashLanes {
                 cost,
-                widths: &[lanes::avx512_16::WIDTH, lanes::avx512_32::WIDTH],
-                drive: drive_avx512::<lanes::Sha1, 5>,
+                widths: &[sha1_lanes::avx512_16::WIDTH, sha1_lanes::avx512_32::WIDTH],
+                drive: drive_avx512::<sha1_lanes::Sha1, 5>,
             }),
-            (_, Some(_)) => {
-                Some(HashLanes { cost, widths: &[lanes::avx2_8::WIDTH], drive: drive_avx2::<lanes::Sha1, 5> })
-            }
+            (_, Some(_)) => Some(HashLanes {
+                cost,
+                widths: &[sha1_lanes::avx2_8::WIDTH],
+                drive: drive_avx2::<sha1_lanes::Sha1, 5>,
+            }),
             _ => None,
         }
     },

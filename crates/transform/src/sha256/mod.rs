@@ -1,16 +1,16 @@
 //! SHA-256, FIPS 180-4.
 
-pub(crate) mod lanes;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod ni;
 pub(crate) mod reference;
+pub(crate) mod sha256_lanes;
 
 use crate::catalogue::{ByteOrder, Facts, Standing};
 use crate::descriptor::{DigestDescriptor, Making, PeerNames, Promise};
 #[cfg(target_arch = "x86_64")]
 use crate::hash::HashLanes;
 #[cfg(target_arch = "x86_64")]
-use crate::hash::lanes::{drive_avx2, drive_avx512};
+use crate::hash::hash_lanes::{drive_avx2, drive_avx512};
 use crate::hash::{self, Compress, Hash};
 use crate::isa::{Features, Tier};
 #[cfg(target_arch = "x86_64")]
@@ -30,7 +30,7 @@ pub(crate) static SHA256: DigestDescriptor = DigestDescriptor {
     },
     promises: &[
         Promise::new("6sha2562ni9blocks_ni", "sha256rnds2", 16),
-        Promise::new("6sha2565lanes9avx512_16", "vpternlogq", 64),
+        Promise::new("6sha25612sha256_lanes9avx512_16", "vpternlogq", 64),
     ],
 };
 
@@ -43,8 +43,8 @@ pub(crate) static HASH: Hash = Hash {
     is_little_endian: false,
     compress: |tier, features| match tier {
         Tier::Reference => reference::blocks,
-        Tier::Generic => lanes::one,
-        Tier::Native | Tier::Batch => native(features).unwrap_or(lanes::one),
+        Tier::Generic => sha256_lanes::one,
+        Tier::Native | Tier::Batch => native(features).unwrap_or(sha256_lanes::one),
     },
     has_instructions: |features| features.sha.is_some(),
     traced: reference::compress::<Counted>,
@@ -59,13 +59,13 @@ pub(crate) static HASH: Hash = Hash {
         match (features.avx512, features.avx2) {
             (Some(_), _) => Some(HashLanes {
                 cost,
-                widths: &[lanes::avx512_16::WIDTH, lanes::avx512_32::WIDTH],
-                drive: drive_avx512::<lanes::Sha256, 8>,
+                widths: &[sha256_lanes::avx512_16::WIDTH, sha256_lanes::avx512_32::WIDTH],
+                drive: drive_avx512::<sha256_lanes::Sha256, 8>,
             }),
             (_, Some(_)) => Some(HashLanes {
                 cost,
-                widths: &[lanes::avx2_8::WIDTH],
-                drive: drive_avx2::<lanes::Sha256, 8>,
+                widths: &[sha256_lanes::avx2_8::WIDTH],
+                drive: drive_avx2::<sha256_lanes::Sha256, 8>,
             }),
             _ => None,
         }

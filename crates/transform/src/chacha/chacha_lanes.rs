@@ -571,7 +571,7 @@ fn tags_side_by_side(proof: Avx512, texts: &[Text<'_>], tags: &mut [[u8; 16]]) {
     if texts.len() < SIDE_BY_SIDE {
         tags_one_by_one(proof, texts, tags);
     } else {
-        poly1305::lanes::tags(proof, texts, tags);
+        poly1305::poly1305_lanes::tags(proof, texts, tags);
     }
 }
 

@@ -1,11 +1,11 @@
 //! SHA-256 unrolled, over vectors: one lane is the generic tier, eight or sixteen the batch tier.
 //!
-//! `unsafe`: kernels read through lane pointers whose contract is [`crate::hash::lanes::Run`]'s.
+//! `unsafe`: kernels read through lane pointers whose contract is [`crate::hash::hash_lanes::Run`]'s.
 #![allow(unsafe_code)]
 
 use super::CONSTANTS;
 use crate::hash::Hash;
-use crate::hash::lanes::{self, Rounds, lane_kernels, load_half};
+use crate::hash::hash_lanes::{self, Rounds, lane_kernels, load_half};
 use crate::simd::Words;
 
 #[inline(always)]
@@ -68,7 +68,7 @@ impl Rounds<8> for Sha256 {
 
 /// Absorbs whole blocks of one message.
 pub(crate) fn one(state: &mut [u32; 8], data: &[u8]) {
-    lanes::one::<Sha256, 8>(state, data);
+    hash_lanes::one::<Sha256, 8>(state, data);
 }
 
 lane_kernels! { Sha256:

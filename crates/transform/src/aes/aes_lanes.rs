@@ -1,7 +1,7 @@
 //! AES over many messages: 32 lanes by VAES, 8 by AES-NI. Constant time.
 //!
 //! CBC encryption is one long chain of rounds a message; eight vectors of independent messages hide its latency.
-//! `unsafe`: rows are read and written under the contract of [`crate::lanes::LaneKernel`].
+//! `unsafe`: rows are read and written under the contract of [`crate::cipher_lanes::LaneKernel`].
 #![allow(unsafe_code)]
 
 use core::marker::PhantomData;
@@ -9,10 +9,10 @@ use core::marker::PhantomData;
 use super::Key;
 use super::vector::{Blocks, Four, One};
 use crate::catalogue::Mode;
+use crate::cipher_lanes::{Alone, HandOver, LaneKernel, Rows, few_lanes_do};
 use crate::isa::Features;
 use crate::job::{CipherJob, Direction};
 use crate::key::Schedule;
-use crate::lanes::{Alone, HandOver, LaneKernel, Rows, few_lanes_do};
 use crate::wipe::wipe;
 
 /// Vectors in flight.
@@ -241,11 +241,11 @@ pub(crate) fn run_widest(
     match (features.avx512.filter(|_| !narrow), features.avx2) {
         (Some(_), _) => {
             let kernel = &mut AesLanes::<Four, 32>::new(mode, direction, rounds, run_avx512);
-            crate::lanes::run(kernel, jobs, order, hand_over);
+            crate::cipher_lanes::run_jobs(kernel, jobs, order, hand_over);
         }
         (_, Some(_)) => {
             let kernel = &mut AesLanes::<One, 8>::new(mode, direction, rounds, run_avx2);
-            crate::lanes::run(kernel, jobs, order, hand_over);
+            crate::cipher_lanes::run_jobs(kernel, jobs, order, hand_over);
         }
         _ => {}
     }

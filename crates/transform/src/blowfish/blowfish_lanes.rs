@@ -10,10 +10,10 @@
 
 use super::Key;
 use crate::catalogue::Mode;
+use crate::cipher_lanes::{Alone, CHUNK, Interleaved};
 use crate::isa::Avx2;
 use crate::job::Direction;
 use crate::key::Schedule;
-use crate::lanes::{Alone, CHUNK, Interleaved};
 use crate::wipe::wipe;
 
 /// Messages side by side: more would not fit the registers.

@@ -309,7 +309,7 @@ macro_rules! lane_kernels {
     ($rounds:ident: $($name:ident = $features:literal, $vector:ty, $groups:literal;)*) => { $(
         #[cfg(target_arch = "x86_64")]
         pub(crate) mod $name {
-            use $crate::hash::lanes::{self, LaneState, MAX_LANES, Rows, Width};
+            use $crate::hash::hash_lanes::{self, LaneState, MAX_LANES, Rows, Width};
             use $crate::simd::Words;
 
             pub(crate) const WIDTH: Width = Width { lanes: $groups * <$vector>::LANES, run, outer };
@@ -319,7 +319,7 @@ macro_rules! lane_kernels {
                 // Spilled vectors lie aligned, each in one cache line, only in a frame with an aligned variable.
                 core::hint::black_box(&<$vector>::splat(0));
                 // SAFETY: the caller keeps Run's contract; this function has the vector's features.
-                unsafe { lanes::absorb::<super::$rounds, $vector, _, $groups>(state, rows, blocks) }
+                unsafe { hash_lanes::absorb::<super::$rounds, $vector, _, $groups>(state, rows, blocks) }
             }
 
             #[target_feature(enable = $features)]
@@ -330,7 +330,7 @@ macro_rules! lane_kernels {
             ) {
                 core::hint::black_box(&<$vector>::splat(0));
                 // SAFETY: the caller keeps Outer's contract; this function has the vector's features.
-                unsafe { lanes::outer::<super::$rounds, $vector, _, $groups>(digests, states, outputs) }
+                unsafe { hash_lanes::outer::<super::$rounds, $vector, _, $groups>(digests, states, outputs) }
             }
         }
     )* };

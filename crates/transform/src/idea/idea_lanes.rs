@@ -1,16 +1,16 @@
 //! IDEA over vectors of 16-bit words: up to 64 lanes of AVX2, 128 of AVX-512. Constant time.
 //!
 //! A round is three products deep, so several groups of vectors run interleaved. `unsafe`: rows are read and written
-//! under the contract of [`crate::lanes::LaneKernel`].
+//! under the contract of [`crate::cipher_lanes::LaneKernel`].
 #![allow(unsafe_code)]
 
 use core::marker::PhantomData;
 
 use crate::catalogue::Mode;
+use crate::cipher_lanes::{self, Alone, HandOver, LaneKernel, Rows};
 use crate::isa::{Avx2, Avx512, Features};
 use crate::job::{CipherJob, Direction};
 use crate::key::Schedule;
-use crate::lanes::{self, Alone, HandOver, LaneKernel, Rows};
 use crate::short_lanes::{Chains, Rounds};
 use crate::simd::avx2::Y;
 use crate::simd::avx512::Z;
@@ -195,11 +195,11 @@ macro_rules! kernel {
             match order.len() {
                 $(count if count <= $groups * ONE => {
                     let kernel = &mut IdeaLanes::new(mode, direction, ONE, $run::<$groups, { $groups * ONE }>);
-                    lanes::run(kernel, jobs, order, hand_over);
+                    cipher_lanes::run_jobs(kernel, jobs, order, hand_over);
                 })*
                 _ => {
                     let kernel = &mut IdeaLanes::new(mode, direction, ONE, $run::<$most, { $most * ONE }>);
-                    lanes::run(kernel, jobs, order, hand_over);
+                    cipher_lanes::run_jobs(kernel, jobs, order, hand_over);
                 }
             }
         }

@@ -5,15 +5,15 @@
 
 use super::Key;
 use crate::catalogue::Mode;
+use crate::cipher_lanes::HandOver;
 use crate::isa::{Avx2, Avx512, Features};
 use crate::job::{CipherJob, Direction};
 use crate::key::Schedule;
-use crate::lanes::HandOver;
 use crate::simd::Words;
 use crate::word_lanes::{WordCipher, word_lane_kernels};
 #[cfg(target_arch = "x86_64")]
 use crate::{
-    lanes::{self, Rows, few_lanes_do},
+    cipher_lanes::{self, Rows, few_lanes_do},
     simd::{avx2::Y, avx512::Z},
     word_lanes::WordLanes,
 };
@@ -144,5 +144,5 @@ pub(crate) fn seal_cbc<'k>(
         unsafe { kernel.seal_cbc::<Z, 8>(rows, chunks) }
     }
     let kernel = &mut WordLanes::new(Mode::Cbc, Direction::Encrypt, key_words, run);
-    lanes::run(kernel, jobs, order, hand_over);
+    cipher_lanes::run_jobs(kernel, jobs, order, hand_over);
 }

@@ -1,11 +1,11 @@
 //! SHA-1 unrolled, over vectors: one lane is the generic tier, eight or sixteen the batch tier.
 //!
-//! `unsafe`: kernels read through lane pointers whose contract is [`crate::hash::lanes::Run`]'s.
+//! `unsafe`: kernels read through lane pointers whose contract is [`crate::hash::hash_lanes::Run`]'s.
 #![allow(unsafe_code)]
 
 use super::CONSTANTS;
 use crate::hash::Hash;
-use crate::hash::lanes::{self, Rounds, lane_kernels, load_half};
+use crate::hash::hash_lanes::{self, Rounds, lane_kernels, load_half};
 use crate::simd::Words;
 
 #[inline(always)]
@@ -70,7 +70,7 @@ impl Rounds<5> for Sha1 {
 
 /// Absorbs whole blocks of one message.
 pub(crate) fn one(state: &mut [u32; 8], data: &[u8]) {
-    lanes::one::<Sha1, 5>(state, data);
+    hash_lanes::one::<Sha1, 5>(state, data);
 }
 
 lane_kernels! { Sha1:

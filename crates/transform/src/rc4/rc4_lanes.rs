@@ -4,7 +4,7 @@
 //! a cycle, or two of one line: lanes store S[i] by twos, then S[j]. All lanes share i, in rows: a message that begins
 //! later than others has its entry 0 in the row where i stands then, and its start to add when it looks up a sum.
 //!
-//! `unsafe`: rows are read and written under the contract of [`crate::lanes::LaneKernel`]; assembly, behind the token
+//! `unsafe`: rows are read and written under the contract of [`crate::cipher_lanes::LaneKernel`]; assembly, behind the token
 //! for AVX2, as the compiler extends every byte that it adds and runs out of registers.
 #![allow(unsafe_code)]
 
@@ -12,9 +12,9 @@ use core::arch::x86_64::*;
 use core::mem::offset_of;
 
 use super::{Key, single};
+use crate::cipher_lanes::{Alone, CHUNK, LaneKernel, Rows};
 use crate::isa::Avx2;
 use crate::key::Schedule;
-use crate::lanes::{Alone, CHUNK, LaneKernel, Rows};
 use crate::wipe::wipe;
 
 /// Messages side by side.

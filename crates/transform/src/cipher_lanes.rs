@@ -168,7 +168,7 @@ pub(crate) fn by_width(isa: Isa, count: usize, lanes: usize, of: [usize; 3]) -> 
 }
 
 /// Runs the jobs that `order` lists; their keys are of the kernel's cipher and their lengths right.
-pub(crate) fn run<'k, const L: usize>(
+pub(crate) fn run_jobs<'k, const L: usize>(
     kernel: &mut impl LaneKernel<'k, L>,
     jobs: &mut [CipherJob<'k>],
     order: &[u16],

@@ -1,14 +1,14 @@
 //! SEAL 3.0 by gathers: two groups of sixteen messages on AVX-512, four of eight on AVX2.
 //!
 //! A gather needs one base for all its lanes, so T of every key in use is copied here; lanes of one key share a copy.
-//! S and R are read where they are. `unsafe`: gathers, and rows under the contract of [`crate::lanes::LaneKernel`].
+//! S and R are read where they are. `unsafe`: gathers, and rows under the contract of [`crate::cipher_lanes::LaneKernel`].
 #![allow(unsafe_code)]
 
 use super::generic::{PAGE_CHUNKS, State, rest};
 use super::{Key, ZERO};
+use crate::cipher_lanes::{Alone, CHUNK, LaneKernel, Rows};
 use crate::isa::{Avx2, Avx512};
 use crate::key::Schedule;
-use crate::lanes::{Alone, CHUNK, LaneKernel, Rows};
 use crate::simd::avx2::Y;
 use crate::simd::avx512::Z;
 use crate::simd::gather::Gather;
