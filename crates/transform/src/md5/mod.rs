@@ -41,7 +41,7 @@ pub(crate) static HASH: Hash = Hash {
     traced: reference::compress::<Counted>,
     #[cfg(target_arch = "x86_64")]
     lanes: |features| {
-        let cost = LaneCost { few: 1, fixed_bytes: 112, job_bytes: 16 };
+        let cost = LaneCost { few: 2, fixed_bytes: 112, job_bytes: 16 };
         match (features.avx512, features.avx2) {
             (Some(_), _) => Some(HashLanes {
                 cost,

@@ -202,8 +202,7 @@ pub(crate) fn run_widest<const BITS: usize>(
         match (features.avx512, features.avx2) {
             (Some(_), _) if order.len() > 8 => all(rounds::avx512::<2, 16>, BITS, few, jobs, order),
             (Some(_), _) => all(rounds::avx512::<1, 8>, BITS, few, jobs, order),
-            (_, Some(_)) if order.len() > 4 => all(rounds::avx2::<2, 8>, BITS, few, jobs, order),
-            (_, Some(_)) => all(rounds::avx2::<1, 4>, BITS, few, jobs, order),
+            (_, Some(_)) => all(rounds::avx2, BITS, few, jobs, order),
             _ => all(rounds::plain, BITS, few, jobs, order),
         }
     }

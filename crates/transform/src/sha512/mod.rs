@@ -103,8 +103,8 @@ pub(crate) const fn own_hmac<const BITS: usize>() -> OwnDigest {
 /// Several messages at once, measured against AWS-LC.
 const TOGETHER: Together = Together {
     cost: |features| match (features.avx512, features.avx2) {
-        (Some(_), _) => Some(LaneCost { few: 2, fixed_bytes: 256, job_bytes: 64 }),
-        (_, Some(_)) => Some(LaneCost { few: 2, fixed_bytes: 256, job_bytes: 64 }),
+        (Some(_), _) => Some(LaneCost { few: 2, fixed_bytes: 768, job_bytes: 64 }),
+        (_, Some(_)) => Some(LaneCost { few: 3, fixed_bytes: 2048, job_bytes: 64 }),
         _ => None,
     },
     run: |_, _, _, _| {},

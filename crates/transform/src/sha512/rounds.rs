@@ -142,11 +142,7 @@ pub(crate) unsafe fn avx512<const G: usize, const L: usize>(
 /// See [`Run`].
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-pub(crate) unsafe fn avx2<const G: usize, const L: usize>(
-    states: &mut States<L>,
-    rows: &Rows<L>,
-    count: usize,
-) {
+pub(crate) unsafe fn avx2(states: &mut States<4>, rows: &Rows<4>, count: usize) {
     // SAFETY: the caller's promise.
-    unsafe { blocks::<super::longs::Four, G, L>(states, rows, count) }
+    unsafe { blocks::<super::longs::Four, 1, 4>(states, rows, count) }
 }
