@@ -4,9 +4,9 @@
 //! [`Sink`]. Its lanes ask the placement what they may run, and hand everything else to the lane that may.
 //!
 //! Guarantees: whatever the placement, the number of lanes and the schedule, packets leave each way of a flow in the order
-//! in which they came in, unless the plan says that order is not kept; nothing waits without a bound: no more batches exist than were planned, and a source is not
-//! asked while none is free or the flow's order is full; nothing is allocated for a packet once all batches are
-//! made.
+//! in which they came in, unless the plan says that order is not kept; nothing waits without a bound: no more batches exist
+//! than were planned, and a source is not asked while none is free or the flow's order is full; nothing is allocated for a
+//! packet once all batches are made.
 
 mod counts;
 mod lane;
