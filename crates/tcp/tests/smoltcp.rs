@@ -3,6 +3,7 @@
 mod common;
 
 use common::ip::Address;
+use common::link::Direction;
 use common::node::Node;
 use common::{Random, content};
 use sealane_tcp::{Config, Congestion, Reason, Time};
@@ -63,25 +64,6 @@ impl Device for Wire {
         capabilities.medium = Medium::Ip;
         capabilities.max_transmission_unit = MTU;
         capabilities
-    }
-}
-
-/// Packets under way in one direction, by the millisecond of their arrival.
-#[derive(Default)]
-struct Direction(Vec<(u64, Vec<u8>)>);
-
-impl Direction {
-    fn send(&mut self, packet: Vec<u8>, now_ms: u64, loss_permille: u64, random: &mut Random) {
-        if !random.permille(loss_permille) {
-            let late_ms = if random.permille(20) { 15 } else { 0 };
-            self.0.push((now_ms + 5 + late_ms, packet));
-        }
-    }
-
-    fn due(&mut self, now_ms: u64) -> Vec<Vec<u8>> {
-        let (due, later) = std::mem::take(&mut self.0).into_iter().partition(|&(at_ms, _)| at_ms <= now_ms);
-        self.0 = later;
-        due.into_iter().map(|(_, packet)| packet).collect()
     }
 }
 

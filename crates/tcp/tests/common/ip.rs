@@ -12,10 +12,17 @@ pub(crate) struct Address {
 
 pub(crate) fn packet(from: Address, to: Address, header: &Header, payload: &[u8]) -> Vec<u8> {
     let ports = Ports { source: from.port, destination: to.port };
-    let mut packet = vec![0; IPV4_BYTES + HEADER_BYTES_MAX];
-    let header_bytes = encode(ports, header, &mut packet[IPV4_BYTES..]).expect("room for a header");
-    packet.truncate(IPV4_BYTES + header_bytes);
-    packet.extend_from_slice(payload);
+    let mut segment = vec![0; HEADER_BYTES_MAX];
+    let header_bytes = encode(ports, header, &mut segment).expect("room for a header");
+    segment.truncate(header_bytes);
+    segment.extend_from_slice(payload);
+    around(from, to, &segment)
+}
+
+/// A segment as a packet, its checksum filled in.
+pub(crate) fn around(from: Address, to: Address, segment: &[u8]) -> Vec<u8> {
+    let mut packet = vec![0; IPV4_BYTES];
+    packet.extend_from_slice(segment);
     let fields = Ipv4Fields {
         traffic_class: 0,
         identification: 0,
@@ -25,7 +32,7 @@ pub(crate) fn packet(from: Address, to: Address, header: &Header, payload: &[u8]
         source: Ipv4Addr::from(from.ip),
         destination: Ipv4Addr::from(to.ip),
     };
-    fields.write(&mut packet, header_bytes + payload.len()).expect("a packet's length");
+    fields.write(&mut packet, segment.len()).expect("a packet's length");
     let pseudo = Ipv4::parse(&packet[..]).expect("a whole packet").pseudo_sum();
     Tcp::parse(&mut packet[IPV4_BYTES..]).expect("a whole segment").fill_checksum(pseudo);
     packet

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "every test uses a part of it")]
 
 pub(crate) mod ip;
+pub(crate) mod link;
 pub(crate) mod node;
 pub(crate) mod tun;
 
