@@ -1,7 +1,7 @@
 //! What a call leaves to be done. The caller keeps one of these for each lane, drains it after every call, outside the
 //! lock, and uses it again; its lists then never grow.
 
-use crate::segment::{Payload, Transmit};
+use crate::segment::{Header, Parts, Payload, Transmit};
 use crate::{Config, Event};
 use alloc::vec::Vec;
 
@@ -70,6 +70,15 @@ impl Out {
     /// Most segments that one call takes.
     pub fn batch_max(&self) -> usize {
         self.batch_max
+    }
+
+    /// Adds a segment with this header and no payload yet. It is laid where it stays: a segment is larger than all that
+    /// changes in it.
+    #[inline]
+    pub(crate) fn push(&mut self, header: &Header) -> &mut Transmit {
+        let at = self.send.len();
+        self.send.push(Transmit { header: *header, parts: Parts::default() });
+        &mut self.send[at]
     }
 
     pub(crate) fn is_send_full(&self) -> bool {

@@ -1,9 +1,8 @@
 //! Segments leave: headers, acknowledgements, SYN, resets, probes, new data and data sent again.
 
 use crate::connection::{Connection, State};
-use crate::queue::Piece;
 use crate::segment::{Flags, Header, Options, Parts, SackBlocks, Timestamps, Transmit};
-use crate::sender::Next;
+use crate::sender::{Cut, Next};
 use crate::timers::Timer;
 use crate::{Out, Seq, Time};
 
@@ -94,6 +93,8 @@ impl Connection {
         if !sends_data {
             return;
         }
+        // Segments that leave together differ in number, bits and payload alone.
+        let mut like = None;
         let held = loop {
             let (lost, is_any_lost) = self.send.next_lost();
             let next = if is_any_lost { Next::Limited } else { self.send.next_new(false) };
@@ -102,10 +103,14 @@ impl Connection {
                 self.is_more_due = true;
                 break false;
             }
+            if !is_due {
+                break next == Next::Held;
+            }
+            let like = like.get_or_insert_with(|| self.header(Seq(0), Flags::ACK, now));
             match (lost, next) {
-                (Some(index), _) => self.resend(index, now, out),
-                (None, Next::New { bytes, fin }) => self.send_new(bytes, fin, now, out),
-                (None, next) => break next == Next::Held,
+                (Some(index), _) => self.push_lost(like, index, now, out),
+                (None, Next::New { bytes, fin }) => self.push_new(like, bytes, fin, now, out),
+                (None, _) => break false,
             }
         };
         if !self.send.flight.is_empty() {
@@ -123,9 +128,8 @@ impl Connection {
     }
 
     pub(crate) fn send_new(&mut self, bytes: u32, fin: bool, now: Time, out: &mut Out) {
-        let (seq, piece, fin, is_last) = self.send.send_new(bytes, fin, now);
-        self.stats.sent_bytes += u64::from(piece.bytes);
-        self.push_data(seq, piece, fin, is_last, now, out);
+        let like = self.header(Seq(0), Flags::ACK, now);
+        self.push_new(&like, bytes, fin, now, out);
     }
 
     /// Sends the segment at `index` of the flight again.
@@ -134,22 +138,32 @@ impl Connection {
             self.is_more_due = true;
             return;
         }
-        if let Some((seq, piece, fin)) = self.send.send_again(index, now) {
-            self.stats.resent_segments += 1;
-            self.push_data(seq, piece, fin, true, now, out);
+        if self.send.flight.get(index).is_some() {
+            let like = self.header(Seq(0), Flags::ACK, now);
+            self.push_lost(&like, index, now, out);
         }
     }
 
-    fn push_data(&mut self, seq: Seq, piece: Piece, fin: bool, is_last: bool, now: Time, out: &mut Out) {
-        let mut flags = Flags::ACK;
-        if is_last && piece.bytes > 0 {
-            flags = flags | Flags::PSH;
+    /// New data under a header like this one.
+    #[inline]
+    fn push_new(&mut self, like: &Header, bytes: u32, fin: bool, now: Time, out: &mut Out) {
+        let segment = out.push(like);
+        let cut = self.send.send_new(bytes, fin, now, &mut segment.parts);
+        self.stats.sent_segments += 1;
+        self.stats.sent_bytes += u64::from(cut.bytes);
+        finish(&mut segment.header, cut);
+    }
+
+    fn push_lost(&mut self, like: &Header, index: u32, now: Time, out: &mut Out) {
+        let segment = out.push(like);
+        match self.send.send_again(index, now, &mut segment.parts) {
+            Some(cut) => {
+                self.stats.sent_segments += 1;
+                self.stats.resent_segments += 1;
+                finish(&mut segment.header, cut);
+            }
+            None => drop(out.send.pop()),
         }
-        if fin {
-            flags = flags | Flags::FIN;
-        }
-        let header = self.header(seq, flags, now);
-        self.push(header, piece.parts, out);
     }
 
     /// Sends what is due after a batch or a deadline: data, and an acknowledgement if no data took it along.
@@ -163,5 +177,17 @@ impl Connection {
         } else if self.receive.is_ack_delayed && !self.timers.is_set(Timer::Ack) {
             self.timers.set(Timer::Ack, now + self.config.ack_delay);
         }
+    }
+}
+
+/// What tells the segments of a call apart.
+#[inline]
+fn finish(header: &mut Header, cut: Cut) {
+    header.seq = cut.seq;
+    if cut.is_last && cut.bytes > 0 {
+        header.flags = header.flags | Flags::PSH;
+    }
+    if cut.fin {
+        header.flags = header.flags | Flags::FIN;
     }
 }

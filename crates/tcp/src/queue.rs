@@ -16,15 +16,6 @@ pub(crate) struct Cursor {
     offset: u32,
 }
 
-/// A cut of the queue.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Piece {
-    pub(crate) parts: Parts,
-    pub(crate) bytes: u32,
-    /// Where the next one starts.
-    pub(crate) next: Cursor,
-}
-
 /// Messages from the oldest one that is not wholly acknowledged to the newest.
 #[derive(Debug)]
 pub(crate) struct Queue {
@@ -53,18 +44,22 @@ impl Queue {
         true
     }
 
-    /// At most `bytes_max` bytes from `from` on, of no more messages than a segment may join.
-    pub(crate) fn cut(&self, from: Cursor, bytes_max: u32) -> Piece {
-        let mut piece = Piece { parts: Parts::default(), bytes: 0, next: from };
-        while piece.bytes < bytes_max && piece.parts.len() < Parts::MAX {
-            let Some((message, _)) = self.ring.at(piece.next.message) else { break };
-            let rest = message.skip(piece.next.offset);
-            let part = rest.take(bytes_max - piece.bytes);
-            piece.parts.push(part);
-            piece.bytes += part.bytes;
-            piece.next = self.skip(piece.next, part.bytes);
+    /// Adds to `parts` at most `bytes_max` bytes from `from` on, of no more messages than a segment may join. Returns how
+    /// many, and where the next ones start.
+    #[inline]
+    pub(crate) fn cut(&self, from: Cursor, bytes_max: u32, parts: &mut Parts) -> (u32, Cursor) {
+        let (mut bytes, mut next) = (0, from);
+        while bytes < bytes_max && parts.len() < Parts::MAX {
+            let Some((message, _)) = self.ring.at(next.message) else { break };
+            let part = message.skip(next.offset).take(bytes_max - bytes);
+            parts.push(part);
+            bytes += part.bytes;
+            next.offset += part.bytes;
+            if next.offset >= message.bytes {
+                next = Cursor { message: next.message.wrapping_add(1), offset: 0 };
+            }
         }
-        piece
+        (bytes, next)
     }
 
     /// Bytes of the message at `from` that are left from there on.
@@ -125,15 +120,20 @@ mod tests {
         for (slot, bytes) in [(1, 10), (2, 3), (3, 4), (4, 1), (5, 9)] {
             assert!(queue.push(message(slot, bytes), first));
         }
-        let piece = queue.cut(queue.start(), 12);
-        assert_eq!(&*piece.parts, &[message(1, 10), Payload { slot: 2, start: 100, bytes: 2 }]);
-        assert_eq!((piece.bytes, piece.parts.bytes()), (12, 12));
-        let piece = queue.cut(piece.next, 100);
+        let cut = |from: Cursor, bytes_max: u32| {
+            let mut parts = Parts::default();
+            let (bytes, next) = queue.cut(from, bytes_max, &mut parts);
+            assert_eq!(bytes, parts.bytes());
+            (parts, next)
+        };
+        let (parts, next) = cut(queue.start(), 12);
+        assert_eq!(&*parts, &[message(1, 10), Payload { slot: 2, start: 100, bytes: 2 }]);
+        assert_eq!((parts.bytes(), next), (12, queue.skip(queue.start(), 12)));
+        let (parts, next) = cut(next, 100);
         // Four messages are as many as a segment joins.
-        assert_eq!(piece.parts[0], Payload { slot: 2, start: 102, bytes: 1 });
-        assert_eq!((piece.bytes, piece.parts.len()), (15, 4));
-        assert_eq!(queue.cut(piece.next, 100).bytes, 0);
-        assert_eq!(queue.skip(queue.start(), 12), queue.cut(queue.start(), 12).next);
+        assert_eq!(parts[0], Payload { slot: 2, start: 102, bytes: 1 });
+        assert_eq!((parts.bytes(), parts.len(), next), (15, 4, queue.skip(queue.start(), 27)));
+        assert_eq!(cut(next, 100).0.len(), 0);
     }
 
     #[test]

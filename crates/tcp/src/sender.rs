@@ -2,10 +2,10 @@
 
 use crate::congestion::Controller;
 use crate::flight::{Flight, Sent};
-use crate::queue::{Cursor, Piece, Queue};
+use crate::queue::{Cursor, Queue};
 use crate::recovery::{Phase, Prr};
 use crate::rtt::Rtt;
-use crate::segment::Header;
+use crate::segment::{Header, Parts};
 use crate::{Config, Seq, Stats, Time};
 use alloc::vec::Vec;
 
@@ -34,6 +34,17 @@ pub(crate) enum Next {
         bytes: u32,
         fin: bool,
     },
+}
+
+/// A segment of the queue.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Cut {
+    pub(crate) seq: Seq,
+    /// Of payload.
+    pub(crate) bytes: u32,
+    pub(crate) fin: bool,
+    /// Whether nothing is queued behind it, or it is sent again.
+    pub(crate) is_last: bool,
 }
 
 /// What an acknowledgement changed.
@@ -371,34 +382,34 @@ impl Sender {
         Next::New { bytes, fin }
     }
 
-    /// Puts new data in flight: number, payload, FIN or not, and whether it is the last of what is queued.
-    pub(crate) fn send_new(&mut self, bytes: u32, fin: bool, now: Time) -> (Seq, Piece, bool, bool) {
+    /// Puts new data in flight, its payload into `parts`.
+    #[inline]
+    pub(crate) fn send_new(&mut self, bytes: u32, fin: bool, now: Time, parts: &mut Parts) -> Cut {
         if self.flight.is_empty() && now.since(self.last_sent_at) > self.rtt.timeout() {
             self.controller.on_idle();
         }
-        let piece = self.queue.cut(self.next, bytes);
+        let (cut_bytes, next) = self.queue.cut(self.next, bytes, parts);
         // Many small messages do not all fit: FIN then waits for the last of them.
-        let fin = fin && piece.bytes == bytes;
+        let fin = fin && cut_bytes == bytes;
         let (seq, at) = (self.nxt, self.next);
-        let sent =
-            Sent { seq, bytes: piece.bytes + u32::from(fin), at, sent_at: now, fin, ..Sent::default() };
+        let sent = Sent { seq, bytes: cut_bytes + u32::from(fin), at, sent_at: now, fin, ..Sent::default() };
         self.flight.push(sent);
         self.nxt += sent.bytes;
-        self.next = piece.next;
+        self.next = next;
         if fin {
             self.fin = Fin::Sent;
         }
         self.note_sent(sent.bytes, now);
-        (seq, piece, fin, self.unsent_bytes() == 0)
+        Cut { seq, bytes: cut_bytes, fin, is_last: self.unsent_bytes() == 0 }
     }
 
-    /// Puts the segment at `index` in flight again: its number, payload, and FIN or not.
-    pub(crate) fn send_again(&mut self, index: u32, now: Time) -> Option<(Seq, Piece, bool)> {
+    /// Puts the segment at `index` in flight again, its payload into `parts`.
+    pub(crate) fn send_again(&mut self, index: u32, now: Time, parts: &mut Parts) -> Option<Cut> {
         let sent = *self.flight.get(index)?;
-        let piece = self.queue.cut(sent.at, sent.payload_bytes());
+        let (bytes, _) = self.queue.cut(sent.at, sent.payload_bytes(), parts);
         self.flight.resent(index, now);
         self.note_sent(sent.bytes, now);
-        Some((sent.seq, piece, sent.fin))
+        Some(Cut { seq: sent.seq, bytes, fin: sent.fin, is_last: true })
     }
 
     fn note_sent(&mut self, bytes: u32, now: Time) {
