@@ -30,15 +30,6 @@ use std::time::Instant;
 pub use ends::{Receiving, Sending, ends};
 pub use room::Room;
 
-/// Tells the kernel that the calling thread moves packets in bulk (SCHED_BATCH): when packets wake it, whoever makes or takes
-/// them on that core is not interrupted, so that more of them are moved at a time. On an idle core it runs at once all the same.
-///
-/// # Errors
-/// The kernel refuses.
-pub fn move_in_bulk() -> io::Result<()> {
-    sys::schedule_as_batch()
-}
-
 /// Where packets enter and leave.
 pub trait Port: Send {
     /// Appends packets to `batch`, as [`Room`] lays them out, and says how many; 0: there will never be more. A port

@@ -58,14 +58,6 @@ pub(crate) fn set_receive_traffic_class(fd: BorrowedFd<'_>) -> io::Result<()> {
     set(libc::SOL_IPV6, libc::IPV6_RECVTCLASS).or(v4)
 }
 
-/// Makes the calling thread one of SCHED_BATCH.
-pub(crate) fn schedule_as_batch() -> io::Result<()> {
-    // SAFETY: all zeros are a value of this plain structure, and the priority that this policy takes.
-    let parameters: libc::sched_param = unsafe { zeroed() };
-    // SAFETY: the call reads the parameters, which live here; 0 is the calling thread.
-    check(unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const parameters) })
-}
-
 /// An address as the kernel wants it, and its length.
 fn encode(address: SocketAddr) -> (libc::sockaddr_storage, libc::socklen_t) {
     // SAFETY: all zeros are a value of this plain structure.

@@ -280,8 +280,6 @@ fn start<'scope>(
 ) -> Result<(), GatewayError> {
     let label = name.clone();
     let lane = move || {
-        // Without it packets flow too.
-        let _ = sealane_port::move_in_bulk();
         if let Err(error) = life() {
             eprintln!("sealane tunnel: lane {label}: {error}");
             process::exit(1);
