@@ -255,14 +255,19 @@ fn killed_midway(folder: &Path, arguments: &[&str], bytes: u64, victim: Victim, 
 
 /// Kills a copy midway, meddles with what it left, and runs it again.
 fn meddled(source: &Source, meddling: Meddling) -> (tempfile::TempDir, PathBuf, Ended) {
-    let folder = tempfile::tempdir().expect("a folder");
-    let target = folder.path().join("copy");
-    let arguments = ["-r", utf8(&source.path), utf8(&target)];
-    killed_midway(folder.path(), &arguments, 4 << 20, Victim::Client, || ());
-    assert!(has_journal_left(&target), "it was midway");
-    meddling.with(&target);
-    let ended = run_to_end(folder.path(), &arguments).expect("it ends");
-    (folder, target, ended)
+    // On a busy machine a copy can be over before anybody has looked; another one is begun then.
+    for _ in 0..10 {
+        let folder = tempfile::tempdir().expect("a folder");
+        let target = folder.path().join("copy");
+        let arguments = ["-r", utf8(&source.path), utf8(&target)];
+        killed_midway(folder.path(), &arguments, 4 << 20, Victim::Client, || ());
+        if has_journal_left(&target) {
+            meddling.with(&target);
+            let ended = run_to_end(folder.path(), &arguments).expect("it ends");
+            return (folder, target, ended);
+        }
+    }
+    panic!("ten copies of {} bytes at 8 MB/s were over before they could be killed", source.data_bytes);
 }
 
 #[test]
