@@ -32,8 +32,8 @@ const PACKAGES: &[(&str, &str)] = &[
     ("libcharon-extra-plugins", "strongSwan's ESP in user space (kernel-libipsec)"),
 ];
 
-/// wireguard-go, of which distributions have old ones: where it comes from.
-const WIREGUARD_GO: &str = "golang.zx2c4.com/wireguard@v0.0.20250522";
+/// wireguard-go, of which distributions have old ones: where it comes from. It calls itself v0.0.20250522.
+const WIREGUARD_GO: &str = "golang.zx2c4.com/wireguard@v0.0.0-20260522210424-ecfc5a8d5446";
 
 /// Installs every package that is not there yet, and wireguard-go where Go is.
 ///
@@ -70,8 +70,9 @@ fn wireguard_go() -> Result<()> {
     }
     let mut command = Command::new("go");
     command.args(["install", WIREGUARD_GO]).env("GOBIN", "/usr/local/bin");
-    let status = command.status().context("running go")?;
-    ensure!(status.success(), "go install {WIREGUARD_GO} failed: {status}");
+    if !command.status().context("running go")?.success() {
+        println!("go install {WIREGUARD_GO} failed: tunnels are compared without wireguard-go");
+    }
     Ok(())
 }
 
