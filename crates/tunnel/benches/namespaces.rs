@@ -157,7 +157,7 @@ fn output(program: &str, arguments: &[&str]) -> Option<String> {
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// The first wireguard-go with superpackets on both sides: Debian 12 has one of 2022, which is half as fast.
+/// The first wireguard-go with superpackets on both sides: Debian 12 has a slower one of 2022.
 const WIREGUARD_GO_MIN: u32 = 20_250_522;
 
 /// The wireguard-go that may be compared with: its name and what it calls itself.

@@ -31,7 +31,7 @@ pub(super) struct Peer {
     pub(super) version: String,
 }
 
-/// The first wireguard-go with superpackets on both sides and fewer locks: Debian 12 has one of 2022, which is half as fast.
+/// The first wireguard-go with superpackets on both sides and fewer locks: Debian 12 has a slower one of 2022.
 const WIREGUARD_GO_MIN: u32 = 20_250_522;
 
 /// strongSwan's daemon.
