@@ -240,7 +240,7 @@ fn a_dripping_client_gains_no_time() {
 fn a_server_that_says_nothing_or_nonsense() {
     let client = Identity::generate().unwrap();
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-    let address = HostPort { host: "localhost".into(), port: listener.local_addr().unwrap().port() };
+    let address = HostPort { host: "127.0.0.1".into(), port: listener.local_addr().unwrap().port() };
     let trust = ServerTrust::exactly(client.public_key());
     let error = connect_tls(&address, &client, &trust, after(300)).unwrap_err();
     assert!(matches!(error, PeerError::Channel(ChannelError::Deadline { .. })), "{error}");
