@@ -47,6 +47,9 @@ const CROWDED: &[&str] = &[
     "linux-libc-dev",
 ];
 
+/// Where the sources lie in a root. No file may name the checkout that it is in, so this is no path that any of them names.
+const CHECKOUT: &str = "srv/sources-under-test";
+
 /// Set where mounts are nobody else's.
 const UNSHARED: &str = "SEALANE_XTASK_UNSHARED";
 
@@ -185,7 +188,7 @@ fn cargo_inside(root: &Path, sources: &Path, arguments: &[&str]) -> Result<()> {
         mounts.push(Mount::bind(from, root, is_writable)?);
     }
     // The sources without what was built of them.
-    let copy = root.join("srv/sealane");
+    let copy = root.join(CHECKOUT);
     if copy.exists() {
         fs::remove_dir_all(&copy).context("removing the sources of before")?;
     }
@@ -203,7 +206,8 @@ fn cargo_inside(root: &Path, sources: &Path, arguments: &[&str]) -> Result<()> {
     let mut path = cargo_home.join("bin").into_os_string();
     path.push(":/usr/bin:/bin");
     let mut command = Command::new("chroot");
-    command.arg(root).args(["/usr/bin/env", "-i", "-C", "/srv/sealane", "HOME=/root", "LC_ALL=C.UTF-8"]);
+    command.arg(root).args(["/usr/bin/env", "-i", "-C"]).arg(Path::new("/").join(CHECKOUT));
+    command.args(["HOME=/root", "LC_ALL=C.UTF-8"]);
     let mut variable = |name: &str, value: &OsStr| {
         let mut pair = std::ffi::OsString::from(format!("{name}="));
         pair.push(value);
