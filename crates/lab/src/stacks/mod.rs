@@ -253,7 +253,7 @@ fn measure(setups: &[Setup], timing: Timing, rng: &mut Rng) -> Result<Vec<Vec<Sl
     let places = vec![Coordinates::new(); rigs.len()];
     let slices = vec![Vec::new(); rigs.len()];
     let rule = Repetition { warm_up_rounds: 0, rounds: timing.rounds, retries_per_round: RETRIES };
-    let spare = timing.rounds * rigs.len() / 2;
+    let spare = timing.rounds * rigs.len() / 4;
     let mut turns = Turns { rigs, timing, slices, last: Slice::default(), repeated: 0, spare };
     experiment::run(&places, rule, rng.next_u64(), &mut turns)?;
     Ok(turns.slices)
