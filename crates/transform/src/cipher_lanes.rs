@@ -50,6 +50,19 @@ pub(crate) struct HandOver<'f> {
     pub(crate) alone: &'f Alone<'f>,
 }
 
+#[cfg(target_arch = "x86_64")]
+impl HandOver<'_> {
+    /// Whether lanes run to the end: where the batch tier is forced, its kernels do all the work.
+    pub(crate) fn is_never(&self) -> bool {
+        self.few == 0
+    }
+
+    /// For lanes that stop paying at `few`, unless they run to the end.
+    pub(crate) fn at(&self, few: usize) -> Self {
+        Self { few: if self.is_never() { 0 } else { few }, alone: self.alone }
+    }
+}
+
 /// A kernel with `L` lanes, for one cipher, mode and direction; `'k` is the life of the keys.
 pub(crate) trait LaneKernel<'k, const L: usize> {
     /// Prepares a lane for a message under `key`.

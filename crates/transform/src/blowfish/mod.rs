@@ -86,9 +86,8 @@ fn run_lanes(
         && one_key(jobs, order)
         && !few_lanes_do(jobs, order, blowfish_lanes::LANES, permuted::LANES, (19, 4))
     {
-        let few = if hand_over.few == 0 { 0 } else { PERMUTED_FEW };
         let kernel = &mut permuted::Permuted::new(proof, mode, direction);
-        return crate::cipher_lanes::run_jobs(kernel, jobs, order, &HandOver { few, alone: hand_over.alone });
+        return crate::cipher_lanes::run_jobs(kernel, jobs, order, &hand_over.at(PERMUTED_FEW));
     }
     let kernel =
         blowfish_lanes::BlowfishLanes::<{ blowfish_lanes::LANES }>::new(mode, direction, features.avx2);

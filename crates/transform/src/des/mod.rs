@@ -151,8 +151,7 @@ fn run_lanes<const PASSES: usize>(
         // A step of 512 lanes costs less than one of 256 by AVX2, however few are busy.
         (Some(proof), _) => {
             let kernel = &mut sliced::avx512(proof, mode, direction, PASSES);
-            let few = if hand_over.few == 0 { 0 } else { SLICED_FEW };
-            return cipher_lanes::run_jobs(kernel, jobs, order, &HandOver { few, alone: hand_over.alone });
+            return cipher_lanes::run_jobs(kernel, jobs, order, &hand_over.at(SLICED_FEW));
         }
         (_, Some(proof)) => {
             let kernel = &mut sliced::avx2(proof, mode, direction, PASSES);

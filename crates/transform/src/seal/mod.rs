@@ -94,10 +94,8 @@ fn run_lanes(
 ) {
     #[cfg(target_arch = "x86_64")]
     {
-        let forced = hand_over.few == 0;
-        if forced || GATHER.is_worth(cipher_lanes::lengths(jobs, order)) {
-            let few = if forced { 0 } else { GATHER_FEW };
-            let hand_over = &HandOver { few, alone: hand_over.alone };
+        if hand_over.is_never() || GATHER.is_worth(cipher_lanes::lengths(jobs, order)) {
+            let hand_over = &hand_over.at(GATHER_FEW);
             match (features.avx512, features.avx2) {
                 (Some(proof), _) => {
                     return cipher_lanes::run_jobs(&mut seal_lanes::avx512(proof), jobs, order, hand_over);
