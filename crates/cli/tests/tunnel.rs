@@ -1,5 +1,6 @@
 //! `sealane tunnel` between two namespaces: what goes through, what does not, and what is left when it ends.
 
+mod network;
 mod program;
 
 use std::fs::{self, File};
@@ -12,29 +13,13 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use network::{ip, missing};
 use program::{pattern, skip, text};
 
 /// Inner addresses of the two ends.
 const INNER: [&str; 2] = ["10.91.1.1", "10.91.2.1"];
 /// Outer addresses.
 const OUTER: [&str; 2] = ["10.90.0.1", "10.90.0.2"];
-
-/// Why tunnels cannot be tried here.
-fn missing() -> Option<String> {
-    if !rustix::process::geteuid().is_root() {
-        return Some("namespaces and TUN devices take root".to_owned());
-    }
-    if !Path::new("/dev/net/tun").exists() {
-        return Some("there is no /dev/net/tun".to_owned());
-    }
-    let has = |program: &str| Command::new(program).arg("-V").output().is_ok();
-    ["ip", "ping"].into_iter().find(|program| !has(program)).map(|program| format!("{program} is missing"))
-}
-
-fn ip(arguments: &str) {
-    let output = Command::new("ip").args(arguments.split(' ')).output().expect("ip runs");
-    assert!(output.status.success(), "ip {arguments}: {}", text(&output.stderr));
-}
 
 /// How two gateways protect, beyond the suite.
 #[derive(Clone, Copy)]
