@@ -22,6 +22,7 @@ usage: cargo xtask COMMAND
   tidy             check the house rules; the same check is a test of `cargo test`
   deny             check licences, banned packages and sources of what is built against deny.toml
   soak COPIES      copies with random kills beside a peer that lies, in a release build
+  soak-tunnel S    for so many seconds, two gateways with a bad network between them, in a release build (root)
   picture          draw the crates and their arrows into ARCHITECTURE.md
   session          write docs/first-hour.md (two hosts in namespaces, root), and record a copy on a pseudo-terminal
                    into docs/session.svg (release build, 2 GiB of /dev/shm)
@@ -42,7 +43,8 @@ fn main() -> ExitCode {
     let outcome = match arguments.as_slice() {
         ["tidy"] => tidy::run(&root),
         ["deny"] => deny::run(&root),
-        ["soak", copies] => soak(&root, copies),
+        ["soak", copies] => soak(&root, "soak", "SEALANE_SOAK_COPIES", copies),
+        ["soak-tunnel", seconds] => soak(&root, "bad_network", "SEALANE_SOAK_SECONDS", seconds),
         ["picture"] => tidy::draw_picture(&root),
         ["session"] => session::write_transcript(&root).and_then(|()| session::record(&root)),
         ["man", directory] => generate::man(&root, Path::new(directory)),
@@ -67,13 +69,13 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs the soak test for as many copies as asked for.
-fn soak(root: &Path, copies: &str) -> anyhow::Result<()> {
+/// Runs a test for as long as `amount` asks of it.
+fn soak(root: &Path, test: &str, setting: &str, amount: &str) -> anyhow::Result<()> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let arguments = ["test", "--release", "--package", "sealane", "--test", "soak", "--", "--nocapture"];
+    let arguments = ["test", "--release", "--package", "sealane", "--test", test, "--", "--nocapture"];
     let mut command = std::process::Command::new(cargo);
-    let status = command.current_dir(root).args(arguments).env("SEALANE_SOAK_COPIES", copies).status()?;
-    anyhow::ensure!(status.success(), "the soak test has failed");
+    let status = command.current_dir(root).args(arguments).env(setting, amount).status()?;
+    anyhow::ensure!(status.success(), "the test {test} has failed");
     Ok(())
 }
 

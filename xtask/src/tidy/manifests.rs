@@ -78,7 +78,18 @@ const ARROWS: &[Crate] = &[
     },
     Crate {
         folder: "cli",
-        may_know: &["lab", "tunnel", "copy", "peer", "tree", "stack", "engine", "simulator", "transform"],
+        may_know: &[
+            "lab",
+            "tunnel",
+            "copy",
+            "port",
+            "peer",
+            "tree",
+            "stack",
+            "engine",
+            "simulator",
+            "transform",
+        ],
         why: "turns arguments into calls, and nobody calls it",
     },
 ];
