@@ -145,6 +145,11 @@ impl Session {
         self.subtrees.as_ref()
     }
 
+    /// Whether the cipher takes much longer than copying its bytes does: only then it pays to let other lanes have some.
+    pub fn is_slower_than_a_copy(&self) -> bool {
+        !matches!(self.protection, Protection::Cipher(cipher) if self.kernels.has_instructions(cipher))
+    }
+
     pub(crate) fn limits(&self) -> Limits {
         self.limits
     }

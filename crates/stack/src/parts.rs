@@ -10,7 +10,7 @@ use sealane_engine::{CHAINING_BYTES, Direction, Job, JobStatus, Session, Span, T
 
 use crate::{Batch, Recycle};
 
-/// Smallest piece worth handing to another lane, in bytes.
+/// Smallest piece worth handing to another lane, in bytes, of a cipher whose cost is more than a copy's.
 const PIECE_BYTES_MIN: usize = 256;
 
 /// What one of a part's jobs is to the batch.
@@ -150,9 +150,12 @@ fn cut_cipher(work: &mut Work, index: usize, parts: &mut [Part]) {
     if (job.body.len as usize) < PIECE_BYTES_MIN * pieces {
         return;
     }
+    // A piece is copied twice, to the lane and back.
+    let session =
+        work.sessions.get(usize::from(job.session)).filter(|session| session.is_slower_than_a_copy());
+    let Some(session) = session.map(Arc::clone) else { return };
     let Some(split) = work.split(index, pieces) else { return };
     let Some((first, others)) = split.split_first() else { return };
-    let session = Arc::clone(&work.sessions[usize::from(job.session)]);
     for (part, piece) in parts.iter_mut().zip(others) {
         let from = Piece { job: index, from: piece.body, is_subtree: false };
         let added = part.add(work.buffer.bytes(), &session, from, piece.iv);

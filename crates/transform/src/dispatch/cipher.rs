@@ -25,6 +25,11 @@ const fn mode_of(algorithm: Cipher) -> Mode {
 }
 
 impl Kernels {
+    /// Whether single messages run by instructions made for this cipher: about as fast as their bytes can be copied.
+    pub fn has_instructions(&self, algorithm: Cipher) -> bool {
+        self.single() == Tier::Native && (algorithm.descriptor().has_instructions)(self.features)
+    }
+
     /// Encrypts every job with `algorithm`; see [`Self::cipher`].
     pub fn encrypt(&self, algorithm: Cipher, jobs: &mut [CipherJob<'_>]) -> usize {
         self.cipher(algorithm, Direction::Encrypt, jobs)
