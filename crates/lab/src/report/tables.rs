@@ -122,7 +122,8 @@ fn cells(outcome: &Outcome, groups: Option<&String>, in_full: bool) -> Table {
             }
         }
         if is_sampled {
-            texts.push(cell.samples.len().to_string().into());
+            let runs = cell.samples.len();
+            texts.push(if cell.role == Role::Own { runs.to_string() } else { String::new() }.into());
         }
         let first = sampled.and_then(|at| cell.summary(&measures[at].id));
         texts.push(remarks(cell, first.as_ref()).into());
