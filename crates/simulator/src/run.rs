@@ -108,7 +108,7 @@ impl Bank {
 
     /// A command at `now`: when the FIFO takes it, and when the channel starts it.
     fn issue(&mut self, now: u64, address: u64, occupancy: u64) -> (u64, u64) {
-        // Divisions are dear, and one channel has all addresses.
+        // Divisions take long, and one channel has all addresses.
         let number = match self.channels.len() {
             1 => 0,
             count if self.interleave.is_power_of_two() => {

@@ -450,7 +450,7 @@ impl<'a> All<'a> {
         measures.extend(counters(&["lock_wait", "hand_offs", "switches_per_s", "reorder_depth"]));
         let notes = [
             "Tier native, one connection. The paper draws layers and packets, and names functions and blocks.",
-            "Layers gain at most what the dearest leaves of the whole, and every packet changes lanes. Functions gain on \
+            "Layers gain at most what the slowest one leaves of the whole, and every packet changes lanes. Functions gain on \
              opening: authenticator and cipher read the same ciphertext. Blocks gain where a mode lets them: ECB and CTR both \
              ways, CBC when it is opened, so the two ends of one connection may cut it differently. BLAKE3 is a tree: its \
              subtrees are pieces too, in the rows over links of 64 KiB, whose messages fill a packet; the others have 4 KB.",
