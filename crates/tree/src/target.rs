@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rustix::fs::{
-    Gid, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, Uid, fchmod, fchown, fgetxattr_query, fstat,
-    fstatvfs, futimens, syncfs,
+    AtFlags, Gid, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, Uid, fchmod, fchown, fgetxattr_query,
+    fstat, fstatvfs, futimens, syncfs, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -306,6 +306,25 @@ impl Target {
         report
     }
 
+    /// Whether any directory beneath the root was made here, or by a target that was cut off.
+    pub fn made_directories(&self) -> bool {
+        self.inner.directories().values().any(|record| record.created)
+    }
+
+    /// For a copy that failed and that nothing can take up again: finishes the directories. One made on demand, whose own
+    /// entry had not come, goes if it is empty, and stays private if it is not.
+    pub fn abandon_directories(&self) {
+        let records = self.inner.directories().clone();
+        let on_demand = |record: &Record| record.created && record.sent.is_none();
+        for (path, _) in records.iter().rev().filter(|(_, record)| on_demand(record)) {
+            if self.inner.remove_empty(path).is_ok() {
+                self.inner.directories().remove(path);
+            }
+        }
+        // It is the failure of the copy that is told.
+        let _ = self.finish_directories();
+    }
+
     /// Gives directories that were there before the modes that they had, and leaves the others unfinished: for a copy
     /// that failed and may be taken up again.
     pub fn restore_modes(&self) {
@@ -489,6 +508,11 @@ impl Inner {
         let dropped = xattrs::write(fd, path, &metadata.xattrs)?;
         self.dropped_xattrs.fetch_add(dropped, Ordering::Relaxed);
         Ok(())
+    }
+
+    fn remove_empty(&self, path: &RelativePath) -> Result<(), Errno> {
+        let (parent, name) = path.split();
+        unlinkat(self.parent(parent)?, name, AtFlags::REMOVEDIR)
     }
 
     fn finish_directory(&self, path: &RelativePath, record: &Record) -> Result<()> {

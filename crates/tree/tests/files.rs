@@ -466,6 +466,25 @@ fn a_directory_that_a_cut_copy_left_gets_its_mode_and_others_keep_theirs() {
 }
 
 #[test]
+fn an_abandoned_target_keeps_no_directory_that_nothing_came_into() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mode = |name: &str| fs::metadata(dir.path().join(name)).ok().map(|found| found.mode() & 0o7777);
+    fs::create_dir(dir.path().join("there")).expect("made");
+    let target = open(dir.path(), TargetOptions::default());
+    let mut writer = target.writer();
+    writer.directory(&path("sent"), &metadata(0o750, 0)).expect("makes");
+    // Files that are begun make the directories that they are in.
+    for name in ["sent/empty/below/x", "there/empty/x", "full/empty/x"] {
+        drop(writer.begin_file(&path(name), &metadata(0o644, 10), None).expect("begins"));
+    }
+    writer.small_file(&path("full/y"), &metadata(0o644, 0), b"").expect("writes");
+    target.abandon_directories();
+    let names = ["sent", "sent/empty", "there", "there/empty", "full", "full/empty"];
+    let modes = [Some(0o750), None, Some(0o755), None, Some(0o1700), None];
+    assert_eq!(names.map(mode), modes);
+}
+
+#[test]
 fn a_default_access_control_list_does_not_change_the_mode() {
     let dir = tempfile::tempdir().expect("a directory");
     let acl: &[u8] = &[

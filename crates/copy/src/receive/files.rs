@@ -173,11 +173,16 @@ impl Files {
         }
     }
 
-    /// A transfer failed that nothing can take up again: folders get the modes they were sent with.
+    /// Whether folders were made here, or go back to a run that was cut off.
+    pub(crate) fn made_folders(&self) -> bool {
+        matches!(&self.destination, Destination::Tree { target, .. } if target.made_directories())
+    }
+
+    /// A transfer failed that nothing can take up again: folders get the modes they were sent with, or go where only
+    /// their names had come.
     pub(crate) fn abandon_folders(&self) {
         if let Destination::Tree { target, .. } = &self.destination {
-            // The reason why the transfer failed is the one to tell.
-            let _ = target.finish_directories();
+            target.abandon_directories();
         }
     }
 

@@ -153,12 +153,14 @@ fn give_up(receiving: &Receiving, error: &Error) {
         files.abandon_folders();
         return;
     };
+    let made = files.open_count() > 0 || files.made_folders();
     // What was verified may be continued; after an alteration nothing is trusted.
     let altered = error.kind == ErrorKind::Integrity;
     files.close_all(altered);
     files.restore_modes();
-    // Once a byte has come, even a journal that says nothing tells the next run that what it finds was made here.
-    let untouched = receiving.first_byte.get().is_none() && journal.is_unused();
+    // Once a byte has come, even a journal that says nothing tells the next run that what it finds was made here: if
+    // something was.
+    let untouched = (receiving.first_byte.get().is_none() || !made) && journal.is_unused();
     // The reason why the transfer failed is the one to tell.
     let _ = if untouched {
         journal.remove()
