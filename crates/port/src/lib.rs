@@ -2,7 +2,7 @@
 //!
 //! A [`Port`] receives packets into a [`Batch`] and sends them from one; what it is made of, the layers above do not
 //! know. [`memory`] makes and takes packets without a kernel, [`capture`] reads and writes files, [`tun`] is a network
-//! device of this host, [`udp`], [`raw`] and [`stream`] are sockets. [`link`](mod@link) puts delay, rate, loss, reordering
+//! device of this host, [`udp`], [`raw`] and [`stream`] are sockets; [`errors`] is what is said of packets that these sent. [`link`](mod@link) puts delay, rate, loss, reordering
 //! and duplication between any port and its user.
 //!
 //! **Guarantees:** these are the only system calls on packets; a port keeps the order of what it is given and drops
@@ -12,6 +12,7 @@
 
 pub mod capture;
 mod ends;
+pub mod errors;
 pub mod link;
 pub mod memory;
 mod pace;

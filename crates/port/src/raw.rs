@@ -3,6 +3,7 @@
 //! waking serves many.
 
 use crate::Port;
+use crate::errors::{self, TooLong, is_of_network, too_long};
 use crate::memory::no_room;
 use crate::pace::{Pace, pause};
 use crate::room::end_of;
@@ -43,6 +44,8 @@ pub struct Raw {
     pub received_traffic_class: u8,
     traffic_class: u8,
     pace: Pace,
+    /// Of a socket that sees to the length of its packets itself.
+    lengths: Option<errors::Whole>,
     /// What packets with their IP headers need; `None`: they have none.
     whole: Option<Whole>,
     /// Packets that the kernel did not take.
@@ -134,6 +137,7 @@ impl Raw {
             received_traffic_class: 0,
             traffic_class: 0,
             pace: Pace::default(),
+            lengths: None,
             whole: None,
             refused_packets: 0,
         }
@@ -145,6 +149,7 @@ impl Raw {
         let twin = Self {
             peer: self.peer,
             whole: self.whole.clone(),
+            lengths: self.lengths,
             ..Self::of(Arc::clone(&self.socket), self.is_v4)
         };
         (self, twin)
@@ -153,6 +158,42 @@ impl Raw {
     /// Packets go to `peer` from now on.
     pub fn set_peer(&mut self, peer: IpAddr) {
         self.peer = Some(peer);
+    }
+
+    /// Of an IPv4 socket: messages about packets that were too long wait for [`Self::too_long`], and change nothing by themselves;
+    /// packets leave whole, as long as the device takes, until [`Self::set_whole`] says otherwise, or, where they have their IP
+    /// headers, as these say. To be called before [`Self::split`].
+    ///
+    /// # Errors
+    /// The kernel has no such options, or the socket is not of IPv4.
+    pub fn see_to_lengths(&mut self) -> io::Result<()> {
+        if !self.is_v4 {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        if let Some(sender) = self.whole.as_ref().and_then(|whole| whole.sender.as_ref()) {
+            errors::Whole::begin(sender.as_fd())?;
+        }
+        self.lengths = Some(errors::Whole::begin(self.socket.as_fd())?);
+        Ok(())
+    }
+
+    /// Packets leave whole from now on, or may be cut on the way. Without [`Self::see_to_lengths`] the kernel sees to it.
+    pub fn set_whole(&mut self, is_whole: bool) {
+        if let Some(lengths) = &mut self.lengths {
+            lengths.set(self.socket.as_fd(), is_whole);
+        }
+    }
+
+    /// Hands on what was said of packets that were too long.
+    pub fn too_long(&self, mut hear: impl FnMut(TooLong)) {
+        if self.lengths.is_none() {
+            return;
+        }
+        too_long(self.socket.as_fd(), &mut hear);
+        // What the kernel itself refuses, it says where it was given.
+        if let Some(sender) = self.whole.as_ref().and_then(|whole| whole.sender.as_ref()) {
+            too_long(sender.as_fd(), &mut hear);
+        }
     }
 
     /// The traffic class of what is sent from now on, by this socket's every half.
@@ -268,6 +309,8 @@ impl Raw {
                         (source.map(|source| source.ip()), bytes)
                     }
                     Err(Errno::INTR) => continue,
+                    // What an earlier packet of ours met on its way.
+                    Err(error) if is_of_network(error) => continue,
                     Err(Errno::AGAIN) if laid > 0 && may_gather => {
                         may_gather = false;
                         pause();
@@ -322,7 +365,7 @@ impl Port for Raw {
     }
 
     fn send(&mut self, batch: &Batch, from: usize) -> io::Result<usize> {
-        let mut at = from;
+        let (mut at, mut tried) = (from, None);
         loop {
             let is_sent =
                 |&index: &usize| batch.packets[index].is_passed() && !batch.packets[index].is_empty();
@@ -335,6 +378,14 @@ impl Port for Raw {
                     at = indices[sent.min(indices.len()) - 1] + 1;
                     continue;
                 }
+                // It may be about an earlier packet, and this one was not looked at; if it is about this one, it is cut.
+                Err(error) if self.lengths.is_some() && tried != Some(first) && is_of_network(error) => {
+                    if error == Errno::MSGSIZE && self.whole.is_none() {
+                        self.set_whole(false);
+                    }
+                    tried = Some(first);
+                    continue;
+                }
                 Err(Errno::MSGSIZE) if self.whole.is_some() && self.is_v4 => {
                     // What comes with its header the kernel does not cut.
                     let sender = self.whole.as_ref().and_then(|whole| whole.sender.as_ref());
@@ -342,17 +393,7 @@ impl Port for Raw {
                     self.refused_packets += u64::from(sent.is_none());
                 }
                 Err(Errno::AGAIN) if first > from => return Ok(first - from),
-                Err(
-                    Errno::MSGSIZE
-                    | Errno::NOBUFS
-                    | Errno::CONNREFUSED
-                    | Errno::PERM
-                    | Errno::NETDOWN
-                    | Errno::HOSTUNREACH
-                    | Errno::NETUNREACH,
-                ) => {
-                    self.refused_packets += 1;
-                }
+                Err(error) if is_of_network(error) => self.refused_packets += 1,
                 Err(error) => return Err(error.into()),
             }
             // It was the first of them that the kernel did not take.

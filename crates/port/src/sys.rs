@@ -1,4 +1,5 @@
-//! System calls that no safe library wraps: TUN's ioctls, and messages with the ancillary data of UDP's segmentation.
+//! System calls that no safe library wraps: TUN's ioctls, messages with the ancillary data of UDP's segmentation, and those about
+//! packets that were lost.
 //!
 //! **Guarantee:** every pointer handed to the kernel points into a value that lives to the end of the call, with its true
 //! length; what the kernel says it wrote is never believed beyond that length.
@@ -8,6 +9,10 @@ use std::io::{self, IoSlice};
 use std::mem::{MaybeUninit, size_of, zeroed};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsRawFd, BorrowedFd};
+
+use arrayvec::ArrayVec;
+
+use crate::errors::QUOTE_BYTES;
 
 fn check(result: libc::c_int) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
@@ -36,26 +41,39 @@ pub(crate) fn tun_set_offloads(fd: BorrowedFd<'_>, offloads: libc::c_uint) -> io
     check(unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNSETOFFLOAD, libc::c_ulong::from(offloads)) })
 }
 
-/// Asks for received datagrams of one flow as one train.
-pub(crate) fn set_udp_gro(fd: BorrowedFd<'_>) -> io::Result<()> {
-    let one: libc::c_int = 1;
+/// Sets an option whose value is an int.
+fn set_option(
+    fd: BorrowedFd<'_>,
+    level: libc::c_int,
+    option: libc::c_int,
+    value: libc::c_int,
+) -> io::Result<()> {
     let bytes = size_of::<libc::c_int>() as libc::socklen_t;
     // SAFETY: the option's value is one int, which lives here.
-    check(unsafe {
-        libc::setsockopt(fd.as_raw_fd(), libc::SOL_UDP, libc::UDP_GRO, (&raw const one).cast(), bytes)
-    })
+    check(unsafe { libc::setsockopt(fd.as_raw_fd(), level, option, (&raw const value).cast(), bytes) })
+}
+
+/// Asks for received datagrams of one flow as one train.
+pub(crate) fn set_udp_gro(fd: BorrowedFd<'_>) -> io::Result<()> {
+    set_option(fd, libc::SOL_UDP, libc::UDP_GRO, 1)
 }
 
 /// Asks for the traffic class of received datagrams: of IPv4, and where the socket is of IPv6, of that too.
 pub(crate) fn set_receive_traffic_class(fd: BorrowedFd<'_>) -> io::Result<()> {
-    let one: libc::c_int = 1;
-    let bytes = size_of::<libc::c_int>() as libc::socklen_t;
-    let set = |level, option| {
-        // SAFETY: the option's value is one int, which lives here.
-        check(unsafe { libc::setsockopt(fd.as_raw_fd(), level, option, (&raw const one).cast(), bytes) })
-    };
-    let v4 = set(libc::SOL_IP, libc::IP_RECVTOS);
-    set(libc::SOL_IPV6, libc::IPV6_RECVTCLASS).or(v4)
+    let v4 = set_option(fd, libc::SOL_IP, libc::IP_RECVTOS, 1);
+    set_option(fd, libc::SOL_IPV6, libc::IPV6_RECVTCLASS, 1).or(v4)
+}
+
+/// What is said of a socket's IPv4 packets waits for [`receive_error`].
+pub(crate) fn set_receive_errors(fd: BorrowedFd<'_>) -> io::Result<()> {
+    set_option(fd, libc::SOL_IP, libc::IP_RECVERR, 1)
+}
+
+/// A socket's IPv4 packets leave whole, and those that the device does not take are refused; or the kernel and routers may cut
+/// them. Either way what the kernel believes of their path is not looked at.
+pub(crate) fn set_whole(fd: BorrowedFd<'_>, is_whole: bool) -> io::Result<()> {
+    let value = if is_whole { libc::IP_PMTUDISC_PROBE } else { libc::IP_PMTUDISC_OMIT };
+    set_option(fd, libc::SOL_IP, libc::IP_MTU_DISCOVER, value)
 }
 
 /// An address as the kernel wants it, and its length.
@@ -266,4 +284,58 @@ pub(crate) fn receive_many(
         *length = (message.msg_len as usize).min(slot_bytes);
     }
     Ok(received as usize)
+}
+
+/// What was said of a packet that a socket sent.
+#[derive(Debug)]
+pub(crate) struct ErrorMessage {
+    /// Where it was to go.
+    pub(crate) to: Option<SocketAddr>,
+    /// As the kernel's `errno`.
+    pub(crate) error: u32,
+    /// Who says so: `SO_EE_ORIGIN_LOCAL`, `SO_EE_ORIGIN_ICMP`, …
+    pub(crate) origin: u8,
+    /// Of a packet that was too long: what the link takes.
+    pub(crate) info: u32,
+    /// What is quoted of its payload.
+    pub(crate) quoted: ArrayVec<u8, QUOTE_BYTES>,
+}
+
+/// The next message about a packet that the socket sent.
+pub(crate) fn receive_error(fd: BorrowedFd<'_>) -> io::Result<ErrorMessage> {
+    let mut quoted = [0; QUOTE_BYTES];
+    let mut slice = libc::iovec { iov_base: quoted.as_mut_ptr().cast(), iov_len: quoted.len() };
+    let mut control = Control([0; CONTROL_BYTES]);
+    // SAFETY: all zeros are values of these plain structures.
+    let (mut message, mut storage): (libc::msghdr, libc::sockaddr_storage) = unsafe { (zeroed(), zeroed()) };
+    message.msg_name = (&raw mut storage).cast();
+    message.msg_namelen = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
+    message.msg_iov = &raw mut slice;
+    message.msg_iovlen = 1;
+    message.msg_control = control.0.as_mut_ptr().cast();
+    message.msg_controllen = control.0.len() as _;
+    let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
+    // SAFETY: name, slice, its bytes and control live to the end of this call, with the lengths given.
+    let received = unsafe { libc::recvmsg(fd.as_raw_fd(), &raw mut message, flags) };
+    if received < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let quoted = quoted.into_iter().take(received as usize).collect();
+    let mut said = ErrorMessage { to: decode(&storage), error: 0, origin: 0, info: 0, quoted };
+    // SAFETY: the kernel has set the control data's length to what it wrote there; the macros stay within that. An item of this
+    // kind begins with the structure, as its length shows.
+    unsafe {
+        let mut header = libc::CMSG_FIRSTHDR(&raw const message);
+        while !header.is_null() {
+            let bytes = libc::CMSG_LEN(size_of::<libc::sock_extended_err>() as u32);
+            if ((*header).cmsg_level, (*header).cmsg_type) == (libc::SOL_IP, libc::IP_RECVERR)
+                && (*header).cmsg_len >= bytes as _
+            {
+                let value = libc::CMSG_DATA(header).cast::<libc::sock_extended_err>().read_unaligned();
+                (said.error, said.origin, said.info) = (value.ee_errno, value.ee_origin, value.ee_info);
+            }
+            header = libc::CMSG_NXTHDR(&raw const message, header);
+        }
+    }
+    Ok(said)
 }

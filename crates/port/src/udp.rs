@@ -2,6 +2,7 @@
 //! that the kernel's cost of a datagram is paid once a train. Where the kernel or the path refuses trains, datagrams go
 //! many a call instead (sendmmsg, recvmmsg).
 
+use crate::errors::{TooLong, Whole, is_of_network, too_long};
 use crate::memory::no_room;
 use crate::pace::{Pace, pause};
 use crate::room::end_of;
@@ -48,6 +49,8 @@ pub struct Udp {
     pub received_traffic_class: u8,
     /// The same for what is sent; without trains it stays 0.
     pub traffic_class: u8,
+    /// Of a socket that sees to the length of its packets itself.
+    whole: Option<Whole>,
     pace: Pace,
     /// A train that came behind another sender's.
     pending: Option<(Train, Vec<u8>)>,
@@ -87,6 +90,7 @@ impl Udp {
             source: None,
             received_traffic_class: 0,
             traffic_class: 0,
+            whole: None,
             pace: Pace::default(),
             pending: None,
             refused_packets: 0,
@@ -109,6 +113,34 @@ impl Udp {
     /// Packets go to `peer` from now on.
     pub fn set_peer(&mut self, peer: SocketAddr) {
         self.peer = Some(peer);
+    }
+
+    /// Of an IPv4 socket: messages about packets that were too long wait for [`Self::too_long`], and change nothing by themselves;
+    /// packets leave whole, as long as the device takes, until [`Self::set_whole`] says otherwise. To be called before
+    /// [`Self::split`].
+    ///
+    /// # Errors
+    /// The kernel has no such options, or the socket is not of IPv4.
+    pub fn see_to_lengths(&mut self) -> io::Result<()> {
+        if !self.socket.local_addr()?.is_ipv4() {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        self.whole = Some(Whole::begin(self.socket.as_fd())?);
+        Ok(())
+    }
+
+    /// Packets leave whole from now on, or may be cut on the way. Without [`Self::see_to_lengths`] the kernel sees to it.
+    pub fn set_whole(&mut self, is_whole: bool) {
+        if let Some(whole) = &mut self.whole {
+            whole.set(self.socket.as_fd(), is_whole);
+        }
+    }
+
+    /// Hands on what was said of packets that were too long.
+    pub fn too_long(&self, hear: impl FnMut(TooLong)) {
+        if self.whole.is_some() {
+            too_long(self.socket.as_fd(), hear);
+        }
     }
 
     /// The packets from `from` on that can leave as one train: their number, and the datagrams' length.
@@ -183,16 +215,7 @@ impl Udp {
 
     /// Whether a packet that the kernel did not take is lost, as on any network, rather than the socket unusable.
     fn is_lost(error: &io::Error) -> bool {
-        let lost = [
-            Errno::MSGSIZE,
-            Errno::CONNREFUSED,
-            Errno::HOSTUNREACH,
-            Errno::NETUNREACH,
-            Errno::NETDOWN,
-            Errno::NOBUFS,
-            Errno::PERM,
-        ];
-        lost.iter().any(|lost| error.raw_os_error() == Some(lost.raw_os_error()))
+        Errno::from_io_error(error).is_some_and(is_of_network)
     }
 
     /// Whether the kernel has no trains for this path: the device cannot compute checksums, or a datagram is longer
@@ -279,8 +302,14 @@ impl Udp {
             return Err(no_room());
         }
         let into = &mut batch.work.buffer.bytes_mut()[start..start + places * SLOT_BYTES];
-        let received =
-            sys::receive_many(self.socket.as_fd(), into, SLOT_BYTES, &mut lengths[..places], true)?;
+        let received = loop {
+            let socket = self.socket.as_fd();
+            match sys::receive_many(socket, into, SLOT_BYTES, &mut lengths[..places], true) {
+                // What an earlier packet of ours met on its way.
+                Err(error) if Self::is_lost(&error) => {}
+                received => break received?,
+            }
+        };
         for (index, &bytes) in lengths[..received].iter().enumerate() {
             Room::NONE.push_at(batch, start + index * SLOT_BYTES, bytes).expect("its place was counted");
         }
@@ -295,7 +324,7 @@ impl Port for Udp {
 
     fn send(&mut self, batch: &Batch, from: usize) -> io::Result<usize> {
         let packets = &batch.packets;
-        let mut at = from;
+        let (mut at, mut tried) = (from, None);
         while at < packets.len() {
             if !packets[at].is_passed() || packets[at].is_empty() {
                 at += 1;
@@ -319,6 +348,13 @@ impl Port for Udp {
                 Ok(count) => at += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock && at > from => break,
+                // It may be about an earlier packet, and this one was not looked at; if it is about this one, it is cut.
+                Err(error) if self.whole.is_some() && tried != Some(at) && Self::is_lost(&error) => {
+                    if Errno::from_io_error(&error) == Some(Errno::MSGSIZE) {
+                        self.set_whole(false);
+                    }
+                    tried = Some(at);
+                }
                 Err(error) if Self::is_lost(&error) => {
                     // A train that is too long is too long datagram by datagram; those after it may not be.
                     self.refused_packets += 1;
