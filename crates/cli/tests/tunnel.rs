@@ -231,6 +231,17 @@ receive = {{ spi = {}, key-file = "receive.key" }}
         drops.iter().find(|drop| drop[0] == reason).map_or(0, |drop| drop[1].as_u64().expect("a count"))
     }
 
+    /// Pieces that an end's kernel has cut packets into.
+    fn pieces_made(&self, end: usize) -> u64 {
+        let snmp =
+            self.inside(end, || fs::read_to_string("/proc/thread-self/net/snmp").expect("Linux has it"));
+        let mut lines = snmp.lines().filter(|line| line.starts_with("Ip:"));
+        let (names, values) = (lines.next().expect("names"), lines.next().expect("values"));
+        let mut fields = names.split(' ').zip(values.split(' '));
+        let (_, made) = fields.find(|(name, _)| *name == "FragCreates").expect("it counts them");
+        made.parse().expect("a number")
+    }
+
     fn ping(&self, size: &str) -> bool {
         let inner = self.manner.inner(1).0;
         let arguments = ["netns", "exec", &self.names[0], "ping", "-c", "1", "-W", "2", "-s", size, inner];
@@ -608,9 +619,9 @@ fn a_gateway_with_another_key_gets_no_association() {
     assert_eq!(pair.status(1)["peers"][0]["endpoint"], format!("{}:4500", OUTER[0]));
 }
 
-/// Says to the first end that a packet to the second was too long for a link of `mtu` bytes; the packet is one of UDP between these
-/// ports.
-fn say_too_long(pair: &Pair, ports: [u16; 2], mtu: u16) {
+/// Says to the first end that a packet to the second was too long for a link of `mtu` bytes; of the packet it quotes the IP header
+/// and what followed it.
+fn say_too_long(pair: &Pair, mtu: u16, protocol: u8, behind: &[u8]) {
     use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, ipproto, sendto, socket_with};
     let sum = |bytes: &[u8]| {
         let sum: u32 = bytes.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1])).sum();
@@ -618,11 +629,11 @@ fn say_too_long(pair: &Pair, ports: [u16; 2], mtu: u16) {
         !(folded as u16 + (folded >> 16) as u16)
     };
     let address = |end: usize| OUTER[end].parse::<std::net::Ipv4Addr>().expect("an address").octets();
-    let mut quoted = vec![0x45, 0, 5, 0xdc, 0, 1, 0x40, 0, 64, 17, 0, 0];
+    let mut quoted = vec![0x45, 0, 5, 0xdc, 0, 1, 0x40, 0, 64, protocol, 0, 0];
     quoted.extend([address(0), address(1)].concat());
     let check = sum(&quoted).to_be_bytes();
     quoted[10..12].copy_from_slice(&check);
-    quoted.extend([ports[0].to_be_bytes(), ports[1].to_be_bytes(), [5, 0xc8], [0, 0]].concat());
+    quoted.extend(behind);
     // Fragmentation needed (RFC 792, RFC 1191).
     let mut message = [&[3, 4, 0, 0, 0, 0][..], &mtu.to_be_bytes(), &quoted].concat();
     let check = sum(&message).to_be_bytes();
@@ -636,35 +647,80 @@ fn say_too_long(pair: &Pair, ports: [u16; 2], mtu: u16) {
     });
 }
 
+/// UDP's header between these ports, and what it carries.
+fn datagram(ports: [u16; 2], carried: &[u8]) -> Vec<u8> {
+    [&ports[0].to_be_bytes()[..], &ports[1].to_be_bytes(), &[5, 0xc8, 0, 0], carried].concat()
+}
+
 #[test]
 fn forged_messages_of_narrow_paths_do_no_harm() {
     if let Some(why) = missing() {
         return skip(&why);
     }
-    let pair = Pair::new("i", "aes-128-gcm", 20, "1");
-    assert!(pair.ping("56"));
-    let mtu = || pair.status(0)["peers"][0]["mtu_bytes"].as_u64().expect("a number");
-    let whole = mtu();
-    // Whoever does not know our port says nothing to us.
-    for ports in [[4501, 4500], [7, 9]] {
-        say_too_long(&pair, ports, 700);
+    let mtu = |pair: &Pair| pair.status(0)["peers"][0]["mtu_bytes"].as_u64().expect("a number");
+    let messages = |pair: &Pair, verdict: &str| {
+        let said = pair.status(0)["path_messages"].as_array().expect("a list").clone();
+        said.iter().find(|said| said[0] == verdict).map_or(0, |said| said[1].as_u64().expect("a count"))
+    };
+    // Waits until one more message was heard, and was worth this.
+    let wait = |pair: &Pair, verdict: &str, count: u64| {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while messages(pair, verdict) < count {
+            assert!(Instant::now() < deadline, "{verdict}: {}", pair.status(0));
+            thread::sleep(Duration::from_millis(20));
+        }
+        assert_eq!(messages(pair, verdict), count);
+    };
+    // What fits into 1,280 bytes outside, under this suite.
+    for (tag, site, protocol, bounded) in [("i", "", 17, 1218), ("j", PLAIN, 50, 1226)] {
+        let pair = Pair::new_as(tag, "aes-128-gcm", 20, "1", Manner { site, ..TUNNEL });
+        assert!(pair.ping("56"));
+        let whole = mtu(&pair);
+        let status = pair.status(0);
+        let out = &status["peers"][0]["associations"][0];
+        let field = |name: &str| out[name].as_u64().expect("a number") as u32;
+        let (spi, next) = (field("spi"), field("number"));
+        let esp = |spi: u32, number: u32| [spi.to_be_bytes(), number.to_be_bytes()].concat();
+        let quote = |ports: [u16; 2], esp: &[u8]| match protocol {
+            17 => datagram(ports, esp),
+            _ => esp.to_vec(),
+        };
+        // Of packets of others, as far as anybody can guess them.
+        let foreign = [(spi ^ 1, next - 1), (spi, next), (spi, next + 77), (spi, 0)];
+        for (count, (spi, number)) in (1..).zip(foreign) {
+            say_too_long(&pair, 700, protocol, &quote([4500, 4500], &esp(spi, number)));
+            wait(&pair, "foreign", count);
+        }
+        if protocol == 17 {
+            // These are for other sockets, and we do not hear of them.
+            for ports in [[4501, 4500], [7, 9]] {
+                say_too_long(&pair, 700, protocol, &datagram(ports, &esp(spi, next - 1)));
+            }
+            say_too_long(&pair, 700, protocol, &datagram([4500, 4501], &esp(spi, next - 1)));
+            wait(&pair, "foreign", 1 + foreign.len() as u64);
+        }
+        assert_eq!(mtu(&pair), whole);
+        // The kernel has believed them all, and what is sent does not care: nothing is cut.
+        pair.transfer(1 << 20);
+        assert_eq!(pair.pieces_made(0), 0);
+        // Who quotes too little makes packets shorter, but no shorter than every link of IPv6 takes.
+        if protocol == 17 {
+            say_too_long(&pair, 68, protocol, &datagram([4500, 4500], &[]));
+            wait(&pair, "hint", 1);
+            assert_eq!(mtu(&pair), bounded);
+            pair.transfer(1 << 20);
+        }
+        // Who has seen a packet of ours is on the path, and is believed; nothing is lost.
+        say_too_long(&pair, 68, protocol, &quote([4500, 4500], &esp(spi, next - 1)));
+        wait(&pair, "believed", 1);
+        // RFC 791, section 3.1.
+        assert_eq!(mtu(&pair), 576);
+        for size in ["56", "1300"] {
+            // The first that is too long is answered by what fits.
+            assert!(pair.ping(size) || pair.ping(size), "{size} bytes");
+        }
+        pair.transfer(1 << 20);
     }
-    thread::sleep(Duration::from_millis(2500));
-    assert_eq!(mtu(), whole);
-    // Whoever does makes packets short, but no shorter than every host must take, and loses none.
-    say_too_long(&pair, [4500, 4500], 68);
-    let deadline = Instant::now() + Duration::from_secs(10);
-    while mtu() == whole {
-        assert!(Instant::now() < deadline, "the kernel believes what quotes a packet of ours");
-        thread::sleep(Duration::from_millis(100));
-    }
-    // RFC 791, section 3.1.
-    assert_eq!(mtu(), 576);
-    for size in ["56", "1300"] {
-        // The first that is too long is answered by what fits.
-        assert!(pair.ping(size) || pair.ping(size), "{size} bytes");
-    }
-    pair.transfer(1 << 20);
 }
 
 #[test]

@@ -32,12 +32,13 @@ use sealane_stack::Bells;
 use crate::{
     control::{self, Answer, Ask, Listener},
     device::{self, DeviceError},
+    discovery::Paths,
     inward::{Acceptor, Arrival, Opener},
     keying::{KeyMaker, calls::Calls},
     manual::{Allowed, ManualError, Manuals},
     outside::Outside,
     outward::{self, Dummies, Load, Router, Sealer},
-    path::{Answers, Paths},
+    path::Answers,
     peers::Peers,
     site::{Keys, Site},
     status::Status,
@@ -149,6 +150,7 @@ pub fn run(
     let ((tun_in, tun_out), (from_peers, to_peers)) = (tun.split(), outside.split());
     let (tun_out, to_inside) = tun_out.split();
     let (to_peers, dummies_out) = to_peers.split();
+    let (dummies_out, heard) = dummies_out.split();
     let dummies = engine.queue(NonZeroUsize::MIN).map_err(GatewayError::Lane)?;
     let dummies = Dummies::new(dummies, dummies_out, site);
     let lanes = lanes.get();
@@ -216,7 +218,7 @@ pub fn run(
             let (peers, say, requests) = (&peers, &say, Vec::new());
             makers.push(Box::new(Caller { calls, scope, peers, say, dummies, requests }));
         }
-        keep(&control, &mut makers, &peers, is_ended, status, &say);
+        keep(&control, &mut makers, &peers, &heard, is_ended, status, &say);
         // The lanes sleep in system calls on descriptors that only the end of the process closes.
         drop(control);
         process::exit(0)
@@ -299,6 +301,7 @@ fn keep(
     control: &Listener,
     makers: &mut [Box<dyn KeyMaker + '_>],
     peers: &Peers,
+    outside: &Outside,
     is_ended: impl Fn() -> bool,
     status: impl Fn() -> Status,
     say: impl Fn(&str),
@@ -320,6 +323,7 @@ fn keep(
         }
         let now = Instant::now();
         paths.look(peers, now);
+        paths.hear(peers, outside, now);
         let database = peers.database();
         database.request_due(now);
         let requests = database.standing_requests();

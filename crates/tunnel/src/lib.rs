@@ -15,6 +15,7 @@ pub mod alone;
 pub mod control;
 pub mod counter_file;
 pub mod device;
+pub mod discovery;
 mod engine;
 pub mod gateway;
 pub mod inward;

@@ -1,7 +1,8 @@
 //! The socket towards peers: ESP in UDP (RFC 3948), or ESP (RFC 4303) or AH (RFC 4302) as a protocol of its own. AH's packets have
 //! their IP headers, which it covers.
 //!
-//! Guarantees: what is received in one call has one sender and one traffic class.
+//! Guarantees: what is received in one call has one sender and one traffic class; over IPv4 no message from outside changes how
+//! packets are sent.
 
 use std::{
     io,
@@ -10,7 +11,7 @@ use std::{
 
 use rustix::fd::BorrowedFd;
 use sealane_ipsec::association::Protocol;
-use sealane_port::{Port, raw::Raw, udp::Udp};
+use sealane_port::{Port, errors::TooLong, raw::Raw, udp::Udp};
 use sealane_stack::Batch;
 use sealane_wire::protocol;
 
@@ -31,13 +32,28 @@ impl Outside {
     /// # Errors
     /// The system refuses.
     pub fn open(site: &Site) -> io::Result<Self> {
-        Ok(match site.encapsulation {
+        let mut outside = match site.encapsulation {
             Encapsulation::Udp => Self::Udp(Udp::new(UdpSocket::bind(site.listen)?, None)?),
             Encapsulation::None => Self::Raw(match site.protocol {
                 Protocol::Esp => Raw::listen(protocol::ESP, site.listen.ip(), false)?,
                 Protocol::Ah => Raw::listen_whole(protocol::AH, site.listen.ip())?,
             }),
-        })
+        };
+        if site.listen.is_ipv4() {
+            match &mut outside {
+                Self::Udp(udp) => udp.see_to_lengths()?,
+                Self::Raw(raw) => raw.see_to_lengths()?,
+            }
+        }
+        Ok(outside)
+    }
+
+    /// Hands on what was said of packets that were too long; over IPv6 the kernel keeps that to itself.
+    pub fn too_long(&self, hear: impl FnMut(TooLong)) {
+        match self {
+            Self::Udp(udp) => udp.too_long(hear),
+            Self::Raw(raw) => raw.too_long(hear),
+        }
     }
 
     /// The same socket twice, so that one thread can receive while another sends.
@@ -55,15 +71,17 @@ impl Outside {
         }
     }
 
-    /// Packets go to `peer` from now on, under this traffic class.
-    pub fn aim(&mut self, peer: SocketAddr, traffic_class: u8) {
+    /// Packets go to `peer` from now on, under this traffic class, and whole or not.
+    pub fn aim(&mut self, peer: SocketAddr, traffic_class: u8, is_whole: bool) {
         match self {
             Self::Udp(udp) => {
                 udp.set_peer(peer);
+                udp.set_whole(is_whole);
                 udp.traffic_class = traffic_class;
             }
             Self::Raw(raw) => {
                 raw.set_peer(peer.ip());
+                raw.set_whole(is_whole);
                 // Without it the packet goes all the same.
                 let _ = raw.set_traffic_class(traffic_class);
             }

@@ -45,6 +45,8 @@ struct Run {
     endpoint: SocketAddr,
     /// Of the outer headers.
     traffic_class: u8,
+    /// Nobody may cut them outside: they fit.
+    is_whole: bool,
     first_number: u64,
 }
 
@@ -107,8 +109,10 @@ struct Destination {
     outbound: Arc<Outbound>,
     peer: PeerId,
     endpoint: SocketAddr,
-    /// What fits into one packet outside.
+    /// What senders inside may send.
     bytes_max: u16,
+    /// What fits into one packet outside: less, on a path that is narrower than any should be.
+    whole_bytes_max: u16,
 }
 
 /// Decides, in arrival order.
@@ -148,10 +152,12 @@ impl<'a> Router<'a> {
                 last = (mark, decided);
             }
             let mut outcome = last.1.as_ref();
-            if let Ok(Destination { bytes_max, .. }) = outcome {
+            let mut is_whole = true;
+            if let Ok(Destination { bytes_max, whole_bytes_max, .. }) = outcome {
                 let packet = batch.bytes_mut(index);
                 segment_size::clamp(packet, *bytes_max);
-                // What may be cut goes on: the kernel cuts the outer packet (RFC 4301, section 8.1).
+                is_whole = packet.len() <= usize::from(*whole_bytes_max);
+                // What may be cut goes on: the outer packet is cut (RFC 4301, section 8.1).
                 if packet.len() > usize::from(*bytes_max) && too_big::is_whole(packet) {
                     if let Some(answers) = &mut self.answers {
                         // Whoever reads from the device finds out what is wrong with it.
@@ -167,6 +173,7 @@ impl<'a> Router<'a> {
                     Some(run)
                         if run.end == index
                             && run.traffic_class == traffic_class
+                            && run.is_whole == is_whole
                             && (!is_other
                                 || Arc::ptr_eq(&run.outbound, outbound) && run.endpoint == *endpoint) =>
                     {
@@ -178,6 +185,7 @@ impl<'a> Router<'a> {
                         peer: *peer,
                         endpoint: *endpoint,
                         traffic_class,
+                        is_whole,
                         first_number: 0,
                     }),
                 },
@@ -236,8 +244,10 @@ impl<'a> Router<'a> {
         if flow.remote == endpoint.ip() && (is_own_train || is_own_packet) {
             return Err(DropReason::Loop);
         }
-        let bytes_max = self.peers.get(peer).inner_bytes_max(flow.remote.is_ipv4());
-        Ok(Destination { outbound: Arc::clone(outbound), peer, endpoint, bytes_max })
+        let own = self.peers.get(peer);
+        let is_v4 = flow.remote.is_ipv4();
+        let (bytes_max, whole_bytes_max) = (own.inner_bytes_max(is_v4), own.whole_bytes_max(is_v4));
+        Ok(Destination { outbound: Arc::clone(outbound), peer, endpoint, bytes_max, whole_bytes_max })
     }
 }
 
@@ -357,7 +367,7 @@ fn frame_ah(
         frame::readdress(&mut bytes[inner.range()], ends, identification)?;
     }
     // RFC 4301, section 8.1: the outer packet may be cut where the inner one may.
-    let dont_fragment = too_big::is_whole(&bytes[inner.range()]);
+    let dont_fragment = run.is_whole && too_big::is_whole(&bytes[inner.range()]);
     let outer = Outer { ends, hop_limit: frame::HOPS, dont_fragment, identification };
     let framed = frame::seal(&run.outbound, bytes, inner, &outer, Alignment::Rfc, given)?;
     let front_bytes = (inner.start - framed.packet.start) as usize;
@@ -405,10 +415,10 @@ impl Dummies {
         let is_laid = self.room.push_bytes(&mut self.load.batch, &dummy);
         assert!(is_laid, "an empty batch has room");
         let outbound = Arc::clone(outbound);
-        let (end, traffic_class, first_number) = (1, 0, numbers.start);
-        self.load.runs.push(Run { end, outbound, peer, endpoint, traffic_class, first_number });
+        let (end, traffic_class, is_whole, first_number) = (1, 0, true, numbers.start);
+        self.load.runs.push(Run { end, outbound, peer, endpoint, traffic_class, is_whole, first_number });
         self.sealer.seal(&mut self.load);
-        self.outside.aim(endpoint, 0);
+        self.outside.aim(endpoint, 0, true);
         self.outside.send(&self.load.batch, 0).map(drop)
     }
 }
@@ -424,7 +434,7 @@ pub fn send(peers: &Peers, outside: &mut Outside, load: &mut Load) -> io::Result
     for run in runs.iter() {
         // The port sends all that a batch has to one place.
         let later = batch.packets.split_off(run.end);
-        outside.aim(run.endpoint, run.traffic_class);
+        outside.aim(run.endpoint, run.traffic_class, run.is_whole);
         let refused = outside.refused_packets();
         let mut at = start;
         while at < run.end {

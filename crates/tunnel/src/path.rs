@@ -1,19 +1,13 @@
-//! How long packets to a peer may be (RFC 4301, section 8.2).
+//! What fits into a path, and telling inner senders so (RFC 4301, section 8.2). How long a path's packets may be is found out by
+//! [`discovery`](crate::discovery).
 //!
-//! The kernel keeps each destination's path MTU: it takes what routers say in ICMP messages (RFC 1191, RFC 8201) only where the
-//! packet that they quote is one of a socket of ours, never below 552 bytes over IPv4 and 1,280 over IPv6, and forgets it after
-//! ten minutes. A gateway asks the kernel, and tells its inner hosts what is left inside.
-//!
-//! Guarantees: no ICMP message of a stranger narrows a tunnel below what every host must take ([`LEAST_V4`], [`LEAST_V6`]) or for
-//! longer than the kernel believes it; what then does not fit is cut outside, not lost; inner senders are told at a bounded rate.
+//! Guarantees: nobody is told less than every host must take ([`LEAST_V4`], [`LEAST_V6`]), and senders are told at a bounded rate.
 
 use std::{
     io,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
     time::{Duration, Instant},
 };
 
-use rustix::net::sockopt;
 use sealane_ipsec::{
     ah::{self, Alignment},
     association::{Kind, Mode, Protocol},
@@ -23,12 +17,8 @@ use sealane_ipsec::{
 use sealane_port::Port;
 use sealane_stack::Batch;
 
-use crate::{peers::Peers, site::Encapsulation};
+use crate::site::Encapsulation;
 
-/// How often the kernel is asked.
-const LOOK: Duration = Duration::from_secs(1);
-/// Peers that are looked at each time; with more, each has its turn less often.
-const PEERS_AT_ONCE: usize = 64;
 /// Answers to inner senders at once, and in a second (RFC 1812, section 4.3.2.8).
 const ANSWERS_MAX: u32 = 50;
 
@@ -43,7 +33,7 @@ pub struct Overhead {
 
 impl Overhead {
     /// The longest packet inside, whose own family is given, that is no longer than `path_bytes` outside.
-    pub fn inner_bytes_max(self, path_bytes: u32, is_outer_v4: bool, is_inner_v4: bool) -> u16 {
+    pub fn fits(self, path_bytes: u32, is_outer_v4: bool, is_inner_v4: bool) -> u16 {
         let header = |is_v4| if is_v4 { 20 } else { 40 };
         let udp = if self.encapsulation == Encapsulation::Udp { 8 } else { 0 };
         let Kind { protocol, mode, suite } = self.kind;
@@ -61,50 +51,13 @@ impl Overhead {
             Mode::Tunnel => payload,
             Mode::Transport => payload + header(is_inner_v4),
         };
-        u16::try_from(inner).unwrap_or(u16::MAX).max(if is_inner_v4 { LEAST_V4 } else { LEAST_V6 })
+        u16::try_from(inner).unwrap_or(u16::MAX)
     }
 }
 
-/// Asks the kernel.
-#[derive(Debug)]
-pub struct Paths {
-    sockets: [Option<UdpSocket>; 2],
-    due: Instant,
-    next: usize,
-}
-
-impl Paths {
-    /// Before the first look. Where a socket cannot be had, paths of its family stay as they are.
-    pub fn new(now: Instant) -> Self {
-        let socket = |address: IpAddr| UdpSocket::bind((address, 0)).ok();
-        let sockets = [socket(Ipv4Addr::UNSPECIFIED.into()), socket(Ipv6Addr::UNSPECIFIED.into())];
-        Self { sockets, due: now, next: 0 }
-    }
-
-    /// Looks at some peers' paths, if it is time to.
-    pub fn look(&mut self, peers: &Peers, now: Instant) {
-        if now < self.due {
-            return;
-        }
-        self.due = now + LOOK;
-        let count = peers.iter().count();
-        for _ in 0..count.min(PEERS_AT_ONCE) {
-            let id = sealane_ipsec::policy::PeerId((self.next % count) as u32);
-            self.next = self.next.wrapping_add(1);
-            let Some(endpoint) = peers.endpoint(id) else { continue };
-            if let Some(bytes) = self.path_bytes(endpoint) {
-                peers.get(id).set_path(bytes, endpoint.is_ipv4());
-            }
-        }
-    }
-
-    /// What the kernel believes of the path to `endpoint`.
-    fn path_bytes(&self, endpoint: SocketAddr) -> Option<u32> {
-        let socket = self.sockets[usize::from(endpoint.is_ipv6())].as_ref()?;
-        // Nothing is sent: a connection of UDP is a look at the routes.
-        socket.connect(endpoint).ok()?;
-        if endpoint.is_ipv4() { sockopt::ip_mtu(socket).ok() } else { sockopt::ipv6_mtu(socket).ok() }
-    }
+/// What senders inside are told where so much fits: what is longer than fits nevertheless is cut outside.
+pub fn told(fits_bytes: u16, is_inner_v4: bool) -> u16 {
+    fits_bytes.max(if is_inner_v4 { LEAST_V4 } else { LEAST_V6 })
 }
 
 /// Tells inner senders that their packets are too long.
@@ -171,7 +124,8 @@ mod tests {
             ("aes-128-gcm", udp, 0, true, true, 576),
             ("aes-128-gcm", udp, u32::MAX, true, true, u16::MAX),
         ] {
-            let bytes = of(kind, encapsulation).inner_bytes_max(path, outer_v4, inner_v4);
+            let fits = of(kind, encapsulation).fits(path, outer_v4, inner_v4);
+            let bytes = told(fits, inner_v4);
             assert_eq!(bytes, expected, "{kind} {path} {outer_v4} {inner_v4}");
         }
     }

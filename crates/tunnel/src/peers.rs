@@ -22,7 +22,8 @@ use sealane_ipsec::{
 use sealane_stack::Bells;
 
 use crate::{
-    path::Overhead,
+    discovery::Messages,
+    path::{self, Overhead},
     site::{Hosts, Site},
 };
 
@@ -63,8 +64,10 @@ pub struct Peer {
     is_v4: bool,
     /// Of the site.
     mtu: u16,
-    /// The longest packet inside that fits into one outside, of IPv4 and of IPv6.
+    /// The longest packet that senders inside may send, of IPv4 and of IPv6.
     inner_bytes_max: [AtomicU16; 2],
+    /// The longest that fits into one outside.
+    whole_bytes_max: [AtomicU16; 2],
 }
 
 impl Peer {
@@ -73,16 +76,22 @@ impl Peer {
         self.is_v4
     }
 
-    /// The longest packet inside, of this family, that fits into one outside.
+    /// The longest packet, of this family, that senders inside may send.
     pub fn inner_bytes_max(&self, is_v4: bool) -> u16 {
         self.inner_bytes_max[usize::from(!is_v4)].load(Relaxed)
     }
 
+    /// The longest packet inside, of this family, that fits into one outside.
+    pub fn whole_bytes_max(&self, is_v4: bool) -> u16 {
+        self.whole_bytes_max[usize::from(!is_v4)].load(Relaxed)
+    }
+
     /// The path to it takes packets of so many bytes.
     pub fn set_path(&self, path_bytes: u32, is_outer_v4: bool) {
-        for (place, is_inner_v4) in self.inner_bytes_max.iter().zip([true, false]) {
-            let most = self.overhead.inner_bytes_max(path_bytes, is_outer_v4, is_inner_v4);
-            place.store(most.min(self.mtu), Relaxed);
+        for (at, is_inner_v4) in [true, false].into_iter().enumerate() {
+            let fits = self.overhead.fits(path_bytes, is_outer_v4, is_inner_v4);
+            self.whole_bytes_max[at].store(fits, Relaxed);
+            self.inner_bytes_max[at].store(path::told(fits, is_inner_v4).min(self.mtu), Relaxed);
         }
     }
 
@@ -98,6 +107,7 @@ pub struct Peers {
     peers: Vec<Peer>,
     database: Database,
     drops: Drops,
+    messages: Messages,
     listen: SocketAddr,
     protocol: Protocol,
     begun: Instant,
@@ -118,10 +128,12 @@ impl Peers {
             is_v4: peer.networks.first().is_none_or(|network| network.address().is_ipv4()),
             mtu: site.mtu,
             inner_bytes_max: [site.mtu, site.mtu].map(AtomicU16::new),
+            whole_bytes_max: [u16::MAX, u16::MAX].map(AtomicU16::new),
         });
         let database = Database::new(policies(site));
         let &Site { listen, protocol, .. } = site;
-        Self { peers: peers.collect(), database, drops: Drops::default(), listen, protocol, begun, bells }
+        let (peers, drops, messages) = (peers.collect(), Drops::default(), Messages::default());
+        Self { peers, database, drops, messages, listen, protocol, begun, bells }
     }
 
     /// The associations and policies.
@@ -132,6 +144,11 @@ impl Peers {
     /// Packets that went nowhere.
     pub fn drops(&self) -> &Drops {
         &self.drops
+    }
+
+    /// Messages of packets that were too long on their way.
+    pub fn messages(&self) -> &Messages {
+        &self.messages
     }
 
     /// All peers, in the order of their ids.

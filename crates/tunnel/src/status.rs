@@ -7,7 +7,7 @@ use std::{collections::HashMap, fmt::Write as _, time::Instant};
 use sealane_ipsec::{association::Association, counters::DropReason, policy::PeerId};
 use serde::{Deserialize, Serialize};
 
-use crate::peers::Peers;
+use crate::{discovery::Verdict, peers::Peers};
 
 /// A gateway.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -24,6 +24,9 @@ pub struct Status {
     pub peers: Vec<PeerStatus>,
     /// Packets that went nowhere, by reason; reasons without packets are left out.
     pub drops: Vec<(String, u64)>,
+    /// Messages that a packet was too long on its way, by what they were worth; verdicts without messages are left out.
+    #[serde(default)]
+    pub path_messages: Vec<(String, u64)>,
 }
 
 /// A peer.
@@ -114,6 +117,7 @@ impl Status {
             }
         };
         let drops = peers.drops().iter().filter(|&(_, packets)| packets > 0);
+        let messages = peers.messages().iter().filter(|&(_, count)| count > 0);
         Self {
             device: device.to_owned(),
             listen,
@@ -121,6 +125,7 @@ impl Status {
             cpu_s,
             peers: peers.iter().map(of_peer).collect(),
             drops: drops.map(|(reason, packets)| (reason.name().to_owned(), packets)).collect(),
+            path_messages: messages.map(|(verdict, count)| (verdict.name().to_owned(), count)).collect(),
         }
     }
 
@@ -147,11 +152,15 @@ impl Status {
                     writeln!(text, "  {direction:<3} spi {spi:#010x}  {suite}, {age_s} s, {packets} packets");
             }
         }
-        if !self.drops.is_empty() {
-            text.push_str("\ndropped\n");
-        }
-        for (reason, packets) in &self.drops {
-            let _ = writeln!(text, "  {reason:<20} {packets}");
+        for (title, counts) in
+            [("dropped", &self.drops), ("told that a packet was too long", &self.path_messages)]
+        {
+            if !counts.is_empty() {
+                let _ = writeln!(text, "\n{title}");
+            }
+            for (name, count) in counts {
+                let _ = writeln!(text, "  {name:<20} {count}");
+            }
         }
         text
     }
@@ -176,18 +185,22 @@ impl Status {
                 let _ = writeln!(text, "sealane_tunnel_{name}_total{{{labels}}} {}", value(peer));
             }
         }
-        let _ = writeln!(
-            text,
-            "# HELP sealane_tunnel_dropped_packets_total Packets that went nowhere, by reason."
-        );
-        let _ = writeln!(text, "# TYPE sealane_tunnel_dropped_packets_total counter");
         // Every reason, so that a rate exists before the first drop.
-        for reason in DropReason::ALL.map(DropReason::name) {
-            let packets =
-                self.drops.iter().find(|(name, _)| name == reason).map_or(0, |&(_, packets)| packets);
-            let labels = format!("device=\"{device}\",reason=\"{reason}\"");
-            let _ = writeln!(text, "sealane_tunnel_dropped_packets_total{{{labels}}} {packets}");
-        }
+        let reasons = DropReason::ALL.map(DropReason::name);
+        let verdicts = Verdict::ALL.map(Verdict::name);
+        let mut by_name = |metric, help, key, names: &[&str], counts: &[(String, u64)]| {
+            let _ = writeln!(text, "# HELP sealane_tunnel_{metric}_total {help}");
+            let _ = writeln!(text, "# TYPE sealane_tunnel_{metric}_total counter");
+            for name in names {
+                let count = counts.iter().find(|(own, _)| own == name).map_or(0, |&(_, count)| count);
+                let labels = format!("device=\"{device}\",{key}=\"{name}\"");
+                let _ = writeln!(text, "sealane_tunnel_{metric}_total{{{labels}}} {count}");
+            }
+        };
+        let help = "Packets that went nowhere, by reason.";
+        by_name("dropped_packets", help, "reason", &reasons, &self.drops);
+        let help = "Messages that a packet was too long on its way, by what they were worth.";
+        by_name("path_messages", help, "verdict", &verdicts, &self.path_messages);
         let _ = writeln!(text, "# HELP sealane_tunnel_cpu_seconds_total CPU time of the daemon.");
         let _ = writeln!(text, "# TYPE sealane_tunnel_cpu_seconds_total counter");
         let _ = writeln!(text, "sealane_tunnel_cpu_seconds_total{{device=\"{device}\"}} {}", self.cpu_s);
@@ -218,6 +231,7 @@ mod tests {
             cpu_s: 0.5,
             peers: vec![peer],
             drops: vec![("bad_integrity".to_owned(), 9)],
+            path_messages: vec![("foreign".to_owned(), 3)],
         }
     }
 
@@ -232,6 +246,12 @@ mod tests {
             );
             assert!(text.contains(&line), "{text}");
         }
+        for (verdict, count) in [("believed", 0), ("foreign", 3)] {
+            let line = format!(
+                "sealane_tunnel_path_messages_total{{device=\"sl0\",verdict=\"{verdict}\"}} {count}\n"
+            );
+            assert!(text.contains(&line), "{text}");
+        }
         assert!(text.contains("peer=\"a \\\"quoted\\\" name\"} 400\n"), "{text}");
     }
 
@@ -240,7 +260,9 @@ mod tests {
         let status = status();
         let text = status.text();
         assert!(
-            text.contains("has not called yet, heard of 1.2 s ago") && text.contains("bad_integrity"),
+            text.contains("has not called yet, heard of 1.2 s ago")
+                && text.contains("bad_integrity")
+                && text.contains("too long\n  foreign"),
             "{text}"
         );
         let json = serde_json::to_string(&status).expect("it is data");

@@ -43,8 +43,10 @@ on one of its addresses, and there must be no NAT on the way.
 `addresses`. The inner header is not sent, which saves 20 or 40 bytes a packet; fragments and IPv4 options are not \
 supported. The inside addresses must differ from the outside ones.
 
-If a link on the way takes only smaller packets, hosts inside are told by ICMP what fits. No message from outside can lower \
-this below 576 bytes (IPv4) or 1,280 (IPv6), nor for longer than ten minutes.";
+If a link on the way takes only smaller packets, hosts inside are told by ICMP what fits: never less than 576 bytes (IPv4) or \
+1,280 (IPv6), and for ten minutes at a time. Over IPv4 routers are believed that quote a packet of ours, by its SPI and number; \
+one that quotes too little to tell is believed down to 1,280 bytes outside. All other messages are counted as `foreign` in \
+`status`, and change nothing.";
 
 /// Arguments of `sealane tunnel`.
 #[derive(Debug, Args)]

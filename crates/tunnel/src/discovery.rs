@@ -1,0 +1,339 @@
+//! How long packets to a peer may be is found out (RFC 4301, section 8.2).
+//!
+//! Over IPv4 the gateway sees to it itself. Routers say what their links take (RFC 1191), but anybody who knows two addresses and a
+//! port can say so too (RFC 5927). A message is believed where it quotes a packet of ours: the index of the association that we send
+//! under, and one of the last numbers that were given. Only who is on the path has seen both. A quote that is too short to show them
+//! (RFC 792 asks for eight bytes, which are UDP's header) is a hint, and narrows no path below what every link of IPv6 takes. All
+//! other messages are counted, and change nothing. The kernel hears the same messages and believes them; so what it says of a path
+//! is taken only where that is more than is known, and what it refuses itself (its device) as it says.
+//!
+//! Over IPv6 the kernel's belief stands: it takes no path for narrower than every link must be, and nobody cuts packets on the way.
+//!
+//! Guarantees: who does not see our packets narrows no path below 1,280 bytes; nobody narrows one for longer than ten minutes without
+//! another message; every message is counted under one verdict.
+
+use std::{
+    collections::HashMap,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    time::{Duration, Instant},
+};
+
+use rustix::net::sockopt;
+use sealane_ipsec::{
+    association::{Outbound, Protocol},
+    policy::PeerId,
+};
+use sealane_port::errors::{Teller, TooLong};
+
+use crate::{outside::Outside, peers::Peers};
+
+/// How often the kernel is asked.
+const LOOK: Duration = Duration::from_secs(1);
+/// Peers that are looked at each time; with more, each has its turn less often.
+const PEERS_AT_ONCE: usize = 64;
+/// For so long a message is believed (RFC 1191, section 6.3).
+const BELIEVED: Duration = Duration::from_secs(600);
+/// A message is about one of so many numbers that were given last: what a fast path has under way, and what is sent until the
+/// message is read.
+const SENT_NUMBERS: u32 = 1 << 20;
+/// What a path is taken for at least: nearly all do, and who says less is mistaken or lies (Linux has the same bound).
+const LEAST_BELIEVED: u32 = 552;
+/// The same of a message that shows nothing (RFC 8200, section 5).
+const LEAST_HINTED: u32 = 1280;
+
+/// What became of messages that a packet was too long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It quotes a packet of ours.
+    Believed,
+    /// It quotes too little to tell.
+    Hint,
+    /// It quotes no packet of ours.
+    Foreign,
+}
+
+impl Verdict {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Believed, Self::Hint, Self::Foreign];
+
+    /// The name in statistics and metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Believed => "believed",
+            Self::Hint => "hint",
+            Self::Foreign => "foreign",
+        }
+    }
+}
+
+/// Messages by verdict.
+#[derive(Debug, Default)]
+pub struct Messages([AtomicU64; Verdict::ALL.len()]);
+
+impl Messages {
+    fn count(&self, verdict: Verdict) {
+        self.0[verdict as usize].fetch_add(1, Relaxed);
+    }
+
+    /// How many, by verdict.
+    pub fn iter(&self) -> impl Iterator<Item = (Verdict, u64)> + '_ {
+        Verdict::ALL.into_iter().map(|verdict| (verdict, self.0[verdict as usize].load(Relaxed)))
+    }
+}
+
+/// What a message is worth that quotes a packet to the peer that `outbound` goes to.
+fn judge(quoted: &[u8], outbound: &Outbound) -> Verdict {
+    let parameters = outbound.association().parameters();
+    // AH has four bytes in front of them (RFC 4302, section 2).
+    let at = match parameters.protocol {
+        Protocol::Esp => 0,
+        Protocol::Ah => 4,
+    };
+    let word = |at: usize| Some(u32::from_be_bytes(*quoted.get(at..)?.first_chunk()?));
+    let (Some(spi), Some(shown)) = (word(at), word(at + 4)) else { return Verdict::Hint };
+    let next = outbound.numbers().next();
+    // A packet shows the low half of its number.
+    let behind = (next as u32).wrapping_sub(shown);
+    let is_sent = (1..=SENT_NUMBERS).contains(&behind) && u64::from(behind) < next;
+    if spi == parameters.spi && is_sent { Verdict::Believed } else { Verdict::Foreign }
+}
+
+/// What is known of the IPv4 path to a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Known {
+    endpoint: SocketAddr,
+    /// What our own link takes.
+    link_bytes: u32,
+    /// What routers say, and until when that counts.
+    told: Option<(u32, Instant)>,
+}
+
+impl Known {
+    fn hear(&mut self, verdict: Verdict, mtu: u32, now: Instant) {
+        let mtu = match verdict {
+            Verdict::Believed => mtu.max(LEAST_BELIEVED),
+            Verdict::Hint => mtu.max(LEAST_HINTED),
+            Verdict::Foreign => return,
+        };
+        if mtu < self.bytes(now) {
+            self.told = Some((mtu, now + BELIEVED));
+        }
+    }
+
+    fn bytes(&mut self, now: Instant) -> u32 {
+        self.told = self.told.filter(|&(_, until)| now < until);
+        self.told.map_or(self.link_bytes, |(mtu, _)| mtu.min(self.link_bytes))
+    }
+}
+
+/// The paths to all peers.
+#[derive(Debug)]
+pub struct Paths {
+    sockets: [Option<UdpSocket>; 2],
+    due: Instant,
+    next: usize,
+    known: HashMap<PeerId, Known>,
+}
+
+impl Paths {
+    /// Before the first look. Where a socket cannot be had, paths of its family stay as they are.
+    pub fn new(now: Instant) -> Self {
+        let socket = |address: IpAddr| UdpSocket::bind((address, 0)).ok();
+        let sockets = [socket(Ipv4Addr::UNSPECIFIED.into()), socket(Ipv6Addr::UNSPECIFIED.into())];
+        Self { sockets, due: now, next: 0, known: HashMap::new() }
+    }
+
+    /// Looks at some peers' paths, if it is time to.
+    pub fn look(&mut self, peers: &Peers, now: Instant) {
+        if now < self.due {
+            return;
+        }
+        self.due = now + LOOK;
+        let count = peers.iter().count();
+        for _ in 0..count.min(PEERS_AT_ONCE) {
+            let id = PeerId((self.next % count) as u32);
+            self.next = self.next.wrapping_add(1);
+            let Some(endpoint) = peers.endpoint(id) else { continue };
+            let Some(bytes) = self.path_bytes(endpoint) else { continue };
+            if endpoint.is_ipv4() {
+                let known = self.known(id, endpoint, bytes);
+                known.link_bytes = known.link_bytes.max(bytes);
+                peers.get(id).set_path(known.bytes(now), true);
+            } else {
+                // Of IPv4 too where one socket serves both families: the kernel then cuts what does not fit.
+                peers.get(id).set_path(bytes.max(LEAST_HINTED), false);
+            }
+        }
+    }
+
+    /// What is known of the path to where a peer is now; of a new one, that our own link takes so much.
+    fn known(&mut self, id: PeerId, endpoint: SocketAddr, link_bytes: u32) -> &mut Known {
+        let new = Known { endpoint, link_bytes, told: None };
+        let known = self.known.entry(id).or_insert(new);
+        if known.endpoint.ip() != endpoint.ip() {
+            *known = new;
+        }
+        known
+    }
+
+    /// Hears what was said of packets that left through `outside`.
+    pub fn hear(&mut self, peers: &Peers, outside: &Outside, now: Instant) {
+        let mut places: Option<HashMap<SocketAddr, Vec<PeerId>>> = None;
+        // Packets of a protocol of their own have no ports.
+        let place = |address: SocketAddr| match outside {
+            Outside::Udp(_) => address,
+            Outside::Raw(_) => SocketAddr::new(address.ip(), 0),
+        };
+        outside.too_long(|TooLong { to, mtu, teller }| match teller {
+            Teller::Kernel => {
+                for (id, peer) in peers.iter() {
+                    let Some(endpoint) = peers.endpoint(id).filter(|endpoint| endpoint.ip() == to.ip())
+                    else {
+                        continue;
+                    };
+                    let known = self.known(id, endpoint, mtu);
+                    known.link_bytes = mtu;
+                    peer.set_path(known.bytes(now), true);
+                }
+            }
+            Teller::Router(quoted) => {
+                let places = places.get_or_insert_with(|| {
+                    let mut places: HashMap<SocketAddr, Vec<PeerId>> = HashMap::new();
+                    for (id, _) in peers.iter() {
+                        if let Some(endpoint) = peers.endpoint(id) {
+                            places.entry(place(endpoint)).or_default().push(id);
+                        }
+                    }
+                    places
+                });
+                let snapshot = peers.database().snapshot();
+                let judged = places.get(&place(to)).into_iter().flatten().filter_map(|&id| {
+                    let verdict = judge(&quoted, snapshot.outbound.get(&id)?);
+                    (verdict != Verdict::Foreign).then_some((id, verdict))
+                });
+                let judged: Vec<_> = judged.collect();
+                peers.messages().count(judged.first().map_or(Verdict::Foreign, |&(_, verdict)| verdict));
+                for (id, verdict) in judged {
+                    let Some(known) = self.known.get_mut(&id) else { continue };
+                    known.hear(verdict, mtu, now);
+                    peers.get(id).set_path(known.bytes(now), true);
+                }
+            }
+        });
+    }
+
+    /// What the kernel believes of the path to `endpoint`.
+    fn path_bytes(&self, endpoint: SocketAddr) -> Option<u32> {
+        let socket = self.sockets[usize::from(endpoint.is_ipv6())].as_ref()?;
+        // Nothing is sent: a connection of UDP is a look at the routes.
+        socket.connect(endpoint).ok()?;
+        if endpoint.is_ipv4() { sockopt::ip_mtu(socket).ok() } else { sockopt::ipv6_mtu(socket).ok() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sealane_engine::Implementations;
+    use sealane_ipsec::lifetime::Lifetime;
+
+    use super::*;
+    use crate::alone;
+
+    /// What a packet of these fields begins with.
+    fn quote(spi: u32, number: u32) -> Vec<u8> {
+        [spi.to_be_bytes(), number.to_be_bytes()].concat()
+    }
+
+    #[test]
+    fn who_shows_what_was_sent_is_believed() {
+        let suite = "aes-128-gcm".parse().expect("a suite");
+        let (spi, now) = (0x1234_5678, Instant::now());
+        let made = alone::association(
+            Implementations::default(),
+            suite,
+            spi,
+            PeerId(0),
+            7,
+            Lifetime::default(),
+            now,
+        );
+        let (outbound, _) = made.expect("good parameters");
+        for number in [0, 1] {
+            assert_eq!(judge(&quote(spi, number), &outbound), Verdict::Foreign, "nothing was sent");
+        }
+        outbound.numbers().reserve(1000).expect("numbers");
+        for (number, verdict) in [
+            (1, Verdict::Believed),
+            (1000, Verdict::Believed),
+            (0, Verdict::Foreign),
+            (1001, Verdict::Foreign),
+            (u32::MAX, Verdict::Foreign),
+        ] {
+            assert_eq!(judge(&quote(spi, number), &outbound), verdict, "{number}");
+            assert_eq!(judge(&quote(spi ^ 1, number), &outbound), Verdict::Foreign);
+        }
+        // Beyond the low half, and far from what was sent first.
+        outbound.numbers().reserve(1 << 32).expect("numbers");
+        let next = outbound.numbers().next() as u32;
+        assert_eq!(judge(&quote(spi, next.wrapping_sub(1)), &outbound), Verdict::Believed);
+        assert_eq!(judge(&quote(spi, next.wrapping_sub(SENT_NUMBERS)), &outbound), Verdict::Believed);
+        assert_eq!(judge(&quote(spi, next.wrapping_sub(SENT_NUMBERS + 1)), &outbound), Verdict::Foreign);
+        assert_eq!(judge(&quote(spi, next), &outbound), Verdict::Foreign);
+        for bytes in 0..8 {
+            assert_eq!(judge(&quote(spi, next)[..bytes], &outbound), Verdict::Hint, "{bytes} bytes");
+        }
+    }
+
+    #[test]
+    fn ah_shows_it_behind_four_bytes() {
+        let (protocol, suite) = (Protocol::Ah, "hmac-sha256-128".parse().expect("a suite"));
+        let parameters = sealane_ipsec::association::Parameters {
+            spi: 0x9876,
+            peer: PeerId(0),
+            protocol,
+            mode: sealane_ipsec::association::Mode::Tunnel,
+            suite,
+            sequence: sealane_ipsec::sequence::SequenceBits::Short,
+            lifetime: Lifetime::default(),
+        };
+        let made = Outbound::new(Implementations::default(), parameters, &[1; 32], 1, Instant::now());
+        let outbound = made.expect("good parameters");
+        outbound.numbers().reserve(5).expect("numbers");
+        let quoted = [&[4, 5, 0, 0][..], &quote(0x9876, 5)].concat();
+        assert_eq!(judge(&quoted, &outbound), Verdict::Believed);
+        assert_eq!(judge(&quoted[..8], &outbound), Verdict::Hint);
+        assert_eq!(judge(&quoted[4..], &outbound), Verdict::Hint);
+        assert_eq!(judge(&[&quoted[4..], &[0; 4]].concat(), &outbound), Verdict::Foreign);
+    }
+
+    #[test]
+    fn paths_are_as_narrow_as_is_known() {
+        let (now, later) = (Instant::now(), Instant::now() + BELIEVED);
+        let endpoint = SocketAddr::from(([192, 0, 2, 1], 4500));
+        let new = Known { endpoint, link_bytes: 1500, told: None };
+        let after = |heard: &[(Verdict, u32)]| {
+            let mut known = new;
+            heard.iter().for_each(|&(verdict, mtu)| known.hear(verdict, mtu, now));
+            assert_eq!(known.bytes(later), 1500, "nobody is believed for longer");
+            known.hear(Verdict::Believed, 1492, later);
+            assert_eq!(known.bytes(later), 1492);
+            let mut known = new;
+            heard.iter().for_each(|&(verdict, mtu)| known.hear(verdict, mtu, now));
+            known.bytes(now)
+        };
+        for (heard, bytes) in [
+            (&[(Verdict::Believed, 1300)][..], 1300),
+            (&[(Verdict::Believed, 1300), (Verdict::Believed, 1400)], 1300),
+            (&[(Verdict::Believed, 9000)], 1500),
+            (&[(Verdict::Believed, 0)], LEAST_BELIEVED),
+            (&[(Verdict::Hint, 1400)], 1400),
+            (&[(Verdict::Hint, 68)], LEAST_HINTED),
+            (&[(Verdict::Believed, 1000), (Verdict::Hint, 68)], 1000),
+            (&[(Verdict::Hint, 68), (Verdict::Believed, 1000)], 1000),
+            (&[(Verdict::Foreign, 68)], 1500),
+        ] {
+            assert_eq!(after(heard), bytes, "{heard:?}");
+        }
+    }
+}
