@@ -347,6 +347,14 @@ fn both_protocols_go_through_in_both_modes_and_families() {
             Manner { site: PLAIN, peer: TRANSPORT, is_outer_v6: true, ..TUNNEL },
         ),
         ("i", "aes-128-gmac", 20, "1", Manner { site: PLAIN, is_inner_v6: true, ..TUNNEL }),
+        ("j", "aes-128-gmac", 20, "2", Manner { site: AH, ..TUNNEL }),
+        (
+            "k",
+            "aes-256-gmac",
+            36,
+            "1",
+            Manner { site: AH, peer: TRANSPORT, is_outer_v6: true, is_inner_v6: true },
+        ),
     ];
     for (tag, suite, material_bytes, lanes, manner) in cases {
         let pair = Pair::new_as(&format!("x{tag}"), suite, material_bytes, lanes, manner);

@@ -1,4 +1,4 @@
-//! AH packets in place (RFC 4302, sections 2 and 3).
+//! AH packets in place (RFC 4302, sections 2 and 3; with GMAC RFC 4543, section 4).
 //!
 //! Guarantees: what routers may change is zero while an engine runs a packet's job, and is put back exactly; no bytes that
 //! arrive can make these functions panic or look outside the packet.
@@ -13,7 +13,7 @@ use crate::{
     mutable::{self, Saved},
     replay::ReplayWindow,
     sequence::SequenceBits,
-    suite::Suite,
+    suite::{Iv, Suite},
 };
 
 /// What the AH header is a multiple of. RFC 4302, section 2.6, says 4 for IPv4 and 8 for IPv6; Linux takes 8 for IPv4 too,
@@ -27,19 +27,35 @@ pub enum Alignment {
     Eight,
 }
 
-/// Bytes of the AH header under `suite`, its check value and padding included.
+/// Bytes of the AH header under `suite`, its check value and padding included. GMAC's 36 bytes need padding over IPv6, whatever
+/// RFC 4543, section 4, says of it (erratum 3643).
 pub fn header_bytes(suite: Suite, alignment: Alignment, is_ipv6: bool) -> usize {
     let multiple = if is_ipv6 || alignment == Alignment::Eight { 8 } else { 4 };
-    (AH_BYTES + suite.check_bytes()).next_multiple_of(multiple)
+    (AH_BYTES + field_bytes(suite)).next_multiple_of(multiple)
 }
 
-fn job(association: &Association, packet: Span, headers_bytes: usize, number: u64, session: u16) -> Job {
+/// Bytes of the check value's field without padding: GMAC has its IV in front of the tag (RFC 4543, figure 5).
+fn field_bytes(suite: Suite) -> usize {
+    suite.iv().wire_bytes() + suite.check_bytes()
+}
+
+/// The job of a packet whose mutable fields are zero, with what its IV is, or will be.
+fn job(
+    association: &Association,
+    packet: Span,
+    headers_bytes: usize,
+    iv: &[u8],
+    number: u64,
+    session: u16,
+) -> Job {
     let parameters = association.parameters();
-    let check_at = packet.start + (headers_bytes + AH_BYTES) as u32;
+    let check_at = packet.start + (headers_bytes + AH_BYTES + iv.len()) as u32;
     let is_extended = parameters.sequence == SequenceBits::Extended;
     let high = ((number >> 32) as u32).to_be_bytes();
     Job {
         session,
+        iv: esp::cipher_iv(association, iv),
+        // RFC 4302, section 3.3.3: all of it, with the check value's field as zeros. With GMAC the IV is in that field.
         clear: packet,
         body: Span::new(packet.end() as u32, 0),
         tag: Span::new(check_at, parameters.suite.check_bytes() as u32),
@@ -74,12 +90,21 @@ pub fn lay(
     let whole = bytes.get_mut(packet.range()).ok_or(DropReason::Malformed)?;
     let behind = whole.get_mut(headers_bytes..).ok_or(DropReason::Malformed)?;
     fields.write(behind).map_err(|_| DropReason::Malformed)?;
-    let saved = mutable::zero(whole).map_err(|_| DropReason::Malformed)?;
+    let mut saved = mutable::zero(whole).map_err(|_| DropReason::Malformed)?;
     if saved.headers_bytes() != headers_bytes {
         saved.restore(whole);
         return Err(DropReason::Malformed);
     }
-    Ok((job(association, packet, headers_bytes, number, session), saved))
+    // Unique under the key because the number is (RFC 4543, section 3.1).
+    let iv = number.to_be_bytes();
+    let iv = match association.parameters().suite.iv() {
+        Iv::Counted => {
+            saved.zero_iv(whole, headers_bytes + AH_BYTES, iv);
+            &iv[..]
+        }
+        _ => &[],
+    };
+    Ok((job(association, packet, headers_bytes, iv, number, session), saved))
 }
 
 /// What can be said of a packet before its integrity is known. Its mutable fields are zero until [`Saved::restore`].
@@ -96,16 +121,26 @@ pub fn open(
     let association = inbound.association();
     let parameters = association.parameters();
     let whole = bytes.get_mut(packet.range()).ok_or(DropReason::Malformed)?;
-    let saved = mutable::zero(whole).map_err(|_| DropReason::Malformed)?;
+    let mut saved = mutable::zero(whole).map_err(|_| DropReason::Malformed)?;
     let headers_bytes = saved.headers_bytes();
     let outcome = Ah::parse(&whole[headers_bytes..]).map_err(|_| DropReason::Malformed).and_then(|ah| {
-        if ah.check_value().len() < parameters.suite.check_bytes() {
+        if ah.check_value().len() < field_bytes(parameters.suite) {
             return Err(DropReason::Malformed);
         }
-        esp::number_of(parameters.sequence, window, ah.sequence_number())
+        let iv = ah.check_value().first_chunk::<8>().copied().unwrap_or_default();
+        Ok((iv, esp::number_of(parameters.sequence, window, ah.sequence_number())?))
     });
     match outcome {
-        Ok(number) => Ok((job(association, packet, headers_bytes, number, session), number, saved)),
+        Ok((iv, number)) => {
+            let iv = match parameters.suite.iv() {
+                Iv::Counted => {
+                    saved.zero_iv(whole, headers_bytes + AH_BYTES, iv);
+                    &iv[..]
+                }
+                _ => &[],
+            };
+            Ok((job(association, packet, headers_bytes, iv, number, session), number, saved))
+        }
         Err(reason) => {
             saved.restore(whole);
             Err(reason)

@@ -91,7 +91,7 @@ impl Shape {
 }
 
 /// The 16 bytes that the cipher takes, of the IV in the packet.
-fn cipher_iv(association: &Association, iv: &[u8]) -> [u8; 16] {
+pub(crate) fn cipher_iv(association: &Association, iv: &[u8]) -> [u8; 16] {
     let mut whole = [0; 16];
     match association.parameters().suite.iv() {
         Iv::None => {}

@@ -19,19 +19,31 @@ pub enum HeaderError {
     Unsupported,
 }
 
-/// The headers as they were.
+/// The headers as they were, and an IV behind them.
 #[derive(Debug)]
-pub struct Saved(ArrayVec<u8, HEADERS_BYTES_MAX>);
+pub struct Saved {
+    headers: ArrayVec<u8, HEADERS_BYTES_MAX>,
+    iv: Option<(usize, [u8; 8])>,
+}
 
 impl Saved {
-    /// Puts the headers back.
+    /// Puts the headers and the IV back.
     pub fn restore(&self, packet: &mut [u8]) {
-        packet[..self.0.len()].copy_from_slice(&self.0);
+        packet[..self.headers.len()].copy_from_slice(&self.headers);
+        if let Some((at, iv)) = self.iv {
+            packet[at..at + iv.len()].copy_from_slice(&iv);
+        }
+    }
+
+    /// Zeroes the place of an IV at `at`, where [`Self::restore`] puts `iv`.
+    pub fn zero_iv(&mut self, packet: &mut [u8], at: usize, iv: [u8; 8]) {
+        packet[at..at + iv.len()].fill(0);
+        self.iv = Some((at, iv));
     }
 
     /// Bytes of the headers, up to the AH header.
     pub fn headers_bytes(&self) -> usize {
-        self.0.len()
+        self.headers.len()
     }
 }
 
@@ -56,7 +68,8 @@ pub fn zero(packet: &mut [u8]) -> Result<Saved, HeaderError> {
 }
 
 fn save(headers: &[u8]) -> Result<Saved, HeaderError> {
-    ArrayVec::try_from(headers).map(Saved).map_err(|_| HeaderError::Unsupported)
+    let headers = ArrayVec::try_from(headers).map_err(|_| HeaderError::Unsupported)?;
+    Ok(Saved { headers, iv: None })
 }
 
 fn zero_v4(packet: &mut [u8]) -> Result<Saved, HeaderError> {

@@ -2,7 +2,7 @@
 //!
 //! Guarantees: a name parses to exactly one suite and prints back the same; every length of a packet follows from here.
 //! Names are the algorithms' with the bits of a truncated check value behind them: `aes-128-gcm`,
-//! `aes-256-cbc+hmac-sha256-128`, `null+hmac-sha1-96`; AH takes an integrity alone, `hmac-sha256-128`.
+//! `aes-256-cbc+hmac-sha256-128`, `null+hmac-sha1-96`; AH takes an integrity alone, `hmac-sha256-128` or `aes-128-gmac`.
 
 use std::{fmt, str::FromStr};
 
@@ -163,17 +163,22 @@ impl Suite {
 
     /// All that AH takes.
     pub fn all_ah() -> impl Iterator<Item = Self> {
-        INTEGRITIES.iter().map(Parts::Integrity).map(Self)
+        let combined = COMBINED.iter().map(Parts::Combined).map(Self).filter(|suite| suite.is_for_ah());
+        INTEGRITIES.iter().map(Parts::Integrity).map(Self).chain(combined)
     }
 
     /// Whether ESP takes it.
     pub fn is_for_esp(self) -> bool {
-        !self.is_for_ah()
+        !matches!(self.0, Parts::Integrity(_))
     }
 
     /// Whether AH takes it.
     pub fn is_for_ah(self) -> bool {
-        matches!(self.0, Parts::Integrity(_))
+        match self.0 {
+            Parts::Combined(row) => !row.encrypts,
+            Parts::Both(..) => false,
+            Parts::Integrity(_) => true,
+        }
     }
 
     /// Whether payloads are hidden.

@@ -132,6 +132,54 @@ fn gmac_is_gcm_of_no_text_with_the_whole_number_behind_the_spi() {
 }
 
 #[test]
+fn gmac_in_ah_is_gcm_of_no_text_with_its_iv_in_front_of_the_tag() {
+    use sealane_engine::{Direction, Job, Session, Span};
+    for (name, sequence, number, high) in [
+        ("aes-128-gmac", SequenceBits::Short, 9, &[][..]),
+        ("aes-128-gmac", SequenceBits::Extended, (5 << 32) + 9, &[0, 0, 0, 5][..]),
+        ("aes-256-gmac", SequenceBits::Extended, (5 << 32) + 9, &[0, 0, 0, 5][..]),
+    ] {
+        let suite: Suite = name.parse().expect("a suite");
+        for (is_ipv6, header_bytes, padding_bytes) in [(false, 20, 0), (true, 40, 4)] {
+            let (outbound, _) = ends(parameters(Protocol::Ah, Mode::Tunnel, suite, sequence), number);
+            let inner = packet(is_ipv6, 0xb9, b"RFC 4543, section 4");
+            let sent = protect(&outbound, &inner, &outer(is_ipv6), Alignment::Rfc).expect("it is protected");
+            let (header, ah) = sent.split_at(header_bytes);
+            let (fields, behind) = ah.split_at(12);
+            // The IV is the number, then the tag; over IPv6 padding (erratum 3643), and what is protected.
+            let (iv, behind) = behind.split_at(8);
+            let (check, behind) = behind.split_at(16);
+            assert_eq!(iv, number.to_be_bytes());
+            assert_eq!(behind.len(), padding_bytes + inner.len());
+            assert!(behind[..padding_bytes].iter().all(|&byte| byte == 0));
+            // RFC 4302, appendix A: what routers may change is zero, and so is the field with IV and tag (section 3.3.3).
+            let mut header = header.to_vec();
+            if is_ipv6 {
+                header[0] = 0x60;
+                header[1..4].fill(0);
+                header[7] = 0;
+            } else {
+                header[1] = 0;
+                header[6..9].fill(0);
+                header[10..12].fill(0);
+            }
+            let mut bytes = [&header, fields, &[0; 24], behind, high].concat();
+            let clear = Span::new(0, bytes.len() as u32);
+            let tag = Span::new(clear.len, 16);
+            bytes.extend_from_slice(&[0; 16]);
+            let material = common::material(suite);
+            let (key, salt) = material.split_at(material.len() - 4);
+            let session = Session::with(common::kernels(), suite.protection(), key).expect("a key");
+            let mut nonce = [0; 16];
+            nonce[..12].copy_from_slice(&[salt, iv].concat());
+            let job = Job { clear, body: Span::new(clear.len, 0), tag, iv: nonce, ..Job::default() };
+            common::run(&session.into(), Direction::Seal, &mut bytes, job);
+            assert_eq!(&bytes[tag.range()], check, "{name} {sequence:?} v6: {is_ipv6}");
+        }
+    }
+}
+
+#[test]
 fn a_changed_bit_is_never_accepted() {
     for parameters in all() {
         let (outbound, inbound) = ends(parameters, 1);

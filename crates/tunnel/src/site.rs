@@ -483,7 +483,7 @@ fn peer(
 fn suite(place: &Text<'_>, word: &Spanned<String>, protocol: Protocol) -> Result<Suite, SiteError> {
     let suite: Suite = place.parsed(word)?;
     let message = match protocol {
-        Protocol::Esp if suite.is_for_ah() => {
+        Protocol::Esp if !suite.is_for_esp() => {
             format!("{suite} is an integrity alone; ESP takes \"null+{suite}\"")
         }
         Protocol::Ah if !suite.is_for_ah() => {
