@@ -73,7 +73,7 @@ pub(crate) trait LaneKernel<'k, const L: usize> {
     /// # Safety
     /// The CPU has the kernel's features. Each lane may read and write that many chunks along its row; source and
     /// destination of a lane are equal or disjoint, and no two lanes write the same bytes.
-    unsafe fn run(&mut self, rows: &mut Rows<L>, chunks: usize);
+    unsafe fn crypt_chunks(&mut self, rows: &mut Rows<L>, chunks: usize);
 
     /// Transforms the rest of a lane's message in place; block ciphers leave it to `alone`, from where the chain is.
     fn finish(&mut self, lane: usize, key: &'k Schedule, rest: &mut [u8], alone: &Alone<'_>);
@@ -99,7 +99,7 @@ impl<'k, const L: usize, K: Interleaved<'k, L>> LaneKernel<'k, L> for Interleave
         self.0.set(lane, key, iv);
     }
 
-    unsafe fn run(&mut self, rows: &mut Rows<L>, chunks: usize) {
+    unsafe fn crypt_chunks(&mut self, rows: &mut Rows<L>, chunks: usize) {
         let mut data = [[0; CHUNK]; L];
         for _ in 0..chunks {
             for (data, source) in data.iter_mut().zip(&rows.source) {
@@ -198,12 +198,12 @@ pub(crate) fn run_jobs<'k, const L: usize>(
         stage: [Stage::Idle; L],
         scratch: [[0; CHUNK]; L],
     };
-    scheduler.run(kernel, hand_over);
+    scheduler.run_all(kernel, hand_over);
     wipe(&mut scheduler.scratch, [0; CHUNK]);
 }
 
 impl<'a, const L: usize> Scheduler<'_, 'a, L> {
-    fn run(&mut self, kernel: &mut impl LaneKernel<'a, L>, hand_over: &HandOver<'_>) {
+    fn run_all(&mut self, kernel: &mut impl LaneKernel<'a, L>, hand_over: &HandOver<'_>) {
         for lane in 0..L {
             self.take(lane, kernel);
         }
@@ -226,7 +226,7 @@ impl<'a, const L: usize> Scheduler<'_, 'a, L> {
             // SAFETY: the kernel was made under its token. A busy lane has at least `shortest` chunks left, in its
             // job's buffer or (one) in its scratch; an idle one stays on its scratch with step 0. Buffers of
             // different jobs are disjoint, as their borrows show.
-            unsafe { kernel.run(&mut self.rows, shortest) };
+            unsafe { kernel.crypt_chunks(&mut self.rows, shortest) };
             for left in &mut self.chunks_left {
                 *left = left.wrapping_sub(shortest);
             }

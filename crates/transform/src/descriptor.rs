@@ -190,7 +190,7 @@ macro_rules! block_after_block {
             data: &mut $crate::job::Buffer<'_>,
         ) {
             if let $($crate::key::Schedule::$schedule(key))|+ = key {
-                $crate::modes::run(mode, direction, iv, data.copied_in_place(), |d, b| $crypt(key, d, b));
+                $crate::modes::crypt_blocks(mode, direction, iv, data.copied_in_place(), |d, b| $crypt(key, d, b));
             }
         }
     };

@@ -59,12 +59,12 @@ impl<const L: usize> Chains<L> {
         iv
     }
 
-    /// See [`crate::cipher_lanes::LaneKernel::run`].
+    /// See [`crate::cipher_lanes::LaneKernel::crypt_chunks`].
     ///
     /// # Safety
     /// As there; `G * V::SHORTS` is `L`.
     #[inline(always)]
-    pub(crate) unsafe fn run<V: Shorts, const G: usize>(
+    pub(crate) unsafe fn crypt_chunks<V: Shorts, const G: usize>(
         &mut self,
         rows: &mut Rows<L>,
         chunks: usize,
@@ -73,19 +73,23 @@ impl<const L: usize> Chains<L> {
         debug_assert_eq!(G * V::SHORTS, L);
         match (self.mode, self.direction) {
             // SAFETY: the caller's promise.
-            (Mode::Ecb, _) => unsafe { self.run_as::<V, G, 0>(rows, chunks, rounds) },
+            (Mode::Ecb, _) => unsafe { self.crypt_chunks_as::<V, G, 0>(rows, chunks, rounds) },
             // SAFETY: as above.
-            (Mode::Cbc, Direction::Encrypt) => unsafe { self.run_as::<V, G, 1>(rows, chunks, rounds) },
+            (Mode::Cbc, Direction::Encrypt) => unsafe {
+                self.crypt_chunks_as::<V, G, 1>(rows, chunks, rounds)
+            },
             // SAFETY: as above.
-            (Mode::Cbc, Direction::Decrypt) => unsafe { self.run_as::<V, G, 2>(rows, chunks, rounds) },
+            (Mode::Cbc, Direction::Decrypt) => unsafe {
+                self.crypt_chunks_as::<V, G, 2>(rows, chunks, rounds)
+            },
             // SAFETY: as above.
-            (Mode::Ctr, _) => unsafe { self.run_as::<V, G, 3>(rows, chunks, rounds) },
+            (Mode::Ctr, _) => unsafe { self.crypt_chunks_as::<V, G, 3>(rows, chunks, rounds) },
         }
     }
 
     /// `HOW`: ECB, CBC both ways, CTR.
     #[inline(always)]
-    unsafe fn run_as<V: Shorts, const G: usize, const HOW: u8>(
+    unsafe fn crypt_chunks_as<V: Shorts, const G: usize, const HOW: u8>(
         &mut self,
         rows: &mut Rows<L>,
         chunks: usize,

@@ -53,7 +53,7 @@ pub(crate) struct WordLanes<'k, C, const L: usize> {
     words: [*const u8; L],
     /// A bit for every [`Self::LANES_A_BIT`] lanes some of whose keys are not among `keys` yet.
     changed: u64,
-    run: unsafe fn(&mut Self, &mut Rows<L>, usize),
+    crypt_chunks: unsafe fn(&mut Self, &mut Rows<L>, usize),
     cipher: PhantomData<(C, &'k Schedule)>,
 }
 
@@ -86,7 +86,7 @@ impl<C: WordCipher, const L: usize> WordLanes<'_, C, L> {
         mode: Mode,
         direction: Direction,
         key_words: usize,
-        run: unsafe fn(&mut Self, &mut Rows<L>, usize),
+        crypt_chunks: unsafe fn(&mut Self, &mut Rows<L>, usize),
     ) -> Self {
         Self {
             mode,
@@ -96,12 +96,12 @@ impl<C: WordCipher, const L: usize> WordLanes<'_, C, L> {
             chain: [[0; L]; 4],
             words: [NO_KEY.as_ptr().cast(); L],
             changed: 0,
-            run,
+            crypt_chunks,
             cipher: PhantomData,
         }
     }
 
-    /// See [`LaneKernel::run`]; `G * V::LANES` is `L`.
+    /// See [`LaneKernel::crypt_chunks`]; `G * V::LANES` is `L`.
     #[inline(always)]
     pub(crate) unsafe fn go<V: Words, const G: usize>(&mut self, rows: &mut Rows<L>, chunks: usize) {
         debug_assert_eq!(G * V::LANES, L);
@@ -258,9 +258,9 @@ impl<'k, C: WordCipher, const L: usize> LaneKernel<'k, L> for WordLanes<'k, C, L
         }
     }
 
-    unsafe fn run(&mut self, rows: &mut Rows<L>, chunks: usize) {
+    unsafe fn crypt_chunks(&mut self, rows: &mut Rows<L>, chunks: usize) {
         // SAFETY: the caller keeps the trait's contract.
-        unsafe { (self.run)(self, rows, chunks) }
+        unsafe { (self.crypt_chunks)(self, rows, chunks) }
     }
 
     fn finish(&mut self, lane: usize, key: &Schedule, rest: &mut [u8], alone: &Alone<'_>) {
@@ -295,7 +295,7 @@ macro_rules! word_lane_kernels {
                 use $crate::cipher_lanes::{self, Rows};
                 use $crate::word_lanes::WordLanes;
                 #[target_feature(enable = $features)]
-                unsafe fn run<const G: usize, const L: usize>(
+                unsafe fn crypt_chunks<const G: usize, const L: usize>(
                     kernel: &mut WordLanes<'_, $cipher, L>,
                     rows: &mut Rows<L>,
                     chunks: usize,
@@ -305,11 +305,11 @@ macro_rules! word_lane_kernels {
                 }
                 match order.len() {
                     $(..=$lanes => {
-                        let kernel = &mut WordLanes::new(mode, direction, key_words, run::<$groups, $lanes>);
+                        let kernel = &mut WordLanes::new(mode, direction, key_words, crypt_chunks::<$groups, $lanes>);
                         cipher_lanes::run_jobs(kernel, jobs, order, hand_over);
                     })*
                     _ => {
-                        let kernel = &mut WordLanes::new(mode, direction, key_words, run::<$most, $all>);
+                        let kernel = &mut WordLanes::new(mode, direction, key_words, crypt_chunks::<$most, $all>);
                         cipher_lanes::run_jobs(kernel, jobs, order, hand_over);
                     }
                 }

@@ -254,7 +254,7 @@ fn bad_jobs_are_marked_and_left_alone() {
 
 /// One block through another implementation, if there is one.
 fn foreign(cipher: BlockCipher, key: &[u8], direction: Direction, block: &mut [u8]) -> bool {
-    fn run<C: KeyInit + BlockCipherEncrypt + BlockCipherDecrypt>(
+    fn crypt_block<C: KeyInit + BlockCipherEncrypt + BlockCipherDecrypt>(
         key: &[u8],
         direction: Direction,
         block: &mut [u8],
@@ -267,22 +267,22 @@ fn foreign(cipher: BlockCipher, key: &[u8], direction: Direction, block: &mut [u
         }
     }
     match cipher {
-        BlockCipher::Des => run::<des::Des>(key, direction, block),
-        BlockCipher::TripleDes => run::<des::TdesEde3>(key, direction, block),
-        BlockCipher::Aes128 => run::<aes::Aes128>(key, direction, block),
-        BlockCipher::Aes192 => run::<aes::Aes192>(key, direction, block),
-        BlockCipher::Aes256 => run::<aes::Aes256>(key, direction, block),
-        BlockCipher::Blowfish => run::<blowfish::Blowfish>(key, direction, block),
-        BlockCipher::Idea => run::<idea::Idea>(key, direction, block),
+        BlockCipher::Des => crypt_block::<des::Des>(key, direction, block),
+        BlockCipher::TripleDes => crypt_block::<des::TdesEde3>(key, direction, block),
+        BlockCipher::Aes128 => crypt_block::<aes::Aes128>(key, direction, block),
+        BlockCipher::Aes192 => crypt_block::<aes::Aes192>(key, direction, block),
+        BlockCipher::Aes256 => crypt_block::<aes::Aes256>(key, direction, block),
+        BlockCipher::Blowfish => crypt_block::<blowfish::Blowfish>(key, direction, block),
+        BlockCipher::Idea => crypt_block::<idea::Idea>(key, direction, block),
         // The rc5 and rc6 crates fix their parameters in the type.
         BlockCipher::Rc5 => {
-            run::<rc5::RC5<u32, cipher::consts::U12, cipher::consts::U16>>(key, direction, block)
+            crypt_block::<rc5::RC5<u32, cipher::consts::U12, cipher::consts::U16>>(key, direction, block)
         }
         BlockCipher::Rc5R16 => {
-            run::<rc5::RC5<u32, cipher::consts::U16, cipher::consts::U16>>(key, direction, block)
+            crypt_block::<rc5::RC5<u32, cipher::consts::U16, cipher::consts::U16>>(key, direction, block)
         }
         BlockCipher::Rc6 => {
-            run::<rc6::RC6<u32, cipher::consts::U20, cipher::consts::U16>>(key, direction, block)
+            crypt_block::<rc6::RC6<u32, cipher::consts::U20, cipher::consts::U16>>(key, direction, block)
         }
         #[allow(unreachable_patterns, reason = "a new cipher may be nobody else's")]
         _ => return false,

@@ -29,7 +29,7 @@ pub(crate) struct AesLanes<'k, B, const L: usize> {
     rounds: usize,
     /// Whose keys they are.
     held: [Option<&'k Key>; L],
-    run: unsafe fn(&mut Self, &mut Rows<L>, usize),
+    crypt_chunks: unsafe fn(&mut Self, &mut Rows<L>, usize),
     vector: PhantomData<B>,
 }
 
@@ -45,10 +45,10 @@ impl<B: Blocks, const L: usize> AesLanes<'_, B, L> {
         mode: Mode,
         direction: Direction,
         rounds: usize,
-        run: unsafe fn(&mut Self, &mut Rows<L>, usize),
+        crypt_chunks: unsafe fn(&mut Self, &mut Rows<L>, usize),
     ) -> Self {
         let (keys, chain) = ([[[0; 16]; L]; 15], [[0; 16]; L]);
-        Self { mode, direction, rounds, keys, chain, held: [None; L], run, vector: PhantomData }
+        Self { mode, direction, rounds, keys, chain, held: [None; L], crypt_chunks, vector: PhantomData }
     }
 
     /// The key of a round for a group of lanes.
@@ -153,7 +153,7 @@ impl<B: Blocks, const L: usize> AesLanes<'_, B, L> {
         }
     }
 
-    /// See [`LaneKernel::run`].
+    /// See [`LaneKernel::crypt_chunks`].
     #[inline(always)]
     unsafe fn go(&mut self, rows: &mut Rows<L>, chunks: usize) {
         // One key is loaded once for all vectors.
@@ -199,9 +199,9 @@ impl<'k, B: Blocks, const L: usize> LaneKernel<'k, L> for AesLanes<'k, B, L> {
         }
     }
 
-    unsafe fn run(&mut self, rows: &mut Rows<L>, chunks: usize) {
+    unsafe fn crypt_chunks(&mut self, rows: &mut Rows<L>, chunks: usize) {
         // SAFETY: the caller keeps the trait's contract.
-        unsafe { (self.run)(self, rows, chunks) }
+        unsafe { (self.crypt_chunks)(self, rows, chunks) }
     }
 
     fn finish(&mut self, lane: usize, key: &Schedule, rest: &mut [u8], alone: &Alone<'_>) {

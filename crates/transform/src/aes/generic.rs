@@ -79,11 +79,11 @@ fn rounds<const STEP: usize>(
 
 /// Encrypts one block.
 pub(crate) fn encrypt(key: &Key, block: &mut [u8; 16]) {
-    run(key, Mode::Ecb, Direction::Encrypt, &[0; 16], block);
+    crypt_message(key, Mode::Ecb, Direction::Encrypt, &[0; 16], block);
 }
 
-/// Transforms `data` in place, as [`crate::modes::run`] does, with chain and block in registers.
-pub(crate) fn run(key: &Key, mode: Mode, direction: Direction, iv: &[u8; 16], data: &mut [u8]) {
+/// Transforms `data` in place, as [`crate::modes::crypt_blocks`] does, with chain and block in registers.
+pub(crate) fn crypt_message(key: &Key, mode: Mode, direction: Direction, iv: &[u8; 16], data: &mut [u8]) {
     let (encrypt, decrypt) = (&key.encrypt[..=key.rounds], &key.decrypt[..=key.rounds]);
     let xor = |a: [u32; 4], b: [u32; 4]| [a[0] ^ b[0], a[1] ^ b[1], a[2] ^ b[2], a[3] ^ b[3]];
     let write = |block: &mut [u8; 16], words: [u32; 4]| {

@@ -109,7 +109,7 @@ block_after_block!(by_reference, Aes128 | Aes192 | Aes256 => reference::plain);
 
 fn by_tables(key: &Schedule, mode: Mode, direction: Direction, iv: &[u8; 16], data: &mut Buffer<'_>) {
     if let Some(key) = key_of(key) {
-        generic::run(key, mode, direction, iv, data.copied_in_place());
+        generic::crypt_message(key, mode, direction, iv, data.copied_in_place());
     }
 }
 

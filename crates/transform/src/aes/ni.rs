@@ -173,7 +173,7 @@ unsafe fn message<B: Blocks>(
 /// CBC sealing, where every block waits for the one before.
 #[inline(always)]
 fn chained(key: &Key, iv: &[u8; 16], data: &mut [u8]) {
-    modes::run(Mode::Cbc, Direction::Encrypt, iv, data, |_, block: &mut [u8; 16]| {
+    modes::crypt_blocks(Mode::Cbc, Direction::Encrypt, iv, data, |_, block: &mut [u8; 16]| {
         // SAFETY: one block.
         let mut vector = [unsafe { One::load(block) }];
         rounds::<One, 1, false>(key, &mut vector);
@@ -213,7 +213,7 @@ fn avx512(key: &Schedule, mode: Mode, direction: Direction, iv: &[u8; 16], data:
     }
 }
 
-/// What transforms a message as [`modes::run`] does, by VAES, or by AES-NI where that is missing or where blocks come one
+/// What transforms a message as [`modes::crypt_blocks`] does, by VAES, or by AES-NI where that is missing or where blocks come one
 /// by one.
 pub(super) fn kernel(features: Features, mode: Mode, direction: Direction) -> Option<Alone> {
     match (features.avx512, features.avx2) {

@@ -215,12 +215,12 @@ impl Permuted {
         Self { tables, filled: false, chains: Chains::new(mode, direction, <Z as Shorts>::SHORTS) }
     }
 
-    /// See [`LaneKernel::run`].
+    /// See [`LaneKernel::crypt_chunks`].
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
     unsafe fn go(&mut self, rows: &mut Rows<LANES>, chunks: usize) {
         let ones = core::hint::black_box(<Z as Words>::splat(u32::MAX));
         // SAFETY: the caller keeps LaneKernel's contract; 2 * SHORTS lanes.
-        unsafe { self.chains.run::<Z, 2>(rows, chunks, OneKey(&self.tables, ones)) };
+        unsafe { self.chains.crypt_chunks::<Z, 2>(rows, chunks, OneKey(&self.tables, ones)) };
     }
 }
 
@@ -233,7 +233,7 @@ impl LaneKernel<'_, LANES> for Permuted {
         self.chains.set(lane, iv);
     }
 
-    unsafe fn run(&mut self, rows: &mut Rows<LANES>, chunks: usize) {
+    unsafe fn crypt_chunks(&mut self, rows: &mut Rows<LANES>, chunks: usize) {
         // SAFETY: made under the token, which proves the features; the caller keeps the trait's contract.
         unsafe { self.go(rows, chunks) }
     }

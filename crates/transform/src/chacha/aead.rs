@@ -28,7 +28,7 @@ fn tag(key: &[u8; 32], nonce: &[u8; 12], aad: &[u8], sealed: &[u8]) -> [u8; 16] 
 }
 
 /// One message.
-pub(crate) fn run(key: &[u8; 32], direction: Direction, job: &mut AeadJob<'_>) {
+pub(crate) fn seal_or_open(key: &[u8; 32], direction: Direction, job: &mut AeadJob<'_>) {
     let data = job.data.copied_in_place();
     job.status = Status::Done;
     match direction {

@@ -51,7 +51,7 @@ pub(crate) static CHACHA20_POLY1305: AeadDescriptor = AeadDescriptor {
 
 fn portable(_: Tier, direction: Direction, job: &mut AeadJob<'_>) {
     let AeadSchedule::ChaCha(key) = job.key.schedule() else { return };
-    aead::run(key, direction, job);
+    aead::seal_or_open(key, direction, job);
 }
 
 /// The pending jobs, by the largest instruction set there is.

@@ -68,8 +68,8 @@ fn unpermuted(halves: Halves) -> [u8; 8] {
     (u64::from(left.bits()) << 32 | u64::from(right.bits())).to_be_bytes()
 }
 
-/// DES, one message in place, as [`crate::modes::run`] does.
-pub(crate) fn run(key: &Key, mode: Mode, direction: Direction, iv: &[u8; 16], data: &mut [u8]) {
+/// DES, one message in place, as [`crate::modes::crypt_blocks`] does.
+pub(crate) fn crypt_message(key: &Key, mode: Mode, direction: Direction, iv: &[u8; 16], data: &mut [u8]) {
     modes(mode, direction, iv, data, |direction, halves| rounds(key, direction, halves));
 }
 

@@ -119,7 +119,7 @@ block_after_block!(triple_by_reference, TripleDes => reference::plain_triple);
 
 fn unrolled(key: &Schedule, mode: Mode, direction: Direction, iv: &[u8; 16], data: &mut Buffer<'_>) {
     if let Schedule::Des(key) = key {
-        generic::run(key, mode, direction, iv, data.copied_in_place());
+        generic::crypt_message(key, mode, direction, iv, data.copied_in_place());
     }
 }
 

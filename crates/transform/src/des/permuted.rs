@@ -379,7 +379,7 @@ impl<const PASSES: usize> Permuted<'_, PASSES> {
         }
     }
 
-    /// See [`LaneKernel::run`].
+    /// See [`LaneKernel::crypt_chunks`].
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,gfni")]
     unsafe fn go(&mut self, rows: &mut Rows<LANES>, chunks: usize) {
         if self.fresh != 0 {
@@ -439,7 +439,7 @@ impl<'k, const PASSES: usize> LaneKernel<'k, LANES> for Permuted<'k, PASSES> {
         self.fresh |= 1 << lane;
     }
 
-    unsafe fn run(&mut self, rows: &mut Rows<LANES>, chunks: usize) {
+    unsafe fn crypt_chunks(&mut self, rows: &mut Rows<LANES>, chunks: usize) {
         // SAFETY: made under the token, which proves the features; the caller keeps the trait's contract.
         unsafe { self.go(rows, chunks) }
     }

@@ -148,7 +148,7 @@ pub(crate) struct Sliced<V: Staged, const L: usize> {
     mode: Mode,
     direction: Direction,
     passes: usize,
-    run: unsafe fn(&mut Self, &mut Rows<L>, usize),
+    crypt_chunks: unsafe fn(&mut Self, &mut Rows<L>, usize),
     /// C || D of every lane and pass, in the order of [`Self::place`].
     keys: [[u64; L]; 3],
     /// IVs of the lanes in `fresh`, likewise.
@@ -184,13 +184,13 @@ impl<V: Staged, const L: usize> Sliced<V, L> {
         direction: Direction,
         passes: usize,
         zero: V,
-        run: unsafe fn(&mut Self, &mut Rows<L>, usize),
+        crypt_chunks: unsafe fn(&mut Self, &mut Rows<L>, usize),
     ) -> Self {
         Self {
             mode,
             direction,
             passes,
-            run,
+            crypt_chunks,
             keys: [[0; L]; 3],
             ivs: [0; L],
             fresh: [0; 8],
@@ -250,7 +250,7 @@ impl<V: Staged, const L: usize> Sliced<V, L> {
         self.fresh = [0; 8];
     }
 
-    /// See [`LaneKernel::run`].
+    /// See [`LaneKernel::crypt_chunks`].
     #[inline(always)]
     unsafe fn go(&mut self, rows: &mut Rows<L>, chunks: usize) {
         if self.fresh != [0; 8] {
@@ -316,9 +316,9 @@ impl<V: Staged, const L: usize> LaneKernel<'_, L> for Sliced<V, L> {
         self.fresh[lane / 64] |= 1 << (lane % 64);
     }
 
-    unsafe fn run(&mut self, rows: &mut Rows<L>, chunks: usize) {
+    unsafe fn crypt_chunks(&mut self, rows: &mut Rows<L>, chunks: usize) {
         // SAFETY: the caller keeps the trait's contract.
-        unsafe { (self.run)(self, rows, chunks) }
+        unsafe { (self.crypt_chunks)(self, rows, chunks) }
     }
 
     fn finish(&mut self, lane: usize, key: &Schedule, rest: &mut [u8], alone: &Alone<'_>) {
@@ -335,11 +335,11 @@ impl<V: Staged, const L: usize> LaneKernel<'_, L> for Sliced<V, L> {
 
 /// The portable kernel: 64 lanes.
 pub(crate) fn portable(mode: Mode, direction: Direction, passes: usize) -> Sliced<u64, 64> {
-    unsafe fn run(kernel: &mut Sliced<u64, 64>, rows: &mut Rows<64>, chunks: usize) {
+    unsafe fn crypt_chunks(kernel: &mut Sliced<u64, 64>, rows: &mut Rows<64>, chunks: usize) {
         // SAFETY: the caller keeps LaneKernel's contract.
         unsafe { kernel.go(rows, chunks) }
     }
-    Sliced::new(mode, direction, passes, 0, run)
+    Sliced::new(mode, direction, passes, 0, crypt_chunks)
 }
 
 #[cfg(target_arch = "x86_64")]

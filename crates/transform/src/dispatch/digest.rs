@@ -75,7 +75,9 @@ impl Kernels {
                 by_length(jobs, bytes, |jobs, order| {
                     let lengths = order.iter().map(|&index| work(&jobs[usize::from(index)]));
                     match self.lane_kernel(hash, order.len()) {
-                        Some((_, kernel)) if forced || cost.is_worth(lengths) => kernel.run(jobs, order),
+                        Some((_, kernel)) if forced || cost.is_worth(lengths) => {
+                            kernel.digest_jobs(jobs, order)
+                        }
                         _ => order
                             .iter()
                             .for_each(|&index| hash::one(hash, compress, &mut jobs[usize::from(index)])),

@@ -1,7 +1,7 @@
 //! Digests of messages that come in parts.
 
 use super::Kernels;
-use crate::hash::stream::{DigestStream, StreamPart, run};
+use crate::hash::stream::{DigestStream, StreamPart, absorb_parts};
 
 fn same_hash(one: &StreamPart<'_>, other: &StreamPart<'_>) -> bool {
     core::ptr::eq(one.stream.hash(), other.stream.hash())
@@ -14,7 +14,7 @@ impl Kernels {
         for parts in parts.chunk_by_mut(same_hash) {
             let Some(hash) = parts.first().map(|part| part.stream.hash()) else { continue };
             if let Some((_, kernel)) = self.lane_kernel(hash, parts.len()) {
-                run(&kernel, parts);
+                absorb_parts(&kernel, parts);
                 continue;
             }
             let compress = (hash.compress)(self.single(), self.features);

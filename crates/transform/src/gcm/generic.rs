@@ -48,6 +48,6 @@ pub(crate) fn multiply(a: u128, b: u128) -> u128 {
 }
 
 /// One message.
-pub(crate) fn run(key: &Key, direction: Direction, job: &mut AeadJob<'_>) {
-    super::run(key, direction, job, multiply, aes::generic::encrypt);
+pub(crate) fn seal_or_open(key: &Key, direction: Direction, job: &mut AeadJob<'_>) {
+    super::seal_or_open_by(key, direction, job, multiply, aes::generic::encrypt);
 }

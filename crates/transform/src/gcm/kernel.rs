@@ -480,7 +480,7 @@ impl<V: Field, const ROUNDS: usize> Walk<'_, V, ROUNDS> {
     /// # Safety
     /// `bytes` bytes may be read at `source` and written at `destination`.
     #[inline(always)]
-    unsafe fn run<const OPEN: bool>(&mut self) {
+    unsafe fn crypt_and_hash<const OPEN: bool>(&mut self) {
         let mut waiting = None;
         // SAFETY: whole chunks lie ahead; then `bytes` fill so many vectors but for some bytes of the last.
         unsafe {
@@ -573,7 +573,7 @@ impl<'k, V: Field> Group<'k, V> {
             bytes,
         };
         // SAFETY: the job's buffer.
-        unsafe { walk.run::<OPEN>() };
+        unsafe { walk.crypt_and_hash::<OPEN>() };
         let n = self.count & 3;
         self.count += 1;
         self.jobs[n] = index;

@@ -79,9 +79,9 @@ const fn facts(key_bytes: usize) -> Facts {
 fn portable(tier: Tier, direction: Direction, job: &mut AeadJob<'_>) {
     let AeadSchedule::Gcm(key) = job.key.schedule() else { return };
     if tier == Tier::Reference {
-        reference::run(key, direction, job);
+        reference::seal_or_open(key, direction, job);
     } else {
-        generic::run(key, direction, job);
+        generic::seal_or_open(key, direction, job);
     }
 }
 
@@ -166,7 +166,7 @@ const fn lengths(aad_bytes: usize, data_bytes: usize) -> u128 {
 }
 
 /// One message, block by block, by a multiplication and a block cipher.
-fn run(
+fn seal_or_open_by(
     key: &Key,
     direction: Direction,
     job: &mut AeadJob<'_>,
@@ -177,7 +177,7 @@ fn run(
     let data = job.data.copied_in_place();
     let stream = |data: &mut [u8]| {
         let first = counter_block(&job.nonce, 2);
-        modes::run(Mode::Ctr, direction, &first, data, |_, block| crypt(&key.cipher, block));
+        modes::crypt_blocks(Mode::Ctr, direction, &first, data, |_, block| crypt(&key.cipher, block));
     };
     if direction == Direction::Encrypt {
         stream(data);

@@ -19,8 +19,8 @@ pub(crate) fn multiply(x: u128, y: u128) -> u128 {
 }
 
 /// One message.
-pub(crate) fn run(key: &Key, direction: Direction, job: &mut AeadJob<'_>) {
-    super::run(key, direction, job, multiply, |key, block| {
+pub(crate) fn seal_or_open(key: &Key, direction: Direction, job: &mut AeadJob<'_>) {
+    super::seal_or_open_by(key, direction, job, multiply, |key, block| {
         aes::reference::plain(key, Direction::Encrypt, block);
     });
 }

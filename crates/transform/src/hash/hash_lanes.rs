@@ -121,7 +121,7 @@ impl LaneState {
 ///
 /// # Safety
 /// The CPU has the kernel's features; the rows of all lanes are readable that far.
-pub(crate) type Run = unsafe fn(&mut LaneState, &mut Rows, usize);
+pub(crate) type Absorb = unsafe fn(&mut LaneState, &mut Rows, usize);
 
 /// Makes HMACs of every lane's inner digest, from the pointers to states after the outer key blocks.
 ///
@@ -135,7 +135,7 @@ pub(crate) type Outer = unsafe fn(&LaneState, &[*const u8; MAX_LANES], &[*mut u8
 pub(crate) struct Width {
     /// Messages that run side by side.
     pub(crate) lanes: usize,
-    pub(crate) run: Run,
+    pub(crate) absorb: Absorb,
     pub(crate) outer: Outer,
 }
 
@@ -153,7 +153,7 @@ pub(crate) struct Kernel {
 
 impl Kernel {
     /// Runs the jobs that `order` lists; their keys are those of the kernel's hash, all with HMAC or all without.
-    pub(crate) fn run(&self, jobs: &mut [DigestJob<'_>], order: &[u16]) {
+    pub(crate) fn digest_jobs(&self, jobs: &mut [DigestJob<'_>], order: &[u16]) {
         // SAFETY: the kernel was chosen under its token.
         unsafe { (self.drive)(self, jobs, order) }
     }
@@ -244,14 +244,14 @@ pub(crate) fn one<R: Rounds<N>, const N: usize>(state: &mut [u32; 8], data: &[u8
     }
 }
 
-/// See [`Run`].
+/// See [`Absorb`].
 #[inline(always)]
 pub(crate) unsafe fn absorb<R: Rounds<N>, V: Words, const N: usize, const G: usize>(
     state: &mut LaneState,
     rows: &mut Rows,
     blocks: usize,
 ) {
-    // SAFETY: rows and blocks are as the contract of Run says; no kernel has more than MAX_LANES lanes.
+    // SAFETY: rows and blocks are as the contract of Absorb says; no kernel has more than MAX_LANES lanes.
     unsafe {
         let mut s = state.read::<V, N, G>();
         // Outside the loop, where clearing it would call memset for every block.
@@ -312,13 +312,13 @@ macro_rules! lane_kernels {
             use $crate::hash::hash_lanes::{self, LaneState, MAX_LANES, Rows, Width};
             use $crate::simd::Words;
 
-            pub(crate) const WIDTH: Width = Width { lanes: $groups * <$vector>::LANES, run, outer };
+            pub(crate) const WIDTH: Width = Width { lanes: $groups * <$vector>::LANES, absorb, outer };
 
             #[target_feature(enable = $features)]
-            unsafe fn run(state: &mut LaneState, rows: &mut Rows, blocks: usize) {
+            unsafe fn absorb(state: &mut LaneState, rows: &mut Rows, blocks: usize) {
                 // Spilled vectors lie aligned, each in one cache line, only in a frame with an aligned variable.
                 core::hint::black_box(&<$vector>::splat(0));
-                // SAFETY: the caller keeps Run's contract; this function has the vector's features.
+                // SAFETY: the caller keeps Absorb's contract; this function has the vector's features.
                 unsafe { hash_lanes::absorb::<super::$rounds, $vector, _, $groups>(state, rows, blocks) }
             }
 
@@ -368,7 +368,7 @@ struct Lanes<'j, 'a, R, const WORDS: usize> {
     rounds: PhantomData<R>,
 }
 
-/// See [`Kernel::run`].
+/// See [`Kernel::digest_jobs`].
 ///
 /// # Safety
 /// The CPU has the kernel's features.
@@ -382,7 +382,7 @@ pub(crate) fn drive_avx512<R: Rounds<N>, const N: usize>(
     jobs: &mut [DigestJob<'_>],
     order: &[u16],
 ) {
-    Lanes::<R, N>::new(jobs, order).run(kernel);
+    Lanes::<R, N>::new(jobs, order).digest_all(kernel);
 }
 
 /// See [`Drive`].
@@ -393,7 +393,7 @@ pub(crate) fn drive_avx2<R: Rounds<N>, const N: usize>(
     jobs: &mut [DigestJob<'_>],
     order: &[u16],
 ) {
-    Lanes::<R, N>::new(jobs, order).run(kernel);
+    Lanes::<R, N>::new(jobs, order).digest_all(kernel);
 }
 
 impl<'j, 'a, R: Rounds<WORDS>, const WORDS: usize> Lanes<'j, 'a, R, WORDS> {
@@ -418,7 +418,7 @@ impl<'j, 'a, R: Rounds<WORDS>, const WORDS: usize> Lanes<'j, 'a, R, WORDS> {
     }
 
     #[inline(always)]
-    fn run(&mut self, kernel: &Kernel) {
+    fn digest_all(&mut self, kernel: &Kernel) {
         // Fewer than `few` messages more than a kernel has lanes need no wider one.
         let widest = kernel.width(self.order.len().saturating_sub(kernel.few.saturating_sub(1)));
         while self.busy < widest.lanes && self.take(self.busy, None) {
@@ -432,7 +432,7 @@ impl<'j, 'a, R: Rounds<WORDS>, const WORDS: usize> Lanes<'j, 'a, R, WORDS> {
             let next_end = self.end[..self.busy].iter().fold(usize::MAX, |a, &b| a.min(b));
             // SAFETY: the kernel was chosen under its token; every busy lane has at least so many blocks in its row,
             // and idle lanes share the row of the first, which is busy. Further lanes are not read.
-            unsafe { (width.run)(&mut self.state, &mut self.rows, next_end - self.absorbed) };
+            unsafe { (width.absorb)(&mut self.state, &mut self.rows, next_end - self.absorbed) };
             self.absorbed = next_end;
             // Backwards, as a lane that gets the last one's message must not be asked again.
             for lane in (0..self.busy).rev() {

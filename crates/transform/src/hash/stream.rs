@@ -91,11 +91,11 @@ pub struct StreamPart<'a> {
 }
 
 /// Absorbs every part in the lanes of `kernel`; all streams are of the kernel's hash.
-pub(crate) fn run(kernel: &Kernel, parts: &mut [StreamPart<'_>]) {
+pub(crate) fn absorb_parts(kernel: &Kernel, parts: &mut [StreamPart<'_>]) {
     for StreamPart { stream, part } in parts.iter_mut() {
         *part = stream.complete_block(kernel.alone, part);
     }
-    let Width { lanes, run, .. } = kernel.width(parts.len());
+    let Width { lanes, absorb, .. } = kernel.width(parts.len());
     let mut state = LaneState([[0; MAX_LANES]; 8]);
     let mut rows = Rows::NOWHERE;
     // Lanes are filled in order; a lane whose part is used up takes the next one.
@@ -149,7 +149,7 @@ pub(crate) fn run(kernel: &Kernel, parts: &mut [StreamPart<'_>]) {
         }
         // SAFETY: the kernel was chosen under its token; every busy lane has at least `shortest` blocks at its row,
         // and idle lanes share the row of the lane that has exactly that many. Further lanes are not read.
-        unsafe { run(&mut state, &mut rows, shortest) };
+        unsafe { absorb(&mut state, &mut rows, shortest) };
         for index in part_of.iter().take(lanes) {
             if let Some(StreamPart { stream, part }) = parts.get_mut(*index) {
                 *part = &part[64 * shortest..];

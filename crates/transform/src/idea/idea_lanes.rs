@@ -33,7 +33,7 @@ pub(crate) struct IdeaLanes<'k, const L: usize> {
     subkeys: [*const u8; L],
     /// A bit for every lane whose subkeys are not among `keys` yet.
     changed: u128,
-    run: unsafe fn(&mut Self, &mut Rows<L>, usize),
+    crypt_chunks: unsafe fn(&mut Self, &mut Rows<L>, usize),
     owners: PhantomData<&'k Schedule>,
 }
 
@@ -95,19 +95,19 @@ impl<const L: usize> IdeaLanes<'_, L> {
         mode: Mode,
         direction: Direction,
         shorts: usize,
-        run: unsafe fn(&mut Self, &mut Rows<L>, usize),
+        crypt_chunks: unsafe fn(&mut Self, &mut Rows<L>, usize),
     ) -> Self {
         Self {
             keys: [[0; L]; SUBKEYS],
             chains: Chains::new(mode, direction, shorts),
             subkeys: [NO_KEY.as_ptr().cast(); L],
             changed: 0,
-            run,
+            crypt_chunks,
             owners: PhantomData,
         }
     }
 
-    /// See [`LaneKernel::run`]; `G * V::SHORTS` is `L`.
+    /// See [`LaneKernel::crypt_chunks`]; `G * V::SHORTS` is `L`.
     #[inline(always)]
     unsafe fn go<V: Shorts, const G: usize>(&mut self, rows: &mut Rows<L>, chunks: usize) {
         // SAFETY: the caller keeps LaneKernel's contract.
@@ -115,7 +115,7 @@ impl<const L: usize> IdeaLanes<'_, L> {
         let ones = core::hint::black_box(V::splat(u32::MAX));
         let subkeys = Subkeys::<V, L> { keys: self.keys.as_ptr().cast(), ones };
         // SAFETY: as above.
-        unsafe { self.chains.run::<V, G>(rows, chunks, subkeys) };
+        unsafe { self.chains.crypt_chunks::<V, G>(rows, chunks, subkeys) };
     }
 
     /// Copies the subkeys of groups with a changed lane to where the rounds read them: by transposition, which has a
@@ -150,9 +150,9 @@ impl<'k, const L: usize> LaneKernel<'k, L> for IdeaLanes<'k, L> {
         self.changed |= 1 << lane;
     }
 
-    unsafe fn run(&mut self, rows: &mut Rows<L>, chunks: usize) {
+    unsafe fn crypt_chunks(&mut self, rows: &mut Rows<L>, chunks: usize) {
         // SAFETY: the caller keeps the trait's contract.
-        unsafe { (self.run)(self, rows, chunks) }
+        unsafe { (self.crypt_chunks)(self, rows, chunks) }
     }
 
     fn finish(&mut self, lane: usize, key: &Schedule, rest: &mut [u8], alone: &Alone<'_>) {

@@ -243,7 +243,12 @@ unsafe fn absorb(
 /// # Safety
 /// They are readable.
 #[target_feature(enable = "avx512f,avx512ifma")]
-unsafe fn run(mut h: Number, powers: &[Power; STEP], rows: &[*const u8; LANES], count: usize) -> Number {
+unsafe fn absorb_rows(
+    mut h: Number,
+    powers: &[Power; STEP],
+    rows: &[*const u8; LANES],
+    count: usize,
+) -> Number {
     let tops = [_mm512_set1_epi64(1 << 40); STEP];
     for offset in (0..ROW * count).step_by(ROW) {
         // All of them in registers would leave none to work with: each is read where it is used.
@@ -343,7 +348,7 @@ fn eight(texts: &[Text<'_>], tags: &mut [[u8; 16]]) {
             walk.rows = walk.rows.wrapping_sub(shortest);
         }
         // SAFETY: a busy lane has as many rows ahead.
-        h = unsafe { run(h, &powers, &rows, shortest) };
+        h = unsafe { absorb_rows(h, &powers, &rows, shortest) };
     }
     let [low, high] = finish(sums, pads);
     let mut words = [[0u64; LANES]; 2];

@@ -92,10 +92,14 @@ impl Rc4Lanes<'_> {
     }
 }
 
-/// See [`LaneKernel::run`]; `TOGETHER` if all lanes start in row 0.
+/// See [`LaneKernel::crypt_chunks`]; `TOGETHER` if all lanes start in row 0.
 #[target_feature(enable = "avx2")]
 #[allow(unused_assignments)] // What is left of a row after its last lanes.
-unsafe fn run<const TOGETHER: bool>(kernel: &mut Rc4Lanes<'_>, rows: &mut Rows<LANES>, chunks: usize) {
+unsafe fn crypt_lanes<const TOGETHER: bool>(
+    kernel: &mut Rc4Lanes<'_>,
+    rows: &mut Rows<LANES>,
+    chunks: usize,
+) {
     /// Bytes of stream that come at once.
     const STEP: usize = 16;
     const { assert!(offset_of!(Rc4Lanes<'_>, s) == 0 && offset_of!(Rc4Lanes<'_>, start) == 2048) };
@@ -184,14 +188,14 @@ impl<'k> LaneKernel<'k, LANES> for Rc4Lanes<'k> {
         }
     }
 
-    unsafe fn run(&mut self, rows: &mut Rows<LANES>, chunks: usize) {
+    unsafe fn crypt_chunks(&mut self, rows: &mut Rows<LANES>, chunks: usize) {
         self.begin();
         // SAFETY: `new` was given the token, which proves AVX2; the caller keeps the trait's contract.
         unsafe {
             if self.start == [0; LANES] {
-                run::<true>(self, rows, chunks);
+                crypt_lanes::<true>(self, rows, chunks);
             } else {
-                run::<false>(self, rows, chunks);
+                crypt_lanes::<false>(self, rows, chunks);
             }
         }
     }
@@ -202,6 +206,6 @@ impl<'k> LaneKernel<'k, LANES> for Rc4Lanes<'k> {
         }
         let start = self.start[lane];
         let s = core::array::from_fn(|x| self.s[(x + usize::from(start)) & 255][lane]);
-        single::run(s, self.i.wrapping_sub(start), self.j[lane].wrapping_sub(start), rest);
+        single::crypt_from(s, self.i.wrapping_sub(start), self.j[lane].wrapping_sub(start), rest);
     }
 }

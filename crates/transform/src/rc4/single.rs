@@ -6,7 +6,7 @@ use super::Key;
 use crate::wipe::wipe;
 
 /// XORs the rest of a stream into a message, and wipes what it came from.
-pub(crate) fn run(mut s: [u8; 256], mut i: u8, mut j: u8, data: &mut [u8]) {
+pub(crate) fn crypt_from(mut s: [u8; 256], mut i: u8, mut j: u8, data: &mut [u8]) {
     let mut a = s[usize::from(i.wrapping_add(1))];
     let mut next = || {
         i = i.wrapping_add(1);
@@ -33,5 +33,5 @@ pub(crate) fn run(mut s: [u8; 256], mut i: u8, mut j: u8, data: &mut [u8]) {
 
 /// XORs the stream of a key into one message.
 pub(crate) fn one(key: &Key, data: &mut [u8]) {
-    run(key.permutation, 0, 0, data);
+    crypt_from(key.permutation, 0, 0, data);
 }

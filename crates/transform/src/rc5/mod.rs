@@ -35,8 +35,8 @@ pub(crate) static RC5: CipherDescriptor = CipherDescriptor {
     },
     peers: PeerNames { openssl: Some("RC5"), rust_crypto: Some("rc5"), ..PeerNames::NONE },
     promises: &[
-        Promise::new("3rc59rc5_lanes6avx5123run", "vprolvd", 64),
-        Promise::new("3rc59rc5_lanes4avx23run", "vpsllvd", 32),
+        Promise::new("3rc59rc5_lanes6avx51212crypt_chunks", "vprolvd", 64),
+        Promise::new("3rc59rc5_lanes4avx212crypt_chunks", "vpsllvd", 32),
     ],
 };
 

@@ -139,10 +139,14 @@ pub(crate) fn seal_cbc<'k>(
     hand_over: &HandOver<'_>,
 ) {
     #[target_feature(enable = "avx512f,avx512bw")]
-    unsafe fn run(kernel: &mut WordLanes<'_, Rc5, MOST_LANES>, rows: &mut Rows<MOST_LANES>, chunks: usize) {
+    unsafe fn crypt_chunks(
+        kernel: &mut WordLanes<'_, Rc5, MOST_LANES>,
+        rows: &mut Rows<MOST_LANES>,
+        chunks: usize,
+    ) {
         // SAFETY: the caller keeps LaneKernel's contract.
         unsafe { kernel.seal_cbc::<Z, 8>(rows, chunks) }
     }
-    let kernel = &mut WordLanes::new(Mode::Cbc, Direction::Encrypt, key_words, run);
+    let kernel = &mut WordLanes::new(Mode::Cbc, Direction::Encrypt, key_words, crypt_chunks);
     cipher_lanes::run_jobs(kernel, jobs, order, hand_over);
 }

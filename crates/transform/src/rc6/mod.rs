@@ -56,7 +56,7 @@ pub(crate) static RC6: CipherDescriptor = CipherDescriptor {
         Some((key.table.to_vec(), Vec::new()))
     },
     peers: PeerNames { rust_crypto: Some("rc6"), ..PeerNames::NONE },
-    promises: &[Promise::new("3rc69rc6_lanes6avx5123run", "vpmulld", 64)],
+    promises: &[Promise::new("3rc69rc6_lanes6avx51212crypt_chunks", "vpmulld", 64)],
 };
 
 block_after_block!(by_reference, Rc6 => reference::plain);

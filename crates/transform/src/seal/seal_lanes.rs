@@ -38,7 +38,7 @@ pub(crate) struct SealGather<'k> {
     held: [Option<&'k Key>; L],
     users: [u8; L],
     table_of: [u8; L],
-    run: unsafe fn(&mut Self, &mut Rows<L>, usize),
+    crypt_chunks: unsafe fn(&mut Self, &mut Rows<L>, usize),
 }
 
 impl Drop for SealGather<'_> {
@@ -79,7 +79,7 @@ unsafe fn warm<V: Gather, const G: usize>(tables: *const u32, base: &[V; G], x: 
 }
 
 impl<'k> SealGather<'k> {
-    fn new(run: unsafe fn(&mut Self, &mut Rows<L>, usize)) -> Self {
+    fn new(crypt_chunks: unsafe fn(&mut Self, &mut Rows<L>, usize)) -> Self {
         Self {
             tables: [[0; 512]; L],
             words: [[0; L]; 8],
@@ -90,7 +90,7 @@ impl<'k> SealGather<'k> {
             held: [None; L],
             users: [0; L],
             table_of: [NONE; L],
-            run,
+            crypt_chunks,
         }
     }
 
@@ -154,7 +154,7 @@ impl<'k> SealGather<'k> {
         }
     }
 
-    /// See [`LaneKernel::run`]; `G * V::LANES` is `L`.
+    /// See [`LaneKernel::crypt_chunks`]; `G * V::LANES` is `L`.
     #[inline(always)]
     unsafe fn go<V: Gather, const G: usize>(&mut self, rows: &mut Rows<L>, chunks: usize) {
         debug_assert_eq!(G * V::LANES, L);
@@ -279,9 +279,9 @@ impl<'k> LaneKernel<'k, L> for SealGather<'k> {
         self.offsets[lane] = 2048 * table as u32;
     }
 
-    unsafe fn run(&mut self, rows: &mut Rows<L>, chunks: usize) {
+    unsafe fn crypt_chunks(&mut self, rows: &mut Rows<L>, chunks: usize) {
         // SAFETY: the caller keeps the trait's contract.
-        unsafe { (self.run)(self, rows, chunks) }
+        unsafe { (self.crypt_chunks)(self, rows, chunks) }
     }
 
     fn finish(&mut self, lane: usize, _: &'k Schedule, data: &mut [u8], _: &Alone<'_>) {

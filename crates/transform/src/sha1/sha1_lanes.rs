@@ -1,6 +1,6 @@
 //! SHA-1 unrolled, over vectors: one lane is the generic tier, eight or sixteen the batch tier.
 //!
-//! `unsafe`: kernels read through lane pointers whose contract is [`crate::hash::hash_lanes::Run`]'s.
+//! `unsafe`: kernels read through lane pointers whose contract is [`crate::hash::hash_lanes::Absorb`]'s.
 #![allow(unsafe_code)]
 
 use super::CONSTANTS;

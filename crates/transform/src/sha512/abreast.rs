@@ -8,7 +8,7 @@
 //! `unsafe`: kernels take raw pointers, made here from the jobs' slices.
 #![allow(unsafe_code)]
 
-use super::rounds::{self, Rows, Run, States};
+use super::rounds::{self, Absorb, Rows, States};
 use super::{BLOCK, HmacKey, bytes_of, initial, pad};
 use crate::isa::Features;
 use crate::job::{DigestJob, Status};
@@ -110,7 +110,7 @@ impl<const L: usize> Lanes<'_, '_, L> {
     ///
     /// # Safety
     /// The CPU has the kernel's features.
-    unsafe fn run(&mut self, kernel: Run<L>, few: usize) {
+    unsafe fn digest_all(&mut self, kernel: Absorb<L>, few: usize) {
         (0..L).for_each(|lane| self.take(lane));
         loop {
             let (mut shortest, mut along) = (usize::MAX, core::ptr::null());
@@ -148,7 +148,7 @@ impl<const L: usize> Lanes<'_, '_, L> {
         for lane in 0..L {
             while self.stage[lane] != Stage::Idle {
                 let mut state = States(self.state(lane).map(|word| [word]));
-                // SAFETY: plain words need no features; so many blocks are left at the row, as in `run`.
+                // SAFETY: plain words need no features; so many blocks are left at the row, as in `digest_all`.
                 unsafe { rounds::plain(&mut state, &[self.rows[lane]], self.blocks_left[lane]) };
                 self.set_state(lane, &state.0.map(|[word]| word));
                 self.blocks_left[lane] = 0;
@@ -163,7 +163,7 @@ impl<const L: usize> Lanes<'_, '_, L> {
 /// # Safety
 /// The CPU has the kernel's features.
 unsafe fn all<const L: usize>(
-    kernel: Run<L>,
+    kernel: Absorb<L>,
     bits: usize,
     few: usize,
     jobs: &mut [DigestJob<'_>],
@@ -183,7 +183,7 @@ unsafe fn all<const L: usize>(
         scratch: [[0; 2 * BLOCK]; L],
     };
     // SAFETY: the caller's promise.
-    unsafe { lanes.run(kernel, few) };
+    unsafe { lanes.digest_all(kernel, few) };
     wipe(&mut lanes.states.0, [0; L]);
     wipe(&mut lanes.scratch, [0; 2 * BLOCK]);
 }

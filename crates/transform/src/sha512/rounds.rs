@@ -18,12 +18,12 @@ pub(crate) type Rows<const L: usize> = [*const u8; L];
 ///
 /// # Safety
 /// The CPU has the kernel's features; every row has so many blocks to be read.
-pub(crate) type Run<const L: usize> = unsafe fn(&mut States<L>, &Rows<L>, usize);
+pub(crate) type Absorb<const L: usize> = unsafe fn(&mut States<L>, &Rows<L>, usize);
 
 /// One block of `G` groups of lanes.
 ///
 /// # Safety
-/// As for [`Run`], with `G * V::LANES` rows, of the block at `offset`.
+/// As for [`Absorb`], with `G * V::LANES` rows, of the block at `offset`.
 #[inline(always)]
 unsafe fn block<V: Longs, const G: usize>(state: &mut [[V; G]; 8], rows: *const *const u8, offset: usize) {
     let mut w = [[V::splat(0); 16]; G];
@@ -74,7 +74,7 @@ unsafe fn block<V: Longs, const G: usize>(state: &mut [[V; G]; 8], rows: *const 
     }
 }
 
-/// See [`Run`]; `G * V::LANES` is `L`.
+/// See [`Absorb`]; `G * V::LANES` is `L`.
 ///
 /// # Safety
 /// As there.
@@ -107,7 +107,7 @@ unsafe fn blocks<V: Longs, const G: usize, const L: usize>(
 /// One message, without vectors.
 ///
 /// # Safety
-/// See [`Run`].
+/// See [`Absorb`].
 pub(crate) unsafe fn plain(states: &mut States<1>, rows: &Rows<1>, count: usize) {
     // SAFETY: the caller's promise.
     unsafe { blocks::<u64, 1, 1>(states, rows, count) }
@@ -124,7 +124,7 @@ pub(crate) fn one(state: &mut [u64; 8], data: &[u8]) {
 /// Eight lanes of AVX-512 or two times as many.
 ///
 /// # Safety
-/// See [`Run`].
+/// See [`Absorb`].
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw")]
 pub(crate) unsafe fn avx512<const G: usize, const L: usize>(
@@ -139,7 +139,7 @@ pub(crate) unsafe fn avx512<const G: usize, const L: usize>(
 /// Four lanes of AVX2.
 ///
 /// # Safety
-/// See [`Run`].
+/// See [`Absorb`].
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 pub(crate) unsafe fn avx2(states: &mut States<4>, rows: &Rows<4>, count: usize) {
