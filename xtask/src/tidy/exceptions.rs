@@ -69,6 +69,7 @@ pub(crate) const CURRENT: Exceptions = Exceptions {
             "crates/transform/src/chacha/long.rs",
             "kernels that read and write the raw pointers of a job's buffer",
         ),
+        ("crates/transform/src/chacha/solo.rs", "reads and writes a buffer by its pointers"),
         (
             "crates/transform/src/blowfish/blowfish_lanes.rs",
             "enters the variant with BMI behind a detection token",
@@ -105,6 +106,7 @@ pub(crate) const CURRENT: Exceptions = Exceptions {
             "crates/transform/src/poly1305/beside.rs",
             "assembly, and blocks that outlive the slices that they come from",
         ),
+        ("crates/transform/src/poly1305/poly1305_blocks.rs", "intrinsics, behind their detection"),
         ("crates/transform/src/poly1305/poly1305_lanes.rs", "a kernel that reads through lane pointers"),
         ("crates/transform/src/md5/single.rs", "an empty asm! that keeps additions off the chain"),
         ("crates/transform/src/rc4/rc4_lanes.rs", "enters the variant with SSE4.1 behind a detection token"),

@@ -6,6 +6,8 @@ pub(crate) mod chacha_lanes;
 #[cfg(target_arch = "x86_64")]
 mod long;
 pub(crate) mod reference;
+#[cfg(target_arch = "x86_64")]
+mod solo;
 
 use zeroize::Zeroizing;
 

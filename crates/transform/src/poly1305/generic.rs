@@ -35,10 +35,33 @@ impl Factor {
         let [r0, r1] = [r as u64, (r >> 64) as u64];
         Self { r: [r0, r1], s: r1 + (r1 >> 2) }
     }
+
+    /// The words of r.
+    #[cfg(target_arch = "x86_64")]
+    pub(super) const fn words(&self) -> [u64; 2] {
+        self.r
+    }
 }
 
 impl Sum {
     const ZERO: Self = Self { low: 0, high: 0 };
+
+    /// In limbs of 44, 44 and 43 bits.
+    #[cfg(target_arch = "x86_64")]
+    pub(super) const fn limbs(self) -> [u64; 3] {
+        const LIMB: u64 = (1 << 44) - 1;
+        let Self { low, high } = self;
+        [low as u64 & LIMB, (low >> 44) as u64 & LIMB, (low >> 88) as u64 | high << 40]
+    }
+
+    /// Of limbs of 44 bits, each of which may have grown to twenty more.
+    #[cfg(target_arch = "x86_64")]
+    pub(super) const fn of_limbs([l0, l1, l2]: [u64; 3]) -> Self {
+        let (low, carry) = (l0 as u128 + ((l1 as u128) << 44)).overflowing_add((l2 as u128) << 88);
+        let high = (l2 >> 40) + carry as u64;
+        let (low, carry) = low.overflowing_add(((high & !3) + (high >> 2)) as u128);
+        Self { low, high: (high & 3) + carry as u64 }
+    }
 
     /// Adds a block with the bits above it, and multiplies by the factor.
     #[inline(always)]
@@ -125,6 +148,12 @@ impl Poly1305 {
         let mut poly = Self(State::ZERO);
         poly.0.start(key);
         poly
+    }
+
+    /// Where it stands.
+    #[cfg(target_arch = "x86_64")]
+    pub(super) const fn state(&mut self) -> &mut State {
+        &mut self.0
     }
 
     /// Absorbs bytes; all but the last call's must be whole 16-byte blocks.

@@ -4,6 +4,8 @@
 pub(crate) mod beside;
 pub(crate) mod generic;
 #[cfg(target_arch = "x86_64")]
+pub(crate) mod poly1305_blocks;
+#[cfg(target_arch = "x86_64")]
 pub(crate) mod poly1305_lanes;
 
 /// What ChaCha20-Poly1305 authenticates (RFC 8439 section 2.8), under a one-time key.

@@ -26,17 +26,17 @@ const STEP: usize = 4;
 const ROW: usize = 16 * STEP;
 
 /// A number of eight lanes.
-type Number = [__m512i; 3];
+pub(super) type Number = [__m512i; 3];
 
 /// A power of r, and its upper limbs times 20: limbs carried past 2^132 come back times 5 * 4.
 #[derive(Clone, Copy)]
-struct Power {
+pub(super) struct Power {
     r: Number,
     s: [__m512i; 2],
 }
 
 /// Sums of products by limb: those of low and of high halves, as products of 52-bit numbers come.
-struct Products {
+pub(super) struct Products {
     low: Number,
     high: Number,
 }
@@ -137,31 +137,49 @@ impl<'t> Walk<'t> {
 impl Power {
     #[inline]
     #[target_feature(enable = "avx512f")]
-    fn new(r: Number) -> Self {
+    pub(super) fn new(r: Number) -> Self {
         let twenty = |r| _mm512_slli_epi64::<2>(_mm512_add_epi64(_mm512_slli_epi64::<2>(r), r));
         Self { r, s: [twenty(r[1]), twenty(r[2])] }
     }
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512ifma")]
-    fn times(self, other: Self) -> Self {
+    pub(super) fn times(self, other: Self) -> Self {
         let mut products = Products::new();
         products.add(self.r, other);
         Self::new(products.reduced())
+    }
+
+    /// Another power in the lanes of a mask.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    pub(super) fn in_lanes(self, mask: u8, other: Self) -> Self {
+        let pick = |own, other| _mm512_mask_mov_epi64(own, mask, other);
+        let ([r0, r1, r2], [o0, o1, o2]) = (self.r, other.r);
+        let r = [pick(r0, o0), pick(r1, o1), pick(r2, o2)];
+        Self { r, s: [pick(self.s[0], other.s[0]), pick(self.s[1], other.s[1])] }
+    }
+
+    /// Overwrites powers.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    pub(super) fn wipe(powers: &mut [Self]) {
+        let zero = [_mm512_setzero_si512(); 3];
+        wipe(powers, Self { r: zero, s: [zero[0]; 2] });
     }
 }
 
 impl Products {
     #[inline]
     #[target_feature(enable = "avx512f")]
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let zero = [_mm512_setzero_si512(); 3];
         Self { low: zero, high: zero }
     }
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512ifma")]
-    fn add(&mut self, [h0, h1, h2]: Number, Power { r: [r0, r1, r2], s: [s1, s2] }: Power) {
+    pub(super) fn add(&mut self, [h0, h1, h2]: Number, Power { r: [r0, r1, r2], s: [s1, s2] }: Power) {
         for (limb, factors) in [[r0, s2, s1], [r1, r0, s2], [r2, r1, r0]].into_iter().enumerate() {
             for (h, factor) in [h0, h1, h2].into_iter().zip(factors) {
                 self.low[limb] = _mm512_madd52lo_epu64(self.low[limb], h, factor);
@@ -173,7 +191,7 @@ impl Products {
     /// Their sum in limbs of 44, 45 and 42 bits.
     #[inline]
     #[target_feature(enable = "avx512f")]
-    fn reduced(&self) -> Number {
+    pub(super) fn reduced(&self) -> Number {
         let mask = _mm512_set1_epi64((1 << 44) - 1);
         let ([d0, d1, d2], [e0, e1, e2]) = (self.low, self.high);
         // 2^52 is 2^8 of the next limb, and 2^10 past the last, which has 42 bits.
@@ -197,7 +215,7 @@ impl Products {
 /// The limbs of a number of two words.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn limbs(low: Z, high: Z) -> Number {
+pub(super) fn limbs(low: Z, high: Z) -> Number {
     let mask = _mm512_set1_epi64((1 << 44) - 1);
     let cut = _mm512_or_si512(_mm512_srli_epi64::<44>(low.0), _mm512_slli_epi64::<20>(high.0));
     [_mm512_and_si512(low.0, mask), _mm512_and_si512(cut, mask), _mm512_srli_epi64::<24>(high.0)]
@@ -359,6 +377,5 @@ fn eight(texts: &[Text<'_>], tags: &mut [[u8; 16]]) {
     for (lane, tag) in tags.iter_mut().enumerate().take(LANES) {
         *tag = (u128::from(words[0][lane]) | u128::from(words[1][lane]) << 64).to_le_bytes();
     }
-    let zero = [_mm512_setzero_si512(); 3];
-    wipe(&mut powers, Power { r: zero, s: [zero[0]; 2] });
+    Power::wipe(&mut powers);
 }

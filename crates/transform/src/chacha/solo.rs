@@ -1,0 +1,279 @@
+//! ChaCha20-Poly1305 over one message: the lanes of vectors are blocks of its stream that follow each other, from block 0
+//! on, which makes the one-time key. Constant time.
+//!
+//! A short message needs one run of the rounds, whichever way it goes: the stream waits in memory until the tag is known.
+//! The floor is the latency of twenty rounds, then that of the text's blocks, which wait for each other.
+//!
+//! `unsafe`: buffers are read and written through the raw pointers of [`crate::job::Buffer`]; the entry points take
+//! tokens.
+#![allow(unsafe_code)]
+
+use core::mem::MaybeUninit;
+
+use super::chacha_lanes::{Row, STEPS, Streams, ZEROS, double_round, settle, text};
+use crate::aead::{AeadJob, AeadSchedule};
+use crate::isa::{Avx2, Avx512};
+use crate::job::{Direction, Status};
+use crate::poly1305::{Text, poly1305_blocks};
+use crate::simd::avx2::Y;
+use crate::simd::avx512::Z;
+use crate::wipe::wipe;
+
+/// Bytes of a block.
+const BLOCK: usize = 64;
+
+/// A block of a stream.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct Block([u8; BLOCK]);
+
+/// Key and nonce: words 4 to 11 and 13 to 15 of every block.
+struct Words {
+    key: [u32; 8],
+    nonce: [u32; 3],
+}
+
+impl Words {
+    fn new(key: &[u8; 32], nonce: &[u8; 12]) -> Self {
+        let word = |bytes: [u8; 4]| u32::from_le_bytes(bytes);
+        let (mut words, mut of_nonce) = ([0; 8], [0; 3]);
+        words.iter_mut().zip(key.as_chunks().0).for_each(|(to, bytes)| *to = word(*bytes));
+        of_nonce.iter_mut().zip(nonce.as_chunks().0).for_each(|(to, bytes)| *to = word(*bytes));
+        Self { key: words, nonce: of_nonce }
+    }
+
+    /// The sixteen words that a vector of blocks from `number` on starts from.
+    #[inline(always)]
+    fn start<V: Streams>(&self, number: u32) -> [V; 16] {
+        let [a, b, c, d] = [0x6170_7865, 0x3320_646e, 0x7962_2d32, 0x6b20_6574].map(V::splat);
+        let [e, f, g, h, i, j, k, l] = self.key.map(V::splat);
+        let [n, o, p] = self.nonce.map(V::splat);
+        let Row(steps) = &STEPS;
+        // SAFETY: a row of as many words as a vector has, or more.
+        let m = unsafe { V::load(steps.as_ptr()) }.add(V::splat(number));
+        [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p]
+    }
+}
+
+/// Blocks to be, from a number on: what lies at a source, each block so many bytes behind the one before, XORed with the
+/// stream goes to a destination.
+#[derive(Clone, Copy)]
+struct Stretch {
+    number: u32,
+    source: *const u8,
+    step: usize,
+    destination: *mut u8,
+}
+
+/// Makes the blocks of some vectors.
+type Make = unsafe fn(&Words, Stretch);
+
+/// See [`Make`].
+///
+/// # Safety
+/// So many blocks are readable and writable, equal or disjoint, and the CPU has the vector's instructions.
+#[inline(always)]
+unsafe fn make<V: Streams, const N: usize>(words: &Words, stretch: Stretch) {
+    let number = |set: usize| stretch.number.wrapping_add((set * V::LANES) as u32);
+    let mut s = [[V::splat(0); 16]; N];
+    for (set, s) in s.iter_mut().enumerate() {
+        *s = words.start(number(set));
+    }
+    macro_rules! eighth {
+        ($n:literal, $by:literal, $a:expr, $b:expr, $d:expr) => {
+            for s in &mut s {
+                for ((a, b), d) in $a.into_iter().zip($b).zip($d) {
+                    (s[a], s[d]) = V::mix::<$by>(s[a], s[b], s[d]);
+                }
+            }
+        };
+    }
+    for _ in 0..10 {
+        double_round!(eighth);
+    }
+    for (set, mut s) in s.into_iter().enumerate() {
+        for (word, start) in s.iter_mut().zip(words.start::<V>(number(set))) {
+            *word = word.add(start);
+        }
+        let row = |lane: usize| {
+            let block = set * V::LANES + lane;
+            let source = stretch.source.wrapping_add(block * stretch.step);
+            (source, stretch.destination.wrapping_add(block * BLOCK))
+        };
+        // SAFETY: the caller's contract.
+        unsafe { V::xor_rows(s, row) };
+    }
+}
+
+/// What makes the blocks of one vector, and what makes as many as the stream in memory has.
+#[derive(Clone, Copy)]
+struct Kernels {
+    one: Make,
+    all: Make,
+}
+
+/// A message under way.
+struct Message<'m, const BLOCKS: usize> {
+    words: Words,
+    stream: &'m mut [Block; BLOCKS],
+    kernels: Kernels,
+}
+
+impl<const BLOCKS: usize> Message<'_, BLOCKS> {
+    /// Makes blocks of the stream from `number` on: as many as a vector has, or all.
+    ///
+    /// # Safety
+    /// The CPU has the kernels' instructions.
+    #[inline(always)]
+    unsafe fn make(&mut self, number: u32, make: Make) {
+        let destination = self.stream.as_mut_ptr().cast();
+        // SAFETY: the stream's blocks, which nothing else reads meanwhile.
+        unsafe { make(&self.words, Stretch { number, source: ZEROS.as_ptr(), step: 0, destination }) };
+    }
+
+    /// XORs the message, of whose stream the first blocks are there.
+    ///
+    /// # Safety
+    /// `bytes` bytes are readable and writable, equal or disjoint, and the CPU has the kernels' instructions.
+    #[inline(always)]
+    unsafe fn crypt<V: Streams>(&mut self, source: *const u8, destination: *mut u8, bytes: usize) {
+        let mut done = bytes.min(BLOCK * (BLOCKS - 1));
+        // SAFETY: the caller's contract, to the end.
+        unsafe {
+            xor::<V>(source, destination, &self.stream[1..], done);
+            while done < bytes {
+                let (left, number) = (bytes - done, (done / BLOCK + 1) as u32);
+                let (source, destination) = (source.add(done), destination.add(done));
+                if left >= BLOCK * BLOCKS {
+                    (self.kernels.all)(&self.words, Stretch { number, source, step: BLOCK, destination });
+                    done += BLOCK * BLOCKS;
+                } else {
+                    let fits = left <= BLOCK * V::LANES;
+                    self.make(number, if fits { self.kernels.one } else { self.kernels.all });
+                    xor::<V>(source, destination, &*self.stream, left);
+                    done = bytes;
+                }
+            }
+        }
+    }
+}
+
+/// XORs `bytes` bytes with a stream of as many or more.
+///
+/// # Safety
+/// They are readable and writable, equal or disjoint.
+#[inline(always)]
+unsafe fn xor<V: Streams>(source: *const u8, destination: *mut u8, stream: &[Block], bytes: usize) {
+    let whole = bytes / BLOCK;
+    for (n, block) in stream.iter().enumerate().take(whole) {
+        for at in (0..BLOCK).step_by(4 * V::LANES) {
+            // SAFETY: the caller's contract.
+            unsafe {
+                let made =
+                    V::load(source.add(BLOCK * n + at).cast()).xor(V::load(block.0.as_ptr().add(at).cast()));
+                made.store(destination.add(BLOCK * n + at).cast());
+            }
+        }
+    }
+    if let (part @ 1.., Some(block)) = (bytes % BLOCK, stream.get(whole)) {
+        // SAFETY: the caller's contract.
+        unsafe { V::xor_part(source.add(BLOCK * whole), &block.0, destination.add(BLOCK * whole), part) };
+    }
+}
+
+/// Seals or opens a job.
+///
+/// # Safety
+/// The CPU has the instructions of the vector and of the kernels.
+#[inline(always)]
+unsafe fn crypt<V: Streams, const BLOCKS: usize>(
+    kernels: Kernels,
+    tag: impl Fn(&Text<'_>) -> [u8; 16],
+    direction: Direction,
+    job: &mut AeadJob<'_>,
+) {
+    let AeadSchedule::ChaCha(key) = job.key.schedule() else { return };
+    let (source, destination, bytes) = (job.data.source(), job.data.destination(), job.data.len());
+    let mut stream = MaybeUninit::<[Block; BLOCKS]>::uninit();
+    let words = Words::new(key, &job.nonce);
+    let first =
+        Stretch { number: 0, source: ZEROS.as_ptr(), step: 0, destination: stream.as_mut_ptr().cast() };
+    // SAFETY: as many blocks as the kernel makes: they are all written here.
+    let stream = unsafe {
+        (kernels.all)(&words, first);
+        stream.assume_init_mut()
+    };
+    let mut one_time = [0; 32];
+    one_time.copy_from_slice(&stream[0].0[..32]);
+    let mut message = Message { words, stream, kernels };
+    if direction == Direction::Encrypt {
+        // SAFETY: the job's buffer.
+        unsafe { message.crypt::<V>(source, destination, bytes) };
+    }
+    // SAFETY: nothing writes before the tag is made.
+    let made = tag(&unsafe { text(direction, job, &one_time) });
+    settle(direction, job, made);
+    if direction == Direction::Decrypt {
+        // SAFETY: the job's buffer.
+        unsafe {
+            if job.status == Status::Done {
+                message.crypt::<V>(source, destination, bytes);
+            } else {
+                destination.write_bytes(0, bytes);
+            }
+        }
+    }
+    wipe(message.stream, Block([0; BLOCK]));
+    wipe(&mut message.words.key, 0);
+    wipe(&mut one_time, 0);
+}
+
+#[target_feature(enable = "avx2,bmi1,bmi2,ssse3,sse4.1")]
+unsafe fn make_avx2(words: &Words, stretch: Stretch) {
+    // SAFETY: the features of Y, and the caller's contract.
+    unsafe { make::<Y, 1>(words, stretch) }
+}
+
+#[target_feature(enable = "avx2,bmi1,bmi2,ssse3,sse4.1")]
+unsafe fn crypt_avx2(direction: Direction, job: &mut AeadJob<'_>) {
+    let kernels = Kernels { one: make_avx2, all: make_avx2 };
+    let tag = |text: &Text<'_>| text.tag();
+    // SAFETY: the features of Y.
+    unsafe { crypt::<Y, 8>(kernels, tag, direction, job) }
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma,bmi2")]
+unsafe fn make_avx512<const N: usize>(words: &Words, stretch: Stretch) {
+    // SAFETY: the features of Z, and the caller's contract.
+    unsafe { make::<Z, N>(words, stretch) }
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma,bmi2")]
+unsafe fn crypt_avx512<const N: usize, const BLOCKS: usize>(
+    proof: Avx512,
+    direction: Direction,
+    job: &mut AeadJob<'_>,
+) {
+    let kernels = Kernels { one: make_avx512::<1>, all: make_avx512::<N> };
+    let tag = |text: &Text<'_>| poly1305_blocks::tag(proof, text);
+    // SAFETY: the features of Z.
+    unsafe { crypt::<Z, BLOCKS>(kernels, tag, direction, job) }
+}
+
+/// Seals or opens a job in eight lanes.
+pub(super) fn avx2(_: Avx2, direction: Direction, job: &mut AeadJob<'_>) {
+    // SAFETY: the token.
+    unsafe { crypt_avx2(direction, job) }
+}
+
+/// As [`avx2`], in sixteen lanes, or 32 where the message is longer than fifteen of them.
+pub(super) fn avx512(proof: Avx512, direction: Direction, job: &mut AeadJob<'_>) {
+    // SAFETY: the token.
+    unsafe {
+        if job.data.len() <= 15 * BLOCK {
+            crypt_avx512::<1, 16>(proof, direction, job);
+        } else {
+            crypt_avx512::<2, 32>(proof, direction, job);
+        }
+    }
+}
