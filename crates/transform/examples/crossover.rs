@@ -1,16 +1,37 @@
-//! Finds from how many messages on lanes beat single messages: `crossover [NAME] [BYTES]`.
+//! Asks of every algorithm of the catalogue whether a batch of 1 to 64 messages is ever slower than as many messages one
+//! by one: `crossover [--seconds S] [--isa ISA] [--tier batch] [--raw FILE] [NAME]...`, with parts of names.
 //!
-//! For each algorithm and instruction set: the measured point, the one in the code (what the automatic choice does),
-//! and the worst ratio of the automatic choice to single messages over many batch sizes, which must not fall below 1
-//! by more than measurement shakes (0.95), for equal lengths, for short messages and for mixed ones.
+//! A cell is an algorithm, a direction, a number of messages and their lengths: short, long, or mixed with a key each. In
+//! each, single messages and the batch take turns in slices of one run, and the median of the pairs' ratios counts, with
+//! a 90 % interval by their order. An algorithm *holds* where in every cell the whole interval lies above 0.97: less is
+//! what measurement shakes. It is *broken* where one lies below, and else *undecided*. Cells that do not hold are measured
+//! again, longer, while there is time. Exit: 0 where all hold, 1 where one is broken, 3 where one is undecided.
+//!
+//! `--tier batch` sets lanes beside single messages even where the dispatcher would not take them, and says from how many
+//! messages on they pay: what the descriptors' costs are made of. `--raw` writes every pair as JSON.
 #![allow(unsafe_code)]
 
+use std::fmt::Write as _;
 use std::hint::black_box;
+use std::process::ExitCode;
+use std::time::Instant;
 
 use sealane_transform::{
-    Algorithm, Buffer, Cipher, CipherJob, CipherKey, Digest, DigestJob, DigestKey, Direction, Isa, Kernels,
-    Mode, Tier,
+    Aead, AeadJob, AeadKey, Algorithm, Buffer, Cipher, CipherJob, CipherKey, Digest, DigestJob, DigestKey,
+    Direction, Isa, Kernels, Tier,
 };
+
+/// Numbers of messages: around every width of lanes to 64.
+const COUNTS: [usize; 17] = [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 17, 24, 32, 33, 48, 64];
+
+/// How much slower a batch may seem, as no measurement is exact.
+const SLACK: f64 = 0.03;
+
+/// Pairs of slices of a cell, and of one that is measured again.
+const PAIRS: [usize; 2] = [7, 31];
+
+/// Share of the time for measuring every cell once.
+const FIRST_SHARE: f64 = 0.6;
 
 /// Seconds of CPU this thread has used.
 fn cpu_seconds() -> f64 {
@@ -20,148 +41,422 @@ fn cpu_seconds() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// Seconds of one call: the best of seven boxes of half a millisecond or one call.
-fn seconds(mut work: impl FnMut()) -> f64 {
-    work();
-    let mut best = f64::INFINITY;
-    for _ in 0..7 {
-        let start = cpu_seconds();
-        let mut calls = 0;
-        let spent = loop {
-            work();
-            calls += 1;
-            let spent = cpu_seconds() - start;
-            if spent > 0.0005 {
-                break spent;
-            }
+/// Lengths of a batch's messages.
+#[derive(Clone, Copy, PartialEq)]
+enum Lengths {
+    Equal(usize),
+    /// Simple IMIX, 7:4:1, in no order, with a key for every message.
+    Mixed,
+}
+
+impl Lengths {
+    const ALL: [Self; 3] = [Self::Equal(64), Self::Equal(1408), Self::Mixed];
+
+    fn name(self) -> String {
+        match self {
+            Self::Equal(bytes) => bytes.to_string(),
+            Self::Mixed => "imix".to_owned(),
+        }
+    }
+
+    fn of(self, granule: usize, count: usize) -> Vec<usize> {
+        const DOZEN: [usize; 12] = [64, 576, 64, 64, 1500, 64, 576, 64, 576, 64, 576, 64];
+        let bytes = |at: usize| match self {
+            Self::Equal(bytes) => bytes,
+            Self::Mixed => DOZEN[at % DOZEN.len()],
         };
-        best = best.min(spent / f64::from(calls));
+        (0..count).map(|at| bytes(at).next_multiple_of(granule)).collect()
     }
-    best
 }
 
-/// Batch sizes at which the automatic choice is judged.
-const SIZES: [usize; 30] = [
-    1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 17, 20, 24, 32, 33, 40, 48, 64, 65, 96, 100, 128, 129, 200, 256,
-    300, 512, 513,
-];
-
-/// Something that can be timed for any kernels and batch.
-trait Subject {
-    fn name(&self) -> String;
-    fn run(&self, kernels: &Kernels, lengths: &[usize]) -> f64;
-    fn tier(&self, kernels: &Kernels, count: usize) -> Tier;
+/// An algorithm with keys, one for each message of the largest batch.
+enum Subject {
+    Digest(Digest, Vec<DigestKey>),
+    Cipher(Cipher, Direction, Vec<CipherKey>),
+    /// The flag: the messages are authenticated only.
+    Aead(Aead, bool, Direction, Vec<AeadKey>),
 }
 
-struct DigestSubject(Digest, DigestKey);
+fn keys<K>(bytes: usize, expand: impl Fn(&[u8]) -> Option<K>) -> Option<Vec<K>> {
+    (0..*COUNTS.last()?).map(|number| expand(&vec![number as u8; bytes])).collect()
+}
 
-impl Subject for DigestSubject {
+impl Subject {
+    /// The algorithm in each direction that it has.
+    fn of(algorithm: Algorithm) -> Vec<Self> {
+        let usual = algorithm.facts().key_bytes.usual;
+        let both = [Direction::Encrypt, Direction::Decrypt];
+        let made = |direction| {
+            Some(match algorithm {
+                Algorithm::Digest(digest) => {
+                    Self::Digest(digest, keys(usual, |key| DigestKey::new(digest, key).ok())?)
+                }
+                Algorithm::Cipher(cipher) => {
+                    Self::Cipher(cipher, direction, keys(usual, |key| CipherKey::new(cipher, key).ok())?)
+                }
+                Algorithm::Aead(aead) => {
+                    Self::Aead(aead, false, direction, keys(usual, |key| AeadKey::new(aead, key).ok())?)
+                }
+                Algorithm::Gmac(gmac) => {
+                    let aead = gmac.aead();
+                    Self::Aead(aead, true, direction, keys(usual, |key| AeadKey::new(aead, key).ok())?)
+                }
+            })
+        };
+        let ways = if matches!(algorithm, Algorithm::Digest(_)) { 1 } else { 2 };
+        both.into_iter().take(ways).map(|direction| made(direction).expect("the usual length")).collect()
+    }
+
     fn name(&self) -> String {
-        self.0.name().to_owned()
+        match self {
+            Self::Digest(digest, _) => digest.name().to_owned(),
+            Self::Cipher(cipher, direction, _) => format!("{cipher} {direction:?}").to_lowercase(),
+            Self::Aead(aead, is_mac, direction, _) => {
+                let (mac, way) = match (is_mac, direction) {
+                    (true, Direction::Encrypt) => (" mac", "make"),
+                    (true, Direction::Decrypt) => (" mac", "check"),
+                    (false, Direction::Encrypt) => ("", "seal"),
+                    (false, Direction::Decrypt) => ("", "open"),
+                };
+                format!("{}{mac} {way}", aead.name())
+            }
+        }
     }
-    fn run(&self, kernels: &Kernels, lengths: &[usize]) -> f64 {
-        let data: Vec<Vec<u8>> = lengths.iter().map(|&bytes| vec![7; bytes]).collect();
-        let mut jobs: Vec<_> = data.iter().map(|data| DigestJob::new(&self.1, data)).collect();
-        seconds(|| {
-            kernels.digest(self.0, black_box(&mut jobs));
-        })
+
+    const fn granule(&self) -> usize {
+        match self {
+            Self::Cipher(cipher, ..) => cipher.granule_bytes(),
+            Self::Digest(..) | Self::Aead(..) => 1,
+        }
     }
+
     fn tier(&self, kernels: &Kernels, count: usize) -> Tier {
-        kernels.digest_tier(self.0, count)
+        match self {
+            Self::Digest(digest, _) => kernels.digest_tier(*digest, count),
+            Self::Cipher(cipher, direction, _) => kernels.cipher_tier(*cipher, *direction, count),
+            Self::Aead(aead, ..) => kernels.aead_tier(*aead, count),
+        }
+    }
+
+    /// Lends `measure` what runs a batch of messages by the kernels that it is given.
+    fn with<R>(
+        &self,
+        lengths: Lengths,
+        count: usize,
+        measure: impl FnOnce(&mut dyn FnMut(&Kernels)) -> R,
+    ) -> R {
+        let of_message = |at: usize| if lengths == Lengths::Mixed { at } else { 0 };
+        let lengths = lengths.of(self.granule(), count);
+        let mut data: Vec<Vec<u8>> = lengths.iter().map(|&bytes| vec![7; bytes]).collect();
+        match self {
+            Self::Digest(digest, keys) => {
+                let messages = data.iter().enumerate();
+                let mut jobs: Vec<_> =
+                    messages.map(|(at, data)| DigestJob::new(&keys[of_message(at)], data)).collect();
+                measure(&mut |kernels| assert_eq!(kernels.digest(*digest, black_box(&mut jobs)), 0))
+            }
+            Self::Cipher(cipher, direction, keys) => {
+                let job =
+                    |(at, data)| CipherJob::new(&keys[of_message(at)], &[at as u8], Buffer::in_place(data));
+                let mut jobs: Vec<_> = data.iter_mut().map(Vec::as_mut_slice).enumerate().map(job).collect();
+                measure(&mut |kernels| {
+                    assert_eq!(kernels.cipher(*cipher, *direction, black_box(&mut jobs)), 0);
+                })
+            }
+            Self::Aead(aead, is_mac, direction, keys) => {
+                let mut made = data.clone();
+                let split = |data: usize| if *is_mac { data } else { 0 };
+                let mut jobs: Vec<_> = data
+                    .iter()
+                    .zip(&mut made)
+                    .enumerate()
+                    .map(|(at, (data, made))| {
+                        let (aad, data) = data.split_at(split(data.len()));
+                        let made = &mut made[aad.len()..];
+                        let data = Buffer::out_of_place(data, made).expect("as long");
+                        AeadJob::seal(&keys[of_message(at)], [at as u8; 12], aad, data)
+                    })
+                    .collect();
+                let seal = |kernels: &Kernels, jobs: &mut [AeadJob<'_>]| {
+                    assert_eq!(kernels.seal(*aead, black_box(jobs)), 0);
+                };
+                if *direction == Direction::Encrypt {
+                    return measure(&mut |kernels| seal(kernels, &mut jobs));
+                }
+                seal(&Kernels::best(), &mut jobs);
+                let tags: Vec<[u8; 16]> = jobs.iter().map(|job| job.tag).collect();
+                drop(jobs);
+                let mut opened = made.clone();
+                let mut jobs: Vec<_> = made
+                    .iter()
+                    .zip(&mut opened)
+                    .zip(tags)
+                    .enumerate()
+                    .map(|(at, ((sealed, opened), tag))| {
+                        let (aad, data) = sealed.split_at(split(sealed.len()));
+                        let opened = &mut opened[aad.len()..];
+                        let data = Buffer::out_of_place(data, opened).expect("as long");
+                        AeadJob::open(&keys[of_message(at)], [at as u8; 12], aad, data, tag)
+                    })
+                    .collect();
+                measure(&mut |kernels| assert_eq!(kernels.open(*aead, black_box(&mut jobs)), 0))
+            }
+        }
     }
 }
 
-struct CipherSubject(Cipher, Direction, Vec<CipherKey>);
+/// What became of a cell.
+struct Cell {
+    subject: usize,
+    count: usize,
+    lengths: Lengths,
+    /// Of each pair: the time of single messages, and that of the batch, in seconds a call.
+    pairs: Vec<[f64; 2]>,
+}
 
-impl Subject for CipherSubject {
-    fn name(&self) -> String {
-        format!("{} {:?}", self.0, self.1).to_lowercase()
+impl Cell {
+    /// Median of the ratios of single messages' time to the batch's, and a 90 % interval of it.
+    fn ratio(&self) -> (f64, f64, f64) {
+        let mut ratios: Vec<f64> = self.pairs.iter().map(|[single, batch]| single / batch).collect();
+        ratios.sort_by(f64::total_cmp);
+        let count = ratios.len();
+        // Of order statistics, the innermost whose interval misses the median with 10 % or less.
+        let (mut beyond, mut ways, mut missed) = (0, 1.0, 0.0);
+        while beyond < count / 2 {
+            missed += 2.0 * ways / 2f64.powi(count as i32);
+            if missed > 0.1 {
+                break;
+            }
+            beyond += 1;
+            ways *= (count - beyond + 1) as f64 / beyond as f64;
+        }
+        let outermost = beyond.saturating_sub(1);
+        (ratios[count / 2], ratios[outermost], ratios[count - 1 - outermost])
     }
-    fn run(&self, kernels: &Kernels, lengths: &[usize]) -> f64 {
-        let granule = self.0.granule_bytes();
-        let mut data: Vec<Vec<u8>> =
-            lengths.iter().map(|&bytes| vec![7; bytes.next_multiple_of(granule)]).collect();
-        let mut jobs: Vec<_> = data
-            .iter_mut()
-            .enumerate()
-            .map(|(i, data)| CipherJob::new(&self.2[i % self.2.len()], &[i as u8], Buffer::in_place(data)))
+
+    fn verdict(&self) -> Verdict {
+        let (_, low, high) = self.ratio();
+        if low >= 1.0 - SLACK {
+            Verdict::Holds
+        } else if high < 1.0 - SLACK {
+            Verdict::Broken
+        } else {
+            Verdict::Undecided
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Verdict {
+    Holds,
+    Undecided,
+    Broken,
+}
+
+/// What is compared, and for how long.
+struct Options {
+    single: Kernels,
+    batch: Kernels,
+    seconds: f64,
+    raw: Option<String>,
+    names: Vec<String>,
+    is_forced: bool,
+}
+
+fn options() -> Result<Options, String> {
+    let (mut isa, mut is_forced, mut seconds, mut raw, mut names) = (None, false, 180.0, None, Vec::new());
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        let mut value = || arguments.next().ok_or_else(|| format!("{argument} wants a value"));
+        match argument.as_str() {
+            "--seconds" => {
+                seconds = value()?.parse().map_err(|error| format!("--seconds: {error}"))?;
+            }
+            "--isa" => {
+                let name = value()?;
+                let found = Isa::ALL.into_iter().find(|isa| isa.name() == name);
+                isa = Some(found.ok_or_else(|| format!("no instruction set {name}"))?);
+            }
+            "--tier" => is_forced = value()? == "batch",
+            "--raw" => raw = Some(value()?),
+            name if !name.starts_with('-') => names.push(name.to_owned()),
+            other => return Err(format!("no option {other}")),
+        }
+    }
+    let select = |tier| Kernels::select(tier, isa).map_err(|error| error.to_string());
+    Ok(Options {
+        single: select(Some(Tier::Native))?,
+        batch: select(is_forced.then_some(Tier::Batch))?,
+        seconds,
+        raw,
+        names,
+        is_forced,
+    })
+}
+
+/// Pairs of slices of so many seconds, or of one call.
+fn pairs(
+    options: &Options,
+    work: &mut dyn FnMut(&Kernels),
+    count: usize,
+    slice_seconds: f64,
+) -> Vec<[f64; 2]> {
+    let mut slice = |kernels: &Kernels, calls: u32| {
+        let start = cpu_seconds();
+        (0..calls).for_each(|_| work(kernels));
+        (cpu_seconds() - start) / f64::from(calls)
+    };
+    slice(&options.batch, 1);
+    slice(&options.single, 1);
+    let one = slice(&options.single, 1);
+    let calls = ((slice_seconds / one.max(1e-9)) as u32).clamp(1, 1 << 20);
+    (0..count)
+        .map(|pair| {
+            // Neither side is always the first.
+            if pair % 2 == 0 {
+                let single = slice(&options.single, calls);
+                [single, slice(&options.batch, calls)]
+            } else {
+                let batch = slice(&options.batch, calls);
+                [slice(&options.single, calls), batch]
+            }
+        })
+        .collect()
+}
+
+/// Measures every cell, and again those that do not hold.
+fn measure(options: &Options, subjects: &[Subject]) -> Vec<Cell> {
+    let start = Instant::now();
+    let mut cells = Vec::new();
+    for subject in 0..subjects.len() {
+        for count in COUNTS {
+            cells.extend(Lengths::ALL.map(|lengths| Cell { subject, count, lengths, pairs: Vec::new() }));
+        }
+    }
+    let first_seconds = FIRST_SHARE * options.seconds;
+    let slices = (2 * PAIRS[0] * cells.len()) as f64;
+    let take = |cell: &mut Cell, count: usize, slice_seconds: f64| {
+        let subject = &subjects[cell.subject];
+        cell.pairs =
+            subject.with(cell.lengths, cell.count, |work| pairs(options, work, count, slice_seconds));
+    };
+    // Some of the time goes into setting up.
+    let slice_seconds = 0.7 * first_seconds / slices;
+    for cell in &mut cells {
+        take(cell, PAIRS[0], slice_seconds);
+    }
+    if options.is_forced {
+        return cells;
+    }
+    while start.elapsed().as_secs_f64() < options.seconds {
+        let mut again: Vec<_> = cells.iter_mut().filter(|cell| cell.verdict() != Verdict::Holds).collect();
+        let left = options.seconds - start.elapsed().as_secs_f64();
+        let slice_seconds = 0.7 * left / (2 * PAIRS[1] * again.len().max(1)) as f64;
+        if again.is_empty() || slice_seconds < 1e-4 {
+            break;
+        }
+        for cell in &mut again {
+            take(cell, PAIRS[1], slice_seconds.min(0.01));
+        }
+    }
+    cells
+}
+
+/// Every pair of every cell.
+fn json(options: &Options, subjects: &[Subject], cells: &[Cell]) -> String {
+    let mut text = format!("{{\"isa\":\"{}\",\"cells\":[", options.batch.isa().name());
+    for (n, cell) in cells.iter().enumerate() {
+        let pairs: Vec<String> = cell
+            .pairs
+            .iter()
+            .map(|[single, batch]| format!("[{:.1},{:.1}]", single * 1e9, batch * 1e9))
             .collect();
-        seconds(|| {
-            kernels.cipher(self.0, self.1, black_box(&mut jobs));
-        })
+        let subject = &subjects[cell.subject];
+        let tier = subject.tier(&options.batch, cell.count).name();
+        let _ = write!(
+            text,
+            "{}\n{{\"algorithm\":\"{}\",\"messages\":{},\"bytes\":\"{}\",\"tier\":\"{tier}\",\"single_and_batch_ns\":[{}]}}",
+            if n == 0 { "" } else { "," },
+            subject.name(),
+            cell.count,
+            cell.lengths.name(),
+            pairs.join(",")
+        );
     }
-    fn tier(&self, kernels: &Kernels, count: usize) -> Tier {
-        kernels.cipher_tier(self.0, self.1, count)
-    }
+    text + "\n]}\n"
 }
 
-/// Lengths of simple IMIX, 7:4:1, in no order.
-fn imix(count: usize) -> Vec<usize> {
-    const DOZEN: [usize; 12] = [64, 576, 64, 64, 1500, 64, 576, 64, 576, 64, 576, 64];
-    (0..count).map(|i| DOZEN[i % 12]).collect()
-}
-
-fn judge(subject: &dyn Subject, bytes: usize) {
-    for isa in Isa::ALL {
-        let select = |tier| Kernels::select(tier, Some(isa)).ok();
-        let (Some(batch), Some(single), Some(auto)) =
-            (select(Some(Tier::Batch)), select(Some(Tier::Native)), select(None))
+/// Prints a line for each algorithm; gives the worst verdict.
+fn tell(options: &Options, subjects: &[Subject], cells: &[Cell]) -> Verdict {
+    let mut worst_of_all = Verdict::Holds;
+    for (number, subject) in subjects.iter().enumerate() {
+        let own = || cells.iter().filter(|cell| cell.subject == number);
+        let worst = own().map(Cell::verdict).max().unwrap_or(Verdict::Holds);
+        let Some(least) =
+            own().filter(|cell| cell.verdict() == worst).min_by(|a, b| a.ratio().1.total_cmp(&b.ratio().1))
         else {
             continue;
         };
-        if subject.tier(&batch, 1) != Tier::Batch {
-            continue;
-        }
-        let alone = subject.run(&single, &[bytes]);
-        let measured =
-            SIZES.into_iter().find(|&count| subject.run(&batch, &vec![bytes; count]) < alone * count as f64);
-        let in_code = (1..=1024).find(|&count| subject.tier(&auto, count) == Tier::Batch);
-        let mut worst = [(f64::INFINITY, 0); 3];
-        for count in SIZES {
-            for (worst, lengths) in worst.iter_mut().zip([vec![bytes; count], vec![64; count], imix(count)]) {
-                let ratio = subject.run(&single, &lengths) / subject.run(&auto, &lengths);
-                if ratio < worst.0 {
-                    *worst = (ratio, count);
-                }
-            }
-        }
-        let point =
-            |point: Option<usize>| point.map_or_else(|| "never".to_owned(), |point| point.to_string());
-        let [equal, short, mixed] = worst.map(|(ratio, count)| format!("{ratio:.2} at {count}"));
+        let (ratio, low, high) = least.ratio();
+        let lanes = if options.is_forced {
+            let pays = |cell: &&Cell| cell.lengths == Lengths::Equal(1408) && cell.ratio().1 > 1.0;
+            own().find(pays).map(|cell| cell.count)
+        } else {
+            (1..=64).find(|&count| subject.tier(&options.batch, count) == Tier::Batch)
+        };
         println!(
-            "{:22} {:9} lanes from {:>5}, in code {:>5}; worst against single: equal {equal:12} short {short:12} mixed {mixed}",
+            "{:28} {:9} lanes from {:>5}; least {ratio:.3} ({low:.3} to {high:.3}) with {} of {} bytes",
             subject.name(),
-            isa.name(),
-            point(measured),
-            point(in_code),
+            format!("{worst:?}").to_lowercase(),
+            lanes.map_or_else(|| "never".to_owned(), |count| count.to_string()),
+            least.count,
+            least.lengths.name(),
         );
+        worst_of_all = worst_of_all.max(worst);
     }
+    worst_of_all
 }
 
-fn main() {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let wanted = arguments.first().map_or("", String::as_str);
-    let bytes = arguments.get(1).and_then(|bytes| bytes.parse().ok()).unwrap_or(1408);
-    for digest in Digest::ALL.into_iter().filter(|digest| digest.name().contains(wanted)) {
-        let key = vec![7; digest.facts().key_bytes.usual];
-        let key = DigestKey::new(digest, &key).expect("the usual length");
-        judge(&DigestSubject(digest, key), bytes);
-    }
-    for algorithm in Algorithm::all() {
-        let Algorithm::Cipher(cipher) = algorithm else { continue };
-        if !cipher.to_string().contains(wanted) || matches!(cipher, Cipher::Block(_, Mode::Ecb)) {
-            continue;
+fn main() -> ExitCode {
+    let options = match options() {
+        Ok(options) => options,
+        Err(complaint) => {
+            eprintln!(
+                "{complaint}\nusage: crossover [--seconds S] [--isa ISA] [--tier batch] [--raw FILE] [NAME]..."
+            );
+            return ExitCode::from(2);
         }
-        for direction in [Direction::Encrypt, Direction::Decrypt] {
-            let symmetric = !matches!(cipher, Cipher::Block(_, Mode::Cbc));
-            if symmetric && direction == Direction::Decrypt {
-                continue;
-            }
-            let key = |i: usize| {
-                CipherKey::new(cipher, &vec![i as u8; cipher.facts().key_bytes.usual])
-                    .expect("the usual length")
-            };
-            judge(&CipherSubject(cipher, direction, (0..64).map(key).collect()), bytes);
-        }
+    };
+    let is_wanted = |subject: &Subject| {
+        options.names.is_empty() || options.names.iter().any(|name| subject.name().contains(name.as_str()))
+    };
+    let subjects: Vec<Subject> = Algorithm::all().flat_map(Subject::of).filter(is_wanted).collect();
+    let cells = measure(&options, &subjects);
+    if let Some(path) = &options.raw
+        && let Err(error) = std::fs::write(path, json(&options, &subjects, &cells))
+    {
+        eprintln!("{path}: {error}");
+        return ExitCode::from(2);
     }
+    let worst = tell(&options, &subjects, &cells);
+    let broken = |wanted| {
+        (0..subjects.len())
+            .filter(|&number| {
+                cells.iter().filter(|cell| cell.subject == number).map(Cell::verdict).max() == Some(wanted)
+            })
+            .count()
+    };
+    println!(
+        "{} algorithms: {} hold, {} undecided, {} broken; {} cells",
+        subjects.len(),
+        broken(Verdict::Holds),
+        broken(Verdict::Undecided),
+        broken(Verdict::Broken),
+        cells.len()
+    );
+    ExitCode::from(match worst {
+        Verdict::Holds => 0,
+        Verdict::Broken => 1,
+        Verdict::Undecided => 3,
+    })
 }
