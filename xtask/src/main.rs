@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod compare;
 mod deny;
 mod generate;
 mod package;
@@ -21,6 +22,9 @@ usage: cargo xtask COMMAND
 
   tidy             check the house rules; the same check is a test of `cargo test`
   deny             check licences, banned packages and sources of what is built against deny.toml
+  compare-speed OLD NEW [ALGORITHM]...
+                   two builds of the program in turn, at 1, 8, 64 and 512 messages of 64, 352 and 1408 bytes: fails if a
+                   kernel of the second is slower by more than 3 %; three minutes for the whole catalogue
   soak COPIES      copies with random kills beside a peer that lies, in a release build
   soak-tunnel S    for so many seconds, two gateways with a bad network between them, in a release build (root)
   picture          draw the crates and their arrows into ARCHITECTURE.md
@@ -43,6 +47,7 @@ fn main() -> ExitCode {
     let outcome = match arguments.as_slice() {
         ["tidy"] => tidy::run(&root),
         ["deny"] => deny::run(&root),
+        ["compare-speed", old, new, names @ ..] => compare::run([old, new], names),
         ["soak", copies] => soak(&root, "soak", "SEALANE_SOAK_COPIES", copies),
         ["soak-tunnel", seconds] => soak(&root, "bad_network", "SEALANE_SOAK_SECONDS", seconds),
         ["picture"] => tidy::draw_picture(&root),
