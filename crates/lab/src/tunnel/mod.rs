@@ -62,6 +62,8 @@ const LOADED_PING_MS: u32 = 15;
 const LOAD_TIME: Duration = Duration::from_millis(400);
 /// HTTPS beside tunnels: no tunnel, and only the tests of web servers.
 const HTTPS: (&str, &str) = ("https", "tls-1.3");
+/// Seconds beyond its own that a run of iperf3 may take: by itself it waits for ever where a link has gone.
+const PATIENCE_S: u32 = 30;
 /// A link that carries nothing for so long is out of order.
 const UP_TIME: Duration = Duration::from_secs(20);
 
@@ -182,7 +184,7 @@ fn id(test: &str, topology: Topology) -> &'static str {
 
 /// Why there can be no hosts here.
 fn missing() -> Result<(), LabError> {
-    for (program, argument) in [("ip", "-V"), ("iperf3", "-v"), ("ping", "-V")] {
+    for (program, argument) in [("ip", "-V"), ("iperf3", "-v"), ("ping", "-V"), ("timeout", "--version")] {
         if !has(program, argument) {
             return Err(LabError::Unavailable(format!(
                 "`sealane lab tunnel` takes {program}, which is not here"
@@ -395,8 +397,10 @@ fn iperf3(net: &Net, how: &str, seconds: u32) -> Option<Run> {
     let before = net.cpu_seconds();
     let clients: Vec<_> = (0..net.clients)
         .map(|which| {
-            let words = format!("-c {} -p {} -t {seconds} -J {how}", net.server, PORT + which);
-            net.client(which, "iperf3", &words).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()
+            let limit_s = seconds + PATIENCE_S;
+            let words =
+                format!("{limit_s} iperf3 -c {} -p {} -t {seconds} -J {how}", net.server, PORT + which);
+            net.client(which, "timeout", &words).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()
         })
         .collect();
     let outputs: Vec<_> =
