@@ -3,6 +3,8 @@
 // Each file of tests is a program of its own and uses only a part of this.
 #![allow(dead_code)]
 
+pub(crate) mod pair;
+
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::fd::AsFd;

@@ -1,0 +1,296 @@
+//! Two gateways of `sealane tunnel`, each in a namespace, with a cable between them.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::ip;
+use crate::program::{self, pattern, text};
+
+/// Inner addresses of the two ends.
+pub(crate) const INNER: [&str; 2] = ["10.91.1.1", "10.91.2.1"];
+/// Outer addresses.
+pub(crate) const OUTER: [&str; 2] = ["10.90.0.1", "10.90.0.2"];
+
+/// How two gateways protect, beyond the suite.
+#[derive(Clone, Copy)]
+pub(crate) struct Manner {
+    /// Of the first lines of a site file.
+    pub(crate) site: &'static str,
+    /// Of the peer's.
+    pub(crate) peer: &'static str,
+    pub(crate) is_outer_v6: bool,
+    pub(crate) is_inner_v6: bool,
+}
+
+pub(crate) const TUNNEL: Manner = Manner { site: "", peer: "", is_outer_v6: false, is_inner_v6: false };
+pub(crate) const PLAIN: &str = "encapsulation = \"none\"\n";
+pub(crate) const AH: &str = "encapsulation = \"none\"\nprotocol = \"ah\"\n";
+pub(crate) const TRANSPORT: &str = "mode = \"transport\"\n";
+
+impl Manner {
+    pub(crate) fn outer(self, end: usize) -> &'static str {
+        if self.is_outer_v6 { ["[fd90::1]", "[fd90::2]"][end] } else { OUTER[end] }
+    }
+
+    /// An end's address inside, and the bits of a host's network.
+    pub(crate) fn inner(self, end: usize) -> (&'static str, u8) {
+        if self.is_inner_v6 { (["fd91:1::1", "fd91:2::1"][end], 128) } else { (INNER[end], 32) }
+    }
+}
+
+/// Two namespaces, a link between them, and a gateway in each.
+pub(crate) struct Pair {
+    pub(crate) names: [String; 2],
+    pub(crate) folders: [tempfile::TempDir; 2],
+    pub(crate) gateways: [Option<Child>; 2],
+    pub(crate) lanes: &'static str,
+    pub(crate) manner: Manner,
+}
+
+/// Two namespaces with a link between them.
+pub(crate) fn linked(tag: &str) -> [String; 2] {
+    let names = [0, 1].map(|end| format!("slt{tag}{end}-{}", std::process::id()));
+    for name in &names {
+        ip(&format!("netns add {name}"));
+    }
+    let [near, far] = &names;
+    ip(&format!("link add o0 netns {near} type veth peer name o1 netns {far}"));
+    for (end, name) in names.iter().enumerate() {
+        ip(&format!("-n {name} address add {}/24 dev o{end}", OUTER[end]));
+        ip(&format!("-n {name} address add fd90::{}/64 dev o{end} nodad", end + 1));
+        ip(&format!("-n {name} link set o{end} up"));
+        ip(&format!("-n {name} link set lo up"));
+    }
+    names
+}
+
+/// Makes an identity and says its public key.
+pub(crate) fn identity(folder: &Path) -> String {
+    let file = folder.join("identity");
+    let made = program::sealane(&["id", "--identity", file.to_str().expect("a path in UTF-8")]).output();
+    text(&made.expect("it runs").stdout).trim().to_owned()
+}
+
+impl Pair {
+    /// Two ends that know each other's keys; `more` is added to what each says of the other. Only the first has an end point to
+    /// call if `has_one_caller`.
+    pub(crate) fn keyed(tag: &str, more: &str, has_one_caller: bool) -> Self {
+        Self::keyed_as(tag, more, has_one_caller, TUNNEL)
+    }
+
+    pub(crate) fn keyed_as(tag: &str, more: &str, has_one_caller: bool, manner: Manner) -> Self {
+        let names = linked(tag);
+        let folders = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
+        let keys = [0, 1].map(|end: usize| identity(folders[end].path()));
+        for (end, folder) in folders.iter().enumerate() {
+            let other = 1 - end;
+            let endpoint = match has_one_caller && end == 1 {
+                true => String::new(),
+                false => format!("endpoint = \"{}:4500\"\n", OUTER[other]),
+            };
+            let site = format!(
+                "device = \"sl0\"\nlisten = \"{}:4500\"\nidentity = \"identity\"\n{}addresses = [\"{}/32\"]\n\
+                 [[peers]]\nname = \"other\"\nkey = \"{}\"\nnetworks = [\"{}/32\"]\n{}{endpoint}{more}\n",
+                if manner.site == AH { OUTER[end] } else { "0.0.0.0" },
+                manner.site,
+                INNER[end],
+                keys[other],
+                INNER[other],
+                manner.peer,
+            );
+            fs::write(folder.path().join("site.toml"), site).expect("a site file");
+        }
+        let mut pair = Self { names, folders, gateways: [None, None], lanes: "1", manner };
+        pair.up(0);
+        pair.up(1);
+        pair
+    }
+
+    /// Waits until packets come through.
+    pub(crate) fn wait_for_ping(&self) {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while !self.ping("56") {
+            assert!(Instant::now() < deadline, "{}", self.status(0));
+        }
+    }
+
+    pub(crate) fn kill(&mut self, end: usize) {
+        let mut child = self.gateways[end].take().expect("it runs");
+        // `ip netns exec` has become the program.
+        child.kill().expect("it runs");
+        child.wait().expect("it ends");
+    }
+
+    /// The index under which an end sends.
+    pub(crate) fn outbound_spi(&self, end: usize) -> u64 {
+        let status = self.status(end);
+        let associations = status["peers"][0]["associations"].as_array().expect("a list").clone();
+        let out = associations.iter().find(|association| association["direction"] == "out");
+        out.map_or(0, |association| association["spi"].as_u64().expect("a number"))
+    }
+
+    pub(crate) fn new(tag: &str, suite: &str, material_bytes: usize, lanes: &'static str) -> Self {
+        Self::new_as(tag, suite, material_bytes, lanes, TUNNEL)
+    }
+
+    pub(crate) fn new_as(
+        tag: &str,
+        suite: &str,
+        material_bytes: usize,
+        lanes: &'static str,
+        manner: Manner,
+    ) -> Self {
+        let names = linked(tag);
+        let folders = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
+        let hex = |seed: usize| -> String {
+            (0..material_bytes).map(|at| format!("{:02x}", (at * 7 + seed) % 256)).collect()
+        };
+        for (end, folder) in folders.iter().enumerate() {
+            let other = 1 - end;
+            let bits = manner.inner(end).1;
+            for (name, seed) in [("send.key", 10 + end), ("receive.key", 10 + other)] {
+                let path = folder.path().join(name);
+                fs::write(&path, hex(seed)).expect("a key file");
+                fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("a mode");
+            }
+            let site = format!(
+                r#"device = "sl0"
+listen = "{}:4500"
+{}addresses = ["{}/{bits}"]
+[[peers]]
+name = "other"
+endpoint = "{}:4500"
+networks = ["{}/{bits}"]
+{}[peers.manual]
+suite = "{suite}"
+send = {{ spi = {}, key-file = "send.key" }}
+receive = {{ spi = {}, key-file = "receive.key" }}
+"#,
+                manner.outer(end),
+                manner.site,
+                manner.inner(end).0,
+                manner.outer(other),
+                manner.inner(other).0,
+                manner.peer,
+                0x1000 + end,
+                0x1000 + other,
+            );
+            fs::write(folder.path().join("site.toml"), site).expect("a site file");
+        }
+        let mut pair = Self { names, folders, gateways: [None, None], lanes, manner };
+        pair.up(0);
+        pair.up(1);
+        pair
+    }
+
+    pub(crate) fn run_folder(&self, end: usize) -> PathBuf {
+        self.folders[end].path().join("run")
+    }
+
+    /// A `sealane tunnel` command inside an end's namespace.
+    pub(crate) fn tunnel(&self, end: usize, arguments: &[&str]) -> Command {
+        let mut command = Command::new("ip");
+        command
+            .args(["netns", "exec", &self.names[end], env!("CARGO_BIN_EXE_sealane"), "tunnel"])
+            .args(arguments);
+        command.env("SEALANE_RUN", self.run_folder(end));
+        command
+    }
+
+    pub(crate) fn up(&mut self, end: usize) {
+        let site = self.folders[end].path().join("site.toml");
+        let site = site.to_str().expect("a path in UTF-8");
+        let mut child = self
+            .tunnel(end, &["up", site, "--lanes", self.lanes, "--allow-manual-counter"])
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        let mut said = [0; 6];
+        child.stderr.as_mut().expect("it is a pipe").read_exact(&mut said).expect("it says that it is up");
+        assert_eq!(&said, b"sl0 is");
+        self.gateways[end] = Some(child);
+    }
+
+    pub(crate) fn output(&self, end: usize, arguments: &[&str]) -> Output {
+        self.tunnel(end, arguments).output().expect("it runs")
+    }
+
+    pub(crate) fn status(&self, end: usize) -> serde_json::Value {
+        let output = self.output(end, &["status", "--json"]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        serde_json::from_slice(&output.stdout).expect("it is JSON")
+    }
+
+    pub(crate) fn dropped(&self, end: usize, reason: &str) -> u64 {
+        let status = self.status(end);
+        let drops = status["drops"].as_array().expect("a list").clone();
+        drops.iter().find(|drop| drop[0] == reason).map_or(0, |drop| drop[1].as_u64().expect("a count"))
+    }
+
+    /// Pieces that an end's kernel has cut packets into.
+    pub(crate) fn pieces_made(&self, end: usize) -> u64 {
+        let snmp =
+            self.inside(end, || fs::read_to_string("/proc/thread-self/net/snmp").expect("Linux has it"));
+        let mut lines = snmp.lines().filter(|line| line.starts_with("Ip:"));
+        let (names, values) = (lines.next().expect("names"), lines.next().expect("values"));
+        let mut fields = names.split(' ').zip(values.split(' '));
+        let (_, made) = fields.find(|(name, _)| *name == "FragCreates").expect("it counts them");
+        made.parse().expect("a number")
+    }
+
+    pub(crate) fn ping(&self, size: &str) -> bool {
+        let inner = self.manner.inner(1).0;
+        let arguments = ["netns", "exec", &self.names[0], "ping", "-c", "1", "-W", "2", "-s", size, inner];
+        Command::new("ip").args(arguments).output().expect("ping runs").status.success()
+    }
+
+    /// Runs `work` on a thread of an end's namespace, where its sockets then belong.
+    pub(crate) fn inside<T: Send>(&self, end: usize, work: impl FnOnce() -> T + Send) -> T {
+        let file = File::open(format!("/run/netns/{}", self.names[end])).expect("a namespace");
+        thread::scope(|scope| {
+            let entered = scope.spawn(move || {
+                use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+                move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))
+                    .expect("we are root");
+                work()
+            });
+            entered.join().expect("no panic")
+        })
+    }
+
+    /// Sends `bytes` over TCP from one end to the other and compares them.
+    pub(crate) fn transfer(&self, bytes: usize) {
+        let listener = self.inside(1, || TcpListener::bind((self.manner.inner(1).0, 0)).expect("a port"));
+        let port = listener.local_addr().expect("a port").port();
+        let mut near =
+            self.inside(0, || TcpStream::connect((self.manner.inner(1).0, port)).expect("the other end"));
+        let (mut far, _) = listener.accept().expect("a connection");
+        far.set_read_timeout(Some(Duration::from_secs(60))).expect("a stream");
+        let sent = pattern(bytes);
+        let expected = sent.clone();
+        let sender = thread::spawn(move || near.write_all(&sent).expect("the other end reads"));
+        let mut got = Vec::new();
+        far.read_to_end(&mut got).expect("all of it");
+        sender.join().expect("no panic");
+        assert!(got == expected, "{} bytes of {bytes}", got.len());
+    }
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        for child in self.gateways.iter_mut().flatten() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        for name in &self.names {
+            let _ = Command::new("ip").args(["netns", "del", name]).output();
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! `sealane tunnel` on links of every length, and what it makes of messages about packets that were too long.
+
+mod network;
+mod program;
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use network::pair::{Manner, OUTER, PLAIN, Pair, TUNNEL};
+use network::{ip, missing};
+use program::skip;
+
+/// Says to the first end by ICMP what became of a packet to the second; of the packet it quotes the IP header and what followed it.
+fn tell(pair: &Pair, head: [u8; 8], protocol: u8, behind: &[u8]) {
+    use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, ipproto, sendto, socket_with};
+    let sum = |bytes: &[u8]| {
+        let sum: u32 = bytes.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1])).sum();
+        let folded = (sum & 0xffff) + (sum >> 16);
+        !(folded as u16 + (folded >> 16) as u16)
+    };
+    let address = |end: usize| OUTER[end].parse::<std::net::Ipv4Addr>().expect("an address").octets();
+    let mut quoted = vec![0x45, 0, 5, 0xdc, 0, 1, 0x40, 0, 64, protocol, 0, 0];
+    quoted.extend([address(0), address(1)].concat());
+    let check = sum(&quoted).to_be_bytes();
+    quoted[10..12].copy_from_slice(&check);
+    quoted.extend(behind);
+    let mut message = [&head, &quoted[..]].concat();
+    let check = sum(&message).to_be_bytes();
+    message[2..4].copy_from_slice(&check);
+    pair.inside(1, || {
+        let socket =
+            socket_with(AddressFamily::INET, SocketType::RAW, SocketFlags::CLOEXEC, Some(ipproto::ICMP))
+                .expect("we are root");
+        let to: std::net::SocketAddr = format!("{}:0", OUTER[0]).parse().expect("an address");
+        sendto(&socket, &message, SendFlags::empty(), &to).expect("it is sent");
+    });
+}
+
+/// Says that it was too long for a link of `mtu` bytes.
+fn say_too_long(pair: &Pair, mtu: u16, protocol: u8, behind: &[u8]) {
+    let [high, low] = mtu.to_be_bytes();
+    // Fragmentation needed (RFC 792, RFC 1191).
+    tell(pair, [3, 4, 0, 0, 0, 0, high, low], protocol, behind);
+}
+
+/// UDP's header between these ports, and what it carries.
+fn datagram(ports: [u16; 2], carried: &[u8]) -> Vec<u8> {
+    [&ports[0].to_be_bytes()[..], &ports[1].to_be_bytes(), &[5, 0xc8, 0, 0], carried].concat()
+}
+
+#[test]
+fn forged_messages_of_narrow_paths_do_no_harm() {
+    if let Some(why) = missing() {
+        return skip(&why);
+    }
+    let mtu = |pair: &Pair| pair.status(0)["peers"][0]["mtu_bytes"].as_u64().expect("a number");
+    let messages = |pair: &Pair, verdict: &str| {
+        let said = pair.status(0)["path_messages"].as_array().expect("a list").clone();
+        said.iter().find(|said| said[0] == verdict).map_or(0, |said| said[1].as_u64().expect("a count"))
+    };
+    // Waits until one more message was heard, and was worth this.
+    let wait = |pair: &Pair, verdict: &str, count: u64| {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while messages(pair, verdict) < count {
+            assert!(Instant::now() < deadline, "{verdict}: {}", pair.status(0));
+            thread::sleep(Duration::from_millis(20));
+        }
+        assert_eq!(messages(pair, verdict), count);
+    };
+    // What fits into 1,280 bytes outside, under this suite.
+    for (tag, site, protocol, bounded) in [("i", "", 17, 1218), ("j", PLAIN, 50, 1226)] {
+        let pair = Pair::new_as(tag, "aes-128-gcm", 20, "1", Manner { site, ..TUNNEL });
+        assert!(pair.ping("56"));
+        let whole = mtu(&pair);
+        let status = pair.status(0);
+        let out = &status["peers"][0]["associations"][0];
+        let field = |name: &str| out[name].as_u64().expect("a number") as u32;
+        let (spi, next) = (field("spi"), field("number"));
+        let esp = |spi: u32, number: u32| [spi.to_be_bytes(), number.to_be_bytes()].concat();
+        let quote = |ports: [u16; 2], esp: &[u8]| match protocol {
+            17 => datagram(ports, esp),
+            _ => esp.to_vec(),
+        };
+        // Of packets of others, as far as anybody can guess them.
+        let foreign = [(spi ^ 1, next - 1), (spi, next), (spi, next + 77), (spi, 0)];
+        for (count, (spi, number)) in (1..).zip(foreign) {
+            say_too_long(&pair, 700, protocol, &quote([4500, 4500], &esp(spi, number)));
+            wait(&pair, "foreign", count);
+        }
+        if protocol == 17 {
+            // These are for other sockets, and we do not hear of them.
+            for ports in [[4501, 4500], [7, 9]] {
+                say_too_long(&pair, 700, protocol, &datagram(ports, &esp(spi, next - 1)));
+            }
+            say_too_long(&pair, 700, protocol, &datagram([4500, 4501], &esp(spi, next - 1)));
+            wait(&pair, "foreign", 1 + foreign.len() as u64);
+        }
+        assert_eq!(mtu(&pair), whole);
+        // The kernel has believed them all, and what is sent does not care: nothing is cut.
+        pair.transfer(1 << 20);
+        assert_eq!(pair.pieces_made(0), 0);
+        // Who quotes too little makes packets shorter, but no shorter than every link of IPv6 takes.
+        if protocol == 17 {
+            say_too_long(&pair, 68, protocol, &datagram([4500, 4500], &[]));
+            wait(&pair, "hint", 1);
+            assert_eq!(mtu(&pair), bounded);
+            pair.transfer(1 << 20);
+        }
+        // Who has seen a packet of ours is on the path, and is believed; nothing is lost.
+        say_too_long(&pair, 68, protocol, &quote([4500, 4500], &esp(spi, next - 1)));
+        wait(&pair, "believed", 1);
+        // RFC 791, section 3.1.
+        assert_eq!(mtu(&pair), 576);
+        for size in ["56", "1300"] {
+            // The first that is too long is answered by what fits.
+            assert!(pair.ping(size) || pair.ping(size), "{size} bytes");
+        }
+        pair.transfer(1 << 20);
+    }
+}
+
+#[test]
+fn devices_and_links_of_every_length_carry_packets() {
+    if let Some(why) = missing() {
+        return skip(&why);
+    }
+    for (tag, site, link_bytes) in [
+        ("s", "mtu = 1280\n", 1500),
+        ("l", "mtu = 9000\n", 9200),
+        // Longer inside than outside: what may be cut is cut, and senders are told.
+        ("n", "mtu = 9000\n", 1500),
+    ] {
+        let pair = Pair::new_as(&format!("u{tag}"), "aes-128-gcm", 20, "1", Manner { site, ..TUNNEL });
+        for (end, name) in pair.names.iter().enumerate() {
+            ip(&format!("-n {name} link set o{end} mtu {link_bytes}"));
+        }
+        // The kernel is asked about the path once a second.
+        thread::sleep(Duration::from_millis(1500));
+        for size in ["56", "1252", "1300", "8972", "20000"] {
+            // The first packet that is too long may be lost to whoever is told so.
+            assert!(pair.ping(size) || pair.ping(size), "{site}{link_bytes}: {size} bytes");
+        }
+        pair.transfer(8 << 20);
+        for end in [0, 1] {
+            for reason in ["bad_integrity", "malformed", "no_room"] {
+                assert_eq!(pair.dropped(end, reason), 0, "{site}{link_bytes}: {reason}");
+            }
+        }
+    }
+}
