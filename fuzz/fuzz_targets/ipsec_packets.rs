@@ -20,7 +20,7 @@ use sealane_ipsec::{
 };
 use sealane_transform::Kernels;
 
-const SUITES: [(Protocol, &str, SequenceBits); 7] = [
+const SUITES: [(Protocol, &str, SequenceBits); 8] = [
     (Protocol::Esp, "aes-128-gcm", SequenceBits::Extended),
     (Protocol::Esp, "aes-128-cbc+hmac-sha1-96", SequenceBits::Short),
     (Protocol::Esp, "null+hmac-sha256-128", SequenceBits::Extended),
@@ -28,6 +28,7 @@ const SUITES: [(Protocol, &str, SequenceBits); 7] = [
     (Protocol::Ah, "hmac-sha256-128", SequenceBits::Short),
     (Protocol::Esp, "aes-128-gmac", SequenceBits::Extended),
     (Protocol::Ah, "hmac-sha384-192", SequenceBits::Extended),
+    (Protocol::Ah, "aes-128-gmac", SequenceBits::Extended),
 ];
 
 static KERNELS: LazyLock<Kernels> =

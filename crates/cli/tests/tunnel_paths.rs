@@ -6,7 +6,7 @@ mod program;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use network::pair::{Manner, OUTER, PLAIN, Pair, TUNNEL};
+use network::pair::{AH, Manner, OUTER, PLAIN, Pair, TUNNEL};
 use network::{ip, missing};
 use program::skip;
 
@@ -116,6 +116,35 @@ fn forged_messages_of_narrow_paths_do_no_harm() {
             assert!(pair.ping(size) || pair.ping(size), "{size} bytes");
         }
         pair.transfer(1 << 20);
+    }
+}
+
+#[test]
+fn messages_about_its_packets_end_no_gateway() {
+    if let Some(why) = missing() {
+        return skip(&why);
+    }
+    for (tag, site, suite, material_bytes, protocol) in [
+        ("e", "", "aes-128-gcm", 20, 17),
+        ("f", PLAIN, "aes-128-gcm", 20, 50),
+        ("h", AH, "hmac-sha256-128", 32, 51),
+    ] {
+        let pair = Pair::new_as(&format!("z{tag}"), suite, material_bytes, "1", Manner { site, ..TUNNEL });
+        let behind = datagram([4500, 4500], &[0; 16]);
+        assert!(pair.ping("56"));
+        // RFC 792: unreachable, source quench, time exceeded, parameter problem; a forged one may have any code.
+        for (kind, codes) in [(3, 0..=16), (4, 0..=0), (11, 0..=1), (12, 0..=2)] {
+            for code in codes {
+                for _ in 0..10 {
+                    tell(&pair, [kind, code, 0, 0, 0, 0, 0, 0], protocol, &behind);
+                }
+                assert!(pair.ping("56"), "{site} type {kind} code {code}");
+            }
+        }
+        pair.transfer(1 << 20);
+        for end in [0, 1] {
+            assert_eq!(pair.dropped(end, "no_room"), 0, "a message costs no packet");
+        }
     }
 }
 
