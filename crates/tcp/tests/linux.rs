@@ -1,7 +1,9 @@
 //! Linux's own TCP as the other end, over a TUN device in a namespace that the test makes, with packets dropped both
-//! ways: connections opened from either side, large transfers both ways at once, and curl.
+//! ways: connections opened from either side, large transfers both ways at once, curl and iperf3.
 
 mod common;
+#[path = "linux/iperf3.rs"]
+mod iperf3;
 #[path = "../../../testing/skip.rs"]
 mod skip;
 
@@ -52,23 +54,36 @@ fn carry(
     loss_permille: u64,
     mut is_done: impl FnMut(&mut Node) -> bool,
 ) {
+    carry_all(std::slice::from_mut(node), tun, start, loss_permille, |nodes| is_done(&mut nodes[0]));
+}
+
+/// [`carry`] for several connections, each with a port of its own.
+fn carry_all(
+    nodes: &mut [Node],
+    tun: &mut Tun,
+    start: Instant,
+    loss_permille: u64,
+    mut is_done: impl FnMut(&mut [Node]) -> bool,
+) {
     let mut random = Random::new(9);
     let mut buffer = vec![0; 65_536];
     let now = || Time::from_ns(start.elapsed().as_nanos() as u64);
-    while !is_done(node) {
-        assert!(start.elapsed() < PATIENCE, "{} bytes received, {:?}", node.received.len(), node.ended);
-        node.poll(now());
-        while let Some(packet) = node.packets.pop_front() {
-            if !random.permille(loss_permille) {
-                tun.send(&packet).expect("the device takes packets");
+    while !is_done(nodes) {
+        let mut wait = Duration::from_millis(10);
+        for node in &mut *nodes {
+            assert!(start.elapsed() < PATIENCE, "{} bytes received, {:?}", node.received.len(), node.ended);
+            node.poll(now());
+            while let Some(packet) = node.packets.pop_front() {
+                if !random.permille(loss_permille) {
+                    tun.send(&packet).expect("the device takes packets");
+                }
             }
+            wait = node.deadline().map_or(wait, |deadline| wait.min(deadline.since(now())));
         }
-        let wait = node.deadline().map_or(Duration::from_millis(10), |deadline| deadline.since(now()));
-        let wait = wait.min(Duration::from_millis(10));
         if let Some(length) = tun.receive(&mut buffer, wait).expect("the device has packets")
             && !random.permille(loss_permille)
         {
-            node.on_packet(&buffer[..length], now());
+            nodes.iter_mut().for_each(|node| node.on_packet(&buffer[..length], now()));
         }
     }
 }
