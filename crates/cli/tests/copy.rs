@@ -285,7 +285,7 @@ fn what_cannot_be_continued_leaves_no_private_folders() {
         kill_process(Pid::from_child(&child), Signal::INT).expect("it runs");
         assert_eq!(child.wait().expect("it ends").code(), Some(130));
         // Its far end comes to its own end a moment later.
-        for _ in 0..400 {
+        for _ in 0..2000 {
             if is_right() {
                 break;
             }
