@@ -679,12 +679,15 @@ fn split<'o, V: Streams>(jobs: &[AeadJob<'_>], order: &'o [u16]) -> (&'o [u16], 
     order.split_at(if long < 3 * V::LANES { 0 } else { long })
 }
 
-/// Whether messages do not gain by sharing vectors: of two, short ones that are sealed do, as both their streams fit into
-/// one vector; opening takes blocks 0 before all others.
+/// Whether messages do not gain by sharing vectors. Of two, short ones that are sealed do, as both their streams fit into
+/// one vector; opening takes blocks 0 before all others, which three long messages do not make up for either.
 fn one_by_one(direction: Direction, jobs: &[AeadJob<'_>], order: &[u16]) -> bool {
     match *order {
         [_] => true,
         [longer, _] => direction == Direction::Decrypt || jobs[usize::from(longer)].data.len() >= LONG_ALONE,
+        [_, _, shortest] => {
+            direction == Direction::Decrypt && jobs[usize::from(shortest)].data.len() >= 2 * LONG_ALONE
+        }
         _ => false,
     }
 }
