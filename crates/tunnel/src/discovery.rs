@@ -167,9 +167,10 @@ impl Paths {
         }
     }
 
-    /// What is known of the path to where a peer is now; of a new one, that our own link takes so much.
-    fn known(&mut self, id: PeerId, endpoint: SocketAddr, link_bytes: u32) -> &mut Known {
-        let new = Known { endpoint, link_bytes, told: None };
+    /// What is known of the path to where a peer is now. Of a new one the kernel may believe what others have made up, so its word
+    /// counts no further than a hint; what our own link refuses, the kernel says by itself.
+    fn known(&mut self, id: PeerId, endpoint: SocketAddr, believed_bytes: u32) -> &mut Known {
+        let new = Known { endpoint, link_bytes: believed_bytes.max(LEAST_HINTED), told: None };
         let known = self.known.entry(id).or_insert(new);
         if known.endpoint.ip() != endpoint.ip() {
             *known = new;
@@ -215,7 +216,9 @@ impl Paths {
                 let judged: Vec<_> = judged.collect();
                 peers.messages().count(judged.first().map_or(Verdict::Foreign, |&(_, verdict)| verdict));
                 for (id, verdict) in judged {
-                    let Some(known) = self.known.get_mut(&id) else { continue };
+                    let Some(endpoint) = peers.endpoint(id) else { continue };
+                    let Some(bytes) = self.path_bytes(endpoint) else { continue };
+                    let known = self.known(id, endpoint, bytes);
                     known.hear(verdict, mtu, now);
                     peers.get(id).set_path(known.bytes(now), true);
                 }
@@ -335,5 +338,18 @@ mod tests {
         ] {
             assert_eq!(after(heard), bytes, "{heard:?}");
         }
+    }
+
+    #[test]
+    fn what_was_made_up_of_a_place_before_narrows_no_path_to_it() {
+        let now = Instant::now();
+        let mut paths = Paths::new(now);
+        let places = [1, 2].map(|last| SocketAddr::from(([192, 0, 2, last], 4500)));
+        let known = paths.known(PeerId(0), places[0], 552);
+        assert_eq!(known.bytes(now), LEAST_HINTED);
+        known.hear(Verdict::Believed, 1000, now);
+        assert_eq!(paths.known(PeerId(0), places[0], 1500).bytes(now), 1000);
+        // What was told of one place is not so of another.
+        assert_eq!(paths.known(PeerId(0), places[1], 1500).bytes(now), 1500);
     }
 }
