@@ -6,9 +6,9 @@ use crate::failure::Failure;
 use crate::signals::Interrupts;
 use crate::text;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use sealane_lab::report::number::quantity;
+use sealane_lab::report::number::{counted, quantity};
 use sealane_lab::report::{Report, outcome_text, outcomes_text};
-use sealane_lab::speed::{self, Length, Measurement, Peer, Plan, Row, SpeedError, SpeedOptions, Story};
+use sealane_lab::speed::{self, Length, Measurement, Peer, Plan, Row, Rule, SpeedError, SpeedOptions, Story};
 use sealane_transform::Algorithm;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::Path;
@@ -64,13 +64,15 @@ pub(crate) fn run(arguments: &SpeedArgs) -> Result<ExitStatus, Failure> {
     });
     bar.finish_and_clear();
     let complete = complete.map_err(|Stopped(failure)| failure)?;
-    let summary = speed::summary(&found);
+    let (rates, summary) = (speed::rates(&found), speed::summary(&found));
     if !arguments.json {
-        for outcome in &summary {
+        // Lines have no room for intervals.
+        let means = rates.iter().filter(|_| matches!(options.rule, Rule::Runs { .. }));
+        for outcome in means.chain(&summary) {
             print(&format!("\n{}", outcome_text(outcome, columns())))?;
         }
     }
-    let outcomes = speed::rates(&found).into_iter().chain(summary).collect();
+    let outcomes = rates.into_iter().chain(summary).collect();
     write_page(
         &speed::report("Speed of the kernels", start.elapsed().as_secs_f64(), outcomes),
         arguments.report.as_deref(),
@@ -79,9 +81,9 @@ pub(crate) fn run(arguments: &SpeedArgs) -> Result<ExitStatus, Failure> {
         return Ok(ExitStatus::Success);
     }
     text::complain(format_args!(
-        "stopped after {} of {} lines and {:.1} s",
+        "stopped after {} of {} and {:.1} s",
         found.len(),
-        plan.len(),
+        counted(plan.len(), "line"),
         start.elapsed().as_secs_f64()
     ));
     Ok(interrupts.received().map_or(ExitStatus::Success, |signal| ExitStatus::Interrupted { signal }))
@@ -92,9 +94,13 @@ fn story(arguments: &SpeedArgs) -> Result<ExitStatus, Failure> {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     // The default is one lane, and the story is about more than one.
     let lanes = arguments.lanes.iter().max().map_or(1, |&lanes| usize::from(lanes));
-    let story = Story::new(arguments.seconds, if lanes > 1 { lanes } else { cores }).map_err(failed)?;
+    let lanes = if lanes > 1 { lanes } else { cores };
+    let story = Story::new(arguments.rule(), lanes, &arguments.only).map_err(failed)?;
     let (stop, interrupts) = interruptible()?;
-    text::say(&format!("{} measurements, about {} s", story.len(), quantity(story.estimate_seconds())));
+    if !story.is_empty() {
+        let (count, seconds) = (counted(story.len(), "measurement"), quantity(story.estimate_seconds()));
+        text::say(&format!("{count}, about {seconds} s"));
+    }
     let bar = bar(story.len());
     let start = Instant::now();
     let told = story.run(&stop, || bar.inc(1));
@@ -167,7 +173,7 @@ fn options(arguments: &SpeedArgs) -> SpeedOptions {
         directions: arguments.direction.directions(),
         keys: arguments.keys as usize,
         cache: arguments.cache,
-        seconds: arguments.seconds,
+        rule: arguments.rule(),
         peers: arguments.vs.clone(),
     }
 }
@@ -258,9 +264,15 @@ fn beside(peers: &[Peer]) -> String {
 fn heading(plan: &Plan, options: &SpeedOptions, wide: bool) -> String {
     let beside = beside(&options.peers);
     format!(
-        "{} lines, about {} s; messages {}{beside}\n\n{}",
-        plan.len(),
+        "{}, about {} s{}; messages {}{beside}\n\n{}",
+        counted(plan.len(), "line"),
         quantity(plan.estimate().as_secs_f64()),
+        match options.rule {
+            Rule::Slices { .. } => String::new(),
+            Rule::Runs { count, warm_up_seconds, seconds } => format!(
+                "; figures are means of {count} runs of {seconds} s, each after {warm_up_seconds} s of warming up"
+            ),
+        },
         match options.cache {
             speed::CacheState::Hot => "stay in the cache as far as they fit",
             speed::CacheState::L2 => "come from the second-level cache",

@@ -230,6 +230,9 @@ fn what_cannot_be_measured_is_a_usage_error() {
         (&["-a", "md5", "--bytes", "1G"], "at most"),
         (&["-a", "seal3", "--bytes", "1M", "--batch", "4"], "seal3 takes no messages"),
         (&["--story", "--json"], "cannot be used with"),
+        (&["--only", "caches"], "--story"),
+        (&["--story", "--only", "table"], "'tables'"),
+        (&["--profile", "paper"], "cannot be used with"),
     ] {
         let output = speed(arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output.stderr));
@@ -241,6 +244,23 @@ fn what_cannot_be_measured_is_a_usage_error() {
         let output = sealane(&["speed", "--seconds", seconds]).output().expect("the program starts");
         assert_eq!(output.status.code(), Some(2), "{seconds}");
     }
+}
+
+#[test]
+fn tables_of_the_story_are_told_by_themselves() {
+    let output = sealane(&["speed", "--story", "--only", "TABLES,mix"]).output().expect("the program starts");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let told = text(&output.stdout);
+    assert!(told.contains("Dynamic instruction mix") && told.contains("Table bytes"), "{told}");
+    // Neither measures anything, nor are the others told.
+    assert!(!told.contains("measurement") && !told.contains("Tier over tier"), "{told}");
+}
+
+#[test]
+fn one_line_is_one_line() {
+    let heading = |bytes: &str| text(&speed(&["md5", "--bytes", bytes]).stdout).to_owned();
+    assert!(heading("64").starts_with("1 line, about "), "{}", heading("64"));
+    assert!(heading("64,128").starts_with("2 lines, about "), "{}", heading("64,128"));
 }
 
 #[test]

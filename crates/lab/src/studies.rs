@@ -161,9 +161,9 @@ pub const STUDIES: &[Study] = &[
     study(
         "B22",
         NPCRYPTBENCH,
-        "levels 1 to 3 on this processor, and caches (also B25, A2)",
-        "speed --story",
-        60,
+        "levels 1 to 3 on this processor; flows, messages and blocks at once (also B24, B25)",
+        "speed --story --only ladder,flows,batches,blocks,shared-message",
+        45,
     ),
     study("B24", NPCRYPTBENCH, "engines by threads, flows and blocks", "lab network-processor", 20),
     study(
@@ -175,9 +175,27 @@ pub const STUDIES: &[Study] = &[
     ),
     study("A10", ATOMIC, "AH by components: header, touching, arithmetic", "lab tunnel --only ah", 10),
     study("A12", ATOMIC, "one pass over the data or several", "lab stacks --only A12", 5),
-    study("B8", NPCRYPTBENCH, "Table II: tables and working sets beside the paper's", "speed --story", 60),
-    study("B17", NPCRYPTBENCH, "instruction mix of our kernels beside CommBench", "speed --story", 60),
-    study("A2", ATOMIC, "MD5 and others from the caches and from memory (also A9)", "speed --story", 60),
+    study(
+        "B8",
+        NPCRYPTBENCH,
+        "Table II: tables and working sets beside the paper's",
+        "speed --story --only tables",
+        1,
+    ),
+    study(
+        "B17",
+        NPCRYPTBENCH,
+        "instruction mix of our kernels beside CommBench",
+        "speed --story --only mix",
+        1,
+    ),
+    study(
+        "A2",
+        ATOMIC,
+        "MD5 and others from the caches and from memory (also A9)",
+        "speed --story --only caches",
+        15,
+    ),
     study("kernels", OWN, "every kernel: rates, cost of a message, scaling over lanes", "speed", 20),
     study("links", OWN, "one file through links with delay and loss", "lab transfer --only links", 190),
 ];
@@ -245,6 +263,14 @@ mod tests {
         for part in crate::stacks::IDS.iter().chain(&crate::transfer::IDS) {
             assert!(ids.contains(part), "{part} is not listed");
         }
+        let told: Vec<&str> = STUDIES
+            .iter()
+            .filter_map(|study| study.command.strip_prefix("speed --story --only "))
+            .flat_map(|only| only.split(','))
+            .collect();
+        for part in crate::speed::PARTS {
+            assert!(told.contains(&part), "{part} is not listed");
+        }
     }
 
     #[test]
@@ -256,7 +282,10 @@ mod tests {
             words(&["n26", "B16", "N34", "B18"]),
             ["lab stacks --only N26,N34", "lab network-processor"]
         );
-        assert_eq!(words(&["B21", "B22"]), ["lab network-processor --compilers", "speed --story"]);
+        assert_eq!(
+            words(&["B21", "B8", "A2"]),
+            ["lab network-processor --compilers", "speed --story --only tables,caches"]
+        );
         assert!(words(&["X1"]).is_empty());
     }
 }

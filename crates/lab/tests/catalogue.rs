@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use sealane_lab::speed::{Length, Plan, SpeedError, SpeedOptions, rates};
+use sealane_lab::speed::{Length, Plan, Rule, SpeedError, SpeedOptions, rates};
 use sealane_transform::{Algorithm, Direction};
 
 #[test]
@@ -13,7 +13,7 @@ fn every_algorithm_is_measured() {
         lengths: vec![Length::Equal(64)],
         batches: vec![3],
         directions: vec![Direction::Encrypt, Direction::Decrypt],
-        seconds: 0.001,
+        rule: Rule::Slices { seconds: 0.001 },
         ..SpeedOptions::default()
     };
     let mut found = Vec::new();

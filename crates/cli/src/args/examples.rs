@@ -189,6 +189,11 @@ const EXAMPLES: &[(&str, &[Example])] = &[
             ("sealane speed", "well-known algorithms on one lane"),
             ("sealane speed aes-128-gcm md5 --vs openssl --bytes 64,1408", "two algorithms beside OpenSSL"),
             ("sealane speed -a all --tier all --json", "the whole catalogue, one JSON object a line"),
+            ("sealane speed --story --only ladder,caches", "two of the papers' tables"),
+            (
+                "sealane speed sha256 --bytes 1408 --profile paper",
+                "the mean of ten runs of 30 s, with its interval",
+            ),
         ],
     ),
     (

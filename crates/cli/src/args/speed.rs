@@ -3,7 +3,8 @@
 use crate::units;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
-use sealane_lab::speed::{CacheState, Peer};
+use sealane_lab::experiment::Profile;
+use sealane_lab::speed::{CacheState, PARTS, Peer, Rule};
 use sealane_transform::{Algorithm, Direction, Isa, Tier};
 use std::path::PathBuf;
 use std::sync::LazyLock;
@@ -46,6 +47,10 @@ pub struct SpeedArgs {
     /// Time for each side of each line, in seconds
     #[arg(long, value_name = "S", default_value = "0.2", value_parser = seconds)]
     pub seconds: f64,
+    /// How thorough: 0.2 or 2 seconds for each side of each line; `paper` takes the mean of ten runs of 30 s, each after 30 s of
+    /// warming up, with a 90 % interval, so name what is wanted
+    #[arg(long, value_parser = super::profile(), conflicts_with = "seconds")]
+    pub profile: Option<Profile>,
     /// Other libraries to compare with
     #[arg(long, value_name = "PEER", value_delimiter = ',', value_parser = super::one_of(&Peer::ALL, |peer| peer.name()))]
     pub vs: Vec<Peer>,
@@ -61,6 +66,9 @@ pub struct SpeedArgs {
     /// Repeat the papers' tables instead: gains of tiers, instruction mixes, table sizes, parallelism over flows and blocks, caches
     #[arg(long, conflicts_with_all = ["names", "algorithm", "tier", "isa", "bytes", "batch", "keys", "vs", "cache", "imix", "direction", "json"])]
     pub story: bool,
+    /// Tables of the story; all by default
+    #[arg(long, value_name = "ID", value_delimiter = ',', requires = "story", value_parser = PossibleValuesParser::new(PARTS), ignore_case = true)]
+    pub only: Vec<String>,
     /// Print a table of 140 columns, with instruction sets, lanes, batches, and the bytes of tables and state
     #[arg(long, conflicts_with = "json")]
     pub wide: bool,
@@ -70,6 +78,13 @@ pub struct SpeedArgs {
     /// Write an HTML page with tables and plots
     #[arg(long, value_name = "FILE.html")]
     pub report: Option<PathBuf>,
+}
+
+impl SpeedArgs {
+    /// How long each side of each line is measured.
+    pub(crate) fn rule(&self) -> Rule {
+        self.profile.map_or(Rule::Slices { seconds: self.seconds }, Rule::from)
+    }
 }
 
 /// An algorithm, or all of them.

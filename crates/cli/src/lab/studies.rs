@@ -50,7 +50,7 @@ pub(super) fn run(arguments: &RunArgs) -> Result<ExitStatus, Failure> {
 fn options(words: &mut Vec<String>, arguments: &RunArgs) {
     let is = |words: &[String], name: &str| words.iter().any(|word| word == name);
     let transfer = is(words, "transfer");
-    if transfer || is(words, "stacks") {
+    if transfer || is(words, "stacks") || is(words, "speed") {
         words.extend(["--profile".to_owned(), arguments.profile.name().to_owned()]);
     }
     if arguments.json {

@@ -1,11 +1,12 @@
 //! Rates by alternating slices.
 //!
 //! Ours and the peer's work take turns in short slices, on every lane at the same time, and the median slice counts:
-//! what disturbs the machine falls on both sides, and what disturbs it briefly falls out.
+//! what disturbs the machine falls on both sides, and what disturbs it briefly falls out. By the rule of a paper the
+//! slices are long runs, each warmed up, and their mean counts.
 
-use super::SpeedError;
 use super::work::{Done, Runner, Task, Work};
-use crate::stats::median;
+use super::{Rule, SpeedError};
+use crate::stats::{CONFIDENCE, Interval, mean, mean_interval, median};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -22,6 +23,8 @@ const CHECK: Duration = Duration::from_micros(50);
 pub(super) struct Pace {
     /// Of all lanes together.
     pub(super) mb_per_s: f64,
+    /// Where that may lie, if it is a mean.
+    pub(super) interval: Option<Interval>,
     /// Of one lane.
     pub(super) ns_per_message: f64,
 }
@@ -88,17 +91,30 @@ struct Slice {
     done: Done,
 }
 
-/// Measures `ours` and, if there is one, the peer: `seconds` each, `lanes` threads. `None` after `stop`.
+/// How many slices a side has, how long each warms up, and how long it lasts.
+fn timing(rule: Rule) -> (usize, Duration, Duration) {
+    let duration = Duration::from_secs_f64;
+    match rule {
+        Rule::Slices { seconds } => {
+            let count = ((seconds / SLICE_SECONDS) as usize).clamp(*SLICES.start(), *SLICES.end());
+            (count, Duration::ZERO, duration(seconds / count as f64))
+        }
+        Rule::Runs { count, warm_up_seconds, seconds } => {
+            (count, duration(warm_up_seconds), duration(seconds))
+        }
+    }
+}
+
+/// Measures `ours` and, if there is one, the peer by a rule, in `lanes` threads. `None` after `stop`.
 pub(super) fn alternate(
     ours: &dyn Runner,
     peer: Option<&dyn Runner>,
     task: &Task,
     lanes: usize,
-    seconds: f64,
+    rule: Rule,
     stop: &AtomicBool,
 ) -> Result<Option<(Pace, Option<Pace>)>, SpeedError> {
-    let count = ((seconds / SLICE_SECONDS) as usize).clamp(*SLICES.start(), *SLICES.end());
-    let slice = Duration::from_secs_f64(seconds / count as f64);
+    let (count, warm_up, slice) = timing(rule);
     let gate = Gate::new(lanes);
     let lane = |index: usize| -> Result<[Vec<Slice>; 2], SpeedError> {
         let _leave = Leave(&gate);
@@ -107,13 +123,19 @@ pub(super) fn alternate(
         let mut slices = [Vec::with_capacity(count), Vec::with_capacity(count)];
         let mut take = |ours: &mut Work<'_>, mut peer: Option<&mut Work<'_>>| {
             let checks = [calls_between_checks(ours), peer.as_deref_mut().map_or(1, calls_between_checks)];
-            while slices[0].len() < count && !stop.load(Ordering::Relaxed) && gate.pass() {
-                slices[0].push(run(ours, slice, checks[0]));
-                let Some(peer) = peer.as_deref_mut() else { continue };
-                if !gate.pass() {
-                    break;
+            // Lanes start each slice together. Without one of them there is no slice.
+            let one = |work: &mut Work<'_>, calls: u32| -> Option<Slice> {
+                if !warm_up.is_zero() {
+                    gate.pass().then(|| run(work, warm_up, calls, stop))?;
                 }
-                slices[1].push(run(peer, slice, checks[1]));
+                gate.pass().then(|| run(work, slice, calls, stop))
+            };
+            while slices[0].len() < count && !stop.load(Ordering::Relaxed) {
+                let Some(own) = one(ours, checks[0]) else { break };
+                slices[0].push(own);
+                let Some(peer) = peer.as_deref_mut() else { continue };
+                let Some(theirs) = one(peer, checks[1]) else { break };
+                slices[1].push(theirs);
             }
         };
         match peer {
@@ -151,23 +173,26 @@ pub(super) fn alternate(
         })
     };
     let lanes = results.into_iter().collect::<Result<Vec<_>, _>>()?;
-    let pace = |side: usize| pace_of(&lanes.iter().map(|slices| &*slices[side]).collect::<Vec<_>>());
+    let pace = |side: usize| pace_of(&lanes.iter().map(|slices| &*slices[side]).collect::<Vec<_>>(), rule);
     let Some(own) = pace(0).filter(|_| !stop.load(Ordering::Relaxed)) else { return Ok(None) };
     Ok(Some((own, pace(1))))
 }
 
-/// The medians over slices of what all lanes did together, by the time from the first lane's start to the last one's
+/// The medians, or by a paper's rule means, over slices of what all lanes did together, by the time from the first lane's start to the last one's
 /// end: where there are more lanes than cores they run one after the other, and the sum of their own rates would be one
 /// that the machine does not have.
-fn pace_of(lanes: &[&[Slice]]) -> Option<Pace> {
+fn pace_of(lanes: &[&[Slice]], rule: Rule) -> Option<Pace> {
     let count = lanes.iter().map(|slices| slices.len()).min()?;
-    let rates = |amount: fn(&Done) -> u64| -> Option<f64> {
-        let rates: Option<Vec<f64>> = (0..count).map(|slice| rate(lanes, slice, amount)).collect();
-        median(&rates?)
+    let rates = |amount: fn(&Done) -> u64| -> Option<Vec<f64>> {
+        (0..count).map(|slice| rate(lanes, slice, amount)).collect()
     };
+    let (is_mean, bytes) = (matches!(rule, Rule::Runs { .. }), rates(|done| done.bytes)?);
+    let centre = |rates: &[f64]| if is_mean { mean(rates) } else { median(rates) };
+    let interval = mean_interval(&bytes, CONFIDENCE).filter(|_| is_mean);
     Some(Pace {
-        mb_per_s: rates(|done| done.bytes)? / 1e6,
-        ns_per_message: lanes.len() as f64 * 1e9 / rates(|done| done.messages)?,
+        mb_per_s: centre(&bytes)? / 1e6,
+        interval: interval.map(|Interval { low, high }| Interval { low: low / 1e6, high: high / 1e6 }),
+        ns_per_message: lanes.len() as f64 * 1e9 / centre(&rates(|done| done.messages)?)?,
     })
 }
 
@@ -178,7 +203,7 @@ fn rate(lanes: &[&[Slice]], slice: usize, amount: fn(&Done) -> u64) -> Option<f6
     Some(total as f64 / (end - start).as_secs_f64())
 }
 
-fn run(work: &mut Work<'_>, slice: Duration, calls_between_checks: u32) -> Slice {
+fn run(work: &mut Work<'_>, slice: Duration, calls_between_checks: u32, stop: &AtomicBool) -> Slice {
     let start = Instant::now();
     let mut done = Done::default();
     loop {
@@ -186,7 +211,7 @@ fn run(work: &mut Work<'_>, slice: Duration, calls_between_checks: u32) -> Slice
             done += work();
         }
         let end = Instant::now();
-        if end - start >= slice {
+        if end - start >= slice || stop.load(Ordering::Relaxed) {
             return Slice { start, end, done };
         }
     }
@@ -208,6 +233,9 @@ fn calls_between_checks(work: &mut Work<'_>) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const SHORT: Rule = Rule::Slices { seconds: 0.02 };
+    const RUNS: Rule = Rule::Runs { count: 3, warm_up_seconds: 0.001, seconds: 0.002 };
 
     struct Steady(u64);
 
@@ -247,7 +275,9 @@ mod tests {
     fn both_sides_are_measured_and_told_apart() {
         let stop = AtomicBool::new(false);
         let (own, peer) =
-            alternate(&Steady(20), Some(&Steady(80)), &task(), 1, 0.05, &stop).unwrap().unwrap();
+            alternate(&Steady(20), Some(&Steady(80)), &task(), 1, Rule::Slices { seconds: 0.05 }, &stop)
+                .unwrap()
+                .unwrap();
         let ratio = own.mb_per_s / peer.unwrap().mb_per_s;
         assert!(ratio > 1.0, "{ratio}");
         // Messages have 1000 bytes, so both figures are of one rate.
@@ -257,15 +287,17 @@ mod tests {
     #[test]
     fn lanes_add_up_and_a_lost_one_stops_the_others() {
         let stop = AtomicBool::new(false);
-        let (own, peer) = alternate(&Steady(20), None, &task(), 3, 0.02, &stop).unwrap().unwrap();
+        let (own, peer) = alternate(&Steady(20), None, &task(), 3, SHORT, &stop).unwrap().unwrap();
         assert!(own.mb_per_s > 0.0 && peer.is_none());
-        assert!(alternate(&Steady(20), Some(&Broken), &task(), 2, 0.02, &stop).is_err());
+        assert!(alternate(&Steady(20), Some(&Broken), &task(), 2, SHORT, &stop).is_err());
     }
 
     #[test]
     fn a_stop_is_no_result() {
         let stop = AtomicBool::new(true);
-        assert!(alternate(&Steady(1), None, &task(), 1, 10.0, &stop).unwrap().is_none());
+        assert!(
+            alternate(&Steady(1), None, &task(), 1, Rule::Slices { seconds: 10.0 }, &stop).unwrap().is_none()
+        );
     }
 
     /// Slices of these messages of 1000 bytes, each 10 ms long, the first after `from_ms`.
@@ -282,9 +314,30 @@ mod tests {
     #[test]
     fn medians_are_taken_over_slices_of_all_lanes() {
         let one = slices(0, &[10, 50, 20]);
-        let pace = pace_of(&[&one, &one]).unwrap();
-        assert_eq!(pace, Pace { mb_per_s: 4.0, ns_per_message: 2.0 * 1e9 / 4000.0 });
-        assert_eq!(pace_of(&[&[]]), None);
+        let pace = pace_of(&[&one, &one], SHORT).unwrap();
+        assert_eq!(pace, Pace { mb_per_s: 4.0, interval: None, ns_per_message: 2.0 * 1e9 / 4000.0 });
+        assert_eq!(pace_of(&[&[]], SHORT), None);
+    }
+
+    /// N25: the mean of the runs, and a 90 % interval by Student's t.
+    #[test]
+    fn means_are_taken_over_runs() {
+        let one = slices(0, &[10, 50, 30]);
+        let pace = pace_of(&[&one], RUNS).unwrap();
+        assert_eq!((pace.mb_per_s, pace.ns_per_message), (3.0, 1e9 / 3000.0));
+        // Of a deviation of 2 and two degrees of freedom.
+        let half = 2.919_986 * 2.0 / 3.0_f64.sqrt();
+        let Interval { low, high } = pace.interval.unwrap();
+        assert!((low - (3.0 - half)).abs() < 1e-4 && (high - (3.0 + half)).abs() < 1e-4, "{low} {high}");
+    }
+
+    #[test]
+    fn runs_are_warmed_up_on_every_lane() {
+        let stop = AtomicBool::new(false);
+        let (own, peer) =
+            alternate(&Steady(20), Some(&Steady(20)), &task(), 2, RUNS, &stop).unwrap().unwrap();
+        assert!(own.interval.is_some() && peer.unwrap().interval.is_some());
+        assert!((RUNS.side_seconds() - 0.009).abs() < 1e-9);
     }
 
     /// As on a machine with fewer cores than lanes.
@@ -295,8 +348,8 @@ mod tests {
             .iter()
             .map(|&Slice { start, end, done }| Slice { start: end, end: end + (end - start), done })
             .collect();
-        let alone = pace_of(&[&one]).unwrap();
-        let together = pace_of(&[&one, &other]).unwrap();
+        let alone = pace_of(&[&one], SHORT).unwrap();
+        let together = pace_of(&[&one, &other], SHORT).unwrap();
         assert_eq!(together.mb_per_s, alone.mb_per_s);
         assert_eq!(together.ns_per_message, 2.0 * alone.ns_per_message);
     }

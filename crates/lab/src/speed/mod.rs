@@ -23,11 +23,11 @@ pub use fit::{Cost, fit};
 pub use peers::Peer;
 pub use plan::MEMORY_BYTES_MAX;
 pub use row::Row;
-pub use story::Story;
+pub use story::{PARTS, Story};
 pub use summary::{rates, summary};
 pub use tsc::ticks_per_ns;
 
-use crate::experiment::Outcome;
+use crate::experiment::{Outcome, Profile};
 use crate::report::Report;
 use sealane_transform::{Algorithm, Direction, Isa, Tier};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -77,6 +77,48 @@ impl CacheState {
     }
 }
 
+/// How long the sides of a cell are measured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Rule {
+    /// Both sides take turns in short slices, and the medians count.
+    Slices {
+        /// Of each side.
+        seconds: f64,
+    },
+    /// Long runs, each warmed up, and their means count, with 90 % intervals.
+    Runs {
+        /// Of each side.
+        count: usize,
+        /// Before each run.
+        warm_up_seconds: f64,
+        /// Of each run.
+        seconds: f64,
+    },
+}
+
+impl Rule {
+    /// Seconds for each side of a cell.
+    pub fn side_seconds(self) -> f64 {
+        match self {
+            Self::Slices { seconds } => seconds.max(0.0),
+            Self::Runs { count, warm_up_seconds, seconds } => count as f64 * (warm_up_seconds + seconds),
+        }
+    }
+}
+
+impl From<Profile> for Rule {
+    /// The paper's rule is N25's, of Nahum et al.
+    fn from(profile: Profile) -> Self {
+        match (profile.run_seconds(), profile) {
+            (Some((warm_up_seconds, seconds)), _) => {
+                Self::Runs { count: profile.repetition().rounds, warm_up_seconds, seconds }
+            }
+            (None, Profile::Quick) => Self::Slices { seconds: 0.2 },
+            (None, Profile::Full | Profile::Paper) => Self::Slices { seconds: 2.0 },
+        }
+    }
+}
+
 /// What to measure.
 #[derive(Clone, Debug)]
 pub struct SpeedOptions {
@@ -98,8 +140,8 @@ pub struct SpeedOptions {
     pub keys: usize,
     /// Where messages come from.
     pub cache: CacheState,
-    /// Time for each side of each cell.
-    pub seconds: f64,
+    /// How long each side of each cell is measured.
+    pub rule: Rule,
     /// Libraries to measure beside.
     pub peers: Vec<Peer>,
 }
@@ -116,7 +158,7 @@ impl Default for SpeedOptions {
             directions: vec![Direction::Encrypt],
             keys: 1,
             cache: CacheState::Hot,
-            seconds: 0.2,
+            rule: Profile::Quick.into(),
             peers: Vec::new(),
         }
     }
@@ -139,7 +181,7 @@ pub struct Measurement {
 #[derive(Debug)]
 pub struct Plan {
     cells: Vec<plan::Cell>,
-    seconds: f64,
+    rule: Rule,
 }
 
 impl Plan {
@@ -148,7 +190,7 @@ impl Plan {
     /// # Errors
     /// A tier, instruction set, peer or amount of memory that cannot be had.
     pub fn new(options: &SpeedOptions) -> Result<Self, SpeedError> {
-        Ok(Self { cells: plan::cells(options)?, seconds: options.seconds })
+        Ok(Self { cells: plan::cells(options)?, rule: options.rule })
     }
 
     /// Number of cells.
@@ -166,7 +208,7 @@ impl Plan {
         const PREPARATION_SECONDS: f64 = 0.005;
         let sides: usize = self.cells.iter().map(|cell| 1 + usize::from(cell.peer.is_some())).sum();
         Duration::from_secs_f64(
-            sides as f64 * self.seconds.max(0.0) + self.cells.len() as f64 * PREPARATION_SECONDS,
+            sides as f64 * self.rule.side_seconds() + self.cells.len() as f64 * PREPARATION_SECONDS,
         )
     }
 
@@ -187,8 +229,7 @@ impl Plan {
             }
             let peer = cell.peer.map(peers::runner).transpose()?;
             let task = cell.task();
-            let found =
-                clock::alternate(&cell.kernels, peer.as_deref(), &task, cell.lanes, self.seconds, stop)?;
+            let found = clock::alternate(&cell.kernels, peer.as_deref(), &task, cell.lanes, self.rule, stop)?;
             let Some((own, theirs)) = found else { return Ok(false) };
             let bytes = cell.bytes();
             let row = Row {
@@ -206,6 +247,7 @@ impl Plan {
                 peer: cell.peer.map(Peer::name),
                 peer_mb_per_s: theirs.map(|theirs| theirs.mb_per_s),
                 ratio: theirs.map(|theirs| own.mb_per_s / theirs.mb_per_s),
+                mb_per_s_interval: own.interval.map(|interval| [interval.low, interval.high]),
             };
             tell(Measurement { row, algorithm: cell.algorithm, length: cell.length, index })?;
         }

@@ -1,9 +1,11 @@
 //! One measured line, as programs read it.
 
+use crate::experiment::Value;
 use sealane_transform::{Algorithm, Cipher, Direction, Mode};
 use serde::Serialize;
 
-/// One measurement. Its JSON has exactly these fields in this order; what does not apply is `null`.
+/// One measurement. Its JSON has exactly these fields in this order; what does not apply is `null`. The last is there for
+/// means of runs only.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
     /// Name in the catalogue.
@@ -34,6 +36,19 @@ pub struct Row {
     pub peer_mb_per_s: Option<f64>,
     /// Ours over the peer's.
     pub ratio: Option<f64>,
+    /// The 90 % interval of [`Self::mb_per_s`], if that is a mean.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mb_per_s_interval: Option<[f64; 2]>,
+}
+
+impl Row {
+    /// The rate, with its interval.
+    pub(super) fn rate(&self) -> Value {
+        match self.mb_per_s_interval {
+            Some([low, high]) => Value::Range { value: self.mb_per_s, low, high },
+            None => Value::Number(self.mb_per_s),
+        }
+    }
 }
 
 /// How an algorithm chains blocks, where that is part of its name.
@@ -85,6 +100,7 @@ mod tests {
             peer: None,
             peer_mb_per_s: None,
             ratio: None,
+            mb_per_s_interval: None,
         }
     }
 

@@ -5,11 +5,15 @@
 //! kernels (ECB), as it has them; RC5 with its 16 rounds.
 
 use super::clock::{Gate, Leave};
+use super::row::Row;
 use super::summary::{RATE, cell};
 use super::work::{Runner as _, Task};
-use super::{CacheState, Length, Measurement, Plan, SpeedError, SpeedOptions};
-use crate::experiment::{Axis, Cell, Drawn, Experiment, Measure, Outcome, Plot, Role, View, Written, derive};
+use super::{CacheState, Length, Measurement, Plan, Rule, SpeedError, SpeedOptions};
+use crate::experiment::{
+    Axis, Cell, Drawn, Experiment, Measure, Outcome, Plot, Role, Value, View, Written, derive,
+};
 use crate::report::number::counted;
+use crate::stats::{CONFIDENCE, Interval, mean_interval};
 use sealane_transform::{Algorithm, Direction, Kernels, Mix, Tier, instruction_mix};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -32,12 +36,17 @@ const TEN: [(&str, &str, &str); 10] = [
 /// What the block-level tables divide.
 const MESSAGE_BYTES: usize = 16 << 10;
 
+/// The tables of the story by id, in the order in which they are told.
+pub const PARTS: [&str; 8] =
+    ["ladder", "mix", "tables", "flows", "batches", "blocks", "shared-message", "caches"];
+
 /// How much of the story may be told.
 #[derive(Debug)]
 pub struct Story {
-    seconds: f64,
+    rule: Rule,
     lanes: Vec<usize>,
     plans: Vec<(Part, Plan)>,
+    parts: Vec<&'static str>,
 }
 
 /// A part of the story that is measured cell by cell.
@@ -50,6 +59,19 @@ enum Part {
     Cache(CacheState),
 }
 
+impl Part {
+    /// The table that is made of it.
+    const fn table(self) -> &'static str {
+        match self {
+            Self::Ladder => "ladder",
+            Self::Flows => "flows",
+            Self::Batches => "batches",
+            Self::Blocks => "blocks",
+            Self::Cache(_) => "caches",
+        }
+    }
+}
+
 fn ten() -> Vec<Algorithm> {
     TEN.iter().filter_map(|(name, _, _)| name.parse().ok()).collect()
 }
@@ -60,15 +82,18 @@ fn divisible() -> Vec<Algorithm> {
 }
 
 impl Story {
-    /// Lays out every cell: `seconds` each, lanes up to `lanes_max`.
+    /// Lays out every cell of the tables `only`, or of all [`PARTS`], measured by a rule, on lanes up to `lanes_max`.
     ///
     /// # Errors
     /// As [`Plan::new`].
-    pub fn new(seconds: f64, lanes_max: usize) -> Result<Self, SpeedError> {
+    pub fn new(rule: Rule, lanes_max: usize, only: &[impl AsRef<str>]) -> Result<Self, SpeedError> {
+        let is_asked =
+            |part: &&str| only.is_empty() || only.iter().any(|id| id.as_ref().eq_ignore_ascii_case(part));
+        let parts: Vec<&str> = PARTS.into_iter().filter(is_asked).collect();
         let packets = SpeedOptions {
             algorithms: ten(),
             lengths: vec![Length::Equal(1408)],
-            seconds,
+            rule,
             ..SpeedOptions::default()
         };
         let mut lanes: Vec<usize> =
@@ -99,14 +124,20 @@ impl Story {
         }
         let plans = plans
             .into_iter()
+            .filter(|(part, _)| parts.contains(&part.table()))
             .map(|(part, options)| Ok((part, Plan::new(&options)?)))
             .collect::<Result<_, SpeedError>>()?;
-        Ok(Self { seconds, lanes, plans })
+        Ok(Self { rule, lanes, plans, parts })
     }
 
     /// Number of cells.
     pub fn len(&self) -> usize {
-        self.plans.iter().map(|(_, plan)| plan.len()).sum::<usize>() + divisible().len() * self.lanes.len()
+        self.plans.iter().map(|(_, plan)| plan.len()).sum::<usize>() + self.shared_messages()
+    }
+
+    /// Cells of messages that all lanes share.
+    fn shared_messages(&self) -> usize {
+        if self.parts.contains(&"shared-message") { divisible().len() * self.lanes.len() } else { 0 }
     }
 
     /// Whether there is nothing to tell.
@@ -117,7 +148,7 @@ impl Story {
     /// About how long it takes.
     pub fn estimate_seconds(&self) -> f64 {
         self.plans.iter().map(|(_, plan)| plan.estimate().as_secs_f64()).sum::<f64>()
-            + (divisible().len() * self.lanes.len()) as f64 * self.seconds
+            + self.shared_messages() as f64 * self.rule.side_seconds()
     }
 
     /// Measures all of it and calls `step` after each cell. `None` after `stop`.
@@ -137,13 +168,12 @@ impl Story {
             }
         }
         let mut together = Vec::new();
-        for algorithm in divisible() {
+        let shared = if self.shared_messages() > 0 { divisible() } else { Vec::new() };
+        for algorithm in shared {
             let mut rates = Vec::new();
             for &lanes in &self.lanes {
-                if stop.load(Ordering::Relaxed) {
-                    return Ok(None);
-                }
-                rates.push(block_level(algorithm, lanes, self.seconds)?);
+                let Some(rate) = shared_rate(algorithm, lanes, self.rule, stop)? else { return Ok(None) };
+                rates.push(rate);
                 step();
             }
             together.push((algorithm, rates));
@@ -151,21 +181,18 @@ impl Story {
         let of = |wanted: Part| -> Vec<&Measurement> {
             found.iter().filter(|(part, _)| *part == wanted).map(|(_, one)| one).collect()
         };
-        Ok(Some(vec![
-            ladder(&of(Part::Ladder)),
-            mixes(),
-            tables(),
-            flows(&of(Part::Flows)),
-            batches(&of(Part::Batches)),
-            blocks(&of(Part::Blocks)),
-            shared_message(&together, &self.lanes),
-            caches(CacheState::ALL.map(|cache| (cache, of(Part::Cache(cache))))),
-        ]))
+        let told = self.parts.iter().map(|part| match *part {
+            "ladder" => ladder(&of(Part::Ladder)),
+            "mix" => mixes(),
+            "tables" => tables(),
+            "flows" => flows(&of(Part::Flows)),
+            "batches" => batches(&of(Part::Batches)),
+            "blocks" => blocks(&of(Part::Blocks)),
+            "shared-message" => shared_message(&together, &self.lanes),
+            _ => caches(CacheState::ALL.map(|cache| (cache, of(Part::Cache(cache))))),
+        });
+        Ok(Some(told.collect()))
     }
-}
-
-fn rate(found: &[&Measurement], algorithm: Algorithm, is_it: impl Fn(&Measurement) -> bool) -> Option<f64> {
-    found.iter().find(|one| one.algorithm == algorithm && is_it(one)).map(|one| one.row.mb_per_s)
 }
 
 fn mean(values: &[f64]) -> Option<f64> {
@@ -207,8 +234,10 @@ fn ladder(found: &[&Measurement]) -> Outcome {
     let mut level_0: Vec<(f64, String)> = Vec::new();
     let mut cells = Vec::new();
     for algorithm in ten() {
-        let of = |tier: Tier| rate(found, algorithm, |one| one.row.tier == tier.name());
-        let rates = Tier::ALL.map(of);
+        let of =
+            |tier: Tier| found.iter().find(|one| one.algorithm == algorithm && one.row.tier == tier.name());
+        let rows = Tier::ALL.map(of).map(|one| one.map(|one| &one.row));
+        let rates = rows.map(|row| row.map(|row| row.mb_per_s));
         let [reference, generic, native, batch] = rates;
         let best = |until: usize| rates[..until].iter().flatten().copied().reduce(f64::max);
         let over = |value: Option<f64>, base: Option<f64>| Some(value? / base?);
@@ -218,8 +247,8 @@ fn ladder(found: &[&Measurement]) -> Outcome {
         batches.extend(lanes);
         level_0.extend(reference.map(|rate| (rate, algorithm.to_string())));
         let mut cell = Cell::new([("algorithm", &*algorithm.to_string())]);
-        for (tier, rate) in Tier::ALL.into_iter().zip(rates) {
-            cell = cell.with_some(tier.name(), rate);
+        for (tier, row) in Tier::ALL.into_iter().zip(rows) {
+            cell = cell.with_some(tier.name(), row.map(Row::rate));
         }
         let gains = [
             ("generic gain", over(generic, reference)),
@@ -386,6 +415,33 @@ fn blocks(found: &[&Measurement]) -> Outcome {
     Outcome::new(experiment.shown(view, vec![plot]), cells.collect())
 }
 
+/// [`block_level`] by a rule. `None` after `stop`.
+fn shared_rate(
+    algorithm: Algorithm,
+    lanes: usize,
+    rule: Rule,
+    stop: &AtomicBool,
+) -> Result<Option<Value>, SpeedError> {
+    let (count, warm_up_seconds, seconds) = match rule {
+        Rule::Slices { seconds } => (1, 0.0, seconds),
+        Rule::Runs { count, warm_up_seconds, seconds } => (count, warm_up_seconds, seconds),
+    };
+    let mut rates = Vec::new();
+    for _ in 0..count {
+        if warm_up_seconds > 0.0 && !stop.load(Ordering::Relaxed) {
+            block_level(algorithm, lanes, warm_up_seconds)?;
+        }
+        if stop.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        rates.push(block_level(algorithm, lanes, seconds)?);
+    }
+    Ok(mean(&rates).map(|value| match mean_interval(&rates, CONFIDENCE) {
+        Some(Interval { low, high }) => Value::Range { value, low, high },
+        None => Value::Number(value),
+    }))
+}
+
 /// MB/s of one message after the other, each divided over all lanes, which wait for each other at its end.
 fn block_level(algorithm: Algorithm, lanes: usize, seconds: f64) -> Result<f64, SpeedError> {
     let kernels = Kernels::select(None, None)?;
@@ -442,11 +498,11 @@ fn block_level(algorithm: Algorithm, lanes: usize, seconds: f64) -> Result<f64, 
     Ok(bytes as f64 / seconds / 1e6)
 }
 
-fn shared_message(found: &[(Algorithm, Vec<f64>)], lanes: &[usize]) -> Outcome {
+fn shared_message(found: &[(Algorithm, Vec<Value>)], lanes: &[usize]) -> Outcome {
     let cells = found.iter().flat_map(|(algorithm, rates)| {
-        let cell = |(lanes, rate): (&usize, &f64)| {
+        let cell = |(lanes, rate): (&usize, &Value)| {
             Cell::new([("algorithm", &*algorithm.to_string()), ("lanes", &*lanes.to_string())])
-                .with(RATE, *rate)
+                .with(RATE, rate.clone())
         };
         lanes.iter().zip(rates).map(cell)
     });
@@ -515,10 +571,11 @@ mod tests {
     #[test]
     fn it_is_told_with_every_table_filled() {
         let stop = AtomicBool::new(false);
-        let story = Story::new(0.001, 2).unwrap();
+        let story = Story::new(Rule::Slices { seconds: 0.001 }, 2, &[""; 0]).unwrap();
         let mut steps = 0;
         let told = story.run(&stop, || steps += 1).unwrap().unwrap();
-        assert_eq!((steps, told.len()), (story.len(), 8));
+        assert_eq!((steps, told.len()), (story.len(), PARTS.len()));
+        assert!(told.iter().map(|outcome| &*outcome.experiment.id).eq(PARTS));
         for outcome in &told {
             let tables = crate::report::tables::main(outcome);
             let rows: Vec<_> = tables.iter().flat_map(|table| &table.rows).collect();
@@ -534,9 +591,24 @@ mod tests {
         assert!(ladder.cells[..10].iter().all(|cell| cell.figure("reference").is_some()), "{ladder:?}");
     }
 
+    /// By a paper's rule every rate is a mean with an interval.
+    #[test]
+    fn parts_are_told_by_themselves() {
+        let rule = Rule::Runs { count: 2, warm_up_seconds: 0.0, seconds: 0.001 };
+        let stop = AtomicBool::new(false);
+        let story = Story::new(rule, 1, &["shared-message", "tables", "ladder"]).unwrap();
+        let told = story.run(&stop, || ()).unwrap().unwrap();
+        let ids: Vec<&str> = told.iter().map(|outcome| &*outcome.experiment.id).collect();
+        assert_eq!(ids, ["ladder", "tables", "shared-message"]);
+        for (cell, measure) in [(&told[0].cells[0], "reference"), (&told[2].cells[0], RATE)] {
+            assert!(cell.interval(measure).is_some(), "{cell:?}");
+        }
+        assert!(Story::new(rule, 1, &["tables"]).unwrap().is_empty());
+    }
+
     #[test]
     fn a_stop_ends_it() {
-        let story = Story::new(1.0, 1).unwrap();
+        let story = Story::new(Rule::Slices { seconds: 1.0 }, 1, &[""; 0]).unwrap();
         assert!(story.run(&AtomicBool::new(true), || ()).unwrap().is_none());
     }
 }

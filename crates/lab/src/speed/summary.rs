@@ -22,7 +22,7 @@ pub(super) fn cell(one: &Measurement) -> Cell {
     ]);
     let others = [("way", row.direction), ("peer", row.peer)];
     cell.at.extend(others.into_iter().filter_map(|(axis, value)| Some((axis.to_owned(), value?.to_owned()))));
-    cell.with(RATE, row.mb_per_s)
+    cell.with(RATE, row.rate())
         .with("ns_per_message", row.ns_per_message)
         .with_some("cycles_per_byte", row.cycles_per_byte)
         .with_some("peer_mb_per_s", row.peer_mb_per_s)
