@@ -17,7 +17,7 @@ pub use sample::{Copied, Found, Sample};
 pub use schedule::{Runner, run};
 pub use view::{ANY, Drawn, Pivot, Plot, View};
 
-use crate::stats::{Interval, Summary, median};
+use crate::stats::{Centre, Interval, Summary};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -53,7 +53,12 @@ impl Profile {
             // Each run warms up on its own.
             Self::Paper => (0, 10),
         };
-        Repetition { warm_up_rounds, rounds, retries_per_round: 2 }
+        Repetition { warm_up_rounds, rounds, retries_per_round: 2, centre: self.centre() }
+    }
+
+    /// What stands for a cell's samples.
+    pub fn centre(self) -> Centre {
+        if self == Self::Paper { Centre::Mean } else { Centre::Median }
     }
 
     /// How long each run of a cell warms up, and how long it then lasts at least, where a study can say so.
@@ -82,6 +87,9 @@ pub struct Repetition {
     pub rounds: usize,
     /// How often a cell is repeated within a round because something else disturbed it.
     pub retries_per_round: usize,
+    /// What stands for the samples that are kept.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub centre: Centre,
 }
 
 /// One thing that is varied.
@@ -265,6 +273,9 @@ pub struct Cell {
     pub role: Role,
     /// Samples that count, in the order taken.
     pub samples: Vec<Sample>,
+    /// What stands for them.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub centre: Centre,
     /// Samples repeated because something else disturbed them.
     pub disturbed: Vec<Sample>,
     /// Figures that are not computed of samples, by measure.
@@ -322,17 +333,17 @@ impl Cell {
         Summary::of(&self.samples_of(measure), RESAMPLING_SEED)
     }
 
-    /// The measure's median.
+    /// What stands for the measure's samples.
     pub fn figure(&self, measure: &str) -> Option<f64> {
-        median(&self.samples_of(measure))
+        self.centre.of(&self.samples_of(measure))
     }
 
-    /// Where the figure may lie: its range, or the interval of its median.
+    /// Where the figure may lie: its range, or the interval of its samples' centre.
     pub fn interval(&self, measure: &str) -> Option<Interval> {
         match self.values.get(measure) {
             Some(Value::Range { low, high, .. }) => Some(Interval { low: *low, high: *high }),
             Some(_) => None,
-            None => self.summary(measure).map(|summary| summary.median_interval),
+            None => self.centre.interval(&self.samples_of(measure), RESAMPLING_SEED),
         }
     }
 }

@@ -35,8 +35,8 @@ pub fn run(
     runner: &mut dyn Runner,
 ) -> Result<Vec<Cell>, LabError> {
     let mut rng = Rng::new(seed);
-    let mut cells: Vec<Cell> =
-        places.iter().map(|place| Cell { at: place.clone(), ..Cell::default() }).collect();
+    let cell = |at: &Coordinates| Cell { at: at.clone(), centre: repetition.centre, ..Cell::default() };
+    let mut cells: Vec<Cell> = places.iter().map(cell).collect();
     for round in 0..repetition.warm_up_rounds + repetition.rounds {
         let kept_round = round.checked_sub(repetition.warm_up_rounds);
         let content_seed = rng.next_u64();
@@ -84,8 +84,9 @@ fn run_cell(
 
 #[cfg(test)]
 mod tests {
-    use super::super::at;
+    use super::super::{Profile, RESAMPLING_SEED, at};
     use super::*;
+    use crate::stats::Centre;
 
     #[derive(Default)]
     struct Recorder {
@@ -122,7 +123,28 @@ mod tests {
         ["a", "b", "c", "d"].map(|name| at([("cell", name)])).to_vec()
     }
 
-    const RULE: Repetition = Repetition { warm_up_rounds: 1, rounds: 4, retries_per_round: 2 };
+    const RULE: Repetition =
+        Repetition { warm_up_rounds: 1, rounds: 4, retries_per_round: 2, centre: Centre::Median };
+
+    /// By the paper's rule a cell is the mean of its samples.
+    #[test]
+    fn a_cell_is_what_the_rule_makes_of_its_samples() {
+        for (profile, centre) in [(Profile::Full, Centre::Median), (Profile::Paper, Centre::Mean)] {
+            let places = [at([("cell", "one")])];
+            let cells = run(&places, profile.repetition(), 1, &mut Recorder::default()).unwrap();
+            assert_eq!((cells[0].centre, cells[0].samples.len()), (centre, 10));
+            let mut cell = cells[0].clone();
+            cell.samples
+                .iter_mut()
+                .enumerate()
+                .for_each(|(n, sample)| *sample = Sample::slice("x", (n * n) as f64, n));
+            let values = cell.samples_of("x");
+            assert_eq!(
+                (cell.figure("x"), cell.interval("x")),
+                (centre.of(&values), centre.interval(&values, RESAMPLING_SEED))
+            );
+        }
+    }
 
     #[test]
     fn every_round_has_every_cell_in_an_order_of_its_own() {
@@ -162,7 +184,7 @@ mod tests {
 
     #[test]
     fn disturbed_runs_are_repeated_within_bounds_and_kept() {
-        let rule = Repetition { warm_up_rounds: 0, rounds: 1, retries_per_round: 2 };
+        let rule = Repetition { warm_up_rounds: 0, rounds: 1, ..RULE };
         let mut recorder = Recorder { disturbed: 4, ..Recorder::default() };
         let cells = run(&places()[..2], rule, 3, &mut recorder).unwrap();
         let count = |cell: &Cell| (cell.samples.len(), cell.disturbed.len(), cell.samples[0].is_disturbed);

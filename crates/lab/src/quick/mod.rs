@@ -16,7 +16,7 @@ use crate::program::{Level, Program};
 use crate::report::{Check, Report, Tile, Written, number};
 use crate::rng::Rng;
 use crate::scratch::Scratch;
-use crate::stats::Summary;
+use crate::stats::{Centre, Summary};
 use crate::surroundings::Surroundings;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -73,7 +73,8 @@ const TREE_NAME: &str = "tree";
 const TARGET_NAME: &str = "target";
 
 /// The rule here: three rounds show the spread, and say themselves that they are too few for an interval.
-const REPETITION: Repetition = Repetition { warm_up_rounds: 0, rounds: 3, retries_per_round: 0 };
+const REPETITION: Repetition =
+    Repetition { warm_up_rounds: 0, rounds: 3, retries_per_round: 0, centre: Centre::Median };
 
 /// Runs everything, tells `progress` how far it is, and writes the report if asked.
 pub fn run(options: &QuickOptions, progress: &mut dyn Write) -> Result<(Report, Option<Written>), LabError> {

@@ -19,7 +19,7 @@ mod sentences;
 use crate::LabError;
 use crate::experiment::{self, Coordinates, Profile, Repetition, Runner, Sample, derive};
 use crate::rng::Rng;
-use crate::stats::{CONFIDENCE, Interval, median, median_interval, ratio_of_medians};
+use crate::stats::{CONFIDENCE, Centre, Interval, ratio_of_medians};
 use rig::{Rig, Slice};
 use sealane_stack::{Catalogue, Placement, available_lanes};
 use sealane_transform::Tier;
@@ -88,12 +88,15 @@ pub struct Cell {
     pub keeps_order: bool,
     /// How ciphers and digests are computed.
     pub tier: &'static str,
-    /// Payload, the median of all slices.
+    /// Payload: the median of all slices, or their mean.
     pub mb_per_s: f64,
     /// Over the same on one lane.
     pub speedup: Option<f64>,
     /// 90 % interval of `mb_per_s`.
     pub interval: Option<Interval>,
+    /// What stands for the slices.
+    #[serde(skip)]
+    pub centre: Centre,
     /// Nanoseconds of a message's turn at TCP, which one lane takes at a time.
     pub locked_ns: f64,
     /// How often a lane found another at TCP, for each message; it goes on with other work then.
@@ -187,6 +190,7 @@ struct Timing {
     rounds: usize,
     settle: Duration,
     slice: Duration,
+    centre: Centre,
 }
 
 impl Timing {
@@ -195,6 +199,7 @@ impl Timing {
             rounds,
             settle: Duration::from_millis(settle),
             slice: Duration::from_millis(slice),
+            centre: profile.centre(),
         };
         match profile {
             Profile::Quick => timing(5, 6, 30),
@@ -252,7 +257,12 @@ fn measure(setups: &[Setup], timing: Timing, rng: &mut Rng) -> Result<Vec<Vec<Sl
     rigs.iter().for_each(|rig| drop(rig.slice(Duration::ZERO, timing.settle)));
     let places = vec![Coordinates::new(); rigs.len()];
     let slices = vec![Vec::new(); rigs.len()];
-    let rule = Repetition { warm_up_rounds: 0, rounds: timing.rounds, retries_per_round: RETRIES };
+    let rule = Repetition {
+        warm_up_rounds: 0,
+        rounds: timing.rounds,
+        retries_per_round: RETRIES,
+        centre: timing.centre,
+    };
     let spare = timing.rounds * rigs.len() / 4;
     let mut turns = Turns { rigs, timing, slices, last: Slice::default(), repeated: 0, spare };
     experiment::run(&places, rule, rng.next_u64(), &mut turns)?;
@@ -263,8 +273,8 @@ fn rates(slices: &[Slice]) -> Vec<f64> {
     slices.iter().map(|slice| slice.mb_per_s).collect()
 }
 
-fn rate(slices: &[Slice]) -> f64 {
-    median(&rates(slices)).unwrap_or(0.0)
+fn rate(slices: &[Slice], centre: Centre) -> f64 {
+    centre.of(&rates(slices)).unwrap_or(0.0)
 }
 
 /// Nanoseconds of a message's turn at TCP.
@@ -287,7 +297,7 @@ fn cell(id: &'static str, setup: &Setup, slices: &[Slice], one_lane: Option<f64>
     let of_lanes: Vec<f64> = (0..lanes).map(bytes).collect();
     let busiest = of_lanes.iter().copied().fold(0.0, f64::max);
     let idlest = of_lanes.iter().copied().fold(f64::INFINITY, f64::min);
-    let mb_per_s = median(&samples).unwrap_or(0.0);
+    let mb_per_s = rate(slices, timing.centre);
     Cell {
         id,
         stack: setup.stack.clone(),
@@ -299,7 +309,8 @@ fn cell(id: &'static str, setup: &Setup, slices: &[Slice], one_lane: Option<f64>
         tier: setup.tier_name(),
         mb_per_s,
         speedup: one_lane.filter(|&one| one > 0.0).map(|one| mb_per_s / one),
-        interval: median_interval(&samples, CONFIDENCE, 1),
+        interval: timing.centre.interval(&samples, 1),
+        centre: timing.centre,
         locked_ns: locked_ns(slices),
         lock_wait: sum(|slice| slice.counts.found_busy) / messages,
         jain: derive::jain(&shares),
@@ -336,7 +347,8 @@ struct Sharing {
 impl Sharing {
     /// From two lanes that share one connection, and two that have one each.
     fn of(shared: &[Slice], apart: &[Slice], message_bytes: usize) -> Self {
-        let lane_ns = |slices: &[Slice]| 2.0 * message_bytes as f64 * 1e3 / rate(slices).max(1e-9);
+        let lane_ns =
+            |slices: &[Slice]| 2.0 * message_bytes as f64 * 1e3 / rate(slices, Centre::Median).max(1e-9);
         let hand_over_ns = (locked_ns(shared) - locked_ns(apart)).max(0.0);
         let spread_ns = (lane_ns(shared) - lane_ns(apart) - hand_over_ns).max(0.0);
         Self { hand_over_ns, spread_ns }
@@ -344,7 +356,7 @@ impl Sharing {
 
     fn costs(self, slices: &[Slice], lanes: usize, message_bytes: usize) -> Costs {
         let locked_ns = locked_ns(slices);
-        let message_ns = lanes as f64 * message_bytes as f64 * 1e3 / rate(slices).max(1e-9);
+        let message_ns = lanes as f64 * message_bytes as f64 * 1e3 / rate(slices, Centre::Median).max(1e-9);
         let Self { hand_over_ns, spread_ns } = self;
         Costs { free_ns: (message_ns - locked_ns).max(0.0), locked_ns, hand_over_ns, spread_ns }
     }
@@ -474,10 +486,11 @@ impl Run {
             }
             let list: Vec<Setup> = setups.iter().map(|(_, setup)| setup.clone()).collect();
             let found = measure(&list, self.timing, &mut self.rng)?;
+            let centre = self.timing.centre;
             let single = |placement: Placement| {
                 let is_it = |setup: &Setup| setup.placement == placement && setup.threads() == 1;
                 let at = list.iter().position(is_it);
-                at.map(|at| rate(&found[at]))
+                at.map(|at| rate(&found[at], centre))
             };
             self.learn_sharing(direction, &list, &found);
             for ((id, setup), slices) in setups.iter().zip(&found) {
@@ -529,7 +542,7 @@ impl Run {
             ratio,
             interval,
             predicted_mb_per_s: predicted,
-            error: predicted.map(|predicted| rate(slices) / predicted - 1.0),
+            error: predicted.map(|predicted| rate(slices, self.timing.centre) / predicted - 1.0),
             cap: costs.cap(),
         });
     }
@@ -537,7 +550,7 @@ impl Run {
     /// Cells of one id over setups that take turns, each with the first as its measure.
     fn cells(&mut self, id: &'static str, setups: &[Setup]) -> Result<(), LabError> {
         let found = measure(setups, self.timing, &mut self.rng)?;
-        let one = found.first().map(|slices| rate(slices));
+        let one = found.first().map(|slices| rate(slices, self.timing.centre));
         for (setup, slices) in setups.iter().zip(&found) {
             self.study.cells.push(cell(id, setup, slices, one, self.timing));
         }
@@ -657,7 +670,8 @@ mod tests {
             tier,
             mb_per_s,
             speedup: None,
-            interval: median_interval(&samples, CONFIDENCE, 1),
+            interval: Centre::Median.interval(&samples, 1),
+            centre: Centre::Median,
             locked_ns: 30.0,
             lock_wait: 0.0,
             jain: None,

@@ -178,6 +178,7 @@ pub(super) fn framed(cell: &super::Cell) -> Cell {
         .with_some("lane_balance", cell.lane_balance)
         .with_some("jain", cell.jain.map(point))
         .with_some("max_over_min", cell.max_over_min);
+    framed.centre = cell.centre;
     framed.samples = cell.samples.iter().zip(&cell.disturbed).enumerate().map(sample).collect();
     framed.disturbed = vec![Sample { is_disturbed: true, ..Sample::default() }; cell.repeated];
     framed

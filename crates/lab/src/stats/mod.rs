@@ -80,6 +80,35 @@ impl Summary {
     }
 }
 
+/// What stands for several samples.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Centre {
+    /// The median, with an interval by resampling.
+    #[default]
+    Median,
+    /// The mean, with an interval by Student's t.
+    Mean,
+}
+
+impl Centre {
+    /// Of these samples; `None` for none.
+    pub fn of(self, samples: &[f64]) -> Option<f64> {
+        match self {
+            Self::Median => median(samples),
+            Self::Mean => mean(samples),
+        }
+    }
+
+    /// Its interval at [`CONFIDENCE`].
+    pub fn interval(self, samples: &[f64], seed: u64) -> Option<Interval> {
+        match self {
+            Self::Median => median_interval(samples, CONFIDENCE, seed),
+            Self::Mean => mean_interval(samples, CONFIDENCE),
+        }
+    }
+}
+
 /// Arithmetic mean; `None` for no samples.
 pub fn mean(samples: &[f64]) -> Option<f64> {
     (!samples.is_empty()).then(|| samples.iter().sum::<f64>() / samples.len() as f64)
@@ -142,6 +171,15 @@ mod tests {
         assert!((summary.deviation - (32.0_f64 / 7.0).sqrt()).abs() < 1e-12);
         assert_eq!((summary.min, summary.max), (2.0, 9.0));
         assert_eq!(quantile_of_sorted(&[1.0, 2.0, 3.0, 4.0], 0.25), Some(1.75));
+    }
+
+    #[test]
+    fn a_centre_is_a_median_or_a_mean_and_has_its_interval() {
+        let samples = [1.0, 2.0, 3.0, 4.0, 15.0];
+        assert_eq!((Centre::Median.of(&samples), Centre::Mean.of(&samples)), (Some(3.0), Some(5.0)));
+        assert_eq!(Centre::Median.interval(&samples, 1), median_interval(&samples, CONFIDENCE, 1));
+        assert_eq!(Centre::Mean.interval(&samples, 1), mean_interval(&samples, CONFIDENCE));
+        assert_ne!(Centre::Mean.interval(&samples, 1), Centre::Median.interval(&samples, 1));
     }
 
     #[test]
