@@ -203,8 +203,22 @@ pub(crate) struct Train {
     pub(crate) is_cut_short: bool,
 }
 
-/// Receives a datagram or, with [`set_udp_gro`], a train of them.
-pub(crate) fn receive_train(fd: BorrowedFd<'_>, into: &mut [u8], may_wait: bool) -> io::Result<Train> {
+/// What one call of recvmsg brought.
+struct Received {
+    /// At most as many as there was room for.
+    bytes: usize,
+    /// The address that came with it: of who sent it, or of what an error is about.
+    address: Option<SocketAddr>,
+    flags: libc::c_int,
+}
+
+/// Receives one message into `into`, and shows its ancillary data item by item: level, type and bytes.
+fn receive_message(
+    fd: BorrowedFd<'_>,
+    into: &mut [u8],
+    flags: libc::c_int,
+    mut item: impl FnMut(libc::c_int, libc::c_int, &[u8]),
+) -> io::Result<Received> {
     let mut slice = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
     let mut control = Control([0; CONTROL_BYTES]);
     // SAFETY: all zeros are values of these plain structures.
@@ -215,38 +229,49 @@ pub(crate) fn receive_train(fd: BorrowedFd<'_>, into: &mut [u8], may_wait: bool)
     message.msg_iovlen = 1;
     message.msg_control = control.0.as_mut_ptr().cast();
     message.msg_controllen = control.0.len() as _;
-    let flags = if may_wait { 0 } else { libc::MSG_DONTWAIT };
     // SAFETY: name, slice, its bytes and control live to the end of this call, with the lengths given.
     let received = unsafe { libc::recvmsg(fd.as_raw_fd(), &raw mut message, flags) };
     if received < 0 {
         return Err(io::Error::last_os_error());
     }
-    let (mut segment_bytes, mut traffic_class) = (None, 0);
-    // SAFETY: the kernel has set the control data's length to what it wrote there; the macros stay within that.
+    // SAFETY: the kernel has set the control data's length to what it wrote there; the macros stay within that, and an item has
+    // as many bytes behind its header as its length says.
     unsafe {
         let mut header = libc::CMSG_FIRSTHDR(&raw const message);
         while !header.is_null() {
-            match ((*header).cmsg_level, (*header).cmsg_type) {
-                (libc::SOL_UDP, libc::UDP_GRO) => {
-                    let value = libc::CMSG_DATA(header).cast::<libc::c_int>().read_unaligned();
-                    segment_bytes = usize::try_from(value).ok().filter(|&bytes| bytes > 0);
-                }
-                (libc::SOL_IP, libc::IP_TOS) => traffic_class = libc::CMSG_DATA(header).read(),
-                (libc::SOL_IPV6, libc::IPV6_TCLASS) => {
-                    let value = libc::CMSG_DATA(header).cast::<libc::c_int>().read_unaligned();
-                    traffic_class = value as u8;
-                }
-                _ => {}
-            }
+            let bytes = ((*header).cmsg_len as usize).saturating_sub(libc::CMSG_LEN(0) as usize);
+            let data = std::slice::from_raw_parts(libc::CMSG_DATA(header), bytes);
+            item((*header).cmsg_level, (*header).cmsg_type, data);
             header = libc::CMSG_NXTHDR(&raw const message, header);
         }
     }
-    Ok(Train {
+    Ok(Received {
         bytes: (received as usize).min(into.len()),
+        address: decode(&storage),
+        flags: message.msg_flags,
+    })
+}
+
+/// Receives a datagram or, with [`set_udp_gro`], a train of them.
+pub(crate) fn receive_train(fd: BorrowedFd<'_>, into: &mut [u8], may_wait: bool) -> io::Result<Train> {
+    let flags = if may_wait { 0 } else { libc::MSG_DONTWAIT };
+    let (mut segment_bytes, mut traffic_class) = (None, 0);
+    let number = |data: &[u8]| data.first_chunk().copied().map(libc::c_int::from_ne_bytes);
+    let received = receive_message(fd, into, flags, |level, kind, data| match (level, kind) {
+        (libc::SOL_UDP, libc::UDP_GRO) => {
+            segment_bytes =
+                number(data).and_then(|value| usize::try_from(value).ok()).filter(|&bytes| bytes > 0);
+        }
+        (libc::SOL_IP, libc::IP_TOS) => traffic_class = data.first().copied().unwrap_or(0),
+        (libc::SOL_IPV6, libc::IPV6_TCLASS) => traffic_class = number(data).unwrap_or(0) as u8,
+        _ => {}
+    })?;
+    Ok(Train {
+        bytes: received.bytes,
         segment_bytes,
-        source: decode(&storage),
+        source: received.address,
         traffic_class,
-        is_cut_short: message.msg_flags & libc::MSG_TRUNC != 0,
+        is_cut_short: received.flags & libc::MSG_TRUNC != 0,
     })
 }
 
@@ -304,38 +329,16 @@ pub(crate) struct ErrorMessage {
 /// The next message about a packet that the socket sent.
 pub(crate) fn receive_error(fd: BorrowedFd<'_>) -> io::Result<ErrorMessage> {
     let mut quoted = [0; QUOTE_BYTES];
-    let mut slice = libc::iovec { iov_base: quoted.as_mut_ptr().cast(), iov_len: quoted.len() };
-    let mut control = Control([0; CONTROL_BYTES]);
-    // SAFETY: all zeros are values of these plain structures.
-    let (mut message, mut storage): (libc::msghdr, libc::sockaddr_storage) = unsafe { (zeroed(), zeroed()) };
-    message.msg_name = (&raw mut storage).cast();
-    message.msg_namelen = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
-    message.msg_iov = &raw mut slice;
-    message.msg_iovlen = 1;
-    message.msg_control = control.0.as_mut_ptr().cast();
-    message.msg_controllen = control.0.len() as _;
+    let (mut error, mut origin, mut info) = (0, 0, 0);
     let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
-    // SAFETY: name, slice, its bytes and control live to the end of this call, with the lengths given.
-    let received = unsafe { libc::recvmsg(fd.as_raw_fd(), &raw mut message, flags) };
-    if received < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    let quoted = quoted.into_iter().take(received as usize).collect();
-    let mut said = ErrorMessage { to: decode(&storage), error: 0, origin: 0, info: 0, quoted };
-    // SAFETY: the kernel has set the control data's length to what it wrote there; the macros stay within that. An item of this
-    // kind begins with the structure, as its length shows.
-    unsafe {
-        let mut header = libc::CMSG_FIRSTHDR(&raw const message);
-        while !header.is_null() {
-            let bytes = libc::CMSG_LEN(size_of::<libc::sock_extended_err>() as u32);
-            if ((*header).cmsg_level, (*header).cmsg_type) == (libc::SOL_IP, libc::IP_RECVERR)
-                && (*header).cmsg_len >= bytes as _
-            {
-                let value = libc::CMSG_DATA(header).cast::<libc::sock_extended_err>().read_unaligned();
-                (said.error, said.origin, said.info) = (value.ee_errno, value.ee_origin, value.ee_info);
-            }
-            header = libc::CMSG_NXTHDR(&raw const message, header);
+    let received = receive_message(fd, &mut quoted, flags, |level, kind, data| {
+        // The fields of `struct sock_extended_err`.
+        if let ((libc::SOL_IP, libc::IP_RECVERR), Some(fields)) = ((level, kind), data.first_chunk::<12>()) {
+            let word =
+                |at: usize| u32::from_ne_bytes([fields[at], fields[at + 1], fields[at + 2], fields[at + 3]]);
+            (error, origin, info) = (word(0), fields[4], word(8));
         }
-    }
-    Ok(said)
+    })?;
+    let quoted = quoted.into_iter().take(received.bytes).collect();
+    Ok(ErrorMessage { to: received.address, error, origin, info, quoted })
 }
