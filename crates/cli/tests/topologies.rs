@@ -294,7 +294,8 @@ fn a_gateway_that_is_interrupted_while_it_comes_up_leaves_no_socket() {
             command.arg(&path).env("SEALANE_RUN", &run).stderr(Stdio::null()).spawn().expect("it starts");
         thread::sleep(Duration::from_millis(milliseconds));
         let process = rustix::process::Pid::from_child(&child);
-        rustix::process::kill_process(process, rustix::process::Signal::INT).expect("it runs");
+        // A shell lets what it runs in the background ignore SIGINT, and so a program that does not listen yet.
+        rustix::process::kill_process(process, rustix::process::Signal::TERM).expect("it runs");
         child.wait().expect("it ends");
         let left = fs::read_dir(&run).map_or(0, Iterator::count);
         assert_eq!(left, 0, "after {milliseconds} ms");
