@@ -284,7 +284,7 @@ pub struct LabShared {
 /// Arguments of `sealane lab transfer`.
 #[derive(Debug, Args)]
 pub struct TransferArgs {
-    /// How thorough: 5, 10 or 30 runs of every cell
+    /// How thorough: 5 or 10 runs of every cell; `paper` takes 10, and their means
     #[arg(long, value_parser = super::profile(), default_value = "quick")]
     pub profile: Profile,
     /// Ends that do their full work, each measured separately
