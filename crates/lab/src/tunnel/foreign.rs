@@ -66,8 +66,8 @@ fn wireguard() -> Result<Peer, String> {
 }
 
 fn libipsec() -> Result<Peer, String> {
-    // Asked for its version, the daemon starts.
-    let version = said("swanctl", "--version").filter(|_| Path::new(CHARON).exists());
+    // Asked for its version, the daemon starts, and swanctl asks a daemon that a socket was left of.
+    let version = said("swanctl", "--help").filter(|_| Path::new(CHARON).exists());
     let version = version.ok_or(
         "libipsec: not here; `apt install charon-systemd strongswan-swanctl libcharon-extra-plugins libstrongswan-standard-plugins` \
          brings it",
