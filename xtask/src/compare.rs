@@ -45,30 +45,36 @@ pub(crate) fn run(programs: [&str; 2], names: &[&str]) -> anyhow::Result<()> {
         Err(error) => return Err(error),
     };
     let (both, others): (Vec<_>, Vec<_>) = new.into_iter().partition(|name| old.contains(name));
-    let mut rates = Rates::new();
+    let (mut cells, mut slower) = (0, Vec::new());
     for name in &both {
-        alternate(
-            programs,
-            name,
-            &["--bytes", "64,352,1408", "--batch", "1,8,64,512"],
-            SECONDS[0],
-            &mut rates,
-        )?;
+        let rates = compare(programs, name)?;
+        cells += rates.len();
+        slower.extend(tell(&rates));
     }
+    if !others.is_empty() {
+        println!("only one of the programs has {}", others.join(", "));
+    }
+    println!("{cells} cells; {} slower by more than 3 %", slower.len());
+    anyhow::ensure!(slower.is_empty(), "slower:\n{}", slower.join("\n"));
+    Ok(())
+}
+
+/// The rates of an algorithm; those of cells that seemed slower are of the second measurement.
+fn compare(programs: [&str; 2], name: &str) -> anyhow::Result<Rates> {
+    let all = ["--bytes", "64,352,1408", "--batch", "1,8,64,512"];
+    let mut rates = alternate(programs, name, &all, SECONDS[0])?;
     let suspects: Vec<Place> = rates
         .iter()
         .filter(|(_, rates)| middle(rates).0 < 1.0 - SLACK)
         .map(|(place, _)| place.clone())
         .collect();
-    for place in &suspects {
-        rates.remove(place);
-        let (name, _, batch, bytes) = place;
-        let mut again = Rates::new();
+    for place in suspects {
+        let (_, _, batch, bytes) = &place;
         let cell = ["--bytes", &bytes.to_string(), "--batch", &batch.to_string()];
-        alternate(programs, name, &cell, SECONDS[1], &mut again)?;
-        rates.extend(again.into_iter().filter(|(found, _)| found == place));
+        let again = alternate(programs, name, &cell, SECONDS[1])?;
+        rates.extend(again.into_iter().filter(|(found, _)| *found == place));
     }
-    tell(&rates, &others)
+    Ok(rates)
 }
 
 fn algorithms(rows: &[(Place, f64)]) -> Vec<String> {
@@ -78,13 +84,8 @@ fn algorithms(rows: &[(Place, f64)]) -> Vec<String> {
 }
 
 /// Runs both programs in turn; neither is always the first.
-fn alternate(
-    programs: [&str; 2],
-    name: &str,
-    cells: &[&str],
-    seconds: &str,
-    rates: &mut Rates,
-) -> anyhow::Result<()> {
+fn alternate(programs: [&str; 2], name: &str, cells: &[&str], seconds: &str) -> anyhow::Result<Rates> {
+    let mut rates = Rates::new();
     for round in 0..ROUNDS {
         for turn in [round % 2, 1 - round % 2] {
             for (place, rate) in measure(programs[turn], &[name], cells, seconds)? {
@@ -92,7 +93,7 @@ fn alternate(
             }
         }
     }
-    Ok(())
+    Ok(rates)
 }
 
 /// Runs a program once.
@@ -132,7 +133,8 @@ fn middle([old, new]: &[Vec<f64>; 2]) -> (f64, f64, f64) {
     (at(ratios.len() / 2), at(0), at(ratios.len().saturating_sub(1)))
 }
 
-fn tell(rates: &Rates, others: &[String]) -> anyhow::Result<()> {
+/// Prints the cells, and gives the lines of those that are slower.
+fn tell(rates: &Rates) -> Vec<String> {
     let mut slower = Vec::new();
     for ((name, direction, batch, bytes), rates) in rates {
         let (median, least, most) = middle(rates);
@@ -145,12 +147,7 @@ fn tell(rates: &Rates, others: &[String]) -> anyhow::Result<()> {
             slower.push(line);
         }
     }
-    if !others.is_empty() {
-        println!("only one of the programs has {}", others.join(", "));
-    }
-    println!("{} cells; {} slower by more than 3 %", rates.len(), slower.len());
-    anyhow::ensure!(slower.is_empty(), "slower:\n{}", slower.join("\n"));
-    Ok(())
+    slower
 }
 
 #[cfg(test)]

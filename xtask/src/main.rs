@@ -24,7 +24,7 @@ usage: cargo xtask COMMAND
   deny             check licences, banned packages and sources of what is built against deny.toml
   compare-speed OLD NEW [ALGORITHM]...
                    two builds of the program in turn, at 1, 8, 64 and 512 messages of 64, 352 and 1408 bytes: fails if a
-                   kernel of the second is slower by more than 3 %; three minutes for the whole catalogue
+                   kernel of the second is slower by more than 3 %; ten minutes and more for the whole catalogue
   soak COPIES      copies with random kills beside a peer that lies, in a release build
   soak-tunnel S    for so many seconds, two gateways with a bad network between them, in a release build (root)
   picture          draw the crates and their arrows into ARCHITECTURE.md
