@@ -39,6 +39,22 @@ fn field_bytes(suite: Suite) -> usize {
     suite.iv().wire_bytes() + suite.check_bytes()
 }
 
+/// Zeroes the place of `iv` in a packet whose suite has one on the wire, until [`Saved::restore`]; gives what the suite has.
+fn put_iv_aside<'i>(
+    association: &Association,
+    saved: &mut Saved,
+    packet: &mut [u8],
+    iv: &'i [u8; 8],
+) -> &'i [u8] {
+    match association.parameters().suite.iv() {
+        Iv::Counted => {
+            saved.zero_iv(packet, saved.headers_bytes() + AH_BYTES, *iv);
+            iv
+        }
+        _ => &[],
+    }
+}
+
 /// The job of a packet whose mutable fields are zero, with what its IV is, or will be.
 fn job(
     association: &Association,
@@ -97,13 +113,7 @@ pub fn lay(
     }
     // Unique under the key because the number is (RFC 4543, section 3.1).
     let iv = number.to_be_bytes();
-    let iv = match association.parameters().suite.iv() {
-        Iv::Counted => {
-            saved.zero_iv(whole, headers_bytes + AH_BYTES, iv);
-            &iv[..]
-        }
-        _ => &[],
-    };
+    let iv = put_iv_aside(association, &mut saved, whole, &iv);
     Ok((job(association, packet, headers_bytes, iv, number, session), saved))
 }
 
@@ -132,13 +142,7 @@ pub fn open(
     });
     match outcome {
         Ok((iv, number)) => {
-            let iv = match parameters.suite.iv() {
-                Iv::Counted => {
-                    saved.zero_iv(whole, headers_bytes + AH_BYTES, iv);
-                    &iv[..]
-                }
-                _ => &[],
-            };
+            let iv = put_iv_aside(association, &mut saved, whole, &iv);
             Ok((job(association, packet, headers_bytes, iv, number, session), number, saved))
         }
         Err(reason) => {
