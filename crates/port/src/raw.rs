@@ -170,11 +170,16 @@ impl Raw {
         if !self.is_v4 {
             return Err(io::ErrorKind::Unsupported.into());
         }
-        if let Some(sender) = self.whole.as_ref().and_then(|whole| whole.sender.as_ref()) {
+        if let Some(sender) = self.sender() {
             errors::Whole::begin(sender.as_fd())?;
         }
         self.lengths = Some(errors::Whole::begin(self.socket.as_fd())?);
         Ok(())
+    }
+
+    /// What packets with their IP headers leave by, where that is another socket.
+    fn sender(&self) -> Option<&Arc<OwnedFd>> {
+        self.whole.as_ref()?.sender.as_ref()
     }
 
     /// Packets leave whole from now on, or may be cut on the way. Without [`Self::see_to_lengths`] the kernel sees to it.
@@ -191,7 +196,7 @@ impl Raw {
         }
         too_long(self.socket.as_fd(), &mut hear);
         // What the kernel itself refuses, it says where it was given.
-        if let Some(sender) = self.whole.as_ref().and_then(|whole| whole.sender.as_ref()) {
+        if let Some(sender) = self.sender() {
             too_long(sender.as_fd(), &mut hear);
         }
     }
@@ -388,8 +393,7 @@ impl Port for Raw {
                 }
                 Err(Errno::MSGSIZE) if self.whole.is_some() && self.is_v4 => {
                     // What comes with its header the kernel does not cut.
-                    let sender = self.whole.as_ref().and_then(|whole| whole.sender.as_ref());
-                    let sent = sender.and_then(|sender| pieces(sender, self.peer, batch.bytes(first)));
+                    let sent = self.sender().and_then(|sender| pieces(sender, self.peer, batch.bytes(first)));
                     self.refused_packets += u64::from(sent.is_none());
                 }
                 Err(Errno::AGAIN) if first > from => return Ok(first - from),
