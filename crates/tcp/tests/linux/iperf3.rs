@@ -40,6 +40,7 @@ struct Agreement {
     quiet_since: Option<Instant>,
     is_running: bool,
     has_ended: bool,
+    has_told_results: bool,
     /// What the server counted.
     counted: Option<u64>,
 }
@@ -84,7 +85,10 @@ impl Agreement {
                     nodes[1].stream.extend(super::stream(1));
                 }
             }
-            RESULTS => return self.exchange_results(nodes),
+            RESULTS => {
+                self.exchange_results(nodes);
+                return false;
+            }
             DISPLAY => {
                 nodes[0].stream.push(DONE);
                 self.read += 1;
@@ -115,24 +119,21 @@ impl Agreement {
         }
     }
 
-    fn exchange_results(&mut self, nodes: &mut [Node]) -> bool {
-        let received = &nodes[0].received[self.read + 1..];
-        if self.counted.is_none() && self.has_ended {
-            let bytes = BYTES;
+    /// Tells our results, which the server does not look at, and takes its own once they are there whole.
+    fn exchange_results(&mut self, nodes: &mut [Node]) {
+        if !self.has_told_results {
             let result = format!(
-                r#"{{"cpu_util_total":0,"cpu_util_user":0,"cpu_util_system":0,"sender_has_retransmits":0,"streams":[{{"id":1,"bytes":{bytes},"retransmits":0,"jitter":0,"errors":0,"packets":0,"start_time":0,"end_time":1}}]}}"#
+                r#"{{"cpu_util_total":0,"cpu_util_user":0,"cpu_util_system":0,"sender_has_retransmits":0,"streams":[{{"id":1,"bytes":{BYTES},"retransmits":0,"jitter":0,"errors":0,"packets":0,"start_time":0,"end_time":1}}]}}"#
             );
             nodes[0].stream.extend(object(&result));
-            self.counted = Some(0);
-            return false;
+            self.has_told_results = true;
         }
-        let Some((length, rest)) = received.split_first_chunk() else { return false };
+        let Some((length, rest)) = nodes[0].received[self.read + 1..].split_first_chunk() else { return };
         let length = u32::from_be_bytes(*length) as usize;
         assert!(length < 1 << 16, "the server's results have {length} bytes");
-        let Some(json) = rest.get(..length) else { return false };
+        let Some(json) = rest.get(..length) else { return };
         self.counted = Some(number(std::str::from_utf8(json).expect("JSON"), "bytes"));
         self.read += 1 + 4 + length;
-        false
     }
 }
 
@@ -160,6 +161,7 @@ fn measure(sender: Sender) {
             quiet_since: None,
             is_running: false,
             has_ended: false,
+            has_told_results: false,
             counted: None,
         };
         let mut control = Node::connect(&config(), OURS, Address { ip: KERNEL, port: PORT }, Time::ZERO);
