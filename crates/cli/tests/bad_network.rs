@@ -8,7 +8,7 @@ mod program;
 mod support;
 
 use std::collections::HashSet;
-use std::io::{ErrorKind, Read, Write};
+use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread::{self, sleep};
@@ -217,16 +217,9 @@ fn streams(near: &Net, end: Instant) -> u64 {
     let port = listener.local_addr().expect("a port").port();
     let mut bytes = 0;
     while Instant::now() < end {
-        let mut one = near.inside("a", || TcpStream::connect((INNER[1], port)).expect("the other end"));
-        let (mut other, _) = listener.accept().expect("a connection");
-        other.set_read_timeout(Some(Duration::from_secs(60))).expect("a stream");
-        let sent = content.clone();
-        let sender = thread::spawn(move || one.write_all(&sent).expect("the other end reads"));
-        let mut got = Vec::new();
-        other.read_to_end(&mut got).expect("all of it");
-        sender.join().expect("no panic");
-        assert!(got == content, "{} bytes of a stream, or others", got.len());
-        bytes += got.len() as u64;
+        let one = near.inside("a", || TcpStream::connect((INNER[1], port)).expect("the other end"));
+        network::stream(one, &listener, &content);
+        bytes += content.len() as u64;
     }
     bytes
 }

@@ -6,7 +6,8 @@
 pub(crate) mod pair;
 
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -116,16 +117,7 @@ impl Net {
 
     /// Runs `work` on a thread in a host's namespace, where its sockets then belong.
     pub(crate) fn inside<T: Send>(&self, host: &str, work: impl FnOnce() -> T + Send) -> T {
-        use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
-        let namespace = File::open(format!("/run/netns/{}", self.name(host))).expect("a namespace");
-        thread::scope(|scope| {
-            let entered = scope.spawn(move || {
-                move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))
-                    .expect("we are root");
-                work()
-            });
-            entered.join().expect("no panic")
-        })
+        inside(&self.name(host), work)
     }
 
     /// What the gateway of `host` says of itself.
@@ -138,12 +130,45 @@ impl Net {
 
 impl Drop for Net {
     fn drop(&mut self) {
-        for child in &mut self.children {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-        for name in &self.names {
-            let _ = Command::new("ip").args(["netns", "del", name]).output();
-        }
+        take_away(&mut self.children, &self.names);
     }
+}
+
+/// Runs `work` on a thread in a namespace, where its sockets then belong.
+pub(crate) fn inside<T: Send>(namespace: &str, work: impl FnOnce() -> T + Send) -> T {
+    use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+    let namespace = File::open(format!("/run/netns/{namespace}")).expect("a namespace");
+    thread::scope(|scope| {
+        let entered = scope.spawn(move || {
+            move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))
+                .expect("we are root");
+            work()
+        });
+        entered.join().expect("no panic")
+    })
+}
+
+/// Ends programs, and takes away the namespaces that they ran in.
+fn take_away<'c>(programs: impl IntoIterator<Item = &'c mut Child>, namespaces: &[String]) {
+    for program in programs {
+        let _ = program.kill();
+        let _ = program.wait();
+    }
+    for namespace in namespaces {
+        let _ = Command::new("ip").args(["netns", "del", namespace]).output();
+    }
+}
+
+/// Sends `content` from `near` to whoever listens, and compares what comes.
+pub(crate) fn stream(mut near: TcpStream, listener: &TcpListener, content: &[u8]) {
+    let got = thread::scope(|scope| {
+        // In here, so that a failure ends it, and with it who writes.
+        let (mut far, _) = listener.accept().expect("a connection");
+        far.set_read_timeout(Some(Duration::from_secs(60))).expect("a stream");
+        scope.spawn(move || near.write_all(content).expect("the other end reads"));
+        let mut got = Vec::new();
+        far.read_to_end(&mut got).expect("all of it");
+        got
+    });
+    assert!(got == content, "{} bytes of {}, or others", got.len(), content.len());
 }

@@ -1,13 +1,11 @@
 //! Two gateways of `sealane tunnel`, each in a namespace, with a cable between them.
 
-use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::fs;
+use std::io::Read;
 use std::net::{TcpListener, TcpStream};
-use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use super::ip;
@@ -253,44 +251,21 @@ receive = {{ spi = {}, key-file = "receive.key" }}
 
     /// Runs `work` on a thread of an end's namespace, where its sockets then belong.
     pub(crate) fn inside<T: Send>(&self, end: usize, work: impl FnOnce() -> T + Send) -> T {
-        let file = File::open(format!("/run/netns/{}", self.names[end])).expect("a namespace");
-        thread::scope(|scope| {
-            let entered = scope.spawn(move || {
-                use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
-                move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))
-                    .expect("we are root");
-                work()
-            });
-            entered.join().expect("no panic")
-        })
+        super::inside(&self.names[end], work)
     }
 
     /// Sends `bytes` over TCP from one end to the other and compares them.
     pub(crate) fn transfer(&self, bytes: usize) {
         let listener = self.inside(1, || TcpListener::bind((self.manner.inner(1).0, 0)).expect("a port"));
         let port = listener.local_addr().expect("a port").port();
-        let mut near =
+        let near =
             self.inside(0, || TcpStream::connect((self.manner.inner(1).0, port)).expect("the other end"));
-        let (mut far, _) = listener.accept().expect("a connection");
-        far.set_read_timeout(Some(Duration::from_secs(60))).expect("a stream");
-        let sent = pattern(bytes);
-        let expected = sent.clone();
-        let sender = thread::spawn(move || near.write_all(&sent).expect("the other end reads"));
-        let mut got = Vec::new();
-        far.read_to_end(&mut got).expect("all of it");
-        sender.join().expect("no panic");
-        assert!(got == expected, "{} bytes of {bytes}", got.len());
+        super::stream(near, &listener, &pattern(bytes));
     }
 }
 
 impl Drop for Pair {
     fn drop(&mut self) {
-        for child in self.gateways.iter_mut().flatten() {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-        for name in &self.names {
-            let _ = Command::new("ip").args(["netns", "del", name]).output();
-        }
+        super::take_away(self.gateways.iter_mut().flatten(), &self.names);
     }
 }
