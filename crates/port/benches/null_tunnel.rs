@@ -7,6 +7,7 @@
 //!
 //! `PROGRAM DEVICE OWN-ADDRESS PEER-ADDRESS [LAST ARGUMENTS]` must bring up `DEVICE` and block.
 
+#[allow(dead_code)]
 #[path = "../tests/namespaces/mod.rs"]
 mod namespaces;
 

@@ -173,13 +173,14 @@ impl Tun {
     }
 
     fn write(&mut self) -> io::Result<()> {
+        let packets = self.outward.count() as u64;
         let Some(joined) = self.outward.take() else { return Ok(()) };
         let start = if self.has_offloads { 0 } else { VIRTIO_BYTES };
         match rustix::io::retry_on_intr(|| rustix::io::write(&self.device, &joined[start..])) {
             Ok(_) => Ok(()),
             // No packet to the kernel, no memory for it, or a device that is down: lost as on any network.
             Err(Errno::INVAL | Errno::NOBUFS | Errno::NOMEM | Errno::IO) => {
-                self.refused_packets += 1;
+                self.refused_packets += packets;
                 Ok(())
             }
             Err(error) => Err(error.into()),

@@ -1,11 +1,11 @@
 //! The example `null_tunnel` between two namespaces: small packets, whole TCP streams and the order of datagrams.
 
+#[allow(dead_code)]
 mod namespaces;
 #[path = "../../../testing/skip.rs"]
 mod skip;
 
 use namespaces::{INNER, Tunnel, missing, null_tunnel};
-use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::thread;
@@ -29,18 +29,9 @@ fn up(lanes: u32) -> Tunnel {
     })
 }
 
-/// Runs `work` on a thread of namespace `end`, where its sockets then belong.
+/// Runs `work` on a thread of namespace `end`.
 fn inside<T: Send>(tunnel: &Tunnel, end: usize, work: impl FnOnce() -> T + Send) -> T {
-    let file = File::open(format!("/run/netns/{}", tunnel.names[end])).unwrap();
-    thread::scope(|scope| {
-        let thread = scope.spawn(move || {
-            use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
-            use std::os::fd::AsFd;
-            move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
-            work()
-        });
-        thread.join().unwrap()
-    })
+    namespaces::inside(&tunnel.names[end], work)
 }
 
 /// Bytes that repeat nowhere near.

@@ -19,6 +19,7 @@ use rustix::{
 };
 use sealane_engine::{Engine, Implementations};
 use sealane_ipsec::{
+    counters::DropReason,
     database::{Database, Request},
     policy::PeerId,
 };
@@ -194,10 +195,12 @@ pub fn run(
                     |arrival| opener.open(arrival, Instant::now()),
                     |(tun, acceptor), arrival| {
                         acceptor.accept(arrival);
+                        let refused = tun.refused_packets;
                         let mut at = 0;
                         while at < arrival.batch.packets.len() {
                             at += tun.send(&arrival.batch, at)?;
                         }
+                        peers.drops().add(DropReason::NoRoom, tun.refused_packets - refused);
                         Ok(())
                     },
                 )

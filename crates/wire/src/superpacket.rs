@@ -19,6 +19,10 @@ use crate::virtio::{Cut, VIRTIO_BYTES, Virtio};
 /// Most bytes of an IP packet.
 pub const PACKET_MAX_BYTES: usize = 65_535;
 
+/// Most datagrams of a superpacket that every kernel takes (its `UDP_MAX_SEGMENTS`; newer ones take 128). One of more is
+/// refused as a whole.
+const UDP_PIECES_MAX: usize = 64;
+
 /// Where the checksum lies in a TCP header.
 const TCP_CHECKSUM_AT: usize = 16;
 /// Where the checksum lies in a UDP header.
@@ -307,6 +311,12 @@ impl Join {
         self.count == 0
     }
 
+    /// How many packets are in it.
+    #[must_use]
+    pub const fn count(&self) -> usize {
+        self.count
+    }
+
     /// Adds `packet` behind what is there. `false`: it does not belong there, [`Join::take`] what there is first.
     /// Bytes beyond the longest IP packet are cut off.
     pub fn push(&mut self, packet: &[u8]) -> bool {
@@ -330,7 +340,7 @@ impl Join {
         }
         self.used_bytes += data.len();
         self.count += 1;
-        let mut is_last = data.len() < self.piece_bytes;
+        let mut is_last = data.len() < self.piece_bytes || !first.is_tcp && self.count == UDP_PIECES_MAX;
         if first.is_tcp {
             let flags = TcpFlags(packet[first.upper_at + 13]);
             self.buffer[VIRTIO_BYTES + first.upper_at + 13] = flags.0;

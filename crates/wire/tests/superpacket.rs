@@ -213,7 +213,8 @@ proptest! {
             check_piece(&of, index, pieces.len(), piece);
         }
         let joined = join(&pieces);
-        if pieces.len() > 1 && !TcpFlags(of.flags).contains(TcpFlags::CWR) | !of.is_tcp {
+        let is_one = if of.is_tcp { !TcpFlags(of.flags).contains(TcpFlags::CWR) } else { pieces.len() <= 64 };
+        if pieces.len() > 1 && is_one {
             prop_assert_eq!(&joined, &vec![(header, packet)]);
         }
         // Whatever was joined, cut again, are the same packets.
@@ -346,4 +347,25 @@ fn a_datagram_of_which_nobody_vouches_is_not_joined() {
     let (header, packet) = of.build();
     let pieces = cut(header, &packet);
     assert!(without.push(&pieces[0]) && !without.push(&pieces[1]), "the device takes no UDP superpackets");
+}
+
+#[test]
+fn no_superpacket_has_more_datagrams_than_the_kernel_takes() {
+    let of = |is_tcp| Super {
+        is_v4: true,
+        is_tcp,
+        identification: 1,
+        sequence_number: 0,
+        flags: 0x10,
+        option_words: 0,
+        piece_bytes: 10,
+        data: vec![1; 1500],
+    };
+    let counts = |of: Super| {
+        let (header, packet) = of.build();
+        let joined = join(&cut(header, &packet));
+        joined.iter().map(|(header, packet)| cut(*header, packet).len()).collect::<Vec<_>>()
+    };
+    assert_eq!(counts(of(false)), [64, 64, 22]);
+    assert_eq!(counts(of(true)), [150], "segments of a stream have no such bound");
 }

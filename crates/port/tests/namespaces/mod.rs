@@ -1,11 +1,14 @@
 //! Two network namespaces, a link between them, and a tunnel over that.
 
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
 
 /// Inner MTU: what an ESP tunnel over UDP leaves of 1500.
 const INNER_MTU: u32 = 1436;
@@ -48,6 +51,48 @@ pub(crate) fn null_tunnel() -> PathBuf {
 fn ip(arguments: &str) {
     let output = Command::new("ip").args(arguments.split(' ')).output().expect("ip is there");
     assert!(output.status.success(), "ip {arguments}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Runs `work` on a thread of the namespace `name`, where its sockets then belong.
+pub(crate) fn inside<T: Send>(name: &str, work: impl FnOnce() -> T + Send) -> T {
+    let file = fs::File::open(format!("/run/netns/{name}")).expect("a namespace has its file");
+    thread::scope(|scope| {
+        let thread = scope.spawn(move || {
+            move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network)).expect("root may");
+            work()
+        });
+        thread.join().expect("no panic")
+    })
+}
+
+/// One namespace without a link. It goes when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Alone(String);
+
+impl Alone {
+    /// An empty one.
+    pub(crate) fn new() -> Self {
+        let name = format!("slC{:x}", std::process::id());
+        ip(&format!("netns add {name}"));
+        Self(name)
+    }
+
+    /// As [`inside`].
+    pub(crate) fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        inside(&self.0, work)
+    }
+
+    /// Gives the device `t0` the first inner address.
+    pub(crate) fn set_up_device(&self) {
+        ip(&format!("-n {} addr add {}/24 dev t0", self.0, INNER[0]));
+        ip(&format!("-n {} link set t0 up", self.0));
+    }
+}
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        let _ = Command::new("ip").args(["netns", "del", &self.0]).stderr(Stdio::null()).status();
+    }
 }
 
 /// Two namespaces with a tunnel between them. All of it goes when this is dropped.
@@ -100,7 +145,7 @@ impl Tunnel {
             if let Some(Ok(Some(status))) = self.daemons.last_mut().map(Child::try_wait) {
                 panic!("the tunnel's end in {name} ended: {status}");
             }
-            std::thread::sleep(std::time::Duration::from_millis(10));
+            thread::sleep(std::time::Duration::from_millis(10));
         }
         panic!("no device in {name}");
     }
