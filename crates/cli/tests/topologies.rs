@@ -182,6 +182,30 @@ fn between_two_gateways() {
 }
 
 #[test]
+fn a_forwarding_gateway_takes_the_longest_superpackets_whole() {
+    if let Some(why) = missing() {
+        return skip(&why);
+    }
+    // What senders elsewhere make is cut by the kernel where the device says less; a host's own sockets look at the device first.
+    for (tag, forwards, takes) in [("y", true, 65_536), ("z", false, 61_000)] {
+        let mut net = Net::new(&format!("s{tag}"), &["a"]);
+        let words = format!("-qw net.ipv4.ip_forward={}", u8::from(forwards));
+        assert!(net.run("a", "sysctl", &words).status.success());
+        let key = net.key("a");
+        let rest = format!(
+            "listen = \"127.0.0.1:4500\"\n[[peers]]\nname = \"other\"\nkey = \"{key}\"\nnetworks = [\"10.91.2.0/24\"]\n"
+        );
+        net.gateway("a", 1400, &rest);
+        let shown = net.run("a", "ip", "-j -d link show dev sl0");
+        let shown: serde_json::Value = serde_json::from_slice(&shown.stdout).expect("ip -j prints JSON");
+        let Some(bytes) = shown[0]["gso_max_size"].as_u64() else {
+            return skip("ip does not tell gso_max_size");
+        };
+        assert_eq!(bytes, takes, "forwarding: {forwards}");
+    }
+}
+
+#[test]
 fn a_path_that_is_narrower_than_its_ends_narrows_the_tunnel() {
     if let Some(why) = missing() {
         return skip(&why);

@@ -148,7 +148,6 @@ impl Net {
             ip(&format!("netns add {name}"))?;
             net.names.push(name.clone());
             ip(&format!("-n {name} link set lo up"))?;
-            run("ip", &format!("netns exec {name} sysctl -qw net.ipv4.ip_forward=1"))?;
         }
         let folder = folder.join(number.to_string());
         fs::create_dir_all(&folder).map_err(LabError::file("cannot create", &folder))?;
@@ -187,6 +186,7 @@ impl Net {
 
     /// The same with a host behind each.
     fn gateways(&self) -> Result<(Vec<Gate>, Gate), LabError> {
+        self.forwards(&[1, 2])?;
         let (near, far) = self.ends_of_pair([1, 2])?;
         self.link(0, "h0", "10.94.1.2/24", 1, "h1", "10.94.1.1/24")?;
         self.link(3, "h2", "10.94.2.2/24", 2, "h3", "10.94.2.1/24")?;
@@ -201,6 +201,7 @@ impl Net {
     fn road_warriors(&self, topology: Topology) -> Result<(Vec<Gate>, Gate), LabError> {
         let (gateway, server) = (WARRIORS, WARRIORS + 1);
         let is_gateway = topology == Topology::RoadWarrior;
+        self.forwards(&[gateway])?;
         for host in 0..WARRIORS {
             let (near, middle) = (format!("w{host}"), format!("g{host}"));
             let subnet = 10 + host;
@@ -248,6 +249,14 @@ impl Net {
             address: (!is_gateway).then(|| "10.94.2.1".to_owned()),
         };
         Ok(((0..WARRIORS).map(warrior).collect(), far))
+    }
+
+    /// These hosts stand between others. The others do not forward: a gateway that forwards sets up its device otherwise.
+    fn forwards(&self, hosts: &[usize]) -> Result<(), LabError> {
+        let names = hosts.iter().map(|&host| &self.names[host]);
+        names
+            .map(|name| run("ip", &format!("netns exec {name} sysctl -qw net.ipv4.ip_forward=1")))
+            .try_for_each(|done| done.map(drop))
     }
 
     fn routes(&self, host: usize, routes: &[(&str, &str)]) -> Result<(), LabError> {
