@@ -30,6 +30,8 @@ const RECEIVE_BYTES: usize = 65_536;
 const FRONT_BYTES: usize = 48;
 /// After so many bytes a batch is full enough to be handed on at once.
 const ENOUGH_BYTES: usize = 16 * 1024;
+/// The same in packets, for those of which many fit into few bytes.
+const ENOUGH_PACKETS: usize = 128;
 /// Asked of the kernel for each direction: bursts wait there, because a TUN device gives no back-pressure.
 const SOCKET_BUFFER_BYTES: usize = 7 << 20;
 /// Room for a datagram where trains are not received.
@@ -264,7 +266,9 @@ impl Udp {
                 Err(_) if laid > 0 => return Ok(laid),
                 Err(error) => return Err(error),
             };
-            if laid > 0 && (train.source, train.traffic_class) != (self.source, self.received_traffic_class) {
+            let is_first = laid == 0;
+            if !is_first && (train.source, train.traffic_class) != (self.source, self.received_traffic_class)
+            {
                 self.pending = Some((train, into[..train.bytes].to_vec()));
                 return Ok(laid);
             }
@@ -287,8 +291,16 @@ impl Udp {
             self.pace.after(usize::from(train.segment_bytes.is_none()));
             let enough_bytes = if singles > 1 { TRAIN_MAX_BYTES } else { ENOUGH_BYTES };
             let laid = batch.packets.len() - before;
-            if laid > 0 && end_of(batch) - first >= enough_bytes {
-                return Ok(laid);
+            if laid >= ENOUGH_PACKETS || laid > 0 && end_of(batch) - first >= enough_bytes {
+                // What was too long for one train goes on in the next, which mostly is there by now.
+                let is_full = train.segment_bytes.is_some()
+                    && is_first
+                    && (train.bytes + segment_bytes > TRAIN_MAX_BYTES
+                        || train.bytes == TRAIN_MAX_DATAGRAMS * segment_bytes);
+                if !is_full {
+                    return Ok(laid);
+                }
+                may_gather = false;
             }
         }
     }

@@ -153,6 +153,25 @@ fn trains_arrive_as_they_were_sent() {
 }
 
 #[test]
+fn what_was_cut_into_two_trains_arrives_in_one_call() {
+    // Too many bytes for one train, and too many datagrams.
+    for packets in [numbered(60, 1400), numbered(100, 500)] {
+        let [one, other] = sockets();
+        let (mut from, mut to) = (Udp::new(one, None).unwrap(), Udp::new(other, None).unwrap());
+        // Two of them at once: the second pair is for the next call.
+        for _ in 0..2 {
+            assert_eq!(from.send(&batch_of(&packets), 0).unwrap(), packets.len());
+        }
+        let mut into = Batch::new(4 * 65_536, 512);
+        for _ in 0..2 {
+            into.clear();
+            assert_eq!(to.receive(&mut into).unwrap(), packets.len());
+            assert!(into.passed().eq(packets.iter()));
+        }
+    }
+}
+
+#[test]
 fn without_trains_the_same_arrives() {
     let [one, other] = sockets();
     check_udp(Udp::without_trains(one, None).unwrap(), Udp::new(other, None).unwrap());

@@ -56,8 +56,8 @@ pub struct Arrival {
 }
 
 const PACKETS_MAX: usize = 512;
-/// Two trains: the port asks for the room of one beside what is there; and what transport mode makes of one.
-const BUFFER_BYTES: usize = 3 * 65_536;
+/// Two trains, which the port may take at once, and what transport mode makes of them, whose headers may be longer than what goes.
+const BUFFER_BYTES: usize = 5 * 65_536;
 
 impl Arrival {
     /// An empty one.
@@ -344,4 +344,29 @@ fn shrink(packet: &mut Packet, inner: Span) {
     let behind = outer.end() - inner.end();
     let is_within = packet.pull_front(front).is_some() && packet.pull_back(behind).is_some();
     assert!(is_within, "a payload lies within its packet");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The most that the port takes at once: two trains, of few long packets or of many short ones.
+    #[test]
+    fn there_is_room_for_what_transport_mode_makes_of_two_trains() {
+        let ends = Ends::of("2001:db8::1".parse().unwrap(), "2001:db8::2".parse().unwrap()).unwrap();
+        for (count, bytes) in [(2 * 44, 1474), (127 + 64, 685), (2, 65_507)] {
+            let mut arrival = Arrival::new();
+            let batch = &mut arrival.batch;
+            for _ in 0..count {
+                batch.push(0, bytes, 0).unwrap().push_back(bytes).unwrap();
+            }
+            for index in 0..count {
+                // Of ESP with the shortest header and check value.
+                let outer = batch.packets[index].span();
+                let payload = Span::new(outer.start + 8, outer.len - 8 - 2 - 12);
+                let inner = give_header(batch, payload, ends, 0, protocol::UDP);
+                assert!(inner.is_ok(), "{count} packets of {bytes} bytes, the one at {index}: {inner:?}");
+            }
+        }
+    }
 }
