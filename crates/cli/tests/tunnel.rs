@@ -58,7 +58,7 @@ fn both_protocols_go_through_in_both_modes_and_families() {
             "hmac-sha256-128",
             32,
             "1",
-            Manner { site: AH, peer: TRANSPORT, is_outer_v6: true, is_inner_v6: true },
+            Manner { site: AH, peer: TRANSPORT, is_outer_v6: true, is_inner_v6: true, ..TUNNEL },
         ),
         ("f", "aes-128-gcm", 20, "2", Manner { peer: TRANSPORT, ..TUNNEL }),
         ("g", "aes-128-gcm", 20, "1", Manner { peer: TRANSPORT, is_inner_v6: true, ..TUNNEL }),
@@ -76,7 +76,7 @@ fn both_protocols_go_through_in_both_modes_and_families() {
             "aes-256-gmac",
             36,
             "1",
-            Manner { site: AH, peer: TRANSPORT, is_outer_v6: true, is_inner_v6: true },
+            Manner { site: AH, peer: TRANSPORT, is_outer_v6: true, is_inner_v6: true, ..TUNNEL },
         ),
     ];
     for (tag, suite, material_bytes, lanes, manner) in cases {

@@ -68,8 +68,12 @@ fn forged_messages_of_narrow_paths_do_no_harm() {
         assert_eq!(messages(pair, verdict), count);
     };
     // What fits into 1,280 bytes outside, under this suite.
-    for (tag, site, protocol, bounded) in [("i", "", 17, 1218), ("j", PLAIN, 50, 1226)] {
-        let pair = Pair::new_as(tag, "aes-128-gcm", 20, "1", Manner { site, ..TUNNEL });
+    for (tag, manner, protocol, bounded) in [
+        ("i", TUNNEL, 17, 1218),
+        ("j", Manner { site: PLAIN, ..TUNNEL }, 50, 1226),
+        ("k", Manner { listens_to_both: true, ..TUNNEL }, 17, 1218),
+    ] {
+        let pair = Pair::new_as(tag, "aes-128-gcm", 20, "1", manner);
         assert!(pair.ping("56"));
         let whole = mtu(&pair);
         let status = pair.status(0);
@@ -124,12 +128,13 @@ fn messages_about_its_packets_end_no_gateway() {
     if let Some(why) = missing() {
         return skip(&why);
     }
-    for (tag, site, suite, material_bytes, protocol) in [
-        ("e", "", "aes-128-gcm", 20, 17),
-        ("f", PLAIN, "aes-128-gcm", 20, 50),
-        ("h", AH, "hmac-sha256-128", 32, 51),
+    for (tag, manner, suite, material_bytes, protocol) in [
+        ("e", TUNNEL, "aes-128-gcm", 20, 17),
+        ("f", Manner { site: PLAIN, ..TUNNEL }, "aes-128-gcm", 20, 50),
+        ("h", Manner { site: AH, ..TUNNEL }, "hmac-sha256-128", 32, 51),
+        ("k", Manner { listens_to_both: true, ..TUNNEL }, "aes-128-gcm", 20, 17),
     ] {
-        let pair = Pair::new_as(&format!("z{tag}"), suite, material_bytes, "1", Manner { site, ..TUNNEL });
+        let pair = Pair::new_as(&format!("z{tag}"), suite, material_bytes, "1", manner);
         let behind = datagram([4500, 4500], &[0; 16]);
         assert!(pair.ping("56"));
         // RFC 792: unreachable, source quench, time exceeded, parameter problem; a forged one may have any code.
@@ -138,7 +143,7 @@ fn messages_about_its_packets_end_no_gateway() {
                 for _ in 0..10 {
                     tell(&pair, [kind, code, 0, 0, 0, 0, 0, 0], protocol, &behind);
                 }
-                assert!(pair.ping("56"), "{site} type {kind} code {code}");
+                assert!(pair.ping("56"), "{tag} type {kind} code {code}");
             }
         }
         pair.transfer(1 << 20);

@@ -1,4 +1,4 @@
-//! What the kernel and the network say of packets that an IPv4 socket sent: above all, that one was too long.
+//! What the kernel and the network say of IPv4 packets that a socket sent: above all, that one was too long.
 //!
 //! A socket that listens to this sees to the length of its packets itself. By default the kernel believes whatever message quotes a
 //! packet between a socket's addresses, and then cuts all that goes there (RFC 5927 says how easily such messages are forged).
@@ -42,7 +42,7 @@ pub enum Teller {
     Router(ArrayVec<u8, QUOTE_BYTES>),
 }
 
-/// Whether an IPv4 socket's packets leave whole. `None` in a port: the kernel sees to it.
+/// Whether a socket's IPv4 packets leave whole. `None` in a port: the kernel sees to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Whole(bool);
 

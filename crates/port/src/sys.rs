@@ -107,7 +107,7 @@ fn encode(address: SocketAddr) -> (libc::sockaddr_storage, libc::socklen_t) {
     }
 }
 
-/// An address as the kernel wrote it.
+/// An address as the kernel wrote it. Of IPv4 it is one of IPv4, whatever the socket.
 fn decode(storage: &libc::sockaddr_storage) -> Option<SocketAddr> {
     match i32::from(storage.ss_family) {
         libc::AF_INET => {
@@ -120,8 +120,12 @@ fn decode(storage: &libc::sockaddr_storage) -> Option<SocketAddr> {
             // SAFETY: the storage is as large and as aligned as any address, and plain data.
             let plain = unsafe { (&raw const *storage).cast::<libc::sockaddr_in6>().read() };
             let ip = Ipv6Addr::from(plain.sin6_addr.s6_addr);
-            let (port, flow, scope) = (plain.sin6_port, plain.sin6_flowinfo, plain.sin6_scope_id);
-            Some(SocketAddrV6::new(ip, u16::from_be(port), flow, scope).into())
+            let (port, flow, scope) =
+                (u16::from_be(plain.sin6_port), plain.sin6_flowinfo, plain.sin6_scope_id);
+            Some(match ip.to_ipv4_mapped() {
+                Some(ip) => SocketAddrV4::new(ip, port).into(),
+                None => SocketAddrV6::new(ip, port, flow, scope).into(),
+            })
         }
         _ => None,
     }
@@ -332,8 +336,10 @@ pub(crate) fn receive_error(fd: BorrowedFd<'_>) -> io::Result<ErrorMessage> {
     let (mut error, mut origin, mut info) = (0, 0, 0);
     let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
     let received = receive_message(fd, &mut quoted, flags, |level, kind, data| {
+        // A socket of IPv6 tells of its IPv4 packets in the other way.
+        let tells = [(libc::SOL_IP, libc::IP_RECVERR), (libc::SOL_IPV6, libc::IPV6_RECVERR)];
         // The fields of `struct sock_extended_err`.
-        if let ((libc::SOL_IP, libc::IP_RECVERR), Some(fields)) = ((level, kind), data.first_chunk::<12>()) {
+        if let (true, Some(fields)) = (tells.contains(&(level, kind)), data.first_chunk::<12>()) {
             let word =
                 |at: usize| u32::from_ne_bytes([fields[at], fields[at + 1], fields[at + 2], fields[at + 3]]);
             (error, origin, info) = (word(0), fields[4], word(8));

@@ -117,14 +117,17 @@ impl Udp {
         self.peer = Some(peer);
     }
 
-    /// Of an IPv4 socket: messages about packets that were too long wait for [`Self::too_long`], and change nothing by themselves;
-    /// packets leave whole, as long as the device takes, until [`Self::set_whole`] says otherwise. To be called before
-    /// [`Self::split`].
+    /// Of a socket that serves IPv4: messages about its IPv4 packets that were too long wait for [`Self::too_long`], and change
+    /// nothing by themselves; these packets leave whole, as long as the device takes, until [`Self::set_whole`] says otherwise. To be
+    /// called before [`Self::split`].
     ///
     /// # Errors
-    /// The kernel has no such options, or the socket is not of IPv4.
+    /// [`io::ErrorKind::Unsupported`] where the socket serves IPv6 alone; the kernel has no such options.
     pub fn see_to_lengths(&mut self) -> io::Result<()> {
-        if !self.socket.local_addr()?.is_ipv4() {
+        let local = self.socket.local_addr()?.ip();
+        let serves_v4 =
+            local.to_canonical().is_ipv4() || local.is_unspecified() && !sockopt::ipv6_v6only(&self.socket)?;
+        if !serves_v4 {
             return Err(io::ErrorKind::Unsupported.into());
         }
         self.whole = Some(Whole::begin(self.socket.as_fd())?);

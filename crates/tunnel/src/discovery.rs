@@ -161,7 +161,6 @@ impl Paths {
                 known.link_bytes = known.link_bytes.max(bytes);
                 peers.get(id).set_path(known.bytes(now), true);
             } else {
-                // Of IPv4 too where one socket serves both families: the kernel then cuts what does not fit.
                 peers.get(id).set_path(bytes.max(LEAST_HINTED), false);
             }
         }

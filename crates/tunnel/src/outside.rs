@@ -39,13 +39,15 @@ impl Outside {
                 Protocol::Ah => Raw::listen_whole(protocol::AH, site.listen.ip())?,
             }),
         };
-        if site.listen.is_ipv4() {
-            match &mut outside {
-                Self::Udp(udp) => udp.see_to_lengths()?,
-                Self::Raw(raw) => raw.see_to_lengths()?,
-            }
+        let seen = match &mut outside {
+            Self::Udp(udp) => udp.see_to_lengths(),
+            Self::Raw(raw) => raw.see_to_lengths(),
+        };
+        match seen {
+            // It serves IPv6 alone.
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(outside),
+            seen => seen.map(|()| outside),
         }
-        Ok(outside)
     }
 
     /// Hands on what was said of packets that were too long; over IPv6 the kernel keeps that to itself.

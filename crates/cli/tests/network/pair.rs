@@ -25,9 +25,12 @@ pub(crate) struct Manner {
     pub(crate) peer: &'static str,
     pub(crate) is_outer_v6: bool,
     pub(crate) is_inner_v6: bool,
+    /// Outer addresses are of IPv4, and the sockets of both families.
+    pub(crate) listens_to_both: bool,
 }
 
-pub(crate) const TUNNEL: Manner = Manner { site: "", peer: "", is_outer_v6: false, is_inner_v6: false };
+pub(crate) const TUNNEL: Manner =
+    Manner { site: "", peer: "", is_outer_v6: false, is_inner_v6: false, listens_to_both: false };
 pub(crate) const PLAIN: &str = "encapsulation = \"none\"\n";
 pub(crate) const AH: &str = "encapsulation = \"none\"\nprotocol = \"ah\"\n";
 pub(crate) const TRANSPORT: &str = "mode = \"transport\"\n";
@@ -171,7 +174,7 @@ suite = "{suite}"
 send = {{ spi = {}, key-file = "send.key" }}
 receive = {{ spi = {}, key-file = "receive.key" }}
 "#,
-                manner.outer(end),
+                if manner.listens_to_both { "[::]" } else { manner.outer(end) },
                 manner.site,
                 manner.inner(end).0,
                 manner.outer(other),
