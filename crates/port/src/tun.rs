@@ -5,6 +5,7 @@
 //! when its last queue is dropped.
 
 use crate::memory::no_room;
+use crate::pace::{Pace, pause};
 use crate::room::end_of;
 use crate::sys;
 use crate::{Port, Room};
@@ -58,12 +59,14 @@ pub struct Tun {
     name: String,
     device: Arc<OwnedFd>,
     has_offloads: bool,
+    is_nonblocking: bool,
     room: Room,
     /// Where superpackets are read to.
     inward: Box<[u8]>,
     /// Bytes of `inward` that were read, and whose pieces from the given one on had no room yet.
     pending: Option<(usize, usize)>,
     outward: Join,
+    pace: Pace,
     /// Packets that the kernel did not take: malformed, or the device is down.
     pub refused_packets: u64,
 }
@@ -106,10 +109,12 @@ impl Tun {
                 name: name.clone(),
                 device: Arc::new(device),
                 has_offloads: options.has_offloads,
+                is_nonblocking: options.is_nonblocking,
                 room: options.room,
                 inward: vec![0; VIRTIO_BYTES + PACKET_MAX_BYTES + 1].into(),
                 pending: None,
                 outward: Join::new(max_bytes, has_udp),
+                pace: Pace::default(),
                 refused_packets: 0,
             });
         }
@@ -128,10 +133,12 @@ impl Tun {
             name: self.name.clone(),
             device: Arc::clone(&self.device),
             has_offloads: self.has_offloads,
+            is_nonblocking: self.is_nonblocking,
             room: self.room,
             inward: vec![0; self.inward.len()].into(),
             pending: None,
             outward: self.outward.another(),
+            pace: Pace::default(),
             refused_packets: 0,
         };
         (self, twin)
@@ -198,19 +205,29 @@ impl Port for Tun {
             let laid = batch.packets.len() - before;
             return if laid == 0 { Err(no_room()) } else { Ok(laid) };
         }
-        // Small packets come one by one: as many as are there already share a batch.
+        // Small packets come one by one: as many as are there already share a batch, and where they come densely, a few more.
+        let mut may_gather = self.pace.is_dense() && !self.is_nonblocking;
+        let mut singles = 0;
         while end_of(batch) - start < ENOUGH_BYTES && batch.packets.len() < batch.packets.capacity() {
             let laid = batch.packets.len() - before;
             match self.read(laid == 0) {
                 Ok(read) => {
-                    if !self.lay(batch, read, 0) {
+                    let before = batch.packets.len();
+                    let is_laid = self.lay(batch, read, 0);
+                    singles += usize::from(batch.packets.len() - before == 1);
+                    if !is_laid {
                         break;
                     }
+                }
+                Err(_) if laid > 0 && may_gather => {
+                    may_gather = false;
+                    pause();
                 }
                 Err(_) if laid > 0 => break,
                 Err(error) => return Err(error),
             }
         }
+        self.pace.after(singles);
         match batch.packets.len() - before {
             0 => Err(no_room()),
             laid => Ok(laid),
