@@ -12,7 +12,7 @@ use core::arch::x86_64::*;
 
 use subtle::ConstantTimeEq as _;
 
-use super::{long, solo};
+use super::long;
 use crate::aead::{AeadJob, AeadSchedule};
 use crate::isa::{Avx2, Avx512};
 use crate::job::{Direction, Status};
@@ -679,24 +679,20 @@ fn split<'o, V: Streams>(jobs: &[AeadJob<'_>], order: &'o [u16]) -> (&'o [u16], 
     order.split_at(if long < 3 * V::LANES { 0 } else { long })
 }
 
-/// Whether messages do not gain by sharing vectors. Of two, short ones that are sealed do, as both their streams fit into
-/// one vector; opening takes blocks 0 before all others, which three long messages do not make up for either.
-fn one_by_one(direction: Direction, jobs: &[AeadJob<'_>], order: &[u16]) -> bool {
-    match *order {
-        [_] => true,
-        [longer, _] => direction == Direction::Decrypt || jobs[usize::from(longer)].data.len() >= LONG_ALONE,
-        [_, _, shortest] => {
-            direction == Direction::Decrypt && jobs[usize::from(shortest)].data.len() >= 2 * LONG_ALONE
-        }
+/// Whether so few messages do not gain by sharing vectors; measured. Of two, short ones that are sealed do, as both their
+/// streams fit into one vector; opening takes blocks 0 before all others, which only three short ones make up for.
+pub(super) fn one_by_one(direction: Direction, jobs: &[AeadJob<'_>]) -> bool {
+    let none_from = |bytes| jobs.iter().all(|job| job.data.len() < bytes);
+    match (jobs.len(), direction) {
+        (0 | 1, _) | (2, Direction::Decrypt) => true,
+        (2, Direction::Encrypt) => !none_from(LONG_ALONE),
+        (3, Direction::Decrypt) => !none_from(LONG),
         _ => false,
     }
 }
 
 /// Runs the jobs that `order` lists, all of them pending, in eight lanes.
 pub(crate) fn avx2(proof: Avx2, direction: Direction, jobs: &mut [AeadJob<'_>], order: &[u16]) {
-    if one_by_one(direction, jobs, order) {
-        return order.iter().for_each(|&index| solo::avx2(proof, direction, &mut jobs[usize::from(index)]));
-    }
     let (long, others) = split::<Y>(jobs, order);
     // SAFETY: the token.
     unsafe {
@@ -711,9 +707,6 @@ pub(crate) fn avx2(proof: Avx2, direction: Direction, jobs: &mut [AeadJob<'_>], 
 
 /// As [`avx2`], in sixteen lanes.
 pub(crate) fn avx512(proof: Avx512, direction: Direction, jobs: &mut [AeadJob<'_>], order: &[u16]) {
-    if one_by_one(direction, jobs, order) {
-        return order.iter().for_each(|&index| solo::avx512(proof, direction, &mut jobs[usize::from(index)]));
-    }
     let (long, others) = split::<Z>(jobs, order);
     // SAFETY: the token.
     unsafe {

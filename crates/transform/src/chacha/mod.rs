@@ -61,6 +61,15 @@ fn run_widest(features: Features, direction: Direction, jobs: &mut [AeadJob<'_>]
     #[cfg(target_arch = "x86_64")]
     for window in jobs.chunks_mut(WINDOW) {
         let Some(avx2) = features.avx2 else { return };
+        if chacha_lanes::one_by_one(direction, window) {
+            for job in window.iter_mut().filter(|job| job.status == Status::Pending) {
+                match features.avx512 {
+                    Some(avx512) => solo::avx512(avx512, direction, job),
+                    None => solo::avx2(avx2, direction, job),
+                }
+            }
+            continue;
+        }
         let bytes =
             |job: &mut AeadJob<'_>| (job.status == Status::Pending).then_some(job.data.len() + job.aad.len());
         by_length(window, bytes, |jobs, order| match features.avx512 {
