@@ -171,7 +171,7 @@ pub(crate) fn few_lanes_do(
 
 /// Of kernels of one, of two and of four vectors, what is measured of the one that takes `count` jobs; a vector of AVX-512
 /// has so many lanes, one of AVX2 half of them. `None` without vectors.
-pub(crate) fn by_width(isa: Isa, count: usize, lanes: usize, of: [usize; 3]) -> Option<usize> {
+pub(crate) fn by_width(isa: Isa, count: usize, lanes: usize, of: [u32; 3]) -> Option<u32> {
     let lanes = match isa {
         Isa::Portable => return None,
         Isa::Avx2 => lanes / 2,

@@ -63,9 +63,20 @@ pub(crate) type RunLanes = for<'k> fn(Features, Mode, Direction, &mut [CipherJob
 pub(crate) struct CipherLanes {
     /// What lanes cost so many jobs, as the `crossover` example measures it. `None` where there are none.
     pub(crate) cost: fn(Mode, Direction, Isa, usize) -> Option<LaneCost>,
+    /// Of fewer bytes neither lanes nor pieces ever pay. Looked at first: a short message is done in the time of a call.
+    pub(crate) least_bytes: LeastBytes,
     /// What messages are cut for whose blocks need not wait for each other.
     pub(crate) cut: Option<CutFor>,
     pub(crate) run: RunLanes,
+}
+
+/// Bytes of a batch below which lanes never pay, whatever its messages.
+#[derive(Clone, Copy)]
+pub(crate) struct LeastBytes {
+    /// Where each block waits for the one before: beside the longest message, which gains nothing.
+    pub(crate) chained: usize,
+    /// Where the blocks of a message could run side by side, and for stream ciphers.
+    pub(crate) free: usize,
 }
 
 /// What messages are cut for.

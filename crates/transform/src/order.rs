@@ -6,75 +6,98 @@
 /// Jobs that are ordered together; longer batches are cut.
 pub(crate) const WINDOW: usize = 4096;
 
-/// So few jobs are put in order one by one: the counts of all classes take longer to clear.
-const FEW: usize = 12;
+/// So few jobs are put in order by counting those that come before each: the counts of all classes take longer to clear.
+const FEW: usize = 16;
 
 /// 128 exact classes and eight for each of the 57 octaves above.
 const CLASSES: usize = 128 + 8 * 57;
 
+// A class and a place among few make one number of 15 bits.
+const _: () = assert!(CLASSES * FEW <= 1 << 15);
+
 /// Calls `run` with the jobs, [`WINDOW`] at most, and the indices of those for which `bytes` gives a length, longest
 /// first.
-pub(crate) fn by_length<J>(
+pub(crate) fn by_length<J, R>(
     jobs: &mut [J],
     bytes: impl FnMut(&mut J) -> Option<usize>,
-    run: impl FnOnce(&mut [J], &[u16]),
-) {
+    run: impl FnOnce(&mut [J], &[u16]) -> R,
+) -> R {
     // Small batches must not pay for clearing the arrays of large ones.
-    match jobs.len() {
-        0..=32 => at_most::<32, J>(jobs, bytes, run),
-        33..=512 => at_most::<512, J>(jobs, bytes, run),
-        _ => at_most::<WINDOW, J>(jobs, bytes, run),
+    if jobs.len() <= FEW {
+        at_most::<FEW, J, R>(jobs, bytes, run)
+    } else if jobs.len() <= 512 {
+        at_most::<512, J, R>(jobs, bytes, run)
+    } else {
+        at_most::<WINDOW, J, R>(jobs, bytes, run)
     }
 }
 
-fn at_most<const N: usize, J>(
+/// Not inlined: whoever decides not to put jobs in order would pay for this stack frame.
+#[inline(never)]
+fn at_most<const N: usize, J, R>(
     jobs: &mut [J],
     bytes: impl FnMut(&mut J) -> Option<usize>,
-    run: impl FnOnce(&mut [J], &[u16]),
-) {
-    let order = Order::<N>::new(jobs, bytes);
-    run(jobs, order.as_slice());
+    run: impl FnOnce(&mut [J], &[u16]) -> R,
+) -> R {
+    let order = if N <= FEW { Order::<N>::of_few(jobs, bytes) } else { Order::<N>::new(jobs, bytes) };
+    run(jobs, order.as_slice())
 }
 
-/// What lanes cost beyond their steps, in bytes that a single message would have done meanwhile; measured.
+/// What lanes cost beyond their steps, in bytes that a single message would have done meanwhile; measured. Small enough to be
+/// given out in registers, as it is asked for once a batch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LaneCost {
     /// This many busy lanes are no faster than as many single messages.
-    pub(crate) few: usize,
+    pub(crate) few: u32,
     /// To set up and wipe the kernel.
-    pub(crate) fixed_bytes: usize,
+    pub(crate) fixed_bytes: u32,
     /// To give a lane its job and take it back.
-    pub(crate) job_bytes: usize,
+    pub(crate) job_bytes: u32,
+}
+
+/// What is known of messages before they are put in order.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Totals {
+    pub(crate) messages: usize,
+    /// Bytes of all, and of the longest.
+    pub(crate) bytes: usize,
+    pub(crate) longest: usize,
+}
+
+impl Totals {
+    /// Takes up a message.
+    #[inline(always)]
+    pub(crate) fn add(&mut self, bytes: usize) {
+        self.messages += 1;
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.longest = self.longest.max(bytes);
+    }
 }
 
 impl LaneCost {
-    fn bytes(self, count: usize) -> usize {
-        self.fixed_bytes.saturating_add(self.job_bytes.saturating_mul(count))
+    /// Lanes that never pay, or that are not there.
+    pub(crate) const NEVER: Self = Self { few: u32::MAX, fixed_bytes: 0, job_bytes: 0 };
+
+    /// See the field.
+    pub(crate) const fn few(self) -> usize {
+        self.few as usize
     }
 
-    /// Whether [`Self::is_worth`] may say yes for messages of these lengths, which come in any order. It saves sorting where
-    /// the answer is no. Of all messages but the longest it takes the average, which is never less than the average of
-    /// those that `is_worth` counts. As soon as the messages seen so far outweigh the cost of all it says yes.
-    pub(crate) fn may_be_worth(self, lengths: impl Iterator<Item = usize>) -> bool {
-        let cost_of_all = self.bytes(lengths.size_hint().1.unwrap_or(usize::MAX));
-        let (mut count, mut left, mut longest) = (0, 0usize, 0);
-        for bytes in lengths {
-            count += 1;
-            left = left.saturating_add(bytes.min(longest));
-            longest = bytes.max(longest);
-            // `few` messages are at most half of these, so the others have half of the bytes or more.
-            if left / 2 > cost_of_all && count >= 2 * self.few {
-                return true;
-            }
-        }
-        if count <= self.few {
+    const fn bytes(self, count: usize) -> usize {
+        (self.job_bytes as usize).saturating_mul(count).saturating_add(self.fixed_bytes as usize)
+    }
+
+    /// Whether [`Self::is_worth`] may say yes for such messages: it saves sorting where the answer is no. The messages behind
+    /// the `few` longest are on average no longer than those behind the longest one.
+    #[inline]
+    pub(crate) fn may_be_worth(self, of: Totals) -> bool {
+        let (cost, few) = (self.bytes(of.messages), self.few());
+        let others = if few == 0 { of.bytes } else { of.bytes.saturating_sub(of.longest) };
+        if of.messages <= few || others <= cost {
             return false;
         }
-        let others = match self.few {
-            0 => left.saturating_add(longest),
-            few => (left / (count - 1) + 1).saturating_mul(count - few),
-        };
-        others > self.bytes(count)
+        // Without a division, which would take as long as a look at a few messages.
+        few == 0 || others.saturating_mul(of.messages - few) > cost.saturating_mul(of.messages - 1)
     }
 
     /// Whether lanes pay for messages of these lengths, longest first. The `few` longest messages gain nothing by lanes, so
@@ -82,7 +105,7 @@ impl LaneCost {
     pub(crate) fn is_worth(self, lengths: impl ExactSizeIterator<Item = usize>) -> bool {
         let cost = self.bytes(lengths.len());
         let mut others = 0usize;
-        lengths.skip(self.few).any(|bytes| {
+        lengths.skip(self.few()).any(|bytes| {
             others = others.saturating_add(bytes);
             others > cost
         })
@@ -117,19 +140,9 @@ impl<const N: usize> Order<N> {
                 order.len += 1;
             }
         }
-        let classes = &mut classes[..order.len];
+        let classes = &classes[..order.len];
         // `is_sorted` would branch at every pair; this is done in vectors.
         if classes.iter().zip(classes.iter().skip(1)).fold(true, |sorted, (a, b)| sorted & (a >= b)) {
-            return order;
-        }
-        if order.len <= FEW {
-            for n in 1..order.len {
-                let (class, index) = (classes[n], order.list[n]);
-                let longer = classes[..n].iter().rposition(|&before| before >= class).map_or(0, |at| at + 1);
-                classes.copy_within(longer..n, longer + 1);
-                order.list.copy_within(longer..n, longer + 1);
-                (classes[longer], order.list[longer]) = (class, index);
-            }
             return order;
         }
         let longest = classes.iter().fold(0, |longest, &class| class.max(longest));
@@ -143,10 +156,29 @@ impl<const N: usize> Order<N> {
             start += core::mem::replace(count, start);
         }
         let unsorted = order.list;
-        for (n, (index, class)) in unsorted.iter().zip(&*classes).enumerate() {
+        for (n, (index, class)) in unsorted.iter().zip(classes).enumerate() {
             let place = &mut starts[usize::from(*class)][n % 2];
             order.list[usize::from(*place)] = *index;
             *place += 1;
+        }
+        order
+    }
+
+    /// Of at most `N` jobs, and [`FEW`]; without branches, as lengths follow no rule.
+    fn of_few<J>(jobs: &mut [J], mut bytes: impl FnMut(&mut J) -> Option<usize>) -> Self {
+        let mut order = Self { list: [0; N], len: 0 };
+        // All different, so that every job has a place of its own; equal classes keep their order.
+        let (mut keys, mut indices) = ([0i16; FEW], [0u16; FEW]);
+        for (index, job) in jobs.iter_mut().enumerate().take(N.min(FEW)) {
+            if let Some(bytes) = bytes(job) {
+                keys[order.len] = (class(bytes) * FEW + FEW - 1 - order.len) as i16;
+                indices[order.len] = index as u16;
+                order.len += 1;
+            }
+        }
+        for (key, index) in keys.iter().zip(&indices).take(order.len) {
+            let before: i16 = keys.iter().map(|other| i16::from(other > key)).sum();
+            order.list[before as usize % N] = *index;
         }
         order
     }
@@ -161,17 +193,31 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// All indices of the jobs that have a length are there, longest first.
+    fn check<const N: usize>(order: &Order<N>, lengths: &[Option<usize>]) {
+        let classes: Vec<_> =
+            order.as_slice().iter().map(|&i| class(lengths[usize::from(i)].unwrap())).collect();
+        assert!(classes.is_sorted_by(|a, b| a >= b), "{classes:?}");
+        let mut all = order.as_slice().to_vec();
+        all.sort_unstable();
+        let wanted: Vec<_> =
+            (0..lengths.len() as u16).filter(|&i| lengths[usize::from(i)].is_some()).collect();
+        assert_eq!(all, wanted);
+    }
+
     proptest! {
         #[test]
-        fn descending_and_complete(lengths in prop::collection::vec(prop::option::of(0usize..20_000), 0..300)) {
-            let order = Order::<512>::new(&mut lengths.clone(), |&mut bytes| bytes);
-            let classes: Vec<_> =
-                order.as_slice().iter().map(|&i| class(lengths[usize::from(i)].unwrap())).collect();
-            prop_assert!(classes.is_sorted_by(|a, b| a >= b));
-            let mut all = order.as_slice().to_vec();
-            all.sort_unstable();
-            let wanted: Vec<_> = (0..lengths.len() as u16).filter(|&i| lengths[usize::from(i)].is_some()).collect();
-            prop_assert_eq!(all, wanted);
+        fn many_are_descending_and_complete(
+            lengths in prop::collection::vec(prop::option::of(0usize..20_000), 0..300),
+        ) {
+            check(&Order::<512>::new(&mut lengths.clone(), |&mut bytes| bytes), &lengths);
+        }
+
+        #[test]
+        fn few_are_descending_and_complete(
+            lengths in prop::collection::vec(prop::option::of(0usize..usize::MAX - 64), 0..=FEW),
+        ) {
+            check(&Order::<FEW>::of_few(&mut lengths.clone(), |&mut bytes| bytes), &lengths);
         }
     }
 
@@ -179,10 +225,12 @@ mod tests {
         /// Sorting is spared only where it would change nothing.
         #[test]
         fn what_may_not_be_worth_is_not(
-            mut lengths in prop::collection::vec(0usize..3000, 1..20), few in 0usize..8, fixed_bytes in 0usize..3000,
+            mut lengths in prop::collection::vec(0usize..3000, 1..20), few in 0u32..8, fixed_bytes in 0u32..3000,
         ) {
             let cost = LaneCost { few, fixed_bytes, job_bytes: 16 };
-            let may = cost.may_be_worth(lengths.iter().copied());
+            let mut totals = Totals::default();
+            lengths.iter().for_each(|&bytes| totals.add(bytes));
+            let may = cost.may_be_worth(totals);
             lengths.sort_unstable_by(|a, b| b.cmp(a));
             let is = cost.is_worth(lengths.iter().copied());
             prop_assert!(may || !is, "{lengths:?}");

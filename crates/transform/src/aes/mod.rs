@@ -13,7 +13,9 @@ pub(crate) mod vector;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use crate::catalogue::{ByteOrder, Facts, KeyBytes, Limits, Mode, Standing};
-use crate::descriptor::{Alone, CipherDescriptor, CipherLanes, PeerNames, Promise, Words, block_after_block};
+use crate::descriptor::{
+    Alone, CipherDescriptor, CipherLanes, LeastBytes, PeerNames, Promise, Words, block_after_block,
+};
 use crate::isa::{Features, Isa, Tier};
 use crate::job::{Buffer, Direction};
 use crate::key::Schedule;
@@ -135,11 +137,12 @@ const LANES: Option<CipherLanes> = None;
 const LANES: Option<CipherLanes> = Some(CipherLanes {
     cost: |mode, direction, isa, count| match (mode.can_cut(direction), isa) {
         (_, Isa::Portable) => None,
-        (true, _) => Some(LaneCost { few: usize::MAX, fixed_bytes: 0, job_bytes: 0 }),
+        (true, _) => Some(LaneCost::NEVER),
         // Few jobs take eight lanes, more take 32.
         (false, Isa::Avx512) if count > 32 => Some(LaneCost { few: 5, fixed_bytes: 640, job_bytes: 60 }),
         (false, _) => Some(LaneCost { few: 2, fixed_bytes: 128, job_bytes: 72 }),
     },
+    least_bytes: LeastBytes { chained: 600, free: usize::MAX },
     cut: None,
     run: aes_lanes::run_widest,
 });

@@ -13,7 +13,8 @@ use crate::cipher_lanes::{HandOver, Interleave};
 #[cfg(target_arch = "x86_64")]
 use crate::cipher_lanes::{few_lanes_do, one_key};
 use crate::descriptor::{
-    Alone, CipherDescriptor, CipherLanes, CutFor, PeerNames, Promise, block_after_block, no_instructions,
+    Alone, CipherDescriptor, CipherLanes, CutFor, LeastBytes, PeerNames, Promise, block_after_block,
+    no_instructions,
 };
 use crate::isa::{Features, Tier};
 use crate::job::{CipherJob, Direction};
@@ -47,6 +48,7 @@ pub(crate) static BLOWFISH: CipherDescriptor = CipherDescriptor {
             let fixed_bytes = if direction == Direction::Decrypt { 256 } else { 192 };
             Some(LaneCost { few: 1, fixed_bytes, job_bytes: 24 })
         },
+        least_bytes: LeastBytes { chained: 192, free: 192 },
         cut: Some(CutFor { lanes: [6, 6, 64], set_up: 64 }),
         run: run_lanes,
     }),

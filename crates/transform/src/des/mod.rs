@@ -17,8 +17,8 @@ use crate::catalogue::{ByteOrder, Facts, KeyBytes, Limits, Mode, Standing};
 use crate::cipher_lanes::few_lanes_do;
 use crate::cipher_lanes::{self, HandOver};
 use crate::descriptor::{
-    Alone, CipherDescriptor, CipherLanes, CutFor, PeerNames, Promise, block_after_block, no_instructions,
-    no_words,
+    Alone, CipherDescriptor, CipherLanes, CutFor, LeastBytes, PeerNames, Promise, block_after_block,
+    no_instructions, no_words,
 };
 use crate::isa::{Features, Isa, Tier};
 use crate::job::{Buffer, CipherJob, Direction};
@@ -41,6 +41,7 @@ pub(crate) static DES: CipherDescriptor = CipherDescriptor {
             (_, Isa::Avx2) => Some(LaneCost { few: 24, fixed_bytes: 384, job_bytes: 8 }),
             (_, Isa::Avx512) => Some(LaneCost { few: 4, fixed_bytes: 256, job_bytes: 8 }),
         },
+        least_bytes: LeastBytes { chained: 256, free: 256 },
         cut: Some(CutFor { lanes: [64, 256, 512], set_up: 256 }),
         run: run_lanes::<1>,
     }),
@@ -80,6 +81,7 @@ pub(crate) static TRIPLE_DES: CipherDescriptor = CipherDescriptor {
             (_, Isa::Portable | Isa::Avx2) => Some(LaneCost { few: 20, fixed_bytes: 256, job_bytes: 8 }),
             (_, Isa::Avx512) => Some(LaneCost { few: 4, fixed_bytes: 256, job_bytes: 8 }),
         },
+        least_bytes: LeastBytes { chained: 256, free: 256 },
         cut: Some(CutFor { lanes: [64, 256, 512], set_up: 256 }),
         run: run_lanes::<3>,
     }),

@@ -1,7 +1,5 @@
 //! Ciphers without authentication.
 
-use core::iter::repeat_n;
-
 use super::pieces::{self, Lengths, Width};
 use super::{Kernels, Lanes};
 use crate::catalogue::{Cipher, Mode};
@@ -10,7 +8,7 @@ use crate::descriptor::Alone;
 use crate::isa::{Isa, Tier};
 use crate::job::{Buffer, CipherJob, Direction, Status};
 use crate::key::Schedule;
-use crate::order::{LaneCost, WINDOW, by_length};
+use crate::order::{LaneCost, Totals, WINDOW, by_length};
 use crate::wipe;
 
 /// What lanes cost `count` jobs. `None` where there are none.
@@ -66,8 +64,9 @@ impl Kernels {
                     failed += 1;
                 }
             }
-            if self.cipher_pieces(algorithm, direction, lengths, window)
-                || self.cipher_lanes(algorithm, direction, window)
+            if self.may_use_lanes(algorithm, direction, lengths.totals)
+                && (self.cipher_pieces(algorithm, direction, lengths, window)
+                    || self.cipher_lanes(algorithm, direction, lengths.totals, window))
             {
                 continue;
             }
@@ -93,16 +92,40 @@ impl Kernels {
         }
     }
 
+    /// Whether lanes are worth a thought for such messages. In line and without a look at the messages, as a few short
+    /// ones are done in the time of a call or two.
+    #[inline(always)]
+    fn may_use_lanes(&self, algorithm: Cipher, direction: Direction, totals: Totals) -> bool {
+        let Some(lanes) = &algorithm.descriptor().lanes else { return false };
+        match self.lanes_wanted() {
+            Lanes::Never => false,
+            Lanes::Always => true,
+            Lanes::WhereTheyPay => {
+                let can_cut = mode_of(algorithm).can_cut(direction);
+                let enough = if can_cut {
+                    totals.bytes >= lanes.least_bytes.free
+                } else {
+                    totals.bytes - totals.longest >= lanes.least_bytes.chained
+                };
+                enough
+                    && (can_cut && lanes.cut.is_some()
+                        || lane_cost(algorithm, direction, self.isa(), totals.messages)
+                            .is_some_and(|cost| cost.may_be_worth(totals)))
+            }
+        }
+    }
+
     /// Whether lanes may pay for so many jobs.
     fn enough_for_lanes(&self, algorithm: Cipher, direction: Direction, count: usize) -> bool {
         lane_cost(algorithm, direction, self.isa(), count).is_some_and(|cost| match self.lanes_wanted() {
             Lanes::Never => false,
-            Lanes::WhereTheyPay => count > cost.few,
+            Lanes::WhereTheyPay => count > cost.few(),
             Lanes::Always => true,
         })
     }
 
     /// Runs the pending jobs in lanes, cut into pieces, and says so; or leaves them, as they cannot be cut or need not be.
+    #[inline(never)]
     fn cipher_pieces(
         &self,
         algorithm: Cipher,
@@ -115,10 +138,11 @@ impl Kernels {
         let Some(cut) = width.and_then(|width| width.cut(lengths)) else { return false };
         let cost = lane_cost(algorithm, direction, self.isa(), cut.count);
         let forced = self.lanes_wanted() == Lanes::Always;
-        if !forced && !cost.is_some_and(|cost| cost.may_be_worth(repeat_n(cut.bytes, cut.count))) {
+        if !forced && !cost.is_some_and(|cost| cost.may_be_worth(cut.totals())) {
             return false;
         }
-        let run = |pieces: &mut [CipherJob<'_>]| self.cipher_lanes(algorithm, direction, pieces);
+        let run =
+            |totals, pieces: &mut [CipherJob<'_>]| self.cipher_lanes(algorithm, direction, totals, pieces);
         let runs = match algorithm.descriptor().facts.block_bytes {
             8 => pieces::with_pieces::<8>(mode, jobs, cut.bytes, run),
             _ => pieces::with_pieces::<16>(mode, jobs, cut.bytes, run),
@@ -141,42 +165,76 @@ impl Kernels {
         (lanes > 1).then_some(Width { lanes, set_up: cut.set_up })
     }
 
-    /// Runs the pending jobs in lanes and says so, or leaves them.
-    fn cipher_lanes(&self, algorithm: Cipher, direction: Direction, jobs: &mut [CipherJob<'_>]) -> bool {
-        if !self.enough_for_lanes(algorithm, direction, jobs.len()) {
+    /// Runs the pending jobs, of which so much is known, in lanes and says so, or leaves them.
+    #[inline(never)]
+    fn cipher_lanes(
+        &self,
+        algorithm: Cipher,
+        direction: Direction,
+        totals: Totals,
+        jobs: &mut [CipherJob<'_>],
+    ) -> bool {
+        let (mode, wanted) = (mode_of(algorithm), self.lanes_wanted());
+        let Some(lanes) = algorithm.descriptor().lanes.as_ref().filter(|_| wanted != Lanes::Never) else {
+            return false;
+        };
+        let Some(cost) = (lanes.cost)(mode, direction, self.isa(), jobs.len()) else { return false };
+        // When the batch tier is forced, its kernels do all the work.
+        let cost = (wanted != Lanes::Always).then_some(cost);
+        if cost.is_some_and(|cost| !cost.may_be_worth(totals)) {
             return false;
         }
-        let Some(lanes) = &algorithm.descriptor().lanes else { return false };
-        let mode = mode_of(algorithm);
         let single = self.alone(algorithm, direction);
         let alone = |key: &Schedule, iv: &[u8; 16], rest: &mut [u8]| {
             single(key, mode, direction, iv, &mut Buffer::in_place(rest));
         };
-        // When the batch tier is forced, its kernels do all the work.
-        let forced = self.lanes_wanted() == Lanes::Always;
-        let cost = lane_cost(algorithm, direction, self.isa(), jobs.len()).filter(|_| !forced);
-        let sizes = jobs.iter().filter(|job| job.status == Status::Pending).map(|job| job.data.len());
-        if cost.is_some_and(|cost| !cost.may_be_worth(sizes)) {
-            return false;
-        }
-        let hand_over = HandOver { few: cost.map_or(0, |cost| cost.few), alone: &alone };
+        let hand_over = HandOver { few: cost.map_or(0, LaneCost::few), alone: &alone };
         let bytes = |job: &mut CipherJob<'_>| (job.status == Status::Pending).then_some(job.data.len());
         by_length(jobs, bytes, |jobs, order| {
-            if cost.is_some_and(|cost| !cost.is_worth(lengths(jobs, order))) {
-                for &index in order {
-                    let job = &mut jobs[usize::from(index)];
-                    single(job.key.schedule(), mode, direction, &job.iv, &mut job.data);
-                    job.status = Status::Done;
-                }
-                return;
+            let pays = cost.is_none_or(|cost| cost.is_worth(lengths(jobs, order)));
+            if pays {
+                (lanes.run)(self.features, mode, direction, jobs, order, &hand_over);
             }
-            (lanes.run)(self.features, mode, direction, jobs, order, &hand_over);
-        });
-        true
+            pays
+        })
     }
 
     /// The best kernel for single messages.
     fn alone(&self, algorithm: Cipher, direction: Direction) -> Alone {
         (algorithm.descriptor().alone)(self.features, self.single(), mode_of(algorithm), direction)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::isa::Isa;
+
+    /// What is asked before the cost never contradicts it: messages of the same length gain most by lanes.
+    #[test]
+    fn fewer_than_the_least_bytes_never_pay() {
+        for cipher in Cipher::all() {
+            let Some(lanes) = &cipher.descriptor().lanes else { continue };
+            for (direction, isa) in
+                [Direction::Encrypt, Direction::Decrypt].into_iter().flat_map(|d| Isa::ALL.map(|i| (d, i)))
+            {
+                let mode = mode_of(cipher);
+                for messages in 1..=512 {
+                    let Some(cost) = (lanes.cost)(mode, direction, isa, messages) else { continue };
+                    let bytes = if mode.can_cut(direction) {
+                        // All lengths of a cipher are whole bytes, and the longest message is no shorter than the average.
+                        lanes.least_bytes.free.saturating_sub(1)
+                    } else {
+                        let beside = lanes.least_bytes.chained.saturating_sub(1);
+                        if messages == 1 {
+                            continue;
+                        }
+                        beside * messages / (messages - 1)
+                    };
+                    let totals = Totals { messages, bytes, longest: bytes.div_ceil(messages) };
+                    assert!(!cost.may_be_worth(totals), "{cipher} {direction:?} {isa:?} {messages} messages");
+                }
+            }
+        }
     }
 }

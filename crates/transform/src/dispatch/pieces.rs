@@ -10,6 +10,7 @@ use crate::catalogue::Mode;
 use crate::cipher_lanes::CHUNK;
 use crate::job::{Buffer, CipherJob, Status};
 use crate::modes;
+use crate::order::Totals;
 
 /// Most pieces of a batch.
 const PIECES: usize = 1024;
@@ -26,19 +27,16 @@ pub(super) struct Width {
 /// What cutting needs to know of messages; gathered while they are looked at anyway.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Lengths {
-    messages: usize,
-    /// Chunks of all, and of the longest.
+    pub(super) totals: Totals,
+    /// Chunks of all.
     chunks: usize,
-    longest: usize,
 }
 
 impl Lengths {
     /// Takes up a message.
     pub(super) fn add(&mut self, bytes: usize) {
-        let chunks = bytes.div_ceil(CHUNK);
-        self.messages += 1;
-        self.chunks = self.chunks.saturating_add(chunks);
-        self.longest = chunks.max(self.longest);
+        self.totals.add(bytes);
+        self.chunks = self.chunks.saturating_add(bytes.div_ceil(CHUNK));
     }
 }
 
@@ -51,14 +49,22 @@ pub(super) struct Cut {
     pub(super) count: usize,
 }
 
+impl Cut {
+    /// What the pieces come to, if all are as long.
+    pub(super) const fn totals(self) -> Totals {
+        Totals { messages: self.count, bytes: self.bytes.saturating_mul(self.count), longest: self.bytes }
+    }
+}
+
 impl Width {
     /// How long pieces are to be. With `n` chunks in pieces of `p`, setting up lanes takes `n / p` and running them
     /// `p * set_up`; their sum is least where p² = n / set_up. Pieces are never so short that lanes would be too few. `None`
     /// where messages are hardly longer than such pieces.
     pub(super) fn cut(self, lengths: Lengths) -> Option<Cut> {
-        let Lengths { messages, chunks, longest } = lengths;
+        let Lengths { totals, chunks } = lengths;
+        let longest = totals.longest.div_ceil(CHUNK);
         // So many messages keep lanes busy without being cut.
-        if longest <= 1 || messages + self.lanes > PIECES {
+        if longest <= 1 || totals.messages + self.lanes > PIECES {
             return None;
         }
         let piece = chunks.div_ceil(self.lanes).max((chunks / self.set_up).isqrt()).max(1);
@@ -67,13 +73,16 @@ impl Width {
     }
 }
 
-/// Calls `run` with the pending jobs in pieces of `bytes`, as [`Width::cut`] says, for blocks of `N` bytes.
+/// Calls `run` with the pending jobs in pieces of `bytes`, as [`Width::cut`] says, for blocks of `N` bytes. Not inlined: the
+/// pieces make a large stack frame.
+#[inline(never)]
 pub(super) fn with_pieces<const N: usize>(
     mode: Mode,
     jobs: &mut [CipherJob<'_>],
     bytes: usize,
-    run: impl FnOnce(&mut [CipherJob<'_>]) -> bool,
+    run: impl FnOnce(Totals, &mut [CipherJob<'_>]) -> bool,
 ) -> bool {
+    let mut totals = Totals::default();
     let mut pieces: ArrayVec<CipherJob<'_>, PIECES> = ArrayVec::new();
     for job in jobs.iter_mut().filter(|job| job.status == Status::Pending) {
         let (mut iv, mut rest) = (job.iv, job.data.reborrow());
@@ -81,11 +90,12 @@ pub(super) fn with_pieces<const N: usize>(
             let at = bytes.min(rest.len());
             let (data, behind) = rest.split_at(at);
             let next = chain_after::<N>(mode, iv, &data);
+            totals.add(at);
             pieces.push(CipherJob { key: job.key, iv, data, status: Status::Pending });
             (iv, rest) = (next, behind);
         }
     }
-    run(&mut pieces)
+    run(totals, &mut pieces)
 }
 
 /// What the chain is behind these bytes, which begin with `iv`.

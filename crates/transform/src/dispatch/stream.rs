@@ -13,7 +13,7 @@ impl Kernels {
     pub fn absorb(&self, parts: &mut [StreamPart<'_>]) {
         for parts in parts.chunk_by_mut(same_hash) {
             let Some(hash) = parts.first().map(|part| part.stream.hash()) else { continue };
-            if let Some((_, kernel)) = self.lane_kernel(hash, parts.len()) {
+            if let Some(kernel) = self.lane_kernel(hash, parts.len()) {
                 absorb_parts(&kernel, parts);
                 continue;
             }

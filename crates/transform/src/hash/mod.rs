@@ -33,15 +33,15 @@ pub(crate) struct Hash {
     pub(crate) has_instructions: fn(Features) -> bool,
     /// Absorbs a block by the reference kernel, which is told.
     pub(crate) traced: fn(&mut [u32; 8], &[u8; 64]),
-    /// The lane kernels for what a machine has, if they are ever faster than single messages.
+    /// What lanes cost on such a machine, as the `crossover` example measures it.
+    pub(crate) lane_cost: fn(Features) -> LaneCost,
+    /// The lane kernels for what a machine has.
     pub(crate) lanes: fn(Features) -> Option<HashLanes>,
 }
 
 /// The lane kernels of a hash.
 #[derive(Clone, Copy)]
 pub(crate) struct HashLanes {
-    /// As the `crossover` example measures it.
-    pub(crate) cost: LaneCost,
     /// Narrowest first.
     pub(crate) widths: &'static [hash_lanes::Width],
     pub(crate) drive: hash_lanes::Drive,

@@ -10,7 +10,8 @@ use zeroize::{Zeroize, ZeroizeOnDrop};
 use crate::catalogue::{ByteOrder, Facts, KeyBytes, Limits, Standing};
 use crate::cipher_lanes::by_width;
 use crate::descriptor::{
-    Alone, CipherDescriptor, CipherLanes, CutFor, PeerNames, Promise, block_after_block, no_instructions,
+    Alone, CipherDescriptor, CipherLanes, CutFor, LeastBytes, PeerNames, Promise, block_after_block,
+    no_instructions,
 };
 use crate::isa::{Isa, Tier};
 use crate::job::Direction;
@@ -45,6 +46,7 @@ pub(crate) static IDEA: CipherDescriptor = CipherDescriptor {
             let (few, fixed_bytes) = if isa == Isa::Avx512 { ([2, 3, 5], 96) } else { ([1, 1, 2], 64) };
             Some(LaneCost { few: by_width(isa, count, 32, few)?, fixed_bytes, job_bytes: 4 })
         },
+        least_bytes: LeastBytes { chained: 64, free: 96 },
         cut: Some(CutFor { lanes: [1, 64, 128], set_up: 16 }),
         run: idea_lanes::run_widest,
     }),

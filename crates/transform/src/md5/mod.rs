@@ -12,7 +12,6 @@ use crate::hash::HashLanes;
 use crate::hash::hash_lanes::{drive_avx2, drive_avx512};
 use crate::hash::{self, Hash};
 use crate::isa::Tier;
-#[cfg(target_arch = "x86_64")]
 use crate::order::LaneCost;
 use crate::word::Counted;
 
@@ -39,26 +38,21 @@ pub(crate) static HASH: Hash = Hash {
     compress: |tier, _| if tier == Tier::Reference { reference::blocks } else { single::blocks },
     has_instructions: |_| false,
     traced: reference::compress::<Counted>,
+    lane_cost: |features| match (features.avx512, features.avx2) {
+        (None, None) => LaneCost::NEVER,
+        _ => LaneCost { few: 2, fixed_bytes: 112, job_bytes: 16 },
+    },
     #[cfg(target_arch = "x86_64")]
-    lanes: |features| {
-        let cost = LaneCost { few: 2, fixed_bytes: 112, job_bytes: 16 };
-        match (features.avx512, features.avx2) {
-            (Some(_), _) => Some(HashLanes {
-                cost,
-                widths: &[
-                    md5_lanes::avx512_16::WIDTH,
-                    md5_lanes::avx512_32::WIDTH,
-                    md5_lanes::avx512_64::WIDTH,
-                ],
-                drive: drive_avx512::<md5_lanes::Md5, 4>,
-            }),
-            (_, Some(_)) => Some(HashLanes {
-                cost,
-                widths: &[md5_lanes::avx2_8::WIDTH, md5_lanes::avx2_16::WIDTH],
-                drive: drive_avx2::<md5_lanes::Md5, 4>,
-            }),
-            _ => None,
-        }
+    lanes: |features| match (features.avx512, features.avx2) {
+        (Some(_), _) => Some(HashLanes {
+            widths: &[md5_lanes::avx512_16::WIDTH, md5_lanes::avx512_32::WIDTH, md5_lanes::avx512_64::WIDTH],
+            drive: drive_avx512::<md5_lanes::Md5, 4>,
+        }),
+        (_, Some(_)) => Some(HashLanes {
+            widths: &[md5_lanes::avx2_8::WIDTH, md5_lanes::avx2_16::WIDTH],
+            drive: drive_avx2::<md5_lanes::Md5, 4>,
+        }),
+        _ => None,
     },
     #[cfg(not(target_arch = "x86_64"))]
     lanes: |_| None,

@@ -8,7 +8,7 @@ pub(crate) mod single;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use crate::catalogue::{ByteOrder, Facts, KeyBytes, Limits, Mode, Standing};
-use crate::descriptor::{Alone, CipherDescriptor, CipherLanes, PeerNames, no_instructions};
+use crate::descriptor::{Alone, CipherDescriptor, CipherLanes, LeastBytes, PeerNames, no_instructions};
 use crate::isa::{Isa, Tier};
 use crate::job::{Buffer, Direction};
 use crate::key::Schedule;
@@ -39,8 +39,9 @@ pub(crate) static RC4: CipherDescriptor = CipherDescriptor {
     lanes: Some(CipherLanes {
         cost: |_, _, isa, _| match isa {
             Isa::Portable => None,
-            Isa::Avx2 | Isa::Avx512 => Some(LaneCost { few: 4, fixed_bytes: 96, job_bytes: 12 }),
+            Isa::Avx2 | Isa::Avx512 => Some(LaneCost { few: 4, fixed_bytes: 304, job_bytes: 12 }),
         },
+        least_bytes: LeastBytes { chained: 0, free: 448 },
         cut: None,
         run: |features, _, _, jobs, order, hand_over| {
             if let Some(proof) = features.avx2 {

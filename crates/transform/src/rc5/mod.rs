@@ -8,7 +8,8 @@ use zeroize::{Zeroize, ZeroizeOnDrop};
 use crate::catalogue::{ByteOrder, Facts, KeyBytes, Limits, Mode, Standing};
 use crate::cipher_lanes::by_width;
 use crate::descriptor::{
-    Alone, CipherDescriptor, CipherLanes, CutFor, PeerNames, Promise, block_after_block, no_instructions,
+    Alone, CipherDescriptor, CipherLanes, CutFor, LeastBytes, PeerNames, Promise, block_after_block,
+    no_instructions,
 };
 use crate::isa::{Isa, Tier};
 use crate::job::Direction;
@@ -88,6 +89,7 @@ const LANES: CipherLanes = CipherLanes {
         };
         Some(LaneCost { few: by_width(isa, count, 16, few)?, fixed_bytes, job_bytes })
     },
+    least_bytes: LeastBytes { chained: 64, free: 320 },
     cut: Some(CutFor { lanes: [1, 32, 64], set_up: 4 }),
     run: rc5_lanes::run_widest,
 };

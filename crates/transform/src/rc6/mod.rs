@@ -8,7 +8,8 @@ use zeroize::{Zeroize, ZeroizeOnDrop};
 use crate::catalogue::{ByteOrder, Facts, KeyBytes, Limits, Standing};
 use crate::cipher_lanes::by_width;
 use crate::descriptor::{
-    Alone, CipherDescriptor, CipherLanes, CutFor, PeerNames, Promise, block_after_block, no_instructions,
+    Alone, CipherDescriptor, CipherLanes, CutFor, LeastBytes, PeerNames, Promise, block_after_block,
+    no_instructions,
 };
 use crate::isa::{Features, Tier};
 use crate::job::Direction;
@@ -44,6 +45,7 @@ pub(crate) static RC6: CipherDescriptor = CipherDescriptor {
             let few = by_width(isa, count, 16, [1, 2, 2])?;
             Some(LaneCost { few, fixed_bytes: 224, job_bytes: 12 })
         },
+        least_bytes: LeastBytes { chained: 192, free: 192 },
         cut: Some(CutFor { lanes: [1, 32, 64], set_up: 4 }),
         run: rc6_lanes::run_widest,
     }),

@@ -11,7 +11,9 @@ use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use crate::catalogue::{ByteOrder, Facts, KeyBytes, Limits, Mode, Standing};
 use crate::cipher_lanes::{self, HandOver, Interleave};
-use crate::descriptor::{Alone, CipherDescriptor, CipherLanes, PeerNames, Promise, no_instructions};
+use crate::descriptor::{
+    Alone, CipherDescriptor, CipherLanes, LeastBytes, PeerNames, Promise, no_instructions,
+};
 use crate::isa::{Features, Tier};
 use crate::job::{Buffer, CipherJob, Direction};
 use crate::key::Schedule;
@@ -41,6 +43,7 @@ pub(crate) static SEAL_3: CipherDescriptor = CipherDescriptor {
     has_instructions: no_instructions,
     lanes: Some(CipherLanes {
         cost: |_, _, _, _| Some(LaneCost { few: 1, fixed_bytes: 320, job_bytes: 0 }),
+        least_bytes: LeastBytes { chained: 0, free: 320 },
         cut: None,
         run: run_lanes,
     }),

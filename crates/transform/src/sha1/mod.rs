@@ -13,7 +13,6 @@ use crate::hash::HashLanes;
 use crate::hash::hash_lanes::{drive_avx2, drive_avx512};
 use crate::hash::{self, Compress, Hash};
 use crate::isa::{Features, Tier};
-#[cfg(target_arch = "x86_64")]
 use crate::order::LaneCost;
 use crate::word::Counted;
 
@@ -48,28 +47,22 @@ pub(crate) static HASH: Hash = Hash {
     },
     has_instructions: |features| features.sha.is_some(),
     traced: reference::compress::<Counted>,
+    lane_cost: |features| match (features.avx512, features.avx2, features.sha) {
+        (None, None, _) => LaneCost::NEVER,
+        // With the SHA extensions single messages are fast.
+        (_, _, Some(_)) => LaneCost { few: 4, fixed_bytes: 352, job_bytes: 32 },
+        _ => LaneCost { few: 1, fixed_bytes: 112, job_bytes: 16 },
+    },
     #[cfg(target_arch = "x86_64")]
-    lanes: |features| {
-        let cost = match (features.avx512, features.avx2, features.sha) {
-            // With the SHA extensions single messages are fast.
-            (Some(_), _, Some(_)) | (_, Some(_), Some(_)) => {
-                LaneCost { few: 4, fixed_bytes: 256, job_bytes: 32 }
-            }
-            _ => LaneCost { few: 1, fixed_bytes: 112, job_bytes: 16 },
-        };
-        match (features.avx512, features.avx2) {
-            (Some(_), _) => Some(HashLanes {
-                cost,
-                widths: &[sha1_lanes::avx512_16::WIDTH, sha1_lanes::avx512_32::WIDTH],
-                drive: drive_avx512::<sha1_lanes::Sha1, 5>,
-            }),
-            (_, Some(_)) => Some(HashLanes {
-                cost,
-                widths: &[sha1_lanes::avx2_8::WIDTH],
-                drive: drive_avx2::<sha1_lanes::Sha1, 5>,
-            }),
-            _ => None,
+    lanes: |features| match (features.avx512, features.avx2) {
+        (Some(_), _) => Some(HashLanes {
+            widths: &[sha1_lanes::avx512_16::WIDTH, sha1_lanes::avx512_32::WIDTH],
+            drive: drive_avx512::<sha1_lanes::Sha1, 5>,
+        }),
+        (_, Some(_)) => {
+            Some(HashLanes { widths: &[sha1_lanes::avx2_8::WIDTH], drive: drive_avx2::<sha1_lanes::Sha1, 5> })
         }
+        _ => None,
     },
     #[cfg(not(target_arch = "x86_64"))]
     lanes: |_| None,

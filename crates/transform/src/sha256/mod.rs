@@ -13,7 +13,6 @@ use crate::hash::HashLanes;
 use crate::hash::hash_lanes::{drive_avx2, drive_avx512};
 use crate::hash::{self, Compress, Hash};
 use crate::isa::{Features, Tier};
-#[cfg(target_arch = "x86_64")]
 use crate::order::LaneCost;
 use crate::word::Counted;
 
@@ -48,27 +47,23 @@ pub(crate) static HASH: Hash = Hash {
     },
     has_instructions: |features| features.sha.is_some(),
     traced: reference::compress::<Counted>,
+    lane_cost: |features| match (features.avx512, features.avx2, features.sha) {
+        (Some(_), _, Some(_)) => LaneCost { few: 6, fixed_bytes: 64, job_bytes: 16 },
+        // Eight lanes of AVX2 hardly beat the SHA extensions.
+        (_, Some(_), Some(_)) | (None, None, _) => LaneCost::NEVER,
+        _ => LaneCost { few: 1, fixed_bytes: 112, job_bytes: 16 },
+    },
     #[cfg(target_arch = "x86_64")]
-    lanes: |features| {
-        let cost = match (features.avx512, features.avx2, features.sha) {
-            (Some(_), _, Some(_)) => LaneCost { few: 6, fixed_bytes: 64, job_bytes: 16 },
-            // Eight lanes of AVX2 hardly beat the SHA extensions.
-            (_, Some(_), Some(_)) => LaneCost { few: usize::MAX, fixed_bytes: 0, job_bytes: 0 },
-            _ => LaneCost { few: 1, fixed_bytes: 112, job_bytes: 16 },
-        };
-        match (features.avx512, features.avx2) {
-            (Some(_), _) => Some(HashLanes {
-                cost,
-                widths: &[sha256_lanes::avx512_16::WIDTH, sha256_lanes::avx512_32::WIDTH],
-                drive: drive_avx512::<sha256_lanes::Sha256, 8>,
-            }),
-            (_, Some(_)) => Some(HashLanes {
-                cost,
-                widths: &[sha256_lanes::avx2_8::WIDTH],
-                drive: drive_avx2::<sha256_lanes::Sha256, 8>,
-            }),
-            _ => None,
-        }
+    lanes: |features| match (features.avx512, features.avx2) {
+        (Some(_), _) => Some(HashLanes {
+            widths: &[sha256_lanes::avx512_16::WIDTH, sha256_lanes::avx512_32::WIDTH],
+            drive: drive_avx512::<sha256_lanes::Sha256, 8>,
+        }),
+        (_, Some(_)) => Some(HashLanes {
+            widths: &[sha256_lanes::avx2_8::WIDTH],
+            drive: drive_avx2::<sha256_lanes::Sha256, 8>,
+        }),
+        _ => None,
     },
     #[cfg(not(target_arch = "x86_64"))]
     lanes: |_| None,
