@@ -5,9 +5,10 @@ use crate::md5::{SHIFTS, SINES, word_of};
 /// One round over four blocks, each with its own chain.
 #[inline(always)]
 fn turn<const ROUND: usize>(chains: &mut [[u32; 4]; 4], data: &[u8; 256]) {
-    let x: [[u32; 16]; 4] = core::array::from_fn(|chain| {
-        core::array::from_fn(|i| u32::from_le_bytes([0, 1, 2, 3].map(|j| data[64 * chain + 4 * i + j])))
-    });
+    let mut x = [[0; 16]; 4];
+    for (word, bytes) in x.as_flattened_mut().iter_mut().zip(data.as_chunks().0) {
+        *word = u32::from_le_bytes(*bytes);
+    }
     let mut s = *chains;
     for step in 0..16 {
         let at = 16 * ROUND + step;

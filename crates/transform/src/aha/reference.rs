@@ -6,7 +6,7 @@ use crate::word::{Plain, Region, Word};
 /// Absorbs block `number` of the message.
 pub(crate) fn absorb<W: Word>(chains: &mut [[u32; 4]; 4], number: usize, block: &[u8; 64]) {
     let x: [W; 16] = core::array::from_fn(|i| {
-        W::load(Region::Message.word(i), u32::from_le_bytes([0, 1, 2, 3].map(|j| block[4 * i + j])))
+        W::load(Region::Message.word(i), u32::from_le_bytes(block.as_chunks().0[i]))
     });
     let round = number / 4 % 4;
     let state = &mut chains[number % 4];

@@ -40,7 +40,7 @@ impl Node {
     /// The first half of the output, which is all that the tree and a digest need.
     fn compress<W: Word>(&self, flags: u32) -> [u32; 8] {
         let mut words: [W; 16] = core::array::from_fn(|i| {
-            W::load(Region::Message.word(i), u32::from_le_bytes([0, 1, 2, 3].map(|j| self.block[4 * i + j])))
+            W::load(Region::Message.word(i), u32::from_le_bytes(self.block.as_chunks().0[i]))
         });
         let last = [self.chunk as u32, (self.chunk >> 32) as u32, self.bytes as u32, self.flags | flags];
         let mut v: [W; 16] = core::array::from_fn(|i| match i {

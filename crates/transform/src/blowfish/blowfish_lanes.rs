@@ -261,7 +261,7 @@ impl<const L: usize> BlowfishLanes<'_, L> {
 impl<'k, const L: usize> Interleaved<'k, L> for BlowfishLanes<'k, L> {
     fn set(&mut self, lane: usize, key: &'k Schedule, iv: &[u8; 16]) {
         let Schedule::Blowfish(key) = key else { return };
-        let first = [0, 1, 2, 3, 4, 5, 6, 7].map(|i| iv[i]);
+        let first = iv.as_chunks().0[0];
         self.chain[lane] = if self.mode == Mode::Ctr { u64::from_be_bytes(first) } else { read(first) };
         if self.held[lane].is_some_and(|held| core::ptr::eq(held, &**key)) {
             return;

@@ -4,7 +4,7 @@ use crate::word::{Plain, Region, Word};
 
 /// The sixteen words of a block: constants, key, counter, nonce.
 pub(crate) fn input(key: &[u8; 32], counter: u32, nonce: &[u8; 12]) -> [u32; 16] {
-    let word = |bytes: &[u8], i: usize| u32::from_le_bytes([0, 1, 2, 3].map(|j| bytes[4 * i + j]));
+    let word = |bytes: &[u8], i: usize| u32::from_le_bytes(bytes.as_chunks().0[i]);
     core::array::from_fn(|i| match i {
         0..4 => word(b"expand 32-byte k", i),
         4..12 => word(key, i - 4),

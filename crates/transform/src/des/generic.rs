@@ -91,7 +91,7 @@ fn modes(
     data: &mut [u8],
     crypt: impl Fn(Direction, Halves) -> Halves,
 ) {
-    let first = [0, 1, 2, 3, 4, 5, 6, 7].map(|i| iv[i]);
+    let first = iv.as_chunks().0[0];
     let xor = |a: Halves, b: Halves| [a[0] ^ b[0], a[1] ^ b[1]];
     let mut chain = permuted(first);
     let (blocks, tail) = data.as_chunks_mut::<8>();

@@ -312,7 +312,7 @@ impl<V: Staged, const L: usize> LaneKernel<'_, L> for Sliced<V, L> {
             }
             _ => {}
         }
-        self.ivs[at] = u64::from_le_bytes([0, 1, 2, 3, 4, 5, 6, 7].map(|i| iv[i]));
+        self.ivs[at] = u64::from_le_bytes(iv.as_chunks().0[0]);
         self.fresh[lane / 64] |= 1 << (lane % 64);
     }
 

@@ -6,7 +6,7 @@ use crate::word::{Plain, Region, Word};
 /// Absorbs one block.
 pub(crate) fn compress<W: Word>(state: &mut [u32; 8], block: &[u8; 64]) {
     let x: [W; 16] = core::array::from_fn(|i| {
-        W::load(Region::Message.word(i), u32::from_le_bytes([0, 1, 2, 3].map(|j| block[4 * i + j])))
+        W::load(Region::Message.word(i), u32::from_le_bytes(block.as_chunks().0[i]))
     });
     let [aa, bb, cc, dd] = core::array::from_fn(|i| W::load(Region::State.word(i), state[i]));
     let (mut a, mut b, mut c, mut d) = (aa, bb, cc, dd);

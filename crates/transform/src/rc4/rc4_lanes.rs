@@ -49,15 +49,15 @@ impl Rc4Lanes<'_> {
 
     /// Begins the new messages.
     fn begin(&mut self) {
-        let new = self.new.map(|key| key.is_some());
-        if new == [false; LANES] {
+        let new = self.new.iter().filter(|key| key.is_some()).count();
+        if new == 0 {
             return;
         }
-        if new == [true; LANES] {
+        if new == LANES {
             self.i = 0;
         }
         self.lay();
-        for lane in (0..LANES).filter(|&lane| new[lane]) {
+        for lane in (0..LANES).filter(|&lane| self.new[lane].is_some()) {
             (self.start[lane], self.j[lane]) = (self.i, self.i);
         }
         self.new = [None; LANES];
@@ -65,17 +65,23 @@ impl Rc4Lanes<'_> {
 
     /// Lays the new messages' permutations into the rows.
     fn lay(&mut self) {
-        let new = u64::from_le_bytes(self.new.map(|key| if key.is_some() { 0xff } else { 0 }));
+        let mut new = [0; LANES];
+        for (new, _) in new.iter_mut().zip(&self.new).filter(|(_, key)| key.is_some()) {
+            *new = 0xff;
+        }
+        let new = u64::from_le_bytes(new);
         let start = usize::from(self.i);
         for (block, rows) in self.s.as_chunks_mut::<16>().0.iter_mut().enumerate() {
             let from = (16 * block).wrapping_sub(start) & 255;
             // SAFETY: SSE2 is part of the architecture; `from` is a multiple of 16 below 256, and 16 rows are eight
             // vectors.
             unsafe {
-                let mut x = self.new.map(|key| match key {
-                    Some(key) => _mm_loadu_si128(key.permutation.as_ptr().add(from).cast()),
-                    None => _mm_setzero_si128(),
-                });
+                let mut x = [_mm_setzero_si128(); LANES];
+                for (x, key) in x.iter_mut().zip(&self.new) {
+                    if let Some(key) = key {
+                        *x = _mm_loadu_si128(key.permutation.as_ptr().add(from).cast());
+                    }
+                }
                 for _ in 0..3 {
                     let [a, b, c, d, e, f, g, h] = x;
                     let pair = |a, b| [_mm_unpacklo_epi8(a, b), _mm_unpackhi_epi8(a, b)];

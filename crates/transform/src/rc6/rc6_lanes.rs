@@ -106,8 +106,7 @@ impl WordCipher for Rc6 {
 
 /// One block of one message.
 pub(crate) fn one(key: &Key, direction: Direction, block: &mut [u8; 16]) {
-    let mut words: [[u32; 1]; 4] =
-        core::array::from_fn(|i| [u32::from_le_bytes([0, 1, 2, 3].map(|j| block[4 * i + j]))]);
+    let mut words: [[u32; 1]; 4] = core::array::from_fn(|i| [u32::from_le_bytes(block.as_chunks().0[i])]);
     Rc6::crypt::<u32, 1>(direction, key.table.len(), |i, _| key.table[i], &mut words);
     for (bytes, [word]) in block.chunks_exact_mut(4).zip(words) {
         bytes.copy_from_slice(&word.to_le_bytes());

@@ -11,7 +11,7 @@ fn quadratic<W: Word>(x: W) -> W {
 /// One block.
 pub(crate) fn crypt<W: Word>(key: &Key, direction: Direction, block: &mut [u8; 16]) {
     let [mut a, mut b, mut c, mut d]: [W; 4] = core::array::from_fn(|i| {
-        W::load(Region::Message.word(i), u32::from_le_bytes([0, 1, 2, 3].map(|j| block[4 * i + j])))
+        W::load(Region::Message.word(i), u32::from_le_bytes(block.as_chunks().0[i]))
     });
     let s = |i: usize| W::load(Region::Key.word(i), key.table[i]);
     match direction {

@@ -6,8 +6,8 @@ use crate::word::{Plain, Region, Word};
 /// Absorbs one block.
 pub(crate) fn compress<W: Word>(state: &mut [u32; 8], block: &[u8; 64]) {
     let mut w = [W::imm(0); 80];
-    for t in 0..16 {
-        w[t] = W::load(Region::Message.word(t), u32::from_be_bytes([0, 1, 2, 3].map(|j| block[4 * t + j])));
+    for (t, (w, bytes)) in w.iter_mut().zip(block.as_chunks().0).enumerate() {
+        *w = W::load(Region::Message.word(t), u32::from_be_bytes(*bytes));
     }
     for t in 16..80 {
         w[t] = (w[t - 3] ^ w[t - 8] ^ w[t - 14] ^ w[t - 16]).rotl(1);

@@ -10,8 +10,8 @@ fn rotr<W: Word>(x: W, by: u32) -> W {
 /// Absorbs one block.
 pub(crate) fn compress<W: Word>(state: &mut [u32; 8], block: &[u8; 64]) {
     let mut w = [W::imm(0); 64];
-    for t in 0..16 {
-        w[t] = W::load(Region::Message.word(t), u32::from_be_bytes([0, 1, 2, 3].map(|j| block[4 * t + j])));
+    for (t, (w, bytes)) in w.iter_mut().zip(block.as_chunks().0).enumerate() {
+        *w = W::load(Region::Message.word(t), u32::from_be_bytes(*bytes));
     }
     for t in 16..64 {
         let s0 = rotr(w[t - 15], 7) ^ rotr(w[t - 15], 18) ^ w[t - 15].shr(3);
