@@ -1,4 +1,4 @@
-//! SHA-256 unrolled, over vectors: one lane is the generic tier, eight or sixteen the batch tier.
+//! SHA-256 over vectors: one lane is the generic tier, eight or sixteen the batch tier.
 //!
 //! `unsafe`: kernels read through lane pointers whose contract is [`crate::hash::hash_lanes::Absorb`]'s.
 #![allow(unsafe_code)]
@@ -25,11 +25,15 @@ impl Rounds<8> for Sha256 {
         rows: *const *const u8,
         offset: usize,
     ) {
+        // Sixteen steps, after which every role is where it began.
         macro_rules! steps {
-            ($($step:literal)*) => { $( {
+            ($constants:expr, $first:literal) => {
+                steps!($constants, $first, 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15)
+            };
+            ($constants:expr, $first:literal, $($step:literal)*) => { $( {
                 const T: usize = $step;
                 // The roles of a to h move one place each step.
-                const A: usize = (64 - T) % 8;
+                const A: usize = (16 - T) % 8;
                 const B: usize = (A + 1) % 8;
                 const C: usize = (A + 2) % 8;
                 const D: usize = (A + 3) % 8;
@@ -37,22 +41,22 @@ impl Rounds<8> for Sha256 {
                 const F: usize = (A + 5) % 8;
                 const G_: usize = (A + 6) % 8;
                 const H: usize = (A + 7) % 8;
-                if LOADS && (T == 0 || T == 8) {
+                if LOADS && $first && T % 8 == 0 {
                     // SAFETY: the caller's promise.
                     unsafe { load_half::<Self, V, 8, G>(w, T, rows, offset) };
                 }
                 for n in 0..G {
-                    if T >= 16 {
+                    if !$first {
                         let w = &mut w[n];
                         let (w15, w2) = (w[(T + 1) % 16], w[(T + 14) % 16]);
                         let s0 = xor3(w15.rotl::<25>(), w15.rotl::<14>(), w15.shr::<3>());
                         let s1 = xor3(w2.rotl::<15>(), w2.rotl::<13>(), w2.shr::<10>());
-                        w[T % 16] = w[T % 16].add(w[(T + 9) % 16]).add(s0).add(s1);
+                        w[T] = w[T].add(w[(T + 9) % 16]).add(s0).add(s1);
                     }
                     let (a, e) = (s[A][n], s[E][n]);
                     let big_s1 = xor3(e.rotl::<26>(), e.rotl::<21>(), e.rotl::<7>());
                     let choose = V::lut::<0xca>(e, s[F][n], s[G_][n]);
-                    let word = w[n][T % 16].add(V::splat(CONSTANTS[T]));
+                    let word = w[n][T].add(V::splat($constants[T]));
                     let t1 = s[H][n].add(word).add(choose).add(big_s1);
                     let big_s0 = xor3(a.rotl::<30>(), a.rotl::<19>(), a.rotl::<10>());
                     let majority = V::lut::<0xe8>(a, s[B][n], s[C][n]);
@@ -61,8 +65,19 @@ impl Rounds<8> for Sha256 {
                 }
             } )* };
         }
-        steps!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31);
-        steps!(32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63);
+        let [first, second, third, fourth] = CONSTANTS.as_chunks::<16>().0 else { return };
+        steps!(first, true);
+        if G == 1 {
+            // All that is worked on stays in registers.
+            steps!(second, false);
+            steps!(third, false);
+            steps!(fourth, false);
+        } else {
+            // All 64 steps of two groups would fill the whole cache of instructions.
+            for constants in [second, third, fourth] {
+                steps!(constants, false);
+            }
+        }
     }
 }
 
