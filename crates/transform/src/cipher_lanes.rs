@@ -19,6 +19,7 @@ use crate::wipe::wipe;
 pub(crate) const CHUNK: usize = 64;
 
 /// Where each of `L` lanes reads and writes.
+#[repr(align(64))]
 pub(crate) struct Rows<const L: usize> {
     pub(crate) source: [*const u8; L],
     pub(crate) destination: [*mut u8; L],
@@ -130,16 +131,18 @@ enum Stage {
     Idle,
 }
 
+/// What kernels read comes first, so that no vector of it crosses a cache line.
+#[repr(C, align(64))]
 struct Scheduler<'j, 'a, const L: usize> {
+    rows: Rows<L>,
+    scratch: [[u8; CHUNK]; L],
+    chunks_left: [usize; L],
+    job_of: [u16; L],
+    stage: [Stage; L],
     jobs: &'j mut [CipherJob<'a>],
     order: &'j [u16],
     taken: usize,
     busy: usize,
-    rows: Rows<L>,
-    chunks_left: [usize; L],
-    job_of: [u16; L],
-    stage: [Stage; L],
-    scratch: [[u8; CHUNK]; L],
 }
 
 /// Whether all jobs have the same key.

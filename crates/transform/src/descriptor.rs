@@ -12,7 +12,7 @@ use crate::hash::Hash;
 use crate::isa::{Features, Isa, Tier};
 use crate::job::{Buffer, CipherJob, DigestJob, Direction};
 use crate::key::{DigestKey, Schedule};
-use crate::order::LaneCost;
+use crate::order::{LaneCost, Totals};
 use crate::word::Event;
 
 /// What other libraries call an algorithm; `None` where they do not have it.
@@ -147,8 +147,8 @@ pub(crate) type RunTogether = fn(Features, usize, &mut [DigestJob<'_>], &[u16]);
 
 /// Kernels for several messages of a digest that is no Merkle-Damgard hash of 32-bit words.
 pub(crate) struct Together {
-    /// What they cost, as the `crossover` example measures it. `None` where there are none.
-    pub(crate) cost: fn(Features) -> Option<LaneCost>,
+    /// What they cost such messages, as the `crossover` example measures it. `None` where there are none.
+    pub(crate) cost: fn(Features, Totals) -> Option<LaneCost>,
     pub(crate) run: RunTogether,
 }
 

@@ -25,6 +25,8 @@ pub(crate) fn by_length<J, R>(
     // Small batches must not pay for clearing the arrays of large ones.
     if jobs.len() <= FEW {
         at_most::<FEW, J, R>(jobs, bytes, run)
+    } else if jobs.len() <= 32 {
+        at_most::<32, J, R>(jobs, bytes, run)
     } else if jobs.len() <= 512 {
         at_most::<512, J, R>(jobs, bytes, run)
     } else {
@@ -65,6 +67,11 @@ pub(crate) struct Totals {
 }
 
 impl Totals {
+    /// Of messages that are all as long.
+    pub(crate) const fn equal(messages: usize, bytes: usize) -> Self {
+        Self { messages, bytes: bytes.saturating_mul(messages), longest: bytes }
+    }
+
     /// Takes up a message.
     #[inline(always)]
     pub(crate) fn add(&mut self, bytes: usize) {
@@ -98,6 +105,24 @@ impl LaneCost {
         }
         // Without a division, which would take as long as a look at a few messages.
         few == 0 || others.saturating_mul(of.messages - few) > cost.saturating_mul(of.messages - 1)
+    }
+
+    /// As [`Self::may_be_worth`] for messages of these lengths, in any order. As soon as those seen so far outweigh the cost of
+    /// all it says yes.
+    pub(crate) fn may_be_worth_of(self, lengths: impl ExactSizeIterator<Item = usize>) -> bool {
+        if lengths.len() <= self.few() {
+            return false;
+        }
+        let cost_of_all = self.bytes(lengths.len());
+        let mut totals = Totals::default();
+        for bytes in lengths {
+            totals.add(bytes);
+            // `few` messages are at most half of these, so the others have half of the bytes or more.
+            if (totals.bytes - totals.longest) / 2 > cost_of_all && totals.messages >= 2 * self.few() {
+                return true;
+            }
+        }
+        self.may_be_worth(totals)
     }
 
     /// Whether lanes pay for messages of these lengths, longest first. The `few` longest messages gain nothing by lanes, so
@@ -231,6 +256,7 @@ mod tests {
             let mut totals = Totals::default();
             lengths.iter().for_each(|&bytes| totals.add(bytes));
             let may = cost.may_be_worth(totals);
+            prop_assert!(may || !cost.may_be_worth_of(lengths.iter().copied()), "{lengths:?}");
             lengths.sort_unstable_by(|a, b| b.cmp(a));
             let is = cost.is_worth(lengths.iter().copied());
             prop_assert!(may || !is, "{lengths:?}");

@@ -10,6 +10,9 @@ use crate::job::{DigestJob, Status};
 use crate::order::{LaneCost, Totals, WINDOW, by_length};
 use crate::wipe;
 
+/// Bytes of a message that is not short.
+const LONG: usize = 1408;
+
 /// Bytes of the blocks that a job is, with so many beside its message.
 fn hashed_bytes(job: &DigestJob<'_>, outer: usize) -> usize {
     Hash::padded_bytes(job.input.len()) + outer
@@ -47,7 +50,7 @@ impl Kernels {
                     self.single().min(Tier::Generic)
                 }
             }
-            Making::Own(own) => match self.together(own, count) {
+            Making::Own(own) => match self.together(own, Totals::equal(count, LONG)) {
                 Some(_) => Tier::Batch,
                 None => (own.tier)(self.single(), self.features),
             },
@@ -62,55 +65,56 @@ impl Kernels {
         outer: usize,
         jobs: &mut [DigestJob<'_>],
     ) -> usize {
-        let mut totals = Totals::default();
-        let mut failed = 0;
-        for job in jobs.iter_mut() {
-            if job.key.algorithm() == algorithm {
-                job.status = Status::Pending;
-                totals.add(hashed_bytes(job, outer));
-            } else {
-                job.status = Status::WrongKey;
-                failed += 1;
-            }
-        }
         let cost = match self.lanes_wanted() {
             Lanes::Always => None,
             Lanes::Never => Some(LaneCost::NEVER),
             // One message has none to share lanes with.
-            Lanes::WhereTheyPay if totals.messages < 2 => Some(LaneCost::NEVER),
+            Lanes::WhereTheyPay if jobs.len() < 2 => Some(LaneCost::NEVER),
             Lanes::WhereTheyPay => Some((hash.lane_cost)(self.features)),
         };
-        if cost.is_none_or(|cost| cost.may_be_worth(totals))
-            && self.hash_in_lanes(hash, outer, cost, totals.messages, jobs)
-        {
+        let take = |job: &mut DigestJob<'_>| {
+            let right = job.key.algorithm() == algorithm;
+            job.status = if right { Status::Pending } else { Status::WrongKey };
+            right
+        };
+        let may_pay = match cost {
+            None => true,
+            Some(cost) => cost.may_be_worth_of(jobs.iter().map(|job| hashed_bytes(job, outer))),
+        };
+        if may_pay && let Some(failed) = self.hash_in_lanes(hash, outer, cost, take, jobs) {
             return failed;
         }
         let compress = (hash.compress)(self.single(), self.features);
-        let pending = jobs.iter_mut().filter(|job| job.status == Status::Pending);
-        pending.for_each(|job| hash::one(hash, compress, job));
+        let mut failed = 0;
+        for job in jobs {
+            if take(job) {
+                hash::one(hash, compress, job);
+            } else {
+                failed += 1;
+            }
+        }
         failed
     }
 
-    /// Runs the pending jobs in lanes where they pay at such a cost, or at any price, and says so; or leaves them.
+    /// Runs the jobs that `take` takes in lanes where they pay at such a cost, or at any price; says how many are not taken.
+    /// `None`: lanes do not pay.
     #[inline(never)]
     fn hash_in_lanes(
         &self,
         hash: &'static Hash,
         outer: usize,
         cost: Option<LaneCost>,
-        messages: usize,
+        take: impl Fn(&mut DigestJob<'_>) -> bool,
         jobs: &mut [DigestJob<'_>],
-    ) -> bool {
-        let Some(kernel) = self.lane_kernel(hash, messages) else { return false };
-        let bytes =
-            |job: &mut DigestJob<'_>| (job.status == Status::Pending).then(|| hashed_bytes(job, outer));
+    ) -> Option<usize> {
+        let kernel = self.lane_kernel(hash, jobs.len())?;
+        let bytes = |job: &mut DigestJob<'_>| take(job).then(|| hashed_bytes(job, outer));
         by_length(jobs, bytes, |jobs, order| {
             let lengths = order.iter().map(|&index| hashed_bytes(&jobs[usize::from(index)], outer));
-            let pays = cost.is_none_or(|cost| cost.is_worth(lengths));
-            if pays {
+            cost.is_none_or(|cost| cost.is_worth(lengths)).then(|| {
                 kernel.digest_jobs(jobs, order);
-            }
-            pays
+                jobs.len() - order.len()
+            })
         })
     }
 
@@ -130,63 +134,70 @@ impl Kernels {
         Some(hash_lanes::Kernel { widths: found.widths, few, alone, drive: found.drive })
     }
 
-    /// What runs `count` messages of what is no [`Hash`] together, and what that costs.
-    fn together(&self, own: &OwnDigest, count: usize) -> Option<(LaneCost, RunTogether)> {
+    /// What runs such messages of what is no [`Hash`] together, and what that costs.
+    fn together(&self, own: &OwnDigest, of: Totals) -> Option<(LaneCost, RunTogether)> {
         let wanted = self.lanes_wanted();
-        if wanted == Lanes::Never || count == 0 {
+        if wanted == Lanes::Never || of.messages == 0 {
             return None;
         }
         let together = own.together.as_ref()?;
-        let cost = (together.cost)(self.features)?;
-        (wanted == Lanes::Always || count > cost.few()).then_some((cost, together.run))
+        let cost = (together.cost)(self.features, of)?;
+        (wanted == Lanes::Always || of.messages > cost.few()).then_some((cost, together.run))
     }
 
     /// Jobs of what is no [`Hash`]; says how many could not be done.
     fn own(&self, algorithm: Digest, own: &OwnDigest, jobs: &mut [DigestJob<'_>]) -> usize {
         let tier = (own.tier)(self.single(), self.features);
         let longest = algorithm.descriptor().facts.limits.bytes_a_nonce;
-        let mut totals = Totals::default();
-        let mut failed = 0;
-        for job in jobs.iter_mut() {
-            job.status = if job.key.algorithm() != algorithm {
-                Status::WrongKey
-            } else if job.input.len() as u64 > longest {
-                Status::BadLength
+        let fault = |job: &DigestJob<'_>| {
+            if job.key.algorithm() != algorithm {
+                Some(Status::WrongKey)
             } else {
-                Status::Pending
-            };
-            if job.status == Status::Pending {
-                totals.add(job.input.len());
-            } else {
-                failed += 1;
+                (job.input.len() as u64 > longest).then_some(Status::BadLength)
             }
-        }
-        if self.own_together(own, totals, jobs) {
+        };
+        if let Some(failed) = self.own_together(own, fault, jobs) {
             return failed;
         }
-        for job in jobs.iter_mut().filter(|job| job.status == Status::Pending) {
-            (own.digest)(tier, job);
-            job.status = Status::Done;
+        let mut failed = 0;
+        for job in jobs {
+            if let Some(fault) = fault(job) {
+                job.status = fault;
+                failed += 1;
+            } else {
+                (own.digest)(tier, job);
+                job.status = Status::Done;
+            }
         }
         failed
     }
 
-    /// Runs the pending jobs, of which so much is known, together where that pays or is forced, and says so; or leaves them.
-    fn own_together(&self, own: &OwnDigest, totals: Totals, jobs: &mut [DigestJob<'_>]) -> bool {
-        let Some((cost, run)) = self.together(own, totals.messages) else { return false };
+    /// Runs the jobs without a fault together where that pays or is forced; says how many have one. `None`: it does not pay.
+    fn own_together(
+        &self,
+        own: &OwnDigest,
+        fault: impl Fn(&DigestJob<'_>) -> Option<Status>,
+        jobs: &mut [DigestJob<'_>],
+    ) -> Option<usize> {
+        own.together.as_ref()?;
+        let mut totals = Totals::default();
+        jobs.iter().for_each(|job| totals.add(job.input.len()));
+        let (cost, run) = self.together(own, totals)?;
         // When the batch tier is forced, its kernels do all the work.
         let cost = (self.lanes_wanted() != Lanes::Always).then_some(cost);
         if cost.is_some_and(|cost| !cost.may_be_worth(totals)) {
-            return false;
+            return None;
         }
-        let bytes = |job: &mut DigestJob<'_>| (job.status == Status::Pending).then_some(job.input.len());
+        let bytes = |job: &mut DigestJob<'_>| {
+            job.status = fault(job).unwrap_or(Status::Pending);
+            (job.status == Status::Pending).then_some(job.input.len())
+        };
         by_length(jobs, bytes, |jobs, order| {
             let lengths = order.iter().map(|&index| jobs[usize::from(index)].input.len());
-            let pays = cost.is_none_or(|cost| cost.is_worth(lengths));
-            if pays {
+            cost.is_none_or(|cost| cost.is_worth(lengths)).then(|| {
                 run(self.features, cost.map_or(0, LaneCost::few), jobs, order);
-            }
-            pays
+                jobs.len() - order.len()
+            })
         })
     }
 }

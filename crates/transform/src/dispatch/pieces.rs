@@ -52,7 +52,7 @@ pub(super) struct Cut {
 impl Cut {
     /// What the pieces come to, if all are as long.
     pub(super) const fn totals(self) -> Totals {
-        Totals { messages: self.count, bytes: self.bytes.saturating_mul(self.count), longest: self.bytes }
+        Totals::equal(self.count, self.bytes)
     }
 }
 

@@ -13,8 +13,8 @@ use zeroize::Zeroize as _;
 use crate::catalogue::{ByteOrder, Facts, Standing};
 use crate::descriptor::{DigestDescriptor, Making, OwnDigest, OwnKey, PeerNames, Promise, Together};
 use crate::hash;
-use crate::isa::Tier;
-use crate::order::LaneCost;
+use crate::isa::{Features, Tier};
+use crate::order::{LaneCost, Totals};
 
 /// SHA-384 as the catalogue knows it.
 pub(crate) static SHA384: DigestDescriptor = DigestDescriptor {
@@ -76,7 +76,7 @@ const fn own<const BITS: usize>() -> OwnDigest {
             job.output[BITS / 8..].fill(0);
         },
         trace: |_, _, _| None,
-        together: Some(Together { run: abreast::run_widest::<BITS>, ..TOGETHER }),
+        together: Some(Together { cost: lane_cost, run: abreast::run_widest::<BITS> }),
     }
 }
 
@@ -96,22 +96,38 @@ pub(crate) const fn own_hmac<const BITS: usize>() -> OwnDigest {
             }
             job.output[BITS / 8..].fill(0);
         },
+        together: Some(Together { cost: hmac_lane_cost, run: abreast::run_widest::<BITS> }),
         ..own::<BITS>()
     }
 }
 
-/// Several messages at once, measured against AWS-LC.
-const TOGETHER: Together = Together {
-    cost: |features| match (features.avx512, features.avx2) {
-        (Some(_), _) => Some(LaneCost { few: 2, fixed_bytes: 768, job_bytes: 64 }),
+/// What lanes cost several messages of SHA-384 or SHA-512, measured against AWS-LC.
+fn lane_cost(features: Features, of: Totals) -> Option<LaneCost> {
+    match (features.avx512, features.avx2) {
+        // All end with their first block.
+        (Some(_), _) if of.longest < BLOCK - LENGTH_BYTES => {
+            Some(LaneCost { few: 4, fixed_bytes: 0, job_bytes: 0 })
+        }
+        (Some(_), _) => Some(LaneCost { few: 2, fixed_bytes: 960, job_bytes: 64 }),
         (_, Some(_)) => Some(LaneCost { few: 3, fixed_bytes: 2048, job_bytes: 64 }),
         _ => None,
-    },
-    run: |_, _, _, _| {},
-};
+    }
+}
+
+/// As [`lane_cost`], with HMAC: every message has one more block, the outer hash's.
+fn hmac_lane_cost(features: Features, of: Totals) -> Option<LaneCost> {
+    let cost = lane_cost(features, of)?;
+    if features.avx512.is_none() {
+        return Some(cost);
+    }
+    Some(LaneCost { few: 2, fixed_bytes: cost.fixed_bytes.min(768), ..cost })
+}
 
 /// Bytes of a block.
 pub(crate) const BLOCK: usize = 128;
+
+/// Bytes at the end of the last block that tell the length of the message.
+const LENGTH_BYTES: usize = 16;
 
 /// Absorbs whole blocks.
 pub(crate) type Compress = fn(&mut [u64; 8], &[u8]);
@@ -135,12 +151,12 @@ fn hash(compress: Compress, state: &[u64; 8], absorbed_bytes: u64, rest: &[u8]) 
 /// Lays out the last one or two blocks of a message: its tail, less than a block, the padding and its length. Returns
 /// their bytes.
 pub(crate) fn pad(tail: &[u8], message_bytes: u64, padded: &mut [u8; 2 * BLOCK]) -> usize {
-    // A bit, and 16 bytes of length.
-    let bytes = if tail.len() < BLOCK - 16 { BLOCK } else { 2 * BLOCK };
+    // A bit, and the length.
+    let bytes = if tail.len() < BLOCK - LENGTH_BYTES { BLOCK } else { 2 * BLOCK };
     padded[..tail.len()].copy_from_slice(tail);
     padded[tail.len()] = 0x80;
-    padded[tail.len() + 1..bytes - 16].fill(0);
-    padded[bytes - 16..bytes].copy_from_slice(&(8 * u128::from(message_bytes)).to_be_bytes());
+    padded[tail.len() + 1..bytes - LENGTH_BYTES].fill(0);
+    padded[bytes - LENGTH_BYTES..bytes].copy_from_slice(&(8 * u128::from(message_bytes)).to_be_bytes());
     bytes
 }
 
