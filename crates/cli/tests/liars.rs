@@ -26,3 +26,8 @@ fn no_lie_does_harm() {
 fn a_stream_is_joined_once_and_by_its_own_name() {
     Scene::set().lie_about_joins().unwrap_or_else(|reason| panic!("{reason}"));
 }
+
+#[test]
+fn a_stream_that_is_lost_after_the_end_takes_nothing_away() {
+    Scene::set().tell_late().unwrap_or_else(|reason| panic!("{reason}"));
+}

@@ -21,8 +21,10 @@ pub(crate) enum Fate {
     Refused,
     /// It may do no harm, that is all.
     Harmless,
+    /// The transfer comes to its end: it was no lie, only unusual.
+    Believed,
 }
-use Fate::{Harmless, Refused};
+use Fate::{Believed, Harmless, Refused};
 
 /// A lie of an end that has joined: its name, its fate, and how it is told.
 pub(crate) type Lie = (&'static str, Fate, fn(&mut Liar, &mut Line));
@@ -418,6 +420,12 @@ pub(crate) const OF_RECEIVERS: &[Lie] = &[
         let _ = liar.channel.send(&[0xff; 1000], super::soon());
     }),
 ];
+
+/// A server that sends may lose a stream between its last word and the receiver's.
+pub(crate) const LOST_LATE: Lie = ("a stream that is lost after the end", Believed, |liar, _| {
+    liar.tell(&finished(0));
+    liar.tell(&Message::StreamLost { stream: 0, generation: 1, narrowed: 0 });
+});
 
 /// What a receiver says that it has.
 pub(crate) type Claim = (&'static str, Fate, fn(&mut Liar));

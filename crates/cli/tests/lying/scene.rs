@@ -3,7 +3,7 @@
 //! After every lie the honest end is alive or has ended with an error, has the fate that the lie deserves, has written
 //! nothing outside the target, and has nothing under a final name that is not true.
 
-use super::lies::{CLAIMS, DEMANDS, Fate, Lie, OF_RECEIVERS, OF_SELECTORS, OF_SENDERS, TRUTH};
+use super::lies::{CLAIMS, DEMANDS, Fate, LOST_LATE, Lie, OF_RECEIVERS, OF_SELECTORS, OF_SENDERS, TRUTH};
 use super::{Liar, PATIENCE, Verdict, request, verdict};
 use crate::program::{sealane, text};
 use crate::support::Chance;
@@ -127,7 +127,7 @@ impl Scene {
         liar.prepare().map_err(|verdict| format!("{name}: {verdict:?} before the lie"))?;
         let mut line = liar.line().ok_or_else(|| format!("{name}: no stream was taken up"))?;
         tell(&mut liar, &mut line);
-        let patience = if fate == Fate::Refused { PATIENCE } else { MOMENT };
+        let patience = if fate == Fate::Harmless { MOMENT } else { PATIENCE };
         let verdict = verdict(&mut liar.channel, patience);
         drop((liar, line));
         self.judge(name, fate, &verdict)
@@ -171,12 +171,14 @@ impl Scene {
         liar.prepare().map_err(|verdict| format!("{name}: {verdict:?} before the lie"))?;
         let mut line = liar.line().ok_or_else(|| format!("{name}: no stream was opened"))?;
         tell(&mut liar, &mut line);
-        let patience = if fate == Fate::Refused { PATIENCE } else { MOMENT };
+        let patience = if fate == Fate::Harmless { MOMENT } else { PATIENCE };
         let verdict = verdict(&mut liar.channel, patience);
         drop((liar, line));
         let ended = run.end().map_err(|reason| format!("{name}: {reason}"))?;
         match ended.code {
             Some(0) if fate == Fate::Refused => return Err(format!("{name}: the client believes it")),
+            Some(0) => {}
+            _ if fate == Fate::Believed => return Err(format!("{name}: {ended:?}")),
             Some(0..=10) => {}
             _ => return Err(format!("{name}: {ended:?}")),
         }
@@ -195,7 +197,7 @@ impl Scene {
         let opened = Liar::client(self.served.address, &self.liar, request);
         let mut liar = opened.map_err(|verdict| format!("{name}: {verdict:?} before the lie"))?;
         tell(&mut liar);
-        let patience = if fate == Fate::Refused { PATIENCE } else { MOMENT };
+        let patience = if fate == Fate::Harmless { MOMENT } else { PATIENCE };
         let verdict = verdict(&mut liar.channel, patience);
         drop(liar);
         self.judge(name, fate, &verdict)
@@ -212,7 +214,7 @@ impl Scene {
             Err(verdict) => verdict,
             Ok(mut liar) => match liar.prepare() {
                 Err(verdict) => verdict,
-                Ok(()) => verdict(&mut liar.channel, if fate == Fate::Refused { PATIENCE } else { MOMENT }),
+                Ok(()) => verdict(&mut liar.channel, if fate == Fate::Harmless { MOMENT } else { PATIENCE }),
             },
         };
         self.judge(&format!("{name} ({role:?})"), fate, &verdict)
@@ -253,6 +255,11 @@ impl Scene {
             return self.lying_selector(&OF_SELECTORS[at]);
         }
         self.claiming_client(at)
+    }
+
+    /// What is late, but true.
+    pub(crate) fn tell_late(&mut self) -> Result<(), String> {
+        self.lying_server(Role::Pull, &LOST_LATE)
     }
 
     /// Lies about which stream is joined, and how often; then the truth.

@@ -102,7 +102,8 @@ pub enum Message {
     },
     /// Receiver to sender: nothing is left of the transfer but what was copied. Last message.
     Settled,
-    /// Server to client: a connection of a data stream is lost here, which the client may not notice.
+    /// Server to client: a connection of a data stream is lost here, which the client may not notice. One that sends
+    /// may say so after `Finished`.
     StreamLost {
         /// Which of the parallel streams.
         stream: u16,

@@ -511,6 +511,8 @@ impl Control<'_> {
             match Message::decode(&frame).map_err(|error| Error::protocol(error.to_string()))? {
                 Message::Abort(abort) => return Err(abort.into()),
                 Message::Found { .. } | Message::EntryFailed { .. } => {}
+                // No stream is needed any more.
+                Message::StreamLost { .. } if matches!(self.notices, Notices::User(_)) => {}
                 _ => return Err(Error::protocol("an unexpected message from the sender")),
             }
         }
@@ -533,6 +535,8 @@ impl Control<'_> {
                     }
                 }
                 Ok((Message::Found { .. }, _)) => {}
+                // Only a server tells it, until it hears that everything is in place: no stream is needed any more.
+                Ok((Message::StreamLost { .. }, _)) if matches!(self.notices, Notices::User(_)) => {}
                 Ok(_) => return Err(Error::protocol("an unexpected message from the sender")),
                 // The client is here and knows; a sender that does not say good-bye takes nothing away.
                 Err(_) if matches!(self.notices, Notices::User(_)) => return Ok((0, Removed::default())),
