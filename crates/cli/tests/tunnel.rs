@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use network::pair::{AH, INNER, Manner, OUTER, PLAIN, Pair, TRANSPORT, TUNNEL};
+use network::pair::{AH, DIRECT, INNER, Manner, OUTER, PLAIN, Pair, TRANSPORT, TUNNEL};
 use network::{ip, missing};
 use program::{skip, text};
 
@@ -78,6 +78,8 @@ fn both_protocols_go_through_in_both_modes_and_families() {
             "1",
             Manner { site: AH, peer: TRANSPORT, is_outer_v6: true, is_inner_v6: true, ..TUNNEL },
         ),
+        ("l", "aes-128-gcm", 20, "2", Manner { site: DIRECT, ..TUNNEL }),
+        ("m", "aes-128-gcm", 20, "1", Manner { site: DIRECT, peer: TRANSPORT, ..TUNNEL }),
     ];
     for (tag, suite, material_bytes, lanes, manner) in cases {
         let pair = Pair::new_as(&format!("x{tag}"), suite, material_bytes, lanes, manner);

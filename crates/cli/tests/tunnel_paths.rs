@@ -3,10 +3,11 @@
 mod network;
 mod program;
 
+use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use network::pair::{AH, Manner, OUTER, PLAIN, Pair, TUNNEL};
+use network::pair::{AH, DIRECT, Manner, OUTER, PLAIN, Pair, TUNNEL};
 use network::{ip, missing};
 use program::skip;
 
@@ -71,6 +72,7 @@ fn forged_messages_of_narrow_paths_do_no_harm() {
     for (tag, manner, protocol, bounded) in [
         ("i", TUNNEL, 17, 1218),
         ("j", Manner { site: PLAIN, ..TUNNEL }, 50, 1226),
+        ("l", Manner { site: DIRECT, ..TUNNEL }, 50, 1226),
         ("k", Manner { listens_to_both: true, ..TUNNEL }, 17, 1218),
     ] {
         let pair = Pair::new_as(tag, "aes-128-gcm", 20, "1", manner);
@@ -124,6 +126,48 @@ fn forged_messages_of_narrow_paths_do_no_harm() {
 }
 
 #[test]
+fn packets_past_ip_follow_the_network() {
+    if let Some(why) = missing() {
+        return skip(&why);
+    }
+    let pair = Pair::new_as("d", "aes-128-gcm", 20, "1", Manner { site: DIRECT, ..TUNNEL });
+    let [near, far] = &pair.names;
+    let count = |name: &str| pair.status(0)["peers"][0][name].as_u64().expect("a number");
+    // Most packets of a transfer go directly; pauses are longer than an answer of the kernel is believed.
+    let carries = |why: &str| {
+        let before = [count("sent_packets"), count("direct_packets")];
+        pair.transfer(8 << 20);
+        let [sent, direct] = [count("sent_packets") - before[0], count("direct_packets") - before[1]];
+        assert!(direct <= sent && 2 * direct > sent, "{why}: {direct} of {sent}; {}", pair.status(0));
+        assert_eq!(pair.dropped(0, "no_room"), 0, "{why}");
+    };
+    assert!(pair.ping("56"));
+    carries("at first");
+    // What is in nobody's table is found by IP.
+    ip(&format!("-n {near} neighbour flush dev o0"));
+    assert!(pair.ping("56") || pair.ping("56"));
+    carries("a neighbour that was forgotten");
+    // Another machine takes the address over, and says so.
+    pair.inside(1, || fs::write("/proc/sys/net/ipv4/conf/o1/arp_notify", "1")).expect("root may");
+    ip(&format!("-n {far} link set o1 address 02:00:00:00:00:77"));
+    thread::sleep(Duration::from_millis(500));
+    assert!(pair.ping("56") || pair.ping("56"));
+    carries("a neighbour with another link address");
+    for state in ["down", "up"] {
+        ip(&format!("-n {near} link set o0 {state}"));
+    }
+    assert!(pair.ping("56") || pair.ping("56") || pair.ping("56"));
+    carries("a link that was down");
+    // Packets that the device does not take whole are IP's.
+    for (end, name) in pair.names.iter().enumerate() {
+        ip(&format!("-n {name} link set o{end} mtu 1280"));
+    }
+    thread::sleep(Duration::from_millis(1500));
+    assert!(pair.ping("1300") || pair.ping("1300"));
+    carries("a narrower link");
+}
+
+#[test]
 fn messages_about_its_packets_end_no_gateway() {
     if let Some(why) = missing() {
         return skip(&why);
@@ -131,6 +175,7 @@ fn messages_about_its_packets_end_no_gateway() {
     for (tag, manner, suite, material_bytes, protocol) in [
         ("e", TUNNEL, "aes-128-gcm", 20, 17),
         ("f", Manner { site: PLAIN, ..TUNNEL }, "aes-128-gcm", 20, 50),
+        ("l", Manner { site: DIRECT, ..TUNNEL }, "aes-128-gcm", 20, 50),
         ("h", Manner { site: AH, ..TUNNEL }, "hmac-sha256-128", 32, 51),
         ("k", Manner { listens_to_both: true, ..TUNNEL }, "aes-128-gcm", 20, 17),
     ] {

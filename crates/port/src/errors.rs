@@ -54,6 +54,11 @@ impl Whole {
         Ok(Self(true))
     }
 
+    /// Whether they do.
+    pub(crate) fn get(self) -> bool {
+        self.0
+    }
+
     /// Packets of `socket` leave whole, or may be cut by its kernel and by routers.
     pub(crate) fn set(&mut self, socket: BorrowedFd<'_>, is_whole: bool) {
         if self.0 != is_whole && sys::set_whole(socket, is_whole).is_ok() {

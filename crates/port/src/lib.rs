@@ -11,6 +11,7 @@
 #![deny(unsafe_code)]
 
 pub mod capture;
+mod direct;
 mod ends;
 pub mod errors;
 pub mod link;
@@ -18,6 +19,7 @@ pub mod memory;
 mod pace;
 pub mod raw;
 mod room;
+mod route;
 pub mod stream;
 mod sys;
 pub mod tun;

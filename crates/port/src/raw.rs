@@ -1,8 +1,9 @@
 //! Raw IP sockets: ESP and AH as protocols 50 and 51, without UDP around them. The kernel has no trains for these: each
-//! packet pays its own way, so UDP is the faster path. Where packets come densely, the receiver lets a few gather, so that one
+//! packet pays its own way, so UDP is the faster path. A sender may go past IP ([`Raw::send_directly`]). Where packets come densely, the receiver lets a few gather, so that one
 //! waking serves many.
 
 use crate::Port;
+use crate::direct::Direct;
 use crate::errors::{self, TooLong, is_of_network, too_long};
 use crate::memory::no_room;
 use crate::pace::{Pace, pause};
@@ -48,6 +49,8 @@ pub struct Raw {
     lengths: Option<errors::Whole>,
     /// What packets with their IP headers need; `None`: they have none.
     whole: Option<Whole>,
+    /// Of a socket that sends past IP.
+    direct: Option<Direct>,
     /// Packets that the kernel did not take.
     pub refused_packets: u64,
 }
@@ -139,6 +142,7 @@ impl Raw {
             pace: Pace::default(),
             lengths: None,
             whole: None,
+            direct: None,
             refused_packets: 0,
         }
     }
@@ -153,6 +157,26 @@ impl Raw {
             ..Self::of(Arc::clone(&self.socket), self.is_v4)
         };
         (self, twin)
+    }
+
+    /// What this half sends under [`Self::set_whole`] goes to the device itself where that is of Ethernet and the next hop is
+    /// known, past IP: past firewall rules for output, address translation and IPsec policies too. The rest goes as ever. For
+    /// packets without their IP headers, of a socket that sees to their lengths. Needs `CAP_NET_RAW`, now.
+    ///
+    /// # Errors
+    /// The kernel refuses, or packets have their IP headers, or [`Self::see_to_lengths`] was not called.
+    pub fn send_directly(&mut self, protocol: u8, local: IpAddr) -> io::Result<()> {
+        let (IpAddr::V4(local), None, Some(_)) = (local, &self.whole, self.lengths) else {
+            return Err(io::ErrorKind::Unsupported.into());
+        };
+        let source = Some(local).filter(|local| !local.is_unspecified());
+        self.direct = Some(Direct::open(protocol, source, SOCKET_BUFFER_BYTES)?);
+        Ok(())
+    }
+
+    /// Packets that went past IP.
+    pub fn direct_packets(&self) -> u64 {
+        self.direct.as_ref().map_or(0, |direct| direct.sent_packets)
     }
 
     /// Packets go to `peer` from now on.
@@ -337,8 +361,21 @@ impl Raw {
         Ok(laid)
     }
 
+    /// Sends these packets of `batch` past IP, if this socket does that and they may go so; how many of them.
+    fn past_ip(&mut self, batch: &Batch, indices: &[usize]) -> Option<usize> {
+        let (direct, Some(IpAddr::V4(peer))) = (self.direct.as_mut()?, self.peer) else { return None };
+        if !self.lengths.is_some_and(errors::Whole::get) {
+            return None;
+        }
+        let payloads: ArrayVec<&[u8], MANY> = indices.iter().map(|&index| batch.bytes(index)).collect();
+        direct.send(peer, self.traffic_class, &payloads)
+    }
+
     /// Sends these packets of `batch` in one call; how many of them.
-    fn send_many(&self, batch: &Batch, indices: &[usize]) -> Result<usize, Errno> {
+    fn send_many(&mut self, batch: &Batch, indices: &[usize]) -> Result<usize, Errno> {
+        if let Some(sent) = self.past_ip(batch, indices) {
+            return Ok(sent);
+        }
         let (socket, from) = match &self.whole {
             None => (&self.socket, 0),
             Some(Whole { sender: Some(sender), .. }) => (sender, 0),

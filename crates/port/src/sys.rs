@@ -1,4 +1,4 @@
-//! System calls that no safe library wraps: TUN's ioctls, messages with the ancillary data of UDP's segmentation, and those about
+//! System calls that no safe library wraps: TUN's ioctls, packet sockets' addresses, messages with the ancillary data of UDP's segmentation, and those about
 //! packets that were lost.
 //!
 //! **Guarantee:** every pointer handed to the kernel points into a value that lives to the end of the call, with its true
@@ -74,6 +74,17 @@ pub(crate) fn set_receive_errors(fd: BorrowedFd<'_>) -> io::Result<()> {
 pub(crate) fn set_whole(fd: BorrowedFd<'_>, is_whole: bool) -> io::Result<()> {
     let value = if is_whole { libc::IP_PMTUDISC_PROBE } else { libc::IP_PMTUDISC_OMIT };
     set_option(fd, libc::SOL_IP, libc::IP_MTU_DISCOVER, value)
+}
+
+/// What a packet socket sends leaves by the device of this index from now on; it goes on receiving nothing.
+pub(crate) fn bind_link(fd: BorrowedFd<'_>, device: u32) -> io::Result<()> {
+    // SAFETY: all zeros are a value of this plain structure.
+    let mut address: libc::sockaddr_ll = unsafe { zeroed() };
+    address.sll_family = libc::AF_PACKET as libc::c_ushort;
+    address.sll_ifindex = device as libc::c_int;
+    let bytes = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+    // SAFETY: the address is one of a packet socket, which lives here.
+    check(unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), bytes) })
 }
 
 /// An address as the kernel wants it, and its length.

@@ -72,19 +72,19 @@ fn write(path: &Path, text: &str) {
 /// Our gateway's arguments for one end.
 fn gateway_end(
     folder: &Path,
-    encapsulation: &str,
+    (name, travels): (&str, &str),
     device: &str,
     own_address: &str,
     peer: &str,
 ) -> Vec<String> {
     let end = usize::from(own_address > peer);
-    let folder = folder.join(format!("{encapsulation}{end}"));
+    let folder = folder.join(format!("{name}{end}"));
     fs::create_dir_all(&folder).expect("a temporary folder");
     for (name, seed) in [("send.key", 3 + end), ("receive.key", 4 - end)] {
         write(&folder.join(name), &format!("{seed:02x}").repeat(20));
     }
     let site = format!(
-        "device = \"{device}\"\nlisten = \"{own_address}:4500\"\nencapsulation = \"{encapsulation}\"\nmtu = 1436\n[[peers]]\nname = \"other\"\n\
+        "device = \"{device}\"\nlisten = \"{own_address}:4500\"\n{travels}\nmtu = 1436\n[[peers]]\nname = \"other\"\n\
          endpoint = \"{peer}:4500\"\nnetworks = [\"{}/32\"]\n[peers.manual]\nsuite = \"{SUITE}\"\n\
          send = {{ spi = {}, key-file = \"send.key\" }}\nreceive = {{ spi = {}, key-file = \"receive.key\" }}\n",
         INNER[1 - end],
@@ -363,9 +363,17 @@ fn main() {
     let number = |name: &str, default: &str| env::var(name).unwrap_or_else(|_| default.to_owned());
     let (rounds, seconds) = (number("ROUNDS", "5"), number("SECONDS", "4"));
     let folder = tempfile::tempdir().expect("a temporary folder");
+    const UDP: (&str, &str) = ("udp", "encapsulation = \"udp\"");
+    const PLAIN: (&str, &str) = ("plain", "encapsulation = \"none\"");
+    const DIRECT: (&str, &str) = ("direct", "encapsulation = \"none\"\ndirect = true");
+    let gateway = |travels| {
+        let folder = folder.path();
+        Tunnel::up(move |device, own, peer| gateway_end(folder, travels, device, own, peer))
+    };
     let mut tunnels = vec![
-        ("sealane", Tunnel::up(|device, own, peer| gateway_end(folder.path(), "udp", device, own, peer))),
-        ("plain ESP", Tunnel::up(|device, own, peer| gateway_end(folder.path(), "none", device, own, peer))),
+        ("sealane", gateway(UDP)),
+        ("plain ESP", gateway(PLAIN)),
+        ("direct ESP", gateway(DIRECT)),
         ("null-gso", Tunnel::up(|device, own_address, peer| own(&["null-gso", device, own_address, peer]))),
     ];
     tunnels.extend(other.as_ref().map(|program| {

@@ -150,7 +150,8 @@ pub fn run(
     called.as_ref().map_or(Ok(()), |called| called.set_nonblocking(true)).map_err(listen_error)?;
     let ((tun_in, tun_out), (from_peers, to_peers)) = (tun.split(), outside.split());
     let (tun_out, to_inside) = tun_out.split();
-    let (to_peers, dummies_out) = to_peers.split();
+    let (mut to_peers, dummies_out) = to_peers.split();
+    to_peers.send_directly(site).map_err(listen_error)?;
     let (dummies_out, heard) = dummies_out.split();
     let dummies = engine.queue(NonZeroUsize::MIN).map_err(GatewayError::Lane)?;
     let dummies = Dummies::new(dummies, dummies_out, site);

@@ -73,6 +73,25 @@ impl Outside {
         }
     }
 
+    /// What this half sends goes to the device past IP, if `site` asks for that.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn send_directly(&mut self, site: &Site) -> io::Result<()> {
+        match self {
+            Self::Raw(raw) if site.is_direct => raw.send_directly(protocol::ESP, site.listen.ip()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Packets that went past IP.
+    pub fn direct_packets(&self) -> u64 {
+        match self {
+            Self::Udp(_) => 0,
+            Self::Raw(raw) => raw.direct_packets(),
+        }
+    }
+
     /// Packets go to `peer` from now on, under this traffic class, and whole or not.
     pub fn aim(&mut self, peer: SocketAddr, traffic_class: u8, is_whole: bool) {
         match self {

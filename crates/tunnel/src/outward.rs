@@ -8,7 +8,7 @@
 use std::{
     io,
     net::{IpAddr, SocketAddr},
-    sync::Arc,
+    sync::{Arc, atomic::Ordering::Relaxed},
     time::Instant,
 };
 
@@ -435,12 +435,13 @@ pub fn send(peers: &Peers, outside: &mut Outside, load: &mut Load) -> io::Result
         // The port sends all that a batch has to one place.
         let later = batch.packets.split_off(run.end);
         outside.aim(run.endpoint, run.traffic_class, run.is_whole);
-        let refused = outside.refused_packets();
+        let (refused, direct) = (outside.refused_packets(), outside.direct_packets());
         let mut at = start;
         while at < run.end {
             at += outside.send(batch, at)?;
         }
         peers.drops().add(DropReason::NoRoom, outside.refused_packets() - refused);
+        peers.get(run.peer).direct_packets.fetch_add(outside.direct_packets() - direct, Relaxed);
         let sent = batch.packets[start..].iter().filter(|packet| packet.is_passed());
         let (packets, bytes) =
             sent.fold((0, 0), |(packets, bytes), packet| (packets + 1, bytes + packet.len() as u64));

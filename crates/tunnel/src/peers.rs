@@ -58,6 +58,8 @@ pub struct Peer {
     pub sent: Traffic,
     /// From the peer.
     pub received: Traffic,
+    /// Of the packets to it, those that went to the device past IP.
+    pub direct_packets: AtomicU64,
     /// When its newest genuine packet came, in milliseconds since the gateway began, from 1; 0: never.
     heard_ms: AtomicU64,
     overhead: Overhead,
@@ -123,6 +125,7 @@ impl Peers {
             hosts: peer.hosts,
             sent: Traffic::default(),
             received: Traffic::default(),
+            direct_packets: AtomicU64::new(0),
             heard_ms: AtomicU64::new(0),
             overhead: Overhead { kind: peer.kind(), encapsulation: site.encapsulation },
             is_v4: peer.networks.first().is_none_or(|network| network.address().is_ipv4()),

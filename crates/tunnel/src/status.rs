@@ -2,7 +2,7 @@
 //!
 //! Guarantees: no key, salt or nonce is ever part of it.
 
-use std::{collections::HashMap, fmt::Write as _, time::Instant};
+use std::{collections::HashMap, fmt::Write as _, sync::atomic::Ordering::Relaxed, time::Instant};
 
 use sealane_ipsec::{association::Association, counters::DropReason, policy::PeerId};
 use serde::{Deserialize, Serialize};
@@ -45,6 +45,9 @@ pub struct PeerStatus {
     pub sent_packets: u64,
     /// Bytes to it.
     pub sent_bytes: u64,
+    /// Of the packets to it, those that went to the device past IP, as `direct` asks for.
+    #[serde(default)]
+    pub direct_packets: u64,
     /// Packets from it.
     pub received_packets: u64,
     /// Bytes from it.
@@ -111,6 +114,7 @@ impl Status {
                 mtu_bytes: peer.inner_bytes_max(peer.is_v4()),
                 sent_packets: sent.0,
                 sent_bytes: sent.1,
+                direct_packets: peer.direct_packets.load(Relaxed),
                 received_packets: received.0,
                 received_bytes: received.1,
                 associations: out.into_iter().chain(inbound).collect(),
@@ -140,7 +144,12 @@ impl Status {
             );
             let _ = writeln!(text, "\n{}  {place}, {heard}", peer.name);
             let _ = writeln!(text, "  takes     {} bytes a packet", peer.mtu_bytes);
-            let _ = writeln!(text, "  sent      {} packets, {} bytes", peer.sent_packets, peer.sent_bytes);
+            let direct = match peer.direct_packets {
+                0 => String::new(),
+                packets => format!(", {packets} packets directly"),
+            };
+            let (packets, bytes) = (peer.sent_packets, peer.sent_bytes);
+            let _ = writeln!(text, "  sent      {packets} packets, {bytes} bytes{direct}");
             let _ = writeln!(
                 text,
                 "  received  {} packets, {} bytes",
@@ -171,9 +180,10 @@ impl Status {
         let label = |value: &str| value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
         let device = label(&self.device);
         type Column = (&'static str, &'static str, fn(&PeerStatus) -> u64);
-        let columns: [Column; 4] = [
+        let columns: [Column; 5] = [
             ("sent_packets", "Packets sent to a peer.", |peer| peer.sent_packets),
             ("sent_bytes", "ESP bytes sent to a peer.", |peer| peer.sent_bytes),
+            ("direct_packets", "Packets sent to a peer past IP.", |peer| peer.direct_packets),
             ("received_packets", "Genuine packets of a peer.", |peer| peer.received_packets),
             ("received_bytes", "ESP bytes of genuine packets of a peer.", |peer| peer.received_bytes),
         ];
@@ -220,6 +230,7 @@ mod tests {
             mtu_bytes: 1400,
             sent_packets: 3,
             sent_bytes: 300,
+            direct_packets: 2,
             received_packets: 4,
             received_bytes: 400,
             associations: Vec::new(),
@@ -261,6 +272,7 @@ mod tests {
         let text = status.text();
         assert!(
             text.contains("has not called yet, heard of 1.2 s ago")
+                && text.contains("300 bytes, 2 packets directly")
                 && text.contains("bad_integrity")
                 && text.contains("too long\n  foreign"),
             "{text}"

@@ -32,6 +32,7 @@ pub(crate) struct Manner {
 pub(crate) const TUNNEL: Manner =
     Manner { site: "", peer: "", is_outer_v6: false, is_inner_v6: false, listens_to_both: false };
 pub(crate) const PLAIN: &str = "encapsulation = \"none\"\n";
+pub(crate) const DIRECT: &str = "encapsulation = \"none\"\ndirect = true\n";
 pub(crate) const AH: &str = "encapsulation = \"none\"\nprotocol = \"ah\"\n";
 pub(crate) const TRANSPORT: &str = "mode = \"transport\"\n";
 

@@ -1,0 +1,137 @@
+//! IPv4 packets put on an Ethernet device by ourselves, past the kernel's IP output: that looks up a route for each packet, asks
+//! its firewall, and costs more than all the rest of a packet's way.
+//!
+//! Whoever sends so has the kernel's answer where packets leave, which is asked for some times a second. What then goes to a peer
+//! first goes by IP as ever: thus the kernel finds out whether the next hop still lives, and where none is known, finds it.
+//!
+//! Guarantees: what leaves here is what IP would have sent, whole and unfragmented, to the same next hop; what could not be the same
+//! (a longer packet than the device takes, another kind of link) is left to IP. A change of route or neighbour is followed
+//! within [`FRESH`].
+
+use std::collections::HashMap;
+use std::io::{self, IoSlice};
+use std::net::Ipv4Addr;
+use std::time::{Duration, Instant};
+
+use arrayvec::ArrayVec;
+use rustix::fd::{AsFd as _, OwnedFd};
+use rustix::net::{AddressFamily, MMsgHdr, SendAncillaryBuffer, SendFlags, SocketFlags, SocketType, sockopt};
+use sealane_wire::{IPV4_BYTES, Ipv4Fields};
+
+use crate::route::{Routes, Way};
+use crate::sys::{self, MANY};
+
+/// For so long an answer is believed.
+const FRESH: Duration = Duration::from_millis(250);
+/// For so long, that there is no way: a neighbour is found within a round trip.
+const FRESH_NONE: Duration = Duration::from_millis(10);
+/// Answers that are kept at most; then all are asked for anew.
+const WAYS_MAX: usize = 4096;
+/// As the kernel's own packets have it (RFC 1700).
+const TIME_TO_LIVE: u8 = 64;
+const ETHERNET_BYTES: usize = 14;
+/// EtherType of IPv4.
+const IPV4: [u8; 2] = [0x08, 0x00];
+const HEADERS_BYTES: usize = ETHERNET_BYTES + IPV4_BYTES;
+
+/// A sender of packets of one protocol.
+#[derive(Debug)]
+pub(crate) struct Direct {
+    link: OwnedFd,
+    /// The device that `link` is bound to; 0: none.
+    device: u32,
+    routes: Routes,
+    protocol: u8,
+    source: Option<Ipv4Addr>,
+    ways: HashMap<Ipv4Addr, (Instant, Option<Way>)>,
+    /// Packets that left here.
+    pub(crate) sent_packets: u64,
+}
+
+impl Direct {
+    /// Whose bursts find room for so many bytes. Needs `CAP_NET_RAW`, once.
+    pub(crate) fn open(protocol: u8, source: Option<Ipv4Addr>, buffer_bytes: usize) -> io::Result<Self> {
+        // Without a protocol it receives nothing.
+        let link =
+            rustix::net::socket_with(AddressFamily::PACKET, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
+        let _ = sockopt::set_socket_send_buffer_size_force(&link, buffer_bytes);
+        let routes = Routes::open()?;
+        Ok(Self { link, device: 0, routes, protocol, source, ways: HashMap::new(), sent_packets: 0 })
+    }
+
+    /// Sends these payloads to `peer` in one call; how many of them. `None`: IP is to do it.
+    pub(crate) fn send(
+        &mut self,
+        peer: Ipv4Addr,
+        traffic_class: u8,
+        payloads: &ArrayVec<&[u8], MANY>,
+    ) -> Option<usize> {
+        let way = self.way(peer)?;
+        let fields = Ipv4Fields {
+            traffic_class,
+            // What is never cut needs none (RFC 6864, section 4.1).
+            identification: 0,
+            dont_fragment: true,
+            time_to_live: TIME_TO_LIVE,
+            protocol: self.protocol,
+            source: way.source,
+            destination: peer,
+        };
+        let mut headers = [[0; HEADERS_BYTES]; MANY];
+        for (header, payload) in headers.iter_mut().zip(payloads) {
+            if IPV4_BYTES + payload.len() > way.mtu_bytes {
+                return None;
+            }
+            let (ethernet, ip) = header.split_at_mut(ETHERNET_BYTES);
+            ethernet[..6].copy_from_slice(&way.to);
+            ethernet[6..12].copy_from_slice(&way.from);
+            ethernet[12..].copy_from_slice(&IPV4);
+            fields.write(ip, payload.len()).ok()?;
+        }
+        let slices: ArrayVec<[IoSlice<'_>; 2], MANY> = headers
+            .iter()
+            .zip(payloads)
+            .map(|(header, payload)| [IoSlice::new(header), IoSlice::new(payload)])
+            .collect();
+        let mut controls: [SendAncillaryBuffer<'_, '_, '_>; MANY] =
+            std::array::from_fn(|_| SendAncillaryBuffer::default());
+        let mut messages: ArrayVec<MMsgHdr<'_>, MANY> =
+            slices.iter().zip(&mut controls).map(|(slices, control)| MMsgHdr::new(slices, control)).collect();
+        let sent = rustix::io::retry_on_intr(|| {
+            rustix::net::sendmmsg(&self.link, &mut messages, SendFlags::NOSIGNAL)
+        });
+        match sent {
+            Ok(sent) if sent > 0 => {
+                self.sent_packets += sent as u64;
+                Some(sent)
+            }
+            // The device is gone, or down, or takes no more: IP says which.
+            Ok(_) | Err(_) => {
+                self.ways.remove(&peer);
+                None
+            }
+        }
+    }
+
+    /// The way to `peer`, as it was a moment ago. `None`: there is none, or IP is to look again.
+    fn way(&mut self, peer: Ipv4Addr) -> Option<Way> {
+        let now = Instant::now();
+        let is_fresh = |(asked, way): &&(Instant, Option<Way>)| {
+            now.duration_since(*asked) < if way.is_some() { FRESH } else { FRESH_NONE }
+        };
+        let Some(&(_, way)) = self.ways.get(&peer).filter(is_fresh) else {
+            if self.ways.len() >= WAYS_MAX {
+                self.ways.clear();
+            }
+            self.ways.insert(peer, (now, self.routes.way(self.source, peer)));
+            return None;
+        };
+        let way = way?;
+        if way.device != self.device {
+            self.device = 0;
+            sys::bind_link(self.link.as_fd(), way.device).ok()?;
+            self.device = way.device;
+        }
+        Some(way)
+    }
+}
