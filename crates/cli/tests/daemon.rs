@@ -453,10 +453,11 @@ fn clients_wait_for_descriptors() {
             command.spawn().expect("the program starts")
         })
         .collect();
-    for copy in copies {
-        check(&copy.wait_with_output().expect("it ends"), 0, "");
-    }
+    let ended: Vec<_> = copies.into_iter().map(|copy| copy.wait_with_output().expect("it ends")).collect();
     let log = daemon.log();
+    for output in ended {
+        assert_eq!(output.status.code(), Some(0), "{}; {log}", text(&output.stderr));
+    }
     assert_eq!(log.matches(": done").count(), 12, "{log}");
 }
 

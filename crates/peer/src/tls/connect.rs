@@ -26,7 +26,11 @@ const MAX_ADDRESSES: usize = 16;
 /// What each address gets of the time at least, unless less is left.
 const LEAST_ATTEMPT: Duration = Duration::from_millis(250);
 
-/// Connects to a daemon and authenticates both ends.
+/// Pauses after attempts that were cut off before anything was asked: a daemon with too many strangers of one address hangs up on
+/// those that have said least, who may be honest and slow.
+const PAUSES_MS: [u64; 3] = [50, 150, 400];
+
+/// Connects to a daemon and authenticates both ends. Attempts that the other end cuts off are made again, a few times.
 ///
 /// A TLS 1.3 client is done before the server has judged the client's key: if the server does not know us, the first
 /// [`Channel::recv`] says so ([`ChannelError::Refused`]).
@@ -48,6 +52,25 @@ pub fn connect_tls(
 /// # Errors
 /// As there; the name may have no address of that family.
 pub fn connect_tls_by(
+    family: Option<AddressFamily>,
+    address: &HostPort,
+    identity: &Identity,
+    trust: &ServerTrust,
+    deadline: Instant,
+) -> Result<Channel, PeerError> {
+    let mut pauses = PAUSES_MS.into_iter().map(Duration::from_millis);
+    loop {
+        match attempt(family, address, identity, trust, deadline) {
+            Err(PeerError::Channel(error @ (ChannelError::Closed | ChannelError::Truncated))) => {
+                let pause = pauses.next().filter(|&pause| Instant::now() + pause < deadline);
+                thread::sleep(pause.ok_or(error)?);
+            }
+            done => return done,
+        }
+    }
+}
+
+fn attempt(
     family: Option<AddressFamily>,
     address: &HostPort,
     identity: &Identity,

@@ -38,6 +38,38 @@ fn listen(server: Identity, admitted: PublicKey) -> (HostPort, thread::JoinHandl
 }
 
 #[test]
+fn who_is_cut_off_before_saying_anything_tries_again() {
+    let (server, client) = (Identity::generate().unwrap(), Identity::generate().unwrap());
+    let trust = ServerTrust::exactly(server.public_key());
+    let admitted = authorised(client.public_key());
+    for cuts in [0, 2, 3, 4] {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let address = HostPort { host: "127.0.0.1".into(), port: listener.local_addr().unwrap().port() };
+        thread::scope(|scope| {
+            let (server, admitted) = (&server, &admitted);
+            let accepted = scope.spawn(move || {
+                for cut in 0..cuts {
+                    let (mut stream, _) = listener.accept().unwrap();
+                    // With what was said unread, and without.
+                    if cut % 2 == 1 {
+                        assert!(stream.read(&mut [0; 4096]).unwrap() > 0);
+                    }
+                }
+                (cuts < 4).then(|| accept_tls(listener.accept().unwrap().0, server, admitted.clone(), soon()))
+            });
+            let connected = connect_tls(&address, &client, &trust, soon());
+            match accepted.join().unwrap() {
+                Some(accepted) => assert!(connected.is_ok() && accepted.is_ok(), "{cuts}: {connected:?}"),
+                None => {
+                    let error = connected.unwrap_err();
+                    assert!(matches!(error, PeerError::Channel(ChannelError::Truncated)), "{error:?}");
+                }
+            }
+        });
+    }
+}
+
+#[test]
 fn showing_a_key_is_not_owning_it() {
     let (server, client) = (Identity::generate().unwrap(), Identity::generate().unwrap());
     let trust = ServerTrust::exactly(server.public_key());
