@@ -1,5 +1,5 @@
-//! Signals that ask for the end. The first one asks the work to stop cleanly; the second one ends the program at once,
-//! for whoever cannot wait.
+//! Signals that ask for the end. The first one asks the work to stop cleanly; a second one, a moment later, ends the program
+//! at once, for whoever cannot wait. What comes within that moment is the same request: `timeout` signals a program and its group.
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
@@ -8,6 +8,10 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// Faster nobody asks twice.
+const MOMENT: Duration = Duration::from_millis(200);
 
 /// Listens for as long as it lives.
 pub(crate) struct Interrupts {
@@ -30,13 +34,18 @@ impl Interrupts {
         let mut signals = Signals::new(ENDING)?;
         let handle = signals.handle();
         let listener = thread::Builder::new().name("signals".to_owned()).spawn(move || {
-            let mut stopping = false;
+            let mut asked: Option<Instant> = None;
             for signal in signals.forever() {
-                if stopping {
-                    let _ = signal_hook::low_level::emulate_default_handler(signal);
+                match asked {
+                    None => {
+                        asked = Some(Instant::now());
+                        stop(number(signal));
+                    }
+                    Some(asked) if asked.elapsed() < MOMENT => {}
+                    Some(_) => {
+                        let _ = signal_hook::low_level::emulate_default_handler(signal);
+                    }
                 }
-                stopping = true;
-                stop(number(signal));
             }
         })?;
         Ok(Self { received, handle, listener: Some(listener) })

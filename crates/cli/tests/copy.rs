@@ -370,7 +370,11 @@ fn interrupt_half_way(options: &[&str], source: &Path, target: &Path) {
         }
         line.clear();
     }
-    kill_process(Pid::from_child(&child), Signal::INT).expect("it runs");
+    // Twice, as `timeout` does, by the process and by its group.
+    for _ in 0..2 {
+        kill_process(Pid::from_child(&child), Signal::INT).expect("it runs");
+        sleep(Duration::from_millis(2));
+    }
     let mut rest = String::new();
     lines.read_to_string(&mut rest).expect("lines");
     assert_eq!(child.wait().expect("it ends").code(), Some(130), "{rest}");
