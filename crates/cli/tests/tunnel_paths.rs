@@ -193,7 +193,12 @@ fn messages_about_its_packets_end_no_gateway() {
         }
         pair.transfer(1 << 20);
         for end in [0, 1] {
-            assert_eq!(pair.dropped(end, "no_room"), 0, "a message costs no packet");
+            assert_eq!(
+                pair.dropped(end, "no_room"),
+                0,
+                "{tag} end {end}: a message costs no packet; {}",
+                pair.status(end)
+            );
         }
     }
 }

@@ -12,6 +12,7 @@ use std::io;
 use std::net::SocketAddr;
 
 use arrayvec::ArrayVec;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
 
@@ -21,6 +22,36 @@ use crate::sys;
 pub const QUOTE_BYTES: usize = 12;
 /// Messages that one call reads at most.
 const MESSAGES_MAX: usize = 16_384;
+
+/// How often one packet is tried at most.
+const TRIES_MAX: u32 = 1024;
+/// How often it is tried that came to nothing while no message waited.
+const OWN_TRIES_MAX: u32 = 3;
+
+/// Tries of one packet after the other, where errors come back that may be of earlier ones. Each message that waits to be read
+/// fails one call, and whoever reads it makes the one behind it fail another (`sock_dequeue_err_skb` in net/core/skbuff.c). With
+/// none waiting an error is of the packet itself, or of a message that came just then.
+#[derive(Debug, Default)]
+pub(crate) struct Tries {
+    at: Option<usize>,
+    all: u32,
+    own: u32,
+}
+
+impl Tries {
+    /// Whether the packet at `at`, which `socket` did not take, is to be tried again.
+    pub(crate) fn again(&mut self, at: usize, socket: BorrowedFd<'_>) -> bool {
+        if self.at != Some(at) {
+            *self = Self { at: Some(at), ..Self::default() };
+        }
+        let mut socket = [PollFd::from_borrowed_fd(socket, PollFlags::empty())];
+        let waits = poll(&mut socket, Some(&Timespec::default())).is_ok()
+            && socket[0].revents().contains(PollFlags::ERR);
+        self.all += 1;
+        self.own += u32::from(!waits);
+        self.all < TRIES_MAX && self.own < OWN_TRIES_MAX
+    }
+}
 
 /// A packet was too long for a link.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 
 use crate::Port;
 use crate::direct::Direct;
-use crate::errors::{self, TooLong, is_of_network, too_long};
+use crate::errors::{self, TooLong, Tries, is_of_network, too_long};
 use crate::memory::no_room;
 use crate::pace::{Pace, pause};
 use crate::room::end_of;
@@ -407,7 +407,7 @@ impl Port for Raw {
     }
 
     fn send(&mut self, batch: &Batch, from: usize) -> io::Result<usize> {
-        let (mut at, mut tried) = (from, None);
+        let (mut at, mut tries) = (from, Tries::default());
         loop {
             let is_sent =
                 |&index: &usize| batch.packets[index].is_passed() && !batch.packets[index].is_empty();
@@ -421,11 +421,14 @@ impl Port for Raw {
                     continue;
                 }
                 // It may be about an earlier packet, and this one was not looked at; if it is about this one, it is cut.
-                Err(error) if self.lengths.is_some() && tried != Some(first) && is_of_network(error) => {
+                Err(error)
+                    if self.lengths.is_some()
+                        && is_of_network(error)
+                        && tries.again(first, self.sender().unwrap_or(&self.socket).as_fd()) =>
+                {
                     if error == Errno::MSGSIZE && self.whole.is_none() {
                         self.set_whole(false);
                     }
-                    tried = Some(first);
                     continue;
                 }
                 Err(Errno::MSGSIZE) if self.whole.is_some() && self.is_v4 => {

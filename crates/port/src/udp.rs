@@ -2,7 +2,7 @@
 //! that the kernel's cost of a datagram is paid once a train. Where the kernel or the path refuses trains, datagrams go
 //! many a call instead (sendmmsg, recvmmsg).
 
-use crate::errors::{TooLong, Whole, is_of_network, too_long};
+use crate::errors::{TooLong, Tries, Whole, is_of_network, too_long};
 use crate::memory::no_room;
 use crate::pace::{Pace, pause};
 use crate::room::end_of;
@@ -339,7 +339,7 @@ impl Port for Udp {
 
     fn send(&mut self, batch: &Batch, from: usize) -> io::Result<usize> {
         let packets = &batch.packets;
-        let (mut at, mut tried) = (from, None);
+        let (mut at, mut tries) = (from, Tries::default());
         while at < packets.len() {
             if !packets[at].is_passed() || packets[at].is_empty() {
                 at += 1;
@@ -364,11 +364,14 @@ impl Port for Udp {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock && at > from => break,
                 // It may be about an earlier packet, and this one was not looked at; if it is about this one, it is cut.
-                Err(error) if self.whole.is_some() && tried != Some(at) && Self::is_lost(&error) => {
+                Err(error)
+                    if self.whole.is_some()
+                        && Self::is_lost(&error)
+                        && tries.again(at, self.socket.as_fd()) =>
+                {
                     if Errno::from_io_error(&error) == Some(Errno::MSGSIZE) {
                         self.set_whole(false);
                     }
-                    tried = Some(at);
                 }
                 Err(error) if Self::is_lost(&error) => {
                     // A train that is too long is too long datagram by datagram; those after it may not be.
