@@ -15,9 +15,10 @@ use std::time::{Duration, Instant};
 
 use arrayvec::ArrayVec;
 use rustix::fd::{AsFd as _, OwnedFd};
-use rustix::net::{AddressFamily, MMsgHdr, SendAncillaryBuffer, SendFlags, SocketFlags, SocketType, sockopt};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 use sealane_wire::{IPV4_BYTES, Ipv4Fields};
 
+use crate::many::send_many;
 use crate::route::{Routes, Way};
 use crate::sys::{self, MANY};
 
@@ -88,19 +89,12 @@ impl Direct {
             ethernet[12..].copy_from_slice(&IPV4);
             fields.write(ip, payload.len()).ok()?;
         }
-        let slices: ArrayVec<[IoSlice<'_>; 2], MANY> = headers
+        let datagrams: ArrayVec<_, MANY> = headers
             .iter()
             .zip(payloads)
             .map(|(header, payload)| [IoSlice::new(header), IoSlice::new(payload)])
             .collect();
-        let mut controls: [SendAncillaryBuffer<'_, '_, '_>; MANY] =
-            std::array::from_fn(|_| SendAncillaryBuffer::default());
-        let mut messages: ArrayVec<MMsgHdr<'_>, MANY> =
-            slices.iter().zip(&mut controls).map(|(slices, control)| MMsgHdr::new(slices, control)).collect();
-        let sent = rustix::io::retry_on_intr(|| {
-            rustix::net::sendmmsg(&self.link, &mut messages, SendFlags::NOSIGNAL)
-        });
-        match sent {
+        match send_many(self.link.as_fd(), &datagrams, None) {
             Ok(sent) if sent > 0 => {
                 self.sent_packets += sent as u64;
                 Some(sent)

@@ -10,11 +10,13 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use arrayvec::ArrayVec;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
+use sealane_stack::wait;
 
 use crate::sys;
 
@@ -45,8 +47,7 @@ impl Tries {
             *self = Self { at: Some(at), ..Self::default() };
         }
         let mut socket = [PollFd::from_borrowed_fd(socket, PollFlags::empty())];
-        let waits = poll(&mut socket, Some(&Timespec::default())).is_ok()
-            && socket[0].revents().contains(PollFlags::ERR);
+        let waits = wait(&mut socket, Duration::ZERO).is_ok() && socket[0].revents().contains(PollFlags::ERR);
         self.all += 1;
         self.own += u32::from(!waits);
         self.all < TRIES_MAX && self.own < OWN_TRIES_MAX

@@ -15,6 +15,7 @@ mod direct;
 mod ends;
 pub mod errors;
 pub mod link;
+mod many;
 pub mod memory;
 mod pace;
 pub mod raw;

@@ -1,10 +1,11 @@
 //! Raw IP sockets: ESP and AH as protocols 50 and 51, without UDP around them. The kernel has no trains for these: each
-//! packet pays its own way, so UDP is the faster path. A sender may go past IP ([`Raw::send_directly`]). Where packets come densely, the receiver lets a few gather, so that one
-//! waking serves many.
+//! packet pays its own way, so UDP is the faster path. A sender may go past IP ([`Raw::send_directly`]). Where packets come
+//! densely, the receiver lets a few gather, so that one waking serves many.
 
 use crate::Port;
 use crate::direct::Direct;
 use crate::errors::{self, TooLong, Tries, is_of_network, too_long};
+use crate::many::send_many;
 use crate::memory::no_room;
 use crate::pace::{Pace, pause};
 use crate::room::end_of;
@@ -13,7 +14,7 @@ use arrayvec::ArrayVec;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::sockopt;
-use rustix::net::{AddressFamily, MMsgHdr, Protocol, RecvFlags, SendAncillaryBuffer, SendFlags};
+use rustix::net::{AddressFamily, Protocol, RecvFlags, SendFlags};
 use rustix::net::{SocketAddrAny, SocketFlags, SocketType};
 use sealane_engine::Span;
 use sealane_stack::{Batch, Packet};
@@ -206,6 +207,11 @@ impl Raw {
         self.whole.as_ref()?.sender.as_ref()
     }
 
+    /// What packets leave by.
+    fn exit(&self) -> BorrowedFd<'_> {
+        self.sender().unwrap_or(&self.socket).as_fd()
+    }
+
     /// Packets leave whole from now on, or may be cut on the way. Without [`Self::see_to_lengths`] the kernel sees to it.
     pub fn set_whole(&mut self, is_whole: bool) {
         if let Some(lengths) = &mut self.lengths {
@@ -241,7 +247,7 @@ impl Raw {
         Ok(())
     }
 
-    /// Bytes in front of a received packet that are left for its header.
+    /// Bytes in front of a packet for a header that the kernel neither shows nor takes.
     fn front_bytes(&self) -> usize {
         if self.whole.is_some() && !self.is_v4 { IPV6_BYTES } else { 0 }
     }
@@ -376,26 +382,13 @@ impl Raw {
         if let Some(sent) = self.past_ip(batch, indices) {
             return Ok(sent);
         }
-        let (socket, from) = match &self.whole {
-            None => (&self.socket, 0),
-            Some(Whole { sender: Some(sender), .. }) => (sender, 0),
-            Some(_) => (&self.socket, IPV6_BYTES),
-        };
-        let slices: [[IoSlice<'_>; 1]; MANY] = std::array::from_fn(|at| {
-            let bytes = indices.get(at).and_then(|&index| batch.bytes(index).get(from..));
-            [IoSlice::new(bytes.unwrap_or_default())]
-        });
-        let mut controls: [SendAncillaryBuffer<'_, '_, '_>; MANY] =
-            std::array::from_fn(|_| SendAncillaryBuffer::default());
-        let peer = self.peer.map(|peer| SocketAddrAny::from(SocketAddr::new(peer, 0)));
-        let mut messages = ArrayVec::<MMsgHdr<'_>, MANY>::new();
-        for (slice, control) in slices.iter().zip(&mut controls).take(indices.len()) {
-            messages.push(match &peer {
-                Some(peer) => MMsgHdr::new_with_addr(peer, slice, control),
-                None => MMsgHdr::new(slice, control),
-            });
-        }
-        rustix::io::retry_on_intr(|| rustix::net::sendmmsg(socket, &mut messages, SendFlags::NOSIGNAL))
+        let from = self.front_bytes();
+        let datagrams: ArrayVec<_, MANY> = indices
+            .iter()
+            .map(|&index| [IoSlice::new(batch.bytes(index).get(from..).unwrap_or_default())])
+            .collect();
+        let to = self.peer.map(|peer| SocketAddrAny::from(SocketAddr::new(peer, 0)));
+        send_many(self.exit(), &datagrams, to)
     }
 }
 
@@ -422,9 +415,7 @@ impl Port for Raw {
                 }
                 // It may be about an earlier packet, and this one was not looked at; if it is about this one, it is cut.
                 Err(error)
-                    if self.lengths.is_some()
-                        && is_of_network(error)
-                        && tries.again(first, self.sender().unwrap_or(&self.socket).as_fd()) =>
+                    if self.lengths.is_some() && is_of_network(error) && tries.again(first, self.exit()) =>
                 {
                     if error == Errno::MSGSIZE && self.whole.is_none() {
                         self.set_whole(false);

@@ -35,14 +35,9 @@ pub(crate) struct Way {
 }
 
 /// Somebody who asks.
+#[derive(Debug)]
 pub(crate) struct Routes {
     socket: Socket,
-}
-
-impl std::fmt::Debug for Routes {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Routes")
-    }
 }
 
 impl Routes {

@@ -1,5 +1,5 @@
-//! System calls that no safe library wraps: TUN's ioctls, packet sockets' addresses, messages with the ancillary data of UDP's segmentation, and those about
-//! packets that were lost.
+//! System calls that no safe library wraps: TUN's ioctls, packet sockets' addresses, messages with the ancillary data of UDP's
+//! segmentation, and those about packets that were lost.
 //!
 //! **Guarantee:** every pointer handed to the kernel points into a value that lives to the end of the call, with its true
 //! length; what the kernel says it wrote is never believed beyond that length.

@@ -3,6 +3,7 @@
 //! many a call instead (sendmmsg, recvmmsg).
 
 use crate::errors::{TooLong, Tries, Whole, is_of_network, too_long};
+use crate::many::send_many;
 use crate::memory::no_room;
 use crate::pace::{Pace, pause};
 use crate::room::end_of;
@@ -11,8 +12,8 @@ use crate::{Port, Room};
 use arrayvec::ArrayVec;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
+use rustix::net::SocketAddrAny;
 use rustix::net::sockopt;
-use rustix::net::{MMsgHdr, SendAncillaryBuffer, SendFlags, SocketAddrAny};
 use sealane_engine::Span;
 use sealane_stack::{Batch, Packet};
 use std::io::{self, IoSlice};
@@ -198,24 +199,10 @@ impl Udp {
 
     /// Sends one datagram after the other in few calls; how many.
     fn send_singly(&self, batch: &Batch, from: usize, count: usize) -> io::Result<usize> {
-        let slices: [[IoSlice<'_>; 1]; TRAIN_MAX_DATAGRAMS] = std::array::from_fn(|index| {
-            let bytes: &[u8] = if index < count { batch.bytes(from + index) } else { &[] };
-            [IoSlice::new(bytes)]
-        });
-        let mut controls: [SendAncillaryBuffer<'_, '_, '_>; TRAIN_MAX_DATAGRAMS] =
-            std::array::from_fn(|_| SendAncillaryBuffer::default());
-        let peer = self.peer.map(SocketAddrAny::from);
-        let mut messages = ArrayVec::<MMsgHdr<'_>, TRAIN_MAX_DATAGRAMS>::new();
-        for (slice, control) in slices.iter().zip(&mut controls).take(count) {
-            messages.push(match &peer {
-                Some(peer) => MMsgHdr::new_with_addr(peer, slice, control),
-                None => MMsgHdr::new(slice, control),
-            });
-        }
-        let sent = rustix::io::retry_on_intr(|| {
-            rustix::net::sendmmsg(&self.socket, &mut messages, SendFlags::NOSIGNAL)
-        });
-        Ok(sent?)
+        let indices = from..from + count.min(TRAIN_MAX_DATAGRAMS);
+        let datagrams: ArrayVec<_, TRAIN_MAX_DATAGRAMS> =
+            indices.map(|index| [IoSlice::new(batch.bytes(index))]).collect();
+        Ok(send_many(self.socket.as_fd(), &datagrams, self.peer.map(SocketAddrAny::from))?)
     }
 
     /// Whether a packet that the kernel did not take is lost, as on any network, rather than the socket unusable.
