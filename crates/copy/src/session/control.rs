@@ -140,9 +140,14 @@ impl Control<'_> {
         Ok(())
     }
 
+    /// Whether the user sits at this end, as at a client's.
+    fn is_client(&self) -> bool {
+        matches!(self.notices, Notices::User(_))
+    }
+
     /// The client opens streams, so it must know which ones are lost here: a firewall may have told this end only.
     fn tell_lost(&mut self, lines: &Lines) -> Result<(), Error> {
-        if let Notices::User(_) = self.notices {
+        if self.is_client() {
             return Ok(());
         }
         self.told.resize(usize::from(lines.count()), 0);
@@ -198,9 +203,7 @@ impl Control<'_> {
                         }
                         Ok(Turn::Nothing)
                     }
-                    Message::StreamLost { stream, generation, narrowed }
-                        if matches!(self.notices, Notices::User(_)) =>
-                    {
+                    Message::StreamLost { stream, generation, narrowed } if self.is_client() => {
                         match lines.lost(stream, generation, narrowed) {
                             true => Ok(Turn::Nothing),
                             false => Err(Error::protocol("a stream was lost that there is not")),
@@ -512,7 +515,7 @@ impl Control<'_> {
                 Message::Abort(abort) => return Err(abort.into()),
                 Message::Found { .. } | Message::EntryFailed { .. } => {}
                 // No stream is needed any more.
-                Message::StreamLost { .. } if matches!(self.notices, Notices::User(_)) => {}
+                Message::StreamLost { .. } if self.is_client() => {}
                 _ => return Err(Error::protocol("an unexpected message from the sender")),
             }
         }
@@ -536,10 +539,10 @@ impl Control<'_> {
                 }
                 Ok((Message::Found { .. }, _)) => {}
                 // Only a server tells it, until it hears that everything is in place: no stream is needed any more.
-                Ok((Message::StreamLost { .. }, _)) if matches!(self.notices, Notices::User(_)) => {}
+                Ok((Message::StreamLost { .. }, _)) if self.is_client() => {}
                 Ok(_) => return Err(Error::protocol("an unexpected message from the sender")),
                 // The client is here and knows; a sender that does not say good-bye takes nothing away.
-                Err(_) if matches!(self.notices, Notices::User(_)) => return Ok((0, Removed::default())),
+                Err(_) if self.is_client() => return Ok((0, Removed::default())),
                 Err(error) => return Err(error),
             }
         }
