@@ -8,7 +8,7 @@
 use std::{
     io,
     net::{IpAddr, SocketAddr},
-    sync::{Arc, atomic::Ordering::Relaxed},
+    sync::Arc,
     time::Instant,
 };
 
@@ -441,7 +441,7 @@ pub fn send(peers: &Peers, outside: &mut Outside, load: &mut Load) -> io::Result
             at += outside.send(batch, at)?;
         }
         peers.drops().add(DropReason::NoRoom, outside.refused_packets() - refused);
-        peers.get(run.peer).direct_packets.fetch_add(outside.direct_packets() - direct, Relaxed);
+        peers.sent_directly(run.peer, outside.direct_packets() - direct);
         let sent = batch.packets[start..].iter().filter(|packet| packet.is_passed());
         let (packets, bytes) =
             sent.fold((0, 0), |(packets, bytes), packet| (packets + 1, bytes + packet.len() as u64));

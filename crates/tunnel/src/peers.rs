@@ -59,7 +59,7 @@ pub struct Peer {
     /// From the peer.
     pub received: Traffic,
     /// Of the packets to it, those that went to the device past IP.
-    pub direct_packets: AtomicU64,
+    direct_packets: AtomicU64,
     /// When its newest genuine packet came, in milliseconds since the gateway began, from 1; 0: never.
     heard_ms: AtomicU64,
     overhead: Overhead,
@@ -76,6 +76,11 @@ impl Peer {
     /// Whether its first network is of IPv4.
     pub fn is_v4(&self) -> bool {
         self.is_v4
+    }
+
+    /// Of the packets to it, those that went to the device past IP.
+    pub fn direct_packets(&self) -> u64 {
+        self.direct_packets.load(Relaxed)
     }
 
     /// The longest packet, of this family, that senders inside may send.
@@ -189,6 +194,11 @@ impl Peers {
     /// Counts a train to a peer.
     pub fn sent(&self, id: PeerId, packets: u64, bytes: u64) {
         self.get(id).sent.add(packets, bytes);
+    }
+
+    /// Counts those of a train that went to the device past IP.
+    pub fn sent_directly(&self, id: PeerId, packets: u64) {
+        self.get(id).direct_packets.fetch_add(packets, Relaxed);
     }
 
     /// Counts packets of a peer.

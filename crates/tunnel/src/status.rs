@@ -2,7 +2,7 @@
 //!
 //! Guarantees: no key, salt or nonce is ever part of it.
 
-use std::{collections::HashMap, fmt::Write as _, sync::atomic::Ordering::Relaxed, time::Instant};
+use std::{collections::HashMap, fmt::Write as _, time::Instant};
 
 use sealane_ipsec::{association::Association, counters::DropReason, policy::PeerId};
 use serde::{Deserialize, Serialize};
@@ -114,7 +114,7 @@ impl Status {
                 mtu_bytes: peer.inner_bytes_max(peer.is_v4()),
                 sent_packets: sent.0,
                 sent_bytes: sent.1,
-                direct_packets: peer.direct_packets.load(Relaxed),
+                direct_packets: peer.direct_packets(),
                 received_packets: received.0,
                 received_bytes: received.1,
                 associations: out.into_iter().chain(inbound).collect(),

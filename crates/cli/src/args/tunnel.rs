@@ -38,8 +38,8 @@ entry of the other.
 `encapsulation = \"none\"` beside `listen` sends ESP as IP protocol 50 instead of in UDP. `direct = true` as well \
 hands those packets to the network device itself: about 1.4 times the rate over IPv4 and Ethernet, but the firewall's rules \
 for output, address translation and IPsec policies of this host do not apply to them. `status` counts them. With \
-`protocol = \"ah\"`, packets are authenticated by AH (protocol 51) and not encrypted. AH covers the outer addresses, so the gateway must listen \
-on one of its addresses, and there must be no NAT on the way.
+`protocol = \"ah\"`, packets are authenticated by AH (protocol 51) and not encrypted. AH covers the outer addresses, so the \
+gateway must listen on one of its addresses, and there must be no NAT on the way.
 
 `mode = \"transport\"` in a peer joins two hosts: `networks` is the one inside address of the peer, and ours is the one in \
 `addresses`. The inner header is not sent, which saves 20 or 40 bytes a packet; fragments and IPv4 options are not \

@@ -24,6 +24,13 @@ pub(crate) const MEMORY_BYTES_MAX: u64 = 256 << 20;
 /// How long a lie that may do no harm is waited for.
 const MOMENT: Duration = Duration::from_millis(500);
 
+impl Fate {
+    /// How long the honest end's verdict is waited for.
+    fn patience(self) -> Duration {
+        if self == Self::Harmless { MOMENT } else { PATIENCE }
+    }
+}
+
 /// A daemon and somebody whom it knows, who lies.
 pub(crate) struct Scene {
     pub(crate) served: Served,
@@ -127,8 +134,7 @@ impl Scene {
         liar.prepare().map_err(|verdict| format!("{name}: {verdict:?} before the lie"))?;
         let mut line = liar.line().ok_or_else(|| format!("{name}: no stream was taken up"))?;
         tell(&mut liar, &mut line);
-        let patience = if fate == Fate::Harmless { MOMENT } else { PATIENCE };
-        let verdict = verdict(&mut liar.channel, patience);
+        let verdict = verdict(&mut liar.channel, fate.patience());
         drop((liar, line));
         self.judge(name, fate, &verdict)
     }
@@ -171,8 +177,7 @@ impl Scene {
         liar.prepare().map_err(|verdict| format!("{name}: {verdict:?} before the lie"))?;
         let mut line = liar.line().ok_or_else(|| format!("{name}: no stream was opened"))?;
         tell(&mut liar, &mut line);
-        let patience = if fate == Fate::Harmless { MOMENT } else { PATIENCE };
-        let verdict = verdict(&mut liar.channel, patience);
+        let verdict = verdict(&mut liar.channel, fate.patience());
         drop((liar, line));
         let ended = run.end().map_err(|reason| format!("{name}: {reason}"))?;
         match ended.code {
@@ -197,8 +202,7 @@ impl Scene {
         let opened = Liar::client(self.served.address, &self.liar, request);
         let mut liar = opened.map_err(|verdict| format!("{name}: {verdict:?} before the lie"))?;
         tell(&mut liar);
-        let patience = if fate == Fate::Harmless { MOMENT } else { PATIENCE };
-        let verdict = verdict(&mut liar.channel, patience);
+        let verdict = verdict(&mut liar.channel, fate.patience());
         drop(liar);
         self.judge(name, fate, &verdict)
     }
@@ -214,7 +218,7 @@ impl Scene {
             Err(verdict) => verdict,
             Ok(mut liar) => match liar.prepare() {
                 Err(verdict) => verdict,
-                Ok(()) => verdict(&mut liar.channel, if fate == Fate::Harmless { MOMENT } else { PATIENCE }),
+                Ok(()) => verdict(&mut liar.channel, fate.patience()),
             },
         };
         self.judge(&format!("{name} ({role:?})"), fate, &verdict)
