@@ -84,12 +84,12 @@ const LANES: CipherLanes = CipherLanes {
         let (few, fixed_bytes, job_bytes) = match (seals, isa) {
             (true, Isa::Avx512) => ([1, 2, 3], 224, 8),
             (true, _) => ([2, 2, 3], 64, 12),
-            (false, Isa::Avx512) => ([2, 3, 4], 128, 16),
+            (false, Isa::Avx512) => ([2, 3, 4], 150, 16),
             (false, _) => ([3, 4, 6], 64, 24),
         };
         Some(LaneCost { few: by_width(isa, count, 16, few)?, fixed_bytes, job_bytes })
     },
-    least_bytes: LeastBytes { chained: 64, free: 320 },
+    least_bytes: LeastBytes { chained: 64, free: 350 },
     cut: Some(CutFor { lanes: [1, 32, 64], set_up: 4 }),
     run: rc5_lanes::run_widest,
 };
