@@ -3,7 +3,7 @@
 mod wide;
 
 use crate::catalogue::{ByteOrder, Facts, KeyBytes, Limits, Standing};
-use crate::descriptor::{DigestDescriptor, Making, OwnDigest, PeerNames};
+use crate::descriptor::{DigestDescriptor, Making, OwnDigest, PeerNames, Promise};
 use crate::isa::Tier;
 use crate::word::{Counted, Plain, Region, Word, end_block};
 
@@ -54,7 +54,12 @@ pub(crate) static INTERNET: DigestDescriptor = DigestDescriptor {
         },
     }),
     peers: PeerNames::NONE,
-    promises: &[],
+    promises: &[
+        Promise::new("8checksum4wide6avx5123sum", "vpaddd", 64),
+        Promise::new("8checksum4wide6avx51211sum_copying", "vpaddd", 64),
+        Promise::new("8checksum4wide4avx23sum", "vpaddd", 32),
+        Promise::new("8checksum4wide4avx211sum_copying", "vpaddd", 32),
+    ],
 };
 
 const fn facts(

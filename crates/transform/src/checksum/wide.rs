@@ -1,22 +1,104 @@
-//! The same sums compiled for the instructions of this machine.
+//! The same sums by the vectors of this machine.
 //!
-//! `unsafe`: enters functions with target features behind their detection.
+//! Written out, as the compiler does not always find them by itself: whether it did hung on how the crate was cut into units, and
+//! what it missed took four times as long. `unsafe`: enters functions with target features behind their tokens, and moves blocks
+//! by vectors.
 #![allow(unsafe_code)]
 
 use super::{portable_sum, portable_sum_copying};
 
+#[cfg(target_arch = "x86_64")]
+mod vectors {
+    use crate::checksum::{BLOCK_BYTES, RUN_BLOCKS, folded, tail_sum};
+    use crate::simd::Words;
+
+    type Block = [u8; BLOCK_BYTES];
+
+    /// Low and high halves of 32-bit words, apart, of blocks of `N` vectors.
+    struct Sums<W, const N: usize>([[W; 2]; N]);
+
+    impl<W: Words, const N: usize> Sums<W, N> {
+        #[inline(always)]
+        fn new() -> Self {
+            const { assert!(4 * W::LANES * N == BLOCK_BYTES) };
+            Self([[W::splat(0); 2]; N])
+        }
+
+        /// Takes up a block, and writes it to `into` if there is such.
+        #[inline(always)]
+        fn add(&mut self, block: &Block, into: Option<&mut Block>) {
+            let into = into.map(|into| into.as_mut_ptr().cast::<u32>());
+            for (n, [low, high]) in self.0.iter_mut().enumerate() {
+                // SAFETY: `N` vectors are a block.
+                unsafe {
+                    let words = W::load(block.as_ptr().cast::<u32>().add(n * W::LANES));
+                    if let Some(into) = into {
+                        words.store(into.add(n * W::LANES));
+                    }
+                    *low = low.add(words.and(W::splat(0xffff)));
+                    *high = high.add(words.shr::<16>());
+                }
+            }
+        }
+
+        #[inline(always)]
+        fn total(self) -> u64 {
+            let mut words = [0u32; BLOCK_BYTES / 4];
+            let mut sum = 0;
+            for half in 0..2 {
+                for (n, halves) in self.0.iter().enumerate() {
+                    // SAFETY: `N` vectors are a block.
+                    unsafe { halves[half].store(words.as_mut_ptr().add(n * W::LANES)) };
+                }
+                sum += words.iter().map(|&word| u64::from(word)).sum::<u64>();
+            }
+            sum
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn sum<W: Words, const N: usize>(data: &[u8]) -> u16 {
+        let (blocks, tail) = data.as_chunks::<BLOCK_BYTES>();
+        let mut sum = tail_sum(tail);
+        for run in blocks.chunks(RUN_BLOCKS) {
+            let mut sums = Sums::<W, N>::new();
+            for block in run {
+                sums.add(block, None);
+            }
+            sum += sums.total();
+        }
+        folded(sum)
+    }
+
+    #[inline(always)]
+    pub(super) fn sum_copying<W: Words, const N: usize>(from: &[u8], into: &mut [u8]) -> u16 {
+        let (blocks, tail) = from.as_chunks::<BLOCK_BYTES>();
+        let (into_blocks, into_tail) = into.as_chunks_mut::<BLOCK_BYTES>();
+        let mut sum = tail_sum(tail);
+        into_tail.copy_from_slice(tail);
+        for (run, into_run) in blocks.chunks(RUN_BLOCKS).zip(into_blocks.chunks_mut(RUN_BLOCKS)) {
+            let mut sums = Sums::<W, N>::new();
+            for (block, into) in run.iter().zip(into_run) {
+                sums.add(block, Some(into));
+            }
+            sum += sums.total();
+        }
+        folded(sum)
+    }
+}
+
 macro_rules! variants {
-    ($($module:ident: $($feature:tt),+;)*) => {$(
+    ($($module:ident: $vector:ty, $count:literal, $($feature:tt),+;)*) => {$(
         #[cfg(target_arch = "x86_64")]
         mod $module {
             $(#[target_feature(enable = $feature)])+
             pub(super) fn sum(data: &[u8]) -> u16 {
-                super::portable_sum(data)
+                super::vectors::sum::<$vector, $count>(data)
             }
 
             $(#[target_feature(enable = $feature)])+
             pub(super) fn sum_copying(from: &[u8], into: &mut [u8]) -> u16 {
-                super::portable_sum_copying(from, into)
+                super::vectors::sum_copying::<$vector, $count>(from, into)
             }
 
             pub(super) fn is_here() -> bool {
@@ -27,8 +109,8 @@ macro_rules! variants {
 }
 
 variants! {
-    avx2: "avx2";
-    avx512: "avx512f", "avx512bw", "avx512vl";
+    avx2: crate::simd::avx2::Y, 2, "avx2";
+    avx512: crate::simd::avx512::Z, 1, "avx512f", "avx512bw", "avx512vl";
 }
 
 pub(super) fn sum(data: &[u8]) -> u16 {
@@ -59,4 +141,30 @@ pub(super) fn sum_copying(from: &[u8], into: &mut [u8]) -> u16 {
         }
     }
     portable_sum_copying(from, into)
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use super::*;
+
+    /// Also those that this machine would not take.
+    #[test]
+    fn every_width_sums_as_the_portable_code() {
+        let data: Vec<u8> = (0..9000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 11) as u8).collect();
+        for bytes in (0..260).chain([1408, 8999]) {
+            let data = &data[1..=bytes];
+            let (sum, mut copy) = (portable_sum(data), vec![0; bytes]);
+            if avx2::is_here() {
+                // SAFETY: the instructions were detected.
+                let sums = unsafe { [avx2::sum(data), avx2::sum_copying(data, &mut copy)] };
+                assert_eq!((sums, &copy[..]), ([sum; 2], data), "{bytes} bytes");
+            }
+            copy.fill(0);
+            if avx512::is_here() {
+                // SAFETY: the instructions were detected.
+                let sums = unsafe { [avx512::sum(data), avx512::sum_copying(data, &mut copy)] };
+                assert_eq!((sums, &copy[..]), ([sum; 2], data), "{bytes} bytes");
+            }
+        }
+    }
 }
