@@ -6,7 +6,7 @@ use crate::key::Schedule;
 use crate::wipe::wipe;
 
 /// Messages side by side.
-pub(crate) const LANES: usize = 3;
+pub(crate) const LANES: usize = 4;
 
 /// Chunks of a page.
 pub(crate) const PAGE_CHUNKS: usize = 1024 / CHUNK;

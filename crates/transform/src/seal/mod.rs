@@ -42,7 +42,7 @@ pub(crate) static SEAL_3: CipherDescriptor = CipherDescriptor {
     alone: |_, tier, _, _| -> Alone { if tier == Tier::Reference { by_reference } else { unrolled } },
     has_instructions: no_instructions,
     lanes: Some(CipherLanes {
-        cost: |_, _, _, _| Some(LaneCost { few: 1, fixed_bytes: 320, job_bytes: 0 }),
+        cost: |_, _, _, _| Some(LaneCost { few: 2, fixed_bytes: 320, job_bytes: 0 }),
         least_bytes: LeastBytes { chained: 0, free: 320 },
         cut: None,
         run: run_lanes,
