@@ -140,7 +140,7 @@ const LANES: Option<CipherLanes> = Some(CipherLanes {
         (true, _) => Some(LaneCost::NEVER),
         // Few jobs take eight lanes, more take 32.
         (false, Isa::Avx512) if count > 32 => Some(LaneCost { few: 5, fixed_bytes: 640, job_bytes: 60 }),
-        (false, _) => Some(LaneCost { few: 2, fixed_bytes: 128, job_bytes: 72 }),
+        (false, _) => Some(LaneCost { few: 2, fixed_bytes: 256, job_bytes: 72 }),
     },
     least_bytes: LeastBytes { chained: 600, free: usize::MAX },
     cut: None,
