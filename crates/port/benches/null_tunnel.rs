@@ -35,6 +35,7 @@ fn main() {
                 .map(ToString::to_string)
                 .to_vec()
         })
+        .of_single_trains()
     };
     let mut tunnels =
         vec![("a lane a direction".to_owned(), ours("1")), ("two lanes a direction".to_owned(), ours("2"))];
@@ -43,7 +44,7 @@ fn main() {
             let first = [program, device, local, peer].map(ToString::to_string);
             first.into_iter().chain(last.iter().cloned()).collect()
         });
-        tunnels.push((program.clone(), tunnel));
+        tunnels.push((program.clone(), tunnel.of_single_trains()));
     }
     let mut results = vec![Vec::new(); tunnels.len()];
     for _ in 0..ROUNDS {

@@ -21,9 +21,9 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 
 /// Most datagrams of a train that every kernel with UDP_SEGMENT takes.
-const TRAIN_MAX_DATAGRAMS: usize = 64;
+pub const TRAIN_MAX_DATAGRAMS: usize = 64;
 /// Most bytes of a train: an IP packet's, without IP's and UDP's headers.
-const TRAIN_MAX_BYTES: usize = 65_535 - 20 - 8;
+pub const TRAIN_MAX_BYTES: usize = 65_535 - 20 - 8;
 /// Bytes of buffer that a train needs where it is received.
 const RECEIVE_BYTES: usize = 65_536;
 /// Left free before a batch's first train where there is room: behind ESP's header and IV, mostly 16 bytes, the payload then

@@ -27,6 +27,7 @@ fn up(lanes: u32) -> Tunnel {
             .map(ToString::to_string)
             .to_vec()
     })
+    .of_single_trains()
 }
 
 /// Runs `work` on a thread of namespace `end`.

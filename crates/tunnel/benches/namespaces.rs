@@ -374,13 +374,17 @@ fn main() {
         ("sealane", gateway(UDP)),
         ("plain ESP", gateway(PLAIN)),
         ("direct ESP", gateway(DIRECT)),
-        ("null-gso", Tunnel::up(|device, own_address, peer| own(&["null-gso", device, own_address, peer]))),
+        (
+            "null-gso",
+            Tunnel::up(|device, own_address, peer| own(&["null-gso", device, own_address, peer]))
+                .of_single_trains(),
+        ),
     ];
     tunnels.extend(other.as_ref().map(|program| {
         let command = |device: &str, own: &str, peer: &str| {
             [program.as_str(), device, own, peer, "gso"].map(ToString::to_string).to_vec()
         };
-        ("NULL_TUNNEL", Tunnel::up(command))
+        ("NULL_TUNNEL", Tunnel::up(command).of_single_trains())
     }));
     match wireguard_program() {
         Ok((program, version)) => {

@@ -126,11 +126,18 @@ impl Tunnel {
             tunnel.daemons.push(netns.stdout(Stdio::null()).spawn().expect("ip is there"));
             tunnel.wait_for_device(name);
             ip(&format!("-n {name} addr add {}/24 dev t0", INNER[end]));
-            // A superpacket and its headers must fit into one train.
-            ip(&format!("-n {name} link set t0 mtu {INNER_MTU} gso_max_size 60000 gro_max_size 60000"));
+            ip(&format!("-n {name} link set t0 mtu {INNER_MTU}"));
             ip(&format!("-n {name} link set t0 up"));
         }
         tunnel
+    }
+
+    /// Of a tunnel that does not see to it itself: a superpacket and its headers fit into one train.
+    pub(crate) fn of_single_trains(self) -> Self {
+        for name in &self.names {
+            ip(&format!("-n {name} link set t0 gso_max_size 60000 gro_max_size 60000"));
+        }
+        self
     }
 
     fn wait_for_device(&mut self, name: &str) {
