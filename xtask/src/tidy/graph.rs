@@ -18,11 +18,10 @@ const BANNED: &[(&str, &str)] = &[
 /// included; with repetitions.
 ///
 /// # Errors
-/// When cargo cannot resolve the graph from the lock file and what is already downloaded.
+/// When cargo cannot resolve the graph from the lock file; what is not there yet is downloaded.
 pub(crate) fn packages(root: &Path) -> Result<Vec<String>> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let arguments =
-        "tree --workspace --all-features --locked --offline --edges all --prefix none --format {p}";
+    let arguments = "tree --workspace --all-features --locked --edges all --prefix none --format {p}";
     let output = Command::new(cargo)
         .current_dir(root)
         .args(arguments.split(' '))
