@@ -15,25 +15,30 @@ mod vectors {
     type Block = [u8; BLOCK_BYTES];
 
     /// Low and high halves of 32-bit words, apart, of blocks of `N` vectors.
-    struct Sums<W, const N: usize>([[W; 2]; N]);
+    struct Sums<W, const N: usize> {
+        halves: [[W; 2]; N],
+        /// No bits, which the compiler does not know. What is copied is written with these: it would otherwise copy all blocks by a
+        /// call, and sum them in a pass of its own.
+        nothing: W,
+    }
 
     impl<W: Words, const N: usize> Sums<W, N> {
         #[inline(always)]
         fn new() -> Self {
             const { assert!(4 * W::LANES * N == BLOCK_BYTES) };
-            Self([[W::splat(0); 2]; N])
+            Self { halves: [[W::splat(0); 2]; N], nothing: W::splat(core::hint::black_box(0)) }
         }
 
         /// Takes up a block, and writes it to `into` if there is such.
         #[inline(always)]
         fn add(&mut self, block: &Block, into: Option<&mut Block>) {
             let into = into.map(|into| into.as_mut_ptr().cast::<u32>());
-            for (n, [low, high]) in self.0.iter_mut().enumerate() {
+            for (n, [low, high]) in self.halves.iter_mut().enumerate() {
                 // SAFETY: `N` vectors are a block.
                 unsafe {
                     let words = W::load(block.as_ptr().cast::<u32>().add(n * W::LANES));
                     if let Some(into) = into {
-                        words.store(into.add(n * W::LANES));
+                        words.or(self.nothing).store(into.add(n * W::LANES));
                     }
                     *low = low.add(words.and(W::splat(0xffff)));
                     *high = high.add(words.shr::<16>());
@@ -46,7 +51,7 @@ mod vectors {
             let mut words = [0u32; BLOCK_BYTES / 4];
             let mut sum = 0;
             for half in 0..2 {
-                for (n, halves) in self.0.iter().enumerate() {
+                for (n, halves) in self.halves.iter().enumerate() {
                     // SAFETY: `N` vectors are a block.
                     unsafe { halves[half].store(words.as_mut_ptr().add(n * W::LANES)) };
                 }
@@ -54,11 +59,6 @@ mod vectors {
             }
             sum
         }
-    }
-
-    #[inline(always)]
-    fn copy<W: Words, const N: usize>(block: &Block, into: &mut Block) {
-        Sums::<W, N>::new().add(block, Some(into));
     }
 
     #[inline(always)]
@@ -87,10 +87,9 @@ mod vectors {
             }
             sum += sums.total();
         }
-        // What is behind the last block is copied with bytes before it, and last, when the caches have been asked for it: a call
-        // to copy less than a block took as long as half of a packet's blocks.
-        match (from.last_chunk(), into.last_chunk_mut()) {
-            (Some(last), Some(into)) => copy::<W, N>(last, into),
+        // What is behind the last block is copied with bytes before it: without a call.
+        match (from.last_chunk::<BLOCK_BYTES>(), into.last_chunk_mut()) {
+            (Some(last), Some(into)) => *into = *last,
             _ => into.copy_from_slice(from),
         }
         folded(sum + tail_sum(tail))
