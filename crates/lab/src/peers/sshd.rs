@@ -79,8 +79,9 @@ impl PrivateSshd {
     ) -> Result<Self, LabError> {
         let directory = Scratch::create(surroundings, None, 0)?;
         let at = directory.path();
-        if rustix::process::geteuid().is_root() && !Path::new(PRIVILEGE_SEPARATION).exists() {
-            fs::create_dir(PRIVILEGE_SEPARATION)
+        if rustix::process::geteuid().is_root() {
+            // Others may be making it too.
+            fs::create_dir_all(PRIVILEGE_SEPARATION)
                 .map_err(LabError::file("cannot create", PRIVILEGE_SEPARATION))?;
         }
         for name in ["host", "user"] {
