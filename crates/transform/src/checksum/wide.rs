@@ -1,7 +1,7 @@
 //! The same sums by the vectors of this machine.
 //!
 //! Written out, as the compiler does not always find them by itself: whether it did hung on how the crate was cut into units, and
-//! what it missed took four times as long. `unsafe`: enters functions with target features behind their tokens, and moves blocks
+//! what it missed took four times as long. `unsafe`: enters functions with target features behind their detection, and moves blocks
 //! by vectors.
 #![allow(unsafe_code)]
 
