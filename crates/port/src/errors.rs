@@ -121,23 +121,82 @@ fn hear_one(message: sys::ErrorMessage, hear: &mut impl FnMut(TooLong)) {
     hear(TooLong { to, mtu: message.info, teller });
 }
 
-/// Whether an error is about a packet that was lost on its way, as on any network, rather than the socket unusable. With messages
-/// waiting to be read, what they say comes back from whatever call is next.
-pub(crate) fn is_of_network(error: Errno) -> bool {
-    // RFC 1122, section 3.2.2.1, as Linux has it (net/ipv4/icmp.c), and what the kernel says of its own.
-    const LOST: [Errno; 12] = [
-        Errno::MSGSIZE,
-        Errno::CONNREFUSED,
-        Errno::HOSTUNREACH,
-        Errno::HOSTDOWN,
-        Errno::NETUNREACH,
-        Errno::NETDOWN,
-        Errno::NONET,
-        Errno::NOPROTOOPT,
-        Errno::OPNOTSUPP,
-        Errno::PROTO,
-        Errno::NOBUFS,
-        Errno::PERM,
+/// Whether a call failed because its socket or device can never be used again, or because it was used wrongly. Every other error
+/// is about one packet or one destination: the network lost that packet, as any network may, and the next call may succeed.
+pub(crate) fn is_fatal(error: Errno) -> bool {
+    // A list of the errors that cost one packet would have to foresee every firewall, route, driver and forged message.
+    const FATAL: [Errno; 10] = [
+        // The descriptor or its object is gone, or is of another kind.
+        Errno::BADF,
+        Errno::BADFD,
+        Errno::NOTSOCK,
+        Errno::NODEV,
+        Errno::NXIO,
+        // Our own mistakes: a bad address of memory, a socket without a destination.
+        Errno::FAULT,
+        Errno::DESTADDRREQ,
+        Errno::NOTCONN,
+        // It was shut down.
+        Errno::PIPE,
+        Errno::SHUTDOWN,
     ];
-    LOST.contains(&error)
+    FATAL.contains(&error)
+}
+
+/// Whether an error says that a packet was lost, rather than that the socket is unusable or that the call is to be made again. With
+/// messages waiting to be read, what they say comes back from whatever call is next.
+pub(crate) fn is_of_packet(error: Errno) -> bool {
+    !is_fatal(error) && !matches!(error, Errno::AGAIN | Errno::INTR)
+}
+
+/// Calls that fail one after the other for what earlier packets met.
+#[derive(Debug, Default)]
+pub(crate) struct Failures(u32);
+
+impl Failures {
+    /// One more. Pauses now and then, so that an error that never ends costs no whole core, and messages that come in a flood delay
+    /// little.
+    pub(crate) fn pause_now_and_then(&mut self) {
+        self.0 += 1;
+        if self.0.is_multiple_of(TRIES_MAX) {
+            crate::pace::pause();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_error_of_a_route_a_firewall_or_a_message_is_fatal() {
+        for error in [
+            // Port 0, and a blackhole route; broadcast, and a prohibiting one; an unreachable one.
+            Errno::INVAL,
+            Errno::ACCESS,
+            Errno::HOSTUNREACH,
+            Errno::NETUNREACH,
+            Errno::PERM,
+            Errno::ADDRNOTAVAIL,
+            Errno::AFNOSUPPORT,
+            Errno::NOMEM,
+            Errno::NOBUFS,
+            Errno::MSGSIZE,
+            Errno::CONNREFUSED,
+            Errno::PROTO,
+            Errno::NOPROTOOPT,
+            Errno::OPNOTSUPP,
+            Errno::HOSTDOWN,
+            Errno::NONET,
+            Errno::NETDOWN,
+            Errno::TIMEDOUT,
+            Errno::IO,
+        ] {
+            assert!(is_of_packet(error), "{error}");
+        }
+        for error in [Errno::AGAIN, Errno::INTR] {
+            assert!(!is_of_packet(error) && !is_fatal(error), "{error}");
+        }
+        assert!(is_fatal(Errno::BADF) && !is_of_packet(Errno::BADF));
+    }
 }

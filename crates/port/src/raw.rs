@@ -4,7 +4,7 @@
 
 use crate::Port;
 use crate::direct::Direct;
-use crate::errors::{self, TooLong, Tries, is_of_network, too_long};
+use crate::errors::{self, Failures, TooLong, Tries, is_of_packet, too_long};
 use crate::many::send_many;
 use crate::memory::no_room;
 use crate::pace::{Pace, pause};
@@ -322,7 +322,7 @@ fn pieces(socket: &OwnedFd, peer: Option<IpAddr>, packet: &[u8]) -> Option<()> {
 impl Raw {
     /// [`Port::receive`], which keeps the pace.
     fn take(&mut self, batch: &mut Batch) -> io::Result<usize> {
-        let mut laid = 0;
+        let (mut laid, mut failures) = (0, Failures::default());
         let mut may_gather = self.pace.is_dense();
         while laid < ENOUGH_PACKETS {
             let start = end_of(batch);
@@ -345,7 +345,10 @@ impl Raw {
                     }
                     Err(Errno::INTR) => continue,
                     // What an earlier packet of ours met on its way.
-                    Err(error) if is_of_network(error) => continue,
+                    Err(error) if is_of_packet(error) => {
+                        failures.pause_now_and_then();
+                        continue;
+                    }
                     Err(Errno::AGAIN) if laid > 0 && may_gather => {
                         may_gather = false;
                         pause();
@@ -415,7 +418,7 @@ impl Port for Raw {
                 }
                 // It may be about an earlier packet, and this one was not looked at; if it is about this one, it is cut.
                 Err(error)
-                    if self.lengths.is_some() && is_of_network(error) && tries.again(first, self.exit()) =>
+                    if self.lengths.is_some() && is_of_packet(error) && tries.again(first, self.exit()) =>
                 {
                     if error == Errno::MSGSIZE && self.whole.is_none() {
                         self.set_whole(false);
@@ -428,7 +431,7 @@ impl Port for Raw {
                     self.refused_packets += u64::from(sent.is_none());
                 }
                 Err(Errno::AGAIN) if first > from => return Ok(first - from),
-                Err(error) if is_of_network(error) => self.refused_packets += 1,
+                Err(error) if is_of_packet(error) => self.refused_packets += 1,
                 Err(error) => return Err(error.into()),
             }
             // It was the first of them that the kernel did not take.

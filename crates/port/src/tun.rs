@@ -4,6 +4,7 @@
 //! checksums complete. Outward, packets that follow each other are joined and leave by one large write. The device goes
 //! when its last queue is dropped.
 
+use crate::errors::{Failures, is_of_packet};
 use crate::memory::no_room;
 use crate::pace::{Pace, pause};
 use crate::room::end_of;
@@ -186,7 +187,7 @@ impl Tun {
         match rustix::io::retry_on_intr(|| rustix::io::write(&self.device, &joined[start..])) {
             Ok(_) => Ok(()),
             // No packet to the kernel, no memory for it, or a device that is down: lost as on any network.
-            Err(Errno::INVAL | Errno::NOBUFS | Errno::NOMEM | Errno::IO) => {
+            Err(error) if is_of_packet(error) => {
                 self.refused_packets += packets;
                 Ok(())
             }
@@ -207,7 +208,7 @@ impl Port for Tun {
         }
         // Small packets come one by one: as many as are there already share a batch, and where they come densely, a few more.
         let mut may_gather = self.pace.is_dense() && !self.is_nonblocking;
-        let mut singles = 0;
+        let (mut singles, mut failures) = (0, Failures::default());
         while end_of(batch) - start < ENOUGH_BYTES && batch.packets.len() < batch.packets.capacity() {
             let laid = batch.packets.len() - before;
             match self.read(laid == 0) {
@@ -224,6 +225,10 @@ impl Port for Tun {
                     pause();
                 }
                 Err(_) if laid > 0 => break,
+                // One packet that the kernel could not give.
+                Err(error) if Errno::from_io_error(&error).is_some_and(is_of_packet) => {
+                    failures.pause_now_and_then();
+                }
                 Err(error) => return Err(error),
             }
         }

@@ -2,7 +2,7 @@
 //! that the kernel's cost of a datagram is paid once a train. Where the kernel or the path refuses trains, datagrams go
 //! many a call instead (sendmmsg, recvmmsg).
 
-use crate::errors::{TooLong, Tries, Whole, is_of_network, too_long};
+use crate::errors::{Failures, TooLong, Tries, Whole, is_of_packet, too_long};
 use crate::many::send_many;
 use crate::memory::no_room;
 use crate::pace::{Pace, pause};
@@ -207,7 +207,7 @@ impl Udp {
 
     /// Whether a packet that the kernel did not take is lost, as on any network, rather than the socket unusable.
     fn is_lost(error: &io::Error) -> bool {
-        Errno::from_io_error(error).is_some_and(is_of_network)
+        Errno::from_io_error(error).is_some_and(is_of_packet)
     }
 
     /// Whether the kernel has no trains for this path: the device cannot compute checksums, or a datagram is longer
@@ -222,7 +222,7 @@ impl Udp {
         let before = batch.packets.len();
         let first = end_of(batch);
         let mut may_gather = self.pace.is_dense();
-        let mut singles = 0;
+        let (mut singles, mut failures) = (0, Failures::default());
         loop {
             let mut start = end_of(batch);
             let laid = batch.packets.len() - before;
@@ -247,7 +247,10 @@ impl Udp {
                 Ok(train) => train,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 // What an earlier packet of ours met on its way.
-                Err(error) if Self::is_lost(&error) => continue,
+                Err(error) if Self::is_lost(&error) => {
+                    failures.pause_now_and_then();
+                    continue;
+                }
                 Err(error) if laid > 0 && may_gather && error.kind() == io::ErrorKind::WouldBlock => {
                     may_gather = false;
                     pause();
@@ -304,11 +307,12 @@ impl Udp {
             return Err(no_room());
         }
         let into = &mut batch.work.buffer.bytes_mut()[start..start + places * SLOT_BYTES];
+        let mut failures = Failures::default();
         let received = loop {
             let socket = self.socket.as_fd();
             match sys::receive_many(socket, into, SLOT_BYTES, &mut lengths[..places], true) {
                 // What an earlier packet of ours met on its way.
-                Err(error) if Self::is_lost(&error) => {}
+                Err(error) if Self::is_lost(&error) => failures.pause_now_and_then(),
                 received => break received?,
             }
         };

@@ -196,6 +196,33 @@ fn an_unconnected_socket_says_who_sent() {
 }
 
 #[test]
+fn a_destination_that_cannot_be_costs_its_packets_and_nothing_else() {
+    for sees_to_lengths in [false, true] {
+        let [from, to] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+        let good = to.local_addr().unwrap();
+        let mut from = Udp::new(from, None).unwrap();
+        if sees_to_lengths {
+            from.see_to_lengths().unwrap();
+        }
+        let mut to = Udp::new(to, None).unwrap();
+        let packets = batch_of(&numbered(3, 100));
+        let mut lost = 0;
+        // No port, and a broadcast of a socket that may not.
+        for bad in ["127.0.0.1:0", "255.255.255.255:9"] {
+            from.set_peer(bad.parse().unwrap());
+            assert_eq!(from.send(&packets, 0).unwrap(), 3, "{bad}");
+            lost += 3;
+            assert_eq!(from.refused_packets, lost, "{bad}");
+            from.set_peer(good);
+            assert_eq!(from.send(&packets, 0).unwrap(), 3, "after {bad}");
+            let mut batch = Batch::new(2 * 65_536, 256);
+            assert_eq!(to.receive(&mut batch).unwrap(), 3, "after {bad}");
+        }
+        assert_eq!(from.refused_packets, lost);
+    }
+}
+
+#[test]
 fn marks_of_the_ip_header_are_sent_and_told() {
     for host in ["127.0.0.1:0", "[::1]:0", "[::ffff:127.0.0.1]:0"] {
         let Ok(one) = UdpSocket::bind(host) else { continue };

@@ -36,6 +36,7 @@ use crate::{
     discovery::Paths,
     inward::{Acceptor, Arrival, Opener},
     keying::{KeyMaker, calls::Calls},
+    lanes::{Lanes, while_doing},
     manual::{Allowed, ManualError, Manuals},
     outside::Outside,
     outward::{self, Dummies, Load, Router, Sealer},
@@ -120,7 +121,7 @@ pub struct Settings<'a> {
 /// signals. `up` is called when packets flow; `say` gets what an operator should know.
 ///
 /// # Errors
-/// It does not come up. A lane that fails later ends the process: nothing that it held outlives it.
+/// It does not come up. A thread that fails later ends the process as `sealane tunnel down` does, with status 1.
 pub fn run(
     settings: &Settings<'_>,
     engine: &dyn Engine,
@@ -167,6 +168,7 @@ pub fn run(
     heed();
     // The device is ours, so no other gateway makes this socket.
     let control = Listener::bind(control_folder, &site.device).map_err(GatewayError::Control)?;
+    let threads = Lanes::default();
     thread::scope(|scope| {
         let mut queues = queues.into_iter();
         for lane in 0..lanes {
@@ -177,19 +179,22 @@ pub fn run(
             let life = move || {
                 outward.run(
                     |(tun, router), load| {
-                        tun.receive(&mut load.batch)?;
+                        tun.receive(&mut load.batch).map_err(while_doing("reading from the device"))?;
                         router.plan(load, Instant::now());
                         Ok(())
                     },
                     |load| sealer.seal(load),
-                    |outside, load| outward::send(peers, outside, load),
+                    |outside, load| {
+                        outward::send(peers, outside, load).map_err(while_doing("sending to a peer"))
+                    },
                 )
             };
-            start(scope, format!("out-{lane}"), life)?;
+            threads.begin(scope, format!("out-{lane}"), life);
             let life = move || {
                 inward.run(
                     |outside, arrival| {
-                        outside.receive(&mut arrival.batch)?;
+                        let received = outside.receive(&mut arrival.batch);
+                        received.map_err(while_doing("receiving from peers"))?;
                         (arrival.source, arrival.traffic_class) = outside.last();
                         Ok(())
                     },
@@ -199,21 +204,22 @@ pub fn run(
                         let refused = tun.refused_packets;
                         let mut at = 0;
                         while at < arrival.batch.packets.len() {
-                            at += tun.send(&arrival.batch, at)?;
+                            let sent = tun.send(&arrival.batch, at);
+                            at += sent.map_err(while_doing("writing to the device"))?;
                         }
                         peers.drops().add(DropReason::NoRoom, tun.refused_packets - refused);
                         Ok(())
                     },
                 )
             };
-            start(scope, format!("in-{lane}"), life)?;
+            threads.begin(scope, format!("in-{lane}"), life);
         }
         if let (Some(calls), Some(called)) = (&calls, &called) {
             let life = move || {
                 calls.hold_strangers(scope, called);
                 Ok(())
             };
-            start(scope, "calls".to_owned(), life)?;
+            threads.begin(scope, "calls".to_owned(), life);
         }
         up(&device);
         let status = || Status::of(&device, site.listen.to_string(), begun, cpu_s(), &peers);
@@ -222,10 +228,16 @@ pub fn run(
             let (peers, say, requests) = (&peers, &say, Vec::new());
             makers.push(Box::new(Caller { calls, scope, peers, say, dummies, requests }));
         }
-        keep(&control, &mut makers, &peers, &heard, is_ended, status, &say);
-        // The lanes sleep in system calls on descriptors that only the end of the process closes.
+        threads.guard("housekeeping", || {
+            let is_ended = || is_ended() || threads.failure().is_some();
+            keep(&control, &mut makers, &peers, &heard, is_ended, status, &say);
+            Ok(())
+        });
         drop(control);
-        process::exit(0)
+        let failure = threads.failure();
+        failure.iter().for_each(|failure| say(failure));
+        // The lanes sleep in system calls on descriptors that only the end of the process closes.
+        process::exit(i32::from(failure.is_some()))
     })
 }
 
@@ -276,22 +288,6 @@ fn calls<'a>(
     let path = site.identity.as_deref().or(identity).ok_or(PeerError::NoConfigDir)?;
     let identity = Identity::load_or_create(path)?;
     Ok(Some(Calls::new(site, identity, implementations, peers)))
-}
-
-/// Starts a lane. Its failure ends the process: the others wait in the kernel.
-fn start<'scope>(
-    scope: &'scope thread::Scope<'scope, '_>,
-    name: String,
-    mut life: impl FnMut() -> io::Result<()> + Send + 'scope,
-) -> Result<(), GatewayError> {
-    let label = name.clone();
-    let lane = move || {
-        if let Err(error) = life() {
-            eprintln!("sealane tunnel: lane {label}: {error}");
-            process::exit(1);
-        }
-    };
-    thread::Builder::new().name(name).spawn_scoped(scope, lane).map(drop).map_err(GatewayError::Lane)
 }
 
 /// CPU time of this process, in seconds.

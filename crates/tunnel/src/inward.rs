@@ -198,21 +198,21 @@ impl<'a> Acceptor<'a> {
             let association = inbound.association();
             let peer = association.parameters().peer;
             let (mut packets, mut inner_bytes, mut outer_bytes) = (0, 0, 0);
-            let mut has_newest = false;
+            let mut newest = None;
             let mut window = inbound.window();
             for (place, &Pending { index, number }) in pending.iter().enumerate().take(*end).skip(first) {
-                let is_newest = number > window.top();
+                let newest_if_taken = if number > window.top() { Some(number) } else { newest };
                 let job: Job = batch.work.jobs[place];
                 let outer = batch.packets[index];
                 let inner = match openings.get(place) {
                     None => esp::accept(&mut window, &job, number).and_then(|()| {
-                        has_newest |= is_newest;
+                        newest = newest_if_taken;
                         self.inner(batch, inbound, outer, *traffic_class)
                     }),
                     Some(opening) => {
                         let bytes = batch.work.buffer.bytes_mut();
                         opening.unframe(inbound, &mut window, &job, bytes).and_then(|inner| {
-                            has_newest |= is_newest;
+                            newest = newest_if_taken;
                             self.inner_of_ah(bytes, inbound, inner)
                         })
                     }
@@ -240,8 +240,8 @@ impl<'a> Acceptor<'a> {
             drop(window);
             first = *end;
             // A peer is where its newest genuine packet came from.
-            if let (true, Some(source)) = (has_newest, *source) {
-                self.peers.heard(peer, source);
+            if let (Some(number), Some(source)) = (newest, *source) {
+                self.peers.heard(peer, source, number);
             }
             association.carried().add(packets, inner_bytes);
             self.peers.received(peer, packets, outer_bytes);

@@ -21,6 +21,7 @@ pub mod gateway;
 pub mod inward;
 pub mod key_file;
 pub mod keying;
+pub mod lanes;
 pub mod manual;
 pub mod outside;
 pub mod outward;

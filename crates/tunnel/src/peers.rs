@@ -1,12 +1,13 @@
 //! The peers of a gateway as its lanes see them.
 //!
-//! Guarantees: a peer's end point changes only after a genuine packet from there, or by its key maker; counters take no lock.
+//! Guarantees: a peer's end point changes only after a genuine packet from there, or by its key maker, and only to what can be one
+//! ([`can_be_endpoint`]); counters take no lock.
 
 use std::{
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     sync::{
         Arc,
-        atomic::{AtomicU16, AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering::Relaxed},
     },
     time::{Duration, Instant},
 };
@@ -24,7 +25,7 @@ use sealane_stack::Bells;
 use crate::{
     discovery::Messages,
     path::{self, Overhead},
-    site::{Hosts, Site},
+    site::{Encapsulation, Hosts, Site},
 };
 
 /// What has gone to a peer or come from it: packets, and their bytes as they travel, without UDP and IP headers.
@@ -52,6 +53,10 @@ pub struct Peer {
     /// As in messages and statistics.
     pub name: String,
     endpoint: ArcSwapOption<SocketAddr>,
+    /// The end point is the site's or the key maker's, and stands until a packet numbered above `fresh_above` comes.
+    is_endpoint_given: AtomicBool,
+    /// A packet with a number up to this may be a replay of one that an earlier process has taken.
+    fresh_above: AtomicU64,
     /// The two hosts of transport mode; `None`: tunnel mode.
     pub hosts: Option<Hosts>,
     /// To the peer.
@@ -119,6 +124,20 @@ pub struct Peers {
     protocol: Protocol,
     begun: Instant,
     bells: Bells,
+    /// Whether packets have ports.
+    has_ports: bool,
+}
+
+/// Whether packets can be sent to `address`. Outer headers are not authenticated: whoever is on the path of a genuine packet may
+/// write any source into it.
+pub fn can_be_endpoint(address: SocketAddr, has_ports: bool) -> bool {
+    let ip = address.ip().to_canonical();
+    let is_host = match ip {
+        // RFC 1122, section 3.2.1.3: 0.0.0.0/8 is "this network".
+        IpAddr::V4(v4) => v4.octets()[0] != 0 && !v4.is_broadcast(),
+        IpAddr::V6(v6) => !v6.is_unspecified(),
+    };
+    is_host && !ip.is_multicast() && (address.port() != 0 || !has_ports)
 }
 
 impl Peers {
@@ -127,6 +146,8 @@ impl Peers {
         let peers = site.peers.iter().map(|peer| Peer {
             name: peer.name.clone(),
             endpoint: ArcSwapOption::from_pointee(peer.endpoint),
+            is_endpoint_given: AtomicBool::new(peer.endpoint.is_some()),
+            fresh_above: AtomicU64::new(0),
             hosts: peer.hosts,
             sent: Traffic::default(),
             received: Traffic::default(),
@@ -141,7 +162,8 @@ impl Peers {
         let database = Database::new(policies(site));
         let &Site { listen, protocol, .. } = site;
         let (peers, drops, messages) = (peers.collect(), Drops::default(), Messages::default());
-        Self { peers, database, drops, messages, listen, protocol, begun, bells }
+        let has_ports = site.encapsulation == Encapsulation::Udp;
+        Self { peers, database, drops, messages, listen, protocol, begun, bells, has_ports }
     }
 
     /// The associations and policies.
@@ -206,14 +228,25 @@ impl Peers {
         self.get(id).received.add(packets, bytes);
     }
 
-    /// A genuine packet of the peer came from `from`, newer than all before.
-    pub fn heard(&self, id: PeerId, from: SocketAddr) {
+    /// A genuine packet of the peer came from `from`, with this number, newer than all before.
+    pub fn heard(&self, id: PeerId, from: SocketAddr, number: u64) {
         let peer = self.get(id);
         let since = self.begun.elapsed().as_millis() as u64;
         peer.heard_ms.store(since.max(1), Relaxed);
-        if peer.endpoint.load().as_deref() != Some(&from) {
+        if peer.endpoint.load().as_deref() == Some(&from) {
+            return;
+        }
+        let may_be_old = peer.is_endpoint_given.load(Relaxed) && number <= peer.fresh_above.load(Relaxed);
+        if !may_be_old && can_be_endpoint(from, self.has_ports) {
+            peer.is_endpoint_given.store(false, Relaxed);
             peer.endpoint.store(Some(Arc::new(from)));
         }
+    }
+
+    /// A packet of the peer with a number up to `number` may have been taken by an earlier process, which is not remembered: it does
+    /// not move a given end point.
+    pub fn may_be_replayed_up_to(&self, id: PeerId, number: u64) {
+        self.get(id).fresh_above.store(number, Relaxed);
     }
 
     /// How long ago the peer was heard of; `None`: never.
@@ -241,4 +274,78 @@ fn policies(site: &Site) -> Policies {
         .collect();
     ordered.sort_by_key(|policy| std::cmp::Reverse(policy.selector.remote.bits()));
     Policies::new(ordered)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn peers_of(endpoint: &str) -> Peers {
+        let text = format!(
+            "device = \"sl0\"\nlisten = \"0.0.0.0:4500\"\n[[peers]]\nname = \"other\"\n{endpoint}\n\
+             networks = [\"10.2.0.0/16\"]\n[peers.manual]\nsuite = \"aes-128-cbc+hmac-sha256-128\"\n\
+             send = {{ spi = 256, key-file = \"a\" }}\nreceive = {{ spi = 256, key-file = \"b\" }}\n"
+        );
+        let site = Site::parse(Path::new("site.toml"), &text).expect("a good site file");
+        Peers::new(&site, Instant::now(), Bells::new(1).expect("descriptors"))
+    }
+
+    fn address(text: &str) -> SocketAddr {
+        text.parse().expect("an address")
+    }
+
+    #[test]
+    fn what_can_be_no_endpoint_moves_none() {
+        let peers = peers_of("endpoint = \"198.51.100.7:4500\"");
+        for bad in [
+            "198.51.100.7:0",
+            "0.0.0.0:4500",
+            "0.1.2.3:4500",
+            "255.255.255.255:4500",
+            "224.0.0.1:4500",
+            "239.255.255.255:4500",
+            "[::]:4500",
+            "[ff02::1]:4500",
+            "[2001:db8::1]:0",
+            "[::ffff:255.255.255.255]:4500",
+            "[::ffff:224.0.0.1]:4500",
+            "[::ffff:0.0.0.0]:4500",
+            "[::ffff:198.51.100.9]:0",
+        ] {
+            peers.heard(PeerId(0), address(bad), 1);
+            assert_eq!(peers.endpoint(PeerId(0)), Some(address("198.51.100.7:4500")), "{bad}");
+        }
+        assert!(peers.silence(PeerId(0)).is_some(), "it lives all the same");
+        for good in
+            ["198.51.100.7:1", "203.0.113.1:65535", "[2001:db8::1]:4500", "[::ffff:198.51.100.9]:4500"]
+        {
+            peers.heard(PeerId(0), address(good), 2);
+            assert_eq!(peers.endpoint(PeerId(0)), Some(address(good)));
+        }
+        // Packets of a protocol of their own have no ports.
+        assert!(can_be_endpoint(address("198.51.100.7:0"), false));
+        assert!(!can_be_endpoint(address("224.0.0.1:0"), false));
+    }
+
+    #[test]
+    fn a_packet_that_an_earlier_process_may_have_taken_moves_no_given_endpoint() {
+        let (given, elsewhere) = (address("198.51.100.7:4500"), address("203.0.113.66:4500"));
+        let peers = peers_of("endpoint = \"198.51.100.7:4500\"");
+        peers.may_be_replayed_up_to(PeerId(0), 1000);
+        for number in [1, 999, 1000] {
+            peers.heard(PeerId(0), elsewhere, number);
+            assert_eq!(peers.endpoint(PeerId(0)), Some(given), "{number}");
+        }
+        peers.heard(PeerId(0), elsewhere, 1001);
+        assert_eq!(peers.endpoint(PeerId(0)), Some(elsewhere));
+        // Of one that may be anywhere nothing better is known.
+        let peers = peers_of("");
+        peers.may_be_replayed_up_to(PeerId(0), 1000);
+        for from in [given, elsewhere] {
+            peers.heard(PeerId(0), from, 7);
+            assert_eq!(peers.endpoint(PeerId(0)), Some(from));
+        }
+    }
 }
