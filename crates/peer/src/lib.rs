@@ -44,4 +44,7 @@ pub use ssh::{
     AddressFamily, RemoteCommand, ResolvedHost, ServeLeave, SshAddresses, SshCommand, ssh_resolved_host,
 };
 pub use tls::{TlsArrival, TlsFacts, accept_tls, connect_tls, connect_tls_by};
-pub use trust::{AuthorisedPeer, AuthorisedPeers, KnownPeer, KnownPeers, Rights, ServerTrust};
+pub use trust::{
+    AuthorisedPeer, AuthorisedPeers, KnownPeer, KnownPeers, Rights, ServerTrust, check_trusted_folder,
+    open_trusted,
+};

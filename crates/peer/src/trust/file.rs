@@ -6,6 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use super::place::open_trusted;
 use crate::error::{PeerError, TrustFault};
 
 /// No honest trust file is longer; a longer one is refused before it is parsed.
@@ -49,34 +50,22 @@ pub(super) fn at(path: Option<&Path>) -> impl Fn(LineFault) -> PeerError {
 /// The file's bytes; a file that does not exist is empty.
 ///
 /// # Errors
-/// It cannot be read, it belongs to another user, others may write to it, or it is too long.
+/// It cannot be read, somebody else could change it ([`open_trusted`]), or it is too long.
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, PeerError> {
-    let file_error = |source| PeerError::File { doing: "read", path: path.into(), source };
-    let file = match File::open(path) {
+    let file = match open_trusted(path) {
         Ok(file) => file,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(e) => return Err(file_error(e)),
+        Err(PeerError::File { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+            return Ok(Vec::new());
+        }
+        Err(error) => return Err(error),
     };
-    let metadata = file.metadata().map_err(file_error)?;
-    check_owner(path, metadata.uid(), rustix::process::geteuid().as_raw())?;
-    let mode = metadata.mode() & 0o7777;
-    if mode & 0o022 != 0 {
-        return Err(PeerError::TrustExposed { path: path.into(), mode });
-    }
     let mut bytes = Vec::new();
+    let file_error = |source| PeerError::File { doing: "read", path: path.into(), source };
     file.take(MAX_FILE_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(file_error)?;
     if bytes.len() > MAX_FILE_BYTES {
         return Err(at(Some(path))((1, TrustFault::FileTooLong { limit_bytes: MAX_FILE_BYTES })));
     }
     Ok(bytes)
-}
-
-/// Whoever owns the file can change it, whatever its mode: that is to be us, or root, who can change everything.
-fn check_owner(path: &Path, owner: u32, ours: u32) -> Result<(), PeerError> {
-    match owner == ours || owner == 0 {
-        true => Ok(()),
-        false => Err(PeerError::TrustForeign { path: path.into(), uid: owner }),
-    }
 }
 
 /// Replaces the file by what `change` makes of it, under the file's lock. `None` leaves it as it is.
@@ -128,6 +117,14 @@ pub(super) fn with_line(mut bytes: Vec<u8>, line: &str) -> Vec<u8> {
     bytes
 }
 
+/// Puts a line in the place of the one with this number (from 1).
+pub(super) fn with_line_at(bytes: &[u8], number: usize, line: &str) -> Vec<u8> {
+    let own = format!("{line}\n");
+    let lines = bytes.split_inclusive(|&b| b == b'\n').enumerate();
+    let new = lines.map(|(i, line)| if i + 1 == number { own.as_bytes() } else { line });
+    new.flatten().copied().collect()
+}
+
 /// Drops the lines with these numbers (from 1), keeping comments and everything else as it was.
 pub(super) fn without_lines(bytes: &[u8], numbers: &[usize]) -> Vec<u8> {
     let lines = bytes.split_inclusive(|&b| b == b'\n').enumerate();
@@ -159,31 +156,6 @@ fn lock(path: &Path) -> Result<File, PeerError> {
             }
             Err(TryLockError::WouldBlock) => return Err(PeerError::TrustLocked { path: path.into() }),
             Err(TryLockError::Error(e)) => return Err(file_error(e)),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_file_of_another_user_decides_nothing() {
-        let path = Path::new("authorised-peers");
-        for (owner, ours, fine) in
-            [(1000, 1000, true), (0, 1000, true), (0, 0, true), (1001, 1000, false), (1000, 0, false)]
-        {
-            let checked = check_owner(path, owner, ours);
-            assert_eq!(checked.is_ok(), fine, "{owner} {ours}");
-            assert!(fine || matches!(checked, Err(PeerError::TrustForeign { uid, .. }) if uid == owner));
-        }
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("authorised-peers");
-        std::fs::write(&path, "").unwrap();
-        // Only root may give a file away.
-        if rustix::process::geteuid().is_root() {
-            std::os::unix::fs::chown(&path, Some(12_345), None).unwrap();
-            assert!(matches!(read(&path), Err(PeerError::TrustForeign { uid: 12_345, .. })));
         }
     }
 }

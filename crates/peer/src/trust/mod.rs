@@ -7,7 +7,9 @@
 mod authorised;
 mod file;
 mod known;
+mod place;
 
 pub use authorised::{AuthorisedPeer, AuthorisedPeers, Rights};
 pub(crate) use known::Verdict;
 pub use known::{KnownPeer, KnownPeers, ServerTrust};
+pub use place::{check_trusted_folder, open_trusted};
