@@ -319,8 +319,17 @@ pub enum ChannelError {
     #[error("TLS: {0}")]
     Tls(#[source] rustls::Error),
     /// The other end speaks TLS but not our protocol.
-    #[error("the other end does not speak sealane/1")]
+    #[error(
+        "the other end speaks another protocol: it is an older or newer sealane, or one end is `sealane tunnel` and the other \
+         `sealane cp` or `sealane serve`; look at the port, and install the same version at both ends"
+    )]
     WrongProtocol,
+    /// The other end does not know the only key exchange that we take.
+    #[error(
+        "the other end does not offer the key exchange X25519MLKEM768, which sealane requires: install the same version at both \
+         ends"
+    )]
+    NoKeyExchange,
     /// Only TLS has an exporter.
     #[error("this channel has no key exporter; it may carry secrets itself")]
     NoExporter,

@@ -11,8 +11,9 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use sealane_peer::{
-    AuthorisedPeer, AuthorisedPeers, Channel, ChannelError, ChannelKind, ConnectionKind, HostPort, Identity,
-    KnownPeer, KnownPeers, PeerError, PublicKey, ServerTrust, accept_tls, connect_tls, peek_kind,
+    Application, AuthorisedPeer, AuthorisedPeers, Channel, ChannelError, ChannelKind, ConnectionKind,
+    HostPort, Identity, KnownPeer, KnownPeers, PeerError, PublicKey, ServerTrust, accept_tls, connect_tls,
+    peek_kind,
 };
 
 fn after(ms: u64) -> Instant {
@@ -46,7 +47,7 @@ fn daemon(admitted: &[PublicKey], deadline: Instant) -> Daemon {
     let thread = thread::spawn(move || {
         let (stream, _) = listener.accept().unwrap();
         assert_eq!(peek_kind(&stream, soon()).unwrap(), ConnectionKind::Tls);
-        accept_tls(stream, &identity, authorised, deadline)
+        accept_tls(Application::Copy, stream, &identity, authorised, deadline)
     });
     Daemon { address: HostPort { host: "127.0.0.1".into(), port }, key, thread }
 }
@@ -63,7 +64,7 @@ fn both_ends_know_each_other() {
     let client = Identity::generate().unwrap();
     let daemon = daemon(&[Identity::generate().unwrap().public_key(), client.public_key()], soon());
     let trust = ServerTrust::pinned(known_peers(dir.path(), &daemon.address, daemon.key));
-    let mut ours = connect_tls(&daemon.address, &client, &trust, soon()).unwrap();
+    let mut ours = connect_tls(Application::Copy, &daemon.address, &client, &trust, soon()).unwrap();
     let (mut theirs, entry) = daemon.thread.join().unwrap().unwrap();
 
     assert_eq!((entry.name.as_str(), entry.key), ("client-1", client.public_key()));
@@ -114,7 +115,9 @@ fn both_ends_know_each_other() {
 fn both_send_at_once() {
     let client = Identity::generate().unwrap();
     let daemon = daemon(&[client.public_key()], soon());
-    let mut ours = connect_tls(&daemon.address, &client, &ServerTrust::exactly(daemon.key), soon()).unwrap();
+    let mut ours =
+        connect_tls(Application::Copy, &daemon.address, &client, &ServerTrust::exactly(daemon.key), soon())
+            .unwrap();
     let (mut theirs, _) = daemon.thread.join().unwrap().unwrap();
     let frame = vec![1; 1 << 20];
     thread::scope(|scope| {
@@ -136,7 +139,9 @@ fn both_send_at_once() {
 fn a_cut_is_not_a_goodbye() {
     let client = Identity::generate().unwrap();
     let daemon = daemon(&[client.public_key()], soon());
-    let mut ours = connect_tls(&daemon.address, &client, &ServerTrust::exactly(daemon.key), soon()).unwrap();
+    let mut ours =
+        connect_tls(Application::Copy, &daemon.address, &client, &ServerTrust::exactly(daemon.key), soon())
+            .unwrap();
     let (mut theirs, _) = daemon.thread.join().unwrap().unwrap();
     theirs.send(b"whole", soon()).unwrap();
     drop(theirs);
@@ -151,7 +156,8 @@ fn an_unknown_server_is_named_and_not_told_who_we_are() {
     let client = Identity::generate().unwrap();
     let daemon = daemon(&[client.public_key()], soon());
     let path = dir.path().join("known-peers");
-    let error = connect_tls(&daemon.address, &client, &ServerTrust::pinned(&path), soon()).unwrap_err();
+    let error = connect_tls(Application::Copy, &daemon.address, &client, &ServerTrust::pinned(&path), soon())
+        .unwrap_err();
     assert!(matches!(&error, PeerError::UnknownServer { key, .. } if *key == daemon.key), "{error}");
     let line = format!("{} {}", daemon.address, daemon.key);
     assert!(error.to_string().contains(&line) && error.to_string().contains("--accept-new"), "{error}");
@@ -166,7 +172,7 @@ fn trust_on_first_use_holds_from_then_on() {
     let path = dir.path().join("known-peers");
     let client = Identity::generate().unwrap();
     let first = daemon(&[client.public_key()], soon());
-    connect_tls(&first.address, &client, &ServerTrust::accept_new(&path), soon()).unwrap();
+    connect_tls(Application::Copy, &first.address, &client, &ServerTrust::accept_new(&path), soon()).unwrap();
     assert_eq!(KnownPeers::load(&path).unwrap().keys(&first.address).collect::<Vec<_>>(), [first.key]);
     first.thread.join().unwrap().unwrap();
 
@@ -174,7 +180,7 @@ fn trust_on_first_use_holds_from_then_on() {
     for trust in [ServerTrust::accept_new(&path), ServerTrust::pinned(&path)] {
         let second = daemon(&[client.public_key()], soon());
         KnownPeers::append(&path, &KnownPeer { address: second.address.clone(), key: first.key }).unwrap();
-        let error = connect_tls(&second.address, &client, &trust, soon()).unwrap_err();
+        let error = connect_tls(Application::Copy, &second.address, &client, &trust, soon()).unwrap_err();
         let as_wanted = matches!(&error, PeerError::WrongServer { found, known, .. }
             if *found == second.key && *known == first.key);
         assert!(as_wanted, "{error}");
@@ -184,7 +190,7 @@ fn trust_on_first_use_holds_from_then_on() {
 
     let third = daemon(&[client.public_key()], soon());
     let trust = ServerTrust::exactly(first.key);
-    let error = connect_tls(&third.address, &client, &trust, soon()).unwrap_err();
+    let error = connect_tls(Application::Copy, &third.address, &client, &trust, soon()).unwrap_err();
     assert!(matches!(error, PeerError::WrongServer { .. }), "{error}");
     third.thread.join().unwrap().unwrap_err();
 }
@@ -194,7 +200,8 @@ fn an_unauthorised_client_learns_why() {
     let client = Identity::generate().unwrap();
     let daemon = daemon(&[Identity::generate().unwrap().public_key()], soon());
     let mut channel =
-        connect_tls(&daemon.address, &client, &ServerTrust::exactly(daemon.key), soon()).unwrap();
+        connect_tls(Application::Copy, &daemon.address, &client, &ServerTrust::exactly(daemon.key), soon())
+            .unwrap();
     // The client may be quick and send before it hears the answer.
     let _ = channel.send(&[0; 1000], soon());
     let error = channel.recv(soon()).unwrap_err();
@@ -211,7 +218,7 @@ fn a_silent_client_costs_the_deadline() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let _client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let (stream, _) = listener.accept().unwrap();
-    let error = accept_tls(stream, &identity, Arc::default(), after(50)).unwrap_err();
+    let error = accept_tls(Application::Copy, stream, &identity, Arc::default(), after(50)).unwrap_err();
     assert!(matches!(error, PeerError::Channel(ChannelError::Deadline { .. })), "{error}");
 }
 
@@ -231,7 +238,7 @@ fn a_dripping_client_gains_no_time() {
         }
         dripped
     });
-    let error = accept_tls(stream, &identity, Arc::default(), after(100)).unwrap_err();
+    let error = accept_tls(Application::Copy, stream, &identity, Arc::default(), after(100)).unwrap_err();
     assert!(matches!(error, PeerError::Channel(ChannelError::Deadline { .. })), "{error}");
     assert!(drip.join().unwrap() < 16_000, "it was cut off before it was done");
 }
@@ -242,7 +249,7 @@ fn a_server_that_says_nothing_or_nonsense() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let address = HostPort { host: "127.0.0.1".into(), port: listener.local_addr().unwrap().port() };
     let trust = ServerTrust::exactly(client.public_key());
-    let error = connect_tls(&address, &client, &trust, after(300)).unwrap_err();
+    let error = connect_tls(Application::Copy, &address, &client, &trust, after(300)).unwrap_err();
     assert!(matches!(error, PeerError::Channel(ChannelError::Deadline { .. })), "{error}");
     drop(listener.accept().unwrap());
 
@@ -251,15 +258,15 @@ fn a_server_that_says_nothing_or_nonsense() {
         stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
         let _ = stream.read(&mut [0; 4096]);
     });
-    let error = connect_tls(&address, &client, &trust, soon()).unwrap_err();
+    let error = connect_tls(Application::Copy, &address, &client, &trust, soon()).unwrap_err();
     let is_named = matches!(error, PeerError::NotTls { .. } | PeerError::Channel(ChannelError::Truncated));
     assert!(is_named, "{error}");
     nonsense.join().unwrap();
 
-    let error = connect_tls(&address, &client, &trust, soon()).unwrap_err();
+    let error = connect_tls(Application::Copy, &address, &client, &trust, soon()).unwrap_err();
     assert!(matches!(error, PeerError::Connect { .. }), "nobody listens any more: {error}");
     let nowhere = HostPort { host: "no-such-host.invalid".into(), port: 1 };
-    let error = connect_tls(&nowhere, &client, &trust, after(2000)).unwrap_err();
+    let error = connect_tls(Application::Copy, &nowhere, &client, &trust, after(2000)).unwrap_err();
     assert!(matches!(error, PeerError::Resolve { .. }), "{error}");
 }
 
@@ -284,7 +291,7 @@ fn openssl_against_us(args: &[&str]) -> Option<(String, Accepted)> {
 
 #[test]
 fn openssl_cannot_talk_us_down_to_tls_1_2() {
-    let Some((text, accepted)) = openssl_against_us(&["-tls1_2", "-alpn", "sealane/1"]) else { return };
+    let Some((text, accepted)) = openssl_against_us(&["-tls1_2", "-alpn", "sealane-copy/1"]) else { return };
     assert!(text.contains("protocol version"), "{text}");
     let error = accepted.unwrap_err();
     assert!(matches!(error, PeerError::Channel(ChannelError::Tls(_))), "{error}");
@@ -292,7 +299,7 @@ fn openssl_cannot_talk_us_down_to_tls_1_2() {
 
 #[test]
 fn openssl_with_certificates_is_refused() {
-    let Some((text, accepted)) = openssl_against_us(&["-tls1_3", "-alpn", "sealane/1"]) else { return };
+    let Some((text, accepted)) = openssl_against_us(&["-tls1_3", "-alpn", "sealane-copy/1"]) else { return };
     // It offers no raw public keys, and we have nothing else.
     assert!(text.contains("alert"), "{text}");
     accepted.unwrap_err();

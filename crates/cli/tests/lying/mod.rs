@@ -16,7 +16,9 @@ use sealane_copy::proto::message::{
 use sealane_copy::proto::record::{Kind, seal};
 use sealane_copy::{Following, Level, MeasuredEnd, Preserve, Sink, Suite, Upkeep};
 use sealane_engine::Implementations;
-use sealane_peer::{AuthorisedPeers, Channel, HostPort, Identity, ServerTrust, accept_tls, connect_tls};
+use sealane_peer::{
+    Application, AuthorisedPeers, Channel, HostPort, Identity, ServerTrust, accept_tls, connect_tls,
+};
 use sealane_stack::{Association, Secret};
 use serde::Serialize;
 use std::io::{self, Read, Write};
@@ -181,7 +183,7 @@ pub(crate) fn reach(address: SocketAddr, identity: &Identity) -> Channel {
     let known = tempfile::tempdir().expect("a folder");
     let trust = ServerTrust::accept_new(known.path().join("known"));
     let address = HostPort { host: address.ip().to_string(), port: address.port() };
-    connect_tls(&address, identity, &trust, soon()).expect("the daemon is alive")
+    connect_tls(Application::Copy, &address, identity, &trust, soon()).expect("the daemon is alive")
 }
 
 impl Liar {
@@ -221,7 +223,7 @@ impl Liar {
         let (stream, _) = listener.accept()?;
         let trusted = format!("{client} user rights=read,write\n");
         let trusted = AuthorisedPeers::parse(trusted.as_bytes()).map_err(io::Error::other)?;
-        let accepted = accept_tls(stream, identity, Arc::new(trusted), soon());
+        let accepted = accept_tls(Application::Copy, stream, identity, Arc::new(trusted), soon());
         let (mut channel, _) = accepted.map_err(io::Error::other)?;
         tell(&mut channel, &hello());
         let (request, asked) = loop {

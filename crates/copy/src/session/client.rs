@@ -14,8 +14,8 @@ use std::{
 use crossbeam_channel::bounded;
 use sealane_engine::Suite;
 use sealane_peer::{
-    Channel, Identity, KnownPeers, Location, PeerError, ServeLeave, ServerTrust, SshCommand, StderrMode,
-    connect_tls_by, spawn_local, ssh_resolved_host,
+    Application, Channel, Identity, KnownPeers, Location, PeerError, ServeLeave, ServerTrust, SshCommand,
+    StderrMode, connect_tls_by, spawn_local, ssh_resolved_host,
 };
 use sealane_stack::{CpuClock, Placement};
 use sealane_tree::{RelativePath, is_pattern};
@@ -265,7 +265,14 @@ pub(super) fn reach(place: &FarPlace, options: &Options) -> Result<Channel, Erro
                 true => ServerTrust::accept_new(known),
                 false => ServerTrust::pinned(known),
             };
-            let connected = connect_tls_by(options.remote.family, &address, &identity, &trust, deadline);
+            let connected = connect_tls_by(
+                Application::Copy,
+                options.remote.family,
+                &address,
+                &identity,
+                &trust,
+                deadline,
+            );
             connected.map_err(|error| Error::from(error).naming(&address.to_string()))
         }
     }

@@ -21,7 +21,7 @@ use std::{
 };
 
 use sealane_engine::{Implementations, Suite};
-use sealane_peer::{AuthorisedPeer, Channel, Identity, TlsArrival};
+use sealane_peer::{Application, AuthorisedPeer, Channel, Identity, TlsArrival};
 use sealane_stack::Limiter;
 
 use crate::{
@@ -349,7 +349,7 @@ impl Reception for Hall<'_, '_> {
         if let Some(said) = said {
             (self.report)(DaemonEvent::Warning(said));
         }
-        let arrival = TlsArrival::new(stream, &self.daemon.identity, authorised, deadline);
+        let arrival = TlsArrival::new(Application::Copy, stream, &self.daemon.identity, authorised, deadline);
         arrival.map_err(|error| self.turned_away(address, None, error.into())).ok()
     }
 

@@ -232,6 +232,11 @@ pub(crate) fn explain(error: rustls::Error, ours: PublicKey) -> ChannelError {
         rustls::Error::AlertReceived(A::NoApplicationProtocol) | rustls::Error::NoApplicationProtocol => {
             ChannelError::WrongProtocol
         }
+        // The alert for whatever cannot be agreed upon (RFC 8446, section 6.2); all else is the same at ends of ours.
+        rustls::Error::AlertReceived(A::HandshakeFailure)
+        | rustls::Error::PeerIncompatible(rustls::PeerIncompatible::NoKxGroupsInCommon) => {
+            ChannelError::NoKeyExchange
+        }
         source if is_altered(&source) => ChannelError::Altered { source },
         other => ChannelError::Tls(other),
     }

@@ -12,7 +12,9 @@ use rustls::client::{AlwaysResolvesClientRawPublicKeys, Resumption};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme};
 
-use super::{ALPN, PROVIDER, facts, handshake, no_tls12, raw_key, signature_schemes, verify_signature, wire};
+use super::{
+    Application, PROVIDER, facts, handshake, no_tls12, raw_key, signature_schemes, verify_signature, wire,
+};
 use crate::channel::{Channel, PeerName};
 use crate::error::{ChannelError, PeerError};
 use crate::identity::Identity;
@@ -39,12 +41,13 @@ const PAUSES_MS: [u64; 3] = [50, 150, 400];
 /// The name does not resolve, nobody listens, the server is not trusted, it does not speak our protocol, or the
 /// deadline passed.
 pub fn connect_tls(
+    application: Application,
     address: &HostPort,
     identity: &Identity,
     trust: &ServerTrust,
     deadline: Instant,
 ) -> Result<Channel, PeerError> {
-    connect_tls_by(None, address, identity, trust, deadline)
+    connect_tls_by(application, None, address, identity, trust, deadline)
 }
 
 /// As [`connect_tls`], only over addresses of one family.
@@ -52,6 +55,7 @@ pub fn connect_tls(
 /// # Errors
 /// As there; the name may have no address of that family.
 pub fn connect_tls_by(
+    application: Application,
     family: Option<AddressFamily>,
     address: &HostPort,
     identity: &Identity,
@@ -60,7 +64,7 @@ pub fn connect_tls_by(
 ) -> Result<Channel, PeerError> {
     let mut pauses = PAUSES_MS.into_iter().map(Duration::from_millis);
     loop {
-        match attempt(family, address, identity, trust, deadline) {
+        match attempt(application, family, address, identity, trust, deadline) {
             Err(PeerError::Channel(error @ (ChannelError::Closed | ChannelError::Truncated))) => {
                 let pause = pauses.next().filter(|&pause| Instant::now() + pause < deadline);
                 thread::sleep(pause.ok_or(error)?);
@@ -71,6 +75,7 @@ pub fn connect_tls_by(
 }
 
 fn attempt(
+    application: Application,
     family: Option<AddressFamily>,
     address: &HostPort,
     identity: &Identity,
@@ -91,7 +96,7 @@ fn attempt(
         .dangerous()
         .with_custom_certificate_verifier(Arc::clone(&verifier) as Arc<dyn ServerCertVerifier>)
         .with_client_cert_resolver(Arc::new(AlwaysResolvesClientRawPublicKeys::new(identity.certified())));
-    config.alpn_protocols = vec![ALPN.to_vec()];
+    config.alpn_protocols = vec![application.alpn().to_vec()];
     config.resumption = Resumption::disabled();
     // The key is the name; where we go is nobody else's business.
     config.enable_sni = false;
@@ -101,7 +106,7 @@ fn attempt(
     let connection = ClientConnection::new(Arc::new(config), name).map_err(ChannelError::Tls)?;
     let mut connection = rustls::Connection::from(connection);
     let ours = identity.public_key();
-    let shaken = handshake(&wire, &mut connection, ours, deadline);
+    let shaken = handshake(application, &wire, &mut connection, ours, deadline);
     match (verifier.seen.get(), shaken) {
         (Some((_, Verdict::Known)), Ok(())) => {}
         // Only now, when it has proved to own the key.

@@ -1,8 +1,7 @@
 //! TLS 1.3 between two raw public keys, and nothing else.
 //!
-//! * Version 1.3 only, ALPN `sealane/1` required at both ends.
-//! * Key exchange X25519MLKEM768 first, then X25519: what is recorded today stays closed to the quantum computers of
-//!   tomorrow whenever both ends are ours.
+//! * Version 1.3 only, and both ends must name the same [`Application`]: a daemon's port is no gateway's.
+//! * Key exchange X25519MLKEM768 and no other: what is recorded today stays closed to the quantum computers of tomorrow.
 //! * Both ends authenticate with RFC 7250 raw Ed25519 keys; there are no certificates and no names to trust.
 //! * No resumption and no early data: a key that was struck from a trust file is out at the next connection, and
 //!   nothing can be replayed.
@@ -28,8 +27,25 @@ use crate::key::PublicKey;
 pub use connect::{connect_tls, connect_tls_by};
 pub use serve::{TlsArrival, accept_tls};
 
-/// The protocol that both ends must name.
-const ALPN: &[u8] = b"sealane/1";
+/// What is spoken within a connection. Both ends must name the same (ALPN, RFC 7301), so that nobody who reaches a daemon with a
+/// gateway's key, or the other way round, is understood there by accident.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Application {
+    /// Transfers of files, between `sealane cp` and `sealane serve`.
+    Copy,
+    /// Agreements on associations, between gateways of `sealane tunnel`.
+    Tunnel,
+}
+
+impl Application {
+    /// As it is named in the handshake.
+    fn alpn(self) -> &'static [u8] {
+        match self {
+            Self::Copy => b"sealane-copy/1",
+            Self::Tunnel => b"sealane-tunnel/1",
+        }
+    }
+}
 
 /// What the two ends of a TLS connection agreed upon.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,10 +58,10 @@ pub struct TlsFacts {
     pub peer_key: PublicKey,
 }
 
-/// aws-lc-rs with the groups in our order.
+/// aws-lc-rs with the one group that ends of ours agree upon.
 static PROVIDER: LazyLock<Arc<CryptoProvider>> = LazyLock::new(|| {
     Arc::new(CryptoProvider {
-        kx_groups: vec![aws_lc_rs::kx_group::X25519MLKEM768, aws_lc_rs::kx_group::X25519],
+        kx_groups: vec![aws_lc_rs::kx_group::X25519MLKEM768],
         ..aws_lc_rs::default_provider()
     })
 });
@@ -93,14 +109,19 @@ fn no_tls12() -> rustls::Error {
 const READS_MAX: usize = 16;
 
 /// Takes the handshake as far as it goes without waiting; true when it is at its end.
-fn shake(wire: &Wire, connection: &mut Connection, ours: PublicKey) -> Result<bool, ChannelError> {
+fn shake(
+    application: Application,
+    wire: &Wire,
+    connection: &mut Connection,
+    ours: PublicKey,
+) -> Result<bool, ChannelError> {
     let doing = "shaking hands";
     let cut = |e| if is_cut(&e) { ChannelError::Truncated } else { ChannelError::Io { doing, source: e } };
     for _ in 0..READS_MAX {
         // A write that fails may have its reason in what the peer sent; the read below finds it.
         let written = flush_tls(connection, wire);
         if !connection.is_handshaking() && !connection.wants_write() {
-            return match connection.alpn_protocol() == Some(ALPN) {
+            return match connection.alpn_protocol() == Some(application.alpn()) {
                 true => Ok(true),
                 false => Err(ChannelError::WrongProtocol),
             };
@@ -129,6 +150,7 @@ fn shake(wire: &Wire, connection: &mut Connection, ours: PublicKey) -> Result<bo
 
 /// Runs the handshake to its end.
 fn handshake(
+    application: Application,
     wire: &Wire,
     connection: &mut Connection,
     ours: PublicKey,
@@ -136,7 +158,7 @@ fn handshake(
 ) -> Result<(), ChannelError> {
     // The deadline is looked at every time round: a peer that sends a byte now and then makes progress but gains no
     // time.
-    while !shake(wire, connection, ours)? {
+    while !shake(application, wire, connection, ours)? {
         let doing = "shaking hands";
         if Instant::now() >= deadline {
             return Err(ChannelError::Deadline { doing });

@@ -16,7 +16,9 @@ use rustls::{
     SignatureScheme,
 };
 
-use super::{ALPN, PROVIDER, facts, no_tls12, raw_key, shake, signature_schemes, verify_signature, wire};
+use super::{
+    Application, PROVIDER, facts, no_tls12, raw_key, shake, signature_schemes, verify_signature, wire,
+};
 use crate::channel::{Channel, PeerName, Wire, now_or_never};
 use crate::error::{ChannelError, PeerError};
 use crate::identity::Identity;
@@ -31,6 +33,7 @@ const LINGER_BYTES: usize = 64 << 10;
 /// A TCP connection whose first byte says TLS, while both ends prove who they are. Nothing here waits: whoever holds
 /// it polls it for what [`Self::wants_write`] says, and calls [`Self::advance`] when it is ready.
 pub struct TlsArrival {
+    application: Application,
     wire: Wire,
     connection: rustls::Connection,
     verifier: Arc<ClientVerifier>,
@@ -53,6 +56,7 @@ impl TlsArrival {
     /// # Errors
     /// The connection is gone already, or the library refuses.
     pub fn new(
+        application: Application,
         stream: TcpStream,
         identity: &Identity,
         authorised: Arc<AuthorisedPeers>,
@@ -64,7 +68,7 @@ impl TlsArrival {
             .map_err(ChannelError::Tls)?
             .with_client_cert_verifier(Arc::clone(&verifier) as Arc<dyn ClientCertVerifier>)
             .with_cert_resolver(Arc::new(AlwaysResolvesServerRawPublicKeys::new(identity.certified())));
-        config.alpn_protocols = vec![ALPN.to_vec()];
+        config.alpn_protocols = vec![application.alpn().to_vec()];
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
         config.max_early_data_size = 0;
@@ -72,13 +76,14 @@ impl TlsArrival {
         let (from, wire) = wire(stream).map_err(ChannelError::io("preparing a connection"))?;
         let connection = ServerConnection::new(Arc::new(config)).map_err(ChannelError::Tls)?;
         let connection = rustls::Connection::from(connection);
-        Ok(Self { wire, connection, verifier, ours: identity.public_key(), from, deadline, refused: None })
+        let ours = identity.public_key();
+        Ok(Self { application, wire, connection, verifier, ours, from, deadline, refused: None })
     }
 
     /// Goes on as far as it can; true when it is over and [`Self::finish`] says how.
     pub fn advance(&mut self) -> bool {
         if self.refused.is_none() {
-            match shake(&self.wire, &mut self.connection, self.ours) {
+            match shake(self.application, &self.wire, &mut self.connection, self.ours) {
                 Ok(over) => return over,
                 // Closing at once over unread bytes would reset the connection, and the alert that explains the
                 // refusal would be lost on its way.
@@ -147,12 +152,13 @@ impl AsFd for TlsArrival {
 /// # Errors
 /// The client is not authorised, does not speak our protocol, or the deadline passed.
 pub fn accept_tls(
+    application: Application,
     stream: TcpStream,
     identity: &Identity,
     authorised: Arc<AuthorisedPeers>,
     deadline: Instant,
 ) -> Result<(Channel, AuthorisedPeer), PeerError> {
-    let mut arrival = TlsArrival::new(stream, identity, authorised, deadline)?;
+    let mut arrival = TlsArrival::new(application, stream, identity, authorised, deadline)?;
     while !arrival.advance() && Instant::now() < arrival.deadline() {
         let waited = arrival.wire.wait(true, arrival.wants_write(), None, arrival.deadline());
         waited.map_err(ChannelError::io("shaking hands"))?;

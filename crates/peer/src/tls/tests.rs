@@ -14,6 +14,8 @@ use crate::identity::Identity;
 use crate::location::HostPort;
 use crate::trust::{AuthorisedPeer, AuthorisedPeers, ServerTrust};
 
+const APPLICATION: Application = Application::Tunnel;
+
 fn after(ms: u64) -> Instant {
     Instant::now() + Duration::from_millis(ms)
 }
@@ -32,7 +34,7 @@ fn listen(server: Identity, admitted: PublicKey) -> (HostPort, thread::JoinHandl
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
     let thread = thread::spawn(move || {
-        accept_tls(listener.accept().unwrap().0, &server, authorised(admitted), soon())
+        accept_tls(APPLICATION, listener.accept().unwrap().0, &server, authorised(admitted), soon())
     });
     (HostPort { host: "127.0.0.1".into(), port }, thread)
 }
@@ -55,9 +57,11 @@ fn who_is_cut_off_before_saying_anything_tries_again() {
                         assert!(stream.read(&mut [0; 4096]).unwrap() > 0);
                     }
                 }
-                (cuts < 4).then(|| accept_tls(listener.accept().unwrap().0, server, admitted.clone(), soon()))
+                (cuts < 4).then(|| {
+                    accept_tls(APPLICATION, listener.accept().unwrap().0, server, admitted.clone(), soon())
+                })
             });
-            let connected = connect_tls(&address, &client, &trust, soon());
+            let connected = connect_tls(APPLICATION, &address, &client, &trust, soon());
             match accepted.join().unwrap() {
                 Some(accepted) => assert!(connected.is_ok() && accepted.is_ok(), "{cuts}: {connected:?}"),
                 None => {
@@ -75,7 +79,7 @@ fn showing_a_key_is_not_owning_it() {
     let trust = ServerTrust::exactly(server.public_key());
 
     let (address, accepted) = listen(Identity::impostor(server.public_key()), client.public_key());
-    let error = connect_tls(&address, &client, &trust, soon()).unwrap_err();
+    let error = connect_tls(APPLICATION, &address, &client, &trust, soon()).unwrap_err();
     let bad_signature = |e: &PeerError| {
         matches!(
             e,
@@ -89,7 +93,7 @@ fn showing_a_key_is_not_owning_it() {
 
     let (address, accepted) = listen(server, client.public_key());
     let mut channel =
-        connect_tls(&address, &Identity::impostor(client.public_key()), &trust, soon()).unwrap();
+        connect_tls(APPLICATION, &address, &Identity::impostor(client.public_key()), &trust, soon()).unwrap();
     channel.recv(soon()).unwrap_err();
     let error = accepted.join().unwrap().unwrap_err();
     assert!(bad_signature(&error), "{error:?}");
@@ -101,7 +105,7 @@ fn trust_on_first_use_writes_only_what_was_proved() {
     let file = dir.path().join("known-peers");
     let (victim, client) = (Identity::generate().unwrap(), Identity::generate().unwrap());
     let (address, accepted) = listen(Identity::impostor(victim.public_key()), client.public_key());
-    connect_tls(&address, &client, &ServerTrust::accept_new(&file), soon()).unwrap_err();
+    connect_tls(APPLICATION, &address, &client, &ServerTrust::accept_new(&file), soon()).unwrap_err();
     accepted.join().unwrap().unwrap_err();
     assert!(!file.exists());
 }
@@ -127,29 +131,59 @@ fn other_client(
     let name = rustls::pki_types::ServerName::from(stream.peer_addr().unwrap().ip());
     let mut connection = Connection::from(ClientConnection::new(Arc::new(config), name).unwrap());
     let wire = Wire::socket(stream.into()).unwrap();
-    let shaken = handshake(&wire, &mut connection, client.public_key(), soon());
+    let shaken = handshake(APPLICATION, &wire, &mut connection, client.public_key(), soon());
     drop(wire);
     (shaken, accepted.join().unwrap())
 }
 
 #[test]
-fn the_classical_group_will_do_and_others_will_not() {
-    let (shaken, accepted) = other_client(vec![aws_lc_rs::kx_group::X25519], Some(ALPN));
+fn an_end_without_the_hybrid_group_is_refused() {
+    use super::aws_lc_rs::kx_group::{SECP384R1, X25519};
+    for groups in [vec![X25519], vec![SECP384R1], vec![X25519, SECP384R1]] {
+        let (shaken, accepted) = other_client(groups, Some(APPLICATION.alpn()));
+        assert!(matches!(shaken, Err(ChannelError::NoKeyExchange)), "{shaken:?}");
+        let error = accepted.unwrap_err();
+        assert!(matches!(error, PeerError::Channel(ChannelError::NoKeyExchange)), "{error}");
+        assert!(error.to_string().contains("X25519MLKEM768"), "{error}");
+    }
+    let (shaken, accepted) = other_client(PROVIDER.kx_groups.clone(), Some(APPLICATION.alpn()));
     shaken.unwrap();
-    assert_eq!(accepted.unwrap().0.tls().unwrap().group, "X25519");
-    let (shaken, accepted) = other_client(vec![aws_lc_rs::kx_group::SECP384R1], Some(ALPN));
-    assert!(matches!(shaken, Err(ChannelError::Tls(_))), "{shaken:?}");
-    accepted.unwrap_err();
+    assert_eq!(accepted.unwrap().0.tls().unwrap().group, "X25519MLKEM768");
 }
 
 #[test]
-fn the_protocol_must_be_named() {
-    for alpn in [None, Some(&b"sealane/2"[..])] {
+fn the_application_must_be_named() {
+    // None, that of versions before, and the other one of ours.
+    for alpn in [None, Some(&b"sealane/1"[..]), Some(Application::Copy.alpn())] {
         let (shaken, accepted) = other_client(PROVIDER.kx_groups.clone(), alpn);
         assert!(matches!(shaken, Err(ChannelError::WrongProtocol)), "{alpn:?}: {shaken:?}");
         let error = accepted.unwrap_err();
         assert!(matches!(error, PeerError::Channel(ChannelError::WrongProtocol)), "{alpn:?}: {error}");
     }
+}
+
+#[test]
+fn a_server_without_the_hybrid_group_is_refused() {
+    let (server, client) = (Identity::generate().unwrap(), Identity::generate().unwrap());
+    let trust = ServerTrust::exactly(server.public_key());
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let address = HostPort { host: "127.0.0.1".into(), port: listener.local_addr().unwrap().port() };
+    let served = thread::spawn(move || {
+        let provider =
+            CryptoProvider { kx_groups: vec![aws_lc_rs::kx_group::X25519], ..(**PROVIDER).clone() };
+        let keys = rustls::server::AlwaysResolvesServerRawPublicKeys::new(server.certified());
+        let config = rustls::ServerConfig::builder_with_provider(Arc::new(provider))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_cert_resolver(Arc::new(keys));
+        let mut connection = Connection::from(rustls::ServerConnection::new(Arc::new(config)).unwrap());
+        let wire = Wire::socket(listener.accept().unwrap().0.into()).unwrap();
+        handshake(APPLICATION, &wire, &mut connection, server.public_key(), soon())
+    });
+    let error = connect_tls(APPLICATION, &address, &client, &trust, soon()).unwrap_err();
+    assert!(matches!(error, PeerError::Channel(ChannelError::NoKeyExchange)), "{error}");
+    served.join().unwrap().unwrap_err();
 }
 
 #[test]
@@ -177,7 +211,7 @@ fn what_came_with_the_handshake_is_not_forgotten() {
         (server, backwards)
     });
     let address = HostPort { host: "127.0.0.1".into(), port };
-    let mut ours = connect_tls(&address, &client, &trust, soon()).unwrap();
+    let mut ours = connect_tls(APPLICATION, &address, &client, &trust, soon()).unwrap();
     ours.send(b"early", soon()).unwrap();
     // It gets no answer: the server has not seen anything yet.
     assert!(matches!(ours.close(after(1)), Err(ChannelError::Deadline { .. })));
@@ -195,7 +229,7 @@ fn keys_may_be_updated_under_way() {
     let (server, client) = (Identity::generate().unwrap(), Identity::generate().unwrap());
     let trust = ServerTrust::exactly(server.public_key());
     let (address, accepted) = listen(server, client.public_key());
-    let mut ours = connect_tls(&address, &client, &trust, soon()).unwrap();
+    let mut ours = connect_tls(APPLICATION, &address, &client, &trust, soon()).unwrap();
     let (mut theirs, _) = accepted.join().unwrap().unwrap();
     assert!(matches!(theirs.peer(), PeerName::Client { .. }));
     for _ in 0..3 {

@@ -23,7 +23,8 @@ use rustix::event::{PollFd, PollFlags};
 use sealane_engine::Implementations;
 use sealane_ipsec::{database::Request, policy::PeerId, selector::Prefix};
 use sealane_peer::{
-    AuthorisedPeers, Channel, HostPort, Identity, PublicKey, ServerTrust, TlsArrival, connect_tls,
+    Application, AuthorisedPeers, Channel, HostPort, Identity, PublicKey, ServerTrust, TlsArrival,
+    connect_tls,
 };
 use zeroize::Zeroizing;
 
@@ -208,8 +209,8 @@ impl<'a> Calls<'a> {
         let told = |error: &dyn std::fmt::Display| Some(error.to_string());
         let Some(address) = &known.address else { return Err(None) };
         let trust = ServerTrust::exactly(known.key);
-        let mut channel =
-            connect_tls(address, &self.identity, &trust, deadline).map_err(|error| told(&error))?;
+        let mut channel = connect_tls(Application::Tunnel, address, &self.identity, &trust, deadline)
+            .map_err(|error| told(&error))?;
         let offer = known.keys().begin(self.peers.database(), random);
         channel.send(&offer.to_bytes(), deadline).map_err(|error| told(&error))?;
         let answer = channel.recv(deadline).map_err(|error| told(&error))?;
@@ -285,7 +286,14 @@ impl<'a> Calls<'a> {
     }
 
     fn stranger(&self, stream: TcpStream, now: Instant) -> Option<TlsArrival> {
-        TlsArrival::new(stream, &self.identity, Arc::clone(&self.authorised), now + CALL_TIME).ok()
+        TlsArrival::new(
+            Application::Tunnel,
+            stream,
+            &self.identity,
+            Arc::clone(&self.authorised),
+            now + CALL_TIME,
+        )
+        .ok()
     }
 
     /// Answers a call in a thread of its own, if the peer has no other.
