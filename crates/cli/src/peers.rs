@@ -6,7 +6,7 @@ use crate::exit::ExitStatus;
 use crate::failure::Failure;
 use crate::text;
 use anyhow::anyhow;
-use sealane_peer::{AuthorisedPeer, AuthorisedPeers, HostPort, KnownPeers, PeerError, PublicKey};
+use sealane_peer::{AuthorisedPeer, AuthorisedPeers, HostPort, KnownPeers, PeerError, PublicKey, TrustFault};
 use serde_json::json;
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -37,19 +37,39 @@ pub(crate) fn authorise(arguments: AuthoriseArgs) -> Result<(), Failure> {
     let key: PublicKey = arguments.key.parse().map_err(|fault| {
         usage(anyhow!("{:?} is not a key as `sealane id` prints it: {fault}", arguments.key))
     })?;
-    // A line that holds no more than the rights says what is wrong with them, and with the name.
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._@-".contains(&byte);
+    if !(1..=64).contains(&arguments.name.len()) || !arguments.name.bytes().all(is_plain) {
+        return Err(usage(anyhow!(
+            "{:?} is no name for a peer: a name has 1 to 64 letters, digits, dots, dashes, underscores and @ signs, as in \
+             ada@laptop; rights follow it as one word, as in read,write",
+            arguments.name
+        )));
+    }
+    // A line that holds no more than the rights says what is wrong with them.
     let line = format!("{key} {} rights={}", arguments.name, arguments.rights);
     let parsed = AuthorisedPeers::parse(line.as_bytes()).map_err(|error| usage(anyhow::Error::new(error)))?;
     let only = parsed.iter().next().filter(|peer| peer.name == arguments.name);
-    let only = only.cloned().ok_or_else(|| usage(anyhow!("{:?} is no name for a log", arguments.name)))?;
-    let peer = AuthorisedPeer {
-        path: arguments.path,
-        rate_bytes_per_s: arguments.limit_rate.and_then(NonZeroU64::new),
-        connections: arguments.connections,
+    let only = only.cloned().ok_or_else(|| usage(anyhow!("{:?} are no rights", arguments.rights)))?;
+    // A restriction stays until the peer is removed: other rights must not lift it by the way.
+    let change = |old: Option<&AuthorisedPeer>| AuthorisedPeer {
+        path: arguments.path.or_else(|| old?.path.clone()),
+        rate_bytes_per_s: arguments.limit_rate.and_then(NonZeroU64::new).or_else(|| old?.rate_bytes_per_s),
+        connections: arguments.connections.or_else(|| old?.connections),
         ..only
     };
-    AuthorisedPeers::append(&path, &peer).map_err(io_failed)?;
-    text::complain(format_args!("added to {}:", path.display()));
+    let (old, peer) = AuthorisedPeers::set(&path, &key, change).map_err(|error| match error {
+        PeerError::TrustLine { fault: TrustFault::Duplicate { field: "name", .. }, .. } => usage(anyhow!(
+            "another key has the name {} in {}: choose another name, or `sealane peers --remove {}` first",
+            arguments.name,
+            path.display(),
+            arguments.name
+        )),
+        error => io_failed(error),
+    })?;
+    match old {
+        None => text::complain(format_args!("added to {}:", path.display())),
+        Some(old) => text::complain(format_args!("changed in {}, where it was\n{old}", path.display())),
+    }
     print(&format!("{peer}\n"))
 }
 

@@ -6,7 +6,8 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 pub(super) const AUTHORISE_LONG_ABOUT: &str = "\
-Let a peer into the daemons of this user. This adds a line to the file of authorised peers; running daemons notice.
+Let a peer into the daemons of this user. This adds a line to the file of authorised peers, or changes the line that the key \
+has; running daemons notice. `--path` and limits that a line has stay unless they are given anew.
 
 KEY is what `sealane id` prints at the peer, NAME is what the daemon's log calls it. Rights are separated by commas: `read` \
 (the default), `write`, `delete` (for `sealane cp --delete`), and with `write` also `owner` (set the owner of its files) and \

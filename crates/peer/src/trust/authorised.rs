@@ -128,24 +128,38 @@ impl AuthorisedPeers {
         self.iter().find(|peer| peer.key == *key)
     }
 
-    /// Adds a line to the file, which is made if it does not exist.
+    /// Gives `key` the line that `change` makes of the one it has, if it has one. The file is made if it does not exist. Returns
+    /// the entry before and the one after.
     ///
     /// # Errors
-    /// The key or name is there already, the entry is not one that the parser would take, or the file cannot be
-    /// changed.
-    pub fn append(path: &Path, peer: &AuthorisedPeer) -> Result<(), PeerError> {
+    /// The name is another key's, the entry is not one that the parser would take, or the file cannot be changed.
+    pub fn set(
+        path: &Path,
+        key: &PublicKey,
+        change: impl FnOnce(Option<&AuthorisedPeer>) -> AuthorisedPeer,
+    ) -> Result<(Option<AuthorisedPeer>, AuthorisedPeer), PeerError> {
+        let mut outcome = None;
         file::edit(path, |bytes| {
-            let bytes = file::with_line(bytes, &peer.to_string());
-            let peers = Self::parse_lines(&bytes).map_err(file::at(Some(path)))?;
+            let peers = Self::parse_lines(&bytes).map_err(file::at(Some(path)))?.peers;
+            let old = peers.iter().find(|(_, peer)| peer.key == *key);
+            let peer = change(old.map(|(_, peer)| peer));
+            let text = peer.to_string();
             // The name comes from the caller and could hold spaces or a line of its own.
-            match peers.peers.last() {
-                Some((_, last)) if last == peer => Ok(Some(bytes)),
-                _ => Err(file::at(Some(path))((
-                    bytes.iter().filter(|&&b| b == b'\n').count(),
-                    TrustFault::Name,
-                ))),
+            let number = old.map_or(peers.len() + 1, |&(line, _)| line);
+            let only = Self::parse_lines(text.as_bytes()).map_err(|(_, fault)| (number, fault));
+            match &only.map_err(file::at(Some(path)))?.peers[..] {
+                [(_, only)] if *only == peer && only.key == *key => {}
+                _ => return Err(file::at(Some(path))((number, TrustFault::Name))),
             }
-        })
+            let changed = match old {
+                Some(&(line, _)) => file::with_line_at(&bytes, line, &text),
+                None => file::with_line(bytes, &text),
+            };
+            Self::parse_lines(&changed).map_err(file::at(Some(path)))?;
+            outcome = Some((old.map(|(_, peer)| peer.clone()), peer));
+            Ok(Some(changed))
+        })?;
+        Ok(outcome.expect("an edit that succeeds has changed the file"))
     }
 
     /// Drops the line of this key, and says whether there was one.
@@ -365,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn append_refuses_what_it_could_not_read() {
+    fn what_could_not_be_read_is_not_written() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("authorised-peers");
         let mut peer = AuthorisedPeer {
@@ -376,18 +390,51 @@ mod tests {
             rate_bytes_per_s: None,
             connections: None,
         };
-        AuthorisedPeers::append(&path, &peer).unwrap();
+        let set = |peer: &AuthorisedPeer| AuthorisedPeers::set(&path, &peer.key, |_| peer.clone());
+        set(&peer).unwrap();
         peer.key = key(2);
-        assert!(AuthorisedPeers::append(&path, &peer).is_err(), "the name is taken");
-        peer.name = "b\nsealane1:x".into();
-        assert!(AuthorisedPeers::append(&path, &peer).is_err(), "no second line comes in through a name");
+        assert!(set(&peer).is_err(), "the name is taken");
+        for name in ["b\nsealane1:x", "b rights=write", "", "#b"] {
+            peer.name = name.into();
+            assert!(set(&peer).is_err(), "{name:?} is no name");
+        }
         peer.name = "b".into();
         peer.rights = Rights::default();
-        assert!(AuthorisedPeers::append(&path, &peer).is_err(), "no rights at all");
+        assert!(set(&peer).is_err(), "no rights at all");
         assert_eq!(AuthorisedPeers::load(&path).unwrap().iter().count(), 1);
         assert!(AuthorisedPeers::remove(&path, &key(1)).unwrap());
         assert!(!AuthorisedPeers::remove(&path, &key(1)).unwrap());
         assert_eq!(std::fs::read(&path).unwrap(), b"");
+    }
+
+    #[test]
+    fn a_key_keeps_its_line_when_its_entry_changes() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("authorised-peers");
+        let text = format!("# ours\n{} ada rights=read path=/a\n\n{} eve rights=read", key(1), key(2));
+        std::fs::write(&path, text).unwrap();
+        let write = Rights { read: true, write: true, ..Rights::default() };
+        for (n, name) in [(1, "ada"), (2, "adam"), (3, "bob")] {
+            let changed = AuthorisedPeers::set(&path, &key(n), |old| match old {
+                Some(old) => AuthorisedPeer { rights: write, name: name.into(), ..old.clone() },
+                None => AuthorisedPeer {
+                    key: key(n),
+                    name: name.into(),
+                    rights: write,
+                    path: None,
+                    rate_bytes_per_s: None,
+                    connections: None,
+                },
+            });
+            assert_eq!(changed.unwrap().0.is_some(), n < 3);
+        }
+        let want = format!(
+            "# ours\n{} ada rights=read,write path=/a\n\n{} adam rights=read,write\n{} bob rights=read,write\n",
+            key(1),
+            key(2),
+            key(3)
+        );
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), want);
     }
 
     fn any_peer() -> impl Strategy<Value = AuthorisedPeer> {
