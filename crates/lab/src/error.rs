@@ -65,6 +65,9 @@ pub enum LabError {
         /// Bytes needed.
         needed_bytes: u64,
     },
+    /// A stack that was asked for and cannot be made.
+    #[error("{0}")]
+    Stack(String),
     /// The environment lacks something an experiment needs.
     #[error("{0}")]
     Unavailable(String),

@@ -14,7 +14,11 @@ use std::path::Path;
 use std::time::Instant;
 
 fn failed(error: LabError) -> Failure {
-    Failure::new(ExitStatus::Io, error)
+    let status = match &error {
+        LabError::Stack(_) => ExitStatus::Usage,
+        _ => ExitStatus::Io,
+    };
+    Failure::new(status, error)
 }
 
 /// Runs the study.

@@ -52,7 +52,7 @@ fn link(spec: &Spec) -> Result<Link, LabError> {
         Some("fddi") => Ok(Link::Fddi),
         Some("ether") => Ok(Link::Ethernet),
         Some("ip" | "ipv6") => Ok(Link::Ip),
-        _ => Err(LabError::Unavailable(format!(
+        _ => Err(LabError::Stack(format!(
             "{spec} ends in nothing that a capture knows; end it in ip, ipv6, ether or fddi"
         ))),
     }
@@ -67,7 +67,7 @@ pub fn capture(spec: &Spec, path: &Path) -> Result<(), LabError> {
     let link = link(spec)?;
     let stack = |end| -> Result<Stack, LabError> {
         let context = Context::new(Kernels::best(), Secret::new([1; 32]), end).with_association(0);
-        catalogue().stack(spec, &context).map_err(|error| unavailable(&error))
+        catalogue().stack(spec, &context).map_err(|error| LabError::Stack(format!("stack {spec}: {error}")))
     };
     let (near, far) = (stack(End::Near)?, stack(End::Far)?);
     let room = near.room();

@@ -84,13 +84,14 @@ fn run(layer: &Arc<dyn Layer>, batch: &mut Batch, queue: &mut dyn Queue) {
 impl Templates {
     fn new(spec: &Spec, context: &Context, message_bytes: usize) -> Result<Self, LabError> {
         let unavailable = |what: String| LabError::Unavailable(format!("stack {spec}: {what}"));
+        let refused = |what: String| LabError::Stack(format!("stack {spec}: {what}"));
         let transport = spec
             .layers()
             .iter()
             .position(|layer| matches!(layer.name.as_str(), "tcp" | "udp"))
-            .ok_or_else(|| unavailable("the driver needs a transport, tcp or udp".to_owned()))?;
+            .ok_or_else(|| refused("the driver needs a transport, tcp or udp".to_owned()))?;
         let is_tcp = spec.layers()[transport].name == "tcp";
-        let stack = catalogue().stack(spec, context).map_err(|error| unavailable(error.to_string()))?;
+        let stack = catalogue().stack(spec, context).map_err(|error| refused(error.to_string()))?;
         let (above, below) = (&stack.layers()[..=transport], &stack.layers()[transport + 1..]);
         let mut queue = Inline::new(context.implementations)
             .queue(NonZeroUsize::MIN)

@@ -157,7 +157,9 @@ impl Rig {
             let context = Context::new(kernels, secret, End::Near)
                 .with_association(association as u32)
                 .ignoring_verdicts();
-            let stack = catalogue().stack(&spec, &context).map_err(|error| unavailable(&error))?;
+            let stack = catalogue()
+                .stack(&spec, &context)
+                .map_err(|error| LabError::Stack(format!("stack {spec}: {error}")))?;
             let demux = Arc::clone(&demuxes[association / known]);
             let stack =
                 over_wire(stack, Wire { driver: Arc::clone(driver), demux, flow: association % known });
