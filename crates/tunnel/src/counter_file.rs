@@ -4,15 +4,19 @@
 //! the text away. A key from a file outlives the process. So numbers are reserved on disk before they are used: what a crash
 //! leaves unused is lost, and nothing comes twice.
 //!
-//! Guarantees: [`CounterFile::reserve`] returns only after the new limit is on disk; two processes never hold one file.
+//! Guarantees: [`CounterFile::reserve`] returns only after the new limit is on disk, under a name that is on disk; two processes
+//! never hold one file; a file that somebody else can change, or that holds no number, is not taken: it never counts as a new one.
 
 use std::{
-    fs::{File, OpenOptions, TryLockError},
+    fs::{self, File, OpenOptions, TryLockError},
     io::{self, Read as _, Seek as _, Write as _},
     ops::Range,
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
 };
+
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use sealane_peer::{PeerError, open_trusted};
 
 /// Why numbers cannot be reserved.
 #[derive(Debug, thiserror::Error)]
@@ -34,10 +38,21 @@ pub enum CounterError {
         path: PathBuf,
     },
     /// Not such a file.
-    #[error("the counter file {} is damaged: make a new key, and remove the file", path.display())]
+    #[error(
+        "the counter file {} is damaged, so nobody knows which numbers were used: make a new key, and remove the file",
+        path.display()
+    )]
     Damaged {
         /// The file.
         path: PathBuf,
+    },
+    /// Somebody else can change it, and so make numbers come twice.
+    #[error(
+        "the counter file is not safe: {source}; if others may have changed the file, make a new key, and remove the file"
+    )]
+    Unsafe {
+        /// What is wrong with it, or with a folder on its way.
+        source: PeerError,
     },
     /// The key has no numbers left.
     #[error("the key beside {} has used all its sequence numbers: make a new key, and remove the file", path.display())]
@@ -68,22 +83,25 @@ impl CounterFile {
             let path = path.clone();
             move |source| CounterError::Io { doing, path, source }
         };
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        let mut file = options.open(&path).map_err(failed("open"))?;
+        if !path.try_exists().map_err(failed("look for"))? {
+            create(&path).map_err(failed("make"))?;
+        }
+        // Nobody else can put another in its place between this look and the next.
+        match open_trusted(&path) {
+            Ok(_) => {}
+            Err(PeerError::File { source, .. }) => return Err(failed("read")(source)),
+            Err(source) => return Err(CounterError::Unsafe { source }),
+        }
+        let mut file = OpenOptions::new().read(true).write(true).open(&path).map_err(failed("open"))?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(CounterError::Locked { path }),
             Err(TryLockError::Error(source)) => return Err(failed("lock")(source)),
         }
-        let mut text = String::new();
-        let damaged = || CounterError::Damaged { path: path.clone() };
+        let mut text = Vec::new();
         // Twenty digits and a line end.
-        (&mut file).take(64).read_to_string(&mut text).map_err(|_| damaged())?;
-        let next = match text.trim_ascii_end() {
-            "" => 1,
-            digits => digits.parse().map_err(|_| damaged())?,
-        };
+        (&mut file).take(64).read_to_end(&mut text).map_err(failed("read"))?;
+        let next = parse(&text).ok_or_else(|| CounterError::Damaged { path: path.clone() })?;
         Ok(Self { path, file, next })
     }
 
@@ -98,8 +116,7 @@ impl CounterFile {
         }
         let write = |file: &mut File| {
             file.rewind()?;
-            // Of fixed length, so that no shorter text is left half overwritten.
-            file.write_all(format!("{end:020}\n").as_bytes())?;
+            file.write_all(text(end).as_bytes())?;
             file.sync_all()
         };
         write(&mut self.file).map_err(|source| CounterError::Io {
@@ -113,9 +130,44 @@ impl CounterFile {
     }
 }
 
+/// Makes a file that begins at 1. It gets its name when it is whole: a file without a number is a damaged one.
+fn create(path: &Path) -> io::Result<()> {
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(".new");
+    let temporary = PathBuf::from(temporary);
+    // Left by a process that died.
+    match fs::remove_file(&temporary) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
+    file.write_all(text(1).as_bytes())?;
+    file.sync_all()?;
+    match renameat_with(CWD, &temporary, CWD, path, RenameFlags::NOREPLACE) {
+        // Another process was faster, and its file is as good.
+        Err(rustix::io::Errno::EXIST) => fs::remove_file(&temporary)?,
+        renamed => renamed?,
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // A crash must not undo the name either.
+    File::open(folder)?.sync_all()
+}
+
+/// The next number that a file holds; `None`: it is damaged.
+pub fn parse(text: &[u8]) -> Option<u64> {
+    let digits = str::from_utf8(text.trim_ascii_end()).ok()?;
+    let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
+    digits.parse().ok().filter(|&next| is_number && next > 0)
+}
+
+/// What a file holds whose next number is this. Of fixed length, so that no shorter text is left half overwritten.
+pub fn text(next: u64) -> String {
+    format!("{next:020}\n")
+}
+
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use std::os::unix::fs::{PermissionsExt as _, chown};
 
     use super::*;
 
@@ -132,7 +184,36 @@ mod tests {
         assert_eq!(counter.reserve(900, 1000).expect("there are some"), 201..1001);
         assert!(matches!(counter.reserve(1, 1000), Err(CounterError::Exhausted { .. })));
         drop(counter);
-        fs::write(folder.path().join("key.counter"), "12x\n").expect("a damaged file");
-        assert!(matches!(CounterFile::open(&key), Err(CounterError::Damaged { .. })));
+        for damaged in ["12x\n", "", "\n", "0\n", "+7\n", "99999999999999999999\n"] {
+            fs::write(folder.path().join("key.counter"), damaged).expect("a damaged file");
+            assert!(matches!(CounterFile::open(&key), Err(CounterError::Damaged { .. })), "{damaged:?}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_others_could_change_is_not_taken() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let key = folder.path().join("key");
+        let counter = folder.path().join("key.counter");
+        drop(CounterFile::open(&key).expect("a new counter"));
+        let names: Vec<_> = fs::read_dir(folder.path()).expect("a folder").collect();
+        assert_eq!(names.len(), 1, "{names:?}");
+        let set = |path: &Path, mode| {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("a mode");
+        };
+        for (path, mode, good) in
+            [(&*counter, 0o666, 0o600), (&counter, 0o620, 0o600), (folder.path(), 0o777, 0o700)]
+        {
+            set(path, mode);
+            let error = CounterFile::open(&key).expect_err("others may write");
+            assert!(matches!(error, CounterError::Unsafe { .. }), "{error}");
+            set(path, good);
+        }
+        drop(CounterFile::open(&key).expect("the same counter"));
+        // Only root may give a file away.
+        if rustix::process::geteuid().is_root() {
+            chown(&counter, Some(12_345), None).expect("we are root");
+            assert!(matches!(CounterFile::open(&key), Err(CounterError::Unsafe { .. })));
+        }
     }
 }

@@ -1,10 +1,11 @@
 //! Associations whose keys come from files (RFC 4301, section 4.5.1).
 //!
 //! Guarantees: no number is used that an earlier process may have used: numbers are reserved on disk ahead of use, so that a
-//! gateway that was restarted is heard at once. A suite whose nonces are counted, and a broken one, are refused unless that was
-//! allowed.
+//! gateway that was restarted is heard at once. No two directions have the same key material, whatever its files are called: their
+//! numbers are counted apart, so nonces would come twice. A suite whose nonces are counted, and a broken one, are refused unless
+//! that was allowed.
 
-use std::{sync::Arc, time::Instant};
+use std::{collections::HashMap, path::PathBuf, sync::Arc, time::Instant};
 
 use sealane_engine::Implementations;
 use sealane_ipsec::{
@@ -13,6 +14,8 @@ use sealane_ipsec::{
     lifetime::Lifetime,
     policy::PeerId,
 };
+
+use zeroize::Zeroizing;
 
 use crate::{
     counter_file::{CounterError, CounterFile},
@@ -65,6 +68,21 @@ pub enum ManualError {
         /// Why.
         source: KeyFileError,
     },
+    /// Material that stands in two files.
+    #[error(
+        "peer {peer:?}: {} and {} hold the same key; each direction of each peer has a key of its own, made by \
+         `openssl rand -hex`",
+        first.display(),
+        second.display()
+    )]
+    Twice {
+        /// The peer of the second one.
+        peer: String,
+        /// The file that was read first.
+        first: PathBuf,
+        /// The other one.
+        second: PathBuf,
+    },
     /// Numbers that cannot be reserved.
     #[error("peer {peer:?}: {source}")]
     Counter {
@@ -108,6 +126,53 @@ pub fn check(peer: &PeerSite, allowed: Allowed) -> Result<(), ManualError> {
     Ok(())
 }
 
+/// Which key material has been seen, and where. It keeps digests under a key of its own: nothing can be learnt of the material
+/// from it, nor from how long a comparison takes.
+pub struct Seen {
+    key: Zeroizing<[u8; blake3::KEY_LEN]>,
+    files: HashMap<[u8; blake3::OUT_LEN], PathBuf>,
+}
+
+impl std::fmt::Debug for Seen {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Seen").field("files", &self.files.len()).finish_non_exhaustive()
+    }
+}
+
+impl Default for Seen {
+    fn default() -> Self {
+        let mut key = Zeroizing::new([0; blake3::KEY_LEN]);
+        getrandom::fill(&mut key[..]).expect("the system has random bytes once it has booted");
+        Self { key, files: HashMap::new() }
+    }
+}
+
+/// Material to send and to receive under.
+type Both = [Zeroizing<Vec<u8>>; 2];
+
+impl Seen {
+    /// Reads both key files of a peer; `None` where its keys do not come from files.
+    ///
+    /// # Errors
+    /// A file is not taken, or holds what another one did.
+    pub fn read(&mut self, site: &PeerSite) -> Result<Option<Both>, ManualError> {
+        let Keys::Manual(manual) = &site.keys else { return Ok(None) };
+        let bytes = manual.suite.material_bytes();
+        let mut read = |file: &PathBuf| {
+            let material = key_file::read(file, bytes)
+                .map_err(|source| ManualError::KeyFile { peer: site.name.clone(), source })?;
+            let digest = *blake3::keyed_hash(&self.key, &material).as_bytes();
+            match self.files.insert(digest, file.clone()) {
+                Some(first) if bytes > 0 => {
+                    Err(ManualError::Twice { peer: site.name.clone(), first, second: file.clone() })
+                }
+                _ => Ok(material),
+            }
+        };
+        Ok(Some([read(&manual.send.file)?, read(&manual.receive.file)?]))
+    }
+}
+
 /// An outbound association whose numbers are reserved on disk.
 #[derive(Debug)]
 struct Reserved {
@@ -120,6 +185,7 @@ struct Reserved {
 #[derive(Debug, Default)]
 pub struct Manuals {
     reserved: Vec<Reserved>,
+    seen: Seen,
     /// What was said of numbers that cannot be reserved.
     told: Vec<String>,
 }
@@ -141,7 +207,7 @@ impl Manuals {
         check(site, allowed)?;
         let Keys::Manual(manual) = &site.keys else { return Ok(()) };
         let peer = || site.name.clone();
-        let key_file = |source| ManualError::KeyFile { peer: peer(), source };
+        let Some([to_send, to_receive]) = self.seen.read(site)? else { return Ok(()) };
         let kind = site.kind();
         let parameters = |spi| Parameters {
             spi,
@@ -153,23 +219,20 @@ impl Manuals {
             lifetime: Lifetime::default(),
         };
         let association = |source| ManualError::Association { peer: peer(), source };
-        let material =
-            key_file::read(&manual.receive.file, manual.suite.material_bytes()).map_err(key_file)?;
         let inbound = Inbound::new(
             implementations,
             parameters(manual.receive.spi),
-            &material,
+            &to_receive,
             site.window_packets,
             now,
         )
         .map_err(association)?;
-        let material = key_file::read(&manual.send.file, manual.suite.material_bytes()).map_err(key_file)?;
         let counter_error = |source| ManualError::Counter { peer: peer(), source };
         // A number that came twice would give a counted suite away, and to any suite's receiver it would be a replay.
         let mut counter = CounterFile::open(&manual.send.file).map_err(counter_error)?;
         let range = counter.reserve(RESERVED_NUMBERS, manual.sequence.last()).map_err(counter_error)?;
         let outbound =
-            Outbound::new(implementations, parameters(manual.send.spi), &material, range.start, now)
+            Outbound::new(implementations, parameters(manual.send.spi), &to_send, range.start, now)
                 .map_err(association)?;
         let outbound = Arc::new(outbound);
         outbound.numbers().set_limit(range.end - 1);
