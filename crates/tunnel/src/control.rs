@@ -1,29 +1,39 @@
 //! The control socket: what `sealane tunnel status`, `stats` and `down` ask a running gateway.
 //!
-//! Guarantees: only the gateway's own user and root can ask (the socket has mode 0600 in a folder of mode 0700); a client that
-//! says nothing, too much, or reads slowly costs the gateway a second at most, and its packets nothing.
+//! Guarantees: only the user who brought the gateway up, and root, can ask (the socket has mode 0600 from its first moment, in a
+//! folder into which nobody else can write); a client that says nothing, too much, or a byte now and then, or reads slowly, costs the
+//! gateway a second at most, and its packets nothing.
 
 use std::{
     fs, io,
     io::{Read as _, Write as _},
     os::unix::{
-        fs::{DirBuilderExt as _, PermissionsExt as _},
+        fs::DirBuilderExt as _,
         net::{UnixListener, UnixStream},
     },
     path::{Path, PathBuf},
-    time::Duration,
+    thread,
+    time::{Duration, Instant},
 };
 
+use rustix::{fs::Mode, process::umask};
+use sealane_peer::check_trusted_folder;
 use serde::{Deserialize, Serialize};
 
 use crate::status::Status;
 
 /// The longest question, in bytes.
-const ASK_BYTES_MAX: u64 = 1024;
+const ASK_BYTES_MAX: usize = 1024;
 /// The longest answer, in bytes: a status of the most peers.
-const ANSWER_BYTES_MAX: u64 = 256 << 20;
-/// What one client may take.
+const ANSWER_BYTES_MAX: usize = 256 << 20;
+/// What one client may take, with question and answer.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// What a gateway may take to answer, with a housekeeper that is at other work.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
+/// What a gateway that said that it ends may take to do so.
+const END_PATIENCE: Duration = Duration::from_secs(10);
+/// Between two looks at whether it has.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// A question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,11 +75,14 @@ pub struct Listener {
     path: PathBuf,
 }
 
-/// Looks whether no gateway with this device answers in `folder`.
+/// Looks whether no gateway with this device answers in `folder`, and nobody else could put a socket there. A folder that is
+/// missing has neither.
 ///
 /// # Errors
-/// One does.
+/// One does, or somebody could.
 pub fn refuse_second(folder: &Path, device: &str) -> io::Result<()> {
+    check_trusted_folder(folder)
+        .map_err(|error| io::Error::other(format!("its folder is not safe: {error}")))?;
     if UnixStream::connect(path(folder, device)).is_err() {
         return Ok(());
     }
@@ -82,7 +95,7 @@ impl Listener {
     /// Listens in `folder`, which is made if it is missing.
     ///
     /// # Errors
-    /// A gateway with this device answers there already, or the system says no.
+    /// A gateway with this device answers there already, somebody else could put a socket there, or the system says no.
     pub fn bind(folder: &Path, device: &str) -> io::Result<Self> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         refuse_second(folder, device)?;
@@ -92,8 +105,11 @@ impl Listener {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        let listener = UnixListener::bind(&path)?;
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
+        // The mask holds for the whole process, and this is no moment at which it makes other files.
+        let mask = umask(Mode::from_raw_mode(0o177));
+        let bound = UnixListener::bind(&path);
+        umask(mask);
+        let listener = bound?;
         listener.set_nonblocking(true)?;
         Ok(Self { listener, path })
     }
@@ -118,19 +134,59 @@ impl Drop for Listener {
 
 fn serve(stream: &UnixStream, answer: impl FnOnce(Ask) -> Answer) -> io::Result<()> {
     stream.set_nonblocking(false)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    let mut text = Vec::new();
-    let mut reader = stream.take(ASK_BYTES_MAX);
-    // A question ends with its line; a byte at a time costs nothing at a few bytes.
-    let mut byte = [0];
-    while reader.read(&mut byte)? == 1 && byte != *b"\n" {
-        text.push(byte[0]);
-    }
+    let deadline = Instant::now() + PATIENCE;
+    // A question ends with its line.
+    let text = read_until(stream, deadline, ASK_BYTES_MAX, |bytes| bytes.ends_with(b"\n"))?;
     let ask: Ask = serde_json::from_slice(&text)?;
     let mut reply = serde_json::to_vec(&answer(ask))?;
     reply.push(b'\n');
-    (&*stream).write_all(&reply)
+    write_all(stream, deadline, &reply)
+}
+
+/// The time that is left: every read and write has its own limit, which alone would let a byte now and then go on for ever.
+fn left(deadline: Instant) -> io::Result<Duration> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    // No time at all would mean any time to the socket.
+    if left < Duration::from_millis(1) { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
+}
+
+/// Reads until the end, or until `is_whole` says so.
+fn read_until(
+    mut stream: &UnixStream,
+    deadline: Instant,
+    bytes_max: usize,
+    is_whole: impl Fn(&[u8]) -> bool,
+) -> io::Result<Vec<u8>> {
+    let (mut text, mut chunk) = (Vec::new(), [0; 4096]);
+    while !is_whole(&text) {
+        stream.set_read_timeout(Some(left(deadline)?))?;
+        match stream.read(&mut chunk) {
+            Ok(0) => break,
+            Ok(bytes) if text.len() + bytes > bytes_max => {
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidData,
+                    format!("more than {bytes_max} bytes"),
+                ));
+            }
+            Ok(bytes) => text.extend_from_slice(&chunk[..bytes]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(text)
+}
+
+fn write_all(mut stream: &UnixStream, deadline: Instant, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        stream.set_write_timeout(Some(left(deadline)?))?;
+        match stream.write(bytes) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => bytes = &bytes[written..],
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 /// Asks the gateway with this device.
@@ -139,13 +195,33 @@ fn serve(stream: &UnixStream, answer: impl FnOnce(Ask) -> Answer) -> io::Result<
 /// None is running, or it does not answer.
 pub fn ask(folder: &Path, device: &str, ask: Ask) -> io::Result<Answer> {
     let stream = UnixStream::connect(path(folder, device))?;
-    stream.set_read_timeout(Some(10 * PATIENCE))?;
+    let deadline = Instant::now() + ANSWER_PATIENCE;
     let mut question = serde_json::to_vec(&ask)?;
     question.push(b'\n');
-    (&stream).write_all(&question)?;
-    let mut reply = Vec::new();
-    stream.take(ANSWER_BYTES_MAX).read_to_end(&mut reply)?;
-    Ok(serde_json::from_slice(&reply)?)
+    write_all(&stream, deadline, &question)?;
+    Ok(serde_json::from_slice(&read_until(&stream, deadline, ANSWER_BYTES_MAX, |_| false)?)?)
+}
+
+/// Waits until the gateway that said that it ends has done so, and takes away its socket where it could not do that itself: one
+/// that has become another user may not.
+///
+/// # Errors
+/// It still answers, or the system says no.
+pub fn wait_for_end(folder: &Path, device: &str) -> io::Result<()> {
+    let path = path(folder, device);
+    let deadline = Instant::now() + END_PATIENCE;
+    loop {
+        match UnixStream::connect(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => match fs::remove_file(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => return Ok(()),
+            },
+            Err(error) => return Err(error),
+            Ok(_) if Instant::now() >= deadline => return Err(io::ErrorKind::TimedOut.into()),
+            Ok(_) => thread::sleep(LOOK),
+        }
+    }
 }
 
 /// Devices of this user's gateways that run.
@@ -164,7 +240,73 @@ pub fn running(folder: &Path) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+
     use super::*;
+
+    #[test]
+    fn a_byte_now_and_then_gains_no_time() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let listener = Listener::bind(folder.path(), "sl9").expect("a socket");
+        let mode = fs::metadata(path(folder.path(), "sl9")).expect("a socket").mode();
+        assert_eq!(mode & 0o7777, 0o600);
+        let mut client = UnixStream::connect(path(folder.path(), "sl9")).expect("it listens");
+        let sent = thread::scope(|scope| {
+            let sender = scope.spawn(move || {
+                let mut sent = 0;
+                while client.write_all(b" ").is_ok() {
+                    sent += 1;
+                    thread::sleep(PATIENCE / 10);
+                }
+                sent
+            });
+            listener.answer(|_| unreachable!("it is no question"));
+            sender.join().expect("no panic")
+        });
+        // Were each byte to start the time anew, all that a question may have would come.
+        assert!(sent < 100, "{sent} bytes");
+    }
+
+    #[test]
+    fn a_reader_that_does_not_read_is_left() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let listener = Listener::bind(folder.path(), "sl9").expect("a socket");
+        let mut client = UnixStream::connect(path(folder.path(), "sl9")).expect("it listens");
+        client.write_all(b"\"status\"\n").expect("it listens");
+        let status = Status {
+            device: "x".repeat(64 << 20),
+            listen: String::new(),
+            up_s: 0,
+            cpu_s: 0.0,
+            peers: Vec::new(),
+            drops: Vec::new(),
+            path_messages: Vec::new(),
+        };
+        listener.answer(|_| Answer::Status(status));
+        let mut reply = Vec::new();
+        client.read_to_end(&mut reply).expect("it was cut off");
+        assert!(reply.len() < 64 << 20);
+    }
+
+    #[test]
+    fn a_folder_that_others_can_write_into_is_not_taken() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let run = folder.path().join("run");
+        fs::create_dir(&run).expect("a folder");
+        for mode in [0o777, 0o770] {
+            fs::set_permissions(&run, fs::Permissions::from_mode(mode)).expect("a mode");
+            let error = Listener::bind(&run, "sl9").expect_err("others may write").to_string();
+            assert!(error.contains("go-w"), "{error}");
+        }
+        fs::set_permissions(&run, fs::Permissions::from_mode(0o755)).expect("a mode");
+        let _listener = Listener::bind(&run, "sl9").expect("a socket");
+        // What a gateway leaves that may not take its socket away.
+        let left = UnixListener::bind(path(&run, "sl8")).expect("a socket");
+        drop(left);
+        wait_for_end(&run, "sl8").expect("nobody listens");
+        wait_for_end(&run, "sl7").expect("there never was one");
+        assert!(!path(&run, "sl8").exists() && path(&run, "sl9").exists());
+    }
 
     #[test]
     fn a_gateway_is_asked_and_ends() {
@@ -175,7 +317,7 @@ mod tests {
         listener.answer(|_| unreachable!("nothing was asked"));
         assert!(Listener::bind(folder.path(), "sl9").is_err());
         listener.answer(|_| unreachable!("nothing was asked"));
-        std::thread::scope(|scope| {
+        thread::scope(|scope| {
             let client = scope.spawn(|| ask(folder.path(), "sl9", Ask::Down));
             while !client.is_finished() {
                 listener.answer(|asked| {
