@@ -34,11 +34,19 @@
 //! (RFC 4303, section 3.1.1) between the outer addresses. The addresses inside are others: were they the same, the route into the
 //! device would lead the tunnel's own packets there. Fragments and IPv4 options stay behind.
 //!
-//! Guarantees: a file that is taken means exactly one thing; one that is not is refused with the line and column of what is
-//! wrong; nothing is opened or resolved here.
+//! `up` and `down` beside `listen` are commands for the shell: run with the rights of whoever brings the gateway up, when packets
+//! flow and when the gateway has ended. `dns` names resolvers that this host is to ask while the gateway is up, and `dns-search`
+//! the domains that are asked there; without it all are.
+//!
+//! Guarantees: a file that is taken means exactly one thing, and nobody but its user and root can have written it; one that is not
+//! is refused with the line and column of what is wrong; nothing is opened or resolved here.
+
+mod faults;
+mod hooks;
 
 use std::{
     fmt,
+    io::Read as _,
     net::{IpAddr, SocketAddr},
     path::{Path, PathBuf},
     str::FromStr,
@@ -52,9 +60,12 @@ use sealane_ipsec::{
     sequence::SequenceBits,
     suite::Suite,
 };
-use sealane_peer::PublicKey;
+use sealane_peer::{PeerError, PublicKey, open_trusted};
 use serde::Deserialize;
 use toml::Spanned;
+
+use faults::{one_table, own_network, socket_address};
+pub use hooks::Hooks;
 
 /// The most peers of one file.
 pub const PEERS_MAX: usize = 65_536;
@@ -62,6 +73,11 @@ pub const PEERS_MAX: usize = 65_536;
 pub const FILE_BYTES_MAX: u64 = 16 << 20;
 /// The inner packets' size where a file does not say: what fits 1,500 bytes outside with any suite over IPv6.
 pub const MTU_DEFAULT: u16 = 1400;
+
+/// The port of ESP in UDP (RFC 3948).
+const PORT_DEFAULT: u16 = 4500;
+/// The longest name of a peer.
+const NAME_BYTES_MAX: usize = 64;
 
 /// How packets are protected where a file does not say.
 const SUITE_DEFAULT: &str = "aes-256-gcm";
@@ -120,8 +136,10 @@ pub struct Site {
     pub addresses: Vec<(IpAddr, u8)>,
     /// Largest packet inside, in bytes.
     pub mtu: u16,
-    /// File of the gateway's own key; `None`: the user's own identity.
+    /// File of the gateway's own key; `None`: the system's or the user's own identity.
     pub identity: Option<PathBuf>,
+    /// What is done to the host beside the device.
+    pub hooks: Hooks,
     /// Whom it joins.
     pub peers: Vec<PeerSite>,
 }
@@ -225,6 +243,14 @@ struct RawSite {
     mtu: Option<Spanned<u16>>,
     identity: Option<PathBuf>,
     #[serde(default)]
+    up: Vec<Spanned<String>>,
+    #[serde(default)]
+    down: Vec<Spanned<String>>,
+    #[serde(default)]
+    dns: Vec<Spanned<String>>,
+    #[serde(default)]
+    dns_search: Vec<Spanned<String>>,
+    #[serde(default)]
     peers: Vec<Spanned<RawPeer>>,
 }
 
@@ -292,8 +318,10 @@ impl Site {
     /// Anything that is not understood, contradicts itself, or stands twice.
     pub fn parse(path: &Path, text: &str) -> Result<Self, SiteError> {
         let place = Text { path, text };
-        let raw: RawSite = toml::from_str(text)
-            .map_err(|error| place.error(error.span().map(|span| span.start), error.message()))?;
+        let raw: RawSite = toml::from_str(text).map_err(|error| {
+            one_table(&place)
+                .unwrap_or_else(|| place.error(error.span().map(|span| span.start), error.message()))
+        })?;
         let device = raw.device.get_ref().clone();
         // IFNAMSIZ is 16 with its end; the kernel takes no slash and no space.
         let is_name = (1..16).contains(&device.len())
@@ -312,7 +340,7 @@ impl Site {
         };
         let addresses: Vec<(IpAddr, u8)> =
             raw.addresses.iter().map(|word| address(&place, word)).collect::<Result<_, _>>()?;
-        let listen: SocketAddr = place.parsed(&raw.listen)?;
+        let listen = socket_address(&place, &raw.listen)?;
         let encapsulation = choice(
             &place,
             raw.encapsulation.as_ref(),
@@ -353,23 +381,42 @@ impl Site {
             let peer = peer(&place, raw, protocol, listen, &addresses)?;
             contradiction(&peers, &peer)
                 .map_or(Ok(()), |message| Err(place.error(Some(raw.span().start), message)))?;
+            own_network(&place, raw.get_ref(), &peer, &addresses)?;
             peers.push(peer);
         }
         let identity = raw.identity.as_ref().map(|file| place.beside(file));
-        Ok(Self { device, listen, encapsulation, is_direct, protocol, addresses, mtu, identity, peers })
+        let hooks = Hooks::read(&place, &raw)?;
+        Ok(Self {
+            device,
+            listen,
+            encapsulation,
+            is_direct,
+            protocol,
+            addresses,
+            mtu,
+            identity,
+            hooks,
+            peers,
+        })
     }
 
-    /// Reads a file.
+    /// Reads a file that nobody but this user and root can have written: who writes it chooses whom the gateway trusts, and what is
+    /// run with its rights.
     ///
     /// # Errors
-    /// It cannot be read, is too long, or is not understood.
+    /// It cannot be read, somebody else could change it, it is too long, or it is not understood.
     pub fn load(path: &Path) -> Result<Self, SiteError> {
         let whole = |message: String| SiteError { path: path.to_owned(), at: None, message };
-        let length = std::fs::metadata(path).map_err(|error| whole(error.to_string()))?.len();
-        if length > FILE_BYTES_MAX {
-            return Err(whole(format!("{length} bytes; a site file has {FILE_BYTES_MAX} at most")));
+        let file = open_trusted(path).map_err(|error| match error {
+            PeerError::File { source, .. } => whole(source.to_string()),
+            error => whole(format!("the site file is not safe: {error}")),
+        })?;
+        let mut text = String::new();
+        let read = file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text);
+        read.map_err(|error| whole(error.to_string()))?;
+        if text.len() as u64 > FILE_BYTES_MAX {
+            return Err(whole(format!("a site file has {FILE_BYTES_MAX} bytes at most")));
         }
-        let text = std::fs::read_to_string(path).map_err(|error| whole(error.to_string()))?;
         Self::parse(path, &text)
     }
 }
@@ -443,6 +490,12 @@ fn peer(
     addresses: &[(IpAddr, u8)],
 ) -> Result<PeerSite, SiteError> {
     let (start, raw) = (raw.span().start, raw.get_ref());
+    let name = raw.name.get_ref();
+    // It is written to terminals, logs and Prometheus.
+    if !(1..=NAME_BYTES_MAX).contains(&name.len()) || name.chars().any(char::is_control) {
+        let message = format!("a peer's name has 1 to {NAME_BYTES_MAX} bytes, and no control characters");
+        return Err(place.error(Some(raw.name.span().start), message));
+    }
     let networks: Vec<Prefix> =
         raw.networks.iter().map(|word| place.parsed(word)).collect::<Result<_, _>>()?;
     if networks.is_empty() {
@@ -454,7 +507,7 @@ fn peer(
             .map_err(|error| place.error(Some(window.span().start), error))?,
         None => WINDOW_PACKETS_DEFAULT,
     };
-    let endpoint = raw.endpoint.as_ref().map(|word| place.parsed(word)).transpose()?;
+    let endpoint = raw.endpoint.as_ref().map(|word| socket_address(place, word)).transpose()?;
     let modes = [("tunnel", Mode::Tunnel), ("transport", Mode::Transport)];
     let mode = choice(place, raw.mode.as_ref(), &modes, "a mode is \"tunnel\" or \"transport\"")?;
     let hosts = match (mode, &raw.mode) {
@@ -650,7 +703,18 @@ receive = { spi = 0x2001, key-file = "/keys/from-branch.key" }
     fn errors_point_at_the_line() {
         for (from, to, at, says) in [
             ("sl0", "a/b", (2, 10), "1 to 15 letters"),
-            ("0.0.0.0:4500", "0.0.0.0", (3, 10), "socket address"),
+            ("0.0.0.0:4500", "0.0.0.0", (3, 10), "write \"0.0.0.0:4500\""),
+            ("0.0.0.0:4500", "::", (3, 10), "write \"[::]:4500\""),
+            ("0.0.0.0:4500", "[::1]", (3, 10), "write \"[::1]:4500\""),
+            ("0.0.0.0:4500", "everywhere", (3, 10), "such as 0.0.0.0:4500"),
+            ("198.51.100.7:4500", "198.51.100.7", (8, 12), "write \"198.51.100.7:4500\""),
+            ("[[peers]]", "[peers]", (6, 1), "double brackets"),
+            ("[[peers]]", " [peers] # one", (6, 1), "double brackets"),
+            ("\"branch\"", "\"\"", (7, 8), "1 to 64 bytes"),
+            ("\"branch\"", "\"a\\u001b[2J\"", (7, 8), "no control characters"),
+            ("10.91.2.0/24", "10.91.1.0/24", (9, 13), "\"10.91.1.1/32\""),
+            ("10.91.2.0/24", "10.91.1.1/32", (9, 13), "own address"),
+            ("fd91:2::/64", "fd91:1::/64", (9, 29), "\"fd91:1::1/128\""),
             ("10.91.1.1/24", "10.91.1.1/33", (4, 14), "with its network"),
             ("10.91.2.0/24", "10.91.2.1/24", (9, 13), "did you mean 10.91.2.0/24?"),
             ("aes-128-cbc", "aes-129-cbc", (12, 9), "unknown suite"),
