@@ -21,6 +21,7 @@ pub mod lifetime;
 pub mod marks;
 pub mod mutable;
 pub mod policy;
+mod ranges;
 pub mod replay;
 pub mod segment_size;
 pub mod selector;

@@ -1,6 +1,6 @@
 //! The security policy database (RFC 4301, section 4.4.1): an ordered list, the first match decides.
 //!
-//! Guarantees: a packet that no policy names is discarded; a database is a value that never changes after it was made,
+//! Guarantees: the answer is the list's, and is found without going through it; a packet that no policy names is discarded; a database is a value that never changes after it was made,
 //! so lanes read it without a lock and a new one replaces it whole; a cached answer never outlives its database.
 
 use std::{
@@ -10,6 +10,7 @@ use std::{
 
 use crate::{
     counters::DropReason,
+    ranges::Lookup,
     selector::{Flow, Selector},
 };
 
@@ -41,12 +42,13 @@ pub struct Policy {
 #[derive(Clone, Debug, Default)]
 pub struct Policies {
     ordered: Vec<Policy>,
+    lookup: Lookup,
 }
 
 impl Policies {
     /// Takes policies, most important first.
     pub fn new(ordered: Vec<Policy>) -> Self {
-        Self { ordered }
+        Self { lookup: Lookup::new(&ordered), ordered }
     }
 
     /// All of them, in order.
@@ -56,7 +58,9 @@ impl Policies {
 
     /// What is done with `flow`; `None` where no policy names it.
     pub fn decide(&self, flow: &Flow) -> Option<Action> {
-        self.ordered.iter().find(|policy| policy.selector.matches(flow)).map(|policy| policy.action)
+        let mut candidates =
+            self.lookup.candidates(flow.remote).iter().map(|&index| &self.ordered[index as usize]);
+        candidates.find(|policy| policy.selector.matches(flow)).map(|policy| policy.action)
     }
 }
 
@@ -111,7 +115,12 @@ impl PolicyCache {
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::selector::Prefix;
 
     fn flow(remote: &str) -> Flow {
         Flow {
@@ -172,5 +181,81 @@ mod tests {
                 assert_eq!(cache.decide(&flow).ok(), policies.decide(&flow));
             }
         }
+    }
+
+    /// The first match of the list, by going through it.
+    fn twin(policies: &Policies, flow: &Flow) -> Option<Action> {
+        policies.ordered().iter().find(|policy| policy.selector.matches(flow)).map(|policy| policy.action)
+    }
+
+    /// Addresses that lie close, so that networks contain and touch each other, and at both ends of the space.
+    fn address() -> impl Strategy<Value = IpAddr> {
+        let v4 = (any::<bool>(), 0u32..64).prop_map(|(is_high, low)| {
+            let number = if is_high { u32::MAX - low } else { low };
+            IpAddr::from(number.to_be_bytes())
+        });
+        let v6 = (any::<bool>(), 0u128..64).prop_map(|(is_high, low)| {
+            let number = if is_high { u128::MAX - low } else { low };
+            IpAddr::from(number.to_be_bytes())
+        });
+        prop_oneof![3 => v4, 2 => v6]
+    }
+
+    fn network() -> impl Strategy<Value = Prefix> {
+        // Mostly long ones, for short ones contain everything; and all of the space.
+        let bits = prop_oneof![8 => 24u8..=32, 8 => 120u8..=128, 1 => Just(0u8), 1 => 0u8..=128];
+        (address(), bits).prop_map(|(address, bits)| Prefix::containing(address, bits))
+    }
+
+    fn any_policy() -> impl Strategy<Value = (Prefix, Prefix, Option<u8>, Option<(u16, u16)>)> {
+        let local = prop_oneof![3 => Just(Prefix::ALL_V4), 3 => Just(Prefix::ALL_V6), 2 => network()];
+        let protocol = prop_oneof![3 => Just(None), 1 => Just(Some(6)), 1 => Just(Some(17))];
+        let ports = prop_oneof![3 => Just(None), 1 => (0u16..4, 0u16..4).prop_map(Some)];
+        (local, network(), protocol, ports)
+    }
+
+    /// Both addresses of a packet are of one family.
+    fn addresses() -> impl Strategy<Value = (IpAddr, IpAddr)> {
+        (address(), address()).prop_filter("of one family", |(one, other)| one.is_ipv4() == other.is_ipv4())
+    }
+
+    proptest! {
+        #[test]
+        fn the_table_answers_as_the_list_does(
+            policies in proptest::collection::vec(any_policy(), 0..40),
+            flows in proptest::collection::vec((addresses(), any::<bool>(), proptest::option::of(0u16..4)), 1..60),
+        ) {
+            let ordered = (0..).zip(policies).map(|(number, (local, remote, protocol, ports))| {
+                let local_ports = ports.map(|(one, other)| one.min(other)..=one.max(other));
+                let selector = Selector { protocol, local_ports, ..Selector::between(local, remote) };
+                Policy { selector, action: Action::Protect(PeerId(number)) }
+            });
+            let policies = Policies::new(ordered.collect());
+            for ((local, remote), is_tcp, local_port) in flows {
+                let protocol = if is_tcp { 6 } else { 17 };
+                let flow = Flow { local, remote, protocol, local_port, remote_port: Some(443) };
+                prop_assert_eq!(policies.decide(&flow), twin(&policies, &flow), "{:?}", flow);
+            }
+        }
+    }
+
+    #[test]
+    fn a_look_up_among_many_networks_looks_at_one() {
+        let ordered: Vec<Policy> = (0..20_001u32)
+            .map(|number| {
+                let [_, high, middle, low] = number.to_be_bytes();
+                let remote = format!("10.{}.{}.{}/32", high, middle, low);
+                policy(&remote, Action::Protect(PeerId(number)))
+            })
+            .chain([policy("0.0.0.0/0", Action::Bypass)])
+            .collect();
+        let policies = Policies::new(ordered);
+        for number in (0..20_001u32).step_by(997) {
+            let [_, high, middle, low] = number.to_be_bytes();
+            let flow = flow(&format!("10.{high}.{middle}.{low}"));
+            assert_eq!(policies.decide(&flow), Some(Action::Protect(PeerId(number))));
+            assert_eq!(policies.lookup.candidates(flow.remote).len(), 1);
+        }
+        assert_eq!(policies.decide(&flow("11.0.0.1")), Some(Action::Bypass));
     }
 }

@@ -131,7 +131,7 @@ impl FromStr for Prefix {
     }
 }
 
-/// What selectors look at in a packet.
+/// What selectors look at in a packet, whose addresses are of one family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Flow {
     /// The address on this gateway's side.

@@ -1,0 +1,185 @@
+//! Which policies can be meant by an address: networks flattened into ranges that do not overlap.
+//!
+//! Guarantees: a look-up is one binary search and allocates nothing; what it gives contains, in the policies' order, every policy
+//! that can be the first match of a packet to that address, and mostly nothing else.
+
+use std::net::IpAddr;
+
+use crate::{
+    policy::Policy,
+    selector::{Prefix, Selector},
+};
+
+/// Part of [`Ranges::indices`].
+type Candidates = (u32, u32);
+
+/// An address as a number.
+trait Number: Copy + Ord {
+    /// The first of all.
+    const FIRST: Self;
+
+    /// The one behind it, if there is one.
+    fn next(self) -> Option<Self>;
+}
+
+impl Number for u32 {
+    const FIRST: Self = 0;
+
+    fn next(self) -> Option<Self> {
+        self.checked_add(1)
+    }
+}
+
+impl Number for u128 {
+    const FIRST: Self = 0;
+
+    fn next(self) -> Option<Self> {
+        self.checked_add(1)
+    }
+}
+
+/// The ranges of one family. A range goes up to where the next one starts.
+#[derive(Clone, Debug, Default)]
+struct Ranges<N> {
+    starts: Vec<N>,
+    candidates: Vec<Candidates>,
+    indices: Vec<u32>,
+}
+
+/// A network with the policies of it, under construction.
+struct Network<N> {
+    first: N,
+    last: N,
+    indices: Vec<u32>,
+}
+
+impl<N: Number> Ranges<N> {
+    /// Flattens `networks`, which are distinct, and of which any two are apart or one within the other. `is_last` says of a policy
+    /// that it matches whatever is asked, so that none behind it is ever the first.
+    fn of(mut networks: Vec<Network<N>>, is_last: impl Fn(u32) -> bool) -> Self {
+        networks.sort_by(|one, other| (one.first, other.last).cmp(&(other.first, one.last)));
+        let mut ranges = Self { starts: Vec::new(), candidates: Vec::new(), indices: Vec::new() };
+        ranges.begin(N::FIRST, (0, 0));
+        // The networks that contain the place that was reached, the narrowest on top.
+        let mut open: Vec<(N, Candidates)> = Vec::new();
+        for network in networks {
+            ranges.close(&mut open, |last| last < network.first);
+            let outer = open.last().map_or((0, 0), |&(_, candidates)| candidates);
+            let mut merged = [ranges.indices_of(outer), &network.indices].concat();
+            merged.sort_unstable();
+            let count = merged.iter().position(|&index| is_last(index)).map_or(merged.len(), |last| last + 1);
+            let start = ranges.indices.len();
+            ranges.indices.extend(&merged[..count]);
+            let place = |at: usize| u32::try_from(at).expect("fewer policies than fit into memory");
+            let candidates = (place(start), place(start + count));
+            ranges.begin(network.first, candidates);
+            open.push((network.last, candidates));
+        }
+        ranges.close(&mut open, |_| true);
+        ranges
+    }
+
+    /// Leaves the networks on top of `open` whose last address `is_passed`.
+    fn close(&mut self, open: &mut Vec<(N, Candidates)>, is_passed: impl Fn(N) -> bool) {
+        while let Some((last, _)) = open.pop_if(|&mut (last, _)| is_passed(last)) {
+            if let Some(next) = last.next() {
+                self.begin(next, open.last().map_or((0, 0), |&(_, candidates)| candidates));
+            }
+        }
+    }
+
+    /// From `start` on these are the candidates. What began at the same place is replaced.
+    fn begin(&mut self, start: N, candidates: Candidates) {
+        if self.starts.last() == Some(&start) {
+            self.starts.pop();
+            self.candidates.pop();
+        }
+        self.starts.push(start);
+        self.candidates.push(candidates);
+    }
+
+    fn indices_of(&self, (start, end): Candidates) -> &[u32] {
+        &self.indices[start as usize..end as usize]
+    }
+
+    fn find(&self, address: N) -> &[u32] {
+        let behind = self.starts.partition_point(|&start| start <= address);
+        behind.checked_sub(1).map_or(&[], |at| self.indices_of(self.candidates[at]))
+    }
+}
+
+/// The ranges of both families.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Lookup {
+    v4: Ranges<u32>,
+    v6: Ranges<u128>,
+}
+
+fn bits_v4(address: IpAddr) -> Option<u32> {
+    match address {
+        IpAddr::V4(v4) => Some(v4.to_bits()),
+        IpAddr::V6(_) => None,
+    }
+}
+
+fn bits_v6(address: IpAddr) -> Option<u128> {
+    match address {
+        IpAddr::V4(_) => None,
+        IpAddr::V6(v6) => Some(v6.to_bits()),
+    }
+}
+
+/// The distinct remote networks of one family, each with its policies in their order.
+fn networks<N: Number>(
+    policies: &[Policy],
+    bits: fn(IpAddr) -> Option<N>,
+    last: impl Fn(N, u8) -> N,
+) -> Vec<Network<N>> {
+    let mut found: Vec<(N, N, u32)> = (0u32..)
+        .zip(policies)
+        .filter_map(|(index, policy)| {
+            let remote: Prefix = policy.selector.remote;
+            let first = bits(remote.address())?;
+            Some((first, last(first, remote.bits()), index))
+        })
+        .collect();
+    found.sort_unstable();
+    let same = |one: &(N, N, u32), other: &(N, N, u32)| (one.0, one.1) == (other.0, other.1);
+    found
+        .chunk_by(same)
+        .map(|chunk| Network {
+            first: chunk[0].0,
+            last: chunk[0].1,
+            indices: chunk.iter().map(|&(_, _, index)| index).collect(),
+        })
+        .collect()
+}
+
+impl Lookup {
+    /// Over `policies`, most important first.
+    pub(crate) fn new(policies: &[Policy]) -> Self {
+        let is_last = |index: u32| is_for_all(&policies[index as usize].selector);
+        let last_v4 = |first: u32, bits: u8| first | u32::MAX.checked_shr(bits.into()).unwrap_or(0);
+        let last_v6 = |first: u128, bits: u8| first | u128::MAX.checked_shr(bits.into()).unwrap_or(0);
+        Self {
+            v4: Ranges::of(networks(policies, bits_v4, last_v4), is_last),
+            v6: Ranges::of(networks(policies, bits_v6, last_v6), is_last),
+        }
+    }
+
+    /// Indices of the policies that can be the first match of a packet to `remote`, in their order.
+    pub(crate) fn candidates(&self, remote: IpAddr) -> &[u32] {
+        match remote {
+            IpAddr::V4(v4) => self.v4.find(v4.to_bits()),
+            IpAddr::V6(v6) => self.v6.find(v6.to_bits()),
+        }
+    }
+}
+
+/// Whether a selector matches every packet whose remote address does.
+fn is_for_all(selector: &Selector) -> bool {
+    let is_any =
+        selector.protocol.is_none() && selector.local_ports.is_none() && selector.remote_ports.is_none();
+    let is_same_family = selector.local.address().is_ipv4() == selector.remote.address().is_ipv4();
+    is_any && is_same_family && selector.local.bits() == 0
+}
