@@ -18,6 +18,7 @@ pub mod device;
 pub mod discovery;
 mod engine;
 pub mod gateway;
+pub mod heard_file;
 pub mod inward;
 pub mod key_file;
 pub mod keying;

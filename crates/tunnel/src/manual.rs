@@ -19,6 +19,7 @@ use zeroize::Zeroizing;
 
 use crate::{
     counter_file::{CounterError, CounterFile},
+    heard_file::HeardFile,
     key_file::{self, KeyFileError},
     keying::KeyMaker,
     peers::Peers,
@@ -181,11 +182,19 @@ struct Reserved {
     last: u64,
 }
 
+/// An inbound association whose numbers are written down as they are taken.
+#[derive(Debug)]
+struct Heard {
+    inbound: Arc<Inbound>,
+    file: HeardFile,
+}
+
 /// The associations of all manual peers.
 #[derive(Debug, Default)]
 pub struct Manuals {
     reserved: Vec<Reserved>,
     seen: Seen,
+    heard: Vec<Heard>,
     /// What was said of numbers that cannot be reserved.
     told: Vec<String>,
 }
@@ -236,9 +245,13 @@ impl Manuals {
                 .map_err(association)?;
         let outbound = Arc::new(outbound);
         outbound.numbers().set_limit(range.end - 1);
+        let inbound = Arc::new(inbound);
+        let file = HeardFile::open(&manual.receive.file).map_err(counter_error)?;
+        peers.may_be_replayed_up_to(id, file.before());
+        self.heard.push(Heard { inbound: Arc::clone(&inbound), file });
         peers
             .database()
-            .install_inbound(Arc::new(inbound))
+            .install_inbound(inbound)
             .map_err(|source| ManualError::Spi { peer: peer(), source })?;
         peers.database().install_outbound(Arc::clone(&outbound));
         self.reserved.push(Reserved { outbound, counter, last: manual.sequence.last() });
@@ -250,22 +263,28 @@ impl KeyMaker for Manuals {
     /// There are no others: an association that ends ends the traffic.
     fn request(&mut self, _: Request, _: Instant) {}
 
-    /// Reserves further numbers where half of them are used. Where that fails, the association stops with its numbers.
+    /// Reserves further numbers where half of them are used, and writes down how far the peers have got. Where the first fails, the
+    /// association stops with its numbers.
     fn tick(&mut self, _: &Database, _: Instant) -> Vec<String> {
-        let mut news = Vec::new();
+        let mut errors = Vec::new();
         for Reserved { outbound, counter, last } in &mut self.reserved {
             if outbound.numbers().left() >= RESERVED_NUMBERS / 2 {
                 continue;
             }
             match counter.reserve(RESERVED_NUMBERS, *last) {
                 Ok(range) => outbound.numbers().set_limit(range.end - 1),
-                Err(error) => {
-                    let text = error.to_string();
-                    if !self.told.contains(&text) {
-                        self.told.push(text.clone());
-                        news.push(text);
-                    }
-                }
+                Err(error) => errors.push(error),
+            }
+        }
+        for Heard { inbound, file } in &mut self.heard {
+            let top = inbound.window().top();
+            errors.extend(file.look(top).err());
+        }
+        let mut news = Vec::new();
+        for text in errors.iter().map(ToString::to_string) {
+            if !self.told.contains(&text) {
+                self.told.push(text.clone());
+                news.push(text);
             }
         }
         news
