@@ -97,9 +97,19 @@ fn device(arguments: &TunnelDeviceArgs) -> Result<String, Failure> {
     let mut running = control::running(&folder(arguments.run.as_ref()));
     match running.len() {
         1 => Ok(running.remove(0)),
-        0 => Err(Failure::new(ExitStatus::Connection, anyhow!("no gateway is running here"))),
+        0 => Err(Failure::new(ExitStatus::Connection, none_is_running())),
         _ => Err(usage(anyhow!("several gateways are running: name one of {}", running.join(", ")))),
     }
+}
+
+/// What is said where no gateway is found. Those of root are seen by root alone.
+fn none_is_running() -> anyhow::Error {
+    if rustix::process::geteuid().is_root() {
+        return anyhow!("no gateway is running here");
+    }
+    anyhow!(
+        "you have no gateway running here; gateways mostly run as root, and only root can ask them: try again with sudo"
+    )
 }
 
 fn ask(arguments: &TunnelDeviceArgs, question: Ask) -> Result<Answer, Failure> {
@@ -124,7 +134,7 @@ fn status(arguments: &TunnelStatusArgs) -> Result<(), Failure> {
         let line = serde_json::to_string(&status).map_err(|error| Failure::new(ExitStatus::Io, error))?;
         return print(&format!("{line}\n"));
     }
-    print(&status.text())
+    print(&if arguments.explain { status.explained() } else { status.text() })
 }
 
 fn down(arguments: &TunnelDeviceArgs) -> Result<(), Failure> {

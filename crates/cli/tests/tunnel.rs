@@ -142,7 +142,7 @@ fn what_is_not_genuine_or_not_new_is_dropped_and_counted() {
     for (datagram, reason) in [
         (&esp[..], "bad_integrity"),
         (&stranger[..], "unknown_spi"),
-        (&b"\xff"[..], "malformed"),
+        (&b"\xfe"[..], "malformed"),
         (&esp[..20], "malformed"),
         (&[0; 40][..], "unknown_spi"),
     ] {

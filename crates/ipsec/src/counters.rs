@@ -93,6 +93,36 @@ impl DropReason {
     }
 }
 
+impl DropReason {
+    /// What it means, and what an operator can do, on one line.
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            Self::Malformed => "not an IP packet, or one whose headers contradict its length",
+            Self::UnknownSpi => {
+                "no association has this index: a stranger's, or from before a restart or rekey"
+            }
+            Self::BadIntegrity => "forged or damaged on the way, or the peer's key file differs from ours",
+            Self::Duplicate => "came twice: the network doubled it, or somebody replays it",
+            Self::TooOld => "came too late for the replay window: a larger `window` takes more disorder",
+            Self::BadPadding => "genuine, but padded as no ESP packet is: the other implementation errs",
+            Self::SelectorMismatch => "from an address that is not in the peer's `networks` here",
+            Self::Discarded => "a policy says discard",
+            Self::NoPolicy => "no peer has the destination in its `networks`",
+            Self::NoAssociation => "no keys are agreed with the peer yet, or it is not known where it is",
+            Self::Expired => "the keys were too old, and no successor could be agreed: see the calls' errors",
+            Self::NumbersExhausted => "the key has used all its sequence numbers: make a new key",
+            Self::TooBig => "longer than the path takes; the sender was told by ICMP",
+            Self::Fragment => "a fragment, which transport mode does not take",
+            Self::HopLimit => "had no hops left",
+            Self::CongestionMark => "congestion marks inside and outside contradict each other (RFC 6040)",
+            Self::Loop => "the tunnel's own packet, which a route led back into its device",
+            Self::NoRoom => {
+                "the kernel took it neither for the network nor for the device: queues full, or no way there"
+            }
+        }
+    }
+}
+
 /// A count for each reason.
 #[derive(Debug, Default)]
 pub struct Drops([AtomicU64; DropReason::ALL.len()]);
@@ -133,6 +163,7 @@ mod tests {
         assert!(drops.iter().enumerate().all(|(index, (reason, count))| {
             count == index as u64
                 && DropReason::ALL.iter().filter(|other| other.name() == reason.name()).count() == 1
+                && DropReason::ALL.iter().filter(|other| other.meaning() == reason.meaning()).count() == 1
         }));
     }
 }

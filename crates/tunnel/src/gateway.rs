@@ -4,6 +4,7 @@
 //! sleeps in the kernel; what waits between lanes is bounded; nothing is left behind when the process ends, however it does.
 
 use std::{
+    cell::RefCell,
     io,
     net::TcpListener,
     num::NonZeroUsize,
@@ -35,9 +36,12 @@ use crate::{
     device::{self, DeviceError},
     discovery::Paths,
     inward::{Acceptor, Arrival, Opener},
+    keep_alive::KeepAlive,
     keying::{KeyMaker, calls::Calls},
     lanes::{Lanes, while_doing},
     manual::{Allowed, ManualError, Manuals},
+    names::Names,
+    news::News,
     outside::Outside,
     outward::{self, Dummies, Load, Router, Sealer},
     path::Answers,
@@ -135,11 +139,12 @@ pub fn run(
     control::refuse_second(control_folder, &site.device).map_err(GatewayError::Control)?;
     let bells = Bells::new(1).map_err(GatewayError::Lane)?;
     let peers = Peers::new(site, begun, bells);
+    let threads = Lanes::default();
     let mut manuals = Manuals::default();
     for (id, peer) in (0..).map(PeerId).zip(&site.peers) {
         manuals.install(implementations, &peers, id, peer, allowed, begun)?;
     }
-    let calls = calls(site, identity, implementations, &peers)?;
+    let calls = calls(site, identity, implementations, &peers, &threads)?;
     let tun_error = |source| GatewayError::Tun { device: site.device.clone(), source };
     let options = Options { room: outward::room(site), ..Options::new(&site.device) };
     let tun = Tun::open(&options).map_err(tun_error)?.remove(0);
@@ -155,7 +160,7 @@ pub fn run(
     to_peers.send_directly(site).map_err(listen_error)?;
     let (dummies_out, heard) = dummies_out.split();
     let dummies = engine.queue(NonZeroUsize::MIN).map_err(GatewayError::Lane)?;
-    let dummies = Dummies::new(dummies, dummies_out, site);
+    let dummies = RefCell::new(Dummies::new(dummies, dummies_out, site));
     let lanes = lanes.get();
     let router = Router::new(&peers).answering(Answers::new(Box::new(to_inside)));
     let outward = Way::new(lanes, Load::new, (tun_in, router), to_peers);
@@ -168,7 +173,6 @@ pub fn run(
     heed();
     // The device is ours, so no other gateway makes this socket.
     let control = Listener::bind(control_folder, &site.device).map_err(GatewayError::Control)?;
-    let threads = Lanes::default();
     thread::scope(|scope| {
         let mut queues = queues.into_iter();
         for lane in 0..lanes {
@@ -215,8 +219,9 @@ pub fn run(
             threads.begin(scope, format!("in-{lane}"), life);
         }
         if let (Some(calls), Some(called)) = (&calls, &called) {
+            let say = &say;
             let life = move || {
-                calls.hold_strangers(scope, called);
+                calls.hold_strangers(scope, called, say);
                 Ok(())
             };
             threads.begin(scope, "calls".to_owned(), life);
@@ -224,13 +229,15 @@ pub fn run(
         up(&device);
         let status = || Status::of(&device, site.listen.to_string(), begun, cpu_s(), &peers);
         let mut makers: Vec<Box<dyn KeyMaker + '_>> = vec![Box::new(manuals)];
+        let mut minder = Minder::new(site, &peers, &heard, Paths::new(begun), &dummies);
         if let Some(calls) = &calls {
-            let (peers, say, requests) = (&peers, &say, Vec::new());
+            let (peers, say, requests, dummies) = (&peers, &say, Vec::new(), &dummies);
             makers.push(Box::new(Caller { calls, scope, peers, say, dummies, requests }));
         }
         threads.guard("housekeeping", || {
             let is_ended = || is_ended() || threads.failure().is_some();
-            keep(&control, &mut makers, &peers, &heard, is_ended, status, &say);
+            let mind = |now| minder.look(now, &say);
+            keep(&control, &mut makers, &peers, mind, is_ended, status, &say);
             Ok(())
         });
         drop(control);
@@ -251,16 +258,16 @@ fn drop_capabilities() -> io::Result<()> {
 }
 
 /// Makes associations by calls.
-struct Caller<'scope, 'env, 'peers, S> {
+struct Caller<'scope, 'env, 'peers, 'here, S> {
     calls: &'scope Calls<'peers>,
     scope: &'scope thread::Scope<'scope, 'env>,
     peers: &'scope Peers,
     say: &'scope S,
-    dummies: Dummies,
+    dummies: &'here RefCell<Dummies>,
     requests: Vec<Request>,
 }
 
-impl<S: Fn(&str) + Sync> KeyMaker for Caller<'_, '_, '_, S> {
+impl<S: Fn(&str) + Sync> KeyMaker for Caller<'_, '_, '_, '_, S> {
     fn request(&mut self, request: Request, _: Instant) {
         self.requests.push(request);
     }
@@ -268,10 +275,49 @@ impl<S: Fn(&str) + Sync> KeyMaker for Caller<'_, '_, '_, S> {
     fn tick(&mut self, _: &Database, now: Instant) -> Vec<String> {
         for peer in self.calls.poll(self.scope, &self.requests, now, self.say) {
             // The lanes find out what is wrong with the socket.
-            let _ = self.dummies.send(self.peers, peer);
+            let _ = self.dummies.borrow_mut().send(self.peers, peer);
         }
         self.requests.clear();
         Vec::new()
+    }
+}
+
+/// What the housekeeper does for peers beside their keys: paths are measured, names looked up, mappings of NATs kept, changes told.
+struct Minder<'here> {
+    peers: &'here Peers,
+    /// Which hears of packets that were too long.
+    outside: &'here Outside,
+    paths: Paths,
+    dummies: &'here RefCell<Dummies>,
+    names: Names,
+    news: News,
+    keep_alives: Vec<KeepAlive>,
+}
+
+impl<'here> Minder<'here> {
+    fn new(
+        site: &Site,
+        peers: &'here Peers,
+        outside: &'here Outside,
+        paths: Paths,
+        dummies: &'here RefCell<Dummies>,
+    ) -> Self {
+        let keep_alives = vec![KeepAlive::default(); site.peers.len()];
+        let (names, news) = (Names::new(site), News::new(peers, site.encapsulation));
+        Self { peers, outside, paths, dummies, names, news, keep_alives }
+    }
+
+    fn look(&mut self, now: Instant, say: impl Fn(&str)) {
+        self.paths.look(self.peers, now);
+        self.paths.hear(self.peers, self.outside, now);
+        self.news.look(self.peers, now, &say);
+        self.names.look(self.peers, now, &say);
+        for ((id, peer), keep_alive) in self.peers.iter().zip(&mut self.keep_alives) {
+            if keep_alive.is_due(peer.keep_alive(), peer.sent.read().0, now) {
+                // The lanes find out what is wrong with the socket.
+                let _ = self.dummies.borrow_mut().keep_alive(self.peers, id);
+            }
+        }
     }
 }
 
@@ -281,13 +327,14 @@ fn calls<'a>(
     identity: Option<&Path>,
     implementations: Implementations,
     peers: &'a Peers,
+    lanes: &'a Lanes,
 ) -> Result<Option<Calls<'a>>, GatewayError> {
     if !site.peers.iter().any(|peer| matches!(peer.keys, Keys::Peer(_))) {
         return Ok(None);
     }
     let path = site.identity.as_deref().or(identity).ok_or(PeerError::NoConfigDir)?;
     let identity = Identity::load_or_create(path)?;
-    Ok(Some(Calls::new(site, identity, implementations, peers)))
+    Ok(Some(Calls::new(site, identity, implementations, peers, lanes)))
 }
 
 /// CPU time of this process, in seconds.
@@ -301,13 +348,12 @@ fn keep(
     control: &Listener,
     makers: &mut [Box<dyn KeyMaker + '_>],
     peers: &Peers,
-    outside: &Outside,
+    mut mind: impl FnMut(Instant),
     is_ended: impl Fn() -> bool,
     status: impl Fn() -> Status,
     say: impl Fn(&str),
 ) {
     let mut ending = false;
-    let mut paths = Paths::new(Instant::now());
     while !ending && !is_ended() {
         let socket = control.listener().as_fd();
         // A poll that fails is tried again after its tick.
@@ -322,8 +368,7 @@ fn keep(
             });
         }
         let now = Instant::now();
-        paths.look(peers, now);
-        paths.hear(peers, outside, now);
+        mind(now);
         let database = peers.database();
         database.request_due(now);
         let requests = database.standing_requests();

@@ -23,7 +23,7 @@ use sealane_ipsec::{
 use sealane_stack::{Batch, Packet, Recycle, Verdict};
 use sealane_wire::{Esp, protocol};
 
-use crate::{engine::run, peers::Peers};
+use crate::{engine::run, keep_alive::KEEP_ALIVE, peers::Peers};
 
 /// A packet under way through the engine; its job has the place that it has.
 #[derive(Clone, Copy, Debug)]
@@ -105,6 +105,12 @@ impl<'a> Opener<'a> {
         batch.clear_jobs(Direction::Open);
         let mut index = 0;
         while index < batch.packets.len() {
+            if self.peers.has_ports() && batch.bytes(index) == KEEP_ALIVE {
+                // It has done its work on the way (RFC 3948, section 2.3).
+                batch.packets[index].refuse(Verdict::Consumed);
+                index += 1;
+                continue;
+            }
             let found = spi(protocol, batch, index).and_then(|spi| Ok((spi, self.find(spi, now)?)));
             let (own_spi, inbound) = match found {
                 Ok(found) => found,
@@ -139,10 +145,12 @@ impl<'a> Opener<'a> {
             drop(window);
             runs.push(Run { end: pending.len(), inbound });
         }
-        run(&mut *self.queue, &mut batch.work);
+        if !batch.work.jobs.is_empty() {
+            run(&mut *self.queue, &mut batch.work);
+        }
     }
 
-    /// The association of packets with this SPI. The keep-alives and the marker of RFC 3948 have none either.
+    /// The association of packets with this SPI. The marker of RFC 3948 has none either.
     fn find(&mut self, spi: u32, now: Instant) -> Result<Arc<Inbound>, DropReason> {
         let found =
             self.view.load().inbound.get(&(self.peers.protocol(), spi)).ok_or(DropReason::UnknownSpi)?;

@@ -5,6 +5,7 @@
 //!   [`inward`] opens and accepts. What is said of packets is decided by `ipsec`; what is done to them by an engine.
 //! - [`path`] is how long packets to a peer may be, and who is told.
 //! - [`way`] is how lanes share a direction; [`alone`] runs it between memory and memory, to measure one end by itself.
+//! - [`endpoint`] is where a peer is reached, and what can be no such place; [`news`] is what is told of peers.
 //! - [`keying`] makes associations with peers that are known by their keys; [`manual`] makes them from files.
 //! - [`control`] is how a running gateway is asked; [`status`] what it answers.
 //!
@@ -16,14 +17,18 @@ pub mod control;
 pub mod counter_file;
 pub mod device;
 pub mod discovery;
+pub mod endpoint;
 mod engine;
 pub mod gateway;
 pub mod heard_file;
 pub mod inward;
+pub mod keep_alive;
 pub mod key_file;
 pub mod keying;
 pub mod lanes;
 pub mod manual;
+pub mod names;
+pub mod news;
 pub mod outside;
 pub mod outward;
 pub mod path;

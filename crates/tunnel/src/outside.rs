@@ -5,17 +5,70 @@
 //! packets are sent.
 
 use std::{
-    io,
-    net::{SocketAddr, UdpSocket},
+    fmt, io,
+    net::{IpAddr, SocketAddr, UdpSocket},
 };
 
 use rustix::fd::BorrowedFd;
 use sealane_ipsec::association::Protocol;
+use sealane_peer::AddressFamily;
 use sealane_port::{Port, errors::TooLong, raw::Raw, udp::Udp};
 use sealane_stack::Batch;
 use sealane_wire::protocol;
 
 use crate::site::{Encapsulation, Site};
+
+/// Which families of addresses a socket reaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Families {
+    /// IPv4.
+    V4,
+    /// IPv6.
+    V6,
+    /// Both.
+    Both,
+}
+
+impl Families {
+    /// Those of a socket bound to `listen`.
+    pub fn of(listen: SocketAddr) -> Self {
+        match listen.ip().to_canonical() {
+            IpAddr::V4(_) => Self::V4,
+            IpAddr::V6(ip) if ip.is_unspecified() => Self::Both,
+            IpAddr::V6(_) => Self::V6,
+        }
+    }
+
+    /// Whether `address` is reached.
+    pub fn has(self, address: IpAddr) -> bool {
+        match self {
+            Self::V4 => address.to_canonical().is_ipv4(),
+            Self::V6 => address.to_canonical().is_ipv6(),
+            Self::Both => true,
+        }
+    }
+}
+
+impl Families {
+    /// The one family, where it is one.
+    pub fn only(self) -> Option<AddressFamily> {
+        match self {
+            Self::V4 => Some(AddressFamily::V4),
+            Self::V6 => Some(AddressFamily::V6),
+            Self::Both => None,
+        }
+    }
+}
+
+impl fmt::Display for Families {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::V4 => "IPv4",
+            Self::V6 => "IPv6",
+            Self::Both => "IPv4 or IPv6",
+        })
+    }
+}
 
 /// One half of it.
 #[derive(Debug)]

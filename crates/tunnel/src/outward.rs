@@ -33,7 +33,7 @@ use sealane_port::{Port, Room};
 use sealane_stack::{Batch, Packet, Recycle, Verdict};
 use sealane_wire::{IPV6_BYTES, Ipv6, protocol};
 
-use crate::{engine::run, outside::Outside, path::Answers, peers::Peers, site::Site};
+use crate::{engine::run, keep_alive::KEEP_ALIVE, outside::Outside, path::Answers, peers::Peers, site::Site};
 
 /// Packets that follow each other to one peer under one association.
 #[derive(Debug)]
@@ -388,6 +388,22 @@ impl Dummies {
     pub fn new(queue: Box<dyn Queue>, outside: Outside, site: &Site) -> Self {
         let sealer = Sealer::new(queue, site.listen.ip());
         Self { load: Load::new(), sealer, outside, room: room(site) }
+    }
+
+    /// Keeps the way to a peer open, if there is an association and a place to send to: by a byte that says nothing (RFC 3948), or,
+    /// outside of UDP, by a dummy.
+    ///
+    /// # Errors
+    /// The socket is unusable.
+    pub fn keep_alive(&mut self, peers: &Peers, peer: PeerId) -> io::Result<()> {
+        let Outside::Udp(_) = self.outside else { return self.send(peers, peer) };
+        let has_keys = peers.database().snapshot().outbound.contains_key(&peer);
+        let (true, Some(endpoint)) = (has_keys, peers.endpoint(peer)) else { return Ok(()) };
+        self.load.recycle();
+        let is_laid = self.load.batch.push_bytes(0, KEEP_ALIVE, 0);
+        assert!(is_laid, "an empty batch has room");
+        self.outside.aim(endpoint, 0, true);
+        self.outside.send(&self.load.batch, 0).map(drop)
     }
 
     /// Sends one, if there is an association and a place to send to.

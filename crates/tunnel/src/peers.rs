@@ -1,20 +1,20 @@
 //! The peers of a gateway as its lanes see them.
 //!
 //! Guarantees: a peer's end point changes only after a genuine packet from there, or by its key maker, and only to what can be one
-//! ([`can_be_endpoint`]); counters take no lock.
+//! ([`can_be_endpoint`](crate::endpoint::can_be_endpoint)); counters take no lock.
 
 use std::{
-    net::{IpAddr, SocketAddr},
+    net::SocketAddr,
     sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering::Relaxed},
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, Ordering::Relaxed},
     },
     time::{Duration, Instant},
 };
 
 use arc_swap::ArcSwapOption;
 use sealane_ipsec::{
-    association::Protocol,
+    association::{Kind, Protocol},
     counters::Drops,
     database::{Database, Request},
     policy::{Action, PeerId, Policies, Policy},
@@ -24,8 +24,11 @@ use sealane_stack::Bells;
 
 use crate::{
     discovery::Messages,
+    endpoint::{Endpoint, can_be_endpoint},
+    keep_alive,
+    news::{SILENT, SharedState},
     path::{self, Overhead},
-    site::{Encapsulation, Hosts, Site},
+    site::{Encapsulation, Hosts, Keys, Site},
 };
 
 /// What has gone to a peer or come from it: packets, and their bytes as they travel, without UDP and IP headers.
@@ -59,6 +62,19 @@ pub struct Peer {
     fresh_above: AtomicU64,
     /// The two hosts of transport mode; `None`: tunnel mode.
     pub hosts: Option<Hosts>,
+    /// Networks beyond it.
+    pub networks: Vec<Prefix>,
+    /// How it stands with it, as the housekeeper sees it.
+    pub state: SharedState,
+    has_agreed_keys: bool,
+    /// What the site file says of keeping it alive.
+    keep_alive: Option<Duration>,
+    /// Whether we are behind a NAT on the way to it: [`UNKNOWN`], 0 or 1.
+    is_behind_nat: AtomicU8,
+    /// When packets last went to it, as the housekeeper saw, in milliseconds since the gateway began.
+    sent_ms: AtomicU64,
+    /// What it has said of us in the last call.
+    word: Mutex<Option<Word>>,
     /// To the peer.
     pub sent: Traffic,
     /// From the peer.
@@ -77,7 +93,42 @@ pub struct Peer {
     whole_bytes_max: [AtomicU16; 2],
 }
 
+/// Nothing was found out.
+const UNKNOWN: u8 = 2;
+
+/// What a peer has said of us in a call.
+#[derive(Clone, Copy, Debug)]
+struct Word {
+    /// How long it had heard nothing; `None`: ever.
+    silence: Option<Duration>,
+    /// What we had sent to it by then.
+    sent_packets: u64,
+    /// It had not heard what we had sent.
+    is_unheard: bool,
+}
+
 impl Peer {
+    /// Whether associations with it are agreed in calls.
+    pub fn has_agreed_keys(&self) -> bool {
+        self.has_agreed_keys
+    }
+
+    /// Whether we are behind a NAT on the way to it; `None`: no call has told.
+    pub fn is_behind_nat(&self) -> Option<bool> {
+        Some(self.is_behind_nat.load(Relaxed)).filter(|&found| found != UNKNOWN).map(|found| found == 1)
+    }
+
+    /// For how long nothing may go to it before something is sent to keep the way open; `None`: for ever.
+    pub fn keep_alive(&self) -> Option<Duration> {
+        let found = || (self.is_behind_nat() == Some(true)).then_some(keep_alive::BEHIND_NAT);
+        self.keep_alive.or_else(found).filter(|interval| !interval.is_zero())
+    }
+
+    /// What its associations do to packets.
+    pub fn kind(&self) -> Kind {
+        self.overhead.kind
+    }
+
     /// Whether its first network is of IPv4.
     pub fn is_v4(&self) -> bool {
         self.is_v4
@@ -128,24 +179,19 @@ pub struct Peers {
     has_ports: bool,
 }
 
-/// Whether packets can be sent to `address`. Outer headers are not authenticated: whoever is on the path of a genuine packet may
-/// write any source into it.
-pub fn can_be_endpoint(address: SocketAddr, has_ports: bool) -> bool {
-    let ip = address.ip().to_canonical();
-    let is_host = match ip {
-        // RFC 1122, section 3.2.1.3: 0.0.0.0/8 is "this network".
-        IpAddr::V4(v4) => v4.octets()[0] != 0 && !v4.is_broadcast(),
-        IpAddr::V6(v6) => !v6.is_unspecified(),
-    };
-    is_host && !ip.is_multicast() && (address.port() != 0 || !has_ports)
-}
-
 impl Peers {
     /// The peers of `site`, without associations. `bells` are rung when the key maker is asked for something new.
     pub fn new(site: &Site, begun: Instant, bells: Bells) -> Self {
         let peers = site.peers.iter().map(|peer| Peer {
             name: peer.name.clone(),
-            endpoint: ArcSwapOption::from_pointee(peer.endpoint),
+            networks: peer.networks.clone(),
+            state: SharedState::default(),
+            has_agreed_keys: matches!(peer.keys, Keys::Peer(_)),
+            keep_alive: peer.keep_alive,
+            is_behind_nat: AtomicU8::new(UNKNOWN),
+            sent_ms: AtomicU64::new(0),
+            word: Mutex::new(None),
+            endpoint: ArcSwapOption::from_pointee(peer.endpoint.as_ref().and_then(Endpoint::address)),
             is_endpoint_given: AtomicBool::new(peer.endpoint.is_some()),
             fresh_above: AtomicU64::new(0),
             hosts: peer.hosts,
@@ -189,6 +235,11 @@ impl Peers {
     /// One peer.
     pub fn get(&self, id: PeerId) -> &Peer {
         &self.peers[id.0 as usize]
+    }
+
+    /// Whether packets travel in UDP, and so have ports.
+    pub fn has_ports(&self) -> bool {
+        self.has_ports
     }
 
     /// Where peers send to.
@@ -241,6 +292,44 @@ impl Peers {
             peer.is_endpoint_given.store(false, Relaxed);
             peer.endpoint.store(Some(Arc::new(from)));
         }
+    }
+
+    /// The peer is at `address`: it has answered a call there, or its name leads there.
+    pub fn is_at(&self, id: PeerId, address: SocketAddr) {
+        let peer = self.get(id);
+        if can_be_endpoint(address, self.has_ports) && peer.endpoint.load().as_deref() != Some(&address) {
+            peer.endpoint.store(Some(Arc::new(address)));
+            peer.is_endpoint_given.store(true, Relaxed);
+        }
+    }
+
+    /// A call with the peer has told whether we are behind a NAT, and how many seconds ago it heard a packet of ours; `None`: never.
+    pub fn told(&self, id: PeerId, is_behind_nat: bool, heard_s: Option<u32>) {
+        let peer = self.get(id);
+        peer.is_behind_nat.store(u8::from(is_behind_nat), Relaxed);
+        let silence = heard_s.map(|seconds| Duration::from_secs(seconds.into()));
+        let sent_packets = peer.sent.read().0;
+        let since_sent =
+            self.begun.elapsed().saturating_sub(Duration::from_millis(peer.sent_ms.load(Relaxed)));
+        let mut word = peer.word.lock().expect("nobody panics holding a word");
+        let is_unheard = match (silence, *word) {
+            (Some(silence), _) => sent_packets > 0 && since_sent + SILENT <= silence,
+            // Once, that is what a peer says that was started anew.
+            (None, Some(before)) => before.silence.is_none() && sent_packets > before.sent_packets,
+            (None, None) => false,
+        };
+        *word = Some(Word { silence, sent_packets, is_unheard });
+    }
+
+    /// The housekeeper has seen that packets went to the peer.
+    pub fn note_sent(&self, id: PeerId) {
+        self.get(id).sent_ms.store(self.begun.elapsed().as_millis() as u64, Relaxed);
+    }
+
+    /// Whether the peer, by its word in the last call, had not heard what we had sent.
+    pub fn is_unheard(&self, id: PeerId) -> bool {
+        let word = *self.get(id).word.lock().expect("nobody panics holding a word");
+        word.is_some_and(|word| word.is_unheard)
     }
 
     /// A packet of the peer with a number up to `number` may have been taken by an earlier process, which is not remembered: it does
@@ -327,6 +416,35 @@ mod tests {
         // Packets of a protocol of their own have no ports.
         assert!(can_be_endpoint(address("198.51.100.7:0"), false));
         assert!(!can_be_endpoint(address("224.0.0.1:0"), false));
+        peers.is_at(PeerId(0), address("224.0.0.1:4500"));
+        assert_eq!(peers.endpoint(PeerId(0)), Some(address("[::ffff:198.51.100.9]:4500")));
+    }
+
+    #[test]
+    fn a_peer_that_hears_nothing_of_what_is_sent_says_so_in_its_calls() {
+        let id = PeerId(0);
+        let long = Some(3600);
+        // The answers of calls, and whether packets go there before each.
+        for (calls, is_unheard) in [
+            (&[(false, None)][..], false),
+            (&[(true, None)], false),
+            (&[(true, None), (true, None)], true),
+            (&[(true, None), (false, None)], false),
+            (&[(true, Some(0))], false),
+            (&[(true, long)], true),
+            (&[(false, long)], false),
+            (&[(true, long), (true, Some(1))], false),
+        ] {
+            let peers = peers_of("");
+            for &(is_sent, heard_s) in calls {
+                if is_sent {
+                    peers.sent(id, 1, 100);
+                    peers.note_sent(id);
+                }
+                peers.told(id, false, heard_s);
+            }
+            assert_eq!(peers.is_unheard(id), is_unheard, "{calls:?}");
+        }
     }
 
     #[test]

@@ -29,6 +29,9 @@
 //! `protocol = "ah"` beside `listen` protects packets by AH (RFC 4302), which hides nothing and covers the outer addresses too: it
 //! goes with `encapsulation = "none"` and one address to listen on, and its suites are integrities alone.
 //!
+//! `keepalive = 25` at a peer sends it something after so many seconds in which nothing else went there, so that a NAT on the way does
+//! not forget the way back; where a call finds a NAT before us, 25 is the default, and 0 is for none.
+//!
 //! `mode = "transport"` at a peer joins two hosts: `networks` is the peer's one address inside, and the gateway has one address of
 //! its family, so the inner header need not travel; it is made anew at the other end. What is on the wire is transport mode
 //! (RFC 4303, section 3.1.1) between the outer addresses. The addresses inside are others: were they the same, the route into the
@@ -64,6 +67,7 @@ use sealane_peer::{PeerError, PublicKey, open_trusted};
 use serde::Deserialize;
 use toml::Spanned;
 
+use crate::{endpoint::Endpoint, keep_alive::KEEP_ALIVE_S_MAX};
 use faults::{one_table, own_network, socket_address};
 pub use hooks::Hooks;
 
@@ -150,7 +154,10 @@ pub struct PeerSite {
     /// As in messages and statistics.
     pub name: String,
     /// Where it is reached; `None`: it calls, and is answered where it called from.
-    pub endpoint: Option<SocketAddr>,
+    pub endpoint: Option<Endpoint>,
+    /// For how long nothing may go to it before something is sent only to keep a NAT's mapping; zero: for ever; `None`: as a call
+    /// finds out.
+    pub keep_alive: Option<Duration>,
     /// Networks beyond it.
     pub networks: Vec<Prefix>,
     /// What protects its packets.
@@ -259,6 +266,7 @@ struct RawSite {
 struct RawPeer {
     name: Spanned<String>,
     endpoint: Option<Spanned<String>>,
+    keepalive: Option<Spanned<u32>>,
     networks: Vec<Spanned<String>>,
     mode: Option<Spanned<String>>,
     window: Option<Spanned<u32>>,
@@ -507,13 +515,21 @@ fn peer(
             .map_err(|error| place.error(Some(window.span().start), error))?,
         None => WINDOW_PACKETS_DEFAULT,
     };
-    let endpoint = raw.endpoint.as_ref().map(|word| socket_address(place, word)).transpose()?;
+    let endpoint: Option<Endpoint> = raw.endpoint.as_ref().map(|word| place.parsed(word)).transpose()?;
+    let keep_alive = match &raw.keepalive {
+        Some(seconds) if *seconds.get_ref() > KEEP_ALIVE_S_MAX => {
+            let message = format!("a keepalive is from 1 to {KEEP_ALIVE_S_MAX} seconds, or 0 for none");
+            return Err(place.error(Some(seconds.span().start), message));
+        }
+        seconds => seconds.as_ref().map(|seconds| Duration::from_secs((*seconds.get_ref()).into())),
+    };
     let modes = [("tunnel", Mode::Tunnel), ("transport", Mode::Transport)];
     let mode = choice(place, raw.mode.as_ref(), &modes, "a mode is \"tunnel\" or \"transport\"")?;
     let hosts = match (mode, &raw.mode) {
         (Mode::Transport, Some(word)) => {
             let outside = (protocol == Protocol::Ah).then_some(listen);
-            Some(hosts(place, word.span().start, &networks, endpoint, outside, addresses)?)
+            let at = endpoint.as_ref().and_then(Endpoint::address);
+            Some(hosts(place, word.span().start, &networks, at, outside, addresses)?)
         }
         _ => None,
     };
@@ -539,6 +555,7 @@ fn peer(
     Ok(PeerSite {
         name: raw.name.get_ref().clone(),
         endpoint,
+        keep_alive,
         networks,
         protocol,
         hosts,
@@ -700,6 +717,20 @@ receive = { spi = 0x2001, key-file = "/keys/from-branch.key" }
     }
 
     #[test]
+    fn a_peer_has_a_name_and_is_kept_alive() {
+        let named = GOOD.replace("198.51.100.7:4500\"", "Branch.example.org:4500\"\nkeepalive = 25");
+        let peer = parse(&named).expect("a good file").peers.remove(0);
+        assert_eq!(
+            peer.endpoint.map(|endpoint| endpoint.to_string()).as_deref(),
+            Some("branch.example.org:4500")
+        );
+        assert_eq!(peer.keep_alive, Some(Duration::from_secs(25)));
+        assert_eq!(parse(GOOD).expect("a good file").peers[0].keep_alive, None);
+        let none = parse(&named.replace("= 25", "= 0")).expect("a good file");
+        assert_eq!(none.peers[0].keep_alive, Some(Duration::ZERO));
+    }
+
+    #[test]
     fn errors_point_at_the_line() {
         for (from, to, at, says) in [
             ("sl0", "a/b", (2, 10), "1 to 15 letters"),
@@ -721,6 +752,8 @@ receive = { spi = 0x2001, key-file = "/keys/from-branch.key" }
             ("aes-128-cbc+hmac", "hmac", (12, 9), "null+hmac-sha256-128"),
             ("0x1001", "0xff", (13, 16), "reserved"),
             ("endpoint", "endpiont", (8, 1), "unknown field"),
+            ("198.51.100.7:4500", "branch:x", (8, 12), "such as 198.51.100.7:4500, [2001:db8::7]:4500 or"),
+            ("endpoint", "keepalive = 3601\nendpoint", (8, 13), "from 1 to 3600 seconds, or 0"),
             ("addresses", "encapsulation = \"tcp\"\naddresses", (4, 17), "\"udp\" or \"none\""),
             ("addresses", "protocol = \"ha\"\naddresses", (4, 12), "\"esp\" or \"ah\""),
             ("addresses", "protocol = \"ah\"\naddresses", (4, 12), "encapsulation = \"none\""),

@@ -7,7 +7,11 @@ use std::{collections::HashMap, fmt::Write as _, time::Instant};
 use sealane_ipsec::{association::Association, counters::DropReason, policy::PeerId};
 use serde::{Deserialize, Serialize};
 
-use crate::{discovery::Verdict, peers::Peers};
+use crate::{
+    discovery::Verdict,
+    news::State,
+    peers::{Peer, Peers},
+};
 
 /// A gateway.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -38,6 +42,24 @@ pub struct PeerStatus {
     pub endpoint: Option<String>,
     /// Seconds since its newest genuine packet; `None`: none yet.
     pub silent_s: Option<f64>,
+    /// Networks beyond it.
+    #[serde(default)]
+    pub networks: Vec<String>,
+    /// How it stands with it: `waiting`, `answers`, `never heard` or `silent`.
+    #[serde(default)]
+    pub state: String,
+    /// The direction in which nothing comes through although it should, in words.
+    #[serde(default)]
+    pub silent_direction: Option<String>,
+    /// Seconds since its newest keys were agreed; `None`: they are from files, or there are none.
+    #[serde(default)]
+    pub handshake_s: Option<u64>,
+    /// Whether this gateway is behind a NAT on the way to it; `None`: no call has told.
+    #[serde(default)]
+    pub is_behind_nat: Option<bool>,
+    /// Seconds without a packet to it after which one is sent to keep the way open; `None`: none is sent.
+    #[serde(default)]
+    pub keepalive_s: Option<u64>,
     /// The longest packet inside that fits into one on the path to it, of the family of its first network.
     #[serde(default)]
     pub mtu_bytes: u16,
@@ -75,6 +97,21 @@ pub struct AssociationStatus {
     pub number: u64,
 }
 
+/// The direction in which nothing comes through, as far as this end can tell: of packets to us by itself, of packets to the peer by
+/// what the peer said in the last call.
+fn silent_direction(peers: &Peers, id: PeerId, peer: &Peer) -> Option<String> {
+    let inward = match peer.state.get() {
+        State::Waiting | State::Answers => false,
+        State::NeverHeard | State::Silent => true,
+    };
+    match (inward, peers.is_unheard(id)) {
+        (false, false) => None,
+        (true, true) => Some("both directions".to_owned()),
+        (true, false) => Some("from the peer to us".to_owned()),
+        (false, true) => Some("from us to the peer, by what it said in the last call".to_owned()),
+    }
+}
+
 fn association(direction: &str, association: &Association, number: u64, now: Instant) -> AssociationStatus {
     let parameters = association.parameters();
     AssociationStatus {
@@ -99,7 +136,7 @@ impl Status {
             let status = association("in", own, inbound.window().top(), now);
             all_inbound.entry(own.parameters().peer).or_default().push(status);
         }
-        let of_peer = |(id, peer): (PeerId, &crate::peers::Peer)| {
+        let of_peer = |(id, peer): (PeerId, &Peer)| {
             let out = snapshot
                 .outbound
                 .get(&id)
@@ -111,6 +148,12 @@ impl Status {
                 name: peer.name.clone(),
                 endpoint: peers.endpoint(id).map(|endpoint| endpoint.to_string()),
                 silent_s: peers.silence(id).map(|silence| silence.as_secs_f64()),
+                networks: peer.networks.iter().map(ToString::to_string).collect(),
+                state: peer.state.get().name().to_owned(),
+                silent_direction: silent_direction(peers, id, peer),
+                handshake_s: out.as_ref().filter(|_| peer.has_agreed_keys()).map(|out| out.age_s),
+                is_behind_nat: peer.is_behind_nat(),
+                keepalive_s: peer.keep_alive().map(|interval| interval.as_secs()),
                 mtu_bytes: peer.inner_bytes_max(peer.is_v4()),
                 sent_packets: sent.0,
                 sent_bytes: sent.1,
@@ -135,6 +178,16 @@ impl Status {
 
     /// For people.
     pub fn text(&self) -> String {
+        self.text_with(|_| None)
+    }
+
+    /// For people, with what each count of dropped packets means.
+    pub fn explained(&self) -> String {
+        let meaning = |name: &str| DropReason::ALL.into_iter().find(|reason| reason.name() == name);
+        self.text_with(|name| meaning(name).map(DropReason::meaning))
+    }
+
+    fn text_with(&self, meaning: impl Fn(&str) -> Option<&'static str>) -> String {
         let mut text = format!("{} listens on {}, up {} s\n", self.device, self.listen, self.up_s);
         for peer in &self.peers {
             let place = peer.endpoint.as_deref().unwrap_or("has not called yet");
@@ -143,6 +196,17 @@ impl Status {
                 |silence| format!("heard of {silence:.1} s ago"),
             );
             let _ = writeln!(text, "\n{}  {place}, {heard}", peer.name);
+            let _ = writeln!(text, "  networks  {}", peer.networks.join(", "));
+            if let Some(seconds) = peer.handshake_s {
+                let _ = writeln!(text, "  keys      agreed {seconds} s ago");
+            }
+            if let Some(direction) = &peer.silent_direction {
+                let _ = writeln!(text, "  silent    {direction}");
+            }
+            if let Some(seconds) = peer.keepalive_s {
+                let why = if peer.is_behind_nat == Some(true) { ", behind a NAT" } else { "" };
+                let _ = writeln!(text, "  alive     after {seconds} s without a packet to it{why}");
+            }
             let _ = writeln!(text, "  takes     {} bytes a packet", peer.mtu_bytes);
             let direct = match peer.direct_packets {
                 0 => String::new(),
@@ -168,7 +232,8 @@ impl Status {
                 let _ = writeln!(text, "\n{title}");
             }
             for (name, count) in counts {
-                let _ = writeln!(text, "  {name:<20} {count}");
+                let meaning = meaning(name).map_or_else(String::new, |meaning| format!("  {meaning}"));
+                let _ = writeln!(text, "  {name:<20} {count}{meaning}");
             }
         }
         text
@@ -227,6 +292,12 @@ mod tests {
             name: "a \"quoted\" name".to_owned(),
             endpoint: None,
             silent_s: Some(1.25),
+            networks: vec!["10.2.0.0/16".to_owned(), "fd02::/64".to_owned()],
+            state: "silent".to_owned(),
+            silent_direction: Some("from the peer to us".to_owned()),
+            handshake_s: Some(77),
+            is_behind_nat: Some(true),
+            keepalive_s: Some(25),
             mtu_bytes: 1400,
             sent_packets: 3,
             sent_bytes: 300,
@@ -277,6 +348,17 @@ mod tests {
                 && text.contains("too long\n  foreign"),
             "{text}"
         );
+        for line in [
+            "  networks  10.2.0.0/16, fd02::/64\n",
+            "  keys      agreed 77 s ago\n",
+            "  silent    from the peer to us\n",
+            "  alive     after 25 s without a packet to it, behind a NAT\n",
+        ] {
+            assert!(text.contains(line), "{text}");
+        }
+        let explained = status.explained();
+        assert!(explained.contains("bad_integrity        9  forged or damaged"), "{explained}");
+        assert_eq!(explained.lines().count(), text.lines().count());
         let json = serde_json::to_string(&status).expect("it is data");
         assert_eq!(serde_json::from_str::<Status>(&json).expect("it is what was written"), status);
     }

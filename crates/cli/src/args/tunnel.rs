@@ -22,7 +22,9 @@ A gateway is described by a site file:
 
 The key is what `sealane id` prints at the peer, for the user who runs the gateway there. The ends agree on the packets' \
 keys by TLS 1.3, on the TCP port of the same number, and renew them every ten minutes. A peer without an endpoint is \
-expected to call. A peer may also have a `suite` (default aes-256-gcm), `rekey-seconds`, and a replay `window`; a gateway \
+expected to call. An endpoint may be a host name, which is looked up again when the peer is silent. If a NAT is found on the way, \
+the gateway behind it keeps its mapping by a byte after 25 silent seconds; `keepalive = 10` in a peer changes the time, and 0 \
+stops it. A peer may also have a `suite` (default aes-256-gcm), `rekey-seconds`, and a replay `window`; a gateway \
 may have an `identity` file.
 
 A peer that is another implementation has keys from files instead:
@@ -119,6 +121,9 @@ pub struct TunnelStatusArgs {
     /// Print JSON, one object a line for each gateway
     #[arg(long)]
     pub json: bool,
+    /// Say what each counter of dropped packets means
+    #[arg(long, conflicts_with = "json")]
+    pub explain: bool,
 }
 
 /// Arguments of `sealane tunnel check`.

@@ -298,6 +298,13 @@ impl Channel {
         self.remote_addr
     }
 
+    /// The TCP address of this end; only TLS knows one.
+    #[must_use]
+    pub fn local_addr(&self) -> Option<SocketAddr> {
+        self.remote_addr?;
+        rustix::net::getsockname(&self.wire).ok()?.try_into().ok()
+    }
+
     /// What TLS negotiated.
     #[must_use]
     pub fn tls(&self) -> Option<&TlsFacts> {

@@ -112,6 +112,12 @@ impl TlsArrival {
         self.refused.is_none() && self.connection.wants_write()
     }
 
+    /// Where it comes from.
+    #[must_use]
+    pub fn from(&self) -> SocketAddr {
+        self.from
+    }
+
     /// When it is to be finished in any case. A client that is refused has a moment to read why.
     #[must_use]
     pub fn deadline(&self) -> Instant {

@@ -2,31 +2,86 @@
 //!
 //! ```text
 //! caller                             called
-//! Offer { spi, kind }   ─────────►
-//!                       ◄─────────   Answer::Taken { spi } or Answer::Refused
-//! Ready                 ─────────►
+//! Offer { spi, seen, kind }  ─────────►
+//!                            ◄─────────   Answer::Taken { spi, seen } or Answer::Refused
+//! Ready                      ─────────►
 //! ```
 //!
-//! Each names the index under which it wants to receive. The keys come from the channel's exporter, bound to both indices and
+//! Each names the index under which it wants to receive, and says what it sees of the other ([`Seen`]): an end that is seen under
+//! another address than its own is behind a NAT. The keys come from the channel's exporter, bound to both indices and
 //! the kind, so nothing secret is said here. `Ready` says that the caller receives: the called end may send.
 //!
 //! Guarantees: any bytes are a message or an error; nothing is allocated for what they claim.
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use sealane_ipsec::association::Kind;
 use zeroize::Zeroizing;
 
 /// What an offer begins with: the protocol and its version.
-const MAGIC: &[u8; 16] = b"sealane tunnel 1";
+const MAGIC: &[u8; 16] = b"sealane tunnel 2";
 /// The longest text of a kind.
 const KIND_BYTES_MAX: usize = 64;
 /// Label of the channel's exporter (RFC 8446, section 7.5).
-pub(crate) const EXPORTER_LABEL: &[u8] = b"EXPORTER-sealane-tunnel-1";
+pub(crate) const EXPORTER_LABEL: &[u8] = b"EXPORTER-sealane-tunnel-2";
+
+/// What one end sees of the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// Where the other end of the call is, as seen from here; IPv4 addresses in their own form.
+    pub address: SocketAddr,
+    /// Seconds since a packet of the other end was heard; `None`: never.
+    pub heard_s: Option<u32>,
+}
+
+/// Bytes of a [`Seen`]: an IPv6 address, IPv4-mapped where it is of IPv4, a port, and seconds.
+const SEEN_BYTES: usize = 16 + 2 + 4;
+/// In place of seconds: never.
+const NEVER: u32 = u32::MAX;
+
+impl Seen {
+    /// An end at `address`, heard of so long ago.
+    pub fn new(address: SocketAddr, heard_s: Option<u64>) -> Self {
+        let address = SocketAddr::new(address.ip().to_canonical(), address.port());
+        Self { address, heard_s: heard_s.map(|seconds| u32::try_from(seconds).unwrap_or(NEVER - 1)) }
+    }
+
+    fn to_bytes(self) -> [u8; SEEN_BYTES] {
+        let ip = match self.address.ip() {
+            IpAddr::V4(v4) => v4.to_ipv6_mapped(),
+            IpAddr::V6(v6) => v6,
+        };
+        let mut bytes = [0; SEEN_BYTES];
+        bytes[..16].copy_from_slice(&ip.octets());
+        bytes[16..18].copy_from_slice(&self.address.port().to_be_bytes());
+        bytes[18..].copy_from_slice(&self.heard_s.unwrap_or(NEVER).to_be_bytes());
+        bytes
+    }
+
+    fn parse(bytes: [u8; SEEN_BYTES]) -> Self {
+        let field = |at| u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        let ip: [u8; 16] = *bytes.first_chunk().expect("an address is shorter");
+        let ip = IpAddr::from(Ipv6Addr::from(ip)).to_canonical();
+        let port = u16::from_be_bytes([bytes[16], bytes[17]]);
+        Self {
+            address: SocketAddr::new(ip, port),
+            heard_s: Some(field(18)).filter(|&seconds| seconds != NEVER),
+        }
+    }
+
+    /// Whether the end whose own address is `own` is seen under another, as behind a NAT.
+    pub fn is_behind_nat(self, own: SocketAddr) -> bool {
+        self.address != SocketAddr::new(own.ip().to_canonical(), own.port())
+    }
+}
 
 /// The caller's wish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offer {
     /// Where the caller will receive.
     pub spi: u32,
+    /// What the caller sees of the called end.
+    pub seen: Seen,
     /// How packets are to be protected, both ways.
     pub kind: Kind,
 }
@@ -38,6 +93,8 @@ pub enum Answer {
     Taken {
         /// Where it receives.
         spi: u32,
+        /// What it sees of the caller.
+        seen: Seen,
     },
     /// It does not.
     Refused(Refusal),
@@ -73,7 +130,8 @@ fn spi(bytes: [u8; 4]) -> Result<u32, NotUnderstood> {
 impl Offer {
     /// As it travels.
     pub fn to_bytes(self) -> Vec<u8> {
-        [&MAGIC[..], &self.spi.to_be_bytes(), self.kind.to_string().as_bytes()].concat()
+        let kind = self.kind.to_string();
+        [&MAGIC[..], &self.spi.to_be_bytes(), &self.seen.to_bytes(), kind.as_bytes()].concat()
     }
 
     /// Reads an offer.
@@ -82,12 +140,14 @@ impl Offer {
     /// It is none.
     pub fn parse(bytes: &[u8]) -> Result<Self, NotUnderstood> {
         let rest = bytes.strip_prefix(MAGIC).ok_or(NotUnderstood)?;
-        let (&index, name) = rest.split_first_chunk().ok_or(NotUnderstood)?;
+        let (&index, rest) = rest.split_first_chunk().ok_or(NotUnderstood)?;
+        let (&seen, name) = rest.split_first_chunk().ok_or(NotUnderstood)?;
         if name.len() > KIND_BYTES_MAX {
             return Err(NotUnderstood);
         }
         let name = str::from_utf8(name).map_err(|_| NotUnderstood)?;
-        Ok(Self { spi: spi(index)?, kind: name.parse().map_err(|_| NotUnderstood)? })
+        let kind = name.parse().map_err(|_| NotUnderstood)?;
+        Ok(Self { spi: spi(index)?, seen: Seen::parse(seen), kind })
     }
 }
 
@@ -95,7 +155,7 @@ impl Answer {
     /// As it travels.
     pub fn to_bytes(self) -> Vec<u8> {
         match self {
-            Self::Taken { spi } => [&[1][..], &spi.to_be_bytes()].concat(),
+            Self::Taken { spi, seen } => [&[1][..], &spi.to_be_bytes(), &seen.to_bytes()].concat(),
             Self::Refused(Refusal::Suite) => vec![0, 1],
             Self::Refused(Refusal::TooOften) => vec![0, 2],
             Self::Refused(Refusal::Busy) => vec![0, 3],
@@ -108,7 +168,10 @@ impl Answer {
     /// It is none.
     pub fn parse(bytes: &[u8]) -> Result<Self, NotUnderstood> {
         match *bytes {
-            [1, a, b, c, d] => Ok(Self::Taken { spi: spi([a, b, c, d])? }),
+            [1, a, b, c, d, ref seen @ ..] => {
+                let seen = Seen::parse(seen.try_into().map_err(|_| NotUnderstood)?);
+                Ok(Self::Taken { spi: spi([a, b, c, d])?, seen })
+            }
             [0, 1] => Ok(Self::Refused(Refusal::Suite)),
             [0, 2] => Ok(Self::Refused(Refusal::TooOften)),
             [0, 3] => Ok(Self::Refused(Refusal::Busy)),
@@ -148,35 +211,62 @@ impl Material {
 mod tests {
     use super::*;
 
+    fn seen() -> Seen {
+        Seen::new("198.51.100.7:4500".parse().expect("an address"), Some(7))
+    }
+
+    fn offer(kind: &str) -> Offer {
+        Offer { spi: 0x1234_5678, seen: seen(), kind: kind.parse().expect("a kind") }
+    }
+
     #[test]
     fn messages_are_read_as_they_were_written() {
-        let offer = Offer { spi: 0x1234_5678, kind: "ah transport hmac-sha256-128".parse().expect("a kind") };
-        assert_eq!(Offer::parse(&offer.to_bytes()), Ok(offer));
-        let offer = Offer { spi: 0x1234_5678, kind: "aes-256-gcm".parse().expect("a kind") };
-        assert_eq!(Offer::parse(&offer.to_bytes()), Ok(offer));
-        for answer in [
-            Answer::Taken { spi: 0x100 },
-            Answer::Refused(Refusal::Suite),
-            Answer::Refused(Refusal::TooOften),
-            Answer::Refused(Refusal::Busy),
-        ] {
+        for kind in ["ah transport hmac-sha256-128", "aes-256-gcm"] {
+            let offer = offer(kind);
+            assert_eq!(Offer::parse(&offer.to_bytes()), Ok(offer));
+        }
+        let others = [
+            Seen::new("[::ffff:192.0.2.1]:1".parse().expect("an address"), None),
+            Seen::new("[2001:db8::1]:65535".parse().expect("an address"), Some(u64::MAX)),
+        ];
+        assert_eq!(others[0].address, "192.0.2.1:1".parse().expect("an address"));
+        for seen in [others[0], others[1], seen()] {
+            let answer = Answer::Taken { spi: 0x100, seen };
+            assert_eq!(Answer::parse(&answer.to_bytes()), Ok(answer));
+        }
+        for answer in [Refusal::Suite, Refusal::TooOften, Refusal::Busy].map(Answer::Refused) {
             assert_eq!(Answer::parse(&answer.to_bytes()), Ok(answer));
         }
     }
 
     #[test]
+    fn an_end_that_is_seen_elsewhere_is_behind_a_nat() {
+        let own = |text: &str| text.parse().expect("an address");
+        assert!(!seen().is_behind_nat(own("198.51.100.7:4500")));
+        assert!(!seen().is_behind_nat(own("[::ffff:198.51.100.7]:4500")));
+        assert!(seen().is_behind_nat(own("192.168.1.7:4500")));
+        assert!(seen().is_behind_nat(own("198.51.100.7:4501")));
+    }
+
+    #[test]
     fn nothing_else_is_a_message() {
-        let good = Offer { spi: 0x100, kind: "aes-256-gcm".parse().expect("a kind") }.to_bytes();
+        let good = offer("aes-256-gcm").to_bytes();
         for length in 0..good.len() {
             assert_eq!(Offer::parse(&good[..length]), Err(NotUnderstood), "{length}");
         }
-        let long = [&good[..20], &[b'a'; 10_000]].concat();
-        let other = [b"sealane tunnel 2", &good[16..]].concat();
+        let long = [&good[..20 + SEEN_BYTES], &[b'a'; 10_000]].concat();
+        let other = [b"sealane tunnel 1", &good[16..]].concat();
         let reserved = [&good[..16], &[0, 0, 0, 0xff], &good[20..]].concat();
-        for bytes in [&long[..], &other, &reserved, &[0xff; 31]] {
+        for bytes in [&long[..], &other, &reserved, &[0xff; 53]] {
             assert_eq!(Offer::parse(bytes), Err(NotUnderstood));
         }
-        for bytes in [&[][..], &[0], &[0, 0], &[0, 4], &[1, 0, 0, 0, 0xff], &[1, 0, 0, 1], &[2], &[1; 6]] {
+        let good = Answer::Taken { spi: 0x100, seen: seen() }.to_bytes();
+        for length in 0..good.len() {
+            assert_eq!(Answer::parse(&good[..length]), Err(NotUnderstood), "{length}");
+        }
+        let reserved = [&[1, 0, 0, 0, 0xff][..], &good[5..]].concat();
+        let longer = [&good[..], &[0]].concat();
+        for bytes in [&reserved[..], &longer, &[0], &[0, 0], &[0, 4], &[2], &[1; 6]] {
             assert_eq!(Answer::parse(bytes), Err(NotUnderstood));
         }
     }

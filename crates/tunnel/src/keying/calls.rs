@@ -3,13 +3,13 @@
 //! nothing lives between two of them.
 //!
 //! Guarantees: a call takes [`CALL_TIME`] at most, however slow the other end is; strangers are held by one thread,
-//! [`STRANGERS_MAX`] at a time and an address's share of them, and the oldest of an address that has its share makes room; a peer has one call in each direction at a time; a lack of threads
-//! costs a call, not the gateway.
+//! [`STRANGERS_MAX`](strangers::STRANGERS_MAX) at a time, and [`strangers`] says who makes room; peers are called in turn
+//! ([`turns`]), and one has one call in each direction at a time; a lack of threads costs a call, not the gateway.
 
 use std::{
     collections::HashMap,
     io,
-    net::{IpAddr, TcpListener, TcpStream},
+    net::{SocketAddr, TcpListener, TcpStream},
     os::fd::AsFd as _,
     sync::{
         Arc, Mutex, MutexGuard,
@@ -21,33 +21,37 @@ use std::{
 
 use rustix::event::{PollFd, PollFlags};
 use sealane_engine::Implementations;
-use sealane_ipsec::{database::Request, policy::PeerId, selector::Prefix};
+use sealane_ipsec::{database::Request, policy::PeerId};
 use sealane_peer::{
-    Application, AuthorisedPeers, Channel, HostPort, Identity, PublicKey, ServerTrust, TlsArrival,
-    connect_tls,
+    Application, AuthorisedPeers, Channel, ChannelError, HostPort, Identity, PeerError, PublicKey,
+    ServerTrust, TlsArrival, connect_tls_by,
 };
 use zeroize::Zeroizing;
 
 use crate::{
+    endpoint::Endpoint,
     keying::{
         KeyMaker as _,
-        agreement::{self, Answer, EXPORTER_LABEL, Material, Offer, READY, Refusal},
+        agreement::{self, Answer, EXPORTER_LABEL, Material, Offer, READY, Refusal, Seen},
         peer_keys::{Errand, PeerKeys, Timing, Traffic, Who},
+        strangers::{self, Stranger},
+        turns::{Standing, Turns},
+        words::{self, Refusals},
     },
+    lanes::Lanes,
+    news::SILENT,
+    outside::Families,
     peers::Peers,
     site::{Keys, Site},
 };
 
 /// What a call may take.
 pub const CALL_TIME: Duration = Duration::from_secs(5);
-/// Connections that have not yet proved whose they are.
-pub const STRANGERS_MAX: usize = 128;
-/// Of these, those of one address.
-pub const STRANGERS_OF_ADDRESS_MAX: usize = STRANGERS_MAX / 4;
-/// Calls of ours under way.
-const CALLS_MAX: usize = 32;
 /// Between two looks at whether strangers take too long.
 const LOOK: Duration = Duration::from_millis(200);
+
+/// Between two lines about a peer whose offers are refused.
+const REFUSED_PAUSE: Duration = Duration::from_secs(60);
 
 /// A peer that is known by its key.
 struct Known {
@@ -61,6 +65,8 @@ struct Known {
     is_answered: AtomicBool,
     /// What was said of it last, so that a call that fails again is not told again.
     told: Mutex<String>,
+    /// When it was last said that its call was refused.
+    told_refused: Mutex<Option<Instant>>,
 }
 
 impl Known {
@@ -77,6 +83,10 @@ pub struct Calls<'a> {
     by_id: HashMap<PeerId, usize>,
     authorised: Arc<AuthorisedPeers>,
     under_way: AtomicUsize,
+    turns: Mutex<Turns>,
+    /// Of the addresses that our socket reaches.
+    families: Families,
+    lanes: &'a Lanes,
 }
 
 impl std::fmt::Debug for Calls<'_> {
@@ -91,8 +101,14 @@ fn random() -> u32 {
 }
 
 impl<'a> Calls<'a> {
-    /// Over the peers of `site` that have keys; none where there are none.
-    pub fn new(site: &Site, identity: Identity, implementations: Implementations, peers: &'a Peers) -> Self {
+    /// Over the peers of `site` that have keys; none where there are none. Calls run as threads of `lanes`.
+    pub fn new(
+        site: &Site,
+        identity: Identity,
+        implementations: Implementations,
+        peers: &'a Peers,
+        lanes: &'a Lanes,
+    ) -> Self {
         let own = identity.public_key();
         let mut known = Vec::new();
         let mut list = String::new();
@@ -111,12 +127,11 @@ impl<'a> Calls<'a> {
                 id,
                 name: peer.name.clone(),
                 key: keys.key,
-                address: peer
-                    .endpoint
-                    .map(|endpoint| HostPort { host: endpoint.ip().to_string(), port: endpoint.port() }),
+                address: peer.endpoint.as_ref().map(Endpoint::host_port),
                 keys: Mutex::new(PeerKeys::new(who, implementations, timing)),
                 is_answered: AtomicBool::new(false),
                 told: Mutex::new(String::new()),
+                told_refused: Mutex::new(None),
             });
         }
         let authorised = AuthorisedPeers::parse(list.as_bytes()).expect("keys and names differ in a site");
@@ -128,6 +143,9 @@ impl<'a> Calls<'a> {
             by_id,
             authorised: Arc::new(authorised),
             under_way: AtomicUsize::new(0),
+            turns: Mutex::new(Turns::default()),
+            families: Families::of(site.listen),
+            lanes,
         }
     }
 
@@ -145,19 +163,22 @@ impl<'a> Calls<'a> {
                 self.known[place].keys().request(request, now);
             }
         }
-        let mut owed = Vec::new();
-        for known in &self.known {
+        let (mut owed, snapshot) = (Vec::new(), self.peers.database().snapshot());
+        let standing = |place: usize| match &self.known[place] {
+            known if known.keys().has_failed() => Standing::Failing,
+            known if snapshot.outbound.contains_key(&known.id) => Standing::Live,
+            _ => Standing::Fresh,
+        };
+        let look = |place: usize, may_call: bool| {
+            let known = &self.known[place];
             let peer = self.peers.get(known.id);
             let traffic = Traffic {
                 sent: peer.sent.read().0,
                 received: peer.received.read().0,
                 heard_ms: peer.heard_ms(),
+                has_endpoint: self.peers.endpoint(known.id).is_some(),
             };
-            if self.under_way.load(SeqCst) >= CALLS_MAX {
-                known.keys().drain(self.peers.database(), now);
-                continue;
-            }
-            let errand = known.keys().poll(self.peers.database(), traffic, now);
+            let errand = known.keys().poll(self.peers.database(), traffic, may_call, now);
             match errand {
                 Some(Errand::KeepAlive) => owed.push(known.id),
                 Some(Errand::Call) => {
@@ -165,16 +186,21 @@ impl<'a> Calls<'a> {
                     let life = move || {
                         self.call(known, say);
                         self.under_way.fetch_sub(1, SeqCst);
+                        Ok(())
                     };
-                    if let Err(error) = thread::Builder::new().spawn_scoped(scope, life) {
+                    if let Err(error) = self.lanes.start(scope, "call".to_owned(), life) {
                         self.under_way.fetch_sub(1, SeqCst);
                         known.keys().called(self.peers.database(), None, now);
                         self.tell(known, Some(format!("no thread for a call: {error}")), say);
                     }
+                    return true;
                 }
                 None => {}
             }
-        }
+            false
+        };
+        let mut turns = self.turns.lock().expect("nobody panics holding the turns");
+        turns.go_round(self.known.len(), self.under_way.load(SeqCst), standing, look);
         owed
     }
 
@@ -185,7 +211,14 @@ impl<'a> Calls<'a> {
         let database = self.peers.database();
         let now = Instant::now();
         match outcome {
-            Ok((offer, theirs, material, mut channel)) => {
+            Ok(Agreed { offer, theirs, material, seen, mut channel }) => {
+                self.found(known, &channel, seen);
+                // Where it answers a call it is, unless its packets say otherwise.
+                if let Some(at) = channel.remote_addr()
+                    && self.peers.silence(known.id).is_none_or(|silence| silence > SILENT)
+                {
+                    self.peers.is_at(known.id, SocketAddr::new(at.ip().to_canonical(), at.port()));
+                }
                 if known.keys().called(database, Some((offer, theirs, &material)), now) {
                     // If it is lost, what we send tells them.
                     let _ = channel.send(READY, deadline);
@@ -201,26 +234,47 @@ impl<'a> Calls<'a> {
     }
 
     /// The caller's part. What went wrong, if it is worth telling.
-    fn agree(
-        &self,
-        known: &Known,
-        deadline: Instant,
-    ) -> Result<(Offer, u32, Material, Channel), Option<String>> {
-        let told = |error: &dyn std::fmt::Display| Some(error.to_string());
+    fn agree(&self, known: &Known, deadline: Instant) -> Result<Agreed, Option<String>> {
         let Some(address) = &known.address else { return Err(None) };
         let trust = ServerTrust::exactly(known.key);
-        let mut channel = connect_tls(Application::Tunnel, address, &self.identity, &trust, deadline)
-            .map_err(|error| told(&error))?;
-        let offer = known.keys().begin(self.peers.database(), random);
-        channel.send(&offer.to_bytes(), deadline).map_err(|error| told(&error))?;
-        let answer = channel.recv(deadline).map_err(|error| told(&error))?;
+        let mut channel =
+            self.connect(address, &trust, deadline).map_err(|error| Some(words::of_call(&error)))?;
+        let cut = |error: ChannelError| Some(words::of_channel(&error));
+        let told = |message: &dyn std::fmt::Display| Some(message.to_string());
+        let offer = known.keys().begin(self.peers.database(), self.seen(known, &channel), random);
+        channel.send(&offer.to_bytes(), deadline).map_err(cut)?;
+        let answer = channel.recv(deadline).map_err(cut)?;
         match Answer::parse(&answer.unwrap_or_default()).map_err(|error| told(&error))? {
             Answer::Refused(Refusal::Busy) => Err(None),
             Answer::Refused(refusal) => Err(told(&refusal)),
-            Answer::Taken { spi } => match export(&channel, offer, spi) {
-                Some(material) => Ok((offer, spi, material, channel)),
+            Answer::Taken { spi, seen } => match export(&channel, offer, spi) {
+                Some(material) => Ok(Agreed { offer, theirs: spi, material, seen, channel }),
                 None => Err(told(&"the channel gives no keys")),
             },
+        }
+    }
+
+    /// Connects to a peer by the addresses that our packets can be sent to as well.
+    fn connect(
+        &self,
+        address: &HostPort,
+        trust: &ServerTrust,
+        deadline: Instant,
+    ) -> Result<Channel, PeerError> {
+        connect_tls_by(Application::Tunnel, self.families.only(), address, &self.identity, trust, deadline)
+    }
+
+    /// What we see of the other end of a call.
+    fn seen(&self, known: &Known, channel: &Channel) -> Seen {
+        let nowhere = SocketAddr::from(([0; 4], 0));
+        let silence = self.peers.silence(known.id).map(|silence| silence.as_secs());
+        Seen::new(channel.remote_addr().unwrap_or(nowhere), silence)
+    }
+
+    /// Takes note of what the other end of a call sees of us.
+    fn found(&self, known: &Known, channel: &Channel, seen: Seen) {
+        if let Some(own) = channel.local_addr() {
+            self.peers.told(known.id, seen.is_behind_nat(own), seen.heard_s);
         }
     }
 
@@ -236,15 +290,37 @@ impl<'a> Calls<'a> {
         }
     }
 
+    /// Says that a peer's offer was refused, and why; now and then, however often it comes.
+    fn tell_refused(&self, known: &Known, channel: &Channel, offer: Offer, say: &impl Fn(&str)) {
+        let now = Instant::now();
+        let mut told = known.told_refused.lock().expect("nobody panics telling");
+        if told.is_some_and(|told| now < told + REFUSED_PAUSE) {
+            return;
+        }
+        *told = Some(now);
+        let from = channel.remote_addr().map_or_else(String::new, |from| format!(" from {}", from.ip()));
+        let (theirs, ours) = (offer.kind, self.peers.get(known.id).kind());
+        say(&format!(
+            "peer {:?} called{from} and was refused: its site file says {theirs} for us, and ours says {ours} for it",
+            known.name
+        ));
+    }
+
     /// The life of the thread that holds strangers: takes connections, lets them prove whose they are, and gives those that have
     /// to a thread of the peer's own. `listener` must not block.
-    pub fn hold_strangers<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>, listener: &TcpListener) {
-        let mut strangers: Vec<(IpAddr, TlsArrival)> = Vec::new();
+    pub fn hold_strangers<'scope>(
+        &'scope self,
+        scope: &'scope Scope<'scope, '_>,
+        listener: &TcpListener,
+        say: &'scope (impl Fn(&str) + Sync),
+    ) {
+        let mut strangers: Vec<(Stranger, TlsArrival)> = Vec::new();
+        let mut refusals = Refusals::new();
         loop {
             let mut polled = vec![PollFd::from_borrowed_fd(listener.as_fd(), PollFlags::IN)];
-            polled.extend(strangers.iter().map(|(_, stranger)| {
-                let out = if stranger.wants_write() { PollFlags::OUT } else { PollFlags::empty() };
-                PollFd::from_borrowed_fd(stranger.as_fd(), PollFlags::IN | out)
+            polled.extend(strangers.iter().map(|(_, arrival)| {
+                let out = if arrival.wants_write() { PollFlags::OUT } else { PollFlags::empty() };
+                PollFd::from_borrowed_fd(arrival.as_fd(), PollFlags::IN | out)
             }));
             // One that cannot be polled is found out below.
             let _ = sealane_stack::wait(&mut polled, LOOK);
@@ -255,26 +331,32 @@ impl<'a> Calls<'a> {
             let (over, waiting): (Vec<_>, Vec<_>) = strangers
                 .into_iter()
                 .zip(ready)
-                .map(|((origin, mut stranger), is_ready)| {
-                    let is_over = is_ready && stranger.advance() || now >= stranger.deadline();
-                    ((origin, stranger), is_over)
+                .map(|((mut stranger, mut arrival), is_ready)| {
+                    stranger.has_spoken |= is_ready;
+                    let is_over = is_ready && arrival.advance() || now >= arrival.deadline();
+                    ((stranger, arrival), is_over)
                 })
                 .partition(|(_, is_over)| *is_over);
             strangers = waiting.into_iter().map(|(stranger, _)| stranger).collect();
-            for ((_, stranger), _) in over {
-                // Who is not known is told so by TLS; there is nothing to tell an operator that a scan would not repeat.
-                if let Ok((channel, entry)) = stranger.finish() {
-                    self.give(scope, channel, entry.key);
+            for ((_, arrival), _) in over {
+                let from = arrival.from();
+                match arrival.finish() {
+                    Ok((channel, entry)) => self.give(scope, channel, entry.key, say),
+                    Err(PeerError::NotAuthorised { key }) => {
+                        refusals.of(from, key, now).iter().for_each(|line| say(line));
+                    }
+                    // There is nothing to tell an operator that a scan would not repeat.
+                    Err(_) => {}
                 }
             }
             match has_new.then(|| listener.accept()) {
                 Some(Ok((stream, address))) => {
-                    let origin = origin(address.ip());
-                    let origins: Vec<IpAddr> = strangers.iter().map(|(origin, _)| *origin).collect();
-                    if let Some(goes) = makes_room(&origins, origin) {
+                    let held: Vec<Stranger> = strangers.iter().map(|(stranger, _)| *stranger).collect();
+                    if let Some(goes) = strangers::victim(&held, address.ip()) {
                         strangers.remove(goes);
                     }
-                    strangers.extend(self.stranger(stream, now).map(|stranger| (origin, stranger)));
+                    let stranger = Stranger { from: address.ip(), has_spoken: false };
+                    strangers.extend(self.stranger(stream, now).map(|arrival| (stranger, arrival)));
                 }
                 // Gone before it was taken.
                 Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -297,15 +379,25 @@ impl<'a> Calls<'a> {
     }
 
     /// Answers a call in a thread of its own, if the peer has no other.
-    fn give<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>, channel: Channel, key: PublicKey) {
+    fn give<'scope>(
+        &'scope self,
+        scope: &'scope Scope<'scope, '_>,
+        channel: Channel,
+        key: PublicKey,
+        say: &'scope (impl Fn(&str) + Sync),
+    ) {
         let known = self.known.iter().find(|known| known.key == key);
         if let Some(known) = known.filter(|known| !known.is_answered.swap(true, SeqCst)) {
             let life = move || {
+                let mut channel = channel;
                 // Whatever a peer does, it ends with its call.
-                let _ = self.answer(known, channel);
+                let _ = self.answer(known, &mut channel, say);
+                // Who sees the end of this call may begin another one.
                 known.is_answered.store(false, SeqCst);
+                drop(channel);
+                Ok(())
             };
-            if thread::Builder::new().spawn_scoped(scope, life).is_err() {
+            if self.lanes.start(scope, "answer".to_owned(), life).is_err() {
                 // No thread to be had: the channel is cut, and the peer calls again.
                 known.is_answered.store(false, SeqCst);
             }
@@ -313,15 +405,19 @@ impl<'a> Calls<'a> {
     }
 
     /// The called end's part.
-    fn answer(&self, known: &Known, mut channel: Channel) -> io::Result<()> {
+    fn answer(&self, known: &Known, channel: &mut Channel, say: &impl Fn(&str)) -> io::Result<()> {
         let deadline = Instant::now() + CALL_TIME;
         let database = self.peers.database();
         let text = channel.recv(deadline).map_err(io::Error::other)?.unwrap_or_default();
         let offer = Offer::parse(&text).map_err(io::Error::other)?;
-        let answer = known
-            .keys()
-            .offered(database, offer, Instant::now(), random, |spi| export(&channel, offer, spi))
-            .unwrap_or_else(Answer::Refused);
+        let seen = self.seen(known, channel);
+        let export = |spi| export(channel, offer, spi);
+        let answer = known.keys().offered(database, offer, seen, Instant::now(), random, export);
+        if answer == Err(Refusal::Suite) {
+            self.tell_refused(known, channel, offer, say);
+        }
+        self.found(known, channel, offer.seen);
+        let answer = answer.unwrap_or_else(Answer::Refused);
         channel.send(&answer.to_bytes(), deadline).map_err(io::Error::other)?;
         let last = channel.recv(deadline).map_err(io::Error::other)?;
         if matches!(answer, Answer::Taken { .. }) && last.as_deref() == Some(READY) {
@@ -331,26 +427,15 @@ impl<'a> Calls<'a> {
     }
 }
 
-/// Whom a share belongs to: whoever has one IPv6 address has its /64.
-fn origin(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(ip) => Prefix::containing(ip.into(), 64).address(),
-        v4 => v4,
-    }
-}
-
-/// Which stranger makes room for one from `newcomer`, of those from `origins`, who are in the order of their coming: the oldest of
-/// the same address if that has its share; where all places are taken, the oldest of the address that has the most.
-fn makes_room(origins: &[IpAddr], newcomer: IpAddr) -> Option<usize> {
-    let count = |of: &IpAddr| origins.iter().filter(|origin| *origin == of).count();
-    let from = if count(&newcomer) >= STRANGERS_OF_ADDRESS_MAX {
-        newcomer
-    } else if origins.len() >= STRANGERS_MAX {
-        *origins.iter().max_by_key(|origin| count(origin))?
-    } else {
-        return None;
-    };
-    origins.iter().position(|origin| *origin == from)
+/// What a call has come to.
+struct Agreed {
+    offer: Offer,
+    /// Where the called end receives.
+    theirs: u32,
+    material: Material,
+    /// What the called end sees of us.
+    seen: Seen,
+    channel: Channel,
 }
 
 /// The keys of an offer that was taken.
@@ -358,36 +443,4 @@ fn export(channel: &Channel, offer: Offer, called_spi: u32) -> Option<Material> 
     let mut exported = Zeroizing::new(vec![0; 2 * offer.kind.suite.material_bytes()]);
     channel.export(EXPORTER_LABEL, &agreement::context(offer, called_spi), &mut exported).ok()?;
     Some(Material::of(&exported))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_address_has_its_share_of_strangers_and_no_more() {
-        let ip = |text: &str| -> IpAddr { text.parse().expect("an address") };
-        let (loud, shy) = (ip("192.0.2.1"), ip("192.0.2.2"));
-        let mut origins = vec![shy];
-        for _ in 0..STRANGERS_OF_ADDRESS_MAX {
-            assert_eq!(makes_room(&origins, loud), None);
-            origins.push(loud);
-        }
-        // Its own oldest goes, never another's.
-        assert_eq!(makes_room(&origins, loud), Some(1));
-        assert_eq!(makes_room(&origins, shy), None);
-        let mut others = (10..).map(|last| ip(&format!("198.51.{last}.1")));
-        while origins.len() < STRANGERS_MAX {
-            origins.extend(others.next());
-        }
-        assert_eq!(
-            makes_room(&origins, others.next().expect("one more")),
-            Some(1),
-            "of whoever has the most"
-        );
-        // A network costs no more than an address.
-        assert_eq!(origin(ip("2001:db8:1:2:3::4")), origin(ip("2001:db8:1:2:ffff::")));
-        assert_ne!(origin(ip("2001:db8:1:2::")), origin(ip("2001:db8:1:3::")));
-        assert_eq!(origin(ip("::ffff:192.0.2.1")), loud);
-    }
 }

@@ -7,6 +7,9 @@
 pub mod agreement;
 pub mod calls;
 pub mod peer_keys;
+pub mod strangers;
+pub mod turns;
+mod words;
 
 use std::time::Instant;
 

@@ -21,7 +21,7 @@ use sealane_ipsec::{
 
 use crate::keying::{
     KeyMaker,
-    agreement::{Answer, Material, Offer, Refusal},
+    agreement::{Answer, Material, Offer, Refusal, Seen},
 };
 
 /// Most inbound associations of a peer: the newest, one to come, and those that still drain.
@@ -75,6 +75,8 @@ pub struct Traffic {
     pub received: u64,
     /// When its newest genuine packet came, in milliseconds of a clock of the gateway's; 0: none yet.
     pub heard_ms: u64,
+    /// It is known where the peer is.
+    pub has_endpoint: bool,
 }
 
 /// What whoever holds the sockets is to do.
@@ -171,8 +173,20 @@ impl PeerKeys {
         }
     }
 
-    /// Looks at the traffic and at what is due. To be called some times a second; says what is to be done, one at a time.
-    pub fn poll(&mut self, database: &Database, traffic: Traffic, now: Instant) -> Option<Errand> {
+    /// Whether the last call came to nothing.
+    pub fn has_failed(&self) -> bool {
+        self.call_not_before.is_some()
+    }
+
+    /// Looks at the traffic and at what is due. To be called some times a second; says what is to be done, one at a time. A call
+    /// that is due waits until `may_call`.
+    pub fn poll(
+        &mut self,
+        database: &Database,
+        traffic: Traffic,
+        may_call: bool,
+        now: Instant,
+    ) -> Option<Errand> {
         self.drain(database, now);
         // The caller may have received our answer although its last word was lost: then it sends.
         if self.promised.as_ref().is_some_and(|promised| promised.inbound.window().top() > 0) {
@@ -194,13 +208,13 @@ impl PeerKeys {
             self.unanswered_since = None;
             self.wanted = true;
         }
-        if self.greets || passed(self.owed_since, self.timing.keep_alive) {
+        if self.greets && traffic.has_endpoint || passed(self.owed_since, self.timing.keep_alive) {
             self.greets = false;
             self.owed_since = None;
             return Some(Errand::KeepAlive);
         }
         let may_call_now = self.call_not_before.is_none_or(|at| now >= at);
-        if self.wanted && self.may_call && !self.calling && may_call_now {
+        if self.wanted && self.may_call && !self.calling && may_call_now && may_call {
             self.calling = true;
             return Some(Errand::Call);
         }
@@ -225,12 +239,13 @@ impl PeerKeys {
         }
     }
 
-    /// What a call offers: an index of our choice, from `random`, that no inbound association has.
-    pub fn begin(&self, database: &Database, random: impl FnMut() -> u32) -> Offer {
-        Offer { spi: free_spi(database, self.kind.protocol, random), kind: self.kind }
+    /// What a call offers: an index of our choice, from `random`, that no inbound association has, and what we see of the peer.
+    pub fn begin(&self, database: &Database, seen: Seen, random: impl FnMut() -> u32) -> Offer {
+        Offer { spi: free_spi(database, self.kind.protocol, random), seen, kind: self.kind }
     }
 
-    /// The called end takes an offer: it receives from now on, and sends when the caller is [`Self::ready`] to receive.
+    /// The called end, which sees `seen` of the caller, takes an offer: it receives from now on, and sends when the caller is
+    /// [`Self::ready`] to receive.
     ///
     /// # Errors
     /// Why not.
@@ -238,6 +253,7 @@ impl PeerKeys {
         &mut self,
         database: &Database,
         offer: Offer,
+        seen: Seen,
         now: Instant,
         random: impl FnMut() -> u32,
         export: impl FnOnce(u32) -> Option<Material>,
@@ -255,13 +271,15 @@ impl PeerKeys {
         let (inbound, outbound) = pair.ok_or(Refusal::Suite)?;
         self.receive_under(database, &inbound, now);
         self.promised = Some(Promised { outbound, inbound });
-        Ok(Answer::Taken { spi })
+        Ok(Answer::Taken { spi, seen })
     }
 
     /// The caller of the last offer receives: this end sends under it.
     pub fn ready(&mut self, database: &Database, now: Instant) {
         if let Some(Promised { outbound, inbound }) = self.promised.take() {
             self.send_under(database, outbound, inbound.association().parameters().spi, now);
+            // The caller learns that packets come through this way too.
+            self.greets = true;
         }
     }
 

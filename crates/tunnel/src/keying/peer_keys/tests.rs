@@ -23,6 +23,10 @@ impl Random {
     }
 }
 
+fn seen() -> Seen {
+    Seen::new("192.0.2.1:4500".parse().expect("an address"), None)
+}
+
 fn material(spis: [u32; 2]) -> Material {
     let bytes: Vec<u8> = (0..72).map(|at| (at * 7) as u8 ^ spis[at / 36] as u8).collect();
     Material::of(&Zeroizing::new(bytes))
@@ -119,13 +123,13 @@ impl World {
         match event {
             Event::Offer(offer) if end.is_up => {
                 let export = |spi| Some(material([offer.spi, spi]));
-                let answer = end.keys.offered(&end.database, offer, now, || random.spi(), export);
+                let answer = end.keys.offered(&end.database, offer, seen(), now, || random.spi(), export);
                 back = Some(Event::Answer(offer, answer));
             }
             Event::Offer(offer) => back = Some(Event::Answer(offer, Err(Refusal::Busy))),
             Event::Answer(offer, answer) => {
                 let spi = match answer {
-                    Ok(Answer::Taken { spi }) => Some(spi),
+                    Ok(Answer::Taken { spi, .. }) => Some(spi),
                     _ => None,
                 };
                 let material = spi.map(|spi| (spi, material([offer.spi, spi])));
@@ -169,10 +173,11 @@ impl World {
                             keys.request(request, self.now);
                         }
                     }
-                    let traffic = Traffic { sent: *sent, received: *received, heard_ms: *heard_ms };
-                    match keys.poll(database, traffic, self.now) {
+                    let traffic =
+                        Traffic { sent: *sent, received: *received, heard_ms: *heard_ms, has_endpoint: true };
+                    match keys.poll(database, traffic, true, self.now) {
                         Some(Errand::Call) => {
-                            let offer = keys.begin(database, || self.random.spi());
+                            let offer = keys.begin(database, seen(), || self.random.spi());
                             let pause = self.pause();
                             self.put(1 - from, pause, Event::Offer(offer));
                         }
@@ -260,13 +265,14 @@ fn a_peer_that_offers_without_end_gets_little() {
     let mut victim = end(false, false);
     let (mut random, mut now, mut taken) = (Random(5), Instant::now(), 0u32);
     for _ in 0..10_000 {
-        let offer = Offer { spi: 0x100 | random.spi(), kind: "aes-256-gcm".parse().expect("a kind") };
+        let kind = "aes-256-gcm".parse().expect("a kind");
+        let offer = Offer { spi: 0x100 | random.spi(), seen: seen(), kind };
         let export = |spi| Some(material([offer.spi, spi]));
-        taken +=
-            u32::from(victim.keys.offered(&victim.database, offer, now, || random.spi(), export).is_ok());
+        let answer = victim.keys.offered(&victim.database, offer, seen(), now, || random.spi(), export);
+        taken += u32::from(answer.is_ok());
         assert!(victim.database.snapshot().inbound.len() <= INBOUND_MAX);
         now += MS;
-        victim.keys.poll(&victim.database, Traffic::default(), now);
+        victim.keys.poll(&victim.database, Traffic::default(), true, now);
     }
     assert!((5..=16).contains(&taken), "{taken} in ten seconds");
     // None of it was ever confirmed, so nothing is sent under it, and all of it goes.
@@ -274,7 +280,29 @@ fn a_peer_that_offers_without_end_gets_little() {
     now += Duration::from_secs(20);
     victim.keys.drain(&victim.database, now);
     assert!(victim.database.snapshot().inbound.is_empty());
-    let other = Offer { spi: 0x100, kind: "aes-128-gcm".parse().expect("a kind") };
-    let refused = victim.keys.offered(&victim.database, other, now, || random.spi(), |_| None);
+    let other = Offer { spi: 0x100, seen: seen(), kind: "aes-128-gcm".parse().expect("a kind") };
+    let refused = victim.keys.offered(&victim.database, other, seen(), now, || random.spi(), |_| None);
     assert_eq!(refused, Err(Refusal::Suite));
+}
+
+#[test]
+fn both_ends_of_an_agreement_show_at_once_that_packets_come_through() {
+    for (seed, may_call) in [(1, [true, false]), (2, [false, true]), (3, [true, true])] {
+        let mut world = World::new(seed, may_call);
+        world.run(Duration::from_secs(2), false);
+        assert!(world.agreements > 0 && world.ends.iter().all(|end| end.heard_ms > 0), "{may_call:?}");
+    }
+}
+
+#[test]
+fn a_call_that_may_not_be_begun_waits_and_is_not_forgotten() {
+    let (mut caller, now) = (end(true, true), Instant::now());
+    let traffic = Traffic { has_endpoint: true, ..Traffic::default() };
+    for _ in 0..10 {
+        assert_eq!(caller.keys.poll(&caller.database, traffic, false, now), None);
+    }
+    assert_eq!(caller.keys.poll(&caller.database, traffic, true, now), Some(Errand::Call));
+    assert!(!caller.keys.has_failed());
+    caller.keys.called(&caller.database, None, now);
+    assert!(caller.keys.has_failed());
 }

@@ -1,0 +1,401 @@
+//! `sealane tunnel` and what lies between two gateways: packets whose headers were rewritten on the way, routes that lead nowhere, NATs
+//! that forget, names that move, and what an operator hears of it.
+
+mod network;
+mod program;
+
+use std::fs;
+use std::io::Read;
+use std::net::UdpSocket;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use network::pair::{AH, INNER, Manner, OUTER, PLAIN, Pair, TUNNEL, identity};
+use network::{Net, ip, missing};
+use program::{skip, text};
+
+/// Why there can be no such test here.
+fn missing_nft() -> Option<String> {
+    missing().or_else(|| {
+        let runs =
+            Command::new("nft").arg("list").arg("tables").output().is_ok_and(|run| run.status.success());
+        (!runs).then(|| "nft is missing, or the kernel has no nftables".to_owned())
+    })
+}
+
+fn wait_for(what: &str, is_so: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "{what}");
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Gives these commands to the packet filter of a namespace.
+fn nft(namespace: &str, commands: &str) {
+    let mut command = Command::new("ip");
+    command.args(["netns", "exec", namespace, "nft", commands]);
+    let output = command.output().expect("ip runs");
+    assert!(output.status.success(), "{commands}: {}", text(&output.stderr));
+}
+
+/// Ends the gateway of an end, or finds it ended, and gives its exit code and all that it has said since it was up.
+fn ended(pair: &mut Pair, end: usize) -> (Option<i32>, String) {
+    let _ = pair.output(end, &["down"]);
+    let mut gateway = pair.gateways[end].take().expect("it was started");
+    let mut said = String::new();
+    gateway.stderr.take().expect("a pipe").read_to_string(&mut said).expect("text");
+    (gateway.wait().expect("a child").code(), said)
+}
+
+fn still_runs(pair: &mut Pair, end: usize) -> bool {
+    pair.gateways[end].as_mut().is_some_and(|gateway| gateway.try_wait().expect("a child").is_none())
+}
+
+#[test]
+fn genuine_packets_with_rewritten_headers_end_no_gateway_and_move_no_endpoint() {
+    if let Some(why) = missing_nft() {
+        return skip(&why);
+    }
+    for (tag, manner, rewrites) in [
+        (
+            "u",
+            TUNNEL,
+            &[
+                "udp sport set 0",
+                "ip saddr set 255.255.255.255",
+                "ip saddr set 224.0.0.1",
+                "ip saddr set 0.0.0.0",
+            ][..],
+        ),
+        ("p", Manner { site: PLAIN, ..TUNNEL }, &["ip saddr set 255.255.255.255", "ip saddr set 224.0.0.1"]),
+    ] {
+        let mut pair = Pair::new_as(&format!("w{tag}"), "aes-128-gcm", 20, "1", manner);
+        assert!(pair.ping("56"));
+        let endpoint = pair.status(1)["peers"][0]["endpoint"].clone();
+        for rewrite in rewrites {
+            let name = pair.names[1].clone();
+            let carrier = if manner.site == PLAIN { "ip protocol 50" } else { "udp dport 4500" };
+            nft(&name, "add table ip onpath");
+            // Behind the kernel's own look at sources, which knows some of these.
+            nft(&name, "add chain ip onpath in { type filter hook input priority 0 ; }");
+            nft(&name, &format!("add rule ip onpath in {carrier} {rewrite}"));
+            for _ in 0..3 {
+                // The answer goes to where the peer was before.
+                assert!(pair.ping("56"), "{tag} {rewrite}: {}", pair.status(1));
+            }
+            nft(&name, "delete table ip onpath");
+            assert!(still_runs(&mut pair, 1), "{tag} {rewrite}");
+            assert_eq!(pair.status(1)["peers"][0]["endpoint"], endpoint, "{tag} {rewrite}");
+            assert!(pair.ping("56"), "{tag} {rewrite}");
+        }
+        pair.transfer(1 << 20);
+    }
+}
+
+#[test]
+fn routes_to_a_peer_that_lead_nowhere_cost_packets_and_no_gateway() {
+    if let Some(why) = missing() {
+        return skip(&why);
+    }
+    for (tag, manner, suite, material_bytes) in [
+        ("u", TUNNEL, "aes-128-gcm", 20),
+        ("p", Manner { site: PLAIN, ..TUNNEL }, "aes-128-gcm", 20),
+        ("a", Manner { site: AH, ..TUNNEL }, "hmac-sha256-128", 32),
+    ] {
+        let mut pair = Pair::new_as(&format!("v{tag}"), suite, material_bytes, "1", manner);
+        assert!(pair.ping("56"));
+        for kind in ["blackhole", "prohibit", "unreachable"] {
+            let before = pair.dropped(0, "no_room");
+            let name = pair.names[0].clone();
+            ip(&format!("-n {name} route add {kind} {}/32", OUTER[1]));
+            assert!(!pair.ping("56"), "{tag} {kind}");
+            assert!(still_runs(&mut pair, 0), "{tag} {kind}");
+            assert!(pair.dropped(0, "no_room") > before, "{tag} {kind}: it is counted");
+            ip(&format!("-n {name} route del {kind} {}/32", OUTER[1]));
+            assert!(pair.ping("56"), "{tag} {kind}");
+        }
+        pair.transfer(1 << 20);
+    }
+}
+
+#[test]
+fn a_lane_that_fails_ends_the_gateway_in_an_orderly_way() {
+    if let Some(why) = missing() {
+        return skip(&why);
+    }
+    let mut pair = Pair::new("f", "aes-128-gcm", 20, "2");
+    assert!(pair.ping("56"));
+    let socket = pair.run_folder(0).join("tunnel-sl0.sock");
+    assert!(socket.exists());
+    ip(&format!("-n {} link del sl0", pair.names[0]));
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while still_runs(&mut pair, 0) {
+        assert!(Instant::now() < deadline, "it goes on without a device");
+        thread::sleep(Duration::from_millis(50));
+    }
+    let (code, said) = ended(&mut pair, 0);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("the gateway ends: ") && said.contains("reading from the device"), "{said}");
+    assert!(!socket.exists(), "nobody is left who would answer there");
+    pair.up(0);
+    assert!(pair.ping("56"));
+}
+
+/// Records a packet that the first end's gateway sends to the second's.
+fn recorded(pair: &Pair) -> Vec<u8> {
+    use rustix::net::{AddressFamily, Protocol, RecvFlags, SocketFlags, SocketType, recvfrom, socket_with};
+    let all = Protocol::from_raw(u32::from(3u16.to_be()).try_into().expect("ETH_P_ALL is not 0"));
+    let socket = pair.inside(1, || {
+        socket_with(AddressFamily::PACKET, SocketType::DGRAM, SocketFlags::CLOEXEC, Some(all))
+            .expect("we are root")
+    });
+    assert!(pair.ping("56"));
+    let mut packet = [0; 2048];
+    loop {
+        let (bytes, ..) = recvfrom(&socket, &mut packet, RecvFlags::DONTWAIT).expect("it came by");
+        let is_to_gateway = packet[0] == 0x45 && packet[9] == 17 && packet[22..24] == 4500u16.to_be_bytes();
+        if is_to_gateway && packet[12..16] == [10, 90, 0, 1] {
+            return packet[28..bytes].to_vec();
+        }
+    }
+}
+
+#[test]
+fn a_replayed_packet_moves_no_endpoint_of_a_gateway_that_was_restarted() {
+    if let Some(why) = missing() {
+        return skip(&why);
+    }
+    let mut pair = Pair::new("j", "aes-128-cbc+hmac-sha256-128", 48, "1");
+    let packet = recorded(&pair);
+    pair.kill(1);
+    pair.up(1);
+    ip(&format!("-n {} address add 10.90.0.77/24 dev o0", pair.names[0]));
+    let elsewhere = pair.inside(0, || UdpSocket::bind("10.90.0.77:4500").expect("a port"));
+    elsewhere.send_to(&packet, (OUTER[1], 4500)).expect("it is sent");
+    wait_for("the replayed packet is genuine", || !pair.status(1)["peers"][0]["silent_s"].is_null());
+    assert_eq!(pair.status(1)["peers"][0]["endpoint"], format!("{}:4500", OUTER[0]));
+    assert!(pair.ping("56"));
+}
+
+/// A gateway behind a NAT that forgets a mapping after two seconds, and its peer, which has no endpoint for it.
+fn behind_nat(tag: &str, keepalive: &str) -> Net {
+    let mut net = Net::new(tag, &["a", "r", "b"]);
+    net.link([("a", "o0", "192.168.7.2/24"), ("r", "i0", "192.168.7.1/24")], 1500);
+    net.link([("r", "i1", "10.90.0.1/24"), ("b", "o0", "10.90.0.2/24")], 1500);
+    ip(&format!("-n {} route add default via 192.168.7.1", net.name("a")));
+    let router = net.name("r");
+    nft(&router, "add table ip nat");
+    nft(&router, "add chain ip nat out { type nat hook postrouting priority 100 ; }");
+    nft(&router, "add rule ip nat out oifname i1 masquerade");
+    for timeout in ["nf_conntrack_udp_timeout", "nf_conntrack_udp_timeout_stream"] {
+        let set = net.run("r", "sysctl", &format!("-qw net.netfilter.{timeout}=2"));
+        assert!(set.status.success(), "{}", text(&set.stderr));
+    }
+    let keys = ["a", "b"].map(|host| net.key(host));
+    let site = |listen: &str, inner: &str, key: &str, network: &str, more: &str| {
+        format!(
+            "listen = \"{listen}:4500\"\naddresses = [\"{inner}/32\"]\n[[peers]]\nname = \"other\"\nkey = \"{key}\"\n\
+             networks = [\"{network}/32\"]\n{more}\n"
+        )
+    };
+    net.gateway("b", 1400, &site("10.90.0.2", INNER[1], &keys[0], INNER[0], ""));
+    let more = format!("endpoint = \"10.90.0.2:4500\"\n{keepalive}");
+    net.gateway("a", 1400, &site("192.168.7.2", INNER[0], &keys[1], INNER[1], &more));
+    net.wait_for_ping("a", INNER[1]);
+    net
+}
+
+#[test]
+fn a_peer_behind_a_nat_is_reached_after_its_mapping_would_have_expired() {
+    if let Some(why) = missing_nft() {
+        return skip(&why);
+    }
+    for (tag, keepalive, seconds, is_reached) in [
+        ("n", "keepalive = 1", Some(1), true),
+        ("o", "keepalive = 0", None, false),
+        ("q", "", Some(25), false),
+    ] {
+        let net = behind_nat(tag, keepalive);
+        let of = |host: &str, field: &str| net.status(host)["peers"][0][field].clone();
+        assert_eq!(of("a", "is_behind_nat"), true, "{keepalive}");
+        assert_eq!(of("a", "keepalive_s"), serde_json::json!(seconds), "{keepalive}");
+        assert_eq!(of("b", "is_behind_nat"), false, "{keepalive}");
+        assert_eq!(of("b", "keepalive_s"), serde_json::Value::Null, "{keepalive}");
+        thread::sleep(Duration::from_secs(5));
+        // What keeps the mapping is no packet for anybody, and no drop.
+        let drops = net.status("b")["drops"].as_array().expect("a list").clone();
+        assert!(!drops.iter().any(|drop| drop[0] == "malformed" || drop[0] == "unknown_spi"), "{drops:?}");
+        let ping = net.run("b", "ping", &format!("-c 1 -W 2 {}", INNER[0]));
+        assert_eq!(ping.status.success(), is_reached, "{keepalive}");
+    }
+}
+
+/// What the hosts of a namespace are called; the files go with it.
+struct Names(Vec<String>);
+
+impl Names {
+    /// In both namespaces `branch.test` is at `address`.
+    fn new(pair: &Pair, address: &str) -> Self {
+        let names = Self(pair.names.to_vec());
+        for name in &names.0 {
+            fs::create_dir_all(format!("/etc/netns/{name}")).expect("we are root");
+        }
+        names.set(address);
+        names
+    }
+
+    fn set(&self, address: &str) {
+        for name in &self.0 {
+            // In place: programs that run have it mounted.
+            fs::write(format!("/etc/netns/{name}/hosts"), format!("{address} branch.test\n"))
+                .expect("we are root");
+        }
+    }
+}
+
+impl Drop for Names {
+    fn drop(&mut self) {
+        for name in &self.0 {
+            let _ = fs::remove_dir_all(format!("/etc/netns/{name}"));
+        }
+    }
+}
+
+/// The first end knows the second by its name, which leads nowhere yet.
+fn named(pair: &mut Pair) -> Names {
+    pair.kill(0);
+    let site = pair.folders[0].path().join("site.toml");
+    let known = fs::read_to_string(&site).expect("a site file");
+    let named =
+        known.replace(&format!("endpoint = \"{}:4500\"", OUTER[1]), "endpoint = \"Branch.test:4500\"");
+    assert_ne!(known, named);
+    fs::write(site, named).expect("a site file");
+    let names = Names::new(pair, "10.90.0.9");
+    pair.up(0);
+    names
+}
+
+fn follows_the_name(mut pair: Pair) {
+    let names = named(&mut pair);
+    assert!(!pair.ping("56"));
+    names.set(OUTER[1]);
+    pair.wait_for_ping();
+    assert_eq!(pair.status(0)["peers"][0]["endpoint"], format!("{}:4500", OUTER[1]));
+    // It moves while it has nothing to say, and its name with it.
+    pair.kill(1);
+    let far = &pair.names[1];
+    ip(&format!("-n {far} address del {}/24 dev o1", OUTER[1]));
+    ip(&format!("-n {far} address add 10.90.0.55/24 dev o1"));
+    let site = pair.folders[1].path().join("site.toml");
+    let moved = fs::read_to_string(&site).expect("a site file").replace(OUTER[1], "10.90.0.55");
+    fs::write(site, moved).expect("a site file");
+    names.set("10.90.0.55");
+    pair.up(1);
+    // Its own packets would tell where it is: it has none to send, nor anywhere to call.
+    pair.wait_for_ping();
+    assert_eq!(pair.status(0)["peers"][0]["endpoint"], "10.90.0.55:4500");
+}
+
+#[test]
+fn a_peer_with_a_key_is_found_by_its_name_and_again_when_it_is_silent() {
+    if let Some(why) = missing() {
+        return skip(&why);
+    }
+    follows_the_name(Pair::keyed("hk", "", true));
+}
+
+#[test]
+fn a_peer_with_keys_from_files_is_found_by_its_name_and_again_when_it_is_silent() {
+    if let Some(why) = missing() {
+        return skip(&why);
+    }
+    follows_the_name(Pair::new("hm", "aes-128-cbc+hmac-sha256-128", 48, "1"));
+}
+
+#[test]
+fn an_operator_hears_of_a_path_that_is_blocked_and_of_a_peer_that_answers() {
+    if let Some(why) = missing_nft() {
+        return skip(&why);
+    }
+    let mut pair = Pair::keyed("b", "", true);
+    for end in [0, 1] {
+        pair.kill(end);
+        nft(&pair.names[end], "add table ip wall");
+        nft(&pair.names[end], "add chain ip wall in { type filter hook input priority 0 ; }");
+        nft(&pair.names[end], "add rule ip wall in udp dport 4500 drop");
+    }
+    pair.up(1);
+    pair.up(0);
+    let is = |pair: &Pair, end: usize, state: &str| pair.status(end)["peers"][0]["state"] == state;
+    wait_for("the wall is noticed", || is(&pair, 0, "never heard") && is(&pair, 1, "never heard"));
+    let shown = pair.output(0, &["status", "--explain"]);
+    let shown = text(&shown.stdout).to_owned();
+    for line in ["networks  10.91.2.1/32", "keys      agreed ", "silent    from the peer to us"] {
+        assert!(shown.contains(line), "{line}: {shown}");
+    }
+    for end in [0, 1] {
+        nft(&pair.names[end], "delete table ip wall");
+    }
+    pair.wait_for_ping();
+    wait_for("both answer", || is(&pair, 0, "answers") && is(&pair, 1, "answers"));
+    for end in [0, 1] {
+        let (code, said) = ended(&mut pair, end);
+        assert_eq!(code, Some(0), "{said}");
+        let blocked = said.find("does something on the way stop UDP to port 4500?").expect(&said);
+        let answers = said.find(&format!("peer \"other\" answers at {}:4500", OUTER[1 - end])).expect(&said);
+        assert!(blocked < answers, "{said}");
+        assert_eq!(said.matches("does something on the way").count(), 1, "{said}");
+    }
+}
+
+#[test]
+fn a_refused_call_is_told_at_both_ends_in_words_about_tunnels() {
+    if let Some(why) = missing() {
+        return skip(&why);
+    }
+    let mut pair = Pair::keyed("x", "", true);
+    pair.wait_for_ping();
+    // The caller has another key than the one that is known, and then knows another one than there is.
+    pair.kill(0);
+    fs::remove_file(pair.folders[0].path().join("identity")).expect("it was made");
+    pair.up(0);
+    thread::sleep(Duration::from_secs(2));
+    let (_, refused) = ended(&mut pair, 0);
+    let (_, refusing) = ended(&mut pair, 1);
+    assert!(refused.contains("does not know our key; its site file needs"), "{refused}");
+    assert!(refusing.contains(&format!("refused a call from {}:", OUTER[0])), "{refusing}");
+    fs::remove_file(pair.folders[1].path().join("identity")).expect("it was made");
+    let found = identity(pair.folders[1].path());
+    pair.up(1);
+    pair.up(0);
+    thread::sleep(Duration::from_secs(2));
+    let (_, wrong) = ended(&mut pair, 0);
+    assert!(wrong.contains(&found) && wrong.contains("our site file says"), "{wrong}");
+    for said in [&refused, &refusing, &wrong] {
+        for word in ["authorise", "accept-new", "daemon"] {
+            assert!(!said.contains(word), "{word}: {said}");
+        }
+    }
+}
+
+#[test]
+fn who_is_not_root_is_told_that_root_sees_the_gateways() {
+    if let Some(why) = missing() {
+        return skip(&why);
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("a mode");
+    // Where this test's program lies, others may not go.
+    let program = folder.path().join("sealane");
+    fs::copy(env!("CARGO_BIN_EXE_sealane"), &program).expect("a program");
+    let mut command = Command::new(&program);
+    let output =
+        command.args(["tunnel", "status"]).uid(65_534).env_remove("SEALANE_RUN").output().expect("it runs");
+    let said = text(&output.stderr);
+    assert!(!output.status.success() && said.contains("root"), "{said}");
+    assert!(!said.contains("no gateway is running here\n"), "{said}");
+}

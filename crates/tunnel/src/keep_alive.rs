@@ -1,0 +1,75 @@
+//! When a peer is to be sent something only so that what stands between remembers the way back (RFC 3948, section 4).
+//!
+//! Guarantees: no packet goes that another has made needless; no socket, no clock.
+
+use std::time::{Duration, Instant};
+
+/// What goes to a peer in UDP, and is passed over where it arrives (RFC 3948, section 2.3).
+pub const KEEP_ALIVE: &[u8] = &[0xff];
+/// The interval where the site file says nothing and a NAT was found: mappings of UDP live for 30 seconds at least on what people
+/// have at home, although RFC 4787 asks for two minutes.
+pub const BEHIND_NAT: Duration = Duration::from_secs(25);
+/// The longest interval that may be asked for, in seconds.
+pub const KEEP_ALIVE_S_MAX: u32 = 3600;
+
+/// Since when nothing has gone to a peer.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct KeepAlive {
+    sent: u64,
+    since: Option<Instant>,
+}
+
+impl KeepAlive {
+    /// Whether it is time. `interval`: how long nothing may go to it, `None` for ever; `sent`: packets sent so far.
+    pub fn is_due(&mut self, interval: Option<Duration>, sent: u64, now: Instant) -> bool {
+        let since = *self.since.get_or_insert(now);
+        if sent != self.sent {
+            (self.sent, self.since) = (sent, Some(now));
+            return false;
+        }
+        let is_due = interval.is_some_and(|interval| now >= since + interval);
+        if is_due {
+            self.since = Some(now);
+        }
+        is_due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A NAT that forgets after 30 seconds without a packet from inside.
+    #[test]
+    fn a_mapping_that_is_kept_alive_never_expires() {
+        let tick = Duration::from_millis(100);
+        let forgets = Duration::from_secs(30);
+        // Seconds of silence, then a second of packets.
+        for (interval, silence_s, survives, alives) in [
+            (Some(BEHIND_NAT), 600, true, 23..=25),
+            (Some(BEHIND_NAT), 20, true, 0..=0),
+            (Some(Duration::from_secs(1)), 600, true, 590..=600),
+            (None, 600, false, 0..=0),
+            (Some(Duration::from_secs(40)), 600, false, 14..=15),
+        ] {
+            let mut keep = KeepAlive::default();
+            let begun = Instant::now();
+            let (mut now, mut sent, mut last, mut longest, mut count) = (begun, 0, begun, Duration::ZERO, 0);
+            while now < begun + Duration::from_secs(600) {
+                now += tick;
+                let second = (now - begun).as_secs();
+                if second > 0 && second.is_multiple_of(silence_s + 1) {
+                    sent += 1;
+                    last = now;
+                }
+                if keep.is_due(interval, sent, now) {
+                    count += 1;
+                    last = now;
+                }
+                longest = longest.max(now - last);
+            }
+            assert_eq!(longest < forgets, survives, "{interval:?}: {longest:?}");
+            assert!(alives.contains(&count), "{interval:?}: {count}");
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Who makes room among connections that have not yet proved whose they are.
+//!
+//! Guarantees: no address, no /64, /56 or /48 of IPv6 has more than its share of the places; who has said nothing goes before who
+//! is shaking hands, and the one that came first before those that came later; the newest stranger that is shaking hands never goes.
+
+use std::net::IpAddr;
+
+use sealane_ipsec::selector::Prefix;
+
+/// Connections that have not yet proved whose they are.
+pub const STRANGERS_MAX: usize = 128;
+
+/// What of an address has which share of the places: bits of IPv4, bits of IPv6, places. Whoever has one IPv6 address has its /64,
+/// and customers are given a /56 or a /48 (RFC 6177).
+const SHARES: [(u8, u8, usize); 3] =
+    [(32, 64, STRANGERS_MAX / 4), (32, 56, STRANGERS_MAX * 3 / 8), (32, 48, STRANGERS_MAX / 2)];
+
+/// A connection, as far as it matters here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stranger {
+    /// Where it comes from.
+    pub from: IpAddr,
+    /// Bytes have come from it.
+    pub has_spoken: bool,
+}
+
+fn network(address: IpAddr, (v4_bits, v6_bits, _): (u8, u8, usize)) -> Prefix {
+    let address = address.to_canonical();
+    Prefix::containing(address, if address.is_ipv4() { v4_bits } else { v6_bits })
+}
+
+/// Which of `held`, who are in the order of their coming, makes room for one from `newcomer`: one of the newcomer's own network
+/// where that has its share; where all places are taken, one of the network that has the most of those who have said nothing, or,
+/// where all have spoken, the most of all. `None`: there is room.
+pub fn victim(held: &[Stranger], newcomer: IpAddr) -> Option<usize> {
+    let newest_speaker = held.iter().rposition(|stranger| stranger.has_spoken);
+    let may_go = |at: usize| Some(at) != newest_speaker;
+    for share in SHARES {
+        let own = network(newcomer, share);
+        let theirs = || (0..held.len()).filter(|&at| network(held[at].from, share) == own);
+        if theirs().count() >= share.2 {
+            return theirs().find(|&at| !held[at].has_spoken).or_else(|| theirs().find(|&at| may_go(at)));
+        }
+    }
+    if held.len() < STRANGERS_MAX {
+        return None;
+    }
+    [false, true].into_iter().find_map(|has_spoken| {
+        let candidates = || (0..held.len()).filter(|&at| held[at].has_spoken == has_spoken && may_go(at));
+        let of_network = |at: usize| {
+            let own = network(held[at].from, SHARES[0]);
+            candidates().filter(|&other| network(held[other].from, SHARES[0]) == own).count()
+        };
+        // Of equals the one that came first: `min_by_key` takes the first.
+        candidates().min_by_key(|&at| std::cmp::Reverse(of_network(at)))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().expect("an address")
+    }
+
+    fn v4(number: usize) -> IpAddr {
+        IpAddr::from(u32::to_be_bytes(0x0a00_0000 + u32::try_from(number).expect("few")))
+    }
+
+    fn silent(from: IpAddr) -> Stranger {
+        Stranger { from, has_spoken: false }
+    }
+
+    fn speaking(from: IpAddr) -> Stranger {
+        Stranger { from, has_spoken: true }
+    }
+
+    /// Lets one in; who went.
+    fn enter(held: &mut Vec<Stranger>, newcomer: Stranger) -> Option<Stranger> {
+        let went = victim(held, newcomer.from).map(|at| held.remove(at));
+        held.push(newcomer);
+        went
+    }
+
+    #[test]
+    fn an_address_has_its_share_of_strangers_and_no_more() {
+        let (loud, shy) = (ip("192.0.2.1"), ip("192.0.2.2"));
+        let mut held = vec![speaking(shy)];
+        for _ in 0..STRANGERS_MAX / 4 {
+            assert_eq!(enter(&mut held, silent(loud)), None);
+        }
+        // Its own oldest goes, never another's.
+        assert_eq!(victim(&held, loud), Some(1));
+        assert_eq!(victim(&held, ip("::ffff:192.0.2.1")), Some(1));
+        assert_eq!(victim(&held, shy), None);
+        let mut others = 0..;
+        while held.len() < STRANGERS_MAX {
+            held.push(silent(v4(others.next().expect("one more"))));
+        }
+        assert_eq!(victim(&held, v4(9999)), Some(1), "of whoever has the most");
+    }
+
+    #[test]
+    fn a_network_of_ipv6_costs_no_more_than_its_share() {
+        type Format = fn(usize) -> String;
+        let cases: [(Format, usize); 3] = [
+            (|n| format!("2001:db8:1:2::{n:x}"), STRANGERS_MAX / 4),
+            (|n| format!("2001:db8:1:2{n:02x}::1"), STRANGERS_MAX * 3 / 8),
+            (|n| format!("2001:db8:1:{:x}::1", n << 8), STRANGERS_MAX / 2),
+        ];
+        for (of, places) in cases {
+            let mut held = Vec::new();
+            for number in 0..places {
+                assert_eq!(enter(&mut held, silent(ip(&of(number)))), None, "{number}");
+            }
+            assert_eq!(victim(&held, ip(&of(places))), Some(0), "{}", of(places));
+            assert_eq!(victim(&held, ip("2001:db8:2::1")), None);
+        }
+    }
+
+    #[test]
+    fn a_flood_of_silence_takes_no_place_from_who_shakes_hands() {
+        let honest = speaking(ip("198.51.100.7"));
+        let mut held: Vec<_> = (0..STRANGERS_MAX).map(|number| silent(v4(number))).collect();
+        let newcomer = held.len();
+        // The first one that came goes, and not the last.
+        assert_eq!(enter(&mut held, honest), Some(silent(v4(0))));
+        for number in newcomer..newcomer + 10 * STRANGERS_MAX {
+            assert_eq!(enter(&mut held, silent(v4(number))), Some(silent(v4(number + 1 - STRANGERS_MAX))));
+        }
+        assert!(held.contains(&honest));
+    }
+
+    #[test]
+    fn who_has_just_begun_outlives_those_who_began_before() {
+        // All speak, from everywhere.
+        let mut held: Vec<_> = (0..STRANGERS_MAX).map(|number| speaking(v4(number))).collect();
+        for number in STRANGERS_MAX..3 * STRANGERS_MAX {
+            // A silent newcomer takes the place of the oldest speaker, and is the first to go again.
+            let newest = *held.last().expect("somebody");
+            assert_eq!(enter(&mut held, silent(v4(number))), Some(speaking(v4(number - STRANGERS_MAX))));
+            assert!(held.contains(&newest));
+            held.last_mut().expect("somebody").has_spoken = true;
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! Peers with keys from files that are reached by a host name: what it leads to. (A call to a peer that is known by its key looks
+//! for itself.)
+//!
+//! Guarantees: lookups happen on threads of their own, one at a time for a peer, and never delay packets; a name is asked for again
+//! while its peer is silent, no faster than each [`PAUSE_MAX`] after the first minute; of several addresses each gets its turn.
+
+use std::{
+    io,
+    net::{SocketAddr, ToSocketAddrs as _},
+    sync::mpsc::{Receiver, TryRecvError, sync_channel},
+    thread,
+    time::{Duration, Instant},
+};
+
+use sealane_ipsec::policy::PeerId;
+use sealane_peer::HostPort;
+
+use crate::{
+    endpoint::Endpoint,
+    news::State,
+    outside::Families,
+    peers::Peers,
+    site::{Keys, Site},
+};
+
+/// The most addresses of one name that get a turn.
+const ADDRESSES_MAX: usize = 16;
+/// The first pause between two lookups of a name; it doubles.
+const PAUSE: Duration = Duration::from_secs(2);
+/// The longest pause.
+pub const PAUSE_MAX: Duration = Duration::from_secs(60);
+
+/// When a name is looked up, and which of its addresses is next. No thread, no clock.
+#[derive(Debug)]
+struct Plan {
+    pause: Duration,
+    not_before: Option<Instant>,
+    /// Addresses given so far.
+    turn: usize,
+    /// What was said last of lookups that fail.
+    told: Option<String>,
+}
+
+impl Plan {
+    fn new() -> Self {
+        Self { pause: PAUSE, not_before: None, turn: 0, told: None }
+    }
+
+    /// Whether to look now for a peer that is out of reach, or not.
+    fn is_due(&mut self, is_out_of_reach: bool, now: Instant) -> bool {
+        if !is_out_of_reach {
+            *self = Self { turn: self.turn, told: self.told.take(), ..Self::new() };
+            return false;
+        }
+        if self.not_before.is_some_and(|at| now < at) {
+            return false;
+        }
+        self.not_before = Some(now + self.pause);
+        self.pause = (2 * self.pause).min(PAUSE_MAX);
+        true
+    }
+
+    /// What a lookup came to: the address whose turn it is, or a line about what is wrong.
+    fn found(
+        &mut self,
+        found: io::Result<Vec<SocketAddr>>,
+        families: Families,
+    ) -> Result<SocketAddr, Option<String>> {
+        let problem = match found {
+            Ok(mut addresses) => {
+                addresses.retain(|address| families.has(address.ip()));
+                if !addresses.is_empty() {
+                    self.told = None;
+                    let address = addresses[self.turn % addresses.len()];
+                    self.turn = self.turn.wrapping_add(1);
+                    return Ok(address);
+                }
+                format!("it has no {families} address, which is what `listen` asks for")
+            }
+            Err(error) => error.to_string(),
+        };
+        let is_new = self.told.as_ref() != Some(&problem);
+        self.told = Some(problem.clone());
+        Err(is_new.then_some(problem))
+    }
+}
+
+/// One name.
+#[derive(Debug)]
+struct Name {
+    id: PeerId,
+    name: HostPort,
+    plan: Plan,
+    asked: Option<Receiver<io::Result<Vec<SocketAddr>>>>,
+}
+
+/// The names of a site's peers with keys from files.
+#[derive(Debug)]
+pub struct Names {
+    names: Vec<Name>,
+    families: Families,
+}
+
+impl Names {
+    /// Of the peers of `site`.
+    pub fn new(site: &Site) -> Self {
+        let names =
+            (0..).map(PeerId).zip(&site.peers).filter_map(|(id, peer)| match (&peer.endpoint, &peer.keys) {
+                (Some(Endpoint::Name(name)), Keys::Manual(_)) => {
+                    Some(Name { id, name: name.clone(), plan: Plan::new(), asked: None })
+                }
+                _ => None,
+            });
+        Self { names: names.collect(), families: Families::of(site.listen) }
+    }
+
+    /// Takes what lookups have found, and begins those that are due. To be called some times a second.
+    pub fn look(&mut self, peers: &Peers, now: Instant, mut say: impl FnMut(&str)) {
+        for Name { id, name, plan, asked } in &mut self.names {
+            let peer = peers.get(*id);
+            if let Some(answer) = asked {
+                let found = match answer.try_recv() {
+                    Ok(found) => found,
+                    Err(TryRecvError::Empty) => continue,
+                    Err(TryRecvError::Disconnected) => Err(io::Error::other("the lookup ended early")),
+                };
+                *asked = None;
+                match plan.found(found, self.families) {
+                    Ok(address) => peers.is_at(*id, address),
+                    Err(Some(problem)) => {
+                        say(&format!("peer {:?}: cannot resolve {name}: {problem}", peer.name))
+                    }
+                    Err(None) => {}
+                }
+            }
+            let is_out_of_reach = peers.endpoint(*id).is_none()
+                || matches!(peer.state.get(), State::Silent | State::NeverHeard);
+            if plan.is_due(is_out_of_reach, now) {
+                *asked = resolve(name);
+            }
+        }
+    }
+}
+
+/// Begins a lookup. The system's resolver knows no deadline, so it has a thread that nobody waits for. `None`: there is no room for
+/// one now.
+fn resolve(name: &HostPort) -> Option<Receiver<io::Result<Vec<SocketAddr>>>> {
+    let (answer, answered) = sync_channel(1);
+    let (host, port) = (name.host.clone(), name.port);
+    let lookup = move || {
+        let found = (host.as_str(), port).to_socket_addrs();
+        let _ = answer.send(found.map(|found| found.take(ADDRESSES_MAX).collect::<Vec<_>>()));
+    };
+    thread::Builder::new().name("resolver".to_owned()).spawn(lookup).ok().map(|_| answered)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn addresses(words: &[&str]) -> Vec<SocketAddr> {
+        words.iter().map(|word| word.parse().expect("an address")).collect()
+    }
+
+    #[test]
+    fn a_name_is_asked_for_at_once_and_again_while_its_peer_is_out_of_reach() {
+        let (mut plan, mut now) = (Plan::new(), Instant::now());
+        let lookups = |plan: &mut Plan, now: &mut Instant, is_out_of_reach, seconds: u32| {
+            let mut count = 0;
+            for _ in 0..10 * seconds {
+                *now += Duration::from_millis(100);
+                count += u32::from(plan.is_due(is_out_of_reach, *now));
+            }
+            count
+        };
+        // At 0, 2, 6, 14, 30, 62, 122, and each minute from then on.
+        assert_eq!(lookups(&mut plan, &mut now, true, 120), 6);
+        assert_eq!(lookups(&mut plan, &mut now, true, 600), 10);
+        assert_eq!(lookups(&mut plan, &mut now, false, 600), 0);
+        assert_eq!(lookups(&mut plan, &mut now, true, 1), 1);
+    }
+
+    #[test]
+    fn each_address_of_a_family_that_the_socket_serves_has_its_turn() {
+        let both = ["[2001:db8::7]:4500", "198.51.100.7:4500", "198.51.100.8:4500"];
+        for (listen, expected) in [
+            ("0.0.0.0:4500", &both[1..]),
+            ("192.0.2.1:4500", &both[1..]),
+            ("[2001:db8::1]:4500", &both[..1]),
+            ("[::]:4500", &both[..]),
+        ] {
+            let families = Families::of(listen.parse().expect("an address"));
+            let mut plan = Plan::new();
+            for turn in 0..2 * expected.len() {
+                let found = plan.found(Ok(addresses(&both)), families);
+                assert_eq!(found, Ok(addresses(expected)[turn % expected.len()]), "{listen}");
+            }
+        }
+        let families = Families::of("0.0.0.0:4500".parse().expect("an address"));
+        let mut plan = Plan::new();
+        let problem = plan.found(Ok(addresses(&both[..1])), families).expect_err("none of IPv4");
+        assert!(problem.is_some_and(|problem| problem.contains("no IPv4 address")));
+        assert_eq!(plan.found(Ok(addresses(&both[..1])), families), Err(None), "it is told once");
+        assert!(matches!(plan.found(Err(io::Error::other("no such host")), families), Err(Some(_))));
+    }
+}

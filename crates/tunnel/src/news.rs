@@ -1,0 +1,263 @@
+//! What an operator hears of peers: a line for each change of a peer's state.
+//!
+//! Guarantees: a state is told once; a peer that moves to and fro has a line each [`MOVES`] at most; no socket, no clock.
+
+use std::{
+    net::SocketAddr,
+    sync::atomic::{AtomicU8, Ordering::Relaxed},
+    time::{Duration, Instant},
+};
+
+use crate::{peers::Peers, site::Encapsulation};
+
+/// A peer that answers nothing to what we send for so long is silent.
+pub const SILENT: Duration = Duration::from_secs(15);
+/// The first packet of a peer comes within this after keys are agreed, if any comes through.
+const FIRST: Duration = Duration::from_secs(5);
+/// Between two lines about where a peer is.
+const MOVES: Duration = Duration::from_secs(10);
+
+/// How it stands with a peer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum State {
+    /// There are no keys, or nothing has been sent under them.
+    #[default]
+    Waiting,
+    /// Its packets come.
+    Answers,
+    /// Nothing has ever come from it, although there are keys and packets go there.
+    NeverHeard,
+    /// Packets go there, and none comes back any more.
+    Silent,
+}
+
+impl State {
+    const ALL: [Self; 4] = [Self::Waiting, Self::Answers, Self::NeverHeard, Self::Silent];
+
+    /// As in a status.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Waiting => "waiting",
+            Self::Answers => "answers",
+            Self::NeverHeard => "never heard",
+            Self::Silent => "silent",
+        }
+    }
+}
+
+/// A state that one thread writes and others read.
+#[derive(Debug, Default)]
+pub struct SharedState(AtomicU8);
+
+impl SharedState {
+    /// The state now.
+    pub fn get(&self) -> State {
+        State::ALL.get(usize::from(self.0.load(Relaxed))).copied().unwrap_or_default()
+    }
+
+    fn set(&self, state: State) {
+        self.0.store(state as u8, Relaxed);
+    }
+}
+
+/// What is known of a peer at a moment.
+#[derive(Clone, Copy, Debug)]
+pub struct Sight<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Since when its keys are in use; `None`: there are none, or they are from files and tell nothing.
+    pub agreed: Option<Instant>,
+    /// Where it is.
+    pub endpoint: Option<SocketAddr>,
+    /// Packets sent to it.
+    pub sent: u64,
+    /// When its newest genuine packet came, in milliseconds of any clock; 0: none yet.
+    pub heard_ms: u64,
+    /// What its packets travel in, in words.
+    pub carrier: &'a str,
+}
+
+/// What was told of one peer.
+#[derive(Clone, Copy, Debug, Default)]
+struct Told {
+    state: State,
+    endpoint: Option<SocketAddr>,
+    moved: Option<Instant>,
+    sent: u64,
+    heard_ms: u64,
+    unanswered_since: Option<Instant>,
+}
+
+impl Told {
+    /// Looks at the peer; a line, if there is news.
+    fn look(&mut self, sight: &Sight<'_>, now: Instant) -> Option<String> {
+        if sight.sent > self.sent {
+            self.unanswered_since.get_or_insert(now);
+        }
+        let is_heard = sight.heard_ms != self.heard_ms;
+        if is_heard {
+            self.unanswered_since = None;
+        }
+        (self.sent, self.heard_ms) = (sight.sent, sight.heard_ms);
+        let waits = |since: Option<Instant>, time| since.is_some_and(|since| now >= since + time);
+        let next = match self.state {
+            _ if is_heard => State::Answers,
+            State::Answers if waits(self.unanswered_since, SILENT) => State::Silent,
+            State::Waiting if waits(sight.agreed, FIRST) || waits(self.unanswered_since, SILENT) => {
+                State::NeverHeard
+            }
+            same => same,
+        };
+        let (before, name) = (std::mem::replace(&mut self.state, next), sight.name);
+        let place = || sight.endpoint.map_or_else(String::new, |endpoint| format!(" at {endpoint}"));
+        if before == next {
+            return self.moved(sight, now);
+        }
+        self.endpoint = sight.endpoint;
+        Some(match (before, next) {
+            (State::Silent, State::Answers) => format!("peer {name:?} answers again{}", place()),
+            (_, State::Answers) => format!("peer {name:?} answers{}", place()),
+            (_, State::Silent) => {
+                format!("peer {name:?}{} is silent: no answer for {} s", place(), SILENT.as_secs())
+            }
+            (_, State::NeverHeard | State::Waiting) => format!(
+                "peer {name:?}: there are keys, but none of its packets has come; does something on the way stop {}?",
+                sight.carrier
+            ),
+        })
+    }
+
+    fn moved(&mut self, sight: &Sight<'_>, now: Instant) -> Option<String> {
+        let (from, to) = (self.endpoint, sight.endpoint);
+        let is_soon = self.moved.is_some_and(|moved| now < moved + MOVES);
+        if self.state != State::Answers || from == to || is_soon {
+            return None;
+        }
+        self.endpoint = to;
+        self.moved = Some(now);
+        let (from, to) = (from?, to?);
+        Some(format!("peer {:?} has moved from {from} to {to}", sight.name))
+    }
+}
+
+/// What was told of all peers.
+#[derive(Debug)]
+pub struct News {
+    told: Vec<Told>,
+    carrier: String,
+}
+
+impl News {
+    /// Nothing was told yet. Packets travel in `encapsulation`, to the port of `listen`.
+    pub fn new(peers: &Peers, encapsulation: Encapsulation) -> Self {
+        let carrier = match encapsulation {
+            Encapsulation::Udp => format!("UDP to port {}", peers.listen().port()),
+            Encapsulation::None => format!("IP protocol {}", peers.protocol().number()),
+        };
+        Self { told: vec![Told::default(); peers.iter().count()], carrier }
+    }
+
+    /// Looks at all peers and says what is new. To be called some times a second.
+    pub fn look(&mut self, peers: &Peers, now: Instant, mut say: impl FnMut(&str)) {
+        let snapshot = peers.database().snapshot();
+        for ((id, peer), told) in peers.iter().zip(&mut self.told) {
+            let agreed = snapshot.outbound.get(&id).filter(|_| peer.has_agreed_keys());
+            let sight = Sight {
+                name: &peer.name,
+                agreed: agreed.and_then(|outbound| now.checked_sub(outbound.association().lived(now))),
+                endpoint: peers.endpoint(id),
+                sent: peer.sent.read().0,
+                heard_ms: peer.heard_ms(),
+                carrier: &self.carrier,
+            };
+            if sight.sent != told.sent {
+                peers.note_sent(id);
+            }
+            if let Some(line) = told.look(&sight, now) {
+                say(&line);
+            }
+            peer.state.set(told.state);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: Duration = Duration::from_secs(1);
+
+    fn sight() -> Sight<'static> {
+        let endpoint = Some(SocketAddr::from(([192, 0, 2, 1], 4500)));
+        Sight { name: "branch", agreed: None, endpoint, sent: 0, heard_ms: 0, carrier: "UDP to port 4500" }
+    }
+
+    #[test]
+    fn a_peers_changes_are_told_once_each() {
+        let (mut told, begun) = (Told::default(), Instant::now());
+        let mut now = begun;
+        let mut sight = sight();
+        let mut look = |sight: &Sight<'_>, after: Duration| {
+            now += after;
+            let line = told.look(sight, now);
+            assert_eq!(told.look(sight, now), None, "it is told once");
+            line
+        };
+        assert_eq!(look(&sight, S), None);
+        sight.agreed = Some(begun + S);
+        assert_eq!(look(&sight, S), None);
+        sight.heard_ms = 2100;
+        assert_eq!(look(&sight, S).as_deref(), Some("peer \"branch\" answers at 192.0.2.1:4500"));
+        // Nothing is sent, so nobody has to answer.
+        assert_eq!(look(&sight, 1000 * S), None);
+        sight.sent += 1;
+        assert_eq!(look(&sight, S), None);
+        sight.sent += 1;
+        let silent = "peer \"branch\" at 192.0.2.1:4500 is silent: no answer for 15 s";
+        assert_eq!(look(&sight, SILENT).as_deref(), Some(silent));
+        sight.heard_ms += 1;
+        sight.endpoint = Some(SocketAddr::from(([192, 0, 2, 2], 4500)));
+        assert_eq!(look(&sight, S).as_deref(), Some("peer \"branch\" answers again at 192.0.2.2:4500"));
+        let mut lines = 0;
+        for turn in 0..1000u16 {
+            sight.endpoint = Some(SocketAddr::from(([192, 0, 2, 3], 1 + turn)));
+            lines += u32::from(look(&sight, S / 10).is_some_and(|line| line.contains("has moved from")));
+        }
+        assert_eq!(lines, 10, "one in ten seconds");
+    }
+
+    #[test]
+    fn keys_without_packets_are_a_path_that_is_blocked() {
+        let begun = Instant::now();
+        // Agreed keys ask for a packet at once; keys from files only when something was sent.
+        for (agreed, sent, after, is_told) in [
+            (Some(begun), 0, FIRST, true),
+            (Some(begun), 0, FIRST - S, false),
+            (None, 0, 100 * SILENT, false),
+            (None, 1, SILENT, true),
+        ] {
+            let mut told = Told::default();
+            let sight = Sight { agreed, sent, ..sight() };
+            assert_eq!(told.look(&sight, begun), None);
+            let line = told.look(&sight, begun + after);
+            assert_eq!(
+                line.is_some_and(|line| line.contains("UDP to port 4500")),
+                is_told,
+                "{agreed:?} {sent}"
+            );
+            assert_eq!(told.state == State::NeverHeard, is_told);
+            let heard = Sight { heard_ms: 7, ..sight };
+            let line = told.look(&heard, begun + after + S).expect("it is heard of");
+            assert!(line.contains("answers at"), "{line}");
+        }
+    }
+
+    #[test]
+    fn states_are_shared_as_they_are() {
+        let shared = SharedState::default();
+        for state in State::ALL {
+            shared.set(state);
+            assert_eq!(shared.get(), state);
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Genuine packets among a flood of strangers': what a stranger's packet costs is counted, not timed.
+
+mod hands;
+
+#[path = "../../../testing/allocations.rs"]
+mod allocations;
+
+use std::time::Instant;
+
+use hands::{Hands, association, far_of, packet, passed, peers, site};
+use sealane_ipsec::{counters::DropReason, lifetime::Lifetime, policy::PeerId};
+
+/// Packets of an arrival, and arrivals: 100,000 packets of strangers.
+const PACKETS: usize = 500;
+const ARRIVALS: usize = 200;
+
+/// One after the other: what one allocates would be counted as the other's.
+#[test]
+fn a_flood_of_packets_costs_what_it_must_and_no_genuine_packet() {
+    strangers_cost_no_key_operation_and_no_allocation();
+    who_has_seen_an_index_costs_a_check_each();
+}
+
+fn strangers_cost_no_key_operation_and_no_allocation() {
+    let now = Instant::now();
+    let near_site = site("aes-128-gcm", 1);
+    let far_site = far_of(&near_site);
+    let (near_peers, far_peers) = (peers(&near_site, now), peers(&far_site, now));
+    let suite = "aes-128-gcm".parse().expect("a suite");
+    let (outbound, inbound) = association(suite, 0x1000, PeerId(0), 7, Lifetime::default(), now);
+    near_peers.database().install_outbound(outbound);
+    far_peers.database().install_inbound(inbound).expect("a free index");
+    let (mut near, mut far) = (Hands::new(&near_site, &near_peers), Hands::new(&far_site, &far_peers));
+    // All that strangers can send: any index, any number, any length.
+    let strangers: Vec<Vec<u8>> = (0..PACKETS as u32 - 1)
+        .map(|number| {
+            let spi = 0x1_0000 + number.wrapping_mul(2_654_435_761) % 0xfff0_0000;
+            let bytes = 36 + number as usize * 3 % 200;
+            [&spi.to_be_bytes()[..], &number.to_be_bytes(), &vec![number as u8; bytes]].concat()
+        })
+        .collect();
+    let (mut allocated, mut arrived) = (0, 0);
+    for turn in 0..ARRIVALS {
+        let inner = packet(turn as u64, 200);
+        near.give([&inner[..]]);
+        near.seal(now);
+        let genuine = passed(&near.load.batch).next().expect("it is sealed").to_vec();
+        let place = turn * 37 % PACKETS;
+        let (before, behind) = strangers.split_at(place.min(strangers.len()));
+        let train = before.iter().map(Vec::as_slice).chain([&genuine[..]]);
+        let train: Vec<&[u8]> = train.chain(behind.iter().map(Vec::as_slice)).collect();
+        let begun = allocations::count();
+        far.arrive(train.iter().copied());
+        far.accept(now);
+        // The first arrival makes what all later ones use again.
+        allocated += if turn == 0 { 0 } else { allocations::count() - begun };
+        assert_eq!(far.arrival.batch.work.jobs.len(), 1, "the engine sees the genuine packet alone");
+        arrived += passed(&far.arrival.batch).filter(|packet| *packet == inner).count();
+    }
+    assert_eq!(arrived, ARRIVALS, "each in the arrival that it came with");
+    // A load that has work for the engine is handed over in a list of one.
+    assert!(allocated <= ARRIVALS as u64, "{allocated}, whatever the number of packets");
+    let begun = allocations::count();
+    far.arrive(strangers.iter().map(Vec::as_slice));
+    far.accept(now);
+    assert_eq!(allocations::count() - begun, 0, "strangers alone are no work for the engine");
+    let drops = far_peers.drops();
+    assert_eq!(drops.of(DropReason::UnknownSpi), (strangers.len() * (ARRIVALS + 1)) as u64);
+    assert_eq!(drops.iter().map(|(_, count)| count).sum::<u64>(), drops.of(DropReason::UnknownSpi));
+}
+
+fn who_has_seen_an_index_costs_a_check_each() {
+    let now = Instant::now();
+    let near_site = site("aes-128-gcm", 1);
+    let far_site = far_of(&near_site);
+    let (near_peers, far_peers) = (peers(&near_site, now), peers(&far_site, now));
+    let suite = "aes-128-gcm".parse().expect("a suite");
+    let (outbound, inbound) = association(suite, 0x1000, PeerId(0), 7, Lifetime::default(), now);
+    near_peers.database().install_outbound(outbound);
+    far_peers.database().install_inbound(inbound).expect("a free index");
+    let (mut near, mut far) = (Hands::new(&near_site, &near_peers), Hands::new(&far_site, &far_peers));
+    let endpoint = far_peers.endpoint(PeerId(0));
+    let mut arrived = 0;
+    for turn in 0..20u32 {
+        let inner = packet(turn.into(), 200);
+        near.give([&inner[..]]);
+        near.seal(now);
+        let genuine = passed(&near.load.batch).next().expect("it is sealed").to_vec();
+        // Numbers far ahead would carry the window off, if it moved before the check.
+        let forged: Vec<Vec<u8>> = (0..99u32)
+            .map(|number| {
+                let number = turn * 1000 + 10_000 + number;
+                [&0x1000u32.to_be_bytes()[..], &number.to_be_bytes(), &[0x5a; 80]].concat()
+            })
+            .collect();
+        far.arrive(forged.iter().map(Vec::as_slice).chain([&genuine[..]]));
+        far.accept(now);
+        assert_eq!(far.arrival.batch.work.jobs.len(), 100, "one for each");
+        arrived += passed(&far.arrival.batch).filter(|packet| *packet == inner).count();
+    }
+    assert_eq!(arrived, 20);
+    assert_eq!(far_peers.drops().of(DropReason::BadIntegrity), 20 * 99);
+    assert_eq!(far_peers.endpoint(PeerId(0)), endpoint);
+}
