@@ -77,6 +77,17 @@ pub(crate) fn leave_terminal_to_client() -> io::Result<()> {
     Ok(())
 }
 
+/// Leaves all requests to end to whoever is served: they reach a whole terminal or unit, and what is served ends first.
+///
+/// # Errors
+/// When the system refuses a handler.
+pub(crate) fn leave_all_to_client() -> io::Result<()> {
+    for signal in ENDING {
+        flag::register(signal, Arc::default())?;
+    }
+    Ok(())
+}
+
 impl Drop for Interrupts {
     fn drop(&mut self) {
         self.handle.close();

@@ -7,20 +7,23 @@ use crate::args::{
 use crate::environment;
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
-use crate::signals::Interrupts;
+use crate::signals::{self, Interrupts};
 use crate::text;
 use anyhow::{Context as _, anyhow};
 use sealane_engine::Inline;
 use sealane_peer::Identity;
 use sealane_tunnel::control::{self, Answer, Ask};
 use sealane_tunnel::gateway::{self, GatewayError, Settings};
+use sealane_tunnel::host::{self, HostError, Wanted, keeper};
 use sealane_tunnel::key_file;
 use sealane_tunnel::manual::{self, Allowed};
 use sealane_tunnel::site::{Keys, Site};
 use sealane_tunnel::status::Status;
 use std::cell::RefCell;
 use std::io::{self, Write};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
@@ -32,6 +35,7 @@ pub(crate) fn run(arguments: &TunnelArgs) -> Result<(), Failure> {
         TunnelCommand::Status(arguments) => status(arguments),
         TunnelCommand::Stats(arguments) => print(&asked(arguments)?.prometheus()),
         TunnelCommand::Check(arguments) => check(arguments),
+        TunnelCommand::KeepHost => keep_host(),
     }
 }
 
@@ -65,6 +69,7 @@ fn up(arguments: &TunnelUpArgs) -> Result<(), Failure> {
         implementations,
         control_folder: &folder,
         identity: identity.as_deref(),
+        keeper,
     };
     let listening = RefCell::new(None);
     let heed = || {
@@ -87,6 +92,20 @@ fn up(arguments: &TunnelUpArgs) -> Result<(), Failure> {
         };
         Failure::new(status, error)
     })
+}
+
+/// The command that keeps the host for a gateway: this very program, even if its file has been replaced.
+fn keeper() -> Command {
+    let mut command = Command::new("/proc/self/exe");
+    command.args(["tunnel", "keep-host"]);
+    command
+}
+
+fn keep_host() -> Result<(), Failure> {
+    let fault = |error: io::Error| Failure::new(ExitStatus::Io, error);
+    signals::leave_all_to_client().map_err(fault)?;
+    let stream = io::stdin().as_fd().try_clone_to_owned().map_err(fault)?;
+    keeper::run(stream, |message| text::complain(format_args!("{message}"))).map_err(fault)
 }
 
 /// The device that is meant: the one named, or the only one that runs.
@@ -138,7 +157,28 @@ fn status(arguments: &TunnelStatusArgs) -> Result<(), Failure> {
 }
 
 fn down(arguments: &TunnelDeviceArgs) -> Result<(), Failure> {
-    ask(arguments, Ask::Down).map(drop)
+    let folder = folder(arguments.run.as_ref());
+    let running = control::running(&folder);
+    let is_running = match &arguments.device {
+        Some(device) => running.contains(device),
+        None => !running.is_empty(),
+    };
+    if is_running {
+        let device = device(arguments)?;
+        return control::end(&folder, &device)
+            .with_context(|| format!("cannot end the gateway with device {device}"))
+            .map_err(|error| Failure::new(ExitStatus::Connection, error));
+    }
+    let left = host::take_away(arguments.device.as_deref()).map_err(|error| {
+        let error =
+            anyhow!("no gateway is running here, and what one may have left cannot be taken away: {error}");
+        Failure::new(ExitStatus::Connection, error)
+    })?;
+    if left.is_empty() {
+        return Err(Failure::new(ExitStatus::Connection, anyhow!("no gateway is running here")));
+    }
+    text::say(&format!("no gateway is running here; of one that ended without a word:\n{}", left.join("\n")));
+    Ok(())
 }
 
 fn check(arguments: &TunnelCheckArgs) -> Result<(), Failure> {
@@ -152,5 +192,20 @@ fn check(arguments: &TunnelCheckArgs) -> Result<(), Failure> {
                 .map_err(usage)?;
         }
     }
-    print(&format!("{}: good, {} peers\n", arguments.site.display(), site.peers.len()))
+    print(&format!("{}: good, {} peers\n", arguments.site.display(), site.peers.len()))?;
+    let plan = match host::forecast(&Wanted::of(&site, &site.device)) {
+        Ok(plan) => plan,
+        Err(error) => return print(&format!("what `up` would do on this host cannot be told: {error}\n")),
+    };
+    let lines: String = plan
+        .notes
+        .iter()
+        .map(|note| format!("- {note}\n"))
+        .chain(plan.warnings.iter().map(|note| format!("! {note}\n")))
+        .collect();
+    print(&format!("on this host:\n{lines}"))?;
+    if plan.conflicts.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::new(ExitStatus::Io, HostError::Conflict(plan.conflicts)))
 }

@@ -161,7 +161,7 @@ fn what_is_not_genuine_or_not_new_is_dropped_and_counted() {
 }
 
 #[test]
-fn a_gateway_that_was_killed_leaves_nothing_and_comes_back_by_itself() {
+fn a_gateway_that_was_killed_leaves_no_device_and_comes_back_by_itself() {
     if let Some(why) = missing() {
         return skip(&why);
     }

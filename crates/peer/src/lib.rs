@@ -43,7 +43,9 @@ pub use location::{HostPort, Location};
 pub use ssh::{
     AddressFamily, RemoteCommand, ResolvedHost, ServeLeave, SshAddresses, SshCommand, ssh_resolved_host,
 };
-pub use tls::{Application, TlsArrival, TlsFacts, accept_tls, connect_tls, connect_tls_by};
+pub use tls::{
+    Application, Dial, TlsArrival, TlsFacts, accept_tls, connect_tls, connect_tls_by, connect_tls_over,
+};
 pub use trust::{
     AuthorisedPeer, AuthorisedPeers, KnownPeer, KnownPeers, Rights, ServerTrust, check_trusted_folder,
     open_trusted,

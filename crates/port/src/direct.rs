@@ -50,13 +50,18 @@ pub(crate) struct Direct {
 }
 
 impl Direct {
-    /// Whose bursts find room for so many bytes. Needs `CAP_NET_RAW`, once.
-    pub(crate) fn open(protocol: u8, source: Option<Ipv4Addr>, buffer_bytes: usize) -> io::Result<Self> {
+    /// Whose bursts find room for so many bytes, and which takes the way of packets with this mark. Needs `CAP_NET_RAW`, once.
+    pub(crate) fn open(
+        protocol: u8,
+        source: Option<Ipv4Addr>,
+        mark: u32,
+        buffer_bytes: usize,
+    ) -> io::Result<Self> {
         // Without a protocol it receives nothing.
         let link =
             rustix::net::socket_with(AddressFamily::PACKET, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
         let _ = sockopt::set_socket_send_buffer_size_force(&link, buffer_bytes);
-        let routes = Routes::open()?;
+        let routes = Routes::open(mark)?;
         Ok(Self { link, device: 0, routes, protocol, source, ways: HashMap::new(), sent_packets: 0 })
     }
 

@@ -26,13 +26,21 @@ mod sys;
 pub mod tun;
 pub mod udp;
 
-use rustix::fd::BorrowedFd;
+use rustix::fd::{AsFd, BorrowedFd};
 use sealane_stack::Batch;
 use std::io;
 use std::time::Instant;
 
 pub use ends::{Receiving, Sending, ends};
 pub use room::Room;
+
+/// Packets of `socket` carry this mark from now on, by which rules of policy routing tell them apart. Needs `CAP_NET_ADMIN`.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn set_mark(socket: impl AsFd, mark: u32) -> io::Result<()> {
+    sys::set_mark(socket.as_fd(), mark)
+}
 
 /// Where packets enter and leave.
 pub trait Port: Send {

@@ -50,6 +50,8 @@ pub struct Raw {
     lengths: Option<errors::Whole>,
     /// What packets with their IP headers need; `None`: they have none.
     whole: Option<Whole>,
+    /// Of packets, for the host's rules; 0: they have none.
+    mark: u32,
     /// Of a socket that sends past IP.
     direct: Option<Direct>,
     /// Packets that the kernel did not take.
@@ -143,6 +145,7 @@ impl Raw {
             pace: Pace::default(),
             lengths: None,
             whole: None,
+            mark: 0,
             direct: None,
             refused_packets: 0,
         }
@@ -155,6 +158,7 @@ impl Raw {
             peer: self.peer,
             whole: self.whole.clone(),
             lengths: self.lengths,
+            mark: self.mark,
             ..Self::of(Arc::clone(&self.socket), self.is_v4)
         };
         (self, twin)
@@ -171,8 +175,18 @@ impl Raw {
             return Err(io::ErrorKind::Unsupported.into());
         };
         let source = Some(local).filter(|local| !local.is_unspecified());
-        self.direct = Some(Direct::open(protocol, source, SOCKET_BUFFER_BYTES)?);
+        self.direct = Some(Direct::open(protocol, source, self.mark, SOCKET_BUFFER_BYTES)?);
         Ok(())
+    }
+
+    /// Packets carry this mark from now on, see [`crate::set_mark`]. To be called before [`Self::split`].
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn set_mark(&mut self, mark: u32) -> io::Result<()> {
+        crate::set_mark(&*self.socket, mark)?;
+        self.mark = mark;
+        self.sender().map_or(Ok(()), |sender| crate::set_mark(sender, mark))
     }
 
     /// Packets that went past IP.

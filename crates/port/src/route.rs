@@ -38,14 +38,16 @@ pub(crate) struct Way {
 #[derive(Debug)]
 pub(crate) struct Routes {
     socket: Socket,
+    /// Of the packets that it asks for; 0: they have none.
+    mark: u32,
 }
 
 impl Routes {
-    pub(crate) fn open() -> io::Result<Self> {
+    pub(crate) fn open(mark: u32) -> io::Result<Self> {
         let mut socket = Socket::new(NETLINK_ROUTE)?;
         socket.bind_auto()?;
         socket.connect(&SocketAddr::new(0, 0))?;
-        Ok(Self { socket })
+        Ok(Self { socket, mark })
     }
 
     /// The way from `source`, where that is given, to `destination`. `None`: there is no plain one over Ethernet now.
@@ -81,6 +83,9 @@ impl Routes {
         question.header.address_family = AddressFamily::Inet;
         question.header.destination_prefix_length = 32;
         question.attributes.push(RouteAttribute::Destination(RouteAddress::Inet(destination)));
+        if self.mark != 0 {
+            question.attributes.push(RouteAttribute::Mark(self.mark));
+        }
         if let Some(source) = source {
             question.header.source_prefix_length = 32;
             question.attributes.push(RouteAttribute::Source(RouteAddress::Inet(source)));

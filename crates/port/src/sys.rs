@@ -53,6 +53,11 @@ fn set_option(
     check(unsafe { libc::setsockopt(fd.as_raw_fd(), level, option, (&raw const value).cast(), bytes) })
 }
 
+/// Packets of a socket carry this mark, by which the host's rules tell them apart. Needs CAP_NET_ADMIN.
+pub(crate) fn set_mark(fd: BorrowedFd<'_>, mark: u32) -> io::Result<()> {
+    set_option(fd, libc::SOL_SOCKET, libc::SO_MARK, mark as libc::c_int)
+}
+
 /// Asks for received datagrams of one flow as one train.
 pub(crate) fn set_udp_gro(fd: BorrowedFd<'_>) -> io::Result<()> {
     set_option(fd, libc::SOL_UDP, libc::UDP_GRO, 1)

@@ -113,6 +113,14 @@ impl Udp {
         (self, twin)
     }
 
+    /// Packets carry this mark from now on, see [`crate::set_mark`].
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn set_mark(&self, mark: u32) -> io::Result<()> {
+        crate::set_mark(&*self.socket, mark)
+    }
+
     /// Packets go to `peer` from now on.
     pub fn set_peer(&mut self, peer: SocketAddr) {
         self.peer = Some(peer);

@@ -17,7 +17,7 @@ use std::{
     env, fs, io,
     net::UdpSocket,
     num::NonZeroUsize,
-    os::unix::fs::PermissionsExt as _,
+    os::{fd::AsFd as _, unix::fs::PermissionsExt as _},
     path::Path,
     process::{Command, Stdio, exit},
     thread,
@@ -33,6 +33,7 @@ use sealane_port::{
 use sealane_stack::Batch;
 use sealane_tunnel::{
     gateway::{self, Settings},
+    host::keeper,
     manual::Allowed,
     site::Site,
 };
@@ -106,6 +107,11 @@ fn run_gateway(path: &Path) {
         implementations,
         control_folder: &path.with_file_name("run"),
         identity: None,
+        keeper: || {
+            let mut command = Command::new("/proc/self/exe");
+            command.arg("keep-host");
+            command
+        },
     };
     let engine = Inline::new(implementations);
     let say = |message: &str| eprintln!("{message}");
@@ -348,6 +354,10 @@ fn main() {
     let arguments: Vec<String> = env::args().skip(1).filter(|argument| argument != "--bench").collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["gateway", site] => return run_gateway(Path::new(site)),
+        ["keep-host"] => {
+            let gateway = io::stdin().as_fd().try_clone_to_owned().expect("a gateway has started it");
+            return keeper::run(gateway, |message| eprintln!("{message}")).expect("the host is kept");
+        }
         ["null-gso", device, own_address, peer] => {
             eprintln!("null-gso: {:?}", run_null(device, own_address, peer));
             exit(1);

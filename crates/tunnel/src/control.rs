@@ -16,7 +16,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rustix::{fs::Mode, process::umask};
+use rustix::{
+    event::{PollFd, PollFlags},
+    fs::Mode,
+    process::{PidfdFlags, umask},
+};
 use sealane_peer::check_trusted_folder;
 use serde::{Deserialize, Serialize};
 
@@ -31,7 +35,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// What a gateway may take to answer, with a housekeeper that is at other work.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
 /// What a gateway that said that it ends may take to do so.
-const END_PATIENCE: Duration = Duration::from_secs(10);
+const END_PATIENCE: Duration = Duration::from_secs(60);
 /// Between two looks at whether it has.
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -207,7 +211,7 @@ pub fn ask(folder: &Path, device: &str, ask: Ask) -> io::Result<Answer> {
 ///
 /// # Errors
 /// It still answers, or the system says no.
-pub fn wait_for_end(folder: &Path, device: &str) -> io::Result<()> {
+fn wait_for_end(folder: &Path, device: &str) -> io::Result<()> {
     let path = path(folder, device);
     let deadline = Instant::now() + END_PATIENCE;
     loop {
@@ -222,6 +226,33 @@ pub fn wait_for_end(folder: &Path, device: &str) -> io::Result<()> {
             Ok(_) => thread::sleep(LOOK),
         }
     }
+}
+
+/// Ends the gateway with this device, and waits until its process, and with it the device, is gone.
+///
+/// # Errors
+/// None is running, it does not answer, or it does not end.
+pub fn end(folder: &Path, device: &str) -> io::Result<()> {
+    let stream = UnixStream::connect(path(folder, device))?;
+    let gateway = rustix::net::sockopt::socket_peercred(&stream)?.pid;
+    // Without it (before Linux 5.3) the answer has to do.
+    let gateway = rustix::process::pidfd_open(gateway, PidfdFlags::empty());
+    drop(stream);
+    ask(folder, device, Ask::Down)?;
+    let until = Instant::now() + END_PATIENCE;
+    while let Ok(gateway) = &gateway {
+        let left = until.saturating_duration_since(Instant::now());
+        let mut polled = [PollFd::new(gateway, PollFlags::IN)];
+        // It also comes back for a signal.
+        sealane_stack::wait(&mut polled, left)?;
+        if !polled[0].revents().is_empty() {
+            break;
+        }
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+    }
+    wait_for_end(folder, device)
 }
 
 /// Devices of this user's gateways that run.

@@ -137,9 +137,13 @@ pub struct Paths {
 }
 
 impl Paths {
-    /// Before the first look. Where a socket cannot be had, paths of its family stay as they are.
-    pub fn new(now: Instant) -> Self {
-        let socket = |address: IpAddr| UdpSocket::bind((address, 0)).ok();
+    /// Before the first look, at the paths of packets with `mark`. Where a socket cannot be had, paths of its family stay as they are.
+    pub fn new(mark: Option<u32>, now: Instant) -> Self {
+        let socket = |address: IpAddr| {
+            let socket = UdpSocket::bind((address, 0)).ok()?;
+            mark.map_or(Ok(()), |mark| sealane_port::set_mark(&socket, mark)).ok()?;
+            Some(socket)
+        };
         let sockets = [socket(Ipv4Addr::UNSPECIFIED.into()), socket(Ipv6Addr::UNSPECIFIED.into())];
         Self { sockets, due: now, next: 0, known: HashMap::new() }
     }
@@ -342,7 +346,7 @@ mod tests {
     #[test]
     fn what_was_made_up_of_a_place_before_narrows_no_path_to_it() {
         let now = Instant::now();
-        let mut paths = Paths::new(now);
+        let mut paths = Paths::new(None, now);
         let places = [1, 2].map(|last| SocketAddr::from(([192, 0, 2, last], 4500)));
         let known = paths.known(PeerId(0), places[0], 552);
         assert_eq!(known.bytes(now), LEAST_HINTED);

@@ -1,16 +1,18 @@
 //! A gateway: a device, a socket, and the lanes between them.
 //!
 //! Guarantees: packets of one direction leave in the order in which they came, whatever the number of lanes; a lane without work
-//! sleeps in the kernel; what waits between lanes is bounded; nothing is left behind when the process ends, however it does.
+//! sleeps in the kernel; what waits between lanes is bounded; when the process ends in order, or does not come up, nothing is left
+//! behind; when it ends otherwise, what closes the way for packets in clear.
 
 use std::{
     cell::RefCell,
     io,
-    net::TcpListener,
+    net::{SocketAddr, TcpListener},
     num::NonZeroUsize,
     os::fd::AsFd as _,
     path::Path,
-    process, thread,
+    process::{self, Command},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -33,8 +35,8 @@ use sealane_stack::Bells;
 
 use crate::{
     control::{self, Answer, Ask, Listener},
-    device::{self, DeviceError},
     discovery::Paths,
+    host::{HostError, Wanted, keeper::Keeper},
     inward::{Acceptor, Arrival, Opener},
     keep_alive::KeepAlive,
     keying::{KeyMaker, calls::Calls},
@@ -72,13 +74,16 @@ pub enum GatewayError {
     #[error("cannot listen on {listen}: {source}")]
     Listen {
         /// The address.
-        listen: std::net::SocketAddr,
+        listen: SocketAddr,
         /// Why.
         source: io::Error,
     },
-    /// The device cannot be set up.
+    /// The process that keeps the host's state cannot be started.
+    #[error("cannot start the process that keeps the host's routes: {0}")]
+    Keeper(#[source] io::Error),
+    /// The host is not as the gateway needs it.
     #[error(transparent)]
-    Device(#[from] DeviceError),
+    Host(#[from] HostError),
     /// A peer's associations cannot be made.
     #[error(transparent)]
     Manual(#[from] ManualError),
@@ -118,6 +123,8 @@ pub struct Settings<'a> {
     pub control_folder: &'a Path,
     /// File of its own key, where the site names none.
     pub identity: Option<&'a Path>,
+    /// Makes the command that runs [`keeper::run`](crate::host::keeper::run).
+    pub keeper: fn() -> Command,
 }
 
 /// Runs a gateway until it is told to end: by the control socket, or when `is_ended` says so, which is asked some times a second.
@@ -134,7 +141,7 @@ pub fn run(
     up: impl FnOnce(&str),
     say: impl Fn(&str) + Sync,
 ) -> Result<(), GatewayError> {
-    let Settings { site, lanes, allowed, implementations, control_folder, identity } = *settings;
+    let Settings { site, lanes, allowed, implementations, control_folder, identity, keeper } = *settings;
     let begun = Instant::now();
     control::refuse_second(control_folder, &site.device).map_err(GatewayError::Control)?;
     let bells = Bells::new(1).map_err(GatewayError::Lane)?;
@@ -144,16 +151,21 @@ pub fn run(
     for (id, peer) in (0..).map(PeerId).zip(&site.peers) {
         manuals.install(implementations, &peers, id, peer, allowed, begun)?;
     }
+    // Before there is anything that it could inherit. It is dropped last: a gateway that does not come up leaves nothing.
+    let keeper = Keeper::start(keeper()).map_err(GatewayError::Keeper)?;
     let calls = calls(site, identity, implementations, &peers, &threads)?;
     let tun_error = |source| GatewayError::Tun { device: site.device.clone(), source };
     let options = Options { room: outward::room(site), ..Options::new(&site.device) };
     let tun = Tun::open(&options).map_err(tun_error)?.remove(0);
     let device = tun.name().to_owned();
-    device::set_up(site, &device)?;
+    let wanted = Wanted::of(site, &device);
+    let mark = wanted.mark();
+    let calls = calls.map(|calls| if mark.is_some() { calls.marked_by(&keeper) } else { calls });
+    let warnings = keeper.set_up(&wanted)?;
     let listen_error = |source| GatewayError::Listen { listen: site.listen, source };
-    let outside = Outside::open(site).map_err(listen_error)?;
-    let called = calls.is_some().then(|| TcpListener::bind(site.listen)).transpose().map_err(listen_error)?;
-    called.as_ref().map_or(Ok(()), |called| called.set_nonblocking(true)).map_err(listen_error)?;
+    let outside = Outside::open(site, mark).map_err(listen_error)?;
+    let called = calls.is_some().then(|| listen(site.listen, mark)).transpose().map_err(listen_error)?;
+    let paths = Paths::new(mark, begun);
     let ((tun_in, tun_out), (from_peers, to_peers)) = (tun.split(), outside.split());
     let (tun_out, to_inside) = tun_out.split();
     let (mut to_peers, dummies_out) = to_peers.split();
@@ -173,6 +185,7 @@ pub fn run(
     heed();
     // The device is ours, so no other gateway makes this socket.
     let control = Listener::bind(control_folder, &site.device).map_err(GatewayError::Control)?;
+    keeper.keep()?;
     thread::scope(|scope| {
         let mut queues = queues.into_iter();
         for lane in 0..lanes {
@@ -227,25 +240,49 @@ pub fn run(
             threads.begin(scope, "calls".to_owned(), life);
         }
         up(&device);
+        warnings.iter().for_each(|warning| say(warning));
         let status = || Status::of(&device, site.listen.to_string(), begun, cpu_s(), &peers);
         let mut makers: Vec<Box<dyn KeyMaker + '_>> = vec![Box::new(manuals)];
-        let mut minder = Minder::new(site, &peers, &heard, Paths::new(begun), &dummies);
+        let mut minder = Minder::new(site, &peers, &heard, paths, &dummies);
         if let Some(calls) = &calls {
             let (peers, say, requests, dummies) = (&peers, &say, Vec::new(), &dummies);
             makers.push(Box::new(Caller { calls, scope, peers, say, dummies, requests }));
         }
         threads.guard("housekeeping", || {
-            let is_ended = || is_ended() || threads.failure().is_some();
+            let is_ended = || {
+                if keeper.is_gone() {
+                    // Nobody would set again what vanishes, or take it away in the end.
+                    threads.fail("keeping the host's routes", "its process has ended");
+                }
+                is_ended() || threads.failure().is_some()
+            };
             let mind = |now| minder.look(now, &say);
             keep(&control, &mut makers, &peers, mind, is_ended, status, &say);
             Ok(())
         });
+        // After a failure what closes stays.
+        if threads.failure().is_none()
+            && let Err(error) = keeper.restore()
+        {
+            threads.fail("taking back what was set", &error.to_string());
+        }
         drop(control);
         let failure = threads.failure();
-        failure.iter().for_each(|failure| say(failure));
+        failure.iter().for_each(|failure| {
+            say(&format!("{failure}; `sealane tunnel down {device}` takes away what is left on this host"));
+        });
         // The lanes sleep in system calls on descriptors that only the end of the process closes.
         process::exit(i32::from(failure.is_some()))
     })
+}
+
+/// Listens to peers that call.
+fn listen(at: SocketAddr, mark: Option<u32>) -> io::Result<TcpListener> {
+    let listener = TcpListener::bind(at)?;
+    // The connections inherit it.
+    mark.map_or(Ok(()), |mark| sealane_port::set_mark(&listener, mark))?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
 }
 
 /// Gives away every capability of this thread, and so of those that it starts: the device, the sockets and the files are open.

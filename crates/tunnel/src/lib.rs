@@ -3,6 +3,7 @@
 //! - [`site::Site`] is the site file; [`key_file`] and [`counter_file`] are the files beside it.
 //! - [`gateway::run`] opens the device and the socket ([`outside`]) and starts lanes: [`outward`] plans, seals and sends,
 //!   [`inward`] opens and accepts. What is said of packets is decided by `ipsec`; what is done to them by an engine.
+//! - [`host`] is what a gateway changes of its host, and how that is taken back; [`device`] what it asks of its device.
 //! - [`path`] is how long packets to a peer may be, and who is told.
 //! - [`way`] is how lanes share a direction; [`alone`] runs it between memory and memory, to measure one end by itself.
 //! - [`endpoint`] is where a peer is reached, and what can be no such place; [`news`] is what is told of peers.
@@ -21,6 +22,7 @@ pub mod endpoint;
 mod engine;
 pub mod gateway;
 pub mod heard_file;
+pub mod host;
 pub mod inward;
 pub mod keep_alive;
 pub mod key_file;

@@ -80,11 +80,11 @@ pub enum Outside {
 }
 
 impl Outside {
-    /// The socket that `site` asks for.
+    /// The socket that `site` asks for, whose packets carry `mark`.
     ///
     /// # Errors
     /// The system refuses.
-    pub fn open(site: &Site) -> io::Result<Self> {
+    pub fn open(site: &Site, mark: Option<u32>) -> io::Result<Self> {
         let mut outside = match site.encapsulation {
             Encapsulation::Udp => Self::Udp(Udp::new(UdpSocket::bind(site.listen)?, None)?),
             Encapsulation::None => Self::Raw(match site.protocol {
@@ -92,6 +92,11 @@ impl Outside {
                 Protocol::Ah => Raw::listen_whole(protocol::AH, site.listen.ip())?,
             }),
         };
+        match (&mut outside, mark) {
+            (_, None) => {}
+            (Self::Udp(udp), Some(mark)) => udp.set_mark(mark)?,
+            (Self::Raw(raw), Some(mark)) => raw.set_mark(mark)?,
+        }
         let seen = match &mut outside {
             Self::Udp(udp) => udp.see_to_lengths(),
             Self::Raw(raw) => raw.see_to_lengths(),

@@ -26,6 +26,9 @@
 //! packets over IPv4 to the network device itself, where that is of Ethernet: some 1.4 times as many, which the host's
 //! firewall rules for output and its address translation do not see.
 //!
+//! `fail-open = true` beside `listen` lets packets for the peers' networks leave in clear while no gateway runs; otherwise they are
+//! unreachable from the first `up` until `down`.
+//!
 //! `protocol = "ah"` beside `listen` protects packets by AH (RFC 4302), which hides nothing and covers the outer addresses too: it
 //! goes with `encapsulation = "none"` and one address to listen on, and its suites are integrities alone.
 //!
@@ -144,6 +147,8 @@ pub struct Site {
     pub identity: Option<PathBuf>,
     /// What is done to the host beside the device.
     pub hooks: Hooks,
+    /// Whether packets for the peers' networks may leave in clear while no gateway runs.
+    pub fails_open: bool,
     /// Whom it joins.
     pub peers: Vec<PeerSite>,
 }
@@ -249,6 +254,8 @@ struct RawSite {
     addresses: Vec<Spanned<String>>,
     mtu: Option<Spanned<u16>>,
     identity: Option<PathBuf>,
+    #[serde(default)]
+    fail_open: bool,
     #[serde(default)]
     up: Vec<Spanned<String>>,
     #[serde(default)]
@@ -394,6 +401,7 @@ impl Site {
         }
         let identity = raw.identity.as_ref().map(|file| place.beside(file));
         let hooks = Hooks::read(&place, &raw)?;
+        let fails_open = raw.fail_open;
         Ok(Self {
             device,
             listen,
@@ -404,6 +412,7 @@ impl Site {
             mtu,
             identity,
             hooks,
+            fails_open,
             peers,
         })
     }

@@ -47,6 +47,13 @@ gateway must listen on one of its addresses, and there must be no NAT on the way
 `addresses`. The inner header is not sent, which saves 20 or 40 bytes a packet; fragments and IPv4 options are not \
 supported. The inside addresses must differ from the outside ones.
 
+`up` adds routes to the networks, and never replaces one that exists: it refuses, and names it. A network that contains an \
+end point of a peer, such as the default routes 0.0.0.0/0 and ::/0, gets a routing table of its own, and rules that lead \
+everything there but the packets of the gateway itself. `check` says what will happen on this host. While the gateway is down or \
+was killed, packets for the networks are unreachable (`fail-open = true` beside `listen` lets them leave in clear by other \
+routes); `down` takes that away too. Packets that arrive in clear and claim to come from the networks are dropped, by a table of \
+nftables.
+
 If a link on the way takes only smaller packets, hosts inside are told by ICMP what fits: never less than 576 bytes (IPv4) or \
 1,280 (IPv6), and for ten minutes at a time. Over IPv4 routers are believed that quote a packet of ours, by its SPI and number; \
 one that quotes too little to tell is believed down to 1,280 bytes outside. All other messages are counted as `foreign` in \
@@ -65,14 +72,17 @@ pub struct TunnelArgs {
 pub enum TunnelCommand {
     /// Start a gateway, and run it until Ctrl-C, SIGTERM or `sealane tunnel down`
     Up(TunnelUpArgs),
-    /// Stop a gateway
+    /// Stop a gateway, or take away what one that was killed has left on this host
     Down(TunnelDeviceArgs),
     /// Show peers, associations and dropped packets of running gateways
     Status(TunnelStatusArgs),
     /// Print the counters of running gateways in Prometheus's text format
     Stats(TunnelDeviceArgs),
-    /// Check a site file and its key files, without changing anything
+    /// Check a site file and its key files, and say what `up` would do on this host, without changing anything
     Check(TunnelCheckArgs),
+    /// Keep the host's routes for a gateway, which starts this itself
+    #[command(hide = true)]
+    KeepHost,
 }
 
 /// Arguments of `sealane tunnel up`.

@@ -62,9 +62,40 @@ pub fn connect_tls_by(
     trust: &ServerTrust,
     deadline: Instant,
 ) -> Result<Channel, PeerError> {
+    connect(application, family, &TcpStream::connect_timeout, address, identity, trust, deadline)
+}
+
+/// Makes a TCP connection to an address within a time, as [`TcpStream::connect_timeout`] does.
+pub type Dial<'a> = &'a dyn Fn(&SocketAddr, Duration) -> io::Result<TcpStream>;
+
+/// As [`connect_tls_by`], over connections that `dial` makes.
+///
+/// # Errors
+/// As there.
+pub fn connect_tls_over(
+    application: Application,
+    family: Option<AddressFamily>,
+    dial: Dial<'_>,
+    address: &HostPort,
+    identity: &Identity,
+    trust: &ServerTrust,
+    deadline: Instant,
+) -> Result<Channel, PeerError> {
+    connect(application, family, dial, address, identity, trust, deadline)
+}
+
+fn connect(
+    application: Application,
+    family: Option<AddressFamily>,
+    dial: Dial<'_>,
+    address: &HostPort,
+    identity: &Identity,
+    trust: &ServerTrust,
+    deadline: Instant,
+) -> Result<Channel, PeerError> {
     let mut pauses = PAUSES_MS.into_iter().map(Duration::from_millis);
     loop {
-        match attempt(application, family, address, identity, trust, deadline) {
+        match attempt(application, family, dial, address, identity, trust, deadline) {
             Err(PeerError::Channel(error @ (ChannelError::Closed | ChannelError::Truncated))) => {
                 let pause = pauses.next().filter(|&pause| Instant::now() + pause < deadline);
                 thread::sleep(pause.ok_or(error)?);
@@ -77,13 +108,14 @@ pub fn connect_tls_by(
 fn attempt(
     application: Application,
     family: Option<AddressFamily>,
+    dial: Dial<'_>,
     address: &HostPort,
     identity: &Identity,
     trust: &ServerTrust,
     deadline: Instant,
 ) -> Result<Channel, PeerError> {
     let known = trust.file().map(KnownPeers::load).transpose()?.unwrap_or_default();
-    let stream = connect_tcp(family, address, deadline)?;
+    let stream = connect_tcp(family, dial, address, deadline)?;
     let verifier = Arc::new(ServerVerifier {
         trust: trust.clone(),
         known,
@@ -148,6 +180,7 @@ fn attempt(
 /// Tries the name's addresses one after the other.
 fn connect_tcp(
     family: Option<AddressFamily>,
+    dial: Dial<'_>,
     address: &HostPort,
     deadline: Instant,
 ) -> Result<TcpStream, PeerError> {
@@ -163,7 +196,7 @@ fn connect_tcp(
             last = io::ErrorKind::TimedOut.into();
             break;
         }
-        match TcpStream::connect_timeout(candidate, share) {
+        match dial(candidate, share) {
             Ok(stream) => return Ok(stream),
             Err(e) => last = e,
         }

@@ -24,7 +24,7 @@ use crate::channel::{Wire, explain, flush_tls, is_cut, now_or_never};
 use crate::error::ChannelError;
 use crate::key::PublicKey;
 
-pub use connect::{connect_tls, connect_tls_by};
+pub use connect::{Dial, connect_tls, connect_tls_by, connect_tls_over};
 pub use serve::{TlsArrival, accept_tls};
 
 /// What is spoken within a connection. Both ends must name the same (ALPN, RFC 7301), so that nobody who reaches a daemon with a

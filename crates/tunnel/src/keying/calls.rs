@@ -24,12 +24,13 @@ use sealane_engine::Implementations;
 use sealane_ipsec::{database::Request, policy::PeerId};
 use sealane_peer::{
     Application, AuthorisedPeers, Channel, ChannelError, HostPort, Identity, PeerError, PublicKey,
-    ServerTrust, TlsArrival, connect_tls_by,
+    ServerTrust, TlsArrival, connect_tls_over,
 };
 use zeroize::Zeroizing;
 
 use crate::{
     endpoint::Endpoint,
+    host::keeper::Keeper,
     keying::{
         KeyMaker as _,
         agreement::{self, Answer, EXPORTER_LABEL, Material, Offer, READY, Refusal, Seen},
@@ -87,6 +88,8 @@ pub struct Calls<'a> {
     /// Of the addresses that our socket reaches.
     families: Families,
     lanes: &'a Lanes,
+    /// Who makes sockets with the gateway's mark, where it has one.
+    marks: Option<&'a Keeper>,
 }
 
 impl std::fmt::Debug for Calls<'_> {
@@ -146,7 +149,14 @@ impl<'a> Calls<'a> {
             turns: Mutex::new(Turns::default()),
             families: Families::of(site.listen),
             lanes,
+            marks: None,
         }
+    }
+
+    /// Calls leave by sockets with the gateway's mark, which `keeper` makes.
+    #[must_use]
+    pub fn marked_by(self, keeper: &'a Keeper) -> Self {
+        Self { marks: Some(keeper), ..self }
     }
 
     /// Tells the peers' keys what the lanes ask for and how the traffic goes, and starts calls. Says to whom a sign of life is
@@ -261,7 +271,12 @@ impl<'a> Calls<'a> {
         trust: &ServerTrust,
         deadline: Instant,
     ) -> Result<Channel, PeerError> {
-        connect_tls_by(Application::Tunnel, self.families.only(), address, &self.identity, trust, deadline)
+        let dial = |to: &SocketAddr, patience| match self.marks {
+            Some(keeper) => keeper.connect(to, patience),
+            None => TcpStream::connect_timeout(to, patience),
+        };
+        let family = self.families.only();
+        connect_tls_over(Application::Tunnel, family, &dial, address, &self.identity, trust, deadline)
     }
 
     /// What we see of the other end of a call.

@@ -1,0 +1,486 @@
+//! A process that keeps the host as its gateway needs it, and the gateway's end of the pipe to it.
+//!
+//! The gateway gives its capabilities away before it reads what strangers send. This process never reads such, and keeps
+//! CAP_NET_ADMIN: to set routes again that vanish, to make the marked sockets of calls, and to take everything away in the end.
+//! It speaks with the gateway by lines of JSON over a socket pair, and ends with it.
+//!
+//! Guarantees: when the gateway ends without a word, what closes stays, and everything is taken away if the gateway was not up yet;
+//! no answer is waited for without a deadline; a line has a bound.
+
+use std::{
+    io::{self, IoSlice, IoSliceMut, Read as _, Write as _},
+    mem::{self, MaybeUninit},
+    net::{Shutdown, SocketAddr, TcpStream},
+    os::{
+        fd::{AsFd as _, OwnedFd},
+        unix::net::UnixStream,
+    },
+    process::{Child, Command, Stdio},
+    sync::{Mutex, MutexGuard},
+    time::{Duration, Instant},
+};
+
+use rustix::{
+    event::{PollFd, PollFlags},
+    io::Errno,
+    net::{
+        AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+        SendAncillaryMessage, SendFlags, SocketFlags, SocketType, sockopt,
+    },
+    thread::{CapabilitySet, CapabilitySets, set_capabilities, set_no_new_privs},
+};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    HostError, Wanted, firewall,
+    netlink::{Events, Kernel},
+    plan::{self, Step},
+    refused,
+};
+use crate::device;
+
+/// The longest line, in bytes: the networks of the longest site file.
+const LINE_BYTES_MAX: usize = 64 << 20;
+/// How long the gateway waits for an answer.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Changes come in groups.
+const GROUPED: Duration = Duration::from_millis(100);
+/// Whoever takes routes away again and again does not keep this process busy.
+const BETWEEN: Duration = Duration::from_secs(1);
+
+#[derive(Debug, Serialize, Deserialize)]
+enum Order {
+    /// To make the host as it is wanted.
+    SetUp(Wanted),
+    /// The gateway is up: from now on what closes outlives it.
+    Keep,
+    /// A TCP socket with the gateway's mark.
+    Socket {
+        /// Its family.
+        is_v4: bool,
+    },
+    /// To take everything away.
+    Restore,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+enum Answer {
+    /// It is done; what the operator should know.
+    Done(Vec<String>),
+    /// It is not, and why.
+    Refused(String),
+}
+
+/// The gateway's end.
+#[derive(Debug)]
+pub struct Keeper {
+    ends: Mutex<Ends>,
+}
+
+#[derive(Debug)]
+struct Ends {
+    child: Child,
+    stream: UnixStream,
+    is_over: bool,
+}
+
+impl Keeper {
+    /// Starts `program`, which is to call [`run`] with its standard input.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn start(mut program: Command) -> io::Result<Self> {
+        let (near, far) = UnixStream::pair()?;
+        near.set_read_timeout(Some(PATIENCE))?;
+        near.set_write_timeout(Some(PATIENCE))?;
+        let child = program.stdin(OwnedFd::from(far)).stdout(Stdio::null()).spawn()?;
+        Ok(Self { ends: Mutex::new(Ends { child, stream: near, is_over: false }) })
+    }
+
+    fn ends(&self) -> MutexGuard<'_, Ends> {
+        self.ends.lock().expect("nobody panics asking")
+    }
+
+    fn ask(&self, order: &Order) -> Result<(Vec<String>, Option<OwnedFd>), HostError> {
+        self.ends().ask(order)
+    }
+    /// Has the host made as it is wanted; what the operator should know.
+    ///
+    /// # Errors
+    /// Something is in the way, or the kernel refuses. Then nothing has changed.
+    pub fn set_up(&self, wanted: &Wanted) -> Result<Vec<String>, HostError> {
+        self.ask(&Order::SetUp(wanted.clone())).map(|(notes, _)| notes)
+    }
+
+    /// From now on what closes outlives the gateway.
+    ///
+    /// # Errors
+    /// The process is gone.
+    pub fn keep(&self) -> Result<(), HostError> {
+        self.ask(&Order::Keep).map(drop)
+    }
+
+    /// Connects a socket that carries the gateway's mark, within `patience`.
+    ///
+    /// # Errors
+    /// There is no such socket, or no connection.
+    pub fn connect(&self, to: &SocketAddr, patience: Duration) -> io::Result<TcpStream> {
+        let until = Instant::now() + patience;
+        let (_, socket) = self.ask(&Order::Socket { is_v4: to.is_ipv4() }).map_err(io::Error::other)?;
+        let socket = socket.ok_or_else(|| io::Error::other("no socket came with the answer"))?;
+        match rustix::net::connect(&socket, to) {
+            Err(Errno::INPROGRESS) => {}
+            done => done?,
+        }
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let mut polled = [PollFd::new(&socket, PollFlags::OUT)];
+            // It also comes back for a signal.
+            sealane_stack::wait(&mut polled, left)?;
+            if !polled[0].revents().is_empty() {
+                break;
+            }
+            if left.is_zero() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+        }
+        sockopt::socket_error(&socket)??;
+        let stream = TcpStream::from(socket);
+        stream.set_nonblocking(false)?;
+        Ok(stream)
+    }
+
+    /// Whether the process has ended; then nobody keeps the routes.
+    pub fn is_gone(&self) -> bool {
+        !matches!(self.ends().child.try_wait(), Ok(None))
+    }
+
+    /// Has everything taken away.
+    ///
+    /// # Errors
+    /// The kernel refuses, or the process is gone; `sealane tunnel down` tries again.
+    pub fn restore(&self) -> Result<(), HostError> {
+        let mut ends = self.ends();
+        if mem::replace(&mut ends.is_over, true) {
+            return Ok(());
+        }
+        let done = ends.ask(&Order::Restore).map(drop);
+        // It ends by itself now, unless it is gone.
+        let _ = ends.stream.shutdown(Shutdown::Both);
+        let _ = ends.child.wait();
+        done
+    }
+}
+
+impl Ends {
+    fn ask(&mut self, order: &Order) -> Result<(Vec<String>, Option<OwnedFd>), HostError> {
+        let gone = |error: &dyn std::fmt::Display| {
+            HostError::Keeper(format!("the process that keeps the host's routes does not answer: {error}"))
+        };
+        let mut line = serde_json::to_vec(order).map_err(|error| gone(&error))?;
+        line.push(b'\n');
+        self.stream.write_all(&line).map_err(|error| gone(&error))?;
+        let (answer, socket) = hear(&self.stream).map_err(|error| gone(&error))?;
+        match serde_json::from_slice(&answer).map_err(|error| gone(&error))? {
+            Answer::Done(notes) => Ok((notes, socket)),
+            Answer::Refused(message) => Err(HostError::Keeper(message)),
+        }
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        // Whoever cares for the outcome asks before.
+        let _ = self.restore();
+    }
+}
+
+/// One line, and the descriptor that came with it.
+fn hear(stream: &UnixStream) -> io::Result<(Vec<u8>, Option<OwnedFd>)> {
+    let (mut line, mut socket) = (Vec::new(), None);
+    let mut chunk = [0; 4096];
+    loop {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let into = &mut [IoSliceMut::new(&mut chunk)];
+        let received = rustix::net::recvmsg(stream, into, &mut control, RecvFlags::CMSG_CLOEXEC)?.bytes;
+        for message in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(sockets) = message {
+                socket = sockets.last().or(socket);
+            }
+        }
+        if received == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        line.extend(&chunk[..received]);
+        if line.last() == Some(&b'\n') {
+            return Ok((line, socket));
+        }
+        if line.len() > LINE_BYTES_MAX {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+    }
+}
+
+/// A host while a gateway runs.
+struct Kept {
+    kernel: Kernel,
+    wanted: Wanted,
+    /// Index of the gateway's device.
+    device: u32,
+    /// What was done, to be undone.
+    done: Vec<Step>,
+    has_new_table: bool,
+    is_kept: bool,
+    is_up: bool,
+    routes: Events,
+    tables: Option<firewall::Events>,
+    /// When to look again for what has vanished.
+    look: Option<Instant>,
+    looked: Instant,
+}
+
+impl Kept {
+    /// Makes the host as it is wanted, or leaves it as it was.
+    fn set_up(wanted: Wanted) -> Result<(Self, Vec<String>), HostError> {
+        let mut kernel = Kernel::open().map_err(refused("ask the kernel for its routes"))?;
+        let routes = Events::open().map_err(refused("listen to the kernel's changes"))?;
+        let mut state = kernel.state(&wanted).map_err(refused("read the kernel's routes"))?;
+        let missing = || HostError::Keeper(format!("the device {} is not there", wanted.device));
+        let device = state.device.ok_or_else(missing)?;
+        state.is_up = true;
+        let plan = plan::plan(&wanted, &state);
+        if !plan.conflicts.is_empty() {
+            return Err(HostError::Conflict(plan.conflicts));
+        }
+        let superpackets = (!device::forwards()).then_some(wanted.superpacket_bytes);
+        let set_up = kernel.set_up(device, wanted.mtu, superpackets);
+        set_up.map_err(refused(format!("set up the device {}", wanted.device)))?;
+        let mut kept = Self {
+            kernel,
+            wanted,
+            device,
+            done: Vec::new(),
+            has_new_table: false,
+            is_kept: false,
+            is_up: true,
+            routes,
+            tables: None,
+            look: None,
+            looked: Instant::now(),
+        };
+        for step in plan.steps {
+            if let Err(error) = kept.kernel.apply(&step) {
+                // The refusal matters more than what cannot be undone after it.
+                let _ = kept.undo();
+                return Err(refused(step.to_string())(error));
+            }
+            kept.done.push(step);
+        }
+        let mut notes = plan.warnings;
+        match firewall::set(&kept.wanted) {
+            Ok(is_new) => {
+                kept.has_new_table = is_new;
+                kept.tables = firewall::Events::open().ok();
+            }
+            Err(error) => notes.push(firewall::missing(&error)),
+        }
+        Ok((kept, notes))
+    }
+
+    /// Makes the host what it was before.
+    fn undo(&mut self) -> Result<(), HostError> {
+        let mut first = Ok(());
+        for step in self.done.drain(..).rev() {
+            let undone = step.undone();
+            let done = self.kernel.apply(&undone).map_err(refused(undone.to_string()));
+            first = first.and(done);
+        }
+        if self.has_new_table {
+            let gone =
+                firewall::take_away(self.wanted.number()).map_err(refused("take away the firewall table"));
+            first = first.and(gone.map(drop));
+        }
+        first
+    }
+
+    /// Takes everything away that is the gateway's, whoever has set it.
+    fn restore(&mut self) -> Result<(), HostError> {
+        self.has_new_table = true;
+        let first = self.undo();
+        first.and(super::take_away(Some(&self.wanted.device)).map(drop))
+    }
+
+    /// Hears what has changed.
+    fn hear(&mut self, now: Instant, say: &impl Fn(&str)) {
+        if self.routes.concern(self.device) && self.is_kept && self.look.is_none() {
+            self.look = Some((now + GROUPED).max(self.looked + BETWEEN));
+        }
+        let number = self.wanted.number();
+        if self.tables.as_ref().is_some_and(|tables| tables.is_gone(number)) && self.is_kept {
+            match firewall::set(&self.wanted) {
+                Ok(_) => say("the firewall table had vanished, and is set again"),
+                Err(error) => say(&format!("the firewall table has vanished: {}", firewall::missing(&error))),
+            }
+        }
+        if self.look.is_some_and(|look| look <= now) {
+            (self.look, self.looked) = (None, now);
+            if let Err(error) = self.set_again(say) {
+                say(&format!("what has vanished of the device {} stays so: {error}", self.wanted.device));
+            }
+        }
+    }
+
+    /// Sets again what has vanished.
+    fn set_again(&mut self, say: &impl Fn(&str)) -> Result<(), HostError> {
+        let state = self.kernel.state(&self.wanted).map_err(refused("read the kernel's routes"))?;
+        if state.device != Some(self.device) {
+            return Ok(());
+        }
+        let device = &self.wanted.device;
+        if state.is_up != self.is_up {
+            self.is_up = state.is_up;
+            let closes = if self.wanted.fails_open { "go by other routes" } else { "are unreachable" };
+            match state.is_up {
+                true => say(&format!("the device {device} is up again")),
+                false => say(&format!(
+                    "the device {device} was set down: packets for its networks {closes} until it is up"
+                )),
+            }
+        }
+        for step in plan::plan(&self.wanted, &state).steps {
+            let vanished = match &step {
+                Step::AddRoute(route) => format!("the route {route}"),
+                Step::AddRule(rule) => format!("the rule {rule}"),
+                Step::AddAddress { address, bits, .. } if state.is_up => {
+                    format!("the address {address}/{bits}")
+                }
+                // What others have added meanwhile is theirs.
+                _ => continue,
+            };
+            self.kernel.apply(&step).map_err(refused(step.to_string()))?;
+            say(&format!("{vanished} had vanished, and is set again"));
+            if !self.done.contains(&step) {
+                self.done.push(step);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Keeps the host for the gateway at the other end of `stream`, until it says so or ends. `say` gets what an operator should know.
+///
+/// # Errors
+/// The system refuses what this process itself needs.
+pub fn run(stream: OwnedFd, say: impl Fn(&str)) -> io::Result<()> {
+    let one = CapabilitySet::NET_ADMIN;
+    // A user without it may have a device that was made for them; then the kernel refuses what is not theirs.
+    let kept = CapabilitySets { effective: one, permitted: one, inheritable: CapabilitySet::empty() };
+    let none =
+        CapabilitySets { effective: CapabilitySet::empty(), permitted: CapabilitySet::empty(), ..kept };
+    set_capabilities(None, kept).or_else(|_| set_capabilities(None, none))?;
+    set_no_new_privs(true)?;
+    let mut stream = UnixStream::from(stream);
+    let mut host: Option<Kept> = None;
+    let mut line = Vec::new();
+    loop {
+        if wait(&stream, host.as_ref())? {
+            let mut chunk = [0; 65_536];
+            // An error is an end like any other.
+            let received = stream.read(&mut chunk).unwrap_or_default();
+            line.extend(&chunk[..received]);
+            if received == 0 || line.len() > LINE_BYTES_MAX {
+                return Ok(ended(host.as_mut(), &say));
+            }
+            if line.last() == Some(&b'\n') {
+                let order = serde_json::from_slice(&line)?;
+                line.clear();
+                if obey(&stream, order, &mut host)? {
+                    return Ok(());
+                }
+            }
+        }
+        if let Some(host) = &mut host {
+            host.hear(Instant::now(), &say);
+        }
+    }
+}
+
+/// The gateway has ended without a word.
+fn ended(host: Option<&mut Kept>, say: &impl Fn(&str)) {
+    match host {
+        Some(host) if !host.is_kept => {
+            if let Err(error) = host.undo() {
+                say(&format!("the gateway did not come up, and not all is as before: {error}"));
+            }
+        }
+        Some(host) if !host.wanted.fails_open => say(&format!(
+            "the gateway with device {0} ended without a word: packets for its networks are unreachable until \
+             `sealane tunnel up` or `sealane tunnel down {0}`",
+            host.wanted.device
+        )),
+        _ => {}
+    }
+}
+
+/// Waits until there is something to do; whether the gateway has said something.
+fn wait(stream: &UnixStream, host: Option<&Kept>) -> io::Result<bool> {
+    let mut polled = vec![PollFd::new(stream, PollFlags::IN)];
+    if let Some(host) = host {
+        polled.push(PollFd::from_borrowed_fd(host.routes.as_fd(), PollFlags::IN));
+        polled
+            .extend(host.tables.iter().map(|tables| PollFd::from_borrowed_fd(tables.as_fd(), PollFlags::IN)));
+    }
+    let look = host.and_then(|host| host.look);
+    let patience = look.map_or(PATIENCE, |look| look.saturating_duration_since(Instant::now()));
+    sealane_stack::wait(&mut polled, patience)?;
+    Ok(!polled[0].revents().is_empty())
+}
+
+/// Does what the gateway asks; whether that was the last.
+fn obey(stream: &UnixStream, order: Order, host: &mut Option<Kept>) -> io::Result<bool> {
+    let is_last = matches!(order, Order::Restore);
+    let mut socket = None;
+    let outcome = match (order, host.as_mut()) {
+        (Order::SetUp(wanted), None) => Kept::set_up(wanted).map(|(kept, notes)| {
+            *host = Some(kept);
+            notes
+        }),
+        (Order::Keep, Some(host)) => {
+            host.is_kept = true;
+            Ok(Vec::new())
+        }
+        (Order::Socket { is_v4 }, Some(host)) => marked(is_v4, host.wanted.number())
+            .map(|made| {
+                socket = Some(made);
+                Vec::new()
+            })
+            .map_err(refused("make a socket with the gateway's mark")),
+        (Order::Restore, Some(host)) => host.restore().map(|()| Vec::new()),
+        (Order::Restore, None) => Ok(Vec::new()),
+        _ => Err(HostError::Keeper("this is not the time for that order".to_owned())),
+    };
+    let answer = outcome.map_or_else(|error| Answer::Refused(error.to_string()), Answer::Done);
+    let mut line = serde_json::to_vec(&answer)?;
+    line.push(b'\n');
+    let sockets = socket.as_ref().map(|socket| [socket.as_fd()]);
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if let Some(sockets) = &sockets {
+        control.push(SendAncillaryMessage::ScmRights(sockets));
+    }
+    // A socket goes with a short line, which leaves in one call.
+    let sent = rustix::net::sendmsg(stream, &[IoSlice::new(&line)], &mut control, SendFlags::NOSIGNAL)?;
+    let mut stream = stream;
+    stream.write_all(&line[sent..])?;
+    Ok(is_last)
+}
+
+/// A TCP socket that does not block, with the gateway's mark.
+fn marked(is_v4: bool, mark: u32) -> io::Result<OwnedFd> {
+    let family = if is_v4 { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
+    sealane_port::set_mark(&socket, mark)?;
+    Ok(socket)
+}
