@@ -121,7 +121,7 @@ fn device(arguments: &TunnelDeviceArgs) -> Result<String, Failure> {
     }
 }
 
-/// What is said where no gateway is found. Those of root are seen by root alone.
+/// The error where no gateway is found. Only root sees the gateways that run as root.
 fn none_is_running() -> anyhow::Error {
     if rustix::process::geteuid().is_root() {
         return anyhow!("no gateway is running here");

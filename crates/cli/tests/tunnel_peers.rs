@@ -1,5 +1,5 @@
-//! `sealane tunnel` and what lies between two gateways: packets whose headers were rewritten on the way, routes that lead nowhere, NATs
-//! that forget, names that move, and what an operator hears of it.
+//! `sealane tunnel` on a hostile path between two gateways: rewritten headers, routes that lead nowhere, NATs that
+//! forget, names that move, and the lines that an operator reads about it.
 
 mod network;
 mod program;
@@ -42,7 +42,7 @@ fn nft(namespace: &str, commands: &str) {
     assert!(output.status.success(), "{commands}: {}", text(&output.stderr));
 }
 
-/// Ends the gateway of an end, or finds it ended, and gives its exit code and all that it has said since it was up.
+/// Ends the gateway of an end, unless it has ended by itself. Returns its exit code and its log since it was up.
 fn ended(pair: &mut Pair, end: usize) -> (Option<i32>, String) {
     let _ = pair.output(end, &["down"]);
     let mut gateway = pair.gateways[end].take().expect("it was started");
@@ -80,11 +80,11 @@ fn genuine_packets_with_rewritten_headers_end_no_gateway_and_move_no_endpoint() 
             let name = pair.names[1].clone();
             let carrier = if manner.site == PLAIN { "ip protocol 50" } else { "udp dport 4500" };
             nft(&name, "add table ip onpath");
-            // Behind the kernel's own look at sources, which knows some of these.
+            // The kernel's own check of source addresses, which refuses some of these, comes before this hook.
             nft(&name, "add chain ip onpath in { type filter hook input priority 0 ; }");
             nft(&name, &format!("add rule ip onpath in {carrier} {rewrite}"));
             for _ in 0..3 {
-                // The answer goes to where the peer was before.
+                // The second gateway answers to the endpoint that the peer had before.
                 assert!(pair.ping("56"), "{tag} {rewrite}: {}", pair.status(1));
             }
             nft(&name, "delete table ip onpath");
@@ -226,7 +226,7 @@ fn a_peer_behind_a_nat_is_reached_after_its_mapping_would_have_expired() {
         assert_eq!(of("b", "is_behind_nat"), false, "{keepalive}");
         assert_eq!(of("b", "keepalive_s"), serde_json::Value::Null, "{keepalive}");
         thread::sleep(Duration::from_secs(5));
-        // What keeps the mapping is no packet for anybody, and no drop.
+        // The bytes that keep the mapping are not counted as dropped packets.
         let drops = net.status("b")["drops"].as_array().expect("a list").clone();
         assert!(!drops.iter().any(|drop| drop[0] == "malformed" || drop[0] == "unknown_spi"), "{drops:?}");
         let ping = net.run("b", "ping", &format!("-c 1 -W 2 {}", INNER[0]));
@@ -234,7 +234,7 @@ fn a_peer_behind_a_nat_is_reached_after_its_mapping_would_have_expired() {
     }
 }
 
-/// What the hosts of a namespace are called; the files go with it.
+/// The hosts files of two namespaces, which are removed when this value is dropped.
 struct Names(Vec<String>);
 
 impl Names {
@@ -295,7 +295,7 @@ fn follows_the_name(mut pair: Pair) {
     fs::write(site, moved).expect("a site file");
     names.set("10.90.0.55");
     pair.up(1);
-    // Its own packets would tell where it is: it has none to send, nor anywhere to call.
+    // The moved peer has no packets to send and nobody to call, so only its name tells where it is.
     pair.wait_for_ping();
     assert_eq!(pair.status(0)["peers"][0]["endpoint"], "10.90.0.55:4500");
 }
@@ -359,7 +359,7 @@ fn a_refused_call_is_told_at_both_ends_in_words_about_tunnels() {
     }
     let mut pair = Pair::keyed("x", "", true);
     pair.wait_for_ping();
-    // The caller has another key than the one that is known, and then knows another one than there is.
+    // First the caller gets a new key; then the called gateway does.
     pair.kill(0);
     fs::remove_file(pair.folders[0].path().join("identity")).expect("it was made");
     pair.up(0);
@@ -383,13 +383,13 @@ fn a_refused_call_is_told_at_both_ends_in_words_about_tunnels() {
 }
 
 #[test]
-fn who_is_not_root_is_told_that_root_sees_the_gateways() {
+fn another_user_is_told_that_root_sees_the_gateways() {
     if let Some(why) = missing() {
         return skip(&why);
     }
     let folder = tempfile::tempdir().expect("a folder");
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("a mode");
-    // Where this test's program lies, others may not go.
+    // Other users may not be allowed to enter the folder of this test's program.
     let program = folder.path().join("sealane");
     fs::copy(env!("CARGO_BIN_EXE_sealane"), &program).expect("a program");
     let mut command = Command::new(&program);

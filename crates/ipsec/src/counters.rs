@@ -94,7 +94,7 @@ impl DropReason {
 }
 
 impl DropReason {
-    /// What it means, and what an operator can do, on one line.
+    /// The meaning for an operator, and the remedy if there is one, on one line.
     pub const fn meaning(self) -> &'static str {
         match self {
             Self::Malformed => "not an IP packet, or one whose headers contradict its length",

@@ -1,7 +1,8 @@
 //! The security policy database (RFC 4301, section 4.4.1): an ordered list, the first match decides.
 //!
-//! Guarantees: the answer is the list's, and is found without going through it; a packet that no policy names is discarded; a database is a value that never changes after it was made,
-//! so lanes read it without a lock and a new one replaces it whole; a cached answer never outlives its database.
+//! Guarantees: the answer is the list's, and is found without going through it; a packet that no policy names is
+//! discarded; a database is a value that never changes after it was made, so lanes read it without a lock and a new
+//! one replaces it whole; a cached answer never outlives its database.
 
 use std::{
     hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher},

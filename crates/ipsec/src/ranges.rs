@@ -1,7 +1,7 @@
-//! Which policies can be meant by an address: networks flattened into ranges that do not overlap.
+//! A table from remote addresses to policies: networks flattened into ranges that do not overlap.
 //!
-//! Guarantees: a look-up is one binary search and allocates nothing; what it gives contains, in the policies' order, every policy
-//! that can be the first match of a packet to that address, and mostly nothing else.
+//! Guarantees: a look-up is one binary search and allocates nothing; its result contains, in the policies' order,
+//! every policy that can be the first match of a packet to that address, and mostly no other.
 
 use std::net::IpAddr;
 
@@ -10,7 +10,7 @@ use crate::{
     selector::{Prefix, Selector},
 };
 
-/// Part of [`Ranges::indices`].
+/// A part of [`Ranges::indices`]: its start and its end.
 type Candidates = (u32, u32);
 
 /// An address as a number.
@@ -54,13 +54,13 @@ struct Network<N> {
 }
 
 impl<N: Number> Ranges<N> {
-    /// Flattens `networks`, which are distinct, and of which any two are apart or one within the other. `is_last` says of a policy
-    /// that it matches whatever is asked, so that none behind it is ever the first.
+    /// Flattens `networks`, which are distinct, and of which any two are apart or one within the other. `is_last`
+    /// says of a policy that it matches whatever is asked, so that none behind it is ever the first.
     fn of(mut networks: Vec<Network<N>>, is_last: impl Fn(u32) -> bool) -> Self {
         networks.sort_by(|one, other| (one.first, other.last).cmp(&(other.first, one.last)));
         let mut ranges = Self { starts: Vec::new(), candidates: Vec::new(), indices: Vec::new() };
         ranges.begin(N::FIRST, (0, 0));
-        // The networks that contain the place that was reached, the narrowest on top.
+        // The networks that contain the address that the loop has reached, the narrowest on top.
         let mut open: Vec<(N, Candidates)> = Vec::new();
         for network in networks {
             ranges.close(&mut open, |last| last < network.first);
@@ -88,7 +88,7 @@ impl<N: Number> Ranges<N> {
         }
     }
 
-    /// From `start` on these are the candidates. What began at the same place is replaced.
+    /// Begins a range at `start` with these candidates. It replaces a range that began at the same address.
     fn begin(&mut self, start: N, candidates: Candidates) {
         if self.starts.last() == Some(&start) {
             self.starts.pop();

@@ -121,10 +121,12 @@ fn hear_one(message: sys::ErrorMessage, hear: &mut impl FnMut(TooLong)) {
     hear(TooLong { to, mtu: message.info, teller });
 }
 
-/// Whether a call failed because its socket or device can never be used again, or because it was used wrongly. Every other error
-/// is about one packet or one destination: the network lost that packet, as any network may, and the next call may succeed.
+/// Whether a call failed because its socket or device can never be used again, or because it was used wrongly.
+/// Every other error is about one packet or one destination: the network lost that packet, as any network may, and
+/// the next call may succeed.
 pub(crate) fn is_fatal(error: Errno) -> bool {
-    // A list of the errors that cost one packet would have to foresee every firewall, route, driver and forged message.
+    // A list of the errors that cost one packet would have to foresee every firewall, route, driver and forged
+    // message.
     const FATAL: [Errno; 10] = [
         // The descriptor or its object is gone, or is of another kind.
         Errno::BADF,
@@ -143,19 +145,19 @@ pub(crate) fn is_fatal(error: Errno) -> bool {
     FATAL.contains(&error)
 }
 
-/// Whether an error says that a packet was lost, rather than that the socket is unusable or that the call is to be made again. With
-/// messages waiting to be read, what they say comes back from whatever call is next.
+/// Whether an error says that a packet was lost, rather than that the socket is unusable or that the call is to be
+/// made again. With messages waiting to be read, what they say comes back from whatever call is next.
 pub(crate) fn is_of_packet(error: Errno) -> bool {
     !is_fatal(error) && !matches!(error, Errno::AGAIN | Errno::INTR)
 }
 
-/// Calls that fail one after the other for what earlier packets met.
+/// A count of calls that fail one after the other because of earlier packets.
 #[derive(Debug, Default)]
 pub(crate) struct Failures(u32);
 
 impl Failures {
-    /// One more. Pauses now and then, so that an error that never ends costs no whole core, and messages that come in a flood delay
-    /// little.
+    /// Counts one more failure. It pauses after every thousand, so that an endless error does not keep a core busy,
+    /// and a flood of messages causes little delay.
     pub(crate) fn pause_now_and_then(&mut self) {
         self.0 += 1;
         if self.0.is_multiple_of(TRIES_MAX) {

@@ -1,6 +1,6 @@
-//! Where a peer is reached.
+//! The place at which a peer is reached: an address, or a host name.
 //!
-//! Guarantees: an endpoint that was parsed is an address that packets can be sent to, or a name that a resolver can be asked for;
+//! Guarantees: a parsed endpoint is an address that packets can be sent to, or a name that a resolver accepts;
 //! nothing is resolved here.
 
 use std::{
@@ -11,15 +11,15 @@ use std::{
 
 use sealane_peer::HostPort;
 
-/// The port that is named where one is missing (RFC 3948).
+/// The port that an error suggests (RFC 3948).
 const PORT_DEFAULT: u16 = 4500;
 
-/// Where a peer is reached, as its site file says.
+/// The place at which a peer is reached, as the site file gives it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Endpoint {
-    /// There.
+    /// A fixed address.
     Address(SocketAddr),
-    /// Where the name leads to; it is asked for again when the peer is silent.
+    /// A host name, which is resolved again when the peer is silent.
     Name(HostPort),
 }
 
@@ -35,7 +35,7 @@ pub struct EndpointError {
 }
 
 impl Endpoint {
-    /// The address, where it is none that a name leads to.
+    /// The address; `None` for a host name.
     pub fn address(&self) -> Option<SocketAddr> {
         match self {
             Self::Address(address) => Some(*address),
@@ -43,7 +43,7 @@ impl Endpoint {
         }
     }
 
-    /// As a call takes it.
+    /// The host and port to which a call connects.
     pub fn host_port(&self) -> HostPort {
         match self {
             Self::Address(address) => HostPort { host: address.ip().to_string(), port: address.port() },
@@ -90,8 +90,8 @@ impl FromStr for Endpoint {
     }
 }
 
-/// Whether a resolver may be asked for it (RFC 1123, section 2.1; underscores are met in practice). A last label of digits alone is
-/// of a mistyped address.
+/// Whether `host` is a host name (RFC 1123, section 2.1; underscores are met in practice). A name that ends in a
+/// label of digits alone is a mistyped address.
 fn is_host_name(host: &str) -> bool {
     let is_label = |label: &str| {
         (1..=63).contains(&label.len())
@@ -106,8 +106,8 @@ fn is_host_name(host: &str) -> bool {
         && !last.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Whether packets can be sent to `address`. Outer headers are not authenticated: whoever is on the path of a genuine packet may
-/// write any source into it. `has_ports`: the packets travel in UDP.
+/// Whether packets can be sent to `address`. Outer headers are not authenticated: whoever is on the path of a
+/// genuine packet may write any source into it. `has_ports`: the packets travel in UDP.
 pub fn can_be_endpoint(address: SocketAddr, has_ports: bool) -> bool {
     let ip = address.ip().to_canonical();
     let is_host = match ip {
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_none_says_what_one_is() {
+    fn an_error_says_what_an_endpoint_looks_like() {
         let long = format!("{}:4500", "a.".repeat(200));
         for (word, fault) in [
             ("198.51.100.7", "port is missing: write \"198.51.100.7:4500\""),

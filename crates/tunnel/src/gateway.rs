@@ -319,10 +319,11 @@ impl<S: Fn(&str) + Sync> KeyMaker for Caller<'_, '_, '_, '_, S> {
     }
 }
 
-/// What the housekeeper does for peers beside their keys: paths are measured, names looked up, mappings of NATs kept, changes told.
+/// The housekeeper's care for peers, keys left aside: it measures paths, looks up names, keeps NATs' mappings, and
+/// logs changes.
 struct Minder<'here> {
     peers: &'here Peers,
-    /// Which hears of packets that were too long.
+    /// The socket, which reports packets that were too long.
     outside: &'here Outside,
     paths: Paths,
     dummies: &'here RefCell<Dummies>,

@@ -1,20 +1,21 @@
-//! How far a manual key's packets may have been taken before a restart.
+//! A file that remembers over restarts how far a peer's sequence numbers have got under a manual key.
 //!
-//! A process that begins has an empty replay window, so a packet that was recorded before looks new to it. Nothing tells it from one
-//! that is, but for its number, if it is known how far numbers had got. So that is written down, ahead of what is taken.
+//! A process that starts has an empty replay window, so a packet that was recorded before looks new to it. Only its
+//! number shows that it is old. So the gateway writes down a number that is ahead of all that it has accepted.
 //!
-//! Guarantees: no number that an earlier process has taken is above [`HeardFile::before`], but for what a burst that began less
-//! than two looks before a crash was ahead of the file; the file is written once in some seconds at most under steady load.
+//! Guarantees: no number that an earlier process has taken is above [`HeardFile::before`], but for packets of a
+//! burst that began less than two looks before a crash; the file is written once in some seconds at most under
+//! steady load.
 
 use std::path::{Path, PathBuf};
 
 use crate::counter_file::{CounterError, CounterFile};
 
-/// Numbers that the file is ahead of a peer at rest.
+/// The file is ahead of an idle peer by so many numbers.
 const AHEAD: u64 = 64;
-/// What is left of them when it is written anew.
+/// The file is written anew when it is ahead by fewer numbers than these.
 const LEAST_AHEAD: u64 = 16;
-/// Looks for which the file is ahead of a peer at its pace.
+/// The file is ahead of a busy peer by the packets of so many looks.
 const LOOKS_AHEAD: u64 = 100;
 
 /// The file beside one key.
@@ -22,7 +23,7 @@ const LOOKS_AHEAD: u64 = 100;
 pub struct HeardFile {
     counter: CounterFile,
     before: u64,
-    /// Numbers up to this may be taken before it is written again.
+    /// The file covers numbers up to this one.
     limit: u64,
     last: u64,
 }
@@ -40,12 +41,12 @@ impl HeardFile {
         Ok(Self { counter, before: range.start - 1, limit: range.end - 1, last: range.start - 1 })
     }
 
-    /// Numbers up to this may have been taken by an earlier process.
+    /// An earlier process may have accepted numbers up to this one.
     pub fn before(&self) -> u64 {
         self.before
     }
 
-    /// Numbers up to `top` have been taken. To be called some times a second.
+    /// Learns that numbers up to `top` have been accepted. To be called some times a second.
     ///
     /// # Errors
     /// The disk does not take it; the next look tries again.
@@ -60,8 +61,8 @@ impl HeardFile {
     }
 }
 
-/// What the file is to say where it says `limit`, numbers have got to `top`, and `pace` of them came since the last look. `None`: that
-/// is enough.
+/// The new limit of a file that covers numbers up to `limit`, when the highest accepted number is `top` and `pace`
+/// packets came since the last look. `None`: the file is far enough ahead.
 fn raised(limit: u64, top: u64, pace: u64) -> Option<u64> {
     let is_enough = top.saturating_add(pace.saturating_mul(2)).saturating_add(LEAST_AHEAD) <= limit;
     let next = top.saturating_add(pace.saturating_mul(LOOKS_AHEAD)).saturating_add(AHEAD);
@@ -73,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_taken_is_known_after_a_crash_and_the_file_is_seldom_written() {
+    fn a_crash_forgets_no_number_and_the_file_is_seldom_written() {
         let folder = tempfile::tempdir().expect("a folder");
         let key = folder.path().join("from-branch.key");
         let mut top = 0;
@@ -88,7 +89,7 @@ mod tests {
                 limit = file.limit;
             }
             assert!(writes <= looks / 40 + 2, "{pace}: {writes}");
-            // Nobody has said goodbye.
+            // As in a crash, the file is not told that the process ends.
             drop(file);
         }
     }
@@ -98,7 +99,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let key = folder.path().join("from-branch.key");
         assert_eq!(HeardFile::open(&key).expect("a file").before(), 0);
-        // Little is lost of what a peer at rest sends.
+        // An idle peer is believed again after few packets.
         let again = HeardFile::open(&key).expect("a file");
         assert_eq!(again.before(), AHEAD);
         assert!(matches!(HeardFile::open(&key), Err(CounterError::Locked { .. })));

@@ -1,18 +1,18 @@
-//! When a peer is to be sent something only so that what stands between remembers the way back (RFC 3948, section 4).
+//! NAT keep-alives (RFC 3948, section 4): when a peer must be sent a byte so that a NAT on the way keeps its mapping.
 //!
-//! Guarantees: no packet goes that another has made needless; no socket, no clock.
+//! Guarantees: no keep-alive is due while other packets go to the peer; no socket, no clock.
 
 use std::time::{Duration, Instant};
 
-/// What goes to a peer in UDP, and is passed over where it arrives (RFC 3948, section 2.3).
+/// The payload of a keep-alive in UDP, which its receiver ignores (RFC 3948, section 2.3).
 pub const KEEP_ALIVE: &[u8] = &[0xff];
-/// The interval where the site file says nothing and a NAT was found: mappings of UDP live for 30 seconds at least on what people
-/// have at home, although RFC 4787 asks for two minutes.
+/// The default interval behind a NAT: home routers keep UDP mappings for 30 seconds at least, although RFC 4787
+/// asks for two minutes.
 pub const BEHIND_NAT: Duration = Duration::from_secs(25);
 /// The longest interval that may be asked for, in seconds.
 pub const KEEP_ALIVE_S_MAX: u32 = 3600;
 
-/// Since when nothing has gone to a peer.
+/// The time since which nothing has been sent to a peer.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct KeepAlive {
     sent: u64,
@@ -20,7 +20,8 @@ pub struct KeepAlive {
 }
 
 impl KeepAlive {
-    /// Whether it is time. `interval`: how long nothing may go to it, `None` for ever; `sent`: packets sent so far.
+    /// Whether a keep-alive is due. `interval`: the longest time without a packet to the peer, `None` for no limit;
+    /// `sent`: packets sent so far.
     pub fn is_due(&mut self, interval: Option<Duration>, sent: u64, now: Instant) -> bool {
         let since = *self.since.get_or_insert(now);
         if sent != self.sent {

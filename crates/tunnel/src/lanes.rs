@@ -1,7 +1,8 @@
 //! The threads of a gateway, of which none ends unnoticed.
 //!
-//! Guarantees: a thread that ends by an error or by a panic is known to the housekeeper ([`Lanes::failure`]), which then ends the
-//! gateway as if it had been told to; the first failure is the one that is told, because others may follow from it.
+//! Guarantees: a thread that ends by an error or by a panic is known to the housekeeper ([`Lanes::failure`]), which
+//! then ends the gateway as if it had been told to; the first failure is the one that is told, because others may
+//! follow from it.
 
 use std::{
     io,
@@ -18,7 +19,7 @@ pub struct Lanes {
 
 impl Lanes {
     fn first(&self) -> MutexGuard<'_, Option<String>> {
-        // A value is in it or not, also after a panic.
+        // A panic cannot leave the value half written.
         self.failure.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -34,7 +35,7 @@ impl Lanes {
 
     /// Runs `life` on this thread. Its failure becomes the gateway's.
     pub fn guard(&self, name: &str, life: impl FnOnce() -> io::Result<()>) {
-        // After a panic the process only takes back what it changed, by values that `life` does not change.
+        // After a panic the process only undoes its changes to the host, with values that `life` does not touch.
         match catch_unwind(AssertUnwindSafe(life)) {
             Ok(Ok(())) => {}
             Ok(Err(error)) => self.fail(name, &error.to_string()),

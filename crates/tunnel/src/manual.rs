@@ -1,9 +1,9 @@
 //! Associations whose keys come from files (RFC 4301, section 4.5.1).
 //!
-//! Guarantees: no number is used that an earlier process may have used: numbers are reserved on disk ahead of use, so that a
-//! gateway that was restarted is heard at once. No two directions have the same key material, whatever its files are called: their
-//! numbers are counted apart, so nonces would come twice. A suite whose nonces are counted, and a broken one, are refused unless
-//! that was allowed.
+//! Guarantees: no number is used that an earlier process may have used: numbers are reserved on disk ahead of use,
+//! so that a gateway that was restarted is heard at once. No two directions have the same key material, whatever
+//! its files are called: their numbers are counted apart, so nonces would come twice. A suite whose nonces are
+//! counted, and a broken one, are refused unless that was allowed.
 
 use std::{collections::HashMap, path::PathBuf, sync::Arc, time::Instant};
 
@@ -127,8 +127,8 @@ pub fn check(peer: &PeerSite, allowed: Allowed) -> Result<(), ManualError> {
     Ok(())
 }
 
-/// Which key material has been seen, and where. It keeps digests under a key of its own: nothing can be learnt of the material
-/// from it, nor from how long a comparison takes.
+/// Which key material has been seen, and where. It keeps digests under a key of its own: nothing can be learnt of
+/// the material from it, nor from how long a comparison takes.
 pub struct Seen {
     key: Zeroizing<[u8; blake3::KEY_LEN]>,
     files: HashMap<[u8; blake3::OUT_LEN], PathBuf>,
@@ -263,8 +263,8 @@ impl KeyMaker for Manuals {
     /// There are no others: an association that ends ends the traffic.
     fn request(&mut self, _: Request, _: Instant) {}
 
-    /// Reserves further numbers where half of them are used, and writes down how far the peers have got. Where the first fails, the
-    /// association stops with its numbers.
+    /// Reserves further numbers where half of them are used, and writes down how far the peers have got. Where the
+    /// first fails, the association stops with its numbers.
     fn tick(&mut self, _: &Database, _: Instant) -> Vec<String> {
         let mut errors = Vec::new();
         for Reserved { outbound, counter, last } in &mut self.reserved {

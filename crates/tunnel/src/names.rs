@@ -1,8 +1,8 @@
-//! Peers with keys from files that are reached by a host name: what it leads to. (A call to a peer that is known by its key looks
-//! for itself.)
+//! Host names of peers with keys from files. (A call to a peer that is known by its key resolves the name itself.)
 //!
-//! Guarantees: lookups happen on threads of their own, one at a time for a peer, and never delay packets; a name is asked for again
-//! while its peer is silent, no faster than each [`PAUSE_MAX`] after the first minute; of several addresses each gets its turn.
+//! Guarantees: lookups happen on threads of their own, one at a time for a peer, and never delay packets; a name is
+//! looked up again while its peer is silent, at most once in [`PAUSE_MAX`] after the first minute; the addresses of
+//! a name are tried in turn.
 
 use std::{
     io,
@@ -30,14 +30,14 @@ const PAUSE: Duration = Duration::from_secs(2);
 /// The longest pause.
 pub const PAUSE_MAX: Duration = Duration::from_secs(60);
 
-/// When a name is looked up, and which of its addresses is next. No thread, no clock.
+/// The time of a name's next lookup, and the turn of its addresses. No thread, no clock.
 #[derive(Debug)]
 struct Plan {
     pause: Duration,
     not_before: Option<Instant>,
     /// Addresses given so far.
     turn: usize,
-    /// What was said last of lookups that fail.
+    /// The last line about a lookup that failed.
     told: Option<String>,
 }
 
@@ -46,7 +46,7 @@ impl Plan {
         Self { pause: PAUSE, not_before: None, turn: 0, told: None }
     }
 
-    /// Whether to look now for a peer that is out of reach, or not.
+    /// Whether a lookup is due now, for a peer that is out of reach or is not.
     fn is_due(&mut self, is_out_of_reach: bool, now: Instant) -> bool {
         if !is_out_of_reach {
             *self = Self { turn: self.turn, told: self.told.take(), ..Self::new() };
@@ -60,7 +60,8 @@ impl Plan {
         true
     }
 
-    /// What a lookup came to: the address whose turn it is, or a line about what is wrong.
+    /// Takes the result of a lookup. Returns the address whose turn it is, or the reason why there is none, unless
+    /// that was logged last.
     fn found(
         &mut self,
         found: io::Result<Vec<SocketAddr>>,
@@ -102,7 +103,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// Of the peers of `site`.
+    /// The names of the peers of `site`.
     pub fn new(site: &Site) -> Self {
         let names =
             (0..).map(PeerId).zip(&site.peers).filter_map(|(id, peer)| match (&peer.endpoint, &peer.keys) {
@@ -142,8 +143,8 @@ impl Names {
     }
 }
 
-/// Begins a lookup. The system's resolver knows no deadline, so it has a thread that nobody waits for. `None`: there is no room for
-/// one now.
+/// Begins a lookup. The system's resolver knows no deadline, so it runs on a thread that the gateway does not wait
+/// for. `None`: the system has no room for a thread now.
 fn resolve(name: &HostPort) -> Option<Receiver<io::Result<Vec<SocketAddr>>>> {
     let (answer, answered) = sync_channel(1);
     let (host, port) = (name.host.clone(), name.port);

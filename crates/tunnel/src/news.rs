@@ -1,6 +1,7 @@
-//! What an operator hears of peers: a line for each change of a peer's state.
+//! Lines in the log about peers: one for each change of a peer's state.
 //!
-//! Guarantees: a state is told once; a peer that moves to and fro has a line each [`MOVES`] at most; no socket, no clock.
+//! Guarantees: a state is logged once; a peer that moves to and fro gets one line in [`MOVES`] at most; no socket,
+//! no clock.
 
 use std::{
     net::SocketAddr,
@@ -10,24 +11,24 @@ use std::{
 
 use crate::{peers::Peers, site::Encapsulation};
 
-/// A peer that answers nothing to what we send for so long is silent.
+/// A peer is silent if it has not answered our packets for so long.
 pub const SILENT: Duration = Duration::from_secs(15);
-/// The first packet of a peer comes within this after keys are agreed, if any comes through.
+/// The peer's first packet arrives within this time after the agreement of keys, unless the path is blocked.
 const FIRST: Duration = Duration::from_secs(5);
 /// Between two lines about where a peer is.
 const MOVES: Duration = Duration::from_secs(10);
 
-/// How it stands with a peer.
+/// The state of a peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum State {
-    /// There are no keys, or nothing has been sent under them.
+    /// There are no keys, or no packet has been sent under them.
     #[default]
     Waiting,
-    /// Its packets come.
+    /// The peer's packets arrive.
     Answers,
-    /// Nothing has ever come from it, although there are keys and packets go there.
+    /// There are keys, and packets are sent, but none of the peer's packets has ever arrived.
     NeverHeard,
-    /// Packets go there, and none comes back any more.
+    /// Packets are sent, and none of the peer's packets arrives any more.
     Silent,
 }
 
@@ -60,24 +61,24 @@ impl SharedState {
     }
 }
 
-/// What is known of a peer at a moment.
+/// The facts about a peer at one moment.
 #[derive(Clone, Copy, Debug)]
 pub struct Sight<'a> {
     /// Its name.
     pub name: &'a str,
-    /// Since when its keys are in use; `None`: there are none, or they are from files and tell nothing.
+    /// The time since which agreed keys are in use; `None`: there are no keys, or they are from files.
     pub agreed: Option<Instant>,
-    /// Where it is.
+    /// Its endpoint.
     pub endpoint: Option<SocketAddr>,
     /// Packets sent to it.
     pub sent: u64,
-    /// When its newest genuine packet came, in milliseconds of any clock; 0: none yet.
+    /// The time of its newest genuine packet, in milliseconds of any clock; 0: none yet.
     pub heard_ms: u64,
-    /// What its packets travel in, in words.
+    /// The carrier of its packets, in words.
     pub carrier: &'a str,
 }
 
-/// What was told of one peer.
+/// The state of one peer that was logged last.
 #[derive(Clone, Copy, Debug, Default)]
 struct Told {
     state: State,
@@ -89,7 +90,7 @@ struct Told {
 }
 
 impl Told {
-    /// Looks at the peer; a line, if there is news.
+    /// Looks at the peer. Returns a line if its state has changed.
     fn look(&mut self, sight: &Sight<'_>, now: Instant) -> Option<String> {
         if sight.sent > self.sent {
             self.unanswered_since.get_or_insert(now);
@@ -140,7 +141,7 @@ impl Told {
     }
 }
 
-/// What was told of all peers.
+/// The states of all peers that were logged last.
 #[derive(Debug)]
 pub struct News {
     told: Vec<Told>,
@@ -148,7 +149,7 @@ pub struct News {
 }
 
 impl News {
-    /// Nothing was told yet. Packets travel in `encapsulation`, to the port of `listen`.
+    /// Nothing is logged yet. Packets travel in `encapsulation`.
     pub fn new(peers: &Peers, encapsulation: Encapsulation) -> Self {
         let carrier = match encapsulation {
             Encapsulation::Udp => format!("UDP to port {}", peers.listen().port()),
@@ -157,7 +158,7 @@ impl News {
         Self { told: vec![Told::default(); peers.iter().count()], carrier }
     }
 
-    /// Looks at all peers and says what is new. To be called some times a second.
+    /// Looks at all peers and says each change. To be called some times a second.
     pub fn look(&mut self, peers: &Peers, now: Instant, mut say: impl FnMut(&str)) {
         let snapshot = peers.database().snapshot();
         for ((id, peer), told) in peers.iter().zip(&mut self.told) {
@@ -208,7 +209,7 @@ mod tests {
         assert_eq!(look(&sight, S), None);
         sight.heard_ms = 2100;
         assert_eq!(look(&sight, S).as_deref(), Some("peer \"branch\" answers at 192.0.2.1:4500"));
-        // Nothing is sent, so nobody has to answer.
+        // No packet is sent, so the peer owes no answer.
         assert_eq!(look(&sight, 1000 * S), None);
         sight.sent += 1;
         assert_eq!(look(&sight, S), None);
@@ -229,7 +230,7 @@ mod tests {
     #[test]
     fn keys_without_packets_are_a_path_that_is_blocked() {
         let begun = Instant::now();
-        // Agreed keys ask for a packet at once; keys from files only when something was sent.
+        // With agreed keys a packet is expected at once; with keys from files, only after packets were sent.
         for (agreed, sent, after, is_told) in [
             (Some(begun), 0, FIRST, true),
             (Some(begun), 0, FIRST - S, false),

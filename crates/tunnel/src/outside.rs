@@ -18,7 +18,7 @@ use sealane_wire::protocol;
 
 use crate::site::{Encapsulation, Site};
 
-/// Which families of addresses a socket reaches.
+/// The families of addresses that a socket reaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Families {
     /// IPv4.
@@ -30,7 +30,7 @@ pub enum Families {
 }
 
 impl Families {
-    /// Those of a socket bound to `listen`.
+    /// The families of a socket bound to `listen`.
     pub fn of(listen: SocketAddr) -> Self {
         match listen.ip().to_canonical() {
             IpAddr::V4(_) => Self::V4,
@@ -50,7 +50,7 @@ impl Families {
 }
 
 impl Families {
-    /// The one family, where it is one.
+    /// The family; `None`: both.
     pub fn only(self) -> Option<AddressFamily> {
         match self {
             Self::V4 => Some(AddressFamily::V4),

@@ -390,8 +390,8 @@ impl Dummies {
         Self { load: Load::new(), sealer, outside, room: room(site) }
     }
 
-    /// Keeps the way to a peer open, if there is an association and a place to send to: by a byte that says nothing (RFC 3948), or,
-    /// outside of UDP, by a dummy.
+    /// Keeps a NAT's mapping on the way to a peer, if there is an association and an endpoint: by a keep-alive byte
+    /// (RFC 3948) or, without UDP, by a dummy.
     ///
     /// # Errors
     /// The socket is unusable.

@@ -1,7 +1,7 @@
 //! The peers of a gateway as its lanes see them.
 //!
-//! Guarantees: a peer's end point changes only after a genuine packet from there, or by its key maker, and only to what can be one
-//! ([`can_be_endpoint`](crate::endpoint::can_be_endpoint)); counters take no lock.
+//! Guarantees: a peer's end point changes only after a genuine packet from there, or by its key maker, and only to
+//! what can be one ([`can_be_endpoint`](crate::endpoint::can_be_endpoint)); counters take no lock.
 
 use std::{
     net::SocketAddr,
@@ -56,24 +56,25 @@ pub struct Peer {
     /// As in messages and statistics.
     pub name: String,
     endpoint: ArcSwapOption<SocketAddr>,
-    /// The end point is the site's or the key maker's, and stands until a packet numbered above `fresh_above` comes.
+    /// The endpoint came from the site file or the key maker; only a packet with a number above `fresh_above` moves
+    /// it.
     is_endpoint_given: AtomicBool,
-    /// A packet with a number up to this may be a replay of one that an earlier process has taken.
+    /// A packet with a number up to this may be a replay of one that an earlier process has accepted.
     fresh_above: AtomicU64,
     /// The two hosts of transport mode; `None`: tunnel mode.
     pub hosts: Option<Hosts>,
     /// Networks beyond it.
     pub networks: Vec<Prefix>,
-    /// How it stands with it, as the housekeeper sees it.
+    /// Its state, which the housekeeper writes.
     pub state: SharedState,
     has_agreed_keys: bool,
-    /// What the site file says of keeping it alive.
+    /// The interval of keep-alives in the site file.
     keep_alive: Option<Duration>,
-    /// Whether we are behind a NAT on the way to it: [`UNKNOWN`], 0 or 1.
+    /// 1 if we are behind a NAT on the way to it, 0 if not, or [`UNKNOWN`].
     is_behind_nat: AtomicU8,
-    /// When packets last went to it, as the housekeeper saw, in milliseconds since the gateway began.
+    /// The time of the last packet to it, to the housekeeper's tick, in milliseconds since the gateway began.
     sent_ms: AtomicU64,
-    /// What it has said of us in the last call.
+    /// Its report about us in the last call.
     word: Mutex<Option<Word>>,
     /// To the peer.
     pub sent: Traffic,
@@ -93,17 +94,17 @@ pub struct Peer {
     whole_bytes_max: [AtomicU16; 2],
 }
 
-/// Nothing was found out.
+/// No call has told.
 const UNKNOWN: u8 = 2;
 
-/// What a peer has said of us in a call.
+/// A peer's report about us in a call.
 #[derive(Clone, Copy, Debug)]
 struct Word {
-    /// How long it had heard nothing; `None`: ever.
+    /// The time for which it had heard no packet of ours; `None`: it had never heard one.
     silence: Option<Duration>,
-    /// What we had sent to it by then.
+    /// The packets that we had sent to it by then.
     sent_packets: u64,
-    /// It had not heard what we had sent.
+    /// Packets of ours have not reached it.
     is_unheard: bool,
 }
 
@@ -118,13 +119,13 @@ impl Peer {
         Some(self.is_behind_nat.load(Relaxed)).filter(|&found| found != UNKNOWN).map(|found| found == 1)
     }
 
-    /// For how long nothing may go to it before something is sent to keep the way open; `None`: for ever.
+    /// The longest time without a packet to it, after which a keep-alive is sent; `None`: no keep-alives.
     pub fn keep_alive(&self) -> Option<Duration> {
         let found = || (self.is_behind_nat() == Some(true)).then_some(keep_alive::BEHIND_NAT);
         self.keep_alive.or_else(found).filter(|interval| !interval.is_zero())
     }
 
-    /// What its associations do to packets.
+    /// The kind of its associations.
     pub fn kind(&self) -> Kind {
         self.overhead.kind
     }
@@ -294,7 +295,7 @@ impl Peers {
         }
     }
 
-    /// The peer is at `address`: it has answered a call there, or its name leads there.
+    /// Sets the endpoint: the peer has answered a call at `address`, or its name resolves to it.
     pub fn is_at(&self, id: PeerId, address: SocketAddr) {
         let peer = self.get(id);
         if can_be_endpoint(address, self.has_ports) && peer.endpoint.load().as_deref() != Some(&address) {
@@ -303,7 +304,8 @@ impl Peers {
         }
     }
 
-    /// A call with the peer has told whether we are behind a NAT, and how many seconds ago it heard a packet of ours; `None`: never.
+    /// A call with the peer has told whether we are behind a NAT, and how many seconds ago it heard a packet of
+    /// ours; `None`: never.
     pub fn told(&self, id: PeerId, is_behind_nat: bool, heard_s: Option<u32>) {
         let peer = self.get(id);
         peer.is_behind_nat.store(u8::from(is_behind_nat), Relaxed);
@@ -314,26 +316,26 @@ impl Peers {
         let mut word = peer.word.lock().expect("nobody panics holding a word");
         let is_unheard = match (silence, *word) {
             (Some(silence), _) => sent_packets > 0 && since_sent + SILENT <= silence,
-            // Once, that is what a peer says that was started anew.
+            // A restarted peer says so once.
             (None, Some(before)) => before.silence.is_none() && sent_packets > before.sent_packets,
             (None, None) => false,
         };
         *word = Some(Word { silence, sent_packets, is_unheard });
     }
 
-    /// The housekeeper has seen that packets went to the peer.
+    /// Takes note that packets have been sent to the peer since the housekeeper's last look.
     pub fn note_sent(&self, id: PeerId) {
         self.get(id).sent_ms.store(self.begun.elapsed().as_millis() as u64, Relaxed);
     }
 
-    /// Whether the peer, by its word in the last call, had not heard what we had sent.
+    /// Whether packets of ours had not reached the peer, by its report in the last call.
     pub fn is_unheard(&self, id: PeerId) -> bool {
         let word = *self.get(id).word.lock().expect("nobody panics holding a word");
         word.is_some_and(|word| word.is_unheard)
     }
 
-    /// A packet of the peer with a number up to `number` may have been taken by an earlier process, which is not remembered: it does
-    /// not move a given end point.
+    /// An earlier process may have accepted the peer's packets with numbers up to `number`: such packets do not
+    /// move a given endpoint.
     pub fn may_be_replayed_up_to(&self, id: PeerId, number: u64) {
         self.get(id).fresh_above.store(number, Relaxed);
     }
@@ -386,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_no_endpoint_moves_none() {
+    fn an_address_that_cannot_be_an_endpoint_moves_none() {
         let peers = peers_of("endpoint = \"198.51.100.7:4500\"");
         for bad in [
             "198.51.100.7:0",
@@ -458,7 +460,7 @@ mod tests {
         }
         peers.heard(PeerId(0), elsewhere, 1001);
         assert_eq!(peers.endpoint(PeerId(0)), Some(elsewhere));
-        // Of one that may be anywhere nothing better is known.
+        // For a peer without a given endpoint, the newest packet is the best hint.
         let peers = peers_of("");
         peers.may_be_replayed_up_to(PeerId(0), 1000);
         for from in [given, elsewhere] {

@@ -32,20 +32,21 @@
 //! `protocol = "ah"` beside `listen` protects packets by AH (RFC 4302), which hides nothing and covers the outer addresses too: it
 //! goes with `encapsulation = "none"` and one address to listen on, and its suites are integrities alone.
 //!
-//! `keepalive = 25` at a peer sends it something after so many seconds in which nothing else went there, so that a NAT on the way does
-//! not forget the way back; where a call finds a NAT before us, 25 is the default, and 0 is for none.
+//! `keepalive = 25` at a peer sends it something after so many seconds in which nothing else went there, so that a
+//! NAT on the way does not forget the way back; where a call finds a NAT before us, 25 is the default, and 0 is for
+//! none.
 //!
 //! `mode = "transport"` at a peer joins two hosts: `networks` is the peer's one address inside, and the gateway has one address of
 //! its family, so the inner header need not travel; it is made anew at the other end. What is on the wire is transport mode
 //! (RFC 4303, section 3.1.1) between the outer addresses. The addresses inside are others: were they the same, the route into the
 //! device would lead the tunnel's own packets there. Fragments and IPv4 options stay behind.
 //!
-//! `up` and `down` beside `listen` are commands for the shell: run with the rights of whoever brings the gateway up, when packets
-//! flow and when the gateway has ended. `dns` names resolvers that this host is to ask while the gateway is up, and `dns-search`
-//! the domains that are asked there; without it all are.
+//! `up` and `down` beside `listen` are commands for the shell: run with the rights of whoever brings the gateway
+//! up, when packets flow and when the gateway has ended. `dns` names resolvers that this host is to ask while the
+//! gateway is up, and `dns-search` the domains that are asked there; without it all are.
 //!
-//! Guarantees: a file that is taken means exactly one thing, and nobody but its user and root can have written it; one that is not
-//! is refused with the line and column of what is wrong; nothing is opened or resolved here.
+//! Guarantees: a file that is taken means exactly one thing, and nobody but its user and root can have written it;
+//! one that is not is refused with the line and column of what is wrong; nothing is opened or resolved here.
 
 mod faults;
 mod hooks;
@@ -160,8 +161,8 @@ pub struct PeerSite {
     pub name: String,
     /// Where it is reached; `None`: it calls, and is answered where it called from.
     pub endpoint: Option<Endpoint>,
-    /// For how long nothing may go to it before something is sent only to keep a NAT's mapping; zero: for ever; `None`: as a call
-    /// finds out.
+    /// The longest time without a packet to it, after which a keep-alive is sent; zero: no keep-alives; `None`: a
+    /// call finds out whether a NAT makes them necessary.
     pub keep_alive: Option<Duration>,
     /// Networks beyond it.
     pub networks: Vec<Prefix>,
@@ -417,8 +418,8 @@ impl Site {
         })
     }
 
-    /// Reads a file that nobody but this user and root can have written: who writes it chooses whom the gateway trusts, and what is
-    /// run with its rights.
+    /// Reads a file that nobody but this user and root can have written: who writes it chooses whom the gateway
+    /// trusts, and what is run with its rights.
     ///
     /// # Errors
     /// It cannot be read, somebody else could change it, it is too long, or it is not understood.

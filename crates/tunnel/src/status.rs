@@ -45,10 +45,10 @@ pub struct PeerStatus {
     /// Networks beyond it.
     #[serde(default)]
     pub networks: Vec<String>,
-    /// How it stands with it: `waiting`, `answers`, `never heard` or `silent`.
+    /// Its state: `waiting`, `answers`, `never heard` or `silent`.
     #[serde(default)]
     pub state: String,
-    /// The direction in which nothing comes through although it should, in words.
+    /// The direction in which packets are lost on the way, in words; `None`: neither, as far as this end can tell.
     #[serde(default)]
     pub silent_direction: Option<String>,
     /// Seconds since its newest keys were agreed; `None`: they are from files, or there are none.
@@ -97,8 +97,8 @@ pub struct AssociationStatus {
     pub number: u64,
 }
 
-/// The direction in which nothing comes through, as far as this end can tell: of packets to us by itself, of packets to the peer by
-/// what the peer said in the last call.
+/// The direction in which packets are lost on the way, in words. Of packets to the peer, the peer has told in the
+/// last call.
 fn silent_direction(peers: &Peers, id: PeerId, peer: &Peer) -> Option<String> {
     let inward = match peer.state.get() {
         State::Waiting | State::Answers => false,

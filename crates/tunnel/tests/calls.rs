@@ -1,4 +1,4 @@
-//! Calls between gateways over real TLS: peers whose keys are known and who lie, and strangers who only take places.
+//! Calls between gateways over real TLS: lying peers whose keys are known, and strangers that only occupy places.
 
 use std::{
     io::{Read as _, Write as _},
@@ -139,7 +139,7 @@ fn offer(kind: &str) -> Offer {
     Offer { spi: 0x4321, seen: seen("127.0.0.1:4500"), kind: kind.parse().expect("a kind") }
 }
 
-/// What a caller may say that is no offer which this gateway takes.
+/// First messages of a caller that are no offer, or an offer that this gateway refuses.
 fn lies() -> Vec<(String, Vec<u8>)> {
     let good = offer("aes-256-gcm").to_bytes();
     let mut lies: Vec<(String, Vec<u8>)> = vec![
@@ -178,7 +178,8 @@ fn a_caller_whose_key_is_known_gets_nothing_by_lies() {
         }
         assert_eq!(gateway.inbound(PeerId(0)), 0, "{name}");
     }
-    // What it claims to see moves nothing, and a call that is broken off at any point leaves nothing to send under.
+    // A caller's claims about our address move no endpoint, and a call that is cut off leaves no outbound
+    // association.
     for address in ["224.0.0.1:0", "0.0.0.0:0", "[::]:0", "255.255.255.255:65535"] {
         let mut channel = gateway.call(&liar);
         let offer = Offer { seen: seen(address), ..offer("aes-256-gcm") };
@@ -192,7 +193,7 @@ fn a_caller_whose_key_is_known_gets_nothing_by_lies() {
         assert!(!gateway.has_outbound(PeerId(0)), "{address}");
     }
     assert!(gateway.inbound(PeerId(0)) <= INBOUND_MAX);
-    // The other is answered as ever, and so is the liar when it means it.
+    // The gateway answers the honest peer as before, and the liar too when it makes a good offer.
     gateway.agree(&honest);
     gateway.wait_for("the honest peer's keys", |gateway| gateway.has_outbound(PeerId(1)));
     gateway.agree(&liar);
@@ -207,7 +208,7 @@ fn a_caller_whose_key_is_known_gets_nothing_by_lies() {
 fn a_caller_whose_key_is_known_holds_up_nobody_by_stalling() {
     let (liar, honest) = (identity(), identity());
     let gateway = gateway(&[(liar.public_key(), String::new()), (honest.public_key(), String::new())]);
-    // At each step of a call.
+    // The liar stalls at each step of a call.
     for steps in 0..3 {
         let mut stalled = gateway.call(&liar);
         if steps > 0 {
@@ -217,7 +218,7 @@ fn a_caller_whose_key_is_known_holds_up_nobody_by_stalling() {
             let answer = stalled.recv(soon()).expect("it answers").expect("an answer");
             assert!(matches!(Answer::parse(&answer), Ok(Answer::Taken { .. })), "{answer:?}");
         }
-        // Meanwhile others are served, and the call ends without us.
+        // Meanwhile the gateway serves the honest peer, and it ends the stalled call by itself.
         gateway.agree(&honest);
         while let Ok(Some(_)) = stalled.recv(soon()) {}
     }
@@ -227,7 +228,7 @@ fn a_caller_whose_key_is_known_holds_up_nobody_by_stalling() {
     assert_eq!(gateway.lanes.failure(), None);
 }
 
-/// What a called end may answer that makes no association.
+/// Answers of a called end that make no association.
 fn false_answers() -> Vec<(&'static str, Vec<Vec<u8>>)> {
     let good = Answer::Taken { spi: 0x1234, seen: seen("127.0.0.1:4500") }.to_bytes();
     vec![
@@ -280,7 +281,7 @@ fn a_called_peer_whose_key_is_known_gives_nothing_by_lies() {
                     for answer in &answers {
                         let _ = channel.send(answer, soon());
                     }
-                    // Whatever it was told, it ends the call.
+                    // The gateway ends the call after every answer.
                     while let Ok(Some(_)) = channel.recv(soon()) {}
                 }
                 assert!(!gateway.has_outbound(PeerId(place)), "{name}");

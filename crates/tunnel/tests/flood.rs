@@ -1,4 +1,4 @@
-//! Genuine packets among a flood of strangers': what a stranger's packet costs is counted, not timed.
+//! Genuine packets in a flood of strangers' packets. The cost of a stranger's packet is counted, not timed.
 
 mod hands;
 
@@ -14,11 +14,11 @@ use sealane_ipsec::{counters::DropReason, lifetime::Lifetime, policy::PeerId};
 const PACKETS: usize = 500;
 const ARRIVALS: usize = 200;
 
-/// One after the other: what one allocates would be counted as the other's.
+/// Both parts are one test, because the allocations of a test beside it would be counted too.
 #[test]
 fn a_flood_of_packets_costs_what_it_must_and_no_genuine_packet() {
     strangers_cost_no_key_operation_and_no_allocation();
-    who_has_seen_an_index_costs_a_check_each();
+    packets_with_a_known_index_cost_a_check_each();
 }
 
 fn strangers_cost_no_key_operation_and_no_allocation() {
@@ -31,7 +31,7 @@ fn strangers_cost_no_key_operation_and_no_allocation() {
     near_peers.database().install_outbound(outbound);
     far_peers.database().install_inbound(inbound).expect("a free index");
     let (mut near, mut far) = (Hands::new(&near_site, &near_peers), Hands::new(&far_site, &far_peers));
-    // All that strangers can send: any index, any number, any length.
+    // Strangers can send any index, any number and any length.
     let strangers: Vec<Vec<u8>> = (0..PACKETS as u32 - 1)
         .map(|number| {
             let spi = 0x1_0000 + number.wrapping_mul(2_654_435_761) % 0xfff0_0000;
@@ -52,7 +52,7 @@ fn strangers_cost_no_key_operation_and_no_allocation() {
         let begun = allocations::count();
         far.arrive(train.iter().copied());
         far.accept(now);
-        // The first arrival makes what all later ones use again.
+        // Later arrivals use the buffers of the first one again.
         allocated += if turn == 0 { 0 } else { allocations::count() - begun };
         assert_eq!(far.arrival.batch.work.jobs.len(), 1, "the engine sees the genuine packet alone");
         arrived += passed(&far.arrival.batch).filter(|packet| *packet == inner).count();
@@ -69,7 +69,7 @@ fn strangers_cost_no_key_operation_and_no_allocation() {
     assert_eq!(drops.iter().map(|(_, count)| count).sum::<u64>(), drops.of(DropReason::UnknownSpi));
 }
 
-fn who_has_seen_an_index_costs_a_check_each() {
+fn packets_with_a_known_index_cost_a_check_each() {
     let now = Instant::now();
     let near_site = site("aes-128-gcm", 1);
     let far_site = far_of(&near_site);
@@ -86,7 +86,7 @@ fn who_has_seen_an_index_costs_a_check_each() {
         near.give([&inner[..]]);
         near.seal(now);
         let genuine = passed(&near.load.batch).next().expect("it is sealed").to_vec();
-        // Numbers far ahead would carry the window off, if it moved before the check.
+        // Numbers far ahead would move the replay window, if it moved before the check.
         let forged: Vec<Vec<u8>> = (0..99u32)
             .map(|number| {
                 let number = turn * 1000 + 10_000 + number;

@@ -7,9 +7,10 @@
 //! Ready                      ─────────►
 //! ```
 //!
-//! Each names the index under which it wants to receive, and says what it sees of the other ([`Seen`]): an end that is seen under
-//! another address than its own is behind a NAT. The keys come from the channel's exporter, bound to both indices and
-//! the kind, so nothing secret is said here. `Ready` says that the caller receives: the called end may send.
+//! Each end names the index under which it wants to receive, and gives its view of the other ([`Seen`]): an end
+//! that is seen under another address than its own is behind a NAT. The keys come from the channel's exporter,
+//! bound to both indices and the kind, so nothing secret is said here. `Ready` says that the caller receives: the
+//! called end may send.
 //!
 //! Guarantees: any bytes are a message or an error; nothing is allocated for what they claim.
 
@@ -25,10 +26,10 @@ const KIND_BYTES_MAX: usize = 64;
 /// Label of the channel's exporter (RFC 8446, section 7.5).
 pub(crate) const EXPORTER_LABEL: &[u8] = b"EXPORTER-sealane-tunnel-2";
 
-/// What one end sees of the other.
+/// One end's view of the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
-    /// Where the other end of the call is, as seen from here; IPv4 addresses in their own form.
+    /// The address of the other end of the call, as this end sees it; IPv4 addresses are not IPv6-mapped.
     pub address: SocketAddr,
     /// Seconds since a packet of the other end was heard; `None`: never.
     pub heard_s: Option<u32>,
@@ -40,7 +41,7 @@ const SEEN_BYTES: usize = 16 + 2 + 4;
 const NEVER: u32 = u32::MAX;
 
 impl Seen {
-    /// An end at `address`, heard of so long ago.
+    /// The view of an end at `address`, of which a packet was heard so many seconds ago.
     pub fn new(address: SocketAddr, heard_s: Option<u64>) -> Self {
         let address = SocketAddr::new(address.ip().to_canonical(), address.port());
         Self { address, heard_s: heard_s.map(|seconds| u32::try_from(seconds).unwrap_or(NEVER - 1)) }
@@ -69,7 +70,7 @@ impl Seen {
         }
     }
 
-    /// Whether the end whose own address is `own` is seen under another, as behind a NAT.
+    /// Whether the seen end, which has the address `own` itself, is seen under another one, as behind a NAT.
     pub fn is_behind_nat(self, own: SocketAddr) -> bool {
         self.address != SocketAddr::new(own.ip().to_canonical(), own.port())
     }
@@ -80,7 +81,7 @@ impl Seen {
 pub struct Offer {
     /// Where the caller will receive.
     pub spi: u32,
-    /// What the caller sees of the called end.
+    /// The caller's view of the called end.
     pub seen: Seen,
     /// How packets are to be protected, both ways.
     pub kind: Kind,
@@ -93,7 +94,7 @@ pub enum Answer {
     Taken {
         /// Where it receives.
         spi: u32,
-        /// What it sees of the caller.
+        /// The called end's view of the caller.
         seen: Seen,
     },
     /// It does not.

@@ -3,8 +3,9 @@
 //! nothing lives between two of them.
 //!
 //! Guarantees: a call takes [`CALL_TIME`] at most, however slow the other end is; strangers are held by one thread,
-//! [`STRANGERS_MAX`](strangers::STRANGERS_MAX) at a time, and [`strangers`] says who makes room; peers are called in turn
-//! ([`turns`]), and one has one call in each direction at a time; a lack of threads costs a call, not the gateway.
+//! [`STRANGERS_MAX`](strangers::STRANGERS_MAX) at a time, and [`strangers`] decides which of them makes room; peers
+//! are called in turn ([`turns`](super::turns)), and one has one call in each direction at a time; a lack of
+//! threads costs a call, not the gateway.
 
 use std::{
     collections::HashMap,
@@ -66,7 +67,7 @@ struct Known {
     is_answered: AtomicBool,
     /// What was said of it last, so that a call that fails again is not told again.
     told: Mutex<String>,
-    /// When it was last said that its call was refused.
+    /// When the log last said that a call of the peer was refused.
     told_refused: Mutex<Option<Instant>>,
 }
 
@@ -85,7 +86,7 @@ pub struct Calls<'a> {
     authorised: Arc<AuthorisedPeers>,
     under_way: AtomicUsize,
     turns: Mutex<Turns>,
-    /// Of the addresses that our socket reaches.
+    /// The families of addresses that our socket reaches.
     families: Families,
     lanes: &'a Lanes,
     /// Who makes sockets with the gateway's mark, where it has one.
@@ -223,7 +224,8 @@ impl<'a> Calls<'a> {
         match outcome {
             Ok(Agreed { offer, theirs, material, seen, mut channel }) => {
                 self.found(known, &channel, seen);
-                // Where it answers a call it is, unless its packets say otherwise.
+                // A silent peer is taken to be where it has answered the call; the packets of others say where they
+                // are.
                 if let Some(at) = channel.remote_addr()
                     && self.peers.silence(known.id).is_none_or(|silence| silence > SILENT)
                 {
@@ -279,14 +281,14 @@ impl<'a> Calls<'a> {
         connect_tls_over(Application::Tunnel, family, &dial, address, &self.identity, trust, deadline)
     }
 
-    /// What we see of the other end of a call.
+    /// Our view of the other end of a call.
     fn seen(&self, known: &Known, channel: &Channel) -> Seen {
         let nowhere = SocketAddr::from(([0; 4], 0));
         let silence = self.peers.silence(known.id).map(|silence| silence.as_secs());
         Seen::new(channel.remote_addr().unwrap_or(nowhere), silence)
     }
 
-    /// Takes note of what the other end of a call sees of us.
+    /// Takes note of the other end's view of us.
     fn found(&self, known: &Known, channel: &Channel, seen: Seen) {
         if let Some(own) = channel.local_addr() {
             self.peers.told(known.id, seen.is_behind_nat(own), seen.heard_s);
@@ -305,7 +307,7 @@ impl<'a> Calls<'a> {
         }
     }
 
-    /// Says that a peer's offer was refused, and why; now and then, however often it comes.
+    /// Logs that a peer's offer was refused, and why, at most once in [`REFUSED_PAUSE`].
     fn tell_refused(&self, known: &Known, channel: &Channel, offer: Offer, say: &impl Fn(&str)) {
         let now = Instant::now();
         let mut told = known.told_refused.lock().expect("nobody panics telling");
@@ -360,7 +362,7 @@ impl<'a> Calls<'a> {
                     Err(PeerError::NotAuthorised { key }) => {
                         refusals.of(from, key, now).iter().for_each(|line| say(line));
                     }
-                    // There is nothing to tell an operator that a scan would not repeat.
+                    // A line about every failed handshake would let any port scan fill the log.
                     Err(_) => {}
                 }
             }
@@ -407,7 +409,7 @@ impl<'a> Calls<'a> {
                 let mut channel = channel;
                 // Whatever a peer does, it ends with its call.
                 let _ = self.answer(known, &mut channel, say);
-                // Who sees the end of this call may begin another one.
+                // A peer that sees the end of this call may begin another one at once.
                 known.is_answered.store(false, SeqCst);
                 drop(channel);
                 Ok(())
@@ -442,13 +444,13 @@ impl<'a> Calls<'a> {
     }
 }
 
-/// What a call has come to.
+/// The outcome of a call that the peer has agreed to.
 struct Agreed {
     offer: Offer,
-    /// Where the called end receives.
+    /// The index under which the called end receives.
     theirs: u32,
     material: Material,
-    /// What the called end sees of us.
+    /// The called end's view of us.
     seen: Seen,
     channel: Channel,
 }

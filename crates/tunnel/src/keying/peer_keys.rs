@@ -75,7 +75,7 @@ pub struct Traffic {
     pub received: u64,
     /// When its newest genuine packet came, in milliseconds of a clock of the gateway's; 0: none yet.
     pub heard_ms: u64,
-    /// It is known where the peer is.
+    /// The peer's endpoint is known.
     pub has_endpoint: bool,
 }
 
@@ -178,8 +178,8 @@ impl PeerKeys {
         self.call_not_before.is_some()
     }
 
-    /// Looks at the traffic and at what is due. To be called some times a second; says what is to be done, one at a time. A call
-    /// that is due waits until `may_call`.
+    /// Looks at the traffic and at what is due. To be called some times a second; says what is to be done, one at a
+    /// time. A call that is due waits until `may_call`.
     pub fn poll(
         &mut self,
         database: &Database,
@@ -239,13 +239,14 @@ impl PeerKeys {
         }
     }
 
-    /// What a call offers: an index of our choice, from `random`, that no inbound association has, and what we see of the peer.
+    /// The offer of a call: an index of our choice, from `random`, that no inbound association has, and `seen`, our
+    /// view of the peer.
     pub fn begin(&self, database: &Database, seen: Seen, random: impl FnMut() -> u32) -> Offer {
         Offer { spi: free_spi(database, self.kind.protocol, random), seen, kind: self.kind }
     }
 
-    /// The called end, which sees `seen` of the caller, takes an offer: it receives from now on, and sends when the caller is
-    /// [`Self::ready`] to receive.
+    /// The called end, whose view of the caller is `seen`, takes an offer: it receives from now on, and sends when
+    /// the caller is [`Self::ready`] to receive.
     ///
     /// # Errors
     /// Why not.

@@ -1,24 +1,26 @@
-//! Who makes room among connections that have not yet proved whose they are.
+//! Strangers are connections that have not yet proved whose they are. This module decides which of them makes room
+//! for a new one.
 //!
-//! Guarantees: no address, no /64, /56 or /48 of IPv6 has more than its share of the places; who has said nothing goes before who
-//! is shaking hands, and the one that came first before those that came later; the newest stranger that is shaking hands never goes.
+//! Guarantees: no address, and no /64, /56 or /48 of IPv6, has more than its share of the places; silent strangers
+//! go before those that are shaking hands, and older ones before newer ones; the newest stranger that is shaking
+//! hands never goes.
 
 use std::net::IpAddr;
 
 use sealane_ipsec::selector::Prefix;
 
-/// Connections that have not yet proved whose they are.
+/// The most strangers that are held.
 pub const STRANGERS_MAX: usize = 128;
 
-/// What of an address has which share of the places: bits of IPv4, bits of IPv6, places. Whoever has one IPv6 address has its /64,
-/// and customers are given a /56 or a /48 (RFC 6177).
+/// The shares of networks: bits of IPv4, bits of IPv6, places. The owner of one IPv6 address has its whole /64, and
+/// customers are given a /56 or a /48 (RFC 6177).
 const SHARES: [(u8, u8, usize); 3] =
     [(32, 64, STRANGERS_MAX / 4), (32, 56, STRANGERS_MAX * 3 / 8), (32, 48, STRANGERS_MAX / 2)];
 
-/// A connection, as far as it matters here.
+/// A stranger, as far as it matters here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stranger {
-    /// Where it comes from.
+    /// Its address.
     pub from: IpAddr,
     /// Bytes have come from it.
     pub has_spoken: bool,
@@ -29,9 +31,10 @@ fn network(address: IpAddr, (v4_bits, v6_bits, _): (u8, u8, usize)) -> Prefix {
     Prefix::containing(address, if address.is_ipv4() { v4_bits } else { v6_bits })
 }
 
-/// Which of `held`, who are in the order of their coming, makes room for one from `newcomer`: one of the newcomer's own network
-/// where that has its share; where all places are taken, one of the network that has the most of those who have said nothing, or,
-/// where all have spoken, the most of all. `None`: there is room.
+/// The place in `held`, which is in order of arrival, of the stranger that makes room for one from `newcomer`. If
+/// the newcomer's network has its share, that is one of the same network. If all places are taken, it is one of the
+/// address with the most silent strangers or, if none is silent, of the address with the most strangers. `None`:
+/// there is room.
 pub fn victim(held: &[Stranger], newcomer: IpAddr) -> Option<usize> {
     let newest_speaker = held.iter().rposition(|stranger| stranger.has_spoken);
     let may_go = |at: usize| Some(at) != newest_speaker;
@@ -51,7 +54,7 @@ pub fn victim(held: &[Stranger], newcomer: IpAddr) -> Option<usize> {
             let own = network(held[at].from, SHARES[0]);
             candidates().filter(|&other| network(held[other].from, SHARES[0]) == own).count()
         };
-        // Of equals the one that came first: `min_by_key` takes the first.
+        // `min_by_key` takes the first of equals, which is the oldest.
         candidates().min_by_key(|&at| std::cmp::Reverse(of_network(at)))
     })
 }
@@ -90,7 +93,7 @@ mod tests {
         for _ in 0..STRANGERS_MAX / 4 {
             assert_eq!(enter(&mut held, silent(loud)), None);
         }
-        // Its own oldest goes, never another's.
+        // The loud address loses its own oldest stranger.
         assert_eq!(victim(&held, loud), Some(1));
         assert_eq!(victim(&held, ip("::ffff:192.0.2.1")), Some(1));
         assert_eq!(victim(&held, shy), None);
@@ -124,7 +127,7 @@ mod tests {
         let honest = speaking(ip("198.51.100.7"));
         let mut held: Vec<_> = (0..STRANGERS_MAX).map(|number| silent(v4(number))).collect();
         let newcomer = held.len();
-        // The first one that came goes, and not the last.
+        // The oldest stranger goes, and not the newest.
         assert_eq!(enter(&mut held, honest), Some(silent(v4(0))));
         for number in newcomer..newcomer + 10 * STRANGERS_MAX {
             assert_eq!(enter(&mut held, silent(v4(number))), Some(silent(v4(number + 1 - STRANGERS_MAX))));
@@ -133,8 +136,8 @@ mod tests {
     }
 
     #[test]
-    fn who_has_just_begun_outlives_those_who_began_before() {
-        // All speak, from everywhere.
+    fn newer_speakers_outlive_older_ones() {
+        // All strangers have spoken, and each has another address.
         let mut held: Vec<_> = (0..STRANGERS_MAX).map(|number| speaking(v4(number))).collect();
         for number in STRANGERS_MAX..3 * STRANGERS_MAX {
             // A silent newcomer takes the place of the oldest speaker, and is the first to go again.

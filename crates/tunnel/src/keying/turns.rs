@@ -1,12 +1,13 @@
-//! Whose turn it is to be called.
+//! The order in which peers are called.
 //!
-//! Guarantees: peers are called in turn, so that nobody waits for those that stand before it in the site file; peers that do not
-//! answer leave places for those that have not been tried, and both for those whose associations are in use.
+//! Guarantees: peers are called in turn, so that no peer waits for those before it in the site file; peers that do
+//! not answer leave places for those that have not been tried, and both leave places for peers whose associations
+//! are in use.
 
-/// Calls of ours under way.
+/// The most calls of ours that are under way.
 pub const CALLS_MAX: usize = 32;
 
-/// What a peer's call is worth.
+/// The rank of a peer that is to be called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Standing {
     /// The last call came to nothing.
@@ -18,7 +19,7 @@ pub enum Standing {
 }
 
 impl Standing {
-    /// As long as fewer calls than these are under way, it may be called.
+    /// A peer of this rank may be called while fewer calls than these are under way.
     const fn calls_max(self) -> usize {
         match self {
             Self::Failing => CALLS_MAX / 2,
@@ -28,15 +29,15 @@ impl Standing {
     }
 }
 
-/// Where the round stands.
+/// The place of the next round's first peer.
 #[derive(Debug, Default)]
 pub struct Turns {
     next: usize,
 }
 
 impl Turns {
-    /// Looks after all of `count` peers, beginning with the one whose turn it is. `poll` is asked for each, with whether a call may
-    /// be begun by its `standing`, and says whether one was. `under_way`: calls now.
+    /// Looks after all of `count` peers, beginning with the one whose turn it is. `poll` is asked for each, with
+    /// whether a call may be begun by its `standing`, and says whether one was. `under_way`: calls now.
     pub fn go_round(
         &mut self,
         count: usize,
@@ -59,7 +60,7 @@ impl Turns {
 mod tests {
     use super::*;
 
-    /// A tick of the housekeeper's, and what a call takes to one that answers, and to one that does not: in ticks.
+    /// The ticks of the housekeeper that a call takes, to a peer that answers and to one that does not.
     const ANSWERED: u32 = 1;
     const UNANSWERED: u32 = 50;
     /// The longest pause between calls that fail.
@@ -116,7 +117,7 @@ mod tests {
     fn peers_that_do_not_answer_starve_nobody_behind_them() {
         for dead in [103, 1000] {
             let mut peers = peers(dead, 200);
-            // All of the dead in turn, each for the time that a call takes, and then some.
+            // The time that it takes to call all of the dead peers once, and a little more.
             let round = (dead as u32 / 24 + 2) * UNANSWERED;
             run(&mut peers, round + 100, u32::MAX / 2);
             assert!(peers[dead..].iter().all(|peer| peer.answered == 1), "{dead} dead");
@@ -124,13 +125,13 @@ mod tests {
     }
 
     #[test]
-    fn who_has_live_associations_is_called_in_time_whoever_is_dead() {
+    fn peers_with_live_associations_are_called_in_time() {
         let mut peers = peers(1000, 20);
         for peer in &mut peers[1000..] {
             peer.standing = Standing::Live;
         }
         run(&mut peers, 1000, 20);
-        // Every two seconds, with no wait worth mentioning.
+        // One call takes 21 ticks, its wait included.
         assert!(peers[1000..].iter().all(|peer| peer.answered >= 45), "of 1000 / 21 at most");
     }
 

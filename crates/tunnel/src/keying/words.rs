@@ -1,7 +1,7 @@
-//! What is said of calls that come to nothing.
+//! Messages about calls that fail.
 //!
-//! Guarantees: every message is about a tunnel, whatever face the error was first worded for, and says whose site file is to be
-//! changed; strangers fill no log, however many call.
+//! Guarantees: every message is about a tunnel, although the errors are worded for copies, and says which end's
+//! site file is to be changed; unknown callers cannot fill the log.
 
 use std::{
     net::SocketAddr,
@@ -10,7 +10,7 @@ use std::{
 
 use sealane_peer::{ChannelError, PeerError, PublicKey};
 
-/// What an operator is told of a call to a peer that failed.
+/// The message about a call to a peer that failed.
 pub(super) fn of_call(error: &PeerError) -> String {
     match error {
         PeerError::WrongServer { address, found, known, .. } => format!(
@@ -27,7 +27,7 @@ pub(super) fn of_call(error: &PeerError) -> String {
     }
 }
 
-/// What an operator is told of a call that was connected and then failed.
+/// The message about a call that was connected and then failed.
 pub(super) fn of_channel(error: &ChannelError) -> String {
     match error {
         ChannelError::Refused { ours } => format!(
@@ -63,12 +63,12 @@ fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// Lines about callers that nobody knows, at once; one more may be said each [`PAUSE`].
+/// Lines about unknown callers that may be logged at once; one more may follow each [`PAUSE`].
 const LINES_MAX: u32 = 8;
-/// Until one more line may be said.
+/// The time after which one more line may be logged.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// What a log gets to hear of callers that nobody knows.
+/// The limit of lines about unknown callers.
 #[derive(Debug)]
 pub(super) struct Refusals {
     left: u32,
@@ -77,12 +77,12 @@ pub(super) struct Refusals {
 }
 
 impl Refusals {
-    /// Nobody has called.
+    /// A limit of which nothing is used yet.
     pub(super) fn new() -> Self {
         Self { left: LINES_MAX, since: None, unsaid: 0 }
     }
 
-    /// A line about a caller from `from` that showed `key`, or none where there have been too many.
+    /// The line about a caller from `from` that showed `key`; `None` after too many lines.
     pub(super) fn of(&mut self, from: SocketAddr, key: PublicKey, now: Instant) -> Option<String> {
         let since = *self.since.get_or_insert(now);
         let earned = now.saturating_duration_since(since).as_secs() / PAUSE.as_secs();
