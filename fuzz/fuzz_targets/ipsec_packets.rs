@@ -62,7 +62,7 @@ fn run(inbound: &Inbound, direction: Direction, bytes: &mut [u8], job: Job) -> J
     let mut buffer = Buffer::new(bytes.len());
     buffer.bytes_mut().copy_from_slice(bytes);
     let sessions = vec![inbound.association().session().clone()];
-    let mut waiting = [Work { buffer, sessions, jobs: vec![job], direction }].into();
+    let mut waiting = [Work { buffer, sessions, jobs: vec![job], direction, ..Work::default() }].into();
     let mut queue = Inline::new(*KERNELS).queue(NonZeroUsize::MIN).expect("an inline queue takes nothing");
     queue.submit(&mut waiting);
     let work = queue.finished().expect("it ran when it was submitted");

@@ -1,10 +1,12 @@
 //! A sending and a receiving stream over a wire under virtual time, with lanes that do whatever a seed says, one step
 //! after the other: connections that break at any byte, of either way, or swallow everything without a word; late
-//! acknowledgements; full windows and pools; openings one after the other; lanes that drop what they have in hand.
+//! acknowledgements; full windows and pools; openings one after the other; lanes that drop what they have in hand;
+//! engines that answer late, out of order, and not for all jobs.
 
 use std::{
     collections::{BTreeMap, HashSet, VecDeque},
     io,
+    num::NonZeroUsize,
     ops::Range,
     sync::{
         Arc, Mutex, MutexGuard,
@@ -14,13 +16,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use sealane_engine::{
-    Suite,
-    record::{JobStatus, Runner},
-};
+use sealane_engine::{Engine, Inline, Software, Submitter, Suite, Work};
 use sealane_stack::{Clock, Pool, Secret};
 
 use crate::{
+    late_engine::LateEngine,
     line::LineError,
     proto::{
         keys::{self, TransferKeys},
@@ -199,7 +199,7 @@ impl Ground {
         Self {
             keys: TransferKeys::new(Default::default(), &Secret::new([7; 32]), b"request", b"answer"),
             sender: SendStream::new(0, SUITE, window, RING, TIMEOUT, clock.clone()),
-            receiver: ReceiveStream::new(0, SUITE, IN_FLIGHT, false),
+            receiver: ReceiveStream::new(0, SUITE, IN_FLIGHT),
             send_pool: Pool::new(SEND_BUFFERS, SEND_BUFFER_BYTES),
             receive_pool: Pool::new(RECEIVE_BUFFERS, RECEIVE_BUFFER_BYTES),
             clock,
@@ -253,9 +253,10 @@ struct World<'a> {
     queue: VecDeque<u64>,
     /// Sealing lanes.
     sealing: Vec<(Builder, Place<'a, TestWire>)>,
+    sealer: Submitter<(Builder, Place<'a, TestWire>)>,
     /// Receiving lanes.
     opening: Vec<InHand<'a, TestWire>>,
-    runner: Runner,
+    opener: Submitter<InHand<'a, TestWire>>,
     openings: u32,
     acknowledged: HashSet<u64>,
     /// Content whose last record was taken over.
@@ -270,14 +271,17 @@ struct World<'a> {
 }
 
 impl<'a> World<'a> {
-    fn new(ground: &'a Ground, seed: u64, batches: u64, faults: u32) -> Self {
+    fn new(ground: &'a Ground, engine: &dyn Engine, seed: u64, batches: u64, faults: u32) -> Self {
+        let works = NonZeroUsize::new(3).unwrap();
+        let queue = || engine.queue(works).unwrap();
         Self {
             ground,
             dice: Dice(seed),
             queue: (FIRST_BYTES..FIRST_BYTES + batches).collect(),
             sealing: Vec::new(),
+            sealer: Submitter::new(queue(), works.get()),
             opening: Vec::new(),
-            runner: Runner::default(),
+            opener: Submitter::new(queue(), works.get()),
             openings: 0,
             acknowledged: HashSet::new(),
             taken: HashSet::new(),
@@ -321,7 +325,7 @@ impl<'a> World<'a> {
     fn number_and_place(&mut self) {
         let ground = self.ground;
         let Some(&bytes) = self.queue.front() else { return };
-        if self.sealing.len() > RING || !ground.sender.has_room() {
+        if self.sealing.len() + self.sealer.in_hand() > RING || !ground.sender.has_room() {
             return;
         }
         let Some(mut batch) = ground.batch(bytes) else { return };
@@ -339,14 +343,26 @@ impl<'a> World<'a> {
         self.again(contents);
     }
 
+    /// A sealing lane hands its batch to the engine, or drops it; others get theirs back.
     fn seal(&mut self) {
-        if self.sealing.is_empty() {
-            return;
+        if !self.sealing.is_empty() {
+            let which = self.dice.of(0..self.sealing.len() as u64) as usize;
+            let (mut batch, place) = self.sealing.swap_remove(which);
+            if self.fault(100) {
+                drop(place);
+                self.give_back(&mut batch);
+            } else {
+                let work = place.lay(&mut batch, Work::default());
+                self.sealer.submit(work, (batch, place));
+            }
         }
-        let which = self.dice.of(0..self.sealing.len() as u64) as usize;
-        let (mut batch, place) = self.sealing.swap_remove(which);
-        let is_lost = self.fault(100);
-        if is_lost || !place.fill(&mut batch, &mut self.runner) {
+        while let Some((work, sealing)) = self.sealer.finished() {
+            self.sealed(work, sealing);
+        }
+    }
+
+    fn sealed(&mut self, mut work: Work, (mut batch, place): (Builder, Place<'a, TestWire>)) {
+        if !place.fill(&mut batch, &mut work) {
             self.give_back(&mut batch);
         }
     }
@@ -366,7 +382,7 @@ impl<'a> World<'a> {
     }
 
     fn look(&mut self) {
-        if self.opening.len() > IN_FLIGHT {
+        if self.opening.len() + self.opener.in_hand() > IN_FLIGHT {
             return;
         }
         match self.ground.receiver.look(&self.ground.receive_pool) {
@@ -381,32 +397,41 @@ impl<'a> World<'a> {
         while !self.opening.is_empty() {
             self.take();
         }
+        while let Some((work, in_hand)) = self.opener.wait() {
+            self.opened(work, in_hand);
+        }
         self.ground.receiver.cut(&self.ground.receive_pool);
     }
 
-    /// A receiving lane is done with its records, or fails.
+    /// A receiving lane hands its records to the engine, or fails; others are done with theirs.
     fn take(&mut self) {
-        if self.opening.is_empty() {
-            return;
+        if !self.opening.is_empty() {
+            let which = self.dice.of(0..self.opening.len() as u64) as usize;
+            let mut in_hand = self.opening.swap_remove(which);
+            if self.fault(300) {
+                drop(in_hand);
+                // The transfer ends, and another goes on: here by another connection.
+                return self.ground.receiver.hang_up(self.openings);
+            }
+            let work = in_hand.lay(Work::default()).unwrap();
+            self.opener.submit(work, in_hand);
         }
-        let which = self.dice.of(0..self.opening.len() as u64) as usize;
-        let mut in_hand = self.opening.swap_remove(which);
-        if self.fault(300) {
-            drop(in_hand);
-            // The transfer ends, and another goes on: here by another connection.
-            return self.ground.receiver.hang_up(self.openings);
+        while let Some((work, in_hand)) = self.opener.finished() {
+            self.opened(work, in_hand);
         }
-        in_hand.open(&mut self.runner).unwrap();
+    }
+
+    fn opened(&mut self, work: Work, mut in_hand: InHand<'a, TestWire>) {
+        in_hand.opened(work).unwrap();
         let arrived = &in_hand.arrived;
-        let records = arrived.headers.iter().zip(&arrived.batch.jobs).map(|(header, job)| {
-            let JobStatus::Done { body_bytes } = job.status else { panic!("{job:?} was not opened") };
-            let body = &arrived.batch.buffer.bytes()[job.offset + job.header_bytes..][..body_bytes];
+        let records = arrived.opened().map(|(header, body)| {
+            let body = body.unwrap();
             let content = u64::from(header.file);
-            assert!(body.len() == self::body_bytes(content, header.offset), "as long as it was");
+            assert!(body.len() == body_bytes(content, header.offset), "as long as it was");
             assert!(body.iter().all(|&byte| byte == header.offset as u8), "as it was");
             (content, header.offset)
         });
-        self.ahead.insert(arrived.batch.jobs[0].sequence, records.collect());
+        self.ahead.insert(arrived.records[0].sequence, records.collect());
         if let Err(error) = in_hand.taken() {
             assert!(matches!(error, LineError::Cut), "{error:?}");
             self.ground.receiver.hang_up(self.openings);
@@ -504,8 +529,13 @@ impl<'a> World<'a> {
         ground.sender.cut(&ground.send_pool);
         let settled = ground.sender.abandon();
         self.settle(settled);
+        while let Some((work, (mut batch, place))) = self.sealer.wait() {
+            let mut work = work;
+            assert!(!place.fill(&mut batch, &mut work), "it was given before the cut");
+            self.give_back(&mut batch);
+        }
         while let Some((mut batch, place)) = self.sealing.pop() {
-            assert!(!place.fill(&mut batch, &mut self.runner), "it was given before the cut");
+            assert!(!seal_and_fill(place, &mut batch), "it was given before the cut");
             self.give_back(&mut batch);
         }
         let mut all: Vec<u64> = self.acknowledged.iter().chain(&self.queue).copied().collect();
@@ -518,6 +548,13 @@ impl<'a> World<'a> {
     }
 }
 
+/// Seals a batch and leaves it to its stream; false when the connection was cut.
+fn seal_and_fill(place: Place<'_, TestWire>, batch: &mut Builder) -> bool {
+    let mut work = place.lay(batch, Work::default());
+    Software::default().run(&mut work);
+    place.fill(batch, &mut work)
+}
+
 struct Outcome {
     is_complete: bool,
     openings: u32,
@@ -527,16 +564,21 @@ struct Outcome {
 fn whatever_breaks_every_batch_arrives_once_and_it_ends() {
     let (runs, batches) = (300, 60);
     let (mut completed, mut openings) = (0, 0);
+    let mut pending_jobs = 0;
     for seed in 0..runs {
         let ground = Ground::new();
         let faults = (seed % 20) as u32;
-        let outcome = World::new(&ground, seed, batches, faults).run(batches);
+        let (inline, late) = (Inline::default(), LateEngine::new(seed));
+        let engine: &dyn Engine = if seed / 20 % 2 == 0 { &late } else { &inline };
+        let outcome = World::new(&ground, engine, seed, batches, faults).run(batches);
+        pending_jobs += late.done().pending_jobs.load(SeqCst);
         assert!(outcome.is_complete || faults > 3, "seed {seed}: an honest wire stalls");
         completed += u64::from(outcome.is_complete);
         openings += outcome.openings;
     }
     assert!(completed > runs * 9 / 10, "{completed} of {runs} runs came to their end");
     assert!(openings > 3 * runs as u32, "{openings} openings: hardly anything broke");
+    assert!(pending_jobs > 1000, "{pending_jobs} jobs were handed back");
 }
 
 /// Sends a batch into a wire that swallows it.
@@ -548,7 +590,7 @@ fn swallowed(ground: &Ground, opening: u32, unanswered: u8) {
     let mut batch = ground.batch(FIRST_BYTES).unwrap();
     assert!(ground.sender.interest().until.is_none(), "no answer is due yet");
     let place = ground.sender.place(batch.records()).unwrap();
-    assert!(place.fill(&mut batch, &mut Runner::default()));
+    assert!(seal_and_fill(place, &mut batch));
     ground.sender.flush(&ground.send_pool).1.unwrap();
 }
 
@@ -593,7 +635,7 @@ fn records_behind_a_gap_do_not_count() {
     let _ = ground.reopen(1, Connection::new(&ground.clock, Duration::ZERO));
     let send = |content| {
         let mut batch = ground.batch(content).unwrap();
-        assert!(ground.sender.place(batch.records()).unwrap().fill(&mut batch, &mut Runner::default()));
+        assert!(seal_and_fill(ground.sender.place(batch.records()).unwrap(), &mut batch));
         ground.sender.flush(&ground.send_pool).1.unwrap();
         ground.receiver.look(&ground.receive_pool).unwrap().unwrap()
     };
@@ -620,7 +662,7 @@ fn acknowledgements_that_come_again_or_too_late_change_nothing() {
     for content in [FIRST_BYTES + 1, FIRST_BYTES + 2, FIRST_BYTES + 3] {
         let mut batch = ground.batch(content).unwrap();
         let place = ground.sender.place(batch.records()).unwrap();
-        assert!(place.fill(&mut batch, &mut Runner::default()));
+        assert!(seal_and_fill(place, &mut batch));
         let _ = ground.sender.flush(&ground.send_pool).1;
         expected.push(content);
         connection.way(0).chunks.clear();

@@ -18,6 +18,11 @@ pub mod fuzzing;
 #[cfg(test)]
 mod interleavings;
 mod journal;
+#[cfg(test)]
+#[path = "../../../testing/late_engine.rs"]
+mod late_engine;
+#[cfg(test)]
+mod late_lanes;
 mod ledger;
 mod line;
 mod low_water;

@@ -9,6 +9,9 @@ use crate::error::{Error, ErrorKind};
 /// What could not be done where the system has no thread to give.
 pub(crate) const NO_THREAD: &str = "cannot start a thread";
 
+/// The failure of a lane whose engine has no queue to give.
+pub(crate) const NO_QUEUE: &str = "cannot reach the engine that seals and opens records";
+
 /// Starts a thread of the transfer. Where the system has none to give, that is the reason why the transfer ends.
 pub(crate) fn start<'scope, T: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,

@@ -1,12 +1,19 @@
 //! Memory that jobs name their bytes in.
 //!
-//! Guarantees: a buffer never grows after it was made; one that was allocated here starts on a cache line.
+//! Guarantees: a buffer never grows after it was made; one that was allocated here starts on a cache line; whoever has
+//! the buffer is the only one who can write its bytes.
 
 use std::fmt;
 
 const CACHE_LINE_BYTES: usize = 64;
 
-/// Memory of another owner, such as a mapped ring. Its length never changes.
+/// Memory that is allocated elsewhere, such as huge pages or pages that a device may reach. Its length never changes.
+///
+/// An implementation promises that for as long as it exists nobody else writes these bytes: no other thread, no device
+/// that was not given the work, and no other process. Whoever verifies a tag and then reads the bytes again relies on
+/// that, and so does every `&[u8]`. Memory that another process has mapped writable is therefore never a `Memory`,
+/// whatever that process has agreed to: the bytes are copied into a [`Buffer`] before the first look at them, and
+/// results are copied out.
 pub trait Memory: Send + Sync {
     /// All bytes.
     fn bytes(&self) -> &[u8];

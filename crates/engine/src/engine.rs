@@ -1,10 +1,15 @@
 //! What an engine is.
 //!
 //! Guarantees that every engine gives: it changes a work's bytes exactly as any other does; queues are bounded, and a
-//! full one leaves work with its owner; work that was taken is handed back, once; a job that is handed back
-//! [`Pending`](crate::JobStatus::Pending) has its bytes untouched, so it can run elsewhere.
+//! full one leaves work with its owner; work that was taken is handed back, once, in any order, with its token; a job
+//! that is handed back [`Pending`](crate::JobStatus::Pending) has its bytes untouched, so it can run elsewhere.
+//!
+//! A nonce never protects two texts: an engine computes a seal job again only over the bytes and with the IV that it
+//! was given, and its owner never lays two jobs with one IV.
+//!
+//! A lane uses a queue by a [`Submitter`](crate::Submitter), which keeps to the rules below.
 
-use std::{collections::VecDeque, io, num::NonZeroUsize, os::fd::BorrowedFd};
+use std::{collections::VecDeque, fmt, io, num::NonZeroUsize, os::fd::BorrowedFd};
 
 use crate::{Protection, Work};
 
@@ -25,7 +30,7 @@ impl Cost {
 }
 
 /// Runs work.
-pub trait Engine: Send + Sync {
+pub trait Engine: Send + Sync + fmt::Debug {
     /// The name used in reports.
     fn name(&self) -> &'static str;
 
@@ -41,16 +46,18 @@ pub trait Engine: Send + Sync {
 
 /// One lane's door to an engine.
 pub trait Queue: Send {
-    /// Takes work from the front until the queue is full; says how many were taken.
+    /// Takes work from the front until the queue is full, or has no room because of others' work; says how many were
+    /// taken.
     fn submit(&mut self, from: &mut VecDeque<Work>) -> usize;
 
-    /// The next work that is finished, in any order; never waits.
+    /// The next work that is finished, in any order; never waits. `None` silences [`Self::fd`].
     fn finished(&mut self) -> Option<Work>;
 
     /// Works taken and not yet handed back.
     fn in_flight(&self) -> usize;
 
-    /// Becomes readable when [`Self::finished`] may have something. `None` where everything is finished when
-    /// [`Self::submit`] returns.
+    /// Becomes readable when [`Self::finished`] may have something, and after a [`Self::submit`] that left work when
+    /// there may be room for it. So a lane asks `finished` until there is nothing, then submits what it has, then
+    /// sleeps. `None` where everything is finished when `submit` returns.
     fn fd(&self) -> Option<BorrowedFd<'_>>;
 }

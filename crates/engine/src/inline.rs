@@ -9,7 +9,7 @@ use std::{
     time::Instant,
 };
 
-use crate::{Buffer, Cost, Engine, Implementations, Job, Protection, Queue, Session, Span, Work, run::Lane};
+use crate::{Buffer, Cost, Engine, Implementations, Job, Protection, Queue, Session, Software, Span, Work};
 
 /// Computes on the calling lane: everything is finished when it was submitted.
 #[derive(Debug, Default)]
@@ -35,12 +35,12 @@ impl Engine for Inline {
 
     fn queue(&self, depth: NonZeroUsize) -> io::Result<Box<dyn Queue>> {
         let finished = VecDeque::with_capacity(depth.get());
-        Ok(Box::new(InlineQueue { lane: Lane::default(), depth: depth.get(), finished }))
+        Ok(Box::new(InlineQueue { software: Software::default(), depth: depth.get(), finished }))
     }
 }
 
 struct InlineQueue {
-    lane: Lane,
+    software: Software,
     depth: usize,
     finished: VecDeque<Work>,
 }
@@ -49,7 +49,7 @@ impl Queue for InlineQueue {
     fn submit(&mut self, from: &mut VecDeque<Work>) -> usize {
         let count = from.len().min(self.depth - self.finished.len());
         for mut work in from.drain(..count) {
-            self.lane.run(&mut work);
+            self.software.run(&mut work);
             self.finished.push_back(work);
         }
         count
@@ -106,7 +106,7 @@ fn measure(implementations: Implementations, protection: Protection) -> Option<C
     let room = LONG_BYTES + tag_bytes;
     let mut work = Work { buffer: Buffer::new((JOBS * room) as usize), ..Work::default() };
     work.sessions.push(Arc::new(session));
-    let mut lane = Lane::default();
+    let mut software = Software::default();
     let mut job_ns = |body_bytes: u32| {
         let once = || {
             work.jobs.clear();
@@ -116,7 +116,7 @@ fn measure(implementations: Implementations, protection: Protection) -> Option<C
                 ..Job::default()
             }));
             let start = Instant::now();
-            lane.run(&mut work);
+            software.run(&mut work);
             start.elapsed().as_nanos() as f64 / f64::from(JOBS)
         };
         std::iter::repeat_with(once).take(CALLS).fold(f64::INFINITY, f64::min)

@@ -1,10 +1,10 @@
-//! Expanded keys, by what runs them.
+//! Expanded keys, as the software engines make them of a session.
 //!
-//! Guarantees: all of them wipe themselves.
+//! Guarantees: all of them wipe themselves; key material that [`check`] accepts can be expanded.
 
 use aws_lc_rs::aead;
 use sealane_transform::{
-    Aead, AeadKey, Algorithm, BlockCipher, Cipher, CipherKey, DigestKey, Kernels, KeyLengthError, Mode,
+    Aead, AeadKey, Algorithm, BlockCipher, Cipher, CipherKey, DigestKey, Facts, Kernels, KeyLengthError, Mode,
 };
 use zeroize::Zeroizing;
 
@@ -79,6 +79,41 @@ impl MacKey {
             Self::Digest(_) | Self::KeyedBlake3(_) => None,
         }
     }
+}
+
+/// Whether the lengths are those that a protection's algorithms take.
+pub(crate) fn check(protection: Protection, cipher: &[u8], mac: &[u8]) -> Result<(), KeyLengthError> {
+    match protection {
+        Protection::Null | Protection::Mac { .. } => {}
+        Protection::Aead(algorithm) => exactly(algorithm.key_bytes(), cipher)?,
+        Protection::Cipher(algorithm) | Protection::EncryptThenMac { cipher: algorithm, .. } => {
+            within(&algorithm.facts(), cipher)?;
+        }
+        Protection::ChainsThenMac { cipher: block, .. } => {
+            let (data, ivs) = cipher.split_at(cipher.len() / 2);
+            let facts = Cipher::Block(block, Mode::Cbc).facts();
+            within(&facts, data)?;
+            within(&facts, ivs)?;
+        }
+    }
+    match protection.mac() {
+        None => Ok(()),
+        Some(Mac::Digest(digest)) => within(&digest.facts(), mac),
+        Some(other) => exactly(other.key_bytes(), mac),
+    }
+}
+
+fn exactly(bytes: usize, key: &[u8]) -> Result<(), KeyLengthError> {
+    between(bytes, bytes, key)
+}
+
+fn within(facts: &Facts, key: &[u8]) -> Result<(), KeyLengthError> {
+    between(facts.key_bytes.min, facts.key_bytes.max, key)
+}
+
+fn between(min_bytes: usize, max_bytes: usize, key: &[u8]) -> Result<(), KeyLengthError> {
+    let fits = (min_bytes..=max_bytes).contains(&key.len());
+    fits.then_some(()).ok_or(KeyLengthError { given_bytes: key.len(), min_bytes, max_bytes })
 }
 
 impl Keys {

@@ -1,7 +1,8 @@
 //! The engine that computes on a pool of worker lanes.
 //!
-//! Guarantees: the workers' queue and every door are bounded; every work that was taken is given back; a worker that
-//! panics takes whoever waits for its work with it, instead of leaving them to wait for ever.
+//! Guarantees: the workers' queue and every door are bounded; every work that was taken is given back; a door that found
+//! the workers' queue full, with whoever's work, is rung when a worker has taken from it; a worker that panics takes whoever
+//! waits for its work with it, instead of leaving them to wait for ever.
 
 use std::{
     any::Any,
@@ -10,14 +11,17 @@ use std::{
     num::NonZeroUsize,
     os::fd::{AsFd as _, BorrowedFd, OwnedFd},
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
-    sync::Arc,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
     thread::{self, JoinHandle},
 };
 
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use rustix::event::{EventfdFlags, eventfd};
 
-use crate::{Cost, Engine, Implementations, Protection, Queue, Work, inline::Costs, run::Lane};
+use crate::{Cost, Engine, Implementations, Protection, Queue, Software, Work, inline::Costs};
 
 /// A pool of worker lanes shared by any number of submitters. Lives as long as its last queue.
 #[derive(Debug)]
@@ -37,6 +41,40 @@ struct Task {
 struct Pool {
     submit: Option<Sender<Task>>,
     workers: Vec<JoinHandle<()>>,
+    room: Arc<Room>,
+}
+
+/// The doors that found the workers' queue full.
+#[derive(Default)]
+struct Room {
+    /// Whether there are some: workers look here after each task, and take the lock only then.
+    is_wanted: AtomicBool,
+    bells: Mutex<Vec<Arc<OwnedFd>>>,
+}
+
+impl Room {
+    /// `bell` is to be rung when there may be room.
+    fn want(&self, bell: &Arc<OwnedFd>) {
+        let mut bells = self.bells.lock().unwrap_or_else(PoisonError::into_inner);
+        if !bells.iter().any(|known| Arc::ptr_eq(known, bell)) {
+            bells.push(Arc::clone(bell));
+        }
+        self.is_wanted.store(true, SeqCst);
+    }
+
+    /// A task was taken from the queue.
+    fn announce(&self) {
+        if self.is_wanted.load(SeqCst) {
+            let mut bells = self.bells.lock().unwrap_or_else(PoisonError::into_inner);
+            self.is_wanted.store(false, SeqCst);
+            bells.drain(..).for_each(|bell| ring(&bell));
+        }
+    }
+}
+
+fn ring(bell: &OwnedFd) {
+    // Fails only when the bell has been rung 2^64 - 2 times unheard.
+    let _ = rustix::io::write(bell, &1u64.to_ne_bytes());
 }
 
 impl fmt::Debug for Pool {
@@ -57,27 +95,29 @@ impl Lanes {
         queue_works: NonZeroUsize,
     ) -> io::Result<Self> {
         let (submit, queue) = bounded::<Task>(queue_works.get());
-        let mut pool = Pool { submit: Some(submit), workers: Vec::with_capacity(lanes.get()) };
+        let room = Arc::new(Room::default());
+        let mut pool =
+            Pool { submit: Some(submit), workers: Vec::with_capacity(lanes.get()), room: Arc::clone(&room) };
         for lane in 0..lanes.get() {
-            let queue = queue.clone();
+            let (queue, room) = (queue.clone(), Arc::clone(&room));
             let worker = thread::Builder::new().name(format!("engine-{lane}"));
-            pool.workers.push(worker.spawn(move || serve(&queue))?);
+            pool.workers.push(worker.spawn(move || serve(&queue, &room))?);
         }
         Ok(Self { costs: Costs::new(implementations.into()), pool: Arc::new(pool) })
     }
 }
 
-fn serve(queue: &Receiver<Task>) {
-    let mut lane = Lane::default();
+fn serve(queue: &Receiver<Task>, room: &Room) {
+    let mut software = Software::default();
     for Task { mut work, done, bell } in queue {
+        room.announce();
         let run = AssertUnwindSafe(|| {
-            lane.run(&mut work);
+            software.run(&mut work);
             work
         });
         // The submitter may be gone; then nobody wants the work.
         let _ = done.try_send(catch_unwind(run));
-        // Fails only when the bell has been rung 2^64 - 2 times unheard.
-        let _ = rustix::io::write(&*bell, &1u64.to_ne_bytes());
+        ring(&bell);
     }
 }
 
@@ -118,7 +158,7 @@ impl LanesQueue {
 impl Queue for LanesQueue {
     fn submit(&mut self, from: &mut VecDeque<Work>) -> usize {
         let submit = self.pool.submit.as_ref().expect("the pool closes its queue only when it is dropped");
-        let mut count = 0;
+        let (mut count, mut is_announced) = (0, false);
         while self.in_flight < self.depth {
             let Some(work) = from.pop_front() else { break };
             let task = Task { work, done: self.done.clone(), bell: Arc::clone(&self.bell) };
@@ -129,7 +169,12 @@ impl Queue for LanesQueue {
                 }
                 Err(TrySendError::Full(task) | TrySendError::Disconnected(task)) => {
                     from.push_front(task.work);
-                    break;
+                    if is_announced {
+                        break;
+                    }
+                    // Once more afterwards: a worker that took a task before that knew of nobody to ring for.
+                    self.pool.room.want(&self.bell);
+                    is_announced = true;
                 }
             }
         }

@@ -1,13 +1,14 @@
 //! Cryptographic sessions and the engines that run their jobs.
 //!
-//! A [`Session`] is a [`Protection`] with its keys. A [`Work`] is a buffer with jobs in it: spans to seal or to open,
+//! A [`Session`] is a [`Protection`] with its key material. A [`Work`] is a buffer with jobs in it: spans to seal or to open,
 //! each with its IV. A job carries its whole context, so any job can run, and run again, on any engine with the same
 //! result; fail-over and byte-for-byte tests of every engine against every other follow from that.
 //!
 //! Two engines live here: [`Inline`] computes on the calling lane, [`Lanes`] on a pool of worker lanes with bounded
-//! queues. Whose code a session runs is a value, [`Implementations`].
+//! queues. A lane uses an engine by a [`Submitter`], which has [`Software`] for whatever the engine hands back. Whose code
+//! the software engines run for a session is a value, [`Implementations`].
 //!
-//! [`record`] is the record layer of `sealane cp`: a table of suites, and records as jobs. Nothing here knows a
+//! [`record`] is the record layer of `sealane cp`: a table of suites, and records laid as jobs into a work. Nothing here knows a
 //! protocol, a socket or a file.
 
 #![deny(unsafe_code)]
@@ -22,6 +23,7 @@ mod protection;
 pub mod record;
 mod run;
 mod session;
+mod submitter;
 mod tree;
 mod work;
 
@@ -32,6 +34,8 @@ pub use inline::Inline;
 pub use lanes::Lanes;
 pub use protection::{Mac, Protection};
 pub use record::{Suite, UnknownSuite};
-pub use session::{KeyError, Session};
+pub use run::Software;
+pub use session::{KeyError, Maker, Session};
+pub use submitter::Submitter;
 pub use tree::{CHAINING_BYTES, Tree};
 pub use work::{Direction, Job, JobStatus, PARTS_MAX, Span, Suffix, Work};

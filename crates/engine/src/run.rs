@@ -35,9 +35,9 @@ struct Entry {
     end: u64,
 }
 
-/// What one lane keeps from work to work.
+/// Computes on the calling thread: what every engine falls back on. Keeps its memory from work to work.
 #[derive(Debug, Default)]
-pub(crate) struct Lane {
+pub struct Software {
     entries: Vec<Entry>,
     /// Group and job.
     calls: Vec<(u32, u32)>,
@@ -80,10 +80,10 @@ struct Stages<'a> {
     scratch: &'a mut Scratch,
 }
 
-impl Lane {
-    /// Runs every pending job of `work`.
-    pub(crate) fn run(&mut self, work: &mut Work) {
-        let Work { buffer, sessions, jobs, direction } = work;
+impl Software {
+    /// Runs every pending job of `work`; afterwards none is pending.
+    pub fn run(&mut self, work: &mut Work) {
+        let Work { buffer, sessions, jobs, direction, .. } = work;
         let bytes = buffer.bytes_mut();
         self.entries.clear();
         for (index, job) in jobs.iter_mut().enumerate().filter(|(_, job)| job.status == JobStatus::Pending) {
@@ -130,7 +130,8 @@ pub(crate) fn hull(sessions: &[Arc<Session>], buffer_bytes: usize, job: &Job) ->
     let hashed = job.clear.len as usize + job.body.len as usize + job.suffix.bytes().len();
     let short = hashed <= limits.message_bytes_max;
     let suffix_fits = job.suffix.front_bytes().is_none_or(|front| {
-        front <= clear.len as usize && sessions[usize::from(job.session)].keys().aead.is_some()
+        let protection = sessions[usize::from(job.session)].protection();
+        front <= clear.len as usize && matches!(protection, Protection::Aead(_))
     });
     if !(inside && tag_fits && tag_apart && whole && short && suffix_fits && apart(clear, body)) {
         return None;

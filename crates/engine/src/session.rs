@@ -1,13 +1,24 @@
-//! A protection with its keys.
+//! A protection with its key material.
 //!
-//! Guarantees: key bytes are wiped when the session ends and never printed.
+//! Guarantees: key bytes are wiped when the session ends and never printed; an engine makes what it needs of a session
+//! once (expanded keys, a handle on a card), whatever lane asks first, and it ends with the session.
 
-use std::{fmt, sync::Arc};
+use std::{
+    any::Any,
+    fmt,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
 
 use sealane_transform::{Kernels, KeyLengthError};
 use zeroize::Zeroizing;
 
-use crate::{CHAINING_BYTES, Implementations, Mac, Protection, keys::Keys};
+use crate::{
+    CHAINING_BYTES, Implementations, Mac, Protection,
+    keys::{self, Keys},
+};
 
 /// Keys that a protection does not take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -53,15 +64,22 @@ impl Limits {
     }
 }
 
-/// One association's protection and keys; used from any lane, by shared reference.
+/// One association's protection and key material; used from any lane, by shared reference.
+///
+/// A session expands no key. Each engine makes what it needs of one by [`Self::made`], when the first job comes.
 pub struct Session {
     protection: Protection,
     limits: Limits,
-    kernels: Kernels,
-    keys: Keys,
+    /// The code that software engines run for it; an engine that has code or hardware of its own does not look.
+    implementations: Implementations,
     material: Zeroizing<Vec<u8>>,
     /// How much of the material is the cipher's.
     cipher_bytes: usize,
+    /// The software engines' expanded keys. All software engines share them, and have a place of their own for them
+    /// because they look here several times per job.
+    software: OnceLock<Keys>,
+    /// The first of a list of what other engines have made.
+    made: OnceLock<Box<Made>>,
     /// For the subtrees of what is hashed by a tree.
     subtrees: Option<Arc<Self>>,
 }
@@ -100,14 +118,16 @@ impl Session {
                 return Err(KeyError::Tag { tag_bytes, longest });
             }
         }
+        keys::check(protection, cipher_key, mac_key)?;
         let implementations = implementations.into();
         Ok(Self {
             protection,
             limits: Limits::of(protection),
-            kernels: implementations.kernels,
-            keys: Keys::new(implementations, protection, cipher_key, mac_key)?,
+            implementations,
             material: Zeroizing::new([cipher_key, mac_key].concat()),
             cipher_bytes: cipher_key.len(),
+            software: OnceLock::new(),
+            made: OnceLock::new(),
             subtrees: Self::of_subtrees(implementations, protection, mac_key)?.map(Arc::new),
         })
     }
@@ -147,7 +167,7 @@ impl Session {
 
     /// Whether the cipher takes much longer than copying its bytes does: only then it pays to let other lanes have some.
     pub fn is_slower_than_a_copy(&self) -> bool {
-        !matches!(self.protection, Protection::Cipher(cipher) if self.kernels.has_instructions(cipher))
+        !matches!(self.protection, Protection::Cipher(cipher) if self.kernels().has_instructions(cipher))
     }
 
     pub(crate) fn limits(&self) -> Limits {
@@ -155,11 +175,36 @@ impl Session {
     }
 
     pub(crate) fn kernels(&self) -> Kernels {
-        self.kernels
+        self.implementations.kernels
     }
 
+    /// The software engines' expanded keys.
     pub(crate) fn keys(&self) -> &Keys {
-        &self.keys
+        self.software.get_or_init(|| {
+            let (cipher, mac) = self.keys_given();
+            Keys::new(self.implementations, self.protection, cipher, mac)
+                .expect("a session has only keys whose lengths were checked")
+        })
+    }
+
+    /// The value that an engine has made of this session: by `make`, once for each `maker`, when it is first asked
+    /// for. Other lanes that ask at that moment wait. The value is dropped with the session.
+    ///
+    /// # Panics
+    /// When one maker asks for values of two types.
+    pub fn made<T: Any + Send + Sync>(&self, maker: Maker, make: impl FnOnce(&Self) -> T) -> &T {
+        let mut make = Some(make);
+        let mut place = &self.made;
+        loop {
+            let made = place.get_or_init(|| {
+                let make = make.take().expect("the list ends where this maker's value is put");
+                Box::new(Made { maker, value: Box::new(make(self)), next: OnceLock::new() })
+            });
+            if made.maker == maker {
+                return made.value.downcast_ref().expect("a maker makes values of one type");
+            }
+            place = &made.next;
+        }
     }
 }
 
@@ -167,4 +212,25 @@ impl fmt::Debug for Session {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Session").field("protection", &self.protection).finish_non_exhaustive()
     }
+}
+
+/// An engine, as a session tells it from others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Maker(u64);
+
+impl Maker {
+    /// One that equals no other of this process.
+    #[expect(clippy::new_without_default, reason = "no two are equal, which a default would promise")]
+    pub fn new() -> Self {
+        static MAKERS: AtomicU64 = AtomicU64::new(0);
+        Self(MAKERS.fetch_add(1, Relaxed))
+    }
+}
+
+/// An engine's value, and those of the engines that came later: a list that only grows, so that lanes read it without
+/// a lock.
+struct Made {
+    maker: Maker,
+    value: Box<dyn Any + Send + Sync>,
+    next: OnceLock<Box<Self>>,
 }

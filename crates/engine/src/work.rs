@@ -149,6 +149,9 @@ pub struct Job {
 /// Jobs over one buffer: the unit of submission. Knows no order among others.
 #[derive(Debug, Default)]
 pub struct Work {
+    /// The owner's: by it the owner knows the work again, which an engine hands back in any order. No engine changes
+    /// it.
+    pub token: u64,
     /// The bytes.
     pub buffer: Buffer,
     /// The sessions that the jobs name.

@@ -4,11 +4,12 @@
 #[path = "../../../testing/allocations.rs"]
 mod allocations;
 
-use std::{collections::VecDeque, num::NonZeroUsize, sync::Arc};
+use std::{num::NonZeroUsize, sync::Arc};
 
 use sealane_engine::{
-    Buffer, Direction, Engine, Inline, Job, JobStatus, Lanes, Mac, Protection, Queue, Session, Span, Suffix,
-    Suite, Work, record,
+    Buffer, Direction, Engine, Inline, Job, JobStatus, Lanes, Mac, Protection, Session, Span, Submitter,
+    Suffix, Suite, Work,
+    record::{self, Record},
 };
 use sealane_transform::{Aead, BlockCipher, Cipher, Digest, Kernels, Mode};
 
@@ -41,14 +42,9 @@ fn work() -> Work {
 }
 
 /// Seals and opens in turn.
-fn turn(queue: &mut dyn Queue, waiting: &mut VecDeque<Work>) {
-    queue.submit(waiting);
-    let mut work = loop {
-        if let Some(work) = queue.finished() {
-            break work;
-        }
-        std::thread::yield_now();
-    };
+fn turn(submitter: &mut Submitter<u64>, mut work: Work) -> Work {
+    submitter.submit(work, 7);
+    (work, _) = submitter.wait().unwrap();
     for job in &mut work.jobs {
         assert_eq!(job.status, JobStatus::Done);
         job.status = JobStatus::Pending;
@@ -57,7 +53,7 @@ fn turn(queue: &mut dyn Queue, waiting: &mut VecDeque<Work>) {
         Direction::Seal => Direction::Open,
         Direction::Open => Direction::Seal,
     };
-    waiting.push_back(work);
+    work
 }
 
 fn engines() {
@@ -65,14 +61,14 @@ fn engines() {
     let engines: [Box<dyn Engine>; 2] =
         [Box::new(Inline::default()), Box::new(Lanes::new(Kernels::best(), one, one).unwrap())];
     for engine in engines {
-        let mut queue = engine.queue(one).unwrap();
-        let mut waiting = VecDeque::from([work()]);
+        let mut submitter = Submitter::new(engine.queue(one).unwrap(), 1);
+        let mut work = work();
         for _ in 0..10 {
-            turn(&mut *queue, &mut waiting);
+            work = turn(&mut submitter, work);
         }
         let before = allocations::count();
         for _ in 0..50 {
-            turn(&mut *queue, &mut waiting);
+            work = turn(&mut submitter, work);
         }
         assert_eq!(allocations::count() - before, 0, "{}", engine.name());
     }
@@ -82,31 +78,31 @@ fn engines() {
 fn records() {
     const HEADER_BYTES: usize = 16;
     const BODY_BYTES: usize = 4096;
+    let mut submitter = Submitter::new(Inline::default().queue(NonZeroUsize::MIN).unwrap(), 1);
     for suite in Suite::ALL {
         let material = vec![7; suite.key_bytes()];
-        let session = Arc::new(record::Session::new(Kernels::best(), suite, &material).unwrap());
-        let record_bytes = HEADER_BYTES + BODY_BYTES + suite.expansion_bytes(BODY_BYTES);
-        let job = |index: usize| record::Job {
-            session: session.clone(),
-            offset: record_bytes * index,
+        let session = record::Session::new(Kernels::best(), suite, &material).unwrap();
+        let sealed_bytes = BODY_BYTES + suite.expansion_bytes(BODY_BYTES);
+        let record = |index: u64, body_bytes: usize| Record {
+            offset: (HEADER_BYTES + sealed_bytes) * index as usize,
             header_bytes: HEADER_BYTES,
-            body_bytes: BODY_BYTES,
-            sequence: index as u64,
-            status: record::JobStatus::Pending,
+            body_bytes,
+            sequence: index,
         };
-        let jobs = (0..8).map(job).collect();
-        let buffer = Buffer::new(8 * record_bytes);
-        let mut batch = record::Batch { buffer, jobs, direction: Direction::Seal, ticket: 0 };
-        let mut runner = record::Runner::default();
+        let mut work = Work { buffer: Buffer::new(8 * (HEADER_BYTES + sealed_bytes)), ..Work::default() };
         let mut turns = |count: usize| {
             for direction in [Direction::Seal, Direction::Open].into_iter().cycle().take(2 * count) {
-                batch.direction = direction;
-                assert_eq!(runner.run(&mut batch), 0, "{suite}");
-                for job in &mut batch.jobs {
-                    let record::JobStatus::Done { body_bytes } = job.status else {
-                        unreachable!("none failed")
-                    };
-                    (job.body_bytes, job.status) = (body_bytes, record::JobStatus::Pending);
+                work.direction = direction;
+                work.jobs.clear();
+                work.sessions.clear();
+                let is_open = direction == Direction::Open;
+                let body_bytes = if is_open { sealed_bytes } else { BODY_BYTES };
+                (0..8).for_each(|index| session.lay(&mut work, &record(index, body_bytes)).unwrap());
+                submitter.run(&mut work);
+                for index in 0..8 {
+                    assert_eq!(work.jobs[index].status, JobStatus::Done, "{suite}");
+                    let opened = suite.opened(&work, index, &record(index as u64, sealed_bytes));
+                    assert!(!is_open || opened.is_some_and(|body| body.len() == BODY_BYTES), "{suite}");
                 }
             }
         };

@@ -1,21 +1,28 @@
 //! Every protection through every engine and tier, against other libraries and the slow path; published vectors; layouts
 //! of ESP and AH; what is forged, malformed, mixed, out of order or half done.
 
+#[path = "../../../testing/late_engine.rs"]
+mod late_engine;
+
 use std::{
-    collections::VecDeque,
-    io,
+    collections::{BTreeSet, VecDeque},
     num::NonZeroUsize,
-    os::fd::{BorrowedFd, OwnedFd},
-    sync::Arc,
+    os::fd::OwnedFd,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    thread,
 };
 
 use aws_lc_rs::{aead, hmac};
 use hex_literal::hex;
+use late_engine::LateEngine;
 use proptest::prelude::*;
 use rustix::event::{PollFd, PollFlags, poll};
 use sealane_engine::{
-    Buffer, Cost, Direction, Engine, Implementations, Inline, Job, JobStatus, KeyError, Lanes, Mac, Memory,
-    Protection, Provider, Queue, Session, Span, Suffix, Work,
+    Buffer, Direction, Engine, Implementations, Inline, Job, JobStatus, KeyError, Lanes, Mac, Maker, Memory,
+    Protection, Provider, Queue, Session, Span, Submitter, Suffix, Work,
 };
 use sealane_transform::{
     Aead, BlockCipher, Cipher, CipherJob, CipherKey, Digest, DigestJob, DigestKey, Isa, Kernels, Mode, Tier,
@@ -151,7 +158,7 @@ fn random_work(sessions: &[Arc<Session>], count: u32, longest: u32, seed: u64) -
     }
     let mut buffer = Buffer::new(at as usize);
     buffer.bytes_mut().fill_with(|| random.below(256) as u8);
-    Work { buffer, sessions: sessions.to_vec(), jobs, direction: Direction::Seal }
+    Work { buffer, sessions: sessions.to_vec(), jobs, ..Work::default() }
 }
 
 fn hmac_of(mac: Mac) -> Option<hmac::Algorithm> {
@@ -250,7 +257,8 @@ fn run_on(queue: &mut dyn Queue, work: Work) -> Work {
 fn copy_of(work: &Work) -> Work {
     let mut buffer = Buffer::new(work.buffer.capacity_bytes());
     buffer.bytes_mut().copy_from_slice(work.buffer.bytes());
-    Work { buffer, sessions: work.sessions.clone(), jobs: work.jobs.clone(), direction: work.direction }
+    let (sessions, jobs) = (work.sessions.clone(), work.jobs.clone());
+    Work { buffer, sessions, jobs, direction: work.direction, token: work.token }
 }
 
 fn turned(mut work: Work) -> Work {
@@ -573,52 +581,6 @@ fn jobs_that_overlap_run_as_listed() {
     assert_eq!(run(&Inline::default(), work).buffer.bytes(), expected.buffer.bytes());
 }
 
-/// An engine that does every third job and hands the others back.
-struct Failing;
-
-struct FailingQueue(Box<dyn Queue>, Vec<Job>);
-
-impl Engine for Failing {
-    fn name(&self) -> &'static str {
-        "failing"
-    }
-
-    fn cost(&self, _: Protection) -> Option<Cost> {
-        None
-    }
-
-    fn queue(&self, depth: NonZeroUsize) -> io::Result<Box<dyn Queue>> {
-        Ok(Box::new(FailingQueue(Inline::default().queue(depth)?, Vec::new())))
-    }
-}
-
-impl Queue for FailingQueue {
-    fn submit(&mut self, from: &mut VecDeque<Work>) -> usize {
-        let Some(work) = from.front_mut() else { return 0 };
-        self.1 = work.jobs.clone();
-        work.jobs.retain(|job| job.iv[0] % 3 == 0);
-        self.0.submit(from)
-    }
-
-    fn finished(&mut self) -> Option<Work> {
-        let mut work = self.0.finished()?;
-        let done = std::mem::replace(&mut work.jobs, std::mem::take(&mut self.1));
-        let mut done = done.into_iter();
-        for job in work.jobs.iter_mut().filter(|job| job.iv[0] % 3 == 0) {
-            *job = done.next().unwrap();
-        }
-        Some(work)
-    }
-
-    fn in_flight(&self) -> usize {
-        self.0.in_flight()
-    }
-
-    fn fd(&self) -> Option<BorrowedFd<'_>> {
-        None
-    }
-}
-
 #[test]
 fn what_one_engine_hands_back_another_finishes() {
     let sessions: Vec<_> = protections()
@@ -627,14 +589,146 @@ fn what_one_engine_hands_back_another_finishes() {
         .collect();
     let work = random_work(&sessions, 300, 100, 7);
     let whole = run(&Inline::default(), copy_of(&work));
-    let half = run(&Failing, work);
-    assert!((1..300).contains(&half.pending()));
+    let half = run(&LateEngine::new(7), work);
+    assert!((50..150).contains(&half.pending()));
     let [inline, lanes] = engines();
     let finished = run(&*lanes, half);
     assert_eq!(finished.pending(), 0);
     assert!(finished.buffer.bytes() == whole.buffer.bytes());
     // Nothing is left to do: running it once more changes nothing.
     assert!(run(&*inline, finished).buffer.bytes() == whole.buffer.bytes());
+}
+
+/// A submitter on `engine`, and how many works it takes at once.
+fn submitter<T>(engine: &dyn Engine, depth: usize) -> Submitter<T> {
+    Submitter::new(engine.queue(NonZeroUsize::new(depth).unwrap()).unwrap(), depth)
+}
+
+/// Whatever an engine does, each work comes back once, with its note, and as the inline engine would have made it.
+#[test]
+fn what_is_submitted_comes_back_done_with_its_note() {
+    const WORKS: u64 = 60;
+    let sessions: Vec<_> = protections()
+        .into_iter()
+        .map(|protection| session(Implementations::default(), protection, 3))
+        .collect();
+    let work_of = |number: u64| random_work(&sessions, 20, 100, number);
+    let late = LateEngine::new(1);
+    let [inline, lanes] = engines();
+    for engine in [&*inline, &*lanes, &late] {
+        for depth in [1, 3] {
+            let mut submitter = submitter(engine, depth);
+            let mut missing: BTreeSet<u64> = (0..WORKS).collect();
+            (0..WORKS).for_each(|number| submitter.submit(work_of(number), number));
+            assert_eq!(submitter.in_hand(), WORKS as usize);
+            while let Some((work, number)) = submitter.wait() {
+                assert!(missing.remove(&number), "{number} came twice from {}", engine.name());
+                let whole = run(&*inline, work_of(number));
+                assert_eq!(work.jobs, whole.jobs);
+                assert!(work.buffer.bytes() == whole.buffer.bytes(), "{number} from {}", engine.name());
+            }
+            assert_eq!((missing.len(), submitter.in_hand()), (0, 0), "{}", engine.name());
+            assert!(submitter.fd().is_none(), "nothing is waited for");
+        }
+    }
+    let done = late.done();
+    let count = |counter: &AtomicU64| counter.load(Relaxed);
+    let (pending, computed) = (count(&done.pending_jobs), count(&done.computed_jobs));
+    assert!(3 * pending > computed && pending < computed, "{pending} jobs came back, {computed} were done");
+    assert!(count(&done.overtaking_works) > 10 && count(&done.refusals) > 10);
+}
+
+/// A work that its owner lays anew under a number that was used is what the late engine is for.
+#[test]
+#[should_panic(expected = "a nonce protects two texts")]
+fn the_late_engine_notices_a_nonce_that_comes_again() {
+    let sessions = [session(Implementations::default(), Protection::Aead(Aead::Aes128Gcm), 1)];
+    let late = LateEngine::new(1);
+    let mut submitter = submitter(&late, 1);
+    let mut work = random_work(&sessions, 2, 100, 1);
+    let first = copy_of(&work);
+    submitter.run(&mut work);
+    // The same bytes under the same nonce may run as often as anybody likes.
+    let mut again = copy_of(&first);
+    submitter.run(&mut again);
+    assert!(again.buffer.bytes() == work.buffer.bytes());
+    // A text that is sealed already is another one.
+    work.jobs.iter_mut().for_each(|job| job.status = JobStatus::Pending);
+    submitter.run(&mut work);
+}
+
+/// A door that has nothing under way finds the workers' queue full of others' work, and is woken all the same.
+#[test]
+fn a_door_waits_for_room_that_others_have() {
+    let one = NonZeroUsize::MIN;
+    let lanes = Lanes::new(Kernels::best(), one, one).unwrap();
+    let sessions = [session(Implementations::default(), ESP_CBC, 1)];
+    thread::scope(|scope| {
+        for door in 0..4 {
+            let (lanes, sessions) = (&lanes, &sessions);
+            scope.spawn(move || {
+                let mut submitter = submitter(lanes, 2);
+                for turn in 0..200 {
+                    (0..3).for_each(|_| submitter.submit(random_work(sessions, 3, 400, turn), door));
+                    while submitter.wait().is_some() {}
+                }
+            });
+        }
+    });
+}
+
+/// An engine makes what it needs of a session once, and not before a job comes; other engines make theirs.
+#[test]
+fn engines_make_of_a_session_what_they_need_once() {
+    struct Handle(Arc<AtomicU64>, u64);
+    impl Drop for Handle {
+        fn drop(&mut self) {
+            self.0.fetch_sub(1, Relaxed);
+        }
+    }
+    let open = Arc::new(AtomicU64::new(0));
+    let session = session(Implementations::default(), ESP_CBC, 1);
+    let makers = [(); 3].map(|()| Maker::new());
+    let handle = |number: u64| {
+        let make = |made_of: &Session| {
+            assert_eq!(made_of.protection(), ESP_CBC);
+            open.fetch_add(1, Relaxed);
+            Handle(Arc::clone(&open), number)
+        };
+        session.made(makers[number as usize], make).1
+    };
+    thread::scope(|scope| {
+        for lane in 0..4 {
+            let handle = &handle;
+            scope.spawn(move || {
+                (0..300).for_each(|turn| assert_eq!(handle((turn + lane) % 3), (turn + lane) % 3))
+            });
+        }
+    });
+    assert_eq!(open.load(Relaxed), 3);
+    drop(session);
+    assert_eq!(open.load(Relaxed), 0, "what was made ends with the session");
+}
+
+/// Keys are expanded when the first job comes; whatever length was accepted can be.
+#[test]
+fn keys_of_all_lengths_that_are_accepted_can_be_expanded() {
+    let mut tried = 0;
+    for protection in protections() {
+        let has_key = protection.cipher_key_bytes() > 0;
+        for bytes in 0..300 {
+            let (cipher, mac) = match has_key {
+                true => (bytes, protection.mac().map_or(0, Mac::key_bytes)),
+                false => (0, bytes),
+            };
+            let session = Session::with_keys(Kernels::best(), protection, &vec![7; cipher], &vec![9; mac]);
+            let Ok(session) = session else { continue };
+            tried += 1;
+            let work = run(&Inline::default(), random_work(&[Arc::new(session)], 1, 64, 1));
+            assert_eq!(work.jobs[0].status, JobStatus::Done, "{protection:?}, {bytes} bytes");
+        }
+    }
+    assert!(tried > 1000, "{tried} keys");
 }
 
 #[test]
@@ -778,7 +872,7 @@ proptest! {
             .map(|spans| Job { session: session_index, clear: span(&spans[0]), body: span(&spans[1]), tag: Span::new(spans[2].0, 16), ..Job::default() })
             .collect();
         let direction = if seal { Direction::Seal } else { Direction::Open };
-        let work = Work { buffer: Buffer::new(400), sessions: sessions.to_vec(), jobs, direction };
+        let work = Work { buffer: Buffer::new(400), sessions: sessions.to_vec(), jobs, direction, ..Work::default() };
         prop_assert_eq!(run(&Inline::default(), work).pending(), 0);
     }
 }

@@ -11,8 +11,8 @@ use des::TdesEde3;
 use hex_literal::hex;
 use proptest::prelude::*;
 use sealane_engine::{
-    Buffer, Direction, Implementations, Provider, Suite,
-    record::{Batch, Job, JobStatus, Session},
+    Buffer, Direction, Implementations, JobStatus, Provider, Software, Suite, Work,
+    record::{LayError, Record, Session},
 };
 use sealane_transform::{Kernels, Tier};
 
@@ -20,6 +20,57 @@ const HEADER_BYTES: usize = 16;
 
 fn by(provider: Provider) -> Implementations {
     Implementations { aead: Some(provider), ..Implementations::default() }
+}
+
+/// Records in a buffer, each under a session of its own, laid and run together.
+struct Batch {
+    buffer: Buffer,
+    direction: Direction,
+    records: Vec<Record>,
+    sessions: Vec<Arc<Session>>,
+    /// The outcome of each: its body's length, sealed or plain.
+    outcomes: Vec<Outcome>,
+}
+
+type Outcome = Result<usize, Refusal>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Refusal {
+    NotRun,
+    Laying(LayError),
+    Forged,
+}
+
+impl Batch {
+    /// Runs what has not run; says how many failed.
+    fn run(&mut self) -> usize {
+        let mut work =
+            Work { buffer: std::mem::take(&mut self.buffer), direction: self.direction, ..Work::default() };
+        let mut laid = Vec::new();
+        for (index, record) in self.records.iter().enumerate() {
+            if self.outcomes[index] != Err(Refusal::NotRun) {
+                continue;
+            }
+            match self.sessions[index].lay(&mut work, record) {
+                Ok(()) => laid.push(index),
+                Err(error) => self.outcomes[index] = Err(Refusal::Laying(error)),
+            }
+        }
+        Software::default().run(&mut work);
+        assert_eq!(work.jobs.len(), laid.len());
+        for (place, index) in laid.into_iter().enumerate() {
+            let (suite, record) = (self.sessions[index].suite(), &self.records[index]);
+            self.outcomes[index] = match self.direction {
+                Direction::Seal => {
+                    assert_eq!(work.jobs[place].status, JobStatus::Done, "sealing cannot fail");
+                    Ok(record.body_bytes + suite.expansion_bytes(record.body_bytes))
+                }
+                Direction::Open => suite.opened(&work, place, record).map(<[u8]>::len).ok_or(Refusal::Forged),
+            };
+        }
+        self.buffer = work.buffer;
+        self.outcomes.iter().filter(|outcome| outcome.is_err()).count()
+    }
 }
 
 fn run(mut batch: Batch) -> Batch {
@@ -38,46 +89,35 @@ fn batch_of(session: &Arc<Session>, bodies: &[Vec<u8>], first_sequence: u64) -> 
     let suite = session.suite();
     let total = bodies.iter().map(|body| HEADER_BYTES + body.len() + suite.expansion_bytes(body.len())).sum();
     let mut buffer = Buffer::new(total);
-    let mut jobs = Vec::new();
+    let mut records = Vec::new();
     let mut offset = 0;
     for (index, body) in bodies.iter().enumerate() {
         let bytes = &mut buffer.bytes_mut()[offset..];
         bytes[..HEADER_BYTES].fill(index as u8);
         bytes[HEADER_BYTES..HEADER_BYTES + body.len()].copy_from_slice(body);
-        jobs.push(Job {
-            session: session.clone(),
-            offset,
-            header_bytes: HEADER_BYTES,
-            body_bytes: body.len(),
-            sequence: first_sequence + index as u64,
-            status: JobStatus::Pending,
-        });
+        let sequence = first_sequence + index as u64;
+        records.push(Record { offset, header_bytes: HEADER_BYTES, body_bytes: body.len(), sequence });
         offset += HEADER_BYTES + body.len() + suite.expansion_bytes(body.len());
     }
-    Batch { buffer, jobs, direction: Direction::Seal, ticket: 0 }
+    let sessions = vec![session.clone(); records.len()];
+    let outcomes = vec![Err(Refusal::NotRun); records.len()];
+    Batch { buffer, direction: Direction::Seal, records, sessions, outcomes }
 }
 
 fn turn_to_open(batch: &mut Batch) {
     batch.direction = Direction::Open;
-    for job in &mut batch.jobs {
-        let JobStatus::Done { body_bytes } = job.status else { panic!("sealing cannot fail: {job:?}") };
-        job.body_bytes = body_bytes;
-        job.status = JobStatus::Pending;
+    for (record, outcome) in batch.records.iter_mut().zip(&mut batch.outcomes) {
+        record.body_bytes = outcome.expect("sealing cannot fail");
+        *outcome = Err(Refusal::NotRun);
     }
 }
 
 fn opened(batch: &Batch) -> Vec<Option<Vec<u8>>> {
-    batch
-        .jobs
-        .iter()
-        .map(|job| match job.status {
-            JobStatus::Done { body_bytes } => {
-                let start = job.offset + job.header_bytes;
-                Some(batch.buffer.bytes()[start..start + body_bytes].to_vec())
-            }
-            _ => None,
-        })
-        .collect()
+    let bodies = batch.records.iter().zip(&batch.outcomes).map(|(record, outcome)| {
+        let start = record.offset + record.header_bytes;
+        Some(batch.buffer.bytes()[start..start + outcome.ok()?].to_vec())
+    });
+    bodies.collect()
 }
 
 /// Seals one record under the given key material and returns the sealed body.
@@ -86,17 +126,12 @@ fn seal_one(suite: Suite, material: &[u8], header: &[u8], body: &[u8], sequence:
     let mut buffer = Buffer::new(header.len() + body.len() + suite.expansion_bytes(body.len()));
     buffer.bytes_mut()[..header.len()].copy_from_slice(header);
     buffer.bytes_mut()[header.len()..header.len() + body.len()].copy_from_slice(body);
-    let job = Job {
-        session,
-        offset: 0,
-        header_bytes: header.len(),
-        body_bytes: body.len(),
-        sequence,
-        status: JobStatus::Pending,
-    };
-    let mut batch = Batch { buffer, jobs: vec![job], direction: Direction::Seal, ticket: 0 };
-    assert_eq!(batch.run(), 0);
-    batch.buffer.bytes()[header.len()..].to_vec()
+    let mut work = Work { buffer, ..Work::default() };
+    let record = Record { offset: 0, header_bytes: header.len(), body_bytes: body.len(), sequence };
+    session.lay(&mut work, &record).unwrap();
+    Software::default().run(&mut work);
+    assert_eq!(work.jobs[0].status, JobStatus::Done);
+    work.buffer.bytes()[header.len()..].to_vec()
 }
 
 /// The GCM specification's test case 4 (McGrew and Viega); sequence 0 makes the nonce equal the mask.
@@ -258,18 +293,17 @@ fn an_out_of_range_job_is_refused_and_the_rest_runs() {
     for provider in [Provider::AwsLc, Provider::Sealane] {
         let session = Arc::new(Session::new(by(provider), Suite::Aes128Gcm, &[3; 28]).expect("its length"));
         let mut batch = batch_of(&session, &[vec![1; 10], vec![2; 10], vec![3; 10]], 0);
-        batch.jobs[0].body_bytes = usize::MAX - 3;
+        batch.records[0].body_bytes = usize::MAX - 3;
         assert_eq!(batch.run(), 1);
-        assert_eq!(batch.jobs[0].status, JobStatus::OutOfRange);
-        assert!(matches!(batch.jobs[1].status, JobStatus::Done { body_bytes: 26 }));
-        assert!(matches!(batch.jobs[2].status, JobStatus::Done { body_bytes: 26 }));
+        assert_eq!(batch.outcomes, [Err(Refusal::Laying(LayError::OutOfRange)), Ok(26), Ok(26)]);
     }
 }
 
 fn alone(mut batch: Batch) -> Batch {
-    let jobs = std::mem::take(&mut batch.jobs);
-    for job in jobs {
-        batch.jobs = vec![job];
+    let (records, sessions) = (std::mem::take(&mut batch.records), std::mem::take(&mut batch.sessions));
+    let outcomes = std::mem::take(&mut batch.outcomes);
+    for ((record, session), outcome) in records.into_iter().zip(sessions).zip(outcomes) {
+        (batch.records, batch.sessions, batch.outcomes) = (vec![record], vec![session], vec![outcome]);
         batch.run();
     }
     batch
@@ -285,22 +319,24 @@ fn jobs_in_any_order_and_number_end_as_they_would_alone() {
         let other = session(Suite::Aes128Gcm, 9);
         let prepare = |reverse: bool, mixed: bool| {
             let mut batch = batch_of(&own, &bodies, 5);
-            for (index, job) in batch.jobs.iter_mut().enumerate() {
+            for index in 0..bodies.len() {
                 match index % 9 {
-                    4 if mixed => job.session = other.clone(),
-                    6 if mixed => job.status = JobStatus::Forged,
+                    4 if mixed => batch.sessions[index] = other.clone(),
+                    6 if mixed => batch.outcomes[index] = Err(Refusal::Forged),
                     _ => {}
                 }
             }
             if reverse {
-                batch.jobs.reverse();
+                batch.records.reverse();
+                batch.sessions.reverse();
+                batch.outcomes.reverse();
             }
             batch
         };
         for (reverse, mixed) in [(false, false), (true, false), (false, true), (true, true)] {
             let mut together = prepare(reverse, mixed);
             together.run();
-            assert!(together.jobs.iter().all(|job| job.status != JobStatus::Pending));
+            assert!(!together.outcomes.contains(&Err(Refusal::NotRun)));
             let alone = alone(prepare(reverse, mixed));
             assert!(together.buffer.bytes() == alone.buffer.bytes(), "{suite} {reverse} {mixed}");
         }
@@ -313,11 +349,11 @@ fn a_forged_record_takes_no_neighbour_with_it() {
     for suite in Suite::ALL.into_iter().filter(|suite| suite.authenticates()) {
         let mut batch = run(batch_of(&session(suite, 4), &bodies, 0));
         turn_to_open(&mut batch);
-        for job in batch.jobs.iter_mut().step_by(9) {
-            batch.buffer.bytes_mut()[job.offset + HEADER_BYTES] ^= 1;
+        for record in batch.records.iter().step_by(9) {
+            batch.buffer.bytes_mut()[record.offset + HEADER_BYTES] ^= 1;
         }
         // A record that cannot even hold its tag.
-        batch.jobs[5].body_bytes = 3;
+        batch.records[5].body_bytes = 3;
         batch.run();
         let expected: Vec<_> =
             bodies.iter().enumerate().map(|(i, body)| (i % 9 != 0 && i != 5).then(|| body.clone())).collect();
@@ -338,11 +374,9 @@ fn the_providers_open_what_the_other_sealed() {
             let mut batch = batch_of(sealer, &bodies, 7);
             assert_eq!(batch.run(), 0, "{suite}");
             turn_to_open(&mut batch);
-            for job in &mut batch.jobs {
-                job.session = opener.clone();
-            }
+            batch.sessions.fill(opener.clone());
             // The last one is altered.
-            let last = batch.jobs.last().expect("there are some");
+            let last = batch.records.last().expect("there are some");
             let (at, bytes) = (last.offset + last.header_bytes + 9, lengths.len() - 1);
             batch.buffer.bytes_mut()[at] ^= 1;
             assert_eq!(batch.run(), 1, "{suite}");
@@ -375,11 +409,12 @@ proptest! {
         turn_to_open(&mut batch);
         match change {
             0 => { let at = position.index(batch.buffer.capacity_bytes()); batch.buffer.bytes_mut()[at] ^= 1 << bit; }
-            1 => batch.jobs[0].sequence ^= 1 << bit,
-            2 => batch.jobs[0].session = session(suite, 5),
-            _ => batch.jobs[0].body_bytes -= 1 + position.index(batch.jobs[0].body_bytes),
+            1 => batch.records[0].sequence ^= 1 << bit,
+            2 => batch.sessions[0] = session(suite, 5),
+            _ => batch.records[0].body_bytes -= 1 + position.index(batch.records[0].body_bytes),
         }
         prop_assert_eq!(batch.run(), 1);
-        prop_assert_eq!(batch.jobs[0].status, JobStatus::Forged);
+        let is_forged = matches!(batch.outcomes[0], Err(Refusal::Forged | Refusal::Laying(LayError::Forged)));
+        prop_assert!(is_forged, "{:?}", batch.outcomes);
     }
 }

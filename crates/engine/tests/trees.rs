@@ -58,13 +58,14 @@ fn work(session: &Arc<Session>, bytes: u32, layout: Layout, direction: Direction
     let mut buffer = Buffer::new(message.end().max(tag.end()) + 9);
     buffer.bytes_mut().iter_mut().zip(0u32..).for_each(|(byte, at)| *byte = (at * 7 + at / 251) as u8);
     let jobs = vec![Job { clear, body, tag, ..Job::default() }];
-    Work { buffer, sessions: vec![session.clone()], jobs, direction }
+    Work { buffer, sessions: vec![session.clone()], jobs, direction, ..Work::default() }
 }
 
 fn copy_of(work: &Work) -> Work {
     let mut buffer = Buffer::new(work.buffer.capacity_bytes());
     buffer.bytes_mut().copy_from_slice(work.buffer.bytes());
-    Work { buffer, sessions: work.sessions.clone(), jobs: work.jobs.clone(), direction: work.direction }
+    let (sessions, jobs) = (work.sessions.clone(), work.jobs.clone());
+    Work { buffer, sessions, jobs, direction: work.direction, ..Work::default() }
 }
 
 fn run(work: Work) -> Work {
@@ -92,7 +93,8 @@ fn elsewhere(work: &Work, job: &Job, change: impl Fn(&mut [u8])) -> [u8; 32] {
     change(&mut buffer.bytes_mut()[..len as usize]);
     let tag = Span::new(len, CHAINING_BYTES as u32);
     let jobs = vec![Job { session: 0, clear: Span::new(0, len), body: Span::new(len, 0), tag, ..*job }];
-    let part = run(Work { buffer, sessions: vec![subtrees.clone()], jobs, direction: work.direction });
+    let sessions = vec![subtrees.clone()];
+    let part = run(Work { buffer, sessions, jobs, direction: work.direction, ..Work::default() });
     assert_eq!(part.jobs[0].status, JobStatus::Done);
     *part.buffer.bytes()[tag.range()].first_chunk().unwrap()
 }

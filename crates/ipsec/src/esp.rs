@@ -217,6 +217,7 @@ pub(crate) fn fresh(verdict: Replay) -> Result<(), DropReason> {
 }
 
 /// Takes a packet that an engine has run: its number is accepted if its integrity holds. In order, one call a packet.
+/// Its job is pending no more: [`sealane_engine::Submitter`] runs what an engine hands back.
 ///
 /// # Errors
 /// It is not genuine, or its number was accepted meanwhile.

@@ -69,6 +69,7 @@ impl Port for Sample {
 }
 
 /// An engine that is added: it hands works back in another order than it took them.
+#[derive(Debug)]
 struct Backwards;
 
 struct BackwardsQueue(Box<dyn Queue>, Vec<Work>);

@@ -1,8 +1,11 @@
 //! Stacks over ports: any stack, any placement, any link.
 
+#[path = "../../../testing/late_engine.rs"]
+mod late_engine;
 mod over;
 
-use over::{plan, room, run, seen, sent_by, stack, way};
+use late_engine::LateEngine;
+use over::{plan, room, run, run_on, seen, sent_by, stack, way};
 use proptest::prelude::*;
 use sealane_engine::Inline;
 use sealane_port::link::{Clock, Emulated, Fates, Link};
@@ -120,10 +123,14 @@ fn messages() -> impl Strategy<Value = Vec<Vec<u8>>> {
     prop::collection::vec(message, 0..40)
 }
 
+/// How often the late engine is asked at most before it has answered, with whatever it was given.
+const LOOKS: usize = 60;
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    /// With a transport everything arrives, whatever the link does, both ways at once.
+    /// With a transport everything arrives, whatever the link does, both ways at once, on an engine that computes at
+    /// once and on one that answers late, out of order, and not for all jobs.
     #[test]
     fn any_transport_stack_delivers_everything_in_order(
         text in prop::sample::select(TRANSPORTS),
@@ -133,6 +140,7 @@ proptest! {
         loss in prop::sample::select(&[0.0, 0.02, 0.1][..]),
         reorder in prop::sample::select(&[0.0, 0.2][..]),
         duplicate in prop::sample::select(&[0.0, 0.2][..]),
+        is_late: bool,
         seed: u64,
         schedule in prop::collection::vec(any::<usize>(), 1..64),
     ) {
@@ -163,7 +171,10 @@ proptest! {
             let plan = Plan { batches: 32, buffer_bytes: 128 << 10, ..plan(placement, lanes) };
             Crew::with_clock(plan, flows, clock.clone()).unwrap()
         });
-        run([&crews[0], &crews[1]], lanes, &schedule, &clock);
+        match is_late {
+            false => run([&crews[0], &crews[1]], lanes, &schedule, &clock),
+            true => run_on(&LateEngine::new(seed), LOOKS, [&crews[0], &crews[1]], lanes, &schedule, &clock),
+        }
         let is_framed = !text.starts_with("tcp");
         for (out, sent) in outs {
             let out = std::mem::take(&mut out.lock().unwrap().packets);

@@ -1,5 +1,7 @@
 //! Stacks over memory, under every placement.
 
+#[path = "../../../testing/late_engine.rs"]
+mod late_engine;
 mod memory;
 
 use std::{
@@ -8,7 +10,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use memory::{ends, plan, run_by_schedule, spec, stack, there_and_back};
+use late_engine::LateEngine;
+use memory::{ends, plan, run_by_schedule, run_on, spec, stack, there_and_back, there_and_back_by};
 use proptest::prelude::*;
 use sealane_engine::{Inline, Lanes};
 use sealane_stack::{
@@ -125,6 +128,32 @@ proptest! {
             prop_assert_eq!(parsed.to_string(), text);
         }
     }
+}
+
+/// Every stack under every placement, on an engine that answers late, out of order, and not for all jobs: nothing is
+/// lost, reordered, or sealed twice, which the engine itself asserts.
+#[test]
+fn a_late_engine_loses_and_reorders_nothing() {
+    const LOOKS: usize = 100;
+    let packet = |number: u32| number.to_le_bytes().repeat(1 + number as usize * 37 % 300);
+    let flows: Vec<Vec<Vec<u8>>> = [0..70, 70..110].map(|numbers| numbers.map(packet).collect()).into();
+    let (mut pending_jobs, mut overtaking_works) = (0, 0);
+    for (seed, text) in (0..).zip(STACKS) {
+        for placement in Placement::ALL {
+            let late = LateEngine::new(seed);
+            let run = |crew: &Crew| run_on(&late, LOOKS, crew, 3, &[0, 2, 1, 1]);
+            let (out, receiver) =
+                there_and_back_by(run, &catalogue(), text, plan(placement, 3), &flows, |_, _| {});
+            assert!(out == flows, "{text} under {placement}");
+            for (flow, packets) in flows.iter().enumerate() {
+                let passed = receiver.counts(flow, Way::Up).of(Verdict::Passed);
+                assert_eq!(passed, packets.len() as u64, "{text} under {placement}");
+            }
+            pending_jobs += late.done().pending_jobs.load(Relaxed);
+            overtaking_works += late.done().overtaking_works.load(Relaxed);
+        }
+    }
+    assert!(pending_jobs > 1000 && overtaking_works > 100, "{pending_jobs}, {overtaking_works}");
 }
 
 /// Real threads and an engine of its own threads: lanes sleep and are woken, and a stop ends them.
@@ -251,6 +280,7 @@ fn many_flows_share_few_batches() {
 }
 
 /// An engine that finishes nothing until it is told to.
+#[derive(Debug)]
 struct Held(Arc<AtomicU64>);
 
 struct HeldQueue(Box<dyn sealane_engine::Queue>, Arc<AtomicU64>);

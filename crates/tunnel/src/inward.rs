@@ -7,7 +7,7 @@
 
 use std::{net::SocketAddr, sync::Arc, time::Instant};
 
-use sealane_engine::{Direction, Job, Queue, Span};
+use sealane_engine::{Direction, Job, Queue, Span, Submitter};
 use sealane_ipsec::{
     association::{Inbound, Parameters, Protocol},
     counters::DropReason,
@@ -23,7 +23,7 @@ use sealane_ipsec::{
 use sealane_stack::{Batch, Packet, Recycle, Verdict};
 use sealane_wire::{Esp, protocol};
 
-use crate::{engine::run, keep_alive::KEEP_ALIVE, peers::Peers};
+use crate::{keep_alive::KEEP_ALIVE, peers::Peers};
 
 /// A packet under way through the engine; its job has the place that it has.
 #[derive(Clone, Copy, Debug)]
@@ -89,13 +89,13 @@ impl Recycle for Arrival {
 pub struct Opener<'a> {
     peers: &'a Peers,
     view: View<'a>,
-    queue: Box<dyn Queue>,
+    engine: Submitter<()>,
 }
 
 impl<'a> Opener<'a> {
     /// A lane over `peers`, opening through `queue`.
     pub fn new(peers: &'a Peers, queue: Box<dyn Queue>) -> Self {
-        Self { peers, view: peers.database().view(), queue }
+        Self { peers, view: peers.database().view(), engine: Submitter::new(queue, 1) }
     }
 
     /// Opens what arrived. What is asked of an association is asked once for packets that follow each other under it.
@@ -146,7 +146,7 @@ impl<'a> Opener<'a> {
             runs.push(Run { end: pending.len(), inbound });
         }
         if !batch.work.jobs.is_empty() {
-            run(&mut *self.queue, &mut batch.work);
+            self.engine.run(&mut batch.work);
         }
     }
 

@@ -19,7 +19,6 @@ pub mod counter_file;
 pub mod device;
 pub mod discovery;
 pub mod endpoint;
-mod engine;
 pub mod gateway;
 pub mod heard_file;
 pub mod host;

@@ -12,7 +12,7 @@ use std::{
     time::Instant,
 };
 
-use sealane_engine::{Direction, Job, Queue};
+use sealane_engine::{Direction, Job, JobStatus, Queue, Submitter};
 use sealane_ipsec::{
     ah::Alignment,
     association::{Mode, Outbound, Parameters, Protocol},
@@ -33,7 +33,7 @@ use sealane_port::{Port, Room};
 use sealane_stack::{Batch, Packet, Recycle, Verdict};
 use sealane_wire::{IPV6_BYTES, Ipv6, protocol};
 
-use crate::{engine::run, keep_alive::KEEP_ALIVE, outside::Outside, path::Answers, peers::Peers, site::Site};
+use crate::{keep_alive::KEEP_ALIVE, outside::Outside, path::Answers, peers::Peers, site::Site};
 
 /// Packets that follow each other to one peer under one association.
 #[derive(Debug)]
@@ -253,7 +253,7 @@ impl<'a> Router<'a> {
 
 /// Lays and seals, on any lane.
 pub struct Sealer {
-    queue: Box<dyn Queue>,
+    engine: Submitter<()>,
     ivs: Ivs,
     /// Our own address, which AH covers.
     local: IpAddr,
@@ -264,7 +264,7 @@ pub struct Sealer {
 impl Sealer {
     /// Seals through `queue`, at `local`.
     pub fn new(queue: Box<dyn Queue>, local: IpAddr) -> Self {
-        Self { queue, ivs: Ivs::default(), local, framed: Vec::new() }
+        Self { engine: Submitter::new(queue, 1), ivs: Ivs::default(), local, framed: Vec::new() }
     }
 
     /// Makes ESP or AH packets of the load's.
@@ -310,9 +310,24 @@ impl Sealer {
             association.carried().add(number - own.first_number, payload_bytes);
             start = own.end;
         }
-        run(&mut *self.queue, &mut batch.work);
+        self.engine.run(&mut batch.work);
         for framed in self.framed.drain(..) {
             framed.finish(batch.work.buffer.bytes_mut());
+        }
+        refuse_unsealed(batch, refused);
+    }
+}
+
+/// Refuses packets that no engine has sealed: they would leave in clear.
+fn refuse_unsealed(batch: &mut Batch, refused: &mut Vec<DropReason>) {
+    let Batch { work, packets, .. } = batch;
+    if work.jobs.iter().all(|job| job.status == JobStatus::Done) {
+        return;
+    }
+    for (packet, job) in packets.iter_mut().filter(|packet| packet.is_passed()).zip(&work.jobs) {
+        if job.status != JobStatus::Done {
+            refused.push(DropReason::Malformed);
+            packet.refuse(Verdict::Unwanted);
         }
     }
 }

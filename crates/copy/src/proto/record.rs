@@ -10,10 +10,7 @@
 //! another file or offset, swapped, repeated, left out, or spliced in from another stream or transfer
 //! therefore fails to open.
 
-use sealane_engine::{
-    Buffer, Direction,
-    record::{Batch, Job, JobStatus},
-};
+use sealane_engine::{Buffer, JobStatus, Software, Work, record::Record};
 use sealane_stack::Association;
 
 /// Bytes of a header.
@@ -122,7 +119,8 @@ impl Header {
     }
 }
 
-/// One record with the next number, sealed: for what goes by itself, not in a batch.
+/// One record with the next number, sealed by the calling thread: for a short one that goes by itself, and costs less
+/// than to hand it to an engine.
 ///
 /// # Panics
 /// When the body is longer than [`DATA_BYTES_MAX`].
@@ -132,17 +130,13 @@ pub fn seal(association: &mut Association, kind: Kind, file: u32, offset: u64, b
     let mut buffer = Buffer::new(HEADER_BYTES + body_bytes);
     Header { kind, body_bytes, file, offset }.encode(buffer.bytes_mut());
     buffer.bytes_mut()[HEADER_BYTES..HEADER_BYTES + body.len()].copy_from_slice(body);
-    let job = Job {
-        session: claim.session,
-        offset: 0,
-        header_bytes: HEADER_BYTES,
-        body_bytes: body.len(),
-        sequence: claim.first_sequence,
-        status: JobStatus::Pending,
-    };
-    let mut batch = Batch { buffer, jobs: vec![job], direction: Direction::Seal, ticket: 0 };
-    batch.run();
-    batch.buffer.bytes()[..HEADER_BYTES + body_bytes].to_vec()
+    let (sequence, body_bytes) = (claim.first_sequence, body.len());
+    let mut work = Work { buffer, ..Work::default() };
+    let record = Record { offset: 0, header_bytes: HEADER_BYTES, body_bytes, sequence };
+    claim.session.lay(&mut work, &record).expect("the buffer was made for it");
+    Software::default().run(&mut work);
+    assert_eq!(work.jobs[0].status, JobStatus::Done, "what lies within its buffer can be sealed");
+    work.buffer.bytes().to_vec()
 }
 
 /// Finds whole records at the front of `bytes`.

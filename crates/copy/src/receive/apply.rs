@@ -5,7 +5,6 @@
 
 use std::{ops::Range, sync::Arc, sync::atomic::Ordering::Relaxed};
 
-use sealane_engine::record::JobStatus;
 use sealane_tree::{Kind, Writer};
 
 use crate::{
@@ -90,12 +89,9 @@ impl<'a> Applier<'a> {
     /// Puts every record of a batch in place. Returns the bytes of content.
     pub(crate) fn apply(&mut self, arrived: &Arrived) -> Result<u64, Error> {
         let mut records = Vec::with_capacity(arrived.headers.len());
-        for (job, header) in arrived.batch.jobs.iter().zip(&arrived.headers) {
-            let JobStatus::Done { body_bytes } = job.status else {
-                return Err(Error::protocol("a record that was not opened"));
-            };
-            let start = job.offset + job.header_bytes;
-            records.push((header, &arrived.batch.buffer.bytes()[start..start + body_bytes]));
+        for (header, body) in arrived.opened() {
+            let body = body.ok_or_else(|| Error::protocol("a record that was not opened"))?;
+            records.push((header, body));
         }
         self.put(&records)
     }

@@ -1,20 +1,27 @@
-//! A lane of the receiving end: receives, opens and writes, from the streams that its placement gives it.
+//! A lane of the receiving end: receives, has opened and writes, from the streams that its placement gives it.
 //!
 //! Guarantees: as for the sending end, it sleeps only as every lane does; what it read is in place before it is
-//! acknowledged.
+//! acknowledged; it waits for other lanes only while it has nothing in hand that they may wait for.
 
 use std::{
+    io,
+    num::NonZeroUsize,
     sync::{Arc, OnceLock},
     time::{Duration, Instant},
 };
 
 use rustix::event::{PollFd, PollFlags};
-use sealane_engine::record::Runner;
+use sealane_engine::{Engine, Submitter, Work};
 use sealane_stack::{At, Bells, LONGEST_SLEEP, LaneWork, Limiter, Placement, Pool, Turn, run_lane};
 
 use crate::{
+    error::Error,
     line::LineError,
-    receive::{apply::Applier, files::Files, stream::ReceiveStream},
+    receive::{
+        apply::Applier,
+        files::Files,
+        stream::{InHand, ReceiveStream},
+    },
     shared::{self, Stop},
     socket::Socket,
 };
@@ -22,12 +29,17 @@ use crate::{
 /// Longest sleep while a stream waits for much at once.
 const PATIENCE: Duration = Duration::from_millis(5);
 
+/// Batches of one lane that an engine has at a time.
+const WORKS_MAX: NonZeroUsize = NonZeroUsize::new(4).expect("not zero");
+
 /// What the lanes of a receiving end share.
 #[derive(Debug)]
 pub(crate) struct Receiving {
     pub(crate) files: Files,
     pub(crate) streams: Vec<Arc<ReceiveStream>>,
     pub(crate) pool: Pool,
+    /// The engine that verifies and opens.
+    pub(crate) engine: Arc<dyn Engine>,
     pub(crate) placement: Placement,
     pub(crate) lanes: usize,
     pub(crate) limiter: Limiter,
@@ -59,31 +71,48 @@ impl Receiving {
 /// Runs lane number `lane` until the transfer stops.
 pub(crate) fn run(receiving: &Receiving, lane: usize) {
     let _watch = shared::watch(&receiving.stop, &receiving.bells, &receiving.control);
-    let streams: Vec<_> = (0..receiving.streams.len())
-        .filter(|&flow| receiving.placement.may_run(lane, receiving.lanes, At::flow(flow)))
-        .map(|flow| receiving.streams[flow].clone())
-        .collect();
-    let applier = Applier::new(&receiving.files, &receiving.stop);
-    let mut work = Lane { receiving, streams, applier, runner: Runner::default(), waits: Vec::new() };
-    run_lane(lane, &receiving.bells, &receiving.stop, &mut work);
+    match Lane::new(receiving, lane) {
+        Ok(mut work) => run_lane(lane, &receiving.bells, &receiving.stop, &mut work),
+        Err(error) => {
+            receiving.stop.fail(Error::io(shared::NO_QUEUE, &error), &receiving.bells);
+            receiving.control.ring();
+        }
+    }
 }
 
 struct Lane<'a> {
     receiving: &'a Receiving,
-    streams: Vec<Arc<ReceiveStream>>,
+    streams: Vec<&'a ReceiveStream>,
     applier: Applier<'a>,
-    runner: Runner,
+    engine: Submitter<InHand<'a>>,
+    /// Opened, but not in place: they wait for what comes before them on their stream.
+    opened: Vec<InHand<'a>>,
+    /// Streams whose connection is gone. A lane takes a connection away only when it has nothing in hand: it then
+    /// waits for other lanes' batches of that stream, and they may wait for what it has.
+    failed: Vec<(&'a ReceiveStream, LineError)>,
+    /// Works without a buffer, for the memory of their jobs.
+    spare: Vec<Work>,
     /// What it sleeps for.
     waits: Vec<Arc<Socket>>,
 }
 
 impl LaneWork for Lane<'_> {
     fn step(&mut self) -> Turn {
-        let mut moved = false;
-        for stream in &self.streams {
-            match step(self.receiving, stream, &mut self.applier, &mut self.runner) {
+        let mut moved = self.collect();
+        for index in 0..self.streams.len() {
+            if !self.failed.is_empty() {
+                break;
+            }
+            let stream = self.streams[index];
+            match self.look(stream) {
                 Ok(some) => moved |= some,
-                Err(error) => self.receiving.line_failed(stream, error),
+                Err(error) => self.fail(stream, error),
+            }
+        }
+        if !self.failed.is_empty() && !self.has_in_hand() {
+            moved = true;
+            for (stream, error) in self.failed.drain(..) {
+                self.receiving.line_failed(stream, error);
             }
         }
         if moved { Turn::Moved } else { Turn::Idle }
@@ -91,9 +120,15 @@ impl LaneWork for Lane<'_> {
 
     fn wait_for<'a>(&'a mut self, fds: &mut Vec<PollFd<'a>>) -> Duration {
         self.waits.clear();
-        self.waits.extend(self.streams.iter().filter_map(|stream| stream.socket()));
+        // While the engine has all buffers, a lane could not take the bytes that a socket has.
+        let has_room = self.engine.in_hand() == 0 || self.receiving.pool.left() > 0;
+        if has_room && self.failed.is_empty() {
+            self.waits.extend(self.streams.iter().filter_map(|stream| stream.socket()));
+        }
         fds.extend(self.waits.iter().map(|socket| PollFd::new(&**socket, PollFlags::IN)));
-        if self.streams.iter().any(|stream| stream.is_patient()) { PATIENCE } else { LONGEST_SLEEP }
+        fds.extend(self.engine.fd().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+        let is_patient = !self.opened.is_empty() || self.streams.iter().any(|stream| stream.is_patient());
+        if is_patient { PATIENCE } else { LONGEST_SLEEP }
     }
 
     fn slept_out(&mut self) {
@@ -101,32 +136,107 @@ impl LaneWork for Lane<'_> {
     }
 }
 
-fn step(
-    receiving: &Receiving,
-    stream: &ReceiveStream,
-    applier: &mut Applier<'_>,
-    runner: &mut Runner,
-) -> Result<bool, LineError> {
-    let Some(mut in_hand) = stream.look(&receiving.pool)? else {
-        stream.acknowledge()?;
-        return Ok(false);
-    };
-    receiving.first_byte.get_or_init(Instant::now);
-    in_hand.open(runner)?;
-    let arrived = &in_hand.arrived;
-    let bytes = if receiving.blind {
-        applier.count(arrived)
-    } else {
-        if applier.lacks_announcement(arrived) {
-            in_hand.wait_for_earlier(&receiving.stop);
+impl<'a> Lane<'a> {
+    fn new(receiving: &'a Receiving, lane: usize) -> io::Result<Self> {
+        let queue = receiving.engine.queue(WORKS_MAX)?;
+        Ok(Self {
+            receiving,
+            streams: (0..receiving.streams.len())
+                .filter(|&flow| receiving.placement.may_run(lane, receiving.lanes, At::flow(flow)))
+                .map(|flow| &*receiving.streams[flow])
+                .collect(),
+            applier: Applier::new(&receiving.files, &receiving.stop),
+            engine: Submitter::new(queue, WORKS_MAX.get()),
+            opened: Vec::new(),
+            failed: Vec::new(),
+            spare: Vec::new(),
+            waits: Vec::new(),
+        })
+    }
+
+    fn has_in_hand(&self) -> bool {
+        self.engine.in_hand() > 0 || !self.opened.is_empty()
+    }
+
+    /// The transfer fails at once, but a connection is taken away when the lane is through with what it has in hand.
+    fn fail(&mut self, stream: &'a ReceiveStream, error: LineError) {
+        match error {
+            LineError::Fatal(_) => self.receiving.line_failed(stream, error),
+            LineError::Cut | LineError::Stalled => self.failed.push((stream, error)),
         }
-        applier.apply(arrived).map_err(LineError::Fatal)?
-    };
+    }
+
+    /// Receives what is there on a stream and has it opened.
+    fn look(&mut self, stream: &'a ReceiveStream) -> Result<bool, LineError> {
+        let receiving = self.receiving;
+        let Some(mut in_hand) = stream.look(&receiving.pool)? else {
+            stream.acknowledge()?;
+            return Ok(false);
+        };
+        receiving.first_byte.get_or_init(Instant::now);
+        if receiving.blind {
+            let bytes = self.applier.count(&in_hand.arrived);
+            taken(receiving, in_hand, bytes)?;
+        } else {
+            let work = in_hand.lay(self.spare.pop().unwrap_or_default())?;
+            self.engine.submit(work, in_hand);
+            self.collect();
+        }
+        Ok(true)
+    }
+
+    /// Takes up what the engine has opened, and puts it in place.
+    fn collect(&mut self) -> bool {
+        let mut any = false;
+        while let Some((work, mut in_hand)) = self.engine.finished() {
+            any = true;
+            let stream = in_hand.stream();
+            match in_hand.opened(work) {
+                Ok(()) => self.opened.push(in_hand),
+                Err(error) => self.fail(stream, error),
+            }
+        }
+        any | self.put_in_place()
+    }
+
+    /// Puts in place what does not wait for an earlier batch of its stream.
+    fn put_in_place(&mut self) -> bool {
+        let stop = &self.receiving.stop;
+        let mut any = false;
+        let mut index = 0;
+        while index < self.opened.len() {
+            let in_hand = &self.opened[index];
+            if self.applier.lacks_announcement(&in_hand.arrived) && !in_hand.is_next(stop) {
+                if self.opened.len() > 1 || self.engine.in_hand() > 0 {
+                    index += 1;
+                    continue;
+                }
+                in_hand.wait_for_earlier(stop);
+            }
+            any = true;
+            let in_hand = self.opened.remove(index);
+            let stream = in_hand.stream();
+            if let Err(error) = self.apply(in_hand) {
+                self.fail(stream, error);
+            }
+        }
+        any
+    }
+
+    fn apply(&mut self, mut in_hand: InHand<'a>) -> Result<(), LineError> {
+        let bytes = self.applier.apply(&in_hand.arrived).map_err(LineError::Fatal)?;
+        self.spare.push(in_hand.arrived.reclaim());
+        taken(self.receiving, in_hand, bytes)
+    }
+}
+
+/// Records are in place, with so many bytes of content.
+fn taken(receiving: &Receiving, in_hand: InHand<'_>, bytes: u64) -> Result<(), LineError> {
     // Names count as well: a tree of empty files has no content.
-    let wire_bytes = arrived.headers.iter().map(|header| header.body_bytes as u64).sum();
+    let wire_bytes = in_hand.arrived.headers.iter().map(|header| header.body_bytes as u64).sum();
     in_hand.taken()?;
     pause(receiving, bytes.max(wire_bytes));
-    Ok(true)
+    Ok(())
 }
 
 /// Holds the lane back to the agreed rate; the sockets fill up and the sender feels it.

@@ -5,10 +5,10 @@
 //! at most is held for what has not arrived in full; what is told was taken over, with all that came before it.
 
 use sealane_engine::{
-    Buffer, Direction,
-    record::{Batch, Job, JobStatus},
+    Buffer, Direction, Suite, Work,
+    record::{LayError, Record},
 };
-use sealane_stack::{Association, Pool};
+use sealane_stack::{Association, Claim, Pool};
 
 use crate::{
     line::LineError,
@@ -21,8 +21,45 @@ const RECORDS_PER_ACKNOWLEDGEMENT: u64 = 32;
 /// Whole records.
 #[derive(Debug)]
 pub(crate) struct Arrived {
-    pub(crate) batch: Batch,
+    suite: Suite,
+    /// The buffer that they are in, and, once they are laid, their jobs.
+    pub(crate) work: Work,
     pub(crate) headers: Vec<Header>,
+    pub(crate) records: Vec<Record>,
+    /// Their numbers and keys, in order.
+    claims: Vec<Claim>,
+}
+
+impl Arrived {
+    /// Lays the records' jobs into `work`, and the buffer with them, for an engine to open.
+    pub(crate) fn lay(&mut self, mut work: Work) -> Result<Work, LayError> {
+        work.direction = Direction::Open;
+        let sessions = self.claims.iter().flat_map(Claim::numbers).map(|(_, session)| session);
+        std::mem::swap(&mut work.buffer, &mut self.work.buffer);
+        for (record, session) in self.records.iter().zip(sessions) {
+            if let Err(error) = session.lay(&mut work, record) {
+                std::mem::swap(&mut work.buffer, &mut self.work.buffer);
+                return Err(error);
+            }
+        }
+        Ok(work)
+    }
+
+    /// The work without its buffer, for the memory of its jobs: the records have been read. Keys are not kept beyond
+    /// them.
+    pub(crate) fn reclaim(&mut self) -> Work {
+        let mut work = std::mem::take(&mut self.work);
+        std::mem::swap(&mut work.buffer, &mut self.work.buffer);
+        work.jobs.clear();
+        work.sessions.clear();
+        work
+    }
+
+    /// The header and the plain body of each record, once an engine has run its job; no body of what is not genuine.
+    pub(crate) fn opened(&self) -> impl Iterator<Item = (&Header, Option<&[u8]>)> {
+        let places = self.headers.iter().zip(&self.records).enumerate();
+        places.map(|(place, (header, record))| (header, self.suite.opened(&self.work, place, record)))
+    }
 }
 
 /// What arrives, up to where it is numbered.
@@ -106,19 +143,18 @@ impl Inbound {
             return Ok(None);
         }
         let claims = association.claim_all(found.len() as u64);
-        let numbers = claims.iter().flat_map(|claim| claim.numbers());
-        let job = |(&(offset, header), (sequence, session)): (&(usize, Header), (u64, &_))| Job {
-            session: Clone::clone(session),
+        let numbers = claims.iter().flat_map(Claim::numbers);
+        let record = |(&(offset, header), (sequence, _)): (&(usize, Header), (u64, &_))| Record {
             offset,
             header_bytes: HEADER_BYTES,
             body_bytes: header.body_bytes,
             sequence,
-            status: JobStatus::Pending,
         };
-        let jobs = found.iter().zip(numbers).map(job).collect();
+        let records = found.iter().zip(numbers).map(record).collect();
         let headers = found.iter().map(|&(_, header)| header).collect();
-        let batch = Batch { buffer, jobs, direction: Direction::Open, ticket: 0 };
-        Ok(Some((Arrived { batch, headers }, association.next_sequence())))
+        let (suite, work) = (association.suite(), Work { buffer, ..Work::default() });
+        let arrived = Arrived { suite, work, headers, records, claims };
+        Ok(Some((arrived, association.next_sequence())))
     }
 }
 

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use sealane_engine::{Suite, record::Runner};
+use sealane_engine::{Suite, Work};
 use sealane_stack::{Flow, Pool, Ticket};
 
 use crate::{
@@ -45,8 +45,6 @@ struct Output<W> {
 pub(crate) struct ReceiveStream<W = Socket> {
     index: u16,
     suite: Suite,
-    /// Count records without opening them (laboratory: the sender is measured).
-    blind: bool,
     /// What comes back from a lane is the number after its last record, or nothing if it could not take them over.
     flow: Flow<Input<W>, Option<u64>, Output<W>>,
     /// Threads that wait until batches are settled.
@@ -65,23 +63,41 @@ pub(crate) struct InHand<'a, W: Wire = Socket> {
     ticket: Option<Ticket>,
 }
 
-impl<W: Wire> InHand<'_, W> {
-    /// Verifies and opens the records, on the calling lane.
-    pub(crate) fn open(&mut self, runner: &mut Runner) -> Result<(), LineError> {
-        if !self.stream.blind && runner.run(&mut self.arrived.batch) > 0 {
-            return Err(LineError::forged(self.stream.index, "a record that is not authentic"));
-        }
-        Ok(())
+impl<'a, W: Wire> InHand<'a, W> {
+    /// The stream that they have come by.
+    pub(crate) fn stream(&self) -> &'a ReceiveStream<W> {
+        self.stream
     }
 
-    /// Waits until every record before these on the stream is in place, or the transfer stops: as it will when one of
-    /// them was lost. Lanes that share a stream hold its batches at once, and a batch may need what the one before it
+    /// Lays the records' jobs into `work`, with their buffer, for an engine to verify and open.
+    pub(crate) fn lay(&mut self, work: Work) -> Result<Work, LineError> {
+        self.arrived.lay(work).map_err(|_| self.forged())
+    }
+
+    /// Takes the records back from the engine, if all are genuine.
+    pub(crate) fn opened(&mut self, work: Work) -> Result<(), LineError> {
+        self.arrived.work = work;
+        let is_genuine = self.arrived.opened().all(|(_, body)| body.is_some());
+        is_genuine.then_some(()).ok_or_else(|| self.forged())
+    }
+
+    fn forged(&self) -> LineError {
+        LineError::forged(self.stream.index, "a record that is not authentic")
+    }
+
+    /// Whether every record before these on the stream is in place, or the transfer stops: as it will when one of them
+    /// was lost. Lanes that share a stream hold its batches at once, and a batch may need what the one before it
     /// announces.
-    pub(crate) fn wait_for_earlier(&self, stop: &Stop) {
-        let (Some(ticket), flow) = (self.ticket, &self.stream.flow) else { return };
+    pub(crate) fn is_next(&self, stop: &Stop) -> bool {
+        let (Some(ticket), flow) = (self.ticket, &self.stream.flow) else { return true };
         let is_in_place =
             || flow.ahead(ticket) == 0 && !flow.with_restored(|output| output.outbound.has_gap());
-        self.stream.wait_until(Duration::from_millis(100), || is_in_place() || stop.is_set());
+        is_in_place() || stop.is_set()
+    }
+
+    /// Waits until [`Self::is_next`]. A lane that waits must have nothing else in hand, which others may wait for.
+    pub(crate) fn wait_for_earlier(&self, stop: &Stop) {
+        self.stream.wait_until(Duration::from_millis(100), || self.is_next(stop));
     }
 
     /// The records' content is in place: they count, in order, and are acknowledged when it is time.
@@ -92,8 +108,8 @@ impl<W: Wire> InHand<'_, W> {
 
     fn settle(&mut self, records_end: Option<u64>) {
         let Some(ticket) = self.ticket.take() else { return };
-        let buffer = std::mem::take(&mut self.arrived.batch.buffer);
-        // A kernel that panics keeps the buffer.
+        let buffer = std::mem::take(&mut self.arrived.work.buffer);
+        // Records that are dropped while an engine has their buffer leave it there.
         if buffer.capacity_bytes() > 0 {
             self.pool.give(buffer);
         }
@@ -114,12 +130,12 @@ impl<W: Wire> Drop for InHand<'_, W> {
 
 impl<W: Wire> ReceiveStream<W> {
     /// A stream without a connection. At most `in_flight` batches are worked on at once.
-    pub(crate) fn new(index: u16, suite: Suite, in_flight: usize, blind: bool) -> Self {
+    pub(crate) fn new(index: u16, suite: Suite, in_flight: usize) -> Self {
         let inbound = Inbound::default();
         let input = Input { opening: 0, wire: None, inbound, patient: false, narrowed: 0 };
         let flow = Flow::new(in_flight, input, Output { wire: None, outbound: Outbound::default() });
         flow.close(|_| ());
-        Self { index, suite, blind, flow, waiting: Mutex::new(0), settled: Condvar::new() }
+        Self { index, suite, flow, waiting: Mutex::new(0), settled: Condvar::new() }
     }
 
     /// The connection, for polling.
@@ -321,7 +337,7 @@ mod tests {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let mut sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let keys = TransferKeys::new(Default::default(), &Secret::new([7; 32]), b"request", b"answer");
-        let stream = ReceiveStream::new(0, Suite::Null, 4, false);
+        let stream = ReceiveStream::new(0, Suite::Null, 4);
         stream.open(&keys, 1, Socket::tcp(listener.accept().unwrap().0).unwrap());
         let socket = stream.socket().unwrap();
         let wakes = || sealane_stack::wait(&mut [PollFd::new(&*socket, PollFlags::IN)], SOON).unwrap();

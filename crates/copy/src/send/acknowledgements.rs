@@ -3,10 +3,7 @@
 //! Guarantees: no count is believed that was not sealed under the opening's key, in its order; no more than a few records
 //! are held.
 
-use sealane_engine::{
-    Buffer, Direction,
-    record::{Batch, Job, JobStatus, Runner},
-};
+use sealane_engine::{Buffer, Direction, Software, Work, record::Record};
 use sealane_stack::Association;
 
 use crate::{
@@ -20,15 +17,18 @@ const ACKNOWLEDGEMENT_BYTES: usize = 4096;
 #[derive(Debug)]
 pub(crate) struct Acknowledgements {
     association: Option<Association>,
-    buffer: Buffer,
+    /// Its buffer holds what has arrived, whose first record is opened in place.
+    work: Work,
     filled: usize,
-    runner: Runner,
+    /// An acknowledgement costs less than to hand it to an engine.
+    software: Software,
 }
 
 impl Acknowledgements {
     pub(crate) fn new() -> Self {
         let buffer = Buffer::new(ACKNOWLEDGEMENT_BYTES);
-        Self { association: None, buffer, filled: 0, runner: Runner::default() }
+        let work = Work { buffer, direction: Direction::Open, ..Work::default() };
+        Self { association: None, work, filled: 0, software: Software::default() }
     }
 
     pub(crate) fn open(&mut self, association: Association) {
@@ -38,7 +38,7 @@ impl Acknowledgements {
 
     /// Where the next bytes go. It is never empty: whole records are taken out, and none is as long as the buffer.
     pub(crate) fn room(&mut self) -> &mut [u8] {
-        &mut self.buffer.bytes_mut()[self.filled..]
+        &mut self.work.buffer.bytes_mut()[self.filled..]
     }
 
     /// `received` bytes have arrived: the latest count among the records that are whole, if any.
@@ -46,7 +46,7 @@ impl Acknowledgements {
         let Some(association) = &mut self.association else { return Ok(None) };
         self.filled += received;
         let mut latest = None;
-        while let Some(header) = self.buffer.bytes()[..self.filled].first_chunk::<HEADER_BYTES>() {
+        while let Some(header) = self.work.buffer.bytes()[..self.filled].first_chunk::<HEADER_BYTES>() {
             let header =
                 Header::decode(header).map_err(|error| LineError::forged(stream, &error.to_string()))?;
             if header.kind != Kind::Acknowledge || header.body_bytes > 64 {
@@ -57,22 +57,17 @@ impl Acknowledgements {
                 break;
             }
             let claim = association.claim(1);
-            let mut record = Buffer::new(record_bytes);
-            record.bytes_mut().copy_from_slice(&self.buffer.bytes()[..record_bytes]);
-            let job = Job {
-                session: claim.session,
-                offset: 0,
-                header_bytes: HEADER_BYTES,
-                body_bytes: header.body_bytes,
-                sequence: claim.first_sequence,
-                status: JobStatus::Pending,
-            };
-            let mut batch = Batch { buffer: record, jobs: vec![job], direction: Direction::Open, ticket: 0 };
-            if self.runner.run(&mut batch) > 0 {
+            let (body_bytes, sequence) = (header.body_bytes, claim.first_sequence);
+            let record = Record { offset: 0, header_bytes: HEADER_BYTES, body_bytes, sequence };
+            self.work.jobs.clear();
+            self.work.sessions.clear();
+            let is_laid = claim.session.lay(&mut self.work, &record).is_ok();
+            self.software.run(&mut self.work);
+            if !is_laid || association.suite().opened(&self.work, 0, &record).is_none() {
                 return Err(LineError::forged(stream, "an acknowledgement that is not authentic"));
             }
             latest = Some(header.offset);
-            self.buffer.bytes_mut().copy_within(record_bytes..self.filled, 0);
+            self.work.buffer.bytes_mut().copy_within(record_bytes..self.filled, 0);
             self.filled -= record_bytes;
         }
         Ok(latest)

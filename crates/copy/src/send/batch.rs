@@ -3,10 +3,7 @@
 //! Guarantees: records lie one after another exactly as they go onto the wire; a record is only begun where
 //! its longest form fits; the list of what is in the batch is complete, so a lost batch loses nothing.
 
-use sealane_engine::{
-    Buffer, Direction, Suite,
-    record::{Batch, Job, JobStatus, Runner},
-};
+use sealane_engine::{Buffer, Direction, JobStatus, Suite, Work, record::Record};
 use sealane_stack::Claim;
 use serde::Serialize;
 
@@ -133,27 +130,29 @@ impl Builder {
         true
     }
 
-    /// Seals the records. `claims` cover them all, in order: more than one where the key changes.
-    pub(crate) fn seal(&mut self, claims: &[Claim], runner: &mut Runner) {
+    /// Lays the records' jobs into `work`, and the buffer with them. `claims` cover them all, in order: more than one
+    /// where the key changes.
+    pub(crate) fn lay(&mut self, claims: &[Claim], mut work: Work) -> Work {
+        work.direction = Direction::Seal;
+        work.jobs.clear();
+        work.sessions.clear();
+        work.buffer = std::mem::take(&mut self.buffer);
         let numbers = claims.iter().flat_map(Claim::numbers);
-        let jobs: Vec<Job> = self
-            .records
-            .iter()
-            .zip(numbers)
-            .map(|(&(offset, body_bytes), (sequence, session))| Job {
-                session: session.clone(),
-                offset,
-                header_bytes: HEADER_BYTES,
-                body_bytes,
-                sequence,
-                status: JobStatus::Pending,
-            })
-            .collect();
-        assert_eq!(jobs.len(), self.records.len(), "claims cover their batch");
-        let buffer = std::mem::take(&mut self.buffer);
-        let mut batch = Batch { buffer, jobs, direction: Direction::Seal, ticket: 0 };
-        runner.run(&mut batch);
-        self.buffer = batch.buffer;
+        for (&(offset, body_bytes), (sequence, session)) in self.records.iter().zip(numbers) {
+            let record = Record { offset, header_bytes: HEADER_BYTES, body_bytes, sequence };
+            session.lay(&mut work, &record).expect("each record was begun where its longest form fits");
+        }
+        assert_eq!(work.jobs.len(), self.records.len(), "claims cover their batch");
+        work
+    }
+
+    /// Takes the buffer back, once an engine has sealed all that is in it. Nothing else may ever leave.
+    pub(crate) fn sealed(&mut self, work: &mut Work) {
+        let is_sealed = work.jobs.iter().all(|job| job.status == JobStatus::Done);
+        assert!(is_sealed, "what lies within its buffer can be sealed");
+        self.buffer = std::mem::take(&mut work.buffer);
+        // Keys are not kept beyond their batch.
+        work.sessions.clear();
     }
 
     /// All that is in it, for a stream to send; nothing is left, and nothing to answer for.
@@ -168,7 +167,7 @@ impl Builder {
         (self.buffer, self.contents, self.counted) = (buffer, contents, true);
     }
 
-    /// Gives up what it holds: the buffer, unless a kernel that panicked has it, the content, and whether the queue counts
+    /// Gives up what it holds: the buffer, unless an engine has it, the content, and whether the queue counts
     /// it as under way.
     pub(crate) fn dissolve(&mut self) -> (Option<Buffer>, Vec<Content>, bool) {
         let buffer = std::mem::take(&mut self.buffer);

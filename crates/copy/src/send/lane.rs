@@ -1,9 +1,11 @@
-//! A lane of the sending end: fills, seals and sends, on the streams that its placement gives it.
+//! A lane of the sending end: fills, has sealed and sends, on the streams that its placement gives it.
 //!
 //! Guarantees: a lane never blocks on one socket while another of its streams could go on; it sleeps only as every lane
 //! does ([`run_lane`]), and wakes for work, room, acknowledgements and the end.
 
 use std::{
+    io,
+    num::NonZeroUsize,
     sync::{
         Arc, Barrier, OnceLock,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -12,7 +14,7 @@ use std::{
 };
 
 use rustix::event::{PollFd, PollFlags};
-use sealane_engine::{Suite, record::Runner};
+use sealane_engine::{Engine, Submitter, Suite, Work};
 use sealane_stack::{At, Bells, LONGEST_SLEEP, LaneWork, Limiter, Placement, Pool, Turn, run_lane};
 use sealane_tree::Reader;
 
@@ -23,7 +25,7 @@ use crate::{
         batch::Builder,
         fill::{Filler, Filling},
         line::{Flushed, Settled},
-        stream::SendStream,
+        stream::{Place, SendStream},
         work::Content,
     },
     shared::{self, Stop},
@@ -35,12 +37,17 @@ const STALLED: &str = "the data streams open, but no data arrives through them, 
     Something on the way drops the data, often a path with a smaller MTU than its ends expect (a VPN, a tunnel). \
     Lower the MTU of this machine's interface, or send the data inside ssh with --through-ssh, to HOST:PATH";
 
+/// Batches of one lane that an engine has at a time.
+const WORKS_MAX: NonZeroUsize = NonZeroUsize::new(4).expect("not zero");
+
 /// What the lanes of a sending end share.
 #[derive(Debug)]
 pub(crate) struct Sending {
     pub(crate) filling: Filling,
     pub(crate) streams: Vec<Arc<SendStream>>,
     pub(crate) pool: Pool,
+    /// The engine that seals.
+    pub(crate) engine: Arc<dyn Engine>,
     pub(crate) suite: Suite,
     pub(crate) placement: Placement,
     pub(crate) lanes: usize,
@@ -153,16 +160,27 @@ impl Sending {
 /// Runs lane number `lane` until everything is sent and acknowledged, or the transfer stops.
 pub(crate) fn run(sending: &Sending, lane: usize, reader: Reader) {
     let _watch = shared::watch(&sending.stop, &sending.bells, &sending.control);
-    run_lane(lane, &sending.bells, &sending.stop, &mut Lane::new(sending, lane, reader));
+    match Lane::new(sending, lane, reader) {
+        Ok(mut work) => run_lane(lane, &sending.bells, &sending.stop, &mut work),
+        Err(error) => sending.stop.fail(Error::io(shared::NO_QUEUE, &error), &sending.bells),
+    }
     sending.bells.ring();
     sending.control.ring();
 }
 
+/// A batch that an engine seals, and where it goes.
+struct Sealing<'a> {
+    in_hand: InHand<'a>,
+    place: Place<'a>,
+}
+
 struct Lane<'a> {
     sending: &'a Sending,
-    streams: Vec<Arc<SendStream>>,
+    streams: Vec<&'a SendStream>,
     filler: Filler<'a>,
-    runner: Runner,
+    engine: Submitter<Sealing<'a>>,
+    /// Works without a buffer, for the memory of their jobs.
+    spare: Vec<Work>,
     /// Filled, but without a place yet.
     ready: Option<InHand<'a>>,
     ready_at: Instant,
@@ -178,14 +196,15 @@ impl LaneWork for Lane<'_> {
             return Turn::Done;
         }
         let holds = sending.holds();
-        let mut moved = !holds && self.flush();
+        let mut moved = self.collect();
+        moved |= !holds && self.flush();
         moved |= self.build();
         moved |= self.place();
         if self.streams.iter().all(|stream| stream.is_abandoned()) {
             self.release();
             return Turn::Done;
         }
-        if !moved && holds && sending.filling.queue.is_drained() {
+        if !moved && holds && self.engine.in_hand() == 0 && sending.filling.queue.is_drained() {
             self.unhold();
             moved = true;
         }
@@ -198,7 +217,7 @@ impl LaneWork for Lane<'_> {
             Duration::ZERO => LONGEST_SLEEP,
             until_ready => until_ready,
         };
-        let wait = |stream: &Arc<SendStream>| {
+        let wait = |stream: &&SendStream| {
             let (socket, interest) = (stream.socket()?, stream.interest());
             if let Some(until) = interest.until {
                 sleep = sleep.min(until.saturating_duration_since(now));
@@ -211,25 +230,28 @@ impl LaneWork for Lane<'_> {
         self.waits.clear();
         self.waits.extend(self.streams.iter().filter_map(wait));
         fds.extend(self.waits.iter().map(|(socket, flags)| PollFd::new(&**socket, *flags)));
+        fds.extend(self.engine.fd().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
         sleep
     }
 }
 
 impl<'a> Lane<'a> {
-    fn new(sending: &'a Sending, lane: usize, reader: Reader) -> Self {
-        Self {
+    fn new(sending: &'a Sending, lane: usize, reader: Reader) -> io::Result<Self> {
+        let queue = sending.engine.queue(WORKS_MAX)?;
+        Ok(Self {
             sending,
             streams: (0..sending.streams.len())
                 .filter(|&flow| sending.placement.may_run(lane, sending.lanes, At::flow(flow)))
-                .map(|flow| sending.streams[flow].clone())
+                .map(|flow| &*sending.streams[flow])
                 .collect(),
             filler: Filler::new(&sending.filling, reader),
-            runner: Runner::default(),
+            engine: Submitter::new(queue, WORKS_MAX.get()),
+            spare: Vec::new(),
             ready: None,
             ready_at: Instant::now(),
             turn: lane,
             waits: Vec::new(),
-        }
+        })
     }
 
     fn flush(&self) -> bool {
@@ -271,24 +293,42 @@ impl<'a> Lane<'a> {
         true
     }
 
-    /// Seals the ready batch on the next stream in turn that has a place for it.
+    /// Has the ready batch sealed for the next stream in turn that has a place for it.
     fn place(&mut self) -> bool {
         if self.ready.is_none() || Instant::now() < self.ready_at {
             return false;
         }
         let count = self.streams.len();
         for step in 0..count {
-            let stream = &self.streams[(self.turn + step) % count];
-            let Some(in_hand) = &mut self.ready else { return true };
-            let room = stream.has_room().then(|| stream.place(in_hand.batch.records())).flatten();
-            let Some(place) = room else { continue };
+            let stream = self.streams[(self.turn + step) % count];
+            let Some(records) = self.ready.as_ref().map(|in_hand| in_hand.batch.records()) else {
+                return true;
+            };
+            let room = stream.has_room().then(|| stream.place(records)).flatten();
+            let Some((place, mut in_hand)) = room.zip(self.ready.take()) else { continue };
             self.turn = (self.turn + step + 1) % count;
-            place.fill(&mut in_hand.batch, &mut self.runner);
-            // What the stream did not take goes back to the queue.
-            self.ready = None;
+            let work = place.lay(&mut in_hand.batch, self.spare.pop().unwrap_or_default());
+            self.engine.submit(work, Sealing { in_hand, place });
+            self.collect();
             return true;
         }
         false
+    }
+
+    /// Leaves to the streams what the engine has sealed.
+    fn collect(&mut self) -> bool {
+        let mut any = false;
+        while let Some((work, sealing)) = self.engine.finished() {
+            any = true;
+            self.sealed(work, sealing);
+        }
+        any
+    }
+
+    fn sealed(&mut self, mut work: Work, Sealing { mut in_hand, place }: Sealing<'_>) {
+        // A batch that the stream does not take goes back to the queue.
+        place.fill(&mut in_hand.batch, &mut work);
+        self.spare.push(work);
     }
 
     /// Gives back what it holds, because none of its streams will be opened again.
@@ -296,6 +336,9 @@ impl<'a> Lane<'a> {
         let sending = self.sending;
         self.filler.release();
         self.ready = None;
+        while let Some((work, sealing)) = self.engine.wait() {
+            self.sealed(work, sealing);
+        }
         if sending.streams.iter().all(|stream| stream.is_abandoned()) {
             let (kind, message) = match sending.stalled.load(Relaxed) {
                 true => (ErrorKind::TimedOut, STALLED),
@@ -321,6 +364,7 @@ impl<'a> Lane<'a> {
 mod tests {
     use std::{collections::BTreeSet, fs, os::unix::net::UnixStream, sync::Arc, thread};
 
+    use sealane_engine::Software;
     use sealane_stack::Secret;
     use sealane_tree::{Naming, Source, SourceRoot, WalkOptions};
 
@@ -352,14 +396,16 @@ mod tests {
 
         let queue = &sending.filling.queue;
         for turn in 0..40 {
-            let mut lane = Lane::new(&sending, 0, source.reader());
+            let mut lane = Lane::new(&sending, 0, source.reader()).unwrap();
             assert!(lane.build(), "turn {turn}: there is work for a lane");
             // Some is put down whole, and waits for nothing but to be sealed.
             if turn % 4 == 0 {
                 let ready = lane.ready.as_mut().unwrap();
                 let place = sending.streams[0].place(ready.batch.records()).unwrap();
+                let mut work = place.lay(&mut ready.batch, Work::default());
                 sending.streams[0].cut(&sending.pool);
-                assert!(!place.fill(&mut ready.batch, &mut lane.runner));
+                Software::default().run(&mut work);
+                assert!(!place.fill(&mut ready.batch, &mut work));
                 let (socket, _far) = UnixStream::pair().unwrap();
                 let _ = sending.streams[0].open(&keys, 2 + turn, Socket::new(socket.into()).unwrap(), 0);
             } else if turn % 4 == 1 {

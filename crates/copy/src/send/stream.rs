@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use sealane_engine::{Suite, record::Runner};
+use sealane_engine::{Suite, Work};
 use sealane_stack::{Association, Claim, Clock, Flow, Pool, Refused, Ticket};
 
 use crate::{
@@ -60,10 +60,15 @@ pub(crate) struct Place<'a, W: Wire = Socket> {
 }
 
 impl<W: Wire> Place<'_, W> {
-    /// Seals the batch and leaves it to the stream. False when the connection was cut meanwhile: the batch is still the
-    /// caller's then.
-    pub(crate) fn fill(mut self, batch: &mut Builder, runner: &mut Runner) -> bool {
-        batch.seal(&self.claims, runner);
+    /// Lays the batch's jobs into `work`, with its buffer, for an engine to seal.
+    pub(crate) fn lay(&self, batch: &mut Builder, work: Work) -> Work {
+        batch.lay(&self.claims, work)
+    }
+
+    /// Leaves the batch, which an engine has sealed, to the stream. False when the connection was cut meanwhile: the
+    /// batch is still the caller's then.
+    pub(crate) fn fill(mut self, batch: &mut Builder, work: &mut Work) -> bool {
+        batch.sealed(work);
         let records_end = self.claims.last().map_or(0, |claim| claim.first_sequence + claim.records);
         let Some(ticket) = self.ticket.take() else { return false };
         match self.stream.flow.restore(ticket, batch.hand_over(records_end)) {

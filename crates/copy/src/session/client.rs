@@ -12,7 +12,7 @@ use std::{
 };
 
 use crossbeam_channel::bounded;
-use sealane_engine::Suite;
+use sealane_engine::{Inline, Suite};
 use sealane_peer::{
     Application, Channel, Identity, KnownPeers, Location, PeerError, ServeLeave, ServerTrust, SshCommand,
     StderrMode, connect_tls_by, spawn_local, ssh_resolved_host,
@@ -674,6 +674,7 @@ fn own_process_cpu_seconds() -> f64 {
 fn plan(terms: &Terms, options: &Options, far_lanes: u16) -> Plan {
     Plan {
         terms: *terms,
+        engine: Arc::new(Inline::new(options.implementations)),
         limit_rate: options.limit_rate,
         shared_rate: None,
         open_files_max: open_files_max(far_lanes, terms.streams),

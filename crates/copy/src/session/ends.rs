@@ -11,6 +11,7 @@ use std::{
 };
 
 use crossbeam_channel::Sender;
+use sealane_engine::Engine;
 use sealane_stack::{Bells, Clock, Limiter, Placement, Pool};
 use sealane_tree::{
     Backups, EntryType, ExistingFile, MODE_BITS, Metadata, RelativePath, Target, TargetOptions, Writer,
@@ -73,6 +74,8 @@ pub(crate) fn open_files_max(lanes: u16, streams: u16) -> usize {
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) terms: Terms,
+    /// The engine that seals and opens records at this end.
+    pub(crate) engine: Arc<dyn Engine>,
     pub(crate) limit_rate: Option<u64>,
     /// What all transfers of the peer are held to together.
     pub(crate) shared_rate: Option<Arc<Limiter>>,
@@ -101,6 +104,7 @@ impl Plan {
         };
         Self {
             terms,
+            engine: Arc::new(sealane_engine::Inline::default()),
             limit_rate: None,
             shared_rate: None,
             open_files_max: 1,
@@ -178,6 +182,7 @@ pub(crate) fn sending(
         },
         streams: (0..terms.streams).map(stream).collect(),
         pool: Pool::new(buffers, buffer_bytes(plan, sized_for)),
+        engine: Arc::clone(&plan.engine),
         suite: terms.suite,
         placement: terms.placement,
         lanes,
@@ -206,7 +211,7 @@ pub(crate) fn receiving(
     let (streams, lanes) = (usize::from(terms.streams), usize::from(terms.lanes));
     let blind = plan.measured_end == MeasuredEnd::Send;
     let buffers = streams + 2 * lanes;
-    let stream = |index| Arc::new(ReceiveStream::new(index, terms.suite, RECEIVE_RING, blind));
+    let stream = |index| Arc::new(ReceiveStream::new(index, terms.suite, RECEIVE_RING));
     let bells = |count| Bells::new(count).map_err(|error| Error::io("cannot make event descriptors", &error));
     let (journal, resumable) =
         journal.map_or_else(Default::default, |(journal, state)| (Some(journal), state));
@@ -222,6 +227,7 @@ pub(crate) fn receiving(
         files: Files::new(destination, intake, journal, resumable, notices, progress),
         streams: (0..terms.streams).map(stream).collect(),
         pool: Pool::new(buffers, buffer_bytes(plan, buffers)),
+        engine: Arc::clone(&plan.engine),
         placement: terms.placement,
         lanes,
         // The sender holds itself to what was asked for.

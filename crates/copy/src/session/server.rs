@@ -13,7 +13,7 @@ use std::{
 };
 
 use crossbeam_channel::bounded;
-use sealane_engine::Implementations;
+use sealane_engine::{Implementations, Inline};
 use sealane_peer::Channel;
 use sealane_stack::{CpuClock, Limiter};
 use sealane_tree::RelativePath;
@@ -390,6 +390,7 @@ fn plan(request: &Request, terms: &Terms, hello: &Hello, rules: &Rules) -> Plan 
     };
     Plan {
         terms: *terms,
+        engine: Arc::new(Inline::new(rules.implementations)),
         limit_rate: request.limit_rate,
         shared_rate: rules.rate.clone(),
         open_files_max: open_files_max(far_lanes, terms.streams),

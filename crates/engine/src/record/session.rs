@@ -1,20 +1,43 @@
 //! A suite with its keys: from records to jobs.
 //!
 //! Guarantees: a record's number goes into its nonce or its tag, so the same record under another number is forged; no
-//! padding is looked at before the tag was verified, so it cannot serve as an oracle.
+//! padding is looked at before the tag was verified, so it cannot serve as an oracle; a job names no byte outside its
+//! work's buffer; the body of a record whose job is not done is given to nobody.
 
 use std::{fmt, sync::Arc};
 
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-use super::{
-    Suite,
-    batch::{Job, JobStatus},
-    suite::Numbering,
-};
-use crate::{Direction, Implementations, KeyError, Span, Suffix};
+use super::{Suite, suite::Numbering};
+use crate::{Direction, Implementations, Job, JobStatus, KeyError, Span, Suffix, Work};
 
-/// One association's suite and keys; used from any lane, by shared reference.
+/// One record in a work's buffer: `header_bytes` that are authenticated only, then the body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// The header's place in the buffer.
+    pub offset: usize,
+    /// Length of the header.
+    pub header_bytes: usize,
+    /// Length of the body: plain for [`Direction::Seal`] (room for the expansion must follow), sealed for
+    /// [`Direction::Open`].
+    pub body_bytes: usize,
+    /// Number of the record under its key; the nonce is made of it, so it must never come twice when sealing.
+    pub sequence: u64,
+}
+
+/// Why a record has no job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LayError {
+    /// It is too short to have a tag, or of a length that nobody seals.
+    #[error("a record of a length that nobody seals")]
+    Forged,
+    /// It does not fit the buffer, or the work has no room for one more session: a fault of the caller.
+    #[error("a record beyond its buffer, or under more keys than a work can name")]
+    OutOfRange,
+}
+
+/// One association's suite and keys; used from any lane, by shared reference. It lays records, and any engine runs
+/// them.
 pub struct Session {
     suite: Suite,
     session: Arc<crate::Session>,
@@ -68,82 +91,77 @@ impl Session {
         self.suite
     }
 
-    /// The engine's session.
-    pub(super) fn session(&self) -> &Arc<crate::Session> {
-        &self.session
+    /// Adds the record's job to `work`, whose buffer it lies in; to seal, pads the body.
+    ///
+    /// # Errors
+    /// The record cannot be one. No job is added.
+    pub fn lay(&self, work: &mut Work, record: &Record) -> Result<(), LayError> {
+        let job = self.job(work.direction, work.buffer.bytes_mut(), record)?;
+        let session = work.session(&self.session).ok_or(LayError::OutOfRange)?;
+        work.jobs.push(Job { session, ..job });
+        Ok(())
     }
 
     /// The job that a record comes to, but for its session's place; the body is padded.
-    pub(super) fn record(
-        &self,
-        direction: Direction,
-        bytes: &mut [u8],
-        job: &Job,
-    ) -> Result<crate::Job, JobStatus> {
+    fn job(&self, direction: Direction, bytes: &mut [u8], record: &Record) -> Result<Job, LayError> {
         let protection = self.suite.protection();
         let (tag_bytes, granule) = (protection.tag_bytes(), protection.granule_bytes());
         let room = match direction {
-            Direction::Seal => self.suite.expansion_bytes(job.body_bytes),
+            Direction::Seal => self.suite.expansion_bytes(record.body_bytes),
             Direction::Open => 0,
         };
-        let body_at = job.offset.checked_add(job.header_bytes).ok_or(JobStatus::OutOfRange)?;
-        let end = body_at.checked_add(job.body_bytes).and_then(|end| end.checked_add(room));
-        let end = end.filter(|&end| end <= bytes.len()).ok_or(JobStatus::OutOfRange)?;
+        let body_at = record.offset.checked_add(record.header_bytes).ok_or(LayError::OutOfRange)?;
+        let end = body_at.checked_add(record.body_bytes).and_then(|end| end.checked_add(room));
+        let end = end.filter(|&end| end <= bytes.len()).ok_or(LayError::OutOfRange)?;
         // Where the tag starts; a record that cannot even hold one was not sealed by anybody.
-        let tag_at = end.checked_sub(tag_bytes).filter(|&at| at >= body_at).ok_or(JobStatus::Forged)?;
+        let tag_at = end.checked_sub(tag_bytes).filter(|&at| at >= body_at).ok_or(LayError::Forged)?;
         if !(tag_at - body_at).is_multiple_of(granule) {
-            return Err(JobStatus::Forged);
+            return Err(LayError::Forged);
         }
         if direction == Direction::Seal {
             // PKCS#7 (RFC 5652, section 6.3), where the suite made room for that.
-            let padding = &mut bytes[body_at + job.body_bytes..tag_at];
+            let padding = &mut bytes[body_at + record.body_bytes..tag_at];
             padding.fill(padding.len() as u8);
         }
         let span = |from: usize, to: usize| {
             let (start, len) = (u32::try_from(from), u32::try_from(to - from));
-            start.ok().zip(len.ok()).map(|(start, len)| Span::new(start, len)).ok_or(JobStatus::OutOfRange)
+            start.ok().zip(len.ok()).map(|(start, len)| Span::new(start, len)).ok_or(LayError::OutOfRange)
         };
         let clear_end = if self.suite.encrypts() { body_at } else { tag_at };
-        let mut record = crate::Job {
-            clear: span(job.offset, clear_end)?,
+        let mut job = Job {
+            clear: span(record.offset, clear_end)?,
             body: span(clear_end, tag_at)?,
             tag: span(tag_at, end)?,
-            ..crate::Job::default()
+            ..Job::default()
         };
         match self.suite.numbering() {
             Numbering::Nowhere => {}
-            Numbering::Nonce => record.iv[..12].copy_from_slice(&self.mask.nonce(job.sequence)),
-            Numbering::Behind => record.suffix = job.sequence.to_be_bytes().into(),
-            Numbering::BehindLittleEndian => record.suffix = Suffix::from(job.sequence.to_le_bytes()),
+            Numbering::Nonce => job.iv[..12].copy_from_slice(&self.mask.nonce(record.sequence)),
+            Numbering::Behind => job.suffix = record.sequence.to_be_bytes().into(),
+            Numbering::BehindLittleEndian => job.suffix = Suffix::from(record.sequence.to_le_bytes()),
             Numbering::ChainsAndBehind => {
                 // A key has far fewer numbers, and a record far fewer chains, than the shift leaves room for.
-                record.iv[..8].copy_from_slice(&(job.sequence << 16).to_be_bytes());
-                record.suffix = job.sequence.to_be_bytes().into();
+                job.iv[..8].copy_from_slice(&(record.sequence << 16).to_be_bytes());
+                job.suffix = record.sequence.to_be_bytes().into();
             }
         }
-        Ok(record)
+        Ok(job)
     }
+}
 
-    /// What a record comes to whose job is done.
-    pub(super) fn settle(
-        &self,
-        direction: Direction,
-        bytes: &[u8],
-        job: &Job,
-        record: &crate::Job,
-    ) -> JobStatus {
-        if direction == Direction::Seal {
-            return JobStatus::Done {
-                body_bytes: job.body_bytes + self.suite.expansion_bytes(job.body_bytes),
-            };
-        }
-        let sealed_bytes = job.body_bytes - record.tag.len as usize;
-        let granule = self.suite.protection().granule_bytes();
-        let plain_bytes = match granule {
-            1 => Some(sealed_bytes),
-            _ => unpadded(&bytes[record.body.range()], granule),
+impl Suite {
+    /// The plain body of the record whose job is number `place` of `work`, once an engine has opened it; `None` unless
+    /// it is genuine.
+    pub fn opened<'a>(self, work: &'a Work, place: usize, record: &Record) -> Option<&'a [u8]> {
+        work.jobs.get(place).filter(|job| job.status == JobStatus::Done)?;
+        let start = record.offset.checked_add(record.header_bytes)?;
+        let sealed_bytes = record.body_bytes.checked_sub(self.protection().tag_bytes())?;
+        let sealed = work.buffer.bytes().get(start..start.checked_add(sealed_bytes)?)?;
+        let plain_bytes = match self.protection().granule_bytes() {
+            1 => sealed_bytes,
+            granule => unpadded(sealed, granule)?,
         };
-        plain_bytes.map_or(JobStatus::Forged, |body_bytes| JobStatus::Done { body_bytes })
+        Some(&sealed[..plain_bytes])
     }
 }
 

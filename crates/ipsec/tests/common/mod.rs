@@ -51,7 +51,8 @@ pub(crate) fn ends(parameters: Parameters, first: u64) -> (Outbound, Inbound) {
 pub(crate) fn run(session: &Arc<Session>, direction: Direction, bytes: &mut [u8], job: Job) -> Job {
     let mut buffer = Buffer::new(bytes.len());
     buffer.bytes_mut().copy_from_slice(bytes);
-    let work = Work { buffer, sessions: vec![Arc::clone(session)], jobs: vec![job], direction };
+    let (sessions, jobs) = (vec![Arc::clone(session)], vec![job]);
+    let work = Work { buffer, sessions, jobs, direction, ..Work::default() };
     let mut queue = Inline::new(kernels()).queue(NonZeroUsize::MIN).expect("an inline queue takes nothing");
     let mut waiting = std::collections::VecDeque::from([work]);
     assert_eq!(queue.submit(&mut waiting), 1);

@@ -1,7 +1,7 @@
 //! Stacks over ports, in virtual time.
 #![allow(dead_code, reason = "each test file uses its part of it")]
 
-use sealane_engine::Inline;
+use sealane_engine::{Engine, Inline};
 use sealane_port::link::Clock;
 use sealane_port::{Port, Room, ends};
 use sealane_stack::{
@@ -62,20 +62,34 @@ pub(crate) fn way(from: impl Port + 'static, to: impl Port + 'static) -> Ends {
 /// Runs the lanes of both crews in the order of `schedule` until nothing moves, then lets time pass to what is due next;
 /// ends when nothing ever will be.
 pub(crate) fn run(crews: [&Crew; 2], lanes: usize, schedule: &[usize], clock: &Clock) {
-    let engine = Inline::new(Kernels::best());
+    run_on(&Inline::new(Kernels::best()), 1, crews, lanes, schedule, clock);
+}
+
+/// The same on an engine that answers within `looks` looks.
+pub(crate) fn run_on(
+    engine: &dyn Engine,
+    looks: usize,
+    crews: [&Crew; 2],
+    lanes: usize,
+    schedule: &[usize],
+    clock: &Clock,
+) {
     let mut all: Vec<Lane<'_>> =
-        crews.iter().flat_map(|crew| (0..lanes).map(|lane| crew.lane(lane, &engine).unwrap())).collect();
+        crews.iter().flat_map(|crew| (0..lanes).map(|lane| crew.lane(lane, engine).unwrap())).collect();
     let count = all.len();
     let mut turns = schedule.iter().copied().cycle();
+    let mut quiet = 0;
     loop {
         for turn in turns.by_ref().take(schedule.len().min(16)) {
             let _ = all[turn % count].step();
         }
         let has_moved = |lane: &mut Lane<'_>| lane.step() == Turn::Moved;
         let any = all.iter_mut().fold(false, |any, lane| has_moved(lane) | any);
-        if any {
+        quiet = if any { 0 } else { quiet + 1 };
+        if quiet < looks {
             continue;
         }
+        quiet = 0;
         let Some(due) = crews.iter().filter_map(|crew| crew.poll_timeout()).min() else { return };
         // Lanes look at their layers' deadlines every few milliseconds.
         clock.advance_to(due.max(clock.now() + Duration::from_millis(5)));

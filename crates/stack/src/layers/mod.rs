@@ -85,7 +85,9 @@ fn add_jobs(
     }
 }
 
-/// Refuses every packet whose job has failed, and hands the others to `then`. Where verdicts are ignored all go on.
+/// Refuses every packet whose job has failed, and hands the others to `then`. Where verdicts are ignored all go on. No
+/// job is pending any more, because [`sealane_engine::Submitter`] runs what an engine hands back; a packet of one that
+/// is would leave as it is.
 fn end_jobs(
     batch: &mut Batch,
     sessions: &Sessions,

@@ -11,7 +11,7 @@ use std::{
 };
 
 use rustix::event::{PollFd, PollFlags};
-use sealane_engine::{Queue, Work};
+use sealane_engine::{Queue, Submitter};
 
 use super::{Crew, RunError, Task, counts, line_of};
 use crate::{
@@ -22,9 +22,9 @@ use crate::{
 /// Tasks that a lane takes from a queue in one turn.
 const TASKS_PER_TURN: usize = 16;
 
-/// What is waited for while its work is at the engine.
+/// The owner of a work that is at the engine.
 #[derive(Debug)]
-enum Shell {
+enum Owner {
     Batch {
         batch: Batch,
         line: usize,
@@ -57,11 +57,7 @@ struct Join {
 pub struct Lane<'a> {
     crew: &'a Crew,
     lane: usize,
-    engine: Box<dyn Queue>,
-    /// On its way to the engine.
-    submit: VecDeque<Work>,
-    /// What is at the engine, by the address of its buffer.
-    shells: Vec<(usize, Shell)>,
+    engine: Submitter<Owner>,
     joins: Vec<Join>,
     free_joins: Vec<usize>,
     todo: VecDeque<Task>,
@@ -77,19 +73,13 @@ impl fmt::Debug for Lane<'_> {
     }
 }
 
-fn address(work: &Work) -> usize {
-    work.buffer.bytes().as_ptr().addr()
-}
-
 impl<'a> Lane<'a> {
     pub(super) fn new(crew: &'a Crew, lane: usize, engine: Box<dyn Queue>) -> Self {
         let batches = crew.plan.batches;
         Self {
             crew,
             lane,
-            engine,
-            submit: VecDeque::with_capacity(batches),
-            shells: Vec::with_capacity(batches),
+            engine: Submitter::new(engine, batches),
             joins: Vec::new(),
             free_joins: Vec::new(),
             todo: VecDeque::with_capacity(batches),
@@ -108,7 +98,7 @@ impl<'a> Lane<'a> {
             Task::Batch { batch, line, step, is_turned } => self.advance(batch, line, step, is_turned),
             Task::Part { mut part, home, join } => {
                 let work = std::mem::take(&mut part.work);
-                self.start(work, Shell::Part { part, home, join });
+                self.engine.submit(work, Owner::Part { part, home, join });
             }
             Task::Joined { part, join } => {
                 self.joins[join].parts.push(part);
@@ -177,7 +167,7 @@ impl<'a> Lane<'a> {
         let mut parts = self.parts(&mut batch, line, step);
         if parts.is_empty() {
             let work = std::mem::take(&mut batch.work);
-            self.start(work, Shell::Batch { batch, line, step });
+            self.engine.submit(work, Owner::Batch { batch, line, step });
             return;
         }
         let join = self.free_joins.pop().unwrap_or_else(|| {
@@ -191,7 +181,7 @@ impl<'a> Lane<'a> {
             let owner = self.crew.owner(At { flow, step, part: number });
             self.hand_over(owner, Task::Part { part, home: self.lane, join });
         }
-        self.start(work, Shell::Own { join });
+        self.engine.submit(work, Owner::Own { join });
     }
 
     /// What other lanes are to do of a batch; nothing where there is nothing to gain, or no room for parts.
@@ -221,30 +211,21 @@ impl<'a> Lane<'a> {
         parts
     }
 
-    fn start(&mut self, work: Work, shell: Shell) {
-        self.shells.push((address(&work), shell));
-        self.submit.push_back(work);
-        self.engine.submit(&mut self.submit);
-    }
-
     /// Takes up what the engine has finished.
     fn collect(&mut self) -> bool {
-        let mut any = self.engine.submit(&mut self.submit) > 0;
-        while let Some(work) = self.engine.finished() {
+        let mut any = false;
+        while let Some((work, owner)) = self.engine.finished() {
             any = true;
-            let own = address(&work);
-            let place = self.shells.iter().position(|&(address, _)| address == own);
-            let Some(place) = place else { continue };
-            match self.shells.swap_remove(place).1 {
-                Shell::Batch { mut batch, line, step } => {
+            match owner {
+                Owner::Batch { mut batch, line, step } => {
                     batch.work = work;
                     self.leave(batch, line, step);
                 }
-                Shell::Own { join } => {
+                Owner::Own { join } => {
                     self.joins[join].batch.work = work;
                     self.part_done(join);
                 }
-                Shell::Part { mut part, home, join } => {
+                Owner::Part { mut part, home, join } => {
                     part.work = work;
                     let task = Task::Joined { part, join };
                     if home == self.lane { self.todo.push_back(task) } else { self.hand_over(home, task) }

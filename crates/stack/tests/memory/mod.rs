@@ -8,7 +8,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use sealane_engine::Inline;
+use sealane_engine::{Engine, Inline};
 use sealane_stack::{
     Batch, Catalogue, Context, Crew, End, Ends, FlowPlan, Placement, Plan, Room, Secret, Sink, Source, Spec,
     Stack,
@@ -86,11 +86,15 @@ pub fn plan(placement: Placement, lanes: usize) -> Plan {
 
 /// Runs lanes one after another, in the order of `schedule` over and over, until no lane moves.
 pub fn run_by_schedule(crew: &Crew, lanes: usize, schedule: &[usize]) {
-    let engine = Inline::new(Kernels::best());
-    let mut work: Vec<_> = (0..lanes).map(|lane| crew.lane(lane, &engine).unwrap()).collect();
+    run_on(&Inline::new(Kernels::best()), 2, crew, lanes, schedule);
+}
+
+/// The same on an engine that answers within `looks` looks.
+pub fn run_on(engine: &dyn Engine, looks: usize, crew: &Crew, lanes: usize, schedule: &[usize]) {
+    let mut work: Vec<_> = (0..lanes).map(|lane| crew.lane(lane, engine).unwrap()).collect();
     let mut quiet = 0;
     let mut turns = schedule.iter().copied().cycle();
-    while quiet < 2 {
+    while quiet < looks {
         // Between two looks at all lanes, some turns as the schedule wants them.
         for _ in 0..schedule.len().min(20) {
             let lane = turns.next().unwrap_or(0) % lanes;
@@ -111,6 +115,19 @@ pub fn there_and_back(
     change: impl Fn(usize, &mut Packets),
     schedule: &[usize],
 ) -> (Vec<Packets>, Crew) {
+    let run = |crew: &Crew| run_by_schedule(crew, plan.lanes.get(), schedule);
+    there_and_back_by(run, catalogue, text, plan, flows, change)
+}
+
+/// The same where `run` runs a crew's lanes to the end.
+pub fn there_and_back_by(
+    run: impl Fn(&Crew),
+    catalogue: &Catalogue,
+    text: &str,
+    plan: Plan,
+    flows: &[Packets],
+    change: impl Fn(usize, &mut Packets),
+) -> (Vec<Packets>, Crew) {
     let mut wires = Vec::new();
     let mut plans = Vec::new();
     for (flow, packets) in flows.iter().enumerate() {
@@ -120,7 +137,7 @@ pub fn there_and_back(
         wires.push(wire);
     }
     let sender = Crew::new(plan, plans).unwrap();
-    run_by_schedule(&sender, plan.lanes.get(), schedule);
+    run(&sender);
     let (mut outs, mut plans) = (Vec::new(), Vec::new());
     for (flow, wire) in wires.into_iter().enumerate() {
         let stack = stack(catalogue, text, End::Far, flow);
@@ -131,7 +148,7 @@ pub fn there_and_back(
         outs.push(out);
     }
     let receiver = Crew::new(plan, plans).unwrap();
-    run_by_schedule(&receiver, plan.lanes.get(), schedule);
+    run(&receiver);
     let outs = outs.into_iter().map(|out| std::mem::take(&mut *out.lock().unwrap())).collect();
     (outs, receiver)
 }

@@ -1,8 +1,9 @@
 //! The hands that a gateway's packets go through, without a device, a socket or a clock.
+#![allow(dead_code, reason = "each test file uses its part of it")]
 
 use std::{net::SocketAddr, num::NonZeroUsize, path::Path, sync::Arc, time::Instant};
 
-use sealane_engine::{Engine as _, Implementations, Inline};
+use sealane_engine::{Engine, Implementations, Inline};
 use sealane_ipsec::{
     association::{Inbound, Outbound},
     lifetime::Lifetime,
@@ -79,8 +80,11 @@ pub(crate) struct Hands<'a> {
 
 impl<'a> Hands<'a> {
     pub(crate) fn new(site: &'a Site, peers: &'a Peers) -> Self {
-        let engine = Inline::new(Implementations::default());
-        let queue = || engine.queue(NonZeroUsize::MIN).expect("an inline queue takes nothing");
+        Self::on(&Inline::new(Implementations::default()), site, peers)
+    }
+
+    pub(crate) fn on(engine: &dyn Engine, site: &'a Site, peers: &'a Peers) -> Self {
+        let queue = || engine.queue(NonZeroUsize::MIN).expect("descriptors for a queue");
         Self {
             site,
             router: Router::new(peers),

@@ -1,0 +1,106 @@
+//! The lanes of both ends, over sockets and in threads, on an engine that answers late, out of order, and not for all
+//! jobs: every byte arrives in its place, and no nonce protects two texts.
+
+use std::{
+    fs,
+    os::unix::net::UnixStream,
+    sync::{Arc, atomic::Ordering::Relaxed},
+    thread,
+    time::Duration,
+};
+
+use sealane_engine::{Engine, Lanes, Suite};
+use sealane_stack::{Placement, Secret};
+use sealane_tree::{Naming, Source, SourceRoot, Target, TargetOptions, WalkOptions};
+
+use crate::{
+    late_engine::LateEngine,
+    options::{Level, Sink},
+    proto::keys::TransferKeys,
+    receive::{self, files::Destination, permit::Permit},
+    send::{self, scan},
+    session::{
+        agree::Terms,
+        ends::{self, Plan},
+    },
+    socket::Socket,
+};
+
+const LARGE_BYTES: usize = 12 << 20;
+const SMALL_FILES: usize = 400;
+
+/// Copies a tree from one end to the other in this process.
+fn copy(engine: Arc<dyn Engine>, placement: Placement, suite: Suite, streams: u16, lanes: u16) {
+    let folder = tempfile::tempdir().unwrap();
+    let (from, to) = (folder.path().join("tree"), folder.path().join("copy"));
+    fs::create_dir(&from).unwrap();
+    fs::create_dir(&to).unwrap();
+    let large: Vec<u8> = (0..LARGE_BYTES).map(|at| (at / 7 + at / 4093) as u8).collect();
+    fs::write(from.join("large"), &large).unwrap();
+    for index in 0..SMALL_FILES {
+        fs::write(from.join(index.to_string()), index.to_le_bytes().repeat(index)).unwrap();
+    }
+
+    let terms = Terms { level: Level::Private, suite, streams, lanes, placement };
+    let plan = Plan { terms, engine, sink: Sink::Files, open_files_max: 64, ..Plan::bare() };
+    let source = Source::new(vec![SourceRoot::open(&from, &Naming::Basename, false).unwrap()]);
+    let (notices, _kept) = crossbeam_channel::unbounded();
+    let sending = ends::sending(&plan, Default::default(), notices.clone(), Arc::default()).unwrap();
+    let target = Target::open(&to, TargetOptions::default()).unwrap();
+    let destination = Destination::Tree { target, sole: None, shown: to.clone() };
+    let permit = Permit::new(None, [b"tree".as_slice()], true, false);
+    let receiving =
+        ends::receiving(&plan, destination, permit, false, None, notices, Arc::default()).unwrap();
+    let keys = TransferKeys::new(Default::default(), &Secret::new([7; 32]), b"request", b"answer");
+    for (sender, receiver) in sending.streams.iter().zip(&receiving.streams) {
+        let ends = UnixStream::pair().unwrap();
+        let [near, far] = <[UnixStream; 2]>::from(ends).map(|end| Socket::new(end.into()).unwrap());
+        receiver.open(&keys, 1, far);
+        let _ = sender.open(&keys, 1, near, 0);
+    }
+    thread::scope(|scope| {
+        for lane in 0..usize::from(lanes) {
+            let (sending, receiving, source) = (&sending, &receiving, &source);
+            scope.spawn(move || send::lane::run(sending, lane, source.reader()));
+            scope.spawn(move || receive::lane::run(receiving, lane));
+        }
+        scan::run(&sending, source.walk(WalkOptions { recursive: true, ..WalkOptions::default() }));
+        sending.bells.ring();
+        while !sending.filling.queue.is_done() && !sending.stop.is_set() && !receiving.stop.is_set() {
+            thread::sleep(Duration::from_millis(1));
+        }
+        assert!(sending.stop.reason().is_none() && receiving.stop.reason().is_none());
+        receiving.stop.finish(&receiving.bells);
+    });
+    let copied = to.join("tree");
+    assert!(fs::read(copied.join("large")).unwrap() == large, "the large file");
+    for index in 0..SMALL_FILES {
+        let content = fs::read(copied.join(index.to_string())).unwrap();
+        assert!(content == index.to_le_bytes().repeat(index), "file {index}");
+    }
+}
+
+#[test]
+fn lanes_on_a_late_engine_lose_nothing() {
+    let cases = [
+        (Placement::Packet, Suite::Aes128Gcm, 1, 3),
+        (Placement::Packet, Suite::ChaCha20Poly1305, 2, 2),
+        (Placement::Connection, Suite::Aes256Gcm, 3, 2),
+        (Placement::Packet, Suite::TripleDesCbcHmacSha1, 1, 2),
+    ];
+    for (seed, (placement, suite, streams, lanes)) in (0..).zip(cases) {
+        let late = Arc::new(LateEngine::new(seed));
+        copy(Arc::clone(&late) as Arc<dyn Engine>, placement, suite, streams, lanes);
+        let done = late.done();
+        assert!(done.pending_jobs.load(Relaxed) > 50 && done.refusals.load(Relaxed) > 5, "{done:?}");
+        let takes_nonces = suite != Suite::TripleDesCbcHmacSha1;
+        assert_eq!(done.nonces.load(Relaxed) > 100, takes_nonces, "{suite}: {done:?}");
+    }
+}
+
+#[test]
+fn lanes_that_share_an_engine_lose_nothing() {
+    let two = std::num::NonZeroUsize::new(2).unwrap();
+    let engine = Arc::new(Lanes::new(sealane_engine::Implementations::default(), two, two).unwrap());
+    copy(engine, Placement::Packet, Suite::Aes128Gcm, 2, 3);
+}
