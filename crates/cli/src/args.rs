@@ -34,7 +34,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use sealane_copy::Level;
-use sealane_engine::Suite;
+use sealane_engine::{KINDS, Suite};
 use sealane_lab::experiment::Profile;
 use sealane_lab::link::Stage;
 use sealane_lab::program::End;
@@ -194,6 +194,12 @@ fn suite() -> impl TypedValueParser<Value = Suite> {
 
 fn placement() -> impl TypedValueParser<Value = Placement> {
     one_of(&Placement::OF_STREAMS, |placement| placement.name())
+}
+
+/// Explains `--engine`, with all that it takes.
+fn engine_help() -> String {
+    let kinds = KINDS.iter().map(|kind| format!("{}: {}", kind.form, kind.about)).collect::<Vec<_>>();
+    format!("Engine that encrypts and decrypts at this end; {}", kinds.join("; "))
 }
 
 fn profile() -> impl TypedValueParser<Value = Profile> {

@@ -247,6 +247,7 @@ fn options(arguments: CpArgs, recursive: bool) -> Options {
         timeout: arguments.timeout,
         data_ports: arguments.data_ports,
         implementations: Implementations::default(),
+        engine: arguments.engine,
         remote: RemoteOptions {
             port: arguments.port,
             family,
@@ -333,13 +334,16 @@ mod tests {
 
     #[test]
     fn every_wish_arrives() {
-        let line = "--level safe --suite aes-128-gmac --streams 4 --lanes 2 --placement packet --digest \
+        let line = "--level safe --suite aes-128-gmac --streams 4 --lanes 2 --placement packet --engine lanes:2 --digest \
                     --limit-rate 100M --update --dry-run --fsync --one-file-system --sink null --timeout 5 \
                     --data-ports 50000-50100 --end send --accept-new --identity id --known-peers kp a b";
         let given = options(line);
         assert_eq!((given.level, given.suite), (Level::Safe, Some(Suite::Aes128Gmac)));
         assert_eq!((given.streams, given.lanes), (Some(4), Some(2)));
-        assert_eq!(given.placement, Some(Placement::Packet));
+        assert_eq!(
+            (given.placement, given.engine.to_string()),
+            (Some(Placement::Packet), "lanes:2".to_owned())
+        );
         assert!(given.digest && given.update && given.dry_run && given.fsync && given.one_file_system);
         assert_eq!((given.sink, given.measured_end), (Sink::Null, MeasuredEnd::Send));
         assert_eq!(given.limit_rate, Some(100_000_000));

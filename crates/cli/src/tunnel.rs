@@ -10,7 +10,6 @@ use crate::failure::Failure;
 use crate::signals::{self, Interrupts};
 use crate::text;
 use anyhow::{Context as _, anyhow};
-use sealane_engine::Inline;
 use sealane_peer::Identity;
 use sealane_tunnel::control::{self, Answer, Ask};
 use sealane_tunnel::gateway::{self, GatewayError, Settings};
@@ -67,6 +66,7 @@ fn up(arguments: &TunnelUpArgs) -> Result<(), Failure> {
         lanes: arguments.lanes,
         allowed: allowed(arguments.allowed),
         implementations,
+        engine: &arguments.engine,
         control_folder: &folder,
         identity: identity.as_deref(),
         keeper,
@@ -84,8 +84,7 @@ fn up(arguments: &TunnelUpArgs) -> Result<(), Failure> {
         text::say(&format!("{device} is up, {} peers, listening on {}", site.peers.len(), site.listen));
     };
     let say = |message: &str| text::complain(format_args!("{message}"));
-    let engine = Inline::new(implementations);
-    gateway::run(&settings, &engine, || ended.load(SeqCst), heed, up, say).map_err(|error| {
+    gateway::run(&settings, || ended.load(SeqCst), heed, up, say).map_err(|error| {
         let status = match error {
             GatewayError::Manual(_) | GatewayError::Identity(_) => ExitStatus::Usage,
             _ => ExitStatus::Io,

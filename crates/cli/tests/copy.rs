@@ -57,6 +57,25 @@ fn every_level_carries_the_same_bytes_and_says_which_it_was() {
 }
 
 #[test]
+fn threads_of_an_engine_seal_and_open_the_same_bytes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (source, target) = (folder.path().join("a"), folder.path().join("b"));
+    write(&source, &pattern(5_000_003));
+    let arguments = ["cp", "--json", "--level", "private", "--streams", "2", "--lanes", "2", "--engine"];
+    for engine in ["lanes", "lanes:1", "lanes:3"] {
+        let output =
+            sealane(&arguments).arg(engine).arg(&source).arg(&target).output().expect("the program starts");
+        assert_eq!(output.status.code(), Some(0), "{engine}: {}", text(&output.stdout));
+        assert!(fs::read(&target).expect("the copy") == pattern(5_000_003), "{engine}");
+        fs::remove_file(&target).expect("the copy");
+    }
+    let output = sealane(&arguments).arg("card").arg(&source).arg(&target).output().expect("it starts");
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+    // An object a line, errors of arguments too.
+    assert!(text(&output.stdout).contains("inline, lanes[:N]"), "{}", text(&output.stdout));
+}
+
+#[test]
 fn a_tree_arrives_with_what_was_asked_for() {
     let folder = tempfile::tempdir().expect("a folder");
     let (source, target) = (folder.path().join("tree"), folder.path().join("copy"));

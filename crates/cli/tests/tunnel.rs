@@ -182,7 +182,7 @@ fn a_gateway_is_asked_and_ended() {
     if let Some(why) = missing() {
         return skip(&why);
     }
-    let mut pair = Pair::new("s", "aes-128-gcm", 20, "1");
+    let mut pair = Pair::new("s", "aes-128-gcm", 20, "2");
     assert!(pair.ping("56"));
     let status = pair.status(0);
     assert_eq!(status["peers"][0]["name"], "other");
@@ -190,7 +190,7 @@ fn a_gateway_is_asked_and_ended() {
     let stats = pair.output(0, &["stats"]);
     assert!(text(&stats.stdout).contains("sealane_tunnel_sent_packets_total{device=\"sl0\",peer=\"other\"}"));
     let site = pair.folders[0].path().join("site.toml");
-    // Whoever takes it over has no privilege but those of its user.
+    // Whoever takes it over has no privilege but those of its user, in a thread of its engine neither.
     let child = pair.gateways[0].as_ref().expect("it runs").id();
     for thread in fs::read_dir(format!("/proc/{child}/task")).expect("it runs") {
         let status = fs::read_to_string(thread.expect("a thread").path().join("status")).expect("it runs");

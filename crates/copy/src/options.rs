@@ -4,7 +4,7 @@
 
 use std::{ffi::OsString, fmt, path::PathBuf, str::FromStr, time::Duration};
 
-use sealane_engine::{Implementations, Suite};
+use sealane_engine::{EngineChoice, Implementations, Suite};
 use sealane_peer::{AddressFamily, SshCommand};
 use sealane_stack::Placement;
 use sealane_tree::{Following, RelativePath};
@@ -232,6 +232,8 @@ pub struct Options {
     pub data_ports: Option<(u16, u16)>,
     /// Whose code seals and opens at this end.
     pub implementations: Implementations,
+    /// The engine that runs it at this end (`--engine`). The far end chooses for itself.
+    pub engine: EngineChoice,
     /// How the far end is reached.
     pub remote: RemoteOptions,
 }
@@ -266,6 +268,7 @@ impl Default for Options {
             timeout: Duration::from_secs(30),
             data_ports: None,
             implementations: Implementations::default(),
+            engine: EngineChoice::default(),
             remote: RemoteOptions::default(),
         }
     }

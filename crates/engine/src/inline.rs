@@ -9,7 +9,20 @@ use std::{
     time::Instant,
 };
 
-use crate::{Buffer, Cost, Engine, Implementations, Job, Protection, Queue, Session, Software, Span, Work};
+use crate::{
+    Buffer, Cost, Engine, Implementations, Job, Kind, Protection, Queue, Session, Software, Span, Work,
+    choice::Make,
+};
+
+pub(crate) const KIND: Kind = Kind {
+    name: "inline",
+    form: "inline",
+    about: "each lane computes by itself",
+    parse: |argument| {
+        let make: Arc<Make> = Arc::new(|implementations| Ok(Arc::new(Inline::new(implementations))));
+        argument.is_none().then_some(make)
+    },
+};
 
 /// Computes on the calling lane: everything is finished when it was submitted.
 #[derive(Debug, Default)]

@@ -1,8 +1,8 @@
 //! The engine that computes on a pool of worker lanes.
 //!
-//! Guarantees: the workers' queue and every door are bounded; every work that was taken is given back; a door that found
-//! the workers' queue full, with whoever's work, is rung when a worker has taken from it; a worker that panics takes whoever
-//! waits for its work with it, instead of leaving them to wait for ever.
+//! Guarantees: the workers' queue and every door are bounded; every work that was taken is given back; a door that
+//! found the workers' queue full, with whoever's work, is rung when a worker has taken from it; a worker that panics
+//! takes whoever waits for its work with it, instead of leaving them to wait for ever.
 
 use std::{
     any::Any,
@@ -21,7 +21,34 @@ use std::{
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use rustix::event::{EventfdFlags, eventfd};
 
-use crate::{Cost, Engine, Implementations, Protection, Queue, Software, Work, inline::Costs};
+use crate::{
+    Cost, Engine, Implementations, Kind, Protection, Queue, Software, Work, choice::Make, inline::Costs,
+};
+
+/// Works that wait for each worker.
+const WORKS_PER_LANE: usize = 4;
+/// More workers than any machine has processors for.
+const LANES_MAX: usize = 1024;
+
+pub(crate) const KIND: Kind = Kind {
+    name: "lanes",
+    form: "lanes[:N]",
+    about: "N worker threads compute for all lanes; by default as many as there are CPUs",
+    parse: |argument| {
+        let given = match argument {
+            None => None,
+            Some(number) => {
+                Some(number.parse().ok().filter(|lanes: &NonZeroUsize| lanes.get() <= LANES_MAX)?)
+            }
+        };
+        let make: Arc<Make> = Arc::new(move |implementations| {
+            let lanes = given.or_else(|| thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
+            let queue_works = lanes.saturating_mul(NonZeroUsize::MIN.saturating_add(WORKS_PER_LANE - 1));
+            Ok(Arc::new(Lanes::new(implementations, lanes, queue_works)?))
+        });
+        Some(make)
+    },
+};
 
 /// A pool of worker lanes shared by any number of submitters. Lives as long as its last queue.
 #[derive(Debug)]

@@ -1,19 +1,21 @@
 //! Cryptographic sessions and the engines that run their jobs.
 //!
-//! A [`Session`] is a [`Protection`] with its key material. A [`Work`] is a buffer with jobs in it: spans to seal or to open,
-//! each with its IV. A job carries its whole context, so any job can run, and run again, on any engine with the same
-//! result; fail-over and byte-for-byte tests of every engine against every other follow from that.
+//! A [`Session`] is a [`Protection`] with its key material. A [`Work`] is a buffer with jobs in it: spans to seal or
+//! to open, each with its IV. A job carries its whole context, so any job can run, and run again, on any engine with
+//! the same result; fail-over and byte-for-byte tests of every engine against every other follow from that.
 //!
 //! Two engines live here: [`Inline`] computes on the calling lane, [`Lanes`] on a pool of worker lanes with bounded
-//! queues. A lane uses an engine by a [`Submitter`], which has [`Software`] for whatever the engine hands back. Whose code
-//! the software engines run for a session is a value, [`Implementations`].
+//! queues. A lane uses an engine by a [`Submitter`], which has [`Software`] for whatever the engine hands back. Whose
+//! code the software engines run for a session is a value, [`Implementations`]; which engine a program uses is
+//! another, [`EngineChoice`].
 //!
-//! [`record`] is the record layer of `sealane cp`: a table of suites, and records laid as jobs into a work. Nothing here knows a
-//! protocol, a socket or a file.
+//! [`record`] is the record layer of `sealane cp`: a table of suites, and records laid as jobs into a work. Nothing
+//! here knows a protocol, a socket or a file.
 
 #![deny(unsafe_code)]
 
 mod buffer;
+mod choice;
 mod engine;
 mod implementations;
 mod inline;
@@ -28,6 +30,7 @@ mod tree;
 mod work;
 
 pub use buffer::{Buffer, Memory};
+pub use choice::{EngineChoice, KINDS, Kind, UnknownEngine};
 pub use engine::{Cost, Engine, Queue};
 pub use implementations::{Implementations, Provider, UnknownProvider};
 pub use inline::Inline;

@@ -24,7 +24,7 @@ use std::{
 };
 
 use namespaces::{INNER, Tunnel, missing};
-use sealane_engine::{Implementations, Inline};
+use sealane_engine::{EngineChoice, Implementations};
 use sealane_port::{
     Port,
     tun::{Options, Tun},
@@ -99,12 +99,12 @@ fn gateway_end(
 
 fn run_gateway(path: &Path) {
     let site = Site::load(path).expect("a site of this bench");
-    let implementations = Implementations::default();
     let settings = Settings {
         site: &site,
         lanes: NonZeroUsize::MIN,
         allowed: Allowed { manual_counter: true, legacy: false },
-        implementations,
+        implementations: Implementations::default(),
+        engine: &EngineChoice::default(),
         control_folder: &path.with_file_name("run"),
         identity: None,
         keeper: || {
@@ -113,9 +113,8 @@ fn run_gateway(path: &Path) {
             command
         },
     };
-    let engine = Inline::new(implementations);
     let say = |message: &str| eprintln!("{message}");
-    gateway::run(&settings, &engine, || false, || (), |_| (), say).expect("it comes up");
+    gateway::run(&settings, || false, || (), |_| (), say).expect("it comes up");
 }
 
 /// Moves superpackets between a device and a socket as they are: the system calls of a tunnel, and nothing else.

@@ -20,7 +20,7 @@ use rustix::{
     event::{PollFd, PollFlags},
     thread::{CapabilitySet, CapabilitySets, set_capabilities, set_no_new_privs},
 };
-use sealane_engine::{Engine, Implementations};
+use sealane_engine::{EngineChoice, Implementations};
 use sealane_ipsec::{
     counters::DropReason,
     database::{Database, Request},
@@ -90,9 +90,12 @@ pub enum GatewayError {
     /// The control socket cannot be made.
     #[error("cannot make the control socket: {0}")]
     Control(#[source] io::Error),
-    /// The engine or the system has no room.
+    /// The system has no room.
     #[error("cannot start a lane: {0}")]
     Lane(#[source] io::Error),
+    /// The engine cannot be had.
+    #[error("cannot start the engine: {0}")]
+    Engine(#[source] io::Error),
 }
 
 fn hint(error: &io::Error) -> &'static str {
@@ -119,6 +122,8 @@ pub struct Settings<'a> {
     pub allowed: Allowed,
     /// Whose kernels.
     pub implementations: Implementations,
+    /// The engine that seals and opens packets. It is made when the capabilities are gone, so that its threads have none.
+    pub engine: &'a EngineChoice,
     /// Where its control socket goes.
     pub control_folder: &'a Path,
     /// File of its own key, where the site names none.
@@ -135,13 +140,12 @@ pub struct Settings<'a> {
 /// It does not come up. A thread that fails later ends the process as `sealane tunnel down` does, with status 1.
 pub fn run(
     settings: &Settings<'_>,
-    engine: &dyn Engine,
     is_ended: impl Fn() -> bool,
     heed: impl FnOnce(),
     up: impl FnOnce(&str),
     say: impl Fn(&str) + Sync,
 ) -> Result<(), GatewayError> {
-    let Settings { site, lanes, allowed, implementations, control_folder, identity, keeper } = *settings;
+    let Settings { site, lanes, allowed, implementations, engine, control_folder, identity, keeper } = *settings;
     let begun = Instant::now();
     control::refuse_second(control_folder, &site.device).map_err(GatewayError::Control)?;
     let bells = Bells::new(1).map_err(GatewayError::Lane)?;
@@ -171,17 +175,18 @@ pub fn run(
     let (mut to_peers, dummies_out) = to_peers.split();
     to_peers.send_directly(site).map_err(listen_error)?;
     let (dummies_out, heard) = dummies_out.split();
-    let dummies = engine.queue(NonZeroUsize::MIN).map_err(GatewayError::Lane)?;
-    let dummies = RefCell::new(Dummies::new(dummies, dummies_out, site));
     let lanes = lanes.get();
     let router = Router::new(&peers).answering(Answers::new(Box::new(to_inside)));
     let outward = Way::new(lanes, Load::new, (tun_in, router), to_peers);
     let inward = Way::new(lanes, Arrival::new, from_peers, (tun_out, Acceptor::new(&peers)));
+    drop_capabilities().map_err(GatewayError::Lane)?;
+    let engine = engine.make(implementations).map_err(GatewayError::Engine)?;
     let queues: Vec<_> = (0..2 * lanes)
         .map(|_| engine.queue(NonZeroUsize::MIN))
         .collect::<Result<_, _>>()
-        .map_err(GatewayError::Lane)?;
-    drop_capabilities().map_err(GatewayError::Lane)?;
+        .map_err(GatewayError::Engine)?;
+    let dummies = engine.queue(NonZeroUsize::MIN).map_err(GatewayError::Engine)?;
+    let dummies = RefCell::new(Dummies::new(dummies, dummies_out, site));
     heed();
     // The device is ours, so no other gateway makes this socket.
     let control = Listener::bind(control_folder, &site.device).map_err(GatewayError::Control)?;

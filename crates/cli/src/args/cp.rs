@@ -4,7 +4,7 @@ use super::Filters;
 use crate::units;
 use clap::{Args, ValueEnum};
 use sealane_copy::{Level, RelativePath};
-use sealane_engine::Suite;
+use sealane_engine::{EngineChoice, Suite};
 use sealane_stack::Placement;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -161,6 +161,9 @@ pub struct CpArgs {
     /// What a lane works on: everything of one connection, or the next batch of any
     #[arg(long, value_parser = super::placement(), help_heading = "Speed")]
     pub placement: Option<Placement>,
+    /// The engine of this end
+    #[arg(long, value_name = "ENGINE", default_value_t, help = super::engine_help(), help_heading = "Speed")]
+    pub engine: EngineChoice,
     /// Limit the rate of all streams together, in bytes a second, as in 100M, 1G or 10MiB/s
     #[arg(long, value_name = "RATE", value_parser = units::rate, help_heading = "Speed")]
     pub limit_rate: Option<u64>,

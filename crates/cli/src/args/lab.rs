@@ -2,6 +2,7 @@
 
 use crate::units;
 use clap::{Args, Subcommand};
+use sealane_engine::EngineChoice;
 use sealane_lab::experiment::Profile;
 use sealane_lab::link::Stage;
 use sealane_lab::program::End;
@@ -155,6 +156,9 @@ pub struct StacksArgs {
     /// Parts of the study, by id (see `sealane lab list`); all by default
     #[arg(long, value_name = "ID", value_delimiter = ',', value_parser = clap::builder::PossibleValuesParser::new(IDS), ignore_case = true)]
     pub only: Vec<String>,
+    /// The engine of this end
+    #[arg(long, value_name = "ENGINE", default_value_t, help = super::engine_help())]
+    pub engine: EngineChoice,
     /// Seed of messages and keys, to repeat a run; a new one by default
     #[arg(long, value_name = "N", value_parser = units::seed)]
     pub seed: Option<u64>,

@@ -1,6 +1,7 @@
 //! Arguments of `sealane tunnel`.
 
 use clap::{Args, Subcommand};
+use sealane_engine::EngineChoice;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
@@ -93,6 +94,9 @@ pub struct TunnelUpArgs {
     /// Lanes for each direction; more than one pays only when one fills its core
     #[arg(long, value_name = "N", default_value = "1")]
     pub lanes: NonZeroUsize,
+    /// The engine of this end
+    #[arg(long, value_name = "ENGINE", default_value_t, help = super::engine_help())]
+    pub engine: EngineChoice,
     /// What is allowed
     #[command(flatten)]
     pub allowed: TunnelAllowedArgs,

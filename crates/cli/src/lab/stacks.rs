@@ -24,7 +24,8 @@ fn failed(error: LabError) -> Failure {
 /// Runs the study.
 pub(super) fn run(arguments: &StacksArgs) -> Result<ExitStatus, Failure> {
     let start = Instant::now();
-    let options = Options { only: arguments.only.clone(), profile: arguments.profile, seed: arguments.seed };
+    let StacksArgs { only, profile, engine, seed, .. } = arguments;
+    let options = Options { only: only.clone(), profile: *profile, engine: engine.clone(), seed: *seed };
     let study = stacks::run(&options, &mut io::stderr()).map_err(failed)?;
     let report = stacks::report(&study);
     if arguments.json {

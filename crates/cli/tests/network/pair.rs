@@ -209,8 +209,10 @@ receive = {{ spi = {}, key-file = "receive.key" }}
     pub(crate) fn up(&mut self, end: usize) {
         let site = self.folders[end].path().join("site.toml");
         let site = site.to_str().expect("a path in UTF-8");
+        // Where there are several lanes, the engine has threads of its own.
+        let engine = if self.lanes == "1" { "inline" } else { "lanes:2" };
         let mut child = self
-            .tunnel(end, &["up", site, "--lanes", self.lanes, "--allow-manual-counter"])
+            .tunnel(end, &["up", site, "--lanes", self.lanes, "--engine", engine, "--allow-manual-counter"])
             .stderr(Stdio::piped())
             .spawn()
             .expect("it starts");

@@ -12,7 +12,7 @@ use std::{
 };
 
 use crossbeam_channel::bounded;
-use sealane_engine::{Inline, Suite};
+use sealane_engine::{Engine, Suite};
 use sealane_peer::{
     Application, Channel, Identity, KnownPeers, Location, PeerError, ServeLeave, ServerTrust, SshCommand,
     StderrMode, connect_tls_by, spawn_local, ssh_resolved_host,
@@ -327,7 +327,10 @@ impl Transfer<'_> {
         observer.notice(Notice::Agreed(terms.agreement()));
         let route = self.route(channel, accept.data_port, route_host)?;
         let (notices, pending) = bounded(NOTICES_MAX);
-        let plan = plan(&terms, options, accept.lanes);
+        let engine = options.engine.make(options.implementations);
+        let engine = engine
+            .map_err(|error| Error::io(&format!("cannot start the engine {}", options.engine), &error))?;
+        let plan = plan(&terms, options, engine, accept.lanes);
         let join_key = keys.join();
         let prover = Prover::new(&join_key, terms.level);
         let transfer = request.transfer;
@@ -671,10 +674,10 @@ fn own_process_cpu_seconds() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-fn plan(terms: &Terms, options: &Options, far_lanes: u16) -> Plan {
+fn plan(terms: &Terms, options: &Options, engine: Arc<dyn Engine>, far_lanes: u16) -> Plan {
     Plan {
         terms: *terms,
-        engine: Arc::new(Inline::new(options.implementations)),
+        engine,
         limit_rate: options.limit_rate,
         shared_rate: None,
         open_files_max: open_files_max(far_lanes, terms.streams),

@@ -21,6 +21,7 @@ use crate::experiment::{self, Coordinates, Profile, Repetition, Runner, Sample, 
 use crate::rng::Rng;
 use crate::stats::{CONFIDENCE, Centre, Interval, ratio_of_medians};
 use rig::{Rig, Slice};
+use sealane_engine::EngineChoice;
 use sealane_stack::{Catalogue, Placement, available_lanes};
 use sealane_transform::Tier;
 use serde::Serialize;
@@ -65,6 +66,8 @@ pub struct Options {
     pub only: Vec<String>,
     /// How thorough.
     pub profile: Profile,
+    /// The engine that runs the stacks' cryptography.
+    pub engine: EngineChoice,
     /// Seed of messages and keys, to repeat a run.
     pub seed: Option<u64>,
 }
@@ -251,8 +254,13 @@ impl Runner for Turns {
 }
 
 /// The setups' slices, taken in turns.
-fn measure(setups: &[Setup], timing: Timing, rng: &mut Rng) -> Result<Vec<Vec<Slice>>, LabError> {
-    let rigs = setups.iter().map(|setup| Rig::new(setup, rng)).collect::<Result<Vec<_>, _>>()?;
+fn measure(
+    setups: &[Setup],
+    engine: &EngineChoice,
+    timing: Timing,
+    rng: &mut Rng,
+) -> Result<Vec<Vec<Slice>>, LabError> {
+    let rigs = setups.iter().map(|setup| Rig::new(setup, engine, rng)).collect::<Result<Vec<_>, _>>()?;
     // Caches, pools and congestion windows get warm outside of the figures.
     rigs.iter().for_each(|rig| drop(rig.slice(Duration::ZERO, timing.settle)));
     let places = vec![Coordinates::new(); rigs.len()];
@@ -329,6 +337,7 @@ fn cell(id: &'static str, setup: &Setup, slices: &[Slice], one_lane: Option<f64>
 struct Run {
     timing: Timing,
     only: Vec<String>,
+    engine: EngineChoice,
     lanes: Vec<usize>,
     rng: Rng,
     study: Study,
@@ -370,6 +379,7 @@ pub fn run(options: &Options, progress: &mut dyn Write) -> Result<Study, LabErro
     let mut run = Run {
         timing: Timing::of(options.profile),
         only: options.only.clone(),
+        engine: options.engine.clone(),
         lanes: lane_counts(),
         rng: Rng::new(options.seed.unwrap_or_else(Rng::fresh_seed)),
         study: Study::default(),
@@ -485,7 +495,7 @@ impl Run {
                 setups.push(("bare", Setup { is_apart: true, connections: 2, ..bare }));
             }
             let list: Vec<Setup> = setups.iter().map(|(_, setup)| setup.clone()).collect();
-            let found = measure(&list, self.timing, &mut self.rng)?;
+            let found = measure(&list, &self.engine, self.timing, &mut self.rng)?;
             let centre = self.timing.centre;
             let single = |placement: Placement| {
                 let is_it = |setup: &Setup| setup.placement == placement && setup.threads() == 1;
@@ -549,7 +559,7 @@ impl Run {
 
     /// Cells of one id over setups that take turns, each with the first as its measure.
     fn cells(&mut self, id: &'static str, setups: &[Setup]) -> Result<(), LabError> {
-        let found = measure(setups, self.timing, &mut self.rng)?;
+        let found = measure(setups, &self.engine, self.timing, &mut self.rng)?;
         let one = found.first().map(|slices| rate(slices, self.timing.centre));
         for (setup, slices) in setups.iter().zip(&found) {
             self.study.cells.push(cell(id, setup, slices, one, self.timing));

@@ -6,6 +6,7 @@ use crate::LabError;
 use crate::experiment::{Cell, Drawn, Experiment, Measure, Outcome, Plot, Profile, RATE, View};
 use crate::report::number::quantity;
 use crate::rng::Rng;
+use sealane_engine::EngineChoice;
 use sealane_stack::available_lanes;
 use sealane_transform::Tier;
 use serde::Serialize;
@@ -74,7 +75,7 @@ pub fn predict(stack: &str, lanes: usize) -> Result<Vec<Prediction>, LabError> {
             setups.push(Setup { lanes: 2, ..bare.clone() });
             setups.push(Setup { is_apart: true, connections: 2, ..bare });
         }
-        let found = measure(&setups, timing, &mut rng)?;
+        let found = measure(&setups, &EngineChoice::default(), timing, &mut rng)?;
         let sharing = match &found[..] {
             [_, _, shared, apart] => Sharing::of(shared, apart, setups[0].message_bytes),
             _ => Sharing::default(),

@@ -11,7 +11,7 @@ use crate::load::{LOST_MAX, MachineTime, waited_seconds};
 use crate::rng::Rng;
 use crate::speed::usage;
 use rustix::event::PollFd;
-use sealane_engine::Inline;
+use sealane_engine::{Engine, EngineChoice};
 use sealane_stack::{
     Context, Crew, End, Ends, FlowPlan, Lane, LaneCounts, LaneWork, Placement, Plan, Secret, Spec, Stack,
     Turn, available_lanes, run_lane,
@@ -130,7 +130,7 @@ pub(super) struct Rig {
 }
 
 impl Rig {
-    pub(super) fn new(setup: &Setup, rng: &mut Rng) -> Result<Self, LabError> {
+    pub(super) fn new(setup: &Setup, engine: &EngineChoice, rng: &mut Rng) -> Result<Self, LabError> {
         let unavailable =
             |error: &dyn std::fmt::Display| LabError::Unavailable(format!("stack {}: {error}", setup.stack));
         let spec: Spec = setup.stack.parse().map_err(|error| unavailable(&error))?;
@@ -193,7 +193,8 @@ impl Rig {
             lanes: setup.lanes,
             threads: Vec::new(),
         };
-        rig.start(kernels).map_err(|error| unavailable(&error))?;
+        let engine = engine.make(kernels).map_err(|error| unavailable(&error))?;
+        rig.start(&engine).map_err(|error| unavailable(&error))?;
         rig.open().map_err(|error| unavailable(&error))?;
         Ok(rig)
     }
@@ -211,12 +212,12 @@ impl Rig {
         waited_seconds().unwrap_or(0.0) + MachineTime::now().map_or(0.0, |time| time.stolen_seconds)
     }
 
-    fn start(&mut self, kernels: Kernels) -> std::io::Result<()> {
+    fn start(&mut self, engine: &Arc<dyn Engine>) -> std::io::Result<()> {
         let looks = if self.are_alone() { 64 } else { 0 };
         for crew in &self.crews {
             for lane in 0..self.lanes {
-                let crew = Arc::clone(crew);
-                let run = move || match crew.lane(lane, &Inline::new(kernels)) {
+                let (crew, engine) = (Arc::clone(crew), Arc::clone(engine));
+                let run = move || match crew.lane(lane, &*engine) {
                     Ok(work) => {
                         run_lane(lane, crew.bells(), crew.stop(), &mut Eager { lane: work, looks });
                     }
@@ -411,7 +412,7 @@ mod tests {
     /// Messages of a rig that is run until some went through; whether they could be cut or shared out is asked there.
     #[track_caller]
     fn check(setup: &Setup) -> Slice {
-        let rig = Rig::new(setup, &mut Rng::new(7)).unwrap();
+        let rig = Rig::new(setup, &EngineChoice::default(), &mut Rng::new(7)).unwrap();
         let (settle, duration) = (Duration::ZERO, Duration::from_millis(20));
         let slices = (0..200).map(|_| rig.slice(settle, duration));
         let slice = slices.into_iter().find(|slice| slice.messages > 20);
@@ -451,7 +452,7 @@ mod tests {
         for placement in [Placement::Packet, Placement::Connection] {
             let one = Setup::new("tcp/ip/fddi", Direction::Receive, None);
             let setup = Setup { lanes: 2, connections: 3, placement, ..one };
-            let mut rig = Rig::new(&setup, &mut Rng::new(7)).unwrap();
+            let mut rig = Rig::new(&setup, &EngineChoice::default(), &mut Rng::new(7)).unwrap();
             let duration = Duration::from_millis(20);
             assert!((0..200).any(|_| rig.slice(Duration::ZERO, duration).messages > 20), "{placement}");
             let unwanted = |rig: &Rig| {
@@ -498,7 +499,10 @@ mod tests {
     fn what_the_driver_cannot_do_is_refused_with_the_reason() {
         let refused = |stack: &str| {
             let setup = Setup::new(stack, Direction::Receive, None);
-            Rig::new(&setup, &mut Rng::new(7)).err().unwrap_or_else(|| panic!("{stack}")).to_string()
+            Rig::new(&setup, &EngineChoice::default(), &mut Rng::new(7))
+                .err()
+                .unwrap_or_else(|| panic!("{stack}"))
+                .to_string()
         };
         assert!(refused("md5/ip/fddi").contains("needs a transport"));
         assert!(refused("tcp/aes-128-gcm/ip/fddi").contains("enciphered below TCP"));

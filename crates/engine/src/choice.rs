@@ -1,0 +1,134 @@
+//! Engines by a text that says which, and how it is made: `inline`, `lanes:4`.
+//!
+//! Guarantees: a text that parses is an engine that can be made, unless the system refuses what it takes; what prints
+//! parses.
+
+use std::{fmt, io, str::FromStr, sync::Arc};
+
+use crate::{Engine, Implementations, inline, lanes};
+
+/// Makes an engine, whose software runs by the implementations that it is given.
+pub(crate) type Make = dyn Fn(Implementations) -> io::Result<Arc<dyn Engine>> + Send + Sync;
+
+/// A kind of engine that a user can choose.
+#[derive(Debug)]
+pub struct Kind {
+    /// Its texts begin with it.
+    pub name: &'static str,
+    /// The form of its texts, for a help text: `lanes[:N]`.
+    pub form: &'static str,
+    /// A description for a help text.
+    pub about: &'static str,
+    /// Reads what stands behind the name and a colon; `None` where that makes no sense.
+    pub(crate) parse: fn(Option<&str>) -> Option<Arc<Make>>,
+}
+
+/// All kinds: an engine is added by its file and its line here.
+pub const KINDS: &[Kind] = &[inline::KIND, lanes::KIND];
+
+/// An engine that a user has chosen.
+#[derive(Clone)]
+pub struct EngineChoice {
+    text: String,
+    make: Arc<Make>,
+}
+
+/// A text that names no engine.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown engine {text:?}; choose one of {}", forms())]
+pub struct UnknownEngine {
+    /// The text that was given.
+    pub text: String,
+}
+
+fn forms() -> String {
+    KINDS.iter().map(|kind| kind.form).collect::<Vec<_>>().join(", ")
+}
+
+impl EngineChoice {
+    /// Makes the engine. Its software runs by `implementations` where it measures what jobs cost.
+    ///
+    /// # Errors
+    /// The system refuses what the engine takes: threads, for one.
+    pub fn make(&self, implementations: impl Into<Implementations>) -> io::Result<Arc<dyn Engine>> {
+        (self.make)(implementations.into())
+    }
+}
+
+impl FromStr for EngineChoice {
+    type Err = UnknownEngine;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (name, argument) = match text.split_once(':') {
+            Some((name, argument)) => (name, Some(argument)),
+            None => (text, None),
+        };
+        let kind = KINDS.iter().find(|kind| kind.name == name);
+        let make = kind.and_then(|kind| (kind.parse)(argument));
+        let unknown = || UnknownEngine { text: text.to_owned() };
+        make.map(|make| Self { text: text.to_owned(), make }).ok_or_else(unknown)
+    }
+}
+
+impl Default for EngineChoice {
+    /// The calling lane: nothing is handed over, and no thread is woken.
+    fn default() -> Self {
+        inline::KIND.name.parse().expect("a kind's name is a text of it")
+    }
+}
+
+impl fmt::Display for EngineChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl fmt::Debug for EngineChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("EngineChoice").field(&self.text).finish()
+    }
+}
+
+impl PartialEq for EngineChoice {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for EngineChoice {}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::VecDeque, num::NonZeroUsize};
+
+    use super::*;
+    use crate::Work;
+
+    #[test]
+    fn texts_name_engines_that_run() {
+        for text in ["inline", "lanes", "lanes:1", "lanes:3"] {
+            let choice: EngineChoice = text.parse().unwrap();
+            assert_eq!(choice.to_string(), text);
+            let engine = choice.make(Implementations::default()).unwrap();
+            assert_eq!(engine.name(), text.split(':').next().unwrap());
+            let mut queue = engine.queue(NonZeroUsize::MIN).unwrap();
+            assert_eq!(queue.submit(&mut VecDeque::from([Work::default()])), 1);
+        }
+        assert_eq!(EngineChoice::default(), "inline".parse().unwrap());
+        for kind in KINDS {
+            assert!(kind.form.starts_with(kind.name) && kind.name.parse::<EngineChoice>().is_ok());
+        }
+    }
+
+    #[test]
+    fn other_texts_are_told_what_there_is() {
+        let beyond = format!("lanes:{}", u64::from(u32::MAX) + 1);
+        for text in
+            ["", "inlin", "inline:1", "lanes:", "lanes:0", "lanes:-1", "lanes:x", "lanes:1025", &beyond]
+        {
+            let error = text.parse::<EngineChoice>().unwrap_err();
+            assert_eq!(error.text, text);
+            assert!(error.to_string().contains("inline, lanes[:N]"), "{error}");
+        }
+    }
+}
