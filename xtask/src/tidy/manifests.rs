@@ -39,6 +39,11 @@ const ARROWS: &[Crate] = &[
         why: "ESP, AH and their databases: no socket, no clock, no thread",
     },
     Crate {
+        folder: "ike",
+        may_know: &["ipsec"],
+        why: "IKEv2 as a value: no socket, no clock; its tests compare names of suites with those of ESP",
+    },
+    Crate {
         folder: "port",
         may_know: &["stack", "engine", "wire", "transform"],
         why: "the only system calls on packets",
