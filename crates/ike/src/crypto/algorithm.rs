@@ -1,0 +1,209 @@
+//! Numbers, words and lengths of the algorithms (RFC 8247; the registry "IKEv2 Parameters").
+
+use crate::wire::{Transform, TransformType};
+
+/// One row: the algorithm's value, its word in files and the name that people read.
+macro_rules! table {
+    ($kind:ident: $($variant:ident = $number:literal, $word:literal;)*) => {
+        impl $kind {
+            /// All of them, the strongest first.
+            pub const ALL: &[Self] = &[$(Self::$variant),*];
+
+            /// Its number in the registry.
+            pub const fn number(self) -> u16 {
+                match self { $(Self::$variant => $number),* }
+            }
+
+            /// Its word in a proposal, as strongSwan and libreswan write it.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $word),* }
+            }
+
+            /// The algorithm of a word.
+            pub fn from_name(word: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|algorithm| algorithm.name() == word)
+            }
+        }
+    };
+}
+
+/// Encryption, with the length of its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Encryption {
+    /// AES-256-GCM with a 16-byte check value.
+    Aes256Gcm,
+    /// AES-128-GCM with a 16-byte check value.
+    Aes128Gcm,
+    /// ChaCha20-Poly1305 (RFC 7634).
+    ChaCha20Poly1305,
+    /// AES-256-CBC.
+    Aes256Cbc,
+    /// AES-128-CBC.
+    Aes128Cbc,
+}
+
+table! { Encryption:
+    Aes256Gcm = 20, "aes256gcm16";
+    Aes128Gcm = 20, "aes128gcm16";
+    ChaCha20Poly1305 = 28, "chacha20poly1305";
+    Aes256Cbc = 12, "aes256";
+    Aes128Cbc = 12, "aes128";
+}
+
+impl Encryption {
+    /// Bytes of the key, without salt.
+    pub const fn key_bytes(self) -> usize {
+        match self {
+            Self::Aes256Gcm | Self::ChaCha20Poly1305 | Self::Aes256Cbc => 32,
+            Self::Aes128Gcm | Self::Aes128Cbc => 16,
+        }
+    }
+
+    /// Bytes of salt that are derived behind the key.
+    pub const fn salt_bytes(self) -> usize {
+        if self.is_combined() { 4 } else { 0 }
+    }
+
+    /// Whether it protects integrity too.
+    pub const fn is_combined(self) -> bool {
+        matches!(self, Self::Aes256Gcm | Self::Aes128Gcm | Self::ChaCha20Poly1305)
+    }
+
+    /// As a transform. ChaCha20 has one key length and so no attribute (RFC 7634, section 4).
+    pub const fn transform(self) -> Transform {
+        let key_bits = match self {
+            Self::ChaCha20Poly1305 => None,
+            _ => Some(8 * self.key_bytes() as u16),
+        };
+        Transform::new(TransformType::ENCRYPTION, self.number(), key_bits)
+    }
+}
+
+/// Integrity beside an encryption that has none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Integrity {
+    /// HMAC-SHA2-512-256.
+    HmacSha512,
+    /// HMAC-SHA2-384-192.
+    HmacSha384,
+    /// HMAC-SHA2-256-128.
+    HmacSha256,
+    /// HMAC-SHA1-96: of Windows' ESP alone.
+    HmacSha1,
+}
+
+table! { Integrity:
+    HmacSha512 = 14, "sha512";
+    HmacSha384 = 13, "sha384";
+    HmacSha256 = 12, "sha256";
+    HmacSha1 = 2, "sha1";
+}
+
+impl Integrity {
+    /// Bytes of the key.
+    pub const fn key_bytes(self) -> usize {
+        match self {
+            Self::HmacSha512 => 64,
+            Self::HmacSha384 => 48,
+            Self::HmacSha256 => 32,
+            Self::HmacSha1 => 20,
+        }
+    }
+
+    /// Bytes of the check value.
+    pub const fn check_bytes(self) -> usize {
+        match self {
+            Self::HmacSha512 => 32,
+            Self::HmacSha384 => 24,
+            Self::HmacSha256 => 16,
+            Self::HmacSha1 => 12,
+        }
+    }
+
+    /// As a transform.
+    pub const fn transform(self) -> Transform {
+        Transform::new(TransformType::INTEGRITY, self.number(), None)
+    }
+}
+
+/// The pseudo-random function that keys are derived by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Prf {
+    /// PRF_HMAC_SHA2_512.
+    HmacSha512,
+    /// PRF_HMAC_SHA2_384.
+    HmacSha384,
+    /// PRF_HMAC_SHA2_256.
+    HmacSha256,
+}
+
+table! { Prf:
+    HmacSha512 = 7, "prfsha512";
+    HmacSha384 = 6, "prfsha384";
+    HmacSha256 = 5, "prfsha256";
+}
+
+impl Prf {
+    /// Bytes of its output, and of the keys that it prefers.
+    pub const fn output_bytes(self) -> usize {
+        match self {
+            Self::HmacSha512 => 64,
+            Self::HmacSha384 => 48,
+            Self::HmacSha256 => 32,
+        }
+    }
+
+    /// As a transform.
+    pub const fn transform(self) -> Transform {
+        Transform::new(TransformType::PRF, self.number(), None)
+    }
+}
+
+/// A key exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum KeyExchange {
+    /// ML-KEM-768 (FIPS 203): in IKE_INTERMEDIATE or as an additional exchange.
+    MlKem768,
+    /// X25519 (RFC 8031).
+    X25519,
+    /// NIST P-256 (RFC 5903).
+    P256,
+    /// NIST P-384.
+    P384,
+    /// NIST P-521.
+    P521,
+    /// MODP of 4,096 bits (RFC 3526).
+    Modp4096,
+    /// MODP of 3,072 bits.
+    Modp3072,
+    /// MODP of 2,048 bits.
+    Modp2048,
+}
+
+table! { KeyExchange:
+    MlKem768 = 36, "mlkem768";
+    X25519 = 31, "x25519";
+    P256 = 19, "ecp256";
+    P384 = 20, "ecp384";
+    P521 = 21, "ecp521";
+    Modp4096 = 16, "modp4096";
+    Modp3072 = 15, "modp3072";
+    Modp2048 = 14, "modp2048";
+}
+
+impl KeyExchange {
+    /// The exchange of a number.
+    pub fn from_number(number: u16) -> Option<Self> {
+        Self::ALL.iter().copied().find(|method| method.number() == number)
+    }
+
+    /// As a transform of the first exchange or of an additional one.
+    pub const fn transform(self, kind: TransformType) -> Transform {
+        Transform::new(kind, self.number(), None)
+    }
+
+    /// Whether its values are too long for IKE_SA_INIT, which is not fragmented (RFC 9370, section 1.2).
+    pub const fn is_only_additional(self) -> bool {
+        matches!(self, Self::MlKem768)
+    }
+}

@@ -1,0 +1,231 @@
+//! Algorithms at their edges, and the names that others know them by.
+
+use aws_lc_rs::{
+    rand::SystemRandom,
+    rsa::KeySize,
+    signature::{self, EcdsaKeyPair, Ed25519KeyPair},
+};
+use hex_literal::hex;
+use proptest::prelude::*;
+use sealane_ike::{
+    Offer,
+    crypto::{
+        CryptoError, Encryption, Integrity, KeyExchange, Ongoing, Sealer, exchange,
+        sign::{self, Hash, Method, SigningKey},
+    },
+    offer::{self, Exchanges},
+    wire::{Transform, TransformType},
+};
+
+#[test]
+fn both_ends_of_every_key_exchange_have_the_same_secret() {
+    for &method in KeyExchange::ALL {
+        let ongoing = Ongoing::begin(method).unwrap();
+        let (public, secret) = exchange::respond(method, ongoing.public()).unwrap();
+        assert_eq!(ongoing.finish(&public).unwrap(), secret, "{method:?}");
+    }
+}
+
+#[test]
+fn public_values_that_are_none_are_refused() {
+    let refused = |method| Err(CryptoError::PublicValue { method });
+    for &method in KeyExchange::ALL {
+        let public = Ongoing::begin(method).unwrap().public().to_vec();
+        for wrong in [&[][..], &public[1..], &[&public[..], &[0]].concat()] {
+            let answer = exchange::respond(method, wrong).map(|_| ());
+            assert_eq!(answer, refused(method), "{method:?} with {} bytes", wrong.len());
+        }
+    }
+    // Values whose result everybody knows.
+    for method in [KeyExchange::X25519, KeyExchange::P256, KeyExchange::Modp2048] {
+        let length = Ongoing::begin(method).unwrap().public().len();
+        let zero = vec![0; length];
+        // The curve's numbers begin with their last byte.
+        let mut one = [&zero[1..], &[1]].concat();
+        if method == KeyExchange::X25519 {
+            one.reverse();
+        }
+        for wrong in [&zero, &one] {
+            assert_eq!(exchange::respond(method, wrong).map(|_| ()), refused(method), "{method:?}");
+        }
+    }
+    let mut prime = hex!(
+        "ffffffffffffffffc90fdaa22168c234c4c6628b80dc1cd129024e088a67cc74020bbea63b139b22514a08798e3404dd"
+        "ef9519b3cd3a431b302b0a6df25f14374fe1356d6d51c245e485b576625e7ec6f44c42e9a637ed6b0bff5cb6f406b7ed"
+        "ee386bfb5a899fa5ae9f24117c4b1fe649286651ece45b3dc2007cb8a163bf0598da48361c55d39a69163fa8fd24cf5f"
+        "83655d23dca3ad961c62f356208552bb9ed529077096966d670c354e4abc9804f1746c08ca18217c32905e462e36ce3b"
+        "e39e772c180e86039b2783a2ec07a28fb5c55df06f4c52c9de2bcbf6955817183995497cea956ae515d2261898fa0510"
+        "15728e5a8aacaa68ffffffffffffffff"
+    );
+    for _ in 0..2 {
+        // p, and p - 1.
+        assert_eq!(
+            exchange::respond(KeyExchange::Modp2048, &prime).map(|_| ()),
+            refused(KeyExchange::Modp2048)
+        );
+        prime[255] -= 1;
+    }
+    assert!(exchange::respond(KeyExchange::Modp2048, &prime).is_ok(), "p - 2");
+}
+
+fn sealers() -> Vec<[Sealer; 2]> {
+    let pairs = [
+        (Encryption::Aes256Gcm, None),
+        (Encryption::Aes128Gcm, None),
+        (Encryption::ChaCha20Poly1305, None),
+        (Encryption::Aes256Cbc, Some(Integrity::HmacSha256)),
+        (Encryption::Aes128Cbc, Some(Integrity::HmacSha512)),
+    ];
+    pairs
+        .map(|(encryption, integrity)| {
+            let key = vec![3; encryption.key_bytes() + encryption.salt_bytes()];
+            let check = vec![5; integrity.map_or(0, Integrity::key_bytes)];
+            [(); 2].map(|()| Sealer::new(encryption, integrity, &key, &check).unwrap())
+        })
+        .into()
+}
+
+proptest! {
+    #[test]
+    fn what_is_sealed_opens_and_nothing_else_does(
+        head in prop::collection::vec(any::<u8>(), 28..60),
+        clear in prop::collection::vec(any::<u8>(), 0..300),
+        (at, bit) in (any::<prop::sample::Index>(), 0u8..8),
+    ) {
+        for [mut sealer, opener] in sealers() {
+            let mut message = head.clone();
+            sealer.seal(&mut message, &clear).unwrap();
+            prop_assert_eq!(message.len(), head.len() + sealer.sealed_bytes(clear.len()));
+            prop_assert!(sealer.sealed_bytes(clear.len()) <= clear.len() + sealer.overhead_bytes());
+            let opened = opener.open(&message, head.len()).unwrap();
+            prop_assert_eq!(opened.as_slice(), clear.as_slice());
+            let at = at.index(message.len());
+            message[at] ^= 1u8 << bit;
+            prop_assert_eq!(opener.open(&message, head.len()), Err(CryptoError::NotGenuine));
+            for cut in 0..message.len() {
+                prop_assert!(opener.open(&message[..cut], head.len()).is_err());
+            }
+        }
+    }
+}
+
+fn keys() -> Vec<SigningKey> {
+    let random = SystemRandom::new();
+    let p256 = EcdsaKeyPair::generate_pkcs8(&signature::ECDSA_P256_SHA256_ASN1_SIGNING, &random).unwrap();
+    let p384 = EcdsaKeyPair::generate_pkcs8(&signature::ECDSA_P384_SHA384_ASN1_SIGNING, &random).unwrap();
+    let ed25519 = Ed25519KeyPair::generate_pkcs8(&random).unwrap();
+    let rsa = aws_lc_rs::rsa::KeyPair::generate(KeySize::Rsa2048).unwrap();
+    let rsa = aws_lc_rs::encoding::AsDer::<aws_lc_rs::encoding::Pkcs8V1Der<'_>>::as_der(&rsa).unwrap();
+    [ed25519.as_ref(), p256.as_ref(), p384.as_ref(), rsa.as_ref()]
+        .map(|der| SigningKey::from_pkcs8(der).unwrap())
+        .into()
+}
+
+#[test]
+fn signatures_are_their_keys_alone() {
+    let keys = keys();
+    let all: Vec<u16> = Hash::ALL.iter().map(|hash| hash.number()).collect();
+    for (index, key) in keys.iter().enumerate() {
+        let (method, data) = key.sign(&all, b"octets").unwrap();
+        assert_eq!(method, Method::DIGITAL_SIGNATURE);
+        for (other, verifier) in keys.iter().enumerate() {
+            let verified = sign::verify(verifier.public_key(), method, false, b"octets", &data);
+            assert_eq!(verified.is_ok(), index == other);
+        }
+        let public = key.public_key();
+        assert!(sign::verify(public, method, false, b"other octets", &data).is_err());
+        assert!(sign::verify(public, Method::SHARED_KEY, true, b"octets", &data).is_err());
+        for cut in 0..data.len() {
+            assert!(sign::verify(public, method, true, b"octets", &data[..cut]).is_err());
+        }
+    }
+    let [ed25519, p256, p384, rsa] = &keys[..] else { panic!("four keys") };
+    // A peer without RFC 7427 takes r and s, and of RSA nothing that is made here.
+    for (key, method) in [(p256, Method::ECDSA_256), (p384, Method::ECDSA_384)] {
+        let (made, data) = key.sign(&[], b"octets").unwrap();
+        assert_eq!(made, method);
+        assert_eq!(sign::verify(key.public_key(), method, false, b"octets", &data), Ok(()));
+    }
+    assert!(rsa.sign(&[], b"octets").is_none() && ed25519.sign(&[], b"octets").is_none());
+    assert!(ed25519.sign(&[2, 3, 4], b"octets").is_none(), "without Identity there is no Ed25519");
+    assert!(SigningKey::from_pkcs8(b"no key").is_err());
+    assert!(sign::verify(b"no key", Method::DIGITAL_SIGNATURE, false, b"", b"").is_err());
+}
+
+#[test]
+fn suites_are_known_to_esp_by_name_and_length() {
+    let ciphers = ["aes256gcm16", "aes128gcm16", "chacha20poly1305"].map(str::to_owned).into_iter();
+    let pairs = ["aes256", "aes128"].into_iter().flat_map(|cipher| {
+        ["sha512", "sha384", "sha256", "sha1"].map(|integrity| format!("{cipher}-{integrity}"))
+    });
+    let mut suites = 0;
+    for text in ciphers.chain(pairs) {
+        let offer = Offer::esp(&text).unwrap();
+        let (choice, _) = offer::select(
+            std::slice::from_ref(&offer),
+            &[offer.to_wire(1, vec![0, 0, 1, 0])],
+            Exchanges::None,
+        )
+        .unwrap();
+        let suite = choice.esp_suite();
+        let esp: sealane_ipsec::suite::Suite = suite.name().parse().expect("ESP knows it");
+        assert!(esp.is_for_esp());
+        assert_eq!(esp.material_bytes(), suite.material_bytes(), "{text}");
+        suites += 1;
+    }
+    assert_eq!(suites, 11);
+}
+
+#[test]
+fn proposals_are_read_or_say_what_is_missing() {
+    for text in
+        ["aes256gcm16-prfsha384-x25519-ke1_mlkem768", "aes256-aes128-sha256-prfsha256-ecp256-modp2048"]
+    {
+        assert_eq!(Offer::ike(text).unwrap().to_string(), text);
+    }
+    assert_eq!(Offer::ike("aes256-sha256-modp2048").unwrap().to_string(), "aes256-sha256-prfsha256-modp2048");
+    for (text, problem) in [
+        ("aes256gcm16-x25519", "pseudo-random function"),
+        ("aes256gcm16-prfsha256", "key exchange"),
+        ("aes256gcm16-prfsha256-mlkem768", "ke1_"),
+        ("aes256-prfsha256-x25519", "integrity"),
+        ("aes256gcm16-aes128-sha256-prfsha256-x25519", "two proposals"),
+        ("aes256-sha1-prfsha256-x25519", "SHA-1"),
+        ("aes256gcm16-prfsha256-x25519-ke2_mlkem768", "the one before"),
+        ("rot13-prfsha256-x25519", "\"rot13\" is no algorithm"),
+        ("", "\"\" is no algorithm"),
+        ("aes256gcm16-prfsha256-x25519-ke8_mlkem768", "ke8_mlkem768"),
+    ] {
+        let error = Offer::ike(text).expect_err(text).to_string();
+        assert!(error.contains(problem), "{text}: {error}");
+    }
+    assert!(Offer::esp("aes256gcm16-prfsha256").is_err());
+}
+
+#[test]
+fn what_is_chosen_was_offered_by_both() {
+    let ours = [
+        Offer::ike("aes256gcm16-prfsha384-x25519-ke1_mlkem768"),
+        Offer::ike("aes256-sha256-ecp256-modp2048"),
+    ]
+    .map(Result::unwrap);
+    let theirs =
+        Offer::ike("aes256-sha256-prfsha512-prfsha256-modp2048-ecp256").unwrap().to_wire(1, Vec::new());
+    let (choice, reply) = offer::select(&ours, std::slice::from_ref(&theirs), Exchanges::Required).unwrap();
+    assert_eq!(choice.exchange, Some(KeyExchange::P256), "our order decides");
+    assert_eq!(reply.transforms.len(), 4);
+    assert_eq!(offer::accept(&ours[1..], &[reply.clone()], Exchanges::Required), Ok(choice));
+    // An answer with two algorithms of one type, or with an attribute that nobody asked for, is none.
+    let mut two = reply.clone();
+    two.transforms.push(KeyExchange::Modp2048.transform(TransformType::KEY_EXCHANGE));
+    assert!(offer::accept(&ours[1..], &[two], Exchanges::Required).is_err());
+    let mut marked = reply;
+    marked.transforms[0].has_unknown_attributes = true;
+    assert!(offer::accept(&ours[1..], &[marked], Exchanges::Required).is_err());
+    // Without sequence numbers ESP counts with 32 bits.
+    let esp = Offer::esp("aes256gcm16").unwrap();
+    let mut silent = esp.to_wire(1, vec![0, 0, 1, 0]);
+    silent.transforms.retain(|transform: &Transform| transform.kind != TransformType::SEQUENCE_NUMBERS);
+    let (choice, _) = offer::select(&[esp], &[silent], Exchanges::None).unwrap();
+    assert!(!choice.extended);
+}
