@@ -113,6 +113,14 @@ fn seeds_of_ipsec() {
 }
 
 #[test]
+fn seeds_of_ike() {
+    use sealane_ike::wire::{PayloadType, payload::parse_all};
+    check("ike_payloads", &["critical", "cut"], |bytes| {
+        parse_all(PayloadType(bytes[0]), &bytes[1..]).is_ok_and(|payloads| !payloads.is_empty())
+    });
+}
+
+#[test]
 fn seeds_of_tunnels() {
     check("tunnel_files", &["unknown-field", "shared-key"], |bytes| {
         use sealane_tunnel::keying::agreement::{Answer, Offer};

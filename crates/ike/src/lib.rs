@@ -1,14 +1,26 @@
 //! IKEv2 (RFC 7296) as a value: how two ends agree on keys for ESP.
 //!
-//! - [`wire`] reads and writes messages, [`crypto`] has the algorithms, [`keys`] what follows from them; [`offer`] says which
-//!   algorithms are taken.
+//! - [`Endpoint`] has all IKE SAs of a gateway: datagrams, commands and the time go in; datagrams, [`Event`]s and a deadline come out.
+//! - [`config`] says who the peers are and what is protected; [`offer`] which algorithms are taken.
+//! - [`wire`] reads and writes messages, [`crypto`] has the algorithms, [`keys`] what follows from them.
 //!
 //! No socket, no clock, no thread, no file.
 #![forbid(unsafe_code)]
 
+pub mod certificate;
+pub mod config;
 pub mod crypto;
+pub mod endpoint;
+pub mod event;
+pub mod identity;
 pub mod keys;
+mod message;
 pub mod offer;
+mod sa;
 pub mod wire;
 
+pub use config::{ChildPolicy, Expect, Peer, Prove, Random, Retransmission, Settings};
+pub use endpoint::Endpoint;
+pub use event::{ChildId, Event, IkeId, Install, Mode, Path, Reason, Transmit};
+pub use identity::Identity;
 pub use offer::{EspSuite, Offer};

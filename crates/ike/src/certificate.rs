@@ -1,0 +1,156 @@
+//! Certificates (RFC 5280) as proof of an identity: which authorities answer for whom.
+//!
+//! Guarantees: a path from a certificate to an authority is found and checked by rustls-webpki, whose search is bounded; an identity is
+//! compared whole with the certificate's names, and no name is a pattern; nothing is fetched.
+
+use std::{fmt, time::Duration};
+
+use aws_lc_rs::digest;
+use rustls_pki_types::{CertificateDer, ServerName, SignatureVerificationAlgorithm, TrustAnchor, UnixTime};
+use webpki::{EndEntityCert, ExtendedKeyUsageValidator, KeyPurposeIdIter};
+
+use crate::identity::Identity;
+
+/// Signatures of certificates that are verified: no SHA-1.
+const SIGNATURES: &[&dyn SignatureVerificationAlgorithm] = &[
+    webpki::aws_lc_rs::ECDSA_P256_SHA256,
+    webpki::aws_lc_rs::ECDSA_P256_SHA384,
+    webpki::aws_lc_rs::ECDSA_P384_SHA256,
+    webpki::aws_lc_rs::ECDSA_P384_SHA384,
+    webpki::aws_lc_rs::ED25519,
+    webpki::aws_lc_rs::RSA_PKCS1_2048_8192_SHA256,
+    webpki::aws_lc_rs::RSA_PKCS1_2048_8192_SHA384,
+    webpki::aws_lc_rs::RSA_PKCS1_2048_8192_SHA512,
+    webpki::aws_lc_rs::RSA_PSS_2048_8192_SHA256_LEGACY_KEY,
+    webpki::aws_lc_rs::RSA_PSS_2048_8192_SHA384_LEGACY_KEY,
+    webpki::aws_lc_rs::RSA_PSS_2048_8192_SHA512_LEGACY_KEY,
+];
+
+/// Purposes of a key that fit IKE (RFC 4945, section 5.1.3.12), of which one is enough: serverAuth, clientAuth, ipsecIKE,
+/// iKEIntermediate, any.
+const PURPOSES: [&[usize]; 5] = [
+    &[1, 3, 6, 1, 5, 5, 7, 3, 1],
+    &[1, 3, 6, 1, 5, 5, 7, 3, 2],
+    &[1, 3, 6, 1, 5, 5, 7, 3, 17],
+    &[1, 3, 6, 1, 5, 5, 8, 2, 2],
+    &[2, 5, 29, 37, 0],
+];
+
+/// Takes certificates without purposes, and those with one that fits.
+struct IkePurpose;
+
+impl ExtendedKeyUsageValidator for IkePurpose {
+    fn validate(&self, purposes: KeyPurposeIdIter<'_, '_>) -> Result<(), webpki::Error> {
+        let mut is_empty = true;
+        for purpose in purposes {
+            let purpose = purpose?;
+            is_empty = false;
+            if PURPOSES.iter().any(|fits| purpose.to_decoded_oid() == *fits) {
+                return Ok(());
+            }
+        }
+        if is_empty { Ok(()) } else { Err(webpki::Error::ExtensionValueInvalid) }
+    }
+}
+
+/// Certificates of authorities that answer for peers.
+pub struct Authorities {
+    anchors: Vec<TrustAnchor<'static>>,
+    /// SHA-1 of each one's SubjectPublicKeyInfo, for Certificate Request payloads.
+    digests: Vec<u8>,
+}
+
+impl fmt::Debug for Authorities {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Authorities({})", self.anchors.len())
+    }
+}
+
+/// A certificate that is no authority's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the {place}. certificate is no authority's: {problem}")]
+pub struct AuthorityError {
+    /// Its place among those given, from 1.
+    pub place: usize,
+    /// What is wrong with it.
+    pub problem: String,
+}
+
+impl Authorities {
+    /// Takes authorities' certificates in DER.
+    ///
+    /// # Errors
+    /// One is no certificate.
+    pub fn new(certificates: &[Vec<u8>]) -> Result<Self, AuthorityError> {
+        let (mut anchors, mut digests) = (Vec::new(), Vec::new());
+        for (certificate, place) in certificates.iter().zip(1..) {
+            let der = CertificateDer::from(certificate.as_slice());
+            let anchor = webpki::anchor_from_trusted_cert(&der);
+            let anchor =
+                anchor.map_err(|error| AuthorityError { place, problem: error.to_string() })?.to_owned();
+            // The anchor has the inside of the SEQUENCE; what is digested is the whole of it.
+            let spki = sequence(&anchor.subject_public_key_info);
+            digests.extend(digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, &spki).as_ref());
+            anchors.push(anchor);
+        }
+        Ok(Self { anchors, digests })
+    }
+
+    /// The data of a Certificate Request payload.
+    pub(crate) fn digests(&self) -> &[u8] {
+        &self.digests
+    }
+
+    /// Checks that an authority answers for `identity` by the first of a peer's certificates, with the help of the others; that
+    /// certificate's public key, a SubjectPublicKeyInfo in DER. `unix_time` is the time since 1970.
+    ///
+    /// # Errors
+    /// What is wrong, in words.
+    pub(crate) fn verify(
+        &self,
+        certificates: &[&[u8]],
+        identity: &Identity,
+        unix_time: Duration,
+    ) -> Result<Vec<u8>, String> {
+        let (first, others) = certificates.split_first().ok_or("it sent no certificate")?;
+        let first = CertificateDer::from(*first);
+        let others: Vec<CertificateDer<'_>> = others.iter().map(|der| CertificateDer::from(*der)).collect();
+        let end = EndEntityCert::try_from(&first).map_err(|error| format!("its certificate: {error}"))?;
+        let time = UnixTime::since_unix_epoch(unix_time);
+        end.verify_for_usage(SIGNATURES, &self.anchors, &others, time, IkePurpose, None, None)
+            .map_err(|error| format!("its certificate: {error}"))?;
+        let names = |matches: bool, what: &str| {
+            if matches { Ok(()) } else { Err(format!("its certificate does not have {identity} as {what}")) }
+        };
+        match identity {
+            Identity::Host(host) => {
+                let is_named = end.valid_dns_names().any(|name| name.eq_ignore_ascii_case(host));
+                names(is_named, "a DNS name")?;
+            }
+            Identity::Address(address) => {
+                let name = ServerName::IpAddress((*address).into());
+                names(end.verify_is_valid_for_subject_name(&name).is_ok(), "an address")?;
+            }
+            Identity::DistinguishedName(der) => {
+                names(*der == sequence(end.subject()), "its subject")?;
+            }
+            Identity::Mail(_) | Identity::KeyId(_) => {
+                return Err("certificates prove names of hosts, addresses and subjects alone".to_owned());
+            }
+        }
+        Ok(end.subject_public_key_info().as_ref().to_vec())
+    }
+}
+
+/// A DER SEQUENCE around its inside.
+fn sequence(inside: &[u8]) -> Vec<u8> {
+    let length = inside.len().to_be_bytes();
+    let significant = &length[length.iter().position(|&byte| byte != 0).unwrap_or(length.len() - 1)..];
+    let mut der = vec![0x30];
+    if inside.len() >= 0x80 {
+        der.push(0x80 | significant.len() as u8);
+    }
+    der.extend(significant);
+    der.extend(inside);
+    der
+}

@@ -1,0 +1,296 @@
+//! Children that the peer asks for: CREATE_CHILD_SA and IKE_FOLLOWUP_KE as their responder (RFC 7296, section 1.3; RFC 9370).
+//!
+//! Guarantees: a child is made once its last key exchange is done, and of one negotiation of the peer's at a time; a refusal has the
+//! notification that tells the peer what to do next.
+
+use super::{
+    Context, MAX_CHILDREN, Parts, Phase, Sa,
+    child::{Agreed, Made, Refusal, Standing, agree, protocol_refusal},
+    create::{Collision, Creating, Goal},
+};
+use crate::{
+    crypto::{KeyExchange, SharedSecret, exchange as key_exchange},
+    event::{ChildId, Event, Path, Reason},
+    keys::Nonces,
+    offer::{Choice, Exchanges},
+    wire::{Header, Notify, NotifyType, Payload, Payloads, Protocol},
+};
+
+/// A negotiation of the peer's that goes on in IKE_FOLLOWUP_KE.
+pub(crate) struct Followup {
+    pub(super) link: Vec<u8>,
+    pub(super) additional: Vec<KeyExchange>,
+    pub(super) nonces: Nonces,
+    pub(super) shared: Vec<SharedSecret>,
+    pub(super) goal: FollowupGoal,
+}
+
+pub(super) enum FollowupGoal {
+    Child { agreed: Box<Agreed>, inbound_spi: u32, replaces: Option<ChildId> },
+    Ike { choice: Box<Choice>, spis: crate::wire::Spis },
+}
+
+impl Followup {
+    pub(super) fn inbound_spi(&self) -> Option<u32> {
+        match &self.goal {
+            FollowupGoal::Child { inbound_spi, .. } => Some(*inbound_spi),
+            FollowupGoal::Ike { .. } => None,
+        }
+    }
+}
+
+/// What follows an answer to CREATE_CHILD_SA.
+pub(super) enum Then {
+    /// More key exchanges.
+    Followup(Box<Followup>),
+    /// Nothing: the keys are known.
+    Finish(Box<Followup>),
+}
+
+/// Our half of the first key exchange of a request, if one was chosen.
+pub(super) fn exchange(
+    choice: &Choice,
+    parts: &Parts,
+) -> Result<Option<(u16, Vec<u8>, SharedSecret)>, Refusal> {
+    let Some(method) = choice.exchange else { return Ok(None) };
+    match &parts.exchange {
+        Some((number, data)) if *number == method.number() => {
+            let (public, shared) = key_exchange::respond(method, data)
+                .map_err(|error| (NotifyType::INVALID_SYNTAX, Vec::new(), Reason::Crypto(error)))?;
+            Ok(Some((*number, public, shared)))
+        }
+        _ => {
+            let wanted = method.number().to_be_bytes().to_vec();
+            let reason = Reason::Protocol("it guessed another key exchange".to_owned());
+            Err((NotifyType::INVALID_KE_PAYLOAD, wanted, reason))
+        }
+    }
+}
+
+/// Completes an answer to CREATE_CHILD_SA with nonce, public value and the link to more exchanges.
+pub(super) fn answer_with(
+    context: &mut Context<'_>,
+    mut payloads: Payloads,
+    exchanged: Option<(u16, Vec<u8>, SharedSecret)>,
+    nonces: Nonces,
+    additional: Vec<KeyExchange>,
+    goal: FollowupGoal,
+) -> (Payloads, Then) {
+    payloads.push(&Payload::Nonce(nonces.responder.clone()));
+    let mut shared = Vec::new();
+    if let Some((method, data, secret)) = exchanged {
+        payloads.push(&Payload::KeyExchange { method, data });
+        shared.push(secret);
+    }
+    let link = context.random.bytes::<16>().to_vec();
+    let is_done = additional.is_empty();
+    if !is_done {
+        payloads.notify(NotifyType::ADDITIONAL_KEY_EXCHANGE, link.clone());
+    }
+    let followup = Box::new(Followup { link, additional, nonces, shared, goal });
+    (payloads, if is_done { Then::Finish(followup) } else { Then::Followup(followup) })
+}
+
+impl Sa {
+    /// A child that came with IKE_AUTH, as its responder: its answer goes behind our proof. If there is none, the IKE SA stands.
+    pub(super) fn answer_first_child(
+        &mut self,
+        context: &mut Context<'_>,
+        nonces: &Nonces,
+        parts: &Parts,
+        payloads: &mut Payloads,
+    ) {
+        let agreed = match agree(&self.peer, parts, Exchanges::None, None, self.nat.is_encapsulated()) {
+            Ok(agreed) => agreed,
+            Err((kind, data, reason)) => {
+                payloads.notify(kind, data);
+                return context.output.event(Event::ChildFailed { ike: self.id, policy: None, reason });
+            }
+        };
+        let inbound_spi = context.esp_spi();
+        agreed.write_answer(payloads, inbound_spi);
+        self.accept(context, agreed, inbound_spi, None, nonces, &[]);
+    }
+
+    fn accept(
+        &mut self,
+        context: &mut Context<'_>,
+        agreed: Agreed,
+        inbound_spi: u32,
+        replaces: Option<ChildId>,
+        nonces: &Nonces,
+        shared: &[SharedSecret],
+    ) {
+        let Agreed { policy, choice, outbound_spi, mode, local, remote, .. } = agreed;
+        let made = Made {
+            policy,
+            choice,
+            inbound_spi,
+            outbound_spi,
+            mode,
+            local,
+            remote,
+            replaces,
+            is_ours: false,
+            is_live: replaces.is_none(),
+        };
+        let Some(new) = self.install(context, made, nonces, shared) else { return };
+        let Some(old) = replaces else { return };
+        // Our own rekeying of the same child is under way: whose nonce is lowest is known when it is answered.
+        if let Some(Creating { goal: Goal::Child(goal), .. }) = self.creating()
+            && goal.replaces == Some(old)
+        {
+            let lowest_nonce = nonces.lowest().to_vec();
+            goal.collision = Some(Collision { theirs: new, lowest_nonce });
+            return;
+        }
+        if self.child(old).is_some() {
+            self.replace_by(old, new);
+        } else if let Some(child) = self.child(new) {
+            child.go_live(context);
+        }
+    }
+
+    /// Answers CREATE_CHILD_SA.
+    pub(super) fn answer_create(
+        &mut self,
+        context: &mut Context<'_>,
+        header: &Header,
+        path: Path,
+        parts: Parts,
+    ) {
+        let is_ike =
+            parts.proposals.as_ref().is_some_and(|all| all.iter().any(|p| p.protocol == Protocol::Ike));
+        let answered = if !matches!(self.phase, Phase::Established) {
+            let reason = Reason::Protocol("it asks for something of an IKE SA that ends".to_owned());
+            Err((NotifyType::TEMPORARY_FAILURE, Vec::new(), reason))
+        } else if is_ike {
+            self.answer_rekey(context, &parts)
+        } else {
+            self.answer_child(context, &parts)
+        };
+        match answered {
+            Ok((payloads, then)) => {
+                self.respond(context, header, path, &payloads);
+                self.followup = None;
+                match then {
+                    Then::Followup(followup) => self.followup = Some(followup),
+                    Then::Finish(followup) => self.finish_followup(context, *followup),
+                }
+            }
+            Err((kind, data, reason)) => {
+                let is_temporary = matches!(
+                    kind,
+                    NotifyType::TEMPORARY_FAILURE
+                        | NotifyType::INVALID_KE_PAYLOAD
+                        | NotifyType::CHILD_SA_NOT_FOUND
+                );
+                if kind == NotifyType::CHILD_SA_NOT_FOUND {
+                    let spi = parts
+                        .notify(NotifyType::REKEY_SA)
+                        .map(|notify| notify.spi.clone())
+                        .unwrap_or_default();
+                    let mut payloads = Payloads::new();
+                    let protocol = Protocol::Esp.number();
+                    payloads.push(&Payload::Notify(Notify { protocol, spi, kind, data: Vec::new() }));
+                    self.respond(context, header, path, &payloads);
+                } else {
+                    self.refuse(context, header, path, kind, data);
+                }
+                if !is_temporary {
+                    context.output.event(Event::ChildFailed { ike: self.id, policy: None, reason });
+                }
+            }
+        }
+    }
+
+    fn answer_child(
+        &mut self,
+        context: &mut Context<'_>,
+        parts: &Parts,
+    ) -> Result<(Payloads, Then), Refusal> {
+        let temporary =
+            |problem: &str| (NotifyType::TEMPORARY_FAILURE, Vec::new(), Reason::Protocol(problem.to_owned()));
+        if matches!(self.creating(), Some(Creating { goal: Goal::Ike(_), .. })) {
+            return Err(temporary("it asks for a child while the IKE SA is rekeyed"));
+        }
+        if self.children.len() >= MAX_CHILDREN {
+            let reason = Reason::Protocol(format!("it asks for more than {MAX_CHILDREN} children"));
+            return Err((NotifyType::NO_ADDITIONAL_SAS, Vec::new(), reason));
+        }
+        let replaces = match parts.notify(NotifyType::REKEY_SA) {
+            None => None,
+            Some(notify) => {
+                let spi = <[u8; 4]>::try_from(&*notify.spi).map(u32::from_be_bytes).ok();
+                let deleting = self.deleting();
+                let child = self.children.iter().find(|child| Some(child.outbound_spi) == spi);
+                let child = child.ok_or((NotifyType::CHILD_SA_NOT_FOUND, Vec::new(), Reason::Lost))?;
+                if child.standing != Standing::Active || deleting == Some(child.id) {
+                    return Err(temporary("it rekeys a child that ends"));
+                }
+                Some(child)
+            }
+        };
+        let nonce = parts.nonce.clone().ok_or_else(|| protocol_refusal("it sends no nonce"))?;
+        let agreed = agree(&self.peer, parts, Exchanges::Optional, replaces, self.nat.is_encapsulated())?;
+        let replaces = replaces.map(|child| child.id);
+        let mut payloads = Payloads::new();
+        let nonces = Nonces { initiator: nonce, responder: context.random.nonce() };
+        let exchanged = exchange(&agreed.choice, parts)?;
+        let inbound_spi = context.esp_spi();
+        agreed.write_answer(&mut payloads, inbound_spi);
+        let additional = agreed.choice.additional.clone();
+        let goal = FollowupGoal::Child { agreed: Box::new(agreed), inbound_spi, replaces };
+        Ok(answer_with(context, payloads, exchanged, nonces, additional, goal))
+    }
+
+    /// Answers an additional key exchange of a negotiation that began in CREATE_CHILD_SA.
+    pub(super) fn answer_followup(
+        &mut self,
+        context: &mut Context<'_>,
+        header: &Header,
+        path: Path,
+        parts: &Parts,
+    ) {
+        let link = parts.notify(NotifyType::ADDITIONAL_KEY_EXCHANGE).map(|notify| &notify.data);
+        let followup = self.followup.take().filter(|followup| Some(&followup.link) == link);
+        let Some(mut followup) = followup else {
+            return self.refuse(context, header, path, NotifyType::STATE_NOT_FOUND, Vec::new());
+        };
+        let method = followup.additional.remove(0);
+        let answered = match &parts.exchange {
+            Some((number, data)) if *number == method.number() => key_exchange::respond(method, data).ok(),
+            _ => None,
+        };
+        let Some((public, shared)) = answered else {
+            if let Some(spi) = followup.inbound_spi() {
+                context.output.esp_spis.remove(&spi);
+            }
+            return self.refuse(context, header, path, NotifyType::INVALID_SYNTAX, Vec::new());
+        };
+        followup.shared.push(shared);
+        let mut payloads = Payloads::new();
+        payloads.push(&Payload::KeyExchange { method: method.number(), data: public });
+        let is_last = followup.additional.is_empty();
+        if !is_last {
+            payloads.notify(NotifyType::ADDITIONAL_KEY_EXCHANGE, followup.link.clone());
+        }
+        self.respond(context, header, path, &payloads);
+        if is_last {
+            self.finish_followup(context, *followup);
+        } else {
+            self.followup = Some(followup);
+        }
+    }
+
+    /// All key exchanges of a negotiation of the peer's are done.
+    fn finish_followup(&mut self, context: &mut Context<'_>, followup: Followup) {
+        let Followup { nonces, shared, goal, .. } = followup;
+        match goal {
+            FollowupGoal::Child { agreed, inbound_spi, replaces } => {
+                self.accept(context, *agreed, inbound_spi, replaces, &nonces, &shared);
+            }
+            FollowupGoal::Ike { choice, spis } => self.accept_rekey(context, &choice, spis, &nonces, &shared),
+        }
+    }
+}

@@ -1,0 +1,318 @@
+//! IKE_AUTH: who both ends are (RFC 7296, section 2.15; RFC 7427; RFC 7670).
+//!
+//! Guarantees: an IKE SA stands only after the other end's proof was verified against the identity that it claims; the proof of a
+//! shared key is compared in constant time.
+
+use std::sync::Arc;
+
+use subtle::ConstantTimeEq as _;
+
+use super::{Context, Parts, Role, Sa, exchange::InFlight, open::FirstChild};
+use crate::{
+    config::{Expect, Peer, Prove},
+    crypto::{
+        Prf,
+        prf::Secret,
+        sign::{self, Method},
+    },
+    event::{Path, Reason},
+    identity::Identity,
+    offer::Offer,
+    wire::{Exchange, Header, Identification, NotifyType, Payload, Payloads},
+};
+
+/// Encodings of certificates.
+const X509: u8 = 4;
+const RAW_KEY: u8 = 15;
+/// Bytes of the SHA-1 of an authority's key.
+const DIGEST_BYTES: usize = 20;
+
+/// prf(prf(key, "Key Pad for IKEv2"), octets).
+fn shared_key_proof(prf: Prf, key: &Secret, octets: &[u8]) -> Secret {
+    prf.compute(&prf.compute(key, &[b"Key Pad for IKEv2"]), &[octets])
+}
+
+/// The payloads that ask for certificates, one of each encoding that somebody expects.
+pub(super) fn certificate_requests<'a>(expected: impl Iterator<Item = &'a Expect>) -> Vec<Payload> {
+    let (mut digests, mut takes_keys) = (Vec::new(), false);
+    for expect in expected {
+        match expect {
+            Expect::SharedKey(_) => {}
+            Expect::PublicKeys(_) => takes_keys = true,
+            Expect::Certificate(authorities) => {
+                for digest in authorities.digests().chunks(DIGEST_BYTES) {
+                    if !digests.chunks(DIGEST_BYTES).any(|known| known == digest) {
+                        digests.extend_from_slice(digest);
+                    }
+                }
+            }
+        }
+    }
+    let certificates =
+        (!digests.is_empty()).then_some(Payload::CertificateRequest { encoding: X509, data: digests });
+    let keys = takes_keys.then(|| Payload::CertificateRequest { encoding: RAW_KEY, data: Vec::new() });
+    certificates.into_iter().chain(keys).collect()
+}
+
+impl Sa {
+    /// Our identity, certificates and proof.
+    fn write_proof(&self, payloads: &mut Payloads, asks_for: bool, message_id: u32) -> Result<(), Reason> {
+        let (peer, role) = (self.peer.clone(), self.role);
+        let hashes = self.features.hashes.clone();
+        let missing = || Reason::Protocol("a proof before keys".to_owned());
+        let plan = self.plan.ok_or_else(missing)?;
+        let identity = peer.local_identity.to_wire();
+        let super::Phase::Opening(opening) = &self.phase else { return Err(missing()) };
+        let keys = self.keys.as_ref().ok_or_else(missing)?;
+        let octets = opening.octets(role, keys, plan.prf, &identity.to_bytes(), message_id);
+        payloads.push(&match role {
+            Role::Initiator => Payload::IdInitiator(identity),
+            Role::Responder => Payload::IdResponder(identity),
+        });
+        let (method, data) = match &peer.prove {
+            Prove::SharedKey(key) => (Method::SHARED_KEY, shared_key_proof(plan.prf, key, &octets).to_vec()),
+            Prove::Signature { key, certificates } => {
+                if certificates.is_empty() {
+                    let data = key.public_key().to_vec();
+                    payloads.push(&Payload::Certificate { encoding: RAW_KEY, data });
+                }
+                for data in certificates {
+                    payloads.push(&Payload::Certificate { encoding: X509, data: data.clone() });
+                }
+                key.sign(&hashes, &octets).ok_or_else(|| Reason::Authentication {
+                    identity: peer.local_identity.to_string(),
+                    problem: "the peer takes no signature that our key makes (RFC 7427 with SHA-2)"
+                        .to_owned(),
+                })?
+            }
+        };
+        if asks_for {
+            certificate_requests(std::iter::once(&peer.expect))
+                .iter()
+                .for_each(|request| payloads.push(request));
+        }
+        payloads.push(&Payload::Authentication { method: method.0, data });
+        Ok(())
+    }
+
+    /// Checks the other end's proof of `claimed`.
+    fn verify_proof(
+        &self,
+        context: &Context<'_>,
+        claimed: &Identification,
+        identity: &Identity,
+        parts: &Parts,
+        message_id: u32,
+    ) -> Result<(), Reason> {
+        let wrong = |problem: &str| Reason::Authentication {
+            identity: identity.to_string(),
+            problem: problem.to_owned(),
+        };
+        let other = if self.role == Role::Initiator { Role::Responder } else { Role::Initiator };
+        let (Some(plan), Some(keys)) = (self.plan, self.keys.as_ref()) else {
+            return Err(wrong("no keys yet"));
+        };
+        let super::Phase::Opening(opening) = &self.phase else { return Err(wrong("it comes too late")) };
+        let octets = opening.octets(other, keys, plan.prf, &claimed.to_bytes(), message_id);
+        let (method, data) = parts.authentication.as_ref().ok_or_else(|| wrong("there is none"))?;
+        let method = Method(*method);
+        let allow_sha1 = context.settings.allow_sha1;
+        let is_signature = method != Method::SHARED_KEY;
+        match &self.peer.expect {
+            Expect::SharedKey(_) if is_signature => {
+                Err(wrong("it is a signature, where a shared key is configured"))
+            }
+            Expect::SharedKey(key) => {
+                let expected = shared_key_proof(plan.prf, key, &octets);
+                if bool::from(expected.ct_eq(data)) { Ok(()) } else { Err(wrong("the shared keys differ")) }
+            }
+            _ if !is_signature => Err(wrong("it is of a shared key, where a signature is configured")),
+            Expect::PublicKeys(keys) => {
+                let is_proof = |key: &&Vec<u8>| sign::verify(key, method, allow_sha1, &octets, data).is_ok();
+                let found = keys.iter().find(is_proof);
+                found
+                    .map(|_| ())
+                    .ok_or_else(|| wrong("it was made by none of the public keys that are configured"))
+            }
+            Expect::Certificate(authorities) => {
+                let of_x509 = parts.certificates.iter().filter(|(encoding, _)| *encoding == X509);
+                let certificates: Vec<&[u8]> = of_x509.map(|(_, der)| der.as_slice()).collect();
+                let unix_time = context.settings.unix_time(context.now);
+                let key = authorities.verify(&certificates, identity, unix_time).map_err(|p| wrong(&p))?;
+                sign::verify(&key, method, allow_sha1, &octets, data)
+                    .map_err(|_| wrong("the signature is not its certificate's"))
+            }
+        }
+    }
+
+    /// Sends our identity and proof, and asks for the first child.
+    pub(super) fn request_auth(&mut self, context: &mut Context<'_>) {
+        let (peer, message_id) = (self.peer.clone(), self.next_request);
+        let mut payloads = Payloads::new();
+        if let Err(reason) = self.write_proof(&mut payloads, true, message_id) {
+            return self.fail(context, reason);
+        }
+        if let Some(expected) = &peer.remote_identity {
+            payloads.push(&Payload::IdResponder(expected.to_wire()));
+        }
+        if context.output.is_first_contact {
+            payloads.notify(NotifyType::INITIAL_CONTACT, []);
+        }
+        let wanted = self.opening().and_then(|opening| opening.wanted());
+        let is_childless = peer.childless && self.features.childless;
+        if let Some((policy, trigger)) = wanted.filter(|_| !is_childless) {
+            let child = &peer.children[policy];
+            let inbound_spi = context.esp_spi();
+            let offers: Vec<Offer> = child.proposals.iter().map(Offer::without_exchange).collect();
+            let (local, remote) = super::child::with_trigger(child, trigger);
+            super::child::write_request(&mut payloads, child.mode, &offers, inbound_spi, &local, &remote);
+            if let Some(opening) = self.opening() {
+                opening.first_child = Some(FirstChild { policy, inbound_spi, local, remote });
+            }
+        }
+        if peer.mobike {
+            payloads.notify(NotifyType::MOBIKE_SUPPORTED, []);
+        }
+        self.request(context, Exchange::Auth, &payloads, InFlight::Auth);
+    }
+
+    /// The responder's identity, proof and answer about the first child.
+    pub(super) fn take_auth(&mut self, context: &mut Context<'_>, parts: Parts) {
+        let message_id = self.next_request - 1;
+        let verdict = match (&parts.id_responder, parts.error()) {
+            (Some(claimed), _) => self.judge_responder(context, claimed, &parts, message_id),
+            (None, Some(kind)) => {
+                // It has nothing to delete: it refused us.
+                return self.fail(context, Reason::Refused { kind });
+            }
+            (None, None) => Err(Reason::Protocol("it does not say who it is".to_owned())),
+        };
+        let identity = match verdict {
+            Ok(identity) => identity,
+            Err(reason) => return self.abandon(context, reason),
+        };
+        self.features.mobike = self.peer.mobike && parts.has(NotifyType::MOBIKE_SUPPORTED);
+        let super::Phase::Opening(opening) = &mut self.phase else { return };
+        let (first, wanted, nonces) = (opening.first_child.take(), opening.wanted(), opening.nonces.clone());
+        self.establish(context, identity, false);
+        match (first, wanted) {
+            (Some(first), _) => self.take_first_child(context, first, &nonces, &parts),
+            (None, Some((policy, trigger))) => self.enqueue(super::Task::AddChild { policy, trigger }),
+            (None, None) => {}
+        }
+    }
+
+    fn judge_responder(
+        &self,
+        context: &Context<'_>,
+        claimed: &Identification,
+        parts: &Parts,
+        message_id: u32,
+    ) -> Result<Identity, Reason> {
+        let identity = Identity::from_wire(claimed).map_err(|error| Reason::Protocol(error.to_string()))?;
+        if let Some(expected) = self.peer.remote_identity.as_ref().filter(|expected| **expected != identity) {
+            return Err(Reason::Identity { sent: identity.to_string(), expected: expected.to_string() });
+        }
+        self.verify_proof(context, claimed, &identity, parts, message_id)?;
+        Ok(identity)
+    }
+
+    /// Tells a responder, which takes the IKE SA for good, that it is not (RFC 7296, section 2.21.2).
+    fn abandon(&mut self, context: &mut Context<'_>, reason: Reason) {
+        let mut payloads = Payloads::new();
+        let kind = match reason {
+            Reason::Protocol(_) => NotifyType::INVALID_SYNTAX,
+            _ => NotifyType::AUTHENTICATION_FAILED,
+        };
+        payloads.notify(kind, []);
+        payloads.push(&Payload::Delete(crate::wire::Delete::Ike));
+        self.release_pending(context);
+        self.phase = super::Phase::Closing;
+        self.request(context, Exchange::Informational, &payloads, InFlight::DeleteIke(reason));
+    }
+
+    /// The candidate that an initiator's identities fit best: one that expects it by name before one that takes anybody.
+    fn find_peer(
+        &mut self,
+        peers: &[Arc<Peer>],
+        identity: &Identity,
+        parts: &Parts,
+    ) -> Result<usize, Reason> {
+        let wanted = parts.id_responder.as_ref().map(Identity::from_wire);
+        let is_wanted = |peer: &Peer| match &wanted {
+            Some(Ok(wanted)) => *wanted == peer.local_identity,
+            Some(Err(_)) => false,
+            None => true,
+        };
+        let candidates = self.opening().map(|opening| opening.candidates.clone()).unwrap_or_default();
+        let named = candidates.iter().find(|&&index| peers[index].remote_identity.as_ref() == Some(identity));
+        let named = named.filter(|&&index| is_wanted(&peers[index]));
+        let anybody = candidates
+            .iter()
+            .find(|&&index| peers[index].remote_identity.is_none() && is_wanted(&peers[index]));
+        if let Some(&index) = named.or(anybody) {
+            return Ok(index);
+        }
+        let expected = candidates.iter().take(16).map(|&index| {
+            let peer = &peers[index];
+            let theirs =
+                peer.remote_identity.as_ref().map_or_else(|| "anybody".to_owned(), ToString::to_string);
+            format!("{theirs} (towards {})", peer.local_identity)
+        });
+        let expected = expected.collect::<Vec<_>>().join(" or ");
+        let towards = parts.id_responder.as_ref().map(Identity::from_wire).and_then(Result::ok);
+        let sent = towards.map_or_else(|| identity.to_string(), |us| format!("{identity} (towards {us})"));
+        Err(Reason::Identity { sent, expected })
+    }
+
+    fn judge_initiator(
+        &mut self,
+        context: &Context<'_>,
+        parts: &Parts,
+        message_id: u32,
+    ) -> Result<Identity, Reason> {
+        let claimed = parts
+            .id_initiator
+            .as_ref()
+            .ok_or_else(|| Reason::Protocol("it does not say who it is".to_owned()))?;
+        let identity = Identity::from_wire(claimed).map_err(|error| Reason::Protocol(error.to_string()))?;
+        self.peer_index = self.find_peer(context.peers, &identity, parts)?;
+        self.peer = context.peers[self.peer_index].clone();
+        self.verify_proof(context, claimed, &identity, parts, message_id)?;
+        Ok(identity)
+    }
+
+    /// Judges an initiator, and answers with our own proof and its first child.
+    pub(super) fn answer_auth(
+        &mut self,
+        context: &mut Context<'_>,
+        header: &Header,
+        path: Path,
+        parts: Parts,
+    ) {
+        let judged = self.judge_initiator(context, &parts, header.message_id);
+        let mut payloads = Payloads::new();
+        let judged = judged.and_then(|identity| {
+            self.write_proof(&mut payloads, false, header.message_id)?;
+            Ok(identity)
+        });
+        let identity = match judged {
+            Ok(identity) => identity,
+            Err(reason) => {
+                self.refuse(context, header, path, NotifyType::AUTHENTICATION_FAILED, Vec::new());
+                return self.fail(context, reason);
+            }
+        };
+        self.features.mobike = self.peer.mobike && parts.has(NotifyType::MOBIKE_SUPPORTED);
+        if self.features.mobike {
+            payloads.notify(NotifyType::MOBIKE_SUPPORTED, []);
+        }
+        let super::Phase::Opening(opening) = &self.phase else { return };
+        let nonces = opening.nonces.clone();
+        self.establish(context, identity, parts.has(NotifyType::INITIAL_CONTACT));
+        if parts.proposals.is_some() {
+            self.answer_first_child(context, &nonces, &parts, &mut payloads);
+        }
+        self.respond(context, header, path, &payloads);
+    }
+}

@@ -1,0 +1,274 @@
+//! Children: pairs of ESP associations, and what both ends agree to about one (RFC 7296, sections 2.8 and 2.9).
+//!
+//! Guarantees: traffic of a child lies within our policy and within what the peer agreed to; the responder of a rekeying sends under
+//! the new keys only when the initiator is known to have them.
+
+use std::time::Instant;
+
+use super::{Context, Parts, Sa};
+use crate::{
+    config::{ChildPolicy, Peer},
+    crypto::SharedSecret,
+    event::{ChildId, Direction, Event, Install, Mode, Reason},
+    keys::{ChildKeys, Nonces},
+    offer::{self, Choice, Exchanges, Offer},
+    wire::{NotifyType, Payload, Payloads, Proposal, TrafficSelector, selector::narrow},
+};
+
+/// A pair of selectors, ours first, of the packet that a child is wanted for.
+pub(super) type Trigger = Option<(TrafficSelector, TrafficSelector)>;
+
+/// Where a child is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// It carries traffic, or will.
+    Active,
+    /// Another one has taken its place; the end that made that one deletes it.
+    Replaced {
+        /// The one that did.
+        by: ChildId,
+    },
+    /// It lost against another rekeying; the end that made it deletes it.
+    Redundant,
+}
+
+/// A pair of ESP associations.
+#[derive(Debug)]
+pub(crate) struct Child {
+    pub(crate) id: ChildId,
+    pub(crate) policy: usize,
+    pub(crate) inbound_spi: u32,
+    pub(crate) outbound_spi: u32,
+    pub(crate) standing: Standing,
+    pub(crate) rekey_at: Option<Instant>,
+    is_outbound_live: bool,
+    pub(super) mode: Mode,
+    pub(super) local: Vec<TrafficSelector>,
+    pub(super) remote: Vec<TrafficSelector>,
+}
+
+impl Child {
+    /// It is no more.
+    pub(crate) fn end(self, context: &mut Context<'_>, reason: &Reason) {
+        context.output.esp_spis.remove(&self.inbound_spi);
+        context.output.event(Event::Remove { child: self.id, reason: reason.clone() });
+    }
+
+    pub(super) fn go_live(&mut self, context: &mut Context<'_>) {
+        if !self.is_outbound_live {
+            self.is_outbound_live = true;
+            context.output.event(Event::UseOutbound { child: self.id });
+        }
+    }
+}
+
+/// What both ends agreed to about a child of the peer's.
+pub(super) struct Agreed {
+    pub(super) policy: usize,
+    pub(super) choice: Choice,
+    pub(super) reply: Proposal,
+    pub(super) outbound_spi: u32,
+    pub(super) mode: Mode,
+    pub(super) local: Vec<TrafficSelector>,
+    pub(super) remote: Vec<TrafficSelector>,
+}
+
+/// Why a request is refused: what the peer is told, and what the owner is.
+pub(super) type Refusal = (NotifyType, Vec<u8>, Reason);
+
+/// A policy's selectors, with those of the packet that wants it in front (RFC 7296, section 2.9).
+pub(super) fn with_trigger(
+    policy: &ChildPolicy,
+    trigger: Trigger,
+) -> (Vec<TrafficSelector>, Vec<TrafficSelector>) {
+    let (local, remote) = trigger.unzip();
+    (
+        local.into_iter().chain(policy.local.iter().copied()).collect(),
+        remote.into_iter().chain(policy.remote.iter().copied()).collect(),
+    )
+}
+
+/// The payloads that ask for a child, but for nonce and key exchange.
+pub(super) fn write_request(
+    payloads: &mut Payloads,
+    mode: Mode,
+    offers: &[Offer],
+    inbound_spi: u32,
+    local: &[TrafficSelector],
+    remote: &[TrafficSelector],
+) {
+    if mode == Mode::Transport {
+        payloads.notify(NotifyType::USE_TRANSPORT_MODE, []);
+    }
+    let spi = inbound_spi.to_be_bytes();
+    let proposals = (1..).zip(offers).map(|(number, offer)| offer.to_wire(number, spi.to_vec()));
+    payloads.push(&Payload::SecurityAssociation(proposals.collect()));
+    payloads.push(&Payload::SelectorsInitiator(local.to_vec()));
+    payloads.push(&Payload::SelectorsResponder(remote.to_vec()));
+}
+
+pub(super) fn list(selectors: &[TrafficSelector]) -> String {
+    selectors.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+pub(super) fn esp_spi(proposal: &Proposal) -> Option<u32> {
+    let spi = u32::from_be_bytes(proposal.spi.as_slice().try_into().ok()?);
+    (spi >= 0x100).then_some(spi)
+}
+
+pub(super) fn protocol_refusal(problem: &str) -> Refusal {
+    (NotifyType::INVALID_SYNTAX, Vec::new(), Reason::Protocol(problem.to_owned()))
+}
+
+/// Finds the policy of a request, and what both ends have in common.
+pub(super) fn agree(
+    peer: &Peer,
+    parts: &Parts,
+    exchanges: Exchanges,
+    replaces: Option<&Child>,
+    is_behind_nat: bool,
+) -> Result<Agreed, Refusal> {
+    let theirs = parts.proposals.as_deref().ok_or_else(|| protocol_refusal("it proposes nothing"))?;
+    let (Some(remote), Some(local)) = (&parts.selectors_initiator, &parts.selectors_responder) else {
+        return Err(protocol_refusal("it names no traffic"));
+    };
+    let mut refusal = None;
+    // What was agreed to once is agreed to again, whatever else the policies have.
+    let first = replaces.map(|child| child.policy);
+    let order = first.into_iter().chain((0..peer.children.len()).filter(|&index| Some(index) != first));
+    for (policy, child) in order.filter_map(|index| Some((index, peer.children.get(index)?))) {
+        let narrowed = (narrow(&child.local, local), narrow(&child.remote, remote));
+        if narrowed.0.is_empty() || narrowed.1.is_empty() {
+            continue;
+        }
+        let (choice, reply) = match offer::select(&child.proposals, theirs, exchanges) {
+            Ok(chosen) => chosen,
+            Err(mismatch) => {
+                let kind = NotifyType::NO_PROPOSAL_CHOSEN;
+                refusal.get_or_insert((kind, Vec::new(), Reason::NoProposal(mismatch)));
+                continue;
+            }
+        };
+        let outbound_spi = theirs.iter().find(|theirs| theirs.number == reply.number).and_then(esp_spi);
+        let outbound_spi = outbound_spi.ok_or_else(|| protocol_refusal("its SPI is none of ESP"))?;
+        let is_transport =
+            child.mode == Mode::Transport && parts.has(NotifyType::USE_TRANSPORT_MODE) && !is_behind_nat;
+        let mode = if is_transport { Mode::Transport } else { Mode::Tunnel };
+        return Ok(Agreed {
+            policy,
+            choice,
+            reply,
+            outbound_spi,
+            mode,
+            local: narrowed.0,
+            remote: narrowed.1,
+        });
+    }
+    Err(refusal.unwrap_or_else(|| {
+        let ours = peer
+            .children
+            .iter()
+            .take(16)
+            .map(|child| format!("{} to {}", list(&child.local), list(&child.remote)));
+        let reason = Reason::Selectors {
+            ours: ours.collect::<Vec<_>>().join(" or "),
+            theirs: format!("{} to {}", list(local), list(remote)),
+        };
+        (NotifyType::TS_UNACCEPTABLE, Vec::new(), reason)
+    }))
+}
+
+impl Agreed {
+    pub(super) fn write_answer(&self, payloads: &mut Payloads, inbound_spi: u32) {
+        if self.mode == Mode::Transport {
+            payloads.notify(NotifyType::USE_TRANSPORT_MODE, []);
+        }
+        let reply = Proposal { spi: inbound_spi.to_be_bytes().to_vec(), ..self.reply.clone() };
+        payloads.push(&Payload::SecurityAssociation(vec![reply]));
+        payloads.push(&Payload::SelectorsInitiator(self.remote.clone()));
+        payloads.push(&Payload::SelectorsResponder(self.local.clone()));
+    }
+}
+
+/// A child of which everything is known but its keys' place.
+pub(super) struct Made {
+    pub(super) policy: usize,
+    pub(super) choice: Choice,
+    pub(super) inbound_spi: u32,
+    pub(super) outbound_spi: u32,
+    pub(super) mode: Mode,
+    pub(super) local: Vec<TrafficSelector>,
+    pub(super) remote: Vec<TrafficSelector>,
+    pub(super) replaces: Option<ChildId>,
+    /// Whether we asked for it: the peer then has it already.
+    pub(super) is_ours: bool,
+    /// Whether it is sent on from the start.
+    pub(super) is_live: bool,
+}
+
+impl Sa {
+    pub(super) fn child(&mut self, id: ChildId) -> Option<&mut Child> {
+        self.children.iter_mut().find(|child| child.id == id)
+    }
+
+    pub(super) fn install(
+        &mut self,
+        context: &mut Context<'_>,
+        made: Made,
+        nonces: &Nonces,
+        shared: &[SharedSecret],
+    ) -> Option<ChildId> {
+        let (plan, keys) = (self.plan?, self.keys.as_ref()?);
+        let suite = made.choice.esp_suite();
+        let material = ChildKeys::derive(plan.prf, &keys.derive, nonces, shared, suite.material_bytes());
+        let (send, receive) = if made.is_ours {
+            (material.from_initiator, material.from_responder)
+        } else {
+            (material.from_responder, material.from_initiator)
+        };
+        let id = context.output.child_id();
+        let is_outbound_live = made.is_live;
+        let rekey_at = self.peer.child_lifetime.map(|lifetime| {
+            // The end that asked for it renews it, and the other one a little later if that did not happen.
+            let lifetime = if made.is_ours { lifetime } else { lifetime + lifetime / 8 };
+            context.random.later(context.now + lifetime, lifetime / 4)
+        });
+        context.output.event(Event::Install(Box::new(Install {
+            ike: self.id,
+            child: id,
+            peer: self.peer_index,
+            policy: made.policy,
+            inbound: Direction { spi: made.inbound_spi, material: receive },
+            outbound: Direction { spi: made.outbound_spi, material: send },
+            suite,
+            mode: made.mode,
+            is_encapsulated: self.nat.is_encapsulated(),
+            path: self.path,
+            local: made.local.clone(),
+            remote: made.remote.clone(),
+            replaces: made.replaces,
+            is_outbound_live,
+        })));
+        self.children.push(Child {
+            id,
+            policy: made.policy,
+            inbound_spi: made.inbound_spi,
+            outbound_spi: made.outbound_spi,
+            standing: Standing::Active,
+            rekey_at,
+            is_outbound_live,
+            mode: made.mode,
+            local: made.local,
+            remote: made.remote,
+        });
+        Some(id)
+    }
+
+    /// `old`, if it is still there, has a successor that the peer made and deletes it for.
+    pub(super) fn replace_by(&mut self, old: ChildId, by: ChildId) {
+        if let Some(child) = self.child(old) {
+            child.standing = Standing::Replaced { by };
+            child.rekey_at = None;
+        }
+    }
+}

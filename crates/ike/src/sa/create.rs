@@ -1,0 +1,420 @@
+//! Children, and successors of the IKE SA, that we ask for: CREATE_CHILD_SA and IKE_FOLLOWUP_KE as their initiator (RFC 7296,
+//! section 1.3; RFC 9370).
+//!
+//! Guarantees: traffic that a peer answers with lies within what was asked for; of two rekeyings that collide both ends keep the same
+//! one (RFC 7296, section 2.8.1).
+
+use super::{
+    Context, Parts, Sa, Task,
+    child::{Made, Standing, Trigger, esp_spi, list, with_trigger, write_request},
+    exchange::InFlight,
+    open::FirstChild,
+    rekey::IkeGoal,
+};
+use crate::{
+    crypto::{KeyExchange, Ongoing, SharedSecret},
+    event::{ChildId, Event, Mode, Reason},
+    keys::Nonces,
+    offer::{self, Choice, Exchanges, Offer},
+    wire::{Exchange, Notify, NotifyType, Payload, Payloads, Proposal, TrafficSelector},
+};
+
+/// Another end's creation that takes the place of the same thing as ours.
+pub(super) struct Collision<T> {
+    pub(super) theirs: T,
+    pub(super) lowest_nonce: Vec<u8>,
+}
+
+/// A child that we ask for.
+pub(super) struct ChildGoal {
+    policy: usize,
+    pub(super) replaces: Option<ChildId>,
+    inbound_spi: u32,
+    offers: Vec<Offer>,
+    trigger: Trigger,
+    mode: Mode,
+    local: Vec<TrafficSelector>,
+    remote: Vec<TrafficSelector>,
+    outbound_spi: u32,
+    pub(super) collision: Option<Collision<ChildId>>,
+}
+
+pub(super) enum Goal {
+    Child(Box<ChildGoal>),
+    Ike(Box<IkeGoal>),
+}
+
+/// A negotiation of ours in CREATE_CHILD_SA and the exchanges behind it.
+pub(crate) struct Creating {
+    pub(super) goal: Goal,
+    pub(super) nonces: Nonces,
+    pub(super) ongoing: Option<Ongoing>,
+    pub(super) shared: Vec<SharedSecret>,
+    /// What was chosen, once it was.
+    pub(super) choice: Option<Choice>,
+    /// Additional key exchanges that are still to come.
+    pub(super) additional: Vec<KeyExchange>,
+}
+
+impl Creating {
+    pub(super) fn inbound_spi(&self) -> Option<u32> {
+        match &self.goal {
+            Goal::Child(child) => Some(child.inbound_spi),
+            Goal::Ike(_) => None,
+        }
+    }
+}
+
+impl ChildGoal {
+    /// Reads SPI, mode and traffic of an answer; traffic must lie within what was asked for.
+    fn take_answer(&mut self, answer: &Proposal, parts: &Parts, is_behind_nat: bool) -> Result<(), Reason> {
+        let broken = |problem: &str| Reason::Protocol(problem.to_owned());
+        self.outbound_spi = esp_spi(answer).ok_or_else(|| broken("its SPI is none of ESP"))?;
+        let is_transport = parts.has(NotifyType::USE_TRANSPORT_MODE);
+        if is_transport && (self.mode != Mode::Transport || is_behind_nat) {
+            return Err(broken("it chose transport mode, which was not offered"));
+        }
+        self.mode = if is_transport { Mode::Transport } else { Mode::Tunnel };
+        let (Some(local), Some(remote)) = (&parts.selectors_initiator, &parts.selectors_responder) else {
+            return Err(broken("it names no traffic"));
+        };
+        let within = |theirs: &[TrafficSelector], ours: &[TrafficSelector]| {
+            !theirs.is_empty() && theirs.iter().all(|theirs| ours.iter().any(|ours| ours.contains(theirs)))
+        };
+        if !within(local, &self.local) || !within(remote, &self.remote) {
+            return Err(Reason::Selectors {
+                ours: format!("{} to {}", list(&self.local), list(&self.remote)),
+                theirs: format!("{} to {}", list(local), list(remote)),
+            });
+        }
+        (self.local, self.remote) = (local.clone(), remote.clone());
+        Ok(())
+    }
+}
+
+impl Sa {
+    /// Asks for a child of a policy, with another key exchange than its first where the peer wanted one.
+    pub(super) fn request_child(
+        &mut self,
+        context: &mut Context<'_>,
+        policy: usize,
+        method: Option<KeyExchange>,
+        trigger: Trigger,
+    ) {
+        let peer = self.peer.clone();
+        let Some(child) = peer.children.get(policy) else { return };
+        let (local, remote) = with_trigger(child, trigger);
+        let goal = ChildGoal {
+            policy,
+            replaces: None,
+            inbound_spi: context.esp_spi(),
+            offers: child.proposals.clone(),
+            trigger,
+            mode: child.mode,
+            local,
+            remote,
+            outbound_spi: 0,
+            collision: None,
+        };
+        self.send_create(context, goal, method);
+    }
+
+    pub(super) fn request_child_rekey(&mut self, context: &mut Context<'_>, id: ChildId) {
+        self.request_child_rekey_with(context, id, None);
+    }
+
+    fn request_child_rekey_with(
+        &mut self,
+        context: &mut Context<'_>,
+        id: ChildId,
+        method: Option<KeyExchange>,
+    ) {
+        let peer = self.peer.clone();
+        let inbound_spi = context.esp_spi();
+        let child = self.child(id).filter(|child| child.standing == Standing::Active);
+        let Some((child, policy)) = child.and_then(|child| Some((&*child, peer.children.get(child.policy)?)))
+        else {
+            context.output.esp_spis.remove(&inbound_spi);
+            return;
+        };
+        let goal = ChildGoal {
+            policy: child.policy,
+            replaces: Some(id),
+            inbound_spi,
+            offers: policy.proposals.clone(),
+            trigger: None,
+            mode: child.mode,
+            local: child.local.clone(),
+            remote: child.remote.clone(),
+            outbound_spi: 0,
+            collision: None,
+        };
+        self.send_create(context, goal, method);
+    }
+
+    fn send_create(&mut self, context: &mut Context<'_>, goal: ChildGoal, method: Option<KeyExchange>) {
+        let mut payloads = Payloads::new();
+        if let Some(child) = goal.replaces.and_then(|id| self.child(id)) {
+            payloads.push(&Payload::Notify(Notify::about_esp(NotifyType::REKEY_SA, child.inbound_spi)));
+        }
+        write_request(&mut payloads, goal.mode, &goal.offers, goal.inbound_spi, &goal.local, &goal.remote);
+        let nonce = context.random.nonce();
+        payloads.push(&Payload::Nonce(nonce.clone()));
+        let method = method.or_else(|| goal.offers.first().and_then(Offer::first_exchange));
+        let ongoing = match method.map(Ongoing::begin).transpose() {
+            Ok(ongoing) => ongoing,
+            Err(error) => return self.fail(context, error.into()),
+        };
+        if let Some(ongoing) = &ongoing {
+            let (method, data) = (ongoing.method().number(), ongoing.public().to_vec());
+            payloads.push(&Payload::KeyExchange { method, data });
+        }
+        let creating = Creating {
+            goal: Goal::Child(Box::new(goal)),
+            nonces: Nonces { initiator: nonce, responder: Vec::new() },
+            ongoing,
+            shared: Vec::new(),
+            choice: None,
+            additional: Vec::new(),
+        };
+        self.request(context, Exchange::CreateChild, &payloads, InFlight::Create(Box::new(creating)));
+    }
+
+    /// The response to CREATE_CHILD_SA or to an IKE_FOLLOWUP_KE behind it.
+    pub(super) fn take_created(
+        &mut self,
+        context: &mut Context<'_>,
+        mut creating: Box<Creating>,
+        parts: Parts,
+    ) {
+        if let Err(reason) = self.continue_created(&mut creating, &parts) {
+            return self.give_up(context, *creating, reason, &parts);
+        }
+        if let Some(&method) = creating.additional.first() {
+            return self.request_followup(context, creating, method, &parts);
+        }
+        let Creating { goal, nonces, shared, choice, .. } = *creating;
+        let Some(choice) = choice else { return };
+        match goal {
+            Goal::Child(goal) => self.finish_child(context, *goal, choice, &nonces, &shared),
+            Goal::Ike(goal) => self.finish_rekey(context, *goal, &choice, &nonces, &shared),
+        }
+    }
+
+    fn continue_created(&self, creating: &mut Creating, parts: &Parts) -> Result<(), Reason> {
+        let broken = |problem: &str| Reason::Protocol(problem.to_owned());
+        if let Some(kind) = parts.error() {
+            return Err(Reason::Refused { kind });
+        }
+        let ongoing = creating.ongoing.take();
+        if creating.choice.is_some() {
+            // The response to an additional key exchange.
+            let ongoing = ongoing.ok_or_else(|| broken("it answers an exchange that was not begun"))?;
+            let (method, data) = parts.exchange.as_ref().ok_or_else(|| broken("it sends no public value"))?;
+            if *method != ongoing.method().number() {
+                return Err(broken("it answers with another key exchange than ours"));
+            }
+            creating.shared.push(ongoing.finish(data)?);
+            creating.additional.remove(0);
+            return Ok(());
+        }
+        let answer = parts.proposals.as_deref().ok_or_else(|| broken("it proposes nothing"))?;
+        creating.nonces.responder = parts.nonce.clone().ok_or_else(|| broken("it sends no nonce"))?;
+        let offers = match &creating.goal {
+            Goal::Child(goal) => &goal.offers,
+            Goal::Ike(_) => &self.peer.proposals,
+        };
+        let choice = offer::accept(offers, answer, Exchanges::Required).map_err(Reason::NoProposal)?;
+        if let Some(method) = choice.exchange {
+            let ongoing = ongoing.filter(|ongoing| ongoing.method() == method);
+            let ongoing =
+                ongoing.ok_or_else(|| broken("it chose another key exchange than the one begun"))?;
+            match &parts.exchange {
+                Some((number, data)) if *number == method.number() => {
+                    creating.shared.push(ongoing.finish(data)?)
+                }
+                _ => return Err(broken("it sends no public value")),
+            }
+        }
+        let answer = &answer[0];
+        let is_behind_nat = self.nat.is_encapsulated();
+        match &mut creating.goal {
+            Goal::Child(goal) => goal.take_answer(answer, parts, is_behind_nat)?,
+            Goal::Ike(goal) => {
+                goal.spis.responder =
+                    <[u8; 8]>::try_from(&*answer.spi).map(u64::from_be_bytes).unwrap_or_default();
+                if goal.spis.responder == 0 {
+                    return Err(broken("its SPI is none of IKE"));
+                }
+            }
+        }
+        creating.additional.clone_from(&choice.additional);
+        creating.choice = Some(choice);
+        Ok(())
+    }
+
+    fn request_followup(
+        &mut self,
+        context: &mut Context<'_>,
+        mut creating: Box<Creating>,
+        method: KeyExchange,
+        parts: &Parts,
+    ) {
+        let link = parts.notify(NotifyType::ADDITIONAL_KEY_EXCHANGE).map(|notify| notify.data.clone());
+        let Some(link) = link.filter(|link| link.len() <= 256) else {
+            let reason = Reason::Protocol("it links no additional key exchange".to_owned());
+            return self.give_up(context, *creating, reason, parts);
+        };
+        let ongoing = match Ongoing::begin(method) {
+            Ok(ongoing) => ongoing,
+            Err(error) => return self.fail(context, error.into()),
+        };
+        let mut payloads = Payloads::new();
+        payloads.push(&Payload::KeyExchange { method: method.number(), data: ongoing.public().to_vec() });
+        payloads.notify(NotifyType::ADDITIONAL_KEY_EXCHANGE, link);
+        creating.ongoing = Some(ongoing);
+        self.request(context, Exchange::FollowupKe, &payloads, InFlight::Create(creating));
+    }
+
+    /// The peer refused, or its answer is none.
+    fn give_up(&mut self, context: &mut Context<'_>, creating: Creating, reason: Reason, parts: &Parts) {
+        let Creating { goal, .. } = creating;
+        let goal = match goal {
+            Goal::Ike(goal) => return self.give_up_rekey(context, *goal, reason, parts),
+            Goal::Child(goal) => *goal,
+        };
+        context.output.esp_spis.remove(&goal.inbound_spi);
+        let wanted = parts.wanted_exchange();
+        let wanted = wanted.filter(|wanted| goal.offers.iter().any(|offer| offer.has_exchange(*wanted)));
+        if let (Some(method), Reason::Refused { kind: NotifyType::INVALID_KE_PAYLOAD }) = (wanted, &reason) {
+            // Asked for once, it is what the peer takes; if it changes its mind, the next rekeying begins anew.
+            let is_new = goal.offers.first().and_then(Offer::first_exchange) != Some(method);
+            if is_new {
+                return match goal.replaces {
+                    Some(child) => self.request_child_rekey_with(context, child, Some(method)),
+                    None => self.request_child(context, goal.policy, Some(method), goal.trigger),
+                };
+            }
+        }
+        let Some(replaced) = goal.replaces else {
+            if reason == (Reason::Refused { kind: NotifyType::TEMPORARY_FAILURE }) {
+                return self.retry(context, Task::AddChild { policy: goal.policy, trigger: goal.trigger });
+            }
+            let policy = Some(goal.policy);
+            return context.output.event(Event::ChildFailed { ike: self.id, policy, reason });
+        };
+        if let Some(collision) = goal.collision {
+            // The peer's rekeying stands, and ours does not.
+            return self.replace_by(replaced, collision.theirs);
+        }
+        match reason {
+            Reason::Refused { kind: NotifyType::CHILD_SA_NOT_FOUND } => {
+                if let Some(at) = self.children.iter().position(|child| child.id == replaced) {
+                    let child = self.children.swap_remove(at);
+                    child.end(context, &Reason::Lost);
+                    self.enqueue(Task::AddChild { policy: goal.policy, trigger: None });
+                }
+            }
+            Reason::Refused { kind: NotifyType::TEMPORARY_FAILURE } => {
+                self.retry(context, Task::RekeyChild(replaced))
+            }
+            reason => {
+                self.retry(context, Task::RekeyChild(replaced));
+                context.output.event(Event::ChildFailed { ike: self.id, policy: Some(goal.policy), reason });
+            }
+        }
+    }
+
+    fn finish_child(
+        &mut self,
+        context: &mut Context<'_>,
+        goal: ChildGoal,
+        choice: Choice,
+        nonces: &Nonces,
+        shared: &[SharedSecret],
+    ) {
+        let ChildGoal { policy, replaces, inbound_spi, mode, local, remote, outbound_spi, collision, .. } =
+            goal;
+        let is_lost =
+            collision.as_ref().is_some_and(|theirs| nonces.lowest() < theirs.lowest_nonce.as_slice());
+        let made = Made {
+            policy,
+            choice,
+            inbound_spi,
+            outbound_spi,
+            mode,
+            local,
+            remote,
+            replaces,
+            is_ours: true,
+            is_live: !is_lost,
+        };
+        let Some(new) = self.install(context, made, nonces, shared) else { return };
+        let Some(old) = replaces else { return };
+        match collision {
+            Some(collision) if is_lost => {
+                // Ours lost: its maker, which we are, deletes it; the peer deletes the old one.
+                if let Some(child) = self.child(new) {
+                    child.standing = Standing::Redundant;
+                    child.rekey_at = None;
+                }
+                self.replace_by(old, collision.theirs);
+                self.enqueue(Task::DeleteChild(new, Reason::Replaced));
+                if self.child(old).is_none() {
+                    // The peer has deleted it meanwhile: it knows that its own has won.
+                    if let Some(child) = self.child(collision.theirs) {
+                        child.go_live(context);
+                    }
+                }
+            }
+            collision => {
+                if let Some(loser) = collision.and_then(|collision| self.child(collision.theirs)) {
+                    loser.standing = Standing::Redundant;
+                    loser.rekey_at = None;
+                }
+                self.replace_by(old, new);
+                self.enqueue(Task::DeleteChild(old, Reason::Replaced));
+            }
+        }
+    }
+
+    /// A child that came with IKE_AUTH, as its initiator.
+    pub(super) fn take_first_child(
+        &mut self,
+        context: &mut Context<'_>,
+        first: FirstChild,
+        nonces: &Nonces,
+        parts: &Parts,
+    ) {
+        let peer = self.peer.clone();
+        let policy = &peer.children[first.policy];
+        let mut goal = ChildGoal {
+            policy: first.policy,
+            replaces: None,
+            inbound_spi: first.inbound_spi,
+            offers: policy.proposals.iter().map(Offer::without_exchange).collect(),
+            trigger: None,
+            mode: policy.mode,
+            local: first.local,
+            remote: first.remote,
+            outbound_spi: 0,
+            collision: None,
+        };
+        let is_behind_nat = self.nat.is_encapsulated();
+        let answered = match (parts.proposals.as_deref(), parts.error()) {
+            (Some(answer), _) => offer::accept(&goal.offers, answer, Exchanges::Required)
+                .map_err(Reason::NoProposal)
+                .and_then(|choice| goal.take_answer(&answer[0], parts, is_behind_nat).map(|()| choice)),
+            (None, Some(kind)) => Err(Reason::Refused { kind }),
+            (None, None) => Err(Reason::Protocol("it does not answer about the first child".to_owned())),
+        };
+        match answered {
+            Ok(choice) => self.finish_child(context, goal, choice, nonces, &[]),
+            Err(reason) => {
+                context.output.esp_spis.remove(&goal.inbound_spi);
+                let policy = Some(goal.policy);
+                context.output.event(Event::ChildFailed { ike: self.id, policy, reason });
+            }
+        }
+    }
+}

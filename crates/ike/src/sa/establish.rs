@@ -1,0 +1,46 @@
+//! An IKE SA begins to stand.
+
+use super::{Context, InitialContact, Phase, Role, Sa};
+use crate::{event::Event, identity::Identity};
+
+impl Sa {
+    /// Both ends have proved who they are.
+    pub(super) fn establish(
+        &mut self,
+        context: &mut Context<'_>,
+        identity: Identity,
+        is_initial_contact: bool,
+    ) {
+        self.phase = Phase::Established;
+        self.expires_at = None;
+        self.identity = Some(identity.clone());
+        self.stands_since = Some(context.now);
+        self.schedule(context);
+        let peer = self.peer_index;
+        if is_initial_contact {
+            let contact = InitialContact { peer, identity: identity.clone(), began: self.began };
+            context.output.initial_contacts.push(contact);
+        }
+        context.output.event(Event::Established {
+            ike: self.id,
+            peer,
+            identity,
+            algorithms: self.algorithms(),
+        });
+    }
+
+    /// Plans the next rekeying, earlier at one end than at the other, and what keeps the path open.
+    pub(super) fn schedule(&mut self, context: &mut Context<'_>) {
+        self.rekey_at = self.peer.ike_lifetime.map(|lifetime| {
+            let lifetime = if self.role == Role::Initiator { lifetime } else { lifetime + lifetime / 8 };
+            context.random.later(context.now + lifetime, lifetime / 4)
+        });
+        self.start_keepalive(context.now);
+    }
+
+    fn algorithms(&self) -> String {
+        let Some(plan) = self.plan else { return String::new() };
+        let integrity = plan.integrity.map(|integrity| format!("-{}", integrity.name())).unwrap_or_default();
+        format!("{}{integrity}-{}", plan.encryption.name(), plan.prf.name())
+    }
+}

@@ -1,0 +1,372 @@
+//! Requests and responses: one of ours under way, the last answer of ours kept.
+//!
+//! Guarantees: window 1 in both directions; nothing of a message is looked at before it proved genuine; a message that did not is
+//! dropped without a trace in the state.
+
+use std::time::Instant;
+
+use super::{Context, Creating, Parts, Phase, Role, Sa, Task, open::Opening};
+use crate::{
+    crypto::{CryptoError, Ongoing, Sealer},
+    event::{ChildId, Path, Reason, Transmit},
+    message::{Arrived, Assembly, Opened},
+    wire::{Exchange, Header, NotifyType, Payloads},
+};
+
+/// What the response to our request is for.
+pub(super) enum InFlight {
+    Init,
+    /// An additional key exchange, and what IntAuth takes of the request.
+    Intermediate {
+        ongoing: Ongoing,
+    },
+    Auth,
+    /// CREATE_CHILD_SA, and IKE_FOLLOWUP_KE behind it.
+    Create(Box<Creating>),
+    DeleteChild(ChildId),
+    DeleteIke(Reason),
+    Probe,
+    Move,
+    CheckPath {
+        cookie: Vec<u8>,
+        path: Path,
+    },
+}
+
+/// Our request.
+pub(super) struct Outstanding {
+    pub(super) message_id: u32,
+    pub(super) exchange: Exchange,
+    datagrams: Vec<Vec<u8>>,
+    sent: u32,
+    pub(super) next_at: Instant,
+    pub(super) in_flight: InFlight,
+    assembly: Assembly,
+}
+
+/// Answers to the peer's requests.
+#[derive(Default)]
+pub(super) struct Replies {
+    /// The next request's number.
+    pub(super) expected: u32,
+    /// The answer to the one before.
+    pub(super) last: Vec<Vec<u8>>,
+    assembly: Assembly,
+}
+
+impl Sa {
+    /// The keys of a direction.
+    fn sealer(&mut self, is_ours: bool) -> Option<&mut Sealer> {
+        let keys = self.keys.as_mut()?;
+        Some(if is_ours == (self.role == Role::Initiator) {
+            &mut keys.initiator
+        } else {
+            &mut keys.responder
+        })
+    }
+
+    pub(super) fn transmit(&self, context: &mut Context<'_>, path: Path, datagrams: &[Vec<u8>]) {
+        let needs_marker = path.local.port() != context.settings.ike_port;
+        let marker: &[u8] = if needs_marker { &[0; 4] } else { &[] };
+        for datagram in datagrams {
+            context.output.transmits.push_back(Transmit { path, bytes: [marker, datagram].concat() });
+        }
+    }
+
+    fn sealed(
+        &mut self,
+        context: &Context<'_>,
+        exchange: Exchange,
+        is_response: bool,
+        message_id: u32,
+        payloads: &Payloads,
+    ) -> Result<Vec<Vec<u8>>, CryptoError> {
+        let place = self.place(exchange, is_response, message_id);
+        let fragment_bytes = self.features.fragmentation.then_some(context.settings.fragment_bytes);
+        let sealer = self.sealer(true).ok_or(CryptoError::Library)?;
+        place.sealed(sealer, payloads, fragment_bytes)
+    }
+
+    /// Sends a request of ours; its response will be for `in_flight`.
+    pub(super) fn request(
+        &mut self,
+        context: &mut Context<'_>,
+        exchange: Exchange,
+        payloads: &Payloads,
+        in_flight: InFlight,
+    ) {
+        debug_assert!(self.outstanding.is_none(), "one request at a time");
+        let message_id = self.next_request;
+        let datagrams = if exchange == Exchange::Init {
+            Ok(vec![self.place(exchange, false, message_id).plain(payloads)])
+        } else {
+            self.sealed(context, exchange, false, message_id, payloads)
+        };
+        let datagrams = match datagrams {
+            Ok(datagrams) => datagrams,
+            Err(error) => return self.fail(context, error.into()),
+        };
+        self.next_request = message_id + 1;
+        self.transmit(context, self.path, &datagrams);
+        let next_at = context.now + context.settings.retransmission.pause(0);
+        let assembly = Assembly::default();
+        self.outstanding =
+            Some(Outstanding { message_id, exchange, datagrams, sent: 0, next_at, in_flight, assembly });
+    }
+
+    /// The first datagram of the request under way.
+    pub(super) fn request_bytes(&self) -> Option<&[u8]> {
+        self.outstanding.as_ref()?.datagrams.first().map(Vec::as_slice)
+    }
+
+    /// Answers the peer's request, along the path that it came by.
+    pub(super) fn respond(
+        &mut self,
+        context: &mut Context<'_>,
+        header: &Header,
+        path: Path,
+        payloads: &Payloads,
+    ) {
+        match self.sealed(context, header.exchange, true, header.message_id, payloads) {
+            Ok(datagrams) => {
+                self.transmit(context, path, &datagrams);
+                self.replies.last = datagrams;
+            }
+            Err(error) => self.fail(context, error.into()),
+        }
+    }
+
+    /// Sends our request again; `false` if that was done often enough.
+    pub(super) fn retransmit(&mut self, context: &mut Context<'_>) -> bool {
+        let schedule = context.settings.retransmission;
+        let path = self.path;
+        let Some(outstanding) = &mut self.outstanding else { return true };
+        if outstanding.sent >= schedule.tries {
+            return false;
+        }
+        outstanding.sent += 1;
+        outstanding.next_at = context.now + schedule.pause(outstanding.sent);
+        let datagrams = std::mem::take(&mut outstanding.datagrams);
+        self.transmit(context, path, &datagrams);
+        if let Some(outstanding) = &mut self.outstanding {
+            outstanding.datagrams = datagrams;
+        }
+        true
+    }
+
+    /// Why nobody answered.
+    pub(super) fn timeout_reason(&mut self) -> Reason {
+        match self.outstanding.take().map(|outstanding| outstanding.in_flight) {
+            Some(InFlight::DeleteIke(reason)) => reason,
+            _ => Reason::Timeout,
+        }
+    }
+
+    /// Begins the next task, if no request is under way.
+    pub(crate) fn run_tasks(&mut self, context: &mut Context<'_>) {
+        while self.outstanding.is_none() && matches!(self.phase, Phase::Established) {
+            let Some(task) = self.tasks.pop_front() else { return };
+            match task {
+                Task::AddChild { policy, trigger } => self.request_child(context, policy, None, trigger),
+                Task::RekeyChild(child) => self.request_child_rekey(context, child),
+                Task::DeleteChild(child, reason) => self.request_child_deletion(context, child, &reason),
+                Task::RekeyIke => self.request_rekey(context, None),
+                Task::DeleteIke(reason) => self.request_deletion(context, reason),
+                Task::Probe => {
+                    self.request(context, Exchange::Informational, &Payloads::new(), InFlight::Probe)
+                }
+                Task::Move => self.request_move(context),
+                Task::CheckPath { cookie, path } => self.request_path_check(context, cookie, path),
+            }
+        }
+    }
+
+    /// Handles a message with this IKE SA's SPIs, but for first messages.
+    pub(crate) fn handle(&mut self, context: &mut Context<'_>, header: &Header, message: &[u8], path: Path) {
+        let is_from_peer = header.is_from_initiator == (self.role == Role::Responder);
+        if !is_from_peer {
+            return;
+        }
+        if header.is_response {
+            self.handle_response(context, header, message, path);
+        } else {
+            self.handle_request(context, header, message, path);
+        }
+        self.run_tasks(context);
+    }
+
+    /// Whether a message of the peer's is genuine under the keys of now, or under those of the exchange before.
+    fn is_genuine(&mut self, header: &Header, message: &[u8]) -> bool {
+        let mut scratch = Assembly::default();
+        let by_current =
+            self.sealer(false).is_some_and(|sealer| is_whole_or_first(&mut scratch, sealer, header, message));
+        let Phase::Opening(opening) = &self.phase else { return by_current };
+        let previous = opening.previous_keys.as_ref().map(|keys| &keys.initiator);
+        by_current || previous.is_some_and(|sealer| is_whole_or_first(&mut scratch, sealer, header, message))
+    }
+
+    fn handle_request(&mut self, context: &mut Context<'_>, header: &Header, message: &[u8], path: Path) {
+        // A responder that stands before its answer has come here asks again, when it has.
+        if self.role == Role::Initiator && matches!(self.phase, Phase::Opening(_)) {
+            return;
+        }
+        if header.message_id.wrapping_add(1) == self.replies.expected {
+            if !self.replies.last.is_empty() && self.is_genuine(header, message) {
+                self.transmit(context, path, &self.replies.last);
+            }
+            return;
+        }
+        if header.message_id != self.replies.expected || matches!(self.phase, Phase::Finished) {
+            return;
+        }
+        let mut assembly = std::mem::take(&mut self.replies.assembly);
+        let arrived = self.sealer(false).map(|sealer| assembly.open(sealer, header, message));
+        self.replies.assembly = assembly;
+        let Some(Ok(Arrived::Message(opened))) = arrived else { return };
+        self.replies.expected += 1;
+        self.replies.last.clear();
+        self.note_life(context, header, path);
+        let parts = match Parts::parse(opened.first, &opened.clear) {
+            Ok(parts) => parts,
+            Err(crate::wire::Malformed::UnknownCritical { number }) => {
+                return self.refuse(
+                    context,
+                    header,
+                    path,
+                    NotifyType::UNSUPPORTED_CRITICAL_PAYLOAD,
+                    vec![number],
+                );
+            }
+            Err(_) => return self.refuse(context, header, path, NotifyType::INVALID_SYNTAX, Vec::new()),
+        };
+        if !self.phase.allows(header.exchange) {
+            return self.refuse(context, header, path, NotifyType::INVALID_SYNTAX, Vec::new());
+        }
+        match header.exchange {
+            Exchange::Intermediate => self.answer_intermediate(context, header, path, &opened, &parts),
+            Exchange::Auth => self.answer_auth(context, header, path, parts),
+            Exchange::CreateChild => self.answer_create(context, header, path, parts),
+            Exchange::FollowupKe => self.answer_followup(context, header, path, &parts),
+            _ => self.answer_informational(context, header, path, &parts),
+        }
+    }
+
+    /// Answers a request with nothing but a notification that it failed.
+    pub(super) fn refuse(
+        &mut self,
+        context: &mut Context<'_>,
+        header: &Header,
+        path: Path,
+        kind: NotifyType,
+        data: Vec<u8>,
+    ) {
+        let mut payloads = Payloads::new();
+        payloads.notify(kind, data);
+        self.respond(context, header, path, &payloads);
+    }
+
+    fn handle_response(&mut self, context: &mut Context<'_>, header: &Header, message: &[u8], path: Path) {
+        let Some(mut outstanding) = self.outstanding.take() else { return };
+        let is_ours = outstanding.message_id == header.message_id && outstanding.exchange == header.exchange;
+        let arrived = match self.sealer(false) {
+            Some(sealer) if is_ours => outstanding.assembly.open(sealer, header, message).ok(),
+            _ => None,
+        };
+        let Some(Arrived::Message(opened)) = arrived else {
+            self.outstanding = Some(outstanding);
+            return;
+        };
+        self.note_life(context, header, path);
+        match Parts::parse(opened.first, &opened.clear) {
+            Ok(parts) => self.take_response(context, outstanding, &opened, parts),
+            Err(malformed) => self.fail(context, Reason::Protocol(malformed.to_string())),
+        }
+    }
+
+    fn take_response(
+        &mut self,
+        context: &mut Context<'_>,
+        outstanding: Outstanding,
+        opened: &Opened,
+        parts: Parts,
+    ) {
+        match outstanding.in_flight {
+            // Its response is not encrypted, and handled apart.
+            InFlight::Init => {}
+            InFlight::Intermediate { ongoing } => self.take_intermediate(context, ongoing, opened, &parts),
+            InFlight::Auth => self.take_auth(context, parts),
+            InFlight::Create(creating) => self.take_created(context, creating, parts),
+            InFlight::DeleteChild(child) => self.take_child_deleted(context, child),
+            InFlight::DeleteIke(reason) => self.fail(context, reason),
+            InFlight::Probe => {}
+            InFlight::Move => self.take_moved(context, &parts),
+            InFlight::CheckPath { cookie, path } => self.take_path_checked(context, &cookie, path, &parts),
+        }
+    }
+
+    /// Takes the request in flight for a first message's response.
+    pub(super) fn take_init(&mut self) -> Option<()> {
+        let is_init = self.outstanding.as_ref().is_some_and(|o| matches!(o.in_flight, InFlight::Init));
+        is_init.then(|| self.outstanding = None)
+    }
+
+    /// A genuine message came: the peer lives, and is where the message came from.
+    fn note_life(&mut self, context: &mut Context<'_>, header: &Header, path: Path) {
+        self.heard = context.now;
+        // Which answers are current is known by their number; a peer behind a NAT is followed where its mapping goes
+        // (RFC 7296, section 2.23), and one that is not says where it goes (RFC 4555).
+        let is_opening = matches!(self.phase, Phase::Opening(_));
+        let follows = self.nat.remote_behind || (is_opening && !header.is_response);
+        if follows && self.path != path {
+            self.set_path(context, path);
+        }
+    }
+
+    /// The creation that is under way, and the child or IKE SA that it replaces.
+    pub(super) fn creating(&mut self) -> Option<&mut Creating> {
+        match &mut self.outstanding.as_mut()?.in_flight {
+            InFlight::Create(creating) => Some(creating),
+            _ => None,
+        }
+    }
+
+    /// The child whose deletion is under way.
+    pub(super) fn deleting(&self) -> Option<ChildId> {
+        match self.outstanding.as_ref()?.in_flight {
+            InFlight::DeleteChild(child) => Some(child),
+            _ => None,
+        }
+    }
+
+    /// Gives back what a request under way has reserved.
+    pub(super) fn release_pending(&mut self, context: &mut Context<'_>) {
+        if let Some(spi) = self.creating().and_then(|creating| creating.inbound_spi()) {
+            context.output.esp_spis.remove(&spi);
+        }
+        if let Some(spi) = self.followup.take().and_then(|followup| followup.inbound_spi()) {
+            context.output.esp_spis.remove(&spi);
+        }
+        if let Phase::Opening(opening) = &self.phase {
+            Opening::release(opening, context);
+        }
+    }
+
+    /// Moves the tasks that wait to a successor.
+    pub(super) fn take_tasks(&mut self) -> std::collections::VecDeque<Task> {
+        let delayed = std::mem::take(&mut self.delayed).into_iter().map(|(_, task)| task);
+        let of_children = |task: &Task| {
+            matches!(
+                task,
+                Task::AddChild { .. } | Task::RekeyChild(_) | Task::DeleteChild(..) | Task::DeleteIke(_)
+            )
+        };
+        std::mem::take(&mut self.tasks).into_iter().chain(delayed).filter(of_children).collect()
+    }
+}
+
+fn is_whole_or_first(scratch: &mut Assembly, sealer: &Sealer, header: &Header, message: &[u8]) -> bool {
+    match scratch.open(sealer, header, message) {
+        Ok(Arrived::Message(_) | Arrived::Fragment { is_first: true }) => true,
+        Ok(Arrived::Fragment { is_first: false }) | Err(_) => false,
+    }
+}

@@ -1,0 +1,277 @@
+//! A peer that has the keys, and says whatever it likes: nothing panics, nothing grows without bound, and no child comes to be before
+//! both ends have proved who they are.
+
+use std::time::{Duration, Instant};
+
+use super::{Context, InFlightForTests, MAX_CHILDREN, Sa};
+use crate::{
+    ChildPolicy, Endpoint, Event, Expect, Identity, Mode, Offer, Peer, Prove, Random, Settings,
+    event::Path,
+    wire::{
+        Attribute, Configuration, ConfigurationType, Delete, Exchange, HEADER_BYTES, Header, Identification,
+        Notify, NotifyType, Payload, Payloads, TrafficSelector,
+    },
+};
+
+/// Numbers by a seed (xorshift).
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % bound as u64) as usize
+    }
+
+    fn bytes(&mut self, most: usize) -> Vec<u8> {
+        (0..self.below(most + 1)).map(|_| self.below(256) as u8).collect()
+    }
+
+    fn one<T: Clone>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len())].clone()
+    }
+}
+
+fn peer(index: u8) -> Peer {
+    let key = || vec![7; 32].into();
+    let network = |index: u8| TrafficSelector::network([10, index, 0, 0].into(), 16);
+    let name = |index: u8| Identity::from_text(&format!("{index}.example"));
+    Peer {
+        name: "peer".to_owned(),
+        local: Some([192, 0, 2, index].into()),
+        remote: Some([192, 0, 2, 1 - index].into()),
+        local_identity: name(index),
+        remote_identity: Some(name(1 - index)),
+        prove: Prove::SharedKey(key()),
+        expect: Expect::SharedKey(key()),
+        proposals: vec![Offer::ike("aes128gcm16-prfsha256-x25519").unwrap()],
+        children: vec![ChildPolicy {
+            name: "net".to_owned(),
+            local: vec![network(index)],
+            remote: vec![network(1 - index)],
+            proposals: vec![Offer::esp("aes128gcm16-x25519").unwrap()],
+            mode: Mode::Transport,
+        }],
+        always_encapsulate: false,
+        mobike: true,
+        childless: false,
+        ike_lifetime: None,
+        child_lifetime: None,
+        probe_after: None,
+    }
+}
+
+/// The hostile end and ours, and the SPI that each knows its IKE SA by.
+struct Ends {
+    hostile: Endpoint,
+    ours: Endpoint,
+    now: Instant,
+    installed: usize,
+    is_up: bool,
+}
+
+impl Ends {
+    fn new(seed: u64) -> Self {
+        let random = |salt: u64| {
+            let mut dice = Dice(seed * 2 + salt + 1);
+            Random::from_source(move |bytes| bytes.iter_mut().for_each(|byte| *byte = dice.below(256) as u8))
+        };
+        let settings = || Settings { return_routability: seed % 2 == 0, ..Settings::default() };
+        Self {
+            hostile: Endpoint::new(settings(), vec![peer(0)], random(100)),
+            ours: Endpoint::new(settings(), vec![peer(1)], random(200)),
+            now: Instant::now(),
+            installed: 0,
+            is_up: false,
+        }
+    }
+
+    fn events(&mut self) {
+        while let Some(event) = self.ours.poll_event() {
+            match event {
+                Event::Established { .. } => self.is_up = true,
+                Event::Install(_) => {
+                    assert!(self.is_up, "a child before both ends are known");
+                    self.installed += 1;
+                }
+                Event::Remove { .. } => self.installed -= 1,
+                Event::Down { .. } => {
+                    assert_eq!(self.installed, 0, "a child without an IKE SA");
+                    self.is_up = false;
+                }
+                _ => {}
+            }
+        }
+        assert!(self.installed <= MAX_CHILDREN);
+        while self.hostile.poll_event().is_some() {}
+    }
+
+    /// Delivers what the hostile end sent, and of what ours sends the first `rounds` rounds.
+    fn deliver(&mut self, rounds: usize) {
+        for _ in 0..rounds {
+            let mut is_idle = true;
+            while let Some(sent) = self.hostile.poll_transmit() {
+                is_idle = false;
+                self.ours.handle(&sent.bytes, sent.path.local, sent.path.remote, self.now);
+            }
+            self.events();
+            while let Some(sent) = self.ours.poll_transmit() {
+                is_idle = false;
+                self.hostile.handle(&sent.bytes, sent.path.local, sent.path.remote, self.now);
+            }
+            if is_idle {
+                break;
+            }
+        }
+    }
+
+    fn hostile_sa(&mut self, work: impl FnOnce(&mut Sa, &mut Context<'_>)) {
+        let now = self.now;
+        self.hostile.with_any_for_tests(now, work);
+    }
+}
+
+fn payload(dice: &mut Dice, known_spi: u32) -> Payload {
+    let spi = if dice.below(2) == 0 { known_spi } else { dice.below(1 << 32) as u32 };
+    let network = |index: usize| TrafficSelector::network([10, index as u8, 0, 0].into(), 8 + index as u8);
+    let selectors = vec![network(dice.below(3)); dice.below(4)];
+    let kinds: Vec<NotifyType> = (0..50).chain(16384..16445).map(NotifyType).collect();
+    match dice.below(16) {
+        0 | 1 => {
+            let esp = Offer::esp("aes128gcm16-x25519").unwrap().to_wire(1, spi.to_be_bytes().to_vec());
+            let ike = Offer::ike("aes128gcm16-prfsha256-x25519").unwrap();
+            let ike = ike.to_wire(1, u64::from(spi).to_be_bytes().to_vec());
+            let mut proposal = dice.one(&[esp, ike]);
+            match dice.below(6) {
+                0 => proposal.spi = dice.bytes(9),
+                1 => proposal.transforms.truncate(dice.below(4)),
+                2 => proposal.number = 9,
+                _ => {}
+            }
+            Payload::SecurityAssociation(vec![proposal; 1 + dice.below(2)])
+        }
+        2 => Payload::Nonce(vec![dice.below(256) as u8; 16 + dice.below(240)]),
+        3 => Payload::KeyExchange {
+            method: dice.one(&[31, 31, 19, 0, 36]),
+            data: vec![9; dice.one(&[32, 32, 31, 0, 64])],
+        },
+        4 => Payload::SelectorsInitiator(selectors),
+        5 => Payload::SelectorsResponder(selectors),
+        6 | 7 => Payload::Notify(Notify::about_esp(
+            dice.one(&[NotifyType::REKEY_SA, NotifyType::CHILD_SA_NOT_FOUND]),
+            spi,
+        )),
+        8 => Payload::Notify(Notify {
+            protocol: 3,
+            spi: dice.bytes(9),
+            kind: dice.one(&kinds),
+            data: dice.bytes(40),
+        }),
+        9 => Payload::Notify(Notify::new(dice.one(&kinds), dice.bytes(100))),
+        10 => Payload::Delete(Delete::Esp(vec![spi; dice.below(4)])),
+        11 => Payload::Delete(if dice.below(12) == 0 { Delete::Ike } else { Delete::Other(2) }),
+        12 => Payload::IdInitiator(Identification { kind: dice.below(12) as u8, data: dice.bytes(20) }),
+        13 => Payload::Authentication { method: dice.one(&[1, 2, 9, 14]), data: dice.bytes(80) },
+        14 => Payload::Certificate { encoding: 4, data: dice.bytes(60) },
+        _ => Payload::Configuration(Configuration {
+            kind: ConfigurationType::Request,
+            attributes: vec![Attribute { kind: 1, value: dice.bytes(8) }],
+        }),
+    }
+}
+
+/// A request for a child that would be granted, or nearly.
+fn child_request(dice: &mut Dice, known_spi: u32) -> Payloads {
+    let offer = Offer::esp("aes128gcm16-x25519").unwrap();
+    let network = |index: u8| vec![TrafficSelector::network([10, index, 0, 0].into(), 16)];
+    let spi = (0x100 + dice.below(1000) as u32).to_be_bytes().to_vec();
+    let mut payloads = vec![
+        Payload::SecurityAssociation(vec![offer.to_wire(1, spi)]),
+        Payload::Nonce(vec![1; 32]),
+        Payload::KeyExchange { method: 31, data: vec![9; 32] },
+        Payload::SelectorsInitiator(network(0)),
+        Payload::SelectorsResponder(network(1)),
+    ];
+    if dice.below(2) == 0 {
+        payloads.push(Payload::Notify(Notify::about_esp(NotifyType::REKEY_SA, known_spi)));
+    }
+    if dice.below(3) == 0 {
+        let at = dice.below(payloads.len());
+        payloads.remove(at);
+    }
+    payloads.into_iter().collect()
+}
+
+#[test]
+fn a_peer_that_says_anything_harms_nothing() {
+    let mut granted = 0;
+    for seed in 0..120 {
+        let mut dice = Dice(0x9e37 + seed);
+        let mut ends = Ends::new(seed);
+        ends.hostile.initiate(0, Some(0), None, ends.now).unwrap();
+        // Some begin to lie once they stand, some before they have proved anything.
+        let is_known = seed % 4 != 0;
+        ends.deliver(if is_known { 9 } else { 1 });
+        if !is_known {
+            ends.hostile_sa(|sa, _| sa.forget_request_for_tests());
+            while ends.hostile.poll_transmit().is_some() {}
+        }
+        let exchanges = [
+            Exchange::CreateChild,
+            Exchange::Informational,
+            Exchange::FollowupKe,
+            Exchange::Auth,
+            Exchange::Intermediate,
+        ];
+        for _ in 0..40 {
+            let mut known_spi = 0x100;
+            ends.hostile_sa(|sa, _| known_spi = sa.children.first().map_or(0x100, |child| child.inbound_spi));
+            let exchange = dice.one(&exchanges);
+            let payloads = if exchange == Exchange::CreateChild && dice.below(2) == 0 {
+                child_request(&mut dice, known_spi)
+            } else {
+                (0..dice.below(8)).map(|_| payload(&mut dice, known_spi)).collect()
+            };
+            ends.hostile_sa(|sa, context| {
+                sa.forget_request_for_tests();
+                sa.request(context, exchange, &payloads, InFlightForTests::Probe);
+            });
+            ends.deliver(1);
+            ends.now += Duration::from_millis(200);
+            if dice.below(4) == 0 {
+                // Our end asks for something, and is answered with anything.
+                let (now, established) = (ends.now, ends.ours.established().next());
+                if let Some(ike) = established {
+                    match dice.below(4) {
+                        0 => ends.ours.rekey(ike, now),
+                        1 => ends.ours.probe(ike, now),
+                        _ => {
+                            ends.ours.acquire(0, 0, None, now);
+                        }
+                    }
+                }
+                let asked: Vec<_> = std::iter::from_fn(|| ends.ours.poll_transmit()).collect();
+                for request in asked {
+                    let bytes = request.bytes.strip_prefix(&[0; 4]).unwrap_or(&request.bytes);
+                    let Ok(header) = Header::parse(bytes) else { continue };
+                    assert!(bytes.len() > HEADER_BYTES);
+                    let answer = (0..dice.below(6)).map(|_| payload(&mut dice, known_spi)).collect();
+                    let path = Path { local: request.path.remote, remote: request.path.local };
+                    ends.hostile_sa(|sa, context| {
+                        if !header.is_response {
+                            sa.respond(context, &header, path, &answer);
+                        }
+                    });
+                }
+                ends.deliver(1);
+            }
+            ends.ours.handle_timeout(ends.now);
+            ends.events();
+        }
+        granted += ends.installed;
+        assert!(is_known || ends.installed == 0);
+        assert!(ends.ours.sas() < 64);
+    }
+    assert!(granted > 20, "{granted} children were granted, so what follows one was tried");
+}

@@ -1,0 +1,412 @@
+//! One IKE SA as one value.
+//!
+//! Guarantees: messages are handled in the order in which they arrive; one request of ours is under way at a time, others wait in
+//! a bounded queue; each request of the peer is answered once, and its repetition with the same bytes; which exchange is legal in
+//! which state stands in one table ([`Phase::allows`]).
+
+mod answer;
+mod auth;
+mod child;
+mod create;
+mod establish;
+mod exchange;
+#[cfg(test)]
+mod hostile;
+mod inform;
+mod nat;
+mod open;
+mod parts;
+mod rekey;
+mod respond;
+
+use std::{
+    collections::{HashSet, VecDeque},
+    sync::Arc,
+    time::Instant,
+};
+
+pub(crate) use child::Child;
+use create::Creating;
+pub(crate) use nat::Nat;
+pub(crate) use open::Opening;
+pub(crate) use parts::Parts;
+pub(crate) use respond::{Answer, FirstMessage, only_notify};
+
+#[cfg(test)]
+use self::exchange::InFlight as InFlightForTests;
+use self::exchange::{Outstanding, Replies};
+use crate::{
+    config::{Peer, Random, Settings},
+    event::{ChildId, Event, IkeId, Path, Reason, Transmit},
+    keys::{IkeKeys, KeyPlan},
+    message::Place,
+    wire::{Exchange, Spis, TrafficSelector},
+};
+
+/// Tasks that wait for their turn at most.
+const MAX_TASKS: usize = 64;
+/// Children of one IKE SA at most: a peer may ask for as many.
+const MAX_CHILDREN: usize = 256;
+
+/// Who began the IKE SA.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    Initiator,
+    Responder,
+}
+
+/// What both ends speak besides the least.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Features {
+    pub(crate) fragmentation: bool,
+    pub(crate) mobike: bool,
+    pub(crate) childless: bool,
+    pub(crate) hashes: Vec<u16>,
+}
+
+/// The states of an IKE SA.
+pub(crate) enum Phase {
+    /// Neither end, or only one, has proved who it is.
+    Opening(Box<Opening>),
+    Established,
+    /// It has no children: a successor has them, and the end that began the rekeying deletes this one; or it is a successor of which
+    /// a collision decides whether it gets them.
+    Spare,
+    /// Our Delete is under way.
+    Closing,
+    /// Nothing is left but an answer that may have to be sent again, until the deadline.
+    Finished,
+}
+
+impl Phase {
+    /// Whether a request of the peer is legal now: RFC 7296, sections 1.2 and 2.21, RFC 9242, section 3.2. A child before both ends
+    /// have proved who they are would carry a stranger's traffic.
+    fn allows(&self, exchange: Exchange) -> bool {
+        match (self, exchange) {
+            (Self::Opening(opening), Exchange::Intermediate) => opening.expects_intermediate(),
+            (Self::Opening(opening), Exchange::Auth) => opening.expects_auth(),
+            (Self::Opening(_), _) => false,
+            (
+                Self::Established | Self::Spare | Self::Closing,
+                Exchange::CreateChild | Exchange::Informational | Exchange::FollowupKe,
+            ) => true,
+            (Self::Established | Self::Spare | Self::Closing | Self::Finished, _) => false,
+        }
+    }
+}
+
+/// What is still to be asked of the peer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Task {
+    AddChild {
+        policy: usize,
+        trigger: Option<(TrafficSelector, TrafficSelector)>,
+    },
+    RekeyChild(ChildId),
+    DeleteChild(ChildId, Reason),
+    RekeyIke,
+    DeleteIke(Reason),
+    Probe,
+    /// Tells the peer our new address.
+    Move,
+    /// Asks for proof that the peer is reached at its new address.
+    CheckPath {
+        cookie: Vec<u8>,
+        path: Path,
+    },
+}
+
+/// What is needed of the endpoint around an IKE SA.
+pub(crate) struct Context<'a> {
+    pub(crate) settings: &'a Settings,
+    pub(crate) peers: &'a [Arc<Peer>],
+    pub(crate) random: &'a mut Random,
+    pub(crate) output: &'a mut Output,
+    pub(crate) now: Instant,
+}
+
+/// What IKE SAs leave for their endpoint.
+#[derive(Default)]
+pub(crate) struct Output {
+    pub(crate) transmits: VecDeque<Transmit>,
+    pub(crate) events: VecDeque<Event>,
+    /// IKE SAs that a rekeying has made.
+    pub(crate) spawned: Vec<Sa>,
+    /// Children and tasks for IKE SAs that the endpoint has.
+    pub(crate) handed_over: Vec<HandOver>,
+    /// Peers that said that nothing they had before is left.
+    pub(crate) initial_contacts: Vec<InitialContact>,
+    /// Whether no other IKE SA with the peer stands or begins; of use to one that we begin.
+    pub(crate) is_first_contact: bool,
+    /// Inbound SPIs of ESP that are taken.
+    pub(crate) esp_spis: HashSet<u32>,
+    pub(crate) next_child: u64,
+}
+
+/// A peer that has proved itself and had nothing before.
+pub(crate) struct InitialContact {
+    pub(crate) peer: usize,
+    pub(crate) identity: crate::identity::Identity,
+    /// When its negotiation began: what stood by then is no more, and what came to stand meanwhile is.
+    pub(crate) began: Instant,
+}
+
+/// Children and tasks of an IKE SA on their way to its successor.
+pub(crate) struct HandOver {
+    pub(crate) ike: IkeId,
+    pub(crate) peer: usize,
+    /// The successor, by our SPI.
+    pub(crate) to: u64,
+    pub(crate) children: Vec<Child>,
+    pub(crate) tasks: VecDeque<Task>,
+}
+
+impl Output {
+    pub(crate) fn event(&mut self, event: Event) {
+        self.events.push_back(event);
+    }
+
+    fn child_id(&mut self) -> ChildId {
+        self.next_child += 1;
+        ChildId(self.next_child)
+    }
+}
+
+impl Context<'_> {
+    /// An inbound SPI of ESP that nothing else has: not below 256 (RFC 4303, section 2.1).
+    fn esp_spi(&mut self) -> u32 {
+        loop {
+            let spi = u32::from_be_bytes(self.random.bytes());
+            if spi >= 0x100 && self.output.esp_spis.insert(spi) {
+                return spi;
+            }
+        }
+    }
+}
+
+/// An IKE SA.
+pub(crate) struct Sa {
+    pub(crate) id: IkeId,
+    pub(crate) role: Role,
+    pub(crate) spis: Spis,
+    /// The peer's place and configuration; while a responder does not know who it is, the first that it may be.
+    pub(crate) peer_index: usize,
+    pub(crate) peer: Arc<Peer>,
+    pub(crate) path: Path,
+    pub(crate) nat: Nat,
+    pub(crate) features: Features,
+    pub(crate) plan: Option<KeyPlan>,
+    pub(crate) keys: Option<IkeKeys>,
+    pub(crate) phase: Phase,
+    pub(crate) identity: Option<crate::identity::Identity>,
+    began: Instant,
+    pub(crate) stands_since: Option<Instant>,
+    pub(crate) children: Vec<Child>,
+    outstanding: Option<Outstanding>,
+    next_request: u32,
+    replies: Replies,
+    tasks: VecDeque<Task>,
+    delayed: Vec<(Instant, Task)>,
+    /// A negotiation of the peer's that goes on in IKE_FOLLOWUP_KE.
+    followup: Option<Box<answer::Followup>>,
+    heard: Instant,
+    rekey_at: Option<Instant>,
+    /// Whether another one with the same number stands in its place, so that nobody hears of this one's end.
+    is_spare: bool,
+    /// When it ends whatever happens: half-open, replaced or finished ones.
+    expires_at: Option<Instant>,
+    keepalive_at: Option<Instant>,
+}
+
+impl Sa {
+    pub(crate) fn new(
+        id: IkeId,
+        role: Role,
+        spis: Spis,
+        (peer_index, peer): (usize, Arc<Peer>),
+        path: Path,
+        phase: Phase,
+        now: Instant,
+    ) -> Self {
+        Self {
+            id,
+            role,
+            spis,
+            peer_index,
+            peer,
+            path,
+            nat: Nat::default(),
+            features: Features::default(),
+            plan: None,
+            keys: None,
+            phase,
+            identity: None,
+            began: now,
+            stands_since: None,
+            children: Vec::new(),
+            outstanding: None,
+            next_request: 0,
+            replies: Replies::default(),
+            tasks: VecDeque::new(),
+            delayed: Vec::new(),
+            followup: None,
+            heard: now,
+            rekey_at: None,
+            is_spare: false,
+            expires_at: None,
+            keepalive_at: None,
+        }
+    }
+
+    /// The SPI by which messages for it are found.
+    pub(crate) fn local_spi(&self) -> u64 {
+        match self.role {
+            Role::Initiator => self.spis.initiator,
+            Role::Responder => self.spis.responder,
+        }
+    }
+
+    /// Takes the request under way for done, so that a test may send another.
+    #[cfg(test)]
+    fn forget_request_for_tests(&mut self) {
+        self.outstanding = None;
+    }
+
+    pub(crate) fn is_half_open(&self) -> bool {
+        self.role == Role::Responder && matches!(self.phase, Phase::Opening(_))
+    }
+
+    /// Whether we began it, and it does not stand yet.
+    pub(crate) fn is_beginning(&self) -> bool {
+        self.role == Role::Initiator && matches!(self.phase, Phase::Opening(_))
+    }
+
+    pub(crate) fn is_established(&self) -> bool {
+        matches!(self.phase, Phase::Established)
+    }
+
+    pub(crate) fn is_finished(&self) -> bool {
+        matches!(self.phase, Phase::Finished)
+    }
+
+    /// Whether the endpoint forgets it.
+    pub(crate) fn is_gone(&self, now: Instant) -> bool {
+        matches!(self.phase, Phase::Finished) && self.expires_at.is_none_or(|at| at <= now)
+    }
+
+    fn place(&self, exchange: Exchange, is_response: bool, message_id: u32) -> Place {
+        Place {
+            spis: self.spis,
+            exchange,
+            is_from_initiator: self.role == Role::Initiator,
+            is_response,
+            message_id,
+        }
+    }
+
+    /// Puts a task behind the others, unless it waits already.
+    pub(crate) fn enqueue(&mut self, task: Task) {
+        if self.tasks.len() < MAX_TASKS && !self.tasks.contains(&task) {
+            self.tasks.push_back(task);
+        }
+    }
+
+    /// Tries a task again a while later.
+    fn retry(&mut self, context: &mut Context<'_>, task: Task) {
+        let pause = context.settings.retransmission.first;
+        let at = context.random.later(context.now + pause, pause * 4);
+        if self.delayed.len() < MAX_TASKS && !self.delayed.iter().any(|(_, waiting)| *waiting == task) {
+            self.delayed.push((at, task));
+        }
+    }
+
+    /// Ends everything: children first, then the IKE SA. An answer that was sent may still be repeated for a while.
+    pub(crate) fn fail(&mut self, context: &mut Context<'_>, reason: Reason) {
+        if matches!(self.phase, Phase::Finished) {
+            return;
+        }
+        for child in std::mem::take(&mut self.children) {
+            child.end(context, &reason);
+        }
+        self.release_pending(context);
+        if !self.is_spare {
+            let peer = (!self.is_half_open()).then_some(self.peer_index);
+            context.output.event(Event::Down { ike: self.id, peer, reason });
+        }
+        self.phase = Phase::Finished;
+        self.outstanding = None;
+        self.tasks.clear();
+        self.delayed.clear();
+        self.rekey_at = None;
+        self.keepalive_at = None;
+        self.expires_at = Some(context.now + context.settings.retransmission.total());
+    }
+
+    /// When something is due next.
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        let probe = self.probe_at();
+        let children = self.children.iter().filter_map(|child| child.rekey_at);
+        let idle = self.outstanding.is_none();
+        let delayed = self.delayed.iter().map(|(at, _)| *at).filter(|_| idle);
+        [
+            self.outstanding.as_ref().map(|o| o.next_at),
+            self.rekey_at,
+            self.expires_at,
+            self.keepalive_at,
+            probe,
+        ]
+        .into_iter()
+        .flatten()
+        .chain(children)
+        .chain(delayed)
+        .min()
+    }
+
+    fn probe_at(&self) -> Option<Instant> {
+        let after = self.peer.probe_after.filter(|_| self.is_established() && self.outstanding.is_none())?;
+        Some(self.heard + after)
+    }
+
+    /// Does what is due.
+    pub(crate) fn handle_timeout(&mut self, context: &mut Context<'_>) {
+        let now = context.now;
+        let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
+        if is_due(self.expires_at) {
+            let reason = if self.is_half_open() { Reason::Abandoned } else { Reason::Timeout };
+            self.fail(context, reason);
+            self.expires_at = None;
+            return;
+        }
+        if is_due(self.outstanding.as_ref().map(|o| o.next_at)) && !self.retransmit(context) {
+            let reason = self.timeout_reason();
+            self.fail(context, reason);
+            return;
+        }
+        if is_due(self.keepalive_at) {
+            self.send_keepalive(context);
+        }
+        if !self.is_established() {
+            return;
+        }
+        if is_due(self.rekey_at) {
+            self.rekey_at = None;
+            self.enqueue(Task::RekeyIke);
+        }
+        let due = self.children.iter_mut().filter(|child| is_due(child.rekey_at));
+        let due: Vec<ChildId> = due
+            .map(|child| {
+                child.rekey_at = None;
+                child.id
+            })
+            .collect();
+        due.into_iter().for_each(|child| self.enqueue(Task::RekeyChild(child)));
+        let (ready, waiting) = std::mem::take(&mut self.delayed).into_iter().partition(|(at, _)| *at <= now);
+        self.delayed = waiting;
+        let ready: Vec<(Instant, Task)> = ready;
+        ready.into_iter().for_each(|(_, task)| self.enqueue(task));
+        if is_due(self.probe_at()) {
+            self.enqueue(Task::Probe);
+        }
+        self.run_tasks(context);
+    }
+}

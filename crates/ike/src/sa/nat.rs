@@ -1,0 +1,110 @@
+//! NAT detection, addresses that change, and what keeps a NAT's mapping alive (RFC 7296, section 2.23; RFC 3948).
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
+
+use aws_lc_rs::digest;
+
+use super::{Context, Features, Parts, Sa};
+use crate::{
+    config::Random,
+    event::{Event, Path, Transmit},
+    wire::{NotifyType, Payloads, Spis},
+};
+
+/// How often a mapping is kept alive (RFC 3948, section 4).
+const KEEPALIVE: Duration = Duration::from_secs(20);
+
+/// Which end is behind a NAT, as far as is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Nat {
+    pub(crate) local_behind: bool,
+    pub(crate) remote_behind: bool,
+    /// Whether we claim to be behind one, so that ESP goes in UDP.
+    pub(crate) is_claimed: bool,
+}
+
+impl Nat {
+    /// Whether ESP goes in UDP, and IKE along with it.
+    pub(crate) fn is_encapsulated(self) -> bool {
+        self.local_behind || self.remote_behind || self.is_claimed
+    }
+}
+
+/// SHA1(SPIi | SPIr | address | port).
+fn hash(spis: Spis, end: SocketAddr) -> Vec<u8> {
+    let mut context = digest::Context::new(&digest::SHA1_FOR_LEGACY_USE_ONLY);
+    context.update(&spis.to_bytes());
+    match end.ip() {
+        IpAddr::V4(address) => context.update(&address.octets()),
+        IpAddr::V6(address) => context.update(&address.octets()),
+    }
+    context.update(&end.port().to_be_bytes());
+    context.finish().as_ref().to_vec()
+}
+
+/// Writes both notifications. `claim` puts noise in place of our own address: the peer then believes in a NAT before us.
+pub(crate) fn write(payloads: &mut Payloads, spis: Spis, path: Path, claim: bool, random: &mut Random) {
+    let source = if claim { random.bytes::<20>().to_vec() } else { hash(spis, path.local) };
+    payloads.notify(NotifyType::NAT_DETECTION_SOURCE_IP, source);
+    payloads.notify(NotifyType::NAT_DETECTION_DESTINATION_IP, hash(spis, path.remote));
+}
+
+/// What a peer's notifications say; nothing if it sent none.
+pub(crate) fn read(parts: &Parts, spis: Spis, path: Path, claim: bool) -> Nat {
+    let of = |kind| parts.notifies.iter().filter(move |notify| notify.kind == kind);
+    let mut sources = of(NotifyType::NAT_DETECTION_SOURCE_IP).peekable();
+    let mut destinations = of(NotifyType::NAT_DETECTION_DESTINATION_IP).peekable();
+    if sources.peek().is_none() || destinations.peek().is_none() {
+        return Nat::default();
+    }
+    // A peer with several addresses sends several sources.
+    let remote = hash(spis, path.remote);
+    let local = hash(spis, path.local);
+    Nat {
+        remote_behind: !sources.any(|notify| notify.data == remote),
+        local_behind: !destinations.any(|notify| notify.data == local),
+        is_claimed: claim,
+    }
+}
+
+impl Sa {
+    /// Before the peers' identities are proved the IKE SA moves to the other port, if ESP will go in UDP (RFC 7296, section 2.23) or
+    /// addresses may change, behind a NAT some day (RFC 4555, section 3.3).
+    pub(super) fn float(&mut self, settings: &crate::config::Settings) {
+        if (self.nat.is_encapsulated() || self.peer.mobike) && self.path.local.port() == settings.ike_port {
+            self.path.local.set_port(settings.nat_port);
+            self.path.remote.set_port(settings.nat_port);
+        }
+    }
+
+    /// Goes on along another path; children that stand follow.
+    pub(super) fn set_path(&mut self, context: &mut Context<'_>, path: Path) {
+        self.path = path;
+        if !self.children.is_empty() {
+            let is_encapsulated = self.nat.is_encapsulated();
+            context.output.event(Event::Moved { ike: self.id, path, is_encapsulated });
+        }
+    }
+
+    pub(super) fn start_keepalive(&mut self, now: std::time::Instant) {
+        let needs = self.nat.local_behind && self.nat.is_encapsulated();
+        self.keepalive_at = needs.then(|| now + KEEPALIVE);
+    }
+
+    pub(super) fn send_keepalive(&mut self, context: &mut Context<'_>) {
+        context.output.transmits.push_back(Transmit { path: self.path, bytes: vec![0xff] });
+        self.keepalive_at = Some(context.now + KEEPALIVE);
+    }
+}
+
+impl Features {
+    /// Adds what a first message tells.
+    pub(super) fn note_first(&mut self, parts: &Parts) {
+        self.fragmentation = parts.has(NotifyType::IKEV2_FRAGMENTATION_SUPPORTED);
+        self.childless = parts.has(NotifyType::CHILDLESS_IKEV2_SUPPORTED);
+        self.hashes = parts.hashes();
+    }
+}

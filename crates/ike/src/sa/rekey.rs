@@ -1,0 +1,257 @@
+//! An IKE SA rekeyed (RFC 7296, sections 1.3.2, 2.8 and 2.18).
+//!
+//! Guarantees: children and waiting tasks belong to exactly one IKE SA at any time; of two rekeyings that collide both ends keep the
+//! same successor.
+
+use std::collections::VecDeque;
+
+use super::{
+    Child, Context, HandOver, Parts, Phase, Role, Sa, Task,
+    answer::{self, FollowupGoal, Then},
+    child::Refusal,
+    create::{Collision, Creating, Goal},
+    exchange::InFlight,
+};
+use crate::{
+    crypto::{KeyExchange, Ongoing, SharedSecret},
+    event::{Event, Reason},
+    keys::{IkeKeys, Nonces, rekeyed_seed},
+    offer::{self, Choice, Exchanges, Offer},
+    wire::{Exchange, NotifyType, Payload, Payloads, Proposal, Spis},
+};
+
+/// A successor that we ask for.
+pub(super) struct IkeGoal {
+    pub(super) spis: Spis,
+    /// The peer's successor, by our SPI.
+    pub(super) collision: Option<Collision<u64>>,
+}
+
+impl Sa {
+    /// Asks for a successor of this IKE SA.
+    pub(super) fn request_rekey(&mut self, context: &mut Context<'_>, method: Option<KeyExchange>) {
+        let peer = self.peer.clone();
+        let method = method.or_else(|| peer.proposals.first().and_then(Offer::first_exchange));
+        let Some(method) = method else { return };
+        let ongoing = match Ongoing::begin(method) {
+            Ok(ongoing) => ongoing,
+            Err(error) => return self.fail(context, error.into()),
+        };
+        let spi = context.random.ike_spi();
+        let nonce = context.random.nonce();
+        let mut payloads = Payloads::new();
+        let proposals = (1..).zip(&peer.proposals);
+        let proposals = proposals.map(|(number, offer)| offer.to_wire(number, spi.to_be_bytes().to_vec()));
+        payloads.push(&Payload::SecurityAssociation(proposals.collect()));
+        payloads.push(&Payload::Nonce(nonce.clone()));
+        payloads.push(&Payload::KeyExchange { method: method.number(), data: ongoing.public().to_vec() });
+        let goal = IkeGoal { spis: Spis { initiator: spi, responder: 0 }, collision: None };
+        let creating = Creating {
+            goal: Goal::Ike(Box::new(goal)),
+            nonces: Nonces { initiator: nonce, responder: Vec::new() },
+            ongoing: Some(ongoing),
+            shared: Vec::new(),
+            choice: None,
+            additional: Vec::new(),
+        };
+        self.request(context, Exchange::CreateChild, &payloads, InFlight::Create(Box::new(creating)));
+    }
+
+    /// An IKE SA with new keys and nothing else yet.
+    fn successor(
+        &self,
+        context: &mut Context<'_>,
+        role: Role,
+        choice: &Choice,
+        spis: Spis,
+        nonces: &Nonces,
+        shared: &[SharedSecret],
+    ) -> Result<Self, Reason> {
+        let missing = || Reason::Protocol("a successor without keys".to_owned());
+        let (old, keys) = (self.plan.ok_or_else(missing)?, self.keys.as_ref().ok_or_else(missing)?);
+        let plan = choice.key_plan().ok_or_else(missing)?;
+        if shared.is_empty() {
+            return Err(missing());
+        }
+        let seed = rekeyed_seed(old.prf, &keys.derive, nonces, shared);
+        let keys = IkeKeys::derive(plan, &seed, nonces, spis)?;
+        let phase = Phase::Established;
+        let mut next = Self::new(
+            self.id,
+            role,
+            spis,
+            (self.peer_index, self.peer.clone()),
+            self.path,
+            phase,
+            context.now,
+        );
+        (next.keys, next.plan) = (Some(keys), Some(plan));
+        (next.nat, next.features, next.identity) = (self.nat, self.features.clone(), self.identity.clone());
+        next.stands_since = self.stands_since;
+        next.schedule(context);
+        Ok(next)
+    }
+
+    /// Children and tasks go to `next`, and this one waits for its end.
+    fn hand_over_to(&mut self, context: &mut Context<'_>, next: &mut Self) {
+        next.take_over(context, std::mem::take(&mut self.children), self.take_tasks());
+        self.retire(context);
+    }
+
+    /// The same, to a successor that the endpoint has already.
+    fn hand_over_by_spi(&mut self, context: &mut Context<'_>, spi: u64) {
+        let children = std::mem::take(&mut self.children);
+        let tasks = self.take_tasks();
+        let (ike, peer) = (self.id, self.peer_index);
+        context.output.handed_over.push(HandOver { ike, peer, to: spi, children, tasks });
+        self.retire(context);
+    }
+
+    fn retire(&mut self, context: &mut Context<'_>) {
+        self.become_spare(context);
+        context.output.event(Event::Rekeyed { ike: self.id });
+    }
+
+    /// Has no children any more, or none yet.
+    fn become_spare(&mut self, context: &Context<'_>) {
+        self.phase = Phase::Spare;
+        self.is_spare = true;
+        self.rekey_at = None;
+        self.keepalive_at = None;
+        self.expires_at = Some(context.now + context.settings.retransmission.total());
+    }
+
+    /// Gets the children and tasks of its predecessor, and stands in its place.
+    pub(crate) fn take_over(
+        &mut self,
+        context: &mut Context<'_>,
+        children: Vec<Child>,
+        tasks: VecDeque<Task>,
+    ) {
+        if self.is_spare {
+            self.phase = Phase::Established;
+            self.is_spare = false;
+            self.expires_at = None;
+            self.schedule(context);
+        }
+        self.children.extend(children);
+        tasks.into_iter().for_each(|task| self.enqueue(task));
+        self.run_tasks(context);
+    }
+
+    /// Our successor was agreed to.
+    pub(super) fn finish_rekey(
+        &mut self,
+        context: &mut Context<'_>,
+        goal: IkeGoal,
+        choice: &Choice,
+        nonces: &Nonces,
+        shared: &[SharedSecret],
+    ) {
+        let next = self.successor(context, Role::Initiator, choice, goal.spis, nonces, shared);
+        let mut next = match next {
+            Ok(next) => next,
+            Err(reason) => return self.fail(context, reason),
+        };
+        match goal.collision {
+            Some(collision) if nonces.lowest() < collision.lowest_nonce.as_slice() => {
+                // Ours lost: we delete it, and the peer deletes this one.
+                self.hand_over_by_spi(context, collision.theirs);
+                next.rekey_at = None;
+                next.is_spare = true;
+                next.enqueue(Task::DeleteIke(Reason::Replaced));
+            }
+            _ => {
+                self.hand_over_to(context, &mut next);
+                self.request_deletion(context, Reason::Replaced);
+            }
+        }
+        next.run_tasks(context);
+        context.output.spawned.push(next);
+    }
+
+    pub(super) fn give_up_rekey(
+        &mut self,
+        context: &mut Context<'_>,
+        goal: IkeGoal,
+        reason: Reason,
+        parts: &Parts,
+    ) {
+        if let Some(collision) = goal.collision {
+            return self.hand_over_by_spi(context, collision.theirs);
+        }
+        let wanted = parts.wanted_exchange();
+        let first = self.peer.proposals.first().and_then(Offer::first_exchange);
+        let offered =
+            |wanted: &KeyExchange| self.peer.proposals.iter().any(|offer| offer.has_exchange(*wanted));
+        let wanted = wanted.filter(offered).filter(|wanted| Some(*wanted) != first);
+        if reason == (Reason::Refused { kind: NotifyType::INVALID_KE_PAYLOAD }) && wanted.is_some() {
+            return self.request_rekey(context, wanted);
+        }
+        self.retry(context, Task::RekeyIke);
+    }
+
+    /// Judges a request to rekey this IKE SA.
+    pub(super) fn answer_rekey(
+        &mut self,
+        context: &mut Context<'_>,
+        parts: &Parts,
+    ) -> Result<(Payloads, Then), Refusal> {
+        let is_busy = matches!(self.creating(), Some(Creating { goal: Goal::Child(_), .. }));
+        if is_busy || self.deleting().is_some() {
+            let reason = Reason::Protocol("it rekeys the IKE SA while a child is made or ended".to_owned());
+            return Err((NotifyType::TEMPORARY_FAILURE, Vec::new(), reason));
+        }
+        let broken =
+            |problem: &str| (NotifyType::INVALID_SYNTAX, Vec::new(), Reason::Protocol(problem.to_owned()));
+        let theirs = parts.proposals.as_deref().unwrap_or_default();
+        let nonce = parts.nonce.clone().ok_or_else(|| broken("it sends no nonce"))?;
+        let (choice, reply) = offer::select(&self.peer.proposals, theirs, Exchanges::Required)
+            .map_err(|mismatch| (NotifyType::NO_PROPOSAL_CHOSEN, Vec::new(), Reason::NoProposal(mismatch)))?;
+        let spi = theirs.iter().find(|theirs| theirs.number == reply.number).map(|theirs| &theirs.spi);
+        let spi = spi.and_then(|spi| <[u8; 8]>::try_from(spi.as_slice()).ok()).map(u64::from_be_bytes);
+        let initiator = spi.filter(|&spi| spi != 0).ok_or_else(|| broken("its SPI is none of IKE"))?;
+        let spis = Spis { initiator, responder: context.random.ike_spi() };
+        let exchanged = answer::exchange(&choice, parts)?;
+        let nonces = Nonces { initiator: nonce, responder: context.random.nonce() };
+        let mut payloads = Payloads::new();
+        let reply = Proposal { spi: spis.responder.to_be_bytes().to_vec(), ..reply };
+        payloads.push(&Payload::SecurityAssociation(vec![reply]));
+        let additional = choice.additional.clone();
+        let goal = FollowupGoal::Ike { choice: Box::new(choice), spis };
+        Ok(answer::answer_with(context, payloads, exchanged, nonces, additional, goal))
+    }
+
+    /// The peer's successor has its keys.
+    pub(super) fn accept_rekey(
+        &mut self,
+        context: &mut Context<'_>,
+        choice: &Choice,
+        spis: Spis,
+        nonces: &Nonces,
+        shared: &[SharedSecret],
+    ) {
+        let next = self.successor(context, Role::Responder, choice, spis, nonces, shared);
+        let mut next = match next {
+            Ok(next) => next,
+            Err(reason) => return self.fail(context, reason),
+        };
+        if let Some(Creating { goal: Goal::Ike(goal), .. }) = self.creating() {
+            // Which one stays is known when ours is answered; until then the peer's has nothing. If ours wins, the peer deletes its own.
+            let lowest_nonce = nonces.lowest().to_vec();
+            goal.collision = Some(Collision { theirs: spis.responder, lowest_nonce });
+            next.become_spare(context);
+        } else {
+            self.hand_over_to(context, &mut next);
+        }
+        context.output.spawned.push(next);
+    }
+
+    /// The peer deletes this IKE SA while ours to rekey it is under way: if the peer has a successor of its own, that one stays.
+    pub(super) fn yield_to_collision(&mut self, context: &mut Context<'_>) {
+        let Some(Creating { goal: Goal::Ike(goal), .. }) = self.creating() else { return };
+        if let Some(collision) = goal.collision.take() {
+            self.hand_over_by_spi(context, collision.theirs);
+        }
+    }
+}

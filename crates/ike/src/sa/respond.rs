@@ -1,0 +1,179 @@
+//! A stranger's first message, answered.
+//!
+//! Guarantees: nothing is kept, and no key exchange computed, for a message that is refused; what is kept is bounded by
+//! [`MAX_FIRST_BYTES`] and a few fields.
+
+use std::{sync::Arc, time::Instant};
+
+use super::{Context, Opening, Parts, Phase, Role, Sa, nat, open};
+use crate::{
+    config::{Peer, Settings},
+    crypto::{KeyExchange, exchange as key_exchange},
+    event::{IkeId, Path, Reason},
+    keys::{IkeKeys, Nonces, seed},
+    message::Place,
+    offer::{self, Choice, Exchanges, Offer},
+    wire::{Exchange, Header, NotifyType, Payload, Payloads, Proposal, Spis},
+};
+
+/// Longest first message that is answered. strongSwan's longest has 1,080 bytes, Windows' 632.
+pub(crate) const MAX_FIRST_BYTES: usize = 4096;
+
+/// A first message that was read.
+pub(crate) struct FirstMessage<'a> {
+    pub(crate) header: &'a Header,
+    pub(crate) message: &'a [u8],
+    pub(crate) path: Path,
+    pub(crate) parts: Parts,
+}
+
+/// What becomes of a first message.
+pub(crate) enum Answer {
+    /// An IKE SA that has been answered.
+    Accepted(Box<Sa>),
+    /// Nothing is kept; the answer says why.
+    Refused(Vec<u8>, Reason),
+    /// Nothing is kept, and the answer is a part of the protocol.
+    Again(Vec<u8>),
+    /// It deserves no answer.
+    Dropped,
+}
+
+/// The answer to a first message that consists of one notification.
+pub(crate) fn only_notify(header: &Header, kind: NotifyType, data: impl Into<Vec<u8>>) -> Vec<u8> {
+    let mut payloads = Payloads::new();
+    payloads.notify(kind, data);
+    let place = Place {
+        spis: Spis { initiator: header.spis.initiator, responder: 0 },
+        exchange: Exchange::Init,
+        is_from_initiator: false,
+        is_response: true,
+        message_id: header.message_id,
+    };
+    place.plain(&payloads)
+}
+
+/// The peers that may be at the other end of a path, by place.
+fn candidates(peers: &[Arc<Peer>], path: Path) -> Vec<usize> {
+    let fits = |peer: &Peer| {
+        peer.local.is_none_or(|local| local == path.local.ip())
+            && peer.remote.is_none_or(|remote| remote == path.remote.ip())
+    };
+    (0..peers.len()).filter(|&index| fits(&peers[index])).collect()
+}
+
+struct Agreed {
+    candidates: Vec<usize>,
+    choice: Choice,
+    reply: Proposal,
+    exchange: KeyExchange,
+}
+
+impl FirstMessage<'_> {
+    /// Algorithms that a candidate and the peer have in common; peers whose proposals do not have them are no candidates.
+    fn agree(&self, peers: &[Arc<Peer>]) -> Result<Agreed, Reason> {
+        let candidates = candidates(peers, self.path);
+        let theirs = self.parts.proposals.as_deref().unwrap_or_default();
+        let supports = self.parts.has(NotifyType::INTERMEDIATE_EXCHANGE_SUPPORTED);
+        let usable = |offer: &&Offer| supports || !offer.has_additional();
+        let offers: Vec<Offer> = candidates
+            .iter()
+            .flat_map(|&index| peers[index].proposals.iter().filter(usable).cloned())
+            .collect();
+        let (choice, reply) =
+            offer::select(&offers, theirs, Exchanges::Required).map_err(Reason::NoProposal)?;
+        let has_chosen = |&index: &usize| {
+            let answer = std::slice::from_ref(&reply);
+            offer::select(&peers[index].proposals, answer, Exchanges::Required).is_ok()
+        };
+        let candidates = candidates.into_iter().filter(has_chosen).collect();
+        let exchange =
+            choice.exchange.ok_or_else(|| Reason::Protocol("it proposes no key exchange".to_owned()))?;
+        Ok(Agreed { candidates, choice, reply, exchange })
+    }
+
+    pub(crate) fn answer(self, context: &mut Context<'_>, id: IkeId) -> Answer {
+        if self.message.len() > MAX_FIRST_BYTES {
+            return Answer::Dropped;
+        }
+        let (Some((method, data)), Some(nonce)) = (&self.parts.exchange, &self.parts.nonce) else {
+            let reason = Reason::Protocol("its first message lacks a payload".to_owned());
+            return Answer::Refused(only_notify(self.header, NotifyType::INVALID_SYNTAX, []), reason);
+        };
+        let agreed = match self.agree(context.peers) {
+            Ok(agreed) => agreed,
+            Err(reason) => {
+                return Answer::Refused(only_notify(self.header, NotifyType::NO_PROPOSAL_CHOSEN, []), reason);
+            }
+        };
+        if agreed.exchange.number() != *method {
+            let wanted = agreed.exchange.number().to_be_bytes();
+            return Answer::Again(only_notify(self.header, NotifyType::INVALID_KE_PAYLOAD, wanted));
+        }
+        let Some(plan) = agreed.choice.key_plan() else { return Answer::Dropped };
+        let Ok((public, shared)) = key_exchange::respond(agreed.exchange, data) else {
+            let reason = Reason::Crypto(crate::crypto::CryptoError::PublicValue { method: agreed.exchange });
+            return Answer::Refused(only_notify(self.header, NotifyType::INVALID_SYNTAX, []), reason);
+        };
+        let nonces = Nonces { initiator: nonce.clone(), responder: context.random.nonce() };
+        let spis = Spis { initiator: self.header.spis.initiator, responder: context.random.ike_spi() };
+        let Ok(keys) = IkeKeys::derive(plan, &seed(plan.prf, &nonces, &shared), &nonces, spis) else {
+            return Answer::Dropped;
+        };
+        let Some(&first) = agreed.candidates.first() else { return Answer::Dropped };
+        let peer = context.peers[first].clone();
+        let claim = peer.always_encapsulate;
+
+        let mut payloads = Payloads::new();
+        payloads.push(&Payload::SecurityAssociation(vec![agreed.reply]));
+        payloads.push(&Payload::KeyExchange { method: *method, data: public });
+        payloads.push(&Payload::Nonce(nonces.responder.clone()));
+        open::write_features(&mut payloads, context, spis, self.path, claim);
+        // Most initiators send a certificate only if they are asked for it.
+        let expected = agreed.candidates.iter().map(|&index| &context.peers[index].expect);
+        super::auth::certificate_requests(expected).iter().for_each(|request| payloads.push(request));
+        payloads.notify(NotifyType::CHILDLESS_IKEV2_SUPPORTED, []);
+        if !agreed.choice.additional.is_empty() {
+            payloads.notify(NotifyType::INTERMEDIATE_EXCHANGE_SUPPORTED, []);
+        }
+        let place = Place {
+            spis,
+            exchange: Exchange::Init,
+            is_from_initiator: false,
+            is_response: true,
+            message_id: 0,
+        };
+        let response = place.plain(&payloads);
+
+        let mut opening = Opening::responder(nonces, agreed.choice.additional, agreed.candidates);
+        opening.request = self.message.to_vec();
+        opening.response = response;
+        let phase = Phase::Opening(Box::new(opening));
+        let mut sa = Sa::new(id, Role::Responder, spis, (first, peer), self.path, phase, context.now);
+        (sa.keys, sa.plan) = (Some(keys), Some(plan));
+        sa.replies.expected = 1;
+        sa.features.note_first(&self.parts);
+        let seen = Spis { initiator: spis.initiator, responder: 0 };
+        sa.nat = nat::read(&self.parts, seen, self.path, claim);
+        sa.expires_at = Some(half_open_until(context.settings, context.now));
+        sa.send_first_response(context, self.path);
+        Answer::Accepted(Box::new(sa))
+    }
+}
+
+fn half_open_until(settings: &Settings, now: Instant) -> Instant {
+    now + settings.half_open_timeout
+}
+
+impl Sa {
+    /// Whether `message` is the first message that this IKE SA began with.
+    pub(crate) fn began_with(&self, message: &[u8]) -> bool {
+        matches!(&self.phase, Phase::Opening(opening) if opening.request == message)
+    }
+
+    /// Sends the response to a first message, for the first time or again.
+    pub(crate) fn send_first_response(&self, context: &mut Context<'_>, path: Path) {
+        let Phase::Opening(opening) = &self.phase else { return };
+        self.transmit(context, path, std::slice::from_ref(&opening.response));
+    }
+}

@@ -1,0 +1,338 @@
+//! Two ends, a clock that jumps to what is due next, and a network between them that loses, repeats and reorders by a seed.
+
+#![allow(dead_code, reason = "each program of tests takes the parts that it needs")]
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::{IpAddr, SocketAddr},
+    time::{Duration, Instant},
+};
+
+use sealane_ike::{
+    ChildId, ChildPolicy, Endpoint, Event, Expect, Identity, IkeId, Install, Mode, Offer, Peer, Prove,
+    Random, Reason, Settings, wire::TrafficSelector,
+};
+use zeroize::Zeroizing;
+
+/// Numbers by a seed (splitmix64).
+#[derive(Clone, Debug)]
+pub(crate) struct Dice(u64);
+
+impl Dice {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+
+    pub(crate) fn percent(&mut self, percent: u64) -> bool {
+        self.below(100) < percent
+    }
+
+    pub(crate) fn random(seed: u64) -> Random {
+        let mut dice = Self::new(seed);
+        Random::from_source(move |bytes| {
+            for chunk in bytes.chunks_mut(8) {
+                chunk.copy_from_slice(&dice.next().to_be_bytes()[..chunk.len()]);
+            }
+        })
+    }
+}
+
+pub(crate) fn address(index: usize) -> IpAddr {
+    format!("192.0.2.{}", index + 1).parse().unwrap()
+}
+
+pub(crate) fn key(text: &str) -> Zeroizing<Vec<u8>> {
+    Zeroizing::new(text.as_bytes().to_vec())
+}
+
+pub(crate) fn network(word: &str) -> TrafficSelector {
+    let (address, bits) = word.split_once('/').unwrap();
+    TrafficSelector::network(address.parse().unwrap(), bits.parse().unwrap())
+}
+
+pub(crate) fn policy(index: usize) -> ChildPolicy {
+    let sides = [network("10.1.0.0/16"), network("10.2.0.0/16")];
+    ChildPolicy {
+        name: "net".to_owned(),
+        local: vec![sides[index]],
+        remote: vec![sides[1 - index]],
+        proposals: vec![Offer::esp("aes256gcm16-x25519").unwrap()],
+        mode: Mode::Tunnel,
+    }
+}
+
+/// The peer that end `index` has configured: the other one.
+pub(crate) fn peer(index: usize) -> Peer {
+    Peer {
+        name: format!("end {}", 1 - index),
+        local: Some(address(index)),
+        remote: Some(address(1 - index)),
+        local_identity: Identity::from_text(&format!("end{index}.example")),
+        remote_identity: Some(Identity::from_text(&format!("end{}.example", 1 - index))),
+        prove: Prove::SharedKey(key("a key that both ends have")),
+        expect: Expect::SharedKey(key("a key that both ends have")),
+        proposals: vec![Offer::ike("aes256gcm16-prfsha384-x25519").unwrap()],
+        children: vec![policy(index)],
+        always_encapsulate: false,
+        mobike: false,
+        childless: false,
+        ike_lifetime: None,
+        child_lifetime: None,
+        probe_after: None,
+    }
+}
+
+/// One end, and what its owner knows of it by its events.
+pub(crate) struct End {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) children: BTreeMap<ChildId, Install>,
+    pub(crate) up: BTreeSet<IkeId>,
+    pub(crate) down: Vec<Reason>,
+    pub(crate) failed: Vec<Reason>,
+    pub(crate) refused: Vec<Reason>,
+    pub(crate) removed: Vec<Reason>,
+    pub(crate) rekeyed: usize,
+    pub(crate) moved: Vec<sealane_ike::Path>,
+}
+
+impl End {
+    pub(crate) fn new(settings: Settings, peers: Vec<Peer>, seed: u64) -> Self {
+        Self {
+            endpoint: Endpoint::new(settings, peers, Dice::random(seed)),
+            children: BTreeMap::new(),
+            up: BTreeSet::new(),
+            down: Vec::new(),
+            failed: Vec::new(),
+            refused: Vec::new(),
+            removed: Vec::new(),
+            rekeyed: 0,
+            moved: Vec::new(),
+        }
+    }
+
+    pub(crate) fn take_events(&mut self) {
+        while let Some(event) = self.endpoint.poll_event() {
+            match event {
+                Event::Established { ike, .. } => assert!(self.up.insert(ike), "an IKE SA stands twice"),
+                Event::Down { ike, reason, .. } => {
+                    self.up.remove(&ike);
+                    self.down.push(reason);
+                }
+                Event::Install(install) => {
+                    assert!(self.up.contains(&install.ike), "a child of an IKE SA that does not stand");
+                    assert!(self.children.insert(install.child, *install).is_none());
+                }
+                Event::UseOutbound { child } => {
+                    self.children.get_mut(&child).expect("it was installed").is_outbound_live = true;
+                }
+                Event::Remove { child, reason } => {
+                    assert!(self.children.remove(&child).is_some(), "a child that was not installed");
+                    self.removed.push(reason);
+                }
+                Event::ChildFailed { reason, .. } => self.failed.push(reason),
+                Event::Refused { reason, .. } => self.refused.push(reason),
+                Event::Rekeyed { .. } => self.rekeyed += 1,
+                Event::Moved { path, .. } => self.moved.push(path),
+                _ => {}
+            }
+        }
+        let stray = self.children.values().find(|install| !self.up.contains(&install.ike));
+        assert!(stray.is_none(), "a child outlived its IKE SA");
+    }
+
+    /// Keys of all children by SPIs, ours first.
+    pub(crate) fn keys(&self) -> BTreeSet<(u32, Vec<u8>, u32, Vec<u8>)> {
+        let ends = self.children.values().map(|install| {
+            let (inbound, outbound) = (&install.inbound, &install.outbound);
+            (inbound.spi, inbound.material.to_vec(), outbound.spi, outbound.material.to_vec())
+        });
+        ends.collect()
+    }
+
+    pub(crate) fn only_child(&self) -> &Install {
+        assert_eq!(self.children.len(), 1);
+        self.children.values().next().unwrap()
+    }
+
+    pub(crate) fn ike(&self) -> IkeId {
+        *self.up.first().expect("one stands")
+    }
+}
+
+struct Datagram {
+    at: Instant,
+    order: u64,
+    to: usize,
+    bytes: Vec<u8>,
+    path: sealane_ike::Path,
+}
+
+/// How the network treats datagrams.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Weather {
+    pub(crate) lost_percent: u64,
+    pub(crate) repeated_percent: u64,
+    pub(crate) delay_max_ms: u64,
+}
+
+type Filter = dyn FnMut(usize, &[u8]) -> bool;
+
+pub(crate) struct Pair {
+    pub(crate) ends: [End; 2],
+    pub(crate) now: Instant,
+    pub(crate) weather: Weather,
+    pub(crate) dice: Dice,
+    /// Sees each datagram before it is sent, with the sending end; `false` loses it.
+    pub(crate) filter: Box<Filter>,
+    pub(crate) sent: usize,
+    under_way: Vec<Datagram>,
+    order: u64,
+}
+
+impl Pair {
+    pub(crate) fn new(peers: [Vec<Peer>; 2], seed: u64) -> Self {
+        Self::with_settings(peers, seed, Settings::default())
+    }
+
+    pub(crate) fn with_settings(peers: [Vec<Peer>; 2], seed: u64, settings: Settings) -> Self {
+        let [a, b] = peers;
+        Self {
+            ends: [End::new(settings.clone(), a, seed ^ 0xa), End::new(settings, b, seed ^ 0xb)],
+            now: Instant::now(),
+            weather: Weather::default(),
+            dice: Dice::new(seed),
+            filter: Box::new(|_, _| true),
+            sent: 0,
+            under_way: Vec::new(),
+            order: 0,
+        }
+    }
+
+    /// Both ends of one configuration each.
+    pub(crate) fn of(change: impl Fn(&mut Peer)) -> Self {
+        let mut peers = [peer(0), peer(1)];
+        peers.iter_mut().for_each(&change);
+        Self::new(peers.map(|peer| vec![peer]), 1)
+    }
+
+    pub(crate) fn initiate(&mut self, end: usize) {
+        self.ends[end].endpoint.initiate(0, Some(0), None, self.now).expect("both addresses are configured");
+        self.collect();
+    }
+
+    /// Takes what both ends want sent, and their events.
+    pub(crate) fn collect(&mut self) {
+        for from in 0..2 {
+            while let Some(transmit) = self.ends[from].endpoint.poll_transmit() {
+                if !(self.filter)(from, &transmit.bytes) {
+                    continue;
+                }
+                self.sent += 1;
+                let copies = 1 + u64::from(self.dice.percent(self.weather.repeated_percent));
+                for _ in 0..copies {
+                    if self.dice.percent(self.weather.lost_percent) {
+                        continue;
+                    }
+                    let delay = Duration::from_millis(10 + self.dice.below(self.weather.delay_max_ms + 1));
+                    self.order += 1;
+                    self.under_way.push(Datagram {
+                        at: self.now + delay,
+                        order: self.order,
+                        to: 1 - from,
+                        bytes: transmit.bytes.clone(),
+                        path: transmit.path,
+                    });
+                }
+            }
+            self.ends[from].take_events();
+        }
+    }
+
+    /// Jumps to the next datagram or deadline before `until`; whether there was one.
+    pub(crate) fn step(&mut self, until: Instant) -> bool {
+        self.collect();
+        let arrival =
+            self.under_way.iter().enumerate().min_by_key(|(_, d)| (d.at, d.order)).map(|(i, d)| (d.at, i));
+        let deadline = self.ends.iter().filter_map(|end| end.endpoint.poll_timeout()).min();
+        match (arrival, deadline) {
+            (Some((at, index)), deadline)
+                if at <= until && deadline.is_none_or(|deadline| at <= deadline) =>
+            {
+                self.now = self.now.max(at);
+                let datagram = self.under_way.swap_remove(index);
+                let (from, to): (SocketAddr, SocketAddr) = (datagram.path.local, datagram.path.remote);
+                self.ends[datagram.to].endpoint.handle(&datagram.bytes, from, to, self.now);
+            }
+            (_, Some(deadline)) if deadline <= until => {
+                self.now = self.now.max(deadline);
+                for end in &mut self.ends {
+                    end.endpoint.handle_timeout(self.now);
+                }
+            }
+            _ => {
+                self.now = until;
+                return false;
+            }
+        }
+        self.collect();
+        true
+    }
+
+    pub(crate) fn run(&mut self, time: Duration) {
+        let until = self.now + time;
+        let mut steps = 0;
+        while self.step(until) {
+            steps += 1;
+            assert!(steps < 100_000, "the ends never come to rest");
+        }
+    }
+
+    pub(crate) fn run_seconds(&mut self, seconds: u64) {
+        self.run(Duration::from_secs(seconds));
+    }
+
+    /// Whether nothing is under way: no datagram, and no successor of an IKE SA beside it.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.under_way.is_empty()
+            && self.ends.iter().all(|end| end.endpoint.established().count() == end.up.len())
+    }
+
+    /// Both ends have the same children with the same keys, and as many IKE SAs.
+    #[track_caller]
+    pub(crate) fn assert_agree(&self) {
+        let swapped =
+            |end: &End| end.keys().into_iter().map(|(a, b, c, d)| (c, d, a, b)).collect::<BTreeSet<_>>();
+        assert!(self.ends[0].keys() == swapped(&self.ends[1]), "the ends have different children");
+        assert_eq!(self.ends[0].up.len(), self.ends[1].up.len());
+    }
+
+    /// Both ends stand, with `children` children that both send on.
+    #[track_caller]
+    pub(crate) fn assert_up(&self, children: usize) {
+        self.assert_agree();
+        for end in &self.ends {
+            assert_eq!(
+                end.up.len(),
+                1,
+                "down: {:?}, failed: {:?}, refused: {:?}",
+                end.down,
+                end.failed,
+                end.refused
+            );
+            assert_eq!(end.children.len(), children, "failed: {:?}", end.failed);
+            assert!(end.children.values().all(|install| install.is_outbound_live));
+        }
+    }
+}

@@ -1,0 +1,414 @@
+//! Two ends of ours over a network of which a test decides what it does.
+
+mod common;
+
+use std::{sync::Arc, time::Duration};
+
+use aws_lc_rs::{
+    rand::SystemRandom,
+    signature::{self, EcdsaKeyPair, Ed25519KeyPair},
+};
+use common::{Pair, Weather, peer};
+use sealane_ike::{
+    Expect, Identity, Mode, Offer, Prove, Reason, Settings, crypto::sign::SigningKey, wire::NotifyType,
+};
+
+#[test]
+fn two_ends_with_a_shared_key_agree_on_a_child() {
+    let mut pair = Pair::of(|_| {});
+    pair.initiate(0);
+    pair.run_seconds(5);
+    pair.assert_up(1);
+    assert_eq!(pair.sent, 4, "two exchanges are enough");
+}
+
+#[test]
+fn every_algorithm_is_agreed_on() {
+    let ciphers = ["aes256gcm16", "aes128gcm16", "chacha20poly1305", "aes256-sha256", "aes128-sha512"];
+    let exchanges = ["x25519", "ecp256", "ecp384", "ecp521", "modp2048", "modp3072", "modp4096"];
+    let functions = ["prfsha256", "prfsha384", "prfsha512"];
+    for index in 0..7 {
+        let (cipher, exchange, function) = (ciphers[index % 5], exchanges[index], functions[index % 3]);
+        let mut pair = Pair::of(|peer| {
+            peer.proposals = vec![Offer::ike(&format!("{cipher}-{function}-{exchange}")).unwrap()];
+            peer.children[0].proposals = vec![Offer::esp(cipher).unwrap()];
+        });
+        pair.initiate(index % 2);
+        pair.run_seconds(5);
+        pair.assert_up(1);
+    }
+}
+
+#[test]
+fn a_post_quantum_exchange_comes_between() {
+    let mut pair = Pair::of(|peer| {
+        peer.proposals = vec![Offer::ike("aes256gcm16-prfsha384-x25519-ke1_mlkem768").unwrap()];
+    });
+    pair.initiate(0);
+    pair.run_seconds(5);
+    pair.assert_up(1);
+}
+
+#[test]
+fn a_wrong_key_is_told_at_both_ends() {
+    let mut other = peer(1);
+    other.expect = Expect::SharedKey(common::key("another"));
+    let mut pair = Pair::new([vec![peer(0)], vec![other]], 1);
+    pair.initiate(0);
+    pair.run_seconds(120);
+    pair.assert_agree();
+    assert!(
+        matches!(&pair.ends[1].down[..], [Reason::Authentication { problem, .. }] if problem.contains("differ"))
+    );
+    assert!(matches!(&pair.ends[0].down[..], [Reason::Refused { .. }]));
+    assert!(pair.ends.iter().all(|end| end.endpoint.sas() == 0), "nothing is left");
+}
+
+#[test]
+fn another_proposal_is_told_at_both_ends() {
+    let mut other = peer(1);
+    other.proposals = vec![Offer::ike("aes256gcm16-prfsha384-modp2048").unwrap()];
+    let mut pair = Pair::new([vec![peer(0)], vec![other]], 1);
+    pair.initiate(0);
+    pair.run_seconds(120);
+    let [Reason::NoProposal(mismatch)] = &pair.ends[1].refused[..] else {
+        panic!("{:?}", pair.ends[1].refused)
+    };
+    assert_eq!(
+        mismatch.to_string(),
+        "no common key exchange: taken here are modp2048, the peer offers x25519"
+    );
+    let [Reason::Refused { kind }] = pair.ends[0].down[..] else { panic!("{:?}", pair.ends[0].down) };
+    assert_eq!(kind, NotifyType::NO_PROPOSAL_CHOSEN);
+}
+
+#[test]
+fn another_identity_is_told_with_what_is_expected() {
+    let mut other = peer(1);
+    other.remote_identity = Some(Identity::from_text("somebody.example"));
+    let mut pair = Pair::new([vec![peer(0)], vec![other]], 1);
+    pair.initiate(0);
+    pair.run_seconds(120);
+    let [Reason::Identity { sent, expected }] = &pair.ends[1].down[..] else {
+        panic!("{:?}", pair.ends[1].down)
+    };
+    assert!(sent.contains("end0.example") && expected.contains("somebody.example"), "{sent} {expected}");
+}
+
+#[test]
+fn the_guess_of_a_key_exchange_may_be_wrong() {
+    let mut other = peer(1);
+    other.proposals = vec![Offer::ike("aes256gcm16-prfsha384-ecp384").unwrap()];
+    other.children[0].proposals = vec![Offer::esp("aes256gcm16-ecp384").unwrap()];
+    let mut guesses = peer(0);
+    guesses.proposals = vec![Offer::ike("aes256gcm16-prfsha384-x25519-ecp384").unwrap()];
+    guesses.children[0].proposals = vec![Offer::esp("aes256gcm16-x25519-ecp384").unwrap()];
+    let mut pair = Pair::new([vec![guesses], vec![other]], 1);
+    pair.initiate(0);
+    pair.run_seconds(5);
+    pair.assert_up(1);
+    assert_eq!(pair.sent, 6, "one exchange more");
+    // The same of a child's keys, and of the IKE SA's.
+    let child = *pair.ends[0].children.first_key_value().unwrap().0;
+    pair.ends[0].endpoint.rekey_child(child, pair.now);
+    pair.run_seconds(5);
+    pair.assert_up(1);
+    assert!(!pair.ends[0].children.contains_key(&child));
+    pair.ends[0].endpoint.rekey(pair.ends[0].ike(), pair.now);
+    pair.run_seconds(5);
+    pair.assert_up(1);
+    assert_eq!((pair.ends[0].rekeyed, pair.ends[1].rekeyed), (1, 1));
+}
+
+#[test]
+fn other_traffic_leaves_the_ike_sa_without_a_child() {
+    let mut other = peer(1);
+    other.children[0].remote = vec![common::network("10.7.0.0/16")];
+    let mut pair = Pair::new([vec![peer(0)], vec![other]], 1);
+    pair.initiate(0);
+    pair.run_seconds(5);
+    pair.assert_up(0);
+    assert!(matches!(&pair.ends[1].failed[..], [Reason::Selectors { .. }]), "{:?}", pair.ends[1].failed);
+    assert_eq!(pair.ends[0].failed, [Reason::Refused { kind: NotifyType::TS_UNACCEPTABLE }]);
+}
+
+#[test]
+fn traffic_is_narrowed_to_what_both_want() {
+    let mut other = peer(1);
+    other.children[0].local = vec![common::network("10.2.3.0/24"), common::network("10.2.4.4/32")];
+    let mut pair = Pair::new([vec![peer(0)], vec![other]], 1);
+    pair.initiate(0);
+    pair.run_seconds(5);
+    pair.assert_up(1);
+    let expected = [common::network("10.2.3.0/24"), common::network("10.2.4.4/32")];
+    assert_eq!(pair.ends[0].only_child().remote, expected);
+    assert_eq!(pair.ends[1].only_child().local, expected);
+}
+
+#[test]
+fn a_peer_that_is_not_there_is_told() {
+    let mut pair = Pair::of(|_| {});
+    pair.weather.lost_percent = 100;
+    pair.initiate(0);
+    pair.run_seconds(300);
+    assert_eq!(pair.ends[0].down, [Reason::Timeout]);
+    assert_eq!((pair.sent, pair.ends[0].endpoint.sas()), (6, 0));
+}
+
+#[test]
+fn a_dead_peer_is_found_and_a_living_one_is_left_alone() {
+    let mut pair = Pair::of(|peer| peer.probe_after = Some(Duration::from_secs(30)));
+    pair.initiate(0);
+    pair.run_seconds(600);
+    pair.assert_up(1);
+    pair.weather.lost_percent = 100;
+    pair.run_seconds(600);
+    for end in &pair.ends {
+        assert_eq!(end.down, [Reason::Timeout]);
+        assert!(end.children.is_empty() && end.endpoint.sas() == 0);
+    }
+}
+
+#[test]
+fn long_messages_go_in_fragments() {
+    let settings = Settings { fragment_bytes: 300, ..Settings::default() };
+    let mut peers = [peer(0), peer(1)];
+    for peer in &mut peers {
+        peer.proposals = vec![Offer::ike("aes256-sha256-x25519-ke1_mlkem768").unwrap()];
+    }
+    let mut pair = Pair::with_settings(peers.map(|peer| vec![peer]), 1, settings);
+    pair.filter = Box::new(|_, bytes| {
+        assert!(bytes.len() <= 304 || bytes[18] == 34, "{} bytes", bytes.len());
+        true
+    });
+    pair.weather = Weather { delay_max_ms: 500, ..Weather::default() };
+    pair.initiate(0);
+    pair.run_seconds(20);
+    pair.assert_up(1);
+    assert!(pair.sent > 14, "{} datagrams", pair.sent);
+}
+
+#[test]
+fn children_are_added_and_ended_alone() {
+    let mut pair = Pair::of(|_| {});
+    pair.initiate(0);
+    pair.run_seconds(5);
+    let now = pair.now;
+    pair.ends[1].endpoint.acquire(0, 0, None, now);
+    pair.run_seconds(5);
+    pair.assert_up(2);
+    let child = *pair.ends[0].children.first_key_value().unwrap().0;
+    pair.ends[0].endpoint.delete_child(child, pair.now);
+    pair.run_seconds(5);
+    pair.assert_up(1);
+    pair.ends[1].endpoint.close(pair.ends[1].ike(), pair.now);
+    pair.run_seconds(120);
+    assert_eq!(pair.ends[0].down, [Reason::DeletedByPeer]);
+    assert_eq!(pair.ends[1].down, [Reason::Closed]);
+    assert!(pair.ends.iter().all(|end| end.endpoint.sas() == 0));
+}
+
+#[test]
+fn a_childless_ike_sa_stands_before_its_first_child() {
+    let mut pair = Pair::of(|peer| peer.childless = true);
+    pair.initiate(0);
+    pair.run_seconds(5);
+    pair.assert_up(1);
+    assert_eq!(pair.sent, 6);
+}
+
+#[test]
+fn post_quantum_exchanges_follow_when_keys_are_renewed() {
+    let mut pair = Pair::of(|peer| {
+        peer.proposals = vec![Offer::ike("aes256gcm16-prfsha384-x25519-ke1_mlkem768").unwrap()];
+        peer.children[0].proposals = vec![Offer::esp("aes256gcm16-x25519-ke1_mlkem768").unwrap()];
+    });
+    pair.initiate(0);
+    pair.run_seconds(5);
+    for end in [0, 1, 0] {
+        let child = *pair.ends[end].children.first_key_value().unwrap().0;
+        pair.ends[end].endpoint.rekey_child(child, pair.now);
+        pair.run_seconds(10);
+        pair.assert_up(1);
+        assert!(!pair.ends[end].children.contains_key(&child));
+        let ike = pair.ends[end].ike();
+        pair.ends[end].endpoint.rekey(ike, pair.now);
+        pair.run_seconds(10);
+        pair.assert_up(1);
+    }
+    assert_eq!((pair.ends[0].rekeyed, pair.ends[1].rekeyed), (3, 3));
+}
+
+#[test]
+fn keys_are_renewed_in_time() {
+    let mut pair = Pair::of(|peer| {
+        peer.ike_lifetime = Some(Duration::from_secs(3600));
+        peer.child_lifetime = Some(Duration::from_secs(600));
+    });
+    pair.initiate(0);
+    pair.run_seconds(3 * 3600);
+    pair.assert_up(1);
+    let removed = pair.ends[0].removed.len();
+    assert!((12..=20).contains(&removed), "{removed} children in three hours");
+    assert!((2..=3).contains(&pair.ends[0].rekeyed), "{}", pair.ends[0].rekeyed);
+    assert!(
+        pair.ends[0].removed.iter().all(|reason| *reason == Reason::Replaced || *reason == Reason::Closed)
+    );
+}
+
+#[test]
+fn a_stranger_returns_a_cookie_when_many_are_half_open() {
+    let settings = Settings { cookie_threshold: 0, ..Settings::default() };
+    let mut pair = Pair::with_settings([vec![peer(0)], vec![peer(1)]], 1, settings);
+    pair.initiate(0);
+    pair.run_seconds(5);
+    pair.assert_up(1);
+    assert_eq!((pair.sent, pair.ends[1].endpoint.counters().cookies), (6, 1));
+}
+
+#[test]
+fn an_address_changes_under_mobike_after_the_new_one_was_proved() {
+    let mut pair = Pair::of(|peer| peer.mobike = true);
+    pair.initiate(0);
+    pair.run_seconds(5);
+    let elsewhere = "192.0.2.77:4500".parse().unwrap();
+    let ike = pair.ends[0].ike();
+    assert!(pair.ends[0].endpoint.relocate(ike, elsewhere, pair.now));
+    pair.run_seconds(5);
+    pair.assert_up(1);
+    let moved = pair.ends[1].moved.last().expect("children follow");
+    assert_eq!(moved.remote, elsewhere);
+}
+
+/// Two ends that know each other's raw public keys, of every kind.
+#[test]
+fn raw_public_keys_prove_who_both_ends_are() {
+    let random = SystemRandom::new();
+    let p256 = EcdsaKeyPair::generate_pkcs8(&signature::ECDSA_P256_SHA256_ASN1_SIGNING, &random).unwrap();
+    let keys = [Ed25519KeyPair::generate_pkcs8(&random).unwrap().as_ref().to_vec(), p256.as_ref().to_vec()];
+    let keys = keys.map(|der| Arc::new(SigningKey::from_pkcs8(&der).unwrap()));
+    let mut peers = [peer(0), peer(1)];
+    for (index, peer) in peers.iter_mut().enumerate() {
+        peer.prove = Prove::Signature { key: keys[index].clone(), certificates: Vec::new() };
+        peer.expect = Expect::PublicKeys(vec![keys[1 - index].public_key().to_vec()]);
+    }
+    let mut stranger = peers[1].clone();
+    let mut pair = Pair::new(peers.clone().map(|peer| vec![peer]), 1);
+    pair.initiate(0);
+    pair.run_seconds(5);
+    pair.assert_up(1);
+    // Another key than the one that is expected is told as such.
+    stranger.prove = Prove::Signature { key: keys[0].clone(), certificates: Vec::new() };
+    let [first, _] = peers;
+    let mut pair = Pair::new([vec![first], vec![stranger]], 1);
+    pair.initiate(0);
+    pair.run_seconds(120);
+    pair.assert_agree();
+    let told = pair.ends[0].down.iter().map(ToString::to_string).collect::<String>();
+    assert!(told.contains("none of the public keys"), "{told}");
+    assert!(matches!(pair.ends[1].down[..], [Reason::Refused { kind: NotifyType::AUTHENTICATION_FAILED }]));
+}
+
+/// A peer that was restarted: what the other end had of it goes when it has proved itself anew.
+#[test]
+fn initial_contact_ends_what_was_before_and_only_that() {
+    let mut pair = Pair::of(|_| {});
+    pair.initiate(0);
+    pair.run_seconds(5);
+    let before = pair.ends[1].ike();
+    pair.ends[0] = common::End::new(Settings::default(), vec![peer(0)], 99);
+    pair.initiate(0);
+    pair.run_seconds(5);
+    pair.assert_up(1);
+    assert_eq!(pair.ends[1].down, [Reason::Replaced]);
+    assert!(!pair.ends[1].up.contains(&before));
+}
+
+#[test]
+fn transport_mode_is_taken_where_both_want_it_and_declined_elsewhere() {
+    for (wanted, expected) in
+        [([true, true], Mode::Transport), ([true, false], Mode::Tunnel), ([false, true], Mode::Tunnel)]
+    {
+        let mut peers = [peer(0), peer(1)];
+        for (peer, wanted) in peers.iter_mut().zip(wanted) {
+            peer.children[0].mode = if wanted { Mode::Transport } else { Mode::Tunnel };
+        }
+        let mut pair = Pair::new(peers.map(|peer| vec![peer]), 1);
+        pair.initiate(0);
+        pair.run_seconds(5);
+        pair.assert_up(1);
+        assert!(pair.ends.iter().all(|end| end.only_child().mode == expected), "{wanted:?}");
+    }
+}
+
+#[test]
+fn a_packet_that_wants_a_child_names_itself_first() {
+    let mut pair = Pair::of(|_| {});
+    let packet = (common::network("10.1.2.3/32"), common::network("10.2.4.5/32"));
+    pair.ends[0].endpoint.acquire(0, 0, Some(packet), pair.now).expect("it is configured");
+    // A second packet finds the IKE SA that begins.
+    pair.ends[0].endpoint.acquire(0, 0, Some(packet), pair.now).expect("it is configured");
+    pair.run_seconds(5);
+    pair.assert_up(1);
+    assert_eq!(pair.ends[1].only_child().remote[0], packet.0);
+    assert_eq!(pair.ends[1].only_child().remote[1], common::network("10.1.0.0/16"));
+}
+
+/// A deletion that arrives before the answer that made the successor known: the answer still counts.
+#[test]
+fn a_deletion_overtakes_the_answer_before_it() {
+    let mut pair = Pair::of(|_| {});
+    pair.initiate(0);
+    pair.run_seconds(5);
+    let child = pair.ends[0].only_child().child;
+    pair.ends[0].endpoint.rekey_child(child, pair.now);
+    pair.weather = Weather { delay_max_ms: 900, repeated_percent: 50, ..Weather::default() };
+    pair.run_seconds(30);
+    pair.assert_up(1);
+}
+
+/// What follows a rekeying that the peer began: its maker is known to have the keys when it deletes the old child, or sends.
+#[test]
+fn the_responder_of_a_rekeying_waits_before_it_sends() {
+    let mut pair = Pair::of(|_| {});
+    pair.initiate(0);
+    pair.run_seconds(5);
+    let old = pair.ends[0].only_child().child;
+    // The deletion of the old child does not get through.
+    let mut requests = 0;
+    pair.filter = Box::new(move |from, _| {
+        requests += usize::from(from == 0);
+        from == 1 || requests == 1
+    });
+    pair.ends[0].endpoint.rekey_child(old, pair.now);
+    pair.run(Duration::from_millis(500));
+    let waiting =
+        pair.ends[1].children.values().find(|child| child.replaces.is_some()).expect("it has the new one");
+    assert!(!waiting.is_outbound_live);
+    let waiting = waiting.child;
+    pair.ends[1].endpoint.note_received(waiting, pair.now);
+    pair.collect();
+    assert!(pair.ends[1].children[&waiting].is_outbound_live, "a packet proves it too");
+    pair.filter = Box::new(|_, _| true);
+    pair.run_seconds(60);
+    pair.assert_up(1);
+}
+
+/// The peer lost a child that we still have: its successor is a plain one.
+#[test]
+fn a_child_that_the_peer_does_not_have_is_made_anew() {
+    let mut pair = Pair::of(|_| {});
+    pair.initiate(0);
+    pair.run_seconds(5);
+    let child = pair.ends[1].only_child().child;
+    // The deletion gets through, and its answer does not; then our request to rekey crosses.
+    pair.filter = Box::new(|from, _| from == 0);
+    pair.ends[1].endpoint.delete_child(child, pair.now);
+    let ours = pair.ends[0].only_child().child;
+    pair.ends[0].endpoint.rekey_child(ours, pair.now);
+    pair.run(Duration::from_millis(200));
+    pair.filter = Box::new(|_, _| true);
+    pair.run_seconds(60);
+    pair.assert_agree();
+    assert!(pair.ends.iter().all(|end| end.children.values().all(|child| child.is_outbound_live)));
+}
