@@ -299,7 +299,8 @@ impl Kept {
         if self.has_new_table {
             let gone =
                 firewall::take_away(self.wanted.number()).map_err(refused("take away the firewall table"));
-            first = first.and(gone.map(drop));
+            let gone = gone.map(drop);
+            first = first.and(gone);
         }
         first
     }
@@ -308,7 +309,8 @@ impl Kept {
     fn restore(&mut self) -> Result<(), HostError> {
         self.has_new_table = true;
         let first = self.undo();
-        first.and(super::take_away(Some(&self.wanted.device)).map(drop))
+        let rest = super::take_away(Some(&self.wanted.device)).map(drop);
+        first.and(rest)
     }
 
     /// Hears what has changed.
@@ -390,7 +392,8 @@ pub fn run(stream: OwnedFd, say: impl Fn(&str)) -> io::Result<()> {
             let received = stream.read(&mut chunk).unwrap_or_default();
             line.extend(&chunk[..received]);
             if received == 0 || line.len() > LINE_BYTES_MAX {
-                return Ok(ended(host.as_mut(), &say));
+                ended(host.as_mut(), &say);
+                return Ok(());
             }
             if line.last() == Some(&b'\n') {
                 let order = serde_json::from_slice(&line)?;

@@ -77,7 +77,7 @@ impl Kernel {
     }
 
     /// Hears the answers to what was sent last, until the kernel says that there are no more.
-    fn hear(&mut self, mut each: impl FnMut(RouteNetlinkMessage)) -> io::Result<()> {
+    fn hear(&self, mut each: impl FnMut(RouteNetlinkMessage)) -> io::Result<()> {
         loop {
             let (bytes, _) = self.socket.recv_from_full()?;
             for message in messages(&bytes) {

@@ -494,10 +494,7 @@ fn listed(networks: &[Prefix]) -> String {
 
 /// Whether a rule leads this network into the table of another gateway of ours.
 fn is_anothers(rule: &Rule, network: Prefix, number: u32) -> bool {
-    let table = match rule.action {
-        Action::Lookup { table, .. } => table,
-        _ => return false,
-    };
+    let Action::Lookup { table, .. } = rule.action else { return false };
     rule.protocol == PROTOCOL && rule.to == network && is_number(table) && table != number
 }
 
