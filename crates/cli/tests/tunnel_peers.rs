@@ -249,10 +249,18 @@ impl Names {
     }
 
     fn set(&self, address: &str) {
+        self.write(&format!("{address} branch.test\n"));
+    }
+
+    /// The name leads nowhere any more.
+    fn clear(&self) {
+        self.write("");
+    }
+
+    fn write(&self, hosts: &str) {
         for name in &self.0 {
             // In place: programs that run have it mounted.
-            fs::write(format!("/etc/netns/{name}/hosts"), format!("{address} branch.test\n"))
-                .expect("we are root");
+            fs::write(format!("/etc/netns/{name}/hosts"), hosts).expect("we are root");
         }
     }
 }
@@ -314,6 +322,22 @@ fn a_peer_with_keys_from_files_is_found_by_its_name_and_again_when_it_is_silent(
         return skip(&why);
     }
     follows_the_name(Pair::new("hm", "aes-128-cbc+hmac-sha256-128", 48, "1"));
+}
+
+#[test]
+fn a_peer_whose_name_is_lost_is_called_where_it_was() {
+    if let Some(why) = missing() {
+        return skip(&why);
+    }
+    let mut pair = Pair::keyed("hl", "", true);
+    let names = named(&mut pair);
+    names.set(OUTER[1]);
+    pair.wait_for_ping();
+    names.clear();
+    // The peer has no keys any more, and nobody to call.
+    pair.kill(1);
+    pair.up(1);
+    pair.wait_for_ping();
 }
 
 #[test]

@@ -42,7 +42,7 @@ use crate::{
     keying::{KeyMaker, calls::Calls},
     lanes::{Lanes, while_doing},
     manual::{Allowed, ManualError, Manuals},
-    names::Names,
+    names::{self, Names},
     news::News,
     outside::Outside,
     outward::{self, Dummies, Load, Router, Sealer},
@@ -158,6 +158,7 @@ pub fn run(
     // Before there is anything that it could inherit. It is dropped last: a gateway that does not come up leaves nothing.
     let keeper = Keeper::start(keeper()).map_err(GatewayError::Keeper)?;
     let calls = calls(site, identity, implementations, &peers, &threads)?;
+    names::look_up_first(site, &peers);
     let tun_error = |source| GatewayError::Tun { device: site.device.clone(), source };
     let options = Options { room: outward::room(site), ..Options::new(&site.device) };
     let tun = Tun::open(&options).map_err(tun_error)?.remove(0);

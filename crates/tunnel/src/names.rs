@@ -12,6 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 use sealane_ipsec::policy::PeerId;
 use sealane_peer::HostPort;
 
@@ -25,6 +26,10 @@ use crate::{
 
 /// The most addresses of one name that get a turn.
 const ADDRESSES_MAX: usize = 16;
+/// The longest time that the start of a gateway waits for names.
+const FIRST: Duration = Duration::from_secs(3);
+/// The most names that the start of a gateway waits for.
+const FIRST_MAX: usize = 64;
 /// The first pause between two lookups of a name; it doubles.
 const PAUSE: Duration = Duration::from_secs(2);
 /// The longest pause.
@@ -143,12 +148,37 @@ impl Names {
     }
 }
 
+/// Looks up the names of all peers of `site`, of up to [`FIRST_MAX`], before the device is up: once a default route leads into the
+/// tunnel, the resolver may be beyond a peer that is not found without it. Names that take longer than [`FIRST`] are left
+/// for later.
+pub fn look_up_first(site: &Site, peers: &Peers) {
+    let (families, deadline) = (Families::of(site.listen), Instant::now() + FIRST);
+    let lookups = (0..).map(PeerId).zip(&site.peers).filter_map(|(id, peer)| match &peer.endpoint {
+        Some(Endpoint::Name(name)) => Some((id, resolve(name)?)),
+        _ => None,
+    });
+    let lookups: Vec<_> = lookups.take(FIRST_MAX).collect();
+    for (id, answer) in lookups {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let found = answer.recv_timeout(left).ok().and_then(Result::ok).unwrap_or_default();
+        if let Some(address) = found.into_iter().find(|address| families.has(address.ip())) {
+            peers.is_at(id, address);
+        }
+    }
+}
+
 /// Begins a lookup. The system's resolver knows no deadline, so it runs on a thread that the gateway does not wait
 /// for. `None`: the system has no room for a thread now.
 fn resolve(name: &HostPort) -> Option<Receiver<io::Result<Vec<SocketAddr>>>> {
     let (answer, answered) = sync_channel(1);
     let (host, port) = (name.host.clone(), name.port);
     let lookup = move || {
+        // Capabilities belong to threads, and this one may outlast the moment at which the others give theirs away.
+        let none = CapabilitySet::empty();
+        let none = CapabilitySets { effective: none, permitted: none, inheritable: none };
+        if set_capabilities(None, none).is_err() {
+            return;
+        }
         let found = (host.as_str(), port).to_socket_addrs();
         let _ = answer.send(found.map(|found| found.take(ADDRESSES_MAX).collect::<Vec<_>>()));
     };

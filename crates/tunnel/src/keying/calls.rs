@@ -65,6 +65,8 @@ struct Known {
     keys: Mutex<PeerKeys>,
     /// It is calling us.
     is_answered: AtomicBool,
+    /// Its name could not be resolved: the next call goes to its endpoint.
+    goes_by_endpoint: AtomicBool,
     /// What was said of it last, so that a call that fails again is not told again.
     told: Mutex<String>,
     /// When the log last said that a call of the peer was refused.
@@ -134,6 +136,7 @@ impl<'a> Calls<'a> {
                 address: peer.endpoint.as_ref().map(Endpoint::host_port),
                 keys: Mutex::new(PeerKeys::new(who, implementations, timing)),
                 is_answered: AtomicBool::new(false),
+                goes_by_endpoint: AtomicBool::new(false),
                 told: Mutex::new(String::new()),
                 told_refused: Mutex::new(None),
             });
@@ -249,8 +252,14 @@ impl<'a> Calls<'a> {
     fn agree(&self, known: &Known, deadline: Instant) -> Result<Agreed, Option<String>> {
         let Some(address) = &known.address else { return Err(None) };
         let trust = ServerTrust::exactly(known.key);
-        let mut channel =
-            self.connect(address, &trust, deadline).map_err(|error| Some(words::of_call(&error)))?;
+        let endpoint = self.peers.endpoint(known.id).filter(|_| known.goes_by_endpoint.swap(false, SeqCst));
+        let last = endpoint.map(|at| HostPort { host: at.ip().to_string(), port: address.port });
+        let connected = self.connect(last.as_ref().unwrap_or(address), &trust, deadline);
+        if matches!(connected, Err(PeerError::Resolve { .. })) {
+            // The resolver may be behind this very tunnel.
+            known.goes_by_endpoint.store(true, SeqCst);
+        }
+        let mut channel = connected.map_err(|error| Some(words::of_call(&error)))?;
         let cut = |error: ChannelError| Some(words::of_channel(&error));
         let told = |message: &dyn std::fmt::Display| Some(message.to_string());
         let offer = known.keys().begin(self.peers.database(), self.seen(known, &channel), random);
