@@ -427,7 +427,7 @@ impl Endpoint {
 
     /// Ends a child.
     pub fn delete_child(&mut self, child: ChildId, now: Instant) {
-        self.task(self.of_child(child), Task::DeleteChild(child, Reason::Closed), now);
+        self.task(self.of_child(child), Task::DeleteChild(child), now);
     }
 
     fn task(&mut self, spi: Option<u64>, task: Task, now: Instant) {

@@ -214,7 +214,7 @@ fn what_is_chosen_was_offered_by_both() {
     let (choice, reply) = offer::select(&ours, std::slice::from_ref(&theirs), Exchanges::Required).unwrap();
     assert_eq!(choice.exchange, Some(KeyExchange::P256), "our order decides");
     assert_eq!(reply.transforms.len(), 4);
-    assert_eq!(offer::accept(&ours[1..], &[reply.clone()], Exchanges::Required), Ok(choice));
+    assert_eq!(offer::accept(&ours[1..], std::slice::from_ref(&reply), Exchanges::Required), Ok(choice));
     // An answer with two algorithms of one type, or with an attribute that nobody asked for, is none.
     let mut two = reply.clone();
     two.transforms.push(KeyExchange::Modp2048.transform(TransformType::KEY_EXCHANGE));

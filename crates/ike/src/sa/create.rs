@@ -359,7 +359,7 @@ impl Sa {
                     child.rekey_at = None;
                 }
                 self.replace_by(old, collision.theirs);
-                self.enqueue(Task::DeleteChild(new, Reason::Replaced));
+                self.enqueue(Task::DeleteChild(new));
                 if self.child(old).is_none() {
                     // The peer has deleted it meanwhile: it knows that its own has won.
                     if let Some(child) = self.child(collision.theirs) {
@@ -373,7 +373,7 @@ impl Sa {
                     loser.rekey_at = None;
                 }
                 self.replace_by(old, new);
-                self.enqueue(Task::DeleteChild(old, Reason::Replaced));
+                self.enqueue(Task::DeleteChild(old));
             }
         }
     }

@@ -169,7 +169,7 @@ impl Sa {
             match task {
                 Task::AddChild { policy, trigger } => self.request_child(context, policy, None, trigger),
                 Task::RekeyChild(child) => self.request_child_rekey(context, child),
-                Task::DeleteChild(child, reason) => self.request_child_deletion(context, child, &reason),
+                Task::DeleteChild(child) => self.request_child_deletion(context, child),
                 Task::RekeyIke => self.request_rekey(context, None),
                 Task::DeleteIke(reason) => self.request_deletion(context, reason),
                 Task::Probe => {
@@ -357,7 +357,7 @@ impl Sa {
         let of_children = |task: &Task| {
             matches!(
                 task,
-                Task::AddChild { .. } | Task::RekeyChild(_) | Task::DeleteChild(..) | Task::DeleteIke(_)
+                Task::AddChild { .. } | Task::RekeyChild(_) | Task::DeleteChild(_) | Task::DeleteIke(_)
             )
         };
         std::mem::take(&mut self.tasks).into_iter().chain(delayed).filter(of_children).collect()

@@ -77,7 +77,7 @@ impl Ends {
             let mut dice = Dice(seed * 2 + salt + 1);
             Random::from_source(move |bytes| bytes.iter_mut().for_each(|byte| *byte = dice.below(256) as u8))
         };
-        let settings = || Settings { return_routability: seed % 2 == 0, ..Settings::default() };
+        let settings = || Settings { return_routability: seed.is_multiple_of(2), ..Settings::default() };
         Self {
             hostile: Endpoint::new(settings(), vec![peer(0)], random(100)),
             ours: Endpoint::new(settings(), vec![peer(1)], random(200)),

@@ -10,11 +10,10 @@ use crate::{
 
 impl Sa {
     /// Asks the peer to end a child; it ends here when the peer answers.
-    pub(super) fn request_child_deletion(&mut self, context: &mut Context<'_>, id: ChildId, reason: &Reason) {
+    pub(super) fn request_child_deletion(&mut self, context: &mut Context<'_>, id: ChildId) {
         let Some(child) = self.child(id) else { return };
         let spi = child.inbound_spi;
         child.rekey_at = None;
-        let _ = reason;
         let payloads = [Payload::Delete(Delete::Esp(vec![spi]))].into_iter().collect();
         self.request(context, Exchange::Informational, &payloads, InFlight::DeleteChild(id));
     }

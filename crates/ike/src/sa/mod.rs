@@ -103,7 +103,7 @@ pub(crate) enum Task {
         trigger: Option<(TrafficSelector, TrafficSelector)>,
     },
     RekeyChild(ChildId),
-    DeleteChild(ChildId, Reason),
+    DeleteChild(ChildId),
     RekeyIke,
     DeleteIke(Reason),
     Probe,
