@@ -17,6 +17,11 @@ use crate::error::{ChannelError, PeerError};
 use crate::launch::{RemoteProcess, StderrMode};
 use crate::location::{check_host, check_user};
 
+/// The program at the far end, where nobody says another.
+const DEFAULT_PROGRAM: &str = "sealane";
+/// Runs it from the PATH, or from where `--install-far-end` puts it; its arguments and a quotation mark follow.
+const SEARCH: &[u8] = b"sh -c 'PATH=\"$PATH:$HOME/.local/bin\"; export PATH; exec sealane";
+
 /// `ssh -G` prints some kilobytes.
 const MAX_CONFIG_BYTES: usize = 1 << 20;
 
@@ -87,7 +92,8 @@ pub struct SshCommand {
     pub jump: Option<OsString>,
     /// Only IPv4 (`-4`) or only IPv6 (`-6`).
     pub family: Option<AddressFamily>,
-    /// The program at the far end. It is quoted for the shell there, but for a leading `~/`.
+    /// The program at the far end. It is quoted for the shell there, but for a leading `~/`. The one of
+    /// [`new`](Self::new) is looked for in the PATH and in `~/.local/bin`.
     pub remote_program: OsString,
     /// Where ssh's and the far end's messages go.
     pub stderr: StderrMode,
@@ -123,7 +129,7 @@ impl SshCommand {
             config: None,
             jump: None,
             family: None,
-            remote_program: "sealane".into(),
+            remote_program: DEFAULT_PROGRAM.into(),
             stderr: StderrMode::default(),
         }
     }
@@ -214,7 +220,7 @@ impl SshCommand {
             let text = self.remote_program.to_string_lossy().into_owned();
             return Err(PeerError::SshArgument { what: "remote program", text, fault: "it names no file" });
         }
-        let mut line = quote(program);
+        let mut line = Vec::new();
         match remote {
             RemoteCommand::Serve(leave) => {
                 line.extend_from_slice(b" serve --stdio");
@@ -227,7 +233,11 @@ impl SshCommand {
                 line.extend_from_slice(format!(" serve --relay {port}").as_bytes())
             }
         }
-        Ok(OsString::from_vec(line))
+        if program == DEFAULT_PROGRAM.as_bytes() {
+            // One word for the far shell, which need not be a POSIX one.
+            return Ok(OsString::from_vec([SEARCH, line.as_slice(), b"'"].concat()));
+        }
+        Ok(OsString::from_vec([quote(program), line].concat()))
     }
 }
 
@@ -350,14 +360,17 @@ mod tests {
     #[test]
     fn argv_table() {
         use RemoteCommand::Relay;
+        let found = |arguments: &str| {
+            format!("sh -c 'PATH=\"$PATH:$HOME/.local/bin\"; export PATH; exec sealane{arguments}'")
+        };
         const SERVE: RemoteCommand =
             RemoteCommand::Serve(ServeLeave { allow_legacy: false, measuring: false });
         let both = RemoteCommand::Serve(ServeLeave { allow_legacy: true, measuring: true });
-        check(|_| (), both, &["--", "host", "sealane serve --stdio --allow-legacy --measuring"]);
-        check(|_| (), SERVE, &["--", "host", "sealane serve --stdio"]);
-        check(|_| (), Relay { port: 4000 }, &["--", "host", "sealane serve --relay 4000"]);
-        check(|s| s.user = Some("u".into()), SERVE, &["-l", "u", "--", "host", "sealane serve --stdio"]);
-        check(|s| s.host = "::1".into(), SERVE, &["--", "::1", "sealane serve --stdio"]);
+        check(|_| (), both, &["--", "host", &found(" serve --stdio --allow-legacy --measuring")]);
+        check(|_| (), SERVE, &["--", "host", &found(" serve --stdio")]);
+        check(|_| (), Relay { port: 4000 }, &["--", "host", &found(" serve --relay 4000")]);
+        check(|s| s.user = Some("u".into()), SERVE, &["-l", "u", "--", "host", &found(" serve --stdio")]);
+        check(|s| s.host = "::1".into(), SERVE, &["--", "::1", &found(" serve --stdio")]);
         check(
             |s| {
                 s.family = Some(AddressFamily::V6);
