@@ -56,6 +56,8 @@ pub(crate) fn run(arguments: ServeArgs) -> Result<(), Failure> {
         measuring: arguments.measuring,
     };
     let list = options.authorised_peers.clone();
+    // As it was given, so that the command does not edit another file.
+    let is_default = environment::config_file(AuthorisedPeers::FILE_NAME).is_ok_and(|path| path == list);
     // Nobody else is involved yet: whatever fails, fails here.
     let daemon = Daemon::bind(options).map_err(|error| Failure::new(ExitStatus::Io, error))?;
     // Before anybody hears that it is there.
@@ -70,9 +72,10 @@ pub(crate) fn run(arguments: ServeArgs) -> Result<(), Failure> {
     log.started(&daemon).map_err(Failure::output)?;
     if daemon.authorised_count() == 0 {
         let list = list.display();
+        let option = if is_default { String::new() } else { format!(" --authorised-peers {list}") };
         log.event(DaemonEvent::Warning(format!(
             "nobody is authorised yet in {list}; let each peer in with the key that `sealane id` prints there:\n\
-             sealane authorise KEY NAME read,write"
+             sealane authorise{option} KEY NAME read,write"
         )));
     }
     daemon.run(&stop, &|event| log.event(event)).map_err(failed)?;

@@ -415,6 +415,13 @@ fn what_a_daemon_lacks_is_said_at_its_start() {
     fs::remove_file(scene.authorised()).expect("it goes");
     let log = scene.serve(&[]).log();
     assert!(log.contains("nobody is authorised yet") && log.contains("authorised-peers"), "{log}");
+    assert!(log.contains("sealane authorise KEY NAME read,write"), "{log}");
+    // A list of its own is the one that is to be edited.
+    let list = scene.path("list");
+    write(&list, b"");
+    let log = scene.serve(&["--authorised-peers", list.to_str().expect("UTF-8")]).log();
+    let advice = format!("sealane authorise --authorised-peers {} KEY NAME read,write", list.display());
+    assert!(log.contains(&advice), "{log}");
 }
 
 #[test]

@@ -71,12 +71,23 @@ const TIPS: &[(&[&str], &str)] = &[
     (&["--password-file", "--daemon"], "`sealane serve` is the daemon; it knows its peers by their keys"),
 ];
 
+/// For `-P` as rsync has it.
+const PORT_TIP: &str = "-P is the port, as in scp; rsync's -P is not needed: progress is shown on a terminal, and an \
+                        interrupted copy always continues where it stopped";
+
 /// Says what to do instead of a flag that belongs to another tool.
 pub(crate) fn add(error: &mut Error) {
+    let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidArg) else { return };
+    // `-P`, with what came after it for its value, or with none.
+    let is_value = matches!(error.kind(), ErrorKind::ValueValidation | ErrorKind::InvalidValue);
+    if is_value && given.starts_with("--port ") {
+        let tip = ContextValue::StyledStrs(vec![StyledStr::from(PORT_TIP)]);
+        error.insert(ContextKind::Suggested, tip);
+        return;
+    }
     if error.kind() != ErrorKind::UnknownArgument {
         return;
     }
-    let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidArg) else { return };
     let flag = given.split(['=', ' ']).next().unwrap_or_default();
     let Some((_, tip)) = TIPS.iter().find(|(flags, _)| flags.contains(&flag)) else { return };
     let tip = ContextValue::StyledStrs(vec![StyledStr::from(*tip)]);
@@ -105,6 +116,17 @@ mod tests {
             }
         }
         assert!(told("--bwlimit=100").contains("--limit-rate"));
+    }
+
+    #[test]
+    fn a_port_that_is_none_may_be_a_flag_of_rsync() {
+        for line in ["-avP src host:dst", "-a src host:dst -P", "-P 70000 src host:dst"] {
+            let words = ["sealane", "cp"].into_iter().chain(line.split(' '));
+            let mut error = crate::args::command().try_get_matches_from(words).expect_err("it is no port");
+            add(&mut error);
+            let said = error.render().to_string();
+            assert!(said.contains("rsync's -P is not needed"), "{line}: {said}");
+        }
     }
 
     #[test]

@@ -1,16 +1,20 @@
 //! `sealane cp --install-far-end`: this very program for a far end that does not have it, over ssh.
 //!
-//! Guarantees: nothing is copied before somebody has agreed, or where the far host has the program already, in this version;
-//! what is copied gets its name only after it has run there and named this version; no name or path of the user's meets
-//! the far shell.
+//! Guarantees: nothing is copied before somebody has agreed, or where the far host has the program already, in this
+//! version; a host that says nothing, or too much, is given up; the copy gets its name only after it has run there
+//! and named this version; no name or path of the user's meets the far shell.
+
+mod exchange;
+mod program;
 
 use crate::options::{Plan, Reporting};
 use crate::text::{printable, say};
 use anyhow::{Context, anyhow};
+use exchange::Answer;
 use sealane_copy::{ErrorKind, Location, RemoteOptions};
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::process::{Output, Stdio};
+use std::time::Duration;
 
 /// Where it goes, as ssh's shell names it.
 const PROGRAM: &str = "~/.local/bin/sealane";
@@ -18,8 +22,8 @@ const PROGRAM: &str = "~/.local/bin/sealane";
 const VERSION: &str = concat!("sealane ", env!("CARGO_PKG_VERSION"));
 /// Begins every line that is meant for us: a far shell may greet.
 const MARK: &str = "sealane-far-end:";
-/// More than any honest answer.
-const ANSWER_BYTES_MAX: usize = 64 << 10;
+/// How long a host may be silent at least: a user who is asked for a password may take as long as sshd waits.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Says what the host is, and what of ours it has. One word for the far shell, which need not be a POSIX one.
 const LOOK: &str = r#"sh -c 'echo "sealane-far-end:host $(uname -s) $(uname -m)"; for p in sealane "$HOME/.local/bin/sealane"; do v=$("$p" --version 2>/dev/null </dev/null) && echo "sealane-far-end:has $p $v"; done; exit 0'"#;
@@ -49,7 +53,8 @@ pub(crate) fn install(plan: &mut Plan, is_agreed: bool) -> Result<(), Failed> {
         return Err((ErrorKind::Usage, anyhow!("--install-far-end needs a far end that is reached by ssh")));
     }
     for (user, host, port) in hosts {
-        let far = Far { remote: &plan.options.remote, user, host, port, reporting: plan.reporting };
+        let patience = plan.options.timeout.max(PATIENCE);
+        let far = Far { remote: &plan.options.remote, user, host, port, reporting: plan.reporting, patience };
         let program = far.provide(is_agreed)?;
         plan.options.remote.found_programs.extend(program.map(|program| (far.host, program.to_owned())));
     }
@@ -62,6 +67,8 @@ struct Far<'a> {
     host: String,
     port: Option<u16>,
     reporting: Reporting,
+    /// How long it may be silent.
+    patience: Duration,
 }
 
 /// What a far host says of itself.
@@ -112,8 +119,8 @@ impl Far<'_> {
     /// Where the far host has the program; `None` for in its PATH.
     fn provide(&self, is_agreed: bool) -> Result<Option<&'static str>, Failed> {
         let host = &self.host;
-        let found = self.run(LOOK, None).map_err(failed(ErrorKind::Connect))?;
-        let found = Found::parse(&answer(&found));
+        let found = self.run(LOOK, Vec::new()).map_err(failed(ErrorKind::Connect))?;
+        let found = Found::parse(&found.output);
         if found.in_path || found.in_place {
             let place = if found.in_path { "in its PATH" } else { "in ~/.local/bin" };
             self.say(&format!("{host} already has {VERSION}, {place}"));
@@ -128,13 +135,14 @@ impl Far<'_> {
             let error = anyhow!("{host} {there}, and this program is for {ours}; build sealane there");
             return Err((ErrorKind::Usage, error));
         }
-        let (program, bytes) = own_program().map_err(failed(ErrorKind::Io))?;
+        let program = program::own().map_err(failed(ErrorKind::Io))?;
+        let bytes = program.len();
         if !is_agreed {
             agree(&format!("Copy {VERSION} ({} MB) to {PROGRAM} on {host}?", bytes.div_ceil(1_000_000)))?;
         }
         let script = TAKE.replace("SIZE", &bytes.to_string()).replace("VERSION", VERSION);
-        let output = self.run(&script, Some(program)).map_err(failed(ErrorKind::Connect))?;
-        let said = answer(&output);
+        let answer = self.run(&script, program).map_err(failed(ErrorKind::Connect))?;
+        let said = &answer.output;
         let told = |what: &str| said.lines().find_map(|line| line.split_once(&format!("{MARK}{what}")));
         if let Some((_, said)) = told("says") {
             let said = printable(said.trim().as_bytes());
@@ -145,43 +153,26 @@ impl Far<'_> {
             return Err((ErrorKind::Io, error));
         }
         if told("done").is_none() {
-            let why = printable(String::from_utf8_lossy(&output.stderr).trim().as_bytes());
+            let why = printable(answer.errors.trim().as_bytes());
             return Err((ErrorKind::Io, anyhow!("{PROGRAM} on {host} could not be written: {why}")));
         }
-        self.say(&format!(
-            "{VERSION} is now in ~/.local/bin on {host}; later copies find it if that folder is in the PATH there, or with \
-             --remote-program '{PROGRAM}'"
-        ));
+        self.say(&format!("{VERSION} is now in ~/.local/bin on {host}, where later copies find it"));
         Ok(Some(PROGRAM))
     }
 
     /// Runs a script of ours at the far host.
-    fn run(&self, script: &str, input: Option<File>) -> anyhow::Result<Output> {
+    fn run(&self, script: &str, input: Vec<u8>) -> anyhow::Result<Answer> {
         let ssh = self.remote.ssh_command(self.user.clone(), self.host.clone(), self.port);
-        let mut command = ssh.script(script)?;
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        command.stdin(input.map_or_else(Stdio::null, Stdio::from));
-        let output = command.output().with_context(|| format!("cannot start {}", ssh.program.display()))?;
-        match output.status.code() {
+        let answer = exchange::run(ssh.script(script)?, input, self.patience);
+        let answer = answer.with_context(|| format!("ssh to {}", self.host))?;
+        match answer.status.code() {
             Some(255) | None => {
-                let why = printable(String::from_utf8_lossy(&output.stderr).trim().as_bytes());
+                let why = printable(answer.errors.trim().as_bytes());
                 Err(anyhow!("ssh could not reach {}, log in, or keep the connection: {why}", self.host))
             }
-            Some(_) => Ok(output),
+            Some(_) => Ok(answer),
         }
     }
-}
-
-fn answer(output: &Output) -> String {
-    let end = output.stdout.len().min(ANSWER_BYTES_MAX);
-    String::from_utf8_lossy(&output.stdout[..end]).into_owned()
-}
-
-/// This program's file and its length. The kernel's own link leads to it even where it was replaced or removed.
-fn own_program() -> anyhow::Result<(File, u64)> {
-    let opened =
-        File::open("/proc/self/exe").and_then(|file| file.metadata().map(|found| (file, found.len())));
-    opened.context("cannot read this program's own file")
 }
 
 /// Asks on the terminal, whatever standard input is.
