@@ -68,7 +68,11 @@ pub enum Event {
         path: PathText,
         /// Content bytes.
         bytes: u64,
+        /// The change that it would make, in the form of `rsync -i`, as if it had been received.
+        itemised: String,
     },
+    /// With `--archive`: owners are not kept, because the receiving user may not give files away.
+    OwnersNotKept,
     /// With `--verbose`: something was made or replaced at the target.
     Changed {
         /// Which, relative to the target.
@@ -220,7 +224,12 @@ impl From<&Notice> for Event {
                 Self::StreamReopened { stream: *stream, bytes: *bytes }
             }
             Notice::Resuming { bytes } => Self::Resuming { bytes: *bytes },
-            Notice::WouldSend { path, bytes } => Self::WouldSend { path: PathText::new(path), bytes: *bytes },
+            Notice::WouldSend { change, bytes } => Self::WouldSend {
+                path: PathText::new(&change.path),
+                bytes: *bytes,
+                itemised: itemised(change, false),
+            },
+            Notice::OwnersNotKept => Self::OwnersNotKept,
             Notice::Changed(change) => {
                 Self::Changed { path: PathText::new(&change.path), itemised: itemised(change, false) }
             }
@@ -273,6 +282,7 @@ impl From<&Summary> for Done {
 mod tests {
     use super::*;
     use crate::report::tests::summary;
+    use sealane_copy::{Change, ChangeKind};
     use serde_json::{Value, json};
 
     #[track_caller]
@@ -305,6 +315,18 @@ mod tests {
 
     #[test]
     fn notices_keep_their_fields() {
+        let change = Change {
+            path: b"\xff".to_vec(),
+            kind: ChangeKind::File,
+            is_new: true,
+            target: false,
+            size: false,
+            time: false,
+            mode: false,
+            owner: false,
+            group: false,
+            xattrs: false,
+        };
         for (notice, expected) in [
             (
                 Notice::EntryFailed { path: b"d/f".to_vec(), reason: "no".into() },
@@ -316,8 +338,9 @@ mod tests {
             ),
             (Notice::Resuming { bytes: 9 }, json!({"event": "resuming", "bytes": 9})),
             (
-                Notice::WouldSend { path: b"\xff".to_vec(), bytes: 1 },
-                json!({"event": "would_send", "path": "\u{fffd}", "path_hex": "ff", "bytes": 1}),
+                Notice::WouldSend { change, bytes: 1 },
+                json!({"event": "would_send", "path": "\u{fffd}", "path_hex": "ff", "bytes": 1,
+                       "itemised": ">f+++++++++"}),
             ),
             (Notice::Deleted { path: b"d/old".to_vec() }, json!({"event": "deleted", "path": "d/old"})),
             (

@@ -4,7 +4,8 @@
 
 use crate::args::{CpArgs, EndArg, SinkArg};
 use sealane_copy::{
-    AddressFamily, Backup, Deletion, Following, MeasuredEnd, Options, Preserve, RemoteOptions, Sink, Upkeep,
+    AddressFamily, Backup, Deletion, Following, MeasuredEnd, Options, Ownership, Preserve, RemoteOptions,
+    Sink, Upkeep,
 };
 use sealane_engine::Implementations;
 use sealane_peer::{Location, PeerError};
@@ -218,7 +219,12 @@ fn options(arguments: CpArgs, recursive: bool) -> Options {
         preserve: Preserve {
             hard_links: arguments.hard_links || arguments.archive,
             xattrs: arguments.xattrs || arguments.archive,
-            owner: arguments.owner || arguments.archive,
+            owner: match (arguments.owner, arguments.archive) {
+                (true, _) => Ownership::Kept,
+                (false, true) => Ownership::WherePossible,
+                (false, false) => Ownership::NotKept,
+            },
+            folder_modes: arguments.preserve || arguments.archive,
         },
         upkeep: Upkeep {
             delete: deletes(&arguments).then_some(Deletion {
@@ -308,12 +314,16 @@ mod tests {
 
     #[test]
     fn archive_is_the_sum_of_its_parts() {
-        let sum = options("-r --hard-links --xattrs --owner a b");
+        let sum = options("-rp --hard-links --xattrs --owner a b");
         let archive = options("-a a b");
         assert_eq!((archive.following, sum.following), (Following::Nowhere, Following::Roots));
-        let sum = Options { following: Following::Nowhere, ..sum };
+        assert_eq!(archive.preserve.owner, Ownership::WherePossible);
+        let preserve = Preserve { owner: Ownership::WherePossible, ..sum.preserve.clone() };
+        assert_eq!(sum.preserve.owner, Ownership::Kept);
+        let sum = Options { following: Following::Nowhere, preserve, ..sum };
         assert_eq!(format!("{archive:?}"), format!("{sum:?}"));
-        assert!(sum.recursive && sum.preserve.hard_links && sum.preserve.xattrs && sum.preserve.owner);
+        assert!(sum.recursive && sum.preserve.hard_links && sum.preserve.xattrs && sum.preserve.folder_modes);
+        assert_eq!(options("-a --owner a b").preserve.owner, Ownership::Kept);
     }
 
     #[test]

@@ -107,15 +107,20 @@ impl Reporter {
                 self.line(&format!("continuing; {} are there already", bytes_text(*bytes as f64)));
             }
             Notice::StreamReopened { .. } | Notice::Resuming { .. } => {}
-            Notice::WouldSend { path, .. } => {
-                let line = format!("{}\n", printable(path));
+            Notice::WouldSend { change, .. } if !verbose => {
+                let line = format!("{}\n", printable(&change.path));
                 self.meter.suspend(|| result(self.reporting, line.as_bytes()));
             }
-            Notice::Changed(change) => {
+            Notice::Changed(change) | Notice::WouldSend { change, .. } => {
                 let line =
                     format!("{} {}\n", itemised(change, self.reporting.pushes), printable(&change.path));
                 self.meter.suspend(|| result(self.reporting, line.as_bytes()));
             }
+            Notice::OwnersNotKept if !self.reporting.quiet => self.line(
+                "sealane: owners are not kept, because the receiving user may not give files away; --owner makes that a \
+                 failure",
+            ),
+            Notice::OwnersNotKept => {}
             Notice::Deleted { path } => {
                 let line = format!("*deleting   {}\n", printable(path));
                 self.meter.suspend(|| result(self.reporting, line.as_bytes()));
@@ -218,7 +223,15 @@ impl Reporter {
 
 /// Failures after which the same command can do better.
 fn worth_resuming(kind: ErrorKind) -> bool {
-    matches!(kind, ErrorKind::Cancelled | ErrorKind::TimedOut | ErrorKind::Disconnected | ErrorKind::DiskFull)
+    // Once a copy has begun, a far end that can no longer be reached is lost.
+    matches!(
+        kind,
+        ErrorKind::Cancelled
+            | ErrorKind::TimedOut
+            | ErrorKind::Disconnected
+            | ErrorKind::Connect
+            | ErrorKind::DiskFull
+    )
 }
 
 /// Tells a program of arguments that cannot be parsed.
@@ -289,7 +302,7 @@ fn lost(dropped: &Dropped) -> Option<String> {
 /// A change in the form of `rsync -i`: what it is, and which of its attributes differ from what was there.
 pub(crate) fn itemised(change: &Change, pushes: bool) -> String {
     let kind = match change.kind {
-        ChangeKind::File | ChangeKind::HardLink => 'f',
+        ChangeKind::File | ChangeKind::Attributes | ChangeKind::HardLink => 'f',
         ChangeKind::Directory => 'd',
         ChangeKind::Symlink => 'L',
     };
@@ -298,20 +311,39 @@ pub(crate) fn itemised(change: &Change, pushes: bool) -> String {
         ChangeKind::File => '>',
         ChangeKind::HardLink => 'h',
         ChangeKind::Directory | ChangeKind::Symlink if change.is_new => 'c',
-        ChangeKind::Directory => '.',
-        ChangeKind::Symlink => 'c',
+        ChangeKind::Symlink if change.target => 'c',
+        ChangeKind::Attributes | ChangeKind::Directory | ChangeKind::Symlink => '.',
     };
     if change.is_new {
         return format!("{update}{kind}+++++++++");
     }
-    let Change { size, time, mode, owner, group, .. } = *change;
-    let attributes = [(false, 'c'), (size, 's'), (time, 't'), (mode, 'p'), (owner, 'o'), (group, 'g')];
+    let Change { target, size, time, mode, owner, group, xattrs, .. } = *change;
+    let leads_elsewhere = target && change.kind == ChangeKind::Symlink;
+    let attributes = [
+        (leads_elsewhere, 'c'),
+        (size, 's'),
+        (time, 't'),
+        (mode, 'p'),
+        (owner, 'o'),
+        (group, 'g'),
+        (false, 'u'),
+        (false, 'a'),
+        (xattrs, 'x'),
+    ];
     let attributes = attributes.map(|(differs, letter)| if differs { letter } else { '.' });
-    format!("{update}{kind}{}...", attributes.iter().collect::<String>())
+    format!("{update}{kind}{}", attributes.iter().collect::<String>())
 }
 
 /// The facts in one line.
 fn closing_line(done: &Done) -> String {
+    if done.bytes == 0 {
+        // Without content there is no rate.
+        let changed = match done.files {
+            0 => "nothing to copy".to_owned(),
+            files => format!("{files} {} without content", entries(files)),
+        };
+        return format!("{changed}{}, in {:.1} s, {}", up_to_date(done), done.seconds, done.level);
+    }
     format!(
         "{} in {:.1} s ({}), {} {}, {}",
         bytes_text(done.bytes as f64),
@@ -325,10 +357,7 @@ fn closing_line(done: &Done) -> String {
 
 /// What a dry run found, in one line.
 fn totals(done: &Done, target: &str) -> String {
-    let skipped = match done.skipped {
-        0 => String::new(),
-        skipped => format!(", {skipped} skipped"),
-    };
+    let skipped = up_to_date(done);
     let deleted = match done.deleted {
         0 => String::new(),
         deleted => format!(", and delete {deleted}"),
@@ -339,6 +368,14 @@ fn totals(done: &Done, target: &str) -> String {
         entries(done.files),
         bytes_text(done.bytes as f64)
     )
+}
+
+/// How many entries were left as they are, if any.
+fn up_to_date(done: &Done) -> String {
+    match done.skipped {
+        0 => String::new(),
+        skipped => format!(", {skipped} up to date"),
+    }
 }
 
 fn entries(count: u64) -> &'static str {
@@ -455,9 +492,9 @@ lanes      2 by connection
         let expected = "would copy 1 entry, 1.50 kB, to there; nothing was changed";
         assert_eq!(totals(&(&found).into(), "there"), expected);
         let found = Summary { skipped: 3, ..found };
-        assert!(totals(&(&found).into(), "there").contains("to there, 3 skipped; "));
+        assert!(totals(&(&found).into(), "there").contains("to there, 3 up to date; "));
         let found = Summary { deleted: 2, ..found };
-        assert!(totals(&(&found).into(), "there").contains(" 3 skipped, and delete 2; "));
+        assert!(totals(&(&found).into(), "there").contains(" 3 up to date, and delete 2; "));
     }
 
     #[test]
@@ -466,11 +503,13 @@ lanes      2 by connection
             path: b"f".to_vec(),
             kind: ChangeKind::File,
             is_new: true,
+            target: false,
             size: false,
             time: false,
             mode: false,
             owner: false,
             group: false,
+            xattrs: false,
         };
         let changed = Change { is_new: false, size: true, time: true, ..change.clone() };
         let folder = Change { is_new: false, kind: ChangeKind::Directory, time: true, ..change.clone() };
@@ -480,7 +519,22 @@ lanes      2 by connection
             (Change { mode: true, group: true, ..changed }, true, "<f.stp.g..."),
             (folder.clone(), true, ".d..t......"),
             (Change { is_new: true, ..folder }, true, "cd+++++++++"),
-            (Change { kind: ChangeKind::Symlink, ..change }, false, "cL+++++++++"),
+            (Change { kind: ChangeKind::Symlink, ..change.clone() }, false, "cL+++++++++"),
+            (
+                Change { kind: ChangeKind::Symlink, target: true, is_new: false, ..change.clone() },
+                true,
+                "cLc........",
+            ),
+            (
+                Change { kind: ChangeKind::Symlink, time: true, is_new: false, ..change.clone() },
+                true,
+                ".L..t......",
+            ),
+            (
+                Change { kind: ChangeKind::Attributes, mode: true, xattrs: true, is_new: false, ..change },
+                true,
+                ".f...p....x",
+            ),
         ] {
             assert_eq!(itemised(&change, pushes), expected);
         }
@@ -489,6 +543,10 @@ lanes      2 by connection
     #[test]
     fn the_closing_line_is_short() {
         assert_eq!(closing_line(&(&summary()).into()), "2.15 GB in 2.0 s (1.07 GB/s), 3 entries, private");
+        let same = Summary { bytes: 0, files: 0, skipped: 7, ..summary() };
+        assert_eq!(closing_line(&(&same).into()), "nothing to copy, 7 up to date, in 2.0 s, private");
+        let bare = Summary { bytes: 0, files: 2, skipped: 0, ..summary() };
+        assert_eq!(closing_line(&(&bare).into()), "2 entries without content, in 2.0 s, private");
     }
 
     #[test]

@@ -43,3 +43,131 @@ fn a_target_that_takes_no_journal_is_named() {
     }
     assert!(!said.contains("far end"), "both ends are here: {said}");
 }
+
+#[test]
+fn what_fails_at_a_far_end_is_told_with_its_name_and_leaves_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let into = folder.path().join("into");
+    std::fs::create_dir(&into).expect("a folder");
+    let ssh = stand_in(folder.path(), "exec sh -c \"$last\"");
+    let mut command = sealane(&["cp", "--remote-program"]);
+    // The kernel's own file has another size than it says, so that nobody can copy it.
+    command.arg(program::path()).arg("there:/proc/version").arg(&into);
+    let output = command.env("SEALANE_SSH", &ssh).output().expect("the program starts");
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.starts_with("sealane: there: /proc/version: its content has another size"), "{said}");
+    assert_eq!(std::fs::read_dir(&into).expect("a folder").count(), 0, "a journal of nothing");
+}
+
+/// A stand-in for ssh that does this at the far end, which is here; `$last` is the command.
+fn stand_in(folder: &std::path::Path, does: &str) -> std::path::PathBuf {
+    use std::os::unix::fs::PermissionsExt;
+    let ssh = folder.join("ssh");
+    let script = format!(
+        "#!/bin/sh\nif [ \"$1\" = -G ]; then echo 'hostname 127.0.0.1'; exit 0; fi\nfor last; do :; done\n{does}\n"
+    );
+    write(&ssh, script.as_bytes());
+    std::fs::set_permissions(&ssh, std::fs::Permissions::from_mode(0o755)).expect("a mode");
+    ssh
+}
+
+#[test]
+fn a_far_end_that_is_lost_says_how_to_go_on() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let source = folder.path().join("file");
+    write(&source, &program::pattern(20_000_000));
+    let into = folder.path().join("into");
+    std::fs::create_dir(&into).expect("a folder");
+    // The far end is killed once data has come, and ssh says that it has lost the connection.
+    let does = format!(
+        "exec 3<&0\nsh -c \"exec $last\" <&3 &\nfar=$!\nuntil ls -A {into} | grep -q part; do sleep 0.05; done\n\
+         kill -9 $far\nexit 255",
+        into = into.display()
+    );
+    let ssh = stand_in(folder.path(), &does);
+    let mut command = sealane(&["cp", "--limit-rate", "2M", "--timeout", "5", "--remote-program"]);
+    command.arg(program::path()).arg(&source).arg(format!("there:{}", into.display()));
+    let output = command.env("SEALANE_SSH", &ssh).output().expect("the program starts");
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("run the same command again to continue where it stopped"), "{said}");
+}
+
+#[test]
+fn a_journal_in_a_source_is_told_only_while_its_copy_is_under_way() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    std::fs::create_dir(at("tree")).expect("a folder");
+    write(&at("tree/file"), b"content");
+    let journal = at("tree").join(format!(".sealane-{}.journal", "7".repeat(32)));
+    write(&journal, b"of a copy that is over");
+    let copy = |to: &str| {
+        let mut command = sealane(&["cp", "-r"]);
+        let output = command.arg(at("tree")).arg(at(to)).output().expect("the program starts");
+        assert!(at(to).join("file").exists(), "{}", text(&output.stderr));
+        assert!(!at(to).join(journal.file_name().expect("a name")).exists());
+        (output.status.code(), text(&output.stderr).to_owned())
+    };
+    assert_eq!(copy("one"), (Some(0), String::new()));
+    let held = std::fs::File::open(&journal).expect("a file");
+    rustix::fs::flock(&held, rustix::fs::FlockOperation::LockExclusive).expect("a lock");
+    let (code, said) = copy("two");
+    assert_eq!(code, Some(1));
+    assert!(said.contains("is the journal of a copy that is under way"), "{said}");
+}
+
+#[test]
+fn a_target_that_may_not_be_written_advises_nothing_that_fails_as_well() {
+    use std::os::unix::process::CommandExt;
+    if !rustix::process::geteuid().is_root() {
+        return program::skip("only root can be somebody else");
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let source = folder.path().join("file");
+    write(&source, b"content");
+    // Other users have to reach the folder, the source and the program.
+    let open = |path: &std::path::Path| {
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).expect("a mode");
+    };
+    open(folder.path());
+    let program = folder.path().join("sealane");
+    std::fs::copy(program::path(), &program).expect("a copy");
+    open(&program);
+    let run = |arguments: &[&str], to: &std::path::Path| {
+        let mut command = std::process::Command::new(&program);
+        command.arg("cp").args(arguments).arg(&source).arg(to).uid(65534).gid(65534);
+        command.env("HOME", "/nonexistent").current_dir("/").output().expect("the program starts")
+    };
+    let closed = folder.path().join("closed");
+    std::fs::create_dir(&closed).expect("a folder");
+    open(&closed);
+    let output = run(&[], &closed);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(5), "{said}");
+    assert!(said.contains("cannot write to") && !said.contains("--no-resume"), "{said}");
+    // A user who may not give files away is told so once, and gets all the rest.
+    let into = folder.path().join("into");
+    std::fs::create_dir(&into).expect("a folder");
+    std::os::unix::fs::chown(&into, Some(65534), Some(65534)).expect("an owner");
+    let output = run(&["-a"], &into);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert_eq!(said.matches("owners are not kept").count(), 1, "{said}");
+    assert_eq!(run(&["-a", "--owner"], &into).status.code(), Some(1));
+}
+
+#[test]
+fn a_host_that_answers_without_end_is_not_given_the_program() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let source = folder.path().join("file");
+    write(&source, b"content");
+    let ssh = stand_in(folder.path(), "exec yes");
+    let mut command = sealane(&["cp", "--install-far-end", "--yes"]);
+    command.arg(&source).arg("there:into").env("SEALANE_SSH", &ssh);
+    let output = command.output().expect("the program starts");
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("ssh to there") && said.contains("more than 65536 bytes"), "{said}");
+}

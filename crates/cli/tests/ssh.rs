@@ -152,7 +152,7 @@ fn from_one_far_end_to_another_through_here() {
     let dry = mirror(&["-n"]);
     assert!(at("between0/extra").exists() && dry["deleted"] == 1, "{dry}");
     let done = mirror(&[]);
-    assert!(!at("between0/extra").exists() && done["deleted"] == 1 && done["skipped"] == 42, "{done}");
+    assert!(!at("between0/extra").exists() && done["deleted"] == 1 && done["skipped"] == 43, "{done}");
     // What fails at one end is told by this one, and the other is not left waiting.
     for (from, to) in [("no-such", "x"), ("tree", "tree/small/x")] {
         let output = scene.copy(program, &[], &scene.place(from), &scene.place(to));
@@ -260,6 +260,13 @@ fn a_far_end_without_the_program_is_given_it() {
         assert_eq!(installed.exists(), answered, "{written}");
     }
     same(&at("tree"), &home.join("asked"));
+    // It is found without a word, and has not brought its debugging information.
+    let output = command(&[], "found").output().expect("the program starts");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    same(&at("tree"), &home.join("found"));
+    let bytes = |path: &Path| fs::metadata(path).expect("a file").len();
+    let whole = std::path::PathBuf::from(program::path());
+    assert!(bytes(&installed) < bytes(&whole), "{} of {}", bytes(&installed), bytes(&whole));
     assert_eq!(fs::metadata(&installed).expect("a file").permissions().mode() & 0o777, 0o755);
     // What is there is not copied again.
     let before = fs::metadata(&installed).and_then(|found| found.modified()).expect("a time");

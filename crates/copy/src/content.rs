@@ -11,7 +11,14 @@ use std::{
 use crossbeam_channel::{RecvTimeoutError, unbounded};
 use sealane_tree::{ExistingFile, OpenFile, Target};
 
-use crate::{error::Error, proto::entry::content_identity, shared::NO_THREAD};
+use crate::{
+    error::Error,
+    proto::{
+        entry::{attributes, content_identity},
+        message::Held,
+    },
+    shared::NO_THREAD,
+};
 
 const BUFFER_BYTES: usize = 128 << 10;
 /// How long the other end is left without a sign of life.
@@ -33,14 +40,15 @@ pub(crate) fn digest(file: &OpenFile, size_bytes: u64, is_over: impl Fn() -> boo
     file.unchanged().then(|| *hasher.finalize().as_bytes())
 }
 
-/// The identities of files of a target by their content, made by several threads. Files that cannot be read have none.
+/// The accounts of files of a target by their content, made by several threads. Files that cannot be read have none.
 /// `live` is called every few seconds meanwhile, and may end it.
 pub(crate) fn identities(
     target: &Target,
     files: &[ExistingFile],
     threads: u16,
+    with_owner: bool,
     mut live: impl FnMut() -> Result<(), Error>,
-) -> Result<Vec<[u8; 16]>, Error> {
+) -> Result<Vec<Held>, Error> {
     let (next, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
     let (found, finding) = unbounded();
     thread::scope(|scope| {
@@ -48,13 +56,15 @@ pub(crate) fn identities(
             let (next, is_over, found) = (&next, &is_over, found.clone());
             let work = move || {
                 let mut writer = target.writer();
-                while let Some(ExistingFile { path, size_bytes, .. }) = files.get(next.fetch_add(1, Relaxed))
-                {
+                while let Some(ExistingFile { path, metadata }) = files.get(next.fetch_add(1, Relaxed)) {
+                    let size_bytes = metadata.size_bytes;
                     let digest = writer.read_existing(path).ok();
-                    let digest = digest.and_then(|file| digest_unless(&file, *size_bytes, is_over));
+                    let digest = digest.and_then(|file| digest_unless(&file, size_bytes, is_over));
                     if let Some(digest) = digest {
+                        let identity = content_identity(path, size_bytes, &digest);
+                        let held = Held { identity, attributes: attributes(metadata, true, with_owner) };
                         // Nobody waits for it any more where the transfer has ended.
-                        let _ = found.send(content_identity(path, *size_bytes, &digest));
+                        let _ = found.send(held);
                     }
                 }
             };
@@ -65,11 +75,11 @@ pub(crate) fn identities(
             }
         }
         drop(found);
-        let mut identities = Vec::new();
+        let mut known = Vec::new();
         loop {
             match finding.recv_timeout(PULSE) {
-                Ok(identity) => identities.push(identity),
-                Err(RecvTimeoutError::Disconnected) => return Ok(identities),
+                Ok(held) => known.push(held),
+                Err(RecvTimeoutError::Disconnected) => return Ok(known),
                 Err(RecvTimeoutError::Timeout) => {}
             }
             if let Err(error) = live() {

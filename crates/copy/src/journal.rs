@@ -218,6 +218,11 @@ pub(crate) fn is_file_name(name: &[u8]) -> bool {
 }
 
 /// Opens or creates the journal and takes its lock.
+/// Whether a transfer holds the journal in this file at the moment.
+pub(crate) fn is_held(file: impl AsFd) -> bool {
+    rustix::fs::flock(file, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK)
+}
+
 fn open_locked(directory: BorrowedFd<'_>, name: &str) -> io::Result<OwnedFd> {
     // Not blocking, in case someone put a pipe there.
     let flags = OFlags::RDWR

@@ -64,7 +64,9 @@ fn copy(engine: Arc<dyn Engine>, placement: Placement, suite: Suite, streams: u1
             scope.spawn(move || send::lane::run(sending, lane, source.reader()));
             scope.spawn(move || receive::lane::run(receiving, lane));
         }
-        scan::run(&sending, source.walk(WalkOptions { recursive: true, ..WalkOptions::default() }));
+        scan::run(&sending, source.walk(WalkOptions { recursive: true, ..WalkOptions::default() }), || {
+            source.reader()
+        });
         sending.bells.ring();
         while !sending.filling.queue.is_done() && !sending.stop.is_set() && !receiving.stop.is_set() {
             thread::sleep(Duration::from_millis(1));

@@ -108,8 +108,36 @@ pub struct Preserve {
     pub hard_links: bool,
     /// Keep extended attributes (`--xattrs`).
     pub xattrs: bool,
-    /// Keep user and group ids (`--owner`).
-    pub owner: bool,
+    /// Keep user and group ids.
+    pub owner: Ownership,
+    /// Folders that are there already get the modes of those that are sent; otherwise they keep their own.
+    pub folder_modes: bool,
+}
+
+/// Whether user and group ids are kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Ownership {
+    /// They are those of the receiving user.
+    #[default]
+    NotKept,
+    /// They are kept if the receiving end may give files away (`--archive`).
+    WherePossible,
+    /// An entry that does not get its owner is not as it was asked for (`--owner`).
+    Kept,
+}
+
+impl Ownership {
+    /// Whether entries are sent with their owners.
+    #[must_use]
+    pub fn is_wanted(self) -> bool {
+        self != Self::NotKept
+    }
+
+    /// The part of the wish that is left at a receiving end that may give files away, or may not.
+    #[must_use]
+    pub fn where_it(self, may_give: bool) -> Self {
+        if self == Self::WherePossible && !may_give { Self::NotKept } else { self }
+    }
 }
 
 /// What becomes of what the target has already.

@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use sealane_engine::Suite;
 use sealane_stack::Placement;
+use sealane_tree::{Differences, Kind};
 use serde::{Deserialize, Serialize};
 
-use crate::Level;
+use crate::{Level, proto::entry::Entry};
 
 /// CPU seconds (user and system) of each end, helper processes included.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -39,6 +40,8 @@ pub struct Change {
     pub kind: ChangeKind,
     /// Nothing of its kind was there.
     pub is_new: bool,
+    /// The link leads elsewhere.
+    pub target: bool,
     /// The size differs.
     pub size: bool,
     /// The time of last change differs.
@@ -49,6 +52,24 @@ pub struct Change {
     pub owner: bool,
     /// The group differs, where owners are kept.
     pub group: bool,
+    /// Extended attributes differ, where they are kept and were compared.
+    pub xattrs: bool,
+}
+
+impl Change {
+    /// That of an entry, by how it differs from what was there.
+    pub(crate) fn of(entry: &Entry, differences: Differences) -> Self {
+        let kind = match &entry.kind {
+            Kind::File => ChangeKind::File,
+            Kind::Attributes => ChangeKind::Attributes,
+            Kind::Directory => ChangeKind::Directory,
+            Kind::Symlink { .. } => ChangeKind::Symlink,
+            Kind::HardLink { .. } => ChangeKind::HardLink,
+        };
+        let Differences { is_new, target, size, time, mode, owner, group, xattrs, .. } = differences;
+        let path = entry.path.as_bytes().to_vec();
+        Self { path, kind, is_new, target, size, time, mode, owner, group, xattrs }
+    }
 }
 
 /// What a [`Change`] is about.
@@ -56,6 +77,8 @@ pub struct Change {
 pub enum ChangeKind {
     /// A regular file that was sent.
     File,
+    /// A regular file that was there with the same content, and whose attributes are brought up to date.
+    Attributes,
     /// A directory.
     Directory,
     /// A symbolic link.
@@ -194,13 +217,16 @@ pub enum Notice {
         /// Content bytes the target already has.
         bytes: u64,
     },
-    /// With `--dry-run`: this entry would be sent.
+    /// With `--dry-run`: this entry would be sent, and change this.
     WouldSend {
-        /// Path relative to the target.
-        path: Vec<u8>,
+        /// The entry that would be made or replaced, and how it differs.
+        change: Change,
         /// Content bytes.
         bytes: u64,
     },
+    /// The receiving end may not give files away, and was to keep owners only where that is possible: they are not
+    /// kept.
+    OwnersNotKept,
     /// Something was made or replaced at the target.
     Changed(Change),
     /// The target had what the source does not have, and it was deleted; with `--dry-run`, it would be.

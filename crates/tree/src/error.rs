@@ -189,6 +189,12 @@ pub enum Error {
         /// The file.
         path: ShownPath,
     },
+    /// The file is not the one that was compared with what is sent.
+    #[error("{path} was changed at the target during the copy; copy it again")]
+    Changed {
+        /// The file.
+        path: ShownPath,
+    },
     /// The file has been finished or discarded.
     #[error("{path} has been finished or discarded already")]
     Finished {
@@ -274,6 +280,7 @@ impl Error {
             | Self::OutOfRange { path, .. }
             | Self::Busy { path }
             | Self::Finished { path }
+            | Self::Changed { path }
             | Self::NotUnderRoot { path }
             | Self::NameTooLong { path }
             | Self::BadLink { path }

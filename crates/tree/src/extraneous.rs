@@ -3,16 +3,17 @@
 //! No link is followed, so that nothing outside the target is found; what is found is named by its path, and removed as
 //! one name in its parent, which is resolved anew.
 
-use rustix::fs::{AtFlags, Mode, OFlags, fchmod, fstat, unlinkat};
+use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, fchmod, fstat, renameat_with, unlinkat};
 use rustix::io::Errno;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use crate::beneath::Beneath;
+use crate::beneath::{Beneath, HANDLE};
 use crate::descent::{Descent, DescentOptions, Found};
 use crate::error::{Error, Operation, Result, failed};
 use crate::path::{MAX_PATH_BYTES, RelativePath};
 use crate::target::{Target, resolve_error};
-use crate::writer::{Writer, back_up};
+use crate::writer::{Writer, back_up, make_parents};
 
 /// What is thought of a name in the target.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -132,7 +133,7 @@ impl Target {
             }
             Some(path) => {
                 let open = |errno| resolve_error(Operation::List, path, errno);
-                let handle = self.inner.beneath.handle(path.as_bytes()).map_err(open)?;
+                let handle = self.inner.open(path.as_bytes(), HANDLE).map_err(open)?;
                 let beneath = Beneath::new(handle, resolution);
                 let length_max = MAX_PATH_BYTES.saturating_sub(path.as_bytes().len() + 1);
                 let (descent, _) = Descent::new(&beneath, options, length_max).map_err(open)?;
@@ -181,7 +182,57 @@ impl Target {
     }
 }
 
+/// Names that are removed from a tree in one go.
+const NAMES_AT_ONCE: usize = 1 << 12;
+
+impl Target {
+    /// Removes the directory `path` with all that it holds; no backup is kept.
+    pub(crate) fn remove_tree(&self, path: &RelativePath) -> Result<()> {
+        let mut writer = self.writer();
+        let failed = |path: &RelativePath, errno| resolve_error(Operation::Remove, path, errno);
+        loop {
+            let found = self.extraneous(Some(path), false, NAMES_AT_ONCE, |_, _| Judgement::Extraneous)?;
+            if let Some(error) = found.errors.into_iter().next() {
+                return Err(error);
+            }
+            for Extra { path, is_directory } in found.entries.iter().rev() {
+                writer.unlink_opened(path, *is_directory).map_err(|errno| failed(path, errno))?;
+            }
+            if !found.has_more {
+                return writer.unlink_opened(path, true).map_err(|errno| failed(path, errno));
+            }
+            // Nothing of it can be removed, so that another look would find the same, for ever.
+            if found.entries.is_empty() {
+                return Err(Error::NameTooLong { path: path.into() });
+            }
+        }
+    }
+}
+
 impl Writer {
+    /// Makes the directory `path` a backup, with all that it holds. False if no backups are wanted, or if something
+    /// has the backup's name already that the directory can be merged with, entry by entry.
+    pub fn set_aside(&mut self, path: &RelativePath) -> Result<bool> {
+        let Some(backups) = self.inner().options.backup.clone() else { return Ok(false) };
+        let place = backups.place(path).map_err(|_| Error::NameTooLong { path: path.into() })?;
+        let opened = |errno| resolve_error(Operation::Open, path, errno);
+        let parent = self.existing_parent(path.split().0).map_err(opened)?;
+        let (folder, saved) = place.split();
+        let aside = match &backups.folder {
+            None => None,
+            Some(_) => {
+                make_parents(self.inner(), &place, folder)?;
+                Some(self.inner().open(folder, HANDLE).map_err(opened)?)
+            }
+        };
+        let to = aside.as_ref().map_or_else(|| parent.as_fd(), AsFd::as_fd);
+        match renameat_with(&*parent, path.file_name(), to, saved, RenameFlags::NOREPLACE) {
+            Ok(()) => Ok(true),
+            Err(Errno::EXIST | Errno::NOTEMPTY | Errno::INVAL | Errno::XDEV) if aside.is_some() => Ok(false),
+            Err(errno) => Err(failed(Operation::Rename, &place, errno)),
+        }
+    }
+
     /// Removes what has this name: a directory only where it is empty. Nothing is followed, and what is gone already is
     /// no failure. False where backups are kept and are all that keeps a directory.
     pub fn remove(&mut self, extra: &Extra) -> Result<bool> {
@@ -195,16 +246,22 @@ impl Writer {
                 return Ok(true);
             }
         }
-        let flags = if *is_directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
-        let mut removed = self.unlink(parent_path, name, flags);
-        if removed == Err(Errno::ACCESS) && self.open_up_parent(parent_path).is_ok() {
-            removed = self.unlink(parent_path, name, flags);
-        }
-        match removed {
-            Ok(()) | Err(Errno::NOENT) => Ok(true),
+        match self.unlink_opened(path, *is_directory) {
+            Ok(()) => Ok(true),
             Err(Errno::NOTEMPTY) if keeps_backups => Ok(false),
             Err(errno) => Err(resolve_error(Operation::Remove, path, errno)),
         }
+    }
+
+    /// Removes one name, which may be gone already, from a directory that may have to be opened up for that.
+    fn unlink_opened(&mut self, path: &RelativePath, is_directory: bool) -> Result<(), Errno> {
+        let (parent, name) = path.split();
+        let flags = if is_directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
+        let mut removed = self.unlink(parent, name, flags);
+        if removed == Err(Errno::ACCESS) && self.open_up_parent(parent).is_ok() {
+            removed = self.unlink(parent, name, flags);
+        }
+        if removed == Err(Errno::NOENT) { Ok(()) } else { removed }
     }
 
     fn unlink(&mut self, parent: &[u8], name: &[u8], flags: AtFlags) -> Result<(), Errno> {
@@ -214,7 +271,7 @@ impl Writer {
 
     /// Lets its owner change a directory that is to be removed itself.
     fn open_up_parent(&self, path: &[u8]) -> Result<(), Errno> {
-        let fd = self.inner().beneath.open(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
+        let fd = self.inner().open(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
         let mode = fstat(&fd)?.st_mode & 0o7777;
         fchmod(fd, Mode::from_raw_mode(mode | 0o700))
     }

@@ -13,6 +13,7 @@
 
 mod beneath;
 mod bytes;
+mod compare;
 mod descent;
 mod error;
 mod extraneous;
@@ -25,6 +26,7 @@ mod reader;
 mod root;
 mod small;
 mod source;
+mod successor;
 mod survey;
 mod target;
 mod walk;
@@ -32,6 +34,7 @@ mod writer;
 mod xattrs;
 
 pub use beneath::Resolution;
+pub use compare::Differences;
 pub use descent::Identity;
 pub use error::{EntryType, Error, Operation, Result};
 pub use extraneous::{Extra, Extraneous, Judgement};
@@ -46,7 +49,8 @@ pub use path::{MAX_COMPONENT_BYTES, MAX_PATH_BYTES, PathError, RelativePath, Sho
 pub use reader::{Extents, OpenFile, Reader};
 pub use root::{Anchor, Spot, TargetRoot};
 pub use source::{Following, Naming, Selection, Source, SourceRoot};
+pub use successor::Successor;
 pub use survey::{ExistingFile, Files};
-pub use target::{Backups, Dropped, FinishReport, SmallFiles, Target, TargetOptions};
+pub use target::{Backups, Dropped, FinishReport, SmallFiles, Target, TargetOptions, may_give_away};
 pub use walk::{Entry, EntryKind, Walk, WalkOptions};
 pub use writer::{Existing, Writer};

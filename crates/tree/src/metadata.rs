@@ -195,4 +195,6 @@ pub enum Kind {
         /// The name which exists already.
         to: RelativePath,
     },
+    /// The attributes of a regular file that the target has, with the size that is sent and the same content.
+    Attributes,
 }

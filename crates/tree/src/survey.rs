@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use crate::beneath::Beneath;
 use crate::descent::{Descent, DescentOptions, Found};
 use crate::error::{Error, Operation, Result, failed};
-use crate::metadata::{Metadata, Timestamp};
+use crate::metadata::Metadata;
 use crate::part::TempName;
 use crate::path::{MAX_PATH_BYTES, RelativePath};
 use crate::target::{Target, resolve_error};
@@ -19,10 +19,8 @@ use crate::target::{Target, resolve_error};
 pub struct ExistingFile {
     /// Its name.
     pub path: RelativePath,
-    /// Its size in bytes.
-    pub size_bytes: u64,
-    /// When it was changed last.
-    pub modified: Timestamp,
+    /// Its mode, times, size and owner, without attributes.
+    pub metadata: Metadata,
 }
 
 /// Iterates over the regular files of a target, in bounded memory, in the order of the file system. What cannot be
@@ -144,8 +142,7 @@ impl Iterator for Files {
             };
             match found {
                 Found::File(Some(stat)) => {
-                    let Metadata { size_bytes, modified, .. } = Metadata::from_stat(&stat, false);
-                    return Some(Ok(ExistingFile { path, size_bytes, modified }));
+                    return Some(Ok(ExistingFile { path, metadata: Metadata::from_stat(&stat, true) }));
                 }
                 Found::Failed(errno) | Found::Unreachable(errno) => {
                     return Some(Err(failed(Operation::List, &path, errno)));

@@ -17,19 +17,21 @@ use rustix::fs::{
     fstat, fstatvfs, futimens, syncfs, unlinkat,
 };
 use rustix::io::Errno;
+use rustix::process::geteuid;
 
-use crate::beneath::{Beneath, Parent, Resolution, is_blocked};
+use crate::beneath::{Beneath, HANDLE, Parent, Resolution, is_blocked};
 use crate::error::{Error, Operation, Result, failed, root_failed};
 use crate::metadata::{MODE_BITS, Metadata, Owner, Timestamp};
 use crate::part::TempName;
 use crate::path::RelativePath;
 use crate::root::{Anchor, TargetRoot};
+use crate::successor::Successors;
 use crate::writer::Writer;
 use crate::xattrs;
 
 /// Set-user-id and set-group-id.
 const PRIVILEGE_BITS: u32 = 0o6000;
-const SET_GROUP_ID: u32 = 0o2000;
+pub(crate) const SET_GROUP_ID: u32 = 0o2000;
 /// Mode of directories until they are finished: theirs who writes, nobody else's. The sticky bit means nothing where
 /// nobody else may enter, so that no directory of a user has this mode: one that has it was left by a copy that was
 /// cut off, and is finished as if it had just been made.
@@ -58,6 +60,10 @@ pub struct TargetOptions {
     pub ownership: bool,
     /// Extended attributes of the `user.` namespace are set.
     pub xattrs: bool,
+    /// A thing that has the name of an entry of another kind gives way to it: the entry is made whole beside the
+    /// thing, and waits for [`Writer::succeed`]. Otherwise it is an error, but for files and symbolic links, which
+    /// replace each other.
+    pub replaces_other_kinds: bool,
     /// What is replaced or removed, but for directories, stays, here.
     pub backup: Option<Backups>,
     /// Names the transfer, if another target may take it up again: an unfinished file that is dropped then stays,
@@ -143,6 +149,7 @@ impl Default for TargetOptions {
             times: true,
             ownership: false,
             xattrs: false,
+            replaces_other_kinds: false,
             backup: None,
             resumable_as: None,
             directory_bytes_max: 256 << 20,
@@ -183,6 +190,15 @@ struct Record {
     original_mode: Option<u32>,
     /// As sent; none for parents made on demand.
     sent: Option<(u32, Timestamp, Option<Owner>)>,
+    /// When it was changed last, before anything was made in it.
+    modified: Option<Timestamp>,
+}
+
+impl Record {
+    /// Whether there is anything to do for it in the end.
+    fn is_to_be_finished(&self) -> bool {
+        self.created || self.original_mode.is_some() || self.sent.is_some()
+    }
 }
 
 #[derive(Debug)]
@@ -203,6 +219,7 @@ pub(crate) struct Inner {
     dropped_owners: AtomicU64,
     dropped_xattrs: AtomicU64,
     dropped_privileges: AtomicU64,
+    pub(crate) successors: Successors,
 }
 
 /// A directory in which a tree is built. Cheap to clone and to share; each thread writes through its own
@@ -244,6 +261,7 @@ impl Target {
             dropped_owners: AtomicU64::new(0),
             dropped_xattrs: AtomicU64::new(0),
             dropped_privileges: AtomicU64::new(0),
+            successors: Successors::default(),
         };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -292,7 +310,7 @@ impl Target {
         let records = std::mem::take(&mut *self.inner.directories());
         let mut report = FinishReport::default();
         // A directory sorts before what it contains.
-        for (path, record) in records.iter().rev() {
+        for (path, record) in records.iter().rev().filter(|(_, record)| record.is_to_be_finished()) {
             match self.inner.finish_directory(path, record) {
                 Ok(()) => report.finished += 1,
                 Err(error) => {
@@ -335,6 +353,11 @@ impl Target {
             let _ = self.inner.finish_directory(path, &Record { sent: None, ..*record });
         }
     }
+}
+
+/// Whether this process may give files away, to any owner.
+pub fn may_give_away() -> bool {
+    geteuid().is_root()
 }
 
 /// The umask, from the kernel's own account: asking with `umask` would change it for other threads for a moment.
@@ -392,9 +415,8 @@ impl Inner {
         let sent = sent.map(|metadata| (metadata.mode, metadata.modified, metadata.owner));
         match self.directories().entry(path.clone()) {
             Entry::Vacant(vacant) => {
-                self.directory_bytes
-                    .fetch_add(path.as_bytes().len() as u64 + RECORD_BYTES, Ordering::Relaxed);
-                vacant.insert(Record { created, original_mode, sent });
+                self.count_path(path);
+                vacant.insert(Record { created, original_mode, sent, modified: None });
             }
             Entry::Occupied(mut occupied) => {
                 let record = occupied.get_mut();
@@ -405,7 +427,43 @@ impl Inner {
         }
     }
 
-    fn was_created(&self, path: &[u8]) -> bool {
+    /// Counts the memory that one more path takes.
+    pub(crate) fn count_path(&self, path: &RelativePath) {
+        self.directory_bytes.fetch_add(path.as_bytes().len() as u64 + RECORD_BYTES, Ordering::Relaxed);
+    }
+
+    /// Nothing more is to be done for the directory `path`, and for those below it.
+    pub(crate) fn forget_directories(&self, path: &RelativePath) {
+        self.directories().retain(|directory, _| !directory.starts_with(path));
+    }
+
+    /// Notes when a directory was changed last, before the first entry is made in it, which changes that.
+    fn note_time(&self, path: &[u8], modified: Timestamp) {
+        let Ok(path) = RelativePath::new(path) else { return };
+        let has_room = self.check_room(&path).is_ok();
+        match self.directories().entry(path) {
+            Entry::Occupied(mut occupied) => {
+                occupied.get_mut().modified.get_or_insert(modified);
+            }
+            Entry::Vacant(vacant) if has_room => {
+                self.count_path(vacant.key());
+                vacant.insert(Record { modified: Some(modified), ..Record::default() });
+            }
+            Entry::Vacant(_) => {}
+        }
+    }
+
+    /// When a directory was changed last, before this target made anything in it.
+    pub(crate) fn noted_time(&self, path: &RelativePath) -> Option<Timestamp> {
+        self.directories().get(path)?.modified
+    }
+
+    /// Opens the entry of this path, also below a directory that waits for its name.
+    pub(crate) fn open(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+        self.beneath.open(&self.located(path), flags)
+    }
+
+    pub(crate) fn was_created(&self, path: &[u8]) -> bool {
         let Ok(path) = RelativePath::new(path) else { return false };
         self.directories().get(&path).is_some_and(|record| record.created)
     }
@@ -413,25 +471,32 @@ impl Inner {
     /// Opens a directory as a parent of what is to be created.
     pub(crate) fn parent(&self, path: &[u8]) -> Result<Parent, Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-        let (fd, has_default_acl) = match self.beneath.open(path, flags) {
+        let (fd, has_default_acl) = match self.open(path, flags) {
             Ok(fd) => {
                 let acl = fgetxattr_query(&fd, "system.posix_acl_default").is_ok();
                 (fd, acl)
             }
             // It may be searched and not listed: enough, except to see whether there is a list.
-            Err(Errno::ACCESS) => (self.beneath.handle(path)?, true),
+            Err(Errno::ACCESS) => (self.open(path, HANDLE)?, true),
             Err(errno) => return Err(errno),
         };
+        if !path.is_empty() {
+            self.note_time(path, Metadata::from_stat(&fstat(&fd)?, false).modified);
+        }
         let mut parent = Parent::new(Arc::new(fd));
         parent.has_default_acl = has_default_acl;
         parent.is_new = self.options.small_files == SmallFiles::DirectInNew && self.was_created(path);
         Ok(parent)
     }
 
+    /// The mode that an entry may have.
+    pub(crate) fn allowed_mode(&self, sent: u32, owner_set: bool) -> u32 {
+        sent & self.options.mode_mask & if owner_set { MODE_BITS } else { MODE_BITS & !PRIVILEGE_BITS }
+    }
+
     /// The mode an entry gets in the end.
-    fn final_mode(&self, sent: u32, owner_set: bool) -> u32 {
-        let mode =
-            sent & self.options.mode_mask & if owner_set { MODE_BITS } else { MODE_BITS & !PRIVILEGE_BITS };
+    pub(crate) fn final_mode(&self, sent: u32, owner_set: bool) -> u32 {
+        let mode = self.allowed_mode(sent, owner_set);
         if sent & PRIVILEGE_BITS & !mode != 0 {
             self.dropped_privileges.fetch_add(1, Ordering::Relaxed);
         }
@@ -475,7 +540,7 @@ impl Inner {
     }
 
     /// True where an owner was asked for and set.
-    fn apply_owner(&self, fd: impl AsFd, owner: Option<Owner>) -> Result<bool, Errno> {
+    pub(crate) fn apply_owner(&self, fd: impl AsFd, owner: Option<Owner>) -> Result<bool, Errno> {
         let Some(owner) = owner else { return Ok(false) };
         let (true, (Some(uid), Some(gid))) = (self.options.ownership, ids(owner)) else {
             self.dropped_owners.fetch_add(1, Ordering::Relaxed);
@@ -496,18 +561,33 @@ impl Inner {
         self.dropped_owners.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Sets the attributes of a directory at once, so that they need not be remembered.
-    pub(crate) fn apply_directory_xattrs(&self, path: &RelativePath, metadata: &Metadata) -> Result<()> {
-        if !self.options.xattrs || metadata.xattrs.is_empty() {
-            return Ok(());
+    /// Brings the extended attributes of an open file or directory up to date. Says whether any differed.
+    pub(crate) fn update_xattrs(
+        &self,
+        fd: impl AsFd,
+        path: &RelativePath,
+        metadata: &Metadata,
+    ) -> Result<bool> {
+        let (differs, dropped) = xattrs::update(fd, path, &metadata.xattrs)?;
+        self.dropped_xattrs.fetch_add(dropped, Ordering::Relaxed);
+        Ok(differs)
+    }
+
+    /// Sets the attributes of a directory at once, so that they need not be remembered. Says whether any differed. A
+    /// directory that was there before loses those that were not sent.
+    pub(crate) fn apply_directory_xattrs(
+        &self,
+        path: &RelativePath,
+        metadata: &Metadata,
+        is_new: bool,
+    ) -> Result<bool> {
+        if !self.options.xattrs || (is_new && metadata.xattrs.is_empty()) {
+            return Ok(false);
         }
         let fd = self
-            .beneath
             .open(path.as_bytes(), OFlags::RDONLY | OFlags::DIRECTORY)
             .map_err(|errno| resolve_error(Operation::SetMetadata, path, errno))?;
-        let dropped = xattrs::write(fd, path, &metadata.xattrs)?;
-        self.dropped_xattrs.fetch_add(dropped, Ordering::Relaxed);
-        Ok(())
+        self.update_xattrs(fd, path, metadata)
     }
 
     fn remove_empty(&self, path: &RelativePath) -> Result<(), Errno> {
@@ -517,7 +597,7 @@ impl Inner {
 
     fn finish_directory(&self, path: &RelativePath, record: &Record) -> Result<()> {
         let set = |errno| resolve_error(Operation::SetMetadata, path, errno);
-        let fd = self.beneath.open(path.as_bytes(), OFlags::RDONLY | OFlags::DIRECTORY).map_err(set)?;
+        let fd = self.open(path.as_bytes(), OFlags::RDONLY | OFlags::DIRECTORY).map_err(set)?;
         let owner = record.sent.and_then(|(_, _, owner)| owner);
         let owner_set = self.apply_owner(&fd, owner).map_err(set)?;
         let mode = match (record.created || self.options.change_existing_directories, record.sent) {

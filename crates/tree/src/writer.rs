@@ -8,12 +8,13 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::fs::{
-    AtFlags, Mode, OFlags, chownat, fchmod, linkat, mkdirat, openat, renameat, statat, symlinkat, unlinkat,
-    utimensat,
+    AtFlags, Mode, OFlags, Stat, chownat, fchmod, linkat, mkdirat, openat, renameat, statat, symlinkat,
+    unlinkat, utimensat,
 };
 use rustix::io::Errno;
 
-use crate::beneath::{Parent, ParentCache};
+use crate::beneath::{HANDLE, Parent, ParentCache, is_blocked};
+use crate::compare::{Differences, leads_to};
 use crate::descent::Identity;
 use crate::error::{EntryType, Error, Operation, Result, failed};
 use crate::metadata::{LinkTarget, Metadata};
@@ -80,36 +81,22 @@ impl Writer {
         })
     }
 
-    /// Makes a directory, or accepts the one that is there. It stays private until
+    /// Makes a directory, or accepts the one that is there, and says how that differs. It stays private until
     /// [`Target::finish_directories`](crate::Target::finish_directories) gives it its mode and times; one that an
     /// earlier target left unfinished counts as made by this one.
-    pub fn directory(&mut self, path: &RelativePath, metadata: &Metadata) -> Result<()> {
+    pub fn directory(&mut self, path: &RelativePath, metadata: &Metadata) -> Result<Differences> {
         self.in_parent(path, |inner, parent, name| {
             inner.check_room(path)?;
-            let mut created = match mkdirat(parent, name, Mode::from_raw_mode(UNFINISHED_DIRECTORY)) {
-                Ok(()) => true,
-                Err(Errno::EXIST) => false,
+            let differences = match mkdirat(parent, name, Mode::from_raw_mode(UNFINISHED_DIRECTORY)) {
+                Ok(()) => {
+                    inner.record(path, true, None, Some(metadata));
+                    Differences::NEW
+                }
+                Err(Errno::EXIST) => accept_directory(inner, parent, path, name, metadata)?,
                 Err(errno) => return Err(failed(Operation::Create, path, errno)),
             };
-            let mut original_mode = None;
-            if !created {
-                let stat = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)
-                    .map_err(|errno| failed(Operation::Inspect, path, errno))?;
-                let found = entry_type(&stat);
-                if found != EntryType::Directory {
-                    return Err(Error::TypeConflict {
-                        path: path.into(),
-                        wanted: EntryType::Directory,
-                        found,
-                    });
-                }
-                created = is_unfinished(stat.st_mode);
-                if stat.st_mode & 0o700 != 0o700 {
-                    original_mode = open_up(parent, name, stat.st_mode & 0o7777);
-                }
-            }
-            inner.record(path, created, original_mode, Some(metadata));
-            inner.apply_directory_xattrs(path, metadata)
+            let xattrs = inner.apply_directory_xattrs(path, metadata, differences.is_new)?;
+            Ok(Differences { xattrs: xattrs && !differences.is_new, ..differences })
         })
     }
 
@@ -132,63 +119,93 @@ impl Writer {
         (found.entry_type == EntryType::Directory).then_some(found.metadata.mode)
     }
 
-    /// Makes a symbolic link, replacing what had its name (but never a directory). Where it points is not looked at.
-    pub fn symlink(&mut self, path: &RelativePath, target: &LinkTarget, metadata: &Metadata) -> Result<()> {
+    /// Makes a symbolic link, replacing what had its name (but a directory only where that gives way), and says how
+    /// that differed. A link that leads there already stays. Where it points is not looked at.
+    pub fn symlink(
+        &mut self,
+        path: &RelativePath,
+        target: &LinkTarget,
+        metadata: &Metadata,
+    ) -> Result<Differences> {
         self.in_parent(path, |inner, parent, name| {
             let made = |errno| failed(Operation::Create, path, errno);
-            // Owner and times are set while it has a temporary name, unless nothing has its name yet.
-            let temp = match symlinkat(target.as_bytes(), parent, name) {
-                Ok(()) => None,
-                Err(Errno::EXIST) => Some(
-                    with_temp_name(inner, parent, path, |temp| symlinkat(target.as_bytes(), parent, temp))
-                        .map_err(made)?
-                        .0,
-                ),
-                Err(errno) => return Err(made(errno)),
-            };
-            let current = temp.as_ref().map_or(name, TempName::as_bytes);
             let set = |errno| failed(Operation::SetMetadata, path, errno);
-            let result = link_metadata(inner, parent, current, metadata).map_err(set);
-            match (temp, result) {
-                (Some(temp), Ok(())) => rename_over(inner, parent, &temp, path, name, EntryType::Symlink),
-                (Some(temp), Err(error)) => {
-                    let _ = unlinkat(parent, temp.as_bytes(), AtFlags::empty());
-                    Err(error)
+            match symlinkat(target.as_bytes(), parent, name) {
+                Ok(()) => {
+                    link_metadata(inner, parent, name, metadata, Differences::NEW).map_err(set)?;
+                    return Ok(Differences::NEW);
                 }
-                (None, result) => result,
+                Err(Errno::EXIST) => {}
+                Err(errno) => return Err(made(errno)),
             }
+            let mut differences = Differences::NEW;
+            if let Ok(stat) = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)
+                && entry_type(&stat) == EntryType::Symlink
+            {
+                differences = inner.differences(path, &stat, metadata);
+                if leads_to(parent, name, target) {
+                    link_metadata(inner, parent, name, metadata, differences).map_err(set)?;
+                    return Ok(differences);
+                }
+                differences.target = true;
+            }
+            // Owner and times are set while it has a temporary name.
+            let make = |temp: &[u8]| symlinkat(target.as_bytes(), parent, temp);
+            let (temp, ()) = with_temp_name(inner, parent, path, make).map_err(made)?;
+            match link_metadata(inner, parent, temp.as_bytes(), metadata, Differences::NEW).map_err(set) {
+                Ok(()) => rename_over(inner, parent, &temp, path, name, EntryType::Symlink)?,
+                Err(error) => {
+                    let _ = unlinkat(parent, temp.as_bytes(), AtFlags::empty());
+                    return Err(error);
+                }
+            }
+            Ok(differences)
         })
     }
 
-    /// Gives the regular file `to`, which exists beneath the target, another name, replacing what had it (but never a
-    /// directory).
-    pub fn hard_link(&mut self, path: &RelativePath, to: &RelativePath) -> Result<()> {
+    /// Gives the regular file `to`, which exists beneath the target, another name, replacing what had it (but a
+    /// directory only where that gives way). Says whether it had not that name already.
+    pub fn hard_link(&mut self, path: &RelativePath, to: &RelativePath) -> Result<Differences> {
         let (to_parent, to_name) = to.split();
+        let is_reserved = TempName::matches(to_name);
+        let waiting = self.inner.successors.temp_name(to);
+        let to_name = waiting.as_ref().map_or(to_name, TempName::as_bytes);
         let to_parent =
             self.existing_parent(to_parent).map_err(|errno| resolve_error(Operation::Open, to, errno))?;
         let stat = statat(&*to_parent, to_name, AtFlags::SYMLINK_NOFOLLOW)
             .map_err(|errno| failed(Operation::Inspect, to, errno))?;
         let found = entry_type(&stat);
-        if found != EntryType::File || TempName::matches(to_name) {
+        if found != EntryType::File || is_reserved {
             return Err(Error::TypeConflict { path: to.into(), wanted: EntryType::File, found });
         }
         let identity = Identity::of(&stat);
         self.in_parent(path, |inner, parent, name| {
             let made = |errno| failed(Operation::Create, path, errno);
+            let there = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW).ok();
+            if there.as_ref().is_some_and(|stat| Identity::of(stat) == identity) {
+                return Ok(Differences::default());
+            }
+            let is_file = |stat: Stat| entry_type(&stat) == EntryType::File;
+            let differences = match there.is_some_and(is_file) {
+                true => Differences { target: true, ..Differences::default() },
+                false => Differences::NEW,
+            };
             // linkat does not follow a link unless asked to; one swapped in for `to` is found out below.
             let link = |temp: &[u8]| linkat(&*to_parent, to_name, parent, temp, AtFlags::empty());
             let (temp, ()) = with_temp_name(inner, parent, path, link).map_err(made)?;
             let linked = statat(parent, temp.as_bytes(), AtFlags::SYMLINK_NOFOLLOW);
-            let result = match linked.map(|stat| Identity::of(&stat)) {
+            let error = match linked.map(|stat| Identity::of(&stat)) {
                 Ok(linked) if linked == identity => {
-                    rename_over(inner, parent, &temp, path, name, EntryType::File)
+                    // Renaming one name of a file to another name of the same file does nothing, and leaves both; that
+                    // was seen above.
+                    rename_over(inner, parent, &temp, path, name, EntryType::File)?;
+                    return Ok(differences);
                 }
-                Ok(_) => Err(made(Errno::STALE)),
-                Err(errno) => Err(failed(Operation::Inspect, path, errno)),
+                Ok(_) => made(Errno::STALE),
+                Err(errno) => failed(Operation::Inspect, path, errno),
             };
-            // Renaming one name of a file to another name of the same file does nothing, and leaves both.
             let _ = unlinkat(parent, temp.as_bytes(), AtFlags::empty());
-            result
+            Err(error)
         })
     }
 
@@ -215,8 +232,12 @@ impl Writer {
         (entry_type(&stat) == EntryType::File).then(|| Metadata::from_stat(&stat, false).size_bytes)
     }
 
-    /// Removes what an earlier target left of the file `path` under a temporary name, if it is still there.
+    /// Removes what an earlier target left of the file `path` under a temporary name, if it is still there, and does
+    /// not wait under it, complete, for its own.
     pub fn discard(&mut self, path: &RelativePath, temp: &TempName) -> Result<()> {
+        if self.inner.successors.temp_name(path) == Some(*temp) {
+            return Ok(());
+        }
         let (parent, _) = path.split();
         let removed = self
             .existing_parent(parent)
@@ -244,7 +265,12 @@ impl Writer {
         if let Some(parent) = self.parents.get(path) {
             return Ok(Arc::clone(parent));
         }
-        let parent = self.inner.parent(path)?;
+        let parent = match self.inner.parent(path) {
+            Err(errno) if is_blocked(errno) && self.inner.take_up_successor(path) => {
+                self.inner.parent(path)?
+            }
+            opened => opened?,
+        };
         Ok(Arc::clone(self.parents.insert(path, parent)))
     }
 
@@ -275,7 +301,7 @@ impl Writer {
     fn parent_or_make(&mut self, path: &RelativePath, directory: &[u8]) -> Result<Arc<Parent>> {
         match self.existing_parent(directory) {
             Ok(parent) => Ok(parent),
-            Err(Errno::NOENT) if !directory.is_empty() => {
+            Err(errno) if !directory.is_empty() && is_in_the_way(&self.inner, errno) => {
                 make_parents(&self.inner, path, directory)?;
                 self.existing_parent(directory).map_err(|errno| resolve_error(Operation::Open, path, errno))
             }
@@ -284,8 +310,42 @@ impl Writer {
     }
 }
 
+/// Whether the directories of a path can be made where resolving it has failed like this: some are missing, or
+/// something else is in their place and gives way.
+fn is_in_the_way(inner: &Inner, errno: Errno) -> bool {
+    errno == Errno::NOENT || (inner.options.replaces_other_kinds && is_blocked(errno))
+}
+
+/// Accepts the entry that has a directory's name, if it is a directory; else the new one waits for the name, if it
+/// may.
+fn accept_directory(
+    inner: &Inner,
+    parent: &Parent,
+    path: &RelativePath,
+    name: &[u8],
+    metadata: &Metadata,
+) -> Result<Differences> {
+    let stat = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)
+        .map_err(|errno| failed(Operation::Inspect, path, errno))?;
+    let found = entry_type(&stat);
+    if found != EntryType::Directory {
+        inner.wait_as_directory(parent, path, found)?;
+        inner.record(path, true, None, Some(metadata));
+        return Ok(Differences::NEW);
+    }
+    let differences = match inner.was_created(path.as_bytes()) {
+        // Something in it came before its own entry.
+        true => Differences::NEW,
+        false => inner.differences(path, &stat, metadata),
+    };
+    let closed = stat.st_mode & 0o700 != 0o700;
+    let original_mode = if closed { open_up(parent, name, stat.st_mode & 0o7777) } else { None };
+    inner.record(path, is_unfinished(stat.st_mode), original_mode, Some(metadata));
+    Ok(differences)
+}
+
 /// Makes the directories of `directory` that are missing, from the root down.
-fn make_parents(inner: &Inner, path: &RelativePath, directory: &[u8]) -> Result<()> {
+pub(crate) fn make_parents(inner: &Inner, path: &RelativePath, directory: &[u8]) -> Result<()> {
     let root = inner.beneath.root();
     let mut current: Option<OwnedFd> = None;
     let mut end = 0;
@@ -307,6 +367,14 @@ fn make_parents(inner: &Inner, path: &RelativePath, directory: &[u8]) -> Result<
                 }
                 openat(parent, component, flags, Mode::empty())
             }
+            Err(errno) if is_in_the_way(inner, errno) => {
+                let prefix = RelativePath::new(&directory[..end])?;
+                let inspected = |errno| failed(Operation::Inspect, path, errno);
+                let stat = statat(parent, component, AtFlags::SYMLINK_NOFOLLOW).map_err(inspected)?;
+                let temp = inner.wait_as_directory(parent, &prefix, entry_type(&stat))?;
+                inner.record(&prefix, true, None, None);
+                openat(parent, temp.as_bytes(), flags, Mode::empty())
+            }
             opened => opened,
         };
         current = Some(opened.map_err(|errno| resolve_error(Operation::Open, path, errno))?);
@@ -327,21 +395,28 @@ fn open_up(parent: &Parent, name: &[u8], mode: u32) -> Option<u32> {
     fchmod(fd, Mode::from_raw_mode(mode | 0o700)).ok().map(|()| mode)
 }
 
-/// Owner and times of a symbolic link itself.
-fn link_metadata(inner: &Inner, parent: &Parent, name: &[u8], metadata: &Metadata) -> Result<(), Errno> {
+/// Owner and times of a symbolic link itself, as far as they differ.
+fn link_metadata(
+    inner: &Inner,
+    parent: &Parent,
+    name: &[u8],
+    metadata: &Metadata,
+    differences: Differences,
+) -> Result<(), Errno> {
+    let Differences { is_new, owner, group, time, .. } = differences;
     match metadata.owner {
-        Some(owner) if inner.options.ownership => {
-            let (uid, gid) = ids(owner);
+        Some(sent) if inner.options.ownership && (is_new || owner || group) => {
+            let (uid, gid) = ids(sent);
             match chownat(parent, name, uid, gid, AtFlags::SYMLINK_NOFOLLOW) {
                 Ok(()) => {}
                 Err(Errno::PERM | Errno::INVAL) => inner.count_dropped_owner(),
                 Err(errno) => return Err(errno),
             }
         }
-        Some(_) => inner.count_dropped_owner(),
-        None => {}
+        Some(_) if !inner.options.ownership => inner.count_dropped_owner(),
+        Some(_) | None => {}
     }
-    if inner.options.times {
+    if inner.options.times && (is_new || time) {
         utimensat(parent, name, &times(metadata.modified), AtFlags::SYMLINK_NOFOLLOW)?;
     }
     Ok(())
@@ -357,10 +432,12 @@ pub(crate) fn with_temp_name<T>(
     if let Some(temp) = inner.own_temp_name(path) {
         let made = make(temp.as_bytes()).or_else(|errno| match errno {
             // Left by a run of the same transfer that was killed.
-            Errno::EXIST => {
-                unlinkat(parent, temp.as_bytes(), AtFlags::empty())?;
-                make(temp.as_bytes())
-            }
+            Errno::EXIST => match unlinkat(parent, temp.as_bytes(), AtFlags::empty()) {
+                Ok(()) => make(temp.as_bytes()),
+                // To that run it was a directory.
+                Err(Errno::ISDIR | Errno::PERM) => Err(Errno::EXIST),
+                Err(errno) => Err(errno),
+            },
             errno => Err(errno),
         });
         match made {
@@ -379,8 +456,8 @@ pub(crate) fn with_temp_name<T>(
     Err(Errno::EXIST)
 }
 
-/// Moves what was made under a temporary name into place, or removes it and says what is in the way: a directory, or a
-/// device, pipe or socket.
+/// Moves an entry that was made under a temporary name into place. If a directory, or a device, pipe or socket, is in
+/// the way, the entry waits until that has gone; an entry that may not wait is removed.
 pub(crate) fn rename_over(
     inner: &Inner,
     parent: &Parent,
@@ -392,25 +469,28 @@ pub(crate) fn rename_over(
     // A rename would replace a device as readily as a file.
     let replaces_other = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)
         .is_ok_and(|stat| entry_type(&stat) == EntryType::Other);
+    let wait = |found| {
+        let conflict = Error::TypeConflict { path: path.into(), wanted, found };
+        inner.wait(parent, path, temp, conflict).inspect_err(|_| {
+            // The conflict is told, not this.
+            let _ = unlinkat(parent, temp.as_bytes(), AtFlags::empty());
+        })
+    };
     if replaces_other {
-        let _ = unlinkat(parent, temp.as_bytes(), AtFlags::empty());
-        return Err(Error::TypeConflict { path: path.into(), wanted, found: EntryType::Other });
+        return wait(EntryType::Other);
     }
     if let Err(error) = back_up(inner, parent, path, name, true) {
         let _ = unlinkat(parent, temp.as_bytes(), AtFlags::empty());
         return Err(error);
     }
-    let renamed = renameat(parent, temp.as_bytes(), parent, name);
-    renamed.map_err(|errno| {
-        let error = match errno {
-            Errno::ISDIR | Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR => {
-                Error::TypeConflict { path: path.into(), wanted, found: EntryType::Directory }
-            }
-            _ => failed(Operation::Rename, path, errno),
-        };
-        let _ = unlinkat(parent, temp.as_bytes(), AtFlags::empty());
-        error
-    })
+    match renameat(parent, temp.as_bytes(), parent, name) {
+        Ok(()) => Ok(()),
+        Err(Errno::ISDIR | Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR) => wait(EntryType::Directory),
+        Err(errno) => {
+            let _ = unlinkat(parent, temp.as_bytes(), AtFlags::empty());
+            Err(failed(Operation::Rename, path, errno))
+        }
+    }
 }
 
 /// Where backups are wanted, gives what has the name another one, maybe in another folder, unless it is a directory:
@@ -424,7 +504,7 @@ pub(crate) fn back_up(
 ) -> Result<bool> {
     let Some(backups) = &inner.options.backup else { return Ok(false) };
     let found = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW);
-    if !found.is_ok_and(|stat| matches!(entry_type(&stat), EntryType::File | EntryType::Symlink)) {
+    if !found.is_ok_and(|stat| entry_type(&stat) != EntryType::Directory) {
         return Ok(false);
     }
     let too_long = |_| Error::NameTooLong { path: path.into() };
@@ -437,7 +517,7 @@ pub(crate) fn back_up(
         None => None,
         Some(_) => {
             make_parents(inner, &place, folder)?;
-            let opened = inner.beneath.handle(folder);
+            let opened = inner.open(folder, HANDLE);
             Some(opened.map_err(|errno| resolve_error(Operation::Open, &place, errno))?)
         }
     };

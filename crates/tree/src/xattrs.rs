@@ -5,7 +5,7 @@
 
 use std::os::fd::AsFd;
 
-use rustix::fs::{XattrFlags, fgetxattr, flistxattr, flistxattr_query, fsetxattr};
+use rustix::fs::{XattrFlags, fgetxattr, flistxattr, flistxattr_query, fremovexattr, fsetxattr};
 use rustix::io::Errno;
 
 use crate::error::{Error, Operation, Result, failed};
@@ -15,7 +15,7 @@ use crate::path::RelativePath;
 /// The kernel's own bound on a list of names (`XATTR_LIST_MAX`).
 const MAX_LIST_BYTES: usize = 64 * 1024;
 
-fn may_travel(name: &[u8]) -> bool {
+pub(crate) fn may_travel(name: &[u8]) -> bool {
     name.starts_with(b"user.") && name.len() <= MAX_XATTR_NAME_BYTES
 }
 
@@ -47,6 +47,33 @@ pub(crate) fn read(fd: impl AsFd, path: &RelativePath) -> Result<Vec<Xattr>> {
         xattrs.push(Xattr { name: name.to_vec(), value });
     }
     Ok(xattrs)
+}
+
+/// Makes the attributes those that were sent: sets those that differ, removes the others. Says whether any
+/// differed, and how many were dropped as by [`write`].
+pub(crate) fn update(fd: impl AsFd, path: &RelativePath, xattrs: &[Xattr]) -> Result<(bool, u64)> {
+    let fd = fd.as_fd();
+    let there = match read(fd, path) {
+        Ok(there) => there,
+        // The target has more than was sent.
+        Err(Error::TooManyXattrs { .. }) => Vec::new(),
+        Err(error) => return Err(error),
+    };
+    let mut differs = false;
+    for extra in there.iter().filter(|found| xattrs.iter().all(|sent| sent.name != found.name)) {
+        match fremovexattr(fd, extra.name.as_slice()) {
+            Ok(()) => differs = true,
+            Err(Errno::NODATA | Errno::PERM) => {}
+            Err(errno) => return Err(failed(Operation::SetMetadata, path, errno)),
+        }
+    }
+    let mut dropped = 0;
+    for sent in xattrs.iter().filter(|sent| !there.contains(sent)) {
+        let lost = write(fd, path, std::slice::from_ref(sent))?;
+        dropped += lost;
+        differs |= lost == 0;
+    }
+    Ok((differs, dropped))
 }
 
 /// Sets what may be set and says how many attributes were dropped: those of other namespaces, and all where the file

@@ -106,5 +106,5 @@ fn many_writers_share_a_target() {
     assert_eq!((report.finished, report.failed), (5 + 35, 0));
     let files: Vec<_> = target.files().expect("lists").collect::<Result<_, _>>().expect("reads");
     assert_eq!(files.len(), 200 * 5);
-    assert!(files.iter().all(|file| file.size_bytes == 100));
+    assert!(files.iter().all(|file| file.metadata.size_bytes == 100));
 }

@@ -14,7 +14,9 @@ fn copy(source: &Source, target: &Target) {
     for entry in source.walk(WalkOptions::default()) {
         let entry = entry.expect("walks");
         match entry.kind {
-            EntryKind::Directory(metadata) => writer.directory(&entry.path, &metadata).expect("makes"),
+            EntryKind::Directory(metadata) => {
+                writer.directory(&entry.path, &metadata).expect("makes");
+            }
             EntryKind::Symlink => {
                 let (to, metadata) = reader.read_link(entry.root, &entry.path).expect("reads");
                 writer.symlink(&entry.path, &to, &metadata).expect("links");

@@ -145,7 +145,8 @@ pub fn run(
     up: impl FnOnce(&str),
     say: impl Fn(&str) + Sync,
 ) -> Result<(), GatewayError> {
-    let Settings { site, lanes, allowed, implementations, engine, control_folder, identity, keeper } = *settings;
+    let Settings { site, lanes, allowed, implementations, engine, control_folder, identity, keeper } =
+        *settings;
     let begun = Instant::now();
     control::refuse_second(control_folder, &site.device).map_err(GatewayError::Control)?;
     let bells = Bells::new(1).map_err(GatewayError::Lane)?;

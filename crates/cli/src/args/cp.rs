@@ -47,7 +47,8 @@ pub struct CpArgs {
     /// Copy folders with their contents
     #[arg(short, long, help_heading = "Which files")]
     pub recursive: bool,
-    /// Keep everything: the same as -r --hard-links --xattrs --owner, and links stay links
+    /// Keep everything: the same as -r -p --hard-links --xattrs, links stay links, and --owner where the receiving
+    /// user is root
     #[arg(short, long, help_heading = "Which files")]
     pub archive: bool,
     /// Keep hard links between the files of this copy
@@ -56,7 +57,8 @@ pub struct CpArgs {
     /// Keep the user's extended attributes
     #[arg(long, help_heading = "Which files")]
     pub xattrs: bool,
-    /// Keep owner and group, by number, and the set-user-id and set-group-id bits
+    /// Keep owner and group, by number, and the set-user-id and set-group-id bits. What cannot get its owner has
+    /// failed
     #[arg(long, help_heading = "Which files")]
     pub owner: bool,
     /// Do not replace a file at the target that is newer than its source
@@ -84,8 +86,9 @@ pub struct CpArgs {
     /// Stay on the file system of the source
     #[arg(short = 'x', long, help_heading = "Which files")]
     pub one_file_system: bool,
-    /// Delete files at the target that the source does not have, in the folders that are copied. This happens last, and not
-    /// at all if the source could not be read in full. Excluded files stay
+    /// Delete files at the target that the source does not have, in the folders that are copied. This happens last,
+    /// and not at all if the source could not be read in full. Excluded files stay. A folder gives way to a file of
+    /// its name, and a file to a folder
     #[arg(long, help_heading = "Which files")]
     pub delete: bool,
     /// Delete nothing if more than N entries would be deleted; implies --delete
@@ -94,8 +97,7 @@ pub struct CpArgs {
     /// Delete excluded files too; implies --delete
     #[arg(long, help_heading = "Which files")]
     pub delete_excluded: bool,
-    /// Skip files by content, not by size and time: both ends read all files and compare BLAKE3 digests. A skipped file
-    /// keeps its time and mode
+    /// Skip files by content, not by size and time: both ends read all files and compare BLAKE3 digests
     #[arg(long, conflicts_with_all = ["skip_same", "no_skip_same"], help_heading = "Which files")]
     pub checksum: bool,
     /// Keep each file that is replaced or deleted, under its name with a suffix (`~`)
@@ -110,7 +112,7 @@ pub struct CpArgs {
     /// Remove source files once all have arrived; folders stay
     #[arg(long, help_heading = "Which files")]
     pub remove_source_files: bool,
-    /// Keep modes and times (always so)
+    /// Keep modes and times; this is always so, but for the modes of folders that the target has already
     #[arg(short = 'p', help_heading = "Which files")]
     pub preserve: bool,
     /// Copy only the paths listed in FILE, one a line, relative to the source, which is one folder; `-` is standard input.
@@ -211,7 +213,7 @@ pub struct CpArgs {
     /// Copy between two far hosts through this one (always so)
     #[arg(short = '3', help_heading = "Connection")]
     pub through_here: bool,
-    /// Path of sealane at the far end, if it is not in its PATH
+    /// Path of sealane at the far end, if it is neither in its PATH nor in ~/.local/bin
     #[arg(long, value_name = "PROGRAM", help_heading = "Connection")]
     pub remote_program: Option<String>,
     /// Send the data inside the ssh connection, for networks that block other ports
@@ -230,7 +232,7 @@ pub struct CpArgs {
     #[arg(long, overrides_with = "resume", help_heading = "Connection")]
     pub no_resume: bool,
 
-    /// List what would be copied, and change nothing
+    /// List what would be copied, and change nothing; with -v, how it differs from what the target has
     #[arg(short = 'n', long, help_heading = "Output")]
     pub dry_run: bool,
     /// Print statistics at the end

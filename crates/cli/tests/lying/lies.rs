@@ -5,7 +5,7 @@
 
 use super::{Liar, Line, hello};
 use sealane_copy::proto::entry::{Announcement, Closing, Entry, encode};
-use sealane_copy::proto::message::{Complete, Finished, Have, MasterSecret, Message, Partial, Request};
+use sealane_copy::proto::message::{Complete, Finished, Have, Held, MasterSecret, Message, Partial, Request};
 use sealane_copy::proto::record::{DATA_BYTES_MAX, HEADER_BYTES, Kind};
 use sealane_copy::{Backup, Change, ChangeKind, Deletion, Dropped, Following, Level, Pattern};
 use sealane_tree::{Kind as EntryKind, LinkTarget, Metadata, RelativePath, Timestamp};
@@ -29,7 +29,7 @@ use Fate::{Believed, Harmless, Refused};
 /// A lie of an end that has joined: its name, its fate, and how it is told.
 pub(crate) type Lie = (&'static str, Fate, fn(&mut Liar, &mut Line));
 
-fn path(text: &str) -> RelativePath {
+pub(crate) fn path(text: &str) -> RelativePath {
     RelativePath::new(text.as_bytes()).expect("it is a path")
 }
 
@@ -39,11 +39,15 @@ fn entry(name: &str, kind: EntryKind, size_bytes: u64) -> Entry {
     Entry { path: path(name), kind, metadata, digest: None }
 }
 
-fn file(name: &str, size_bytes: u64) -> Entry {
+pub(crate) fn directory(name: &str) -> Entry {
+    entry(name, EntryKind::Directory, 0)
+}
+
+pub(crate) fn file(name: &str, size_bytes: u64) -> Entry {
     entry(name, EntryKind::File, size_bytes)
 }
 
-fn announcement(name: &str, size_bytes: u64) -> Announcement {
+pub(crate) fn announcement(name: &str, size_bytes: u64) -> Announcement {
     Announcement { entry: file(name, size_bytes), growing: false }
 }
 
@@ -58,7 +62,7 @@ fn encoded(entry: &Entry) -> Vec<u8> {
     bytes
 }
 
-fn pack(entries: &[(Entry, &[u8])]) -> Vec<u8> {
+pub(crate) fn pack(entries: &[(Entry, &[u8])]) -> Vec<u8> {
     entries.iter().flat_map(|(entry, content)| [encoded(entry), content.to_vec()].concat()).collect()
 }
 
@@ -72,12 +76,12 @@ fn misnamed(name: &[u8]) -> Vec<u8> {
     bytes
 }
 
-fn symlink(name: &str, to: &[u8]) -> Entry {
+pub(crate) fn symlink(name: &str, to: &[u8]) -> Entry {
     let target = LinkTarget::new(to.to_vec()).expect("it is a target");
     entry(name, EntryKind::Symlink { target }, 0)
 }
 
-fn finished(bytes: u64) -> Message {
+pub(crate) fn finished(bytes: u64) -> Message {
     Message::Finished(Finished {
         bytes,
         files: bytes,
@@ -90,11 +94,12 @@ fn finished(bytes: u64) -> Message {
     })
 }
 
-fn complete(bytes: u64) -> Message {
+pub(crate) fn complete(bytes: u64) -> Message {
     let dropped = Dropped { owners: bytes, set_ids: bytes, xattrs: bytes };
     Message::Complete(Complete {
         bytes,
         files: bytes,
+        unchanged: bytes,
         failed: bytes,
         deleted: bytes,
         undeleted: bytes,
@@ -102,6 +107,21 @@ fn complete(bytes: u64) -> Message {
         active_us: bytes,
         cpu_us: bytes,
     })
+}
+
+pub(crate) fn change(path: &[u8]) -> Change {
+    Change {
+        path: path.repeat(1000),
+        kind: ChangeKind::File,
+        is_new: true,
+        target: true,
+        size: true,
+        time: true,
+        mode: true,
+        owner: true,
+        group: true,
+        xattrs: true,
+    }
 }
 
 /// Lies of an end that was asked for a pattern, `asked*`, or for a list that says `asked/a` and `asked1`.
@@ -344,6 +364,26 @@ pub(crate) const OF_SENDERS: &[Lie] = &[
     ("a deletion, told by the sender", Refused, |liar, _| {
         liar.tell(&Message::Deleted { path: b"asked/a".to_vec() })
     }),
+    ("what it would send, when nobody asked for a dry run", Refused, |liar, _| {
+        liar.tell(&Message::WouldSend(Box::new(file("asked/a.lie", 4))));
+    }),
+    ("attributes of what was not asked for", Refused, |_, line| {
+        line.send(Kind::Pack, 0, 0, &pack(&[(entry("given", EntryKind::Attributes, 3_000_000), b"")]));
+    }),
+    ("attributes of what is behind a link, and of nothing", Harmless, |liar, line| {
+        let body = pack(&[
+            (symlink("asked/out", b"../../../outside"), b""),
+            (entry("asked/out/secret", EntryKind::Attributes, 6), b""),
+            (entry("asked/out", EntryKind::Attributes, 0), b""),
+            (entry("asked/nothing", EntryKind::Attributes, u64::MAX), b""),
+        ]);
+        line.send(Kind::Pack, 0, 0, &body);
+        liar.tell(&finished(0));
+    }),
+    ("attributes announced as a large file", Refused, |_, line| {
+        let entry = entry("asked/a.lie", EntryKind::Attributes, 1 << 20);
+        line.say(Kind::Open, 1, 0, &Announcement { entry, growing: false });
+    }),
     ("a second greeting", Refused, |liar, _| liar.tell(&hello())),
     ("a second request", Refused, |liar, _| {
         let again = Message::Request(Box::new(liar.request.clone()));
@@ -380,10 +420,13 @@ pub(crate) const OF_RECEIVERS: &[Lie] = &[
         liar.tell(&Message::Taken { bytes: u64::MAX, files: u64::MAX });
     }),
     ("a change that nobody asked for", Refused, |liar, _| {
-        let path = b"\x1b[2J".repeat(1000);
-        let (is_new, size, time, mode, owner, group) = (true, true, true, true, true, true);
-        let kind = ChangeKind::File;
-        liar.tell(&Message::Changed(Change { path, kind, is_new, size, time, mode, owner, group }));
+        liar.tell(&Message::Changed(change(b"\x1b[2J")));
+    }),
+    ("a change that would be, when nobody asked for a dry run", Refused, |liar, _| {
+        liar.tell(&Message::WouldChange { change: change(b"asked/a"), bytes: u64::MAX });
+    }),
+    ("what it would send, told by a receiver", Refused, |liar, _| {
+        liar.tell(&Message::WouldSend(Box::new(file("asked/a.lie", 4))));
     }),
     ("a deletion that nobody asked for", Refused, |liar, _| {
         liar.tell(&Message::Deleted { path: b"\x1b[2J".repeat(1000) });
@@ -447,8 +490,9 @@ pub(crate) const CLAIMS: &[Claim] = &[
     }),
     ("a file that is both done and begun", Harmless, |liar| {
         let ranges = vec![(0, 1 << 16)];
+        let held = Held { identity: [7; 16], attributes: [0xff; 8] };
         let partial = vec![Partial { identity: [7; 16], ranges }];
-        liar.tell(&Message::Have(Have { done: vec![[7; 16]; 100], partial, ..Have::default() }));
+        liar.tell(&Message::Have(Have { done: vec![held; 100], partial, ..Have::default() }));
         liar.tell(&Message::HaveEnd);
     }),
     ("the same file begun twice, differently", Harmless, |liar| {

@@ -240,6 +240,7 @@ impl Liar {
             lanes: 1,
             data_port: listener.local_addr()?.port(),
             name: None,
+            may_own: true,
         };
         edit(&mut accept);
         let answer = Message::Accept(accept).encode();

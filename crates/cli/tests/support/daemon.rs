@@ -57,9 +57,14 @@ impl Served {
 
     /// Lets somebody in whose key is written like this.
     pub(crate) fn authorise(&self, key: &str, name: &str) {
+        self.authorise_to(key, name, "read,write");
+    }
+
+    /// The same with these rights.
+    pub(crate) fn authorise_to(&self, key: &str, name: &str, rights: &str) {
         let path = self.folder.path().join("authorised");
         let before = fs::read_to_string(&path).expect("the list of peers");
-        write(&path, format!("{before}{key} {name} rights=read,write\n").as_bytes());
+        write(&path, format!("{before}{key} {name} rights={rights}\n").as_bytes());
     }
 
     /// Gives the user of [`Self::home`] these rights and no others.

@@ -52,6 +52,13 @@ impl Run {
         let _ = self.child.kill();
     }
 
+    /// Asks it to end, as Ctrl-C does.
+    pub(crate) fn interrupt(&self) {
+        let number = Pid::from_raw(self.child.id() as i32).expect("a process has a number");
+        // It fails only where the program has ended already.
+        let _ = kill_process(number, Signal::INT);
+    }
+
     /// Its number.
     pub(crate) fn number(&self) -> u32 {
         self.child.id()

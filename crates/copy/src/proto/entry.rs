@@ -55,6 +55,30 @@ pub fn content_identity(path: &RelativePath, size_bytes: u64, digest: &[u8; 32])
     identity
 }
 
+/// The attributes of a file of which nothing is known but that it has the content.
+pub const UNKNOWN_ATTRIBUTES: [u8; 8] = [0xff; 8];
+
+/// A word that tells the attributes of a file that is in place from others: its mode in the first two bytes, then a
+/// 48-bit BLAKE3 hash of its owner, `with_owner`, and of its time, where its identity is one of its content and says
+/// nothing of that. Extended attributes are not in it.
+pub fn attributes(metadata: &Metadata, by_content: bool, with_owner: bool) -> [u8; 8] {
+    let mut attributes = [0; 8];
+    // A mode has twelve bits.
+    attributes[..2].copy_from_slice(&(metadata.mode as u16).to_le_bytes());
+    if by_content || with_owner {
+        let mut hasher = blake3::Hasher::new();
+        if let Some(owner) = metadata.owner.filter(|_| with_owner) {
+            hasher.update(&owner.uid.to_le_bytes()).update(&owner.gid.to_le_bytes());
+        }
+        if by_content {
+            hasher.update(&metadata.modified.seconds.to_le_bytes());
+            hasher.update(&metadata.modified.nanoseconds.to_le_bytes());
+        }
+        hasher.finalize_xof().fill(&mut attributes[2..]);
+    }
+    attributes
+}
+
 /// A 128-bit BLAKE3 hash of a path alone.
 pub fn path_hash(path: &RelativePath) -> [u8; 16] {
     let mut hash = [0; 16];
@@ -197,6 +221,24 @@ mod tests {
         let others = [file(b"y", b"12"), file(b"x", b"123"), later];
         assert!(others.iter().all(|other| other.identity() != base.identity()));
         assert_eq!(base.identity(), base.clone().identity());
+    }
+
+    #[test]
+    fn attributes_tell_what_an_identity_does_not() {
+        let owner = |uid| Some(sealane_tree::Owner { uid, gid: 7 });
+        let base = Metadata { mode: 0o644, owner: owner(1), ..Metadata::default() };
+        let mode = Metadata { mode: 0o600, ..base.clone() };
+        let other = Metadata { owner: owner(2), ..base.clone() };
+        let mut later = base.clone();
+        later.modified.seconds = 1;
+        for (by_content, with_owner) in [(false, false), (false, true), (true, false), (true, true)] {
+            let differs = |metadata| {
+                attributes(metadata, by_content, with_owner) != attributes(&base, by_content, with_owner)
+            };
+            assert!(differs(&mode) && !differs(&base));
+            assert_eq!((differs(&other), differs(&later)), (with_owner, by_content));
+            assert_ne!(attributes(&base, by_content, with_owner), UNKNOWN_ATTRIBUTES);
+        }
     }
 
     proptest! {

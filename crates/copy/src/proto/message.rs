@@ -9,8 +9,9 @@
 //!
 //! sender                               receiver
 //!       ◄────────────────────────────── Have…, HaveEnd
-//! Found…, Known… ─────────────────────►
+//! Found…, Known…, WouldSend… ─────────►
 //!       ◄────────────────────────────── Taken…, EntryFailed…, Changed…, Deleted…    (also signs of life)
+//!       ◄────────────────────────────── WouldChange…                (with --dry-run, one for each WouldSend at most)
 //! Finished ───────────────────────────►
 //!       ◄────────────────────────────── Complete
 //! Bye ────────────────────────────────►
@@ -29,12 +30,12 @@ use zeroize::{Zeroize, ZeroizeOnDrop};
 use crate::{
     error::ErrorKind,
     options::{Level, MeasuredEnd, Pattern, Preserve, Sink, Upkeep},
-    proto::entry::{Malformed, decode},
+    proto::entry::{Entry, Malformed, decode},
     summary::{Change, Dropped},
 };
 
 /// Version of this protocol; both ends must speak the same.
-pub const PROTOCOL_VERSION: u16 = 6;
+pub const PROTOCOL_VERSION: u16 = 7;
 /// Most parallel streams.
 pub const STREAMS_MAX: u16 = 64;
 /// Most lanes.
@@ -81,12 +82,7 @@ pub enum Message {
         reason: String,
     },
     /// With `--dry-run`, sender to receiver: this would be sent.
-    WouldSend {
-        /// Path relative to the target.
-        path: Vec<u8>,
-        /// Content bytes.
-        bytes: u64,
-    },
+    WouldSend(Box<Entry>),
     /// Sender to receiver: everything was sent and acknowledged.
     Finished(Finished),
     /// Receiver to sender: everything is in place.
@@ -125,6 +121,13 @@ pub enum Message {
     },
     /// After a request that announces it: paths below the only source, which are all that is wanted of it.
     Listed(Vec<RelativePath>),
+    /// With `--dry-run`, receiver to sender: this would be made or replaced.
+    WouldChange {
+        /// The entry, and how it differs from the one that is there.
+        change: Change,
+        /// Content bytes that would be sent.
+        bytes: u64,
+    },
 }
 
 /// First message of either end.
@@ -272,6 +275,8 @@ pub struct Accept {
     pub data_port: u16,
     /// Where the server receives: what it calls the only source, unless sources keep their names.
     pub name: Option<Vec<u8>>,
+    /// If the server receives: it may give entries the owners that they are sent with.
+    pub may_own: bool,
 }
 
 /// An end gives up.
@@ -286,12 +291,21 @@ pub struct Abort {
 /// What the receiver has.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Have {
-    /// Entries that are in place, by identity.
-    pub done: Vec<[u8; 16]>,
+    /// Files that are in place.
+    pub done: Vec<Held>,
     /// Files of which a part is there.
     pub partial: Vec<Partial>,
     /// Files that are not to be replaced by older ones.
     pub dated: Vec<Dated>,
+}
+
+/// A file that is in place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Held {
+    /// Which: a hash of path, size and time, or of path and content.
+    pub identity: [u8; 16],
+    /// Its mode, and a hash of the rest ([`attributes`](crate::proto::entry::attributes)).
+    pub attributes: [u8; 8],
 }
 
 /// A file that is there, where it is not to be replaced by an older one.
@@ -338,8 +352,10 @@ pub struct Finished {
 pub struct Complete {
     /// Content bytes taken over.
     pub bytes: u64,
-    /// Entries in place.
+    /// Entries made or changed, or with `--dry-run` to be.
     pub files: u64,
+    /// Entries that were sent and are as they were: nothing of them differed.
+    pub unchanged: u64,
     /// Entries that failed here.
     pub failed: u64,
     /// Entries deleted, or with `--dry-run` to be.
@@ -390,7 +406,7 @@ mod tests {
             Message::HaveEnd,
             Message::Abort(Abort { kind: ErrorKind::Refused, message: "no".into() }),
             Message::Have(Have {
-                done: vec![[1; 16]],
+                done: vec![Held { identity: [1; 16], attributes: [4; 8] }],
                 partial: vec![Partial { identity: [2; 16], ranges: vec![(0, 9), (12, 20)] }],
                 dated: vec![Dated { path: [3; 16], modified: Timestamp { seconds: -1, nanoseconds: 5 } }],
             }),

@@ -16,7 +16,7 @@ use crate::{
         record::{Header, Kind as RecordKind},
     },
     receive::{
-        files::{Destination, Files, Lookup, ReceiveFile},
+        files::{Destination, Files, Lookup, Placed, ReceiveFile},
         line::Arrived,
     },
     shared::Stop,
@@ -243,14 +243,16 @@ impl<'a> Applier<'a> {
                 let message = format!("{path}: the content that arrived has another digest than was sent");
                 return Err(Error::new(ErrorKind::Integrity, message));
             }
-            if self.place(&entry, content)? {
-                bytes += content.len() as u64;
-                self.files.entry_done(&entry, entry.digest);
-                // Directories are finished at the end, so a transfer that resumes must have them sent again.
-                if self.files.journal.is_some() && entry.kind == Kind::File {
-                    let path = entry.path.as_bytes().to_vec();
-                    done.push(JournalEntry::Done { identity: entry.identity(), path });
-                }
+            match self.place(&entry, content)? {
+                Placed::No | Placed::Unchanged => continue,
+                Placed::Made => {}
+            }
+            bytes += content.len() as u64;
+            self.files.entry_done(&entry, entry.digest);
+            // Directories are finished at the end, so a transfer that resumes must have them sent again.
+            if self.files.journal.is_some() && entry.kind == Kind::File {
+                let path = entry.path.as_bytes().to_vec();
+                done.push(JournalEntry::Done { identity: entry.identity(), path });
             }
         }
         self.moved(bytes);
@@ -260,21 +262,30 @@ impl<'a> Applier<'a> {
         Ok(bytes)
     }
 
-    /// Makes one small entry. False when it failed, and that is reported.
-    fn place(&mut self, entry: &Entry, content: &[u8]) -> Result<bool, Error> {
+    /// Makes one small entry, or brings what is there up to date.
+    fn place(&mut self, entry: &Entry, content: &[u8]) -> Result<Placed, Error> {
         let Some(writer) = &mut self.writer else {
-            return match (&self.files.destination, &entry.kind) {
-                (Destination::Output(_), Kind::File) => self.files.output(content).map(|()| true),
-                _ => Ok(true),
-            };
+            if let (Destination::Output(_), Kind::File) = (&self.files.destination, &entry.kind) {
+                self.files.output(content)?;
+            }
+            return Ok(Placed::Made);
         };
         if self.files.would_age(writer, entry) {
-            return Ok(false);
+            return Ok(Placed::No);
         }
-        let change = self.files.change(writer, entry);
         let Entry { path, kind, metadata, .. } = entry;
-        let placed = match kind {
-            Kind::File => writer.small_file(path, metadata, content),
+        let made = match kind {
+            Kind::File => {
+                let change = self.files.change(writer, entry);
+                return match writer.small_file(path, metadata, content) {
+                    Ok(()) => {
+                        self.files.tell_change(change);
+                        Ok(Placed::Made)
+                    }
+                    Err(error) => self.files.entry_failed(entry, error).map(|()| Placed::No),
+                };
+            }
+            Kind::Attributes => writer.attributes(path, metadata),
             Kind::Directory => {
                 self.files.journal_mode(writer, path)?;
                 writer.directory(path, metadata)
@@ -282,12 +293,9 @@ impl<'a> Applier<'a> {
             Kind::Symlink { target } => writer.symlink(path, target, metadata),
             Kind::HardLink { to } => writer.hard_link(path, to),
         };
-        match placed {
-            Ok(()) => {
-                self.files.tell_change(change);
-                Ok(true)
-            }
-            Err(error) => self.files.entry_failed(entry, error).map(|()| false),
+        match made {
+            Ok(differences) => Ok(self.files.entry_made(entry, differences)),
+            Err(error) => self.files.entry_failed(entry, error).map(|()| Placed::No),
         }
     }
 

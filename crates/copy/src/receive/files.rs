@@ -18,7 +18,9 @@ use std::{
 };
 
 use crossbeam_channel::Sender;
-use sealane_tree::{EntryType, Kind, Metadata, PartFile, RelativePath, ShownPath, Target, TempName, Writer};
+use sealane_tree::{
+    Differences, EntryType, Kind, PartFile, RelativePath, ShownPath, Target, TempName, Writer,
+};
 
 use crate::{
     digest::TreeDigest,
@@ -30,7 +32,7 @@ use crate::{
         record::Header,
     },
     receive::permit::Permit,
-    summary::{Change, ChangeKind, Dropped, Notice, Progress},
+    summary::{Change, Dropped, Notice, Progress},
 };
 
 /// Where content goes.
@@ -39,6 +41,9 @@ pub(crate) enum Destination {
     /// Into a tree. `sole` is what its only source is called there, if that is not the source's own choice; `shown`
     /// is what messages call the folder that everything lies in.
     Tree { target: Target, sole: Option<Vec<u8>>, shown: PathBuf },
+    /// Nowhere, in a dry run: what is there is compared with what would be sent. `None` where nothing is looked at, or
+    /// nothing is there.
+    Preview { target: Option<Target>, sole: Option<Vec<u8>>, shown: PathBuf },
     /// To standard output, in order.
     Output(Mutex<File>),
     /// Nowhere: verified and discarded.
@@ -79,6 +84,8 @@ pub(crate) struct Files {
 pub(crate) struct Counters {
     pub(crate) bytes: AtomicU64,
     pub(crate) entries: AtomicU64,
+    /// Entries that were as they are sent, so that nothing was made.
+    pub(crate) unchanged: AtomicU64,
     pub(crate) failed: AtomicU64,
 }
 
@@ -108,6 +115,59 @@ pub(crate) struct FileState {
     pub(crate) ledger: Ledger,
     pub(crate) digest: Option<TreeDigest>,
     closing: Option<([u8; 32], bool, u64)>,
+}
+
+/// The fate of a small entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Placed {
+    /// It was made, or what was there was brought up to date.
+    Made,
+    /// It was there as it was sent.
+    Unchanged,
+    /// It failed, which is reported, or something newer stays.
+    No,
+}
+
+/// The target that a dry run compares with.
+#[derive(Debug)]
+pub(crate) struct Preview {
+    writer: Option<Writer>,
+}
+
+/// The change that an entry would make.
+#[derive(Debug)]
+pub(crate) struct Previewed {
+    pub(crate) change: Change,
+    /// Something of another kind has its name, and would give way.
+    pub(crate) gives_way: bool,
+}
+
+impl Preview {
+    /// The change that sending an entry would make; `None` if nothing differs, the entry that is there is newer, or
+    /// sending would fail, which is told.
+    pub(crate) fn look(&mut self, files: &Files, entry: &Entry) -> Result<Option<Previewed>, Error> {
+        files.intake.permit.check(entry)?;
+        let mut differences = Differences::NEW;
+        if let Some(writer) = &mut self.writer {
+            if files.would_age(writer, entry) {
+                files.unchanged();
+                return Ok(None);
+            }
+            differences = match writer.compare(&entry.path, &entry.kind, &entry.metadata) {
+                Ok(differences) => differences,
+                Err(error) => return files.entry_failed(entry, error).map(|()| None),
+            };
+        }
+        // The content of a file that is sent differs, or is sent anyway.
+        if !differences.any() && entry.kind != Kind::File {
+            files.unchanged();
+            return Ok(None);
+        }
+        files.counters.entries.fetch_add(1, Relaxed);
+        files.counters.bytes.fetch_add(entry.content_bytes(), Relaxed);
+        let gives_way = differences.gives_way;
+        Ok(Some(Previewed { change: Change::of(entry, differences), gives_way }))
+    }
 }
 
 /// A file of which no more is wanted: it is complete, failed or was abandoned.
@@ -148,7 +208,17 @@ impl Files {
     pub(crate) fn writer(&self) -> Option<Writer> {
         match &self.destination {
             Destination::Tree { target, .. } => Some(target.writer()),
-            Destination::Output(_) | Destination::Null => None,
+            Destination::Preview { .. } | Destination::Output(_) | Destination::Null => None,
+        }
+    }
+
+    /// The target that a dry run compares with; nothing is made in it.
+    pub(crate) fn preview(&self) -> Option<Preview> {
+        match &self.destination {
+            Destination::Preview { target, .. } => {
+                Some(Preview { writer: target.as_ref().map(Target::writer) })
+            }
+            _ => None,
         }
     }
 
@@ -176,6 +246,26 @@ impl Files {
     /// Whether folders were made here, or go back to a run that was cut off.
     pub(crate) fn made_folders(&self) -> bool {
         matches!(&self.destination, Destination::Tree { target, .. } if target.made_directories())
+    }
+
+    /// Entries that waited for the names of other things go, and those things stay as they are.
+    pub(crate) fn withdraw_successors(&self) {
+        if let Destination::Tree { target, .. } = &self.destination {
+            target.withdraw_all();
+        }
+    }
+
+    /// An entry that waited for a name does not get it: something else keeps the name, and this is why.
+    pub(crate) fn not_replaced(&self, path: &RelativePath, why: &str) {
+        if let Destination::Tree { target, .. } = &self.destination {
+            // An entry that cannot be removed takes up room, no more.
+            let _ = target.withdraw(path);
+        }
+        // It was counted when it was made.
+        self.counters.entries.fetch_sub(1, Relaxed);
+        let shown = self.shown(path.as_bytes());
+        let reason = format!("{shown} is of another kind than what was sent, and was not replaced: {why}");
+        self.tell_failed(&shown, reason);
     }
 
     /// A transfer failed that nothing can take up again: folders get the modes they were sent with, or go where only
@@ -222,8 +312,11 @@ impl Files {
     /// lies in.
     pub(crate) fn entry_failed(&self, entry: &Entry, error: sealane_tree::Error) -> Result<(), Error> {
         let error = error.shown_as(|path| self.shown(path.as_bytes()));
+        if let Destination::Tree { target, .. } = &self.destination {
+            target.mark_incomplete(&entry.path);
+        }
         let holds_all = match &self.destination {
-            Destination::Tree { sole: Some(name), .. } => {
+            Destination::Tree { sole: Some(name), .. } | Destination::Preview { sole: Some(name), .. } => {
                 entry.kind == Kind::Directory && entry.path.as_bytes() == name
             }
             _ => false,
@@ -250,7 +343,9 @@ impl Files {
     /// What the user calls the entry of this path on the wire.
     pub(crate) fn shown(&self, path: &[u8]) -> ShownPath {
         match &self.destination {
-            Destination::Tree { shown, .. } => shown.join(OsStr::from_bytes(path)).into(),
+            Destination::Tree { shown, .. } | Destination::Preview { shown, .. } => {
+                shown.join(OsStr::from_bytes(path)).into()
+            }
             Destination::Output(_) | Destination::Null => ShownPath::new(path),
         }
     }
@@ -355,53 +450,46 @@ impl Files {
             _ if !self.intake.keep_newer => return false,
             Kind::Directory => return false,
             Kind::HardLink { to } => modified(to),
-            Kind::File | Kind::Symlink { .. } => Some(entry.metadata.modified),
+            Kind::File | Kind::Attributes | Kind::Symlink { .. } => Some(entry.metadata.modified),
         };
         // What is not there is older than anything.
         modified(&entry.path) > sent
     }
 
-    /// What making an entry will change, where that is told: to be asked before it is made.
+    /// The change that replacing a file will make, if changes are told: to be asked before the file is replaced.
     pub(crate) fn change(&self, writer: &mut Writer, entry: &Entry) -> Option<Change> {
         if !self.intake.itemise {
             return None;
         }
-        let kind = match &entry.kind {
-            Kind::File => ChangeKind::File,
-            Kind::Directory => ChangeKind::Directory,
-            Kind::Symlink { .. } => ChangeKind::Symlink,
-            Kind::HardLink { .. } => ChangeKind::HardLink,
-        };
-        let found = writer.existing(&entry.path).ok().flatten();
-        let found = found.filter(|found| match kind {
-            ChangeKind::Directory => found.entry_type == EntryType::Directory,
-            ChangeKind::Symlink => found.entry_type == EntryType::Symlink,
-            ChangeKind::File | ChangeKind::HardLink => found.entry_type == EntryType::File,
-        });
-        let (sent, is_link) = (&entry.metadata, kind == ChangeKind::HardLink);
-        let differs = |differs: &dyn Fn(&Metadata) -> bool| {
-            !is_link && found.as_ref().is_some_and(|found| differs(&found.metadata))
-        };
-        let owner = |found: &Metadata| sent.owner.zip(found.owner);
-        Some(Change {
-            path: entry.path.as_bytes().to_vec(),
-            kind,
-            is_new: found.is_none(),
-            size: kind == ChangeKind::File && differs(&|found| found.size_bytes != sent.size_bytes),
-            time: differs(&|found| found.modified != sent.modified),
-            mode: kind != ChangeKind::Symlink && differs(&|found| found.mode != sent.mode),
-            owner: differs(&|found| owner(found).is_some_and(|(sent, found)| sent.uid != found.uid)),
-            group: differs(&|found| owner(found).is_some_and(|(sent, found)| sent.gid != found.gid)),
-        })
+        // Making it will say what is wrong.
+        let differences =
+            writer.compare(&entry.path, &entry.kind, &entry.metadata).unwrap_or(Differences::NEW);
+        Some(Change::of(entry, differences))
     }
 
-    /// Tells a change once it is made. A folder that was there as it is now has not changed.
+    /// Tells a change once it is made.
     pub(crate) fn tell_change(&self, change: Option<Change>) {
-        let Some(change) = change else { return };
-        let Change { kind, is_new, time, mode, owner, group, .. } = change;
-        if kind != ChangeKind::Directory || is_new || time || mode || owner || group {
+        if let Some(change) = change {
             self.notice(Notice::Changed(change));
         }
+    }
+
+    /// Something without content is in place, and this was different.
+    pub(crate) fn entry_made(&self, entry: &Entry, differences: Differences) -> Placed {
+        if !differences.any() {
+            self.unchanged();
+            return Placed::Unchanged;
+        }
+        if self.intake.itemise {
+            self.notice(Notice::Changed(Change::of(entry, differences)));
+        }
+        Placed::Made
+    }
+
+    /// An entry was sent and is as it was.
+    pub(crate) fn unchanged(&self) {
+        self.counters.unchanged.fetch_add(1, Relaxed);
+        self.progress.files_done.fetch_add(1, Relaxed);
     }
 
     fn begin(

@@ -138,7 +138,7 @@ impl Permit {
     /// Refuses an entry that was not asked for.
     pub(crate) fn check(&self, entry: &Entry) -> Result<(), Error> {
         let is_fitting = match &entry.kind {
-            Kind::File | Kind::Symlink { .. } => true,
+            Kind::File | Kind::Attributes | Kind::Symlink { .. } => true,
             Kind::Directory => self.recursive || self.is_list(),
             Kind::HardLink { to } => self.hard_links && self.has(to),
         };

@@ -1,13 +1,19 @@
 //! Deleting what the target has and its source has not.
 //!
-//! Guarantees: nothing is deleted before everything has arrived, nothing where the sender could not read all of its source,
-//! nothing where more would go than was allowed. What goes lies below a name that was asked for, in a directory all of whose
-//! names the sender has told; a link is removed, never followed; what the filters leave out stays.
+//! Guarantees: nothing is deleted before everything has arrived, nothing where the sender could not read all of its
+//! source, nothing where more would go than was allowed; an entry gives way to one of another kind only once that is
+//! there in full, and a directory not at all if something in it is protected. What goes lies below a name that was
+//! asked for, in a directory all of whose names the sender has told; a link is removed, never followed; what the
+//! filters leave out stays.
 
-use sealane_tree::{Backups, Extraneous, Filter, Judgement, RelativePath, Target, TempName};
+use std::collections::HashSet;
+
+use sealane_tree::{
+    Backups, EntryType, Extra, Extraneous, Filter, Judgement, RelativePath, Successor, Target, TempName,
+};
 
 use crate::{
-    error::{Error, ErrorKind},
+    error::{Error, ErrorKind, chain},
     journal,
     proto::entry::{listed_hash, path_hash},
     receive::permit::Permit,
@@ -28,6 +34,8 @@ pub(crate) enum Step {
     Deleted(RelativePath),
     /// This could not be looked at or removed.
     Failed(sealane_tree::Error),
+    /// The entry that was sent does not get this name, for this reason: something of another kind keeps it.
+    NotReplaced(RelativePath, String),
     /// Why nothing is deleted.
     Refused(String),
     /// Nothing; a sign of life may be due.
@@ -53,6 +61,8 @@ pub(crate) struct Prune {
     pub(crate) backup: Option<Backups>,
     /// Every deletion is told.
     pub(crate) itemise: bool,
+    /// In a dry run, the names of things that would give way to entries of other kinds.
+    pub(crate) replaced: Vec<RelativePath>,
     /// What the source has; sorted when all is there.
     pub(crate) known: Vec<[u8; 16]>,
     pub(crate) is_incomplete: bool,
@@ -82,24 +92,54 @@ impl Prune {
     /// Deletes, or with a dry run only tells.
     pub(crate) fn run(&mut self, mut tell: impl FnMut(Step) -> Result<(), Error>) -> Result<Pruned, Error> {
         self.known.sort_unstable();
+        let mut pruned = Pruned::default();
+        // In a dry run nothing waits.
+        let waiting = match self.dry_run {
+            true => {
+                let replaced = std::mem::take(&mut self.replaced).into_iter();
+                replaced.map(|path| Successor { path, is_directory: false, is_incomplete: false }).collect()
+            }
+            false => self.target.successors(),
+        };
+        let mut replacements = Vec::new();
+        for successor in waiting {
+            match self.replaceable(&successor, &mut tell)? {
+                Ok(entries) => replacements.push((successor, entries)),
+                Err(reason) => tell(Step::NotReplaced(successor.path, reason))?,
+            }
+        }
         if let Some(most) = self.entries_max {
             let most = most.min(COUNT_MAX as u64 - 1);
-            let there = self.count(most as usize + 1, &mut tell)?;
+            let there = replacements.iter().map(|(_, entries)| entries).sum::<u64>();
+            let there = match there > most {
+                true => there,
+                false => there + self.count((most - there) as usize + 1, &mut tell)?,
+            };
             if there > most {
                 let reason = format!(
                     "nothing was deleted: more than {most} entries would be, and --max-delete does not allow that"
                 );
+                for (Successor { path, .. }, entries) in replacements {
+                    // An entry that is no directory is replaced, not deleted.
+                    match entries {
+                        0 => self.replace(&path, 0, &mut pruned, &mut tell)?,
+                        _ => tell(Step::NotReplaced(path, "--max-delete does not allow it".to_owned()))?,
+                    }
+                }
                 tell(Step::Refused(reason))?;
                 return Ok(Pruned { deleted: 0, undeleted: there });
             }
         }
-        let mut pruned = Pruned::default();
+        for (successor, entries) in replacements {
+            self.replace(&successor.path, entries, &mut pruned, &mut tell)?;
+        }
         for root in self.roots() {
             if self.dry_run {
                 let found = self.look(root.as_ref(), COUNT_MAX, &mut tell)?;
-                pruned.deleted += found.entries.len() as u64;
+                let gone = self.without_backups(found.entries);
+                pruned.deleted += gone.len() as u64;
                 pruned.undeleted += found.errors.len() as u64;
-                found.entries.into_iter().try_for_each(|extra| tell(Step::Deleted(extra.path)))?;
+                gone.into_iter().try_for_each(|extra| tell(Step::Deleted(extra.path)))?;
                 found.errors.into_iter().try_for_each(|error| tell(Step::Failed(error)))?;
                 if found.has_more {
                     tell(Step::Refused("there is more to delete than is listed here".to_owned()))?;
@@ -109,6 +149,120 @@ impl Prune {
             }
         }
         Ok(pruned)
+    }
+
+    /// The extraneous entries that go: a directory stays if backups of files in it stay there.
+    fn without_backups(&self, mut entries: Vec<Extra>) -> Vec<Extra> {
+        if self.backup.as_ref().is_none_or(|backups| backups.folder.is_some()) {
+            return entries;
+        }
+        let mut holding = HashSet::new();
+        for extra in entries.iter().filter(|extra| !extra.is_directory) {
+            let above = std::iter::successors(extra.path.parent(), RelativePath::parent);
+            for folder in above {
+                if !holding.insert(folder) {
+                    break;
+                }
+            }
+        }
+        entries.retain(|extra| !extra.is_directory || !holding.contains(&extra.path));
+        entries
+    }
+
+    /// Nothing is deleted, so that nothing gives way either.
+    pub(crate) fn keep_all(
+        &self,
+        reason: &str,
+        mut tell: impl FnMut(Step) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let waiting = self.target.successors().into_iter().map(|successor| successor.path);
+        for path in waiting.chain(self.replaced.iter().cloned()) {
+            tell(Step::NotReplaced(path, reason.to_owned()))?;
+        }
+        Ok(())
+    }
+
+    /// How many entries go with the directory that gives way to a successor, 0 where it is none; or why nothing does.
+    fn replaceable(
+        &self,
+        successor: &Successor,
+        tell: &mut impl FnMut(Step) -> Result<(), Error>,
+    ) -> Result<Result<u64, String>, Error> {
+        let Successor { path, is_directory, is_incomplete } = successor;
+        if *is_incomplete {
+            return Ok(Err("not all that it is to hold has arrived".to_owned()));
+        }
+        if !self.dry_run && !self.target.writer().has_successor(path) {
+            return Ok(Err("somebody has removed it since it arrived".to_owned()));
+        }
+        // An entry that gives way to a directory is none itself, and has nothing in it.
+        if *is_directory {
+            return Ok(Ok(0));
+        }
+        let mut is_protected = false;
+        let found = self.look_by(Some(path), COUNT_MAX, tell, |path, is_directory| {
+            let is_kept = self.judge(path, is_directory) == Judgement::Protected;
+            is_protected |= is_kept;
+            if is_kept { Judgement::Protected } else { Judgement::Extraneous }
+        })?;
+        Ok(match found.errors.first() {
+            Some(error) => Err(chain(error)),
+            None if is_protected => {
+                Err("something in it is excluded, a backup, or of an unfinished copy".to_owned())
+            }
+            None if found.has_more => Err("it holds more than is looked at; delete it by hand".to_owned()),
+            // A device, pipe or socket has nothing in it, and is no directory that is deleted.
+            None => Ok(found.entries.len() as u64 + u64::from(self.is_directory(path))),
+        })
+    }
+
+    fn is_directory(&self, path: &RelativePath) -> bool {
+        let found = self.target.writer().existing(path).ok().flatten();
+        found.is_some_and(|found| found.entry_type == EntryType::Directory)
+    }
+
+    /// Lets a successor have its name.
+    fn replace(
+        &self,
+        path: &RelativePath,
+        entries: u64,
+        pruned: &mut Pruned,
+        tell: &mut impl FnMut(Step) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let mut writer = self.target.writer();
+        let all = |_: &RelativePath, _| Judgement::Extraneous;
+        if entries > 0 {
+            let gone = self.look_by(Some(path), COUNT_MAX, tell, all)?.entries.into_iter();
+            let gone = gone.map(|extra| extra.path).chain([path.clone()]);
+            if self.dry_run {
+                pruned.deleted += entries;
+                return gone.map(Step::Deleted).try_for_each(tell);
+            }
+            match writer.set_aside(path) {
+                Ok(true) => {
+                    pruned.deleted += entries;
+                    if self.itemise {
+                        gone.map(Step::Deleted).try_for_each(&mut *tell)?;
+                    }
+                }
+                Ok(false) => {
+                    self.remove_by(Some(path), pruned, tell, all)?;
+                    let itself = Extra { path: path.clone(), is_directory: true };
+                    if let Ok(true) = writer.remove(&itself) {
+                        pruned.deleted += 1;
+                        tell(if self.itemise { Step::Deleted(itself.path) } else { Step::Going })?;
+                    }
+                }
+                Err(error) => return tell(Step::NotReplaced(path.clone(), chain(&error))),
+            }
+        }
+        if self.dry_run {
+            return Ok(());
+        }
+        match writer.succeed(path) {
+            Ok(()) => Ok(()),
+            Err(error) => tell(Step::NotReplaced(path.clone(), chain(&error))),
+        }
     }
 
     /// The directories to look below; `None` stands for the target itself.
@@ -128,14 +282,14 @@ impl Prune {
         self.known.binary_search(hash).is_ok()
     }
 
-    fn judge(&self, has_name: bool, path: &RelativePath, is_directory: bool) -> Judgement {
+    fn judge(&self, path: &RelativePath, is_directory: bool) -> Judgement {
         let name = path.file_name();
         let is_backup = self.backup.as_ref().is_some_and(|backups| backups.has(path));
         // An unfinished copy's, maybe of one that runs.
         if is_backup || TempName::matches(name) || journal::is_file_name(name) {
             return Judgement::Protected;
         }
-        let below = match has_name {
+        let below = match self.permit.names().is_some() {
             true => path.as_bytes().splitn(2, |&byte| byte == b'/').nth(1).unwrap_or_default(),
             false => path.as_bytes(),
         };
@@ -156,6 +310,17 @@ impl Prune {
         entries_max: usize,
         tell: &mut impl FnMut(Step) -> Result<(), Error>,
     ) -> Result<Extraneous, Error> {
+        self.look_by(root, entries_max, tell, |path, is_directory| self.judge(path, is_directory))
+    }
+
+    /// The same by another judgement.
+    fn look_by(
+        &self,
+        root: Option<&RelativePath>,
+        entries_max: usize,
+        tell: &mut impl FnMut(Step) -> Result<(), Error>,
+        mut judge_one: impl FnMut(&RelativePath, bool) -> Judgement,
+    ) -> Result<Extraneous, Error> {
         let (mut names, mut broken) = (0_usize, None);
         let judge = |path: &RelativePath, is_directory: bool| {
             names += 1;
@@ -164,7 +329,7 @@ impl Prune {
             }
             match broken {
                 Some(_) => Judgement::Protected,
-                None => self.judge(root.is_some(), path, is_directory),
+                None => judge_one(path, is_directory),
             }
         };
         let found = self.target.extraneous(root, self.one_file_system, entries_max, judge);
@@ -190,9 +355,19 @@ impl Prune {
         pruned: &mut Pruned,
         tell: &mut impl FnMut(Step) -> Result<(), Error>,
     ) -> Result<(), Error> {
+        self.remove_by(root, pruned, tell, |path, is_directory| self.judge(path, is_directory))
+    }
+
+    fn remove_by(
+        &self,
+        root: Option<&RelativePath>,
+        pruned: &mut Pruned,
+        tell: &mut impl FnMut(Step) -> Result<(), Error>,
+        judge: impl Fn(&RelativePath, bool) -> Judgement,
+    ) -> Result<(), Error> {
         let mut writer = self.target.writer();
         loop {
-            let found = self.look(root, ENTRIES_AT_ONCE, tell)?;
+            let found = self.look_by(root, ENTRIES_AT_ONCE, tell, &judge)?;
             let (mut removed, mut errors) = (0, found.errors);
             // What a directory holds comes after it.
             for extra in found.entries.iter().rev() {

@@ -5,7 +5,7 @@
 //! content is in a lane's hands.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashMap,
     io::Read,
     ops::Range,
     sync::{
@@ -22,12 +22,12 @@ use crate::{
     error::chain,
     options::Preserve,
     proto::{
-        entry::Closing,
+        entry::{Closing, Entry},
         record::{DATA_BYTES_MAX, Kind as RecordKind},
     },
     send::{
         batch::{Builder, CLOSING_BYTES_MAX},
-        manifest::Manifest,
+        manifest::{Manifest, Outgoing},
         pack::Pack,
         removal::Sent,
         work::{Bytes, Close, Content, Queue, SendFile, Work},
@@ -44,7 +44,8 @@ fn shortened(mut reason: String) -> String {
 /// What the receiver has and need not be sent.
 #[derive(Debug, Default)]
 pub(crate) struct Possessions {
-    pub(crate) done: HashSet<[u8; 16]>,
+    /// Files that are in place, with their attributes.
+    pub(crate) done: HashMap<[u8; 16], [u8; 8]>,
     pub(crate) partial: HashMap<[u8; 16], Vec<Range<u64>>>,
     /// Files that are not to be replaced by older ones, by the hash of their path.
     pub(crate) dated: HashMap<[u8; 16], Timestamp>,
@@ -54,7 +55,7 @@ impl Possessions {
     /// Whether the receiver has something, and nothing of this.
     pub(super) fn has_others_than(&self, identity: &[u8; 16]) -> bool {
         let nothing = self.done.is_empty() && self.partial.is_empty();
-        !nothing && !self.done.contains(identity) && !self.partial.contains_key(identity)
+        !nothing && !self.done.contains_key(identity) && !self.partial.contains_key(identity)
     }
 }
 
@@ -64,6 +65,8 @@ pub(crate) struct Filling {
     pub(crate) queue: Queue,
     pub(crate) possessions: Possessions,
     pub(crate) manifest: Manifest,
+    /// Entries of a dry run, on their way to a receiver that says what each would change.
+    pub(crate) preview: Outgoing<Entry>,
     pub(crate) sent: Sent,
     /// What the receiver has the content of is skipped, whatever its time.
     pub(crate) checksum: bool,
@@ -164,7 +167,7 @@ pub(crate) struct Filler<'a> {
 
 impl<'a> Filler<'a> {
     pub(crate) fn new(shared: &'a Filling, reader: Reader) -> Self {
-        let reader = if shared.preserve.owner { reader.with_owner() } else { reader };
+        let reader = if shared.preserve.owner.is_wanted() { reader.with_owner() } else { reader };
         Self { shared, reader, hand: None }
     }
 

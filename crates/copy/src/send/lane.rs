@@ -389,7 +389,9 @@ mod tests {
         let source = Source::new(vec![SourceRoot::open(&tree, &Naming::Basename, false).unwrap()]);
         let (notices, _pending) = crossbeam_channel::unbounded();
         let sending = ends::sending(&Plan::bare(), Default::default(), notices, Arc::default()).unwrap();
-        scan::run(&sending, source.walk(WalkOptions { recursive: true, ..WalkOptions::default() }));
+        scan::run(&sending, source.walk(WalkOptions { recursive: true, ..WalkOptions::default() }), || {
+            source.reader()
+        });
         let (socket, _far) = UnixStream::pair().unwrap();
         let keys = TransferKeys::new(Default::default(), &Secret::new([0; 32]), b"request", b"answer");
         let _ = sending.streams[0].open(&keys, 1, Socket::new(socket.into()).unwrap(), 0);

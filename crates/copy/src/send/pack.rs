@@ -154,7 +154,7 @@ impl Filler<'_> {
     /// Writes an entry without content.
     fn write_bare(&self, entry: &Entry, body: &mut [u8]) -> Written {
         if self.shared.dry_run {
-            return self.would_send(&entry.path, 0);
+            return self.would_send(entry);
         }
         match entry::encode(entry, body) {
             Some(length) => Written::Entry { length, content_bytes: 0 },
@@ -162,10 +162,11 @@ impl Filler<'_> {
         }
     }
 
-    fn would_send(&self, path: &RelativePath, bytes: u64) -> Written {
+    /// In a dry run the receiver is told of the entry, and says what it would change.
+    fn would_send(&self, entry: &Entry) -> Written {
         self.shared.counters.entries.fetch_add(1, Relaxed);
-        self.shared.counters.bytes.fetch_add(bytes, Relaxed);
-        self.shared.notice(Notice::WouldSend { path: path.as_bytes().to_vec(), bytes });
+        self.shared.counters.bytes.fetch_add(entry.content_bytes(), Relaxed);
+        self.shared.preview.hand_on(entry.clone());
         Written::Elsewhere
     }
 
@@ -193,12 +194,29 @@ impl Filler<'_> {
             }
             let size_bytes = open.metadata().size_bytes;
             let count = || shared.progress.bytes_found.fetch_add(size_bytes, Relaxed);
-            if shared.possessions.done.contains(&identity) || self.has_content(path, &open) {
+            let known = shared.possessions.done.get(&identity).or_else(|| self.with_content(path, &open));
+            if let Some(known) = known {
+                let with_owner = shared.preserve.owner.is_wanted();
+                let is_same = *known == entry::attributes(open.metadata(), shared.checksum, with_owner);
+                let mut metadata = open.metadata().clone();
+                // Those at the other end are not known here.
+                if shared.preserve.xattrs {
+                    metadata.xattrs = open.read_xattrs(path).map_err(|error| self.reason(found, error))?;
+                }
+                let mut written = Written::Elsewhere;
+                if !is_same || shared.preserve.xattrs {
+                    let entry = Entry { path: path.clone(), kind: Kind::Attributes, metadata, digest: None };
+                    written = self.write_bare(&entry, body);
+                    if matches!(written, Written::NoRoom(_)) {
+                        return Ok(written);
+                    }
+                } else {
+                    shared.counters.skipped.fetch_add(1, Relaxed);
+                    shared.progress.files_done.fetch_add(1, Relaxed);
+                }
                 shared.sent.add(|| identity);
-                shared.counters.skipped.fetch_add(1, Relaxed);
                 shared.counters.resumed_bytes.fetch_add(size_bytes, Relaxed);
-                shared.progress.files_done.fetch_add(1, Relaxed);
-                return Ok(Written::Elsewhere);
+                return Ok(written);
             }
             let dated = &shared.possessions.dated;
             let is_older = |there: &Timestamp| *there > open.metadata().modified;
@@ -210,7 +228,13 @@ impl Filler<'_> {
             }
             if shared.dry_run {
                 count();
-                return Ok(self.would_send(path, size_bytes));
+                let metadata = open.metadata().clone();
+                return Ok(self.would_send(&Entry {
+                    path: path.clone(),
+                    kind: Kind::File,
+                    metadata,
+                    digest: None,
+                }));
             }
             let mut metadata = open.metadata().clone();
             if shared.preserve.xattrs {
@@ -235,17 +259,15 @@ impl Filler<'_> {
         Err(self.of(found, "it changes while it is read"))
     }
 
-    /// Whether the receiver has the same content under this path, where that is looked at.
-    fn has_content(&self, path: &RelativePath, open: &OpenFile) -> bool {
+    /// The attributes of what the receiver has with the same content under this path, where that is looked at.
+    fn with_content(&self, path: &RelativePath, open: &OpenFile) -> Option<&[u8; 8]> {
         let shared = self.shared;
         if !shared.checksum || shared.possessions.done.is_empty() {
-            return false;
+            return None;
         }
         let size_bytes = open.metadata().size_bytes;
-        let is_over = || shared.queue.is_stopped();
-        content::digest(open, size_bytes, is_over).is_some_and(|digest| {
-            shared.possessions.done.contains(&content_identity(path, size_bytes, &digest))
-        })
+        let digest = content::digest(open, size_bytes, || shared.queue.is_stopped())?;
+        shared.possessions.done.get(&content_identity(path, size_bytes, &digest))
     }
 
     /// Why this name has to wait for another of its file, where links are to stay links: that one is sent, or may be what

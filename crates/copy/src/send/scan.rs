@@ -5,11 +5,11 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use sealane_tree::{ShownPath, Walk};
+use sealane_tree::{Reader, ShownPath, Walk};
 
 use crate::{
     error::chain,
-    journal::is_file_name,
+    journal::{self, is_file_name},
     proto::{
         entry::{listed_hash, path_hash},
         message::HAVE_PER_MESSAGE,
@@ -24,7 +24,7 @@ use crate::{
 const KNOWN_PER_MESSAGE: usize = HAVE_PER_MESSAGE;
 
 /// Walks the sources into the queue.
-pub(crate) fn run(sending: &Sending, walk: Walk) {
+pub(crate) fn run(sending: &Sending, walk: Walk, reader: impl Fn() -> Reader) {
     let filling = &sending.filling;
     let mut pack = Vec::with_capacity(PACK_ENTRIES);
     let mut known = Vec::new();
@@ -32,9 +32,16 @@ pub(crate) fn run(sending: &Sending, walk: Walk) {
         match found {
             // A receiver would take it for what it knows of an earlier run.
             Ok(found) if is_file_name(found.path.file_name()) => {
-                let reason =
-                    format!("{} is the journal of an unfinished copy, and is not copied", found.path);
-                filling.unfit(&ShownPath::from(&found.path), reason);
+                let mut reader = reader();
+                // Nobody misses the journal of a copy that is over; the folder of one under way is not complete yet.
+                let file = reader.open(found.root, &found.path);
+                if file.is_ok_and(|file| journal::is_held(&file)) {
+                    let shown = reader.show(found.root, &found.path);
+                    let reason = format!(
+                        "{shown} is the journal of a copy that is under way: copy again when it is done"
+                    );
+                    filling.unfit(&shown, reason);
+                }
             }
             Ok(found) => {
                 filling.progress.files_found.fetch_add(1, Relaxed);

@@ -23,7 +23,7 @@ use zeroize::Zeroizing;
 
 use crate::{
     error::{Error, ErrorKind},
-    options::{MeasuredEnd, ModeRules, Options, Preserve, Sink},
+    options::{MeasuredEnd, ModeRules, Options, Ownership, Preserve, Sink},
     proto::{
         join::Prover,
         keys::TransferKeys,
@@ -219,6 +219,20 @@ impl FarPlace {
             Location::Daemon { address, .. } => Self::Daemon(address.clone()),
         }
     }
+
+    /// The name that messages give it; none for this host.
+    pub(super) fn name(&self) -> Option<String> {
+        match self {
+            Self::Here => None,
+            Self::Ssh { host, .. } => Some(host.clone()),
+            Self::Daemon(address) => Some(address.to_string()),
+        }
+    }
+
+    /// The words of this place, with its name before them.
+    pub(super) fn says(&self, what: String) -> String {
+        self.name().map_or_else(|| what.clone(), |name| format!("{name}: {what}"))
+    }
 }
 
 fn far_path(location: &Location) -> Vec<u8> {
@@ -307,7 +321,14 @@ impl Transfer<'_> {
         let deadline = Instant::now() + options.timeout;
         let terms = self.terms(suite, hello.processors);
         let own_place = self.own_place()?;
-        let request = self.request(&terms, own_place.as_ref(), channel.may_carry_secrets())?;
+        let mut owner = options.preserve.owner;
+        if self.role == Role::Pull {
+            owner = owner.where_it(sealane_tree::may_give_away());
+        }
+        let request = Request {
+            preserve: Preserve { owner, ..options.preserve.clone() },
+            ..self.request(&terms, own_place.as_ref(), channel.may_carry_secrets())?
+        };
         let request_frame = Zeroizing::new(Message::Request(Box::new(request.clone())).encode());
         channel.send(&request_frame, deadline)?;
         for paths in list_messages(options.listed.as_deref()) {
@@ -325,12 +346,19 @@ impl Transfer<'_> {
         self.hold_to(&terms, &accept)?;
         let keys = self.keys(channel, &request, &request_frame, &accept_frame)?;
         observer.notice(Notice::Agreed(terms.agreement()));
+        if self.role == Role::Push {
+            owner = owner.where_it(accept.may_own);
+        }
+        if owner != options.preserve.owner {
+            observer.notice(Notice::OwnersNotKept);
+        }
         let route = self.route(channel, accept.data_port, route_host)?;
         let (notices, pending) = bounded(NOTICES_MAX);
         let engine = options.engine.make(options.implementations);
         let engine = engine
             .map_err(|error| Error::io(&format!("cannot start the engine {}", options.engine), &error))?;
-        let plan = plan(&terms, options, engine, accept.lanes);
+        let preserve = Preserve { owner, ..options.preserve.clone() };
+        let plan = Plan { preserve, ..plan(&terms, options, engine, accept.lanes) };
         let join_key = keys.join();
         let prover = Prover::new(&join_key, terms.level);
         let transfer = request.transfer;
@@ -356,8 +384,9 @@ impl Transfer<'_> {
             timeout,
             clock,
             told: Vec::new(),
+            far: self.far.name(),
             hears_changes: self.role == Role::Push
-                && (options.upkeep.delete.is_some() || options.upkeep.itemise),
+                && (options.upkeep.delete.is_some() || options.upkeep.itemise || options.dry_run),
             prune: None,
         };
         let outcome = match self.role {
@@ -376,7 +405,7 @@ impl Transfer<'_> {
                     walk: walk_options(
                         options.recursive,
                         options.one_file_system,
-                        &options.preserve,
+                        &plan.preserve,
                         &options.patterns,
                     )?,
                     standard_input: self.sources.iter().any(is_standard_stream),
@@ -411,7 +440,7 @@ impl Transfer<'_> {
                 side.run(&mut control, keep)?
             }
         };
-        Ok(self.summary(&terms, &outcome))
+        Ok(self.summary(&terms, plan.preserve.owner, &outcome))
     }
 
     /// How long the far end may take to greet. Where ssh can ask its user for something, the user may take as long as
@@ -624,33 +653,36 @@ impl Transfer<'_> {
     }
 
     /// Of what the target could not keep, what was to be kept: set-id bits go with their owner, or not at all.
-    fn asked_for(&self, dropped: Dropped) -> Dropped {
-        let Preserve { owner, xattrs, .. } = self.options.preserve;
+    fn asked_for(&self, dropped: Dropped, owner: Ownership) -> Dropped {
+        let owner = owner.is_wanted();
         let count = |count, is_asked: bool| if is_asked { count } else { 0 };
         Dropped {
             owners: count(dropped.owners, owner),
             set_ids: count(dropped.set_ids, owner),
-            xattrs: count(dropped.xattrs, xattrs),
+            xattrs: count(dropped.xattrs, self.options.preserve.xattrs),
         }
     }
 
-    pub(super) fn summary(&self, terms: &Terms, outcome: &Outcome) -> Summary {
+    /// `owner` is what was left of the wish to keep owners.
+    pub(super) fn summary(&self, terms: &Terms, owner: Ownership, outcome: &Outcome) -> Summary {
         let Outcome { finished, complete, .. } = outcome;
         let seconds = match self.options.measured_end {
             MeasuredEnd::Both => self.started.elapsed().as_secs_f64(),
             MeasuredEnd::Send => finished.active_us as f64 / 1e6,
             MeasuredEnd::Receive => complete.active_us as f64 / 1e6,
         };
+        // Only the receiver of a dry run knows what would be made.
+        let dry_run = self.options.dry_run;
         Summary {
-            bytes: finished.bytes,
-            files: if self.options.dry_run { finished.files } else { complete.files.min(finished.files) },
-            skipped: finished.skipped,
+            bytes: if dry_run { complete.bytes } else { finished.bytes },
+            files: if dry_run { complete.files } else { complete.files.min(finished.files) },
+            skipped: finished.skipped.saturating_add(complete.unchanged),
             failed: finished.failed + complete.failed,
             deleted: complete.deleted,
             undeleted: complete.undeleted,
             removed: outcome.removed.removed,
             unremoved: outcome.removed.unremoved,
-            dropped: self.asked_for(complete.dropped),
+            dropped: self.asked_for(complete.dropped, owner),
             seconds,
             cpu_seconds: CpuSeconds {
                 local: own_process_cpu_seconds(),

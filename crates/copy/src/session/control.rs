@@ -19,7 +19,7 @@ use crate::{
     proto::message::{Abort, Complete, Finished, Message},
     receive::{
         self,
-        files::Destination,
+        files::{Destination, Previewed},
         lane::Receiving,
         prune::{Prune, Pruned, Step},
     },
@@ -58,6 +58,8 @@ pub(crate) struct Control<'a> {
     pub(crate) clock: CpuClock,
     /// Openings, by stream, that the client was told are lost here.
     pub(crate) told: Vec<u32>,
+    /// The name that messages give the other end; none if it is this host, or if nobody here is told.
+    pub(crate) far: Option<String>,
     /// The other end was asked to tell what it changes.
     pub(crate) hears_changes: bool,
     /// What a receiver deletes at the end.
@@ -128,7 +130,7 @@ impl Control<'_> {
             Notices::Peer => {
                 let message = match notice {
                     Notice::EntryFailed { path, reason } => Message::EntryFailed { path, reason },
-                    Notice::WouldSend { path, bytes } => Message::WouldSend { path, bytes },
+                    Notice::WouldSend { change, bytes } => Message::WouldChange { change, bytes },
                     Notice::Changed(change) => Message::Changed(change),
                     Notice::Deleted { path } => Message::Deleted { path },
                     // The client's own end has these.
@@ -138,6 +140,17 @@ impl Control<'_> {
             }
         }
         Ok(())
+    }
+
+    /// An entry failed at the other end, of which the user is told, and whose words these are.
+    fn far_failed(&mut self, path: Vec<u8>, reason: String) {
+        if let Notices::User(observer) = &mut self.notices {
+            let reason = match &self.far {
+                Some(far) => format!("{far}: {reason}"),
+                None => reason,
+            };
+            observer.notice(Notice::EntryFailed { path, reason });
+        }
     }
 
     /// Whether the user sits at this end, as at a client's.
@@ -180,14 +193,12 @@ impl Control<'_> {
                 match Message::decode(&frame).map_err(|error| Error::protocol(error.to_string()))? {
                     Message::Abort(abort) => Err(abort.into()),
                     Message::EntryFailed { path, reason } => {
-                        if let Notices::User(observer) = &mut self.notices {
-                            observer.notice(Notice::EntryFailed { path, reason });
-                        }
+                        self.far_failed(path, reason);
                         Ok(Turn::Nothing)
                     }
-                    Message::WouldSend { path, bytes } => {
+                    Message::WouldChange { change, bytes } if self.hears_changes => {
                         if let Notices::User(observer) = &mut self.notices {
-                            observer.notice(Notice::WouldSend { path, bytes });
+                            observer.notice(Notice::WouldSend { change, bytes });
                         }
                         Ok(Turn::Nothing)
                     }
@@ -247,7 +258,7 @@ impl Control<'_> {
             let scan = start(scope, "scan", ends, || {
                 let _share = clock.share();
                 match walk {
-                    Some(walk) => send::scan::run(sending, walk),
+                    Some(walk) => send::scan::run(sending, walk, &reader),
                     None => send::scan::finish(sending),
                 }
             });
@@ -259,6 +270,7 @@ impl Control<'_> {
             while !(has_ended(&lanes) && has_ended(&scan) && has_ended(&keeper)) {
                 while self.pending.try_recv().is_ok() {}
                 while sending.filling.manifest.take().is_some() {}
+                while sending.filling.preview.take().is_some() {}
                 sending.bells.ring();
                 sending.control.ring();
                 thread::sleep(Duration::from_micros(50));
@@ -325,6 +337,9 @@ impl Control<'_> {
             self.drain_notices()?;
             while let Some(known) = sending.filling.manifest.take() {
                 send(self.channel, &Message::Known(known))?;
+            }
+            while let Some(entry) = sending.filling.preview.take() {
+                send(self.channel, &Message::WouldSend(Box::new(entry)))?;
             }
             if done && finished.is_none() && sending.stop.reason().is_none() {
                 self.drain_notices()?;
@@ -402,6 +417,7 @@ impl Control<'_> {
             let complete = Complete {
                 bytes: counters.bytes.load(Relaxed),
                 files: counters.entries.load(Relaxed),
+                unchanged: counters.unchanged.load(Relaxed),
                 failed: counters.failed.load(Relaxed),
                 deleted: pruned.deleted,
                 undeleted: pruned.undeleted,
@@ -418,6 +434,7 @@ impl Control<'_> {
     }
 
     fn watch_receiving(&mut self, receiving: &Receiving, lines: &Lines) -> Result<Finished, Error> {
+        let mut preview = receiving.files.preview();
         let mut heard = Instant::now();
         let mut beat = Instant::now();
         loop {
@@ -439,7 +456,23 @@ impl Control<'_> {
                 }
                 Turn::Message(Message::Known(known)) => match &mut self.prune {
                     Some(prune) => prune.learn(&known),
+                    // In a dry run there may be no target yet, and nothing to be deleted.
+                    None if preview.is_some() => {}
                     None => return Err(Error::protocol("the sender tells names that nobody asked for")),
+                },
+                Turn::Message(Message::WouldSend(entry)) => match &mut preview {
+                    Some(preview) => {
+                        let Some(Previewed { change, gives_way }) = preview.look(&receiving.files, &entry)?
+                        else {
+                            continue;
+                        };
+                        if let (true, Some(prune)) = (gives_way, &mut self.prune) {
+                            prune.replaced.push(entry.path.clone());
+                        }
+                        let bytes = entry.content_bytes();
+                        self.tell(Notice::WouldSend { change, bytes })?;
+                    }
+                    None => return Err(Error::protocol("the sender does not send, but tells what it would")),
                 },
                 Turn::Message(Message::Finished(finished)) => {
                     if receiving.files.open_count() > 0 && !receiving.blind {
@@ -478,12 +511,9 @@ impl Control<'_> {
     /// Deletes what the source does not have, where that was asked for.
     fn prune_target(&mut self, receiving: &Receiving, finished: &Finished) -> Result<Pruned, Error> {
         let Some(mut prune) = self.prune.take() else { return Ok(Pruned::default()) };
-        if let Some(reason) = prune.refusal(finished.failed.saturating_sub(finished.unfit)) {
-            self.tell(Notice::EntryFailed { path: Vec::new(), reason })?;
-            return Ok(Pruned { deleted: 0, undeleted: 1 });
-        }
+        let refusal = prune.refusal(finished.failed.saturating_sub(finished.unfit));
         let mut beat = Instant::now();
-        prune.run(|step| {
+        let mut tell = |step| {
             match step {
                 Step::Deleted(path) => self.tell(Notice::Deleted { path: path.as_bytes().to_vec() })?,
                 Step::Failed(error) => {
@@ -491,6 +521,10 @@ impl Control<'_> {
                     let reason = chain(&error);
                     let path = error.into_path().map_or_else(Vec::new, |path| path.as_bytes().to_vec());
                     self.tell(Notice::EntryFailed { path, reason })?;
+                }
+                Step::NotReplaced(path, why) => {
+                    receiving.files.not_replaced(&path, &why);
+                    self.drain_notices()?;
                 }
                 Step::Refused(reason) => self.tell(Notice::EntryFailed { path: Vec::new(), reason })?,
                 Step::Going => {}
@@ -500,7 +534,15 @@ impl Control<'_> {
                 self.show_life()?;
             }
             Ok(())
-        })
+        };
+        match refusal {
+            Some(reason) => {
+                prune.keep_all(&reason, &mut tell)?;
+                tell(Step::Refused(reason))?;
+                Ok(Pruned { deleted: 0, undeleted: 1 })
+            }
+            None => prune.run(tell),
+        }
     }
 
     /// A sign of life amid long work of this thread; hears whether the other end still wants it.
@@ -532,11 +574,7 @@ impl Control<'_> {
                     return Ok((cpu_us, Removed { removed, unremoved }));
                 }
                 Ok((Message::Abort(abort), _)) => return Err(abort.into()),
-                Ok((Message::EntryFailed { path, reason }, _)) => {
-                    if let Notices::User(observer) = &mut self.notices {
-                        observer.notice(Notice::EntryFailed { path, reason });
-                    }
-                }
+                Ok((Message::EntryFailed { path, reason }, _)) => self.far_failed(path, reason),
                 Ok((Message::Found { .. }, _)) => {}
                 // Only a server tells it, until it hears that everything is in place: no stream is needed any more.
                 Ok((Message::StreamLost { .. }, _)) if self.is_client() => {}
@@ -567,10 +605,12 @@ fn is_complete(receiving: &Receiving, finished: &Finished) -> bool {
     finished.failed == finished.unfit && receiving.files.counters.failed.load(Relaxed) == 0
 }
 
-/// The journal has served, unless a next run may go on with it.
+/// The journal has served, unless a next run may go on with it. One that says nothing, where nothing was made either,
+/// is of no use to any.
 fn remove_journal(receiving: &Receiving, finished: &Finished) -> Result<(), Error> {
+    let made_nothing = receiving.files.counters.entries.load(Relaxed) == 0;
     match &receiving.files.journal {
-        Some(journal) if is_complete(receiving, finished) => {
+        Some(journal) if is_complete(receiving, finished) || (made_nothing && journal.is_unused()) => {
             journal.remove().map_err(|error| Error::io("cannot remove the journal", &error))
         }
         _ => Ok(()),

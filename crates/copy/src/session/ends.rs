@@ -14,7 +14,7 @@ use crossbeam_channel::Sender;
 use sealane_engine::Engine;
 use sealane_stack::{Bells, Clock, Limiter, Placement, Pool};
 use sealane_tree::{
-    Backups, EntryType, ExistingFile, MODE_BITS, Metadata, RelativePath, Target, TargetOptions, Writer,
+    Backups, EntryType, ExistingFile, MODE_BITS, RelativePath, Target, TargetOptions, Writer,
 };
 
 use crate::{
@@ -24,8 +24,8 @@ use crate::{
     journal::{self, Identity, Journal, State as JournalState},
     options::{Backup, Level, MeasuredEnd, ModeRules, Preserve, Sink, Upkeep},
     proto::{
-        entry::{identity, path_hash},
-        message::{Dated, HAVE_PER_MESSAGE, Have, Message, Partial},
+        entry::{UNKNOWN_ATTRIBUTES, attributes, identity, path_hash},
+        message::{Dated, HAVE_PER_MESSAGE, Have, Held, Message, Partial},
         record::DATA_BYTES_MAX,
     },
     receive::{
@@ -38,7 +38,7 @@ use crate::{
         batch::record_bytes_max,
         fill::{Counters, Filling, Possessions},
         lane::{Hold, Sending},
-        manifest::Manifest,
+        manifest::{Manifest, Outgoing},
         removal::Sent,
         stream::SendStream,
         window::Window,
@@ -169,6 +169,7 @@ pub(crate) fn sending(
             queue: Queue::default(),
             possessions,
             manifest: Manifest::new(plan.upkeep.delete.is_some()),
+            preview: Outgoing::entries(),
             sent: Sent::new(plan.upkeep.remove_sources),
             checksum: plan.upkeep.checksum,
             preserve: plan.preserve.clone(),
@@ -260,8 +261,10 @@ pub(crate) fn target_options(
     TargetOptions {
         mode_mask: MODE_BITS & !modes.removed,
         default_umask: modes.umask,
-        ownership: preserve.owner && may_own,
+        ownership: preserve.owner.is_wanted() && may_own,
         xattrs: preserve.xattrs,
+        change_existing_directories: preserve.folder_modes,
+        replaces_other_kinds: plan.upkeep.delete.is_some(),
         backup: backups(plan, sole),
         resumable_as: journal.map(number),
         ..TargetOptions::default()
@@ -280,6 +283,8 @@ pub(crate) struct Survey<'a> {
     pub(crate) update: bool,
     /// By path, size and content, which so many threads read.
     pub(crate) checksum: Option<u16>,
+    /// Owners are compared too.
+    pub(crate) with_owner: bool,
 }
 
 impl Survey<'_> {
@@ -300,10 +305,7 @@ impl Survey<'_> {
         for path in paths {
             let Ok(Some(found)) = writer.existing(&path) else { continue };
             let goes_on = match found.entry_type {
-                EntryType::File => {
-                    let Metadata { size_bytes, modified, .. } = found.metadata;
-                    each(ExistingFile { path, size_bytes, modified })?
-                }
+                EntryType::File => each(ExistingFile { path, metadata: found.metadata })?,
                 EntryType::Directory if self.permit.is_recursive() => match self.target.files_below(&path) {
                     Ok(files) => visit(files, &mut each)?,
                     Err(_) => true,
@@ -352,13 +354,15 @@ pub(crate) fn possessions(
             .collect();
         tell(Message::Have(Have { partial, ..Have::default() }))?;
     }
-    let mut have = Have { done: journal.done.keys().copied().collect(), ..Have::default() };
+    // Their attributes follow if the tree is looked at as well.
+    let unknown = |&identity: &Identity| Held { identity, attributes: UNKNOWN_ATTRIBUTES };
+    let mut have = Have { done: journal.done.keys().map(unknown).collect(), ..Have::default() };
     let mut told = 0;
     if let Some(survey) = survey {
         let mut content = Unread { survey: &survey, files: Vec::new(), bytes: 0 };
         survey.files(|file| {
             if survey.update {
-                have.dated.push(Dated { path: path_hash(&file.path), modified: file.modified });
+                have.dated.push(Dated { path: path_hash(&file.path), modified: file.metadata.modified });
             }
             if survey.checksum.is_some() {
                 if content.is_full() {
@@ -366,9 +370,9 @@ pub(crate) fn possessions(
                 }
                 content.push(file);
             } else if survey.skip_same {
-                let ExistingFile { path, size_bytes, modified } = file;
-                let metadata = Metadata { size_bytes, modified, ..Metadata::default() };
-                have.done.push(identity(&path, &metadata));
+                let ExistingFile { path, metadata } = file;
+                let attributes = attributes(&metadata, false, survey.with_owner);
+                have.done.push(Held { identity: identity(&path, &metadata), attributes });
             }
             if have.done.len() + have.dated.len() >= HAVE_PER_MESSAGE {
                 told += have.done.len() + have.dated.len();
@@ -395,16 +399,18 @@ impl Unread<'_> {
     }
 
     fn push(&mut self, file: ExistingFile) {
-        self.bytes = self.bytes.saturating_add(file.size_bytes);
+        self.bytes = self.bytes.saturating_add(file.metadata.size_bytes);
         self.files.push(file);
     }
 
     /// Reads them all.
-    fn read(&mut self, tell: &mut impl FnMut(Message) -> Result<(), Error>) -> Result<Vec<Identity>, Error> {
+    fn read(&mut self, tell: &mut impl FnMut(Message) -> Result<(), Error>) -> Result<Vec<Held>, Error> {
         let files = std::mem::take(&mut self.files);
         self.bytes = 0;
         let (target, threads) = (self.survey.target, self.survey.checksum.unwrap_or(1));
-        content::identities(target, &files, threads, || tell(Message::Have(Have::default())))
+        content::identities(target, &files, threads, self.survey.with_owner, || {
+            tell(Message::Have(Have::default()))
+        })
     }
 }
 

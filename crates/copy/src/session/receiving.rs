@@ -4,8 +4,9 @@
 //! trusted; one run at a time holds a journal.
 
 use std::{
+    io::ErrorKind as IoKind,
     os::fd::{AsFd, OwnedFd},
-    path::Path,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, atomic::Ordering::Relaxed},
     thread,
     time::{Duration, Instant},
@@ -76,7 +77,7 @@ impl ReceivingSide<'_> {
             prune::check(&self.permit)?;
         }
         let destination = match (self.standard_output, &self.place) {
-            (Some(output), _) => Destination::Output(Mutex::new(output.into())),
+            (Some(output), _) if !plan.dry_run => Destination::Output(Mutex::new(output.into())),
             (None, Some(place)) if writes => {
                 let sole = place.name.as_deref();
                 let options = ends::target_options(plan, self.may_own, self.modes, self.journal, sole);
@@ -89,14 +90,21 @@ impl ReceivingSide<'_> {
                 present = (surveys || deletes).then(|| target.clone());
                 Destination::Tree { target, sole: place.name.clone(), shown }
             }
-            (None, place) => {
-                // A dry run looks at the target, if it is there, but makes nothing.
-                let looks = plan.dry_run && (surveys || deletes);
-                let existing = place.as_ref().filter(|place| looks && place.root.exists());
+            (_, Some(place)) if plan.dry_run && plan.sink == Sink::Files => {
+                // It looks at the target, if it is there, but makes nothing.
                 let options = ends::target_options(plan, self.may_own, self.modes, None, None);
-                present = existing.map(|place| Target::build(&place.root, options)).transpose()?;
-                Destination::Null
+                let existing = place.root.exists().then_some(&place.root);
+                present = existing.map(|root| Target::build(root, options)).transpose()?;
+                Destination::Preview {
+                    target: present.clone(),
+                    sole: place.name.clone(),
+                    shown: place.shown(),
+                }
             }
+            (_, _) if plan.dry_run => {
+                Destination::Preview { target: None, sole: None, shown: PathBuf::new() }
+            }
+            (_, _) => Destination::Null,
         };
         let progress = control.progress.clone();
         if let (Some(Deletion { entries_max, excluded }), Some(target)) = (upkeep.delete, &present) {
@@ -109,6 +117,7 @@ impl ReceivingSide<'_> {
                 dry_run: plan.dry_run,
                 backup: ends::backups(plan, self.place.as_ref().and_then(|place| place.name.as_deref())),
                 itemise: upkeep.itemise,
+                replaced: Vec::new(),
                 known: Vec::new(),
                 is_incomplete: false,
             });
@@ -120,6 +129,7 @@ impl ReceivingSide<'_> {
             skip_same: self.skip_same,
             update: self.update,
             checksum: upkeep.checksum.then_some(plan.terms.lanes),
+            with_owner: plan.preserve.owner.is_wanted(),
         });
         let receiving = Arc::new(ends::receiving(
             plan,
@@ -150,6 +160,7 @@ fn give_up(receiving: &Receiving, error: &Error) {
     let files = &receiving.files;
     let Some(journal) = &files.journal else {
         files.close_all(true);
+        files.withdraw_successors();
         files.abandon_folders();
         return;
     };
@@ -157,6 +168,9 @@ fn give_up(receiving: &Receiving, error: &Error) {
     // What was verified may be continued; after an alteration nothing is trusted.
     let altered = error.kind == ErrorKind::Integrity;
     files.close_all(altered);
+    if altered {
+        files.withdraw_successors();
+    }
     files.restore_modes();
     // Once a byte has come, even a journal that says nothing tells the next run that what it finds was made here: if
     // something was.
@@ -190,6 +204,9 @@ fn open_journal(target: &Target, name: [u8; 16], shown: &Path) -> Result<(Journa
                 ErrorKind::Refused,
                 "the same copy is running already; wait for it, or use --no-resume to run beside it",
             )
+        } else if matches!(error.kind(), IoKind::PermissionDenied | IoKind::ReadOnlyFilesystem) {
+            // Without a journal nothing could be written there either.
+            Error::io(&format!("cannot write to {}", shown.display()), &error)
         } else {
             Error::io(&format!("cannot keep a journal in {}", shown.display()), &error)
                 .advising("use --no-resume to copy without one")

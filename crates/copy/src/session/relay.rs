@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     error::{Error, ErrorKind},
-    options::{MeasuredEnd, Options, Sink},
+    options::{MeasuredEnd, Options, Preserve, Sink},
     proto::{
         join::{JOINED_BYTES, Join, Joined, Prover},
         keys::TransferKeys,
@@ -41,6 +41,8 @@ use crate::{
 const BUFFER_BYTES: usize = 256 << 10;
 /// How long a direction waits before it looks whether the transfer goes on.
 const PULSE: Duration = Duration::from_millis(500);
+/// Frames of one end that are heard before the other end has its turn.
+const FRAMES_A_TURN: usize = 64;
 /// How long the ends' words are waited for when neither has any.
 const LULL: Duration = Duration::from_millis(5);
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -171,7 +173,12 @@ impl Relay<'_> {
             ..self.to.request(&terms, None, true)?
         };
         let received = self.to.ask(receiver, &request)?;
+        let owner = options.preserve.owner.where_it(received.may_own);
+        if owner != options.preserve.owner {
+            observer.notice(Notice::OwnersNotKept);
+        }
         let sent = Request {
+            preserve: Preserve { owner, ..request.preserve.clone() },
             transfer: request.transfer,
             secret: request.secret.clone(),
             name: received.name.clone(),
@@ -222,7 +229,7 @@ impl Relay<'_> {
             lines.end();
             outcome
         })?;
-        Ok(self.to.summary(&terms, &outcome))
+        Ok(self.to.summary(&terms, owner, &outcome))
     }
 }
 
@@ -282,16 +289,16 @@ impl Talk<'_, '_> {
             }
             notices().into_iter().for_each(|notice| self.observer.notice(notice));
             let mut some = false;
-            while let Some(frame) =
-                sender.recv(Instant::now()).map_err(|error| self.lost(error, self.relay.from))?
-            {
+            for _ in 0..FRAMES_A_TURN {
+                let Some(frame) = self.heard(sender, self.relay.from)? else { break };
                 (some, heard) = (true, Instant::now());
                 if self.hear_sender(&frame)? {
                     receiver.send(&frame, Instant::now() + options.timeout)?;
                 }
             }
             let to = self.relay.to.far;
-            while let Some(frame) = receiver.recv(Instant::now()).map_err(|error| self.lost(error, to))? {
+            for _ in 0..FRAMES_A_TURN {
+                let Some(frame) = self.heard(receiver, to)? else { break };
                 (some, heard) = (true, Instant::now());
                 let (goes_on, is_last) = self.hear_receiver(&frame)?;
                 if goes_on {
@@ -331,8 +338,13 @@ impl Talk<'_, '_> {
         }
     }
 
-    fn lost(&self, error: sealane_peer::ChannelError, place: &FarPlace) -> Error {
-        naming(Error::from(error), place)
+    /// The next frame of an end, if there is one. An end that never pauses does not keep the user from stopping the
+    /// transfer.
+    fn heard(&self, channel: &mut Channel, place: &FarPlace) -> Result<Option<Vec<u8>>, Error> {
+        if self.relay.to.progress.cancel.load(Relaxed) {
+            return Err(Error::new(ErrorKind::Cancelled, "interrupted"));
+        }
+        channel.recv(Instant::now()).map_err(|error| naming(Error::from(error), place))
     }
 
     fn hang_up(&self, stream: u16, generation: u32, narrowed: u8) -> Result<(), Error> {
@@ -364,13 +376,11 @@ impl Talk<'_, '_> {
                 self.bye = Some((cpu_us, Removed { removed, unremoved }));
             }
             Message::EntryFailed { path, reason } => {
+                let reason = self.relay.from.says(reason);
                 self.observer.notice(Notice::EntryFailed { path, reason });
                 return Ok(false);
             }
-            Message::WouldSend { path, bytes } => {
-                self.observer.notice(Notice::WouldSend { path, bytes });
-                return Ok(false);
-            }
+            Message::WouldSend(_) => {}
             Message::StreamLost { stream, generation, narrowed } => {
                 self.hang_up(stream, generation, narrowed)?;
                 return Ok(false);
@@ -398,11 +408,16 @@ impl Talk<'_, '_> {
             Message::Complete(complete) if self.finished.is_some() => self.complete = Some(complete),
             Message::Settled => return Ok((true, true)),
             Message::EntryFailed { path, reason } => {
+                let reason = self.relay.to.far.says(reason);
                 self.observer.notice(Notice::EntryFailed { path, reason });
                 return Ok((false, false));
             }
             Message::Changed(change) => {
                 self.observer.notice(Notice::Changed(change));
+                return Ok((false, false));
+            }
+            Message::WouldChange { change, bytes } => {
+                self.observer.notice(Notice::WouldSend { change, bytes });
                 return Ok((false, false));
             }
             Message::Deleted { path } => {

@@ -16,7 +16,7 @@ use crate::{
     options::{Pattern, Preserve},
     proto::{
         entry::{Announcement, Entry},
-        message::{Dated, Have, Message},
+        message::{Dated, Have, Held, Message},
     },
     send::{
         fill::Possessions,
@@ -40,7 +40,13 @@ pub(crate) fn walk_options(
     patterns: &[Pattern],
 ) -> Result<WalkOptions, Error> {
     let filter = filter(patterns)?;
-    Ok(WalkOptions { recursive, one_file_system, owner: preserve.owner, xattrs: preserve.xattrs, filter })
+    Ok(WalkOptions {
+        recursive,
+        one_file_system,
+        owner: preserve.owner.is_wanted(),
+        xattrs: preserve.xattrs,
+        filter,
+    })
 }
 
 /// Compiles the user's filters.
@@ -165,10 +171,10 @@ impl Claims {
         if self.messages > HAVE_MESSAGES_MAX {
             return Err(Error::protocol("the receiver claims to have more than can be kept in memory"));
         }
-        for identity in done {
+        for Held { identity, attributes } in done {
             // What is beyond the bound is sent again.
             if self.kept.done.len() < POSSESSIONS_MAX {
-                self.kept.done.insert(identity);
+                self.kept.done.insert(identity, attributes);
             }
         }
         for Dated { path, modified } in dated {

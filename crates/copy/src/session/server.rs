@@ -21,7 +21,7 @@ use zeroize::Zeroizing;
 
 use crate::{
     error::{Error, ErrorKind},
-    options::{MeasuredEnd, ModeRules, Sink},
+    options::{MeasuredEnd, ModeRules, Preserve, Sink},
     proto::{
         join::Prover,
         keys::TransferKeys,
@@ -217,6 +217,7 @@ fn serve_greeted(
         lanes: terms.lanes,
         data_port: port,
         name: place.as_ref().and_then(|place| place.name.clone()),
+        may_own: may_own(rules),
     };
     // Before the answer: the client's streams may be quicker than we.
     let registration = registry
@@ -240,6 +241,7 @@ fn serve_greeted(
         timeout: plan.timeout,
         clock: CpuClock::default(),
         told: Vec::new(),
+        far: None,
         hears_changes: false,
         prune: None,
     };
@@ -383,10 +385,19 @@ fn listen(listener: &TcpListener, registry: &Registry, lines: &Lines, is_over: i
     }
 }
 
+/// Whether entries can get the owners that they are sent with.
+fn may_own(rules: &Rules) -> bool {
+    rules.may_own && sealane_tree::may_give_away()
+}
+
 fn plan(request: &Request, terms: &Terms, hello: &Hello, rules: &Rules) -> Plan {
     let far_lanes = match request.measured_end {
         MeasuredEnd::Both => hello.processors.min(LANES_MAX),
         MeasuredEnd::Send | MeasuredEnd::Receive => LANES_MAX,
+    };
+    let owner = match request.role {
+        Role::Push => request.preserve.owner.where_it(may_own(rules)),
+        Role::Pull => request.preserve.owner,
     };
     Plan {
         terms: *terms,
@@ -398,7 +409,7 @@ fn plan(request: &Request, terms: &Terms, hello: &Hello, rules: &Rules) -> Plan 
         digest: request.digest,
         dry_run: request.dry_run,
         fsync: request.fsync,
-        preserve: request.preserve.clone(),
+        preserve: Preserve { owner, ..request.preserve.clone() },
         upkeep: request.upkeep.clone(),
         sink: request.sink,
         // A daemon may be stricter than any peer would be.

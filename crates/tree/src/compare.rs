@@ -1,0 +1,236 @@
+//! The change that making an entry would be: [`Writer::compare`], and the update of files whose content is right
+//! already.
+//!
+//! Guarantees: the answer is the same whether the entry is made afterwards or not, because a dry run, the list of
+//! changes and the writer compare by the same code.
+
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use rustix::fs::{
+    AtFlags, CWD, Mode, OFlags, Stat, chmodat, fchmod, fstat, futimens, openat, readlinkat, statat,
+};
+use rustix::io::Errno;
+
+use crate::beneath::is_blocked;
+use crate::descent::Identity;
+use crate::error::{EntryType, Error, Operation, Result, failed};
+use crate::metadata::{Kind, LinkTarget, MODE_BITS, Metadata};
+use crate::part::TempName;
+use crate::path::RelativePath;
+use crate::reader::entry_type;
+use crate::target::{Inner, SET_GROUP_ID, is_unfinished, resolve_error, times};
+use crate::writer::Writer;
+use crate::xattrs;
+
+/// How an entry that is made differs from the one that has its name.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Differences {
+    /// Nothing of its kind is there.
+    pub is_new: bool,
+    /// Something of another kind has its name, and gives way once everything has arrived.
+    pub gives_way: bool,
+    /// The link leads elsewhere, or the name is one of another file.
+    pub target: bool,
+    /// The size.
+    pub size: bool,
+    /// The time of last change.
+    pub time: bool,
+    /// The mode, as far as the target lets it be set.
+    pub mode: bool,
+    /// The user.
+    pub owner: bool,
+    /// The group.
+    pub group: bool,
+    /// The extended attributes, where they were compared: that is when they are brought up to date.
+    pub xattrs: bool,
+}
+
+impl Differences {
+    /// Nothing was there.
+    pub const NEW: Self = Self {
+        is_new: true,
+        gives_way: false,
+        target: false,
+        size: false,
+        time: false,
+        mode: false,
+        owner: false,
+        group: false,
+        xattrs: false,
+    };
+
+    /// Whether there is any.
+    pub fn any(&self) -> bool {
+        *self != Self::default()
+    }
+}
+
+impl Inner {
+    /// Compares what is sent with what was found, as far as this target sets it.
+    pub(crate) fn differences(&self, path: &RelativePath, stat: &Stat, sent: &Metadata) -> Differences {
+        let found = Metadata::from_stat(stat, true);
+        let kind = entry_type(stat);
+        let owner = sent.owner.filter(|_| self.options.ownership).zip(found.owner);
+        let mode = match kind {
+            EntryType::Symlink => found.mode,
+            // A directory inherits set-group-id from its parent, and keeps that.
+            EntryType::Directory if self.options.change_existing_directories || is_unfinished(found.mode) => {
+                self.allowed_mode(sent.mode, owner.is_some()) | (found.mode & SET_GROUP_ID)
+            }
+            EntryType::Directory => found.mode,
+            EntryType::File | EntryType::Other => self.allowed_mode(sent.mode, owner.is_some()),
+        };
+        let modified = match kind {
+            // Entries that have been made in it since have changed its time.
+            EntryType::Directory => self.noted_time(path).unwrap_or(found.modified),
+            _ => found.modified,
+        };
+        Differences {
+            size: kind == EntryType::File && found.size_bytes != sent.size_bytes,
+            time: self.options.times && modified != sent.modified,
+            mode: mode != found.mode & MODE_BITS,
+            owner: owner.is_some_and(|(sent, found)| sent.uid != found.uid && sent.uid != u32::MAX),
+            group: owner.is_some_and(|(sent, found)| sent.gid != found.gid && sent.gid != u32::MAX),
+            ..Differences::default()
+        }
+    }
+}
+
+impl Writer {
+    /// Says what making this entry would change, and makes nothing. The extended attributes of a file whose content
+    /// is sent are not compared.
+    ///
+    /// # Errors
+    /// The same as making it would give: an entry of another kind has the name and does not give way.
+    pub fn compare(&mut self, path: &RelativePath, kind: &Kind, sent: &Metadata) -> Result<Differences> {
+        if TempName::matches(path.file_name()) {
+            return Err(Error::ReservedName { path: path.into() });
+        }
+        let may_replace = self.inner().options.replaces_other_kinds;
+        let (parent, name) = path.split();
+        let inspected = |errno| resolve_error(Operation::Inspect, path, errno);
+        let parent = match self.existing_parent(parent) {
+            Ok(parent) => parent,
+            Err(Errno::NOENT) => return Ok(Differences::NEW),
+            Err(errno) if may_replace && is_blocked(errno) => return Ok(Differences::NEW),
+            Err(errno) => return Err(inspected(errno)),
+        };
+        let stat = match statat(&*parent, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => stat,
+            Err(Errno::NOENT) => return Ok(Differences::NEW),
+            Err(errno) => return Err(inspected(errno)),
+        };
+        let found = entry_type(&stat);
+        let wanted = match kind {
+            Kind::File | Kind::Attributes | Kind::HardLink { .. } => EntryType::File,
+            Kind::Directory => EntryType::Directory,
+            Kind::Symlink { .. } => EntryType::Symlink,
+        };
+        if found != wanted {
+            // Files and links replace each other, without a moment in which there is neither.
+            let is_like = |kind| matches!(kind, EntryType::File | EntryType::Symlink);
+            let gives_way = !(is_like(found) && is_like(wanted));
+            if may_replace || !gives_way {
+                return Ok(Differences { gives_way, ..Differences::NEW });
+            }
+            return Err(Error::TypeConflict { path: path.into(), wanted, found });
+        }
+        let attributes = self.inner().differences(path, &stat, sent);
+        Ok(match kind {
+            Kind::File => attributes,
+            Kind::Attributes | Kind::Directory => {
+                let xattrs = self.inner().options.xattrs && xattrs_differ(&*parent, path, sent);
+                Differences { xattrs, ..attributes }
+            }
+            Kind::Symlink { target } => {
+                Differences { target: !leads_to(&*parent, name, target), ..attributes }
+            }
+            Kind::HardLink { to } => {
+                let found = self.existing(to).ok().flatten();
+                let is_same = found.is_some_and(|found| found.identity == Identity::of(&stat));
+                Differences { target: !is_same, ..Differences::default() }
+            }
+        })
+    }
+
+    /// Brings mode, owner, times and extended attributes of a regular file that has the content already up to date,
+    /// and says which of them differed.
+    ///
+    /// # Errors
+    /// There is no regular file of that size: somebody has changed it meanwhile.
+    pub fn attributes(&mut self, path: &RelativePath, sent: &Metadata) -> Result<Differences> {
+        let (parent, name) = path.split();
+        let inspected = |errno| resolve_error(Operation::Inspect, path, errno);
+        let parent = self.existing_parent(parent).map_err(inspected)?;
+        let stat = statat(&*parent, name, AtFlags::SYMLINK_NOFOLLOW).map_err(inspected)?;
+        let is_it = |stat: &Stat| {
+            entry_type(stat) == EntryType::File
+                && Metadata::from_stat(stat, false).size_bytes == sent.size_bytes
+        };
+        if !is_it(&stat) {
+            return Err(Error::Changed { path: path.into() });
+        }
+        let inner = self.inner();
+        let mut differences = inner.differences(path, &stat, sent);
+        if !differences.any() && !inner.options.xattrs {
+            return Ok(differences);
+        }
+        let set = |errno| failed(Operation::SetMetadata, path, errno);
+        let fd = open_own(&*parent, name).map_err(set)?;
+        let opened = fstat(&fd).map_err(set)?;
+        if !is_it(&opened) || Identity::of(&opened) != Identity::of(&stat) {
+            return Err(Error::Changed { path: path.into() });
+        }
+        if inner.options.xattrs {
+            differences.xattrs = inner.update_xattrs(&fd, path, sent)?;
+        }
+        let owner_differs = differences.owner || differences.group;
+        let mut owner_set = inner.options.ownership && sent.owner.is_some();
+        if owner_differs {
+            owner_set = inner.apply_owner(&fd, sent.owner).map_err(set)?;
+        }
+        // A change of the owner takes the set-id bits away.
+        if differences.mode || owner_differs {
+            let mode = inner.final_mode(sent.mode, owner_set);
+            fchmod(&fd, Mode::from_raw_mode(mode)).map_err(set)?;
+        }
+        if differences.time {
+            futimens(&fd, &times(sent.modified)).map_err(set)?;
+        }
+        Ok(differences)
+    }
+}
+
+/// Whether the entry of this path has other extended attributes than were sent. Attributes that cannot be read are
+/// taken to be the same.
+fn xattrs_differ(parent: impl AsFd, path: &RelativePath, sent: &Metadata) -> bool {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
+    let opened = openat(parent, path.file_name(), flags, Mode::empty());
+    let found = opened.ok().and_then(|fd| xattrs::read(&fd, path).ok());
+    found.is_some_and(|found| {
+        let sent: Vec<_> = sent.xattrs.iter().filter(|xattr| xattrs::may_travel(&xattr.name)).collect();
+        found.len() != sent.len() || !found.iter().all(|xattr| sent.contains(&xattr))
+    })
+}
+
+/// Whether the symbolic link `name` leads to `target`.
+pub(crate) fn leads_to(parent: impl AsFd, name: &[u8], target: &LinkTarget) -> bool {
+    readlinkat(parent, name, Vec::new()).is_ok_and(|found| found.as_bytes() == target.as_bytes())
+}
+
+/// Opens a file to change its attributes. Its owner may do that even where its mode lets nobody read it.
+fn open_own(parent: impl AsFd, name: &[u8]) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
+    let fd = match openat(&parent, name, flags | OFlags::RDONLY, Mode::empty()) {
+        Err(Errno::ACCESS) => {
+            openat(&parent, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?
+        }
+        opened => return opened,
+    };
+    // The kernel's own name of the descriptor leads to this very file.
+    let itself = format!("/proc/self/fd/{}", fd.as_raw_fd());
+    let mode = fstat(&fd)?.st_mode & MODE_BITS;
+    chmodat(CWD, itself.as_str(), Mode::from_raw_mode(mode | 0o400), AtFlags::empty())?;
+    let flags = flags.difference(OFlags::NOFOLLOW);
+    openat(CWD, itself.as_str(), flags | OFlags::RDONLY, Mode::empty())
+}

@@ -1,0 +1,309 @@
+//! Entries that wait for a name which something of another kind has: [`Successors`].
+//!
+//! If a target may replace one kind by another ([`TargetOptions::replaces_other_kinds`](crate::TargetOptions)), the
+//! new entry is made whole beside the old one, under a temporary name, and nothing that was there is touched until
+//! [`Writer::succeed`]. What arrives below a directory that waits is made in that directory: every path is resolved
+//! through [`Inner::located`].
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rustix::fs::{AtFlags, Mode, RenameFlags, mkdirat, renameat, renameat_with, statat, unlinkat};
+use rustix::io::Errno;
+
+use crate::error::{EntryType, Error, Operation, Result, failed};
+use crate::part::TempName;
+use crate::path::RelativePath;
+use crate::reader::entry_type;
+use crate::target::{Inner, Target, UNFINISHED_DIRECTORY, resolve_error};
+use crate::writer::{Writer, back_up};
+
+/// An entry that waits for its name.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Successor {
+    /// The name.
+    pub path: RelativePath,
+    /// It is a directory.
+    pub is_directory: bool,
+    /// Something that belongs into it could not be made.
+    pub is_incomplete: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    temp: TempName,
+    is_directory: bool,
+    is_incomplete: bool,
+}
+
+/// The entries of one target that wait for their names.
+#[derive(Debug, Default)]
+pub(crate) struct Successors {
+    /// Whether there are any, so that the usual path takes no lock.
+    any: AtomicBool,
+    waiting: Mutex<BTreeMap<RelativePath, Waiting>>,
+}
+
+impl Successors {
+    fn waiting(&self) -> MutexGuard<'_, BTreeMap<RelativePath, Waiting>> {
+        // No code panics while it holds this lock, and the map is valid at every step.
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn insert(
+        &self,
+        waiting: &mut BTreeMap<RelativePath, Waiting>,
+        path: &RelativePath,
+        temp: TempName,
+        is_directory: bool,
+    ) {
+        waiting.insert(path.clone(), Waiting { temp, is_directory, is_incomplete: false });
+        self.any.store(true, Ordering::Release);
+    }
+
+    fn remove(&self, path: &RelativePath) {
+        let mut waiting = self.waiting();
+        waiting.remove(path);
+        self.any.store(!waiting.is_empty(), Ordering::Release);
+    }
+
+    /// The temporary name of the entry that waits for the name `path`.
+    pub(crate) fn temp_name(&self, path: &RelativePath) -> Option<TempName> {
+        if !self.any.load(Ordering::Acquire) {
+            return None;
+        }
+        self.waiting().get(path).map(|waiting| waiting.temp)
+    }
+}
+
+/// A path and the directories above it, the outermost first.
+fn prefixes(path: &[u8]) -> impl Iterator<Item = RelativePath> + '_ {
+    let slashes = path.iter().enumerate().filter(|&(_, &byte)| byte == b'/').map(|(at, _)| at);
+    slashes.chain([path.len()]).filter_map(|end| RelativePath::new(&path[..end]).ok())
+}
+
+/// `path` with the last component of `prefix` called `temp`.
+fn renamed(path: &[u8], prefix: &RelativePath, temp: TempName) -> Vec<u8> {
+    let (parent, _) = prefix.split();
+    let start = if parent.is_empty() { Vec::new() } else { [parent, b"/"].concat() };
+    [start.as_slice(), temp.as_bytes(), &path[prefix.as_bytes().len()..]].concat()
+}
+
+impl Inner {
+    /// The present place of `path`: below a directory that waits, it has that directory's temporary name in it.
+    pub(crate) fn located<'a>(&self, path: &'a [u8]) -> Cow<'a, [u8]> {
+        if !self.successors.any.load(Ordering::Acquire) {
+            return Cow::Borrowed(path);
+        }
+        let waiting = self.successors.waiting();
+        let found = prefixes(path).find_map(|prefix| {
+            let found = waiting.get(&prefix).filter(|waiting| waiting.is_directory)?;
+            Some(renamed(path, &prefix, found.temp))
+        });
+        found.map_or(Cow::Borrowed(path), Cow::Owned)
+    }
+
+    /// Whether a path lies below a directory that waits. In there nothing gives way: all of it was made by this copy.
+    fn is_below_successor(&self, path: &RelativePath) -> bool {
+        matches!(self.located(path.split().0), Cow::Owned(_))
+    }
+
+    /// The file or link that was made as `temp` waits until `found`, which has its name, has gone.
+    pub(crate) fn wait(
+        &self,
+        parent: impl AsFd,
+        path: &RelativePath,
+        temp: &TempName,
+        conflict: Error,
+    ) -> Result<()> {
+        if !self.options.replaces_other_kinds || self.is_below_successor(path) {
+            return Err(conflict);
+        }
+        self.check_room(path)?;
+        let mut waiting = self.successors.waiting();
+        match waiting.get(path) {
+            Some(earlier) if earlier.is_directory => return Err(conflict),
+            // The same entry came twice.
+            Some(earlier) if earlier.temp != *temp => {
+                let _ = unlinkat(parent, earlier.temp.as_bytes(), AtFlags::empty());
+            }
+            _ => self.count_path(path),
+        }
+        self.successors.insert(&mut waiting, path, *temp, false);
+        Ok(())
+    }
+
+    /// Makes the directory that is to have the name `name` of `parent` once `found` has gone, or takes up the one that
+    /// waits already. Gives its temporary name.
+    pub(crate) fn wait_as_directory(
+        &self,
+        parent: impl AsFd,
+        path: &RelativePath,
+        found: EntryType,
+    ) -> Result<TempName> {
+        let conflict = || Error::TypeConflict { path: path.into(), wanted: EntryType::Directory, found };
+        if !self.options.replaces_other_kinds || self.is_below_successor(path) {
+            return Err(conflict());
+        }
+        let mut waiting = self.successors.waiting();
+        match waiting.get(path) {
+            Some(earlier) if earlier.is_directory => return Ok(earlier.temp),
+            Some(_) => return Err(conflict()),
+            None => {}
+        }
+        self.check_room(path)?;
+        let temp = self.own_temp_name(path).unwrap_or_else(|| self.temp_name());
+        let made = |errno| failed(Operation::Create, path, errno);
+        match self.make_or_take_up(&parent, &temp) {
+            // A file of that name was left by a run to which this entry was a file.
+            Err(Errno::NOTDIR) => {
+                unlinkat(&parent, temp.as_bytes(), AtFlags::empty()).map_err(made)?;
+                self.make_or_take_up(&parent, &temp).map_err(made)?;
+            }
+            result => result.map_err(made)?,
+        }
+        self.count_path(path);
+        self.successors.insert(&mut waiting, path, temp, true);
+        Ok(temp)
+    }
+
+    fn make_or_take_up(&self, parent: impl AsFd, temp: &TempName) -> Result<(), Errno> {
+        match mkdirat(&parent, temp.as_bytes(), Mode::from_raw_mode(UNFINISHED_DIRECTORY)) {
+            Err(Errno::EXIST) => {
+                let stat = statat(&parent, temp.as_bytes(), AtFlags::SYMLINK_NOFOLLOW)?;
+                if entry_type(&stat) == EntryType::Directory { Ok(()) } else { Err(Errno::NOTDIR) }
+            }
+            made => made,
+        }
+    }
+
+    /// Finds the directory that an earlier target of the same number has made in place of a component of `path` that
+    /// is none. Says whether there is one.
+    pub(crate) fn take_up_successor(&self, path: &[u8]) -> bool {
+        if !self.options.replaces_other_kinds || self.options.resumable_as.is_none() {
+            return false;
+        }
+        for prefix in prefixes(path) {
+            let (parent, name) = prefix.split();
+            let Ok(parent) = self.beneath.handle(parent) else { return false };
+            let is_directory = |name: &[u8]| {
+                statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW)
+                    .map(|stat| entry_type(&stat) == EntryType::Directory)
+            };
+            if is_directory(name) != Ok(false) {
+                continue;
+            }
+            let Some(temp) = self.own_temp_name(&prefix) else { return false };
+            if is_directory(temp.as_bytes()) != Ok(true) || self.check_room(&prefix).is_err() {
+                return false;
+            }
+            self.count_path(&prefix);
+            self.successors.insert(&mut self.successors.waiting(), &prefix, temp, true);
+            self.record(&prefix, true, None, None);
+            return true;
+        }
+        false
+    }
+}
+
+impl Target {
+    /// The entries that wait for names which things of other kinds have.
+    pub fn successors(&self) -> Vec<Successor> {
+        let waiting = self.inner.successors.waiting();
+        let successor = |(path, &Waiting { is_directory, is_incomplete, .. }): (&RelativePath, &Waiting)| {
+            Successor { path: path.clone(), is_directory, is_incomplete }
+        };
+        waiting.iter().map(successor).collect()
+    }
+
+    /// The entry `path` could not be made, so that a directory above it is not whole.
+    pub fn mark_incomplete(&self, path: &RelativePath) {
+        if !self.inner.successors.any.load(Ordering::Acquire) {
+            return;
+        }
+        let mut waiting = self.inner.successors.waiting();
+        for prefix in prefixes(path.as_bytes()) {
+            if let Some(waiting) = waiting.get_mut(&prefix) {
+                waiting.is_incomplete = true;
+            }
+        }
+    }
+
+    /// Removes the entry that waits for the name `path`. The thing that has the name keeps it.
+    pub fn withdraw(&self, path: &RelativePath) -> Result<()> {
+        let Some(waiting) = self.inner.successors.waiting().get(path).copied() else { return Ok(()) };
+        let place = RelativePath::from_vec(renamed(path.as_bytes(), path, waiting.temp))?;
+        self.inner.successors.remove(path);
+        if waiting.is_directory {
+            self.inner.forget_directories(path);
+            return self.remove_tree(&place);
+        }
+        let removed = self
+            .inner
+            .parent(place.split().0)
+            .and_then(|parent| unlinkat(parent, place.file_name(), AtFlags::empty()));
+        removed.map_err(|errno| resolve_error(Operation::Remove, path, errno))
+    }
+
+    /// Removes all entries that wait. A copy that has failed tells its failure, and not one of this removal.
+    pub fn withdraw_all(&self) {
+        for successor in self.successors() {
+            let _ = self.withdraw(&successor.path);
+        }
+    }
+}
+
+impl Writer {
+    /// Whether the entry that waits for the name `path` is there: nothing gives way to an entry that somebody has
+    /// removed.
+    pub fn has_successor(&mut self, path: &RelativePath) -> bool {
+        let Some(temp) = self.inner().successors.temp_name(path) else { return false };
+        let parent = self.existing_parent(path.split().0);
+        parent.is_ok_and(|parent| statat(&*parent, temp.as_bytes(), AtFlags::SYMLINK_NOFOLLOW).is_ok())
+    }
+
+    /// Gives the entry that waits for the name `path` that name. A file, link, device, pipe or socket that has it is
+    /// replaced at once or becomes a backup; a directory must have gone.
+    pub fn succeed(&mut self, path: &RelativePath) -> Result<()> {
+        let Some(waiting) = self.inner().successors.waiting().get(path).copied() else { return Ok(()) };
+        let wanted = if waiting.is_directory { EntryType::Directory } else { EntryType::File };
+        let (directory, name) = path.split();
+        let parent =
+            self.existing_parent(directory).map_err(|errno| resolve_error(Operation::Rename, path, errno))?;
+        let temp = waiting.temp.as_bytes();
+        let moved = |errno| failed(Operation::Rename, path, errno);
+        let found = match statat(&*parent, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => Some(entry_type(&stat)),
+            Err(Errno::NOENT) => None,
+            Err(errno) => return Err(failed(Operation::Inspect, path, errno)),
+        };
+        if found == Some(EntryType::Directory) {
+            return Err(Error::TypeConflict { path: path.into(), wanted, found: EntryType::Directory });
+        }
+        if found.is_some() {
+            back_up(self.inner(), &parent, path, name, true)?;
+        }
+        let exchanged = match waiting.is_directory {
+            true => renameat_with(&*parent, temp, &*parent, name, RenameFlags::EXCHANGE),
+            // A rename replaces anything but a directory.
+            false => Err(Errno::NOENT),
+        };
+        match exchanged {
+            // The old one has the temporary name.
+            Ok(()) => unlinkat(&*parent, temp, AtFlags::empty()).map_err(moved)?,
+            Err(errno) => {
+                // The backup took the name away, or the file system cannot exchange names: there is a moment without
+                // one.
+                if waiting.is_directory && errno != Errno::NOENT {
+                    unlinkat(&*parent, name, AtFlags::empty()).map_err(moved)?;
+                }
+                renameat(&*parent, temp, &*parent, name).map_err(moved)?;
+            }
+        }
+        self.inner().successors.remove(path);
+        Ok(())
+    }
+}
