@@ -23,6 +23,11 @@ fn no_lie_does_harm() {
 }
 
 #[test]
+fn a_far_end_that_floods_does_not_keep_its_client_from_being_interrupted() {
+    Scene::set().interrupt_a_flood().unwrap_or_else(|reason| panic!("{reason}"));
+}
+
+#[test]
 fn a_stream_is_joined_once_and_by_its_own_name() {
     Scene::set().lie_about_joins().unwrap_or_else(|reason| panic!("{reason}"));
 }

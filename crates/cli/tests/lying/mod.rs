@@ -5,8 +5,11 @@
 #![allow(dead_code)]
 
 pub(crate) mod lies;
+pub(crate) mod offers;
+pub(crate) mod relayed;
 pub(crate) mod scene;
 
+use lies::Fate;
 use sealane_copy::proto::entry::encode;
 use sealane_copy::proto::join::{JOIN_BYTES, JOINED_BYTES, Join, Joined, Prover, decode};
 use sealane_copy::proto::keys::{EXPORTER_LABEL, TransferKeys, Way};

@@ -4,19 +4,23 @@
 //! nothing outside the target, and has nothing under a final name that is not true.
 
 use super::lies::{CLAIMS, DEMANDS, Fate, LOST_LATE, Lie, OF_RECEIVERS, OF_SELECTORS, OF_SENDERS, TRUTH};
+use super::offers::{OF_MIRRORS, OFFERS};
+use super::relayed::{BARGAINS, FarLiar, RECEIVERS, RelayedLie, SENDERS};
 use super::{Liar, PATIENCE, Verdict, request, verdict};
 use crate::program::{sealane, text};
 use crate::support::Chance;
 use crate::support::daemon::Served;
 use crate::support::run::Run;
 use crate::support::tree;
-use sealane_copy::ErrorKind;
-use sealane_copy::proto::message::Role;
+use sealane_copy::proto::message::{Message, Role};
+use sealane_copy::{Deletion, ErrorKind};
 use sealane_peer::Identity;
 use std::fs;
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::process::Command;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// More memory than this no lie may cost a daemon, whatever is told at once.
@@ -36,6 +40,8 @@ pub(crate) struct Scene {
     pub(crate) served: Served,
     folder: TempDir,
     liar: Identity,
+    /// The identity of a liar who may delete as well.
+    mirror: Identity,
     server: Identity,
     /// The key of the honest client.
     client: String,
@@ -52,6 +58,8 @@ impl Scene {
         let folder = tempfile::tempdir().expect("a folder");
         let liar = Identity::generate().expect("a key");
         served.authorise(&liar.public_key().to_string(), "liar");
+        let mirror = Identity::generate().expect("a key");
+        served.authorise_to(&mirror.public_key().to_string(), "mirror", "read,write,delete");
         let outside = Self::outside_of(&served);
         fs::create_dir(&outside).expect("a folder");
         fs::write(outside.join("secret"), "secret").expect("a file");
@@ -59,7 +67,7 @@ impl Scene {
         let output = sealane(&["id"]).env("HOME", folder.path()).output().expect("the program starts");
         let client = text(&output.stdout).trim().to_owned();
         let server = Identity::generate().expect("a key");
-        Self { served, folder, liar, server, client, number: 0 }
+        Self { served, folder, liar, mirror, server, client, number: 0 }
     }
 
     fn outside_of(served: &Served) -> PathBuf {
@@ -194,6 +202,136 @@ impl Scene {
         self.judge(name, fate, &verdict)
     }
 
+    /// A daemon that lies in its answer.
+    fn lying_offer(&mut self, role: Role, number: usize) -> Result<(), String> {
+        let (name, fate, edit) = OFFERS[number];
+        let number = self.next();
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let far = format!("sealane://{}/asked", listener.local_addr().expect("an address"));
+        let (from, to) = match role {
+            Role::Push => (utf8(&self.served.root().join("given")).to_owned(), far),
+            Role::Pull => (far, utf8(&self.folder.path().join(format!("into{number}"))).to_owned()),
+        };
+        let honest = ["-a", "--accept-new", "--timeout", "3", "--streams", "1", &from, &to];
+        let run = Run::start(self.folder.path(), &honest);
+        let met = Liar::server(listener, &self.server, &self.client, edit);
+        let mut liar = met.map_err(|error| format!("{name}: {error}"))?;
+        let verdict = match fate {
+            // A client that believes the answer goes on as after any other.
+            Fate::Harmless => {
+                let prepared = liar.prepare();
+                prepared.map_or_else(|verdict| verdict, |()| verdict(&mut liar.channel, fate.patience()))
+            }
+            Fate::Refused | Fate::Believed => verdict(&mut liar.channel, fate.patience()),
+        };
+        drop(liar);
+        let ended = run.end().map_err(|reason| format!("{name}: {reason}"))?;
+        let shown = serde_json::Value::from(ended.events.clone()).to_string() + &ended.stderr;
+        match ended.code {
+            Some(1..=10) if !shown.contains('\x1b') => self.judge(name, fate, &verdict),
+            _ => Err(format!("{name} ({role:?}): {ended:?}")),
+        }
+    }
+
+    /// A client that may delete, and lies about what its source has.
+    fn lying_mirror(&mut self, &(name, fate, tell): &Lie) -> Result<(), String> {
+        let path = format!("into{}", self.next());
+        let target = self.served.root().join(&path);
+        fs::create_dir_all(target.join("asked/full/deep")).expect("a folder");
+        fs::write(target.join("beside.true"), TRUTH).expect("a file");
+        fs::write(target.join("asked/keep"), "kept").expect("a file");
+        fs::write(target.join("asked/full/inside"), "kept").expect("a file");
+        let outside = Self::outside_of(&self.served);
+        std::os::unix::fs::symlink(&outside, target.join("asked/out")).expect("a link");
+        let mut request = request(Role::Push, &path, self.transfer());
+        request.upkeep.delete = Some(Deletion::default());
+        let opened = Liar::client(self.served.address, &self.mirror, request);
+        let mut liar = opened.map_err(|verdict| format!("{name}: {verdict:?} before the lie"))?;
+        liar.prepare().map_err(|verdict| format!("{name}: {verdict:?} before the lie"))?;
+        let mut line = liar.line().ok_or_else(|| format!("{name}: no stream was taken up"))?;
+        tell(&mut liar, &mut line);
+        let verdict = verdict(&mut liar.channel, fate.patience());
+        drop((liar, line));
+        if !target.join("beside.true").exists() {
+            return Err(format!("{name}: what lies beside the source's name was deleted"));
+        }
+        self.judge(name, fate, &verdict)
+    }
+
+    /// A far end that lies to a client between two; the other end is honest.
+    fn lying_between(
+        &mut self,
+        role: Role,
+        name: &str,
+        fate: Fate,
+        tell: impl FnOnce(&mut FarLiar) -> bool,
+    ) -> Result<(), String> {
+        let number = self.next();
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let run = Run::of(self.between(role, number, &listener));
+        let mut liar = FarLiar::meet(&listener).map_err(|error| format!("{name}: {error}"))?;
+        tell(&mut liar);
+        liar.end();
+        let ended = run.end().map_err(|reason| format!("{name}: {reason}"))?;
+        let shown = serde_json::Value::from(ended.events.clone()).to_string() + &ended.stderr;
+        match (fate, ended.code) {
+            (_, Some(1..=10)) if !shown.contains('\x1b') => {}
+            _ => return Err(format!("{name} ({role:?}): {ended:?}")),
+        }
+        // The client says what is wrong, not only that an end is gone.
+        if fate == Fate::Refused && !shown.contains("protocol") && !shown.contains("refused") {
+            return Err(format!("{name} ({role:?}): {ended:?}"));
+        }
+        self.check().map_err(|reason| format!("{name}: {reason}"))
+    }
+
+    /// A copy between two far ends, of which one is whoever listens.
+    fn between(&self, role: Role, number: u32, listener: &TcpListener) -> Command {
+        let ssh = self.folder.path().join(format!("ssh{number}"));
+        let port = listener.local_addr().expect("an address").port();
+        let program = crate::program::path().into_string().expect("UTF-8");
+        // The liar is reached through a program that passes bytes on; the other end is what ssh would start.
+        let script = format!(
+            "#!/bin/sh\nif [ \"$1\" = -G ]; then echo 'hostname 127.0.0.1'; exit 0; fi\n\
+             for last; do case \"$last\" in liar) exec {program} serve --relay {port};; esac; done\n\
+             exec sh -c \"$last\"\n"
+        );
+        fs::write(&ssh, script).expect("a file");
+        fs::set_permissions(&ssh, fs::Permissions::from_mode(0o755)).expect("a mode");
+        let into = self.folder.path().join(format!("into{number}"));
+        fs::create_dir(&into).expect("a folder");
+        let (from, to) = match role {
+            Role::Pull => ("liar:asked".to_owned(), format!("honest:{}", utf8(&into))),
+            Role::Push => {
+                (format!("honest:{}", utf8(&self.served.root().join("given"))), "liar:asked".to_owned())
+            }
+        };
+        let mut command =
+            sealane(&["cp", "--json", "-r", "--timeout", "3", "--streams", "1", "--remote-program"]);
+        command.args([program, from, to]).env("SEALANE_SSH", &ssh).env("HOME", self.folder.path());
+        command
+    }
+
+    /// A far end that never pauses does not keep the client from being interrupted.
+    pub(crate) fn interrupt_a_flood(&mut self) -> Result<(), String> {
+        let number = self.next();
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let run = Run::of(self.between(Role::Pull, number, &listener));
+        let mut liar = FarLiar::meet(&listener).map_err(|error| error.to_string())?;
+        liar.agree(|_| ());
+        let found = Message::Found { bytes: 1, files: 1, complete: false };
+        let mut told = 0;
+        let give_up = Instant::now() + 2 * PATIENCE;
+        while liar.tell(&found) && Instant::now() < give_up {
+            told += 1;
+            if told == 10_000 {
+                run.interrupt();
+            }
+        }
+        let ended = run.end()?;
+        if ended.code == Some(130) { Ok(()) } else { Err(format!("{ended:?}")) }
+    }
+
     /// A client that lies about what it has.
     fn claiming_client(&mut self, number: usize) -> Result<(), String> {
         let (name, fate, tell) = CLAIMS[number];
@@ -226,7 +364,9 @@ impl Scene {
 
     /// How many different lies there are.
     pub(crate) fn lies() -> usize {
-        2 * (OF_SENDERS.len() + OF_RECEIVERS.len() + DEMANDS.len()) + OF_SELECTORS.len() + CLAIMS.len()
+        let both_ways = OF_SENDERS.len() + OF_RECEIVERS.len() + DEMANDS.len() + OFFERS.len() + BARGAINS.len();
+        let one_way = OF_SELECTORS.len() + OF_MIRRORS.len() + SENDERS.len() + RECEIVERS.len() + CLAIMS.len();
+        2 * both_ways + one_way
     }
 
     /// Tells one of them.
@@ -257,6 +397,28 @@ impl Scene {
         }
         if let Some(at) = is_in(OF_SELECTORS.len()) {
             return self.lying_selector(&OF_SELECTORS[at]);
+        }
+        for role in [Role::Push, Role::Pull] {
+            if let Some(at) = is_in(OFFERS.len()) {
+                return self.lying_offer(role, at);
+            }
+            if let Some(at) = is_in(BARGAINS.len()) {
+                let (name, edit) = BARGAINS[at];
+                return self.lying_between(role, name, Fate::Refused, |liar| liar.agree(edit));
+            }
+        }
+        if let Some(at) = is_in(OF_MIRRORS.len()) {
+            return self.lying_mirror(&OF_MIRRORS[at]);
+        }
+        for (role, lies) in [(Role::Pull, SENDERS), (Role::Push, RECEIVERS)] {
+            if let Some(at) = is_in(lies.len()) {
+                let (name, fate, tell): RelayedLie = lies[at];
+                return self.lying_between(role, name, fate, |liar| {
+                    let agreed = liar.agree(|_| ());
+                    tell(liar);
+                    agreed
+                });
+            }
         }
         self.claiming_client(at)
     }
