@@ -14,6 +14,7 @@ mod roots;
 mod session;
 mod tidy;
 
+use package::Architecture;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -32,10 +33,11 @@ usage: cargo xtask COMMAND
                    into docs/session.svg (release build, 2 GiB of /dev/shm)
   man DIR          write the manual pages into DIR
   completions DIR  write the completions of every shell into DIR
-  deb              make a Debian package of a release build, and try it (needs cargo-deb)
-  static           make a program that needs no library into target/static, and try it (needs musl)
+  deb [ARCH]       make a Debian package of a release build, for this machine or for x86_64 or aarch64, and try it (needs
+                   cargo-deb, and for another architecture Debian's cross compiler)
+  static [ARCH]    make a program that needs no library into target/static, and try it (needs musl, or the cross compiler)
   packages         both, and install the one into a bare system and start the other as the container file says (root,
-                   debootstrap)
+                   debootstrap); both for the other architecture too where its compiler is
   chroot [ROOT]    README's two commands in a system of only Rust and a C compiler (minimal), and in one with many
                    libraries' headers (crowded), or in one of them (root, debootstrap; half an hour, 10 GB)
   peers            install the foreign programs that tests compare with (apt-get, as root)";
@@ -54,8 +56,10 @@ fn main() -> ExitCode {
         ["session"] => session::write_transcript(&root).and_then(|()| session::record(&root)),
         ["man", directory] => generate::man(&root, Path::new(directory)),
         ["completions", directory] => generate::completions(&root, Path::new(directory)),
-        ["deb"] => package::deb(&root).map(drop),
-        ["static"] => package::static_program(&root).map(drop),
+        ["deb", rest @ ..] => architecture(rest).and_then(|of| package::deb(&root, of)).map(drop),
+        ["static", rest @ ..] => {
+            architecture(rest).and_then(|of| package::static_program(&root, of)).map(drop)
+        }
         ["packages"] => package::packages(&root),
         ["chroot"] => roots::try_readme(&root, None),
         ["chroot", only] => roots::try_readme(&root, Some(only)),
@@ -71,6 +75,15 @@ fn main() -> ExitCode {
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
         }
+    }
+}
+
+/// The architecture that is named, or this machine's.
+fn architecture(words: &[&str]) -> anyhow::Result<Architecture> {
+    match words {
+        [] => Architecture::own(),
+        [name] => Architecture::named(name),
+        _ => anyhow::bail!("one architecture at a time"),
     }
 }
 

@@ -8,7 +8,93 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const STATIC_TARGET: &str = "x86_64-unknown-linux-musl";
+/// An architecture that packages are made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Architecture {
+    X86_64,
+    Aarch64,
+}
+
+impl Architecture {
+    pub(crate) const ALL: [Self; 2] = [Self::X86_64, Self::Aarch64];
+
+    /// This machine's.
+    ///
+    /// # Errors
+    /// One that nothing is packaged for.
+    pub(crate) fn own() -> Result<Self> {
+        Self::named(env::consts::ARCH)
+    }
+
+    /// By its name.
+    ///
+    /// # Errors
+    /// A name that is none.
+    pub(crate) fn named(name: &str) -> Result<Self> {
+        let found = Self::ALL.into_iter().find(|one| one.name() == name);
+        found.with_context(|| format!("{name}: packages are made for x86_64 and aarch64"))
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::X86_64 => "x86_64",
+            Self::Aarch64 => "aarch64",
+        }
+    }
+
+    /// The target of the static program, or of the Debian package's.
+    fn target(self, libc: &str) -> String {
+        format!("{}-unknown-linux-{libc}", self.name())
+    }
+
+    /// A tool of Debian's cross compiler.
+    fn tool(self, tool: &str) -> String {
+        format!("{}-linux-gnu-{tool}", self.name())
+    }
+
+    fn is_own(self) -> bool {
+        self.name() == env::consts::ARCH
+    }
+
+    fn has_compiler(self) -> bool {
+        self.is_own() || Command::new(self.tool("gcc")).arg("--version").output().is_ok()
+    }
+
+    /// Adds to a build all that it takes for a target, if that is not for this machine.
+    fn cross(self, build: &mut Command, target: &str) {
+        build.args(["--target", target]);
+        if !self.is_own() {
+            let name = target.replace('-', "_");
+            build.env(format!("CARGO_TARGET_{}_LINKER", name.to_uppercase()), self.tool("gcc"));
+            build.env(format!("CC_{name}"), self.tool("gcc"));
+        }
+    }
+
+    /// Takes the symbols away.
+    fn strip(self, program: &Path) -> Result<String> {
+        let tool = if self.is_own() { "strip".to_owned() } else { self.tool("strip") };
+        run(Command::new(tool).arg(program))
+    }
+
+    /// Starts a program, another architecture's by QEMU where that is installed.
+    fn try_start(self, program: &Path) -> Result<()> {
+        if self.is_own() {
+            return run(Command::new(program).arg("--version")).map(drop);
+        }
+        let qemu = format!("qemu-{}", self.name());
+        if Command::new(&qemu).arg("--version").output().is_err() {
+            println!("{} is not started: there is no {qemu} (Debian: qemu-user)", program.display());
+            return Ok(());
+        }
+        let libraries = format!("/usr/{}-linux-gnu", self.name());
+        run(Command::new(qemu).args(["-L", &libraries]).arg(program).arg("--version")).map(drop)
+    }
+}
+
+/// The folder in which cargo builds.
+fn target_folder(root: &Path) -> PathBuf {
+    env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
+}
 
 /// What the Debian package must hold, so that none is lost without notice.
 const CONTENTS: &[&str] = &[
@@ -37,45 +123,54 @@ fn run(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Builds the program for release and makes `target/debian/sealane_*.deb` of it, with what cargo-deb is told in
-/// `crates/cli/Cargo.toml`.
-pub(crate) fn deb(root: &Path) -> Result<PathBuf> {
+/// Builds the program for release and makes `target/debian/sealane_*.deb` of it, or the same below the target's folder for
+/// another architecture, with what cargo-deb is told in `crates/cli/Cargo.toml`.
+pub(crate) fn deb(root: &Path, architecture: Architecture) -> Result<PathBuf> {
     let has_tool = cargo().args(["deb", "--version"]).output().is_ok_and(|output| output.status.success());
     ensure!(has_tool, "cargo-deb is missing: `cargo install cargo-deb`");
     let made = root.join("target/deb");
     generate::man(root, &made.join("man"))?;
     generate::completions(root, &made.join("completions"))?;
-    run(cargo().current_dir(root).args([
-        "build",
-        "--quiet",
-        "--release",
-        "--locked",
-        "--package",
-        "sealane",
-    ]))?;
-    let package = run(cargo().current_dir(root).args([
-        "deb",
-        "--quiet",
-        "--no-build",
-        "--strip",
-        "--package",
-        "sealane",
-    ]))?;
+    let (mut build, mut package) = (cargo(), cargo());
+    build.current_dir(root).args(["build", "--quiet", "--release", "--locked", "--package", "sealane"]);
+    package.current_dir(root).args(["deb", "--quiet", "--no-build", "--package", "sealane"]);
+    if architecture.is_own() {
+        run(&mut build)?;
+        package.arg("--strip");
+    } else {
+        let target = architecture.target("gnu");
+        architecture.cross(&mut build, &target);
+        run(&mut build).with_context(|| needs(architecture, &target))?;
+        architecture.strip(&target_folder(root).join(&target).join("release/sealane"))?;
+        // The tools that find out about libraries know those of this machine only.
+        package.args(["--no-strip", "--target", &target, "--variant", "cross"]);
+    }
+    let package = run(&mut package)?;
     let package = PathBuf::from(package.lines().last().context("cargo-deb names no package")?);
-    try_deb(&package, &made.join("unpacked"))?;
+    try_deb(&package, &made.join("unpacked"), architecture)?;
     println!("{}", package.display());
     Ok(package)
 }
 
+/// The tools that a build for a target needs.
+fn needs(architecture: Architecture, target: &str) -> String {
+    let compiler = match (architecture.is_own(), target.ends_with("musl")) {
+        (true, true) => "musl-gcc (Debian: musl-tools)".to_owned(),
+        (true, false) => "a C compiler".to_owned(),
+        (false, _) => format!("{} (Debian: gcc-{}-linux-gnu)", architecture.tool("gcc"), architecture.name()),
+    };
+    format!("it needs `rustup target add {target}` and {compiler}")
+}
+
 /// Unpacks a package, looks for what it is to hold, and starts what it holds.
-fn try_deb(package: &Path, folder: &Path) -> Result<()> {
+fn try_deb(package: &Path, folder: &Path, architecture: Architecture) -> Result<()> {
     if folder.exists() {
         fs::remove_dir_all(folder).context("emptying a folder")?;
     }
     run(Command::new("dpkg-deb").arg("--extract").arg(package).arg(folder))?;
     let missing: Vec<_> = CONTENTS.iter().filter(|path| !folder.join(path).exists()).collect();
     ensure!(missing.is_empty(), "the package lacks {missing:?}");
-    run(Command::new(folder.join("usr/bin/sealane")).arg("--version"))?;
+    architecture.try_start(&folder.join("usr/bin/sealane"))?;
     let unit = folder.join("usr/lib/systemd/system/sealane.service");
     let verify = Command::new("systemd-analyze").arg("verify").arg("--man=no").arg(&unit).output();
     // It says of the program that it is not installed here, which is no fault of the unit.
@@ -89,29 +184,31 @@ fn try_deb(package: &Path, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Builds the program without a need of any library into `target/static/sealane`, and starts it in an empty root where
-/// the user may.
-pub(crate) fn static_program(root: &Path) -> Result<PathBuf> {
+/// Builds the program without a need of any library into `target/static/sealane`, another architecture's into a folder of
+/// its name below that, and starts it, in an empty root where the user may.
+pub(crate) fn static_program(root: &Path, architecture: Architecture) -> Result<PathBuf> {
+    let target = architecture.target("musl");
     let mut build = cargo();
     build.current_dir(root).args(["build", "--quiet", "--release", "--locked", "--package", "sealane"]);
-    build.args(["--target", STATIC_TARGET]);
-    if env::var_os("CC_x86_64_unknown_linux_musl").is_none() {
-        build.env("CC_x86_64_unknown_linux_musl", "musl-gcc");
+    architecture.cross(&mut build, &target);
+    let compiler = format!("CC_{}", target.replace('-', "_"));
+    if architecture.is_own() && env::var_os(&compiler).is_none() {
+        build.env(compiler, "musl-gcc");
     }
-    run(&mut build).with_context(|| {
-        format!("it needs `rustup target add {STATIC_TARGET}` and musl-gcc (Debian: musl-tools)")
-    })?;
-    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
-    let folder = root.join("target/static");
+    run(&mut build).with_context(|| needs(architecture, &target))?;
+    let all = root.join("target/static");
+    let folder = if architecture.is_own() { all } else { all.join(architecture.name()) };
     fs::create_dir_all(&folder).context("making a folder")?;
     let program = folder.join("sealane");
-    fs::copy(target.join(STATIC_TARGET).join("release/sealane"), &program).context("copying the program")?;
-    run(Command::new("strip").arg(&program))?;
-    run(Command::new(&program).arg("--version"))?;
+    let built = target_folder(root).join(&target).join("release/sealane");
+    fs::copy(built, &program).context("copying the program")?;
+    architecture.strip(&program)?;
+    architecture.try_start(&program)?;
     // As in a container of nothing else. Only root may change roots.
-    let mut bare = Command::new("chroot");
-    bare.arg(&folder).args(["/sealane", "--version"]);
-    if fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0) {
+    let is_root = fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
+    if architecture.is_own() && is_root {
+        let mut bare = Command::new("chroot");
+        bare.arg(&folder).args(["/sealane", "--version"]);
         run(&mut bare)?;
     }
     println!("{}", program.display());
@@ -119,12 +216,22 @@ pub(crate) fn static_program(root: &Path) -> Result<PathBuf> {
 }
 
 /// Makes both, installs the package into a bare system and runs its service's commands there, and starts the static
-/// program as the container file says.
+/// program as the container file says. Other architectures' are made where their compiler is.
 pub(crate) fn packages(root: &Path) -> Result<()> {
-    let package = deb(root)?;
-    let program = static_program(root)?;
+    let own = Architecture::own()?;
+    let package = deb(root, own)?;
+    let program = static_program(root, own)?;
     try_installed(root, &package)?;
-    try_container(root, &program)
+    try_container(root, &program)?;
+    for other in Architecture::ALL.into_iter().filter(|other| *other != own) {
+        if other.has_compiler() {
+            deb(root, other)?;
+            static_program(root, other)?;
+        } else {
+            println!("nothing is made for {}: {}", other.name(), needs(other, &other.target("gnu")));
+        }
+    }
+    Ok(())
 }
 
 /// What the package's dependencies and scripts need, so that nothing is fetched when it is installed.

@@ -172,6 +172,12 @@ impl Features {
         Self::NONE
     }
 
+    /// Whether libraries that look for instructions by themselves (AWS-LC, BLAKE3's authors') may run as this machine's native
+    /// code. Not on x86-64 without AVX2: such a machine stands for one without instructions, and these would find some.
+    pub(crate) const fn have_libraries(self) -> bool {
+        self.avx2.is_some() || cfg!(not(target_arch = "x86_64"))
+    }
+
     /// The best instruction set proved here.
     pub(crate) const fn best(self) -> Isa {
         match self {

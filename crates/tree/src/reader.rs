@@ -237,7 +237,7 @@ impl OpenFile {
             fd,
             metadata: Metadata::from_stat(stat, with_owner),
             identity: Identity::of(stat),
-            links: stat.st_nlink,
+            links: wide(stat.st_nlink),
             allocated_bytes: u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(512),
             changed: changed(stat),
         }
@@ -323,6 +323,11 @@ impl AsFd for OpenFile {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
+}
+
+/// A count as wide as anywhere: architectures differ in how wide theirs is.
+fn wide(count: impl Into<u64>) -> u64 {
+    count.into()
 }
 
 fn changed(stat: &Stat) -> Timestamp {

@@ -21,8 +21,7 @@ pub(crate) static BLAKE3: DigestDescriptor = DigestDescriptor {
     making: Making::Own(OwnDigest {
         together: None,
         expand: |_| None,
-        // The authors' crate finds instructions by itself, so it cannot run where there are to be none.
-        tier: |tier, features| if features.avx2.is_some() { tier } else { tier.min(Tier::Generic) },
+        tier: |tier, features| if features.have_libraries() { tier } else { tier.min(Tier::Generic) },
         digest: |tier, job| {
             if tier == Tier::Native {
                 job.output[..32].copy_from_slice(::blake3::hash(job.input).as_bytes());

@@ -4,6 +4,8 @@
 //! and once in [`hash_lanes`].
 
 pub(crate) mod hash_lanes;
+#[cfg(any(test, not(target_arch = "x86_64")))]
+pub(crate) mod library;
 pub(crate) mod stream;
 
 use core::fmt;

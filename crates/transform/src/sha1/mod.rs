@@ -45,7 +45,7 @@ pub(crate) static HASH: Hash = Hash {
         Tier::Generic => sha1_lanes::one,
         Tier::Native | Tier::Batch => native(features).unwrap_or(sha1_lanes::one),
     },
-    has_instructions: |features| features.sha.is_some(),
+    has_instructions: |features| native(features).is_some(),
     traced: reference::compress::<Counted>,
     lane_cost: |features| match (features.avx512, features.avx2, features.sha) {
         (None, None, _) => LaneCost::NEVER,
@@ -74,10 +74,10 @@ pub(crate) const INITIAL: [u32; 8] = [0x67452301, 0xefcdab89, 0x98badcfe, 0x1032
 /// The constants of the four times twenty steps.
 pub(crate) const CONSTANTS: [u32; 4] = [0x5a827999, 0x6ed9eba1, 0x8f1bbcdc, 0xca62c1d6];
 
-/// This CPU's instructions for SHA-1, if it has any.
+/// This CPU's instructions for SHA-1, if it has any: by our own kernel, and by AWS-LC's on architectures for which there is none.
 pub(crate) fn native(features: Features) -> Option<Compress> {
     #[cfg(target_arch = "x86_64")]
     return features.sha.map(|_| ni::blocks as Compress);
     #[cfg(not(target_arch = "x86_64"))]
-    return features.sha.and(None);
+    return features.have_libraries().then_some(hash::library::sha1 as Compress);
 }

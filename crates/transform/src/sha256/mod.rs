@@ -45,7 +45,7 @@ pub(crate) static HASH: Hash = Hash {
         Tier::Generic => sha256_lanes::one,
         Tier::Native | Tier::Batch => native(features).unwrap_or(sha256_lanes::one),
     },
-    has_instructions: |features| features.sha.is_some(),
+    has_instructions: |features| native(features).is_some(),
     traced: reference::compress::<Counted>,
     lane_cost: |features| match (features.avx512, features.avx2, features.sha) {
         (Some(_), _, Some(_)) => LaneCost { few: 6, fixed_bytes: 64, job_bytes: 16 },
@@ -85,10 +85,10 @@ pub(crate) const CONSTANTS: [u32; 64] = [
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2,
 ];
 
-/// This CPU's instructions for SHA-256, if it has any.
+/// This CPU's instructions for SHA-256, if it has any: by our own kernel, and by AWS-LC's on architectures for which there is none.
 pub(crate) fn native(features: Features) -> Option<Compress> {
     #[cfg(target_arch = "x86_64")]
     return features.sha.map(|_| ni::blocks as Compress);
     #[cfg(not(target_arch = "x86_64"))]
-    return features.sha.and(None);
+    return features.have_libraries().then_some(hash::library::sha256 as Compress);
 }

@@ -62,7 +62,7 @@ const fn facts(output_bytes: usize) -> Facts {
 const fn own<const BITS: usize>() -> OwnDigest {
     OwnDigest {
         expand: |_| None,
-        tier: |tier, features| if features.avx2.is_some() { tier } else { tier.min(Tier::Generic) },
+        tier: |tier, features| if features.have_libraries() { tier } else { tier.min(Tier::Generic) },
         digest: |tier, job| {
             match tier {
                 Tier::Reference => job.output = hash(reference::blocks, initial(BITS), 0, job.input),
