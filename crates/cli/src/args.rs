@@ -126,7 +126,7 @@ pub struct IdArgs {
 
 /// Which kernels run, as a section of the help text.
 const ENVIRONMENT: &str = "Environment:
-  SEALANE_AEAD  library for AES-GCM, GMAC and ChaCha20-Poly1305: `sealane` or `aws-lc`; the faster by default
+  SEALANE_AEAD  library for AES-GCM, GMAC and ChaCha20-Poly1305: `sealane` or `aws-lc`; by default the cheaper
   SEALANE_ISA   instruction set of Sealane's kernels: `portable`, `avx2` or `avx512`; the best by default";
 
 /// The definition that help, manual pages and completions are made from.

@@ -5,7 +5,7 @@
 
 use std::{fmt, str::FromStr};
 
-use sealane_transform::{Aead, Cipher, Digest, Direction, Isa, Kernels, Mode, Tier};
+use sealane_transform::{Aead, AeadTotals, Cheaper, Cipher, Digest, Direction, Kernels, Mode, Tier};
 
 use crate::{Mac, Protection};
 
@@ -58,21 +58,25 @@ impl FromStr for Provider {
 pub struct Implementations {
     /// Our own kernels: all of them, or a tier and an instruction set.
     pub kernels: Kernels,
-    /// Whose AEADs; `None`: the faster on this machine.
+    /// The implementation of AEADs; `None`: call by call the cheaper one on this machine.
     pub aead: Option<Provider>,
 }
 
 impl Implementations {
-    /// Who runs `aead`.
-    pub fn provider(self, aead: Aead) -> Provider {
-        self.aead.unwrap_or_else(|| match aead {
-            // With 512-bit registers, on Zen 5 with records of 64 KiB, 1.1 (seal) and 1.3 (open) times AWS-LC, 1.4 times,
-            // and 1.9 times where some records go together. AES-256-GCM is no faster, and with narrower registers AWS-LC
-            // is ahead.
-            Aead::Aes128Gcm | Aead::ChaCha20Poly1305 if self.kernels.isa() == Isa::Avx512 => {
-                Provider::Sealane
-            }
-            Aead::Aes128Gcm | Aead::Aes256Gcm | Aead::ChaCha20Poly1305 => Provider::AwsLc,
+    /// The implementations that may run `aead`: the chosen one, else the cheaper one by the kernels' measured costs.
+    pub(crate) fn providers(self, aead: Aead) -> Cheaper {
+        match self.aead {
+            Some(Provider::Sealane) => Cheaper::Own,
+            Some(Provider::AwsLc) => Cheaper::Library,
+            None => self.kernels.cheaper(aead),
+        }
+    }
+
+    /// The implementation that runs such jobs of `aead` in one call.
+    pub fn provider(self, aead: Aead, direction: Direction, jobs: AeadTotals) -> Provider {
+        self.aead.unwrap_or_else(|| match self.kernels.is_own_cheaper(aead, direction, jobs) {
+            true => Provider::Sealane,
+            false => Provider::AwsLc,
         })
     }
 }
@@ -80,13 +84,16 @@ impl Implementations {
 /// Jobs of a call that reports speak of: eight records of `cp`, each in eight chains where it comes in chains.
 const RECORDS: usize = 8;
 const CHAINS: usize = 64;
+/// The jobs of such records as costs are asked for them.
+const OF_RECORDS: AeadTotals =
+    AeadTotals { messages: RECORDS, data_bytes: RECORDS << 16, clear_bytes: 32 * RECORDS };
 
 impl Implementations {
     /// What runs a protection's records, for reports: its cipher or, without one, its MAC.
     pub fn name(self, protection: Protection) -> &'static str {
         match protection {
             Protection::Null => "none",
-            Protection::Aead(aead) => match self.provider(aead) {
+            Protection::Aead(aead) => match self.provider(aead, Direction::Encrypt, OF_RECORDS) {
                 Provider::AwsLc => "native (aws-lc)",
                 Provider::Sealane => "native (sealane)",
             },

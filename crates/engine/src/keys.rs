@@ -4,11 +4,12 @@
 
 use aws_lc_rs::aead;
 use sealane_transform::{
-    Aead, AeadKey, Algorithm, BlockCipher, Cipher, CipherKey, DigestKey, Facts, Kernels, KeyLengthError, Mode,
+    Aead, AeadKey, Algorithm, BlockCipher, Cheaper, Cipher, CipherKey, DigestKey, Facts, Kernels,
+    KeyLengthError, Mode,
 };
 use zeroize::Zeroizing;
 
-use crate::{Implementations, Mac, Protection, Provider, tree::TreeKey};
+use crate::{Implementations, Mac, Protection, tree::TreeKey};
 
 /// The longest tag: SHA-512's.
 pub(crate) const TAG_BYTES_MAX: usize = 64;
@@ -41,9 +42,40 @@ pub(crate) struct Chains {
     pub(crate) ivs: CipherKey,
 }
 
+/// The key of an AEAD, for whoever may run it.
 pub(crate) enum AeadKeys {
     Own(AeadKey),
     Library(Box<aead::LessSafeKey>),
+    /// Whoever is cheaper, call by call.
+    Either(AeadKey, Box<aead::LessSafeKey>),
+}
+
+impl AeadKeys {
+    fn new(implementations: Implementations, algorithm: Aead, key: &[u8]) -> Result<Self, KeyLengthError> {
+        let own = || AeadKey::new(algorithm, key);
+        let library = || library(algorithm, key).map(Box::new);
+        Ok(match implementations.providers(algorithm) {
+            Cheaper::Own => Self::Own(own()?),
+            Cheaper::Library => Self::Library(library()?),
+            Cheaper::Depends => Self::Either(own()?, library()?),
+        })
+    }
+
+    /// For our kernels.
+    pub(crate) fn own(&self) -> Option<&AeadKey> {
+        match self {
+            Self::Own(key) | Self::Either(key, _) => Some(key),
+            Self::Library(_) => None,
+        }
+    }
+
+    /// For AWS-LC.
+    pub(crate) fn library(&self) -> Option<&aead::LessSafeKey> {
+        match self {
+            Self::Library(key) | Self::Either(_, key) => Some(key),
+            Self::Own(_) => None,
+        }
+    }
 }
 
 pub(crate) enum MacKey {
@@ -129,14 +161,13 @@ impl Keys {
         match protection {
             Protection::Null | Protection::Mac { .. } => {}
             Protection::Aead(algorithm) => {
-                let provider = implementations.provider(algorithm);
-                let key = match provider {
-                    Provider::Sealane => AeadKeys::Own(AeadKey::new(algorithm, cipher)?),
-                    Provider::AwsLc => AeadKeys::Library(Box::new(library(algorithm, cipher)?)),
+                let key = AeadKeys::new(implementations, algorithm, cipher)?;
+                let who = match key {
+                    AeadKeys::Own(_) => 0,
+                    AeadKeys::Library(_) => 1,
+                    AeadKeys::Either(..) => 2,
                 };
-                let group =
-                    2 * group(kernels, Algorithm::Aead(algorithm)) + u32::from(provider == Provider::AwsLc);
-                keys.aead = Some(Part { group, key });
+                keys.aead = Some(Part { group: 3 * group(kernels, Algorithm::Aead(algorithm)) + who, key });
             }
             Protection::Cipher(algorithm) | Protection::EncryptThenMac { cipher: algorithm, .. } => {
                 let key = CipherKeys { data: CipherKey::new(algorithm, cipher)?, chains: None };

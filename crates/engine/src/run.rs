@@ -12,7 +12,8 @@ use std::{ops::Range, sync::Arc};
 use arrayvec::ArrayVec;
 use aws_lc_rs::aead;
 use sealane_transform::{
-    Aead, AeadJob, BlockCipher, Buffer, Cipher, CipherJob, DigestJob, Direction as Way, Kernels, Mode, Status,
+    Aead, AeadJob, AeadTotals, BlockCipher, Buffer, Cipher, CipherJob, DigestJob, Direction as Way, Kernels,
+    Mode, Status,
 };
 use subtle::ConstantTimeEq as _;
 
@@ -198,10 +199,18 @@ impl Stages<'_> {
         self.stage(
             entries,
             |session| session.keys().aead.as_ref().map(|part| part.group),
-            |mut call, session| match session.keys().aead.as_ref().map(|part| &part.key) {
-                Some(AeadKeys::Own(key)) => call.own_aead(session.kernels(), key.algorithm()),
-                Some(AeadKeys::Library(_)) => call.library_aead(),
-                None => {}
+            |mut call, session| {
+                let (kernels, Protection::Aead(algorithm)) = (session.kernels(), session.protection()) else {
+                    return;
+                };
+                match session.keys().aead.as_ref().map(|part| &part.key) {
+                    Some(AeadKeys::Either(..)) if call.is_own_cheaper(kernels, algorithm) => {
+                        call.own_aead(kernels, algorithm);
+                    }
+                    Some(AeadKeys::Own(_)) => call.own_aead(kernels, algorithm),
+                    Some(AeadKeys::Either(..) | AeadKeys::Library(_)) => call.library_aead(),
+                    None => {}
+                }
             },
         );
     }
@@ -354,6 +363,16 @@ impl<'a> Call<'a> {
         run_chains(kernels, cipher, way, &mut chains);
     }
 
+    /// Whether our kernels run these jobs for no more than AWS-LC.
+    fn is_own_cheaper(&self, kernels: Kernels, algorithm: Aead) -> bool {
+        let mut jobs = AeadTotals::default();
+        for &place in self.places {
+            let job = self.job(place);
+            jobs.add(job.body.len as usize, job.clear.len as usize + job.suffix.bytes().len());
+        }
+        kernels.is_own_cheaper(algorithm, self.way(), jobs)
+    }
+
     /// One call of an AEAD's kernels.
     #[inline(never)]
     fn own_aead(&mut self, kernels: Kernels, algorithm: Aead) {
@@ -381,7 +400,7 @@ impl<'a> Call<'a> {
             for (at, (&(_, index), given)) in self.places.iter().zip(&*given).enumerate() {
                 let job = &self.jobs[index as usize];
                 let session: &Session = &self.sessions[usize::from(job.session)];
-                let Some(AeadKeys::Own(key)) = session.keys().aead.as_ref().map(|part| &part.key) else {
+                let Some(key) = session.keys().aead.as_ref().and_then(|part| part.key.own()) else {
                     continue;
                 };
                 let (clear, body) = (place(job.clear), place(job.body));
@@ -428,7 +447,7 @@ impl<'a> Call<'a> {
         for &(_, index) in self.places {
             let job = &mut self.jobs[index as usize];
             let session = &self.sessions[usize::from(job.session)];
-            let Some(AeadKeys::Library(key)) = session.keys().aead.as_ref().map(|part| &part.key) else {
+            let Some(key) = session.keys().aead.as_ref().and_then(|part| part.key.library()) else {
                 continue;
             };
             job.status = match library_aead(self.direction, key, self.bytes, job, &mut self.scratch.staging) {

@@ -8,6 +8,7 @@ use core::any::Any;
 use crate::aead::{AeadJob, AeadSchedule};
 use crate::catalogue::{Facts, Mode};
 use crate::cipher_lanes::HandOver;
+use crate::cost::AeadCosts;
 use crate::hash::Hash;
 use crate::isa::{Features, Isa, Tier};
 use crate::job::{Buffer, CipherJob, DigestJob, Direction};
@@ -171,6 +172,8 @@ pub(crate) struct AeadDescriptor {
     pub(crate) portable: fn(Tier, Direction, &mut AeadJob<'_>),
     /// Runs the pending jobs with what this machine has instructions for; others stay pending.
     pub(crate) instructions: fn(Features, Direction, &mut [AeadJob<'_>]),
+    /// The costs of these kernels and of AWS-LC; `None` where this machine has no instructions for ours.
+    pub(crate) costs: fn(Features, Direction) -> Option<AeadCosts>,
     pub(crate) peers: PeerNames,
     pub(crate) promises: &'static [Promise],
 }

@@ -50,7 +50,7 @@ pub(crate) const CURRENT: Exceptions = Exceptions {
         ("crates/lab/src/speed/usage.rs", "getrusage(2), which says what this process has used"),
         ("crates/port/src/sys.rs", "TUN's ioctls and UDP's ancillary data, which no library wraps"),
         ("crates/tcp/tests/common/tun.rs", "unshare(2), and the ioctl(2) that names a TUN device"),
-        ("crates/transform/examples/crossover.rs", "clock_gettime(2) for the CPU time of one thread"),
+        ("crates/transform/examples/crossover/main.rs", "clock_gettime(2) for the CPU time of one thread"),
         ("crates/transform/examples/rates.rs", "clock_gettime(2) for the CPU time of one thread"),
         ("crates/transform/src/aes/aes_lanes.rs", "lane kernels take raw pointers, made here from slices"),
         (

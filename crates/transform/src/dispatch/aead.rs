@@ -3,6 +3,7 @@
 use super::Kernels;
 use crate::aead::AeadJob;
 use crate::catalogue::Aead;
+use crate::cost::{AeadCosts, AeadTotals, Cheaper};
 use crate::isa::Tier;
 use crate::job::{Direction, Status};
 
@@ -26,6 +27,25 @@ impl Kernels {
             return self.single().min(Tier::Generic);
         }
         self.tier.unwrap_or(if count > 1 { Tier::Batch } else { Tier::Native })
+    }
+
+    /// The implementation that runs an AEAD for less on this machine: these kernels, or AWS-LC, which takes messages one by one.
+    pub fn cheaper(&self, algorithm: Aead) -> Cheaper {
+        let of =
+            |direction| self.costs(algorithm, direction).map_or(Cheaper::Library, |costs| costs.cheaper());
+        let (sealing, opening) = (of(Direction::Encrypt), of(Direction::Decrypt));
+        if sealing == opening { sealing } else { Cheaper::Depends }
+    }
+
+    /// Whether these kernels run such jobs of one call for no more than AWS-LC does.
+    pub fn is_own_cheaper(&self, algorithm: Aead, direction: Direction, jobs: AeadTotals) -> bool {
+        self.costs(algorithm, direction).is_some_and(|costs| costs.is_own_cheaper(jobs))
+    }
+
+    /// The costs of kernels with instructions; `None` where there are none, or where others are forced.
+    fn costs(&self, algorithm: Aead, direction: Direction) -> Option<AeadCosts> {
+        let are_allowed = self.tier.is_none_or(|tier| tier >= Tier::Native);
+        are_allowed.then(|| (algorithm.descriptor().costs)(self.features, direction)).flatten()
     }
 
     fn aead(&self, algorithm: Aead, direction: Direction, jobs: &mut [AeadJob<'_>]) -> usize {

@@ -15,6 +15,7 @@ use zeroize::{Zeroize, ZeroizeOnDrop};
 use crate::aead::{AeadJob, AeadSchedule};
 use crate::aes;
 use crate::catalogue::{ByteOrder, Facts, KeyBytes, Limits, Mode, Standing};
+use crate::cost::{AeadCost, AeadCosts};
 use crate::descriptor::{AeadDescriptor, PeerNames, Promise};
 use crate::isa::{Features, Tier};
 use crate::job::{Direction, Status};
@@ -27,6 +28,7 @@ pub(crate) static AES_128_GCM: AeadDescriptor = AeadDescriptor {
     expand: |key| Some(AeadSchedule::Gcm(Key::new(key))),
     portable,
     instructions: run_widest::<10>,
+    costs: |features, direction| costs(features, direction, COSTS_128),
     peers: PeerNames {
         openssl: Some("AES-128-GCM"),
         aws_lc: Some("AES_128_GCM"),
@@ -48,6 +50,7 @@ pub(crate) static AES_256_GCM: AeadDescriptor = AeadDescriptor {
     expand: |key| Some(AeadSchedule::Gcm(Key::new(key))),
     portable,
     instructions: run_widest::<14>,
+    costs: |features, direction| costs(features, direction, COSTS_256),
     peers: PeerNames {
         openssl: Some("AES-256-GCM"),
         aws_lc: Some("AES_256_GCM"),
@@ -94,6 +97,33 @@ fn run_widest<const ROUNDS: usize>(features: Features, direction: Direction, job
         _ => {}
     }
 }
+
+/// Costs of an AEAD on one instruction set, sealing and opening.
+type BothWays = [AeadCosts; 2];
+
+/// The costs on the largest instruction set that this machine has, of a table with AVX-512's first.
+fn costs(features: Features, direction: Direction, [avx512, avx2]: [BothWays; 2]) -> Option<AeadCosts> {
+    let both = if features.avx512.is_some() { avx512 } else { features.avx2.map(|_| avx2)? };
+    Some(both[usize::from(direction == Direction::Decrypt)])
+}
+
+/// Our kernels run few messages as they run many: what a call costs is to set up and to wipe.
+const fn costs_of(own: [u32; 4], library: [u32; 4]) -> AeadCosts {
+    let own = AeadCost::new(own);
+    AeadCosts { alone: own, together: own, few: 0, library: AeadCost::new(library) }
+}
+
+/// With AVX-512 of a Zen 5 host: ours by `docs/results/crossover-zen5`, AWS-LC's by its rates with packets and with records of
+/// 64 KiB. With AVX2 of a Zen 3 host, whose AES units take two blocks: AWS-LC's bytes are cheaper, its messages dearer.
+const COSTS_128: [BothWays; 2] = [
+    [costs_of([43, 13, 30, 26], [0, 113, 33, 33]), costs_of([43, 13, 31, 27], [0, 104, 39, 39])],
+    [costs_of([65, 45, 440, 270], [0, 135, 246, 140]), costs_of([48, 47, 403, 270], [0, 128, 244, 139])],
+];
+/// As [`COSTS_128`].
+const COSTS_256: [BothWays; 2] = [
+    [costs_of([46, 14, 38, 26], [0, 120, 38, 33]), costs_of([40, 14, 35, 27], [0, 118, 39, 39])],
+    [costs_of([65, 58, 495, 283], [0, 150, 280, 150]), costs_of([60, 62, 440, 275], [0, 145, 261, 140])],
+];
 
 /// Powers of the hash key that are kept: so many blocks are hashed with one reduction.
 pub(crate) const POWERS: usize = 128;
@@ -207,7 +237,33 @@ fn seal_or_open_by(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cost::{AeadTotals, Cheaper};
     use proptest::prelude::*;
+
+    /// A tunnel's trains under its default suite.
+    #[test]
+    fn with_avx512_trains_are_ours_whatever_the_key() {
+        let train = AeadTotals { messages: 44, data_bytes: 44 * 1408, clear_bytes: 44 * 8 };
+        for [avx512, _] in [COSTS_128, COSTS_256] {
+            assert!(avx512.iter().all(|costs| costs.is_own_cheaper(train)));
+        }
+    }
+
+    /// Their costs cross between short and full packets.
+    #[test]
+    fn with_avx2_short_messages_are_ours_and_long_ones_the_librarys() {
+        let of = |messages: usize, bytes: usize| AeadTotals {
+            messages,
+            data_bytes: messages * bytes,
+            clear_bytes: 8 * messages,
+        };
+        for [_, avx2] in [COSTS_128, COSTS_256] {
+            for costs in avx2 {
+                assert_eq!(costs.cheaper(), Cheaper::Depends);
+                assert!(costs.is_own_cheaper(of(16, 64)) && !costs.is_own_cheaper(of(16, 1408)));
+            }
+        }
+    }
 
     #[test]
     fn powers_end_with_h_and_zeros() {

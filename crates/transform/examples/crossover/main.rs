@@ -9,7 +9,12 @@
 //!
 //! `--tier batch` sets lanes beside single messages even where the dispatcher would not take them, and says from how many
 //! messages on they pay: what the descriptors' costs are made of. `--raw` writes every pair as JSON.
+//!
+//! `--library` sets AEADs beside AWS-LC's instead: the ratio of its time to ours for every number of messages and length (`+`
+//! where the choice is ours, `!` where it is the dearer one), and the lines through either that descriptors hold.
 #![allow(unsafe_code)]
+
+mod library;
 
 use std::fmt::Write as _;
 use std::hint::black_box;
@@ -236,13 +241,33 @@ impl Cell {
 
     fn verdict(&self) -> Verdict {
         let (_, low, high) = self.ratio();
-        if low >= 1.0 - SLACK {
-            Verdict::Holds
-        } else if high < 1.0 - SLACK {
-            Verdict::Broken
-        } else {
-            Verdict::Undecided
-        }
+        verdict_of(low, high, SLACK)
+    }
+
+    /// Medians of either side, in seconds a call.
+    fn seconds(&self) -> [f64; 2] {
+        [0, 1].map(|side| {
+            let mut seconds: Vec<f64> = self.pairs.iter().map(|pair| pair[side]).collect();
+            seconds.sort_by(f64::total_cmp);
+            seconds[seconds.len() / 2]
+        })
+    }
+
+    /// The verdict on a choice between the sides: whether the second, or the first one, is no dearer than the other.
+    fn of_choice(&self, is_second: bool, slack: f64) -> Verdict {
+        let (_, low, high) = self.ratio();
+        if is_second { verdict_of(low, high, slack) } else { verdict_of(1.0 / high, 1.0 / low, slack) }
+    }
+}
+
+/// The verdict on an interval of ratios that are to be no less than one.
+fn verdict_of(low: f64, high: f64, slack: f64) -> Verdict {
+    if low >= 1.0 - slack {
+        Verdict::Holds
+    } else if high < 1.0 - slack {
+        Verdict::Broken
+    } else {
+        Verdict::Undecided
     }
 }
 
@@ -261,10 +286,12 @@ struct Options {
     raw: Option<String>,
     names: Vec<String>,
     is_forced: bool,
+    is_of_library: bool,
 }
 
 fn options() -> Result<Options, String> {
     let (mut isa, mut is_forced, mut seconds, mut raw, mut names) = (None, false, 180.0, None, Vec::new());
+    let mut is_of_library = false;
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().ok_or_else(|| format!("{argument} wants a value"));
@@ -278,6 +305,7 @@ fn options() -> Result<Options, String> {
                 isa = Some(found.ok_or_else(|| format!("no instruction set {name}"))?);
             }
             "--tier" => is_forced = value()? == "batch",
+            "--library" => is_of_library = true,
             "--raw" => raw = Some(value()?),
             name if !name.starts_with('-') => names.push(name.to_owned()),
             other => return Err(format!("no option {other}")),
@@ -291,6 +319,7 @@ fn options() -> Result<Options, String> {
         raw,
         names,
         is_forced,
+        is_of_library,
     })
 }
 
@@ -306,37 +335,43 @@ fn drain() {
     }
 }
 
-/// Pairs of slices of so many seconds, or of one call.
+/// Pairs of slices of so many seconds, or of one call, of the side `true` and of the other one.
+fn pairs_of(call: &mut dyn FnMut(bool), count: usize, slice_seconds: f64) -> Vec<[f64; 2]> {
+    let mut slice = |side: bool, calls: u32| {
+        let start = cpu_seconds();
+        (0..calls).for_each(|_| {
+            call(side);
+            drain();
+        });
+        (cpu_seconds() - start) / f64::from(calls)
+    };
+    slice(false, 1);
+    slice(true, 1);
+    let one = slice(true, 1);
+    let calls = ((slice_seconds / one.max(1e-9)) as u32).clamp(1, 1 << 20);
+    (0..count)
+        .map(|pair| {
+            // Neither side is always the first.
+            if pair % 2 == 0 {
+                let first = slice(true, calls);
+                [first, slice(false, calls)]
+            } else {
+                let second = slice(false, calls);
+                [slice(true, calls), second]
+            }
+        })
+        .collect()
+}
+
+/// Pairs of single messages and of a batch.
 fn pairs(
     options: &Options,
     work: &mut dyn FnMut(&Kernels),
     count: usize,
     slice_seconds: f64,
 ) -> Vec<[f64; 2]> {
-    let mut slice = |kernels: &Kernels, calls: u32| {
-        let start = cpu_seconds();
-        (0..calls).for_each(|_| {
-            work(kernels);
-            drain();
-        });
-        (cpu_seconds() - start) / f64::from(calls)
-    };
-    slice(&options.batch, 1);
-    slice(&options.single, 1);
-    let one = slice(&options.single, 1);
-    let calls = ((slice_seconds / one.max(1e-9)) as u32).clamp(1, 1 << 20);
-    (0..count)
-        .map(|pair| {
-            // Neither side is always the first.
-            if pair % 2 == 0 {
-                let single = slice(&options.single, calls);
-                [single, slice(&options.batch, calls)]
-            } else {
-                let batch = slice(&options.batch, calls);
-                [slice(&options.single, calls), batch]
-            }
-        })
-        .collect()
+    let mut call = |is_single| work(if is_single { &options.single } else { &options.batch });
+    pairs_of(&mut call, count, slice_seconds)
 }
 
 /// Measures every cell, and again those that do not hold.
@@ -437,11 +472,14 @@ fn main() -> ExitCode {
         Ok(options) => options,
         Err(complaint) => {
             eprintln!(
-                "{complaint}\nusage: crossover [--seconds S] [--isa ISA] [--tier batch] [--raw FILE] [NAME]..."
+                "{complaint}\nusage: crossover [--seconds S] [--isa ISA] [--tier batch | --library] [--raw FILE] [NAME]..."
             );
             return ExitCode::from(2);
         }
     };
+    if options.is_of_library {
+        return code(library::run(options.batch, options.seconds, &options.names));
+    }
     let is_wanted = |subject: &Subject| {
         options.names.is_empty() || options.names.iter().any(|name| subject.name().contains(name.as_str()))
     };
@@ -469,6 +507,11 @@ fn main() -> ExitCode {
         broken(Verdict::Broken),
         cells.len()
     );
+    code(worst)
+}
+
+/// The exit status of a verdict.
+fn code(worst: Verdict) -> ExitCode {
     ExitCode::from(match worst {
         Verdict::Holds => 0,
         Verdict::Broken => 1,
