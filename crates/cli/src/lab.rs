@@ -6,12 +6,12 @@ use crate::failure::Failure;
 use crate::text;
 use sealane_lab::LabError;
 use sealane_lab::quick::{self, QuickOptions};
-use sealane_lab::report::{Report, Written, to_text};
+use sealane_lab::report::{self, Files, Report, to_text};
 use sealane_lab::surroundings::Surroundings;
 use sealane_lab::transfer::{self, TransferOptions};
 use std::env;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 mod link;
@@ -23,9 +23,10 @@ mod tunnel;
 /// Runs one experiment. A check that found what must not be is a status of its own, because the report was made.
 pub(crate) fn run(command: LabCommand) -> Result<ExitStatus, Failure> {
     let mut progress = io::stderr();
-    let (json, outcome) = match command {
+    let (json, files, outcome) = match command {
         LabCommand::Quick(QuickArgs { tree, limit, shared }) => {
             let LabShared { size, no_peers, report, no_report, json, work_directory, seed, program } = shared;
+            let files = files(report, no_report, quick::REPORT_NAME)?;
             let default = QuickOptions::default();
             let options = QuickOptions {
                 surroundings: Arc::new(surroundings()),
@@ -36,10 +37,9 @@ pub(crate) fn run(command: LabCommand) -> Result<ExitStatus, Failure> {
                 limit,
                 seed,
                 work_directory,
-                report_directory: (!no_report).then_some(report),
                 ..default
             };
-            (json, quick::run(&options, &mut progress))
+            (json, files, quick::run(&options, &mut progress))
         }
         LabCommand::List(arguments) => return studies::list(&arguments),
         LabCommand::Run(arguments) => return studies::run(&arguments),
@@ -51,6 +51,9 @@ pub(crate) fn run(command: LabCommand) -> Result<ExitStatus, Failure> {
         LabCommand::Tunnel(arguments) => return tunnel::run(&arguments),
         LabCommand::Transfer(TransferArgs { profile, ends, only, behind_link, shared }) => {
             let LabShared { size, no_peers, report, no_report, json, work_directory, seed, program } = shared;
+            let name = transfer::REPORT_NAME;
+            // Behind a link the lab that made the link writes the report.
+            let files = files(report, no_report || behind_link, name)?;
             let options = TransferOptions {
                 surroundings: Arc::new(surroundings()),
                 program,
@@ -61,22 +64,35 @@ pub(crate) fn run(command: LabCommand) -> Result<ExitStatus, Failure> {
                 file_bytes_max: size,
                 seed,
                 work_directory,
-                report_directory: (!no_report).then_some(report),
             };
             let outcome = if behind_link {
-                transfer::run_behind_link(&options, &mut progress).map(|report| (report, None))
+                transfer::run_behind_link(&options, &mut progress)
             } else {
                 transfer::run(&options, &mut progress)
             };
-            (json, outcome)
+            (json, files, outcome)
         }
     };
-    let (report, written) = outcome.map_err(failed)?;
-    print(&report, json)?;
-    if let Some(Written { html, json }) = written {
+    let report = outcome.map_err(failed)?;
+    // Whatever becomes of the one, the other is done: nobody measures again for the want of an output.
+    let printed = print(&report, json);
+    let written = files.as_ref().map_or(Ok(()), |files| report.write(files)).map_err(failed);
+    printed?;
+    written?;
+    if let Some(Files { html, json }) = files {
         text::complain(format_args!("the report: {} and {}", html.display(), json.display()));
     }
     Ok(if report.is_sound() { ExitStatus::Success } else { ExitStatus::Partial })
+}
+
+/// The report's files, known to be writable, unless there are to be none.
+fn files(directory: PathBuf, none: bool, name: &str) -> Result<Option<Files>, Failure> {
+    (!none).then(|| Files::prepare(&directory, name)).transpose().map_err(failed)
+}
+
+/// Makes sure that a page can be written where one is wanted.
+pub(crate) fn prepare_page(path: Option<&Path>) -> Result<(), Failure> {
+    path.map_or(Ok(()), report::prepare_page).map_err(failed)
 }
 
 /// What the lab may know of the environment.

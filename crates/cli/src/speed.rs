@@ -1,8 +1,9 @@
 //! `sealane speed`: rows as they come, on a terminal with the time that is left, and what they say together.
 
-use crate::args::{AlgorithmArg, SpeedArgs};
+use crate::args::{AlgorithmArg, SpeedArgs, TierArg};
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
+use crate::lab::prepare_page;
 use crate::signals::Interrupts;
 use crate::text;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -43,6 +44,7 @@ const IMIX_MEAN_BYTES: usize = 352;
 
 /// Measures what was asked for.
 pub(crate) fn run(arguments: &SpeedArgs) -> Result<ExitStatus, Failure> {
+    prepare_page(arguments.report.as_deref())?;
     if arguments.story {
         return story(arguments);
     }

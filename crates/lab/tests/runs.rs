@@ -3,7 +3,7 @@
 use sealane_lab::experiment::{Profile, Role, Verdict};
 use sealane_lab::program::End;
 use sealane_lab::quick::{self, QuickOptions};
-use sealane_lab::report::Report;
+use sealane_lab::report::{Files, Report};
 use sealane_lab::transfer::{self, TransferOptions};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -30,12 +30,12 @@ fn quick_run(program: &str, places: &Directories) -> (Report, String) {
         peers: false,
         seed: Some(1),
         work_directory: Some(places.work.path().to_owned()),
-        report_directory: Some(places.report.path().to_owned()),
         ..QuickOptions::default()
     };
     let mut progress = Vec::new();
-    let (report, written) = quick::run(&options, &mut progress).unwrap();
-    let written = written.unwrap();
+    let written = Files::prepare(places.report.path(), quick::REPORT_NAME).unwrap();
+    let report = quick::run(&options, &mut progress).unwrap();
+    report.write(&written).unwrap();
     let read = Report::from_json(&std::fs::read_to_string(&written.json).unwrap()).unwrap();
     assert!(read == report, "the file holds another report");
     assert!(std::fs::read_to_string(&written.html).unwrap().contains("What protection costs"));
@@ -105,11 +105,9 @@ fn the_study_runs_every_cell_and_decides_its_claims() {
         file_bytes_max: Some(1 << 20),
         seed: Some(2),
         work_directory: Some(places.work.path().to_owned()),
-        report_directory: Some(places.report.path().to_owned()),
     };
     let mut progress = Vec::new();
-    let (report, written) = transfer::run(&options, &mut progress).unwrap();
-    assert!(written.unwrap().html.ends_with("sealane-transfer.html"));
+    let report = transfer::run(&options, &mut progress).unwrap();
     let grid = &report.outcomes[0];
     let own: Vec<_> = grid.cells.iter().filter(|cell| cell.role == Role::Own).collect();
     assert_eq!((own.len(), grid.cells.len()), (30, 30 + 3 * 16));

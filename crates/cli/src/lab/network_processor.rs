@@ -1,5 +1,6 @@
 //! `sealane lab network-processor`: the study of ciphers on processors without caches, or one machine's figures.
 
+use super::prepare_page;
 use super::surroundings;
 use crate::args::{NetworkProcessorArgs, ParallelismArg};
 use crate::exit::ExitStatus;
@@ -19,6 +20,7 @@ use std::time::Instant;
 /// Runs the study, or one machine.
 pub(super) fn run(arguments: &NetworkProcessorArgs) -> Result<ExitStatus, Failure> {
     let start = Instant::now();
+    prepare_page(arguments.report.as_deref())?;
     let (json, mut report) = match &arguments.machine {
         None if arguments.compilers => {
             let shows_progress = io::stderr().is_terminal();

@@ -1,6 +1,7 @@
 //! `sealane lab stacks` and `sealane lab predict`: protocol stacks on several lanes, and what more would gain.
 
 use super::network_processor::print;
+use super::prepare_page;
 use crate::args::{CaptureArgs, PredictArgs, StacksArgs};
 use crate::exit::ExitStatus;
 use crate::failure::Failure;
@@ -24,6 +25,7 @@ fn failed(error: LabError) -> Failure {
 /// Runs the study.
 pub(super) fn run(arguments: &StacksArgs) -> Result<ExitStatus, Failure> {
     let start = Instant::now();
+    prepare_page(arguments.report.as_deref())?;
     let StacksArgs { only, profile, engine, seed, .. } = arguments;
     let options = Options { only: only.clone(), profile: *profile, engine: engine.clone(), seed: *seed };
     let study = stacks::run(&options, &mut io::stderr()).map_err(failed)?;
@@ -50,6 +52,7 @@ pub(super) fn capture(arguments: &CaptureArgs) -> Result<ExitStatus, Failure> {
 /// Predicts one stack's curve.
 pub(super) fn predict(arguments: &PredictArgs) -> Result<ExitStatus, Failure> {
     let start = Instant::now();
+    prepare_page(arguments.report.as_deref())?;
     let predictions =
         stacks::predict(&arguments.stack.to_string(), arguments.lanes.into()).map_err(failed)?;
     let report = stacks::predicted(&predictions);

@@ -1,6 +1,7 @@
 //! `sealane lab tunnel`: what IPsec costs through our gateways.
 
 use super::network_processor::print;
+use super::prepare_page;
 use super::stacks::line;
 use crate::args::LabTunnelArgs;
 use crate::exit::ExitStatus;
@@ -21,6 +22,7 @@ fn failed(error: LabError) -> Failure {
 /// Runs the study.
 pub(super) fn run(arguments: &LabTunnelArgs) -> Result<ExitStatus, Failure> {
     let start = Instant::now();
+    prepare_page(arguments.report.as_deref())?;
     let program = arguments.program.clone().map_or_else(env::current_exe, Ok);
     let program = program.map_err(|error| Failure::new(ExitStatus::Io, error))?;
     let topologies = match &arguments.topology[..] {

@@ -13,7 +13,7 @@ use crate::experiment::{CPU_PER_GIB, Outcome, Profile, RATE, Repetition, at};
 use crate::machine::Machine;
 use crate::peers::{self, Kind, OWN_OVER_SSH, Peer, Workload};
 use crate::program::{Level, Program};
-use crate::report::{Check, Report, Tile, Written, number};
+use crate::report::{Check, Report, Tile, number};
 use crate::rng::Rng;
 use crate::scratch::Scratch;
 use crate::stats::{Centre, Summary};
@@ -44,8 +44,6 @@ pub struct QuickOptions {
     pub seed: Option<u64>,
     /// Where workloads are put; shared memory by default.
     pub work_directory: Option<PathBuf>,
-    /// Where `sealane-report.html` and `.json` are written; nowhere if absent.
-    pub report_directory: Option<PathBuf>,
 }
 
 impl Default for QuickOptions {
@@ -60,7 +58,6 @@ impl Default for QuickOptions {
             limit: Duration::from_secs(100),
             seed: None,
             work_directory: None,
-            report_directory: Some(PathBuf::from(".")),
         }
     }
 }
@@ -76,8 +73,8 @@ const TARGET_NAME: &str = "target";
 const REPETITION: Repetition =
     Repetition { warm_up_rounds: 0, rounds: 3, retries_per_round: 0, centre: Centre::Median };
 
-/// Runs everything, tells `progress` how far it is, and writes the report if asked.
-pub fn run(options: &QuickOptions, progress: &mut dyn Write) -> Result<(Report, Option<Written>), LabError> {
+/// Runs everything, and tells `progress` how far it is.
+pub fn run(options: &QuickOptions, progress: &mut dyn Write) -> Result<Report, LabError> {
     let started = Instant::now();
     let program = match &options.program {
         Some(path) => Program::new(path),
@@ -134,7 +131,7 @@ pub fn run(options: &QuickOptions, progress: &mut dyn Write) -> Result<(Report, 
         "One file and one tree, copied to a second process at four levels of protection, beside the tools installed here. {}",
         sentence(&file_outcome)
     );
-    let report = Report {
+    Ok(Report {
         seconds: started.elapsed().as_secs_f64(),
         profile: Some(Profile::Quick),
         tiles: tiles(&file_outcome, &tree_outcome, resumed.as_ref(), file_bytes),
@@ -148,12 +145,7 @@ pub fn run(options: &QuickOptions, progress: &mut dyn Write) -> Result<(Report, 
             &summary,
             vec![file_outcome, tree_outcome],
         )
-    };
-    let written = match &options.report_directory {
-        Some(directory) => Some(report.write(directory, REPORT_NAME)?),
-        None => None,
-    };
-    Ok((report, written))
+    })
 }
 
 /// Source and copy of the file, the same of the tree, and the blocks of many small files.

@@ -15,7 +15,7 @@ use crate::LabError;
 use crate::experiment::{Outcome, Profile};
 use crate::machine::{Machine, utc_now};
 use serde::{Deserialize, Serialize};
-use std::fs;
+use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
 
 pub use html::to_html;
@@ -83,13 +83,49 @@ pub struct Check {
     pub is_good: bool,
 }
 
-/// The files of a written report.
+/// The files of a report, written or to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Written {
+pub struct Files {
     /// The page.
     pub html: PathBuf,
     /// Everything as JSON.
     pub json: PathBuf,
+}
+
+impl Files {
+    /// `NAME.html` and `NAME.json` in `directory`, which can be written: found out before anything is measured, so that no
+    /// measurement is lost for the want of a place. A folder that is missing is made; a file that is there is left as it is.
+    ///
+    /// # Errors
+    /// A file that cannot be opened for writing.
+    pub fn prepare(directory: &Path, name: &str) -> Result<Self, LabError> {
+        let files = Self {
+            html: directory.join(format!("{name}.html")),
+            json: directory.join(format!("{name}.json")),
+        };
+        prepare_page(&files.html)?;
+        prepare_page(&files.json)?;
+        Ok(files)
+    }
+}
+
+/// As [`Files::prepare`], for a report's page alone.
+///
+/// # Errors
+/// A file that cannot be opened for writing.
+pub fn prepare_page(path: &Path) -> Result<(), LabError> {
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        fs::create_dir_all(folder).map_err(LabError::file("cannot make the report's folder", folder))?;
+    }
+    let is_new = fs::symlink_metadata(path).is_err();
+    let mut opened = OpenOptions::new();
+    opened.write(true).create(true).truncate(false);
+    opened.open(path).map_err(LabError::file("cannot write the report", path))?;
+    if is_new {
+        // An empty file would look like a report to whoever stops the measurement.
+        fs::remove_file(path).map_err(LabError::file("cannot remove an empty file", path))?;
+    }
+    Ok(())
 }
 
 impl Report {
@@ -112,17 +148,10 @@ impl Report {
         fs::write(path, to_html(self)?).map_err(LabError::file("cannot write", path))
     }
 
-    /// Writes `NAME.html` and `NAME.json` into `directory`, replacing older ones.
-    pub fn write(&self, directory: &Path, name: &str) -> Result<Written, LabError> {
-        let written = Written {
-            html: directory.join(format!("{name}.html")),
-            json: directory.join(format!("{name}.json")),
-        };
-        let html = to_html(self)?;
-        for (path, text) in [(&written.html, html), (&written.json, self.to_json()?)] {
-            fs::write(path, text).map_err(LabError::file("cannot write", path))?;
-        }
-        Ok(written)
+    /// Writes both files, replacing older ones.
+    pub fn write(&self, files: &Files) -> Result<(), LabError> {
+        self.write_page(&files.html)?;
+        fs::write(&files.json, self.to_json()?).map_err(LabError::file("cannot write", &files.json))
     }
 
     /// The report as JSON for people and programs.

@@ -16,7 +16,7 @@ use crate::experiment::{Cell, Experiment, Outcome, Profile, Repetition, check, r
 use crate::machine::{Machine, utc_now};
 use crate::peers::{self, Workload};
 use crate::program::{End, Program};
-use crate::report::{Check, Report, Tile, Written, number};
+use crate::report::{Check, Report, Tile, number};
 use crate::rng::Rng;
 use crate::runner::{DiscardRunner, Planned};
 use crate::scratch::Scratch;
@@ -48,8 +48,6 @@ pub struct TransferOptions {
     pub seed: Option<u64>,
     /// Where workloads are put; shared memory by default.
     pub work_directory: Option<PathBuf>,
-    /// Where `sealane-transfer.html` and `.json` are written; nowhere if absent.
-    pub report_directory: Option<PathBuf>,
 }
 
 impl Default for TransferOptions {
@@ -64,7 +62,6 @@ impl Default for TransferOptions {
             file_bytes_max: None,
             seed: None,
             work_directory: None,
-            report_directory: Some(PathBuf::from(".")),
         }
     }
 }
@@ -111,11 +108,8 @@ fn program_of(options: &TransferOptions) -> Result<Program, LabError> {
     }
 }
 
-/// Runs the study, tells `progress` how far it is, and writes the report if asked.
-pub fn run(
-    options: &TransferOptions,
-    progress: &mut dyn Write,
-) -> Result<(Report, Option<Written>), LabError> {
+/// Runs the study, and tells `progress` how far it is.
+pub fn run(options: &TransferOptions, progress: &mut dyn Write) -> Result<Report, LabError> {
     let started = Instant::now();
     let machine = Machine::describe();
     let program = program_of(options)?;
@@ -165,7 +159,7 @@ pub fn run(
         outcomes.push(outcome);
         checks.append(&mut compared);
     }
-    let report = Report {
+    Ok(Report {
         seconds: started.elapsed().as_secs_f64(),
         profile: Some(options.profile),
         tiles: headlines,
@@ -181,12 +175,7 @@ pub fn run(
              the ciphers of its day and with today's.",
             outcomes,
         )
-    };
-    let written = match &options.report_directory {
-        Some(directory) => Some(report.write(directory, REPORT_NAME)?),
-        None => None,
-    };
-    Ok((report, written))
+    })
 }
 
 /// What all experiments of a run share.

@@ -1,0 +1,82 @@
+//! The lab's reports: whether one can be written is found out before anything is measured, and a report that is lost takes
+//! no measurement with it.
+
+mod program;
+
+use program::{sealane, text};
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Output;
+
+/// Every command that writes a report.
+const STUDIES: &[&[&str]] = &[
+    &["lab", "quick", "--no-peers", "--size", "1M"],
+    &["lab", "transfer", "--no-peers", "--size", "1M", "--only", "providers"],
+    &["lab", "stacks", "--only", "N30"],
+    &["lab", "predict", "md5/tcp/ip/fddi"],
+    &["lab", "network-processor"],
+    &["lab", "network-processor", "--machine", "IXP1200", "-a", "md5"],
+    &["lab", "network-processor", "--compilers"],
+    &["lab", "tunnel", "--seconds", "1", "--rounds", "1"],
+    &["speed", "--seconds", "0.01", "-a", "null"],
+    &["speed", "--story", "--only", "tables"],
+];
+
+/// Those that take no second, and write a page.
+const SHORT: &[&[&str]] = &[
+    &["lab", "network-processor", "--machine", "IXP1200", "-a", "md5"],
+    &["speed", "--seconds", "0.01", "-a", "null"],
+    &["speed", "--story", "--only", "tables"],
+];
+
+fn run(study: &[&str], report: &Path) -> Output {
+    let mut command = sealane(study);
+    command.arg("--report").arg(report).output().expect("the program starts")
+}
+
+#[test]
+fn nothing_is_measured_where_the_report_cannot_be_written() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("file");
+    fs::write(&file, "no folder").expect("a file");
+    for study in STUDIES {
+        let output = run(study, &file.join("report"));
+        let (told, complaint) = (text(&output.stdout), text(&output.stderr));
+        assert_eq!(output.status.code(), Some(5), "{study:?}: {complaint}");
+        // One line, and no progress before it.
+        assert!(told.is_empty(), "{study:?} has measured: {told}");
+        assert_eq!(complaint.lines().count(), 1, "{study:?}: {complaint}");
+        assert!(complaint.contains("the report"), "{study:?}: {complaint}");
+    }
+    assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1, "something was left behind");
+}
+
+#[test]
+fn missing_folders_are_made() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (number, study) in SHORT.iter().enumerate() {
+        let page = folder.path().join(number.to_string()).join("a/b/page.html");
+        let output = run(study, &page);
+        assert_eq!(output.status.code(), Some(0), "{study:?}: {}", text(&output.stderr));
+        assert!(fs::read_to_string(&page).is_ok_and(|page| page.contains("</html>")), "{study:?}");
+    }
+}
+
+/// A full disk shows only when the report is written.
+#[test]
+fn tables_are_printed_though_the_report_is_lost() {
+    for study in SHORT {
+        let output = run(study, Path::new("/dev/full"));
+        assert_eq!(output.status.code(), Some(5), "{study:?}: {}", text(&output.stderr));
+        assert!(text(&output.stdout).lines().count() > 2, "{study:?}: {}", text(&output.stdout));
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    symlink("/dev/full", folder.path().join("sealane-report.html")).expect("a link");
+    let tree = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let quick = ["lab", "quick", "--no-peers", "--size", "1M", "--tree", tree.to_str().expect("UTF-8")];
+    let output = run(&quick, folder.path());
+    assert_eq!(output.status.code(), Some(5), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("sealane-report.html"), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("What protection costs on this machine"));
+}
