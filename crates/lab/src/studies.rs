@@ -51,9 +51,9 @@ pub const STUDIES: &[Study] = &[
     study("N27", NDSS, "receiving, packets of one connection on all lanes", "lab stacks --only N27", 15),
     study("N28", NDSS, "Table 1: what each layer adds to a packet's time", "lab stacks --only N28", 30),
     study("N29", NDSS, "where the lock of one connection stops the gain", "lab stacks --only N29", 30),
-    study("N30", NDSS, "UDP in TCP's place", "lab stacks --only N30", 5),
-    study("N31", NDSS, "sending, 12 connections, a lane each", "lab stacks --only N31", 15),
-    study("N32", NDSS, "receiving, 12 connections, a lane each", "lab stacks --only N32", 15),
+    study("N30", NDSS, "UDP beside TCP", "lab stacks --only N30", 20),
+    study("N31", NDSS, "sending, 12 connections shared out over all lanes", "lab stacks --only N31", 15),
+    study("N32", NDSS, "receiving, 12 connections shared out over all lanes", "lab stacks --only N32", 15),
     study("N33", NDSS, "Table 2: the same as N28 with 12 connections", "lab stacks --only N33", 30),
     study(
         "N34",

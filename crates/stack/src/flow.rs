@@ -52,23 +52,27 @@ struct Ring<T> {
     items: OrderRing<T>,
 }
 
+/// On cache lines of its own: lanes that give and lanes that restore would else take them from each other at every place.
+#[repr(align(128))]
+struct Apart<T>(T);
+
 /// One flow's order. `G` is the state in whose order places are given, `T` what is brought back, `R` the state that
 /// takes it in order.
 pub struct Flow<G, T, R> {
-    give: Mutex<Give<G>>,
-    ring: Mutex<Ring<T>>,
-    restore: Mutex<R>,
+    give: Apart<Mutex<Give<G>>>,
+    ring: Apart<Mutex<Ring<T>>>,
+    restore: Apart<Mutex<R>>,
     /// The oldest place that is out, for whoever gives: a look at it needs no lock of the other side.
-    head: AtomicU64,
+    head: Apart<AtomicU64>,
     /// The next place to be given, for whoever only looks; [`CLOSED`] while there is none.
-    next: AtomicU64,
+    next: Apart<AtomicU64>,
     capacity: u64,
 }
 
 impl<G, T, R> fmt::Debug for Flow<G, T, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Flow")
-            .field("head", &self.head)
+            .field("head", &self.head.0)
             .field("capacity", &self.capacity)
             .finish_non_exhaustive()
     }
@@ -84,31 +88,31 @@ impl<G, T, R> Flow<G, T, R> {
     pub fn new(capacity: usize, given: G, restored: R) -> Self {
         let capacity = capacity.max(1);
         Self {
-            give: Mutex::new(Give { next: Ticket::default(), open: true, state: given }),
-            ring: Mutex::new(Ring { generation: 0, items: OrderRing::new(0, capacity) }),
-            restore: Mutex::new(restored),
-            head: AtomicU64::new(0),
-            next: AtomicU64::new(0),
+            give: Apart(Mutex::new(Give { next: Ticket::default(), open: true, state: given })),
+            ring: Apart(Mutex::new(Ring { generation: 0, items: OrderRing::new(0, capacity) })),
+            restore: Apart(Mutex::new(restored)),
+            head: Apart(AtomicU64::new(0)),
+            next: Apart(AtomicU64::new(0)),
             capacity: capacity as u64,
         }
     }
 
     fn giving(&self) -> MutexGuard<'_, Give<G>> {
-        self.give.lock().expect(HELD)
+        self.give.0.lock().expect(HELD)
     }
 
     fn ring(&self) -> MutexGuard<'_, Ring<T>> {
-        self.ring.lock().expect(HELD)
+        self.ring.0.lock().expect(HELD)
     }
 
     fn has_place(&self, give: &Give<G>) -> bool {
-        give.open && give.next.number - self.head.load(SeqCst) < self.capacity
+        give.open && give.next.number - self.head.0.load(SeqCst) < self.capacity
     }
 
     /// Whether a place could be given now, without a lock: lanes that find nothing to do ask again and again.
     pub fn has_room(&self) -> bool {
-        let next = self.next.load(SeqCst);
-        next.saturating_sub(self.head.load(SeqCst)) < self.capacity
+        let next = self.next.0.load(SeqCst);
+        next.saturating_sub(self.head.0.load(SeqCst)) < self.capacity
     }
 
     /// Gives the next place, and whatever `take` takes in the same order. `None` when the flow is cut, as many places
@@ -121,7 +125,7 @@ impl<G, T, R> Flow<G, T, R> {
         let ticket = give.next;
         let taken = take(&mut give.state, ticket)?;
         give.next.number += 1;
-        self.next.store(give.next.number, SeqCst);
+        self.next.0.store(give.next.number, SeqCst);
         Some((ticket, taken))
     }
 
@@ -144,7 +148,7 @@ impl<G, T, R> Flow<G, T, R> {
 
     /// How many places before this one are still out or waited for.
     pub fn ahead(&self, ticket: Ticket) -> u64 {
-        ticket.number.saturating_sub(self.head.load(SeqCst))
+        ticket.number.saturating_sub(self.head.0.load(SeqCst))
     }
 
     /// Whether the next item in order is there.
@@ -155,7 +159,7 @@ impl<G, T, R> Flow<G, T, R> {
     /// How many places are out: given, and not yet taken in order.
     pub fn out(&self) -> u64 {
         let give = self.giving();
-        give.next.number - self.head.load(SeqCst)
+        give.next.number - self.head.0.load(SeqCst)
     }
 
     /// Hands every item that is next in order to `take`, until one is missing or `may_take` says no. Returns how many;
@@ -174,22 +178,26 @@ impl<G, T, R> Flow<G, T, R> {
     ) -> usize {
         let mut taken = 0;
         loop {
-            let Ok(mut state) = self.restore.try_lock() else { return taken };
+            let Ok(mut state) = self.restore.0.try_lock() else { return taken };
             let mut held_back = false;
             loop {
                 if !may_take(&mut state) {
                     held_back = true;
                     break;
                 }
-                let item = {
+                let (item, is_last) = {
                     let mut ring = self.ring();
                     let item = ring.items.pop();
-                    self.head.store(ring.items.head(), SeqCst);
-                    item
+                    self.head.0.store(ring.items.head(), SeqCst);
+                    (item, !ring.items.is_ready())
                 };
                 let Some(item) = item else { break };
                 take(&mut state, item);
                 taken += 1;
+                if is_last {
+                    // The look behind the release, which is due in any case, sees an item that has come meanwhile.
+                    break;
+                }
             }
             look(&mut state);
             drop(state);
@@ -203,14 +211,14 @@ impl<G, T, R> Flow<G, T, R> {
     /// Looks at the state that takes in order, once no lane takes. What is brought meanwhile waits for the next
     /// [`Self::drain`]: whoever looks and relies on nobody to come after him uses [`Self::visit`].
     pub fn with_restored<O>(&self, look: impl FnOnce(&mut R) -> O) -> O {
-        look(&mut self.restore.lock().expect(HELD))
+        look(&mut self.restore.0.lock().expect(HELD))
     }
 
     /// Gives no more places until [`Self::open`]; what is out may still be brought back, and leaves in order.
     pub fn close<O>(&self, end: impl FnOnce(&mut G) -> O) -> O {
         let mut give = self.giving();
         give.open = false;
-        self.next.store(CLOSED, SeqCst);
+        self.next.0.store(CLOSED, SeqCst);
         end(&mut give.state)
     }
 
@@ -218,17 +226,17 @@ impl<G, T, R> Flow<G, T, R> {
     /// out will be refused as stale. `end` sees both states, while nobody else does.
     pub fn cut<O>(&self, end: impl FnOnce(&mut G, &mut R, Vec<T>) -> O) -> O {
         let mut give = self.giving();
-        let mut restore = self.restore.lock().expect(HELD);
+        let mut restore = self.restore.0.lock().expect(HELD);
         let mut ring = self.ring();
         give.open = false;
-        self.next.store(CLOSED, SeqCst);
+        self.next.0.store(CLOSED, SeqCst);
         // Anew from number 0 of a generation that no ticket has yet.
         let generation = ring.generation.checked_add(1).expect("fewer cuts than 2^32");
         give.next = Ticket { generation, number: 0 };
         ring.generation = generation;
         let waiting = ring.items.drain().collect();
         ring.items = OrderRing::new(0, ring.items.capacity());
-        self.head.store(0, SeqCst);
+        self.head.0.store(0, SeqCst);
         drop(ring);
         end(&mut give.state, &mut restore, waiting)
     }
@@ -236,10 +244,10 @@ impl<G, T, R> Flow<G, T, R> {
     /// Opens the flow again after [`Self::cut`] or [`Self::close`], with both states as `begin` leaves them. Returns the generation.
     pub fn open(&self, begin: impl FnOnce(&mut G, &mut R)) -> u32 {
         let mut give = self.giving();
-        let mut restore = self.restore.lock().expect(HELD);
+        let mut restore = self.restore.0.lock().expect(HELD);
         begin(&mut give.state, &mut restore);
         give.open = true;
-        self.next.store(give.next.number, SeqCst);
+        self.next.0.store(give.next.number, SeqCst);
         give.next.generation
     }
 

@@ -23,7 +23,7 @@ pub struct Costs {
 }
 
 /// Messages of a batch, as the drivers have them.
-const BATCH: f64 = super::driver::BATCH as f64;
+const BATCH: f64 = super::driver::SEGMENTS as f64;
 /// Batches that are simulated.
 const BATCHES: usize = 20_000;
 /// By how much a batch's free work varies, either way.

@@ -5,9 +5,9 @@
 
 use super::catalogue;
 use super::demux::Demux;
-use super::driver::{BATCH, Driver, Gate, MessageSink, MessageSource, Wire, WireSink, WireSource};
+use super::driver::{Driver, Gate, MessageSink, MessageSource, Wire, WireSink, WireSource};
 use crate::LabError;
-use crate::load::{LOST_MAX, MachineTime, waited_seconds};
+use crate::load::{LOST_MAX, MachineTime, is_disturbed, waited_seconds};
 use crate::rng::Rng;
 use crate::speed::usage;
 use rustix::event::PollFd;
@@ -169,13 +169,15 @@ impl Rig {
             flows.push(flow(stack, source, driver));
         }
         let lanes = NonZeroUsize::new(setup.lanes).ok_or_else(|| unavailable(&"no lanes"))?;
+        // All are of one stack.
+        let batch = drivers.first().map_or(1, |driver| driver.batch());
         let in_flight = if of_crew == 1 { 4 + 4 * setup.lanes } else { 4 };
         let plan = Plan {
             placement: setup.placement,
             lanes,
             batches: 64 + 8 * setup.lanes + 8 * of_crew,
-            buffer_bytes: BATCH * packet_bytes.next_multiple_of(64),
-            packets: BATCH,
+            buffer_bytes: batch * packet_bytes.next_multiple_of(64),
+            packets: batch,
             in_flight,
             keeps_order: setup.keeps_order,
         };
