@@ -19,12 +19,19 @@ use std::thread;
 use std::time::Instant;
 
 /// What is measured where no algorithm is named.
-const WELL_KNOWN: [&str; 17] = [
+const WELL_KNOWN: [&str; 22] = [
+    "aes-128-gcm",
+    "aes-256-gcm",
+    "chacha20-poly1305",
+    "sha256",
+    "sha512",
+    "blake3",
+    "hmac-sha256",
+    "hmac-sha512",
+    "aes-128-gmac",
     "md5",
     "sha1",
-    "sha256",
     "hmac-sha1",
-    "hmac-sha256",
     "des-cbc",
     "3des-cbc",
     "aes-128-cbc",
@@ -35,9 +42,13 @@ const WELL_KNOWN: [&str; 17] = [
     "idea-cbc",
     "rc4",
     "seal3",
-    "aes-128-gcm",
-    "chacha20-poly1305",
 ];
+
+/// Lengths of messages in the table of what to use: a short packet's and a full one's.
+const CHOICE_BYTES: [usize; 2] = [64, 1408];
+
+/// Messages of a batch that is large enough for all lanes.
+const MANY: usize = 512;
 
 /// Mean of the IMIX, rounded down to a multiple of every block.
 const IMIX_MEAN_BYTES: usize = 352;
@@ -53,12 +64,20 @@ pub(crate) fn run(arguments: &SpeedArgs) -> Result<ExitStatus, Failure> {
     let (stop, interrupts) = interruptible()?;
     let bar = bar(plan.len());
     let start = Instant::now();
+    // Without a name, what is wanted is an advice, which takes all rates; else a line comes as soon as it is measured.
+    let is_choice = chooses(arguments);
+    let shown = Shown::new(arguments.wide, &options);
     if !arguments.json {
-        bar.suspend(|| print(&heading(&plan, &options, arguments.wide)))?;
+        let columns = if is_choice { String::new() } else { shown.names() };
+        bar.suspend(|| print(&(heading(&plan, &options) + &columns)))?;
     }
     let mut found: Vec<Measurement> = Vec::new();
     let complete = plan.run(&stop, |measurement| {
-        let line = if arguments.json { json(&measurement.row)? } else { line(&measurement, arguments.wide) };
+        let line = match (arguments.json, is_choice) {
+            (true, _) => json(&measurement.row)?,
+            (false, true) => String::new(),
+            (false, false) => line(&measurement, &shown),
+        };
         bar.suspend(|| print(&line))?;
         bar.set_position(measurement.index as u64 + 1);
         found.push(measurement);
@@ -66,15 +85,18 @@ pub(crate) fn run(arguments: &SpeedArgs) -> Result<ExitStatus, Failure> {
     });
     bar.finish_and_clear();
     let complete = complete.map_err(|Stopped(failure)| failure)?;
+    let choice = if is_choice { speed::choice(&found, &options.lengths) } else { Vec::new() };
     let (rates, summary) = (speed::rates(&found), speed::summary(&found));
     if !arguments.json {
         // Lines have no room for intervals.
         let means = rates.iter().filter(|_| matches!(options.rule, Rule::Runs { .. }));
-        for outcome in means.chain(&summary) {
+        // Tables that nobody asked for would hide the advice.
+        let summary = summary.iter().filter(|outcome| !is_choice || outcome.experiment.id == "ratios");
+        for outcome in choice.iter().chain(means).chain(summary) {
             print(&format!("\n{}", outcome_text(outcome, columns())))?;
         }
     }
-    let outcomes = rates.into_iter().chain(summary).collect();
+    let outcomes = choice.into_iter().chain(rates).chain(summary).collect();
     write_page(
         &speed::report("Speed of the kernels", start.elapsed().as_secs_f64(), outcomes),
         arguments.report.as_deref(),
@@ -139,6 +161,11 @@ fn interruptible() -> Result<(Arc<AtomicBool>, Interrupts), Failure> {
     Ok((stop, interrupts.map_err(|error| Failure::new(ExitStatus::Io, error))?))
 }
 
+/// Whether nothing was said of what to measure.
+fn chooses(arguments: &SpeedArgs) -> bool {
+    arguments.names.is_empty() && arguments.algorithm.is_empty() && arguments.tier == [TierArg::Auto]
+}
+
 fn options(arguments: &SpeedArgs) -> SpeedOptions {
     let named: Vec<_> = arguments.names.iter().chain(&arguments.algorithm).collect();
     let algorithms = match &*named {
@@ -157,6 +184,7 @@ fn options(arguments: &SpeedArgs) -> SpeedOptions {
     let default = SpeedOptions::default();
     let equal = |bytes: &u64| Length::Equal(usize::try_from(*bytes).unwrap_or(usize::MAX));
     let mut lengths: Vec<Length> = match (&*arguments.bytes, arguments.imix) {
+        ([], false) if chooses(arguments) => CHOICE_BYTES.map(Length::Equal).to_vec(),
         ([], false) => default.lengths,
         ([], true) => vec![Length::Equal(IMIX_MEAN_BYTES)],
         (some, _) => some.iter().map(equal).collect(),
@@ -171,7 +199,12 @@ fn options(arguments: &SpeedArgs) -> SpeedOptions {
         },
         lengths,
         lanes: arguments.lanes.iter().copied().map(usize::from).collect(),
-        batches: arguments.batch.iter().map(|&batch| batch as usize).collect(),
+        batches: match &*arguments.batch {
+            // A library that takes no batches is not slow for a program that has none.
+            [] if chooses(arguments) || !arguments.vs.is_empty() => vec![1, MANY],
+            [] => vec![MANY],
+            some => some.iter().map(|&batch| batch as usize).collect(),
+        },
         directions: arguments.direction.directions(),
         keys: arguments.keys as usize,
         cache: arguments.cache,
@@ -194,25 +227,71 @@ fn bar(steps: usize) -> ProgressBar {
     bar
 }
 
-/// The columns of the table, left or right, and whether they are there in 80 columns.
-const COLUMNS: [(&str, isize, bool); 14] = [
-    ("algorithm", 24, true),
-    ("tier", 9, true),
-    ("isa", 8, false),
-    ("bytes", -6, true),
-    ("lanes", -5, false),
-    ("batch", -5, false),
-    ("MB/s", -9, true),
-    ("ns/msg", -9, false),
-    ("c/B", -7, true),
-    ("peer", 10, true),
-    ("MB/s", -9, true),
-    ("ratio", -7, true),
-    ("table", -6, false),
-    ("set", -6, false),
+/// The columns of the table, left or right.
+const COLUMNS: [(&str, isize); 14] = [
+    ("algorithm", 24),
+    ("tier", 9),
+    ("isa", 8),
+    ("bytes", -6),
+    ("lanes", -5),
+    ("batch", -5),
+    ("MB/s", -9),
+    ("ns/msg", -9),
+    ("c/B", -7),
+    ("peer", 10),
+    ("MB/s", -9),
+    ("ratio", -7),
+    ("table", -6),
+    ("set", -6),
 ];
 
-/// What a column loses in 80 columns.
+/// The columns of whoever stands beside.
+const OF_PEERS: std::ops::RangeInclusive<usize> = 9..=11;
+
+/// The columns that are shown, and how wide; `None` for those that are not.
+struct Shown {
+    widths: [Option<isize>; COLUMNS.len()],
+    is_wide: bool,
+}
+
+impl Shown {
+    /// All that say something: 140 columns, or 80.
+    fn new(is_wide: bool, options: &SpeedOptions) -> Self {
+        let (has_peers, has_batches) = (!options.peers.is_empty(), options.batches.len() > 1);
+        let has_clock = speed::ticks_per_ns().is_some();
+        let is_there = |at: usize| match COLUMNS[at].0 {
+            "c/B" => has_clock && (is_wide || !(has_peers && has_batches)),
+            "batch" => is_wide || has_batches,
+            "isa" | "lanes" | "ns/msg" | "table" | "set" => is_wide,
+            _ => has_peers || !OF_PEERS.contains(&at),
+        };
+        let width = |at: usize| if is_wide { COLUMNS[at].1 } else { narrow(COLUMNS[at].1) };
+        let widths = std::array::from_fn(|at| is_there(at).then(|| width(at)));
+        Self { widths, is_wide }
+    }
+
+    /// The names above the columns.
+    fn names(&self) -> String {
+        self.line(COLUMNS.map(|(name, _)| name.to_owned()))
+    }
+
+    /// A line of the table.
+    fn line(&self, cells: [String; COLUMNS.len()]) -> String {
+        let mut line = String::new();
+        for (cell, width) in cells.iter().zip(self.widths) {
+            let Some(width) = width else { continue };
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            let columns = width.unsigned_abs();
+            line += &if width < 0 { format!("{cell:>columns$}") } else { format!("{cell:<columns$}") };
+        }
+        line.truncate(line.trim_end().len());
+        line + "\n"
+    }
+}
+
+/// The width of a column where all must fit into 80.
 fn narrow(width: isize) -> isize {
     match width {
         24 => 21,
@@ -220,24 +299,6 @@ fn narrow(width: isize) -> isize {
         -7 => -5,
         width => width,
     }
-}
-
-/// A line of the table.
-fn row(cells: [String; COLUMNS.len()], wide: bool) -> String {
-    let mut line = String::new();
-    for (cell, (_, width, in_narrow)) in cells.iter().zip(COLUMNS) {
-        if !wide && !in_narrow {
-            continue;
-        }
-        let width = if wide { width } else { narrow(width) };
-        if !line.is_empty() {
-            line.push(' ');
-        }
-        let columns = width.unsigned_abs();
-        line += &if width < 0 { format!("{cell:>columns$}") } else { format!("{cell:<columns$}") };
-    }
-    line.truncate(line.trim_end().len());
-    line + "\n"
 }
 
 /// Who stands beside, and what a reader must know of them to read the ratios.
@@ -263,10 +324,10 @@ fn beside(peers: &[Peer]) -> String {
     said
 }
 
-fn heading(plan: &Plan, options: &SpeedOptions, wide: bool) -> String {
+fn heading(plan: &Plan, options: &SpeedOptions) -> String {
     let beside = beside(&options.peers);
     format!(
-        "{}, about {} s{}; messages {}{beside}\n\n{}",
+        "{}, about {} s{}; messages {}{beside}\n\n",
         counted(plan.len(), "line"),
         quantity(plan.estimate().as_secs_f64()),
         match options.rule {
@@ -280,13 +341,13 @@ fn heading(plan: &Plan, options: &SpeedOptions, wide: bool) -> String {
             speed::CacheState::L2 => "come from the second-level cache",
             speed::CacheState::Out => "come from memory",
         },
-        row(COLUMNS.map(|(name, ..)| name.to_owned()), wide),
     )
 }
 
-fn line(measurement: &Measurement, wide: bool) -> String {
+fn line(measurement: &Measurement, shown: &Shown) -> String {
     let found = &measurement.row;
     let facts = measurement.algorithm.facts();
+    let wide = shown.is_wide;
     let direction = match found.direction {
         None => String::new(),
         Some("encrypt") if !wide => " enc".to_owned(),
@@ -314,7 +375,7 @@ fn line(measurement: &Measurement, wide: bool) -> String {
         facts.table_bytes.to_string(),
         facts.working_set_bytes.to_string(),
     ];
-    row(cells, wide)
+    shown.line(cells)
 }
 
 fn json(row: &Row) -> Result<String, Stopped> {

@@ -14,7 +14,7 @@ const STUDIES: &[&[&str]] = &[
     &["lab", "quick", "--no-peers", "--size", "1M"],
     &["lab", "transfer", "--no-peers", "--size", "1M", "--only", "providers"],
     &["lab", "stacks", "--only", "N30"],
-    &["lab", "predict", "md5/tcp/ip/fddi"],
+    &["lab", "predict", "--stack", "tcp/md5/ip/fddi"],
     &["lab", "network-processor"],
     &["lab", "network-processor", "--machine", "IXP1200", "-a", "md5"],
     &["lab", "network-processor", "--compilers"],

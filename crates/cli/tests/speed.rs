@@ -2,6 +2,7 @@
 
 mod program;
 
+use program::terminal::{Terminal, lines};
 use program::{sealane, text};
 use sealane_transform::{Algorithm, Isa, Kernels, Tier};
 use serde_json::Value;
@@ -314,4 +315,80 @@ fn names_are_arguments_and_the_table_fits_a_terminal() {
     let wide = run(&[&names[..], &["--wide"]].concat());
     assert!(wide.contains(" batch ") && wide.contains("\ndes-cbc decrypt "), "{wide}");
     assert!(widest(&wide) <= Some(140), "{wide}");
+}
+
+/// The lines that a program prints on a terminal of 80 columns, progress left aside.
+fn on_80_columns(arguments: &[&str]) -> Vec<String> {
+    let mut command = Command::new("sh");
+    command.args(["-c", "exec \"$0\" \"$@\" 2>/dev/null"]).arg(program::path()).args(arguments);
+    let (status, written) = Terminal::start(&command, 80).end();
+    assert_eq!(status, Some(0), "{written}");
+    lines(&written)
+}
+
+/// A user who names nothing wants to know what to use.
+#[test]
+fn without_a_name_an_advice_comes_first() {
+    let told = on_80_columns(&["speed", "--seconds", "0.001"]);
+    let place = |word: &str| {
+        told.iter().position(|line| line.contains(word)).unwrap_or_else(|| panic!("{word}: {told:#?}"))
+    };
+    let (advice, others) = (place("What to use on this machine"), place("What only old protocols ask for"));
+    for name in ["aes-256-gcm", "chacha20-poly1305", "sha512", "blake3", "hmac-sha256", "aes-128-gmac"] {
+        let place = place(name);
+        assert!(advice < place && place < others, "{name} is no advice: {told:#?}");
+    }
+    for (name, why) in [("md5", "broken"), ("3des-cbc", "legacy"), ("aes-128-ctr", "needs a MAC")] {
+        let place = told.iter().position(|line| line.contains(name) && line.contains(why));
+        assert!(place > Some(others), "{name}: {told:#?}");
+    }
+    assert!(told.iter().all(|line| line.chars().count() <= 80), "{told:#?}");
+    // One message and many, a rate for each, and nothing that is not there.
+    let row = &told[place("aes-256-gcm")];
+    let rates =
+        row.split_whitespace().filter(|word| word.starts_with(|first: char| first.is_ascii_digit())).count();
+    assert_eq!(rates, 4, "{row}");
+    assert!(!told.iter().any(|line| line.contains('–')), "{told:#?}");
+    let fastest = told[advice..others].iter().filter(|line| line.contains("fastest")).count();
+    assert!(fastest >= 3, "one of each purpose: {told:#?}");
+}
+
+#[test]
+fn ratios_of_one_message_stand_beside_those_of_many() {
+    let output = speed(&["md5", "--vs", "rustcrypto", "--bytes", "64"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let table = text(&output.stdout);
+    assert!(table.contains("Ratios by messages at a time"), "{table}");
+    let heading = table.lines().find(|line| line.contains("1 message ") && line.contains("512 messages"));
+    assert!(heading.is_some(), "{table}");
+    assert!(table.lines().all(|line| line.chars().count() <= 80), "{table}");
+    // Without a library beside it there is nothing to say of one.
+    let alone = text(&speed(&["md5", "--bytes", "64"]).stdout).to_owned();
+    assert!(!alone.contains("peer") && !alone.contains("ratio") && !alone.contains('–'), "{alone}");
+}
+
+/// A number in two lines is two numbers.
+#[test]
+fn tables_of_the_lab_fit_80_columns_without_breaking_numbers() {
+    let wide = |arguments: &[&str]| {
+        let output = sealane(arguments).output().expect("the program starts");
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        text(&output.stdout).to_owned()
+    };
+    let numbers = |text: &str| -> Vec<String> {
+        let is_number = |word: &&str| word.starts_with(|c: char| c.is_ascii_digit()) && !word.contains('/');
+        text.split_whitespace().filter(is_number).map(str::to_owned).collect()
+    };
+    for arguments in
+        [&["lab", "list"][..], &["lab", "network-processor", "--machine", "IXP1200", "-a", "md5"]]
+    {
+        let told = on_80_columns(arguments);
+        assert!(told.iter().all(|line| line.chars().count() <= 80), "{arguments:?}: {told:#?}");
+        let known = numbers(&wide(arguments));
+        for number in numbers(&told.join("\n")) {
+            assert!(known.contains(&number), "{arguments:?}: {number} is part of a number: {told:#?}");
+        }
+    }
+    let told = on_80_columns(&["lab", "predict", "--stack", "tcp/md5/ip/fddi"]);
+    assert!(told.iter().all(|line| line.chars().count() <= 80), "{told:#?}");
 }

@@ -186,7 +186,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
     (
         "sealane-speed",
         &[
-            ("sealane speed", "well-known algorithms on one lane"),
+            ("sealane speed", "what to use on this machine"),
             ("sealane speed aes-128-gcm md5 --vs openssl --bytes 64,1408", "two algorithms beside OpenSSL"),
             ("sealane speed -a all --tier all --json", "the whole catalogue, one JSON object a line"),
             ("sealane speed --story --only ladder,caches", "two of the papers' tables"),

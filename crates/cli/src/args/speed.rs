@@ -20,7 +20,7 @@ Other libraries process one message after the other, as their interfaces require
 /// Arguments of `sealane speed`.
 #[derive(Debug, Args)]
 pub struct SpeedArgs {
-    /// Algorithms by name, or `all`; by default a choice of well-known ones
+    /// Algorithms by name, or `all`; by default well-known ones, and tables of what to use here
     #[arg(value_name = "ALGORITHM", value_delimiter = ',', value_parser = algorithm(), hide_possible_values = true)]
     pub names: Vec<AlgorithmArg>,
     /// The same, as an option
@@ -38,8 +38,8 @@ pub struct SpeedArgs {
     /// Numbers of lanes (threads), each with its own batches
     #[arg(long, value_name = "N", value_delimiter = ',', default_value = "1", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub lanes: Vec<u16>,
-    /// Messages in a batch
-    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "512", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    /// Messages in a batch; by default 512, beside one alone where the choice of algorithms or a comparison is at stake
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub batch: Vec<u32>,
     /// Number of keys that the messages of a batch use in turn
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=65_536))]

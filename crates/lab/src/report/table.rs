@@ -1,6 +1,6 @@
 //! Tables of text, the same for a terminal and for a page.
 
-use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, TableStyle};
+use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, TableStyle, Width};
 
 /// What is found, in rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -63,28 +63,116 @@ impl Column {
     }
 }
 
+/// Columns that a cell has beside its text: a space on either side.
+const PADDING: u16 = 2;
+/// The same, and what separates it from the next column.
+const BESIDE: u16 = PADDING + 1;
+/// A word that is longer may be broken: a path, a list without spaces.
+const WORD_MAX: u16 = 32;
+
+/// The width of a text without its line breaks.
+fn width_of(text: &str) -> u16 {
+    u16::try_from(text.chars().count()).unwrap_or(u16::MAX)
+}
+
+/// The width of the longest word.
+fn word_width(text: &str) -> u16 {
+    text.split_whitespace().map(width_of).max().unwrap_or(0)
+}
+
+/// A text in lines of a width, broken between words.
+pub(crate) fn wrapped(text: &str, width: Option<u16>) -> String {
+    let Some(width) = width else { return text.to_owned() };
+    let (mut wrapped, mut column) = (String::new(), 0_u16);
+    for word in text.split(' ') {
+        let word_width = width_of(word);
+        if column > 0 && column.saturating_add(1).saturating_add(word_width) > width {
+            wrapped.push('\n');
+            column = 0;
+        } else if column > 0 {
+            wrapped.push(' ');
+            column += 1;
+        }
+        wrapped.push_str(word);
+        column = column.saturating_add(word_width);
+    }
+    wrapped
+}
+
 impl Table {
     /// For a terminal `width` columns wide (`None`: as wide as the content).
+    ///
+    /// Text is broken between words, a number never. Columns for which there is no room are left out, the last ones first,
+    /// and named below the table; the first column and the first one of numbers stay.
     pub fn to_text(&self, width: Option<u16>) -> String {
+        let least: Vec<u16> = (0..self.columns.len()).map(|at| self.least_width(at)).collect();
+        let is_kept = width.map_or_else(|| vec![true; least.len()], |width| self.kept(&least, width));
+        let kept = || is_kept.iter().enumerate().filter(|(_, is_kept)| **is_kept).map(|(at, _)| at);
         let mut table = comfy_table::Table::new();
         table.load_style(TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─')));
         table.set_content_arrangement(ContentArrangement::Dynamic);
         if let Some(width) = width {
-            table.set_width(width);
+            // Columns that must stay are not broken even where there is no room for them.
+            let needed = kept().map(|at| least[at].saturating_add(BESIDE)).fold(0, u16::saturating_add);
+            table.set_width(width.max(needed));
         }
-        let cell = |text: &str, is_number: bool| {
-            let cell = Cell::new(text);
-            if is_number { cell.set_alignment(CellAlignment::Right) } else { cell }
-        };
-        table.set_header(self.columns.iter().map(|column| column.name.as_str()));
+        table.set_header(kept().map(|at| self.columns[at].name.as_str()));
         for row in &self.rows {
-            let numbers = self.columns.iter().map(|column| column.is_number);
-            table
-                .add_row(row.cells.iter().zip(numbers).map(|(text, is_number)| cell(&text.value, is_number)));
+            let cell = |at: usize| {
+                let cell = Cell::new(row.cells.get(at).map_or("", |text| &text.value));
+                if self.columns[at].is_number { cell.set_alignment(CellAlignment::Right) } else { cell }
+            };
+            table.add_row(kept().map(cell));
+        }
+        if width.is_some() {
+            for (column, at) in table.column_iter_mut().zip(kept()) {
+                column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(least[at] + PADDING)));
+            }
         }
         let table = table.to_string();
         let title = Some(self.title.as_str()).filter(|title| !title.is_empty());
-        title.into_iter().chain(table.lines()).flat_map(|line| [line.trim_end(), "\n"]).collect()
+        let left_out = self.left_out(&is_kept, width);
+        title
+            .into_iter()
+            .chain(table.lines())
+            .chain(left_out.as_deref().into_iter().flat_map(str::lines))
+            .flat_map(|line| [line.trim_end(), "\n"])
+            .collect()
+    }
+
+    /// The least width of a column: its longest number, or its longest word.
+    fn least_width(&self, at: usize) -> u16 {
+        let column = &self.columns[at];
+        let texts = self.rows.iter().filter_map(|row| row.cells.get(at)).map(|text| &*text.value);
+        let of = |text: &str| if column.is_number { width_of(text) } else { word_width(text).min(WORD_MAX) };
+        texts.map(of).max().unwrap_or(0).max(word_width(&column.name).min(WORD_MAX))
+    }
+
+    /// Says of each column whether there is room for it.
+    fn kept(&self, least: &[u16], width: u16) -> Vec<bool> {
+        let mut is_kept = vec![true; least.len()];
+        let first_number = self.columns.iter().position(|column| column.is_number);
+        let may_go = |at: &usize| *at > 0 && Some(*at) != first_number;
+        let mut needed: u32 = least.iter().map(|least| u32::from(*least) + u32::from(BESIDE)).sum();
+        for at in (0..least.len()).rev().filter(may_go) {
+            // Nothing separates the last one from another.
+            if needed <= u32::from(width) + 1 {
+                break;
+            }
+            is_kept[at] = false;
+            needed -= u32::from(least[at]) + u32::from(BESIDE);
+        }
+        is_kept
+    }
+
+    /// Names what is left out, in lines of a width.
+    fn left_out(&self, is_kept: &[bool], width: Option<u16>) -> Option<String> {
+        let is_gone = |(column, is_kept): &(&Column, &bool)| !**is_kept && !column.name.is_empty();
+        let gone = self.columns.iter().zip(is_kept).filter(is_gone);
+        let names: Vec<&str> = gone.map(|(column, _)| &*column.name).collect();
+        let words = format!("without room for: {}", names.join(", "));
+        let width = width.map(|width| width.saturating_sub(1));
+        (!names.is_empty()).then(|| format!(" {}", wrapped(&words, width).replace('\n', "\n ")))
     }
 
     /// Leaves out columns that are empty in every row.
@@ -122,5 +210,32 @@ mod tests {
         assert!(text.starts_with("Title\n"));
         let is_it = |line: &str| line.trim_start().starts_with('a') && line.ends_with("    1");
         assert!(text.lines().any(is_it), "{text}");
+    }
+
+    #[test]
+    fn numbers_are_never_broken_and_columns_without_room_are_named() {
+        let names = ["stack of layers", "1 lane, Mb/s", "2 lanes, Mb/s", "times", "90 % interval", "remarks"];
+        let columns = names.iter().enumerate().map(|(at, name)| Column::new(name, (1..5).contains(&at)));
+        let cells =
+            ["aes-128-gcm/tcp/ip/fddi", "123,456", "234,567", "1.90", "1.85–1.95", "two runs were disturbed"];
+        let row = Row { cells: cells.map(Text::from).to_vec(), ..Row::default() };
+        let table = Table { title: String::new(), columns: columns.collect(), rows: vec![row] };
+        for width in 20..=120 {
+            let text = table.to_text(Some(width));
+            let (shown, left_out) = text.split_once("without room for:").unwrap_or((&text, ""));
+            // The stack's name and the first number stay.
+            let widest = shown.lines().map(|line| width_of(line.trim_end())).max();
+            assert!(widest <= Some(width.max(36)), "{width}: {text}");
+            assert!(left_out.lines().all(|line| width_of(line) <= width), "{width}: {text}");
+            let left_out = left_out.split_whitespace().collect::<Vec<_>>().join(" ");
+            for (name, number) in names.iter().zip(cells).skip(1).take(4) {
+                assert_ne!(shown.contains(number), left_out.contains(name), "{width}: {number}: {text}");
+            }
+            assert!(
+                shown.contains("123,456") && shown.contains("aes-128-gcm/tcp/ip/fddi"),
+                "{width}: {text}"
+            );
+        }
+        assert!(table.to_text(Some(120)).contains("two runs were disturbed"));
     }
 }

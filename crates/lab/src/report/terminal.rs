@@ -3,7 +3,7 @@
 use super::Report;
 use super::number::duration;
 use super::page::{bound_words, measure_of};
-use super::table::{Column, Row, Table, Text};
+use super::table::{Column, Row, Table, Text, wrapped};
 use super::tables;
 use crate::experiment::{ClaimResult, Outcome};
 use std::fmt::Write;
@@ -47,7 +47,7 @@ pub fn outcomes_text(report: &Report, width: Option<u16>) -> String {
 pub fn outcome_text(outcome: &Outcome, width: Option<u16>) -> String {
     let mut text = outcome.experiment.title.clone() + "\n";
     for note in &outcome.experiment.notes {
-        text += &format!("{note}\n");
+        text += &format!("{}\n", wrapped(note, width));
     }
     for table in tables::main(outcome).iter().filter(|table| !table.rows.is_empty()) {
         text += &format!("\n{}", table.to_text(width));

@@ -4,6 +4,7 @@
 //! alternate in short slices of one run, and the medians count, so a ratio holds however noisy the machine is.
 //! Nothing here decides which kernel is right: every row says which tier and instruction set ran.
 
+mod choice;
 mod clock;
 mod error;
 mod fit;
@@ -18,6 +19,7 @@ mod tsc;
 pub(crate) mod usage;
 mod work;
 
+pub use choice::choice;
 pub use error::SpeedError;
 pub use fit::{Cost, fit};
 pub use peers::Peer;

@@ -1,6 +1,7 @@
 //! Measurements as experiments: rates, and what several say together: cost as a line, scaling over lanes, what ragged
 //! batches keep.
 
+use super::choice::ratios;
 use super::{Cost, Length, Measurement, Row, fit};
 use crate::experiment::{Cell, Drawn, Experiment, Measure, Outcome, Plot, View, Written};
 
@@ -70,7 +71,7 @@ pub fn rates(found: &[Measurement]) -> Option<Outcome> {
 
 /// What the measurements allow to say; nothing where they allow nothing.
 pub fn summary(found: &[Measurement]) -> Vec<Outcome> {
-    [costs(found), scaling(found), ragged(found)].into_iter().flatten().collect()
+    [ratios(found), costs(found), scaling(found), ragged(found)].into_iter().flatten().collect()
 }
 
 /// The algorithm with its direction.
@@ -100,7 +101,7 @@ fn has_equal_lengths(one: &&Measurement) -> bool {
 }
 
 /// A row's place in a summary, as far as `axes` ask for it.
-fn place(one: &Measurement, axes: &[&str]) -> Cell {
+pub(super) fn place(one: &Measurement, axes: &[&str]) -> Cell {
     let mut cell = Cell { at: cell(one).at, ..Cell::default() };
     cell.at.insert("algorithm".to_owned(), name(&one.row));
     cell.at.retain(|axis, _| axes.contains(&&**axis));
