@@ -88,7 +88,7 @@ const PORT_DEFAULT: u16 = 4500;
 const NAME_BYTES_MAX: usize = 64;
 
 /// How packets are protected where a file does not say.
-const SUITE_DEFAULT: &str = "aes-256-gcm";
+pub const SUITE_DEFAULT: &str = "aes-256-gcm";
 /// The same for AH.
 const SUITE_DEFAULT_AH: &str = "hmac-sha256-128";
 /// Seconds after which associations get successors, where a file does not say.

@@ -50,3 +50,12 @@ pub(super) fn run(arguments: &LabTunnelArgs) -> Result<ExitStatus, Failure> {
     write_page(&report, arguments.report.as_deref())?;
     Ok(ExitStatus::Success)
 }
+
+#[cfg(test)]
+mod tests {
+    /// Crates of the lab know no tunnel, and the headline is of the suite that most users have.
+    #[test]
+    fn the_headline_is_of_the_default_suite() {
+        assert_eq!(super::tunnel::DEFAULT_SUITE, sealane_tunnel::site::SUITE_DEFAULT);
+    }
+}

@@ -48,6 +48,12 @@ pub const TESTS: [&str; 14] = [
 pub const PEERS: [&str; 7] =
     ["clear", HTTPS.0, "sealane-native", "sealane", "wireguard-go", "libipsec", "openvpn"];
 
+/// The suite of a site file that names none: what most users' packets go under.
+pub const DEFAULT_SUITE: &str = "aes-256-gcm";
+
+/// The tunnel that others are compared with, and its one algorithm.
+const RIVAL: (&str, &str) = ("wireguard-go", "chacha20-poly1305");
+
 /// The paper.
 const PAPER: &str =
     "Miltchev, Ioannidis, Keromytis: A Study of the Relative Costs of Network Security Protocols (2002)";
@@ -289,7 +295,7 @@ fn is_web(test: &str) -> bool {
 
 /// Everything that may stand between the hosts.
 fn betweens(foreign: &[foreign::Peer]) -> Vec<(&'static str, &'static str, Between)> {
-    let mut between = vec![("clear", "NE", Between::Clear), (HTTPS.0, HTTPS.1, Between::Clear)];
+    let mut between = vec![("clear", "no encryption", Between::Clear), (HTTPS.0, HTTPS.1, Between::Clear)];
     between.extend(UNITS.iter().map(|unit| {
         let ours = Between::Ours { suite: unit.suite.to_owned(), tier: unit.tier };
         (unit.peer, unit.suite, ours)
@@ -496,7 +502,8 @@ fn outcomes(study: &Study, topology: Topology) -> Vec<Outcome> {
         &format!("What protection costs, {}", topology.name()),
         Measure::new("figure", ""),
         &[
-            "Medians. TCP and large in Gb/s, UDP in datagrams a second, rtt in µs, tiny in files a second. Of several hosts the sum.",
+            "Medians. TCP and large in Gb/s, UDP in datagrams a second, rtt in µs, tiny in files a second. Of several hosts the sum. \
+             sealane-native runs one packet after another, as the study's machines did; sealane takes batches.",
             &versions,
             "The paper: through software IPsec ttcp reaches 40 % of clear with small and 30 % with 8 KB writes; tiny files \
              take 10 % longer.",
@@ -509,8 +516,40 @@ fn outcomes(study: &Study, topology: Topology) -> Vec<Outcome> {
         &["The paper's claim is a share of what goes through without protection, and that is compared."],
     );
     parts.plots = vec![Plot::new(Drawn::Bars, AXES[2], "share", &AXES[..2])];
-    let made = [(whole, cells), (parts, shares)].into_iter().filter(|(_, cells)| !cells.is_empty());
+    let beside = experiment(
+        "tunnels-beside",
+        &format!("Beside {}, {}", RIVAL.0, topology.name()),
+        Measure::times("times", ""),
+        &[
+            "Ours over the other's: the default suite first, then AES-128-GCM, then the other's own algorithm. Of rtt less is more.",
+        ],
+    );
+    let rivals = beside_rival(&cells);
+    let made = [(beside, rivals), (whole, cells), (parts, shares)];
+    let made = made.into_iter().filter(|(_, cells)| !cells.is_empty());
     made.map(|(experiment, cells)| Outcome::new(experiment, cells)).collect()
+}
+
+/// Our tunnels over the rival's, suite by suite as users have them, the default first.
+fn beside_rival(cells: &[Cell]) -> Vec<Cell> {
+    let of = |peer: &str, suite: &str, test: &str| {
+        cells
+            .iter()
+            .find(|cell| cell.at["between"] == peer && cell.at["suite"] == suite && cell.at["test"] == test)
+    };
+    let suites = [DEFAULT_SUITE, "aes-128-gcm", RIVAL.1];
+    let tests: Vec<&str> = TESTS.into_iter().filter(|test| of(RIVAL.0, RIVAL.1, test).is_some()).collect();
+    suites
+        .into_iter()
+        .flat_map(|suite| tests.iter().map(move |test| (suite, *test)))
+        .filter_map(|(suite, test)| {
+            let (own, rival) = (of("sealane", suite, test)?, of(RIVAL.0, RIVAL.1, test)?);
+            let name =
+                if suite == DEFAULT_SUITE { format!("{suite}, the default") } else { suite.to_owned() };
+            let place = [("between", "sealane"), ("suite", &*name), ("test", test)];
+            Some(Cell::new(place).with("times", derive::over(own, rival, "figure")?))
+        })
+        .collect()
 }
 
 #[cfg(test)]
@@ -531,16 +570,20 @@ mod tests {
         };
         let mut study = Study::default();
         for rate in [8.0, 10.0, 400.0] {
-            study.runs.push(run("clear", "NE", rate));
+            study.runs.push(run("clear", "no encryption", rate));
             study.runs.push(run("sealane", "aes-128-gcm", rate / 2.0));
+            study.runs.push(run("sealane", "aes-256-gcm", rate / 2.5));
+            study.runs.push(run("wireguard-go", "chacha20-poly1305", rate / 5.0));
         }
         let text = crate::report::outcomes_text(&report(&study), None);
         let rows: Vec<String> =
             text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
         for row in [
-            "clear NE 10.0",
+            "clear no encryption 10.0",
             "sealane aes-128-gcm 5.00",
             "sealane aes-128-gcm 0.50",
+            "sealane aes-256-gcm, the default 2.00",
+            "sealane aes-128-gcm 2.50",
             "the study of 2002 software IPsec 0.40",
         ] {
             assert_eq!(rows.iter().filter(|found| *found == row).count(), 1, "{row}: {text}");
