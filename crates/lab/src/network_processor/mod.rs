@@ -101,19 +101,26 @@ fn outcome(figure: &Figure) -> Outcome {
     Outcome::new(experiment.notes(&[figure.note]).shown(view, plots.into_iter().collect()), cells.collect())
 }
 
+/// Between what a figure must lie.
+const BOUNDS: &str = "Where the paper gives a number, ours may differ from it by a tenth: the paper prints neither a spread nor \
+    its compilers' code, and a tenth is what the lab calls alike in every study. Where the paper gives a limit, that is the \
+    bound; where it has words only, their plain meaning is.";
+
 /// How verdicts come about.
-const OVER_GUESSES: [&str; 2] = [
+const OVER_GUESSES: [&str; 3] = [
     "A sentence holds when our figure is within its bound under every set of guesses, fails when it is under none, and else \
      depends on the guesses that turn it.",
-    "Bounds are the paper's numbers; the range is over all guesses, each changed alone.",
+    BOUNDS,
+    "The range is over all guesses, each changed alone.",
 ];
-const OVER_COMPILERS: [&str; 2] = [
+const OVER_COMPILERS: [&str; 3] = [
     "A sentence holds when our figure is within its bound for every compiler here, fails when it is for none, and else \
      depends on those that turn it.",
-    "Bounds are the paper's numbers; what is found is the first compiler's.",
+    BOUNDS,
+    "What is found is the first compiler's.",
 ];
 
-fn sentences(title: &str, notes: [&str; 2], claims: &[study::Claim]) -> Outcome {
+fn sentences(title: &str, notes: [&str; 3], claims: &[study::Claim]) -> Outcome {
     let axes = ["source", "sentence", "our figure"];
     let place = |claim: &study::Claim| axes.into_iter().zip([claim.source, claim.sentence, claim.measure]);
     let cell = |claim: &study::Claim| {
@@ -136,14 +143,14 @@ fn sentences(title: &str, notes: [&str; 2], claims: &[study::Claim]) -> Outcome 
 
 /// The simulator's verdict: guesses that turn a sentence do so one by one.
 fn verdict(claim: &study::Claim, cell: crate::experiment::Coordinates) -> ClaimResult {
-    let (low, high) = match claim.bound {
-        Bound::AtLeast(least) => (Some(least), None),
-        Bound::AtMost(most) => (None, Some(most)),
-        Bound::Between(least, most) => (Some(least), Some(most)),
+    let (low, high) = claim.bound.ends();
+    let beside = match claim.bound {
+        Bound::Paper(number) => format!("; {:.2} times the paper's {number}", claim.value / number),
+        Bound::AtLeast(_) | Bound::AtMost(_) | Bound::Between(..) => String::new(),
     };
     ClaimResult {
         claim: Claim {
-            statement: format!("{}: {}", claim.sentence, claim.measure),
+            statement: format!("{}: {}{beside}", claim.sentence, claim.measure),
             source: claim.source.to_owned(),
             metric: "figure".to_owned(),
             shape: Shape::Bound { cell, low, high },
@@ -216,6 +223,27 @@ mod tests {
         let text = crate::report::outcome_text(&outcome, None);
         for part in ["bursts gain: mean, % (Fig 9)", "turned by clock: 2", "12.0", "8.00–13.0", "≥ 10.0"]
         {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+
+    /// A number of the paper's stands beside ours, and three times as much is a miss.
+    #[test]
+    fn the_papers_number_is_the_bound() {
+        let bound = Bound::Paper(2.0);
+        assert!(bound.holds(1.81) && bound.holds(2.19) && !bound.holds(6.03) && !bound.holds(0.0));
+        let claim = study::Claim {
+            source: "Table V",
+            sentence: "branches 2.0 %",
+            measure: "mean, %",
+            bound,
+            value: 6.03,
+            range: (6.0, 6.1),
+            verdict: study::Verdict::Fails,
+            turned_by: Vec::new(),
+        };
+        let text = crate::report::outcome_text(&sentences("S", OVER_GUESSES, &[claim]), None);
+        for part in ["3.02 times the paper's 2", "does not hold", "1.80–2.20", "by a tenth"] {
             assert!(text.contains(part), "{part}: {text}");
         }
     }

@@ -1,8 +1,9 @@
 //! The paper's sentences as figures with bounds.
 //!
 //! A sentence holds when its figure is within its bound under every set of guesses, fails when it is under none, and
-//! otherwise depends on the guesses that turn it. Nothing here is tuned: a bound is the paper's own number, or, where it
-//! names none, the plain meaning of its words.
+//! otherwise depends on the guesses that turn it. Nothing here is tuned: where the paper names a number, ours is to be that
+//! number, within [`TOLERANCE`]; where it names a limit, that is the bound; and where it names none, the plain meaning of
+//! its words is.
 
 use super::bench::{Bench, Cell, faster_memory, percent};
 use crate::lower::Level::{self, Bursts, Overlapped, Raw};
@@ -19,15 +20,28 @@ pub enum Bound {
     AtMost(f64),
     /// From the first to the second.
     Between(f64, f64),
+    /// The paper's own number, within [`TOLERANCE`].
+    Paper(f64),
 }
+
+/// By how much of the paper's number ours may differ. The paper prints neither a spread nor its compilers' code, so that its
+/// numbers cannot be met to the digit; a tenth is what the lab calls alike in every other study.
+pub const TOLERANCE: f64 = 0.1;
 
 impl Bound {
     /// Whether a figure is within.
     pub fn holds(self, value: f64) -> bool {
+        let (least, most) = self.ends();
+        least.is_none_or(|least| value >= least) && most.is_none_or(|most| value <= most)
+    }
+
+    /// The least and the most that a figure may be.
+    pub fn ends(self) -> (Option<f64>, Option<f64>) {
         match self {
-            Self::AtLeast(least) => value >= least,
-            Self::AtMost(most) => value <= most,
-            Self::Between(least, most) => (least..=most).contains(&value),
+            Self::AtLeast(least) => (Some(least), None),
+            Self::AtMost(most) => (None, Some(most)),
+            Self::Between(least, most) => (Some(least), Some(most)),
+            Self::Paper(number) => (Some(number * (1.0 - TOLERANCE)), Some(number * (1.0 + TOLERANCE))),
         }
     }
 }
@@ -165,13 +179,12 @@ impl Checks<'_, '_> {
             (4, "others 2.4 %", 2.4),
         ] {
             let value = mean(ALL.map(|work| self.share(IXP2800, work, class)));
-            let bound = Bound::Between(paper - 6.0, paper + 6.0);
-            self.add(source, sentence, "mean over ten, IXP2800, %", value, bound);
+            self.add(source, sentence, "mean over ten, IXP2800, %", value, Bound::Paper(paper));
         }
         for (class, sentence, bound) in [
-            (0, "on the IXP1200 simple ALU instructions are 71.5 %", Bound::Between(71.5 - 6.0, 71.5 + 6.0)),
-            (1, "on the IXP1200 complex ones 1.2 %", Bound::Between(0.0, 1.2 + 6.0)),
-            (2, "on the IXP1200 branches 10.1 %", Bound::Between(10.1 - 6.0, 10.1 + 6.0)),
+            (0, "on the IXP1200 simple ALU instructions are 71.5 %", Bound::Paper(71.5)),
+            (1, "on the IXP1200 complex ones 1.2 %", Bound::Paper(1.2)),
+            (2, "on the IXP1200 branches 10.1 %", Bound::Paper(10.1)),
             (3, "on the IXP1200 memory and immediates at most 12.0 %", Bound::AtMost(12.0)),
         ] {
             let value = mean(WITHOUT_SHA1.map(|work| self.share(IXP1200, work, class)));
@@ -187,9 +200,9 @@ impl Checks<'_, '_> {
         let run = mean(ALL.map(run));
         self.add("Fig 2, Fig 5", sentence, "points, mean, IXP2800", value - run, Bound::AtLeast(0.0));
         let value = self.share(IXP2800, MD5, 3);
-        self.add(source, "MD5 has 0.2 % memory and immediates", "%", value, Bound::AtMost(1.0));
+        self.add(source, "MD5 has 0.2 % memory and immediates", "%", value, Bound::Paper(0.2));
         let value = self.share(IXP2800, AES, 3);
-        self.add(source, "AES has 24.5 % memory and immediates", "%", value, Bound::Between(20.0, 30.0));
+        self.add(source, "AES has 24.5 % memory and immediates", "%", value, Bound::Paper(24.5));
     }
 
     fn throughput(&mut self) {
@@ -312,8 +325,7 @@ impl Checks<'_, '_> {
         let source = "Fig 8";
         let single = 100.0 * (mean(self.gains(&ALL, (Overlapped, 1, 1), (Raw, 1, 1))) - 1.0);
         let sentence = "optimisation for one thread gains 145 %";
-        let bound = Bound::Between(145.0 / 2.0, 145.0 * 2.0);
-        self.add(source, sentence, "level 2 over 0, mean, % (within a factor of two)", single, bound);
+        self.add(source, sentence, "level 2 over 0, mean, %", single, Bound::Paper(145.0));
         let doubled = least(self.gains(&ALL, (Overlapped, 2, 1), (Overlapped, 1, 1)));
         let sentence = "a second engine nearly doubles every algorithm";
         self.add(source, sentence, "least, one thread each", doubled, Bound::AtLeast(1.8));
@@ -335,9 +347,8 @@ impl Checks<'_, '_> {
         let gains = self.gains(&ALL, (Bursts, 8, 8), (Overlapped, 8, 8));
         let rise = |gain: f64| 100.0 * (gain - 1.0);
         let value = rise(mean(gains.iter().copied()));
-        let bound = Bound::Between(72.1 / 2.0, 72.1 * 2.0);
-        let measure = "level 3 over 2, mean, % (within a factor of two)";
-        self.add(source, "the largest bursts gain 72.1 %", measure, value, bound);
+        let measure = "level 3 over 2, mean, %";
+        self.add(source, "the largest bursts gain 72.1 %", measure, value, Bound::Paper(72.1));
         let (low, high) = (least([RC4, RC5, RC6].map(|work| gains[work])), [SEAL, AES, DES, BLOWFISH, IDEA]);
         let rest = most(high.into_iter().chain(HASHES).map(|work| gains[work]));
         self.add(
@@ -353,8 +364,7 @@ impl Checks<'_, '_> {
         self.add(source, "hashes gain nothing", "better of both, %", hashes, Bound::Between(-1.0, 1.0));
         let faster = self.changed(faster_memory);
         let sentence = "memory clocks of +16.5 % (DRAM) and +33.5 % (SRAM) gain 14.5 %";
-        let bound = Bound::Between(14.5 / 2.0, 14.5 * 2.0);
-        self.add(source, sentence, "level 2, mean, % (within a factor of two)", rise(faster), bound);
+        self.add(source, sentence, "level 2, mean, %", rise(faster), Bound::Paper(14.5));
         let better = rise(mean(gains)) - rise(faster);
         let sentence = "bursts contribute more than a faster memory";
         self.add(source, sentence, "points", better, Bound::AtLeast(0.0));

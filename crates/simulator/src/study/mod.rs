@@ -7,7 +7,7 @@ mod figures;
 mod guesses;
 
 pub use bench::{Bench, Cell, Found, built_in, works};
-pub use claims::{Bound, Checked, check};
+pub use claims::{Bound, Checked, TOLERANCE, check};
 pub use figures::{Figure, Kind, all, one};
 pub use guesses::{Listed, VARIANTS, Variant, listed};
 
