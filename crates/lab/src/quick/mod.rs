@@ -260,6 +260,18 @@ fn own(outcome: &Outcome, level: Level, metric: &str) -> Option<Summary> {
     outcome.cell(&at([("level", level.name()), ("tool", OWN)]))?.summary(metric)
 }
 
+/// The reservation that a headline states where other work disturbed every run of ours at one of these levels.
+fn doubt(outcome: &Outcome, levels: &[Level]) -> &'static str {
+    let all_disturbed = |level: &&Level| {
+        let cell = outcome.cell(&at([("level", level.name()), ("tool", OWN)]));
+        cell.is_some_and(|cell| {
+            !cell.samples.is_empty() && cell.samples.iter().all(|sample| sample.is_disturbed)
+        })
+    };
+    let is_doubtful = levels.iter().any(|level| all_disturbed(&level));
+    if is_doubtful { "; other work disturbed every run: measure again when nothing else runs" } else { "" }
+}
+
 /// The fastest other program at `level` by its median rate, among those that log in by ssh or those that do not.
 fn best_peer(outcome: &Outcome, level: Level, over_ssh: bool) -> Option<(String, f64)> {
     let is_own = |name: &str| name == OWN || name == OWN_OVER_SSH;
@@ -275,15 +287,16 @@ fn best_peer(outcome: &Outcome, level: Level, over_ssh: bool) -> Option<(String,
 fn sentence(file: &Outcome) -> String {
     let private = own(file, Level::Private, CPU_PER_GIB);
     let clear = own(file, Level::Clear, CPU_PER_GIB);
+    let doubt = doubt(file, &[Level::Private, Level::Clear]);
     match (private, clear) {
         (Some(private), Some(clear)) if private.median > clear.median => format!(
-            "Full encryption adds {} CPU seconds per GiB to {}, at both ends together.",
+            "Full encryption adds {} CPU seconds per GiB to {}, at both ends together{doubt}.",
             number::quantity(private.median - clear.median),
             number::quantity(clear.median)
         ),
         (Some(private), Some(clear)) => format!(
             "Full encryption takes {} CPU seconds per GiB at both ends together, no more than the {} measured without: \
-             what it adds is lost in this run's noise.",
+             what it adds is lost in this run's noise{doubt}.",
             number::quantity(private.median),
             number::quantity(clear.median)
         ),
@@ -317,16 +330,17 @@ fn tiles(file: &Outcome, tree: &Outcome, resumed: Option<&resume::Resumed>, file
         }
     };
     if let Some(rate) = own(file, Level::Private, RATE) {
-        let detail = against(file, Level::Private, rate.median);
+        let detail = against(file, Level::Private, rate.median) + doubt(file, &[Level::Private]);
         tile("One file, private", number::quantity(rate.median), "MB/s", detail);
     }
     if let Some(cpu) = own(file, Level::Private, CPU_PER_GIB) {
         let clear = own(file, Level::Clear, CPU_PER_GIB).map_or(f64::NAN, |clear| clear.median);
-        let detail = format!("clear: {}; both ends together", number::quantity(clear));
+        let doubt = doubt(file, &[Level::Private, Level::Clear]);
+        let detail = format!("clear: {}; both ends together{doubt}", number::quantity(clear));
         tile("Cost, private", number::quantity(cpu.median), "CPU s/GiB", detail);
     }
     if let Some(rate) = own(tree, Level::Private, RATE) {
-        let detail = against(tree, Level::Private, rate.median);
+        let detail = against(tree, Level::Private, rate.median) + doubt(tree, &[Level::Private]);
         tile("The tree, private", number::quantity(rate.median), "MB/s", detail);
     }
     if let Some(kept) = resumed.and_then(|resumed| resumed.kept_bytes) {
@@ -373,4 +387,31 @@ fn limits(machine: &Machine) -> Vec<String> {
         );
     }
     limits
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::{Cell, Experiment, Sample};
+
+    /// A reader of the headline alone must know that nothing stands behind it but a busy machine.
+    #[test]
+    fn a_headline_of_disturbed_runs_says_so() {
+        let outcome = |disturbed: [bool; 2]| {
+            let samples = disturbed.iter().enumerate().map(|(round, &is_disturbed)| Sample {
+                is_disturbed,
+                ..Sample::slice(CPU_PER_GIB, 0.5, round)
+            });
+            let cell = |level: Level| Cell {
+                samples: samples.clone().collect(),
+                ..Cell::new([("level", level.name()), ("tool", OWN)])
+            };
+            let cells = vec![cell(Level::Private), cell(Level::Clear)];
+            Outcome::new(Experiment::new("file", "", "", &["level", "tool"], Vec::new()), cells)
+        };
+        assert!(sentence(&outcome([true, true])).contains("disturbed every run"));
+        assert!(!sentence(&outcome([true, false])).contains("disturbed"));
+        let tiles = tiles(&outcome([true, true]), &outcome([false, false]), None, 1);
+        assert!(tiles.iter().all(|tile| tile.detail.contains("disturbed every run")), "{tiles:?}");
+    }
 }
