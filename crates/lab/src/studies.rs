@@ -60,7 +60,7 @@ pub const STUDIES: &[Study] = &[
         NDSS,
         "12 to 384 connections: threads each, or lanes for all; fairness",
         "lab stacks --only N34",
-        5,
+        45,
     ),
     study("N36", NDSS, "layers, functions and blocks as units of concurrency", "lab stacks --only N36", 5),
     study(
@@ -74,7 +74,13 @@ pub const STUDIES: &[Study] = &[
     study("G12", GRIDFTP, "the same: the second machine's table", "lab transfer --only G12", 180),
     study("G13", GRIDFTP, "the same: the third machine's table", "lab transfer --only G13", 180),
     study("G16", GRIDFTP, "many threads, many streams", "lab transfer --only G16", 120),
-    study("G18", GRIDFTP, "how many cores fill 1 Gb/s at each level", "lab transfer --only G18", 120),
+    study(
+        "G18",
+        GRIDFTP,
+        "a link of 1 Gb/s: what each level carries on one lane and on two",
+        "lab transfer --only G18",
+        120,
+    ),
     study(
         "R10",
         COSTS,
@@ -85,7 +91,7 @@ pub const STUDIES: &[Study] = &[
     study(
         "R11",
         COSTS,
-        "five variables: what is run, algorithm, topology, lanes or not, the rest of the machine",
+        "four of five variables: what is run, algorithm, topology, lanes or not",
         "lab tunnel --only tcp1,tiny,large",
         900,
     ),
@@ -136,9 +142,9 @@ pub const STUDIES: &[Study] = &[
     study(
         "B13",
         NPCRYPTBENCH,
-        "Tables II and IV: rounds, keys, bytes of tables",
-        "lab network-processor",
-        20,
+        "Table IV: bytes of tables in near and in far memory, beside ours",
+        "speed --story --only tables",
+        1,
     ),
     study("B15", NPCRYPTBENCH, "instruction mix of the code as it is written", "lab network-processor", 20),
     study(
@@ -161,7 +167,7 @@ pub const STUDIES: &[Study] = &[
     study(
         "B22",
         NPCRYPTBENCH,
-        "levels 1 to 3 on this processor; flows, messages and blocks at once (also B24, B25)",
+        "levels 1 to 3 on this processor; flows, messages and blocks at once (also B24)",
         "speed --story --only ladder,flows,batches,blocks,shared-message",
         45,
     ),
@@ -169,9 +175,9 @@ pub const STUDIES: &[Study] = &[
     study(
         "B25",
         NPCRYPTBENCH,
-        "own kernels of the record layer beside others",
-        "lab transfer --only B25",
-        60,
+        "level 3: what larger bursts gain, beside a faster memory",
+        "lab network-processor",
+        20,
     ),
     study("A10", ATOMIC, "AH by components: header, touching, arithmetic", "lab tunnel --only ah", 10),
     study("A12", ATOMIC, "one pass over the data or several", "lab stacks --only A12", 5),
@@ -196,7 +202,20 @@ pub const STUDIES: &[Study] = &[
         "speed --story --only caches",
         15,
     ),
-    study("kernels", OWN, "every kernel: rates, cost of a message, scaling over lanes", "speed", 20),
+    study(
+        "kernels",
+        OWN,
+        "what to use on this machine: AEADs, hashes and MACs, one message and many",
+        "speed",
+        20,
+    ),
+    study(
+        "providers",
+        OWN,
+        "a copy by own kernels, AWS-LC, and record by record",
+        "lab transfer --only providers",
+        60,
+    ),
     study("links", OWN, "one file through links with delay and loss", "lab transfer --only links", 190),
 ];
 

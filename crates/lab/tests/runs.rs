@@ -100,7 +100,7 @@ fn the_study_runs_every_cell_and_decides_its_claims() {
         program: Some(fake("sealane")),
         profile: Profile::Quick,
         ends: vec![End::Send],
-        only: ["g11", "B25"].map(str::to_owned).to_vec(),
+        only: ["g11", "providers"].map(str::to_owned).to_vec(),
         peers: false,
         file_bytes_max: Some(1 << 20),
         seed: Some(2),

@@ -53,8 +53,7 @@ pub(super) fn plan(repetition: Repetition) -> Plan {
     Plan {
         experiment: Experiment {
             id: "kernels".to_owned(),
-            covers: "B25".to_owned(),
-            paper: "Yue, Lin, Tan: NPCryptBench, a cryptographic benchmark suite for network processors (2006)".to_owned(),
+            covers: "providers".to_owned(),
             title: "Whose kernels seal the records".to_owned(),
             method: vec![
                 "Two streams on two lanes, both ends in full, the receiver discards. The product's kernels take the records of a batch together; AWS-LC, and what is called “record by record”, take one after the other.".to_owned(),

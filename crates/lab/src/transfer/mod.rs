@@ -67,8 +67,8 @@ impl Default for TransferOptions {
 }
 
 /// Parts of the study: threads and streams at four levels (G10 to G13), many of them (G16), a link of 1 Gb/s (G18), links
-/// with delay and loss (`links`), own kernels beside others (B25), one file beside other tools (R15).
-pub const IDS: [&str; 9] = ["G10", "G11", "G12", "G13", "G16", "G18", "links", "B25", "R15"];
+/// with delay and loss (`links`), own kernels beside others (`providers`), one file beside other tools (R15).
+pub const IDS: [&str; 9] = ["G10", "G11", "G12", "G13", "G16", "G18", "links", "providers", "R15"];
 
 impl TransferOptions {
     fn wants(&self, ids: &[&str]) -> bool {
@@ -139,7 +139,7 @@ pub fn run(options: &TransferOptions, progress: &mut dyn Write) -> Result<Report
     if options.wants(&["G16"]) {
         outcomes.push(lab.run(counts::plan(machine.cores, repetition), None)?);
     }
-    if options.wants(&["B25"]) {
+    if options.wants(&["providers"]) {
         outcomes.push(lab.run(kernels::plan(repetition), None)?);
     }
     if options.wants(&["G18"]) {
