@@ -7,6 +7,7 @@ mod asymmetric;
 mod capture;
 mod demux;
 mod driver;
+mod fairness;
 mod model;
 mod page;
 mod paper;
@@ -15,6 +16,7 @@ mod predict;
 mod rig;
 mod security;
 mod sentences;
+mod timing;
 
 use crate::LabError;
 use crate::experiment::{self, Coordinates, Profile, Repetition, Runner, Sample, derive};
@@ -28,11 +30,12 @@ use serde::Serialize;
 use std::io::Write;
 use std::mem;
 use std::time::{Duration, Instant};
+use timing::Timing;
 
 pub use capture::capture;
 pub use model::Costs;
 pub use page::{predicted, report};
-pub use passes::Pass;
+pub use passes::{OneLoop, Pass};
 pub use predict::{Prediction, predict};
 pub use rig::{Direction, Setup};
 pub use sentences::Sentence;
@@ -106,6 +109,8 @@ pub struct Cell {
     pub lock_wait: f64,
     /// Jain's index over connections: 1 where all got the same.
     pub jain: Option<f64>,
+    /// 90 % interval of `jain`; none where connections had too few batches to tell.
+    pub jain_interval: Option<Interval>,
     /// The largest connection's share over the smallest's.
     pub max_over_min: Option<f64>,
     /// How often a lane had to wait for the map that says whose packet it is, for each message.
@@ -184,32 +189,6 @@ impl Study {
             self.cells.iter().find(is_it)
         };
         Some([of(STACKS[0])?, of(STACKS[1])?, of(DES_ALONE)?, of(STACKS[2])?])
-    }
-}
-
-/// Lengths of a measurement.
-#[derive(Clone, Copy, Debug)]
-struct Timing {
-    rounds: usize,
-    settle: Duration,
-    slice: Duration,
-    centre: Centre,
-}
-
-impl Timing {
-    fn of(profile: Profile) -> Self {
-        let timing = |rounds, settle, slice| Self {
-            rounds,
-            settle: Duration::from_millis(settle),
-            slice: Duration::from_millis(slice),
-            centre: profile.centre(),
-        };
-        match profile {
-            Profile::Quick => timing(5, 6, 30),
-            Profile::Full => timing(10, 50, 400),
-            // N25: ten runs of 30 s after 30 s.
-            Profile::Paper => timing(10, 30_000, 30_000),
-        }
     }
 }
 
@@ -322,6 +301,7 @@ fn cell(id: &'static str, setup: &Setup, slices: &[Slice], one_lane: Option<f64>
         locked_ns: locked_ns(slices),
         lock_wait: sum(|slice| slice.counts.found_busy) / messages,
         jain: derive::jain(&shares),
+        jain_interval: fairness::jain_interval(slices),
         max_over_min: derive::max_over_min(&shares),
         map_wait: sum(|slice| slice.map_waits) / messages,
         hand_offs: sum(|slice| slice.counts.handed_over) / messages,
@@ -623,8 +603,10 @@ impl Run {
     fn connections(&mut self) -> Result<(), LabError> {
         let lanes = *self.lanes.last().expect("there is one lane at least");
         let stacks = [(STACKS[0], None), (STACKS[4], Some(Tier::Native)), (MODERN, None)];
+        let usual = self.timing;
         for (stack, tier) in stacks {
-            for connections in [12, 96, 384] {
+            for connections in [CONNECTIONS, 96, 384] {
+                self.timing = usual.of_connections(connections);
                 let one = Setup { connections, ..Setup::new(stack, Direction::Send, tier) };
                 let placement = Placement::Connection;
                 let processors = Setup { lanes, placement, ..one.clone() };
@@ -632,6 +614,7 @@ impl Run {
                 self.cells("N34", &[processors, threads])?;
             }
         }
+        self.timing = usual;
         Ok(())
     }
 
@@ -699,6 +682,7 @@ mod tests {
             locked_ns: 30.0,
             lock_wait: 0.0,
             jain: None,
+            jain_interval: None,
             max_over_min: None,
             map_wait: 0.0,
             hand_offs: 0.0,
@@ -730,6 +714,7 @@ mod tests {
             placement,
             connections: 12,
             jain: Some(jain),
+            jain_interval: Some(interval(jain)),
             ..cell("N34", STACKS[0], "best", 2, 9_000.0)
         };
         // 4, 8, 10 and 14 µs of a message.
@@ -759,6 +744,9 @@ mod tests {
             bytes: 16 << 10,
             separate_mb_per_s: 500.0,
             fused_mb_per_s: 600.0,
+            gain: 1.2,
+            interval: interval(1.2),
+            one_loop: Some(OneLoop { mb_per_s: 510.0, gain: 1.02, interval: interval(1.02) }),
         };
         Study {
             cells,
@@ -779,7 +767,7 @@ mod tests {
         let report = report(&study);
         let outcome = |id: &str| report.outcomes.iter().find(|one| one.experiment.id == id).unwrap();
         let text = crate::report::outcomes_text(&report, None);
-        for words in ["the paper", "near linear", "paper: µs", "over independent", "one pass gains"] {
+        for words in ["the paper", "near linear", "paper: µs", "over independent", "one loop gains"] {
             assert!(text.contains(words), "{words}");
         }
         assert_eq!(outcome("packets").cells.len(), paper::PACKETS.len() + 5);

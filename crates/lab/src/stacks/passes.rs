@@ -1,13 +1,17 @@
 //! Integrated layer processing (A12): what it gains to do all that touches a packet while it is in the cache, instead of
-//! one layer over all packets after the other.
+//! one layer over all packets after the other; or all that touches a byte in one loop over the data, as ATOMIC-2 proposed.
 //!
 //! Copy, checksum, digest and cipher over packets of 4 KB, by the kernels of one message at a time, so that the only
-//! difference is the order. Guarantees: both orders leave the same bytes.
+//! difference is the order. Guarantees: all orders leave the same bytes.
 
 use crate::LabError;
 use crate::rng::Rng;
+use crate::stats::{CONFIDENCE, Interval, median, median_interval};
 use sealane_engine::{Engine as _, Inline, Job, Mac, Protection, Queue, Session, Span, Work};
-use sealane_transform::{BlockCipher, Cipher, Digest, Kernels, Mode, Tier, internet_sum};
+use sealane_transform::{
+    BlockCipher, Cipher, Digest, DigestStream, Kernels, Mode, StreamPart, Tier, internet_sum,
+    internet_sum_copying,
+};
 use serde::Serialize;
 use std::collections::VecDeque;
 use std::hint::black_box;
@@ -28,14 +32,38 @@ pub struct Pass {
     pub separate_mb_per_s: f64,
     /// MB/s, packet after packet.
     pub fused_mb_per_s: f64,
+    /// How many times as fast packet after packet is: the median of the rounds.
+    pub gain: f64,
+    /// 90 % interval of `gain`.
+    pub interval: Interval,
+    /// The same in one loop over the data, where all steps can be cut into pieces: ciphers are not.
+    pub one_loop: Option<OneLoop>,
 }
 
-impl Pass {
-    /// How many times as fast packet after packet is.
-    pub fn gain(&self) -> f64 {
-        self.fused_mb_per_s / self.separate_mb_per_s
-    }
+/// All steps in one loop over the data.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct OneLoop {
+    /// MB/s.
+    pub mb_per_s: f64,
+    /// How many times as fast as layer after layer: the median of the rounds.
+    pub gain: f64,
+    /// 90 % interval of `gain`.
+    pub interval: Interval,
 }
+
+/// In which order steps and packets go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    /// A step over all packets, then the next one.
+    ByLayer,
+    /// All steps over a packet, then the next one.
+    ByPacket,
+    /// All steps over a piece of a packet, then the next one.
+    OneLoop,
+}
+
+/// Bytes of a piece in one loop: a few cache lines, and blocks enough that calls do not count.
+const PIECE_BYTES: usize = 512;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
@@ -60,6 +88,7 @@ struct Packets {
     queue: Box<dyn Queue>,
     digest: Arc<Session>,
     cipher: Arc<Session>,
+    kernels: Kernels,
     sum: u64,
 }
 
@@ -84,6 +113,7 @@ impl Packets {
             queue,
             digest: session(Protection::Mac { mac: Mac::Digest(Digest::Md5), tag_bytes: 16 })?,
             cipher: session(Protection::Cipher(Cipher::Block(cipher, mode)))?,
+            kernels,
             sum: 0,
         };
         let Self { work, source, .. } = &mut packets;
@@ -128,23 +158,75 @@ impl Packets {
         self.work = self.queue.finished().expect("it computes at once");
     }
 
-    /// MB/s of all steps over all packets, in one order or the other.
-    fn rate(&mut self, steps: &[Step], is_fused: bool) -> f64 {
+    /// All steps over one packet in one loop; false where a step takes packets as a whole.
+    fn one_loop(&mut self, steps: &[Step], packet: usize) -> bool {
+        if steps.contains(&Step::Cipher) {
+            return false;
+        }
+        let (copies, digests) = (steps.contains(&Step::Copy), steps.contains(&Step::Digest));
+        let from = packet * PACKET_BYTES;
+        let Self { source, work, kernels, sum, .. } = self;
+        let all = source.len();
+        let bytes = work.buffer.bytes_mut();
+        let mut stream = DigestStream::new(Digest::Md5).filter(|_| digests);
+        let mut packet_sum = 0_u32;
+        for at in (from..from + PACKET_BYTES).step_by(PIECE_BYTES) {
+            let range = at..at + PIECE_BYTES;
+            let piece = &mut bytes[range.clone()];
+            let sum = if copies { internet_sum_copying(&source[range], piece) } else { internet_sum(piece) };
+            packet_sum += u32::from(sum);
+            if let Some(stream) = &mut stream {
+                kernels.absorb(&mut [StreamPart { stream, part: piece }]);
+            }
+        }
+        // The sum of the pieces' sums is the packet's, folded as theirs are.
+        *sum = sum.wrapping_add(u64::from(fold(packet_sum)));
+        if let Some(stream) = &stream {
+            bytes[all + 16 * packet..][..16].copy_from_slice(&kernels.finish(stream)[..16]);
+        }
+        true
+    }
+
+    /// MB/s of all steps over all packets in an order; `None` where they cannot go in that.
+    fn rate(&mut self, steps: &[Step], order: Order) -> Option<f64> {
         let count = self.source.len() / PACKET_BYTES;
         // Small sets are gone over again until the clock is fine enough.
         let rounds = (8_usize << 20).div_ceil(self.source.len());
         let began = Instant::now();
         for _ in 0..rounds {
-            if is_fused {
-                (0..count)
-                    .for_each(|packet| steps.iter().for_each(|&step| self.step(step, packet, packet + 1)));
-            } else {
-                steps.iter().for_each(|&step| self.step(step, 0, count));
+            if !self.go(steps, order, count) {
+                return None;
             }
         }
         black_box(self.sum);
-        (rounds * self.source.len()) as f64 / began.elapsed().as_secs_f64() / 1e6
+        Some((rounds * self.source.len()) as f64 / began.elapsed().as_secs_f64() / 1e6)
     }
+
+    /// All steps over so many packets; false where they cannot go in this order.
+    fn go(&mut self, steps: &[Step], order: Order, count: usize) -> bool {
+        match order {
+            Order::ByLayer => steps.iter().for_each(|&step| self.step(step, 0, count)),
+            Order::ByPacket => (0..count)
+                .for_each(|packet| steps.iter().for_each(|&step| self.step(step, packet, packet + 1))),
+            Order::OneLoop => return (0..count).all(|packet| self.one_loop(steps, packet)),
+        }
+        true
+    }
+}
+
+/// How many times as fast one order is as another, round by round: they took turns, so that what the machine did beside met
+/// both.
+fn over(rates: &[f64], others: &[f64]) -> Option<(f64, Interval)> {
+    let gains: Vec<f64> = rates.iter().zip(others).map(|(rate, other)| rate / other).collect();
+    median(&gains).zip(median_interval(&gains, CONFIDENCE, 1))
+}
+
+/// Carries of a sum of 16-bit words added to it again (RFC 1071).
+const fn fold(mut sum: u32) -> u16 {
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    sum as u16
 }
 
 /// Measures every combination over sets from the first-level cache to far beyond the last.
@@ -158,14 +240,25 @@ pub(super) fn measure(rounds: usize, rng: &mut Rng) -> Result<Vec<Pass>, LabErro
                 (BlockCipher::Aes128, Mode::Ctr)
             };
             let mut packets = Packets::new(bytes, cipher, mode, rng)?;
-            let mut rates = [Vec::new(), Vec::new()];
+            let mut rates = [Vec::new(), Vec::new(), Vec::new()];
             for _ in 0..rounds {
-                for (is_fused, rates) in [false, true].into_iter().zip(&mut rates) {
-                    rates.push(packets.rate(steps, is_fused));
+                let orders = [Order::ByLayer, Order::ByPacket, Order::OneLoop];
+                for (order, rates) in orders.into_iter().zip(&mut rates) {
+                    rates.extend(packets.rate(steps, order));
                 }
             }
-            let [separate, fused] = rates.map(|rates| crate::stats::median(&rates).unwrap_or(0.0));
-            passes.push(Pass { layers, bytes, separate_mb_per_s: separate, fused_mb_per_s: fused });
+            let [separate, fused, one_loop] = &rates;
+            let Some((gain, interval)) = over(fused, separate) else { continue };
+            let one_loop = over(one_loop, separate).zip(median(one_loop));
+            passes.push(Pass {
+                layers,
+                bytes,
+                separate_mb_per_s: median(separate).unwrap_or(0.0),
+                fused_mb_per_s: median(fused).unwrap_or(0.0),
+                gain,
+                interval,
+                one_loop: one_loop.map(|((gain, interval), mb_per_s)| OneLoop { mb_per_s, gain, interval }),
+            });
         }
     }
     Ok(passes)
@@ -176,20 +269,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_orders_leave_the_same_bytes() {
+    fn all_orders_leave_the_same_bytes() {
         for (layers, steps) in PASSES {
-            let run = |is_fused: bool| {
+            let run = |order| {
                 let mut packets =
                     Packets::new(32 << 10, BlockCipher::Aes128, Mode::Ctr, &mut Rng::new(5)).unwrap();
                 let count = packets.source.len() / PACKET_BYTES;
-                if is_fused {
-                    (0..count).for_each(|at| steps.iter().for_each(|&step| packets.step(step, at, at + 1)));
-                } else {
-                    steps.iter().for_each(|&step| packets.step(step, 0, count));
-                }
-                (packets.sum, packets.work.buffer.bytes().to_vec())
+                let went = packets.go(steps, order, count);
+                went.then(|| (packets.sum, packets.work.buffer.bytes().to_vec()))
             };
-            assert!(run(false) == run(true), "{layers}");
+            let by_layer = run(Order::ByLayer);
+            assert!(by_layer.is_some() && run(Order::ByPacket) == by_layer, "{layers}");
+            let one_loop = run(Order::OneLoop);
+            assert_eq!(one_loop.is_none(), steps.contains(&Step::Cipher), "{layers}");
+            assert!(one_loop.is_none() || one_loop == by_layer, "{layers}");
         }
     }
 }

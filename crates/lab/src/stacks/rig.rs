@@ -206,12 +206,17 @@ impl Rig {
         self.crews.len() * self.lanes <= available_lanes()
     }
 
-    /// CPU seconds that lanes have lost to others; 0 where they take each other's.
+    /// CPU seconds that lanes have lost to others: what they waited for a CPU, and what was stolen. Lanes that take each
+    /// other's CPUs wait for each other: of these it is what other processes ran.
     fn lost_seconds(&self) -> f64 {
-        if !self.are_alone() {
-            return 0.0;
-        }
-        waited_seconds().unwrap_or(0.0) + MachineTime::now().map_or(0.0, |time| time.stolen_seconds)
+        let machine = MachineTime::now().unwrap_or_default();
+        let others = if self.are_alone() {
+            waited_seconds().unwrap_or(0.0)
+        } else {
+            let own = usage::now();
+            machine.busy_seconds - own.user_seconds - own.system_seconds
+        };
+        others + machine.stolen_seconds
     }
 
     fn start(&mut self, engine: &Arc<dyn Engine>) -> std::io::Result<()> {
@@ -324,7 +329,11 @@ impl Rig {
             map_waits: waited - waits,
             lane_bytes,
             switches: (used.voluntary_switches + used.involuntary_switches).max(0) as u64,
-            is_disturbed: lost > LOST_MAX * seconds * self.threads.len() as f64,
+            is_disturbed: if self.are_alone() {
+                lost > LOST_MAX * seconds * self.threads.len() as f64
+            } else {
+                is_disturbed(lost, 0.0, ended - began)
+            },
             repeated: 0,
         }
     }

@@ -356,10 +356,10 @@ fn locks(study: &Study, said: &mut Said) {
 
 /// Integrated layer processing (A12).
 fn passes(study: &Study, said: &mut Said) {
-    for one in study.passes.iter().filter(|pass| pass.layers.contains("md5")) {
+    for one in study.passes.iter().filter(|pass| pass.layers.contains("md5") && pass.one_loop.is_some()) {
         let statement =
-            format!("{}, {}: one pass gains less than 10 %.", one.layers, bytes(one.bytes as u64));
-        said.figure("A12", (statement, "A12"), (pass(one).at, "gain"), (None, Some(1.1)));
+            format!("{}, {}: one loop gains less than 10 %.", one.layers, bytes(one.bytes as u64));
+        said.figure("A12", (statement, "A12"), (pass(one).at, "one-loop-gain"), (None, Some(1.1)));
     }
 }
 
