@@ -10,16 +10,13 @@ use std::{
     net::{SocketAddr, TcpListener},
     num::NonZeroUsize,
     os::fd::AsFd as _,
-    path::Path,
+    path::{Path, PathBuf},
     process::{self, Command},
     thread,
     time::{Duration, Instant},
 };
 
-use rustix::{
-    event::{PollFd, PollFlags},
-    thread::{CapabilitySet, CapabilitySets, set_capabilities, set_no_new_privs},
-};
+use rustix::event::{PollFd, PollFlags};
 use sealane_engine::{EngineChoice, Implementations};
 use sealane_ipsec::{
     counters::DropReason,
@@ -48,7 +45,8 @@ use crate::{
     outward::{self, Dummies, Load, Router, Sealer},
     path::Answers,
     peers::Peers,
-    site::{Keys, Site},
+    privilege,
+    site::{Keys, PeerSite, Site},
     status::Status,
     way::Way,
 };
@@ -70,6 +68,20 @@ pub enum GatewayError {
     /// The gateway's own key cannot be had.
     #[error("cannot read the gateway's own key: {0}")]
     Identity(#[from] PeerError),
+    /// A peer has our own key.
+    #[error(
+        "peer {peer:?} has the key of this gateway itself ({}); give it the one that `sealane id` prints at the peer",
+        identity.display()
+    )]
+    OwnKey {
+        /// The peer.
+        peer: String,
+        /// File of our own key.
+        identity: PathBuf,
+    },
+    /// Privileges cannot be given away.
+    #[error("cannot give away privileges: {0}")]
+    Privileges(#[source] io::Error),
     /// A socket cannot be bound.
     #[error("cannot listen on {listen}: {source}")]
     Listen {
@@ -181,7 +193,12 @@ pub fn run(
     let router = Router::new(&peers).answering(Answers::new(Box::new(to_inside)));
     let outward = Way::new(lanes, Load::new, (tun_in, router), to_peers);
     let inward = Way::new(lanes, Arrival::new, from_peers, (tun_out, Acceptor::new(&peers)));
-    drop_capabilities().map_err(GatewayError::Lane)?;
+    // The device is ours, so no other gateway makes this socket.
+    let bind = || Listener::bind(control_folder, &site.device).map_err(GatewayError::Control);
+    let account = privilege::account().map_err(GatewayError::Privileges)?;
+    // Another user may not make a socket where root's are.
+    let bound = account.map(|_| bind()).transpose()?;
+    privilege::give_up(account).map_err(GatewayError::Privileges)?;
     let engine = engine.make(implementations).map_err(GatewayError::Engine)?;
     let queues: Vec<_> = (0..2 * lanes)
         .map(|_| engine.queue(NonZeroUsize::MIN))
@@ -190,8 +207,8 @@ pub fn run(
     let dummies = engine.queue(NonZeroUsize::MIN).map_err(GatewayError::Engine)?;
     let dummies = RefCell::new(Dummies::new(dummies, dummies_out, site));
     heed();
-    // The device is ours, so no other gateway makes this socket.
-    let control = Listener::bind(control_folder, &site.device).map_err(GatewayError::Control)?;
+    // Whoever keeps its user makes it only now, so that a signal of before leaves none.
+    let control = bound.map_or_else(bind, Ok)?;
     keeper.keep()?;
     thread::scope(|scope| {
         let mut queues = queues.into_iter();
@@ -292,15 +309,6 @@ fn listen(at: SocketAddr, mark: Option<u32>) -> io::Result<TcpListener> {
     Ok(listener)
 }
 
-/// Gives away every capability of this thread, and so of those that it starts: the device, the sockets and the files are open.
-fn drop_capabilities() -> io::Result<()> {
-    let none = CapabilitySet::empty();
-    set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })?;
-    // Nothing that is run from here gets them back.
-    set_no_new_privs(true)?;
-    Ok(())
-}
-
 /// Makes associations by calls.
 struct Caller<'scope, 'env, 'peers, 'here, S> {
     calls: &'scope Calls<'peers>,
@@ -379,7 +387,21 @@ fn calls<'a>(
     }
     let path = site.identity.as_deref().or(identity).ok_or(PeerError::NoConfigDir)?;
     let identity = Identity::load_or_create(path)?;
+    refuse_own_key(site, &identity, path)?;
     Ok(Some(Calls::new(site, identity, implementations, peers, lanes)))
+}
+
+/// Looks whether no peer of `site` has this gateway's own key, which is in the file `path`.
+///
+/// # Errors
+/// One has.
+pub fn refuse_own_key(site: &Site, identity: &Identity, path: &Path) -> Result<(), GatewayError> {
+    let own = identity.public_key();
+    let is_own = |peer: &&PeerSite| matches!(&peer.keys, Keys::Peer(keys) if keys.key == own);
+    match site.peers.iter().find(is_own) {
+        Some(peer) => Err(GatewayError::OwnKey { peer: peer.name.clone(), identity: path.to_owned() }),
+        None => Ok(()),
+    }
 }
 
 /// CPU time of this process, in seconds.

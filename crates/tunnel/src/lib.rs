@@ -8,7 +8,7 @@
 //! - [`way`] is how lanes share a direction; [`alone`] runs it between memory and memory, to measure one end by itself.
 //! - [`endpoint`] is where a peer is reached, and what can be no such place; [`news`] is what is told of peers.
 //! - [`keying`] makes associations with peers that are known by their keys; [`manual`] makes them from files.
-//! - [`control`] is how a running gateway is asked; [`status`] what it answers.
+//! - [`control`] is how a running gateway is asked; [`status`] what it answers; [`privilege`] what it gives away before that.
 //!
 //! The protocols are in `sealane-ipsec`, the system calls on packets in `sealane-port`.
 #![forbid(unsafe_code)]
@@ -34,6 +34,7 @@ pub mod outside;
 pub mod outward;
 pub mod path;
 pub mod peers;
+pub mod privilege;
 pub mod site;
 pub mod status;
 pub mod way;
