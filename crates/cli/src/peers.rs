@@ -64,6 +64,11 @@ pub(crate) fn authorise(arguments: AuthoriseArgs) -> Result<(), Failure> {
             path.display(),
             arguments.name
         )),
+        PeerError::TrustLine { fault: TrustFault::Duplicate { field: "key", first_line }, .. } => usage(anyhow!(
+            "the key has another name in line {first_line} of {}: give that name to change its rights, or `sealane peers \
+             --remove` it first",
+            path.display()
+        )),
         error => io_failed(error),
     })?;
     match old {

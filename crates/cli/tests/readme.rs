@@ -101,6 +101,7 @@ fn who_cannot_be_let_in_is_not() {
     std::os::unix::fs::symlink(path(), folder.path().join("programs/sealane")).expect("a link");
     let run = |line: &str| shell(folder.path(), "server", line).output().expect("it starts");
     let key = text(&run("sealane id").stdout).trim().to_owned();
+    let other = text(&run("sealane id --identity other").stdout).trim().to_owned();
     for (line, status) in [
         ("sealane authorise nonsense ada".to_owned(), 2),
         (format!("sealane authorise {key} ada readd"), 2),
@@ -110,19 +111,24 @@ fn who_cannot_be_let_in_is_not() {
             format!("sealane authorise {key} ada read,delete --path /srv/a --limit-rate 10M --connections 2"),
             0,
         ),
-        (format!("sealane authorise {key} eve"), 7),
+        (format!("sealane authorise {key} eve"), 2),
+        (format!("sealane authorise {other} ada"), 2),
+        (format!("sealane authorise {key} 'ada laptop'"), 2),
     ] {
         let output = run(&line);
-        let is_expected = match status {
-            7 => output.status.code() != Some(0),
-            status => output.status.code() == Some(status),
-        };
-        assert!(is_expected, "{line}: {} {}", output.status, text(&output.stderr));
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(status), "{line}: {said}");
+        let is_name = line.ends_with(" eve") || line.ends_with("laptop'") || line.contains(&other);
+        assert!(!is_name || said.contains("name"), "{line}: {said}");
     }
-    let said = run("sealane peers");
-    let said = text(&said.stdout);
-    assert!(
-        said.contains("read,delete path=/srv/a rate=10000000 connections=2") && !said.contains("eve"),
-        "{said}"
-    );
+    let listed = |rights: &str| {
+        let said = run("sealane peers");
+        let said = text(&said.stdout).to_owned();
+        assert!(said.contains(rights) && !said.contains("eve"), "{said}");
+    };
+    listed("read,delete path=/srv/a rate=10000000 connections=2");
+    // Other rights; what restricts the peer stays unless it is said anew.
+    let again = run(&format!("sealane authorise {key} ada read,write --connections 3"));
+    assert!(again.status.success() && text(&again.stderr).contains("changed in"), "{}", text(&again.stderr));
+    listed("read,write path=/srv/a rate=10000000 connections=3");
 }

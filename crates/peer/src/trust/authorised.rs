@@ -128,11 +128,11 @@ impl AuthorisedPeers {
         self.iter().find(|peer| peer.key == *key)
     }
 
-    /// Gives `key` the line that `change` makes of the one it has, if it has one. The file is made if it does not exist. Returns
-    /// the entry before and the one after.
+    /// Gives `key` the line that `change` makes of the one it has, if it has one, under the same name. The file is made if it does
+    /// not exist. Returns the entry before and the one after.
     ///
     /// # Errors
-    /// The name is another key's, the entry is not one that the parser would take, or the file cannot be changed.
+    /// The name is another key's, or the key has another name; the entry is not one that the parser would take, or the file cannot be changed.
     pub fn set(
         path: &Path,
         key: &PublicKey,
@@ -150,6 +150,13 @@ impl AuthorisedPeers {
             match &only.map_err(file::at(Some(path)))?.peers[..] {
                 [(_, only)] if *only == peer && only.key == *key => {}
                 _ => return Err(file::at(Some(path))((number, TrustFault::Name))),
+            }
+            // A name that changes by the way would hide in the log who it was.
+            if let Some(&(first_line, _)) = old.filter(|(_, old)| old.name != peer.name) {
+                return Err(file::at(Some(path))((
+                    number,
+                    TrustFault::Duplicate { field: "key", first_line },
+                )));
             }
             let changed = match old {
                 Some(&(line, _)) => file::with_line_at(&bytes, line, &text),
@@ -414,7 +421,15 @@ mod tests {
         let text = format!("# ours\n{} ada rights=read path=/a\n\n{} eve rights=read", key(1), key(2));
         std::fs::write(&path, text).unwrap();
         let write = Rights { read: true, write: true, ..Rights::default() };
-        for (n, name) in [(1, "ada"), (2, "adam"), (3, "bob")] {
+        let renamed = AuthorisedPeers::set(&path, &key(2), |old| AuthorisedPeer {
+            name: "adam".into(),
+            ..old.unwrap().clone()
+        });
+        assert!(matches!(
+            renamed,
+            Err(PeerError::TrustLine { fault: TrustFault::Duplicate { field: "key", first_line: 4 }, .. })
+        ));
+        for (n, name) in [(1, "ada"), (2, "eve"), (3, "bob")] {
             let changed = AuthorisedPeers::set(&path, &key(n), |old| match old {
                 Some(old) => AuthorisedPeer { rights: write, name: name.into(), ..old.clone() },
                 None => AuthorisedPeer {
@@ -429,7 +444,7 @@ mod tests {
             assert_eq!(changed.unwrap().0.is_some(), n < 3);
         }
         let want = format!(
-            "# ours\n{} ada rights=read,write path=/a\n\n{} adam rights=read,write\n{} bob rights=read,write\n",
+            "# ours\n{} ada rights=read,write path=/a\n\n{} eve rights=read,write\n{} bob rights=read,write\n",
             key(1),
             key(2),
             key(3)
