@@ -1,4 +1,4 @@
-//! Site files, control questions and the messages of a call: whatever the bytes are, they are a value or an error that points into them.
+//! Site files, counter files, lists of users, control questions and the messages of a call: whatever the bytes are, they are a value or an error that points into them.
 
 #![no_main]
 
@@ -7,8 +7,9 @@ use std::path::Path;
 use libfuzzer_sys::fuzz_target;
 use sealane_tunnel::{
     control::{Answer, Ask},
-    device,
+    counter_file, device,
     keying::agreement::{Answer as CallAnswer, Offer},
+    privilege,
     site::Site,
 };
 
@@ -23,11 +24,18 @@ fuzz_target!(|bytes: &[u8]| {
     if let Ok(answer) = CallAnswer::parse(bytes) {
         assert_eq!(answer.to_bytes(), bytes);
     }
+    if let Some(next) = counter_file::parse(bytes) {
+        assert_eq!(counter_file::parse(counter_file::text(next).as_bytes()), Some(next));
+    }
+    let _ = privilege::find(bytes, privilege::USER);
     let Ok(text) = str::from_utf8(bytes) else { return };
     match Site::parse(Path::new("site.toml"), text) {
         Ok(site) => {
             // A device's name goes into commands.
             assert!(!site.device.contains(char::is_whitespace));
+            // A domain goes into commands, where it must be no option.
+            assert!(site.hooks.dns_search.iter().all(|domain| !domain.starts_with('-')));
+            assert!(site.peers.iter().all(|peer| !peer.name.contains(char::is_control)));
             assert_eq!(
                 device::commands(&site, &site.device).lines().filter(|line| line.is_empty()).count(),
                 0
