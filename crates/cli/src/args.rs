@@ -25,8 +25,8 @@ pub use peers::{AuthoriseArgs, PeersArgs};
 pub use serve::ServeArgs;
 pub use speed::{AlgorithmArg, DirectionArg, SpeedArgs, TierArg};
 pub use tunnel::{
-    TunnelAllowedArgs, TunnelArgs, TunnelCheckArgs, TunnelCommand, TunnelDeviceArgs, TunnelStatusArgs,
-    TunnelUpArgs,
+    TunnelAllowedArgs, TunnelArgs, TunnelCheckArgs, TunnelCommand, TunnelDeviceArgs, TunnelNewArgs,
+    TunnelStatusArgs, TunnelUpArgs,
 };
 
 use crate::exit::EXIT_STATUSES;
@@ -122,6 +122,9 @@ pub struct IdArgs {
     /// File of the identity; by default the one in your configuration folder
     #[arg(long, value_name = "FILE")]
     pub identity: Option<PathBuf>,
+    /// The identity of this system's tunnels, /etc/sealane/identity
+    #[arg(long, conflicts_with = "identity")]
+    pub system: bool,
 }
 
 /// Which kernels run, as a section of the help text.

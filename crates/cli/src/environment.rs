@@ -2,13 +2,20 @@
 
 use anyhow::Context as _;
 use sealane_engine::Implementations;
-use sealane_peer::{PeerError, SshAddresses};
+use sealane_peer::{Identity, PeerError, SshAddresses};
 use sealane_transform::Kernels;
 use std::env;
 use std::error::Error;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::io;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
+
+/// Where services of the system have their files.
+const SYSTEM_FOLDER: &str = "/etc/sealane";
 
 /// `SEALANE_TIER` and `SEALANE_ISA`: the kernels that compute.
 pub(crate) fn kernels() -> anyhow::Result<Kernels> {
@@ -31,6 +38,37 @@ pub(crate) fn config_dir() -> Option<PathBuf> {
 /// A file in that folder.
 pub(crate) fn config_file(name: &str) -> Result<PathBuf, PeerError> {
     config_dir().map(|folder| folder.join(name)).ok_or(PeerError::NoConfigDir)
+}
+
+/// The identity of this system's services.
+pub(crate) fn system_identity() -> PathBuf {
+    Path::new(SYSTEM_FOLDER).join(Identity::FILE_NAME)
+}
+
+/// The identity of a gateway whose site file names none: the system's for root, unless root has one of its own from before and the
+/// system has none; the user's own for everybody else.
+pub(crate) fn gateway_identity() -> Result<PathBuf, PeerError> {
+    let own = config_file(Identity::FILE_NAME);
+    if !rustix::process::geteuid().is_root() {
+        return own;
+    }
+    let system = system_identity();
+    Ok(own.ok().filter(|own| own.exists() && !system.exists()).unwrap_or(system))
+}
+
+/// What the program was given, without its own name.
+pub(crate) fn arguments() -> Vec<OsString> {
+    env::args_os().skip(1).collect()
+}
+
+/// `NOTIFY_SOCKET`: tells systemd that this service is ready (sd_notify(3)), where it waits for that.
+pub(crate) fn tell_ready() -> io::Result<()> {
+    let Some(name) = env::var_os("NOTIFY_SOCKET").filter(|name| !name.is_empty()) else { return Ok(()) };
+    let address = match name.as_bytes() {
+        [b'@', name @ ..] => SocketAddr::from_abstract_name(name)?,
+        _ => SocketAddr::from_pathname(&name)?,
+    };
+    UnixDatagram::unbound()?.send_to_addr(b"READY=1\n", &address).map(drop)
 }
 
 /// `SEALANE_SSH`: another program instead of `ssh`.

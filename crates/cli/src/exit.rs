@@ -57,6 +57,19 @@ impl ExitStatus {
         }
     }
 
+    /// The status of a process of ours that ended with this code.
+    pub fn of_code(code: i32) -> Self {
+        match code {
+            0 => Self::Success,
+            1 => Self::Partial,
+            2 => Self::Usage,
+            3 => Self::Connection,
+            4 => Self::Integrity,
+            129..=192 => Self::Interrupted { signal: (code - 128) as u8 },
+            _ => Self::Io,
+        }
+    }
+
     /// The status for a transfer that failed in this way.
     pub fn of_kind(kind: ErrorKind) -> Self {
         match kind {
@@ -95,6 +108,7 @@ mod tests {
             ExitStatus::Interrupted { signal: SIGINT },
         ] {
             assert!(EXIT_STATUSES.iter().any(|&(code, _)| code == status.code()), "{status:?}");
+            assert_eq!(ExitStatus::of_code(status.code().into()), status);
         }
     }
 

@@ -64,6 +64,10 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitStatus {
             return if error.use_stderr() { ExitStatus::Usage } else { ExitStatus::Success };
         }
     };
+    if holds_keys(&cli.command) {
+        // Neither a core dump nor another process of this user gets at the keys. Where the kernel refuses, nothing is lost but that.
+        let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
+    }
     let outcome = match cli.command {
         // A transfer reports its own failures: as JSON, below its progress bar, or with how to go on.
         Command::Cp(arguments) => return cp::run(*arguments),
@@ -84,6 +88,14 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitStatus {
         Command::Man { directory } => documents::man(&directory),
     };
     conclude(outcome.map(|()| ExitStatus::Success))
+}
+
+/// Whether the process will hold keys, of a user or of packets.
+fn holds_keys(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::Cp(_) | Command::Serve(_) | Command::Tunnel(_) | Command::Id(_) | Command::Authorise(_)
+    )
 }
 
 /// Says what failed, and gives the status that goes with it.

@@ -47,8 +47,7 @@ pub(crate) fn printable(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
         for c in chunk.valid().chars() {
-            // The bidirectional overrides (Unicode, UAX #9) can make one name look like another.
-            if c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') {
+            if is_obeyed(c) {
                 text.extend(c.escape_default());
             } else {
                 text.push(c);
@@ -56,6 +55,35 @@ pub(crate) fn printable(bytes: &[u8]) -> String {
         }
         for byte in chunk.invalid() {
             write!(text, "\\x{byte:02x}").expect("writing to a string succeeds");
+        }
+    }
+    text
+}
+
+/// Whether a terminal may do something else than show `c`. The bidirectional overrides (Unicode, UAX #9) can make one name look like
+/// another.
+fn is_obeyed(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// Lines of which each is [`printable`].
+pub(crate) fn lines(text: &str) -> String {
+    text.split_inclusive('\n')
+        .map(|line| match line.strip_suffix('\n') {
+            Some(line) => printable(line.as_bytes()) + "\n",
+            None => printable(line.as_bytes()),
+        })
+        .collect()
+}
+
+/// A line of JSON whose strings hold nothing that a terminal would obey; it means the same.
+pub(crate) fn json(line: &str) -> String {
+    let mut text = String::with_capacity(line.len());
+    for c in line.chars() {
+        match is_obeyed(c) {
+            // JSON itself asks for this below U+0020 alone.
+            true => write!(text, "\\u{:04x}", u32::from(c)).expect("writing to a string succeeds"),
+            false => text.push(c),
         }
     }
     text

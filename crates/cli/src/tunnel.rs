@@ -1,5 +1,8 @@
 //! `sealane tunnel`: gateways brought up, asked and ended.
 
+mod hooks;
+mod new;
+
 use crate::args::{
     TunnelAllowedArgs, TunnelArgs, TunnelCheckArgs, TunnelCommand, TunnelDeviceArgs, TunnelStatusArgs,
     TunnelUpArgs,
@@ -10,12 +13,12 @@ use crate::failure::Failure;
 use crate::signals::{self, Interrupts};
 use crate::text;
 use anyhow::{Context as _, anyhow};
+use rustix::process::getppid;
 use sealane_peer::Identity;
 use sealane_tunnel::control::{self, Answer, Ask};
 use sealane_tunnel::gateway::{self, GatewayError, Settings};
 use sealane_tunnel::host::{self, HostError, Wanted, keeper};
-use sealane_tunnel::key_file;
-use sealane_tunnel::manual::{self, Allowed};
+use sealane_tunnel::manual::{self, Allowed, Seen};
 use sealane_tunnel::site::{Keys, Site};
 use sealane_tunnel::status::Status;
 use std::cell::RefCell;
@@ -35,6 +38,7 @@ pub(crate) fn run(arguments: &TunnelArgs) -> Result<(), Failure> {
         TunnelCommand::Stats(arguments) => print(&asked(arguments)?.prometheus()),
         TunnelCommand::Check(arguments) => check(arguments),
         TunnelCommand::KeepHost => keep_host(),
+        TunnelCommand::New(arguments) => new::run(arguments),
     }
 }
 
@@ -42,7 +46,12 @@ fn usage(error: impl Into<anyhow::Error>) -> Failure {
     Failure::new(ExitStatus::Usage, error)
 }
 
+/// Prints lines, which may hold words of whoever owns a gateway's socket.
 fn print(text: &str) -> Result<(), Failure> {
+    print_as_it_is(&text::lines(text))
+}
+
+fn print_as_it_is(text: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
     stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(Failure::output)
 }
@@ -58,9 +67,13 @@ fn folder(given: Option<&PathBuf>) -> PathBuf {
 fn up(arguments: &TunnelUpArgs) -> Result<(), Failure> {
     let implementations = environment::implementations().map_err(usage)?;
     let site = Site::load(&arguments.site).map_err(usage)?;
-    let ended = Arc::new(AtomicBool::new(false));
     let folder = folder(arguments.run.as_ref());
-    let identity = environment::config_file(Identity::FILE_NAME).ok();
+    if !site.hooks.is_empty() && !arguments.supervised {
+        return hooks::supervise(&site, &folder, environment::arguments());
+    }
+    let supervisor = arguments.supervised.then(getppid);
+    let ended = Arc::new(AtomicBool::new(false));
+    let identity = environment::gateway_identity().ok();
     let settings = Settings {
         site: &site,
         lanes: arguments.lanes,
@@ -82,11 +95,21 @@ fn up(arguments: &TunnelUpArgs) -> Result<(), Failure> {
     };
     let up = |device: &str| {
         text::say(&format!("{device} is up, {} peers, listening on {}", site.peers.len(), site.listen));
+        let told = match arguments.supervised {
+            true => print(&format!("{}{device}\n", hooks::UP)).map_err(|_| io::ErrorKind::BrokenPipe.into()),
+            false => environment::tell_ready(),
+        };
+        if let Err(error) = told {
+            text::complain(format_args!("cannot tell the service manager that the gateway is up: {error}"));
+        }
     };
+    let is_ended = || ended.load(SeqCst) || supervisor.is_some_and(|supervisor| getppid() != supervisor);
     let say = |message: &str| text::complain(format_args!("{message}"));
-    gateway::run(&settings, || ended.load(SeqCst), heed, up, say).map_err(|error| {
+    gateway::run(&settings, is_ended, heed, up, say).map_err(|error| {
         let status = match error {
-            GatewayError::Manual(_) | GatewayError::Identity(_) => ExitStatus::Usage,
+            GatewayError::Manual(_) | GatewayError::Identity(_) | GatewayError::OwnKey { .. } => {
+                ExitStatus::Usage
+            }
             _ => ExitStatus::Io,
         };
         Failure::new(status, error)
@@ -150,7 +173,7 @@ fn status(arguments: &TunnelStatusArgs) -> Result<(), Failure> {
     let status = asked(&arguments.which)?;
     if arguments.json {
         let line = serde_json::to_string(&status).map_err(|error| Failure::new(ExitStatus::Io, error))?;
-        return print(&format!("{line}\n"));
+        return print_as_it_is(&format!("{}\n", text::json(&line)));
     }
     print(&if arguments.explain { status.explained() } else { status.text() })
 }
@@ -165,6 +188,7 @@ fn down(arguments: &TunnelDeviceArgs) -> Result<(), Failure> {
     if is_running {
         let device = device(arguments)?;
         return control::end(&folder, &device)
+            .and_then(|()| hooks::wait_until_undone(&folder, &device))
             .with_context(|| format!("cannot end the gateway with device {device}"))
             .map_err(|error| Failure::new(ExitStatus::Connection, error));
     }
@@ -182,16 +206,13 @@ fn down(arguments: &TunnelDeviceArgs) -> Result<(), Failure> {
 
 fn check(arguments: &TunnelCheckArgs) -> Result<(), Failure> {
     let site = Site::load(&arguments.site).map_err(usage)?;
+    let mut seen = Seen::default();
     for peer in &site.peers {
         manual::check(peer, allowed(arguments.allowed)).map_err(usage)?;
-        let Keys::Manual(keys) = &peer.keys else { continue };
-        for key in [&keys.send, &keys.receive] {
-            key_file::read(&key.file, keys.suite.material_bytes())
-                .with_context(|| format!("peer {:?}", peer.name))
-                .map_err(usage)?;
-        }
+        seen.read(peer).map_err(usage)?;
     }
     print(&format!("{}: good, {} peers\n", arguments.site.display(), site.peers.len()))?;
+    own_key(&site)?;
     let plan = match host::forecast(&Wanted::of(&site, &site.device)) {
         Ok(plan) => plan,
         Err(error) => return print(&format!("what `up` would do on this host cannot be told: {error}\n")),
@@ -207,4 +228,24 @@ fn check(arguments: &TunnelCheckArgs) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::new(ExitStatus::Io, HostError::Conflict(plan.conflicts)))
+}
+
+/// Prints the gateway's own key, if it has peers that are to know it.
+fn own_key(site: &Site) -> Result<(), Failure> {
+    if site.peers.iter().all(|peer| matches!(peer.keys, Keys::Manual(_))) {
+        return Ok(());
+    }
+    let path = match &site.identity {
+        Some(path) => path.clone(),
+        None => environment::gateway_identity().map_err(usage)?,
+    };
+    if !path.exists() {
+        return print(&format!(
+            "this gateway has no key yet: it is made in {} by its first start\n",
+            path.display()
+        ));
+    }
+    let identity = Identity::load(&path).map_err(usage)?;
+    gateway::refuse_own_key(site, &identity, &path).map_err(usage)?;
+    print(&format!("this gateway's key: {} ({})\n", identity.public_key(), path.display()))
 }

@@ -78,6 +78,13 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         &[("sealane tunnel stats sl0", "print counters for the text-file collector of Prometheus")],
     ),
     (
+        "sealane-tunnel-new",
+        &[(
+            "sealane tunnel new hq laptop --peer-key $KEY --endpoint 192.0.2.1:4500 --address 10.91.0.1 --peer-address 10.91.0.2",
+            "write laptop.toml for this host and hq.toml for the laptop, which calls",
+        )],
+    ),
+    (
         "sealane-tunnel-check",
         &[("sealane tunnel check site.toml", "say whether it is valid, or which line is not")],
     ),

@@ -2,6 +2,7 @@
 
 use clap::{Args, Subcommand};
 use sealane_engine::EngineChoice;
+use std::net::IpAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
@@ -21,12 +22,23 @@ A gateway is described by a site file:
   networks = [\"10.91.2.0/24\"]
   key = \"sealane1:...\"
 
-The key is what `sealane id` prints at the peer, for the user who runs the gateway there. The ends agree on the packets' \
+The key is what `sudo sealane id --system` prints at the peer. `sealane tunnel new` writes this file and the one of the peer. \
+The ends agree on the packets' \
 keys by TLS 1.3, on the TCP port of the same number, and renew them every ten minutes. A peer without an endpoint is \
 expected to call. An endpoint may be a host name, which is looked up again when the peer is silent. If a NAT is found on the way, \
 the gateway behind it keeps its mapping by a byte after 25 silent seconds; `keepalive = 10` in a peer changes the time, and 0 \
-stops it. A peer may also have a `suite` (default aes-256-gcm), `rekey-seconds`, and a replay `window`; a gateway \
-may have an `identity` file.
+stops it. A peer may also have a `suite` (default aes-256-gcm), `rekey-seconds`, and a replay `window`.
+
+A gateway's own key is in \
+/etc/sealane/identity, or in the file that `identity` names; without root, in the configuration folder of the user.
+
+A site file decides whom the gateway trusts, so it and the folders that it is in must belong to you or to root, and nobody else \
+may write to them.
+
+`up` and `down` are lists of shell commands, run with your rights when packets flow and when the gateway has ended; \
+SEALANE_DEVICE is the name of the device. If one of `up` fails, the gateway ends. `dns = [\"10.91.2.53\"]` has this host \
+ask that resolver while the gateway is up, by `resolvectl` or `resolvconf`; `dns-search = [\"corp.example\"]` beside it asks \
+there only for names in that domain.
 
 A peer that is another implementation has keys from files instead:
 
@@ -60,6 +72,19 @@ If a link on the way takes only smaller packets, hosts inside are told by ICMP w
 one that quotes too little to tell is believed down to 1,280 bytes outside. All other messages are counted as `foreign` in \
 `status`, and change nothing.";
 
+const NEW_LONG_ABOUT: &str = "\
+Write the site files of both ends of a new tunnel: PEER.toml for this host, and NAME.toml for the peer. Neither file holds a \
+secret: each end makes its own key by `sudo sealane id --system`, and the peer's is given here as --peer-key.
+
+Each end has one address inside, by which its own packets go; networks behind it are named by --networks and --peer-networks. \
+At least one end needs an endpoint, the address and port at which the other end reaches it.
+
+  sudo sealane tunnel new hq branch --folder /etc/sealane --peer-key sealane1:... \\
+      --endpoint 192.0.2.1:4500 --address 10.91.0.1 --networks 10.91.1.0/24 \\
+      --peer-endpoint 198.51.100.7:4500 --peer-address 10.91.0.2 --peer-networks 10.91.2.0/24
+  sealane cp /etc/sealane/hq.toml root@branch:/etc/sealane/
+  sudo systemctl enable --now sealane-tunnel@branch";
+
 /// Arguments of `sealane tunnel`.
 #[derive(Debug, Args)]
 pub struct TunnelArgs {
@@ -84,6 +109,9 @@ pub enum TunnelCommand {
     /// Keep the host's routes for a gateway, which starts this itself
     #[command(hide = true)]
     KeepHost,
+    /// Write the site files of both ends of a new tunnel
+    #[command(long_about = NEW_LONG_ABOUT)]
+    New(Box<TunnelNewArgs>),
 }
 
 /// Arguments of `sealane tunnel up`.
@@ -103,6 +131,9 @@ pub struct TunnelUpArgs {
     /// Folder of the control socket; by default /run/sealane
     #[arg(long, value_name = "DIR", env = "SEALANE_RUN")]
     pub run: Option<PathBuf>,
+    /// Started by a process that runs the site's commands: says on standard output that it is up, and ends with that process
+    #[arg(long, hide = true)]
+    pub supervised: bool,
 }
 
 /// What is allowed that is not safe in general.
@@ -148,4 +179,43 @@ pub struct TunnelCheckArgs {
     /// What is allowed
     #[command(flatten)]
     pub allowed: TunnelAllowedArgs,
+}
+
+/// Arguments of `sealane tunnel new`.
+#[derive(Debug, Args)]
+pub struct TunnelNewArgs {
+    /// The name of this host in the peer's file, and of that file
+    pub name: String,
+    /// The name of the peer in this host's file, and of that file
+    pub peer: String,
+    /// The peer's public key, which `sudo sealane id --system` prints there
+    #[arg(long, value_name = "KEY")]
+    pub peer_key: String,
+    /// Where the peer reaches this host, as in 192.0.2.1:4500; not needed if only this host calls
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub endpoint: Option<String>,
+    /// Where this host reaches the peer; not needed if only the peer calls
+    #[arg(long, value_name = "ADDRESS:PORT", required_unless_present = "endpoint")]
+    pub peer_endpoint: Option<String>,
+    /// This host's address inside the tunnel
+    #[arg(long, value_name = "ADDRESS")]
+    pub address: IpAddr,
+    /// The peer's address inside the tunnel
+    #[arg(long, value_name = "ADDRESS")]
+    pub peer_address: IpAddr,
+    /// Networks behind this host, separated by commas
+    #[arg(long, value_name = "NETWORKS", value_delimiter = ',')]
+    pub networks: Vec<String>,
+    /// Networks behind the peer; 0.0.0.0/0,::/0 for everything
+    #[arg(long, value_name = "NETWORKS", value_delimiter = ',')]
+    pub peer_networks: Vec<String>,
+    /// The device's name at both ends
+    #[arg(long, value_name = "DEVICE", default_value = "sl0")]
+    pub device: String,
+    /// Where the files are written
+    #[arg(long, value_name = "FOLDER", default_value = ".")]
+    pub folder: PathBuf,
+    /// File of this host's identity; by default that of its tunnels
+    #[arg(long, value_name = "FILE")]
+    pub identity: Option<PathBuf>,
 }

@@ -3,6 +3,7 @@
 // Each file of tests is a program of its own and uses only a part of this.
 #![allow(dead_code)]
 
+pub(crate) mod isolated;
 #[path = "../../../../testing/skip.rs"]
 mod skip;
 pub(crate) mod terminal;
