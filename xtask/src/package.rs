@@ -171,12 +171,13 @@ fn try_deb(package: &Path, folder: &Path, architecture: Architecture) -> Result<
     let missing: Vec<_> = CONTENTS.iter().filter(|path| !folder.join(path).exists()).collect();
     ensure!(missing.is_empty(), "the package lacks {missing:?}");
     architecture.try_start(&folder.join("usr/bin/sealane"))?;
-    let unit = folder.join("usr/lib/systemd/system/sealane.service");
-    let verify = Command::new("systemd-analyze").arg("verify").arg("--man=no").arg(&unit).output();
-    // It says of the program that it is not installed here, which is no fault of the unit.
-    if let Ok(output) = verify {
+    for name in ["sealane.service", "sealane-tunnel@.service"] {
+        let unit = folder.join("usr/lib/systemd/system").join(name);
+        let verify = Command::new("systemd-analyze").arg("verify").arg("--man=no").arg(&unit).output();
+        // It says of the program that it is not installed here, which is no fault of the unit.
+        let Ok(output) = verify else { continue };
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        let is_fault = |line: &&str| line.contains("sealane.service") && !line.contains("is not executable");
+        let is_fault = |line: &&str| line.contains("sealane") && !line.contains("is not executable");
         if let Some(fault) = said.lines().find(is_fault) {
             bail!("{fault}");
         }
@@ -215,8 +216,9 @@ pub(crate) fn static_program(root: &Path, architecture: Architecture) -> Result<
     Ok(program)
 }
 
-/// Makes both, installs the package into a bare system and runs its service's commands there, and starts the static
-/// program as the container file says. Other architectures' are made where their compiler is.
+/// Makes both, installs the package into a bare system, runs its service's commands there and both services under a systemd of
+/// their own, and starts the static program as the container file says. Packages of other architectures are made as well, if
+/// their compiler is installed.
 pub(crate) fn packages(root: &Path) -> Result<()> {
     let own = Architecture::own()?;
     let package = deb(root, own)?;
@@ -235,7 +237,11 @@ pub(crate) fn packages(root: &Path) -> Result<()> {
 }
 
 /// What the package's dependencies and scripts need, so that nothing is fetched when it is installed.
-const INSTALLED_BESIDE: &[&str] = &["adduser", "libgcc-s1", "libc6"];
+const INSTALLED_BESIDE: &[&str] = &["adduser", "libgcc-s1", "libc6", "systemd", "iproute2", "iputils-ping"];
+
+/// Starts systemd in a root, and what it runs there.
+const BOOT: &str = include_str!("package/boot.sh");
+const TRIAL: &str = include_str!("package/trial.sh");
 
 fn try_installed(root: &Path, package: &Path) -> Result<()> {
     let bare = root.join("target/roots/installed");
@@ -265,13 +271,18 @@ fn try_installed(root: &Path, package: &Path) -> Result<()> {
         trap - EXIT
         kill $daemon
         wait $daemon || true
-        cmp /srv/file /srv/sealane/file
+        cmp /srv/file /srv/sealane/file";
+    roots::run(roots::inside(&bare, "sh").args(["-c", script]))
+        .context("installing the package in a bare system")?;
+    fs::write(bare.join("trial.sh"), TRIAL).context("writing the services' trial")?;
+    roots::run(Command::new("sh").args(["-c", BOOT, "boot"]).arg(&bare))
+        .context("starting the package's services under systemd")?;
+    let script = "set -e
         dpkg --purge sealane
         test ! -e /usr/bin/sealane
         test -f /srv/sealane/file -a ! -e /var/lib/sealane";
-    roots::run(roots::inside(&bare, "sh").args(["-c", script]))
-        .context("installing the package in a bare system")?;
-    println!("{} installs, serves and goes", package.display());
+    roots::run(roots::inside(&bare, "sh").args(["-c", script])).context("removing the package")?;
+    println!("{} installs, serves, joins networks and goes", package.display());
     Ok(())
 }
 

@@ -92,8 +92,12 @@ pub(crate) fn is_root() -> bool {
 /// A root with these packages, made where it is missing.
 pub(crate) fn make(folder: &Path, packages: &[&str]) -> Result<()> {
     ensure!(is_root(), "only root may change roots");
-    if folder.join("usr/bin/dpkg").exists() && folder.join("made").exists() {
+    let made = fs::read_to_string(folder.join("made")).unwrap_or_default();
+    if folder.join("usr/bin/dpkg").exists() && made == packages.join("\n") {
         return Ok(());
+    }
+    if folder.exists() {
+        fs::remove_dir_all(folder).with_context(|| format!("removing {}", folder.display()))?;
     }
     fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
     let mut bootstrap = Command::new("debootstrap");
