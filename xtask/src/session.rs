@@ -20,10 +20,10 @@ const SCRATCH: &str = "/dev/shm";
 const FILE_BYTES: u64 = 1 << 30;
 const ARGUMENTS: &[&str] = &["cp", "--stats", "disk.img", "backup/"];
 
-/// Runs the session on two hosts, as root, and writes its transcript.
+/// Runs the sessions of the documents, as root, and writes their transcripts.
 pub(crate) fn write_transcript(root: &Path) -> Result<()> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let arguments = ["test", "--quiet", "--package", "sealane", "--test", "first_hour"];
+    let arguments = ["test", "--quiet", "--package", "sealane", "--test", "first_hour", "--test", "tunnels"];
     let mut command = Command::new(cargo);
     command
         .current_dir(root)

@@ -1,0 +1,23 @@
+//! Tunnels step by step, as `docs/tunnels.md` shows them: every command of it, between hosts that are namespaces of this one.
+//! `cargo xtask session` writes the document.
+
+mod program;
+mod session;
+
+use session::Session;
+
+#[test]
+fn tunnels_are_as_documented() {
+    let session = Session {
+        document: "tunnels.md",
+        script: "tunnels/session.sh",
+        head: "# Tunnels step by step\n\n\
+               Sessions between hosts: `hq` and `branch` are gateways with networks behind them, `laptop` is elsewhere each day,\n\
+               and `home` is behind a router that translates addresses. `cargo xtask session` writes this file, and a test\n\
+               repeats every command and compares the output. `sealane tunnel --help` explains the files.\n",
+        // Its statements are those that the tests of `tunnel_host.rs` hold the program to.
+        tail: include_str!("tunnels/host.md"),
+        tools: &["unshare", "ip", "sshd", "ssh", "ssh-keygen", "ping", "nft", "setpriv"],
+    };
+    session.holds();
+}

@@ -1,0 +1,201 @@
+# Tunnels step by step, between hosts that are network namespaces of one machine. Run by the test beside this folder, as root in
+# namespaces of its own: what is mounted and made here ends with it. $1 is the program, $2 a folder for scratch.
+set -eu
+program=$1
+scratch=$2
+mount --make-rprivate /
+cp -a /etc "$scratch/etc"
+rm -rf "$scratch/etc/sealane" "$scratch/etc/netns"
+mount --bind "$scratch/etc" /etc
+root=/root
+for folder in $root /run; do mount -t tmpfs tmpfs $folder; done
+mkdir -p /run/netns /run/sshd /run/sealane /etc/sealane "$scratch/bin"
+ln -s "$program" "$scratch/bin/sealane"
+printf '127.0.0.1 localhost\n192.0.2.1 hq\n192.0.2.2 branch\n192.0.2.3 laptop\n' >/etc/hosts
+# The user that the package makes.
+grep -q ^sealane: /etc/passwd || echo 'sealane:x:64321:64321::/var/lib/sealane:/usr/sbin/nologin' >>/etc/passwd
+
+# All are in one network, and `home` is behind a router in it.
+ip netns add net
+ip -n net link add bridge type bridge
+ip -n net link set bridge up
+for host in hq branch laptop router home; do
+    ip netns add $host
+    ip -n $host link set lo up
+    mkdir -p /etc/netns/$host/sealane "$scratch/run-$host"
+done
+attach() { # attach HOST ADDRESS
+    ip link add $1 netns net type veth peer name eth0 netns $1
+    ip -n net link set $1 master bridge up
+    ip -n $1 link set eth0 up
+    ip -n $1 address add $2/24 dev eth0
+}
+attach hq 192.0.2.1
+attach branch 192.0.2.2
+attach laptop 192.0.2.3
+attach router 192.0.2.4
+ip link add eth1 netns router type veth peer name eth0 netns home
+ip -n router link set eth1 up
+ip -n home link set eth0 up
+ip -n router address add 192.168.7.1/24 dev eth1
+ip -n home address add 192.168.7.2/24 dev eth0
+ip -n home route add default via 192.168.7.1
+ip netns exec router sysctl -qw net.ipv4.ip_forward=1
+ip netns exec router nft -f - <<'END'
+table ip nat {
+    chain postrouting {
+        type nat hook postrouting priority srcnat; policy accept;
+        oifname "eth0" masquerade
+    }
+}
+END
+# A network behind each gateway.
+ip -n hq address add 10.91.1.1/24 dev lo
+ip -n branch address add 10.91.2.1/24 dev lo
+
+# root@hq may log in at the others.
+ssh-keygen -q -t ed25519 -N '' -f "$scratch/host"
+mkdir -m 700 $root/.ssh
+ssh-keygen -q -t ed25519 -N '' -f $root/.ssh/id_ed25519
+cp $root/.ssh/id_ed25519.pub $root/.ssh/authorized_keys
+for host in branch laptop; do
+    printf '%s %s\n' $host "$(cut -d' ' -f1,2 "$scratch/host.pub")" >>$root/.ssh/known_hosts
+done
+cat >"$scratch/sshd" <<END
+HostKey $scratch/host
+AuthorizedKeysFile $root/.ssh/authorized_keys
+PermitRootLogin yes
+StrictModes no
+UsePAM no
+PidFile none
+SetEnv PATH=$scratch/bin:/usr/sbin:/usr/bin:/sbin:/bin
+END
+daemons=
+trap 'kill $daemons 2>/dev/null || :' EXIT
+for host in branch laptop; do
+    ip netns exec $host "$(command -v sshd)" -f "$scratch/sshd" -D 2>/dev/null &
+    daemons="$daemons $!"
+done
+
+# enter HOST COMMAND: runs it on a host, with that host's folders.
+enter() {
+    ip netns exec "$1" env HOME=$root PATH="$scratch/bin:/usr/sbin:/usr/bin:/sbin:/bin" \
+        sh -c "mount --bind '$scratch/run-$1' /run/sealane; cd; $2" </dev/null
+}
+# on HOST COMMAND: shows it and what it says.
+on() {
+    printf 'root@%s$ %s\n' "$1" "$2"
+    status=0
+    enter "$1" "$2" 2>&1 || status=$?
+    [ $status = 0 ] || printf '[exit status %s]\n' $status
+}
+# up HOST COMMAND: shows a command in the background and what it says until the gateway is up.
+up() {
+    printf 'root@%s$ %s &\n' "$1" "$2"
+    : >"$scratch/$1.log"
+    enter "$1" "exec $2" 2>"$scratch/$1.log" &
+    daemons="$daemons $!"
+    eventually grep -q 'is up' "$scratch/$1.log"
+    grep 'is up' "$scratch/$1.log"
+}
+eventually() {
+    for attempt in $(seq 1 300); do
+        if "$@" >/dev/null 2>&1; then return 0; fi
+        sleep 0.1
+    done
+    echo "never: $*" >&2
+    cat "$scratch"/*.log >&2
+    return 1
+}
+# key HOST: its public key, without a word.
+key() { enter "$1" 'sealane id --system' 2>/dev/null; }
+# answers FROM TO OPTIONS: waits until it does.
+answers() { eventually enter "$1" "ping -c 1 -W 1 ${3:-} $2"; }
+chapter() { printf '\n# %s\n\n' "$1"; }
+prose() { printf '> %s\n' "$@"; }
+brief='| head -2'
+
+chapter 'Two sites'
+prose 'Each gateway makes its key, once. The other end is told the public part, so nothing secret travels.'
+on branch 'sealane id --system'
+prose '`tunnel new` writes the files of both ends: `branch.toml` for this host, and `hq.toml` for the other.'
+on hq "sealane tunnel new hq branch --folder /etc/sealane --peer-key $(key branch) \\
+    --endpoint 192.0.2.1:4500 --address 10.91.0.1 --networks 10.91.1.0/24 \\
+    --peer-endpoint 192.0.2.2:4500 --peer-address 10.91.0.2 --peer-networks 10.91.2.0/24"
+on hq 'cat /etc/sealane/branch.toml'
+for attempt in 1 2 3 4 5 6 7 8 9 10; do
+    ip netns exec branch bash -c 'exec 3<>/dev/tcp/127.0.0.1/22' 2>/dev/null && break
+    sleep 0.2
+done
+on hq 'sealane cp /etc/sealane/hq.toml root@branch:/etc/sealane/ && rm /etc/sealane/hq.toml'
+on branch 'sealane tunnel check /etc/sealane/hq.toml'
+up hq 'sealane tunnel up /etc/sealane/branch.toml'
+up branch 'sealane tunnel up /etc/sealane/hq.toml'
+answers branch 10.91.1.1 '-I 10.91.2.1'
+on branch "ping -c 1 -I 10.91.2.1 10.91.1.1 $brief"
+on branch 'sealane tunnel status | head -7'
+on branch 'sealane tunnel down'
+
+chapter 'A laptop'
+prose 'Nobody knows where it will be, so it has no endpoint, and calls. Each tunnel of a host has a device and a port of its own.'
+on laptop 'sealane id --system'
+on hq "sealane tunnel new hq laptop --folder /etc/sealane --peer-key $(key laptop) --device sl1 \\
+    --endpoint 192.0.2.1:4501 --address 10.91.0.1 --networks 10.91.1.0/24 --peer-address 10.91.0.3"
+on hq 'sealane cp /etc/sealane/hq.toml root@laptop:/etc/sealane/ && rm /etc/sealane/hq.toml'
+up hq 'sealane tunnel up /etc/sealane/laptop.toml'
+up laptop 'sealane tunnel up /etc/sealane/hq.toml'
+answers laptop 10.91.1.1
+on laptop "ping -c 1 10.91.1.1 $brief"
+prose 'It goes on where it is next: hq answers where its newest genuine packet came from.'
+on laptop 'ip address add 192.0.2.77/24 dev eth0 && ip address del 192.0.2.3/24 dev eth0'
+enter laptop 'ip address replace 192.0.2.77/24 dev eth0'
+answers laptop 10.91.1.1
+on laptop "ping -c 1 10.91.1.1 $brief"
+on laptop 'sealane tunnel down'
+
+chapter 'Behind a router that translates addresses'
+prose 'The end behind it calls; the other one needs no endpoint for it.'
+on home 'sealane id --system'
+on hq "sealane tunnel new hq home --folder /etc/sealane --peer-key $(key home) --device sl2 \\
+    --endpoint 192.0.2.1:4502 --address 10.91.0.1 --networks 10.91.1.0/24 --peer-address 10.91.0.4"
+# There is no way to log in there from hq, so the file goes by hand.
+mv /etc/netns/hq/sealane/hq.toml /etc/netns/home/sealane/
+prose 'With `hq.toml` in `/etc/sealane` at home:'
+up hq 'sealane tunnel up /etc/sealane/home.toml'
+up home 'sealane tunnel up /etc/sealane/hq.toml'
+answers home 10.91.1.1
+answers hq 10.91.0.4
+on hq "ping -c 1 10.91.0.4 $brief"
+on home 'sealane tunnel down'
+
+chapter 'Commands and resolvers'
+prose '`up` and `down` are commands of the shell, run by root when packets flow and when the gateway has ended. SEALANE_DEVICE is' \
+    'the name of the device. With `dns = ["10.91.1.53"]` as well, this host asks that resolver meanwhile, by `resolvectl` or' \
+    '`resolvconf`; with `dns-search = ["corp.example"]` only for names in that domain.'
+on branch "sed -i '/^addresses/a up = [\"nft add table inet guests\"]\ndown = [\"nft delete table inet guests\"]' /etc/sealane/hq.toml"
+on branch 'head -6 /etc/sealane/hq.toml'
+up branch 'sealane tunnel up /etc/sealane/hq.toml'
+# The commands run when it has said that it is up.
+eventually enter branch 'nft list table inet guests'
+on branch 'nft list tables inet | grep guests'
+on branch 'sealane tunnel down'
+on branch 'nft list tables inet | grep guests'
+
+chapter 'In a container'
+prose 'A gateway needs the device `/dev/net/tun` and CAP_NET_ADMIN; CAP_SETUID and CAP_SETGID too where the container has the user' \
+    '`sealane`, which it then becomes, and CAP_NET_RAW for ESP without UDP. So `podman run --device /dev/net/tun --cap-add' \
+    'NET_ADMIN -v ./sealane:/etc/sealane …` runs the same command. Here with no other capabilities:'
+up laptop 'setpriv --bounding-set -all,+net_admin,+setuid,+setgid --no-new-privs sealane tunnel up /etc/sealane/hq.toml'
+answers laptop 10.91.1.1
+on laptop 'sealane tunnel down'
+
+chapter 'As a service'
+prose 'The Debian package has a unit for each file in `/etc/sealane`: `systemctl enable --now sealane-tunnel@branch` runs' \
+    '`/etc/sealane/branch.toml` at every start of the system, and returns when packets can flow. `journalctl -u' \
+    'sealane-tunnel@branch` has what the gateway said. Its sandbox lets commands in `up` and `down` change networks and' \
+    '`/run/sealane`; more is given by `systemctl edit sealane-tunnel@branch`. `cargo xtask packages` tries it under a systemd.'
+for name in branch laptop home; do
+    device=sl0
+    case $name in laptop) device=sl1 ;; home) device=sl2 ;; esac
+    enter hq "sealane tunnel down $device"
+done
