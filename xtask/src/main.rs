@@ -29,15 +29,15 @@ usage: cargo xtask COMMAND
   soak COPIES      copies with random kills beside a peer that lies, in a release build
   soak-tunnel S    for so many seconds, two gateways with a bad network between them, in a release build (root)
   picture          draw the crates and their arrows into ARCHITECTURE.md
-  session          write docs/first-hour.md (two hosts in namespaces, root), and record a copy on a pseudo-terminal
+  session          write docs/first-hour.md and docs/tunnels.md (hosts in namespaces, root), and record a copy on a pseudo-terminal
                    into docs/session.svg (release build, 2 GiB of /dev/shm)
   man DIR          write the manual pages into DIR
   completions DIR  write the completions of every shell into DIR
   deb [ARCH]       make a Debian package of a release build, for this machine or for x86_64 or aarch64, and try it (needs
                    cargo-deb, and for another architecture Debian's cross compiler)
   static [ARCH]    make a program that needs no library into target/static, and try it (needs musl, or the cross compiler)
-  packages         both, and install the one into a bare system and start the other as the container file says (root,
-                   debootstrap); both for the other architecture too where its compiler is
+  packages         both, and install the one into a bare system, run its services under a systemd there, and start the other as
+                   the container file says (root, debootstrap); both for the other architecture too where its compiler is
   chroot [ROOT]    README's two commands in a system of only Rust and a C compiler (minimal), and in one with many
                    libraries' headers (crowded), or in one of them (root, debootstrap; half an hour, 10 GB)
   peers            install the foreign programs that tests compare with (apt-get, as root)";
