@@ -14,7 +14,7 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// Where services of the system have their files.
+/// The folder of the files of the system's services.
 const SYSTEM_FOLDER: &str = "/etc/sealane";
 
 /// `SEALANE_TIER` and `SEALANE_ISA`: the kernels that compute.
@@ -56,7 +56,7 @@ pub(crate) fn gateway_identity() -> Result<PathBuf, PeerError> {
     Ok(own.ok().filter(|own| own.exists() && !system.exists()).unwrap_or(system))
 }
 
-/// What the program was given, without its own name.
+/// The program's arguments, without its own name.
 pub(crate) fn arguments() -> Vec<OsString> {
     env::args_os().skip(1).collect()
 }

@@ -201,7 +201,7 @@ fn no_words_of_a_gateway_move_the_cursor() {
     let commands: [&[&str]; 3] = [&["status", "sl9"], &["stats", "sl9"], &["status", "sl9", "--json"]];
     thread::spawn(move || {
         for (mut stream, _) in std::iter::from_fn(|| listener.accept().ok()) {
-            // What is not read would reset the connection.
+            // A question that is left unread would reset the connection.
             let question = stream.read(&mut [0; 100]);
             question.and_then(|_| stream.write_all(&answer)).expect("it asks and listens");
         }
@@ -471,7 +471,7 @@ fn a_forger_learns_nothing_from_chained_blocks() {
                 }
             }
         }
-        // What an oracle of padding would be asked: all values of the byte before the last block's last one.
+        // The questions to an oracle of padding: all values of the byte before the last block's last one.
         for value in 1..=255 {
             let mut packet = one.clone();
             packet[blocks_end - block - 1] ^= value;

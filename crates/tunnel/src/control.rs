@@ -30,11 +30,11 @@ use crate::status::Status;
 const ASK_BYTES_MAX: usize = 1024;
 /// The longest answer, in bytes: a status of the most peers.
 const ANSWER_BYTES_MAX: usize = 256 << 20;
-/// What one client may take, with question and answer.
+/// The time of one client, for question and answer.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// What a gateway may take to answer, with a housekeeper that is at other work.
+/// The time of a gateway to answer, whose housekeeper may be at other work.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
-/// What a gateway that said that it ends may take to do so.
+/// The time of a gateway to end, once it has said that it does.
 const END_PATIENCE: Duration = Duration::from_secs(60);
 /// Between two looks at whether it has.
 const LOOK: Duration = Duration::from_millis(10);
@@ -331,7 +331,7 @@ mod tests {
         }
         fs::set_permissions(&run, fs::Permissions::from_mode(0o755)).expect("a mode");
         let _listener = Listener::bind(&run, "sl9").expect("a socket");
-        // What a gateway leaves that may not take its socket away.
+        // The socket of a gateway that may not take it away itself.
         let left = UnixListener::bind(path(&run, "sl8")).expect("a socket");
         drop(left);
         wait_for_end(&run, "sl8").expect("nobody listens");

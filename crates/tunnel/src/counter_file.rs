@@ -51,7 +51,7 @@ pub enum CounterError {
         "the counter file is not safe: {source}; if others may have changed the file, make a new key, and remove the file"
     )]
     Unsafe {
-        /// What is wrong with it, or with a folder on its way.
+        /// The fault, of the file or of a folder on its way.
         source: PeerError,
     },
     /// The key has no numbers left.
@@ -160,7 +160,7 @@ pub fn parse(text: &[u8]) -> Option<u64> {
     digits.parse().ok().filter(|&next| is_number && next > 0)
 }
 
-/// What a file holds whose next number is this. Of fixed length, so that no shorter text is left half overwritten.
+/// The text of a file whose next number is this. Its length is fixed, so that no shorter text is left half overwritten.
 pub fn text(next: u64) -> String {
     format!("{next:020}\n")
 }

@@ -1,6 +1,6 @@
-//! What a gateway gives away once its device, sockets and files are open: its capabilities, and root.
+//! A gateway gives its capabilities away, and root, once its device, sockets and files are open.
 //!
-//! Guarantees: nothing that is run from here gets a capability back; where the system has the user [`USER`], a gateway that root has
+//! Guarantees: no program that is started from here gets a capability back; where the system has the user [`USER`], a gateway that root has
 //! started is that user from then on, with no groups but its own; a step that fails is an error, and nothing goes on half way.
 
 use std::{
@@ -30,7 +30,7 @@ pub struct Account {
     gid: Gid,
 }
 
-/// Whom this process is to become: [`USER`], where this process is root's and the system has that user.
+/// The user that this process is to become: [`USER`], where root has started it and the system has that user.
 ///
 /// # Errors
 /// The list of users cannot be read, or is not understood where it names the user.
@@ -66,7 +66,7 @@ pub fn find(passwd: &[u8], name: &str) -> io::Result<Option<Account>> {
             digits.parse().ok().filter(|&number| number != u32::MAX)
         };
         let (uid, gid) = (number().ok_or_else(damaged)?, number().ok_or_else(damaged)?);
-        // Whoever says that this user is root means that nothing is given away.
+        // A system whose `sealane` is root has no user to become.
         return Ok((uid != 0).then(|| Account { uid: Uid::from_raw(uid), gid: Gid::from_raw(gid) }));
     }
     Ok(None)

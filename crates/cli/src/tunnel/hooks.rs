@@ -1,7 +1,7 @@
-//! A site's commands and resolvers: what is done to the host when a gateway is up, and undone when it has ended.
+//! A site's commands and resolvers, which change the host when a gateway is up and change it back when the gateway has ended.
 //!
 //! The gateway gives its rights away, so a process of its own keeps them for this: it starts the gateway, waits for it, and listens to
-//! nobody. Guarantees: what a site says is undone however the gateway ends; a gateway whose commands fail does not stay up; the
+//! nobody. Guarantees: the commands that undo are run however the gateway ends; a gateway whose commands fail does not stay up; the
 //! gateway does not outlive this process.
 
 use crate::environment;
@@ -21,7 +21,7 @@ use std::process::{Child, Command, ExitStatus as ProcessStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What `sealane tunnel down` waits for a site's commands.
+/// The time that `sealane tunnel down` waits for a site's commands.
 const PATIENCE: Duration = Duration::from_secs(90);
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(20);
@@ -123,7 +123,7 @@ fn up_device(child: &mut Child) -> Option<String> {
     Some(line.strip_prefix(UP)?.trim_end().to_owned())
 }
 
-/// What a supervised gateway says on standard output, before the name of its device.
+/// A supervised gateway says this on standard output, before the name of its device.
 pub(super) const UP: &str = "up ";
 
 fn wait(child: &mut Child) -> anyhow::Result<ProcessStatus> {
@@ -156,7 +156,7 @@ fn run(command: &str, device: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Who tells this host's programs which resolver they ask.
+/// The program that manages this host's resolvers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Manager {
     /// systemd-resolved.
@@ -165,7 +165,7 @@ enum Manager {
     Resolvconf,
 }
 
-/// A site's resolvers, and who is told of them.
+/// A site's resolvers, and the program that is told of them.
 struct Resolvers<'a> {
     hooks: &'a Hooks,
     /// `None`: the site has none.
@@ -173,7 +173,7 @@ struct Resolvers<'a> {
 }
 
 impl<'a> Resolvers<'a> {
-    /// Looks who can be told, before anything is done.
+    /// Looks for a program that can be told, before the gateway starts.
     fn find(hooks: &'a Hooks) -> anyhow::Result<Self> {
         if hooks.dns.is_empty() {
             return Ok(Self { hooks, manager: None });

@@ -1,6 +1,6 @@
 //! `sealane tunnel new`: the site files of both ends of a new tunnel.
 //!
-//! Guarantees: what is written is what `sealane tunnel up` takes; no file is overwritten; no private key leaves this host, and none of
+//! Guarantees: `sealane tunnel up` takes every file that is written here; no file is overwritten; no private key leaves this host, and none of
 //! the peer comes to it.
 
 use crate::args::TunnelNewArgs;
@@ -31,7 +31,7 @@ struct End<'a> {
 }
 
 impl End<'_> {
-    /// Where it listens: at the port at which it is reached, in the family in which the two ends meet.
+    /// The address at which it listens: the port at which it is reached, in the family in which the two ends meet.
     fn listen(&self, other: &End<'_>) -> String {
         let is_v6 = |endpoint: &str| endpoint.starts_with('[');
         let port =
@@ -73,7 +73,7 @@ fn usage(error: impl Into<anyhow::Error>) -> Failure {
     Failure::new(ExitStatus::Usage, error)
 }
 
-/// Writes both files and says what comes next.
+/// Writes both files and names the next step.
 pub(super) fn run(arguments: &TunnelNewArgs) -> Result<(), Failure> {
     for name in [&arguments.name, &arguments.peer] {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);

@@ -43,7 +43,7 @@ eventually() {
 }
 "#;
 
-/// What is missing here.
+/// The reason why such scripts cannot run here.
 pub(crate) fn missing() -> Option<String> {
     if !rustix::process::geteuid().is_root() {
         return Some("namespaces of one's own take root".to_owned());

@@ -1,5 +1,5 @@
-//! Documents that are sessions: a script runs their commands anew, and what differs from the document in more than numbers and keys is
-//! told.
+//! Documents that are sessions: a script runs their commands anew, and the test names the first line that differs from the document
+//! in more than numbers and keys.
 //!
 //! A script prints `# HEADING` after an empty line for a chapter, `> TEXT` for a line of prose, and all else as it is shown.
 
@@ -15,7 +15,7 @@ pub(crate) struct Session {
     pub(crate) document: &'static str,
     /// Below the folder of tests.
     pub(crate) script: &'static str,
-    /// What stands above the first chapter.
+    /// The text above the first chapter.
     pub(crate) head: &'static str,
     /// The text below the last chapter.
     pub(crate) tail: &'static str,
@@ -45,7 +45,7 @@ fn stable(line: &str) -> String {
     line.split_whitespace().map(word).collect::<Vec<_>>().join(" ")
 }
 
-/// What a script has said as Markdown: chapters as headings, prose as it is, the rest in blocks.
+/// A script's output as Markdown: chapters as headings, prose as it is, the rest in blocks.
 fn markdown(head: &str, said: &str) -> String {
     let mut page = head.to_owned();
     let (mut block, mut is_prose) = (Vec::new(), false);

@@ -27,7 +27,7 @@ use crate::key::PublicKey;
 pub use connect::{Dial, connect_tls, connect_tls_by, connect_tls_over};
 pub use serve::{TlsArrival, accept_tls};
 
-/// What is spoken within a connection. Both ends must name the same (ALPN, RFC 7301), so that nobody who reaches a daemon with a
+/// The protocol within a connection. Both ends must name the same (ALPN, RFC 7301), so that nobody who reaches a daemon with a
 /// gateway's key, or the other way round, is understood there by accident.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Application {

@@ -67,7 +67,7 @@ fn check_owner(path: &Path, owner: u32, ours: u32) -> Result<(), PeerError> {
 /// nothing can be opened there.
 fn check_way(path: &Path) -> Result<(), PeerError> {
     let failed = |source| PeerError::File { doing: "read", path: path.into(), source };
-    // What is still to go, the next step last.
+    // The steps that are left, the next one last.
     let mut steps = Vec::new();
     push(&mut steps, &std::path::absolute(path).map_err(failed)?);
     let mut at = PathBuf::from("/");

@@ -6,7 +6,7 @@ use toml::Spanned;
 
 use super::{RawSite, SiteError, Text};
 
-/// What is done to the host while the gateway is up, beyond the device.
+/// Changes to the host while the gateway is up, beyond the device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hooks {
     /// Shell commands, run in this order when packets flow.
