@@ -192,7 +192,7 @@ fn a_forwarding_gateway_takes_the_longest_superpackets_whole() {
         let mut net = Net::new(&format!("s{tag}"), &["a"]);
         let words = format!("-qw net.ipv4.ip_forward={}", u8::from(forwards));
         assert!(net.run("a", "sysctl", &words).status.success());
-        let key = net.key("a");
+        let key = net.key("other");
         let rest = format!(
             "listen = \"127.0.0.1:4500\"\n[[peers]]\nname = \"other\"\nkey = \"{key}\"\nnetworks = [\"10.91.2.0/24\"]\n"
         );
