@@ -52,7 +52,7 @@ pub enum CounterError {
     )]
     Unsafe {
         /// The fault, of the file or of a folder on its way.
-        source: PeerError,
+        source: Box<PeerError>,
     },
     /// The key has no numbers left.
     #[error("the key beside {} has used all its sequence numbers: make a new key, and remove the file", path.display())]
@@ -90,7 +90,7 @@ impl CounterFile {
         match open_trusted(&path) {
             Ok(_) => {}
             Err(PeerError::File { source, .. }) => return Err(failed("read")(source)),
-            Err(source) => return Err(CounterError::Unsafe { source }),
+            Err(error) => return Err(CounterError::Unsafe { source: Box::new(error) }),
         }
         let mut file = OpenOptions::new().read(true).write(true).open(&path).map_err(failed("open"))?;
         match file.try_lock() {
@@ -148,7 +148,8 @@ fn create(path: &Path) -> io::Result<()> {
         Err(rustix::io::Errno::EXIST) => fs::remove_file(&temporary)?,
         renamed => renamed?,
     }
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder =
+        path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
     // A crash must not undo the name either.
     File::open(folder)?.sync_all()
 }
