@@ -63,9 +63,9 @@ END
         wait
         test "$made" = "$(sealane id --system)"
         # An identity that root has had from before stays the gateway's until the system has one.
-        mkdir -p root/.config/sealane
-        mv /etc/sealane/identity root/.config/sealane/
-        HOME=$SCRATCH/root sealane tunnel check site.toml | grep -c "$made ($SCRATCH/root/.config/sealane/identity)"
+        mkdir -p own/.config/sealane
+        mv /etc/sealane/identity own/.config/sealane/
+        HOME=$SCRATCH/own sealane tunnel check site.toml | grep -c "$made ($SCRATCH/own/.config/sealane/identity)"
         "#,
     );
     assert!(said.contains("no key yet"), "{said}");
@@ -111,11 +111,11 @@ fn root_becomes_a_user_of_its_own_where_there_is_one() {
         eventually on a ping -c 1 -W 1 10.91.0.2
         for gateway in $a $b; do
             for thread in /proc/$gateway/task/*/status; do
-                grep -q '^Uid:	64321	64321	64321	64321$' $thread
-                grep -q '^Gid:	64322	64322	64322	64322$' $thread
+                grep -qE '^Uid:[[:space:]]+64321[[:space:]]+64321[[:space:]]+64321[[:space:]]+64321$' $thread
+                grep -qE '^Gid:[[:space:]]+64322[[:space:]]+64322[[:space:]]+64322[[:space:]]+64322$' $thread
                 grep -qE '^Groups:[[:space:]]*$' $thread
-                grep -q '^CapPrm:	0000000000000000$' $thread
-                grep -q '^NoNewPrivs:	1$' $thread
+                grep -qE '^CapPrm:[[:space:]]+0000000000000000$' $thread
+                grep -qE '^NoNewPrivs:[[:space:]]+1$' $thread
             done
         done
         stat -c '%a %u' a.run/tunnel-sl0.sock

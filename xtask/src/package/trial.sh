@@ -16,21 +16,22 @@ closed() {
     pid=$(systemctl show --property MainPID --value "$1")
     # Files of a process that cannot be dumped are root's.
     test "$(stat -c %U "/proc/$pid/environ")" = root
-    grep -q "^Uid:	$(id -u "$2")	" "/proc/$pid/status"
-    grep -q '^CapPrm:	0000000000000000$' "/proc/$pid/status"
+    grep -qE "^Uid:[[:space:]]$(id -u "$2")[[:space:]]" "/proc/$pid/status"
+    grep -qE '^CapPrm:[[:space:]]0{16}$' "/proc/$pid/status"
     grep -q 'Max core file size  *0  *0 ' "/proc/$pid/limits"
 }
 
+mkdir -p /srv/trial
 echo 'the daemon'
-sealane id --identity /root/client >/root/client.key
-sealane authorise "$(cat /root/client.key)" tester read,write --authorised-peers /etc/sealane/authorised-peers
+sealane id --identity /srv/trial/client >/srv/trial/client.key
+sealane authorise "$(cat /srv/trial/client.key)" tester read,write --authorised-peers /etc/sealane/authorised-peers
 systemctl enable --now sealane
-echo text >/root/file
+echo text >/srv/trial/file
 copy() {
-    sealane cp --identity /root/client --known-peers /root/known --accept-new /root/file sealane://127.0.0.1/
+    sealane cp --identity /srv/trial/client --known-peers /srv/trial/known --accept-new /srv/trial/file sealane://127.0.0.1/
 }
 eventually copy
-cmp /root/file /srv/sealane/file
+cmp /srv/trial/file /srv/sealane/file
 closed sealane sealane
 systemctl stop sealane
 
@@ -41,12 +42,12 @@ ip address add 192.0.2.1/24 dev near
 ip link set near up
 ip -n far address add 192.0.2.2/24 dev far
 ip -n far link set far up
-far_key=$(sealane id --identity /root/far.identity)
+far_key=$(sealane id --identity /srv/trial/far.identity)
 sealane tunnel new here far --folder /etc/sealane --peer-key "$far_key" --endpoint 192.0.2.1:4500 --address 10.91.0.1 \
     --peer-endpoint 192.0.2.2:4500 --peer-address 10.91.0.2
-mv /etc/sealane/here.toml /root/
-sed -i '1a identity = "far.identity"' /root/here.toml
-ip netns exec far sealane tunnel up /root/here.toml --run /root/far.run 2>/root/far.log &
+mv /etc/sealane/here.toml /srv/trial/
+sed -i '1a identity = "far.identity"' /srv/trial/here.toml
+ip netns exec far sealane tunnel up /srv/trial/here.toml --run /srv/trial/far.run 2>/srv/trial/far.log &
 systemctl enable --now sealane-tunnel@far
 # The service is there only when packets can flow.
 sealane tunnel status

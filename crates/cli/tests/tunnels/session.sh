@@ -159,7 +159,8 @@ on home 'sealane id --system'
 on hq "sealane tunnel new hq home --folder /etc/sealane --peer-key $(key home) --device sl2 \\
     --endpoint 192.0.2.1:4502 --address 10.91.0.1 --networks 10.91.1.0/24 --peer-address 10.91.0.4"
 # There is no way to log in there from hq, so the file goes by hand.
-mv /etc/netns/hq/sealane/hq.toml /etc/netns/home/sealane/
+host=home
+mv /etc/netns/hq/sealane/hq.toml /etc/netns/$host/sealane/
 prose 'With `hq.toml` in `/etc/sealane` at home:'
 up hq 'sealane tunnel up /etc/sealane/home.toml'
 up home 'sealane tunnel up /etc/sealane/hq.toml'
