@@ -412,3 +412,16 @@ fn a_child_that_the_peer_does_not_have_is_made_anew() {
     pair.assert_agree();
     assert!(pair.ends.iter().all(|end| end.children.values().all(|child| child.is_outbound_live)));
 }
+
+/// An end that waits for the answer to its last request has nothing else to do, although a child's time comes meanwhile.
+#[test]
+fn an_ike_sa_that_ends_renews_nothing() {
+    let mut pair = Pair::of(|peer| peer.child_lifetime = Some(Duration::from_secs(30)));
+    pair.initiate(0);
+    pair.run_seconds(5);
+    pair.filter = Box::new(|_, _| false);
+    pair.ends[0].endpoint.close(pair.ends[0].ike(), pair.now);
+    pair.run_seconds(300);
+    assert_eq!(pair.ends[0].down, [Reason::Closed]);
+    assert_eq!(pair.ends[0].endpoint.sas(), 0);
+}

@@ -344,22 +344,19 @@ impl Sa {
 
     /// When something is due next.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
-        let probe = self.probe_at();
-        let children = self.children.iter().filter_map(|child| child.rekey_at);
-        let idle = self.outstanding.is_none();
-        let delayed = self.delayed.iter().map(|(at, _)| *at).filter(|_| idle);
-        [
-            self.outstanding.as_ref().map(|o| o.next_at),
-            self.rekey_at,
-            self.expires_at,
-            self.keepalive_at,
-            probe,
-        ]
-        .into_iter()
-        .flatten()
-        .chain(children)
-        .chain(delayed)
-        .min()
+        // One that ends renews nothing: a deadline that nobody acts on would come again and again.
+        let stands = self.is_established();
+        let rekey = self.rekey_at.filter(|_| stands);
+        let children = self.children.iter().filter_map(|child| child.rekey_at).filter(|_| stands);
+        let is_idle = self.outstanding.is_none();
+        let delayed = self.delayed.iter().map(|(at, _)| *at).filter(|_| stands && is_idle);
+        let request = self.outstanding.as_ref().map(|outstanding| outstanding.next_at);
+        [request, rekey, self.expires_at, self.keepalive_at, self.probe_at()]
+            .into_iter()
+            .flatten()
+            .chain(children)
+            .chain(delayed)
+            .min()
     }
 
     fn probe_at(&self) -> Option<Instant> {
