@@ -132,6 +132,8 @@ fn seeds_of_tunnels() {
             return true;
         }
         let is_site = |text| sealane_tunnel::site::Site::parse(Path::new("site.toml"), text).is_ok();
-        Offer::parse(bytes).is_ok() || Answer::parse(bytes).is_ok() || str::from_utf8(bytes).is_ok_and(is_site)
+        Offer::parse(bytes).is_ok()
+            || Answer::parse(bytes).is_ok()
+            || str::from_utf8(bytes).is_ok_and(is_site)
     });
 }
