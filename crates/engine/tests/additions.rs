@@ -59,7 +59,7 @@ fn an_engine_is_its_file_and_its_lines() {
         }));
     }
     assert_eq!(engines.len(), 2, "{engines:?}");
-    let tests = read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/jobs.rs"));
+    let tests = read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/common/mod.rs"));
     let listed = tests.split("fn engines()").nth(1).and_then(|rest| rest.split("\n}").next()).unwrap();
     for (path, name) in engines {
         assert!(listed.contains(&format!("{name}::")), "{name} runs all tests");
@@ -84,7 +84,7 @@ fn an_engine_is_its_file_and_its_lines() {
 #[test]
 fn contributing_names_these_files() {
     let guide = read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../CONTRIBUTING.md"));
-    for path in ["src/record/suite.rs", "src/inline.rs", "tests/jobs.rs"] {
+    for path in ["src/record/suite.rs", "src/inline.rs", "tests/common/mod.rs"] {
         assert!(guide.contains(&format!("crates/engine/{path}")), "{path}");
     }
 }

@@ -1,0 +1,176 @@
+//! Engines, sessions of every protection, and works of random jobs to run on them.
+
+#![allow(dead_code, reason = "each test file uses its part of it")]
+
+pub(crate) mod definition;
+
+use std::{collections::VecDeque, num::NonZeroUsize, sync::Arc};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use sealane_engine::{
+    Buffer, Direction, Engine, Implementations, Inline, Job, JobStatus, Lanes, Mac, Protection, Provider,
+    Queue, Session, Span, Suffix, Work,
+};
+use sealane_transform::{Aead, BlockCipher, Cipher, Digest, Isa, Kernels, Mode, Tier};
+
+/// Everything that can run a session here.
+pub(crate) fn implementations() -> Vec<Implementations> {
+    let mut all = vec![
+        Implementations::default(),
+        Implementations { aead: Some(Provider::AwsLc), ..Implementations::default() },
+    ];
+    for isa in Isa::ALL.into_iter().filter(|&isa| isa <= Kernels::best().isa()) {
+        for tier in Tier::ALL.map(Some).into_iter().chain([None]) {
+            let kernels = Kernels::select(tier, Some(isa)).unwrap();
+            all.push(Implementations { kernels, aead: Some(Provider::Sealane) });
+        }
+        // Whoever is cheaper, call by call.
+        all.push(Kernels::select(None, Some(isa)).unwrap().into());
+    }
+    all
+}
+
+pub(crate) fn engines() -> [Box<dyn Engine>; 2] {
+    let two = NonZeroUsize::new(2).unwrap();
+    [Box::new(Inline::default()), Box::new(Lanes::new(Kernels::best(), two, two).unwrap())]
+}
+
+pub(crate) const AES_CBC: Cipher = Cipher::Block(BlockCipher::Aes128, Mode::Cbc);
+pub(crate) const AES_CTR: Cipher = Cipher::Block(BlockCipher::Aes128, Mode::Ctr);
+pub(crate) const SHA256_128: Protection =
+    Protection::Mac { mac: Mac::Digest(Digest::HmacSha256), tag_bytes: 16 };
+pub(crate) const ESP_CBC: Protection =
+    Protection::EncryptThenMac { cipher: AES_CBC, mac: Mac::Digest(Digest::HmacSha256), tag_bytes: 16 };
+
+fn ciphers() -> Vec<Cipher> {
+    let block = |cipher| Mode::ALL.map(|mode| Cipher::Block(cipher, mode));
+    [Cipher::Null, Cipher::Rc4, Cipher::Seal3]
+        .into_iter()
+        .chain(BlockCipher::ALL.into_iter().flat_map(block))
+        .collect()
+}
+
+fn macs() -> Vec<Mac> {
+    let digests = Digest::ALL.into_iter().filter(|digest| digest.output_bytes() > 0).map(Mac::Digest);
+    digests.chain([Mac::KeyedBlake3]).collect()
+}
+
+/// All ciphers, AEADs and MACs, and each cipher with some MAC.
+pub(crate) fn protections() -> Vec<Protection> {
+    let mut all = vec![Protection::Null];
+    all.extend(Aead::ALL.map(Protection::Aead));
+    let macs = macs();
+    for (index, cipher) in ciphers().into_iter().enumerate() {
+        let mac = macs[index % macs.len()];
+        all.push(Protection::Cipher(cipher));
+        all.push(Protection::EncryptThenMac { cipher, mac, tag_bytes: mac.output_bytes().min(12) as u8 });
+    }
+    for mac in macs {
+        all.push(Protection::Mac { mac, tag_bytes: mac.output_bytes() as u8 });
+        all.push(Protection::Mac { mac, tag_bytes: mac.output_bytes().div_ceil(2) as u8 });
+    }
+    for cipher in [BlockCipher::TripleDes, BlockCipher::Aes256] {
+        let mac = Mac::Digest(Digest::HmacSha1);
+        all.push(Protection::ChainsThenMac { cipher, chain_bytes: 64, mac, tag_bytes: 20 });
+    }
+    all
+}
+
+fn material(protection: Protection, seed: u64) -> Vec<u8> {
+    let mut random = Random(seed | 1);
+    (0..protection.key_bytes()).map(|_| random.below(256) as u8).collect()
+}
+
+pub(crate) fn session(implementations: Implementations, protection: Protection, seed: u64) -> Arc<Session> {
+    Arc::new(Session::with(implementations, protection, &material(protection, seed)).unwrap())
+}
+
+/// Steele and Vigna's SplitMix64: enough to make cases, and the same everywhere.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u32) -> u32 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) % u64::from(bound)) as u32
+    }
+}
+
+/// Jobs of the sessions by turns, in any order of their parts, with gaps, in random bytes; listed in random order.
+pub(crate) fn random_work(sessions: &[Arc<Session>], count: u32, longest: u32, seed: u64) -> Work {
+    let mut random = Random(seed);
+    let mut at = 0;
+    let mut jobs = Vec::new();
+    for index in 0..count {
+        let session = (index as usize % sessions.len()) as u16;
+        let protection = sessions[usize::from(session)].protection();
+        let granule = protection.granule_bytes() as u32;
+        let (tag_bytes, body_bytes) =
+            (protection.tag_bytes() as u32, random.below(longest / granule + 1) * granule);
+        let mut job = Job { session, ..Job::default() };
+        job.iv = std::array::from_fn(|_| random.below(256) as u8);
+        job.suffix = Suffix::new(&job.iv[..random.below(3) as usize * 4]).unwrap();
+        let mut lay = |bytes: u32| {
+            let span = Span::new(at, bytes);
+            at += bytes;
+            span
+        };
+        match random.below(4) {
+            // As ESP.
+            0 | 1 => (job.clear, job.body, job.tag) = (lay(8), lay(body_bytes), lay(tag_bytes)),
+            2 => {
+                // As AH, with some body.
+                job.clear = lay(24 + tag_bytes + 40);
+                job.tag = Span::new(job.clear.start + 24, tag_bytes);
+                job.body = lay(body_bytes);
+            }
+            _ => {
+                job.tag = lay(tag_bytes);
+                lay(3);
+                job.body = lay(body_bytes);
+                lay(5);
+                job.clear = lay(13);
+            }
+        }
+        at += random.below(20);
+        jobs.push(job);
+    }
+    for index in (1..jobs.len()).rev() {
+        jobs.swap(index, random.below(index as u32 + 1) as usize);
+    }
+    let mut buffer = Buffer::new(at as usize);
+    buffer.bytes_mut().fill_with(|| random.below(256) as u8);
+    Work { buffer, sessions: sessions.to_vec(), jobs, ..Work::default() }
+}
+
+pub(crate) fn run(engine: &dyn Engine, work: Work) -> Work {
+    let mut queue = engine.queue(NonZeroUsize::MIN).unwrap();
+    run_on(&mut *queue, work)
+}
+
+pub(crate) fn run_on(queue: &mut dyn Queue, work: Work) -> Work {
+    let mut waiting = VecDeque::from([work]);
+    loop {
+        queue.submit(&mut waiting);
+        if let Some(work) = queue.finished() {
+            return work;
+        }
+        let fd = queue.fd().expect("who finishes later has a bell");
+        poll(&mut [PollFd::new(&fd, PollFlags::IN)], None).unwrap();
+    }
+}
+
+pub(crate) fn copy_of(work: &Work) -> Work {
+    let mut buffer = Buffer::new(work.buffer.capacity_bytes());
+    buffer.bytes_mut().copy_from_slice(work.buffer.bytes());
+    let (sessions, jobs) = (work.sessions.clone(), work.jobs.clone());
+    Work { buffer, sessions, jobs, direction: work.direction, token: work.token }
+}
+
+pub(crate) fn turned(mut work: Work) -> Work {
+    work.direction = Direction::Open;
+    work.jobs.iter_mut().for_each(|job| job.status = JobStatus::Pending);
+    work
+}

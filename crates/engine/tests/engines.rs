@@ -1,0 +1,228 @@
+//! Engines, their queues and submitters keep what they promise: each work comes back once and done, queues are bounded,
+//! any engine goes on with what another has left, and sessions, costs and buffers are common to all of them.
+
+mod common;
+#[path = "../../../testing/late_engine.rs"]
+mod late_engine;
+
+use std::{
+    collections::{BTreeSet, VecDeque},
+    num::NonZeroUsize,
+    os::fd::OwnedFd,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    thread,
+};
+
+use common::{ESP_CBC, SHA256_128, copy_of, engines, protections, random_work, run, run_on, session};
+use late_engine::LateEngine;
+use rustix::event::{PollFd, PollFlags, poll};
+use sealane_engine::{
+    Buffer, Engine, Implementations, Inline, JobStatus, Lanes, Maker, Memory, Protection, Session, Submitter,
+    Work,
+};
+use sealane_transform::{Aead, Kernels};
+
+#[test]
+fn what_one_engine_hands_back_another_finishes() {
+    let sessions: Vec<_> = protections()
+        .into_iter()
+        .map(|protection| session(Implementations::default(), protection, 3))
+        .collect();
+    let work = random_work(&sessions, 300, 100, 7);
+    let whole = run(&Inline::default(), copy_of(&work));
+    let half = run(&LateEngine::new(7), work);
+    assert!((50..150).contains(&half.pending()));
+    let [inline, lanes] = engines();
+    let finished = run(&*lanes, half);
+    assert_eq!(finished.pending(), 0);
+    assert!(finished.buffer.bytes() == whole.buffer.bytes());
+    // Nothing is left to do: running it once more changes nothing.
+    assert!(run(&*inline, finished).buffer.bytes() == whole.buffer.bytes());
+}
+
+/// A submitter on `engine`, and how many works it takes at once.
+fn submitter<T>(engine: &dyn Engine, depth: usize) -> Submitter<T> {
+    Submitter::new(engine.queue(NonZeroUsize::new(depth).unwrap()).unwrap(), depth)
+}
+
+/// Whatever an engine does, each work comes back once, with its note, and as the inline engine would have made it.
+#[test]
+fn what_is_submitted_comes_back_done_with_its_note() {
+    const WORKS: u64 = 60;
+    let sessions: Vec<_> = protections()
+        .into_iter()
+        .map(|protection| session(Implementations::default(), protection, 3))
+        .collect();
+    let work_of = |number: u64| random_work(&sessions, 20, 100, number);
+    let late = LateEngine::new(1);
+    let [inline, lanes] = engines();
+    for engine in [&*inline, &*lanes, &late] {
+        for depth in [1, 3] {
+            let mut submitter = submitter(engine, depth);
+            let mut missing: BTreeSet<u64> = (0..WORKS).collect();
+            (0..WORKS).for_each(|number| submitter.submit(work_of(number), number));
+            assert_eq!(submitter.in_hand(), WORKS as usize);
+            while let Some((work, number)) = submitter.wait() {
+                assert!(missing.remove(&number), "{number} came twice from {}", engine.name());
+                let whole = run(&*inline, work_of(number));
+                assert_eq!(work.jobs, whole.jobs);
+                assert!(work.buffer.bytes() == whole.buffer.bytes(), "{number} from {}", engine.name());
+            }
+            assert_eq!((missing.len(), submitter.in_hand()), (0, 0), "{}", engine.name());
+            assert!(submitter.fd().is_none(), "nothing is waited for");
+        }
+    }
+    let done = late.done();
+    let count = |counter: &AtomicU64| counter.load(Relaxed);
+    let (pending, computed) = (count(&done.pending_jobs), count(&done.computed_jobs));
+    assert!(3 * pending > computed && pending < computed, "{pending} jobs came back, {computed} were done");
+    assert!(count(&done.overtaking_works) > 10 && count(&done.refusals) > 10);
+}
+
+/// A work that its owner lays anew under a number that was used is what the late engine is for.
+#[test]
+#[should_panic(expected = "a nonce protects two texts")]
+fn the_late_engine_notices_a_nonce_that_comes_again() {
+    let sessions = [session(Implementations::default(), Protection::Aead(Aead::Aes128Gcm), 1)];
+    let late = LateEngine::new(1);
+    let mut submitter = submitter(&late, 1);
+    let mut work = random_work(&sessions, 2, 100, 1);
+    let first = copy_of(&work);
+    submitter.run(&mut work);
+    // The same bytes under the same nonce may run as often as anybody likes.
+    let mut again = copy_of(&first);
+    submitter.run(&mut again);
+    assert!(again.buffer.bytes() == work.buffer.bytes());
+    // A text that is sealed already is another one.
+    work.jobs.iter_mut().for_each(|job| job.status = JobStatus::Pending);
+    submitter.run(&mut work);
+}
+
+/// A door that has nothing under way finds the workers' queue full of others' work, and is woken all the same.
+#[test]
+fn a_door_waits_for_room_that_others_have() {
+    let one = NonZeroUsize::MIN;
+    let lanes = Lanes::new(Kernels::best(), one, one).unwrap();
+    let sessions = [session(Implementations::default(), ESP_CBC, 1)];
+    thread::scope(|scope| {
+        for door in 0..4 {
+            let (lanes, sessions) = (&lanes, &sessions);
+            scope.spawn(move || {
+                let mut submitter = submitter(lanes, 2);
+                for turn in 0..200 {
+                    (0..3).for_each(|_| submitter.submit(random_work(sessions, 3, 400, turn), door));
+                    while submitter.wait().is_some() {}
+                }
+            });
+        }
+    });
+}
+
+/// An engine makes what it needs of a session once, and not before a job comes; other engines make theirs.
+#[test]
+fn engines_make_of_a_session_what_they_need_once() {
+    struct Handle(Arc<AtomicU64>, u64);
+    impl Drop for Handle {
+        fn drop(&mut self) {
+            self.0.fetch_sub(1, Relaxed);
+        }
+    }
+    let open = Arc::new(AtomicU64::new(0));
+    let session = session(Implementations::default(), ESP_CBC, 1);
+    let makers = [(); 3].map(|()| Maker::new());
+    let handle = |number: u64| {
+        let make = |made_of: &Session| {
+            assert_eq!(made_of.protection(), ESP_CBC);
+            open.fetch_add(1, Relaxed);
+            Handle(Arc::clone(&open), number)
+        };
+        session.made(makers[number as usize], make).1
+    };
+    thread::scope(|scope| {
+        for lane in 0..4 {
+            let handle = &handle;
+            scope.spawn(move || {
+                (0..300).for_each(|turn| assert_eq!(handle((turn + lane) % 3), (turn + lane) % 3))
+            });
+        }
+    });
+    assert_eq!(open.load(Relaxed), 3);
+    drop(session);
+    assert_eq!(open.load(Relaxed), 0, "what was made ends with the session");
+}
+
+#[test]
+fn queues_are_bounded_and_hand_everything_back() {
+    for engine in engines() {
+        let mut queue = engine.queue(NonZeroUsize::new(3).unwrap()).unwrap();
+        let mut waiting: VecDeque<Work> = (0..50)
+            .map(|index| {
+                random_work(&[session(Implementations::default(), ESP_CBC, 1)], 4, 100 + index, index.into())
+            })
+            .collect();
+        let mut finished = 0;
+        while finished < 50 {
+            queue.submit(&mut waiting);
+            assert!(queue.in_flight() <= 3);
+            assert!(waiting.len() + queue.in_flight() + finished == 50);
+            while let Some(work) = queue.finished() {
+                assert_eq!(work.pending(), 0);
+                finished += 1;
+            }
+            if let Some(fd) = queue.fd().filter(|_| finished < 50 && queue.in_flight() > 0) {
+                poll(&mut [PollFd::new(&fd, PollFlags::IN)], None).unwrap();
+            }
+        }
+        assert!(queue.finished().is_none());
+    }
+}
+
+#[test]
+fn a_queue_outlives_its_engine() {
+    let two = NonZeroUsize::new(2).unwrap();
+    let mut queue = Lanes::new(Kernels::best(), two, two).unwrap().queue(two).unwrap();
+    let work =
+        run_on(&mut *queue, random_work(&[session(Implementations::default(), ESP_CBC, 1)], 4, 100, 1));
+    assert_eq!(work.pending(), 0);
+}
+
+#[test]
+fn every_protection_has_a_cost() {
+    for engine in engines() {
+        for protection in [ESP_CBC, Protection::Aead(Aead::Aes128Gcm), SHA256_128] {
+            let cost = engine.cost(protection).unwrap();
+            assert!(
+                cost.fixed_ns >= 0.0 && cost.byte_ns > 0.0 && cost.job_ns(100) > cost.fixed_ns,
+                "{cost:?}"
+            );
+            assert_eq!(engine.cost(protection), Some(cost), "it is measured once");
+        }
+    }
+}
+
+/// Memory that the buffer does not own.
+struct Mapped(Box<[u8]>, #[expect(dead_code, reason = "stands for what a mapping holds open")] OwnedFd);
+
+impl Memory for Mapped {
+    fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.0
+    }
+}
+
+#[test]
+fn buffers_may_be_memory_of_others() {
+    let work = random_work(&[session(Implementations::default(), ESP_CBC, 1)], 4, 100, 1);
+    let fd = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap();
+    let mapped = Mapped(work.buffer.bytes().into(), fd);
+    let mut other = copy_of(&work);
+    other.buffer = Buffer::from_memory(Box::new(mapped));
+    let [inline, lanes] = engines();
+    assert!(run(&*lanes, other).buffer.bytes() == run(&*inline, work).buffer.bytes());
+}
