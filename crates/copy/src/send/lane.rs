@@ -305,7 +305,8 @@ impl<'a> Lane<'a> {
                 return true;
             };
             let room = stream.has_room().then(|| stream.place(records)).flatten();
-            let Some((place, mut in_hand)) = room.zip(self.ready.take()) else { continue };
+            let Some(place) = room else { continue };
+            let Some(mut in_hand) = self.ready.take() else { return true };
             self.turn = (self.turn + step + 1) % count;
             let work = place.lay(&mut in_hand.batch, self.spare.pop().unwrap_or_default());
             self.engine.submit(work, Sealing { in_hand, place });
