@@ -8,7 +8,7 @@ fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The shipped code of all Rust sources below a folder of the workspace, by path; tests within them are left out.
+/// All Rust sources below a folder of the workspace, by path.
 fn sources(folder: &str) -> Vec<(String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut found = Vec::new();
@@ -19,17 +19,45 @@ fn sources(folder: &str) -> Vec<(String, String)> {
             found.extend(sources(&path));
         } else if path.ends_with(".rs") {
             let text = read(&root.join(&path));
-            let code = text.split("#[cfg(test)]").next().unwrap_or_default().to_owned();
-            found.push((path, code));
+            found.push((path, text));
         }
     }
     found
 }
 
-/// All crates' own sources.
+/// Where an item that only tests have begins, and its first line.
+fn only_in_tests(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    text.match_indices("#[cfg(test)]\n").filter_map(|(at, _)| {
+        let line = text[at..].lines().map(str::trim_start).find(|line| !line.starts_with("#["))?;
+        Some((at, line))
+    })
+}
+
+/// The shipped code of all crates: files of tests, and tests at the end of a file, are left out.
 fn shipped() -> Vec<(String, String)> {
     let is_source = |(path, _): &(String, String)| path.split('/').nth(2) == Some("src");
-    sources("crates").into_iter().filter(is_source).collect()
+    let mut all: Vec<_> = sources("crates").into_iter().filter(is_source).collect();
+    let mut tests = Vec::new();
+    for (path, text) in &all {
+        let folder =
+            ["/lib.rs", "/main.rs", "/mod.rs", ".rs"].into_iter().find_map(|end| path.strip_suffix(end));
+        for (_, item) in only_in_tests(text) {
+            if let Some(name) = item.strip_prefix("mod ").and_then(|rest| rest.strip_suffix(';')) {
+                tests.push(format!("{}/{name}", folder.unwrap()));
+            }
+        }
+    }
+    let is_of_tests = |path: &str| {
+        tests.iter().any(|test| {
+            path.strip_prefix(test.as_str()).is_some_and(|rest| rest == ".rs" || rest.starts_with('/'))
+        })
+    };
+    all.retain(|(path, _)| !is_of_tests(path));
+    for (_, text) in &mut all {
+        let end = only_in_tests(text).find(|(_, item)| item.ends_with("mod tests {")).map(|(at, _)| at);
+        text.truncate(end.unwrap_or(text.len()));
+    }
+    all
 }
 
 fn sayers<'a>(sources: &'a [(String, String)], word: &str) -> Vec<&'a str> {
