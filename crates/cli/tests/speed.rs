@@ -276,7 +276,7 @@ fn a_report_is_one_page() {
         assert!(page.contains(part), "{part}");
     }
     assert!(text(&output.stdout).contains("Cost of a message"));
-    let output = speed(&["-a", "null", "--report", "/nonexistent/page.html"]);
+    let output = speed(&["-a", "null", "--report", "/dev/null/page.html"]);
     assert_eq!(output.status.code(), Some(5));
 }
 
