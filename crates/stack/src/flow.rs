@@ -163,7 +163,8 @@ impl<G, T, R> Flow<G, T, R> {
     }
 
     /// Hands every item that is next in order to `take`, until one is missing or `may_take` says no. Returns how many;
-    /// 0 also when another lane is at it, which then takes along what is there. Neither may cut or give on this flow.
+    /// 0 also when another lane is at it, which then takes along what is there. `may_take` is asked before each item and
+    /// again behind the last one, so that it may finish what `take` has begun. Neither may cut or give on this flow.
     pub fn drain(&self, may_take: impl FnMut(&mut R) -> bool, take: impl FnMut(&mut R, T)) -> usize {
         self.visit(may_take, take, |_| ())
     }
@@ -195,7 +196,9 @@ impl<G, T, R> Flow<G, T, R> {
                 take(&mut state, item);
                 taken += 1;
                 if is_last {
-                    // The look behind the release, which is due in any case, sees an item that has come meanwhile.
+                    // `may_take` may be what sends the item on. The look behind the release, which is due in any case,
+                    // sees an item that has come meanwhile: the ring need not be locked once more for that.
+                    held_back = !may_take(&mut state);
                     break;
                 }
             }

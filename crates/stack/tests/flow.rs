@@ -98,6 +98,40 @@ fn who_visits_looks_whether_something_left_or_not() {
     flow.with_restored(|_| assert_eq!(visit(true), (0, None), "another is at it"));
 }
 
+/// As in a sending stream: an item that `take` begins goes out when `may_take` is asked next.
+#[test]
+fn what_is_taken_last_goes_out_in_the_same_visit() {
+    #[derive(Default)]
+    struct End {
+        begun: Option<u64>,
+        out: Vec<u64>,
+    }
+    let flow = Flow::new(4, (), End::default());
+    let bring = |number| {
+        let (ticket, ()) = flow.give(|(), _| Some(())).unwrap();
+        flow.restore(ticket, number).unwrap();
+    };
+    let write = |end: &mut End| {
+        end.out.extend(end.begun.take());
+        true
+    };
+    bring(0);
+    bring(1);
+    let mut seen = Vec::new();
+    let begin = |end: &mut End, number| end.begun = Some(number);
+    assert_eq!(flow.visit(write, begin, |end| seen.push(end.out.clone())), 2);
+    assert_eq!(seen, [[0, 1]], "all are out before the look");
+    let mut takes = true;
+    bring(2);
+    bring(3);
+    assert_eq!(
+        flow.drain(|_| std::mem::replace(&mut takes, false), begin),
+        1,
+        "the second was not to be taken"
+    );
+    assert!(flow.is_ready());
+}
+
 proptest! {
     /// Lanes bring back what they have in any order, the flow is drained now and then, and cut now and then.
     #[test]
