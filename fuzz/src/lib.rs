@@ -8,6 +8,7 @@
 mod allocation;
 pub mod packets;
 pub mod scripts;
+pub mod sftp;
 
 use std::fmt::Debug;
 

@@ -15,6 +15,7 @@ use sealane_copy::proto::message::Message;
 use sealane_copy::proto::record::split_records;
 use sealane_fuzz::packets::packets;
 use sealane_fuzz::scripts::{acknowledgements, batches, rules};
+use sealane_fuzz::sftp::converse;
 use sealane_fuzz::{keys, with_keys};
 use sealane_peer::{AuthorisedPeers, Framer, KnownPeers, Location};
 use sealane_simulator::Machine;
@@ -56,6 +57,8 @@ fn seeds_of_data_streams() {
 #[test]
 fn seeds_of_control_channels() {
     check("message", &[], |frame| Message::decode(frame).is_ok());
+    let refused = ["not-asked", "too-long", "other-version", "unfit", "more-than-asked"];
+    check("sftp", &refused, |bytes| converse(&bytes[1..], usize::from(bytes[0]) + 1).outcome.is_ok());
     check("frames", &["too-long"], |bytes| Framer::new().push(&bytes[1..]).is_ok());
 }
 

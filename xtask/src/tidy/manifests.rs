@@ -54,9 +54,10 @@ const ARROWS: &[Crate] = &[
         may_know: &[],
         why: "identities and control channels alone: no file trees, no data path",
     },
+    Crate { folder: "sftp", may_know: &[], why: "SFTP as a value: no socket, no file, no clock" },
     Crate {
         folder: "copy",
-        may_know: &["peer", "tree", "stack", "engine", "transform"],
+        may_know: &["sftp", "peer", "tree", "stack", "engine", "transform"],
         why: "the transfer joins peers, trees and sealed lanes",
     },
     Crate {
@@ -68,6 +69,7 @@ const ARROWS: &[Crate] = &[
         folder: "lab",
         may_know: &[
             "copy",
+            "sftp",
             "peer",
             "tree",
             "port",

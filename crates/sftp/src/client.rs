@@ -1,0 +1,458 @@
+//! [`Client`]: one connection's side of the protocol, as a value.
+
+use std::collections::{HashMap, VecDeque};
+use std::mem;
+
+use crate::reply::{self, Filesystem, Handle, Reply, StatusCode};
+use crate::request::{self, Request};
+use crate::server::{Extension, Limits, Server};
+use crate::wire::{Fields, Malformed, PACKET_BYTES_MAX};
+
+/// Requests under way at most; [`Client::has_room`] says when there are as many.
+pub const REQUESTS_MAX: usize = 4096;
+const LENGTH_BYTES: usize = 4;
+/// From here on what is missing of a packet is worth a read of its own.
+const SPACE_BYTES_MIN: usize = 4096;
+/// Long buffers that are kept for use again.
+const SPARE_BUFFERS_MAX: usize = 64;
+/// Short packets leave together, in pieces of about this length.
+const PIECE_BYTES: usize = 32 * 1024;
+/// A list of names may be as long as a packet; OpenSSH's has 100 names.
+const NAMES_BYTES_EXPECTED: usize = 16 * 1024;
+/// Bytes that a short request or reply counts for.
+const SHORT_BYTES: usize = 128;
+
+/// The number of a request.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct RequestId(u32);
+
+/// A request under way.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    /// The type of its packet.
+    code: u8,
+    /// The extension that it is a request of, where replies differ by that.
+    extension: Option<Extension>,
+    /// Data that may come.
+    data_bytes: usize,
+    /// Its share of the bytes under way.
+    cost_bytes: usize,
+}
+
+#[derive(Debug)]
+enum State {
+    /// `VERSION` has not come.
+    Greeting,
+    /// The answer to `limits@openssh.com` has not come.
+    Limits(Server),
+    Ready(Server),
+}
+
+/// A packet with data to be written. It is filled in place, and then sent with [`Client::send`].
+#[derive(Debug)]
+pub struct PacketInHand {
+    packet: Vec<u8>,
+    start: usize,
+    id: u32,
+}
+
+impl PacketInHand {
+    /// The data: what lies there at first has no meaning.
+    pub fn data_mut(&mut self) -> &mut [u8] {
+        &mut self.packet[self.start..]
+    }
+}
+
+/// The client of one connection: requests in, bytes out; bytes in, replies out.
+///
+/// Each reply is matched by number and must answer its request; anything else is [`Malformed`], after which the
+/// connection is of no more use.
+#[derive(Debug)]
+pub struct Client {
+    state: State,
+    next: u32,
+    asked: HashMap<u32, Asked>,
+    bytes_under_way: usize,
+    /// Bytes to be sent, in pieces; so many of the first are gone.
+    outgoing: VecDeque<Vec<u8>>,
+    sent_bytes: usize,
+    /// The packet that is arriving, in its whole length, and how much of that is there.
+    arriving: Vec<u8>,
+    arrived_bytes: usize,
+    length: [u8; LENGTH_BYTES],
+    length_bytes: usize,
+    replies: VecDeque<(RequestId, Reply)>,
+    spare: Vec<Vec<u8>>,
+}
+
+impl Default for Client {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Client {
+    /// A client that has not greeted yet: its first bytes to be sent do that.
+    #[must_use]
+    pub fn new() -> Self {
+        let init = [0, 0, 0, 5, request::INIT, 0, 0, 0, 3].to_vec();
+        Self {
+            state: State::Greeting,
+            next: 0,
+            asked: HashMap::new(),
+            bytes_under_way: 0,
+            outgoing: VecDeque::from([init]),
+            sent_bytes: 0,
+            arriving: Vec::new(),
+            arrived_bytes: 0,
+            length: [0; LENGTH_BYTES],
+            length_bytes: 0,
+            replies: VecDeque::new(),
+            spare: Vec::new(),
+        }
+    }
+
+    /// The server, once it has told of itself all that it has to tell.
+    #[must_use]
+    pub fn server(&self) -> Option<&Server> {
+        match &self.state {
+            State::Ready(server) => Some(server),
+            State::Greeting | State::Limits(_) => None,
+        }
+    }
+
+    /// Bytes that requests under way have on the wire or wait for: what is written, and what is to be read.
+    #[must_use]
+    pub fn bytes_under_way(&self) -> usize {
+        self.bytes_under_way
+    }
+
+    /// Requests under way.
+    #[must_use]
+    pub fn requests_under_way(&self) -> usize {
+        self.asked.len()
+    }
+
+    /// Whether one more request may be made.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        self.asked.len() < REQUESTS_MAX
+    }
+
+    /// Makes a request.
+    ///
+    /// # Panics
+    /// When a read asks for more than the server's [`Limits`] allow, or [`REQUESTS_MAX`] are under way.
+    pub fn request(&mut self, request: &Request<'_>) -> RequestId {
+        let data_bytes = match *request {
+            Request::Read { length_bytes, .. } => length_bytes as usize,
+            _ => 0,
+        };
+        let extension = match request {
+            Request::StatVfs { .. } => Some(Extension::StatVfs),
+            Request::Limits => Some(Extension::Limits),
+            Request::ExpandPath { .. } => Some(Extension::ExpandPath),
+            _ => None,
+        };
+        let cost_bytes = match request {
+            Request::ReadDirectory { .. } => NAMES_BYTES_EXPECTED,
+            _ => data_bytes + SHORT_BYTES,
+        };
+        let code = request.code();
+        let id = self.ask(Asked { code, extension, data_bytes, cost_bytes });
+        if self.outgoing.back().is_none_or(|piece| piece.len() >= PIECE_BYTES) {
+            self.outgoing.push_back(Vec::with_capacity(1024));
+        }
+        let piece = self.outgoing.back_mut().expect("there is one, or one was added");
+        let start = piece.len();
+        piece.extend_from_slice(&[0; LENGTH_BYTES]);
+        request.put(id, piece);
+        let length = (piece.len() - start - LENGTH_BYTES) as u32;
+        piece[start..start + LENGTH_BYTES].copy_from_slice(&length.to_be_bytes());
+        RequestId(id)
+    }
+
+    /// A packet to write `data_bytes` bytes to a file, at `offset`. It is under way once it is sent; one that is
+    /// dropped is none.
+    ///
+    /// # Panics
+    /// When that is more than a packet holds.
+    pub fn packet(&mut self, handle: &Handle, offset: u64, data_bytes: usize) -> PacketInHand {
+        let mut packet = self.spare.pop().unwrap_or_default();
+        let id = self.fresh_id();
+        let mut front = Vec::with_capacity(64 + handle.as_bytes().len());
+        front.extend_from_slice(&[0; LENGTH_BYTES]);
+        request::put_write(id, handle, offset, data_bytes, &mut front);
+        let start = front.len();
+        let length = start - LENGTH_BYTES + data_bytes;
+        assert!(length <= PACKET_BYTES_MAX, "a packet holds so much");
+        front[..LENGTH_BYTES].copy_from_slice(&(length as u32).to_be_bytes());
+        packet.resize(start + data_bytes, 0);
+        packet[..start].copy_from_slice(&front);
+        PacketInHand { packet, start, id }
+    }
+
+    /// Sends a packet that is filled.
+    ///
+    /// # Panics
+    /// When [`REQUESTS_MAX`] are under way.
+    pub fn send(&mut self, PacketInHand { packet, id, .. }: PacketInHand) -> RequestId {
+        let asked = Asked {
+            code: request::WRITE,
+            extension: None,
+            data_bytes: 0,
+            cost_bytes: packet.len() + SHORT_BYTES,
+        };
+        self.note(id, asked);
+        self.outgoing.push_back(packet);
+        RequestId(id)
+    }
+
+    fn fresh_id(&mut self) -> u32 {
+        // Whoever holds back one request for as long as four thousand million others take keeps its number.
+        while self.asked.contains_key(&self.next) {
+            self.next = self.next.wrapping_add(1);
+        }
+        let id = self.next;
+        self.next = self.next.wrapping_add(1);
+        id
+    }
+
+    fn ask(&mut self, asked: Asked) -> u32 {
+        let id = self.fresh_id();
+        self.note(id, asked);
+        id
+    }
+
+    fn note(&mut self, id: u32, asked: Asked) {
+        assert!(self.has_room(), "callers look for room first");
+        assert!(asked.data_bytes < PACKET_BYTES_MAX, "callers ask for what a packet holds");
+        self.bytes_under_way += asked.cost_bytes;
+        self.asked.insert(id, asked);
+    }
+
+    /// Bytes to be sent: some, or none where there is nothing to send. Those taken are told by [`Self::transmitted`].
+    pub fn poll_transmit(&self) -> impl Iterator<Item = &[u8]> {
+        let skipped = self.sent_bytes;
+        let pieces = self.outgoing.iter().enumerate();
+        pieces.map(move |(index, piece)| if index == 0 { &piece[skipped..] } else { &piece[..] })
+    }
+
+    /// Whether there is something to send.
+    #[must_use]
+    pub fn wants_to_send(&self) -> bool {
+        !self.outgoing.is_empty()
+    }
+
+    /// The first `bytes` of what was to be sent are gone.
+    ///
+    /// # Panics
+    /// When there were not so many.
+    pub fn transmitted(&mut self, mut bytes: usize) {
+        while bytes > 0 {
+            let piece = self.outgoing.front().expect("no more was sent than there was");
+            let left = piece.len() - self.sent_bytes;
+            if bytes < left {
+                self.sent_bytes += bytes;
+                return;
+            }
+            bytes -= left;
+            self.sent_bytes = 0;
+            let piece = self.outgoing.pop_front().expect("one was there");
+            self.recycle(piece);
+        }
+    }
+
+    /// Takes a long buffer back, for use again.
+    pub fn recycle(&mut self, buffer: Vec<u8>) {
+        if buffer.capacity() >= SPACE_BYTES_MIN && self.spare.len() < SPARE_BUFFERS_MAX {
+            self.spare.push(buffer);
+        }
+    }
+
+    /// Space for the next bytes of a long packet, if one is arriving: the caller reads into the front of it, tells
+    /// that by [`Self::filled`], and need not be copied.
+    pub fn space(&mut self) -> Option<&mut [u8]> {
+        let space = self.arriving.get_mut(self.arrived_bytes..)?;
+        (space.len() >= SPACE_BYTES_MIN).then_some(space)
+    }
+
+    /// So many bytes of [`Self::space`] hold what arrived.
+    ///
+    /// # Errors
+    /// The server breaks the protocol.
+    ///
+    /// # Panics
+    /// When there was less space.
+    pub fn filled(&mut self, bytes: usize) -> Result<(), Malformed> {
+        self.arrived_bytes += bytes;
+        assert!(self.arrived_bytes <= self.arriving.len(), "no more was read than there was room for");
+        self.complete()
+    }
+
+    /// Takes bytes that arrived.
+    ///
+    /// # Errors
+    /// The server breaks the protocol.
+    pub fn handle(&mut self, mut bytes: &[u8]) -> Result<(), Malformed> {
+        while !bytes.is_empty() {
+            if self.length_bytes < LENGTH_BYTES {
+                let taken = bytes.len().min(LENGTH_BYTES - self.length_bytes);
+                self.length[self.length_bytes..][..taken].copy_from_slice(&bytes[..taken]);
+                self.length_bytes += taken;
+                bytes = &bytes[taken..];
+                if self.length_bytes == LENGTH_BYTES {
+                    self.begin()?;
+                }
+                continue;
+            }
+            let missing = self.arriving.len() - self.arrived_bytes;
+            let taken = bytes.len().min(missing);
+            self.arriving[self.arrived_bytes..][..taken].copy_from_slice(&bytes[..taken]);
+            self.arrived_bytes += taken;
+            bytes = &bytes[taken..];
+            self.complete()?;
+        }
+        Ok(())
+    }
+
+    /// The length of a packet has come.
+    fn begin(&mut self) -> Result<(), Malformed> {
+        let bytes = u32::from_be_bytes(self.length) as usize;
+        if bytes == 0 || bytes > PACKET_BYTES_MAX {
+            return Err(Malformed::PacketLength { bytes });
+        }
+        if bytes >= SPACE_BYTES_MIN {
+            self.arriving = self.spare.pop().unwrap_or_default();
+        }
+        self.arriving.resize(bytes, 0);
+        Ok(())
+    }
+
+    /// Takes a packet that has come in full.
+    fn complete(&mut self) -> Result<(), Malformed> {
+        if self.arrived_bytes < self.arriving.len() {
+            return Ok(());
+        }
+        let packet = mem::take(&mut self.arriving);
+        self.arrived_bytes = 0;
+        self.length_bytes = 0;
+        match self.take(packet)? {
+            Some(mut packet) if packet.capacity() < SPACE_BYTES_MIN => {
+                packet.clear();
+                self.arriving = packet;
+            }
+            Some(packet) => self.recycle(packet),
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// Gives the buffer back where the reply does not keep it.
+    fn take(&mut self, packet: Vec<u8>) -> Result<Option<Vec<u8>>, Malformed> {
+        let code = packet[0];
+        if let State::Greeting = self.state {
+            if code != reply::VERSION {
+                return Err(Malformed::Type { code });
+            }
+            let server = Server::parse(&packet[1..])?;
+            self.state = match server.has(Extension::Limits) {
+                true => {
+                    self.request(&Request::Limits);
+                    State::Limits(server)
+                }
+                false => State::Ready(server),
+            };
+            return Ok(Some(packet));
+        }
+        let id = Fields::new(&packet[1..], "packet").u32()?;
+        let asked = self.asked.remove(&id).ok_or(Malformed::Unasked { id })?;
+        self.bytes_under_way -= asked.cost_bytes;
+        let body = &packet[5..];
+        if asked.extension == Some(Extension::Limits)
+            && let State::Limits(server) = self.state
+        {
+            let limits = match code {
+                reply::EXTENDED_REPLY => Limits::parse(body)?,
+                // Announced, and not done: as if it had not been announced.
+                reply::STATUS => Limits::default(),
+                _ => return Err(Malformed::Unfit { code, asked: asked.code }),
+            };
+            self.state = State::Ready(Server { limits, ..server });
+            return Ok(Some(packet));
+        }
+        if code == reply::DATA && asked.code == request::READ {
+            let data = reply::data(packet, asked.data_bytes)?;
+            self.replies.push_back((RequestId(id), Reply::Data(data)));
+            return Ok(None);
+        }
+        let reply = self.read(code, &asked, body)?;
+        self.replies.push_back((RequestId(id), reply));
+        Ok(Some(packet))
+    }
+
+    fn read(&self, code: u8, asked: &Asked, body: &[u8]) -> Result<Reply, Malformed> {
+        let unfit = Malformed::Unfit { code, asked: asked.code };
+        match (code, asked.code) {
+            (reply::STATUS, _) => {
+                let status = reply::status(body)?;
+                let is_answer = status.code != StatusCode::Ok || is_done_by_status(asked);
+                // The server says that all went well, and does not send the reply that was asked for.
+                if is_answer { Ok(Reply::Status(status)) } else { Err(unfit) }
+            }
+            (reply::HANDLE, request::OPEN | request::OPENDIR) => Ok(Reply::Handle(reply::handle(body)?)),
+            (reply::NAME, request::READDIR) => Ok(Reply::Names(reply::names(body)?)),
+            (reply::NAME, request::REALPATH | request::READLINK) => one_name(body),
+            (reply::NAME, request::EXTENDED) if asked.extension == Some(Extension::ExpandPath) => {
+                one_name(body)
+            }
+            (reply::ATTRS, request::LSTAT | request::STAT | request::FSTAT) => {
+                Ok(Reply::Attributes(reply::attributes(body)?))
+            }
+            (reply::EXTENDED_REPLY, request::EXTENDED) if asked.extension == Some(Extension::StatVfs) => {
+                Ok(Reply::Filesystem(Filesystem::parse(body)?))
+            }
+            (reply::STATUS..=reply::ATTRS | reply::EXTENDED_REPLY, _) => Err(unfit),
+            _ => Err(Malformed::Type { code }),
+        }
+    }
+
+    /// The next reply that has come.
+    pub fn poll_reply(&mut self) -> Option<(RequestId, Reply)> {
+        self.replies.pop_front()
+    }
+
+    /// Gives up: every request that is under way and has no reply, in the order in which they were made.
+    pub fn abandon(&mut self) -> Vec<RequestId> {
+        let mut ids: Vec<_> = self.asked.drain().map(|(id, _)| id).collect();
+        // Numbers wrap around after four thousand million requests, which disturbs the order and nothing else.
+        ids.sort_unstable();
+        self.bytes_under_way = 0;
+        ids.into_iter().map(RequestId).collect()
+    }
+}
+
+/// Whether there is nothing to be had but a status.
+fn is_done_by_status(asked: &Asked) -> bool {
+    match asked.code {
+        request::CLOSE
+        | request::WRITE
+        | request::SETSTAT
+        | request::FSETSTAT
+        | request::REMOVE
+        | request::MKDIR
+        | request::RMDIR
+        | request::RENAME
+        | request::SYMLINK => true,
+        request::EXTENDED => asked.extension.is_none(),
+        _ => false,
+    }
+}
+
+fn one_name(body: &[u8]) -> Result<Reply, Malformed> {
+    let names = reply::names(body)?;
+    match names.len() {
+        1 => Ok(Reply::Names(names)),
+        asked => Err(Malformed::Amount { bytes: asked, asked: 1 }),
+    }
+}

@@ -1,0 +1,224 @@
+//! Replies (draft, section 7), read from bytes that nobody vouches for.
+
+use std::fmt;
+use std::ops::Deref;
+
+use crate::attributes::Attributes;
+use crate::wire::{Fields, Malformed};
+
+pub(crate) const VERSION: u8 = 2;
+pub(crate) const STATUS: u8 = 101;
+pub(crate) const HANDLE: u8 = 102;
+pub(crate) const DATA: u8 = 103;
+pub(crate) const NAME: u8 = 104;
+pub(crate) const ATTRS: u8 = 105;
+pub(crate) const EXTENDED_REPLY: u8 = 201;
+
+/// The longest handle that a server may give out (draft, section 3).
+pub const HANDLE_BYTES_MAX: usize = 256;
+/// The longest message of a status that is kept.
+const MESSAGE_BYTES_MAX: usize = 256;
+
+/// A server's name for an open file or directory: bytes that mean something to it alone.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Handle(Box<[u8]>);
+
+impl Handle {
+    /// The bytes.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// How a request went (draft, section 7).
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum StatusCode {
+    /// It is done.
+    Ok,
+    /// There is no more of the file or directory.
+    EndOfFile,
+    /// A name is not there; with OpenSSH's server also a handle that it does not know.
+    NoSuchFile,
+    /// The user there may not.
+    PermissionDenied,
+    /// Anything else: no room, a name that is taken, a directory that is not empty, a read-only file system.
+    Failure,
+    /// The server did not understand; OpenSSH's means a name that is too long or senseless.
+    BadMessage,
+    /// The server does not do this.
+    Unsupported,
+    /// A code that version 3 does not have, or that only clients may make.
+    Other(u32),
+}
+
+impl StatusCode {
+    fn of(code: u32) -> Self {
+        match code {
+            0 => Self::Ok,
+            1 => Self::EndOfFile,
+            2 => Self::NoSuchFile,
+            3 => Self::PermissionDenied,
+            4 => Self::Failure,
+            5 => Self::BadMessage,
+            8 => Self::Unsupported,
+            other => Self::Other(other),
+        }
+    }
+}
+
+impl fmt::Display for StatusCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ok => f.write_str("done"),
+            Self::EndOfFile => f.write_str("end of file"),
+            Self::NoSuchFile => f.write_str("no such file or folder"),
+            Self::PermissionDenied => f.write_str("permission denied"),
+            Self::Failure => f.write_str("failure"),
+            Self::BadMessage => f.write_str("bad name or message"),
+            Self::Unsupported => f.write_str("not supported"),
+            Self::Other(code) => write!(f, "status {code}"),
+        }
+    }
+}
+
+/// How a request went, in the words of the server.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Status {
+    /// How it went.
+    pub code: StatusCode,
+    /// The server's own words: at most 256 bytes, as they came.
+    pub message: Vec<u8>,
+}
+
+/// One name of a directory, or the answer to a question for a path.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Name {
+    /// The name: any bytes, also none that a directory could hold.
+    pub name: Vec<u8>,
+    /// Attributes of the entry that has it; of a link itself.
+    pub attributes: Attributes,
+}
+
+/// The content of a file: at least one byte, and no more than was asked for. Dereferences to the bytes.
+#[derive(Clone, Eq, PartialEq)]
+pub struct Data {
+    packet: Vec<u8>,
+    start: usize,
+    end: usize,
+}
+
+impl Data {
+    /// The buffer, to be used again.
+    #[must_use]
+    pub fn into_buffer(self) -> Vec<u8> {
+        self.packet
+    }
+}
+
+impl Deref for Data {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.packet[self.start..self.end]
+    }
+}
+
+impl fmt::Debug for Data {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Data({} bytes)", self.len())
+    }
+}
+
+/// A file system, as `statvfs@openssh.com` tells of it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Filesystem {
+    /// Bytes that the user there may still write.
+    pub available_bytes: u64,
+    /// Files that the user there may still make.
+    pub available_files: u64,
+    /// Nothing can be written.
+    pub is_read_only: bool,
+}
+
+impl Filesystem {
+    pub(crate) fn parse(body: &[u8]) -> Result<Self, Malformed> {
+        let mut fields = Fields::new(body, "description of a file system");
+        let mut values = [0; 11];
+        for value in &mut values {
+            *value = fields.u64()?;
+        }
+        let [_, fragment_bytes, _, _, available, _, _, available_files, _, flags, _] = values;
+        Ok(Self {
+            available_bytes: available.saturating_mul(fragment_bytes),
+            available_files,
+            is_read_only: flags & 1 != 0,
+        })
+    }
+}
+
+/// A server's answer.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Reply {
+    /// How it went.
+    Status(Status),
+    /// An open file or directory.
+    Handle(Handle),
+    /// Content.
+    Data(Data),
+    /// Names.
+    Names(Vec<Name>),
+    /// Attributes.
+    Attributes(Attributes),
+    /// A file system.
+    Filesystem(Filesystem),
+}
+
+pub(crate) fn status(body: &[u8]) -> Result<Status, Malformed> {
+    let mut fields = Fields::new(body, "status");
+    let code = StatusCode::of(fields.u32()?);
+    // Old servers send no message.
+    let message = if fields.is_empty() { &[] } else { fields.string()? };
+    let message = message[..message.len().min(MESSAGE_BYTES_MAX)].to_vec();
+    Ok(Status { code, message })
+}
+
+pub(crate) fn handle(body: &[u8]) -> Result<Handle, Malformed> {
+    let handle = Fields::new(body, "handle").string()?;
+    match handle.len() {
+        1..=HANDLE_BYTES_MAX => Ok(Handle(handle.into())),
+        bytes => Err(Malformed::Long { what: "handle", bytes }),
+    }
+}
+
+/// `packet` is the whole of it; the type and the number take its first five bytes.
+pub(crate) fn data(packet: Vec<u8>, asked: usize) -> Result<Data, Malformed> {
+    const FRONT_BYTES: usize = 5 + 4;
+    let bytes = Fields::new(packet.get(5..).unwrap_or_default(), "data").string()?.len();
+    if bytes == 0 || bytes > asked {
+        return Err(Malformed::Amount { bytes, asked });
+    }
+    Ok(Data { packet, start: FRONT_BYTES, end: FRONT_BYTES + bytes })
+}
+
+pub(crate) fn names(body: &[u8]) -> Result<Vec<Name>, Malformed> {
+    /// Two empty strings and no attributes.
+    const NAME_BYTES_MIN: usize = 12;
+    let mut fields = Fields::new(body, "list of names");
+    let count = fields.u32()? as usize;
+    if count > fields.left_bytes() / NAME_BYTES_MIN {
+        return Err(Malformed::Short { what: "list of names" });
+    }
+    let mut names = Vec::with_capacity(count);
+    for _ in 0..count {
+        let name = fields.string()?.to_vec();
+        // The line that `ls -l` would print, for people.
+        fields.string()?;
+        names.push(Name { name, attributes: Attributes::take(&mut fields)? });
+    }
+    Ok(names)
+}
+
+pub(crate) fn attributes(body: &[u8]) -> Result<Attributes, Malformed> {
+    Attributes::take(&mut Fields::new(body, "list of attributes"))
+}
