@@ -69,6 +69,8 @@ pub enum RemoteCommand {
         /// A TCP port at the far end.
         port: u16,
     },
+    /// sshd's subsystem `sftp`: no program of ours, and no shell.
+    Sftp,
 }
 
 /// How ssh is to be started; every field but `host` may stay as [`new`](Self::new) leaves it.
@@ -97,6 +99,8 @@ pub struct SshCommand {
     pub remote_program: OsString,
     /// Where ssh's and the far end's messages go.
     pub stderr: StderrMode,
+    /// A connection beside another to the same host: its own, and nobody is asked for anything.
+    pub is_further: bool,
 }
 
 /// The ends of an ssh connection, as its server tells the program that it starts.
@@ -131,6 +135,7 @@ impl SshCommand {
             family: None,
             remote_program: DEFAULT_PROGRAM.into(),
             stderr: StderrMode::default(),
+            is_further: false,
         }
     }
 
@@ -139,10 +144,10 @@ impl SshCommand {
     /// # Errors
     /// The host or user could be taken for something else, or the remote program has no name.
     pub fn argv(&self, remote: RemoteCommand) -> Result<Vec<OsString>, PeerError> {
-        self.argv_of(self.remote_command(remote)?)
+        self.argv_of(self.remote_command(remote)?, remote == RemoteCommand::Sftp)
     }
 
-    fn argv_of(&self, line: OsString) -> Result<Vec<OsString>, PeerError> {
+    fn argv_of(&self, line: OsString, is_subsystem: bool) -> Result<Vec<OsString>, PeerError> {
         // As scp does: no terminal, no X11, no agent and no ports for a program that only moves files.
         let mut argv: Vec<OsString> =
             ["-x", "-T", "-a", "-oPermitLocalCommand=no", "-oClearAllForwardings=yes"]
@@ -150,6 +155,13 @@ impl SshCommand {
                 .chain(["-oRemoteCommand=none", "-oRequestTTY=no"])
                 .map(Into::into)
                 .collect();
+        if self.is_further {
+            let alone = ["-oControlMaster=no", "-oControlPath=none", "-oBatchMode=yes"];
+            argv.extend(alone.map(Into::into));
+        }
+        if is_subsystem {
+            argv.push("-s".into());
+        }
         argv.extend(self.destination()?);
         argv.push(line);
         Ok(argv)
@@ -161,7 +173,7 @@ impl SshCommand {
     /// As [`argv`](Self::argv).
     pub fn script(&self, line: &str) -> Result<Command, PeerError> {
         let mut command = Command::new(&self.program);
-        command.args(self.argv_of(line.into())?);
+        command.args(self.argv_of(line.into(), false)?);
         Ok(command)
     }
 
@@ -215,6 +227,9 @@ impl SshCommand {
     }
 
     fn remote_command(&self, remote: RemoteCommand) -> Result<OsString, PeerError> {
+        if remote == RemoteCommand::Sftp {
+            return Ok("sftp".into());
+        }
         let program = self.remote_program.as_bytes();
         if program.is_empty() || program.contains(&0) {
             let text = self.remote_program.to_string_lossy().into_owned();
@@ -232,6 +247,7 @@ impl SshCommand {
             RemoteCommand::Relay { port } => {
                 line.extend_from_slice(format!(" serve --relay {port}").as_bytes())
             }
+            RemoteCommand::Sftp => {}
         }
         if program == DEFAULT_PROGRAM.as_bytes() {
             // One word for the far shell, which need not be a POSIX one.
@@ -271,6 +287,8 @@ pub struct ResolvedHost {
     pub host: String,
     /// ssh goes through another host or a command to get there, so that a direct connection may not.
     pub proxied: bool,
+    /// Ciphers in the order in which they are offered, separated by commas; empty where ssh does not say.
+    pub ciphers: String,
 }
 
 /// Asks ssh (`ssh -G`) which host its configuration means, because data streams connect straight to it.
@@ -321,15 +339,17 @@ fn parse_config(bytes: &[u8]) -> Option<ResolvedHost> {
     let text = String::from_utf8_lossy(bytes);
     let mut host = None;
     let mut proxied = false;
+    let mut ciphers = String::new();
     for line in text.lines() {
         let Some((name, value)) = line.split_once(' ') else { continue };
         match name {
             "hostname" => host = check_host(value).is_ok().then(|| value.to_owned()),
             "proxyjump" | "proxycommand" => proxied |= value != "none",
+            "ciphers" => value.clone_into(&mut ciphers),
             _ => {}
         }
     }
-    Some(ResolvedHost { host: host?, proxied })
+    Some(ResolvedHost { host: host?, proxied, ciphers })
 }
 
 #[cfg(test)]
@@ -369,6 +389,14 @@ mod tests {
         check(|_| (), both, &["--", "host", &found(" serve --stdio --allow-legacy --measuring")]);
         check(|_| (), SERVE, &["--", "host", &found(" serve --stdio")]);
         check(|_| (), Relay { port: 4000 }, &["--", "host", &found(" serve --relay 4000")]);
+        check(|_| (), RemoteCommand::Sftp, &["-s", "--", "host", "sftp"]);
+        let alone = ["-oControlMaster=no", "-oControlPath=none", "-oBatchMode=yes"];
+        let further = [&alone[..], &["-s", "-p", "2222", "--", "host", "sftp"]].concat();
+        let change = |ssh: &mut SshCommand| {
+            ssh.is_further = true;
+            ssh.port = Some(2222);
+        };
+        check(change, RemoteCommand::Sftp, &further);
         check(|s| s.user = Some("u".into()), SERVE, &["-l", "u", "--", "host", &found(" serve --stdio")]);
         check(|s| s.host = "::1".into(), SERVE, &["--", "::1", &found(" serve --stdio")]);
         check(
@@ -433,10 +461,10 @@ mod tests {
     #[test]
     fn config_lines() {
         let parse = |text: &str| parse_config(text.as_bytes());
-        let plain = ResolvedHost { host: "10.0.0.1".into(), proxied: false };
+        let plain = ResolvedHost { host: "10.0.0.1".into(), proxied: false, ciphers: String::new() };
         assert_eq!(parse("user me\nhostname 10.0.0.1\nport 22\n"), Some(plain.clone()));
         assert_eq!(parse("hostname 10.0.0.1\nproxycommand none\n"), Some(plain));
-        let proxied = ResolvedHost { host: "b".into(), proxied: true };
+        let proxied = ResolvedHost { host: "b".into(), proxied: true, ciphers: String::new() };
         assert_eq!(parse("hostname b\nproxyjump a\n"), Some(proxied.clone()));
         assert_eq!(parse("hostname b\nproxycommand nc %h %p\n"), Some(proxied));
         assert_eq!(parse("usage: ssh"), None);
@@ -459,7 +487,7 @@ mod tests {
         let mut ssh = SshCommand::new("alias");
         ssh.program = fake_ssh(dir.path(), r#"[ "$1 $2 $3" = "-G -- alias" ] && echo hostname real"#);
         let resolved = ssh_resolved_host(&ssh, soon()).unwrap();
-        assert_eq!(resolved, ResolvedHost { host: "real".into(), proxied: false });
+        assert_eq!((&*resolved.host, resolved.proxied), ("real", false));
 
         ssh.program = fake_ssh(dir.path(), "exec sleep 100");
         let error = ssh_resolved_host(&ssh, Instant::now() + Duration::from_millis(50)).unwrap_err();
