@@ -14,7 +14,7 @@ mod speed;
 pub(crate) mod tips;
 mod tunnel;
 
-pub use cp::{CpArgs, EndArg, SinkArg};
+pub use cp::{CpArgs, EndArg, FarEndArg, SinkArg};
 pub use digest::{DigestArgs, Md5Args};
 pub use filters::Filters;
 pub use lab::{

@@ -38,6 +38,7 @@ pub(crate) fn run(arguments: CpArgs) -> ExitStatus {
     };
     plan.options.remote.ssh_program = environment::ssh_program();
     plan.options.remote.config_dir = environment::config_dir();
+    plan.options.remote.state_dir = environment::state_dir();
     plan.options.implementations = match environment::implementations() {
         Ok(implementations) => implementations,
         Err(error) => {

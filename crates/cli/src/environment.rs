@@ -35,6 +35,13 @@ pub(crate) fn config_dir() -> Option<PathBuf> {
     base.map(|base| base.join("sealane"))
 }
 
+/// `$XDG_STATE_HOME/sealane`, or `$HOME/.local/state/sealane`, by the same rule.
+pub(crate) fn state_dir() -> Option<PathBuf> {
+    let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let base = absolute("XDG_STATE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".local/state")));
+    base.map(|base| base.join("sealane"))
+}
+
 /// A file in that folder.
 pub(crate) fn config_file(name: &str) -> Result<PathBuf, PeerError> {
     config_dir().map(|folder| folder.join(name)).ok_or(PeerError::NoConfigDir)

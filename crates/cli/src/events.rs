@@ -6,7 +6,7 @@
 
 use crate::report::itemised;
 use crate::text;
-use sealane_copy::{Agreement, Notice, ProgressSnapshot, Summary};
+use sealane_copy::{Agreement, Notice, ProgressSnapshot, Suite, Summary};
 use serde::Serialize;
 
 /// One line.
@@ -23,6 +23,11 @@ pub enum Event {
         sources: Vec<String>,
         /// Target as given.
         target: String,
+    },
+    /// The far host has no sealane, and its SFTP server is used instead.
+    OverSftp {
+        /// The host, as it was given.
+        host: String,
     },
     /// Both ends agreed on how to proceed.
     Agreed(Agreed),
@@ -106,6 +111,9 @@ pub enum Event {
     },
 }
 
+/// The name of the suite where ssh protects the data.
+const SSH: &str = "ssh";
+
 /// How both ends proceed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Agreed {
@@ -167,8 +175,8 @@ pub struct Done {
 pub struct CpuSeconds {
     /// Of this process, and of the `ssh` it started.
     pub local: f64,
-    /// Of the far end.
-    pub remote: f64,
+    /// CPU time of the far end; `null` where it does not tell.
+    pub remote: Option<f64>,
 }
 
 /// A path in JSON, which has no bytes: as text, and in full where the text cannot carry it.
@@ -216,6 +224,7 @@ impl Event {
 impl From<&Notice> for Event {
     fn from(notice: &Notice) -> Self {
         match notice {
+            Notice::OverSftp { host } => Self::OverSftp { host: host.clone() },
             Notice::Agreed(agreement) => Self::Agreed(agreement.into()),
             Notice::EntryFailed { path, reason } => {
                 Self::EntryFailed { path: PathText::new(path), reason: reason.clone() }
@@ -245,7 +254,7 @@ impl From<&Agreement> for Agreed {
     fn from(agreement: &Agreement) -> Self {
         Self {
             level: agreement.level.name(),
-            suite: agreement.suite.name(),
+            suite: agreement.suite.map_or(SSH, Suite::name),
             streams: agreement.streams,
             lanes: agreement.lanes,
             placement: agreement.placement.name(),
@@ -269,7 +278,7 @@ impl From<&Summary> for Done {
             resent_bytes: summary.resent_bytes,
             resumed_bytes: summary.resumed_bytes,
             level: summary.level.name(),
-            suite: summary.suite.name(),
+            suite: summary.suite.map_or(SSH, Suite::name),
             streams: summary.streams,
             lanes: summary.lanes,
             placement: summary.placement.name(),
@@ -336,6 +345,7 @@ mod tests {
                 Notice::StreamReopened { stream: 1, bytes: 7 },
                 json!({"event": "stream_reopened", "stream": 1, "bytes": 7}),
             ),
+            (Notice::OverSftp { host: "h".into() }, json!({"event": "over_sftp", "host": "h"})),
             (Notice::Resuming { bytes: 9 }, json!({"event": "resuming", "bytes": 9})),
             (
                 Notice::WouldSend { change, bytes: 1 },

@@ -2,10 +2,10 @@
 //!
 //! Guarantees: what comes out of here contradicts itself in nothing that can be seen without touching a file or a host.
 
-use crate::args::{CpArgs, EndArg, SinkArg};
+use crate::args::{CpArgs, EndArg, FarEndArg, SinkArg};
 use sealane_copy::{
-    AddressFamily, Backup, Deletion, Following, MeasuredEnd, Options, Ownership, Preserve, RemoteOptions,
-    Sink, Upkeep,
+    AddressFamily, Backup, Deletion, FarEnd, Following, MeasuredEnd, Options, Ownership, Preserve,
+    RemoteOptions, Sink, Upkeep,
 };
 use sealane_engine::Implementations;
 use sealane_peer::{Location, PeerError};
@@ -262,6 +262,16 @@ fn options(arguments: CpArgs, recursive: bool) -> Options {
             ssh_options: arguments.ssh_options,
             ssh_config: arguments.ssh_config,
             ssh_jump: arguments.ssh_jump,
+            far_end: match arguments.far_end {
+                // A user who says where sealane is wants nothing else.
+                FarEndArg::Auto if arguments.remote_program.is_some() || arguments.install_far_end => {
+                    FarEnd::Sealane
+                }
+                FarEndArg::Auto => FarEnd::Auto,
+                FarEndArg::Sealane => FarEnd::Sealane,
+                FarEndArg::Sftp => FarEnd::Sftp,
+            },
+            state_dir: None,
             remote_program: arguments.remote_program,
             found_programs: Vec::new(),
             config_dir: None,

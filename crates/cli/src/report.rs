@@ -11,8 +11,8 @@ use crate::text::{complain, digest_line, printable, say};
 use crate::units::bytes_text;
 use sealane_copy::{Change, ChangeKind, Dropped, Error, ErrorKind, Notice, Progress, Summary};
 use std::io::{self, IsTerminal, Write};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 /// The kind of a transfer of which some files arrived. To the library that is a success with failures in it.
@@ -51,6 +51,8 @@ pub(crate) struct Reporter {
     watched: bool,
     meter: Meter,
     ending: Arc<Ending>,
+    /// The far host, where it is copied to or from over SFTP for want of better.
+    lacks_sealane: OnceLock<String>,
 }
 
 impl Reporter {
@@ -70,7 +72,7 @@ impl Reporter {
         } else {
             Meter::silent()
         };
-        Self { reporting, target, watched, meter, ending: Arc::default() }
+        Self { reporting, target, watched, meter, ending: Arc::default(), lacks_sealane: OnceLock::new() }
     }
 
     /// Who tells the end.
@@ -89,6 +91,12 @@ impl Reporter {
         }
         let verbose = self.reporting.verbose;
         match notice {
+            Notice::OverSftp { .. } if self.reporting.quiet => {}
+            Notice::OverSftp { host } => {
+                self.line(&format!("{host} has no sealane; copying over SFTP"));
+                // The first word is the one that counts: there is one far host.
+                let _ = self.lacks_sealane.set(host.clone());
+            }
             Notice::Agreed(agreement) => {
                 let agreed = Agreed::from(agreement);
                 self.meter.agreed(&agreed);
@@ -192,6 +200,12 @@ impl Reporter {
         } else if self.watched {
             say(&closing_line(&done));
         }
+        if let Some(host) = self.lacks_sealane.get() {
+            self.line(&format!(
+                "without sealane at {host} this copy was slower, kept times to the second, and did not compare contents \
+                 there; --install-far-end copies the program to {host}"
+            ));
+        }
         let mut status = ExitStatus::Success;
         if let Some(what) = lost(&summary.dropped) {
             self.failed(PARTIAL, &what);
@@ -293,7 +307,7 @@ fn lost(dropped: &Dropped) -> Option<String> {
     (!lost.is_empty()).then(|| {
         format!(
             "the target did not keep {}: the user there may not set them, the peer's line in authorised-peers does not \
-             allow them, or the file system does not support them",
+             allow them, or the file system, or SFTP, does not support them",
             lost.join(", ")
         )
     })
@@ -401,14 +415,17 @@ fn stats(done: &Done) -> String {
         ("rate", rate_text(done.bytes, done.seconds)),
         (
             "CPU s",
-            format!("{:.3} here, {:.3} at the far end", done.cpu_seconds.local, done.cpu_seconds.remote),
+            match done.cpu_seconds.remote {
+                Some(remote) => format!("{:.3} here, {remote:.3} at the far end", done.cpu_seconds.local),
+                None => format!("{:.3} here, not told by the far end", done.cpu_seconds.local),
+            },
         ),
         (
             "CPU s/GiB",
             format!(
                 "{} here, {} at the far end",
                 per_gibibyte(done.cpu_seconds.local),
-                per_gibibyte(done.cpu_seconds.remote)
+                done.cpu_seconds.remote.map_or_else(|| "-".to_owned(), per_gibibyte)
             ),
         ),
         (
@@ -446,11 +463,11 @@ pub(crate) mod tests {
             unremoved: 0,
             dropped: Dropped::default(),
             seconds: 2.0,
-            cpu_seconds: CpuSeconds { local: 1.0, remote: 1.5 },
+            cpu_seconds: CpuSeconds { local: 1.0, remote: Some(1.5) },
             resent_bytes: 0,
             resumed_bytes: 5,
             level: Level::Private,
-            suite: Suite::Aes256Gcm,
+            suite: Some(Suite::Aes256Gcm),
             streams: 2,
             lanes: 2,
             placement: Placement::Connection,

@@ -16,7 +16,8 @@ fn main() -> ExitCode {
             let options = Options { recursive: true, ..Options::default() };
             let mut show = |notice: Notice| eprintln!("{notice:?}");
             copy(&[source], &target, &options, &Arc::new(Progress::default()), &mut show).map(|summary| {
-                println!("{} bytes in {:.3} s, {}", summary.bytes, summary.seconds, summary.suite);
+                let suite = summary.suite.map_or_else(|| "no suite".to_owned(), |suite| suite.to_string());
+                println!("{} bytes in {:.3} s, {suite}", summary.bytes, summary.seconds);
             })
         }
         _ => {

@@ -90,7 +90,6 @@ impl Ledger {
     }
 
     /// How many bytes are there.
-    #[cfg(test)]
     pub(crate) fn covered_bytes(&self) -> u64 {
         self.covered_bytes
     }
@@ -117,7 +116,6 @@ impl Ledger {
     }
 
     /// What is not there, ascending, in as few ranges as possible.
-    #[cfg(test)]
     pub(crate) fn missing(&self) -> impl Iterator<Item = Range<u64>> + '_ {
         let past_the_end = self.size..self.size;
         self.ranges()

@@ -32,6 +32,7 @@ mod receive;
 mod segments;
 mod send;
 mod session;
+mod sftp;
 mod shared;
 mod socket;
 mod summary;
@@ -40,8 +41,8 @@ pub use error::{Error, ErrorKind};
 #[doc(hidden)]
 pub use journal::replay_any;
 pub use options::{
-    Backup, Deletion, Level, MeasuredEnd, ModeRules, Options, Ownership, Pattern, Preserve, RemoteOptions,
-    Sink, UnknownName, Upkeep,
+    Backup, Deletion, FarEnd, Level, MeasuredEnd, ModeRules, Options, Ownership, Pattern, Preserve,
+    RemoteOptions, Sink, UnknownName, Upkeep,
 };
 pub use sealane_engine::{Implementations, Suite};
 pub use sealane_peer::{AddressFamily, Location};

@@ -302,6 +302,18 @@ impl Default for Options {
     }
 }
 
+/// The program that answers at the far end of ssh.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FarEnd {
+    /// sealane, or sshd's SFTP server where there is none.
+    #[default]
+    Auto,
+    /// sealane, or the transfer is refused.
+    Sealane,
+    /// sshd's SFTP server.
+    Sftp,
+}
+
 /// How to reach the far end; passed on to `ssh` or to the daemon's TLS.
 #[derive(Clone, Debug, Default)]
 pub struct RemoteOptions {
@@ -319,6 +331,10 @@ pub struct RemoteOptions {
     pub ssh_config: Option<PathBuf>,
     /// ssh's `-J`.
     pub ssh_jump: Option<String>,
+    /// The program that is to answer behind ssh.
+    pub far_end: FarEnd,
+    /// The folder for journals of transfers whose target keeps none.
+    pub state_dir: Option<PathBuf>,
     /// The far end's `sealane`, when it is not in its PATH.
     pub remote_program: Option<String>,
     /// The same, where it was found for single hosts.

@@ -16,8 +16,8 @@ use crate::{Level, proto::entry::Entry};
 pub struct CpuSeconds {
     /// This process, and the `ssh` it started.
     pub local: f64,
-    /// The far end's process.
-    pub remote: f64,
+    /// The far end's process; `None` where it does not tell, as an SFTP server does not.
+    pub remote: Option<f64>,
 }
 
 /// What was asked for of entries that arrived, and could not be kept: how many of each.
@@ -118,8 +118,8 @@ pub struct Summary {
     pub resumed_bytes: u64,
     /// Protection that was in force.
     pub level: Level,
-    /// Algorithm that was in force.
-    pub suite: Suite,
+    /// Algorithm that was in force; `None` where ssh protects the data, by one of its own.
+    pub suite: Option<Suite>,
     /// TCP streams.
     pub streams: u16,
     /// Lanes at this end.
@@ -135,8 +135,8 @@ pub struct Summary {
 pub struct Agreement {
     /// Protection in force.
     pub level: Level,
-    /// Algorithm in force.
-    pub suite: Suite,
+    /// Algorithm in force; `None` where ssh protects the data, by one of its own.
+    pub suite: Option<Suite>,
     /// TCP streams.
     pub streams: u16,
     /// Lanes at this end.
@@ -196,6 +196,11 @@ impl Progress {
 /// What happens on the way and is worth a line.
 #[derive(Clone, Debug)]
 pub enum Notice {
+    /// The far host has no sealane, and its SFTP server is used instead.
+    OverSftp {
+        /// The host, as the user calls it.
+        host: String,
+    },
     /// Both ends agreed on how to proceed.
     Agreed(Agreement),
     /// One entry could not be copied; the rest goes on.

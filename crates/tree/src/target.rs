@@ -92,7 +92,10 @@ pub struct Backups {
 
 impl Backups {
     /// Where what has this path goes.
-    pub(crate) fn place(&self, path: &RelativePath) -> Result<RelativePath> {
+    ///
+    /// # Errors
+    /// The name would be too long.
+    pub fn place(&self, path: &RelativePath) -> Result<RelativePath> {
         let place = match &self.folder {
             None => path.clone(),
             Some(folder) => match self.within.as_ref().map(|within| (within, below(path, within))) {

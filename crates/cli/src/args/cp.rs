@@ -88,7 +88,7 @@ pub struct CpArgs {
     pub one_file_system: bool,
     /// Delete files at the target that the source does not have, in the folders that are copied. This happens last,
     /// and not at all if the source could not be read in full. Excluded files stay. A folder gives way to a file of
-    /// its name, and a file to a folder
+    /// its name, and a file to a folder; at a far end that is written to over SFTP they do not, and the copy says so
     #[arg(long, help_heading = "Which files")]
     pub delete: bool,
     /// Delete nothing if more than N entries would be deleted; implies --delete
@@ -213,6 +213,10 @@ pub struct CpArgs {
     /// Copy between two far hosts through this one (always so)
     #[arg(short = '3', help_heading = "Connection")]
     pub through_here: bool,
+    /// Program to use at a far end that is reached by ssh: sealane, or sshd's SFTP server, which is slower, keeps times to the
+    /// second and lacks --level, --suite and --digest. By default SFTP is used where the far end has no sealane
+    #[arg(long, value_name = "PROGRAM", default_value = "auto", help_heading = "Connection")]
+    pub far_end: FarEndArg,
     /// Path of sealane at the far end, if it is neither in its PATH nor in ~/.local/bin
     #[arg(long, value_name = "PROGRAM", help_heading = "Connection")]
     pub remote_program: Option<String>,
@@ -257,6 +261,17 @@ pub struct CpArgs {
     /// rsync's compression: said why not.
     #[arg(short = 'z', long = "compress", hide = true)]
     pub compress: bool,
+}
+
+/// Program at a far end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum FarEndArg {
+    /// sealane, or SFTP where there is none
+    Auto,
+    /// sealane only
+    Sealane,
+    /// SFTP only
+    Sftp,
 }
 
 /// What the receiving end does with verified data.

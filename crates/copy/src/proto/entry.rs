@@ -4,7 +4,7 @@
 //! Guarantees: decoding takes any bytes; paths come out checked ([`RelativePath`]), counts and lengths bounded
 //! by the record.
 
-use sealane_tree::{Kind, Metadata, RelativePath};
+use sealane_tree::{Kind, Metadata, RelativePath, Timestamp};
 use serde::{Deserialize, Serialize};
 
 /// One entry without its content. In a pack, a file's content follows, `metadata.size_bytes` long.
@@ -43,6 +43,13 @@ pub fn identity(path: &RelativePath, metadata: &Metadata) -> [u8; 16] {
     let mut identity = [0; 16];
     hasher.finalize_xof().fill(&mut identity);
     identity
+}
+
+/// As [`identity`], by whole seconds: for files of a receiver that keeps no others.
+pub fn identity_by_seconds(path: &RelativePath, metadata: &Metadata) -> [u8; 16] {
+    let modified = Timestamp { nanoseconds: 0, ..metadata.modified };
+    let Metadata { size_bytes, .. } = *metadata;
+    identity(path, &Metadata { modified, size_bytes, ..Metadata::default() })
 }
 
 /// What tells this content under this path from any other, whatever its time: a 128-bit BLAKE3 hash of path, size and the

@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// Names that are kept in mind of what a source has, two for a directory.
-const KNOWN_MAX: usize = 4 << 20;
+pub(crate) const KNOWN_MAX: usize = 4 << 20;
 /// Names that are removed in one go.
 const ENTRIES_AT_ONCE: usize = 1 << 16;
 /// Names that are counted, or listed by a dry run.
@@ -49,9 +49,87 @@ pub(crate) struct Pruned {
     pub(crate) undeleted: u64,
 }
 
+/// A target that names can be removed from.
+pub(crate) trait Prunable {
+    /// As [`Target::extraneous`].
+    fn extraneous(
+        &self,
+        below: Option<&RelativePath>,
+        one_file_system: bool,
+        entries_max: usize,
+        judge: &mut dyn FnMut(&RelativePath, bool) -> Judgement,
+    ) -> sealane_tree::Result<Extraneous>;
+
+    /// As [`sealane_tree::Writer::remove`], for one name after the other.
+    fn remover(&self) -> impl FnMut(&Extra) -> sealane_tree::Result<bool>;
+
+    /// As [`Target::successors`]: none where no entry waits for its name.
+    fn successors(&self) -> Vec<Successor> {
+        Vec::new()
+    }
+
+    /// As [`sealane_tree::Writer::has_successor`].
+    fn has_successor(&self, _path: &RelativePath) -> bool {
+        false
+    }
+
+    /// Whether this is the name of a directory: to be asked only of a name that an entry waits for.
+    fn is_directory(&self, _path: &RelativePath) -> bool {
+        false
+    }
+
+    /// As [`sealane_tree::Writer::set_aside`].
+    fn set_aside(&self, _path: &RelativePath) -> sealane_tree::Result<bool> {
+        Ok(false)
+    }
+
+    /// As [`sealane_tree::Writer::succeed`].
+    fn succeed(&self, _path: &RelativePath) -> sealane_tree::Result<()> {
+        Ok(())
+    }
+}
+
+impl Prunable for Target {
+    fn extraneous(
+        &self,
+        below: Option<&RelativePath>,
+        one_file_system: bool,
+        entries_max: usize,
+        judge: &mut dyn FnMut(&RelativePath, bool) -> Judgement,
+    ) -> sealane_tree::Result<Extraneous> {
+        self.extraneous(below, one_file_system, entries_max, judge)
+    }
+
+    fn remover(&self) -> impl FnMut(&Extra) -> sealane_tree::Result<bool> {
+        let mut writer = self.writer();
+        move |extra| writer.remove(extra)
+    }
+
+    fn successors(&self) -> Vec<Successor> {
+        self.successors()
+    }
+
+    fn has_successor(&self, path: &RelativePath) -> bool {
+        self.writer().has_successor(path)
+    }
+
+    fn is_directory(&self, path: &RelativePath) -> bool {
+        let found = self.writer().existing(path).ok().flatten();
+        found.is_some_and(|found| found.entry_type == EntryType::Directory)
+    }
+
+    fn set_aside(&self, path: &RelativePath) -> sealane_tree::Result<bool> {
+        self.writer().set_aside(path)
+    }
+
+    fn succeed(&self, path: &RelativePath) -> sealane_tree::Result<()> {
+        self.writer().succeed(path)
+    }
+}
+
 #[derive(Debug)]
-pub(crate) struct Prune {
-    pub(crate) target: Target,
+pub(crate) struct Prune<T = Target> {
+    pub(crate) target: T,
     pub(crate) permit: Permit,
     pub(crate) filter: Filter,
     pub(crate) one_file_system: bool,
@@ -68,7 +146,7 @@ pub(crate) struct Prune {
     pub(crate) is_incomplete: bool,
 }
 
-impl Prune {
+impl<T: Prunable> Prune<T> {
     /// Takes in what the sender has told.
     pub(crate) fn learn(&mut self, known: &[[u8; 16]]) {
         self.is_incomplete |= self.known.len() + known.len() > KNOWN_MAX;
@@ -192,7 +270,7 @@ impl Prune {
         if *is_incomplete {
             return Ok(Err("not all that it is to hold has arrived".to_owned()));
         }
-        if !self.dry_run && !self.target.writer().has_successor(path) {
+        if !self.dry_run && !self.target.has_successor(path) {
             return Ok(Err("somebody has removed it since it arrived".to_owned()));
         }
         // An entry that gives way to a directory is none itself, and has nothing in it.
@@ -212,13 +290,8 @@ impl Prune {
             }
             None if found.has_more => Err("it holds more than is looked at; delete it by hand".to_owned()),
             // A device, pipe or socket has nothing in it, and is no directory that is deleted.
-            None => Ok(found.entries.len() as u64 + u64::from(self.is_directory(path))),
+            None => Ok(found.entries.len() as u64 + u64::from(self.target.is_directory(path))),
         })
-    }
-
-    fn is_directory(&self, path: &RelativePath) -> bool {
-        let found = self.target.writer().existing(path).ok().flatten();
-        found.is_some_and(|found| found.entry_type == EntryType::Directory)
     }
 
     /// Lets a successor have its name.
@@ -229,7 +302,6 @@ impl Prune {
         pruned: &mut Pruned,
         tell: &mut impl FnMut(Step) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let mut writer = self.target.writer();
         let all = |_: &RelativePath, _| Judgement::Extraneous;
         if entries > 0 {
             let gone = self.look_by(Some(path), COUNT_MAX, tell, all)?.entries.into_iter();
@@ -238,7 +310,7 @@ impl Prune {
                 pruned.deleted += entries;
                 return gone.map(Step::Deleted).try_for_each(tell);
             }
-            match writer.set_aside(path) {
+            match self.target.set_aside(path) {
                 Ok(true) => {
                     pruned.deleted += entries;
                     if self.itemise {
@@ -248,7 +320,8 @@ impl Prune {
                 Ok(false) => {
                     self.remove_by(Some(path), pruned, tell, all)?;
                     let itself = Extra { path: path.clone(), is_directory: true };
-                    if let Ok(true) = writer.remove(&itself) {
+                    let removed = self.target.remover()(&itself);
+                    if let Ok(true) = removed {
                         pruned.deleted += 1;
                         tell(if self.itemise { Step::Deleted(itself.path) } else { Step::Going })?;
                     }
@@ -259,7 +332,7 @@ impl Prune {
         if self.dry_run {
             return Ok(());
         }
-        match writer.succeed(path) {
+        match self.target.succeed(path) {
             Ok(()) => Ok(()),
             Err(error) => tell(Step::NotReplaced(path.clone(), chain(&error))),
         }
@@ -322,7 +395,7 @@ impl Prune {
         mut judge_one: impl FnMut(&RelativePath, bool) -> Judgement,
     ) -> Result<Extraneous, Error> {
         let (mut names, mut broken) = (0_usize, None);
-        let judge = |path: &RelativePath, is_directory: bool| {
+        let mut judge = |path: &RelativePath, is_directory: bool| {
             names += 1;
             if names.is_multiple_of(NAMES_A_BREATH) && broken.is_none() {
                 broken = tell(Step::Going).err();
@@ -332,7 +405,7 @@ impl Prune {
                 None => judge_one(path, is_directory),
             }
         };
-        let found = self.target.extraneous(root, self.one_file_system, entries_max, judge);
+        let found = self.target.extraneous(root, self.one_file_system, entries_max, &mut judge);
         match (broken, found) {
             (Some(error), _) => Err(error),
             (None, Ok(found)) => Ok(found),
@@ -344,7 +417,12 @@ impl Prune {
     fn count(&self, most: usize, tell: &mut impl FnMut(Step) -> Result<(), Error>) -> Result<u64, Error> {
         let mut count = 0;
         for root in self.roots() {
-            count += self.look(root.as_ref(), most - count, tell)?.entries.len();
+            let found = self.look(root.as_ref(), most - count, tell)?;
+            // The folders that the rest is in are not among those found.
+            if found.has_more {
+                return Ok(most as u64);
+            }
+            count += found.entries.len();
         }
         Ok(count as u64)
     }
@@ -365,13 +443,13 @@ impl Prune {
         tell: &mut impl FnMut(Step) -> Result<(), Error>,
         judge: impl Fn(&RelativePath, bool) -> Judgement,
     ) -> Result<(), Error> {
-        let mut writer = self.target.writer();
+        let mut remove = self.target.remover();
         loop {
             let found = self.look_by(root, ENTRIES_AT_ONCE, tell, &judge)?;
             let (mut removed, mut errors) = (0, found.errors);
             // What a directory holds comes after it.
             for extra in found.entries.iter().rev() {
-                match writer.remove(extra) {
+                match remove(extra) {
                     Ok(false) => {}
                     Ok(true) => {
                         removed += 1;

@@ -155,6 +155,16 @@ impl Builder {
         work.sessions.clear();
     }
 
+    /// The records as they are before they are sealed: for a receiver that is reached by other means than a stream.
+    pub(crate) fn plain(&self) -> impl Iterator<Item = (Header, &[u8])> {
+        self.records.iter().map(|&(start, body_bytes)| {
+            let bytes = &self.buffer.bytes()[start..];
+            let header = bytes.first_chunk().and_then(|header| Header::decode(header).ok());
+            let header = header.expect("headers were written here");
+            (Header { body_bytes, ..header }, &bytes[HEADER_BYTES..HEADER_BYTES + body_bytes])
+        })
+    }
+
     /// All that is in it, for a stream to send; nothing is left, and nothing to answer for.
     pub(crate) fn hand_over(&mut self, records_end: u64) -> Outgoing {
         self.counted = false;

@@ -15,14 +15,14 @@ use std::{
 };
 
 use crossbeam_channel::Sender;
-use sealane_tree::{Identity as Inode, OpenFile, Reader, RelativePath, ShownPath, Timestamp};
+use sealane_tree::{Identity as Inode, Metadata, OpenFile, Reader, RelativePath, ShownPath, Timestamp};
 
 use crate::{
     digest::{GROUP_BYTES, hash_group, hash_zero_group},
     error::chain,
     options::Preserve,
     proto::{
-        entry::{Closing, Entry},
+        entry::{Closing, Entry, identity_by_seconds},
         record::{DATA_BYTES_MAX, Kind as RecordKind},
     },
     send::{
@@ -49,13 +49,33 @@ pub(crate) struct Possessions {
     pub(crate) partial: HashMap<[u8; 16], Vec<Range<u64>>>,
     /// Files that are not to be replaced by older ones, by the hash of their path.
     pub(crate) dated: HashMap<[u8; 16], Timestamp>,
+    /// The receiver keeps whole seconds, and what is done is told by them.
+    pub(crate) whole_seconds: bool,
 }
 
 impl Possessions {
+    /// The attributes of this file at the receiver, if it has the file, as far as it can tell.
+    pub(super) fn of(
+        &self,
+        path: &RelativePath,
+        metadata: &Metadata,
+        identity: &[u8; 16],
+    ) -> Option<&[u8; 8]> {
+        if !self.whole_seconds || self.done.is_empty() {
+            return self.done.get(identity);
+        }
+        self.done.get(&identity_by_seconds(path, metadata))
+    }
+
     /// Whether the receiver has something, and nothing of this.
-    pub(super) fn has_others_than(&self, identity: &[u8; 16]) -> bool {
+    pub(super) fn has_others_than(
+        &self,
+        path: &RelativePath,
+        metadata: &Metadata,
+        identity: &[u8; 16],
+    ) -> bool {
         let nothing = self.done.is_empty() && self.partial.is_empty();
-        !nothing && !self.done.contains_key(identity) && !self.partial.contains_key(identity)
+        !nothing && self.of(path, metadata, identity).is_none() && !self.partial.contains_key(identity)
     }
 }
 

@@ -194,7 +194,8 @@ impl Filler<'_> {
             }
             let size_bytes = open.metadata().size_bytes;
             let count = || shared.progress.bytes_found.fetch_add(size_bytes, Relaxed);
-            let known = shared.possessions.done.get(&identity).or_else(|| self.with_content(path, &open));
+            let known = shared.possessions.of(path, open.metadata(), &identity);
+            let known = known.or_else(|| self.with_content(path, &open));
             if let Some(known) = known {
                 let with_owner = shared.preserve.owner.is_wanted();
                 let is_same = *known == entry::attributes(open.metadata(), shared.checksum, with_owner);
@@ -282,7 +283,9 @@ impl Filler<'_> {
             return (sent != path).then(|| OtherNames::Sent(sent.clone()));
         }
         let possessions = &self.shared.possessions;
-        if matches!(candidate.others, OtherNames::Unknown) && possessions.has_others_than(identity) {
+        if matches!(candidate.others, OtherNames::Unknown)
+            && possessions.has_others_than(path, open.metadata(), identity)
+        {
             return Some(OtherNames::Seen);
         }
         inodes.insert(open.identity(), path.clone());

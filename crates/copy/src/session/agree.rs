@@ -34,7 +34,7 @@ impl Terms {
     pub(crate) fn agreement(&self) -> Agreement {
         Agreement {
             level: self.level,
-            suite: self.suite,
+            suite: Some(self.suite),
             streams: self.streams,
             lanes: self.lanes,
             placement: self.placement,
@@ -69,7 +69,8 @@ fn default_suite(level: Level) -> Suite {
     }
 }
 
-fn has_aes() -> bool {
+/// Whether this processor has instructions for AES.
+pub(crate) fn has_aes() -> bool {
     #[cfg(target_arch = "x86_64")]
     return std::arch::is_x86_feature_detected!("aes") && std::arch::is_x86_feature_detected!("pclmulqdq");
     #[cfg(target_arch = "aarch64")]

@@ -11,11 +11,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crossbeam_channel::bounded;
+use crossbeam_channel::{Sender, bounded};
 use sealane_engine::{Engine, Suite};
 use sealane_peer::{
-    Application, Channel, Identity, KnownPeers, Location, PeerError, ServeLeave, ServerTrust, SshCommand,
-    StderrMode, connect_tls_by, spawn_local, ssh_resolved_host,
+    Application, Channel, ChannelError, Identity, KnownPeers, Location, PeerError, ServeLeave, ServerTrust,
+    SshCommand, StderrMode, connect_tls_by, spawn_local, ssh_resolved_host,
 };
 use sealane_stack::{CpuClock, Placement};
 use sealane_tree::{RelativePath, is_pattern};
@@ -23,20 +23,22 @@ use zeroize::Zeroizing;
 
 use crate::{
     error::{Error, ErrorKind},
-    options::{MeasuredEnd, ModeRules, Options, Ownership, Preserve, Sink},
+    options::{FarEnd, MeasuredEnd, ModeRules, Options, Ownership, Preserve, Sink},
     proto::{
         join::Prover,
         keys::TransferKeys,
         message::{
-            Accept, DataPath, LANES_MAX, LISTED_BYTES, LISTED_MESSAGES_MAX, MasterSecret, Message, Request,
-            Role, STREAMS_MAX,
+            Accept, DataPath, Hello, LANES_MAX, LISTED_BYTES, LISTED_MESSAGES_MAX, MasterSecret, Message,
+            Request, Role, STREAMS_MAX,
         },
     },
     receive::permit::{ITSELF, Permit, last_component},
     session::{
         agree::{self, Terms},
+        complaints::Complaints,
         control::{self, Control, NOTICES_MAX, Notices, Outcome},
         ends::{Plan, open_files_max},
+        far_place::{FarPlace, far_path},
         open::{Connector, Route},
         place::{self, Asked, Place, Sought},
         receiving::{ReceivingSide, this_boot},
@@ -44,6 +46,7 @@ use crate::{
         sending::{SendingSide, walk_options},
         sense,
     },
+    sftp,
     shared::NO_THREAD,
     summary::{CpuSeconds, Dropped, Notice, Observer, Progress, Summary},
 };
@@ -81,16 +84,29 @@ pub fn copy(
             );
         }
     };
-    let mut channel = reach(&far, options)?;
-    let outcome =
-        Transfer { sources, target, options, progress, role, far: &far, started }.run(&mut channel, observer);
+    let transfer = Transfer { sources, target, options, progress, role, far: &far, started };
+    if options.remote.far_end == FarEnd::Sftp && !matches!(far, FarPlace::Here | FarPlace::Daemon(_)) {
+        return sftp::copy(&transfer, None, observer);
+    }
+    let complaints = Arc::new(Complaints::default());
+    let stderr = match &far {
+        FarPlace::Ssh { .. } if options.remote.far_end == FarEnd::Auto => complaints.clone().held(),
+        _ => StderrMode::Inherit,
+    };
+    let mut channel = reach(&far, options, stderr)?;
+    let outcome = transfer.run(&mut channel, &complaints, observer);
     match outcome {
         Ok(summary) => {
             // The transfer is complete; a far end that lingers is not waited for.
             let _ = channel.close(Instant::now() + Duration::from_secs(2));
             Ok(summary)
         }
-        Err(error) => {
+        Err(Ended::Absent(error)) if options.remote.far_end == FarEnd::Auto => {
+            drop(channel);
+            sftp::copy(&transfer, Some(error), observer)
+        }
+        Err(Ended::Absent(error) | Ended::Failed(error)) => {
+            complaints.tell();
             control::abort(&mut channel, &error);
             // What it has sent meanwhile and nobody has read would reset the connection, and it might never hear why.
             if !matches!(error.kind, ErrorKind::TimedOut | ErrorKind::Disconnected) {
@@ -113,7 +129,7 @@ pub(super) fn usage(message: &str) -> Error {
     Error::new(ErrorKind::Usage, message)
 }
 
-fn is_standard_stream(location: &Location) -> bool {
+pub(crate) fn is_standard_stream(location: &Location) -> bool {
     matches!(location, Location::Local(path) if path == Path::new("-"))
 }
 
@@ -201,47 +217,6 @@ pub(super) fn list_messages(listed: Option<&[RelativePath]>) -> impl Iterator<It
     })
 }
 
-/// The host of a location.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum FarPlace {
-    Here,
-    Ssh { user: Option<String>, host: String, port: Option<u16> },
-    Daemon(sealane_peer::HostPort),
-}
-
-impl FarPlace {
-    pub(super) fn of(location: &Location) -> Self {
-        match location {
-            Location::Local(_) => Self::Here,
-            Location::Ssh { user, host, port, .. } => {
-                Self::Ssh { user: user.clone(), host: host.clone(), port: *port }
-            }
-            Location::Daemon { address, .. } => Self::Daemon(address.clone()),
-        }
-    }
-
-    /// The name that messages give it; none for this host.
-    pub(super) fn name(&self) -> Option<String> {
-        match self {
-            Self::Here => None,
-            Self::Ssh { host, .. } => Some(host.clone()),
-            Self::Daemon(address) => Some(address.to_string()),
-        }
-    }
-
-    /// The words of this place, with its name before them.
-    pub(super) fn says(&self, what: String) -> String {
-        self.name().map_or_else(|| what.clone(), |name| format!("{name}: {what}"))
-    }
-}
-
-fn far_path(location: &Location) -> Vec<u8> {
-    match location {
-        Location::Local(path) => path.as_os_str().as_bytes().to_vec(),
-        Location::Ssh { path, .. } | Location::Daemon { path, .. } => path.clone(),
-    }
-}
-
 fn far(place: &FarPlace, options: &Options) -> Far {
     match place {
         FarPlace::Here => Far::Child,
@@ -258,11 +233,12 @@ fn leave(options: &Options) -> ServeLeave {
     ServeLeave { allow_legacy: options.allow_legacy, measuring }
 }
 
-pub(super) fn reach(place: &FarPlace, options: &Options) -> Result<Channel, Error> {
+pub(super) fn reach(place: &FarPlace, options: &Options, stderr: StderrMode) -> Result<Channel, Error> {
     let deadline = Instant::now() + options.timeout;
     match far(place, options) {
         Far::Child => Ok(Channel::from_child(spawn_local(None, leave(options), &StderrMode::Inherit)?)?),
-        Far::Ssh(command) => {
+        Far::Ssh(mut command) => {
+            command.stderr = stderr;
             let serve = sealane_peer::RemoteCommand::Serve(leave(options));
             Ok(Channel::from_child(command.spawn(serve)?)?)
         }
@@ -298,26 +274,75 @@ fn default_file(options: &Options, name: &str) -> Result<PathBuf, PeerError> {
 
 /// One transfer, as one far end is asked for it.
 #[derive(Clone, Copy)]
-pub(super) struct Transfer<'a> {
-    pub(super) sources: &'a [Location],
-    pub(super) target: &'a Location,
-    pub(super) options: &'a Options,
-    pub(super) progress: &'a Arc<Progress>,
-    pub(super) role: Role,
-    pub(super) far: &'a FarPlace,
-    pub(super) started: Instant,
+pub(crate) struct Transfer<'a> {
+    pub(crate) sources: &'a [Location],
+    pub(crate) target: &'a Location,
+    pub(crate) options: &'a Options,
+    pub(crate) progress: &'a Arc<Progress>,
+    pub(crate) role: Role,
+    pub(crate) far: &'a FarPlace,
+    pub(crate) started: Instant,
+}
+
+/// How a transfer ends before its time.
+enum Ended {
+    /// ssh has logged in, and no sealane answers there.
+    Absent(Error),
+    Failed(Error),
+}
+
+impl From<Error> for Ended {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
 }
 
 impl Transfer<'_> {
-    fn run(&self, channel: &mut Channel, observer: &mut dyn Observer) -> Result<Summary, Error> {
+    fn run(
+        &self,
+        channel: &mut Channel,
+        complaints: &Complaints,
+        observer: &mut dyn Observer,
+    ) -> Result<Summary, Ended> {
+        let suite = agree::suite(self.options)?;
+        agree::check_count("--streams", self.options.streams, STREAMS_MAX)?;
+        agree::check_count("--lanes", self.options.lanes, LANES_MAX)?;
+        let route_host = self.resolve_in_background()?;
+        let hello = self.greet(channel)?;
+        complaints.tell();
+        Ok(self.run_greeted(channel, &hello, suite, route_host, observer)?)
+    }
+
+    fn greet(&self, channel: &mut Channel) -> Result<Hello, Ended> {
+        let is_absence = |error: &ChannelError| match error {
+            ChannelError::Banner { .. } | ChannelError::Closed | ChannelError::Truncated => true,
+            ChannelError::Frame(_) => true,
+            // ssh's own failures have this status.
+            ChannelError::ChildFailed { status, .. } => status.code().is_some_and(|code| code != 255),
+            _ => false,
+        };
+        let ended = |error: ChannelError| match self.far {
+            FarPlace::Ssh { .. } if is_absence(&error) => Ended::Absent(error.into()),
+            _ => Ended::Failed(error.into()),
+        };
+        let hello = agree::hello().encode();
+        channel.send(&hello, Instant::now() + self.options.timeout).map_err(ended)?;
+        let frame = channel.recv(Instant::now() + self.patience()).map_err(ended)?;
+        let frame = frame.ok_or_else(control::silent)?;
+        let message = Message::decode(&frame).map_err(|error| Error::protocol(error.to_string()))?;
+        Ok(agree::greet(message)?)
+    }
+
+    fn run_greeted(
+        &self,
+        channel: &mut Channel,
+        hello: &Hello,
+        suite: Suite,
+        route_host: Option<JoinHandle<Result<String, Error>>>,
+        observer: &mut dyn Observer,
+    ) -> Result<Summary, Error> {
         let options = self.options;
         let clock = CpuClock::default();
-        let suite = agree::suite(options)?;
-        agree::check_count("--streams", options.streams, STREAMS_MAX)?;
-        agree::check_count("--lanes", options.lanes, LANES_MAX)?;
-        let route_host = self.resolve_in_background()?;
-        control::send(channel, &agree::hello())?;
-        let hello = agree::greet(control::receive(channel, Instant::now() + self.patience())?.0)?;
         let deadline = Instant::now() + options.timeout;
         let terms = self.terms(suite, hello.processors);
         let own_place = self.own_place()?;
@@ -414,38 +439,49 @@ impl Transfer<'_> {
                 side.run(&mut control, keep)?
             }
             Role::Pull => {
-                let paths: Vec<_> = self.sources.iter().map(far_path).collect();
-                let name = own_place.as_ref().and_then(|place| place.name.as_deref());
-                let names = paths.iter().map(Vec::as_slice);
-                let (recursive, hard_links) = (options.recursive, options.preserve.hard_links);
-                let permit = match &options.listed {
-                    Some(listed) => Permit::listed(listed, recursive, hard_links),
-                    None if self.has_globs() => Permit::matching(names, recursive, hard_links),
-                    None => Permit::new(name, names, recursive, hard_links),
-                };
-                let side = ReceivingSide {
-                    plan: &plan,
-                    permit,
-                    modes: ModeRules::default(),
-                    may_own: true,
-                    place: own_place,
-                    standard_output: self.standard_output()?,
-                    journal: request.journal.map(this_boot),
-                    skip_same: options.skip_same,
-                    update: options.update,
-                    patterns: &options.patterns,
-                    one_file_system: options.one_file_system,
-                    notices,
-                };
+                let side = self.receiving_side(&plan, own_place, notices)?;
                 side.run(&mut control, keep)?
             }
         };
         Ok(self.summary(&terms, plan.preserve.owner, &outcome))
     }
 
+    /// This end of a pull.
+    pub(crate) fn receiving_side<'a>(
+        &'a self,
+        plan: &'a Plan,
+        own_place: Option<Place>,
+        notices: Sender<Notice>,
+    ) -> Result<ReceivingSide<'a>, Error> {
+        let options = self.options;
+        let paths: Vec<_> = self.sources.iter().map(far_path).collect();
+        let name = own_place.as_ref().and_then(|place| place.name.as_deref());
+        let names = paths.iter().map(Vec::as_slice);
+        let (recursive, hard_links) = (options.recursive, options.preserve.hard_links);
+        let permit = match &options.listed {
+            Some(listed) => Permit::listed(listed, recursive, hard_links),
+            None if self.has_globs() => Permit::matching(names, recursive, hard_links),
+            None => Permit::new(name, names, recursive, hard_links),
+        };
+        Ok(ReceivingSide {
+            plan,
+            permit,
+            modes: ModeRules::default(),
+            may_own: true,
+            place: own_place,
+            standard_output: self.standard_output()?,
+            journal: self.journal_name().map(this_boot),
+            skip_same: options.skip_same,
+            update: options.update,
+            patterns: &options.patterns,
+            one_file_system: options.one_file_system,
+            notices,
+        })
+    }
+
     /// How long the far end may take to greet. Where ssh can ask its user for something, the user may take as long as
     /// sshd waits.
-    pub(super) fn patience(&self) -> Duration {
+    pub(crate) fn patience(&self) -> Duration {
         let asks = matches!(self.far, FarPlace::Ssh { .. }) && std::fs::File::open("/dev/tty").is_ok();
         if asks { self.options.timeout.max(LOGIN_TIME) } else { self.options.timeout }
     }
@@ -482,13 +518,13 @@ impl Transfer<'_> {
         Terms { level: options.level, suite, streams, lanes, placement }
     }
 
-    fn standard_output(&self) -> Result<Option<OwnedFd>, Error> {
+    pub(crate) fn standard_output(&self) -> Result<Option<OwnedFd>, Error> {
         let output = is_standard_stream(self.target).then(|| std::io::stdout().as_fd().try_clone_to_owned());
         output.transpose().map_err(|error| Error::io("cannot write to standard output", &error))
     }
 
     /// Where this end writes, when it is the one that receives files.
-    fn own_place(&self) -> Result<Option<Place>, Error> {
+    pub(crate) fn own_place(&self) -> Result<Option<Place>, Error> {
         let writes =
             self.role == Role::Pull && self.options.sink == Sink::Files && !is_standard_stream(self.target);
         writes
@@ -570,19 +606,19 @@ impl Transfer<'_> {
     }
 
     /// Whether a source may be a pattern, which its host's end expands. This host's own shell has expanded its own.
-    pub(super) fn has_globs(&self) -> bool {
+    pub(crate) fn has_globs(&self) -> bool {
         *self.far != FarPlace::Here && self.sources.iter().any(|source| is_pattern(&far_path(source)))
     }
 
     /// Whether the target is to be a directory that takes several.
-    pub(super) fn takes_several(&self) -> bool {
+    pub(crate) fn takes_several(&self) -> bool {
         self.sources.len() > 1
             || self.options.listed.is_some()
             || (self.role == Role::Pull && self.has_globs())
     }
 
     /// The same command, from the same place, has the same journal.
-    fn journal_name(&self) -> Option<[u8; 16]> {
+    pub(crate) fn journal_name(&self) -> Option<[u8; 16]> {
         let options = self.options;
         let resumable = options.resume
             && !options.dry_run
@@ -653,7 +689,7 @@ impl Transfer<'_> {
     }
 
     /// Of what the target could not keep, what was to be kept: set-id bits go with their owner, or not at all.
-    fn asked_for(&self, dropped: Dropped, owner: Ownership) -> Dropped {
+    pub(crate) fn asked_for(&self, dropped: Dropped, owner: Ownership) -> Dropped {
         let owner = owner.is_wanted();
         let count = |count, is_asked: bool| if is_asked { count } else { 0 };
         Dropped {
@@ -686,12 +722,12 @@ impl Transfer<'_> {
             seconds,
             cpu_seconds: CpuSeconds {
                 local: own_process_cpu_seconds(),
-                remote: outcome.peer_cpu_us as f64 / 1e6,
+                remote: Some(outcome.peer_cpu_us as f64 / 1e6),
             },
             resent_bytes: finished.resent_bytes,
             resumed_bytes: finished.resumed_bytes,
             level: terms.level,
-            suite: terms.suite,
+            suite: Some(terms.suite),
             streams: terms.streams,
             lanes: terms.lanes,
             placement: terms.placement,
@@ -701,7 +737,7 @@ impl Transfer<'_> {
 }
 
 /// This process from its start: user and system.
-fn own_process_cpu_seconds() -> f64 {
+pub(crate) fn own_process_cpu_seconds() -> f64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }

@@ -93,7 +93,7 @@ pub(crate) fn receive(channel: &mut Channel, deadline: Instant) -> Result<(Messa
     }
 }
 
-fn silent() -> Error {
+pub(super) fn silent() -> Error {
     Error::new(ErrorKind::TimedOut, "the far end is silent; is it stopped, or the network down?")
 }
 
@@ -617,7 +617,7 @@ fn remove_journal(receiving: &Receiving, finished: &Finished) -> Result<(), Erro
     }
 }
 
-fn conclusion(sending: &Sending) -> Finished {
+pub(crate) fn conclusion(sending: &Sending) -> Finished {
     let counters = &sending.filling.counters;
     let active = match (sending.first_byte.get(), sending.last_byte.get()) {
         (Some(first), Some(last)) => last.saturating_duration_since(*first),

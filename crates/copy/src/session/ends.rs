@@ -127,7 +127,8 @@ fn buffer_bytes(plan: &Plan, buffers: usize) -> usize {
     records * record + 4096
 }
 
-fn limiter(plan: &Plan, rate: Option<u64>) -> Limiter {
+/// The limiter that holds a sender to a rate.
+pub(crate) fn limiter(plan: &Plan, rate: Option<u64>) -> Limiter {
     // A lane that is woken late on a busy machine makes up for up to 50 ms.
     let batches = u64::from(plan.terms.lanes) * (BATCH_RECORDS_MAX * DATA_BYTES_MAX) as u64;
     let burst = batches.max(1 << 20).max(rate.unwrap_or(0) / 20);

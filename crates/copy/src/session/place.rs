@@ -1,9 +1,9 @@
 //! Where a transfer reads and writes: the meaning of source and target paths.
 //!
 //! Guarantees: a target that is an existing directory gets the sources under their own names, as `cp` and
-//! `scp` have it; any other target, and every one that is to be no directory of that kind, is the new name itself, also
-//! for a transfer that made it and is taken up again. Below a daemon's root no path leads out of it, also over no link.
-//! A path is resolved once, here; what comes of it is held by descriptor.
+//! `scp` have it; any other target, and every one that is to be no directory of that kind, is the new name itself,
+//! also for a transfer that made it and is taken up again. Below a daemon's root no path leads out of it, also over
+//! no link. A path is resolved once, here; what comes of it is held by descriptor.
 
 use std::{
     ffi::OsStr,
@@ -220,21 +220,57 @@ pub(crate) fn target(asked: Asked<'_>, confinement: Option<&Confinement>) -> Res
     };
     let must_be_directory = asked.into_directory || spot.wants_directory();
     let found = spot.entry_type(true).map_err(explain)?;
-    match (found, spot.name()) {
-        (Some(EntryType::File | EntryType::Symlink), _) if must_be_directory => refused("is not a directory"),
+    let began = || began(&spot, asked.journal);
+    let (at, name) = match meaning(found, spot.name(), must_be_directory, asked.as_named, began) {
+        Ok(meaning) => meaning,
+        Err(what) => return refused(what),
+    };
+    let root = match at {
+        At::Parent => spot.parent(),
+        At::Itself => spot.directory().map_err(explain)?,
+        At::New => spot.new_directory(),
+    };
+    place(root, name)
+}
+
+/// Which directory entries go beneath.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum At {
+    /// The one that the target's name is in.
+    Parent,
+    /// The target, which is there.
+    Itself,
+    /// The target, which is to be made.
+    New,
+}
+
+/// The meaning of a target, by what is there: where entries go, and the name that the only source gets there, if it
+/// does not keep its own name. `name` is the target's last component, if it has one.
+///
+/// # Errors
+/// The target cannot be meant; the text says why.
+pub(crate) fn meaning(
+    found: Option<EntryType>,
+    name: Option<&[u8]>,
+    must_be_directory: bool,
+    as_named: bool,
+    began: impl FnOnce() -> bool,
+) -> Result<(At, Option<&[u8]>), &'static str> {
+    match (found, name) {
+        (Some(EntryType::File | EntryType::Symlink), _) if must_be_directory => Err("is not a directory"),
         (Some(EntryType::Other), _) => {
-            refused("is a device, pipe or socket, and is not replaced; standard output is `-`")
+            Err("is a device, pipe or socket, and is not replaced; standard output is `-`")
         }
-        (_, Some(name)) if asked.as_named => place(spot.parent(), Some(name)),
-        (_, None) if asked.as_named => place(spot.directory().map_err(explain)?, Some(ITSELF)),
+        (_, Some(name)) if as_named => Ok((At::Parent, Some(name))),
+        (_, None) if as_named => Ok((At::Itself, Some(ITSELF))),
         // There was nothing of this name when the transfer began: what is there now is what it has made of it.
-        (Some(EntryType::Directory), Some(name)) if !must_be_directory && began(&spot, asked.journal) => {
-            place(spot.parent(), Some(name))
+        (Some(EntryType::Directory), Some(name)) if !must_be_directory && began() => {
+            Ok((At::Parent, Some(name)))
         }
-        (Some(EntryType::Directory), _) => place(spot.directory().map_err(explain)?, None),
+        (Some(EntryType::Directory), _) => Ok((At::Itself, None)),
         // Made when the target is opened.
-        (None, Some(_)) if must_be_directory => place(spot.new_directory(), None),
-        (_, name) => place(spot.parent(), name),
+        (None, Some(_)) if must_be_directory => Ok((At::New, None)),
+        (_, name) => Ok((At::Parent, name)),
     }
 }
 

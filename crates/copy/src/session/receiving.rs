@@ -5,7 +5,7 @@
 
 use std::{
     io::ErrorKind as IoKind,
-    os::fd::{AsFd, OwnedFd},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, atomic::Ordering::Relaxed},
     thread,
@@ -32,7 +32,7 @@ use crate::{
         place::Place,
         sending::filter,
     },
-    summary::Notice,
+    summary::{Notice, Progress},
 };
 
 /// How long a journal that another run holds is waited for.
@@ -66,6 +66,31 @@ impl ReceivingSide<'_> {
         control: &mut Control<'_>,
         keep: impl FnOnce(&Lines) + Send,
     ) -> Result<Outcome, Error> {
+        let (skip_same, update) = (self.skip_same, self.update);
+        let checksum = self.plan.upkeep.checksum.then_some(self.plan.terms.lanes);
+        let with_owner = self.plan.preserve.owner.is_wanted();
+        let permit = self.permit.clone();
+        let Opened { receiving, prune, present } = self.open(control.progress.clone())?;
+        control.prune = prune;
+        let surveyed = present.as_ref().filter(|_| skip_same || update || checksum.is_some());
+        let survey =
+            surveyed.map(|target| Survey { target, permit, skip_same, update, checksum, with_owner });
+        let receiving = Arc::new(receiving);
+        let told = ends::possessions(&receiving.files.resumable, survey, |message| {
+            if control.progress.cancel.load(Relaxed) {
+                return Err(Error::new(ErrorKind::Cancelled, "interrupted"));
+            }
+            control::send(control.channel, &message)
+        });
+        let outcome = told.and_then(|()| control.receive_all(&receiving, keep));
+        if let Err(error) = &outcome {
+            give_up(&receiving, error);
+        }
+        outcome
+    }
+
+    /// Opens the target and takes its journal in hand.
+    pub(crate) fn open(self, progress: Arc<Progress>) -> Result<Opened, Error> {
         let plan = self.plan;
         let writes = plan.sink == Sink::Files && !plan.dry_run;
         let mut journal = None;
@@ -106,9 +131,9 @@ impl ReceivingSide<'_> {
             }
             (_, _) => Destination::Null,
         };
-        let progress = control.progress.clone();
+        let mut prune = None;
         if let (Some(Deletion { entries_max, excluded }), Some(target)) = (upkeep.delete, &present) {
-            control.prune = Some(Prune {
+            prune = Some(Prune {
                 target: target.clone(),
                 permit: self.permit.clone(),
                 filter: if excluded { Filter::default() } else { filter(self.patterns)? },
@@ -122,41 +147,24 @@ impl ReceivingSide<'_> {
                 is_incomplete: false,
             });
         }
-        let surveyed = present.as_ref().filter(|_| surveys);
-        let survey = surveyed.map(|target| Survey {
-            target,
-            permit: self.permit.clone(),
-            skip_same: self.skip_same,
-            update: self.update,
-            checksum: upkeep.checksum.then_some(plan.terms.lanes),
-            with_owner: plan.preserve.owner.is_wanted(),
-        });
-        let receiving = Arc::new(ends::receiving(
-            plan,
-            destination,
-            self.permit,
-            self.update,
-            journal,
-            self.notices,
-            progress,
-        )?);
-        let told = ends::possessions(&receiving.files.resumable, survey, |message| {
-            if control.progress.cancel.load(Relaxed) {
-                return Err(Error::new(ErrorKind::Cancelled, "interrupted"));
-            }
-            control::send(control.channel, &message)
-        });
-        let outcome = told.and_then(|()| control.receive_all(&receiving, keep));
-        if let Err(error) = &outcome {
-            give_up(&receiving, error);
-        }
-        outcome
+        let receiving =
+            ends::receiving(plan, destination, self.permit, self.update, journal, self.notices, progress)?;
+        Ok(Opened { receiving, prune, present })
     }
+}
+
+/// A target that is open, and what is known of it.
+pub(crate) struct Opened {
+    pub(crate) receiving: Receiving,
+    /// The deletion at the end, if one is asked for.
+    pub(crate) prune: Option<Prune>,
+    /// The target as it is looked at before anything arrives, where that is of use.
+    pub(crate) present: Option<Target>,
 }
 
 /// Leaves what a failed transfer has made so that the same command can go on, or, without a journal, as good as it
 /// will ever be.
-fn give_up(receiving: &Receiving, error: &Error) {
+pub(crate) fn give_up(receiving: &Receiving, error: &Error) {
     let files = &receiving.files;
     let Some(journal) = &files.journal else {
         files.close_all(true);
@@ -187,18 +195,30 @@ fn give_up(receiving: &Receiving, error: &Error) {
 
 fn open_journal(target: &Target, name: [u8; 16], shown: &Path) -> Result<(Journal, JournalState), Error> {
     let root = target.open_root()?;
+    let (journal, mut state) = hold_journal(root.as_fd(), name, shown)?;
+    ends::check_presence(target, &mut state);
+    ends::restore_modes(target, &state);
+    Ok((journal, state))
+}
+
+/// Opens a journal in a folder, and waits for a run that is on its way out.
+pub(crate) fn hold_journal(
+    folder: BorrowedFd<'_>,
+    name: [u8; 16],
+    shown: &Path,
+) -> Result<(Journal, JournalState), Error> {
     let in_use = |error: &std::io::Error| matches!(JournalError::of(error), Some(JournalError::InUse { .. }));
     // The far end of a run that was killed a moment ago may still be on its way out.
     let give_up = Instant::now() + IN_USE_PATIENCE;
     let opened = loop {
-        match Journal::open(root.as_fd(), name) {
+        match Journal::open(folder, name) {
             Err(error) if in_use(&error) && Instant::now() < give_up => {
                 thread::sleep(Duration::from_millis(20));
             }
             opened => break opened,
         }
     };
-    let (journal, mut state) = opened.map_err(|error| {
+    opened.map_err(|error| {
         if in_use(&error) {
             Error::new(
                 ErrorKind::Refused,
@@ -211,10 +231,7 @@ fn open_journal(target: &Target, name: [u8; 16], shown: &Path) -> Result<(Journa
             Error::io(&format!("cannot keep a journal in {}", shown.display()), &error)
                 .advising("use --no-resume to copy without one")
         }
-    })?;
-    ends::check_presence(target, &mut state);
-    ends::restore_modes(target, &state);
-    Ok((journal, state))
+    })
 }
 
 /// The journal's name for as long as this kernel runs. What a kernel had not written when it crashed is lost,

@@ -14,13 +14,14 @@ use std::{
 };
 
 use rustix::event::PollFlags;
-use sealane_peer::Channel;
+use sealane_peer::{Channel, StderrMode};
 use sealane_stack::Secret;
 
 use super::{
     agree,
-    client::{FarPlace, LINGER, Transfer, list_messages, reach, usage},
+    client::{LINGER, Transfer, list_messages, reach, usage},
     control::{self, Outcome},
+    far_place::FarPlace,
     open::Route,
 };
 use crate::{
@@ -97,8 +98,8 @@ pub(crate) fn copy(transfer: &Transfer<'_>, observer: &mut dyn Observer) -> Resu
     }
     let to = FarPlace::of(target);
     make_sense(&from, &to, options)?;
-    let mut sender = reach(&from, options).map_err(|error| naming(error, &from))?;
-    let mut receiver = match reach(&to, options) {
+    let mut sender = reach(&from, options, StderrMode::Inherit).map_err(|error| naming(error, &from))?;
+    let mut receiver = match reach(&to, options, StderrMode::Inherit) {
         Ok(receiver) => receiver,
         Err(error) => return Err(naming(give_up(error, [sender]), &to)),
     };

@@ -107,7 +107,8 @@ impl SendingSide<'_> {
     }
 }
 
-fn standard_input(queue: &Queue, name: Option<&[u8]>) -> Result<Arc<SendFile>, Error> {
+/// Standard input as a file of this name.
+pub(crate) fn standard_input(queue: &Queue, name: Option<&[u8]>) -> Result<Arc<SendFile>, Error> {
     let name = name.ok_or_else(|| {
         Error::new(
             ErrorKind::Usage,

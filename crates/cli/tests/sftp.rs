@@ -1,0 +1,100 @@
+//! Copies over a real sshd whose host has no sealane.
+
+mod program;
+
+use program::{pattern, sealane, skip, text, write};
+use sealane_lab::peers::PrivateSshd;
+use sealane_lab::surroundings::Surroundings;
+use std::fs;
+use std::path::Path;
+use std::process::Output;
+
+struct Scene {
+    sshd: PrivateSshd,
+    folder: tempfile::TempDir,
+}
+
+impl Scene {
+    fn set() -> Option<Self> {
+        let sshd =
+            PrivateSshd::start(&Surroundings::default()).map_err(|skipped| skip(&skipped.reason)).ok()?;
+        let folder = tempfile::tempdir().expect("a folder");
+        let tree = folder.path().join("tree");
+        fs::create_dir_all(tree.join("sub")).expect("folders");
+        write(&tree.join("small"), b"small");
+        write(&tree.join("sub/large"), &pattern(5_000_011));
+        Some(Self { sshd, folder })
+    }
+
+    fn far(&self, name: &str) -> String {
+        format!("{}:{}", PrivateSshd::HOST, self.near(name))
+    }
+
+    fn near(&self, name: &str) -> String {
+        self.folder.path().join(name).display().to_string()
+    }
+
+    fn copy(&self, options: &[&str], from: &str, to: &str) -> Output {
+        let mut command = sealane(&["cp", "-r", "--timeout", "20", "-F"]);
+        command.arg(self.sshd.client_config()).args(options).args([from, to]);
+        command.env("XDG_STATE_HOME", self.near("state")).output().expect("the program starts")
+    }
+
+    #[track_caller]
+    fn same(&self, one: &str, other: &str) {
+        for name in ["small", "sub/large"] {
+            let read = |tree: &str| {
+                fs::read(Path::new(&self.near(tree)).join(name))
+                    .unwrap_or_else(|error| panic!("{name}: {error}"))
+            };
+            assert!(read(one) == read(other), "{name} differs");
+        }
+    }
+}
+
+#[test]
+fn a_host_with_only_sshd_is_copied_to_and_from() {
+    let Some(scene) = Scene::set() else { return };
+    for (number, options) in
+        [&[][..], &["--streams", "4"], &["--far-end", "sftp", "--fsync"]].into_iter().enumerate()
+    {
+        let (sent, fetched) = (format!("sent{number}"), format!("fetched{number}"));
+        for (from, to) in [(scene.near("tree"), scene.far(&sent)), (scene.far(&sent), scene.near(&fetched))] {
+            let output = scene.copy(options, &from, &to);
+            let said = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(0), "{options:?}: {said}");
+            let is_told =
+                said.contains("has no sealane; copying over SFTP") && said.contains("--install-far-end");
+            assert_eq!(is_told, number < 2, "{said}");
+        }
+        scene.same("tree", &sent);
+        scene.same("tree", &fetched);
+    }
+    // The lines of JSON say it too.
+    let output = scene.copy(&["--json"], &scene.near("tree"), &scene.far("json"));
+    let events = program::events(&output.stdout);
+    assert!(events.iter().any(|event| event["event"] == "over_sftp"), "{events:?}");
+    let done = events.last().expect("an event");
+    assert_eq!(
+        (done["event"].as_str(), done["suite"].as_str(), done["files"].as_u64()),
+        (Some("done"), Some("ssh"), Some(4))
+    );
+    let output = scene.copy(&["--far-end", "sealane"], &scene.near("tree"), &scene.far("never"));
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("not installed"), "{}", text(&output.stderr));
+    let output = scene.copy(&["--level", "safe"], &scene.near("tree"), &scene.far("never"));
+    assert!(text(&output.stderr).contains("--level safe needs it there"), "{}", text(&output.stderr));
+    assert!(!output.status.success() && !Path::new(&scene.near("never")).exists());
+}
+
+#[test]
+fn a_login_that_is_refused_is_told() {
+    let Some(scene) = Scene::set() else { return };
+    for far_end in ["auto", "sftp"] {
+        let options = ["--far-end", far_end, "-o", "PubkeyAuthentication=no", "-o", "BatchMode=yes"];
+        let output = scene.copy(&options, &scene.near("tree"), &scene.far("never"));
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{said}");
+        assert!(said.contains("log in") && !said.contains("not installed"), "{said}");
+    }
+}

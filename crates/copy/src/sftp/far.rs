@@ -1,0 +1,329 @@
+//! The far host: its connections, how they come to be, and paths as its server resolves them.
+//!
+//! Guarantees: the first login is the user's own, with ssh's questions and configuration; the second is made alone,
+//! and of the others no more than eight at a time; a login that is refused is not tried again.
+
+use std::{
+    cell::{Cell, RefCell},
+    rc::Rc,
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::{Duration, Instant},
+};
+
+use futures_util::{
+    StreamExt,
+    future::{Either, select},
+    stream::FuturesUnordered,
+};
+use sealane_peer::{RemoteCommand, SshCommand, StderrMode, ssh_resolved_host};
+use sealane_sftp::{Extension, Request, StatusCode};
+use std::pin::pin;
+
+use crate::{
+    error::{Error, ErrorKind},
+    session::agree,
+    sftp::{
+        link::{Fault, Link},
+        reactor::Reactor,
+    },
+    summary::Progress,
+};
+
+/// Logins under way at once: half of what sshd takes before it begins to refuse some (MaxStartups 10:30:100).
+const LOGINS_MAX: usize = 8;
+/// Connections that are added without being asked for.
+const STREAMS_DEFAULT_MAX: u16 = 8;
+/// From this round trip on a connection is bound by its window and not by processors.
+const LONG_PATH: Duration = Duration::from_millis(5);
+/// How often the need of more connections is looked at.
+const LOOK: Duration = Duration::from_millis(50);
+/// Ciphers that a processor with instructions for AES computes several times as fast as the one that ssh prefers.
+const FAST_CIPHERS: [&str; 2] = ["aes128-gcm@openssh.com", "aes256-gcm@openssh.com"];
+
+/// The reason why an entry, or the whole transfer, did not succeed.
+#[derive(Clone, Debug)]
+pub(super) enum Trouble {
+    /// The connection is lost: what was under way on it is to be done again on another.
+    Lost,
+    /// This entry cannot be copied, for a reason that names it.
+    Entry(String),
+    /// The transfer is over.
+    Fatal(Error),
+}
+
+/// How a far host is reached, and what of it is connected.
+pub(super) struct Far {
+    pub(super) reactor: Reactor,
+    pub(super) host: String,
+    ssh: SshCommand,
+    first: RefCell<Option<Rc<Link>>>,
+    next: Cell<usize>,
+    /// Wall time of the first login.
+    login_time: Cell<Duration>,
+    round_trip: Cell<Duration>,
+    progress: Arc<Progress>,
+}
+
+impl Far {
+    /// Connects, and waits for the greeting for so long as the user may need to log in.
+    pub(super) fn connect(
+        ssh: SshCommand,
+        progress: &Arc<Progress>,
+        timeout: Duration,
+        patience: Duration,
+    ) -> Result<Rc<Self>, Error> {
+        let host = ssh.host.clone();
+        let ssh = with_fast_ciphers(ssh, Instant::now() + timeout);
+        let far = Rc::new(Self {
+            reactor: Reactor::new(progress.clone(), timeout),
+            host,
+            ssh,
+            first: RefCell::default(),
+            next: Cell::new(0),
+            login_time: Cell::default(),
+            round_trip: Cell::default(),
+            progress: progress.clone(),
+        });
+        let began = Instant::now();
+        far.reactor.run(async {
+            let first = far.start(false)?;
+            let waited = pin!(far.reactor.sleep(patience));
+            match select(pin!(first.greeted()), waited).await {
+                Either::Left((greeted, _)) => greeted?,
+                Either::Right(_) => {
+                    let message =
+                        format!("{} does not answer; is it stopped, or the network down?", far.host);
+                    return Err(Error::new(ErrorKind::TimedOut, message));
+                }
+            }
+            far.login_time.set(began.elapsed());
+            let asked = Instant::now();
+            let home = Request::RealPath { path: b"." };
+            first.path_of(&home).await.map_err(|fault| far.error(&first, "its home folder", fault))?;
+            far.round_trip.set(asked.elapsed());
+            *far.first.borrow_mut() = Some(first);
+            Ok(())
+        })?;
+        Ok(far)
+    }
+
+    fn start(&self, is_further: bool) -> Result<Rc<Link>, Error> {
+        let mut ssh = self.ssh.clone();
+        ssh.is_further = is_further;
+        if is_further {
+            // A login that is refused is no failure: what is there goes on.
+            ssh.stderr = StderrMode::Relay(Arc::new(|_| ()));
+        }
+        let index = self.next.replace(self.next.get() + 1);
+        let process = ssh.spawn(RemoteCommand::Sftp)?;
+        let link = Link::new(index, process, &self.host);
+        let link = link.map_err(|error| Error::io("cannot use a connection", &error))?;
+        self.reactor.add(link.clone());
+        Ok(link)
+    }
+
+    /// Adds connections up to `asked`, or by default for as long as they are worth their login. Returns when no more
+    /// are to come.
+    pub(super) async fn grow(&self, asked: Option<u16>, processors: u16) {
+        let most = match asked {
+            Some(asked) => asked,
+            None if self.round_trip.get() >= LONG_PATH => STREAMS_DEFAULT_MAX,
+            None => processors.div_ceil(2).clamp(2, STREAMS_DEFAULT_MAX / 2),
+        };
+        let began = Instant::now();
+        let mut count = 1;
+        while count < most {
+            if asked.is_none() {
+                while !self.is_worth_a_login(began) {
+                    self.reactor.sleep(LOOK).await;
+                }
+            }
+            // The second shows whether logins succeed without the user at all.
+            let logins = match count {
+                1 => 1,
+                _ if asked.is_none() => 1,
+                _ => usize::from(most - count).min(LOGINS_MAX),
+            };
+            let started: FuturesUnordered<_> = (0..logins).map(|_| self.further()).collect();
+            let came = started.filter(|came| std::future::ready(*came)).count().await;
+            count += came as u16;
+            if came < logins {
+                return;
+            }
+        }
+    }
+
+    /// One more connection; false where there is none.
+    async fn further(&self) -> bool {
+        match self.start(true) {
+            Ok(link) => link.greeted().await.is_ok(),
+            Err(_) => false,
+        }
+    }
+
+    /// Whether what is known to be left takes so much longer than a login that half of it would be gained.
+    fn is_worth_a_login(&self, began: Instant) -> bool {
+        let login = self.login_time.get();
+        let elapsed = began.elapsed();
+        if elapsed < login / 2 {
+            return false;
+        }
+        let (found, moved) =
+            (self.progress.bytes_found.load(Relaxed), self.progress.bytes_moved.load(Relaxed));
+        let left = found.saturating_sub(moved) as f64;
+        left * elapsed.as_secs_f64() > moved as f64 * 2.0 * login.as_secs_f64()
+    }
+
+    /// The connection with the least under way.
+    pub(super) fn link(&self) -> Option<Rc<Link>> {
+        let usable = |link: &Rc<Link>| link.is_greeted();
+        self.reactor.live().into_iter().filter(usable).min_by_key(|link| link.bytes_under_way())
+    }
+
+    /// The same where the transfer is over without one.
+    pub(super) fn any(&self) -> Result<Rc<Link>, Error> {
+        self.link().ok_or_else(|| self.lost())
+    }
+
+    /// Why there is no connection any more.
+    pub(super) fn lost(&self) -> Error {
+        let first = self.first.borrow().as_ref().and_then(|link| link.reason());
+        first.unwrap_or_else(|| {
+            Error::new(ErrorKind::Disconnected, format!("every connection to {} was lost", self.host))
+        })
+    }
+
+    /// Whether a connection that was of use is lost.
+    pub(super) fn has_lost(&self) -> bool {
+        self.reactor.has_lost()
+    }
+
+    /// Connections that are of use.
+    pub(super) fn streams(&self) -> u16 {
+        self.reactor.live().iter().filter(|link| link.is_greeted()).count() as u16
+    }
+
+    /// A fault as the failure of the whole.
+    pub(super) fn error(&self, link: &Link, what: &str, fault: Fault) -> Error {
+        match fault {
+            Fault::Lost => link.reason().unwrap_or_else(|| self.lost()),
+            Fault::Said(status) => {
+                let text = String::from_utf8_lossy(&status.message).escape_debug().to_string();
+                let said = match status.code {
+                    StatusCode::Failure if !text.is_empty() => text,
+                    code => code.to_string(),
+                };
+                Error::new(ErrorKind::Io, format!("{}: {what}: {said}", self.host))
+            }
+        }
+    }
+
+    /// A fault with an entry. `root` lies on the file system that it is about.
+    pub(super) async fn trouble(
+        &self,
+        link: &Link,
+        root: &[u8],
+        doing: &str,
+        shown: impl std::fmt::Display,
+        fault: Fault,
+    ) -> Trouble {
+        let code = match fault {
+            Fault::Lost => return Trouble::Lost,
+            Fault::Said(status) => status.code,
+        };
+        // The one status stands for many reasons; one of them concerns every other entry too.
+        if code == StatusCode::Failure && is_full(link, root).await {
+            let message = format!("{shown}: cannot {doing}: no room is left on {}", self.host);
+            return Trouble::Fatal(Error::new(ErrorKind::DiskFull, message));
+        }
+        Trouble::Entry(format!("{shown}: cannot {doing}: {} says: {code}", self.host))
+    }
+
+    /// Whether the account may give files to other users, as root may: SFTP names no user, but tells whose its home is.
+    pub(super) async fn may_give_files_away(&self) -> Result<bool, Error> {
+        match self.any()?.lstat(b".").await {
+            Ok(home) => Ok(home.and_then(|home| home.owner).is_some_and(|owner| owner.uid == 0)),
+            Err(Fault::Lost) => Err(self.lost()),
+            Err(Fault::Said(_)) => Ok(false),
+        }
+    }
+
+    /// A path as the server is to be asked for it: `~` is a home folder.
+    pub(super) async fn expand(&self, path: &[u8]) -> Result<Vec<u8>, Error> {
+        let path = if path.is_empty() { b"." } else { path };
+        let Some(rest) = path.strip_prefix(b"~") else { return Ok(path.to_vec()) };
+        let link = self.any()?;
+        let shown = String::from_utf8_lossy(path).escape_debug().to_string();
+        let (home, rest) = match rest.iter().position(|&byte| byte == b'/') {
+            Some(0) => (Request::RealPath { path: b"." }, &rest[1..]),
+            None if rest.is_empty() => (Request::RealPath { path: b"." }, rest),
+            slash if link.has(Extension::ExpandPath) => {
+                let name = &path[..slash.map_or(path.len(), |slash| slash + 1)];
+                (Request::ExpandPath { path: name }, slash.map_or(&[][..], |slash| &rest[slash + 1..]))
+            }
+            // A name like any other where nobody knows whose home it is.
+            _ => return Ok(path.to_vec()),
+        };
+        let mut expanded = link.path_of(&home).await.map_err(|fault| self.error(&link, &shown, fault))?;
+        if !rest.is_empty() {
+            expanded.push(b'/');
+            expanded.extend_from_slice(rest);
+        }
+        Ok(expanded)
+    }
+}
+
+/// Whether a file system has no room, as far as its server can tell.
+async fn is_full(link: &Link, path: &[u8]) -> bool {
+    /// File systems keep some room back from users, and others write meanwhile.
+    const ROOM_BYTES_MIN: u64 = 1 << 20;
+    if !link.has(Extension::StatVfs) {
+        return false;
+    }
+    let found = link.call(&Request::StatVfs { path }).await;
+    matches!(found, Ok(sealane_sftp::Reply::Filesystem(found))
+        if !found.is_read_only && found.available_bytes < ROOM_BYTES_MIN)
+}
+
+/// ssh with the ciphers first that this processor has instructions for, unless its user has chosen some.
+fn with_fast_ciphers(mut ssh: SshCommand, deadline: Instant) -> SshCommand {
+    if !agree::has_aes() {
+        return ssh;
+    }
+    let mut bare = SshCommand::new(ssh.host.clone());
+    bare.program.clone_from(&ssh.program);
+    bare.config = Some("none".into());
+    let ciphers = |ssh: &SshCommand| ssh_resolved_host(ssh, deadline).map(|found| found.ciphers);
+    if let (Ok(users), Ok(default)) = (ciphers(&ssh), ciphers(&bare))
+        && users == default
+        && let Some(reordered) = fast_first(&default)
+    {
+        ssh.options.push(format!("Ciphers={reordered}").into());
+    }
+    ssh
+}
+
+fn fast_first(ciphers: &str) -> Option<String> {
+    let all: Vec<&str> = ciphers.split(',').collect();
+    let (fast, others): (Vec<&str>, Vec<&str>) =
+        all.iter().partition(|cipher| FAST_CIPHERS.contains(*cipher));
+    let is_first = all.first().is_some_and(|cipher| FAST_CIPHERS.contains(cipher));
+    (!fast.is_empty() && !is_first).then(|| [fast, others].concat().join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ciphers_of_aes_come_first_where_they_are_and_do_not() {
+        let default =
+            "chacha20-poly1305@openssh.com,aes128-ctr,aes128-gcm@openssh.com,aes256-gcm@openssh.com";
+        let reordered =
+            "aes128-gcm@openssh.com,aes256-gcm@openssh.com,chacha20-poly1305@openssh.com,aes128-ctr";
+        assert_eq!(fast_first(default).as_deref(), Some(reordered));
+        for kept in [reordered, "aes128-ctr", ""] {
+            assert_eq!(fast_first(kept), None);
+        }
+    }
+}

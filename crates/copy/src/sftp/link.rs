@@ -1,0 +1,493 @@
+//! One connection: an `ssh -s HOST sftp`, the client that speaks through it, and the tasks that wait for replies.
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::HashMap,
+    future::poll_fn,
+    io::{self, IoSlice, Read},
+    os::{
+        fd::{AsFd, BorrowedFd},
+        unix::net::UnixStream,
+    },
+    rc::Rc,
+    task::{Poll, Waker},
+    time::{Duration, Instant},
+};
+
+use rustix::io::Errno;
+use sealane_peer::{ChannelError, RemoteProcess};
+use sealane_sftp::{
+    Access, Attributes, Client, Extension, Handle, Limits, Malformed, Name, PacketInHand, REQUESTS_MAX,
+    Reply, Request, RequestId, Status, StatusCode,
+};
+
+use crate::error::{Error, ErrorKind};
+
+/// Bytes under way on one connection: ssh's own window is 2 MiB (OpenSSH, `channels.h`), and pipes lie before it.
+pub(super) const UNDER_WAY_BYTES: usize = 4 << 20;
+/// Files open at once on one connection, at most.
+const HANDLES_MAX: usize = 256;
+/// Descriptors that the server needs for itself.
+const HANDLES_SPARED: usize = 8;
+/// Pieces handed to the kernel at once.
+const PIECES_MAX: usize = 64;
+/// Bytes received before others have their turn.
+const TURN_BYTES: usize = 1 << 20;
+/// How long a child may take to say why it has ended.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// Why a request has no good reply.
+#[derive(Clone, Debug)]
+pub(super) enum Fault {
+    /// The connection is lost, and with it what was under way.
+    Lost,
+    /// The server says so.
+    Said(Status),
+}
+
+impl Fault {
+    pub(super) fn code(&self) -> Option<StatusCode> {
+        match self {
+            Self::Lost => None,
+            Self::Said(status) => Some(status.code),
+        }
+    }
+}
+
+#[derive(Default)]
+struct Slot {
+    reply: Option<Result<Reply, Fault>>,
+    waker: Option<Waker>,
+}
+
+/// A reply that is to come.
+pub(super) struct Pending(Rc<RefCell<Slot>>);
+
+impl Pending {
+    pub(super) async fn reply(self) -> Result<Reply, Fault> {
+        poll_fn(|context| {
+            let mut slot = self.0.borrow_mut();
+            match slot.reply.take() {
+                Some(reply) => Poll::Ready(reply),
+                None => {
+                    slot.waker = Some(context.waker().clone());
+                    Poll::Pending
+                }
+            }
+        })
+        .await
+    }
+
+    /// For what is done by a status.
+    pub(super) async fn done(self) -> Result<(), Fault> {
+        done(self.reply().await?)
+    }
+}
+
+/// A status other than OK is a fault; any other reply was not asked for, which the client has seen to.
+fn said(reply: Reply) -> Fault {
+    match reply {
+        Reply::Status(status) => Fault::Said(status),
+        _ => Fault::Lost,
+    }
+}
+
+fn done(reply: Reply) -> Result<(), Fault> {
+    match reply {
+        Reply::Status(status) if status.code == StatusCode::Ok => Ok(()),
+        reply => Err(said(reply)),
+    }
+}
+
+/// Leave to have one more file open.
+pub(super) struct Leave<'a>(&'a Link);
+
+impl Drop for Leave<'_> {
+    fn drop(&mut self) {
+        self.0.handles_free.set(self.0.handles_free.get() + 1);
+        if let Some(waker) = self.0.for_handles.borrow_mut().pop() {
+            waker.wake();
+        }
+    }
+}
+
+/// One connection to the far host.
+pub(super) struct Link {
+    pub(super) index: usize,
+    socket: UnixStream,
+    process: RefCell<RemoteProcess>,
+    client: RefCell<Client>,
+    waiting: RefCell<HashMap<RequestId, Rc<RefCell<Slot>>>>,
+    for_room: RefCell<Vec<Waker>>,
+    for_handles: RefCell<Vec<Waker>>,
+    handles_free: Cell<usize>,
+    lost: RefCell<Option<Error>>,
+    heard: Cell<Instant>,
+    host: String,
+}
+
+impl Link {
+    /// A child that was just started.
+    pub(super) fn new(index: usize, process: RemoteProcess, host: &str) -> io::Result<Rc<Self>> {
+        let socket = process.socket().try_clone()?;
+        socket.set_nonblocking(true)?;
+        Ok(Rc::new(Self {
+            index,
+            socket,
+            process: RefCell::new(process),
+            client: RefCell::new(Client::new()),
+            waiting: RefCell::default(),
+            for_room: RefCell::default(),
+            for_handles: RefCell::default(),
+            handles_free: Cell::new(0),
+            lost: RefCell::default(),
+            heard: Cell::new(Instant::now()),
+            host: host.to_owned(),
+        }))
+    }
+
+    pub(super) fn is_lost(&self) -> bool {
+        self.lost.borrow().is_some()
+    }
+
+    /// Whether the server has told of itself all that it has to tell.
+    pub(super) fn is_greeted(&self) -> bool {
+        self.client.borrow().server().is_some()
+    }
+
+    /// Why it is of no more use.
+    pub(super) fn reason(&self) -> Option<Error> {
+        self.lost.borrow().clone()
+    }
+
+    pub(super) fn has(&self, extension: Extension) -> bool {
+        self.client.borrow().server().is_some_and(|server| server.has(extension))
+    }
+
+    pub(super) fn limits(&self) -> Limits {
+        self.client.borrow().server().map(|server| server.limits).unwrap_or_default()
+    }
+
+    pub(super) fn bytes_under_way(&self) -> usize {
+        self.client.borrow().bytes_under_way()
+    }
+
+    pub(super) fn wants_to_send(&self) -> bool {
+        self.client.borrow().wants_to_send()
+    }
+
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// Waits until the server has greeted.
+    pub(super) async fn greeted(&self) -> Result<(), Error> {
+        poll_fn(|context| {
+            if let Some(error) = self.reason() {
+                return Poll::Ready(Err(error));
+            }
+            if self.is_greeted() {
+                let handles = (self.limits().handles as usize).saturating_sub(HANDLES_SPARED);
+                self.handles_free.set(handles.clamp(1, HANDLES_MAX));
+                return Poll::Ready(Ok(()));
+            }
+            self.for_room.borrow_mut().push(context.waker().clone());
+            Poll::Pending
+        })
+        .await
+    }
+
+    fn ask(&self, id: RequestId) -> Pending {
+        let slot = Rc::default();
+        self.waiting.borrow_mut().insert(id, Rc::clone(&slot));
+        Pending(slot)
+    }
+
+    /// Makes a request at once, among those that follow one another for one file.
+    pub(super) fn begin(&self, request: &Request<'_>) -> Pending {
+        if self.is_lost() {
+            return Pending(Rc::new(RefCell::new(Slot { reply: Some(Err(Fault::Lost)), waker: None })));
+        }
+        self.note_beginning();
+        let id = self.client.borrow_mut().request(request);
+        self.ask(id)
+    }
+
+    /// Silence counts from when something is owed.
+    fn note_beginning(&self) {
+        if self.client.borrow().requests_under_way() == 0 {
+            self.heard.set(Instant::now());
+        }
+    }
+
+    async fn room(&self) {
+        poll_fn(|context| {
+            // Half of the room is for requests that follow others at once.
+            if self.is_lost() || self.client.borrow().requests_under_way() < REQUESTS_MAX / 2 {
+                return Poll::Ready(());
+            }
+            self.for_room.borrow_mut().push(context.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Waits until something has come, or all is lost.
+    pub(super) async fn change(&self) {
+        let mut has_waited = false;
+        poll_fn(|context| {
+            if std::mem::replace(&mut has_waited, true) || self.is_lost() {
+                return Poll::Ready(());
+            }
+            self.for_room.borrow_mut().push(context.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Leave to open a file.
+    pub(super) async fn leave(&self) -> Leave<'_> {
+        poll_fn(|context| {
+            let free = self.handles_free.get();
+            if free > 0 {
+                self.handles_free.set(free - 1);
+                return Poll::Ready(Leave(self));
+            }
+            self.for_handles.borrow_mut().push(context.waker().clone());
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Makes a request when there is room for it.
+    pub(super) async fn call(&self, request: &Request<'_>) -> Result<Reply, Fault> {
+        self.room().await;
+        self.begin(request).reply().await
+    }
+
+    /// A request that is done by a status.
+    pub(super) async fn act(&self, request: &Request<'_>) -> Result<(), Fault> {
+        done(self.call(request).await?)
+    }
+
+    /// A packet to be filled with data of a file.
+    pub(super) fn packet(&self, handle: &Handle, offset: u64, data_bytes: usize) -> PacketInHand {
+        self.client.borrow_mut().packet(handle, offset, data_bytes)
+    }
+
+    /// Writes what a packet was filled with.
+    pub(super) async fn write(&self, packet: PacketInHand) -> Result<Pending, Fault> {
+        self.room().await;
+        Ok(self.write_now(packet))
+    }
+
+    /// The same for one packet of a file whose other requests follow at once.
+    pub(super) fn write_now(&self, packet: PacketInHand) -> Pending {
+        if self.is_lost() {
+            return Pending(Rc::new(RefCell::new(Slot { reply: Some(Err(Fault::Lost)), waker: None })));
+        }
+        self.note_beginning();
+        let id = self.client.borrow_mut().send(packet);
+        self.ask(id)
+    }
+
+    /// Attributes of what has a name, `None` where nothing has it.
+    pub(super) async fn lstat(&self, path: &[u8]) -> Result<Option<Attributes>, Fault> {
+        found(self.call(&Request::Lstat { path }).await?)
+    }
+
+    /// Attributes of what a name leads to, `None` where that is nothing.
+    pub(super) async fn stat(&self, path: &[u8]) -> Result<Option<Attributes>, Fault> {
+        found(self.call(&Request::Stat { path }).await?)
+    }
+
+    pub(super) async fn open(&self, path: &[u8], access: Access) -> Result<Handle, Fault> {
+        // Nobody else is to read what has not come in full.
+        let mode = (access == Access::Create).then_some(0o600);
+        let attributes = Attributes { mode, ..Attributes::default() };
+        match self.call(&Request::Open { path, access, attributes }).await? {
+            Reply::Handle(handle) => Ok(handle),
+            reply => Err(said(reply)),
+        }
+    }
+
+    pub(super) async fn path_of(&self, request: &Request<'_>) -> Result<Vec<u8>, Fault> {
+        match self.call(request).await? {
+            Reply::Names(mut names) if names.len() == 1 => Ok(names.remove(0).name),
+            reply => Err(said(reply)),
+        }
+    }
+
+    /// All names of a directory but `.` and `..`, `names_max` of them at most: `None` where there are more.
+    pub(super) async fn list(&self, path: &[u8], names_max: usize) -> Result<Option<Vec<Name>>, Fault> {
+        let _leave = self.leave().await;
+        let handle = match self.call(&Request::OpenDirectory { path }).await? {
+            Reply::Handle(handle) => handle,
+            reply => return Err(said(reply)),
+        };
+        let mut names = Vec::new();
+        let outcome = loop {
+            match self.call(&Request::ReadDirectory { handle: &handle }).await {
+                // A server that has no more names and does not say so would never end.
+                Ok(Reply::Names(more)) if more.is_empty() => break Ok(Some(names)),
+                Ok(Reply::Names(more)) => {
+                    names.extend(more.into_iter().filter(|found| found.name != b"." && found.name != b".."));
+                    if names.len() > names_max {
+                        break Ok(None);
+                    }
+                }
+                Ok(Reply::Status(status)) if status.code == StatusCode::EndOfFile => break Ok(Some(names)),
+                Ok(reply) => break Err(said(reply)),
+                Err(fault) => break Err(fault),
+            }
+        };
+        self.act(&Request::Close { handle: &handle }).await.ok();
+        outcome
+    }
+
+    /// Sends what the kernel takes.
+    pub(super) fn flush(&self) {
+        while !self.is_lost() {
+            let mut client = self.client.borrow_mut();
+            let pieces: Vec<_> = client.poll_transmit().take(PIECES_MAX).map(IoSlice::new).collect();
+            if pieces.is_empty() {
+                return;
+            }
+            match rustix::io::writev(&self.socket, &pieces) {
+                Ok(sent) => {
+                    drop(pieces);
+                    client.transmitted(sent);
+                    self.heard.set(Instant::now());
+                }
+                Err(Errno::AGAIN) => return,
+                Err(Errno::INTR) => {}
+                Err(_) => {
+                    drop(pieces);
+                    drop(client);
+                    self.ended();
+                }
+            }
+        }
+    }
+
+    /// Receives what has come, and hands out the replies.
+    pub(super) fn receive(&self, scratch: &mut [u8]) {
+        let mut received = 0;
+        while received < TURN_BYTES && !self.is_lost() {
+            let mut client = self.client.borrow_mut();
+            let (read, taken) = match client.space() {
+                Some(space) => {
+                    let read = (&self.socket).read(space);
+                    let taken = client.filled(*read.as_ref().unwrap_or(&0));
+                    (read, taken)
+                }
+                None => {
+                    let read = (&self.socket).read(scratch);
+                    let taken = client.handle(&scratch[..*read.as_ref().unwrap_or(&0)]);
+                    (read, taken)
+                }
+            };
+            drop(client);
+            match (read, taken) {
+                (Err(error), _) if error.kind() == io::ErrorKind::WouldBlock => return,
+                (Err(error), _) if error.kind() == io::ErrorKind::Interrupted => {}
+                (Ok(0) | Err(_), _) => self.ended(),
+                (Ok(read), Ok(())) => {
+                    received += read;
+                    self.heard.set(Instant::now());
+                    self.hand_out();
+                }
+                (Ok(_), Err(malformed)) => {
+                    self.hand_out();
+                    self.confused(&malformed);
+                }
+            }
+        }
+    }
+
+    fn confused(&self, malformed: &Malformed) {
+        let was_greeted = self.is_greeted();
+        let message = match was_greeted {
+            true => format!("the SFTP server of {} breaks the protocol: {malformed}", self.host),
+            false => format!("{} does not answer as an SFTP server: {malformed}", self.host),
+        };
+        self.fail(Error::protocol(message));
+    }
+
+    fn hand_out(&self) {
+        loop {
+            let reply = self.client.borrow_mut().poll_reply();
+            let Some((id, reply)) = reply else { break };
+            self.settle(id, Ok(reply));
+        }
+        self.for_room.borrow_mut().drain(..).for_each(Waker::wake);
+    }
+
+    fn settle(&self, id: RequestId, reply: Result<Reply, Fault>) {
+        let Some(slot) = self.waiting.borrow_mut().remove(&id) else { return };
+        let mut slot = slot.borrow_mut();
+        slot.reply = Some(reply);
+        if let Some(waker) = slot.waker.take() {
+            waker.wake();
+        }
+    }
+
+    /// A buffer of data that was used.
+    pub(super) fn recycle(&self, buffer: Vec<u8>) {
+        self.client.borrow_mut().recycle(buffer);
+    }
+
+    pub(super) fn check_silence(&self, timeout: Duration) {
+        let owes = self.client.borrow().requests_under_way() > 0;
+        if owes && self.heard.get().elapsed() > timeout {
+            let message = format!("{} is silent; is it stopped, or the network down?", self.host);
+            self.fail(Error::new(ErrorKind::TimedOut, message));
+        }
+    }
+
+    /// The child has closed its end: why, it may say by its status.
+    fn ended(&self) {
+        let host = &self.host;
+        let was_greeted = self.is_greeted();
+        let status = match self.process.borrow_mut().wait(Instant::now() + LAST_WORDS) {
+            Err(ChannelError::ChildFailed { status, .. }) => status.code(),
+            Ok(_) => Some(0),
+            Err(_) => None,
+        };
+        let error = match (status, was_greeted) {
+            (Some(255) | None, false) => {
+                Error::new(ErrorKind::Connect, format!("ssh could not reach {host} or log in"))
+            }
+            (_, false) => {
+                let message = format!(
+                    "{host} offers no SFTP: its sshd has no subsystem of that name, or another program answers"
+                );
+                Error::new(ErrorKind::Connect, message)
+            }
+            // OpenSSH's server ends so where a packet is not as it should be.
+            (Some(11), true) => {
+                Error::protocol(format!("the SFTP server of {host} did not understand a request"))
+            }
+            (_, true) => Error::new(ErrorKind::Disconnected, format!("the connection to {host} was lost")),
+        };
+        self.fail(error);
+    }
+
+    /// It is of no more use: whoever waits for a reply learns that.
+    pub(super) fn fail(&self, error: Error) {
+        self.lost.borrow_mut().get_or_insert(error);
+        let ids: Vec<_> = self.waiting.borrow().keys().copied().collect();
+        ids.into_iter().for_each(|id| self.settle(id, Err(Fault::Lost)));
+        self.client.borrow_mut().abandon();
+        self.for_room.borrow_mut().drain(..).for_each(Waker::wake);
+        self.for_handles.borrow_mut().drain(..).for_each(Waker::wake);
+    }
+}
+
+fn found(reply: Reply) -> Result<Option<Attributes>, Fault> {
+    match reply {
+        Reply::Attributes(attributes) => Ok(Some(attributes)),
+        Reply::Status(status) if status.code == StatusCode::NoSuchFile => Ok(None),
+        reply => Err(said(reply)),
+    }
+}

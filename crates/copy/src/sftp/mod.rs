@@ -1,0 +1,126 @@
+//! Far ends that have only sshd: the other end of a transfer, played here over SFTP.
+//!
+//! Guarantees: what is planned, compared, filtered and told is what a far end of our own would be sent or would send.
+//! A push fills the same batches of records, which become requests ([`put`]) instead of being sealed; in a pull
+//! replies become records ([`get`]), which are put in place as those of a stream are. What SFTP cannot keep is
+//! refused, or said by name.
+
+mod far;
+mod get;
+mod link;
+mod place;
+mod prune;
+mod pull;
+mod push;
+mod put;
+mod reactor;
+mod roots;
+mod survey;
+
+use std::thread;
+
+use crossbeam_channel::{Receiver, select, unbounded};
+use sealane_engine::EngineChoice;
+
+use crate::{
+    error::{Error, ErrorKind},
+    options::{Level, MeasuredEnd, Options, Sink},
+    proto::message::Role,
+    session::{client::Transfer, far_place::FarPlace},
+    sftp::far::Far,
+    shared::NO_THREAD,
+    summary::{Notice, Observer, Summary},
+};
+
+/// Copies to or from a far host by its SFTP server: because that was asked for, or because the host has no sealane,
+/// which `absence` then says.
+pub(crate) fn copy(
+    transfer: &Transfer<'_>,
+    absence: Option<Error>,
+    observer: &mut dyn Observer,
+) -> Result<Summary, Error> {
+    let FarPlace::Ssh { user, host, port } = transfer.far else {
+        return Err(Error::new(ErrorKind::Usage, "SFTP needs a far end that is reached by ssh"));
+    };
+    if let Some(what) = beyond_sftp(transfer.options, transfer.role) {
+        return Err(match absence {
+            Some(_) => Error::new(
+                ErrorKind::Refused,
+                format!(
+                    "{host} has no sealane, and {what} needs it there; --install-far-end copies it to {host}, \
+                     --remote-program says where it is"
+                ),
+            ),
+            None => Error::new(ErrorKind::Usage, format!("{what} needs sealane at the far end")),
+        });
+    }
+    let ssh = transfer.options.remote.ssh_command(user.clone(), host.clone(), *port);
+    let timeout = transfer.options.timeout;
+    let connected = Far::connect(ssh, transfer.progress, timeout, transfer.patience());
+    let far = match (connected, absence) {
+        (Ok(far), None) => far,
+        (Ok(far), Some(_)) => {
+            observer.notice(Notice::OverSftp { host: host.clone() });
+            far
+        }
+        (Err(error), None) => return Err(error),
+        // The first reason is the one that can be helped.
+        (Err(error), Some(absence)) => return Err(absence.advising(&format!("nor does SFTP go: {error}"))),
+    };
+    match transfer.role {
+        Role::Push => push::run(transfer, &far, observer),
+        Role::Pull => pull::run(transfer, &far, observer),
+    }
+}
+
+/// Runs the work of a transfer while a thread hands on what it has to tell.
+fn told<T>(
+    pending: &Receiver<Notice>,
+    observer: &mut dyn Observer,
+    work: impl FnOnce() -> Result<T, Error>,
+) -> Result<T, Error> {
+    let (working, ended) = unbounded::<()>();
+    thread::scope(|scope| {
+        let hand_on = move || {
+            loop {
+                select! {
+                    recv(pending) -> notice => match notice {
+                        Ok(notice) => observer.notice(notice),
+                        Err(_) => return,
+                    },
+                    recv(ended) -> _ => {
+                        pending.try_iter().for_each(|notice| observer.notice(notice));
+                        return;
+                    }
+                }
+            }
+        };
+        thread::Builder::new()
+            .name("notices".into())
+            .spawn_scoped(scope, hand_on)
+            .map_err(|error| Error::io(NO_THREAD, &error))?;
+        let outcome = work();
+        drop(working);
+        outcome
+    })
+}
+
+/// An option of the user that only an end of our own can follow, if there is one.
+fn beyond_sftp(options: &Options, role: Role) -> Option<String> {
+    let is_pull = role == Role::Pull;
+    if options.level != Level::Private {
+        return Some(format!("--level {}", options.level));
+    }
+    if let Some(suite) = options.suite {
+        return Some(format!("--suite {}", suite.name()));
+    }
+    let cases = [
+        (options.engine.to_string() != EngineChoice::default().to_string(), "--engine"),
+        (options.digest, "--digest"),
+        (options.sink == Sink::Null, "--sink null"),
+        (options.measured_end != MeasuredEnd::Both, "--end"),
+        (options.one_file_system && is_pull, "--one-file-system of a far source"),
+        (options.upkeep.remove_sources && is_pull, "--remove-source-files of a far source"),
+    ];
+    cases.into_iter().find_map(|(is_asked, what)| is_asked.then(|| what.to_owned()))
+}

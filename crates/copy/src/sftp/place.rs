@@ -1,0 +1,129 @@
+//! The target of a push at the far host, found by the rules of every other target.
+
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::PathBuf};
+
+use sealane_sftp::{Attributes, FileKind, Request};
+use sealane_tree::EntryType;
+
+use crate::{
+    error::{Error, ErrorKind},
+    receive::permit::{ITSELF, last_component},
+    session::place::{At, meaning},
+    sftp::{far::Far, put::below},
+};
+
+/// A target at the far host.
+#[derive(Debug)]
+pub(super) struct Place {
+    /// The folder that entries go beneath, as the server is asked for it.
+    pub(super) root: Vec<u8>,
+    /// It is to be made.
+    pub(super) is_new: bool,
+    /// The name that the only source gets there; `None` where sources keep their names.
+    pub(super) name: Option<Vec<u8>>,
+    /// The name of the folder in messages.
+    pub(super) shown: PathBuf,
+}
+
+pub(super) fn entry_type(attributes: &Attributes) -> EntryType {
+    match attributes.kind() {
+        FileKind::File => EntryType::File,
+        FileKind::Directory => EntryType::Directory,
+        FileKind::Symlink => EntryType::Symlink,
+        FileKind::Other => EntryType::Other,
+    }
+}
+
+/// A path without its last component.
+fn parent(path: &[u8]) -> Vec<u8> {
+    let end = path.iter().rposition(|&byte| byte != b'/').map_or(0, |last| last + 1);
+    match path[..end].iter().rposition(|&byte| byte == b'/') {
+        Some(0) => b"/".to_vec(),
+        Some(slash) => path[..slash].to_vec(),
+        None => b".".to_vec(),
+    }
+}
+
+/// Whether a path can only be that of a folder.
+fn wants_folder(path: &[u8]) -> bool {
+    let last = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+    matches!(last, b"" | b"." | b"..")
+}
+
+/// Resolves a target. `began` says that this transfer has begun before.
+pub(super) async fn target(
+    far: &Far,
+    asked: &[u8],
+    into_folder: bool,
+    as_named: bool,
+    began: bool,
+) -> Result<Place, Error> {
+    let path = far.expand(asked).await?;
+    let link = far.any()?;
+    let shown = String::from_utf8_lossy(asked).escape_debug().to_string();
+    // With its slashes the name of a file would seem to be nobody's.
+    let bare_bytes = path.iter().rposition(|&byte| byte != b'/').map_or(1, |last| last + 1);
+    let found = link
+        .stat(&path[..bare_bytes.min(path.len())])
+        .await
+        .map_err(|fault| far.error(&link, &shown, fault))?;
+    let name = last_component(&path);
+    let must_be_folder = into_folder || wants_folder(&path);
+    let (at, name) = meaning(found.as_ref().map(entry_type), name, must_be_folder, as_named, || began)
+        .map_err(|what| Error::new(ErrorKind::Usage, format!("{shown} {what}")))?;
+    let root = match at {
+        At::Parent => parent(&path),
+        At::Itself | At::New => path.clone(),
+    };
+    let given = PathBuf::from(OsStr::from_bytes(asked));
+    let shown = match (name, given.parent()) {
+        (Some(name), Some(parent)) if name != ITSELF => parent.to_owned(),
+        _ => given,
+    };
+    let is_new = at == At::New;
+    if !is_new {
+        let there =
+            link.stat(&root).await.map_err(|fault| far.error(&link, &shown.display().to_string(), fault))?;
+        if there.as_ref().map(Attributes::kind) != Some(FileKind::Directory) {
+            let what = if there.is_some() { "is not a folder" } else { "is not there" };
+            let folder = String::from_utf8_lossy(&root).escape_debug().to_string();
+            return Err(Error::new(ErrorKind::Io, format!("cannot write to {}: {folder} {what}", far.host)));
+        }
+    }
+    Ok(Place { root, is_new, name: name.map(<[u8]>::to_vec), shown })
+}
+
+impl Place {
+    /// Makes the folder if it is to be made.
+    pub(super) async fn make(&self, far: &Far) -> Result<(), Error> {
+        if !self.is_new {
+            return Ok(());
+        }
+        let link = far.any()?;
+        let request = Request::MakeDirectory { path: &self.root, attributes: Attributes::default() };
+        link.act(&request).await.map_err(|fault| far.error(&link, &self.shown.display().to_string(), fault))
+    }
+
+    pub(super) fn at(&self, path: &[u8]) -> Vec<u8> {
+        below(&self.root, path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parents_and_folders_by_their_spelling() {
+        for (path, expected) in
+            [("a", "."), ("a/", "."), ("a/b", "a"), ("/a", "/"), ("/a/b//", "/a"), ("a//b", "a/")]
+        {
+            assert_eq!(parent(path.as_bytes()), expected.as_bytes(), "{path}");
+        }
+        for (path, expected) in
+            [("a", false), ("a/", true), (".", true), ("a/..", true), ("..a", false), ("", true)]
+        {
+            assert_eq!(wants_folder(path.as_bytes()), expected, "{path}");
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! Deleting what a far target has and its source has not, over SFTP: the judgement is that of every other target.
+
+use std::{collections::BTreeMap, collections::HashSet, io, rc::Rc};
+
+use sealane_sftp::{FileKind, Request, StatusCode};
+use sealane_tree::{Error as TreeError, Extra, Extraneous, Filter, Judgement, Operation, RelativePath};
+
+use crate::{
+    error::{Error, ErrorKind, chain},
+    options::Deletion,
+    receive::{
+        permit::Permit,
+        prune::{Prunable, Prune, Pruned, Step},
+    },
+    session::{client::Transfer, sending::filter},
+    sftp::{
+        far::{Far, Trouble},
+        link::Fault,
+        put::Put,
+        survey::{Sight, descend},
+    },
+    summary::Notice,
+};
+
+/// Deletes, or with a dry run only tells. `unread` sources could not be read.
+pub(super) fn run(
+    transfer: &Transfer<'_>,
+    far: &Rc<Far>,
+    put: &Put,
+    permit: &Permit,
+    known: Vec<[u8; 16]>,
+    unread: u64,
+) -> Result<Pruned, Error> {
+    let options = transfer.options;
+    let Some(Deletion { entries_max, excluded }) = options.upkeep.delete else {
+        return Ok(Pruned::default());
+    };
+    let tell = |path: Vec<u8>, reason: String| {
+        let _ = put.notices.send(Notice::EntryFailed { path, reason });
+    };
+    let mut prune = Prune {
+        target: FarTarget { far, put },
+        permit: permit.clone(),
+        filter: if excluded { Filter::default() } else { filter(&options.patterns)? },
+        one_file_system: false,
+        entries_max,
+        dry_run: options.dry_run,
+        backup: put.rules.backups.clone(),
+        itemise: options.upkeep.itemise,
+        replaced: Vec::new(),
+        known: Vec::new(),
+        is_incomplete: false,
+    };
+    prune.learn(&known);
+    if let Some(reason) = prune.refusal(unread) {
+        tell(Vec::new(), reason);
+        return Ok(Pruned { deleted: 0, undeleted: 1 });
+    }
+    prune.run(|step| {
+        match step {
+            Step::Deleted(path) => {
+                let _ = put.notices.send(Notice::Deleted { path: path.as_bytes().to_vec() });
+            }
+            Step::Failed(error) => {
+                let error = error.shown_as(|path| put.shown(path.as_bytes()));
+                let reason = chain(&error);
+                tell(error.into_path().map_or_else(Vec::new, |path| path.as_bytes().to_vec()), reason);
+            }
+            Step::Refused(reason) => tell(Vec::new(), reason),
+            // No entry waits for a name there: one of another kind has failed already.
+            Step::NotReplaced(..) | Step::Going => {}
+        }
+        Ok(())
+    })
+}
+
+/// A far target, as names are removed from it.
+struct FarTarget<'a> {
+    far: &'a Rc<Far>,
+    put: &'a Put,
+}
+
+/// A fault as the tree's own words have it.
+fn failed(operation: Operation, path: &RelativePath, fault: &Fault) -> TreeError {
+    let source = match fault.code() {
+        None => io::ErrorKind::NotConnected.into(),
+        Some(StatusCode::NoSuchFile) => io::ErrorKind::NotFound.into(),
+        Some(StatusCode::PermissionDenied) => io::ErrorKind::PermissionDenied.into(),
+        Some(code) => io::Error::other(code.to_string()),
+    };
+    TreeError::Io { operation, path: path.into(), source }
+}
+
+/// The whole transfer has failed while the target was looked at.
+fn ended(path: &RelativePath, error: &Error) -> TreeError {
+    let source = match error.kind {
+        ErrorKind::Cancelled => io::ErrorKind::Interrupted.into(),
+        _ => io::Error::other(error.to_string()),
+    };
+    TreeError::Io { operation: Operation::List, path: path.into(), source }
+}
+
+/// A look in progress.
+#[derive(Default)]
+struct Look {
+    /// Folders that were entered: whether they are extraneous themselves.
+    entered: BTreeMap<RelativePath, bool>,
+    entries: Vec<Extra>,
+    errors: Vec<TreeError>,
+    /// Folders that stay, because of what is in them.
+    kept: HashSet<RelativePath>,
+    has_more: bool,
+}
+
+impl Look {
+    fn keep(&mut self, folder: Option<RelativePath>) {
+        let mut folder = folder;
+        while let Some(path) = folder {
+            folder = path.parent();
+            if !self.kept.insert(path) {
+                break;
+            }
+        }
+    }
+
+    /// Whether the entry is entered.
+    fn see(
+        &mut self,
+        path: RelativePath,
+        is_directory: bool,
+        entries_max: usize,
+        judge: &mut dyn FnMut(&RelativePath, bool) -> Judgement,
+    ) -> bool {
+        let above = path.parent();
+        let is_inside = above.as_ref().is_some_and(|above| self.entered.get(above) == Some(&true));
+        let is_extraneous = match judge(&path, is_directory) {
+            Judgement::Protected => {
+                self.keep(above);
+                return false;
+            }
+            _ if is_inside => true,
+            Judgement::Known => return false,
+            Judgement::Listed => false,
+            Judgement::Extraneous => true,
+        };
+        if is_extraneous {
+            if self.entries.len() == entries_max {
+                self.has_more = true;
+                self.keep(above);
+                return false;
+            }
+            self.entries.push(Extra { path: path.clone(), is_directory });
+        }
+        if is_directory {
+            self.entered.insert(path, is_extraneous);
+        }
+        is_directory
+    }
+
+    fn found(self) -> Extraneous {
+        let mut entries = self.entries;
+        entries.retain(|extra| !self.kept.contains(&extra.path));
+        // A folder comes before its content.
+        entries.sort_unstable_by(|one, other| one.path.cmp(&other.path));
+        Extraneous { entries, errors: self.errors, has_more: self.has_more }
+    }
+}
+
+impl Prunable for FarTarget<'_> {
+    fn extraneous(
+        &self,
+        below: Option<&RelativePath>,
+        _one_file_system: bool,
+        entries_max: usize,
+        judge: &mut dyn FnMut(&RelativePath, bool) -> Judgement,
+    ) -> sealane_tree::Result<Extraneous> {
+        let reactor = &self.far.reactor;
+        let root = &self.put.root;
+        if let Some(below) = below {
+            let at = self.put.at(below.as_bytes());
+            let found = reactor.run(async { Ok(self.far.any()?.lstat(&at).await) });
+            match found {
+                // A link is no folder of the target.
+                Ok(Ok(Some(found))) if found.kind() == FileKind::Directory => {}
+                Ok(Ok(_)) => return Ok(Extraneous::default()),
+                Ok(Err(fault)) => return Err(failed(Operation::Inspect, below, &fault)),
+                Err(error) => return Err(ended(below, &error)),
+            }
+        }
+        let mut look = Look::default();
+        let looked = reactor.run(descend(
+            self.far,
+            root,
+            vec![below.cloned()],
+            |sight| {
+                Ok(match sight {
+                    Sight::Entry(path, found) => {
+                        look.see(path, found.kind() == FileKind::Directory, entries_max, judge)
+                    }
+                    Sight::Failed(folder, fault) => {
+                        if let Some(path) = &folder {
+                            look.errors.push(failed(Operation::List, path, &fault));
+                        }
+                        look.keep(folder);
+                        false
+                    }
+                    Sight::TooMany(folder) | Sight::Unfit(folder, _) => {
+                        look.keep(folder);
+                        false
+                    }
+                })
+            },
+            || false,
+        ));
+        match (looked, below) {
+            (Ok(()), _) => Ok(look.found()),
+            (Err(error), Some(below)) => Err(ended(below, &error)),
+            (Err(error), None) => {
+                let source = io::Error::other(error.to_string());
+                Err(TreeError::Root { path: self.put.shown.clone().into(), source })
+            }
+        }
+    }
+
+    fn remover(&self) -> impl FnMut(&Extra) -> sealane_tree::Result<bool> {
+        |extra| {
+            let removed = self.far.reactor.run(async { Ok(self.remove(extra).await) });
+            removed.unwrap_or_else(|error| Err(ended(&extra.path, &error)))
+        }
+    }
+}
+
+impl FarTarget<'_> {
+    /// Removes one name: a folder only where it is empty.
+    async fn remove(&self, extra: &Extra) -> sealane_tree::Result<bool> {
+        let Extra { path, is_directory } = extra;
+        let fail = |fault: &Fault| failed(Operation::Remove, path, fault);
+        let link = self.far.any().map_err(|error| ended(path, &error))?;
+        let at = self.put.at(path.as_bytes());
+        let keeps_backups = self.put.rules.backups.is_some();
+        if keeps_backups && !is_directory {
+            let found = link.lstat(&at).await.map_err(|fault| fail(&fault))?;
+            match self.put.back_up(&link, path, found.as_ref(), false).await {
+                Ok(true) => return Ok(true),
+                Ok(false) => {}
+                Err(Trouble::Lost) => return Err(fail(&Fault::Lost)),
+                Err(Trouble::Entry(reason)) => {
+                    let source = io::Error::other(reason);
+                    return Err(TreeError::Io { operation: Operation::Remove, path: path.into(), source });
+                }
+                Err(Trouble::Fatal(error)) => return Err(ended(path, &error)),
+            }
+        }
+        let request = match is_directory {
+            true => Request::RemoveDirectory { path: &at },
+            false => Request::Remove { path: &at },
+        };
+        match link.act(&request).await {
+            Ok(()) => Ok(true),
+            Err(fault) if fault.code() == Some(StatusCode::NoSuchFile) => Ok(true),
+            // It holds backups.
+            Err(fault) if *is_directory && keeps_backups && fault.code() == Some(StatusCode::Failure) => {
+                Ok(false)
+            }
+            Err(fault) => Err(fail(&fault)),
+        }
+    }
+}

@@ -1,0 +1,713 @@
+//! A pull from a far host that has only an SFTP server.
+//!
+//! Guarantees: names come from the far host and are checked as those of any sender; what is found is copied, skipped
+//! or reported; nothing is deleted where something could not be read.
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::VecDeque,
+    future::poll_fn,
+    pin::pin,
+    rc::Rc,
+    sync::atomic::Ordering::Relaxed,
+    task::{Context, Poll},
+};
+
+use crossbeam_channel::{Sender, bounded};
+use futures_util::{
+    Stream,
+    future::{Either, LocalBoxFuture, select},
+    stream::FuturesUnordered,
+};
+use sealane_sftp::{Attributes, FileKind, Request};
+use sealane_stack::Placement;
+use sealane_tree::{
+    EntryType, Filter, Following, Kind, LinkTarget, Metadata, RelativePath, Target, TempName, Writer,
+};
+
+use crate::{
+    content,
+    error::{Error, chain},
+    journal,
+    options::Level,
+    proto::entry::{Entry, listed_hash, path_hash},
+    receive::{
+        apply::Applier,
+        files::{Destination, Files, Preview, Previewed},
+        lane::Receiving,
+        prune::{KNOWN_MAX, Prune, Pruned, Step},
+    },
+    session::{
+        agree,
+        client::{Transfer, own_process_cpu_seconds},
+        control::NOTICES_MAX,
+        ends::{self, Plan},
+        far_place::far_path,
+        receiving::{Opened, give_up},
+        sending::filter,
+    },
+    sftp::{
+        far::{Far, Trouble},
+        get::{Found, Get},
+        link::Fault,
+        push::{plan, terms},
+        put::{below, metadata},
+        roots::{self, Root, Wanted, text},
+        survey::{self, Sight, descend},
+        told,
+    },
+    summary::{CpuSeconds, Notice, Observer, Summary},
+};
+
+/// Files under way at once.
+const FILES_MAX: usize = 256;
+/// Entries that were found and wait for their turn.
+const WAITING_MAX: usize = 8192;
+
+/// Fetches everything from a far host.
+pub(super) fn run(
+    transfer: &Transfer<'_>,
+    far: &Rc<Far>,
+    observer: &mut dyn Observer,
+) -> Result<Summary, Error> {
+    let options = transfer.options;
+    let place = transfer.own_place()?;
+    let paths: Vec<_> = transfer.sources.iter().map(far_path).collect();
+    let name = place.as_ref().and_then(|place| place.name.clone());
+    let wanted = Wanted {
+        paths: &paths,
+        name: name.as_deref().filter(|_| options.listed.is_none()),
+        following: options.following,
+        globs: transfer.has_globs(),
+    };
+    let (roots, missing) = far.reactor.run(roots::find(far, &wanted))?;
+    let mut plan = plan(transfer);
+    plan.preserve.owner = options.preserve.owner.where_it(sealane_tree::may_give_away());
+    let (notices, pending) = bounded(NOTICES_MAX);
+    let side = transfer.receiving_side(&plan, place, notices.clone())?;
+    let Opened { receiving, prune, present } = side.open(transfer.progress.clone())?;
+    let agreement = terms(1).agreement();
+    observer.notice(Notice::Agreed(crate::Agreement { suite: None, ..agreement }));
+    if plan.preserve.owner != options.preserve.owner {
+        observer.notice(Notice::OwnersNotKept);
+    }
+    let resumed: u64 =
+        receiving.files.resumable.partial.values().map(|partial| partial.ledger.covered_bytes()).sum();
+    if resumed > 0 {
+        observer.notice(Notice::Resuming { bytes: resumed });
+    }
+    let outcome = told(&pending, observer, || {
+        let pull = Pull {
+            transfer,
+            far,
+            files: &receiving.files,
+            with_owner: plan.preserve.owner.is_wanted(),
+            filter: filter(&options.patterns)?,
+            present: RefCell::new(present.as_ref().map(Target::writer)),
+            preview: RefCell::new(receiving.files.preview()),
+            replaced: RefCell::default(),
+            notices: notices.clone(),
+            known: RefCell::default(),
+            waiting: RefCell::default(),
+            is_scanned: Cell::new(false),
+            counts: Counts::default(),
+        };
+        for (path, error) in missing {
+            pull.failed(&path, error.message);
+        }
+        pull.run(&plan, &receiving, &roots, prune)
+    });
+    let (counts, pruned) = outcome.inspect_err(|error| give_up(&receiving, error))?;
+    let counters = &receiving.files.counters;
+    Ok(Summary {
+        bytes: counters.bytes.load(Relaxed),
+        files: counters.entries.load(Relaxed),
+        skipped: counts.skipped.get() + counters.unchanged.load(Relaxed),
+        failed: counts.failed.get() + counters.failed.load(Relaxed),
+        deleted: pruned.deleted,
+        undeleted: pruned.undeleted,
+        removed: 0,
+        unremoved: 0,
+        dropped: transfer.asked_for(receiving.files.dropped(), plan.preserve.owner),
+        seconds: transfer.started.elapsed().as_secs_f64(),
+        cpu_seconds: CpuSeconds { local: own_process_cpu_seconds(), remote: None },
+        resent_bytes: 0,
+        resumed_bytes: resumed,
+        level: Level::Private,
+        suite: None,
+        streams: far.streams(),
+        lanes: 1,
+        placement: Placement::Connection,
+        tier: "ssh",
+    })
+}
+
+/// Counts for the summary.
+#[derive(Default)]
+struct Counts {
+    skipped: Cell<u64>,
+    failed: Cell<u64>,
+    /// Failed entries that no repetition could copy.
+    unfit: Cell<u64>,
+}
+
+fn count(counter: &Cell<u64>, by: u64) {
+    counter.set(counter.get() + by);
+}
+
+/// An entry that was found and has to be fetched.
+enum Candidate {
+    File(Found),
+    Symlink(Found),
+}
+
+/// The part of a file that the target has already.
+enum Held {
+    Nothing,
+    /// All of its content, though its attributes may differ.
+    Content,
+    /// Something newer, which is to stay.
+    Newer,
+}
+
+struct Pull<'a> {
+    transfer: &'a Transfer<'a>,
+    far: &'a Rc<Far>,
+    files: &'a Files,
+    with_owner: bool,
+    filter: Filter,
+    /// The target as it is looked at before something is fetched.
+    present: RefCell<Option<Writer>>,
+    /// In a dry run, the target that what is found is compared with.
+    preview: RefCell<Option<Preview>>,
+    /// In a dry run, names of things that would give way to entries of other kinds.
+    replaced: RefCell<Vec<RelativePath>>,
+    notices: Sender<Notice>,
+    /// Hashes of the names that the source has, where the rest is to be deleted.
+    known: RefCell<Vec<[u8; 16]>>,
+    waiting: RefCell<VecDeque<Candidate>>,
+    is_scanned: Cell<bool>,
+    counts: Counts,
+}
+
+impl Pull<'_> {
+    fn run(
+        self,
+        plan: &Plan,
+        receiving: &Receiving,
+        roots: &[Root],
+        prune: Option<Prune>,
+    ) -> Result<(Counts, Pruned), Error> {
+        let get = Get {
+            far: self.far,
+            files: self.files,
+            applier: RefCell::new(Applier::new(self.files, &receiving.stop)),
+            next_file: Cell::new(0),
+            limiter: ends::limiter(plan, plan.limit_rate),
+        };
+        let _ = receiving.first_byte.set(std::time::Instant::now());
+        self.far.reactor.run(async {
+            let grow = pin!(async {
+                self.far.grow(self.transfer.options.streams, agree::processors()).await;
+                std::future::pending::<()>().await;
+            });
+            let work = pin!(async {
+                let scan = pin!(self.scan(&get, roots));
+                let fetch = pin!(self.fetch(&get));
+                futures_util::future::try_join(scan, fetch).await.map(drop)
+            });
+            match select(work, grow).await {
+                Either::Left((done, _)) => done,
+                Either::Right(_) => Ok(()),
+            }
+        })?;
+        let pruned = self.settle(prune)?;
+        Ok((self.counts, pruned))
+    }
+
+    fn notice(&self, notice: Notice) {
+        // Whoever hands notices on is gone only when the transfer is over.
+        let _ = self.notices.send(notice);
+    }
+
+    fn failed(&self, path: &[u8], reason: String) {
+        count(&self.counts.failed, 1);
+        self.notice(Notice::EntryFailed { path: path.to_vec(), reason });
+    }
+
+    fn unfit(&self, path: &[u8], reason: String) {
+        count(&self.counts.unfit, 1);
+        self.failed(path, reason);
+    }
+
+    fn knows(&self, hash: [u8; 16]) {
+        let mut known = self.known.borrow_mut();
+        // With one too many nothing is deleted.
+        if self.transfer.options.upkeep.delete.is_some() && known.len() <= KNOWN_MAX {
+            known.push(hash);
+        }
+    }
+
+    /// Finds all there is to fetch; folders are made at once.
+    async fn scan(&self, get: &Get<'_>, roots: &[Root]) -> Result<(), Error> {
+        for root in roots {
+            match &self.transfer.options.listed {
+                Some(listed) => self.scan_list(get, root, listed).await?,
+                None => self.scan_root(get, root).await?,
+            }
+        }
+        self.is_scanned.set(true);
+        self.transfer.progress.scan_complete.store(true, Relaxed);
+        Ok(())
+    }
+
+    async fn scan_root(&self, get: &Get<'_>, root: &Root) -> Result<(), Error> {
+        let is_folder = root.attributes.kind() == FileKind::Directory;
+        let Some(name) = &root.name else {
+            if !self.transfer.options.recursive {
+                self.unfit(
+                    &root.shown,
+                    format!("{} is a folder and is skipped; -r copies it", text(&root.shown)),
+                );
+                return Ok(());
+            }
+            self.knows(listed_hash(b""));
+            return self.scan_below(get, root, None).await;
+        };
+        if !is_folder && !self.filter.includes(name.file_name(), false) {
+            return Ok(());
+        }
+        if is_folder && !self.transfer.options.recursive {
+            self.unfit(
+                &root.shown,
+                format!("{} is a folder and is skipped; -r copies it", text(&root.shown)),
+            );
+            return Ok(());
+        }
+        let found = self.found(root, None, name.clone(), &root.attributes);
+        if self.entry(get, found, &root.attributes)? {
+            self.scan_below(get, root, None).await?;
+        }
+        Ok(())
+    }
+
+    /// Only what a list names, and the folders that it is in.
+    async fn scan_list(&self, get: &Get<'_>, root: &Root, listed: &[RelativePath]) -> Result<(), Error> {
+        let mut paths = listed.to_vec();
+        paths.sort_by(|one, other| one.components().cmp(other.components()));
+        paths.dedup();
+        let mut made = std::collections::HashSet::new();
+        let mut walked: Option<RelativePath> = None;
+        for path in paths {
+            if walked.as_ref().is_some_and(|walked| path.starts_with(walked)) {
+                continue;
+            }
+            let mut above: Vec<_> = std::iter::successors(path.parent(), RelativePath::parent).collect();
+            above.reverse();
+            if above.iter().any(|folder| !self.filter.includes(folder.as_bytes(), true)) {
+                continue;
+            }
+            above.retain(|folder| made.insert(folder.clone()));
+            for (path, is_whole) in above.into_iter().map(|folder| (folder, false)).chain([(path, true)]) {
+                let link = self.far.any()?;
+                let at = below(&root.path, path.as_bytes());
+                let shown = self.shown(root, Some(&path));
+                let looked = match self.transfer.options.following {
+                    Following::Everywhere => link.stat(&at).await,
+                    _ => link.lstat(&at).await,
+                };
+                let attributes = match looked {
+                    Ok(Some(attributes)) => attributes,
+                    Ok(None) => {
+                        self.failed(&shown, format!("{} is not there", text(&shown)));
+                        continue;
+                    }
+                    Err(fault) => {
+                        let error = self.far.error(&link, &text(&shown), fault);
+                        self.failed(&shown, error.message);
+                        continue;
+                    }
+                };
+                let is_folder = attributes.kind() == FileKind::Directory;
+                if is_whole && !self.filter.includes(path.as_bytes(), is_folder) {
+                    continue;
+                }
+                let found = self.found(root, Some(&path), path.clone(), &attributes);
+                let is_entered = self.entry(get, found, &attributes)?;
+                if is_entered && is_whole && self.transfer.options.recursive {
+                    walked = Some(path.clone());
+                    self.scan_below(get, root, Some(path)).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Walks what a folder holds; `within` is the folder's path below the root.
+    async fn scan_below(
+        &self,
+        get: &Get<'_>,
+        root: &Root,
+        within: Option<RelativePath>,
+    ) -> Result<(), Error> {
+        let follows = self.transfer.options.following == Following::Everywhere;
+        let mut links = Vec::new();
+        let mut folders = vec![within];
+        while !folders.is_empty() {
+            descend(
+                self.far,
+                &root.path,
+                std::mem::take(&mut folders),
+                |sight| match sight {
+                    Sight::Entry(path, attributes) => {
+                        if follows && attributes.kind() == FileKind::Symlink {
+                            links.push(path);
+                            return Ok(false);
+                        }
+                        self.sighted(get, root, path, &attributes)
+                    }
+                    Sight::Failed(folder, fault) => {
+                        let shown = self.shown(root, folder.as_ref());
+                        let code = fault.code().map_or_else(String::new, |code| code.to_string());
+                        self.failed(
+                            &shown,
+                            format!("cannot list {}: {} says: {code}", text(&shown), self.far.host),
+                        );
+                        Ok(false)
+                    }
+                    Sight::Unfit(folder, name) => {
+                        let shown = self.shown(root, folder.as_ref());
+                        self.failed(
+                            &shown,
+                            format!("{}: the name {:?} in it cannot be one", text(&shown), text(&name)),
+                        );
+                        Ok(false)
+                    }
+                    Sight::TooMany(folder) => {
+                        let shown = self.shown(root, folder.as_ref());
+                        self.failed(&shown, format!("{}: there are too many names in it", text(&shown)));
+                        Ok(false)
+                    }
+                },
+                || self.waiting.borrow().len() >= WAITING_MAX,
+            )
+            .await?;
+            for path in links.drain(..) {
+                let link = self.far.any()?;
+                let shown = self.shown(root, Some(&path));
+                match link.stat(&below(&root.path, path.as_bytes())).await {
+                    Ok(Some(attributes)) => {
+                        if self.sighted(get, root, path.clone(), &attributes)? {
+                            folders.push(Some(path));
+                        }
+                    }
+                    Ok(None) => self.failed(&shown, format!("{} leads nowhere", text(&shown))),
+                    Err(fault) => {
+                        let error = self.far.error(&link, &text(&shown), fault);
+                        self.failed(&shown, error.message);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// An entry of a folder. Whether it is entered.
+    fn sighted(
+        &self,
+        get: &Get<'_>,
+        root: &Root,
+        path: RelativePath,
+        attributes: &Attributes,
+    ) -> Result<bool, Error> {
+        let is_folder = attributes.kind() == FileKind::Directory;
+        if !self.filter.includes(path.as_bytes(), is_folder) {
+            return Ok(false);
+        }
+        let shown = self.shown(root, Some(&path));
+        let name = match &root.name {
+            _ if self.transfer.options.listed.is_some() => Ok(path.clone()),
+            Some(name) => name.join(&path),
+            None => Ok(path.clone()),
+        };
+        let Ok(name) = name else {
+            self.failed(&shown, format!("{}: the path is too long", text(&shown)));
+            return Ok(false);
+        };
+        if !is_folder && (TempName::matches(name.file_name()) || journal::is_file_name(name.file_name())) {
+            self.unfit(&shown, format!("{} is of an unfinished copy, and is not copied", text(&shown)));
+            return Ok(false);
+        }
+        let found = self.found(root, Some(&path), name, attributes);
+        self.entry(get, found, attributes)
+    }
+
+    fn shown(&self, root: &Root, path: Option<&RelativePath>) -> Vec<u8> {
+        path.map_or_else(|| root.shown.clone(), |path| below(&root.shown, path.as_bytes()))
+    }
+
+    fn found(
+        &self,
+        root: &Root,
+        path: Option<&RelativePath>,
+        name: RelativePath,
+        attributes: &Attributes,
+    ) -> Found {
+        let mut metadata = metadata(attributes);
+        if attributes.kind() != FileKind::File {
+            metadata.size_bytes = 0;
+        }
+        if !self.with_owner {
+            metadata.owner = None;
+        }
+        let at = path.map_or_else(|| root.path.clone(), |path| below(&root.path, path.as_bytes()));
+        Found { at, shown: text(&self.shown(root, path)), path: name, metadata }
+    }
+
+    /// Takes an entry on. Whether what it holds is to be looked at.
+    fn entry(&self, get: &Get<'_>, found: Found, attributes: &Attributes) -> Result<bool, Error> {
+        let progress = self.transfer.progress;
+        progress.files_found.fetch_add(1, Relaxed);
+        progress.files_measured.fetch_add(1, Relaxed);
+        self.knows(path_hash(&found.path));
+        match attributes.kind() {
+            FileKind::Directory => {
+                self.knows(listed_hash(found.path.as_bytes()));
+                let entry = self.bare(&found, Kind::Directory);
+                match self.whole(get, &entry) {
+                    Ok(()) => Ok(true),
+                    Err(Trouble::Fatal(error)) => Err(error),
+                    Err(Trouble::Entry(reason)) => {
+                        self.failed(entry.path.as_bytes(), reason);
+                        Ok(false)
+                    }
+                    Err(Trouble::Lost) => Err(self.far.lost()),
+                }
+            }
+            FileKind::File if attributes.size_bytes.is_none() => {
+                self.unfit(
+                    found.shown.as_bytes(),
+                    format!("{}: {} does not tell its size", found.shown, self.far.host),
+                );
+                Ok(false)
+            }
+            FileKind::File => {
+                self.waiting.borrow_mut().push_back(Candidate::File(found));
+                Ok(false)
+            }
+            FileKind::Symlink => {
+                self.waiting.borrow_mut().push_back(Candidate::Symlink(found));
+                Ok(false)
+            }
+            FileKind::Other => {
+                self.unfit(
+                    found.shown.as_bytes(),
+                    format!("{}: it is a device, pipe or socket", found.shown),
+                );
+                Ok(false)
+            }
+        }
+    }
+
+    /// An entry without content. Where the target's time is the same in whole seconds, which is all that a server tells,
+    /// it stays as it is.
+    fn bare(&self, found: &Found, kind: Kind) -> Entry {
+        let (path, mut metadata) = (found.path.clone(), found.metadata.clone());
+        let there = match self.present.borrow_mut().as_mut() {
+            Some(writer) => writer.existing(&path).ok().flatten(),
+            None => None,
+        };
+        if let Some(there) =
+            there.filter(|there| there.metadata.modified.seconds == metadata.modified.seconds)
+        {
+            metadata.modified = there.metadata.modified;
+        }
+        Entry { path, kind, metadata, digest: None }
+    }
+
+    /// Puts an entry without content in place, or tells the change that it would make.
+    fn whole(&self, get: &Get<'_>, entry: &Entry) -> Result<(), Trouble> {
+        match self.foretell(entry).map_err(Trouble::Fatal)? {
+            true => Ok(()),
+            false => get.whole(entry, &[]),
+        }
+    }
+
+    /// In a dry run tells the change that an entry would make, if any. Whether it is one.
+    fn foretell(&self, entry: &Entry) -> Result<bool, Error> {
+        let mut preview = self.preview.borrow_mut();
+        let Some(preview) = preview.as_mut() else { return Ok(false) };
+        if let Some(Previewed { change, gives_way }) = preview.look(self.files, entry)? {
+            if gives_way {
+                self.replaced.borrow_mut().push(entry.path.clone());
+            }
+            self.notice(Notice::WouldSend { change, bytes: entry.content_bytes() });
+        }
+        Ok(true)
+    }
+
+    /// Fetches what was found until nothing is left.
+    async fn fetch(&self, get: &Get<'_>) -> Result<(), Error> {
+        let mut work: FuturesUnordered<LocalBoxFuture<'_, Result<(), Error>>> = FuturesUnordered::new();
+        poll_fn(|context: &mut Context<'_>| {
+            loop {
+                while work.len() < FILES_MAX {
+                    let Some(candidate) = self.waiting.borrow_mut().pop_front() else { break };
+                    work.push(Box::pin(self.one(get, candidate)));
+                }
+                match pin!(&mut work).poll_next(context) {
+                    Poll::Ready(Some(Ok(()))) => {}
+                    Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(error)),
+                    Poll::Ready(None) if self.is_scanned.get() && self.waiting.borrow().is_empty() => {
+                        return Poll::Ready(Ok(()));
+                    }
+                    Poll::Ready(None) | Poll::Pending => return Poll::Pending,
+                }
+            }
+        })
+        .await
+    }
+
+    async fn one(&self, get: &Get<'_>, candidate: Candidate) -> Result<(), Error> {
+        let (found, outcome) = match candidate {
+            Candidate::File(found) => {
+                let outcome = match self.held(&found).await? {
+                    Held::Newer => {
+                        count(&self.counts.skipped, 1);
+                        self.transfer.progress.files_done.fetch_add(1, Relaxed);
+                        Ok(())
+                    }
+                    Held::Content => self.whole(get, &self.bare(&found, Kind::Attributes)),
+                    Held::Nothing if self.foretell(&get.entry(&found))? => Ok(()),
+                    Held::Nothing => {
+                        let size_bytes = found.metadata.size_bytes;
+                        if size_bytes <= super::get::SMALL_FILE_BYTES {
+                            self.transfer.progress.bytes_found.fetch_add(size_bytes, Relaxed);
+                        }
+                        get.file(&found).await
+                    }
+                };
+                (found, outcome)
+            }
+            Candidate::Symlink(found) => {
+                let outcome = self.symlink(get, &found).await;
+                (found, outcome)
+            }
+        };
+        match outcome {
+            Ok(()) => Ok(()),
+            Err(Trouble::Fatal(error)) => Err(error),
+            Err(Trouble::Lost) => Err(self.far.lost()),
+            Err(Trouble::Entry(reason)) => {
+                let is_named = reason.starts_with(&*found.shown);
+                let reason = if is_named { reason } else { format!("{}: {reason}", found.shown) };
+                self.failed(found.shown.as_bytes(), reason);
+                Ok(())
+            }
+        }
+    }
+
+    async fn symlink(&self, get: &Get<'_>, found: &Found) -> Result<(), Trouble> {
+        let link = self.far.any().map_err(Trouble::Fatal)?;
+        let target = match link.path_of(&Request::ReadLink { path: &found.at }).await {
+            Ok(target) => target,
+            Err(fault) => return Err(self.far.trouble(&link, b".", "read it", &found.shown, fault).await),
+        };
+        let target = LinkTarget::new(target)
+            .ok_or_else(|| Trouble::Entry(format!("{}: where it points is no path", found.shown)))?;
+        self.whole(get, &self.bare(found, Kind::Symlink { target }))
+    }
+
+    /// How much of a file the target has already.
+    async fn held(&self, found: &Found) -> Result<Held, Error> {
+        let options = self.transfer.options;
+        let Metadata { size_bytes, modified, .. } = found.metadata;
+        let there = match self.present.borrow_mut().as_mut() {
+            Some(writer) => writer.existing(&found.path).ok().flatten(),
+            None => None,
+        };
+        let Some(there) = there.filter(|there| there.entry_type == EntryType::File) else {
+            return Ok(Held::Nothing);
+        };
+        if options.update && there.metadata.modified.seconds > modified.seconds {
+            return Ok(Held::Newer);
+        }
+        let is_held = match options.upkeep.checksum {
+            _ if there.metadata.size_bytes != size_bytes => false,
+            true => self.has_content(found).await?,
+            false => options.skip_same && there.metadata.modified.seconds == modified.seconds,
+        };
+        Ok(if is_held { Held::Content } else { Held::Nothing })
+    }
+
+    async fn has_content(&self, found: &Found) -> Result<bool, Error> {
+        let size_bytes = found.metadata.size_bytes;
+        let opened = match self.present.borrow_mut().as_mut() {
+            Some(writer) => writer.read_existing(&found.path).ok(),
+            None => None,
+        };
+        let is_over = || self.transfer.progress.cancel.load(Relaxed);
+        let own = opened.and_then(|file| content::digest(&file, size_bytes, is_over));
+        let Some(own) = own else { return Ok(false) };
+        let link = self.far.any()?;
+        match survey::digest(&link, &found.at, size_bytes).await {
+            Ok(digest) => Ok(digest == Some(own)),
+            Err(Fault::Lost) => Err(self.far.lost()),
+            Err(Fault::Said(_)) => Ok(false),
+        }
+    }
+
+    /// Everything has arrived: what the source does not have goes, folders get their modes and times.
+    fn settle(&self, prune: Option<Prune>) -> Result<Pruned, Error> {
+        let counts = &self.counts;
+        let is_complete =
+            counts.failed.get() == counts.unfit.get() && self.files.counters.failed.load(Relaxed) == 0;
+        if is_complete {
+            self.files.discard_abandoned();
+        }
+        let pruned = prune.map(|prune| self.prune(prune)).transpose()?.unwrap_or_default();
+        if let Destination::Tree { target, .. } = &self.files.destination {
+            let report = target.finish_directories();
+            let untold = report.failed - report.errors.len() as u64;
+            self.files.counters.failed.fetch_add(untold, Relaxed);
+            report.errors.into_iter().for_each(|error| self.files.folder_failed(error));
+            if self.files.intake.fsync {
+                target.sync()?;
+            }
+        }
+        if let (Some(journal), true) = (&self.files.journal, is_complete) {
+            journal.remove().map_err(|error| Error::io("cannot remove the journal", &error))?;
+        }
+        Ok(pruned)
+    }
+
+    fn prune(&self, mut prune: Prune) -> Result<Pruned, Error> {
+        prune.learn(&self.known.take());
+        let refused = |reason| self.notice(Notice::EntryFailed { path: Vec::new(), reason });
+        prune.replaced = self.replaced.take();
+        let refusal = prune.refusal(self.counts.failed.get() - self.counts.unfit.get());
+        let tell = |step| {
+            match step {
+                Step::Deleted(path) => self.notice(Notice::Deleted { path: path.as_bytes().to_vec() }),
+                Step::Failed(error) => {
+                    let error = error.shown_as(|path| self.files.shown(path.as_bytes()));
+                    let reason = chain(&error);
+                    let path = error.into_path().map_or_else(Vec::new, |path| path.as_bytes().to_vec());
+                    self.notice(Notice::EntryFailed { path, reason });
+                }
+                Step::NotReplaced(path, why) => self.files.not_replaced(&path, &why),
+                Step::Refused(reason) => refused(reason),
+                Step::Going => {}
+            }
+            Ok(())
+        };
+        match refusal {
+            Some(reason) => {
+                prune.keep_all(&reason, tell)?;
+                refused(reason);
+                Ok(Pruned { deleted: 0, undeleted: 1 })
+            }
+            None => prune.run(tell),
+        }
+    }
+}

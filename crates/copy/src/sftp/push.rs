@@ -1,0 +1,584 @@
+//! A push to a far host that has only an SFTP server.
+//!
+//! Guarantees: what is queued is put in place or reported, whichever connection it took; folders get their modes and
+//! times, and sources are removed, only after all has arrived.
+
+use std::{
+    cell::Cell,
+    future::poll_fn,
+    os::fd::{AsFd, OwnedFd},
+    path::Path,
+    pin::pin,
+    rc::Rc,
+    sync::{Arc, atomic::Ordering::Relaxed},
+    task::{Context, Poll},
+    thread,
+    time::{Duration, Instant},
+};
+
+use crossbeam_channel::bounded;
+use futures_util::{
+    Stream,
+    future::{Either, LocalBoxFuture, select},
+    stream::FuturesUnordered,
+};
+use sealane_engine::{Buffer, Inline, Suite};
+use sealane_sftp::{Access, Extension, FileKind, Reply, Request};
+use sealane_stack::Placement;
+use sealane_tree::{RelativePath, ShownPath, SourceRoot};
+
+use crate::{
+    error::{Error, ErrorKind, chain},
+    journal::{State as JournalState, file_name},
+    options::{Level, MeasuredEnd},
+    proto::record::DATA_BYTES_MAX,
+    receive::{
+        permit::Permit,
+        prune::{self, KNOWN_MAX, Pruned},
+    },
+    send::{
+        batch::{Builder, record_bytes_max},
+        fill::{Filler, Possessions},
+        lane::Sending,
+        line::{Flushed, Settled},
+        removal::{self, Removal, Removed},
+        scan,
+    },
+    session::{
+        agree::{self, Terms},
+        client::{Transfer, is_standard_stream, own_process_cpu_seconds, random},
+        control::{NOTICES_MAX, conclusion},
+        ends::{self, Plan},
+        far_place::far_path,
+        place::{self as near, Sought},
+        receiving::hold_journal,
+        sending::{standard_input, walk_options},
+    },
+    sftp::{
+        far::{Far, Trouble},
+        link::{Link, UNDER_WAY_BYTES},
+        place,
+        put::{Put, Rules},
+        survey::{Survey, read_request},
+        told,
+    },
+    shared::{self, start},
+    summary::{CpuSeconds, Notice, Observer, Summary},
+};
+
+/// Records of a batch, and room for a closing record.
+const BATCH_RECORDS: usize = 8;
+/// Batches under way on one connection: of small files they hold far fewer bytes than of large ones.
+const BATCHES_MAX: usize = 12;
+/// Entries that a dry run looks at in one go.
+const LOOKS_MAX: usize = 256;
+/// How often a dry run looks at least whether something was found.
+const FORETELLING_SLEEP: Duration = Duration::from_millis(100);
+/// A boot's name is shorter.
+const BOOT_ID_BYTES: u64 = 64;
+
+pub(super) fn terms(streams: u16) -> Terms {
+    let placement = Placement::Connection;
+    Terms { level: Level::Private, suite: Suite::Null, streams, lanes: 1, placement }
+}
+
+pub(super) fn plan(transfer: &Transfer<'_>) -> Plan {
+    let options = transfer.options;
+    Plan {
+        terms: terms(1),
+        // Nothing is sealed.
+        engine: Arc::new(Inline::new(options.implementations)),
+        limit_rate: options.limit_rate,
+        shared_rate: None,
+        open_files_max: usize::MAX,
+        measured_end: MeasuredEnd::Both,
+        digest: false,
+        dry_run: options.dry_run,
+        fsync: options.fsync,
+        preserve: options.preserve.clone(),
+        upkeep: options.upkeep.clone(),
+        sink: options.sink,
+        timeout: options.timeout,
+    }
+}
+
+/// The name of a journal for as long as the far kernel runs, as far as its server tells: what a kernel had not
+/// written when it crashed is lost, but a journal might claim it.
+async fn journal_key(far: &Far, transfer: &Transfer<'_>) -> Result<Option<[u8; 16]>, Error> {
+    let Some(name) = transfer.journal_name() else { return Ok(None) };
+    let link = far.any()?;
+    let boot = boot_id(&link).await;
+    let mut key = [0; 16];
+    let mut hasher = blake3::Hasher::new();
+    let host = format!("{:?}", transfer.far);
+    hasher.update(b"sftp").update(&name).update(host.as_bytes()).update(&boot);
+    hasher.finalize_xof().fill(&mut key);
+    Ok(Some(key))
+}
+
+async fn boot_id(link: &Link) -> Vec<u8> {
+    let Ok(handle) = link.open(b"/proc/sys/kernel/random/boot_id", Access::Read).await else {
+        return Vec::new();
+    };
+    let read = link.call(&read_request(&handle, 0, BOOT_ID_BYTES)).await;
+    link.act(&Request::Close { handle: &handle }).await.ok();
+    match read {
+        Ok(Reply::Data(data)) => data.to_vec(),
+        _ => Vec::new(),
+    }
+}
+
+/// The folder that journals of far targets are in.
+fn state_folder(path: &Path) -> std::io::Result<OwnedFd> {
+    use std::os::unix::fs::DirBuilderExt;
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    Ok(std::fs::File::open(path)?.into())
+}
+
+/// Sends everything to a far host.
+pub(super) fn run(
+    transfer: &Transfer<'_>,
+    far: &Rc<Far>,
+    observer: &mut dyn Observer,
+) -> Result<Summary, Error> {
+    let options = transfer.options;
+    let reactor = &far.reactor;
+    if options.fsync && !far.any()?.has(Extension::Fsync) {
+        let message = format!("--fsync: the SFTP server of {} cannot flush files to disk", far.host);
+        return Err(Error::new(ErrorKind::Refused, message));
+    }
+    let key = reactor.run(journal_key(far, transfer))?;
+    let state_dir = options.remote.state_dir.as_deref();
+    let began = key.zip(state_dir).is_some_and(|(key, folder)| folder.join(file_name(key)).exists());
+    let asked = far_path(transfer.target);
+    let into_folder = transfer.takes_several();
+    let place = reactor.run(place::target(far, &asked, into_folder, options.as_named, began))?;
+    let mut plan = plan(transfer);
+    let owner = options.preserve.owner.where_it(reactor.run(far.may_give_files_away())?);
+    plan.preserve.owner = owner;
+    let paths: Vec<_> = transfer.sources.iter().map(far_path).collect();
+    let sought = Sought {
+        paths: &paths,
+        name: place.name.as_deref(),
+        following: options.following,
+        globs: false,
+        listed: options.listed.as_deref(),
+    };
+    let has_input = transfer.sources.iter().any(is_standard_stream);
+    let mut sources = if has_input { near::no_sources() } else { near::sources(sought, None)? };
+    let names = paths.iter().map(Vec::as_slice);
+    let (recursive, hard_links) = (options.recursive, options.preserve.hard_links);
+    let permit = match &options.listed {
+        Some(listed) => Permit::listed(listed, recursive, hard_links),
+        None => Permit::new(place.name.as_deref(), names, recursive, hard_links),
+    };
+    if options.upkeep.delete.is_some() {
+        prune::check(&permit)?;
+    }
+    let walk = walk_options(recursive, options.one_file_system, &options.preserve, &options.patterns)?;
+    if !options.dry_run {
+        reactor.run(place.make(far))?;
+    }
+    let mut journal = None;
+    // Without a folder for it there is no journal, and large files that were cut off are sent anew.
+    let state_folder = state_dir.and_then(|folder| Some((folder, state_folder(folder).ok()?)));
+    if let (Some(key), Some((folder, opened)), false) = (key, state_folder, options.dry_run) {
+        let (opened, mut state) = hold_journal(opened.as_fd(), key, folder)?;
+        reactor.run(check_presence(far, &place, &mut state))?;
+        journal = Some((opened, state));
+    }
+    let is_there = !(place.is_new && options.dry_run);
+    let mut possessions = Possessions { whole_seconds: true, ..Possessions::default() };
+    if is_there && !place.is_new {
+        let survey = Survey {
+            far,
+            root: &place.root,
+            permit: &permit,
+            skip_same: options.skip_same,
+            update: options.update,
+            with_owner: owner.is_wanted(),
+            checksum: options.upkeep.checksum.then_some(&sources.source),
+        };
+        possessions = reactor.run(survey.possessions())?;
+    }
+    if let Some((_, state)) = &journal {
+        let ranges = |partial: &crate::journal::Partial| partial.ledger.ranges().collect();
+        possessions.partial = state.partial.iter().map(|(&key, partial)| (key, ranges(partial))).collect();
+    }
+    let agreement = Terms { ..terms(1) }.agreement();
+    observer.notice(Notice::Agreed(crate::Agreement { suite: None, ..agreement }));
+    if owner != options.preserve.owner {
+        observer.notice(Notice::OwnersNotKept);
+    }
+    let resumed: u64 = possessions.partial.values().flatten().map(|range| range.end - range.start).sum();
+    if resumed > 0 {
+        observer.notice(Notice::Resuming { bytes: resumed });
+    }
+    let (notices, pending) = bounded(NOTICES_MAX);
+    let sending = Arc::new(ends::sending(&plan, possessions, notices.clone(), transfer.progress.clone())?);
+    if has_input {
+        let input = standard_input(&sending.filling.queue, place.name.as_deref())?;
+        match options.dry_run {
+            true => sending.filling.preview.hand_on(input.announcement.entry.clone()),
+            false => sending.filling.queue.push_file(input),
+        }
+    }
+    let rules = Rules {
+        owner,
+        fsync: options.fsync,
+        keep_newer: options.update,
+        itemise: options.upkeep.itemise,
+        folder_modes: options.preserve.folder_modes,
+        dry_run: options.dry_run,
+        backups: ends::backups(&plan, place.name.as_deref()),
+        key: key.filter(|_| journal.is_some()).map(|key| u128::from_be_bytes(key) as u64),
+    };
+    let first_temp = u64::from_le_bytes(random()?);
+    let target = (place.root.clone(), place.shown.clone(), place.name.clone());
+    let put = Put::new(far, target, rules, journal, notices, first_temp);
+    let push = Push { transfer, far, sending: &sending, put: &put, known: Cell::default() };
+    let missing = std::mem::take(&mut sources.missing);
+    let removal = (options.upkeep.remove_sources && !options.dry_run)
+        .then(|| Removal { source: sources.source.clone(), walk: walk.clone() });
+    let unnamed = |root: &SourceRoot| root.prefix().is_none() && root.is_directory() && !root.is_selected();
+    let lists_target = sources.source.roots().iter().any(unnamed);
+    let outcome = told(&pending, observer, || {
+        thread::scope(|scope| {
+            let ends = (&*sending.stop, &*sending.bells);
+            let scanned = start(scope, "scan", ends, || match has_input {
+                true => scan::finish(&sending),
+                false => scan::run(&sending, sources.source.walk(walk), || sources.source.reader()),
+            });
+            let foretold = options
+                .dry_run
+                .then(|| start(scope, "foretell", ends, || foretell(&sending, sources.source.reader())));
+            let foretold = foretold.flatten();
+            for (path, error) in missing {
+                sending.filling.failed(&ShownPath::new(path), error.message);
+            }
+            if lists_target {
+                sending.filling.manifest.list_target();
+            }
+            let outcome = push.run(sources.source.reader(), &permit, removal);
+            sending.filling.queue.stop();
+            sending.stop.finish(&sending.bells);
+            // Threads that wait to hand on names or entries must not wait for ever.
+            while [&scanned, &foretold].into_iter().flatten().any(|thread| !thread.is_finished()) {
+                while sending.filling.manifest.take().is_some() {}
+                while sending.filling.preview.take().is_some() {}
+                thread::sleep(Duration::from_micros(50));
+            }
+            outcome
+        })
+    });
+    let (pruned, removed) = outcome?;
+    let finished = conclusion(&sending);
+    Ok(Summary {
+        bytes: if options.dry_run { put.foretold_bytes.get() } else { finished.bytes },
+        files: if options.dry_run { put.entries.get() } else { put.entries.get().min(finished.files) },
+        skipped: finished.skipped + put.unchanged.get(),
+        failed: finished.failed + put.failed.get(),
+        deleted: pruned.deleted,
+        undeleted: pruned.undeleted,
+        removed: removed.removed,
+        unremoved: removed.unremoved,
+        dropped: transfer.asked_for(put.dropped.get(), owner),
+        seconds: transfer.started.elapsed().as_secs_f64(),
+        cpu_seconds: CpuSeconds { local: own_process_cpu_seconds(), remote: None },
+        resent_bytes: finished.resent_bytes,
+        resumed_bytes: finished.resumed_bytes,
+        level: Level::Private,
+        suite: None,
+        streams: far.streams(),
+        lanes: 1,
+        placement: Placement::Connection,
+        tier: "ssh",
+    })
+}
+
+/// Takes what the scan finds and hands on the entries that a dry run would send. It has a thread of its own, because it
+/// waits while there is no room for them.
+fn foretell(sending: &Sending, reader: sealane_tree::Reader) {
+    let _watch = shared::watch(&sending.stop, &sending.bells, &sending.control);
+    let mut filler = Filler::new(&sending.filling, reader);
+    // In a dry run nothing is ever put into it.
+    let buffer = Buffer::new(record_bytes_max(Suite::Null, DATA_BYTES_MAX) + 4096);
+    let mut batch = Builder::new(buffer, Suite::Null);
+    while !sending.filling.queue.is_done() && !sending.filling.queue.is_stopped() {
+        sending.bells.announce(0);
+        filler.fill(&mut batch);
+        sending.control.ring();
+        if !sending.filling.queue.is_done() {
+            sending.bells.sleep(0, &mut Vec::new(), FORETELLING_SLEEP);
+        }
+        sending.bells.awake(0);
+    }
+    sending.control.ring();
+}
+
+/// Keeps of a journal only what is really there.
+async fn check_presence(far: &Far, place: &place::Place, state: &mut JournalState) -> Result<(), Error> {
+    let mut present = std::collections::HashMap::new();
+    for (identity, partial) in std::mem::take(&mut state.partial) {
+        let Ok(path) = RelativePath::new(&partial.path) else { continue };
+        let name = crate::receive::files::temp_name(identity);
+        if partial.temp_name != name.as_bytes() {
+            continue;
+        }
+        let above = path.split().0;
+        let at = super::put::below(&place.at(above), name.as_bytes());
+        let link = far.any()?;
+        let found = link.lstat(&at).await;
+        let is_begun = matches!(found, Ok(Some(found))
+            if found.kind() == FileKind::File && found.size_bytes == Some(partial.size));
+        if is_begun {
+            present.insert(identity, partial);
+        }
+    }
+    state.partial = present.into_iter().collect();
+    Ok(())
+}
+
+struct Push<'a> {
+    transfer: &'a Transfer<'a>,
+    far: &'a Rc<Far>,
+    sending: &'a Arc<Sending>,
+    put: &'a Put,
+    /// Hashes of the names that the source has, where the rest is to be deleted.
+    known: Cell<Vec<[u8; 16]>>,
+}
+
+/// A batch that is through: the connection it took, what it held, and how it went.
+type Done = (usize, Builder, Result<(), Trouble>);
+
+impl Push<'_> {
+    fn run(
+        &self,
+        reader: sealane_tree::Reader,
+        permit: &Permit,
+        removal: Option<Removal>,
+    ) -> Result<(Pruned, Removed), Error> {
+        let reactor = &self.far.reactor;
+        let is_dry = self.transfer.options.dry_run;
+        reactor.hear(match is_dry {
+            true => vec![self.sending.control.clone()],
+            false => vec![self.sending.bells.clone(), self.sending.control.clone()],
+        });
+        let moved = reactor.run(async {
+            let grow = pin!(async {
+                self.far.grow(self.transfer.options.streams, agree::processors()).await;
+                std::future::pending::<()>().await;
+            });
+            let moved: LocalBoxFuture<'_, _> = match is_dry {
+                true => Box::pin(self.foretell_all()),
+                false => Box::pin(self.move_all(reader)),
+            };
+            match select(moved, grow).await {
+                Either::Left((moved, _)) => moved,
+                Either::Right(_) => Ok(()),
+            }
+        });
+        let settled = moved.and_then(|()| self.settle(permit));
+        match settled {
+            Ok(pruned) => {
+                let removed = removal.map(|removal| self.remove_sources(removal)).transpose()?;
+                Ok((pruned, removed.unwrap_or_default()))
+            }
+            Err(error) => {
+                self.give_up(&error);
+                Err(error)
+            }
+        }
+    }
+
+    /// Fills batches and puts them in place until nothing is left.
+    async fn move_all(&self, reader: sealane_tree::Reader) -> Result<(), Error> {
+        let sending = self.sending;
+        let queue = &sending.filling.queue;
+        let mut filler = Filler::new(&sending.filling, reader);
+        let mut work: FuturesUnordered<LocalBoxFuture<'_, Done>> = FuturesUnordered::new();
+        let mut batches: Vec<usize> = Vec::new();
+        let mut spare: Vec<Buffer> = Vec::new();
+        poll_fn(|context: &mut Context<'_>| {
+            loop {
+                self.learn();
+                while let Some(link) = self.link_with_room(&batches) {
+                    let buffer = spare.pop().unwrap_or_else(|| {
+                        Buffer::new(BATCH_RECORDS * record_bytes_max(Suite::Null, DATA_BYTES_MAX) + 4096)
+                    });
+                    let mut batch = Builder::new(buffer, Suite::Null);
+                    filler.fill(&mut batch);
+                    if batch.is_empty() {
+                        spare.extend(batch.dissolve().0);
+                        break;
+                    }
+                    sending.first_byte.get_or_init(Instant::now);
+                    if !batch.counted {
+                        queue.batch_out();
+                        batch.counted = true;
+                    }
+                    batches.resize(batches.len().max(link.index + 1), 0);
+                    batches[link.index] += 1;
+                    let delay = sending.limiter.delay(batch.wire_bytes(), Instant::now());
+                    work.push(Box::pin(self.batch(link, batch, delay)));
+                }
+                match pin!(&mut work).poll_next(context) {
+                    Poll::Ready(Some((link, mut batch, outcome))) => {
+                        batches[link] -= 1;
+                        let (buffer, contents, _) = batch.dissolve();
+                        spare.extend(buffer);
+                        match outcome {
+                            Ok(()) => sending.arrived(Flushed {
+                                acknowledged: contents,
+                                batches: 1,
+                                ..Flushed::default()
+                            }),
+                            // An entry's own trouble was told where it arose.
+                            Err(Trouble::Lost | Trouble::Entry(_)) => {
+                                sending.settle(Settled { again: contents, batches: 1, ..Settled::default() });
+                            }
+                            Err(Trouble::Fatal(error)) => return Poll::Ready(Err(error)),
+                        }
+                    }
+                    Poll::Ready(None) | Poll::Pending => break,
+                }
+            }
+            if let Some(error) = sending.stop.reason() {
+                return Poll::Ready(Err(error));
+            }
+            if queue.is_done() && work.is_empty() {
+                return Poll::Ready(Ok(()));
+            }
+            if self.far.link().is_none() {
+                return Poll::Ready(Err(self.far.lost()));
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Tells what each entry would change, until nothing is left.
+    async fn foretell_all(&self) -> Result<(), Error> {
+        let filling = &self.sending.filling;
+        let mut work: FuturesUnordered<LocalBoxFuture<'_, Result<(), Error>>> = FuturesUnordered::new();
+        poll_fn(|context: &mut Context<'_>| {
+            loop {
+                self.learn();
+                // Asked before the look for entries, which may have been handed on in between.
+                let is_done = filling.queue.is_done();
+                while work.len() < LOOKS_MAX
+                    && let Some(entry) = filling.preview.take()
+                {
+                    work.push(Box::pin(self.put.foretell(entry)));
+                }
+                match pin!(&mut work).poll_next(context) {
+                    Poll::Ready(Some(Ok(()))) => {}
+                    Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(error)),
+                    Poll::Ready(None) if is_done => return Poll::Ready(Ok(())),
+                    Poll::Ready(None) | Poll::Pending => break,
+                }
+            }
+            match self.sending.stop.reason() {
+                Some(error) => Poll::Ready(Err(error)),
+                None => Poll::Pending,
+            }
+        })
+        .await
+    }
+
+    async fn batch(&self, link: Rc<Link>, batch: Builder, delay: Duration) -> Done {
+        self.far.reactor.sleep(delay).await;
+        let records: Vec<_> = batch.plain().collect();
+        let outcome = self.put.batch(&link, &records).await;
+        drop(records);
+        (link.index, batch, outcome)
+    }
+
+    fn link_with_room(&self, batches: &[usize]) -> Option<Rc<Link>> {
+        let link = self.far.link()?;
+        let under_way = batches.get(link.index).copied().unwrap_or(0);
+        (link.bytes_under_way() < UNDER_WAY_BYTES && under_way < BATCHES_MAX).then_some(link)
+    }
+
+    /// Takes in what the scan tells of names.
+    fn learn(&self) {
+        while let Some(known) = self.sending.filling.manifest.take() {
+            let mut all = self.known.take();
+            // With one too many nothing is deleted.
+            if all.len() <= KNOWN_MAX {
+                all.extend(known);
+            }
+            self.known.set(all);
+        }
+    }
+
+    /// Everything has arrived: what the source does not have goes, folders get their modes and times.
+    fn settle(&self, permit: &Permit) -> Result<Pruned, Error> {
+        let reactor = &self.far.reactor;
+        self.learn();
+        if self.put.open_count() > 0 {
+            return Err(Error::protocol(
+                "files were begun and not completed, which is a fault of this program",
+            ));
+        }
+        let finished = conclusion(self.sending);
+        let is_complete = finished.failed == finished.unfit && self.put.failed.get() == 0;
+        if is_complete && !self.transfer.options.dry_run {
+            reactor.run(async {
+                self.put.discard_abandoned().await;
+                Ok(())
+            })?;
+        }
+        let unread = finished.failed.saturating_sub(finished.unfit);
+        let pruned = super::prune::run(self.transfer, self.far, self.put, permit, self.known.take(), unread)?;
+        reactor.run(self.put.finish_folders())?;
+        if let (Some(journal), true) = (&self.put.journal, is_complete) {
+            journal.remove().map_err(|error| Error::io("cannot remove the journal", &error))?;
+        }
+        Ok(pruned)
+    }
+
+    fn remove_sources(&self, removal: Removal) -> Result<Removed, Error> {
+        let tell = |path: Vec<u8>, reason: String| {
+            let _ = self.put.notices.send(Notice::EntryFailed { path, reason });
+        };
+        let finished = conclusion(self.sending);
+        if finished.failed > 0 || self.put.failed.get() > 0 {
+            let reason = "nothing was removed from the source, because not everything was copied";
+            tell(Vec::new(), reason.to_owned());
+            return Ok(Removed { removed: 0, unremoved: 1 });
+        }
+        removal.run(&self.sending.filling.sent, |step| {
+            match step {
+                removal::Step::Failed(error) => {
+                    let reason = chain(&error);
+                    tell(error.into_path().map_or_else(Vec::new, |path| path.as_bytes().to_vec()), reason);
+                }
+                removal::Step::Refused(reason) => tell(Vec::new(), reason),
+                removal::Step::Going => {}
+            }
+            match self.transfer.progress.cancel.load(Relaxed) {
+                true => Err(Error::new(ErrorKind::Cancelled, "interrupted")),
+                false => Ok(()),
+            }
+        })
+    }
+
+    /// Leaves what was made so that the same command can go on with it, or takes it away where nothing can.
+    fn give_up(&self, error: &Error) {
+        let reactor = &self.far.reactor;
+        reactor.is_ending();
+        if matches!(error.kind, ErrorKind::Disconnected | ErrorKind::TimedOut | ErrorKind::Protocol) {
+            return;
+        }
+        let _ = reactor.run(async {
+            let tidy = pin!(self.put.give_up());
+            // The reason is told soon, whatever the far host does.
+            select(tidy, pin!(reactor.sleep(Duration::from_secs(1)))).await;
+            Ok(())
+        });
+        if let Some(journal) = self.put.journal.as_ref().filter(|journal| journal.is_unused()) {
+            let _ = journal.remove();
+        }
+    }
+}

@@ -1,0 +1,343 @@
+//! Records become requests: the receiving end of a push, played for a far host that has only an SFTP server.
+//!
+//! Guarantees: a file gets its name only after every byte of it, its mode and its times were acknowledged; below the
+//! target no name that was a link is entered; a batch whose connection is lost can be done again.
+
+mod attributes;
+mod folders;
+mod foretell;
+mod large;
+mod naming;
+mod small;
+
+pub(super) use attributes::metadata;
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::{BTreeMap, HashMap},
+    ffi::OsStr,
+    os::unix::ffi::OsStrExt,
+    path::PathBuf,
+    rc::Rc,
+};
+
+use crossbeam_channel::Sender;
+use futures_util::{StreamExt, future::LocalBoxFuture, lock::Mutex, stream::FuturesUnordered};
+use sealane_sftp::{Access, Attributes, Handle, Request, StatusCode};
+use sealane_tree::{Backups, Kind, Metadata, RelativePath, ShownPath, TempName};
+
+use crate::{
+    error::Error,
+    journal::{Entry as JournalEntry, Identity, Journal, State as JournalState},
+    ledger::Ledger,
+    options::Ownership,
+    proto::{
+        entry::{Announcement, Closing, Entry, Pack, decode},
+        record::{Header, Kind as RecordKind},
+    },
+    sftp::{
+        far::{Far, Trouble},
+        link::{Fault, Link},
+    },
+    summary::{Dropped, Notice},
+};
+
+/// How entries are made.
+#[derive(Debug)]
+pub(super) struct Rules {
+    pub(super) owner: Ownership,
+    pub(super) fsync: bool,
+    /// Nothing is replaced by what is older.
+    pub(super) keep_newer: bool,
+    /// Every change is told.
+    pub(super) itemise: bool,
+    /// Folders that are there get the modes of their sources, too.
+    pub(super) folder_modes: bool,
+    /// Nothing is made: changes are told only.
+    pub(super) dry_run: bool,
+    pub(super) backups: Option<Backups>,
+    /// Names the transfer, where the same command can go on with it.
+    pub(super) key: Option<u64>,
+}
+
+/// A folder of the target.
+#[derive(Debug, Default)]
+struct Folder {
+    state: Mutex<Option<Found>>,
+    /// Its attributes as they were sent.
+    sent: RefCell<Option<Metadata>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Found {
+    /// It was made here, so that nothing is in it but what comes.
+    is_new: bool,
+    /// It was made here, or by a copy that was cut off.
+    is_made: bool,
+    /// Mode it had before it was opened up.
+    original_mode: Option<u32>,
+    /// Its attributes before.
+    attributes: Option<Attributes>,
+}
+
+impl Found {
+    /// Its attributes before, where it was not made by this copy.
+    fn known(&self) -> Option<Attributes> {
+        self.attributes.filter(|_| !self.is_made)
+    }
+}
+
+/// A large file on its way.
+struct PutFile {
+    number: u32,
+    entry: Entry,
+    identity: Identity,
+    is_growing: bool,
+    part: Vec<u8>,
+    handles: Mutex<Handles>,
+    ledger: RefCell<Ledger>,
+    /// Size by the closing record.
+    closing: Cell<Option<u64>>,
+    is_finishing: Cell<bool>,
+    /// Its name was asked for: where the answer is lost, it may have it.
+    is_named: Cell<bool>,
+}
+
+#[derive(Default)]
+struct Handles {
+    is_begun: bool,
+    /// By connection.
+    open: HashMap<usize, Handle>,
+}
+
+/// The far target.
+pub(super) struct Put {
+    pub(super) far: Rc<Far>,
+    /// The folder that every path lies below, as the server is asked for it.
+    pub(super) root: Vec<u8>,
+    /// The name of that folder in messages.
+    pub(super) shown: PathBuf,
+    /// The name of the only source in the target, if it does not keep its own.
+    pub(super) sole: Option<Vec<u8>>,
+    pub(super) rules: Rules,
+    pub(super) journal: Option<Journal>,
+    pub(super) resumable: JournalState,
+    pub(super) notices: Sender<Notice>,
+    folders: RefCell<BTreeMap<Vec<u8>, Rc<Folder>>>,
+    files: RefCell<HashMap<u32, Rc<PutFile>>>,
+    /// Numbers of files that are through, one way or the other.
+    settled: RefCell<Ledger>,
+    next_temp: Cell<u64>,
+    pub(super) entries: Cell<u64>,
+    /// Entries that were as they are sent, so that nothing was made.
+    pub(super) unchanged: Cell<u64>,
+    /// Content that a dry run would send.
+    pub(super) foretold_bytes: Cell<u64>,
+    pub(super) failed: Cell<u64>,
+    pub(super) dropped: Cell<Dropped>,
+}
+
+/// The path of an entry below a folder that the server knows by `root`.
+pub(super) fn below(root: &[u8], path: &[u8]) -> Vec<u8> {
+    match root.last() {
+        _ if path.is_empty() => root.to_vec(),
+        Some(b'/') => [root, path].concat(),
+        _ => [root, b"/", path].concat(),
+    }
+}
+
+impl Put {
+    pub(super) fn new(
+        far: &Rc<Far>,
+        (root, shown, sole): (Vec<u8>, PathBuf, Option<Vec<u8>>),
+        rules: Rules,
+        journal: Option<(Journal, JournalState)>,
+        notices: Sender<Notice>,
+        first_temp: u64,
+    ) -> Self {
+        let (journal, resumable) =
+            journal.map_or_else(Default::default, |(journal, state)| (Some(journal), state));
+        Self {
+            far: far.clone(),
+            root,
+            shown,
+            sole,
+            rules,
+            journal,
+            resumable,
+            notices,
+            folders: RefCell::default(),
+            files: RefCell::default(),
+            settled: RefCell::new(Ledger::new(1 << 32)),
+            next_temp: Cell::new(first_temp),
+            entries: Cell::new(0),
+            unchanged: Cell::new(0),
+            foretold_bytes: Cell::new(0),
+            failed: Cell::new(0),
+            dropped: Cell::default(),
+        }
+    }
+
+    /// Large files that were begun and not finished.
+    pub(super) fn open_count(&self) -> usize {
+        self.files.borrow().len()
+    }
+
+    pub(super) fn at(&self, path: &[u8]) -> Vec<u8> {
+        below(&self.root, path)
+    }
+
+    pub(super) fn shown(&self, path: &[u8]) -> ShownPath {
+        self.shown.join(OsStr::from_bytes(path)).into()
+    }
+
+    fn notice(&self, notice: Notice) {
+        // Whoever hands notices on is gone only when the transfer is over.
+        let _ = self.notices.send(notice);
+    }
+
+    pub(super) fn tell_failed(&self, path: &[u8], reason: String) {
+        self.failed.set(self.failed.get() + 1);
+        self.notice(Notice::EntryFailed { path: self.shown(path).as_bytes().to_vec(), reason });
+    }
+
+    /// Ends what has become of an entry: only what concerns more than it goes on.
+    fn entry_failed(&self, entry: &Entry, trouble: Trouble) -> Result<(), Trouble> {
+        match trouble {
+            Trouble::Entry(reason) => {
+                let holds_all = self.sole.as_deref() == Some(entry.path.as_bytes());
+                if holds_all && entry.kind == Kind::Directory {
+                    return Err(Trouble::Fatal(Error::new(crate::ErrorKind::Io, reason)));
+                }
+                self.tell_failed(entry.path.as_bytes(), reason);
+                Ok(())
+            }
+            trouble => Err(trouble),
+        }
+    }
+
+    fn entry_done(&self) {
+        self.entries.set(self.entries.get() + 1);
+    }
+
+    fn entry_unchanged(&self) {
+        self.unchanged.set(self.unchanged.get() + 1);
+    }
+
+    /// There is no request that sets them.
+    fn count_xattrs(&self, sent: &Metadata) {
+        let mut dropped = self.dropped.get();
+        dropped.xattrs += sent.xattrs.len() as u64;
+        self.dropped.set(dropped);
+    }
+
+    pub(super) async fn trouble(&self, link: &Link, doing: &str, path: &[u8], fault: Fault) -> Trouble {
+        self.far.trouble(link, &self.root, doing, self.shown(path), fault).await
+    }
+
+    fn temp(&self, path: &RelativePath) -> Vec<u8> {
+        let number = match self.rules.key {
+            // The same file has the same, so that what a kill has left is replaced.
+            Some(key) => {
+                let mut hasher = blake3::Hasher::new();
+                hasher.update(&key.to_le_bytes()).update(path.as_bytes());
+                let mut number = [0; 8];
+                hasher.finalize_xof().fill(&mut number);
+                u64::from_le_bytes(number)
+            }
+            None => self.next_temp.replace(self.next_temp.get().wrapping_add(1)),
+        };
+        self.beside(path, &TempName::new(number))
+    }
+
+    fn beside(&self, path: &RelativePath, temp: &TempName) -> Vec<u8> {
+        below(&self.at(path.split().0), temp.as_bytes())
+    }
+
+    /// Puts the records of a batch in place.
+    pub(super) async fn batch(&self, link: &Link, records: &[(Header, &[u8])]) -> Result<(), Trouble> {
+        let mut work: FuturesUnordered<LocalBoxFuture<'_, Result<(), Trouble>>> = FuturesUnordered::new();
+        let mut touched: Vec<Rc<PutFile>> = Vec::new();
+        let mut rest = records;
+        while let Some(&(header, body)) = rest.first() {
+            let run = data_run(rest);
+            match header.kind {
+                RecordKind::Open => {
+                    let announcement: Announcement = decode("announcement", body).map_err(own_fault)?;
+                    touched.extend(self.announce(header.file, announcement));
+                }
+                RecordKind::Data => {
+                    if let Some(file) = self.file(header.file) {
+                        work.push(Box::pin(self.data(link, file, &rest[..run])));
+                    }
+                }
+                RecordKind::Hole => {
+                    let length: u64 = decode("hole", body).map_err(own_fault)?;
+                    if let Some(file) = self.file(header.file) {
+                        self.arrived(&file, header.offset..header.offset.saturating_add(length), 0)?;
+                    }
+                }
+                RecordKind::Close => {
+                    let closing: Closing = decode("closing record", body).map_err(own_fault)?;
+                    if let Some(file) = self.file(header.file) {
+                        match closing {
+                            Closing::Complete { size_bytes, .. } => file.closing.set(Some(size_bytes)),
+                            Closing::Abandoned { .. } => work.push(Box::pin(self.abandon(link, file))),
+                        }
+                    }
+                }
+                RecordKind::Pack => {
+                    for packed in Pack::new(body) {
+                        let (entry, content) = packed.map_err(own_fault)?;
+                        work.push(Box::pin(self.entry(link, entry, content)));
+                    }
+                }
+                RecordKind::Acknowledge => {}
+            }
+            rest = &rest[run.max(1)..];
+        }
+        let mut outcome = Ok(());
+        while let Some(done) = work.next().await {
+            outcome = outcome.and(done);
+        }
+        outcome?;
+        for file in touched {
+            self.finish_if_complete(link, &file).await?;
+        }
+        Ok(())
+    }
+
+    fn note(&self, entries: &[JournalEntry]) -> Result<(), Trouble> {
+        let Some(journal) = &self.journal else { return Ok(()) };
+        let noted = journal.append(entries);
+        noted.map_err(|error| Trouble::Fatal(Error::io("cannot write the journal", &error)))
+    }
+
+    /// Makes a file under a temporary name. What an earlier run has left there goes.
+    async fn create(&self, link: &Link, part: &[u8]) -> Result<Handle, Fault> {
+        match link.open(part, Access::Create).await {
+            Err(fault) if fault.code() == Some(StatusCode::Failure) => {
+                link.act(&Request::Remove { path: part }).await?;
+                link.open(part, Access::Create).await
+            }
+            opened => opened,
+        }
+    }
+}
+
+/// How many records at the front are data of one file that follow one another.
+fn data_run(records: &[(Header, &[u8])]) -> usize {
+    let Some(&(first, _)) = records.first() else { return 0 };
+    let mut next = first.offset;
+    let follows = |&&(header, body): &&(Header, &[u8])| {
+        let fits = header.kind == RecordKind::Data && header.file == first.file && header.offset == next;
+        next = next.wrapping_add(body.len() as u64);
+        fits
+    };
+    records.iter().take_while(follows).count()
+}
+
+/// Records come from this process.
+fn own_fault(error: crate::proto::entry::Malformed) -> Trouble {
+    Trouble::Fatal(Error::protocol(error.to_string()))
+}

@@ -1,0 +1,66 @@
+//! Dry runs: the change that an entry would make at the far target.
+//!
+//! Guarantees: nothing is made or changed; an entry that putting in place would refuse is reported as it would be then.
+
+use sealane_tree::{Differences, Kind};
+
+use super::Put;
+use crate::{
+    error::Error,
+    proto::entry::Entry,
+    sftp::{far::Trouble, link::Link},
+    summary::{Change, Notice},
+};
+
+impl Put {
+    /// Tells the change that an entry would make, if any.
+    pub(in crate::sftp) async fn foretell(&self, entry: Entry) -> Result<(), Error> {
+        loop {
+            let link = self.far.any()?;
+            return match self.foresee(&link, &entry).await {
+                Ok(None) => {
+                    self.entry_unchanged();
+                    Ok(())
+                }
+                Ok(Some(differences)) => {
+                    let bytes = entry.content_bytes();
+                    self.entry_done();
+                    self.foretold_bytes.set(self.foretold_bytes.get() + bytes);
+                    self.notice(Notice::WouldSend { change: Change::of(&entry, differences), bytes });
+                    Ok(())
+                }
+                Err(trouble) => match self.entry_failed(&entry, trouble) {
+                    Ok(()) => Ok(()),
+                    Err(Trouble::Fatal(error)) => Err(error),
+                    // Another connection may be left.
+                    Err(_) => continue,
+                },
+            };
+        }
+    }
+
+    /// The differences that an entry would remove; `None` where there are none, or something newer stays.
+    async fn foresee(&self, link: &Link, entry: &Entry) -> Result<Option<Differences>, Trouble> {
+        let path = entry.path.as_bytes();
+        let found = match entry.kind {
+            Kind::Directory => self.folder(link, path).await?.known(),
+            _ => {
+                let folder = self.folder(link, entry.path.split().0).await?;
+                let found = self.look(link, folder, &entry.path).await;
+                match found {
+                    Ok(found) => found,
+                    Err(fault) => return Err(self.trouble(link, "look at it", path, fault).await),
+                }
+            }
+        };
+        if entry.kind != Kind::Directory {
+            self.check_gives_way(entry, found.as_ref())?;
+            if self.is_newer(entry, found.as_ref()) {
+                return Ok(None);
+            }
+        }
+        let differences = self.compare(link, entry, found.as_ref()).await?;
+        // The content of a file that is sent differs, or is sent anyway.
+        Ok(Some(differences).filter(|differences| differences.any() || entry.kind == Kind::File))
+    }
+}

@@ -1,0 +1,297 @@
+//! Large files, in ranges over any number of connections.
+//!
+//! Guarantees: a file is begun once, and finished by whoever finds it complete; what the journal says is written was
+//! acknowledged.
+
+use std::{
+    cell::{Cell, RefCell},
+    rc::Rc,
+};
+
+use futures_util::lock::Mutex;
+use sealane_sftp::{Access, Attributes, Handle, Request};
+
+use super::{Put, PutFile, naming::is_same};
+use crate::{
+    error::Error,
+    journal::Entry as JournalEntry,
+    ledger::Ledger,
+    proto::{
+        entry::{Announcement, Entry},
+        record::Header,
+    },
+    receive::files::temp_name,
+    sftp::{far::Trouble, link::Link},
+};
+
+impl Put {
+    pub(super) fn file(&self, number: u32) -> Option<Rc<PutFile>> {
+        self.files.borrow().get(&number).cloned()
+    }
+
+    pub(super) fn settle(&self, number: u32) {
+        self.files.borrow_mut().remove(&number);
+        let number = u64::from(number);
+        // Files are numbered here, one after the other.
+        let _ = self.settled.borrow_mut().add(number..number + 1);
+    }
+
+    /// A large file; none where no more of it is wanted.
+    pub(super) fn announce(&self, number: u32, announcement: Announcement) -> Option<Rc<PutFile>> {
+        if let Some(file) = self.file(number) {
+            return Some(file);
+        }
+        if self.settled.borrow().contains(u64::from(number)) {
+            return None;
+        }
+        let Announcement { entry, growing } = announcement;
+        let identity = entry.identity();
+        let size = if growing { u64::MAX } else { entry.metadata.size_bytes };
+        let known = self.resumable.partial.get(&identity).filter(|_| !growing);
+        let ledger = known.map_or_else(|| Ledger::new(size), |known| known.ledger.clone());
+        let part = match &self.journal {
+            Some(_) if !growing => self.beside(&entry.path, &temp_name(identity)),
+            _ => self.temp(&entry.path),
+        };
+        let file = Rc::new(PutFile {
+            number,
+            entry,
+            identity,
+            is_growing: growing,
+            part,
+            handles: Mutex::default(),
+            ledger: RefCell::new(ledger),
+            closing: Cell::new(None),
+            is_finishing: Cell::new(false),
+            is_named: Cell::new(false),
+        });
+        self.files.borrow_mut().insert(number, file.clone());
+        Some(file)
+    }
+
+    /// The file's handle on a connection. The first one to ask begins the file.
+    pub(super) async fn handle(&self, link: &Link, file: &PutFile) -> Result<Handle, Trouble> {
+        let mut handles = file.handles.lock().await;
+        if let Some(handle) = handles.open.get(&link.index) {
+            return Ok(handle.clone());
+        }
+        let path = file.entry.path.as_bytes();
+        let is_known = self.resumable.partial.contains_key(&file.identity) && !file.is_growing;
+        let handle = if handles.is_begun || is_known {
+            link.open(&file.part, Access::Write).await
+        } else {
+            self.folder(link, file.entry.path.split().0).await?;
+            self.create(link, &file.part).await
+        };
+        let handle = match handle {
+            Ok(handle) => handle,
+            Err(fault) => return Err(self.trouble(link, "create it", path, fault).await),
+        };
+        if !handles.is_begun && !is_known {
+            self.begin(link, file, &handle).await?;
+        }
+        handles.is_begun = true;
+        handles.open.insert(link.index, handle.clone());
+        Ok(handle)
+    }
+
+    /// Gives a new file its size, and notes that it was begun.
+    pub(super) async fn begin(&self, link: &Link, file: &PutFile, handle: &Handle) -> Result<(), Trouble> {
+        let Entry { path, metadata, .. } = &file.entry;
+        if file.is_growing {
+            return Ok(());
+        }
+        let size_bytes = Some(metadata.size_bytes);
+        let attributes = Attributes { size_bytes, ..Attributes::default() };
+        let sized = link.act(&Request::FsetStat { handle, attributes }).await;
+        if let Err(fault) = sized {
+            return Err(self.trouble(link, "give it its size", path.as_bytes(), fault).await);
+        }
+        let started = JournalEntry::Started {
+            identity: file.identity,
+            temp_name: temp_name(file.identity).as_bytes().to_vec(),
+            path: path.as_bytes().to_vec(),
+            size: metadata.size_bytes,
+        };
+        self.note(&[started])
+    }
+
+    /// Writes records that follow one another in their file.
+    pub(super) async fn data(
+        &self,
+        link: &Link,
+        file: Rc<PutFile>,
+        run: &[(Header, &[u8])],
+    ) -> Result<(), Trouble> {
+        let written = self.write(link, &file, run).await;
+        match written {
+            Ok(()) => Ok(()),
+            Err(Trouble::Entry(reason)) if self.file(file.number).is_some() => {
+                self.settle(file.number);
+                self.discard(link, &file).await;
+                self.entry_failed(&file.entry, Trouble::Entry(reason))
+            }
+            // Another part of it has told.
+            Err(Trouble::Entry(_)) => Ok(()),
+            Err(trouble) => Err(trouble),
+        }
+    }
+
+    pub(super) async fn write(
+        &self,
+        link: &Link,
+        file: &PutFile,
+        run: &[(Header, &[u8])],
+    ) -> Result<(), Trouble> {
+        if self.has_name(link, file).await {
+            return Ok(());
+        }
+        let handle = self.handle(link, file).await?;
+        let most = link.limits().write_bytes as usize;
+        let start = run.first().map_or(0, |(header, _)| header.offset);
+        let total: usize = run.iter().map(|(_, body)| body.len()).sum();
+        let mut bodies = run.iter().map(|&(_, body)| body);
+        let mut body: &[u8] = &[];
+        let (mut offset, mut left) = (start, total);
+        let mut pending = Vec::with_capacity(total.div_ceil(most));
+        while left > 0 {
+            let length = left.min(most);
+            let mut packet = link.packet(&handle, offset, length);
+            let mut room = packet.data_mut();
+            while !room.is_empty() {
+                if body.is_empty() {
+                    body = bodies.next().unwrap_or_default();
+                }
+                let taken = body.len().min(room.len());
+                room[..taken].copy_from_slice(&body[..taken]);
+                room = &mut room[taken..];
+                body = &body[taken..];
+            }
+            pending.push((link.write(packet).await, offset, length));
+            offset += length as u64;
+            left -= length;
+        }
+        let mut outcome = Ok(());
+        for (written, offset, length) in pending {
+            let written = match written {
+                Ok(written) => written.done().await,
+                Err(fault) => Err(fault),
+            };
+            match written {
+                Ok(()) => {
+                    let range = offset..offset + length as u64;
+                    self.arrived(file, range, length as u64)?;
+                }
+                Err(fault) => outcome = Err(fault),
+            }
+        }
+        match outcome {
+            Ok(()) => Ok(()),
+            Err(fault) => Err(self.trouble(link, "write it", file.entry.path.as_bytes(), fault).await),
+        }
+    }
+
+    pub(super) fn arrived(
+        &self,
+        file: &PutFile,
+        range: std::ops::Range<u64>,
+        written: u64,
+    ) -> Result<(), Trouble> {
+        let (start, end) = (range.start, range.end);
+        let added = file.ledger.borrow_mut().add(range);
+        added.map_err(|error| Trouble::Fatal(Error::protocol(error.to_string())))?;
+        if written == 0 || file.is_growing {
+            return Ok(());
+        }
+        self.note(&[JournalEntry::Range { identity: file.identity, start, end }])
+    }
+
+    pub(super) async fn finish_if_complete(&self, link: &Link, file: &Rc<PutFile>) -> Result<(), Trouble> {
+        let Some(size_bytes) = file.closing.get() else { return Ok(()) };
+        let is_complete = {
+            let ledger = file.ledger.borrow();
+            if file.is_growing { ledger.is_exactly(size_bytes) } else { ledger.is_complete() }
+        };
+        if !is_complete || self.file(file.number).is_none() || file.is_finishing.replace(true) {
+            return Ok(());
+        }
+        let finished = self.finish(link, file).await;
+        file.is_finishing.set(false);
+        match finished {
+            Ok(true) => {
+                self.settle(file.number);
+                self.entry_done();
+                self.count_xattrs(&file.entry.metadata);
+                let path = file.entry.path.as_bytes().to_vec();
+                self.note(&[JournalEntry::Done { identity: file.identity, path }])
+            }
+            Ok(false) => {
+                self.settle(file.number);
+                Ok(())
+            }
+            Err(Trouble::Entry(reason)) => {
+                self.settle(file.number);
+                self.discard(link, file).await;
+                self.entry_failed(&file.entry, Trouble::Entry(reason))
+            }
+            Err(trouble) => Err(trouble),
+        }
+    }
+
+    pub(super) async fn finish(&self, link: &Link, file: &PutFile) -> Result<bool, Trouble> {
+        if self.has_name(link, file).await {
+            return Ok(true);
+        }
+        let handle = self.handle(link, file).await?;
+        let path = &file.entry.path;
+        let outcome = self.settle_attributes(link, &handle, &file.entry.metadata).await;
+        if let Err(fault) = outcome {
+            return Err(self.trouble(link, "set its mode and times", path.as_bytes(), fault).await);
+        }
+        self.close(file).await;
+        let folder = self.folder(link, path.split().0).await?;
+        let found = match self.look(link, folder, path).await {
+            Ok(found) => found,
+            Err(fault) => return Err(self.trouble(link, "look at it", path.as_bytes(), fault).await),
+        };
+        file.is_named.set(true);
+        self.take_name(link, &file.entry, &file.part, found).await
+    }
+
+    /// Whether a file has got its name by a request whose answer was lost.
+    pub(super) async fn has_name(&self, link: &Link, file: &PutFile) -> bool {
+        if !file.is_named.get() || !matches!(link.lstat(&file.part).await, Ok(None)) {
+            return false;
+        }
+        let found = link.lstat(&self.at(file.entry.path.as_bytes())).await;
+        matches!(found, Ok(Some(found)) if is_same(&file.entry, &found))
+    }
+
+    pub(super) async fn close(&self, file: &PutFile) {
+        let open: Vec<_> = file.handles.lock().await.open.drain().collect();
+        let live = self.far.reactor.live();
+        let mut closed = Vec::new();
+        for (index, handle) in open {
+            if let Some(link) = live.iter().find(|link| link.index == index) {
+                closed.push(link.begin(&Request::Close { handle: &handle }));
+            }
+        }
+        for pending in closed {
+            // A failure that a server could still find here it would have told when it was asked to sync.
+            let _ = pending.done().await;
+        }
+    }
+
+    /// The file will not be completed.
+    pub(super) async fn abandon(&self, link: &Link, file: Rc<PutFile>) -> Result<(), Trouble> {
+        self.settle(file.number);
+        self.discard(link, &file).await;
+        Ok(())
+    }
+
+    pub(super) async fn discard(&self, link: &Link, file: &PutFile) {
+        self.close(file).await;
+        // A file that cannot be removed takes up room, no more.
+        let _ = link.act(&Request::Remove { path: &file.part }).await;
+    }
+}

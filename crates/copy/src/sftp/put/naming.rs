@@ -1,0 +1,212 @@
+//! Names: what is in the place of an entry, and how the entry takes it.
+//!
+//! Guarantees: what has a name is replaced only by what is complete, and kept first where that is asked for; a
+//! folder, a device, a pipe or a socket is not replaced.
+
+use sealane_sftp::{Attributes, Extension, Request};
+use sealane_tree::{Differences, EntryType, Kind, Metadata, RelativePath};
+
+use super::{
+    Found, Put,
+    attributes::{SET_ID_BITS, metadata, seconds},
+};
+use crate::{
+    proto::entry::Entry,
+    sftp::{
+        far::Trouble,
+        link::{Fault, Link},
+        place::entry_type,
+    },
+    summary::{Change, Notice},
+};
+
+impl Put {
+    /// Attributes of the entry that has this path now, if one may have it.
+    pub(super) async fn look(
+        &self,
+        link: &Link,
+        folder: Found,
+        path: &RelativePath,
+    ) -> Result<Option<Attributes>, Fault> {
+        match folder.is_new {
+            true => Ok(None),
+            false => link.lstat(&self.at(path.as_bytes())).await,
+        }
+    }
+
+    /// Moves what was made under a temporary name into place. False where what is there is newer, and stays.
+    pub(super) async fn take_name(
+        &self,
+        link: &Link,
+        entry: &Entry,
+        part: &[u8],
+        found: Option<Attributes>,
+    ) -> Result<bool, Trouble> {
+        let path = &entry.path;
+        let refused = self.check_gives_way(entry, found.as_ref());
+        if refused.is_err() || self.is_newer(entry, found.as_ref()) {
+            let _ = link.act(&Request::Remove { path: part }).await;
+            return refused.map(|()| false);
+        }
+        let differences = differences(entry, found.as_ref());
+        // A file that a lost connection has put in place is no earlier version.
+        let earlier = found.as_ref().filter(|found| !(self.far.has_lost() && is_same(entry, found)));
+        let renamed = match self.back_up(link, path, earlier, true).await {
+            Ok(_) => self.rename(link, part, &self.at(path.as_bytes()), found.is_some()).await,
+            Err(trouble) => {
+                let _ = link.act(&Request::Remove { path: part }).await;
+                return Err(trouble);
+            }
+        };
+        if let Err(fault) = renamed {
+            let trouble = self.trouble(link, "give it its name", path.as_bytes(), fault).await;
+            if !matches!(trouble, Trouble::Lost) {
+                let _ = link.act(&Request::Remove { path: part }).await;
+            }
+            return Err(trouble);
+        }
+        self.tell_change(entry, differences);
+        Ok(true)
+    }
+
+    /// Refuses to replace a folder, a device, a pipe or a socket.
+    pub(super) fn check_gives_way(&self, entry: &Entry, found: Option<&Attributes>) -> Result<(), Trouble> {
+        let what = match found.map(entry_type) {
+            Some(EntryType::Directory) => "a folder is in its place",
+            Some(EntryType::Other) => "a device, pipe or socket is in its place, and is not replaced",
+            _ => return Ok(()),
+        };
+        Err(Trouble::Entry(format!("{}: {what}", self.shown(entry.path.as_bytes()))))
+    }
+
+    /// Whether what is there is newer than the entry, where that is to stay.
+    pub(super) fn is_newer(&self, entry: &Entry, found: Option<&Attributes>) -> bool {
+        found.is_some_and(|found| {
+            self.rules.keep_newer && metadata(found).modified.seconds > entry.metadata.modified.seconds
+        })
+    }
+
+    /// How putting an entry in place would change what is there.
+    pub(super) async fn compare(
+        &self,
+        link: &Link,
+        entry: &Entry,
+        found: Option<&Attributes>,
+    ) -> Result<Differences, Trouble> {
+        let mut differences = differences(entry, found);
+        match &entry.kind {
+            Kind::Symlink { target } if !differences.is_new => {
+                let at = self.at(entry.path.as_bytes());
+                let leads_to = match link.path_of(&Request::ReadLink { path: &at }).await {
+                    Ok(leads_to) => leads_to,
+                    Err(fault) => {
+                        return Err(self.trouble(link, "read it", entry.path.as_bytes(), fault).await);
+                    }
+                };
+                differences.target = leads_to != target.as_bytes();
+                // No other request concerns a link itself.
+                if !link.has(Extension::LsetStat) {
+                    differences = Differences { target: differences.target, ..Differences::default() };
+                }
+            }
+            Kind::Directory if !self.rules.folder_modes => differences.mode = false,
+            _ => {}
+        }
+        Ok(differences)
+    }
+
+    /// Tells how an entry has changed what was there, where changes are told.
+    pub(super) fn tell_change(&self, entry: &Entry, differences: Differences) {
+        if self.rules.itemise && differences.any() {
+            self.notice(Notice::Changed(Change::of(entry, differences)));
+        }
+    }
+
+    /// Gives a name, and takes it from what has it.
+    pub(super) async fn rename(
+        &self,
+        link: &Link,
+        from: &[u8],
+        to: &[u8],
+        is_taken: bool,
+    ) -> Result<(), Fault> {
+        if link.has(Extension::PosixRename) {
+            return link.act(&Request::PosixRename { from, to }).await;
+        }
+        if is_taken {
+            link.act(&Request::Remove { path: to }).await?;
+        }
+        link.act(&Request::Rename { from, to }).await
+    }
+
+    /// Gives an entry another name, if backups are wanted: besides its own if it is `replaced`, so that the name is
+    /// never missing. False where there is nothing to keep.
+    pub(in crate::sftp) async fn back_up(
+        &self,
+        link: &Link,
+        path: &RelativePath,
+        found: Option<&Attributes>,
+        replaced: bool,
+    ) -> Result<bool, Trouble> {
+        let Some(backups) = &self.rules.backups else { return Ok(false) };
+        let is_kept = |kind| matches!(kind, EntryType::File | EntryType::Symlink);
+        if !found.map(entry_type).is_some_and(is_kept) {
+            return Ok(false);
+        }
+        let too_long = || format!("{}: its backup's name would be too long", self.shown(path.as_bytes()));
+        let place = backups.place(path).map_err(|_| Trouble::Entry(too_long()))?;
+        self.folder(link, place.split().0).await?;
+        let (from, to) = (self.at(path.as_bytes()), self.at(place.as_bytes()));
+        let temp = self.temp(&place);
+        let linked = replaced
+            && link.has(Extension::HardLink)
+            && link.has(Extension::PosixRename)
+            && link.act(&Request::HardLink { from: &from, to: &temp }).await.is_ok();
+        let moved = if linked {
+            let moved = link.act(&Request::PosixRename { from: &temp, to: &to }).await;
+            // Renaming to another name of the same file does nothing, and leaves both.
+            let _ = link.act(&Request::Remove { path: &temp }).await;
+            moved
+        } else {
+            let is_taken = matches!(link.lstat(&to).await, Ok(Some(_)));
+            self.rename(link, &from, &to, is_taken).await
+        };
+        match moved {
+            Ok(()) => Ok(true),
+            Err(fault) => Err(self.trouble(link, "keep a backup of it", path.as_bytes(), fault).await),
+        }
+    }
+}
+
+/// Whether a file is there as it was sent, as far as size and time tell.
+pub(super) fn is_same(entry: &Entry, found: &Attributes) -> bool {
+    let found = metadata(found);
+    let Metadata { size_bytes, modified, .. } = entry.metadata;
+    found.size_bytes == size_bytes && found.modified.seconds == i64::from(seconds(modified))
+}
+
+/// How an entry differs from what has its name, as far as its attributes tell: times by whole seconds. They do not tell
+/// where a link leads, nor whether two names are of one file.
+pub(super) fn differences(entry: &Entry, found: Option<&Attributes>) -> Differences {
+    let wanted = match &entry.kind {
+        Kind::File | Kind::Attributes | Kind::HardLink { .. } => EntryType::File,
+        Kind::Directory => EntryType::Directory,
+        Kind::Symlink { .. } => EntryType::Symlink,
+    };
+    let Some(found) = found.filter(|found| entry_type(found) == wanted) else { return Differences::NEW };
+    if matches!(entry.kind, Kind::HardLink { .. }) {
+        return Differences { target: true, ..Differences::default() };
+    }
+    let (found, sent) = (metadata(found), &entry.metadata);
+    let owner = sent.owner.zip(found.owner);
+    let mode = if owner.is_some() { sent.mode } else { sent.mode & !SET_ID_BITS };
+    Differences {
+        target: wanted == EntryType::Symlink,
+        size: wanted == EntryType::File && found.size_bytes != sent.size_bytes,
+        time: found.modified.seconds != i64::from(seconds(sent.modified)),
+        mode: wanted != EntryType::Symlink && found.mode != mode,
+        owner: owner.is_some_and(|(sent, found)| sent.uid != found.uid),
+        group: owner.is_some_and(|(sent, found)| sent.gid != found.gid),
+        ..Differences::default()
+    }
+}

@@ -1,0 +1,231 @@
+//! Small entries, each with all that belongs to it under way at once.
+
+use sealane_sftp::{Attributes, Extension, Handle, Request, StatusCode};
+use sealane_tree::{Differences, EntryType, Kind, RelativePath};
+
+use super::{Found, Put, naming::differences};
+use crate::{
+    proto::entry::Entry,
+    sftp::{
+        far::Trouble,
+        link::{Fault, Link},
+        place::entry_type,
+    },
+};
+
+impl Put {
+    /// A small entry, each kind of which says whether it changed anything.
+    pub(super) async fn entry(&self, link: &Link, entry: Entry, content: &[u8]) -> Result<(), Trouble> {
+        let placed = match &entry.kind {
+            Kind::File => self.small_file(link, &entry, content).await,
+            Kind::Attributes => self.attributes(link, &entry).await,
+            Kind::Directory => self.directory(link, &entry).await,
+            Kind::Symlink { target } => self.symlink(link, &entry, target.as_bytes()).await,
+            Kind::HardLink { to } => self.hard_link(link, &entry, to).await,
+        };
+        match placed {
+            Ok(true) => {
+                self.entry_done();
+                self.count_xattrs(&entry.metadata);
+                Ok(())
+            }
+            Ok(false) => {
+                self.entry_unchanged();
+                Ok(())
+            }
+            Err(trouble) => self.entry_failed(&entry, trouble),
+        }
+    }
+
+    pub(super) async fn small_file(
+        &self,
+        link: &Link,
+        entry: &Entry,
+        content: &[u8],
+    ) -> Result<bool, Trouble> {
+        let path = &entry.path;
+        let folder = self.folder(link, path.split().0).await?;
+        let leave = link.leave().await;
+        let part = self.temp(path);
+        let handle = match self.create(link, &part).await {
+            Ok(handle) => handle,
+            Err(fault) => return Err(self.trouble(link, "create it", path.as_bytes(), fault).await),
+        };
+        let made = self.fill(link, &handle, entry, content, folder).await;
+        drop(leave);
+        match made {
+            Ok(found) => self.take_name(link, entry, &part, found).await,
+            Err(fault) => {
+                let trouble = self.trouble(link, "write it", path.as_bytes(), fault).await;
+                if !matches!(trouble, Trouble::Lost) {
+                    let _ = link.act(&Request::Remove { path: &part }).await;
+                }
+                Err(trouble)
+            }
+        }
+    }
+
+    /// Content, mode, times, closing, and a look at what it replaces, all under way at once.
+    pub(super) async fn fill(
+        &self,
+        link: &Link,
+        handle: &Handle,
+        entry: &Entry,
+        content: &[u8],
+        folder: Found,
+    ) -> Result<Option<Attributes>, Fault> {
+        let mut pending = Vec::with_capacity(4);
+        let most = link.limits().write_bytes as usize;
+        for (index, chunk) in content.chunks(most).enumerate() {
+            let mut packet = link.packet(handle, (index * most) as u64, chunk.len());
+            packet.data_mut().copy_from_slice(chunk);
+            pending.push(link.write_now(packet));
+        }
+        let has_owner = self
+            .set_owner(&entry.metadata, |attributes| link.begin(&Request::FsetStat { handle, attributes }));
+        let attributes = match has_owner.await {
+            Ok(has_owner) => self.final_attributes(&entry.metadata, has_owner),
+            Err(fault) => return Err(fault),
+        };
+        pending.push(link.begin(&Request::FsetStat { handle, attributes }));
+        if self.syncs(link) {
+            pending.push(link.begin(&Request::Fsync { handle }));
+        }
+        pending.push(link.begin(&Request::Close { handle }));
+        let look = self.look(link, folder, &entry.path);
+        let mut outcome = look.await;
+        for pending in pending {
+            if let Err(fault) = pending.done().await {
+                outcome = outcome.and(Err(fault));
+            }
+        }
+        outcome
+    }
+
+    pub(super) async fn directory(&self, link: &Link, entry: &Entry) -> Result<bool, Trouble> {
+        let path = entry.path.as_bytes();
+        let found = self.folder(link, path).await?;
+        if let Some(folder) = self.folders.borrow().get(path) {
+            *folder.sent.borrow_mut() = Some(entry.metadata.clone());
+        }
+        let differences = self.compare(link, entry, found.known().as_ref()).await?;
+        self.tell_change(entry, differences);
+        Ok(differences.any())
+    }
+
+    /// The attributes of a file that has the content of its source.
+    async fn attributes(&self, link: &Link, entry: &Entry) -> Result<bool, Trouble> {
+        let path = entry.path.as_bytes();
+        let at = self.at(path);
+        let found = match link.lstat(&at).await {
+            Ok(found) => found,
+            Err(fault) => return Err(self.trouble(link, "look at it", path, fault).await),
+        };
+        // Requests by path follow links.
+        if found.as_ref().map(entry_type) != Some(EntryType::File) {
+            return Err(Trouble::Entry(format!("{}: it is no longer a file", self.shown(path))));
+        }
+        let differences = differences(entry, found.as_ref());
+        if !differences.any() {
+            return Ok(false);
+        }
+        let has_owner = self
+            .set_owner(&entry.metadata, |attributes| link.begin(&Request::SetStat { path: &at, attributes }))
+            .await;
+        let set = match has_owner {
+            Ok(has_owner) => {
+                let attributes = self.final_attributes(&entry.metadata, has_owner);
+                link.act(&Request::SetStat { path: &at, attributes }).await
+            }
+            Err(fault) => Err(fault),
+        };
+        if let Err(fault) = set {
+            return Err(self.trouble(link, "set its attributes", path, fault).await);
+        }
+        self.tell_change(entry, differences);
+        Ok(true)
+    }
+
+    pub(super) async fn symlink(&self, link: &Link, entry: &Entry, target: &[u8]) -> Result<bool, Trouble> {
+        let path = &entry.path;
+        let folder = self.folder(link, path.split().0).await?;
+        let there = match self.look(link, folder, path).await {
+            Ok(there) => there,
+            Err(fault) => return Err(self.trouble(link, "look at it", path.as_bytes(), fault).await),
+        };
+        let differences = self.compare(link, entry, there.as_ref()).await?;
+        if !differences.is_new && !differences.target {
+            return self.update_link(link, entry, there.as_ref(), differences).await;
+        }
+        let part = self.temp(path);
+        let request = Request::SymbolicLink { target, link: &part };
+        let mut made = link.act(&request).await;
+        if made.as_ref().is_err_and(|fault| fault.code() == Some(StatusCode::Failure)) {
+            let _ = link.act(&Request::Remove { path: &part }).await;
+            made = link.act(&request).await;
+        }
+        if let Err(fault) = made {
+            return Err(self.trouble(link, "create it", path.as_bytes(), fault).await);
+        }
+        if link.has(Extension::LsetStat) {
+            let set = self.link_attributes(link, &part, &entry.metadata).await;
+            if let Err(fault) = set {
+                return Err(self.trouble(link, "set its times", path.as_bytes(), fault).await);
+            }
+        }
+        self.take_name(link, entry, &part, there).await
+    }
+
+    /// A link that leads where it is to lead gets what else differs.
+    async fn update_link(
+        &self,
+        link: &Link,
+        entry: &Entry,
+        there: Option<&Attributes>,
+        differences: Differences,
+    ) -> Result<bool, Trouble> {
+        if !differences.any() || self.is_newer(entry, there) {
+            return Ok(false);
+        }
+        let path = entry.path.as_bytes();
+        if let Err(fault) = self.link_attributes(link, &self.at(path), &entry.metadata).await {
+            return Err(self.trouble(link, "set its times", path, fault).await);
+        }
+        self.tell_change(entry, differences);
+        Ok(true)
+    }
+
+    pub(super) async fn hard_link(
+        &self,
+        link: &Link,
+        entry: &Entry,
+        to: &RelativePath,
+    ) -> Result<bool, Trouble> {
+        let path = &entry.path;
+        if !link.has(Extension::HardLink) {
+            let what = "the SFTP server there makes no hard links";
+            return Err(Trouble::Entry(format!("{}: {what}", self.shown(path.as_bytes()))));
+        }
+        let folder = self.folder(link, path.split().0).await?;
+        let (part, from) = (self.temp(path), self.at(to.as_bytes()));
+        let request = Request::HardLink { from: &from, to: &part };
+        let mut made = link.act(&request).await;
+        if made.as_ref().is_err_and(|fault| fault.code() == Some(StatusCode::Failure)) {
+            let _ = link.act(&Request::Remove { path: &part }).await;
+            made = link.act(&request).await;
+        }
+        if let Err(fault) = made {
+            return Err(self.trouble(link, "create it", path.as_bytes(), fault).await);
+        }
+        let found = match self.look(link, folder, path).await {
+            Ok(found) => found,
+            Err(fault) => return Err(self.trouble(link, "look at it", path.as_bytes(), fault).await),
+        };
+        let done = self.take_name(link, entry, &part, found).await;
+        // Renaming one name of a file to another name of the same file does nothing, and leaves both.
+        if matches!(done, Ok(true)) && !folder.is_new {
+            let _ = link.act(&Request::Remove { path: &part }).await;
+        }
+        done
+    }
+}

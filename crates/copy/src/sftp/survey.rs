@@ -1,0 +1,271 @@
+//! Looking at a far tree: what lies in it, many folders at a time.
+//!
+//! Guarantees: no link is followed; a name is a component of a path or is left out; what is kept of it is bounded.
+
+use std::{future::poll_fn, task::Poll};
+
+use futures_util::{StreamExt, stream::FuturesUnordered};
+use sealane_sftp::{Access, Attributes, FileKind, Handle, Reply, Request};
+use sealane_tree::{RelativePath, Source};
+
+use crate::{
+    error::Error,
+    proto::entry::{attributes, content_identity, identity_by_seconds, path_hash},
+    receive::permit::Permit,
+    send::fill::Possessions,
+    session::ends::POSSESSIONS_MAX,
+    sftp::{
+        far::Far,
+        link::{Fault, Link},
+        put::{below, metadata},
+    },
+};
+
+/// Folders that are listed at once.
+const LISTED_AT_ONCE: usize = 32;
+/// Names in one folder, and folders that wait to be listed.
+pub(super) const NAMES_MAX: usize = 1 << 20;
+/// Files whose content is read back at once.
+const READ_AT_ONCE: usize = 16;
+
+/// One finding of a look at a tree.
+pub(super) enum Sight {
+    /// An entry, before what it holds.
+    Entry(RelativePath, Attributes),
+    /// A folder that could not be listed; `None` stands for the root.
+    Failed(Option<RelativePath>, Fault),
+    /// A name that no path may have, in this folder.
+    Unfit(Option<RelativePath>, Vec<u8>),
+    /// More than can be kept in memory.
+    TooMany(Option<RelativePath>),
+}
+
+/// Looks below folders that lie under `root`, each with all that it holds; `None` stands for the root itself. `each`
+/// says of a folder whether it is entered. While `is_full`, nothing more is looked at.
+pub(super) async fn descend(
+    far: &Far,
+    root: &[u8],
+    folders: Vec<Option<RelativePath>>,
+    mut each: impl FnMut(Sight) -> Result<bool, Error>,
+    is_full: impl Fn() -> bool,
+) -> Result<(), Error> {
+    let mut waiting = folders;
+    let mut listing = FuturesUnordered::new();
+    loop {
+        // The main task is polled whenever something has happened, and this with it.
+        poll_fn(|_| if is_full() { Poll::Pending } else { Poll::Ready(()) }).await;
+        while listing.len() < LISTED_AT_ONCE
+            && let Some(folder) = waiting.pop()
+        {
+            let link = far.any()?;
+            listing.push(async move {
+                let path = below(root, folder.as_ref().map_or(&[][..], RelativePath::as_bytes));
+                (link.list(&path, NAMES_MAX).await, folder)
+            });
+        }
+        let Some((listed, folder)) = listing.next().await else { return Ok(()) };
+        let names = match listed {
+            Ok(Some(names)) => names,
+            Ok(None) => {
+                each(Sight::TooMany(folder))?;
+                continue;
+            }
+            Err(Fault::Lost) => return Err(far.lost()),
+            Err(fault) => {
+                each(Sight::Failed(folder, fault))?;
+                continue;
+            }
+        };
+        let mut inner = Vec::new();
+        for found in names {
+            let path = match &folder {
+                Some(folder) if !found.name.contains(&b'/') => folder.child(&found.name),
+                None if !found.name.contains(&b'/') => RelativePath::new(&found.name),
+                _ => RelativePath::new(b""),
+            };
+            let Ok(path) = path else {
+                each(Sight::Unfit(folder.clone(), found.name))?;
+                continue;
+            };
+            let is_folder = found.attributes.kind() == FileKind::Directory;
+            if each(Sight::Entry(path.clone(), found.attributes))? && is_folder {
+                inner.push(Some(path));
+            }
+        }
+        if waiting.len() + inner.len() > NAMES_MAX {
+            each(Sight::TooMany(folder))?;
+            continue;
+        }
+        // In the order of the listing, the first of them next.
+        waiting.extend(inner.into_iter().rev());
+    }
+}
+
+/// The part of a far target that a sender is to know.
+pub(super) struct Survey<'a> {
+    pub(super) far: &'a Far,
+    pub(super) root: &'a [u8],
+    pub(super) permit: &'a Permit,
+    pub(super) skip_same: bool,
+    pub(super) update: bool,
+    /// Owners are kept, and so compared.
+    pub(super) with_owner: bool,
+    /// Sources whose content is compared with what has the same size.
+    pub(super) checksum: Option<&'a Source>,
+}
+
+impl Survey<'_> {
+    /// Looks at every file that what is sent may replace.
+    pub(super) async fn possessions(&self) -> Result<Possessions, Error> {
+        let mut kept = Possessions { whole_seconds: true, ..Possessions::default() };
+        if !self.skip_same && !self.update && self.checksum.is_none() {
+            return Ok(kept);
+        }
+        let mut folders = Vec::new();
+        let mut files = Vec::new();
+        match self.permit.names() {
+            Some(names) => {
+                let paths = names.filter_map(|name| RelativePath::new(name).ok());
+                let mut looks: FuturesUnordered<_> = FuturesUnordered::new();
+                for path in paths {
+                    let link = self.far.any()?;
+                    looks.push(async move {
+                        let found = link.lstat(&below(self.root, path.as_bytes())).await;
+                        (path, found)
+                    });
+                }
+                while let Some((path, found)) = looks.next().await {
+                    match found {
+                        Ok(Some(found))
+                            if found.kind() == FileKind::Directory && self.permit.is_recursive() =>
+                        {
+                            folders.push(Some(path));
+                        }
+                        Ok(Some(found)) => self.keep(path, &found, &mut kept, &mut files),
+                        Err(Fault::Lost) => return Err(self.far.lost()),
+                        // A file that is not there, or cannot be looked at, is sent.
+                        Ok(None) | Err(Fault::Said(_)) => {}
+                    }
+                }
+            }
+            None if self.permit.is_recursive() => folders.push(None),
+            None => {}
+        }
+        descend(
+            self.far,
+            self.root,
+            folders,
+            |sight| {
+                let Sight::Entry(path, found) = sight else { return Ok(false) };
+                self.keep(path, &found, &mut kept, &mut files);
+                // Files beyond the bound are sent again.
+                Ok(kept.done.len() + kept.dated.len() + files.len() < POSSESSIONS_MAX)
+            },
+            || false,
+        )
+        .await?;
+        if let Some(source) = self.checksum {
+            self.read_back(source, files, &mut kept).await?;
+        }
+        Ok(kept)
+    }
+
+    /// Notes a file: by its size and time, or to have its content looked at.
+    fn keep(
+        &self,
+        path: RelativePath,
+        found: &Attributes,
+        kept: &mut Possessions,
+        files: &mut Vec<(RelativePath, Attributes)>,
+    ) {
+        if found.kind() != FileKind::File {
+            return;
+        }
+        let there = metadata(found);
+        if self.update {
+            kept.dated.insert(path_hash(&path), there.modified);
+        }
+        if self.checksum.is_some() {
+            files.push((path, *found));
+        } else if self.skip_same {
+            kept.done.insert(identity_by_seconds(&path, &there), attributes(&there, false, self.with_owner));
+        }
+    }
+
+    /// Reads what may have the same content as its source, which only what is as long has.
+    async fn read_back(
+        &self,
+        source: &Source,
+        files: Vec<(RelativePath, Attributes)>,
+        kept: &mut Possessions,
+    ) -> Result<(), Error> {
+        let mut reader = source.reader();
+        let mut files = files.into_iter().filter_map(|(path, found)| {
+            let size_bytes = found.size_bytes?;
+            let is_as_long =
+                |root| reader.open(root, &path).is_ok_and(|open| open.metadata().size_bytes == size_bytes);
+            let roots = u32::try_from(source.roots().len()).unwrap_or(u32::MAX);
+            (0..roots).any(is_as_long).then_some((path, size_bytes, found))
+        });
+        let mut reading = FuturesUnordered::new();
+        loop {
+            while reading.len() < READ_AT_ONCE
+                && let Some((path, size_bytes, found)) = files.next()
+            {
+                let link = self.far.any()?;
+                reading.push(async move {
+                    let at = below(self.root, path.as_bytes());
+                    let digest = digest(&link, &at, size_bytes).await;
+                    (path, size_bytes, found, digest)
+                });
+            }
+            match reading.next().await {
+                Some((path, size_bytes, found, Ok(Some(digest)))) => {
+                    let there = attributes(&metadata(&found), true, self.with_owner);
+                    kept.done.insert(content_identity(&path, size_bytes, &digest), there);
+                }
+                Some((_, _, _, Err(Fault::Lost))) => return Err(self.far.lost()),
+                Some(_) => {}
+                None => return Ok(()),
+            }
+        }
+    }
+}
+
+/// BLAKE3 of a far file; `None` where it is not so long.
+pub(super) async fn digest(link: &Link, path: &[u8], size_bytes: u64) -> Result<Option<[u8; 32]>, Fault> {
+    /// Reads under way for one file.
+    const READS: usize = 4;
+    let _leave = link.leave().await;
+    let handle = link.open(path, Access::Read).await?;
+    let mut hasher = blake3::Hasher::new();
+    let most = u64::from(link.limits().read_bytes);
+    let mut pending = std::collections::VecDeque::new();
+    let (mut asked, mut read) = (0, 0);
+    let mut outcome = Ok(());
+    while outcome.is_ok() && (asked < size_bytes || !pending.is_empty()) {
+        while asked < size_bytes && pending.len() < READS {
+            let length = most.min(size_bytes - asked);
+            pending.push_back((link.begin(&read_request(&handle, asked, length)), length));
+            asked += length;
+        }
+        let Some((reply, length)) = pending.pop_front() else { break };
+        match reply.reply().await {
+            Ok(Reply::Data(data)) if data.len() as u64 == length => {
+                hasher.update(&data);
+                read += length;
+                link.recycle(data.into_buffer());
+            }
+            // Shorter than it was, or a server that gives less than it takes: not compared.
+            Ok(_) => break,
+            Err(fault) => outcome = Err(fault),
+        }
+    }
+    link.act(&Request::Close { handle: &handle }).await.ok();
+    outcome?;
+    Ok((read == size_bytes).then(|| *hasher.finalize().as_bytes()))
+}
+
+pub(super) fn read_request(handle: &Handle, offset: u64, length: u64) -> Request<'_> {
+    Request::Read { handle, offset, length_bytes: u32::try_from(length).unwrap_or(u32::MAX) }
+}

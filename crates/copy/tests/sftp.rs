@@ -1,0 +1,778 @@
+//! Copies to and from a far host that has only an SFTP server: OpenSSH's own, behind a stand-in for ssh.
+
+#[path = "../../../testing/skip.rs"]
+mod skip;
+
+use sealane_copy::{
+    Backup, Deletion, Error, ErrorKind, FarEnd, Following, Level, Location, Notice, Options, Ownership,
+    Pattern, Progress, RelativePath, Summary, copy,
+};
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, SystemTime};
+
+const SERVERS: [&str; 2] = ["/usr/lib/openssh/sftp-server", "/usr/libexec/openssh/sftp-server"];
+const LARGE_BYTES: usize = 3_000_011;
+
+/// A near host, and a far one whose home folder is beside it.
+struct Scene {
+    folder: tempfile::TempDir,
+    server: &'static str,
+}
+
+impl Scene {
+    fn set() -> Option<Self> {
+        let Some(server) = SERVERS.into_iter().find(|server| Path::new(server).exists()) else {
+            skip::skip("OpenSSH's sftp-server is not installed");
+            return None;
+        };
+        let scene = Self { folder: tempfile::tempdir().unwrap(), server };
+        for name in ["far", "near", "state"] {
+            fs::create_dir(scene.at(name)).unwrap();
+        }
+        scene.answer("exec SERVER");
+        Some(scene)
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn far(&self, name: &str) -> PathBuf {
+        self.at("far").join(name)
+    }
+
+    /// From now on this runs where ssh is asked for SFTP; every other command is not found, as where there is no
+    /// sealane.
+    fn answer(&self, server: &str) {
+        let script = format!(
+            "#!/bin/sh\ntest \"$1\" = -G && exit 1\nfor last; do :; done\ncd '{}' || exit 1\n\
+             test \"$last\" = sftp || exit 127\n{}\n",
+            self.at("far").display(),
+            server.replace("SERVER", self.server)
+        );
+        // Another test's child may hold the file open for writing at the moment.
+        let new = self.at("ssh.new");
+        fs::write(&new, script).unwrap();
+        fs::set_permissions(&new, fs::Permissions::from_mode(0o755)).unwrap();
+        fs::rename(new, self.at("ssh")).unwrap();
+    }
+
+    fn options(&self) -> Options {
+        let mut options = Options { recursive: true, timeout: Duration::from_secs(20), ..Options::default() };
+        options.remote.ssh_program = Some(self.at("ssh").into());
+        options.remote.far_end = FarEnd::Sftp;
+        options.remote.state_dir = Some(self.at("state"));
+        options
+    }
+
+    fn run(&self, from: &[&str], to: &str, options: &Options) -> (Result<Summary, Error>, Vec<Notice>) {
+        self.run_with(from, to, options, &Arc::default())
+    }
+
+    fn run_with(
+        &self,
+        from: &[&str],
+        to: &str,
+        options: &Options,
+        progress: &Arc<Progress>,
+    ) -> (Result<Summary, Error>, Vec<Notice>) {
+        let place = |text: &str| match text.strip_prefix("host:") {
+            Some(_) => Location::parse(OsStr::new(text)).unwrap(),
+            None => Location::Local(self.at("near").join(text)),
+        };
+        let sources: Vec<_> = from.iter().map(|text| place(text)).collect();
+        let mut notices = Vec::new();
+        let outcome =
+            copy(&sources, &place(to), options, progress, &mut |notice: Notice| notices.push(notice));
+        (outcome, notices)
+    }
+
+    #[track_caller]
+    fn copy(&self, from: &str, to: &str, options: &Options) -> (Summary, Vec<Notice>) {
+        let (outcome, notices) = self.run(&[from], to, options);
+        let summary = outcome.unwrap_or_else(|error| panic!("{from} to {to}: {error}: {notices:?}"));
+        assert_eq!(summary.failed, 0, "{notices:?}");
+        (summary, notices)
+    }
+}
+
+fn pattern(bytes: usize) -> Vec<u8> {
+    (0..bytes).map(|at| (at % 251) as u8 ^ (at / 251 % 256) as u8).collect()
+}
+
+fn set_time(path: &Path, seconds: u64) {
+    let time = SystemTime::UNIX_EPOCH + Duration::new(seconds, 123_456_789);
+    File::open(path).unwrap().set_modified(time).unwrap();
+}
+
+/// A tree with one of everything.
+fn plant(root: &Path) {
+    fs::create_dir_all(root.join("sub/deep")).unwrap();
+    fs::create_dir(root.join("empty")).unwrap();
+    fs::write(root.join("small"), b"small").unwrap();
+    fs::write(root.join("nothing"), b"").unwrap();
+    fs::write(root.join("sub/large"), pattern(LARGE_BYTES)).unwrap();
+    fs::write(root.join("sub/deep").join(OsStr::from_bytes(b"\xff\xfe name\n")), b"odd").unwrap();
+    for number in 0..300 {
+        fs::write(root.join("sub/deep").join(number.to_string()), pattern(number * 20)).unwrap();
+    }
+    symlink("small", root.join("link")).unwrap();
+    symlink("/no/where", root.join("sub/dangling")).unwrap();
+    fs::set_permissions(root.join("small"), fs::Permissions::from_mode(0o751)).unwrap();
+    set_time(&root.join("small"), 1_000_000_001);
+    set_time(&root.join("sub/large"), 1_100_000_001);
+    for (folder, mode, seconds) in [("empty", 0o755, 1_200_000_000), ("sub", 0o750, 1_300_000_000)] {
+        fs::set_permissions(root.join(folder), fs::Permissions::from_mode(mode)).unwrap();
+        set_time(&root.join(folder), seconds);
+    }
+}
+
+#[derive(Debug, PartialEq)]
+struct Seen {
+    kind: char,
+    mode: u32,
+    seconds: i64,
+    content: Vec<u8>,
+}
+
+/// Everything below a folder, by path; times of folders too.
+fn look(root: &Path) -> BTreeMap<PathBuf, Seen> {
+    fn walk(root: &Path, folder: &Path, seen: &mut BTreeMap<PathBuf, Seen>) {
+        for found in fs::read_dir(folder).unwrap() {
+            let path = found.unwrap().path();
+            let stat = fs::symlink_metadata(&path).unwrap();
+            let (kind, content) = match stat.file_type() {
+                kind if kind.is_dir() => ('d', Vec::new()),
+                kind if kind.is_symlink() => ('l', fs::read_link(&path).unwrap().into_os_string().into_vec()),
+                _ => ('f', fs::read(&path).unwrap()),
+            };
+            let mode = if kind == 'l' { 0 } else { stat.mode() & 0o7777 };
+            let name = path.strip_prefix(root).unwrap().to_owned();
+            seen.insert(name, Seen { kind, mode, seconds: stat.mtime(), content });
+            if kind == 'd' {
+                walk(root, &path, seen);
+            }
+        }
+    }
+    let mut seen = BTreeMap::new();
+    walk(root, root, &mut seen);
+    seen
+}
+
+#[track_caller]
+fn same(one: &Path, other: &Path) {
+    let (one, other) = (look(one), look(other));
+    for (path, seen) in &one {
+        let found = other.get(path).unwrap_or_else(|| panic!("{path:?} is missing"));
+        assert!(
+            seen == found,
+            "{path:?}: {:?} {:?}",
+            (seen.kind, seen.mode, seen.seconds),
+            (found.kind, found.mode, found.seconds)
+        );
+    }
+    assert_eq!(
+        one.len(),
+        other.len(),
+        "{:?}",
+        other.keys().filter(|path| !one.contains_key(*path)).collect::<Vec<_>>()
+    );
+}
+
+fn failures(notices: &[Notice]) -> String {
+    let reason = |notice: &Notice| match notice {
+        Notice::EntryFailed { reason, .. } => Some(reason.clone()),
+        _ => None,
+    };
+    notices.iter().filter_map(reason).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn a_tree_goes_there_and_comes_back() {
+    let Some(scene) = Scene::set() else { return };
+    plant(&scene.at("near/tree"));
+    for streams in [None, Some(3)] {
+        let options = Options { streams, ..scene.options() };
+        let name = format!("sent{}", streams.unwrap_or(1));
+        let (summary, _) = scene.copy("tree", &format!("host:{name}"), &options);
+        assert_eq!((summary.files, summary.skipped), (310, 0));
+        assert!(summary.streams <= streams.unwrap_or(8));
+        same(&scene.at("near/tree"), &scene.far(&name));
+        // The same again finds all there, by whole seconds.
+        let (again, _) =
+            scene.copy("tree", &format!("host:{name}"), &Options { as_named: true, ..options.clone() });
+        assert_eq!((again.bytes, again.skipped), (0, 310), "{again:?}");
+        let back = format!("back{}", streams.unwrap_or(1));
+        let (summary, _) = scene.copy(&format!("host:{name}"), &back, &options);
+        assert_eq!((summary.files, summary.skipped), (310, 0));
+        same(&scene.at("near/tree"), &scene.at("near").join(&back));
+        let (again, _) = scene.copy(&format!("host:{name}"), &back, &Options { as_named: true, ..options });
+        assert_eq!((again.bytes, again.skipped), (0, 310), "{again:?}");
+    }
+    assert_eq!(fs::read_dir(scene.at("state")).unwrap().count(), 0, "journals have served");
+}
+
+#[test]
+fn names_are_those_of_every_other_copy() {
+    let Some(scene) = Scene::set() else { return };
+    plant(&scene.at("near/tree"));
+    let options = scene.options();
+    fs::create_dir(scene.far("there")).unwrap();
+    scene.copy("tree", "host:there", &options);
+    same(&scene.at("near/tree"), &scene.far("there/tree"));
+    scene.copy("tree/.", "host:there/contents/", &options);
+    same(&scene.at("near/tree"), &scene.far("there/contents"));
+    scene.copy("tree/small", "host:~/renamed", &options);
+    assert_eq!(fs::read(scene.far("renamed")).unwrap(), b"small");
+    scene.copy("host:there/tree/small", "fetched", &options);
+    assert_eq!(fs::read(scene.at("near/fetched")).unwrap(), b"small");
+    let (outcome, _) = scene.run(&["tree/small", "tree/nothing"], "host:both", &options);
+    assert_eq!(outcome.unwrap().files, 2);
+    assert!(scene.far("both/small").exists() && scene.far("both/nothing").exists());
+    scene.copy("host:there/tree/sub/deep/1?", "tens", &options);
+    assert_eq!(fs::read_dir(scene.at("near/tens")).unwrap().count(), 10);
+    scene.copy("host:t*/tr*/sm*", "star", &options);
+    assert!(scene.at("near/star/small").exists());
+    let listed = ["sub/large", "small"].map(|path| RelativePath::new(path).unwrap());
+    let some = Options { listed: Some(listed.to_vec()), recursive: false, ..options.clone() };
+    scene.copy("tree", "host:listed", &some);
+    scene.copy("host:there/tree", "listed", &some);
+    for root in [scene.far("listed"), scene.at("near/listed")] {
+        assert_eq!(look(&root).len(), 3, "{:?}", look(&root).keys());
+    }
+    // Followed links are what they lead to.
+    fs::remove_file(scene.at("near/tree/sub/dangling")).unwrap();
+    fs::remove_file(scene.far("there/tree/sub/dangling")).unwrap();
+    let follow = Options { following: Following::Everywhere, ..options.clone() };
+    scene.copy("tree", "host:followed", &follow);
+    scene.copy("host:there/tree", "followed", &follow);
+    for root in [scene.far("followed"), scene.at("near/followed")] {
+        assert_eq!(fs::symlink_metadata(root.join("link")).unwrap().len(), 5);
+    }
+    for (from, to, expected) in [
+        ("tree", "host:no/such/folder", "no/such is not there"),
+        ("host:no-such", "x", "no-such is not there"),
+        ("host:no-such*", "x", "matches"),
+        ("tree/small", "host:renamed/", "is not a directory"),
+    ] {
+        let (outcome, _) = scene.run(&[from], to, &options);
+        let error = outcome.unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn what_is_there_is_kept_replaced_or_deleted_as_asked() {
+    let Some(scene) = Scene::set() else { return };
+    plant(&scene.at("near/tree"));
+    plant(&scene.far("source"));
+    let options = Options { as_named: true, ..scene.options() };
+    for (from, to, root) in
+        [("tree", "host:mirror", scene.far("mirror")), ("host:source", "mirror", scene.at("near/mirror"))]
+    {
+        scene.copy(from, to, &options);
+        fs::write(root.join("extra"), b"extra").unwrap();
+        fs::create_dir_all(root.join("old/er")).unwrap();
+        fs::write(root.join("old/er/file"), b"x").unwrap();
+        fs::write(root.join("keep.o"), b"filtered").unwrap();
+        fs::write(root.join("small"), b"newer").unwrap();
+        let mut mirror = options.clone();
+        mirror.patterns = vec![Pattern::Exclude("*.o".to_owned())];
+        mirror.upkeep.delete = Some(Deletion::default());
+        mirror.upkeep.itemise = true;
+        let dry = Options { dry_run: true, ..mirror.clone() };
+        let (summary, notices) = scene.copy(from, to, &dry);
+        assert_eq!(summary.deleted, 4, "{notices:?}");
+        assert!(notices.iter().any(
+            |notice| matches!(notice, Notice::WouldSend { change, .. } if change.path.ends_with(b"small"))
+        ));
+        assert!(root.join("old/er/file").exists() && fs::read(root.join("small")).unwrap() == b"newer");
+        // A newer file stays, if that is asked for.
+        let (summary, _) = scene.copy(from, to, &Options { update: true, ..options.clone() });
+        assert_eq!(summary.bytes, 0);
+        assert_eq!(fs::read(root.join("small")).unwrap(), b"newer");
+        let mut few = mirror.clone();
+        few.upkeep.delete = Some(Deletion { entries_max: Some(1), excluded: false });
+        let (summary, notices) = scene.copy(from, to, &few);
+        assert!(summary.undeleted > 0 && failures(&notices).contains("--max-delete"), "{notices:?}");
+        fs::write(root.join("small"), b"newer").unwrap();
+        mirror.upkeep.backup = Some(Backup { suffix: b"~".to_vec(), folder: None });
+        let (summary, notices) = scene.copy(from, to, &mirror);
+        assert_eq!(fs::read(root.join("small")).unwrap(), b"small");
+        assert_eq!(fs::read(root.join("small~")).unwrap(), b"newer");
+        assert_eq!(fs::read(root.join("extra~")).unwrap(), b"extra");
+        assert!(root.join("keep.o").exists());
+        assert!(summary.deleted >= 2, "{summary:?} {notices:?}");
+        let changed = |notice: &Notice| matches!(notice, Notice::Changed(change) if change.path.ends_with(b"small") && change.time && !change.is_new);
+        assert!(notices.iter().any(changed), "{notices:?}");
+    }
+}
+
+fn would_send(notices: &[Notice]) -> Vec<String> {
+    let told = notices.iter().filter_map(|notice| match notice {
+        Notice::WouldSend { change, .. } => Some(String::from_utf8_lossy(&change.path).into_owned()),
+        _ => None,
+    });
+    let mut told: Vec<_> = told.collect();
+    told.sort();
+    told
+}
+
+#[test]
+fn what_is_as_it_was_sent_is_left_alone_and_what_differs_is_brought_up_to_date() {
+    let Some(scene) = Scene::set() else { return };
+    plant(&scene.at("near/tree"));
+    plant(&scene.far("source"));
+    let mut options = Options { as_named: true, ..scene.options() };
+    options.upkeep.itemise = true;
+    options.upkeep.backup = Some(Backup { suffix: b"~".to_vec(), folder: None });
+    let dry = Options { dry_run: true, ..options.clone() };
+    for (from, to, source, target) in [
+        ("tree", "host:mirror", scene.at("near/tree"), scene.far("mirror")),
+        ("host:source", "mirror", scene.far("source"), scene.at("near/mirror")),
+    ] {
+        let (summary, notices) = scene.copy(from, to, &dry);
+        assert_eq!(summary.files, 310, "{:?}", would_send(&notices));
+        assert!(summary.bytes > LARGE_BYTES as u64 && !target.exists());
+        scene.copy(from, to, &options);
+        let link = || fs::symlink_metadata(target.join("link")).unwrap().ino();
+        let first = link();
+        for options in [&dry, &options] {
+            let (summary, notices) = scene.copy(from, to, options);
+            let told = |notice: &&Notice| matches!(notice, Notice::Changed(_) | Notice::WouldSend { .. });
+            assert!(!notices.iter().any(|notice| told(&notice)), "{notices:?}");
+            assert_eq!((summary.files, summary.bytes, summary.skipped), (0, 0, 310), "{notices:?}");
+        }
+        assert_eq!(link(), first, "the link was made again");
+        assert!(fs::symlink_metadata(target.join("link~")).is_err());
+        // A mode, where a link leads, and a folder's time.
+        fs::set_permissions(source.join("small"), fs::Permissions::from_mode(0o640)).unwrap();
+        fs::remove_file(source.join("link")).unwrap();
+        symlink("nothing", source.join("link")).unwrap();
+        set_time(&source.join("empty"), 1_250_000_000);
+        let (summary, notices) = scene.copy(from, to, &dry);
+        let changed = would_send(&notices);
+        let changed: Vec<_> =
+            changed.iter().filter(|path| !path.is_empty() && !path.ends_with('.')).collect();
+        let names: Vec<_> = changed.iter().filter_map(|path| path.split('/').next_back()).collect();
+        assert!(["empty", "link", "small"].iter().all(|name| names.contains(name)), "{names:?}");
+        assert_eq!(summary.bytes, 0);
+        assert_eq!(link(), first, "a dry run made a link");
+        scene.copy(from, to, &options);
+        assert_eq!(fs::metadata(target.join("small")).unwrap().mode() & 0o777, 0o640);
+        assert_eq!(fs::read_link(target.join("link")).unwrap(), Path::new("nothing"));
+        assert_eq!(fs::read_link(target.join("link~")).unwrap(), Path::new("small"));
+        assert_eq!(fs::metadata(target.join("empty")).unwrap().mtime(), 1_250_000_000);
+        assert!(!target.join("small~").exists(), "its content did not change");
+    }
+}
+
+#[test]
+fn a_dry_run_foretells_failures_and_more_entries_than_can_wait() {
+    const FILES: usize = 9_000;
+    let Some(scene) = Scene::set() else { return };
+    fs::create_dir_all(scene.at("near/tree/many")).unwrap();
+    for number in 0..FILES {
+        File::create(scene.at("near/tree/many").join(number.to_string())).unwrap();
+    }
+    fs::create_dir(scene.at("near/tree/folder")).unwrap();
+    fs::write(scene.at("near/tree/folder/in"), b"x").unwrap();
+    fs::write(scene.at("near/tree/file"), b"x").unwrap();
+    fs::create_dir_all(scene.far("tree/file")).unwrap();
+    fs::write(scene.far("tree/folder"), b"x").unwrap();
+    set_time(&scene.at("near/tree"), 1_000_000_000);
+    let options = Options { as_named: true, ..scene.options() };
+    for dry_run in [true, false] {
+        let (outcome, notices) = scene.run(&["tree"], "host:tree", &Options { dry_run, ..options.clone() });
+        let summary = outcome.unwrap();
+        let failures = failures(&notices);
+        assert!(failures.contains("a file is in the place of the folder"), "{failures}");
+        assert!(failures.contains("a folder is in its place"), "{failures}");
+        let files = if dry_run { FILES as u64 + 2 } else { 1 };
+        assert_eq!((summary.failed, summary.files), (3, files), "{failures}");
+        assert!(!scene.far("tree/many").exists());
+        if dry_run {
+            assert_eq!(would_send(&notices).len() as u64, files);
+            fs::remove_dir_all(scene.at("near/tree/many")).unwrap();
+            set_time(&scene.at("near/tree"), 1_000_000_000);
+        }
+    }
+}
+
+#[test]
+fn contents_are_compared_by_reading_them_back() {
+    let Some(scene) = Scene::set() else { return };
+    plant(&scene.at("near/tree"));
+    let mut options = Options { as_named: true, ..scene.options() };
+    scene.copy("tree", "host:tree", &options);
+    options.skip_same = false;
+    options.upkeep.checksum = true;
+    // The same content under another time is skipped, another content under the same time is not.
+    set_time(&scene.far("tree/sub/large"), 7);
+    let stat = fs::metadata(scene.far("tree/small")).unwrap();
+    fs::write(scene.far("tree/small"), b"SMALL").unwrap();
+    set_time(&scene.far("tree/small"), stat.mtime() as u64);
+    let (summary, _) = scene.copy("tree", "host:tree", &options);
+    assert_eq!((summary.bytes, summary.files, summary.skipped), (5, 2, 308));
+    assert_eq!(fs::metadata(scene.far("tree/sub/large")).unwrap().mtime(), 1_100_000_001);
+    assert_eq!(fs::read(scene.far("tree/small")).unwrap(), b"small");
+    scene.copy("host:tree", "back", &options);
+    fs::write(scene.at("near/back/small"), b"SMALL").unwrap();
+    let (summary, _) = scene.copy("host:tree", "back", &options);
+    assert_eq!((summary.bytes, summary.skipped), (5, 309));
+}
+
+#[test]
+fn owners_set_id_bits_links_and_holes_are_kept() {
+    let Some(scene) = Scene::set() else { return };
+    let tree = scene.at("near/tree");
+    fs::create_dir(&tree).unwrap();
+    fs::write(tree.join("one"), b"twice").unwrap();
+    fs::hard_link(tree.join("one"), tree.join("two")).unwrap();
+    let sparse = File::create(tree.join("sparse")).unwrap();
+    sparse.set_len(64 << 20).unwrap();
+    sparse.write_all_at(b"island", 40 << 20).unwrap();
+    fs::write(tree.join("tool"), b"tool").unwrap();
+    let is_root = fs::metadata(&tree).unwrap().uid() == 0;
+    if is_root {
+        std::os::unix::fs::chown(tree.join("tool"), Some(1234), Some(2345)).unwrap();
+    }
+    fs::set_permissions(tree.join("tool"), fs::Permissions::from_mode(0o4755)).unwrap();
+    let mut options = scene.options();
+    options.preserve.hard_links = true;
+    options.preserve.owner = Ownership::Kept;
+    scene.copy("tree", "host:tree", &options);
+    let stat = |name: &str| fs::metadata(scene.far("tree").join(name)).unwrap();
+    assert_eq!(stat("one").ino(), stat("two").ino());
+    assert_eq!(stat("tool").mode() & 0o7777, 0o4755);
+    if is_root {
+        assert_eq!((stat("tool").uid(), stat("tool").gid()), (1234, 2345));
+    }
+    assert!(stat("sparse").blocks() * 512 < 8 << 20, "{} blocks", stat("sparse").blocks());
+    scene.copy("host:tree", "back", &options);
+    let back = scene.at("near/back/sparse");
+    assert!(fs::metadata(&back).unwrap().blocks() * 512 < 8 << 20);
+    assert_eq!(fs::read(&back).unwrap(), fs::read(tree.join("sparse")).unwrap());
+    assert_eq!(fs::metadata(scene.at("near/back/tool")).unwrap().mode() & 0o7777, 0o4755);
+    // Without its owner a file does not get what lets others act as that.
+    scene.copy("tree", "host:plain", &scene.options());
+    assert_eq!(fs::metadata(scene.far("plain/tool")).unwrap().mode() & 0o7777, 0o755);
+}
+
+#[test]
+fn servers_without_extensions_do_what_they_can() {
+    let Some(scene) = Scene::set() else { return };
+    plant(&scene.at("near/tree"));
+    fs::hard_link(scene.at("near/tree/small"), scene.at("near/tree/other")).unwrap();
+    let all = "posix-rename,hardlink,fsync,lsetstat,limits,statvfs,fstatvfs,expand-path";
+    scene.answer(&format!("exec SERVER -P {all}"));
+    let options = Options { as_named: true, streams: Some(2), ..scene.options() };
+    scene.copy("tree", "host:bare", &options);
+    fs::write(scene.far("bare/small"), b"replaced").unwrap();
+    scene.copy("tree", "host:bare", &options);
+    scene.copy("host:bare", "back", &options);
+    for root in [scene.far("bare"), scene.at("near/back")] {
+        // There is no request that sets the times of links.
+        let (mut source, mut found) = (look(&scene.at("near/tree")), look(&root));
+        source
+            .values_mut()
+            .chain(found.values_mut())
+            .filter(|seen| seen.kind == 'l')
+            .for_each(|link| link.seconds = 0);
+        assert!(source == found);
+    }
+    let mut linked = options.clone();
+    linked.preserve.hard_links = true;
+    let (outcome, notices) = scene.run(&["tree"], "host:linked", &linked);
+    assert_eq!(outcome.unwrap().failed, 1);
+    assert!(failures(&notices).contains("makes no hard links"), "{notices:?}");
+    let error =
+        scene.run(&["tree"], "host:synced", &Options { fsync: true, ..options.clone() }).0.unwrap_err();
+    assert!(error.to_string().contains("--fsync"), "{error}");
+    // A server that writes nothing says so for every entry.
+    scene.answer("exec SERVER -R");
+    let (outcome, notices) = scene.run(&["tree/small", "tree/nothing"], "host:bare", &options);
+    let failed = outcome.map_or_else(|error| error.to_string(), |_| failures(&notices));
+    assert!(failed.contains("permission denied"), "{failed}");
+}
+
+/// Every file that has its final name is whole.
+#[track_caller]
+fn nothing_half(source: &Path, target: &Path) {
+    let Ok(_) = fs::metadata(target) else { return };
+    let source = look(source);
+    for (path, seen) in look(target) {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if name.starts_with(".sealane-") {
+            continue;
+        }
+        let expected = source.get(&path).unwrap_or_else(|| panic!("{path:?} is not of the source"));
+        assert!(seen.kind == 'd' || seen.content == expected.content, "{path:?} is half there");
+    }
+}
+
+#[test]
+fn a_copy_that_is_cut_off_goes_on() {
+    let Some(scene) = Scene::set() else { return };
+    plant(&scene.at("near/tree"));
+    let large = scene.at("near/tree/sub/large");
+    fs::write(&large, pattern(24 << 20)).unwrap();
+    fs::create_dir(scene.at("far/source")).unwrap();
+    fs::copy(&large, scene.far("source/large")).unwrap();
+    for (from, to, source, target) in [
+        ("tree", "host:cut", scene.at("near/tree"), scene.far("cut")),
+        ("host:source", "cut", scene.far("source"), scene.at("near/cut")),
+    ] {
+        let slow = Options { limit_rate: Some(20 << 20), ..scene.options() };
+        let progress = Arc::new(Progress::default());
+        let outcome = std::thread::scope(|scope| {
+            let progress = &progress;
+            scope.spawn(move || {
+                while progress.bytes_moved.load(Relaxed) < 6 << 20 {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                progress.cancel.store(true, Relaxed);
+            });
+            scene.run_with(&[from], to, &slow, progress).0
+        });
+        assert_eq!(outcome.unwrap_err().kind(), ErrorKind::Cancelled);
+        nothing_half(&source, &target);
+        let (summary, notices) = scene.copy(from, to, &scene.options());
+        assert!(summary.resumed_bytes > 1 << 20, "{summary:?}");
+        assert!(notices.iter().any(|notice| matches!(notice, Notice::Resuming { .. })));
+        same(&source, &target);
+    }
+}
+
+#[test]
+fn servers_that_are_killed_at_any_moment_leave_nothing_half() {
+    let Some(scene) = Scene::set() else { return };
+    plant(&scene.at("near/tree"));
+    fs::create_dir(scene.far("source")).unwrap();
+    let filled =
+        Command::new("cp").arg("-a").arg(scene.at("near/tree")).arg(scene.far("source/tree")).status();
+    assert!(filled.unwrap().success());
+    for (from, to, source, target) in [
+        ("tree", "host:killed", scene.at("near/tree"), scene.far("killed")),
+        ("host:source/tree", "killed", scene.far("source/tree"), scene.at("near/killed")),
+    ] {
+        for round in 0..12 {
+            scene.answer(&format!("exec timeout -s KILL 0.0{:02} SERVER", round * 5));
+            let options = Options { streams: Some(2), as_named: true, ..scene.options() };
+            let (outcome, _) = scene.run(&[from], to, &options);
+            if let Err(error) = outcome {
+                assert!(matches!(error.kind(), ErrorKind::Disconnected | ErrorKind::Connect), "{error}");
+            }
+            nothing_half(&source, &target);
+        }
+        scene.answer("exec SERVER");
+        scene.copy(from, to, &Options { as_named: true, ..scene.options() });
+        same(&source, &target);
+    }
+}
+
+#[test]
+fn a_further_connection_that_is_refused_or_lost_costs_nothing() {
+    let Some(scene) = Scene::set() else { return };
+    plant(&scene.at("near/tree"));
+    let options = Options { streams: Some(8), ..scene.options() };
+    // Only the first login succeeds: the further ones are those that ask nobody.
+    scene.answer("case \"$*\" in *BatchMode*) echo refused >> ../logins; exit 255;; esac; exec SERVER");
+    let (summary, _) = scene.copy("tree", "host:alone", &options);
+    assert_eq!(summary.streams, 1);
+    same(&scene.at("near/tree"), &scene.far("alone"));
+    let logins = fs::read_to_string(scene.at("logins")).unwrap();
+    assert_eq!(logins.lines().count(), 1, "a refused login is not tried again");
+    // Those that come are lost again.
+    scene.answer("case \"$*\" in *BatchMode*) exec timeout -s KILL 0.1 SERVER;; esac; exec SERVER");
+    fs::write(scene.at("near/tree/sub/large"), pattern(40 << 20)).unwrap();
+    scene.copy("tree", "host:lossy", &options);
+    same(&scene.at("near/tree"), &scene.far("lossy"));
+    scene.copy("host:lossy", "lossy", &options);
+    same(&scene.at("near/tree"), &scene.at("near/lossy"));
+}
+
+#[test]
+fn a_full_disk_is_told() {
+    let Some(scene) = Scene::set() else { return };
+    fs::create_dir(scene.far("small")).unwrap();
+    let mut mount = Command::new("mount");
+    mount.args(["-t", "tmpfs", "-o", "size=2m", "sealane-test"]).arg(scene.far("small"));
+    let mounted = mount.output().is_ok_and(|output| output.status.success());
+    if !mounted {
+        return skip::skip("a small file system cannot be mounted here");
+    }
+    fs::write(scene.at("near/file"), pattern(8 << 20)).unwrap();
+    let (outcome, _) = scene.run(&["file"], "host:small/file", &scene.options());
+    let left: Vec<_> =
+        fs::read_dir(scene.far("small")).unwrap().map(|found| found.unwrap().file_name()).collect();
+    let unmounted = Command::new("umount").arg(scene.far("small")).status();
+    assert!(unmounted.unwrap().success());
+    assert_eq!(outcome.unwrap_err().kind(), ErrorKind::DiskFull);
+    assert!(!left.iter().any(|name| name == "file"), "{left:?}");
+}
+
+#[test]
+fn a_host_without_sealane_is_told_and_copied_to() {
+    let Some(scene) = Scene::set() else { return };
+    plant(&scene.at("near/tree"));
+    let mut options = scene.options();
+    options.remote.far_end = FarEnd::Auto;
+    let (_, notices) = scene.copy("tree", "host:tree", &options);
+    assert!(notices.iter().any(|notice| matches!(notice, Notice::OverSftp { host } if host == "host")));
+    same(&scene.at("near/tree"), &scene.far("tree"));
+    // Options that need sealane at the far end are refused by name.
+    for (change, expected) in [
+        (&(|options: &mut Options| options.level = Level::Safe) as &dyn Fn(&mut Options), "--level safe"),
+        (&|options: &mut Options| options.digest = true, "--digest"),
+    ] {
+        let mut options = options.clone();
+        change(&mut options);
+        let error = scene.run(&["tree"], "host:x", &options).0.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Refused);
+        assert!(
+            error.to_string().contains(expected) && error.to_string().contains("--install-far-end"),
+            "{error}"
+        );
+    }
+    options.remote.far_end = FarEnd::Sealane;
+    let error = scene.run(&["tree"], "host:x", &options).0.unwrap_err();
+    assert!(error.to_string().contains("not installed"), "{error}");
+    // Neither of the two.
+    options.remote.far_end = FarEnd::Auto;
+    scene.answer("exit 1");
+    let error = scene.run(&["tree"], "host:x", &options).0.unwrap_err();
+    assert!(error.to_string().contains("not installed") && error.to_string().contains("SFTP"), "{error}");
+}
+
+#[test]
+fn an_account_for_sftp_only_is_copied_to() {
+    let Some(scene) = Scene::set() else { return };
+    plant(&scene.at("near/tree"));
+    let mut options = scene.options();
+    options.remote.far_end = FarEnd::Auto;
+    // Whatever is asked for, this answers, as with `ForceCommand internal-sftp`.
+    let script = format!(
+        "#!/bin/sh\ntest \"$1\" = -G && exit 1\ncd '{}'\nexec {} 2>/dev/null\n",
+        scene.at("far").display(),
+        scene.server
+    );
+    fs::write(scene.at("ssh.new"), script).unwrap();
+    fs::set_permissions(scene.at("ssh.new"), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::rename(scene.at("ssh.new"), scene.at("ssh")).unwrap();
+    scene.copy("tree", "host:tree", &options);
+    same(&scene.at("near/tree"), &scene.far("tree"));
+}
+
+#[test]
+fn servers_that_answer_nonsense_are_named() {
+    let Some(scene) = Scene::set() else { return };
+    plant(&scene.at("near/tree"));
+    let version = r"printf '\0\0\0\5\2\0\0\0\3'";
+    for (server, kind) in [
+        ("echo This service allows sftp connections only.; sleep 1", ErrorKind::Protocol),
+        (r"printf '\0\0\0\5\2\0\0\0\4'; sleep 1", ErrorKind::Protocol),
+        (&format!("{version}; head -c 30 /dev/zero; sleep 1"), ErrorKind::Protocol),
+        (&format!("{version}; cat"), ErrorKind::Protocol),
+        (&format!("{version}; head -c 100000 /dev/urandom; sleep 1"), ErrorKind::Protocol),
+        ("exit 0", ErrorKind::Connect),
+        ("exit 255", ErrorKind::Connect),
+    ] {
+        scene.answer(server);
+        for (from, to) in [("tree", "host:x"), ("host:x", "x")] {
+            let error = scene.run(&[from], to, &scene.options()).0.unwrap_err();
+            assert_eq!(error.kind(), kind, "{server}: {error}");
+            assert!(error.to_string().contains("host"), "{error}");
+        }
+    }
+}
+
+/// A server that has one folder, with the names given, and files as large and as full as it likes.
+const LIAR: &str = r#"
+use strict; my ($names, $size, $data, $link) = @ARGV; $names = eval qq("$names"); $link = eval qq("$link");
+sub get { my $n = shift; my $b = ''; while (length $b < $n) { sysread(STDIN, $b, $n - length $b, length $b) or exit } $b }
+sub put { my $b = join '', @_; syswrite STDOUT, pack('N', length $b) . $b }
+sub str { pack 'N/a*', shift }
+sub attrs { pack 'NQ>NNNNN', 15, shift, 0, 0, shift, 1, 1 }
+my $listed = 0;
+get(unpack 'N', get 4); put(pack 'CN', 2, 3);
+while (1) {
+    my $packet = get(unpack 'N', get 4); my ($type, $id) = unpack 'CN', $packet; $id = pack 'N', $id;
+    if ($type == 16 or $type == 19) { put chr 104, $id, pack('N', 1), str($type == 16 ? '/home' : $link), str(''), pack('N', 0) }
+    elsif ($type == 7 or $type == 17) { my $dir = $packet =~ /root$/; put chr 105, $id, attrs($dir ? 0 : $size, $dir ? 040755 : 0100644) }
+    elsif ($type == 8) { put chr 105, $id, attrs($size, 0100644) }
+    elsif ($type == 3 or $type == 11) { put chr 102, $id, str('h') }
+    elsif ($type == 12 and !$listed++) {
+        my @names = split /;/, $names, -1;
+        put chr 104, $id, pack('N', scalar @names), map { str($_), str('x'), attrs($size, /^l/ ? 0120777 : 0100644) } @names;
+    }
+    elsif ($type == 5) { $data eq '' ? put chr 101, $id, pack('N', 1) : put chr 103, $id, str($data) }
+    else { put chr 101, $id, pack('N', $type == 12 ? 1 : 0), str(''), str('') }
+}
+"#;
+
+#[test]
+fn a_server_that_lies_in_every_field_gets_nothing_out_of_it() {
+    let Some(scene) = Scene::set() else { return };
+    if !Command::new("perl").arg("-v").output().is_ok_and(|output| output.status.success()) {
+        return skip::skip("perl, which the server is written in, is not installed");
+    }
+    fs::write(scene.at("liar.pl"), LIAR).unwrap();
+    fs::create_dir(scene.at("near/deep")).unwrap();
+    let long = "n".repeat(256);
+    // Names, the size of each file, what a read gives, where a link points; how many entries then arrive.
+    for (number, (names, size, data, link, files)) in [
+        ("../up;/abs;a/b;.;..;;nul\\0;good", "4", "good", "x", 2),
+        (&*long, "4", "good", "x", 1),
+        ("same;same", "4", "good", "x", 3),
+        ("short", "9", "good", "x", 1),
+        ("overfull", "2", "good", "x", 1),
+        ("empty", "5", "", "x", 1),
+        ("huge", "18446744073709551615", "good", "x", 1),
+        ("link;lost", "0", "", "", 1),
+        ("link", "0", "", "a\\0b", 1),
+        (
+            ".sealane-0123456789abcdef.part;.sealane-0123456789abcdef0123456789abcdef.journal",
+            "4",
+            "good",
+            "x",
+            1,
+        ),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        scene.answer(&format!("exec perl ../liar.pl '{names}' '{size}' '{data}' '{link}'"));
+        let target = format!("deep/target{number}");
+        let options = Options { limit_rate: None, timeout: Duration::from_secs(5), ..scene.options() };
+        let progress = Arc::new(Progress::default());
+        let (outcome, notices) = scene.run_with(&["host:root"], &target, &options, &progress);
+        let made = look(&scene.at("near/deep"));
+        let is_expected = |path: &Path| {
+            let name = path.to_string_lossy();
+            let is_of_some = (0..=number).any(|some| path.starts_with(format!("target{some}")));
+            is_of_some || name.starts_with(".sealane-") && name.ends_with(".journal")
+        };
+        let strange: Vec<_> = made.keys().filter(|path| !is_expected(path)).collect();
+        assert!(strange.is_empty(), "{names}: {strange:?}");
+        assert_eq!(fs::read_dir(scene.at("near")).unwrap().count(), 1, "{names}");
+        match outcome {
+            Ok(summary) => assert!(summary.files <= files, "{names} {size}: {summary:?} {notices:?}"),
+            Err(error) => assert!(!error.to_string().is_empty(), "{names}"),
+        }
+        let whole = made
+            .iter()
+            .filter(|(path, seen)| seen.kind == 'f' && !path.to_string_lossy().contains(".sealane-"));
+        for (path, seen) in whole {
+            assert_eq!(seen.content, b"good", "{names} {size}: {path:?}");
+        }
+    }
+}
