@@ -34,24 +34,18 @@ fn matches(pattern: &[u8], path: &[u8]) -> bool {
     reached[path.len()]
 }
 
+/// The first rule that matches decides. A pattern that is not anchored matches whole components at the path's end.
 fn twin(rules: &[(bool, &str)], path: &[u8], is_directory: bool) -> bool {
-    let mut included = true;
-    for &(include, pattern) in rules {
+    let tails = || (0..path.len()).filter(|&at| at == 0 || path[at - 1] == b'/').map(|at| &path[at..]);
+    let decides = |pattern: &str| {
         let body = pattern.strip_suffix('/').unwrap_or(pattern);
-        if body.len() < pattern.len() && !is_directory {
-            continue;
-        }
-        let last = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
         let is_match = match body.strip_prefix('/') {
             Some(anchored) => matches(anchored.as_bytes(), path),
-            None if body.contains('/') => matches(body.as_bytes(), path),
-            None => matches(body.as_bytes(), last),
+            None => tails().any(|tail| matches(body.as_bytes(), tail)),
         };
-        if is_match {
-            included = include;
-        }
-    }
-    included
+        is_match && (is_directory || body.len() == pattern.len())
+    };
+    rules.iter().find(|(_, pattern)| decides(pattern)).is_none_or(|&(include, _)| include)
 }
 
 fuzz_target!(|input: &[u8]| {
