@@ -195,7 +195,7 @@ down = ["sleep 0.3; false", "echo down $SEALANE_DEVICE $(ip -o link show dev $SE
 END
         "#,
         r#"
-        gateway() { ps -o pid= --ppid $1 2>/dev/null || cat /proc/$1/task/$1/children; }
+        gateway() { echo $(ps -o pid= --ppid $1 2>/dev/null || cat /proc/$1/task/$1/children); }
         up a
         eventually grep second told
         tunnel a down
@@ -228,7 +228,7 @@ END
         sed -i 's/^up = .*/up = ["echo first >>told", "exit 7", "echo never >>told"]/' a.toml
         status=0
         on a sealane tunnel up a.toml --run "$SCRATCH/a.run" 2>a.log || status=$?
-        cat told; echo -- failed $status
+        cat told || cat a.log >&2; echo -- failed $status
         grep -c 'exit 7. failed' a.log
         "#
     );
