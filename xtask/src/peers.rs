@@ -24,6 +24,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("python3-cryptography", "what scapy encrypts with"),
     ("tshark", "decrypts our ESP with the keys given, and decodes captures"),
     ("iproute2", "network namespaces, and the links between them"),
+    ("nftables", "takes away the tables of a gateway's host, and hides hosts behind one address"),
     ("iputils-ping", "small packets through a tunnel"),
     ("ethtool", "links that cut trains into packets"),
     ("wireguard-tools", "keys and peers of wireguard-go, a rival of the tunnel"),

@@ -7,7 +7,7 @@ mod program;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::net::UdpSocket;
-use std::process::{Child, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -416,6 +416,9 @@ fn packets_in_clear_that_claim_a_peers_network_are_refused() {
     if let Some(why) = missing() {
         return skip(&why);
     }
+    if Command::new("nft").arg("--version").output().is_err() {
+        return skip("nft is missing");
+    }
     let net = Net::new("hs", &["a", "b", "m"]);
     net.link([("a", "o0", "192.0.2.1/24"), ("b", "o1", "192.0.2.2/24")], 1500);
     net.link([("a", "h0", "10.91.2.129/25"), ("m", "h1", "10.91.2.130/25")], 1500);
@@ -485,6 +488,11 @@ fn packets_in_clear_that_claim_a_peers_network_are_refused() {
     takes("without a gateway");
     let gateway = net.up("a", &site);
     refuses("while the gateway runs");
+    // An administrator's firewall begins its own rules with this.
+    let flushed = net.run("a", "nft", "flush ruleset");
+    assert!(flushed.status.success(), "{}", text(&flushed.stderr));
+    gateway.says("the firewall table had vanished, and is set again");
+    refuses("after all tables were taken away");
     gateway.kill();
     refuses("after it was killed");
     net.down("a");

@@ -591,6 +591,19 @@ mod tests {
     }
 
     #[test]
+    fn a_kernel_without_nftables_is_named_with_what_helps() {
+        use rustix::io::Errno;
+        // What socket() says where nfnetlink is not built in, and what nfnetlink says where nf_tables is not.
+        for errno in [Errno::PROTONOSUPPORT, Errno::OPNOTSUPP, Errno::INVAL] {
+            let error = io::Error::from(errno);
+            assert!(is_without(&error), "{error}");
+            let said = missing(&error);
+            assert!(said.contains("the kernel takes no nftables") && said.contains("rp_filter"), "{said}");
+        }
+        assert!(!is_without(&io::Error::from(Errno::PERM)), "a refusal is not an absence");
+    }
+
+    #[test]
     fn names_are_read_and_garbage_is_not() {
         let body = [&[1, 0, 0, 0][..], &attributes().text(1, "sealane-7").0].concat();
         assert_eq!(told_name(&body), Some("sealane-7"));
