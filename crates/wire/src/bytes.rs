@@ -1,4 +1,4 @@
-//! Big-endian fields at fixed places. The views have checked that the places exist.
+//! Reads and writes big-endian fields at fixed places. The views have checked that the places exist.
 
 pub(crate) fn u16_at(bytes: &[u8], at: usize) -> u16 {
     u16::from_be_bytes([bytes[at], bytes[at + 1]])

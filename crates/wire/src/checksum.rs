@@ -1,14 +1,15 @@
-//! The Internet checksum (RFC 1071): of pieces, of the pseudo-headers of TCP and UDP, and after a field changed.
+//! The Internet checksum (RFC 1071): over pieces, over the pseudo-headers of TCP and UDP, and updates for a changed
+//! field.
 
 use sealane_transform::{internet_sum, internet_sum_copying};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// A one's complement sum of 16-bit words in the making. Every piece but the last has an even length.
+/// An unfinished one's complement sum of 16-bit words. Every piece but the last has an even length.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sum(u32);
 
 impl Sum {
-    /// Nothing added yet.
+    /// Returns the sum of no words.
     #[must_use]
     pub const fn new() -> Self {
         Self(0)
@@ -17,7 +18,7 @@ impl Sum {
     /// Adds one word.
     #[must_use]
     pub const fn word(self, word: u16) -> Self {
-        // Folded at once, so that no number of words overflows.
+        // The carry is added at once, so that no number of words overflows.
         let sum = self.0 + word as u32;
         Self((sum & 0xffff) + (sum >> 16))
     }
@@ -28,13 +29,13 @@ impl Sum {
         self.word((words >> 16) as u16).word(words as u16)
     }
 
-    /// Adds bytes; an odd last one counts as padded with zero.
+    /// Adds bytes; an odd last byte counts as padded with zero.
     #[must_use]
     pub fn bytes(self, bytes: &[u8]) -> Self {
         self.word(internet_sum(bytes))
     }
 
-    /// Adds bytes and copies them to `into`, which is as long.
+    /// Adds bytes and copies them to `into`, which has the same length.
     #[must_use]
     pub fn copying(self, bytes: &[u8], into: &mut [u8]) -> Self {
         self.word(internet_sum_copying(bytes, into))
@@ -46,7 +47,8 @@ impl Sum {
         self.word(other.folded())
     }
 
-    /// The pseudo-header over IPv4 (RFC 9293 section 3.1): `upper_bytes` is the length of header and data.
+    /// Returns the sum of the pseudo-header over IPv4 (RFC 9293 section 3.1); `upper_bytes` is the length of header
+    /// and data.
     #[must_use]
     pub fn pseudo_ipv4(source: Ipv4Addr, destination: Ipv4Addr, protocol: u8, upper_bytes: usize) -> Self {
         Self::new()
@@ -56,7 +58,8 @@ impl Sum {
             .double(upper_bytes as u32)
     }
 
-    /// The pseudo-header over IPv6 (RFC 8200 section 8.1): `upper_bytes` is the length of header and data.
+    /// Returns the sum of the pseudo-header over IPv6 (RFC 8200 section 8.1); `upper_bytes` is the length of header
+    /// and data.
     #[must_use]
     pub fn pseudo_ipv6(source: Ipv6Addr, destination: Ipv6Addr, protocol: u8, upper_bytes: usize) -> Self {
         Self::new()
@@ -66,20 +69,19 @@ impl Sum {
             .double(upper_bytes as u32)
     }
 
-    /// The sum so far, not complemented: what a device that is to finish the checksum finds in its field.
+    /// Returns the sum so far, not complemented, as a device that is to finish the checksum expects it in the field.
     #[must_use]
     pub const fn folded(self) -> u16 {
         let sum = (self.0 & 0xffff) + (self.0 >> 16);
         sum as u16
     }
 
-    /// The checksum: the complement of the sum.
     #[must_use]
     pub const fn checksum(self) -> u16 {
         !self.folded()
     }
 
-    /// The checksum as UDP writes it, where 0 would mean that there is none (RFC 768).
+    /// Returns the checksum: the complement of the sum.
     #[must_use]
     pub const fn checksum_udp(self) -> u16 {
         match self.checksum() {
@@ -88,14 +90,14 @@ impl Sum {
         }
     }
 
-    /// Whether what was added, a right checksum included, sums to all ones.
+    /// Returns whether the words added, a right checksum included, sum to all ones.
     #[must_use]
     pub const fn is_right(self) -> bool {
         self.folded() == 0xffff
     }
 }
 
-/// The checksum after a word that it covers changed (RFC 1624 section 3, equation 3).
+/// Returns the checksum after one of the words that it covers has changed (RFC 1624 section 3, equation 3).
 #[must_use]
 pub const fn update(checksum: u16, old: u16, new: u16) -> u16 {
     Sum::new().word(!checksum).word(!old).word(new).checksum()

@@ -1,4 +1,4 @@
-//! Ethernet II, and FDDI with LLC and SNAP (RFC 1042, RFC 1390): what carries IP on a local network.
+//! Ethernet II, and FDDI with LLC and SNAP (RFC 1042, RFC 1390): the frames that carry IP on a local network.
 
 use crate::bytes::{array_at, put_u16, u16_at};
 use crate::malformed::{Malformed, at_least};
@@ -11,7 +11,7 @@ pub const ETHERNET_BYTES: usize = 14;
 /// Bytes of the headers of FDDI, LLC and SNAP together.
 pub const FDDI_SNAP_BYTES: usize = 21;
 
-/// What a frame carries.
+/// Protocols that a frame may carry.
 pub mod ethertype {
     /// IPv4.
     pub const IPV4: u16 = 0x0800;
@@ -26,10 +26,10 @@ pub mod ethertype {
 pub struct Ethernet<B>(B);
 
 impl<B: AsRef<[u8]>> Ethernet<B> {
-    /// A view of `frame`.
+    /// Returns a view of `frame`.
     ///
     /// # Errors
-    /// When it is shorter than the header, or has a length (IEEE 802.3) where Ethernet II has a type.
+    /// Fails if the frame is shorter than the header, or has a length (IEEE 802.3) where Ethernet II has a type.
     pub fn parse(frame: B) -> Result<Self, Malformed> {
         let bytes = frame.as_ref();
         at_least("Ethernet", bytes, ETHERNET_BYTES)?;
@@ -40,22 +40,22 @@ impl<B: AsRef<[u8]>> Ethernet<B> {
         Ok(Self(frame))
     }
 
-    /// Where it goes.
+    /// Returns the destination address.
     pub fn destination(&self) -> MacAddress {
         array_at(self.0.as_ref(), 0)
     }
 
-    /// Where it comes from.
+    /// Returns the source address.
     pub fn source(&self) -> MacAddress {
         array_at(self.0.as_ref(), 6)
     }
 
-    /// What it carries, see [`ethertype`].
+    /// Returns the protocol of the payload, see [`ethertype`].
     pub fn ethertype(&self) -> u16 {
         u16_at(self.0.as_ref(), 12)
     }
 
-    /// What is behind the header, padding of short frames included.
+    /// Returns the bytes behind the header, with the padding of short frames.
     pub fn payload(&self) -> &[u8] {
         &self.0.as_ref()[ETHERNET_BYTES..]
     }
@@ -64,11 +64,11 @@ impl<B: AsRef<[u8]>> Ethernet<B> {
 /// The fields of an Ethernet II header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EthernetFields {
-    /// Where the frame goes.
+    /// Address of the receiver.
     pub destination: MacAddress,
-    /// Where it comes from.
+    /// Address of the sender.
     pub source: MacAddress,
-    /// What it carries, see [`ethertype`].
+    /// Protocol of the payload, see [`ethertype`].
     pub ethertype: u16,
 }
 
@@ -76,7 +76,7 @@ impl EthernetFields {
     /// Writes the header to the front of `into`.
     ///
     /// # Errors
-    /// When that is too short.
+    /// Fails if `into` is too short.
     pub fn write(&self, into: &mut [u8]) -> Result<(), Malformed> {
         at_least("Ethernet", into, ETHERNET_BYTES)?;
         into[..6].copy_from_slice(&self.destination);
@@ -96,10 +96,11 @@ const LLC_SNAP: [u8; 6] = [0xaa, 0xaa, 0x03, 0, 0, 0];
 pub struct Fddi<B>(B);
 
 impl<B: AsRef<[u8]>> Fddi<B> {
-    /// A view of `frame`.
+    /// Returns a view of `frame`.
     ///
     /// # Errors
-    /// When it is shorter than the headers, is no LLC frame, or has another LLC or SNAP header than IP's.
+    /// Fails if the frame is shorter than the headers, is not an LLC frame, or has other LLC and SNAP headers than
+    /// IP's.
     pub fn parse(frame: B) -> Result<Self, Malformed> {
         let bytes = frame.as_ref();
         at_least("FDDI", bytes, FDDI_SNAP_BYTES)?;
@@ -113,22 +114,22 @@ impl<B: AsRef<[u8]>> Fddi<B> {
         Ok(Self(frame))
     }
 
-    /// Where it goes.
+    /// Returns the destination address.
     pub fn destination(&self) -> MacAddress {
         array_at(self.0.as_ref(), 1)
     }
 
-    /// Where it comes from.
+    /// Returns the source address.
     pub fn source(&self) -> MacAddress {
         array_at(self.0.as_ref(), 7)
     }
 
-    /// What it carries, see [`ethertype`].
+    /// Returns the protocol of the payload, see [`ethertype`].
     pub fn ethertype(&self) -> u16 {
         u16_at(self.0.as_ref(), 19)
     }
 
-    /// What is behind the headers.
+    /// Returns the bytes behind the headers.
     pub fn payload(&self) -> &[u8] {
         &self.0.as_ref()[FDDI_SNAP_BYTES..]
     }
@@ -137,11 +138,11 @@ impl<B: AsRef<[u8]>> Fddi<B> {
 /// The fields of FDDI, LLC and SNAP headers that carry IP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FddiFields {
-    /// Where the frame goes.
+    /// Address of the receiver.
     pub destination: MacAddress,
-    /// Where it comes from.
+    /// Address of the sender.
     pub source: MacAddress,
-    /// What it carries, see [`ethertype`].
+    /// Protocol of the payload, see [`ethertype`].
     pub ethertype: u16,
 }
 
@@ -149,7 +150,7 @@ impl FddiFields {
     /// Writes the headers to the front of `into`.
     ///
     /// # Errors
-    /// When that is too short.
+    /// Fails if `into` is too short.
     pub fn write(&self, into: &mut [u8]) -> Result<(), Malformed> {
         at_least("FDDI", into, FDDI_SNAP_BYTES)?;
         into[0] = FRAME_CONTROL_LLC;

@@ -4,7 +4,7 @@ use crate::bytes::{array_at, put_u16, u16_at};
 use crate::checksum::Sum;
 use crate::malformed::{Malformed, at_least};
 
-/// Bytes of the header, the four that depend on the type included.
+/// Bytes of the header, including the four that depend on the type.
 pub const ICMP_BYTES: usize = 8;
 
 /// Types of ICMP messages.
@@ -33,52 +33,52 @@ pub mod icmp6_kind {
     pub const ECHO_REPLY: u8 = 129;
 }
 
-/// An ICMP or ICMPv6 message. The latter's checksum covers a pseudo-header; the former's begins with [`Sum::new`].
+/// An ICMP or ICMPv6 message. The checksum of ICMPv6 covers a pseudo-header; that of ICMP starts from [`Sum::new`].
 #[derive(Debug, Clone, Copy)]
 pub struct Icmp<B>(B);
 
 impl<B: AsRef<[u8]>> Icmp<B> {
-    /// A view of `message`. The checksum is not verified here, see [`Icmp::checksum_is_right`].
+    /// Returns a view of `message`. The checksum is not verified here, see [`Icmp::checksum_is_right`].
     ///
     /// # Errors
-    /// When it is cut short.
+    /// Fails if the message is cut short.
     pub fn parse(message: B) -> Result<Self, Malformed> {
         at_least("ICMP", message.as_ref(), ICMP_BYTES)?;
         Ok(Self(message))
     }
 
-    /// The message's type, see [`icmp_kind`] and [`icmp6_kind`].
+    /// Returns the message's type, see [`icmp_kind`] and [`icmp6_kind`].
     pub fn kind(&self) -> u8 {
         self.0.as_ref()[0]
     }
 
-    /// What within the type it is.
+    /// Returns the code, which refines the type.
     pub fn code(&self) -> u8 {
         self.0.as_ref()[1]
     }
 
-    /// The checksum.
+    /// Returns the checksum.
     pub fn checksum(&self) -> u16 {
         u16_at(self.0.as_ref(), 2)
     }
 
-    /// Whether the checksum is right.
+    /// Returns whether the checksum is right.
     pub fn checksum_is_right(&self, pseudo: Sum) -> bool {
         pseudo.bytes(self.0.as_ref()).is_right()
     }
 
-    /// The four bytes that depend on the type: an echo's identifier and sequence number, an MTU.
+    /// Returns the four bytes that depend on the type, such as an echo's identifier and sequence number, or an MTU.
     pub fn rest(&self) -> [u8; 4] {
         array_at(self.0.as_ref(), 4)
     }
 
-    /// What is behind the header: an echo's data, or the packet that caused an error.
+    /// Returns the bytes behind the header: an echo's data, or the packet that caused an error.
     pub fn payload(&self) -> &[u8] {
         &self.0.as_ref()[ICMP_BYTES..]
     }
 }
 
-/// Editing.
+/// Methods that edit the message.
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Icmp<B> {
     /// Computes the checksum.
     pub fn fill_checksum(&mut self, pseudo: Sum) {
@@ -87,7 +87,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Icmp<B> {
         put_u16(self.0.as_mut(), 2, checksum);
     }
 
-    /// What is behind the header, to be edited.
+    /// Returns the bytes behind the header, to be edited.
     pub fn payload_mut(&mut self) -> &mut [u8] {
         &mut self.0.as_mut()[ICMP_BYTES..]
     }
@@ -98,7 +98,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Icmp<B> {
 pub struct IcmpFields {
     /// The message's type.
     pub kind: u8,
-    /// What within the type it is.
+    /// The code, which refines the type.
     pub code: u8,
     /// The four bytes that depend on the type.
     pub rest: [u8; 4],
@@ -108,7 +108,7 @@ impl IcmpFields {
     /// Writes the header with a checksum of 0 to the front of `into`.
     ///
     /// # Errors
-    /// When that is too short.
+    /// Fails if `into` is too short.
     pub fn write(&self, into: &mut [u8]) -> Result<(), Malformed> {
         at_least("ICMP", into, ICMP_BYTES)?;
         into[..4].copy_from_slice(&[self.kind, self.code, 0, 0]);

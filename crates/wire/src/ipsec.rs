@@ -1,4 +1,4 @@
-//! ESP (RFC 4303) and AH (RFC 4302) as they lie on the wire; what they mean is no matter of this crate.
+//! The layouts of ESP (RFC 4303) and AH (RFC 4302).
 
 use crate::bytes::{put_u16, put_u32, u32_at};
 use crate::malformed::{Malformed, at_least};
@@ -13,26 +13,26 @@ pub const AH_BYTES: usize = 12;
 pub struct Esp<B>(B);
 
 impl<B: AsRef<[u8]>> Esp<B> {
-    /// A view of `packet`.
+    /// Returns a view of `packet`.
     ///
     /// # Errors
-    /// When it is cut short.
+    /// Fails if the packet is cut short.
     pub fn parse(packet: B) -> Result<Self, Malformed> {
         at_least("ESP", packet.as_ref(), ESP_BYTES)?;
         Ok(Self(packet))
     }
 
-    /// Security parameters index.
+    /// Returns the security parameters index.
     pub fn spi(&self) -> u32 {
         u32_at(self.0.as_ref(), 0)
     }
 
-    /// The sequence number's low 32 bits.
+    /// Returns the sequence number's low 32 bits.
     pub fn sequence_number(&self) -> u32 {
         u32_at(self.0.as_ref(), 4)
     }
 
-    /// What is behind the header: IV, ciphertext, check value.
+    /// Returns the bytes behind the header: IV, ciphertext, check value.
     pub fn payload(&self) -> &[u8] {
         &self.0.as_ref()[ESP_BYTES..]
     }
@@ -51,7 +51,7 @@ impl EspFields {
     /// Writes the header to the front of `into`.
     ///
     /// # Errors
-    /// When that is too short.
+    /// Fails if `into` is too short.
     pub fn write(&self, into: &mut [u8]) -> Result<(), Malformed> {
         at_least("ESP", into, ESP_BYTES)?;
         put_u32(into, 0, self.spi);
@@ -60,33 +60,34 @@ impl EspFields {
     }
 }
 
-/// What stands behind the payload under ESP's encryption: padding, its length, the payload's protocol.
+/// The trailer of the payload under ESP's encryption: padding, its length, and the payload's protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EspTrailer {
-    /// Bytes of padding, which count 1, 2, 3 ... (RFC 4303 section 2.4).
+    /// Bytes of padding; they count 1, 2, 3 and so on (RFC 4303 section 2.4).
     pub padding_bytes: u8,
-    /// What the payload is, see [`crate::protocol`].
+    /// Protocol of the payload, see [`crate::protocol`].
     pub next_header: u8,
 }
 
 impl EspTrailer {
-    /// The shortest trailer that brings `payload_bytes` to a multiple of `align`, a power of two of at most 128.
+    /// Returns the shortest trailer that brings `payload_bytes` to a multiple of `align`, a power of two of at most
+    /// 128.
     #[must_use]
     pub fn for_payload(payload_bytes: usize, align: usize, next_header: u8) -> Self {
         let padding_bytes = (payload_bytes + 2).wrapping_neg() & (align - 1) & 0x7f;
         Self { padding_bytes: padding_bytes as u8, next_header }
     }
 
-    /// Bytes of padding, length and protocol.
+    /// Returns the length of padding, length field and protocol field in bytes.
     #[must_use]
     pub fn total_bytes(self) -> usize {
         usize::from(self.padding_bytes) + 2
     }
 
-    /// Splits what was decrypted into payload and trailer.
+    /// Splits decrypted bytes into payload and trailer.
     ///
     /// # Errors
-    /// When it is shorter than its trailer says, or the padding does not count 1, 2, 3 ...
+    /// Fails if the bytes are fewer than their trailer says, or the padding does not count 1, 2, 3 and so on.
     pub fn split(decrypted: &[u8]) -> Result<(&[u8], Self), Malformed> {
         let Some((rest, &[padding_bytes, next_header])) = decrypted.split_last_chunk::<2>() else {
             return Err(Malformed::Short { header: "ESP trailer", need: 2, have: decrypted.len() });
@@ -103,7 +104,7 @@ impl EspTrailer {
     /// Writes the trailer to the front of `into`.
     ///
     /// # Errors
-    /// When that is too short.
+    /// Fails if `into` is too short.
     pub fn write(self, into: &mut [u8]) -> Result<(), Malformed> {
         at_least("ESP trailer", into, self.total_bytes())?;
         let (padding, rest) = into.split_at_mut(self.padding_bytes.into());
@@ -115,15 +116,15 @@ impl EspTrailer {
     }
 }
 
-/// An AH packet: the header, and what follows it.
+/// An AH packet: the header and its payload.
 #[derive(Debug, Clone, Copy)]
 pub struct Ah<B>(B);
 
 impl<B: AsRef<[u8]>> Ah<B> {
-    /// A view of `packet`.
+    /// Returns a view of `packet`.
     ///
     /// # Errors
-    /// When it is cut short, or its length is less than the fixed fields need.
+    /// Fails if the packet is cut short, or its length field is less than the fixed fields need.
     pub fn parse(packet: B) -> Result<Self, Malformed> {
         let bytes = packet.as_ref();
         at_least("AH", bytes, AH_BYTES)?;
@@ -135,40 +136,40 @@ impl<B: AsRef<[u8]>> Ah<B> {
         Ok(Self(packet))
     }
 
-    /// What follows, see [`crate::protocol`].
+    /// Returns the protocol of the payload, see [`crate::protocol`].
     pub fn next_header(&self) -> u8 {
         self.0.as_ref()[0]
     }
 
-    /// Bytes of the header with its check value and padding.
+    /// Returns the length in bytes of the header, its check value and its padding.
     pub fn header_bytes(&self) -> usize {
         (usize::from(self.0.as_ref()[1]) + 2) * 4
     }
 
-    /// Security parameters index.
+    /// Returns the security parameters index.
     pub fn spi(&self) -> u32 {
         u32_at(self.0.as_ref(), 4)
     }
 
-    /// The sequence number's low 32 bits.
+    /// Returns the sequence number's low 32 bits.
     pub fn sequence_number(&self) -> u32 {
         u32_at(self.0.as_ref(), 8)
     }
 
-    /// The check value with its padding.
+    /// Returns the check value with its padding.
     pub fn check_value(&self) -> &[u8] {
         &self.0.as_ref()[AH_BYTES..self.header_bytes()]
     }
 
-    /// What follows the header.
+    /// Returns the bytes behind the header.
     pub fn payload(&self) -> &[u8] {
         &self.0.as_ref()[self.header_bytes()..]
     }
 }
 
-/// Editing.
+/// Methods that edit the packet.
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Ah<B> {
-    /// The check value with its padding, to be edited.
+    /// Returns the check value with its padding, to be edited.
     pub fn check_value_mut(&mut self) -> &mut [u8] {
         let end = self.header_bytes();
         &mut self.0.as_mut()[AH_BYTES..end]
@@ -178,7 +179,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Ah<B> {
 /// The fields of AH's header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AhFields {
-    /// What follows, see [`crate::protocol`].
+    /// Protocol of the payload, see [`crate::protocol`].
     pub next_header: u8,
     /// Bytes of the check value with its padding, a multiple of 4, at most 1,016.
     pub check_value_bytes: usize,
@@ -192,7 +193,7 @@ impl AhFields {
     /// Writes the header with a check value of zeros to the front of `into`.
     ///
     /// # Errors
-    /// When that is too short, or the check value has a length that the header cannot state.
+    /// Fails if `into` is too short, or the header cannot state the length of the check value.
     pub fn write(&self, into: &mut [u8]) -> Result<(), Malformed> {
         let words = self.check_value_bytes / 4;
         let length = u8::try_from(words + 1).ok().filter(|_| self.check_value_bytes.is_multiple_of(4));

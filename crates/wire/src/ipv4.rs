@@ -12,15 +12,15 @@ const DONT_FRAGMENT: u16 = 0x4000;
 const MORE_FRAGMENTS: u16 = 0x2000;
 const OFFSET: u16 = 0x1fff;
 
-/// An IPv4 packet. What is behind its total length, as a short Ethernet frame's padding, is not seen.
+/// An IPv4 packet. The view hides bytes behind the total length, such as the padding of a short Ethernet frame.
 #[derive(Debug, Clone, Copy)]
 pub struct Ipv4<B>(B);
 
 impl<B: AsRef<[u8]>> Ipv4<B> {
-    /// A view of `packet`. The header checksum is not verified here, see [`Ipv4::checksum_is_right`].
+    /// Returns a view of `packet`. The header checksum is not verified here, see [`Ipv4::checksum_is_right`].
     ///
     /// # Errors
-    /// When it is cut short, is not version 4, or its lengths contradict each other.
+    /// Fails if the packet is cut short, is not version 4, or its lengths contradict each other.
     pub fn parse(packet: B) -> Result<Self, Malformed> {
         let bytes = packet.as_ref();
         at_least("IPv4", bytes, IPV4_BYTES)?;
@@ -40,123 +40,124 @@ impl<B: AsRef<[u8]>> Ipv4<B> {
         Ok(Self(packet))
     }
 
-    /// The view's bytes.
+    /// Returns the view's bytes.
     pub fn into_inner(self) -> B {
         self.0
     }
 
-    /// Bytes of the header with its options.
+    /// Returns the length in bytes of the header and its options.
     pub fn header_bytes(&self) -> usize {
         usize::from(self.0.as_ref()[0] & 15) * 4
     }
 
-    /// Bytes of the packet.
+    /// Returns the length of the packet in bytes.
     pub fn total_bytes(&self) -> usize {
         usize::from(u16_at(self.0.as_ref(), 2))
     }
 
-    /// Type of service: DSCP and ECN together.
+    /// Returns the type of service: DSCP and ECN together.
     pub fn traffic_class(&self) -> u8 {
         self.0.as_ref()[1]
     }
 
-    /// Differentiated services code point.
+    /// Returns the differentiated services code point.
     pub fn dscp(&self) -> u8 {
         self.traffic_class() >> 2
     }
 
-    /// Explicit congestion notification (RFC 3168): 0 not capable, 1 and 2 capable, 3 congested.
+    /// Returns the explicit congestion notification (RFC 3168): 0 not capable, 1 and 2 capable, 3 congested.
     pub fn ecn(&self) -> u8 {
         self.traffic_class() & 3
     }
 
-    /// What fragments of one packet have in common.
+    /// Returns the identification, which all fragments of a packet share.
     pub fn identification(&self) -> u16 {
         u16_at(self.0.as_ref(), 4)
     }
 
-    /// Whether it must not be fragmented.
+    /// Returns whether the packet must not be fragmented.
     pub fn dont_fragment(&self) -> bool {
         u16_at(self.0.as_ref(), 6) & DONT_FRAGMENT != 0
     }
 
-    /// Whether fragments follow behind this one.
+    /// Returns whether more fragments follow this one.
     pub fn more_fragments(&self) -> bool {
         u16_at(self.0.as_ref(), 6) & MORE_FRAGMENTS != 0
     }
 
-    /// Where in the whole payload this fragment's lies.
+    /// Returns the offset of this fragment in the whole payload, in bytes.
     pub fn fragment_offset_bytes(&self) -> usize {
         usize::from(u16_at(self.0.as_ref(), 6) & OFFSET) * 8
     }
 
-    /// Whether this is a piece of a packet.
+    /// Returns whether this is a fragment of a packet.
     pub fn is_fragment(&self) -> bool {
         u16_at(self.0.as_ref(), 6) & (MORE_FRAGMENTS | OFFSET) != 0
     }
 
-    /// Hops left.
+    /// Returns the number of hops left.
     pub fn time_to_live(&self) -> u8 {
         self.0.as_ref()[8]
     }
 
-    /// What the payload is, see [`crate::protocol`].
+    /// Returns the protocol of the payload, see [`crate::protocol`].
     pub fn protocol(&self) -> u8 {
         self.0.as_ref()[9]
     }
 
-    /// The header's checksum.
+    /// Returns the header's checksum.
     pub fn checksum(&self) -> u16 {
         u16_at(self.0.as_ref(), 10)
     }
 
-    /// Whether the header's checksum is right.
+    /// Returns whether the header's checksum is right.
     pub fn checksum_is_right(&self) -> bool {
         Sum::new().bytes(&self.0.as_ref()[..self.header_bytes()]).is_right()
     }
 
-    /// Where it comes from.
+    /// Returns the source address.
     pub fn source(&self) -> Ipv4Addr {
         array_at::<4>(self.0.as_ref(), 12).into()
     }
 
-    /// Where it goes.
+    /// Returns the destination address.
     pub fn destination(&self) -> Ipv4Addr {
         array_at::<4>(self.0.as_ref(), 16).into()
     }
 
-    /// Options with their padding.
+    /// Returns the options with their padding.
     pub fn options(&self) -> &[u8] {
         &self.0.as_ref()[IPV4_BYTES..self.header_bytes()]
     }
 
-    /// What the packet carries.
+    /// Returns the payload.
     pub fn payload(&self) -> &[u8] {
         &self.0.as_ref()[self.header_bytes()..self.total_bytes()]
     }
 
-    /// The pseudo-header for a checksum over this packet's payload.
+    /// Returns the pseudo-header for a checksum over this packet's payload.
     pub fn pseudo_sum(&self) -> Sum {
         let upper_bytes = self.total_bytes() - self.header_bytes();
         Sum::pseudo_ipv4(self.source(), self.destination(), self.protocol(), upper_bytes)
     }
 }
 
-/// Editing. Fields change without the checksum ([`Ipv4::fill_checksum`]) unless said otherwise.
+/// Methods that edit the packet. They leave the checksum as it is ([`Ipv4::fill_checksum`] computes it) unless they
+/// say otherwise.
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Ipv4<B> {
     /// Sets DSCP and ECN.
     pub fn set_traffic_class(&mut self, value: u8) {
         self.0.as_mut()[1] = value;
     }
 
-    /// Sets ECN and mends the checksum (RFC 6040 does so to packets that leave a tunnel).
+    /// Sets ECN and updates the checksum (RFC 6040 does so to packets that leave a tunnel).
     pub fn set_ecn(&mut self, ecn: u8) {
         let old = u16_at(self.0.as_ref(), 0);
         self.set_traffic_class(self.traffic_class() & !3 | ecn & 3);
         self.mend(old, u16_at(self.0.as_ref(), 0));
     }
 
-    /// Sets what fragments have in common.
+    /// Sets the identification, which all fragments of a packet share.
     pub fn set_identification(&mut self, value: u16) {
         put_u16(self.0.as_mut(), 4, value);
     }
@@ -167,35 +168,35 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Ipv4<B> {
         put_u16(self.0.as_mut(), 6, old | if value { DONT_FRAGMENT } else { 0 });
     }
 
-    /// Says which piece of a packet this is. `offset_bytes` is a multiple of 8.
+    /// Sets the offset of this fragment, and whether more follow. `offset_bytes` is a multiple of 8.
     pub fn set_fragment(&mut self, offset_bytes: u16, more: bool) {
         let kept = u16_at(self.0.as_ref(), 6) & !(MORE_FRAGMENTS | OFFSET);
         put_u16(self.0.as_mut(), 6, kept | (offset_bytes / 8) | if more { MORE_FRAGMENTS } else { 0 });
     }
 
-    /// Sets the hops left and mends the checksum.
+    /// Sets the number of hops left and updates the checksum.
     pub fn set_time_to_live(&mut self, value: u8) {
         let old = u16_at(self.0.as_ref(), 8);
         self.0.as_mut()[8] = value;
         self.mend(old, u16_at(self.0.as_ref(), 8));
     }
 
-    /// Sets what the payload is.
+    /// Sets the protocol of the payload.
     pub fn set_protocol(&mut self, value: u8) {
         self.0.as_mut()[9] = value;
     }
 
-    /// Sets where it comes from.
+    /// Sets the source address.
     pub fn set_source(&mut self, value: Ipv4Addr) {
         self.0.as_mut()[12..16].copy_from_slice(&value.octets());
     }
 
-    /// Sets where it goes.
+    /// Sets the destination address.
     pub fn set_destination(&mut self, value: Ipv4Addr) {
         self.0.as_mut()[16..20].copy_from_slice(&value.octets());
     }
 
-    /// Sets the checksum field as it is given (AH computes over 0).
+    /// Sets the checksum field to the given value (AH computes over 0).
     pub fn set_checksum(&mut self, value: u16) {
         put_u16(self.0.as_mut(), 10, value);
     }
@@ -207,13 +208,13 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Ipv4<B> {
         self.set_checksum(checksum);
     }
 
-    /// Options with their padding, to be edited.
+    /// Returns the options with their padding, to be edited.
     pub fn options_mut(&mut self) -> &mut [u8] {
         let end = self.header_bytes();
         &mut self.0.as_mut()[IPV4_BYTES..end]
     }
 
-    /// What the packet carries, to be edited.
+    /// Returns the payload, to be edited.
     pub fn payload_mut(&mut self) -> &mut [u8] {
         let (start, end) = (self.header_bytes(), self.total_bytes());
         &mut self.0.as_mut()[start..end]
@@ -230,17 +231,17 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Ipv4<B> {
 pub struct Ipv4Fields {
     /// DSCP and ECN.
     pub traffic_class: u8,
-    /// What fragments have in common.
+    /// The identification, which all fragments of a packet share.
     pub identification: u16,
-    /// Whether it must not be fragmented.
+    /// Whether the packet must not be fragmented.
     pub dont_fragment: bool,
     /// Hops left.
     pub time_to_live: u8,
-    /// What the payload is, see [`crate::protocol`].
+    /// Protocol of the payload, see [`crate::protocol`].
     pub protocol: u8,
-    /// Where it comes from.
+    /// Address of the sender.
     pub source: Ipv4Addr,
-    /// Where it goes.
+    /// Address of the receiver.
     pub destination: Ipv4Addr,
 }
 
@@ -248,7 +249,7 @@ impl Ipv4Fields {
     /// Writes the header, its checksum included, to the front of `into`, for a payload of `payload_bytes`.
     ///
     /// # Errors
-    /// When `into` is too short, or the packet would be longer than 65,535 bytes.
+    /// Fails if `into` is too short, or the packet would be longer than 65,535 bytes.
     pub fn write(&self, into: &mut [u8], payload_bytes: usize) -> Result<(), Malformed> {
         at_least("IPv4", into, IPV4_BYTES)?;
         let total_bytes = u16::try_from(IPV4_BYTES.saturating_add(payload_bytes)).map_err(|_| {

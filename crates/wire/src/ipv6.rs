@@ -9,28 +9,28 @@ use std::net::Ipv6Addr;
 /// Bytes of the header without extensions.
 pub const IPV6_BYTES: usize = 40;
 
-/// What lies behind the extension headers of a packet.
+/// The header or payload behind a packet's extension headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Upper {
-    /// What it is, see [`crate::protocol`].
+    /// Its protocol, see [`crate::protocol`].
     pub protocol: u8,
-    /// Where it starts, from the packet's first byte.
+    /// Its offset in the packet.
     pub offset_bytes: usize,
-    /// Where the `next header` byte that names it lies.
+    /// Offset of the `next header` byte that names its protocol.
     pub named_at: usize,
-    /// Where the fragment header lies, if there is one.
+    /// Offset of the fragment header, if there is one.
     pub fragment_at: Option<usize>,
 }
 
-/// An IPv6 packet. What is behind its payload length is not seen.
+/// An IPv6 packet. The view hides bytes behind the payload length.
 #[derive(Debug, Clone, Copy)]
 pub struct Ipv6<B>(B);
 
 impl<B: AsRef<[u8]>> Ipv6<B> {
-    /// A view of `packet`.
+    /// Returns a view of `packet`.
     ///
     /// # Errors
-    /// When it is cut short or not version 6.
+    /// Fails if it is cut short or not version 6.
     pub fn parse(packet: B) -> Result<Self, Malformed> {
         let bytes = packet.as_ref();
         at_least("IPv6", bytes, IPV6_BYTES)?;
@@ -42,7 +42,7 @@ impl<B: AsRef<[u8]>> Ipv6<B> {
         Ok(Self(packet))
     }
 
-    /// The view's bytes.
+    /// Returns the view's bytes.
     pub fn into_inner(self) -> B {
         self.0
     }
@@ -62,22 +62,22 @@ impl<B: AsRef<[u8]>> Ipv6<B> {
         self.traffic_class() & 3
     }
 
-    /// The flow's label, 20 bits.
+    /// Returns the flow's label, 20 bits.
     pub fn flow_label(&self) -> u32 {
         u32_at(self.0.as_ref(), 0) & 0xf_ffff
     }
 
-    /// Bytes behind the header, extensions included.
+    /// Returns the length in bytes of everything behind the header, extensions included.
     pub fn payload_bytes(&self) -> usize {
         usize::from(u16_at(self.0.as_ref(), 4))
     }
 
-    /// Bytes of the packet.
+    /// Returns the length of the packet in bytes.
     pub fn total_bytes(&self) -> usize {
         IPV6_BYTES + self.payload_bytes()
     }
 
-    /// What follows the header, see [`crate::protocol`].
+    /// Returns the protocol of the header that follows, see [`crate::protocol`].
     pub fn next_header(&self) -> u8 {
         self.0.as_ref()[6]
     }
@@ -87,31 +87,32 @@ impl<B: AsRef<[u8]>> Ipv6<B> {
         self.0.as_ref()[7]
     }
 
-    /// Where it comes from.
+    /// Returns the source address.
     pub fn source(&self) -> Ipv6Addr {
         array_at::<16>(self.0.as_ref(), 8).into()
     }
 
-    /// Where it goes.
+    /// Returns the destination address.
     pub fn destination(&self) -> Ipv6Addr {
         array_at::<16>(self.0.as_ref(), 24).into()
     }
 
-    /// What is behind the header, extensions included.
+    /// Returns the bytes behind the header, extensions included.
     pub fn payload(&self) -> &[u8] {
         &self.0.as_ref()[IPV6_BYTES..self.total_bytes()]
     }
 
-    /// What is behind hop-by-hop options, routing, fragment and destination options. It stops at ESP, at AH, and
-    /// behind the fragment header of any but a first fragment, whose bytes are no header.
+    /// Returns the first header behind hop-by-hop options, routing, fragment and destination options. The walk stops
+    /// at ESP, at AH, and behind the fragment header of any fragment but the first, because the bytes there are not a
+    /// header.
     ///
     /// # Errors
-    /// When an extension header is cut short.
+    /// Fails if an extension header is cut short.
     pub fn upper(&self) -> Result<Upper, Malformed> {
         let packet = &self.0.as_ref()[..self.total_bytes()];
         let mut upper =
             Upper { protocol: self.next_header(), offset_bytes: IPV6_BYTES, named_at: 6, fragment_at: None };
-        // Each turn moves on by at least eight bytes.
+        // Each turn advances by at least eight bytes.
         loop {
             let at = upper.offset_bytes;
             let extension_bytes = match upper.protocol {
@@ -137,7 +138,7 @@ impl<B: AsRef<[u8]>> Ipv6<B> {
         }
     }
 
-    /// The pseudo-header for a checksum over `upper_bytes` of `protocol`.
+    /// Returns the pseudo-header for a checksum over `upper_bytes` of `protocol`.
     pub fn pseudo_sum(&self, protocol: u8, upper_bytes: usize) -> Sum {
         Sum::pseudo_ipv6(self.source(), self.destination(), protocol, upper_bytes)
     }
@@ -161,22 +162,22 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Ipv6<B> {
         self.0.as_mut()[7] = value;
     }
 
-    /// Sets what follows the header.
+    /// Sets the protocol of the header that follows.
     pub fn set_next_header(&mut self, value: u8) {
         self.0.as_mut()[6] = value;
     }
 
-    /// Sets where it comes from.
+    /// Sets the source address.
     pub fn set_source(&mut self, value: Ipv6Addr) {
         self.0.as_mut()[8..24].copy_from_slice(&value.octets());
     }
 
-    /// Sets where it goes.
+    /// Sets the destination address.
     pub fn set_destination(&mut self, value: Ipv6Addr) {
         self.0.as_mut()[24..40].copy_from_slice(&value.octets());
     }
 
-    /// What is behind the header, to be edited.
+    /// Returns the bytes behind the header, to be edited.
     pub fn payload_mut(&mut self) -> &mut [u8] {
         let end = self.total_bytes();
         &mut self.0.as_mut()[IPV6_BYTES..end]
@@ -188,15 +189,15 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Ipv6<B> {
 pub struct Ipv6Fields {
     /// DSCP and ECN.
     pub traffic_class: u8,
-    /// The flow's label, 20 bits; more are cut off.
+    /// The flow's label: 20 bits; higher bits are cut off.
     pub flow_label: u32,
-    /// What follows the header, see [`crate::protocol`].
+    /// Protocol of the header that follows, see [`crate::protocol`].
     pub next_header: u8,
     /// Hops left.
     pub hop_limit: u8,
-    /// Where it comes from.
+    /// Address of the sender.
     pub source: Ipv6Addr,
-    /// Where it goes.
+    /// Address of the receiver.
     pub destination: Ipv6Addr,
 }
 
@@ -204,7 +205,7 @@ impl Ipv6Fields {
     /// Writes the header to the front of `into`, for a payload of `payload_bytes`.
     ///
     /// # Errors
-    /// When `into` is too short, or the payload longer than 65,535 bytes.
+    /// Fails if `into` is too short, or the payload is longer than 65,535 bytes.
     pub fn write(&self, into: &mut [u8], payload_bytes: usize) -> Result<(), Malformed> {
         at_least("IPv6", into, IPV6_BYTES)?;
         let payload_bytes = u16::try_from(payload_bytes).map_err(|_| Malformed::Field {

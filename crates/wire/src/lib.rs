@@ -1,14 +1,15 @@
-//! Packet headers as checked views over bytes in place, and what is done with whole packets as bytes.
+//! Packet headers as checked views over bytes in place, and operations on whole packets as bytes.
 //!
 //! - A view ([`Ipv4`], [`Ipv6`], [`Tcp`], [`Udp`], [`Icmp`], [`Esp`], [`Ah`], [`Ethernet`], [`Fddi`]) is made by
 //!   `parse`, which checks every length that the view relies on; after that, no accessor can fail. Over `&mut [u8]`
-//!   the same view edits in place. Nothing is copied and nothing allocated.
-//! - A header that is to be built is a plain struct of its fields (`Ipv4Fields`, ...) with `write`.
+//!   the same view edits in place. Nothing is copied or allocated.
+//! - A header to be built is a plain struct of its fields (`Ipv4Fields`, ...) with `write`.
 //! - Checksums come from the transforms' kernel ([`Sum`]); [`update`] changes one for a changed field (RFC 1624).
-//! - [`virtio`] is the header before a packet of a TUN device; [`superpacket`] cuts the large packets that come under
-//!   it, and joins small ones to such; [`pcap`] is the format of captures.
+//! - [`virtio`] is the header in front of a packet of a TUN device; [`superpacket`] cuts the large packets that such
+//!   a device gives, and joins small packets into large ones; [`pcap`] is the format of captures.
 //!
-//! No I/O, no clock. Any bytes whatever give a value or an error: nothing panics, nothing reads out of bounds.
+//! The crate has no I/O and no clock. Any bytes give a value or an error: nothing panics, and nothing reads out of
+//! bounds.
 #![forbid(unsafe_code)]
 
 mod bytes;
@@ -37,7 +38,7 @@ pub use malformed::Malformed;
 pub use tcp::{TCP_BYTES, Tcp, TcpFields, TcpFlags, TcpOption, TcpOptions};
 pub use udp::{UDP_BYTES, Udp, UdpFields};
 
-/// Numbers of protocols over IP, as IANA gives them.
+/// Numbers of protocols over IP, as IANA assigns them.
 pub mod protocol {
     /// IPv6 hop-by-hop options.
     pub const HOP_BY_HOP: u8 = 0;
@@ -61,7 +62,7 @@ pub mod protocol {
     pub const AH: u8 = 51;
     /// ICMPv6.
     pub const ICMPV6: u8 = 58;
-    /// No next header: what ESP's dummy packets carry (RFC 4303 section 2.6).
+    /// No next header: ESP's dummy packets have it (RFC 4303 section 2.6).
     pub const NONE: u8 = 59;
     /// IPv6 destination options.
     pub const DESTINATION_OPTIONS: u8 = 60;

@@ -1,9 +1,9 @@
-//! What `parse` and `write` refuse.
+//! The errors of `parse` and `write`.
 
-/// Bytes that are not the header they should be, or room that is too small for one.
+/// The bytes are not the expected header, or the room is too small for one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
-    /// Fewer bytes than the header, or what it says about its length, needs.
+    /// There are fewer bytes than the header needs, or than its length field says.
     #[error("{header}: {have} bytes where {need} are needed")]
     Short {
         /// The header's name.
@@ -13,19 +13,19 @@ pub enum Malformed {
         /// Bytes there.
         have: usize,
     },
-    /// A field has a value that no such header may have.
+    /// A field has a value that is not allowed in this header.
     #[error("{header}: {field} is {value}")]
     Field {
         /// The header's name.
         header: &'static str,
         /// The field's name.
         field: &'static str,
-        /// What it is.
+        /// The field's value.
         value: u32,
     },
 }
 
-/// That `bytes` has `need` bytes.
+/// Fails if `bytes` has fewer than `need` bytes.
 pub(crate) fn at_least(header: &'static str, bytes: &[u8], need: usize) -> Result<(), Malformed> {
     if bytes.len() < need {
         return Err(Malformed::Short { header, need, have: bytes.len() });

@@ -1,5 +1,5 @@
-//! Captures in the classic `libpcap` format (draft-ietf-opsawg-pcap): read in either byte order and either resolution,
-//! written in little endian with nanoseconds.
+//! Captures in the classic `libpcap` format (draft-ietf-opsawg-pcap): both byte orders and both resolutions are read;
+//! little endian with nanoseconds is written.
 
 use crate::malformed::{Malformed, at_least};
 use std::time::Duration;
@@ -8,13 +8,13 @@ use std::time::Duration;
 pub const FILE_HEADER_BYTES: usize = 24;
 /// Bytes of a record's header.
 pub const RECORD_HEADER_BYTES: usize = 16;
-/// Most bytes of one packet: what tools write today, and more than any packet has.
+/// Most bytes of one packet: the value that tools write today, and more than any packet has.
 pub const SNAP_BYTES: u32 = 262_144;
 
 const MICROSECONDS: u32 = 0xa1b2_c3d4;
 const NANOSECONDS: u32 = 0xa1b2_3c4d;
 
-/// What every packet of a capture begins with (`LINKTYPE_`).
+/// The protocol that every packet of a capture begins with (`LINKTYPE_`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Link {
     /// Ethernet.
@@ -47,10 +47,10 @@ impl Link {
     }
 }
 
-/// How a capture's numbers are written.
+/// Byte order and resolution of a capture's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Format {
-    /// What packets begin with.
+    /// The protocol that packets begin with.
     pub link: Link,
     is_big_endian: bool,
     has_nanoseconds: bool,
@@ -61,14 +61,14 @@ pub struct Format {
 pub struct Record {
     /// Since 1970.
     pub time: Duration,
-    /// Bytes of the packet that are in the file, at most [`SNAP_BYTES`].
+    /// Bytes of the packet in the file, at most [`SNAP_BYTES`].
     pub captured_bytes: usize,
     /// Bytes that the packet had.
     pub original_bytes: u32,
 }
 
 impl Format {
-    /// The one that is written here.
+    /// Returns the format that this crate writes.
     #[must_use]
     pub const fn new(link: Link) -> Self {
         Self { link, is_big_endian: false, has_nanoseconds: true }
@@ -82,7 +82,7 @@ impl Format {
     /// Reads a file's header.
     ///
     /// # Errors
-    /// When it is cut short or not one of this format.
+    /// Fails if it is cut short or not one of this format.
     pub fn parse(header: &[u8]) -> Result<Self, Malformed> {
         at_least("pcap", header, FILE_HEADER_BYTES)?;
         let mut format = Self::new(Link::Ip);
@@ -98,7 +98,7 @@ impl Format {
         Err(Malformed::Field { header: "pcap", field: "magic number", value: format.word(header, 0) })
     }
 
-    /// The header of a file that is written here.
+    /// Returns the header of a file in the format that this crate writes.
     #[must_use]
     pub fn file_header(self) -> [u8; FILE_HEADER_BYTES] {
         let mut bytes = [0; FILE_HEADER_BYTES];
@@ -113,7 +113,7 @@ impl Format {
     /// Reads a record's header.
     ///
     /// # Errors
-    /// When it is cut short, or the packet longer than any can be.
+    /// Fails if it is cut short, or the packet longer than any can be.
     pub fn record(self, header: &[u8]) -> Result<Record, Malformed> {
         at_least("pcap record", header, RECORD_HEADER_BYTES)?;
         let [seconds, fraction, captured, original_bytes] = [0, 4, 8, 12].map(|at| self.word(header, at));
@@ -127,7 +127,8 @@ impl Format {
 }
 
 impl Record {
-    /// A record's header as it is written here. Seconds beyond the year 2106 do not fit and are cut off.
+    /// Returns the record header in the format that this crate writes. Seconds beyond the year 2106 do not fit, and
+    /// their high bits are cut off.
     #[must_use]
     pub fn to_bytes(self) -> [u8; RECORD_HEADER_BYTES] {
         let mut bytes = [0; RECORD_HEADER_BYTES];

@@ -1,10 +1,10 @@
 //! Superpackets: the large TCP and UDP packets that a TUN device with offloads gives and takes.
 //!
-//! [`Pieces`] cuts one into the packets that go over a network, as the device would have (every checksum complete, IPv4
-//! identifications counted up, PSH and FIN on the last piece alone, CWR on the first). [`Join`] makes one of packets
-//! that follow each other. **Guarantee:** cutting what was joined gives the packets that were joined, byte for byte, but
-//! for the identification of packets that must not be fragmented, which means nothing (RFC 6864 section 4.1); a packet
-//! whose checksum is wrong is never joined, and so arrives as wrong as it was.
+//! [`Pieces`] cuts one into the packets that go over a network, as the device would have (every checksum complete,
+//! IPv4 identifications counted up, PSH and FIN on the last piece alone, CWR on the first). [`Join`] makes one
+//! superpacket from packets that follow each other. **Guarantee:** cutting a joined superpacket gives the packets
+//! that were joined, byte for byte, except for the identification of packets that must not be fragmented, which has
+//! no meaning (RFC 6864 section 4.1); a packet with a wrong checksum is never joined, so it arrives unchanged.
 
 use crate::bytes::{array_at, put_u16, put_u32, u16_at, u32_at};
 use crate::checksum::Sum;
@@ -19,39 +19,39 @@ use crate::virtio::{Cut, VIRTIO_BYTES, Virtio};
 /// Most bytes of an IP packet.
 pub const PACKET_MAX_BYTES: usize = 65_535;
 
-/// Most datagrams of a superpacket that every kernel takes (its `UDP_MAX_SEGMENTS`; newer ones take 128). One of more is
-/// refused as a whole.
+/// Most datagrams of a superpacket that every kernel takes (its `UDP_MAX_SEGMENTS`; newer ones take 128). A
+/// superpacket of more datagrams is refused as a whole.
 const UDP_PIECES_MAX: usize = 64;
 
-/// Where the checksum lies in a TCP header.
+/// Offset of the checksum in a TCP header.
 const TCP_CHECKSUM_AT: usize = 16;
-/// Where the checksum lies in a UDP header.
+/// Offset of the checksum in a UDP header.
 const UDP_CHECKSUM_AT: usize = 6;
 
-/// A packet as a TUN device gave it, to be cut.
+/// A packet from a TUN device, ready to be cut.
 #[derive(Debug, Clone, Copy)]
 pub struct Pieces<'a> {
     packet: &'a [u8],
-    /// Where the data starts; in a packet that stays whole, where it ends.
+    /// Offset of the data; for a packet that stays whole, its end.
     data_at: usize,
-    /// Where the TCP or UDP header starts.
+    /// Offset of the TCP or UDP header.
     upper_at: usize,
     piece_bytes: usize,
     count: usize,
     cut: Cut,
-    /// Where a partial sum starts and its field lies, in a packet that stays whole.
+    /// Offsets of the start of a partial sum and of its field, for a packet that stays whole.
     partial: Option<(usize, usize)>,
-    /// What of the pieces' checksums is the same for all.
+    /// The part of the sum that all pieces' checksums share.
     common: Sum,
-    /// The same of their IPv4 headers' checksums.
+    /// The part of the sum that all pieces' IPv4 header checksums share.
     ip_common: Sum,
 }
 
 impl<'a> Pieces<'a> {
-    /// Looks at `packet` under the header that came with it.
+    /// Parses `packet` with the virtio-net header that came with it.
     ///
     /// # Errors
-    /// When the packet is not what the header says.
+    /// Fails if the packet does not match the header.
     pub fn of(header: Virtio, packet: &'a [u8]) -> Result<Self, Malformed> {
         if header.cut == Cut::Whole {
             return Self::whole(header, packet);
@@ -66,7 +66,7 @@ impl<'a> Pieces<'a> {
             }
             let common = Sum::pseudo_ipv4(ip.source(), ip.destination(), ip.protocol(), 0);
             let header = &packet[..ip.header_bytes()];
-            // Without length, identification and checksum.
+            // The sum leaves out length, identification and checksum.
             let ip_common = Sum::new().bytes(&header[..2]).bytes(&header[6..10]).bytes(&header[12..]);
             (ip.header_bytes(), ip.protocol(), common, ip_common, ip.total_bytes())
         } else {
@@ -92,7 +92,7 @@ impl<'a> Pieces<'a> {
         let (upper_bytes, common) = if protocol == protocol::TCP {
             let tcp = Tcp::parse(upper)?;
             let header = &upper[..tcp.header_bytes()];
-            // Without sequence number, offset and flags, and checksum.
+            // The sum leaves out sequence number, offset, flags and checksum.
             let common = common.bytes(&header[..4]).bytes(&header[8..12]).bytes(&header[14..16]);
             (header.len(), common.bytes(&header[18..]))
         } else {
@@ -120,13 +120,13 @@ impl<'a> Pieces<'a> {
         Ok(Self { packet, data_at, upper_at: 0, piece_bytes: 1, count: 1, cut, partial, common, ip_common })
     }
 
-    /// How many packets it becomes: at least one.
+    /// Returns the number of packets that the superpacket is cut into: at least one.
     #[must_use]
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// Bytes of packet `index`.
+    /// Returns the length of packet `index` in bytes.
     #[must_use]
     pub fn bytes(&self, index: usize) -> usize {
         self.data_at + self.data(index).len()
@@ -138,10 +138,11 @@ impl<'a> Pieces<'a> {
         &data[start..data.len().min(start + self.piece_bytes)]
     }
 
-    /// Writes packet `index`, all its checksums complete, to the front of `into`; its bytes.
+    /// Writes packet `index`, with all its checksums complete, to the front of `into`, and returns its length in
+    /// bytes.
     ///
     /// # Errors
-    /// When `into` is too short.
+    /// Fails if `into` is too short.
     pub fn write(&self, index: usize, into: &mut [u8]) -> Result<usize, Malformed> {
         let data = self.data(index);
         let bytes = self.data_at + data.len();
@@ -157,7 +158,7 @@ impl<'a> Pieces<'a> {
             return Ok(bytes);
         }
         let (ip, upper) = headers.split_at_mut(self.upper_at);
-        // What is read is read from the superpacket: what was just written here would have to be waited for.
+        // The sums read the superpacket and not the copy: loads from bytes just written would wait for the stores.
         let (given_ip, given) = self.packet.split_at(self.upper_at);
         if given_ip[0] >> 4 == 6 {
             put_u16(ip, 4, (bytes - IPV6_BYTES) as u16);
@@ -206,7 +207,7 @@ fn set_ip_length(ip: &mut [u8], bytes: usize, count: u16) {
     put_u16(ip, 10, checksum);
 }
 
-/// What a packet is to those that may be joined with it.
+/// The properties by which packets may be joined with each other.
 #[derive(Debug, Clone, Copy)]
 struct Shape {
     is_tcp: bool,
@@ -217,12 +218,12 @@ struct Shape {
 }
 
 impl Shape {
-    /// `None`: the packet is one that is never joined.
+    /// Returns `None` for a packet that is never joined.
     fn of(packet: &[u8]) -> Option<Self> {
         let is_v4 = packet.first()? >> 4 == 4;
         let (upper_at, protocol, pseudo) = if is_v4 {
             let ip = Ipv4::parse(packet).ok()?;
-            // Options may say something about each packet; what is behind the total length would be lost.
+            // Options may differ in meaning per packet, and bytes behind the total length would be lost.
             let is_plain = ip.header_bytes() == IPV4_BYTES && ip.total_bytes() == packet.len();
             if !is_plain || ip.is_fragment() || !ip.checksum_is_right() {
                 return None;
@@ -255,7 +256,7 @@ impl Shape {
             }
             _ => return None,
         };
-        // Without data there is nothing to join.
+        // A packet without data has nothing to join.
         if upper.len() == upper_bytes || !pseudo.double(upper.len() as u32).bytes(upper).is_right() {
             return None;
         }
@@ -263,29 +264,30 @@ impl Shape {
     }
 }
 
-/// Whether `one` and `other` have the same `N` bytes at `at`.
+/// Returns whether `one` and `other` have the same `N` bytes at `at`.
 fn same<const N: usize>(one: &[u8], other: &[u8], at: usize) -> bool {
     array_at::<N>(one, at) == array_at::<N>(other, at)
 }
 
-/// A superpacket in the making, of packets that are pushed one after the other.
+/// A superpacket under construction, from packets pushed one after the other.
 #[derive(Debug)]
 pub struct Join {
-    /// The virtio-net header's place, then the packet.
+    /// Room for the virtio-net header, then the packet.
     buffer: Box<[u8]>,
-    /// Bytes of the buffer that are in use; no packet: 0.
+    /// Bytes of the buffer in use; 0 means no packet.
     used_bytes: usize,
     max_bytes: usize,
     joins_udp: bool,
     count: usize,
     /// Bytes of data of each packet but the last.
     piece_bytes: usize,
-    /// What may follow; `None`: nothing may.
+    /// The shape of packets that may follow; `None` if no packet may.
     open: Option<Shape>,
 }
 
 impl Join {
-    /// An empty one, for superpackets of at most `max_bytes`. `joins_udp`: the device takes UDP superpackets.
+    /// Returns an empty superpacket that grows to at most `max_bytes`. `joins_udp` says that the device accepts UDP
+    /// superpackets.
     #[must_use]
     pub fn new(max_bytes: usize, joins_udp: bool) -> Self {
         Self {
@@ -299,26 +301,26 @@ impl Join {
         }
     }
 
-    /// An empty one for the same device.
+    /// Returns an empty superpacket for the same device.
     #[must_use]
     pub fn another(&self) -> Self {
         Self::new(self.max_bytes, self.joins_udp)
     }
 
-    /// Whether nothing is in it.
+    /// Returns whether there is no packet.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// How many packets are in it.
+    /// Returns the number of packets.
     #[must_use]
     pub const fn count(&self) -> usize {
         self.count
     }
 
-    /// Adds `packet` behind what is there. `false`: it does not belong there, [`Join::take`] what there is first.
-    /// Bytes beyond the longest IP packet are cut off.
+    /// Adds `packet` behind the present ones. Returns `false` if it does not belong there; call [`Join::take`] first,
+    /// then push it again. Bytes beyond the longest IP packet are cut off.
     pub fn push(&mut self, packet: &[u8]) -> bool {
         if self.is_empty() {
             self.begin(packet);
@@ -330,7 +332,7 @@ impl Join {
         if !self.follows(first, packet) {
             return false;
         }
-        // Its checksum is known once its bytes are there; if it is wrong, they are not in use.
+        // The checksum is verified after the bytes have been copied; if it is wrong, the copy is not used.
         let (headers, data) = packet.split_at(first.data_at);
         let into = &mut self.buffer[self.used_bytes..self.used_bytes + data.len()];
         let upper_bytes = (packet.len() - first.upper_at) as u32;
@@ -367,8 +369,8 @@ impl Join {
         }
     }
 
-    /// Whether the headers of `packet` are those of the next packet behind what is there: all that makes it of one shape
-    /// with the first is the same.
+    /// Returns whether the headers of `packet` are those of the packet that follows next: everything that decides
+    /// about joining is as in the first one.
     fn follows(&self, first: Shape, packet: &[u8]) -> bool {
         let there = &self.buffer[VIRTIO_BYTES..self.used_bytes];
         let (upper_at, data_at) = (first.upper_at, first.data_at);
@@ -409,7 +411,7 @@ impl Join {
         let flags = TcpFlags(packet[upper_at + 13]).without(changeable);
         let options = upper_at + TCP_BYTES..data_at;
         u32_at(packet, upper_at + 4) == next
-            // The acknowledgment number, and where the data starts.
+            // The acknowledgment number, and the data offset.
             && same::<4>(there, packet, upper_at + 8)
             && packet[upper_at + 12] == there[upper_at + 12]
             && flags == TcpFlags(there[upper_at + 13]).without(changeable)
@@ -418,8 +420,8 @@ impl Join {
             && there[options.clone()] == packet[options]
     }
 
-    /// What was joined, behind its virtio-net header, for one write to the device; then there is nothing. `None`:
-    /// there was nothing. A packet that stayed alone is as it was pushed.
+    /// Returns the superpacket behind its virtio-net header, for one write to the device, and empties `self`. Returns
+    /// `None` if there was no packet. A packet that was not joined with another is as it was pushed.
     pub fn take(&mut self) -> Option<&[u8]> {
         let (count, used_bytes) = (self.count, self.used_bytes);
         if count == 0 {
@@ -439,7 +441,7 @@ impl Join {
     /// Sets the lengths of a packet that has grown, and leaves its checksum to the device.
     fn finish(&mut self) -> Virtio {
         let packet = &mut self.buffer[VIRTIO_BYTES..self.used_bytes];
-        // What was joined is known to have a shape; what came last may have closed it.
+        // A joined packet has a shape; `open` may be `None` because the last packet closed it.
         let is_v4 = packet[0] >> 4 == 4;
         let upper_at = if is_v4 { IPV4_BYTES } else { IPV6_BYTES };
         let protocol = packet[if is_v4 { 9 } else { 6 }];

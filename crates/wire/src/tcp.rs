@@ -8,7 +8,7 @@ use std::ops::BitOr;
 /// Bytes of a header without options.
 pub const TCP_BYTES: usize = 20;
 
-/// Most bytes of options that a header has room for.
+/// Most bytes of options in a header.
 const OPTIONS_MAX_BYTES: usize = 40;
 
 /// The flags of a segment.
@@ -33,19 +33,19 @@ impl TcpFlags {
     /// The sender has slowed down (RFC 3168).
     pub const CWR: Self = Self(128);
 
-    /// Whether all of `flags` are set.
+    /// Returns whether all of `flags` are set.
     #[must_use]
     pub const fn contains(self, flags: Self) -> bool {
         self.0 & flags.0 == flags.0
     }
 
-    /// Whether any of `flags` is set.
+    /// Returns whether any of `flags` is set.
     #[must_use]
     pub const fn intersects(self, flags: Self) -> bool {
         self.0 & flags.0 != 0
     }
 
-    /// These without `flags`.
+    /// Returns these flags without `flags`.
     #[must_use]
     pub const fn without(self, flags: Self) -> Self {
         Self(self.0 & !flags.0)
@@ -65,10 +65,10 @@ impl BitOr for TcpFlags {
 pub struct Tcp<B>(B);
 
 impl<B: AsRef<[u8]>> Tcp<B> {
-    /// A view of `segment`. The checksum is not verified here, see [`Tcp::checksum_is_right`].
+    /// Returns a view of `segment`. The checksum is not verified here, see [`Tcp::checksum_is_right`].
     ///
     /// # Errors
-    /// When it is cut short, or its data offset is less than a header's.
+    /// Fails if the segment is cut short, or its data offset is less than a header's.
     pub fn parse(segment: B) -> Result<Self, Malformed> {
         let bytes = segment.as_ref();
         at_least("TCP", bytes, TCP_BYTES)?;
@@ -80,73 +80,73 @@ impl<B: AsRef<[u8]>> Tcp<B> {
         Ok(Self(segment))
     }
 
-    /// Bytes of the header with its options.
+    /// Returns the length in bytes of the header and its options.
     pub fn header_bytes(&self) -> usize {
         usize::from(self.0.as_ref()[12] >> 4) * 4
     }
 
-    /// The sender's port.
+    /// Returns the sender's port.
     pub fn source_port(&self) -> u16 {
         u16_at(self.0.as_ref(), 0)
     }
 
-    /// The receiver's port.
+    /// Returns the receiver's port.
     pub fn destination_port(&self) -> u16 {
         u16_at(self.0.as_ref(), 2)
     }
 
-    /// Number of the first byte of data, or of SYN.
+    /// Returns the number of the first byte of data, or of SYN.
     pub fn sequence_number(&self) -> u32 {
         u32_at(self.0.as_ref(), 4)
     }
 
-    /// Number of the byte expected next.
+    /// Returns the number of the byte expected next.
     pub fn acknowledgment_number(&self) -> u32 {
         u32_at(self.0.as_ref(), 8)
     }
 
-    /// The flags.
+    /// Returns the flags.
     pub fn flags(&self) -> TcpFlags {
         TcpFlags(self.0.as_ref()[13])
     }
 
-    /// Bytes that the sender takes, before scaling.
+    /// Returns the number of bytes that the sender accepts, before scaling.
     pub fn window(&self) -> u16 {
         u16_at(self.0.as_ref(), 14)
     }
 
-    /// The checksum.
+    /// Returns the checksum.
     pub fn checksum(&self) -> u16 {
         u16_at(self.0.as_ref(), 16)
     }
 
-    /// Whether the checksum is right. `pseudo` is the packet's pseudo-header.
+    /// Returns whether the checksum is right. `pseudo` is the packet's pseudo-header.
     pub fn checksum_is_right(&self, pseudo: Sum) -> bool {
         pseudo.bytes(self.0.as_ref()).is_right()
     }
 
-    /// Where urgent data ends, from the sequence number.
+    /// Returns the end of urgent data, counted from the sequence number.
     pub fn urgent_pointer(&self) -> u16 {
         u16_at(self.0.as_ref(), 18)
     }
 
-    /// The options as bytes.
+    /// Returns the options as bytes.
     pub fn option_bytes(&self) -> &[u8] {
         &self.0.as_ref()[TCP_BYTES..self.header_bytes()]
     }
 
-    /// The options.
+    /// Returns the options.
     pub fn options(&self) -> TcpOptions<'_> {
         TcpOptions(self.option_bytes())
     }
 
-    /// The data.
+    /// Returns the data.
     pub fn payload(&self) -> &[u8] {
         &self.0.as_ref()[self.header_bytes()..]
     }
 }
 
-/// Editing. Fields change without the checksum.
+/// Methods that edit the segment. They leave the checksum as it is.
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Tcp<B> {
     /// Sets the sender's port.
     pub fn set_source_port(&mut self, value: u16) {
@@ -178,7 +178,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Tcp<B> {
         put_u16(self.0.as_mut(), 14, value);
     }
 
-    /// Sets the checksum field as it is given.
+    /// Sets the checksum field to the given value.
     pub fn set_checksum(&mut self, value: u16) {
         put_u16(self.0.as_mut(), 16, value);
     }
@@ -190,13 +190,13 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Tcp<B> {
         self.set_checksum(checksum);
     }
 
-    /// The options as bytes, to be edited.
+    /// Returns the options as bytes, to be edited.
     pub fn option_bytes_mut(&mut self) -> &mut [u8] {
         let end = self.header_bytes();
         &mut self.0.as_mut()[TCP_BYTES..end]
     }
 
-    /// The data, to be edited.
+    /// Returns the data, to be edited.
     pub fn payload_mut(&mut self) -> &mut [u8] {
         let start = self.header_bytes();
         &mut self.0.as_mut()[start..]
@@ -218,7 +218,7 @@ pub struct TcpFields {
     pub flags: TcpFlags,
     /// Bytes that the sender takes, scaled.
     pub window: u16,
-    /// Where urgent data ends.
+    /// End of urgent data, counted from the sequence number.
     pub urgent_pointer: u16,
 }
 
@@ -227,7 +227,7 @@ impl TcpFields {
     /// Returns the bytes written.
     ///
     /// # Errors
-    /// When `into` is too short, or there are more than 40 bytes of options.
+    /// Fails if `into` is too short, or there are more than 40 bytes of options.
     pub fn write(&self, into: &mut [u8], options: &[u8]) -> Result<usize, Malformed> {
         if options.len() > OPTIONS_MAX_BYTES {
             let value = options.len() as u32;
@@ -255,15 +255,16 @@ impl TcpFields {
 pub enum TcpOption<'a> {
     /// Padding between options.
     NoOperation,
-    /// Most bytes of data in a segment that the sender takes.
+    /// Most bytes of data that the sender accepts in a segment.
     MaxSegmentBytes(u16),
-    /// By how many bits windows are shifted.
+    /// The number of bits by which windows are shifted.
     WindowScale(u8),
     /// The sender understands SACK.
     SackPermitted,
-    /// Received beyond the acknowledgment number: pairs of 4-byte sequence numbers, first and one past the last.
+    /// Ranges received beyond the acknowledgment number: pairs of 4-byte sequence numbers, first and one past the
+    /// last.
     Sack(&'a [u8]),
-    /// The sender's clock, and the latest of the receiver's that it saw.
+    /// The sender's clock, and the latest value of the receiver's clock that it saw.
     Timestamps {
         /// The sender's clock.
         value: u32,
@@ -274,16 +275,16 @@ pub enum TcpOption<'a> {
     Other {
         /// The option's kind.
         kind: u8,
-        /// What follows kind and length.
+        /// The bytes behind kind and length.
         data: &'a [u8],
     },
 }
 
 impl TcpOption<'_> {
-    /// Writes the option to the front of `into`; the bytes written.
+    /// Writes the option to the front of `into`, and returns the number of bytes written.
     ///
     /// # Errors
-    /// When `into` is too short or the option longer than 255 bytes.
+    /// Fails if `into` is too short or the option longer than 255 bytes.
     pub fn write(self, into: &mut [u8]) -> Result<usize, Malformed> {
         let mut fixed = [0; 8];
         let (kind, data): (u8, &[u8]) = match self {
@@ -322,12 +323,12 @@ impl TcpOption<'_> {
     }
 }
 
-/// The options of a segment, up to the end-of-options mark. After an error there are no more.
+/// The options of a segment, up to the end-of-options mark. The iterator ends after an error.
 #[derive(Debug, Clone)]
 pub struct TcpOptions<'a>(&'a [u8]);
 
 impl<'a> TcpOptions<'a> {
-    /// The options in `bytes`.
+    /// Returns the options in `bytes`.
     #[must_use]
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)

@@ -7,15 +7,15 @@ use crate::malformed::{Malformed, at_least};
 /// Bytes of the header.
 pub const UDP_BYTES: usize = 8;
 
-/// A UDP datagram. What is behind its length is not seen.
+/// A UDP datagram. The view hides bytes behind its length.
 #[derive(Debug, Clone, Copy)]
 pub struct Udp<B>(B);
 
 impl<B: AsRef<[u8]>> Udp<B> {
-    /// A view of `datagram`. The checksum is not verified here, see [`Udp::checksum_is_right`].
+    /// Returns a view of `datagram`. The checksum is not verified here, see [`Udp::checksum_is_right`].
     ///
     /// # Errors
-    /// When it is cut short, or its length is less than a header's.
+    /// Fails if the datagram is cut short, or its length field is less than a header's.
     pub fn parse(datagram: B) -> Result<Self, Malformed> {
         let bytes = datagram.as_ref();
         at_least("UDP", bytes, UDP_BYTES)?;
@@ -27,38 +27,38 @@ impl<B: AsRef<[u8]>> Udp<B> {
         Ok(Self(datagram))
     }
 
-    /// The sender's port.
+    /// Returns the sender's port.
     pub fn source_port(&self) -> u16 {
         u16_at(self.0.as_ref(), 0)
     }
 
-    /// The receiver's port.
+    /// Returns the receiver's port.
     pub fn destination_port(&self) -> u16 {
         u16_at(self.0.as_ref(), 2)
     }
 
-    /// Bytes of header and data.
+    /// Returns the length of header and data in bytes.
     pub fn total_bytes(&self) -> usize {
         usize::from(u16_at(self.0.as_ref(), 4))
     }
 
-    /// The checksum; 0 means that there is none.
+    /// Returns the checksum; 0 means that there is no checksum.
     pub fn checksum(&self) -> u16 {
         u16_at(self.0.as_ref(), 6)
     }
 
-    /// Whether the checksum is right, or absent. `pseudo` is the packet's pseudo-header.
+    /// Returns whether the checksum is right, or absent. `pseudo` is the packet's pseudo-header.
     pub fn checksum_is_right(&self, pseudo: Sum) -> bool {
         self.checksum() == 0 || pseudo.bytes(&self.0.as_ref()[..self.total_bytes()]).is_right()
     }
 
-    /// The data.
+    /// Returns the data.
     pub fn payload(&self) -> &[u8] {
         &self.0.as_ref()[UDP_BYTES..self.total_bytes()]
     }
 }
 
-/// Editing. Fields change without the checksum.
+/// Methods that edit the datagram. They leave the checksum as it is.
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Udp<B> {
     /// Sets the sender's port.
     pub fn set_source_port(&mut self, value: u16) {
@@ -70,7 +70,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Udp<B> {
         put_u16(self.0.as_mut(), 2, value);
     }
 
-    /// Sets the checksum field as it is given.
+    /// Sets the checksum field to the given value.
     pub fn set_checksum(&mut self, value: u16) {
         put_u16(self.0.as_mut(), 6, value);
     }
@@ -82,7 +82,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Udp<B> {
         self.set_checksum(checksum);
     }
 
-    /// The data, to be edited.
+    /// Returns the data, to be edited.
     pub fn payload_mut(&mut self) -> &mut [u8] {
         let end = self.total_bytes();
         &mut self.0.as_mut()[UDP_BYTES..end]
@@ -102,7 +102,7 @@ impl UdpFields {
     /// Writes the header without a checksum to the front of `into`, for `payload_bytes` of data.
     ///
     /// # Errors
-    /// When `into` is too short, or the datagram would be longer than 65,535 bytes.
+    /// Fails if `into` is too short, or the datagram would be longer than 65,535 bytes.
     pub fn write(&self, into: &mut [u8], payload_bytes: usize) -> Result<(), Malformed> {
         at_least("UDP", into, UDP_BYTES)?;
         let total_bytes = u16::try_from(UDP_BYTES.saturating_add(payload_bytes)).map_err(|_| {

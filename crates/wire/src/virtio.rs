@@ -1,5 +1,6 @@
-//! The virtio-net header that a TUN device puts before a packet (virtio 1.3 section 5.1.6, in the host's byte order as
-//! `linux/virtio_net.h` has it): which checksum is not complete yet, and how a large packet is to be cut.
+//! The virtio-net header that a TUN device puts before a packet (virtio 1.3 section 5.1.6, in the host's byte order
+//! as `linux/virtio_net.h` has it). It names the checksum that is not complete yet, and says how a large packet is to
+//! be cut.
 
 use crate::malformed::{Malformed, at_least};
 
@@ -9,27 +10,27 @@ pub const VIRTIO_BYTES: usize = 10;
 const NEEDS_CHECKSUM: u8 = 1;
 const ECN: u8 = 0x80;
 
-/// How a large packet is to be cut.
+/// The way in which a large packet is to be cut.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Cut {
-    /// It is not: an ordinary packet.
+    /// Not at all: it is an ordinary packet.
     #[default]
     Whole,
     /// TCP over IPv4, into segments.
     TcpV4,
     /// TCP over IPv6, into segments.
     TcpV6,
-    /// UDP, into datagrams with a header each.
+    /// UDP, into datagrams with their own headers.
     Udp,
 }
 
 /// The header's fields.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Virtio {
-    /// Where the sum that is not complete starts, and where from there its field lies, which holds the sum of the
-    /// pseudo-header. `None`: nothing to complete.
+    /// Offset of the bytes covered by the incomplete sum, and from there the offset of its field, which holds the sum
+    /// of the pseudo-header. `None` if all sums are complete.
     pub partial: Option<(u16, u16)>,
-    /// How the packet is to be cut.
+    /// The way in which the packet is to be cut.
     pub cut: Cut,
     /// Whether a segment has CWR, which only the first piece keeps.
     pub is_ecn: bool,
@@ -40,10 +41,10 @@ pub struct Virtio {
 }
 
 impl Virtio {
-    /// The header and the packet behind it.
+    /// Returns the header and the packet behind it.
     ///
     /// # Errors
-    /// When `bytes` is cut short, or the packet is to be cut in a way that is not known.
+    /// Fails if `bytes` is cut short, or the packet is to be cut in an unknown way.
     pub fn parse(bytes: &[u8]) -> Result<(Self, &[u8]), Malformed> {
         at_least("virtio-net", bytes, VIRTIO_BYTES)?;
         let word = |at| u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
@@ -70,7 +71,7 @@ impl Virtio {
         Ok((header, &bytes[VIRTIO_BYTES..]))
     }
 
-    /// The header's bytes.
+    /// Returns the header's bytes.
     #[must_use]
     pub fn to_bytes(self) -> [u8; VIRTIO_BYTES] {
         let (start, offset) = self.partial.unwrap_or_default();

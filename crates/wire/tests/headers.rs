@@ -1,5 +1,5 @@
-//! Every header: what is written, another parser reads; what another parser reads, the views read alike; any bytes are
-//! a value or an error.
+//! Tests of every header: another parser reads what the crate writes, the views read packets as another parser does,
+//! and any bytes give a value or an error.
 
 use etherparse::{
     Icmpv4Slice, IpAuthHeaderSlice, Ipv4HeaderSlice, Ipv6HeaderSlice, TcpHeaderSlice, TcpOptionElement,
@@ -12,7 +12,7 @@ use sealane_wire::{
     protocol, update,
 };
 
-/// Random bytes, some of them with a plausible beginning.
+/// Returns random bytes, some of them with a plausible beginning.
 fn any_bytes() -> impl Strategy<Value = Vec<u8>> {
     (prop::collection::vec(any::<u8>(), 0..120), 0u8..6).prop_map(|(mut bytes, kind)| {
         let length = bytes.len() as u16;
@@ -58,7 +58,7 @@ proptest! {
             prop_assert_eq!(ip.checksum_is_right(), right == ip.checksum() || right == !ip.checksum() && right == 0);
             prop_assert_eq!(ip.payload().len() + ip.header_bytes(), ip.total_bytes());
         } else if let Ok(other) = theirs {
-            // Theirs looks at the header alone.
+            // The other parser looks at the header alone.
             prop_assert!(usize::from(other.total_len()) < other.slice().len() || usize::from(other.total_len()) > bytes.len());
         }
     }
@@ -103,7 +103,7 @@ proptest! {
             [other.ack(), other.urg(), other.ece(), other.cwr()]
         );
         prop_assert_eq!(tcp.option_bytes(), other.options());
-        // Each option that theirs knows, ours reads alike, as far as theirs reads at all.
+        // The views read each option that the other parser knows alike, up to the first one that it refuses.
         for (option, other) in tcp.options().zip(other.options_iterator()) {
             let (Ok(option), Ok(other)) = (option, other) else { break };
             let same = match (option, other) {
@@ -164,7 +164,7 @@ proptest! {
         prop_assert_eq!(other.header_checksum, other.calc_header_checksum());
         let mut ip = Ipv4::parse(&mut packet[..]).unwrap();
         prop_assert!(ip.checksum_is_right());
-        // What changes on the way keeps it right.
+        // An edit by a router on the way keeps the checksum right.
         ip.set_time_to_live(time_to_live.wrapping_sub(1));
         ip.set_ecn(3);
         prop_assert!(ip.checksum_is_right());
@@ -184,7 +184,7 @@ proptest! {
         let old = u16::from_be_bytes([data[at], data[at + 1]]);
         data[at..at + 2].copy_from_slice(&new.to_be_bytes());
         let (mended, computed) = (update(before, old, new), Sum::new().bytes(&data).checksum());
-        // All zeros have the sum 0, which no update reaches: RFC 1624 section 3.
+        // All zeros have the sum 0, which no update yields: RFC 1624 section 3.
         prop_assert!(mended == computed || data.iter().all(|&byte| byte == 0) || (mended ^ computed) == 0xffff);
     }
 
@@ -284,7 +284,7 @@ fn extension_headers_are_passed() {
     let upper = Ipv6::parse(&packet[..]).unwrap().upper().unwrap();
     assert_eq!((upper.protocol, upper.offset_bytes), (protocol::ESP, 56));
     assert_eq!((upper.named_at, upper.fragment_at), (48, Some(48)));
-    // A first header that says it is longer than what there is.
+    // The first extension header says that it is longer than the packet.
     packet[41] = 3;
     assert!(matches!(Ipv6::parse(&packet[..]).unwrap().upper(), Err(Malformed::Short { .. })));
 }

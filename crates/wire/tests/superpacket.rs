@@ -1,4 +1,4 @@
-//! Superpackets cut and joined: what comes out are right packets to another parser, and cutting and joining undo each
+//! Superpackets cut and joined: another parser finds the resulting packets right, and cutting and joining undo each
 //! other.
 
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
@@ -11,7 +11,7 @@ use std::net::Ipv6Addr;
 const SOURCE: [u8; 4] = [10, 0, 0, 1];
 const DESTINATION: [u8; 4] = [10, 0, 0, 2];
 
-/// What a sending host hands to its device.
+/// A packet as a sending host hands it to its device.
 #[derive(Debug, Clone)]
 struct Super {
     is_v4: bool,
@@ -25,7 +25,7 @@ struct Super {
 }
 
 impl Super {
-    /// The packet with a partial checksum, under its header.
+    /// Returns the packet with a partial checksum, under its header.
     fn build(&self) -> (Virtio, Vec<u8>) {
         let mut upper = vec![0; 60];
         let upper_bytes = if self.is_tcp {
@@ -217,7 +217,7 @@ proptest! {
         if pieces.len() > 1 && is_one {
             prop_assert_eq!(&joined, &vec![(header, packet)]);
         }
-        // Whatever was joined, cut again, are the same packets.
+        // Joined packets, cut again, are the same packets.
         let again: Vec<Vec<u8>> = joined.iter().flat_map(|(header, packet)| cut(*header, packet)).collect();
         prop_assert_eq!(again, pieces);
     }
@@ -232,7 +232,7 @@ proptest! {
         for (which, change, byte, with) in changes {
             let index = which.index(pieces.len());
             match change {
-                // An earlier change has left nothing of it.
+                // An earlier change has emptied it.
                 0 if pieces[index].is_empty() => {}
                 0 => {
                     let byte = byte.index(pieces[index].len());
@@ -274,7 +274,7 @@ proptest! {
     }
 }
 
-/// The packet with the identification that means nothing, and the checksum over it, taken out.
+/// Returns the packet with its meaningless identification, and the checksum over it, set to zero.
 fn without_atomic_identification(packet: &[u8]) -> Vec<u8> {
     let mut packet = packet.to_vec();
     if packet.len() >= 20 && packet[0] >> 4 == 4 && packet[6] & 0x40 != 0 {
@@ -338,7 +338,7 @@ fn a_datagram_of_which_nobody_vouches_is_not_joined() {
     let mut pieces = cut(header, &packet);
     assert_eq!(join(&pieces).len(), 1);
     for piece in &mut pieces {
-        // 0: the sender computed none.
+        // The sender computed no checksum if the field is 0.
         piece[26..28].fill(0);
         assert_eq!(Udp::parse(&piece[20..]).unwrap().checksum(), 0);
     }
