@@ -1,4 +1,4 @@
-//! Segments arrive: RFC 9293, section 3.10.7, with RFC 5961 and RFC 7323.
+//! The arrival of segments: RFC 9293, section 3.10.7, with RFC 5961 and RFC 7323.
 
 use crate::connection::{Connection, Event, Reason, State};
 use crate::segment::{Flags, Header, Segment, reset_for};
@@ -7,13 +7,13 @@ use crate::timers::Timer;
 use crate::{Out, Seq, Time};
 use core::time::Duration;
 
-/// RFC 7323, section 5.5: a timestamp older than this says nothing.
+/// RFC 7323, section 5.5: a timestamp older than this has no meaning.
 const STAMP_LIFE: Duration = Duration::from_secs(24 * 24 * 3600);
 
 impl Connection {
     /// Takes segments in the order of their arrival. Returns how many it took: all, unless `out` was not drained or
-    /// the batch is larger than `out` was made for. Every payload taken comes back, now or later, in [`Out::deliver`]
-    /// or in [`Out::refused`].
+    /// the batch is larger than the one `out` was made for. Every payload taken comes back, now or later, in
+    /// [`Out::deliver`] or in [`Out::refused`].
     pub fn receive(&mut self, segments: &[Segment], now: Time, out: &mut Out) -> usize {
         let is_drained = out.deliver.is_empty() && out.acked.is_empty() && out.refused.is_empty();
         let taken = if is_drained { segments.len().min(out.batch_max()) } else { 0 };
@@ -40,7 +40,8 @@ impl Connection {
         match self.state {
             State::Closed => Self::refuse(segment, out),
             State::SynSent => {
-                // Data on SYN waits to be sent again: it would be delivered before the peer is known to be real.
+                // Data on SYN is refused, so that the peer sends it again: it would be delivered before the peer is
+                // known to be real.
                 Self::refuse(segment, out);
                 self.arrive_in_syn_sent(segment, now, out);
             }
@@ -99,7 +100,7 @@ impl Connection {
         self.note_life(now);
     }
 
-    /// Section 3.10.7.4: all other states. Returns whether the payload was taken over.
+    /// Handles a segment in all other states (section 3.10.7.4). Returns whether the payload was taken over.
     fn arrive_in_window(&mut self, segment: &Segment, now: Time, out: &mut Out) -> bool {
         let Segment { mut header, mut payload } = *segment;
         self.note_life(now);
@@ -107,7 +108,7 @@ impl Connection {
             return false;
         }
         if self.state == State::SynReceived && header.flags.has(Flags::SYN | Flags::ACK) {
-            // The answer to our SYN, when both ends have opened at once: its SYN is known already.
+            // Both ends have opened at once, and this answers our SYN: the peer's SYN is known already.
             if header.seq + 1 == self.receive.nxt {
                 header.seq += 1;
                 header.flags = Flags(header.flags.0 & !Flags::SYN.0);
@@ -127,7 +128,8 @@ impl Connection {
                 return false;
             }
             if bytes > 0 && header.seq == self.receive.nxt && !flags.has(Flags::SYN) {
-                // The window is closed. Acknowledgements are valid all the same, and the probe gets its answer.
+                // The window is closed. The segment's acknowledgement is valid all the same, and the probe gets its
+                // answer.
                 Self::refuse(segment, out);
                 payload.bytes = 0;
                 header.flags = Flags(flags.0 & !Flags::FIN.0);
@@ -140,7 +142,8 @@ impl Connection {
             return false;
         }
         if is_reset {
-            // RFC 5961, section 3.2: only the very next number is believed. RFC 1337: none in TIME-WAIT.
+            // RFC 5961, section 3.2: only a reset with the very next number is believed. RFC 1337: no reset is
+            // believed in TIME-WAIT.
             if self.state == State::TimeWait {
                 return false;
             }
@@ -160,7 +163,7 @@ impl Connection {
         self.arrive_acceptable(&Segment { header, payload }, now, out)
     }
 
-    /// Our answer to SYN was lost: SYN comes again.
+    /// Returns whether this is the peer's SYN again, because our answer to it was lost.
     fn is_syn_again(&mut self, header: &Header, now: Time, out: &mut Out) -> bool {
         let is_syn = header.flags.has(Flags::SYN) && !header.flags.has(Flags::ACK);
         if !is_syn || header.flags.has(Flags::RST) || header.seq + 1 != self.receive.nxt {
@@ -173,11 +176,11 @@ impl Connection {
         true
     }
 
-    /// What does not touch the window is answered, so that ends that have lost each other find back. A bare one is
+    /// Answers a segment outside the window, so that ends that have lost each other find back. A bare segment is
     /// answered a bounded number of times.
     fn answer_unacceptable(&mut self, header: &Header, bytes: u32, now: Time, out: &mut Out) {
         if self.state == State::TimeWait && header.flags.has(Flags::FIN) {
-            // Our last acknowledgement was lost: wait anew (section 3.10.7.4, eighth).
+            // Our last acknowledgement was lost: TIME-WAIT starts anew (section 3.10.7.4, eighth).
             self.enter_time_wait(now);
         }
         if header.flags.has(Flags::SYN) || bytes == 0 {
@@ -187,10 +190,10 @@ impl Connection {
         }
     }
 
-    /// RFC 7323, section 5.3: whether the segment's timestamp lets it pass.
+    /// Returns whether the segment's timestamp lets it pass (RFC 7323, section 5.3).
     fn is_stamp_good(&mut self, header: &Header, payload_bytes: u32, now: Time, out: &mut Out) -> bool {
         let Some(stamp) = header.options.timestamps else {
-            // Section 3.2: once agreed on, every segment has one.
+            // RFC 7323, section 3.2: once timestamps are agreed on, every segment has one.
             self.stats.paws_segments += 1;
             return false;
         };
@@ -237,7 +240,7 @@ impl Connection {
             self.establish(header, wnd, now, out);
         }
         if !self.is_ack_good(header.ack) {
-            // RFC 5961, section 5.2; also what acknowledges bytes never sent.
+            // RFC 5961, section 5.2 asks for this, also for an acknowledgement of bytes never sent.
             self.send_challenge(now, out);
             return false;
         }
@@ -260,7 +263,7 @@ impl Connection {
             }
             return is_taken;
         }
-        // The peer's FIN has been reached; what it sends beyond is answered and thrown away.
+        // The peer's FIN has been reached; bytes beyond it are answered and dropped.
         self.receive.is_ack_due |= is_fin || payload.bytes > 0;
         if is_fin && self.state == State::TimeWait {
             self.enter_time_wait(now);
@@ -273,7 +276,7 @@ impl Connection {
         oldest.is_at_most(ack) && ack.is_at_most(self.send.nxt)
     }
 
-    /// Hands the acknowledgement to the sender; true if the connection has ended by it.
+    /// Hands the acknowledgement to the sender; returns true if the connection has ended by it.
     fn on_ack(&mut self, segment: &Segment, now: Time, out: &mut Out) -> bool {
         let Segment { header, payload } = segment;
         let is_bare = payload.bytes == 0 && !header.flags.has(Flags::FIN);
@@ -286,7 +289,7 @@ impl Connection {
             }
         }
         if outcome.is_opened {
-            // If it is still too small to be used, that is waited for anew, and not as long.
+            // If the window is still too small to be used, the persist timer starts anew, without its backoff.
             self.timers.clear(Timer::Persist);
         }
         if outcome.fin {

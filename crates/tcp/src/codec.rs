@@ -1,28 +1,28 @@
-//! Headers as bytes, over the views of `sealane-wire`. The checksum is the caller's: it is computed outside the lock, by
-//! whoever knows the addresses.
+//! Encodes and decodes headers, over the views of `sealane-wire`. The checksum is left to the caller, who knows the
+//! addresses and computes it outside the lock.
 
 use crate::Seq;
 use crate::segment::{Flags, Header, Options, SackBlocks, Timestamps};
 use sealane_wire::{Malformed, Tcp, TcpFields, TcpFlags, TcpOption};
 
-/// The longest header: 20 bytes and 40 of options.
+/// The length of the longest header: 20 bytes and 40 of options.
 pub const HEADER_BYTES_MAX: usize = 60;
 const OPTIONS_BYTES_MAX: usize = 40;
 
 /// The ports of a segment.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Ports {
-    /// Where it comes from.
+    /// The sender's port.
     pub source: u16,
-    /// Where it goes to.
+    /// The receiver's port.
     pub destination: u16,
 }
 
-/// Reads a segment's ports and header; also says where its payload starts. Options that make no sense end the reading of
-/// options, and those that nobody knows are left out.
+/// Reads a segment's ports and header, and returns the offset of its payload as well. Malformed options end the
+/// reading of options, and unknown options are left out.
 ///
 /// # Errors
-/// Where there is no whole header.
+/// Fails if there is no whole header.
 pub fn decode(segment: &[u8]) -> Result<(Ports, Header, usize), Malformed> {
     let tcp = Tcp::parse(segment)?;
     let mut options = Options::default();
@@ -58,7 +58,8 @@ fn blocks(bytes: &[u8]) -> SackBlocks {
 /// Writes a header to the front of `into` and returns its length; its checksum and its urgent pointer are zero.
 ///
 /// # Errors
-/// When `into` is too short, or there are more than 40 bytes of options: a header that a connection made has fewer.
+/// Fails if `into` is too short, or there are more than 40 bytes of options: a header that a connection made has
+/// fewer.
 pub fn encode(ports: Ports, header: &Header, into: &mut [u8]) -> Result<usize, Malformed> {
     let mut bytes = [0; OPTIONS_BYTES_MAX];
     let length = encode_options(&header.options, &mut bytes)?;
@@ -160,7 +161,8 @@ mod tests {
             segment[12] = ((segment.len() / 4) << 4) as u8;
             decode(&segment).expect("a whole header").1.options
         };
-        // Unknown, then known; a wrong length; cut; of no length; behind the end.
+        // The cases are: an unknown option before a known one; a wrong length; a cut option; length 0; the
+        // end-of-options mark.
         assert_eq!(read(&[30, 3, 7, 2, 4, 1, 2]).mss, Some(258));
         assert_eq!(read(&[2, 3, 1, 3, 3, 9]).window_scale, Some(9));
         assert_eq!(read(&[8, 10, 0, 0]), Options::default());

@@ -1,30 +1,29 @@
-//! What the user of a connection decides when it is opened.
+//! The choices that the user of a connection makes when it is opened.
 
 use crate::{Congestion, Seq};
 use core::time::Duration;
 
-/// How a connection behaves, and how much it holds at most. Rings are allocated when it is opened, by these counts.
+/// The behaviour and the bounds of a connection. Rings are allocated by these counts when the connection is opened.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Most payload bytes of a segment that the link takes, TCP's options not counted: its MTU less 40 for IPv4 and
-    /// less 60 for IPv6 (RFC 6691). It is announced, and our own segments keep to it.
+    /// Most payload bytes of a segment that the link carries, without TCP's options: its MTU less 40 for IPv4 and
+    /// less 60 for IPv6 (RFC 6691). The value is announced, and our own segments keep to it.
     pub mss: u16,
     /// The algorithm of congestion avoidance.
     pub congestion: Congestion,
     /// Whether a small segment waits while others are in flight (RFC 896).
     pub nagle: bool,
-    /// Whether a segment may hold the end of one message and the start of the next. Without it every message starts a
-    /// segment of its own, so that layers below find short ones in one piece.
+    /// Whether a segment may hold the end of one message and the start of the next. If not, every message starts a
+    /// segment of its own, so that layers below find short messages in one piece.
     pub join_messages: bool,
     /// Whether to offer selective acknowledgements (RFC 2018).
     pub sack: bool,
     /// Whether to offer timestamps (RFC 7323).
     pub timestamps: bool,
-    /// How long an acknowledgement may wait for a second segment or for data that takes it along; at most half a
+    /// Longest time that an acknowledgement waits for a second segment or for data that carries it; at most half a
     /// second (RFC 9293, section 3.8.6.3).
     pub ack_delay: Duration,
-    /// Most bytes that may be on their way to the application: under way, kept out of order, delivered and not yet
-    /// consumed.
+    /// Most bytes on their way to the application: in flight, kept out of order, or delivered and not yet consumed.
     pub receive_bytes: u32,
     /// Most segments kept out of order.
     pub reassembly_segments: u32,
@@ -32,30 +31,30 @@ pub struct Config {
     pub send_messages: u32,
     /// Most segments in flight.
     pub flight_segments: u32,
-    /// The retransmission timeout before a first sample (RFC 6298 asks for a second).
+    /// The retransmission timeout before a first sample (RFC 6298 asks for one second).
     pub rto_initial: Duration,
-    /// The least retransmission timeout. RFC 6298 asks for a second, and all systems of today take less.
+    /// The least retransmission timeout. RFC 6298 asks for one second, and today's systems use less.
     pub rto_min: Duration,
     /// The largest retransmission timeout.
     pub rto_max: Duration,
-    /// How often SYN is sent again before the connection fails.
+    /// Number of times that SYN is sent again before the connection fails.
     pub syn_retries: u32,
-    /// How often a segment is sent again, and how many probes stay unanswered, before the connection fails.
+    /// Number of times that a segment is sent again, and number of unanswered probes, before the connection fails.
     pub retries: u32,
-    /// How long TIME-WAIT lasts: twice the longest life of a segment.
+    /// Duration of TIME-WAIT: twice the longest life of a segment.
     pub time_wait: Duration,
-    /// Probes of an idle connection; none by default (RFC 9293, section 3.8.4).
+    /// Probes of an idle connection; `None`, the default, sends no probes (RFC 9293, section 3.8.4).
     pub keep_alive: Option<KeepAlive>,
 }
 
-/// When an idle connection is probed.
+/// The schedule of probes of an idle connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KeepAlive {
-    /// How long nothing arrives before the first probe.
+    /// Time without arrivals before the first probe.
     pub idle: Duration,
-    /// How long between probes.
+    /// Time between probes.
     pub interval: Duration,
-    /// How many unanswered probes end the connection.
+    /// Number of unanswered probes that ends the connection.
     pub probes: u32,
 }
 
@@ -84,11 +83,12 @@ impl Default for Config {
     }
 }
 
-/// What nobody outside may guess of a connection. The caller draws both from keyed hashes over addresses and ports.
+/// Values that an outsider must not be able to guess. The caller derives both by keyed hashes over addresses and
+/// ports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Secrets {
     /// The initial sequence number: [`Seq::initial`] (RFC 6528).
     pub isn: Seq,
-    /// Where the connection's timestamps start (RFC 7323, section 5.4).
+    /// The start of the connection's timestamps (RFC 7323, section 5.4).
     pub timestamp_offset: u32,
 }

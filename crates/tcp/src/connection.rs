@@ -1,5 +1,5 @@
-//! A connection: its state, what the application may ask of it, and its timers. Segments arrive in `arrival`, leave by
-//! `output`.
+//! A connection: its state, the calls of the application, and its timers. Module `arrival` handles segments that
+//! arrive, and `output` those that leave.
 
 use crate::limiter::Limiter;
 use crate::receiver::{Receiver, SCALE_MAX};
@@ -9,7 +9,7 @@ use crate::timers::{Timer, Timers};
 use crate::{Config, Out, Secrets, Stats, Time};
 use core::fmt;
 
-/// The states of RFC 9293, section 3.3.2. LISTEN is [`Listener`](crate::Listener)'s.
+/// The states of RFC 9293, section 3.3.2. LISTEN is not among them: [`Listener`](crate::Listener) has it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum State {
     /// SYN was sent.
@@ -18,17 +18,17 @@ pub enum State {
     SynReceived,
     /// Data goes both ways.
     Established,
-    /// Closed here; FIN is not yet acknowledged.
+    /// This end has closed; FIN is not yet acknowledged.
     FinWait1,
-    /// Closed here, and acknowledged; the peer may still send.
+    /// This end has closed, and FIN is acknowledged; the peer may still send.
     FinWait2,
-    /// The peer has closed; we may still send.
+    /// The peer has closed; this end may still send.
     CloseWait,
     /// Both have closed at once.
     Closing,
-    /// The peer has closed, then we; FIN is not yet acknowledged.
+    /// The peer has closed, then this end; FIN is not yet acknowledged.
     LastAck,
-    /// All is done; late segments are waited for.
+    /// Both directions are closed; the connection waits for late segments.
     TimeWait,
     /// There is no connection.
     Closed,
@@ -37,9 +37,9 @@ pub enum State {
 /// Why a connection has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reason {
-    /// Both ends closed and everything was acknowledged.
+    /// Both ends closed, and everything was acknowledged.
     Finished,
-    /// The peer refused it: its answer to SYN was a reset.
+    /// The peer refused the connection: its answer to SYN was a reset.
     Refused,
     /// The peer reset it.
     Reset,
@@ -49,14 +49,14 @@ pub enum Reason {
     Aborted,
 }
 
-/// What has happened.
+/// An event for the application.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
     /// The handshake is over.
     Established,
     /// The peer sends no more; everything it sent has been delivered.
     PeerClosed,
-    /// The connection has ended. It comes once, and nothing after it.
+    /// The connection has ended. It is the last event, and comes once.
     Closed(Reason),
 }
 
@@ -89,7 +89,7 @@ pub struct Connection {
     pub(crate) is_scaled: bool,
     /// SYN came before we sent one.
     pub(crate) is_passive: bool,
-    /// More could be sent than [`Out`] had room for.
+    /// Whether more could be sent than [`Out`] had room for.
     pub(crate) is_more_due: bool,
     pub(crate) timestamp_offset: u32,
     pub(crate) stats: Stats,
@@ -118,7 +118,7 @@ impl Connection {
         }
     }
 
-    /// Opens actively: sends SYN.
+    /// Opens a connection actively: sends SYN.
     pub fn connect(config: &Config, secrets: Secrets, now: Time, out: &mut Out) -> Self {
         let mut connection = Self::new(config, secrets, State::SynSent);
         connection.send.nxt += 1;
@@ -126,15 +126,15 @@ impl Connection {
         connection
     }
 
-    /// Opens passively: answers the SYN that has this header. Whether it is to be answered is
-    /// [`Listener`](crate::Listener)'s affair, or the caller's.
+    /// Opens a connection passively: answers the SYN that has this header. [`Listener`](crate::Listener), or the
+    /// caller, decides whether it is to be answered.
     pub fn accept(config: &Config, secrets: Secrets, syn: &Header, now: Time, out: &mut Out) -> Self {
         let mut connection = Self::answered(config, secrets, syn, now);
         connection.send_syn(now, out);
         connection
     }
 
-    /// As if that SYN had been answered already.
+    /// Returns the connection in the state after that SYN has been answered.
     pub(crate) fn answered(config: &Config, secrets: Secrets, syn: &Header, now: Time) -> Self {
         let mut connection = Self::new(config, secrets, State::SynReceived);
         connection.is_passive = true;
@@ -147,11 +147,12 @@ impl Connection {
         connection
     }
 
-    /// Takes what the peer's SYN says of itself.
+    /// Applies the options of the peer's SYN.
     pub(crate) fn agree(&mut self, peer: &Options) {
         self.is_stamped = self.config.timestamps && peer.timestamps.is_some();
         let stamp_bytes = if self.is_stamped { 12 } else { 0 };
-        // RFC 9293, section 3.7.1: 536 where nothing is said. A peer that asks for next to nothing does not get it.
+        // RFC 9293, section 3.7.1: the default is 536. A lower bound protects from a peer that asks for tiny
+        // segments.
         let peer_mss = u32::from(peer.mss.unwrap_or(536)).max(64);
         let payload_max = peer_mss.min(u32::from(self.config.mss).max(64)) - stamp_bytes;
         self.is_scaled = peer.window_scale.is_some();
@@ -169,7 +170,7 @@ impl Connection {
     /// stays the caller's, to be offered again when slots have come back. Messages of no bytes come back at once.
     ///
     /// # Errors
-    /// After [`close`](Self::close), and when the connection has ended. None was taken then.
+    /// Fails after [`close`](Self::close), and after the connection has ended. Then it took no messages.
     pub fn send(&mut self, messages: &[Payload], now: Time, out: &mut Out) -> Result<usize, Closing> {
         let may_send =
             matches!(self.state, State::SynSent | State::SynReceived | State::Established | State::CloseWait);
@@ -192,7 +193,7 @@ impl Connection {
         Ok(taken)
     }
 
-    /// The application is done with `bytes` that were delivered: the window may grow again.
+    /// Notes that the application is done with `bytes` of delivered payload: the window may grow again.
     pub fn consume(&mut self, bytes: u32, now: Time, out: &mut Out) {
         let is_update_due = self.receive.consume(bytes);
         if is_update_due && self.may_receive() {
@@ -200,7 +201,7 @@ impl Connection {
         }
     }
 
-    /// Sends no more than what is queued, then FIN. The peer may go on sending, and is still heard.
+    /// Sends the queued messages, then FIN. The peer may go on sending, and its data is still delivered.
     pub fn close(&mut self, now: Time, out: &mut Out) {
         if self.send.fin != Fin::Open {
             return;
@@ -218,7 +219,7 @@ impl Connection {
         }
     }
 
-    /// Ends the connection at once; the peer is told by a reset.
+    /// Ends the connection at once, and sends the peer a reset.
     pub fn abort(&mut self, now: Time, out: &mut Out) {
         if matches!(self.state, State::Closed) {
             return;
@@ -229,13 +230,13 @@ impl Connection {
         self.end(Reason::Aborted, out);
     }
 
-    /// When [`on_deadline`](Self::on_deadline) is to be called; `None` while nothing is waited for. The time may
-    /// already have passed: more is to be sent than [`Out`] had room for.
+    /// Returns the time at which [`on_deadline`](Self::on_deadline) is to be called; `None` while no timer runs. The
+    /// time may already have passed, if [`Out`] had no room for all that is due.
     pub fn deadline(&self) -> Option<Time> {
         if self.is_more_due { Some(Time::ZERO) } else { self.timers.earliest() }
     }
 
-    /// Does what is due at `now`.
+    /// Performs the work that is due at `now`.
     pub fn on_deadline(&mut self, now: Time, out: &mut Out) {
         if self.timers.take_due(Timer::TimeWait, now) {
             return self.end(Reason::Finished, out);
@@ -296,7 +297,7 @@ impl Connection {
     fn on_keep_alive(&mut self, now: Time, out: &mut Out) {
         let Some(keep_alive) = self.config.keep_alive else { return };
         if !self.send.flight.is_empty() {
-            // Whether the peer lives, the retransmission timer finds out.
+            // The retransmission timer finds out whether the peer lives.
             self.timers.set(Timer::KeepAlive, now + keep_alive.idle);
             return;
         }
@@ -310,7 +311,7 @@ impl Connection {
         self.timers.set(Timer::KeepAlive, now + keep_alive.interval);
     }
 
-    /// Something arrived: the peer lives.
+    /// Notes that something arrived, so the peer lives.
     pub(crate) fn note_life(&mut self, now: Time) {
         if let Some(keep_alive) = self.config.keep_alive
             && !matches!(self.state, State::SynSent | State::SynReceived | State::TimeWait | State::Closed)
@@ -326,7 +327,7 @@ impl Connection {
         self.timers.set(Timer::TimeWait, now + self.config.time_wait);
     }
 
-    /// There is no connection any more: everything goes back.
+    /// Ends the connection and hands all slots back.
     pub(crate) fn end(&mut self, reason: Reason, out: &mut Out) {
         self.state = State::Closed;
         self.timers.clear_all();
@@ -337,50 +338,50 @@ impl Connection {
         out.events.push(Event::Closed(reason));
     }
 
-    /// Whether the peer may still send.
+    /// Returns whether the peer may still send.
     pub(crate) fn may_receive(&self) -> bool {
         matches!(self.state, State::Established | State::FinWait1 | State::FinWait2)
     }
 
-    /// The connection's state.
+    /// Returns the connection's state.
     pub fn state(&self) -> State {
         self.state
     }
 
-    /// What was counted so far.
+    /// Returns the counters.
     pub fn stats(&self) -> Stats {
         self.stats
     }
 
-    /// Bytes of payload and FIN in flight.
+    /// Returns the number of bytes in flight, payload and FIN.
     pub fn in_flight_bytes(&self) -> u32 {
         self.send.flight.bytes()
     }
 
-    /// Bytes queued and not yet sent.
+    /// Returns the number of bytes queued and not yet sent.
     pub fn unsent_bytes(&self) -> u32 {
         self.send.unsent_bytes()
     }
 
-    /// The congestion window, in bytes.
+    /// Returns the congestion window, in bytes.
     pub fn congestion_window_bytes(&self) -> u32 {
         self.send.window_bytes()
     }
 
-    /// The smoothed round trip; `None` before a first sample.
+    /// Returns the smoothed round trip, or `None` before the first sample.
     pub fn round_trip(&self) -> Option<core::time::Duration> {
         self.send.rtt.smoothed()
     }
 
-    /// Most payload bytes of a segment that this end sends, as agreed with the peer.
+    /// Returns the most payload bytes of a segment that this end sends, as agreed with the peer.
     pub fn payload_max_bytes(&self) -> u32 {
         self.send.payload_max
     }
 
-    /// Asserts what must hold between any two calls, for simulations and fuzzers.
+    /// Asserts the invariants that hold between any two calls, for simulations and fuzzers.
     ///
     /// # Panics
-    /// When it does not: a mistake of this crate.
+    /// Panics if an invariant does not hold, which is a bug of this crate.
     pub fn assert_invariants(&self) {
         match self.state {
             State::SynSent | State::SynReceived => {

@@ -1,13 +1,13 @@
-//! The scoreboard: segments sent and not yet acknowledged, in order, with what is known of each (RFC 6675).
+//! The scoreboard: segments sent and not yet acknowledged, in order, with the state of each (RFC 6675).
 //!
 //! Every segment is in one of four states: under way, selectively acknowledged, lost, or lost and sent again. Sums
-//! over the states are kept, so that the bytes under way ([`Flight::pipe_bytes`]) cost nothing to know.
+//! over the states are maintained, so that reading the bytes under way ([`Flight::pipe_bytes`]) costs nothing.
 
 use crate::queue::Cursor;
 use crate::ring::Ring;
 use crate::{Seq, Time};
 
-/// RFC 6675, section 2: how many segments that arrived say that an earlier one is lost.
+/// RFC 6675, section 2: number of later segments whose arrival means that a segment is lost.
 const DUPLICATE_THRESHOLD: u32 = 3;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -24,14 +24,14 @@ pub(crate) enum State {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Sent {
     pub(crate) seq: Seq,
-    /// Of sequence space: payload, and one for FIN.
+    /// Length in sequence space: payload, and one for FIN.
     pub(crate) bytes: u32,
-    /// Where its payload starts.
+    /// Start of its payload in the queue.
     pub(crate) at: Cursor,
     pub(crate) sent_at: Time,
     pub(crate) state: State,
     pub(crate) fin: bool,
-    /// Sent more than once: its acknowledgement says nothing about the round trip (Karn).
+    /// Whether it was sent more than once: then its acknowledgement gives no sample of the round trip (Karn).
     pub(crate) retried: bool,
 }
 
@@ -45,13 +45,13 @@ impl Sent {
     }
 }
 
-/// What an acknowledgement took off the scoreboard.
+/// The result of an acknowledgement.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Acknowledged {
     /// Bytes that had not been selectively acknowledged before.
     pub(crate) delivered_bytes: u32,
-    /// When the latest of the segments was sent. Nothing where one of them was sent twice: the others may have waited
-    /// at the receiver for it (Karn).
+    /// The time at which the latest of the segments was sent. `None` if one of them was sent twice: the others may
+    /// have waited at the receiver for it (Karn).
     pub(crate) sent_at: Option<Time>,
     pub(crate) fin: bool,
 }
@@ -80,12 +80,12 @@ impl Flight {
         self.ring.is_full()
     }
 
-    /// Bytes from the first to the last, whatever became of them.
+    /// Returns the number of bytes from the first segment to the last, in whatever state.
     pub(crate) fn bytes(&self) -> u32 {
         self.bytes
     }
 
-    /// Bytes that are thought to be in the network.
+    /// Returns the number of bytes that are assumed to be in the network.
     pub(crate) fn pipe_bytes(&self) -> u32 {
         self.bytes - self.sacked_bytes - self.lost_bytes
     }
@@ -127,7 +127,8 @@ impl Flight {
         }
     }
 
-    /// Removes what lies before `ack`. `skip` moves a cursor on, where only a part of a segment was acknowledged.
+    /// Removes the segments before `ack`. `skip` moves a cursor on, for a segment of which only a part was
+    /// acknowledged.
     pub(crate) fn acknowledge(&mut self, ack: Seq, skip: impl Fn(Cursor, u32) -> Cursor) -> Acknowledged {
         let mut found = Acknowledged::default();
         let mut is_any_retried = false;
@@ -165,7 +166,7 @@ impl Flight {
         found
     }
 
-    /// Marks segments that lie wholly within `from..to`; returns how many bytes that is news of.
+    /// Marks segments that lie wholly within `from..to`; returns the number of bytes that were not marked before.
     pub(crate) fn sack(&mut self, from: Seq, to: Seq) -> u32 {
         let mut news_bytes = 0;
         let mut index = self.ring.partition_point(|sent| sent.seq.is_before(from));
@@ -182,8 +183,9 @@ impl Flight {
         news_bytes
     }
 
-    /// RFC 6675's `IsLost` for all: what has three segments, or more than two full ones' bytes, arrived behind it.
-    /// Segments that were sent again are not judged a second time. Returns whether any was found.
+    /// Applies RFC 6675's `IsLost` to all segments: one is lost if three segments, or more than the bytes of two full
+    /// ones, arrived behind it. Segments that were sent again are not judged a second time. Returns whether any was
+    /// found lost.
     pub(crate) fn mark_lost(&mut self, mss: u32) -> bool {
         let (mut segments, mut bytes, mut is_any) = (0, 0, false);
         for index in (0..self.ring.len()).rev() {
@@ -215,15 +217,15 @@ impl Flight {
         }
     }
 
-    /// After a timeout everything may be lost; what was selectively acknowledged counts no more, for the other end
-    /// may have thrown it away (RFC 2018, section 8).
+    /// Marks all segments after a timeout; selective acknowledgements no longer count, because the other end may have
+    /// dropped that data (RFC 2018, section 8).
     pub(crate) fn mark_all_lost(&mut self) {
         for index in (0..self.ring.len()).rev() {
             self.set(index, State::Lost);
         }
     }
 
-    /// The first segment that is lost and waits to be sent again.
+    /// Returns the first segment that is lost and waits to be sent again.
     pub(crate) fn next_lost(&mut self) -> Option<u32> {
         if self.lost_bytes == 0 {
             return None;
@@ -275,7 +277,7 @@ impl Flight {
 mod tests {
     use super::*;
 
-    /// Ten segments of 100 bytes from 1000 on.
+    /// Returns ten segments of 100 bytes from 1000 on.
     fn ten() -> Flight {
         let mut flight = Flight::new(16);
         for index in 0..10 {

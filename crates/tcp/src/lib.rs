@@ -1,31 +1,31 @@
 //! TCP (RFC 9293) as a value: batches of segments by reference and `now` go in; segments, deliveries and deadlines
-//! come out. There is no socket, no clock, no thread and no source of randomness in it.
+//! come out. The crate has no socket, no clock, no thread and no source of randomness.
 //!
 //! It is built to stand under one short lock, which several lanes take for the packets of one connection:
 //!
-//! - A payload is a slot and a range in a pool of the caller's, never bytes. Checksums, digests and ciphers run before
-//!   or after the lock, on any lane; slots are freed after it.
-//! - A call takes a batch and costs a lock once.
-//! - Rings are allocated when a connection is opened, and nothing after that.
+//! - A payload is a slot and a range in a pool of the caller's, never bytes. Checksums, digests and ciphers run
+//!   before or after the lock, on any lane; slots are freed after it.
+//! - A call takes a batch, so the lock is taken once per batch.
+//! - Rings are allocated when a connection is opened, and there is no allocation after that.
 //!
-//! What it speaks: open (active, passive, simultaneous), transfer and close of RFC 9293; RFC 5961 against blind
+//! It implements: open (active, passive, simultaneous), transfer and close of RFC 9293; RFC 5961 against blind
 //! attacks; window scaling, timestamps and PAWS (RFC 7323); SACK (RFC 2018, RFC 6675), or NewReno's recovery without
 //! it (RFC 6582); PRR (RFC 6937); NewReno and CUBIC (RFC 5681, RFC 9438); the timer of RFC 6298; limited transmit
 //! (RFC 3042); delayed acknowledgements, Nagle's rule, silly window avoidance, probes of closed windows, keep-alive.
 //!
-//! What it does not: urgent data is delivered in line (RFC 6093), data on SYN is ignored, there is no ECN, no path MTU
-//! discovery and no pacing. Data segments carry no SACK blocks: whoever has a gap to report sends an acknowledgement
-//! of its own.
+//! It does not implement ECN, path MTU discovery and pacing; urgent data is delivered in line (RFC 6093), and data on
+//! SYN is ignored. Data segments carry no SACK blocks: an end that has a gap to report sends a separate
+//! acknowledgement.
 //!
 //! # The contract
 //!
 //! - `now` never goes back.
 //! - After every call, drain [`Out`]: send, deliver, free. A connection takes no more segments than there is room for
-//!   what they cause.
+//!   in `Out` for their results.
 //! - Call [`Connection::on_deadline`] when [`Connection::deadline`] has come.
 //! - Segments are taken in the order of their arrival, whatever lane brings them: lanes take a ticket when a packet
-//!   arrives and hand batches on in ticket order. Order lost here is not an error, but it looks like loss to the peer.
-//! - The bytes of a message stay as they are until its slot comes back in [`Out::acked`] or [`Out::abandoned`]: they
+//!   arrives and hand batches on in ticket order. Wrong order is not an error, but it looks like loss to the peer.
+//! - The bytes of a message must not change until its slot comes back in [`Out::acked`] or [`Out::abandoned`]: they
 //!   may be sent again. A layer below that changes bytes writes to another buffer.
 //!
 //! # Example

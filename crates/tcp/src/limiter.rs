@@ -1,8 +1,8 @@
 //! A bound on answers that anybody can provoke: challenge acknowledgements (RFC 5961, section 7) and answers to bare
 //! segments outside the window, which two confused ends could send each other for ever.
 //!
-//! The count is of one connection. A count over all of them would tell an attacker, who sees his own answers stop, what
-//! others provoke.
+//! The count is per connection. A count over all connections would reveal to an attacker, who sees his own answers
+//! stop, how many answers others provoke.
 
 use crate::Time;
 use core::time::Duration;
@@ -18,7 +18,7 @@ pub(crate) struct Limiter {
 }
 
 impl Limiter {
-    /// Whether one more answer may be sent.
+    /// Returns whether one more answer may be sent.
     pub(crate) fn admit(&mut self, now: Time) -> bool {
         if now.since(self.start) >= PERIOD {
             *self = Self { start: now, count: 0 };

@@ -1,5 +1,5 @@
-//! LISTEN: half-open connections, in records of a hundred bytes or so. A connection, with its rings, is only made once
-//! the peer has proved that it is where it says (RFC 4987, section 3.2).
+//! LISTEN: half-open connections, in records of about a hundred bytes. A connection with its rings is only made once
+//! the peer has proved its address (RFC 4987, section 3.2).
 
 use crate::connection::Connection;
 use crate::receiver::first_offer;
@@ -23,7 +23,8 @@ const BACKOFF_MAX: u32 = 6;
 
 /// A port that is listened on. `K` names a peer: its address and port, and ours where there are several.
 ///
-/// There are no SYN cookies: while the backlog is full of peers that were asked once only, further ones are not heard.
+/// There are no SYN cookies: while the backlog is full of peers that were answered once only, further peers are
+/// ignored.
 #[derive(Debug)]
 pub struct Listener<K> {
     config: Config,
@@ -32,27 +33,26 @@ pub struct Listener<K> {
     dropped: u64,
 }
 
-/// What comes of a segment that belongs to no connection.
+/// The reaction to a segment that belongs to no connection.
 #[derive(Debug)]
 pub enum Answer {
-    /// Nothing is to be done.
+    /// Nothing is sent.
     Nothing,
     /// This header is to be sent back, without payload.
     Reply(Header),
-    /// The handshake is over: a connection, which has taken the segment, payload and all, and left what follows in
-    /// [`Out`].
+    /// The handshake is complete: the connection has taken the segment with its payload, and [`Out`] has its results.
     Opened(Box<Connection>),
 }
 
 impl<K: Copy + Eq> Listener<K> {
-    /// Listens with at most `backlog` half-open connections; those that open have this configuration.
+    /// Listens with at most `backlog` half-open connections; opened connections have this configuration.
     pub fn new(config: &Config, backlog: usize) -> Self {
         let backlog = backlog.max(1);
         Self { config: config.clone(), backlog, half_open: Vec::with_capacity(backlog), dropped: 0 }
     }
 
-    /// Takes a segment for which the caller has found no connection (RFC 9293, section 3.10.7.2). `secrets` is called
-    /// for a new peer. Its payload stays the caller's, unless a connection opens.
+    /// Takes a segment for which the caller has found no connection (RFC 9293, section 3.10.7.2). It calls `secrets`
+    /// for a new peer. The payload stays the caller's, unless a connection opens.
     pub fn receive(
         &mut self,
         peer: K,
@@ -64,7 +64,7 @@ impl<K: Copy + Eq> Listener<K> {
         let header = &segment.header;
         let known = self.half_open.iter().position(|half_open| half_open.key == peer);
         if header.flags.has(Flags::RST) {
-            // RFC 5961, section 3: believed only with the very next number.
+            // RFC 5961, section 3: a reset is believed only with the very next number.
             if let Some(index) = known
                 && header.seq == self.half_open[index].syn.seq + 1
             {
@@ -81,7 +81,7 @@ impl<K: Copy + Eq> Listener<K> {
         if let Some(index) = known {
             let half_open = &self.half_open[index];
             // Another SYN is an old duplicate, or a new start of a peer that forgot: the first answer stands until it
-            // has timed out.
+            // times out.
             return if half_open.syn.seq == header.seq {
                 Answer::Reply(answer(&self.config, half_open.secrets, &half_open.syn, now))
             } else {
@@ -121,7 +121,7 @@ impl<K: Copy + Eq> Listener<K> {
         true
     }
 
-    /// When [`on_deadline`](Self::on_deadline) is to be called.
+    /// Returns the time at which [`on_deadline`](Self::on_deadline) is to be called.
     pub fn deadline(&self) -> Option<Time> {
         self.half_open.iter().map(|half_open| half_open.due_at).min()
     }
@@ -143,12 +143,12 @@ impl<K: Copy + Eq> Listener<K> {
         });
     }
 
-    /// How many connections are half open.
+    /// Returns the number of half-open connections.
     pub fn half_open(&self) -> usize {
         self.half_open.len()
     }
 
-    /// How many peers found no room, or lost it.
+    /// Returns the number of peers that found no room, or lost it.
     pub fn dropped(&self) -> u64 {
         self.dropped
     }
@@ -158,7 +158,7 @@ fn backed_off(first: Duration, retries: u32) -> Duration {
     first * (1 << retries.min(BACKOFF_MAX))
 }
 
-/// SYN and ACK, as the connection would send it that this peer may become.
+/// Returns the SYN and ACK as the connection with this peer would send it.
 fn answer(config: &Config, secrets: Secrets, syn: &Header, now: Time) -> Header {
     let (window, scale) = first_offer(config);
     let value = now.as_ms_wrapping().wrapping_add(secrets.timestamp_offset);

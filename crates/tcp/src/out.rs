@@ -1,5 +1,5 @@
-//! What a call leaves to be done. The caller keeps one of these for each lane, drains it after every call, outside the
-//! lock, and uses it again; its lists then never grow.
+//! The results of a call, for the caller to process. The caller keeps one `Out` per lane, drains it after every call,
+//! outside the lock, and uses it again; its lists then never grow.
 
 use crate::segment::{Header, Parts, Payload, Transmit};
 use crate::{Config, Event};
@@ -8,28 +8,29 @@ use alloc::vec::Vec;
 /// Most events of one call: established, ended by the peer, closed, and some to spare.
 const EVENTS_MAX: usize = 8;
 
-/// What to do after a call.
+/// The results of a call.
 #[derive(Debug)]
 pub struct Out {
     /// Segments to be sent, in order.
     pub send: Vec<Transmit>,
-    /// Received bytes in order, to be consumed. Their slots are the caller's again, each delivered at most once.
+    /// Received payloads in order, to be consumed. Their slots belong to the caller again; each is delivered at most
+    /// once.
     pub deliver: Vec<Payload>,
     /// Slots of messages that the peer has acknowledged whole.
     pub acked: Vec<u32>,
-    /// Slots of received payloads that nobody needs: duplicates, and what lies outside the window.
+    /// Slots of received payloads that are not needed: duplicates, and data outside the window.
     pub refused: Vec<u32>,
     /// Slots of messages that will not be sent, or not be acknowledged, because the connection has ended.
     pub abandoned: Vec<u32>,
-    /// What has happened.
+    /// Events for the application.
     pub events: Vec<Event>,
     send_max: usize,
     batch_max: usize,
 }
 
 impl Out {
-    /// Room for what a connection with this configuration says to a batch of at most `batch` segments. At most four
-    /// times as many segments are sent by one call; what is due beyond that waits for the next.
+    /// Returns an `Out` with room for the results of a batch of at most `batch` segments on a connection with this
+    /// configuration. One call sends at most four times as many segments; the rest waits for the next call.
     pub fn new(config: &Config, batch: usize) -> Self {
         let batch = batch.max(1);
         let messages = config.send_messages.clamp(1, 1 << 24).next_power_of_two() as usize;
@@ -57,7 +58,7 @@ impl Out {
         self.events.clear();
     }
 
-    /// Whether all lists are empty.
+    /// Returns whether all lists are empty.
     pub fn is_empty(&self) -> bool {
         self.send.is_empty()
             && self.deliver.is_empty()
@@ -72,8 +73,8 @@ impl Out {
         self.batch_max
     }
 
-    /// Adds a segment with this header and no payload yet. It is laid where it stays: a segment is larger than all that
-    /// changes in it.
+    /// Adds a segment with this header and no payload yet. The segment is built where it stays: copying it would cost
+    /// more than filling it in.
     #[inline]
     pub(crate) fn push(&mut self, header: &Header) -> &mut Transmit {
         let at = self.send.len();

@@ -1,4 +1,4 @@
-//! Segments leave: headers, acknowledgements, SYN, resets, probes, new data and data sent again.
+//! Segments that leave: headers, acknowledgements, SYN, resets, probes, new data and data sent again.
 
 use crate::connection::{Connection, State};
 use crate::segment::{Flags, Header, Options, Parts, SackBlocks, Timestamps, Transmit};
@@ -7,7 +7,7 @@ use crate::timers::Timer;
 use crate::{Out, Seq, Time};
 
 impl Connection {
-    /// A header from `seq` on. It acknowledges everything so far.
+    /// Returns a header from `seq` on. It acknowledges everything received so far.
     fn header(&mut self, seq: Seq, flags: Flags, now: Time) -> Header {
         let shift = if flags.has(Flags::SYN) { 0 } else { self.receive.scale };
         let window = self.receive.offer(shift);
@@ -28,13 +28,13 @@ impl Connection {
         out.send.push(Transmit { header, parts });
     }
 
-    /// SYN, or the answer to one; sets its timer.
+    /// Sends SYN, or the answer to one, and sets its timer.
     pub(crate) fn send_syn(&mut self, now: Time, out: &mut Out) {
         let is_answer = self.state == State::SynReceived;
         let flags = if is_answer { Flags::SYN | Flags::ACK } else { Flags::SYN };
         let mut header = self.header(self.send.una, flags, now);
         header.options.mss = Some(self.config.mss);
-        // What the peer's SYN did not offer is not in the answer (RFC 7323, section 2.2; RFC 2018, section 2).
+        // The answer contains only options that the peer's SYN offered (RFC 7323, section 2.2; RFC 2018, section 2).
         let is_scaled = !is_answer || self.is_scaled;
         header.options.window_scale = is_scaled.then_some(self.receive.scale);
         header.options.sack_permitted = if is_answer { self.send.is_sack } else { self.config.sack };
@@ -57,7 +57,7 @@ impl Connection {
         self.push(header, Parts::default(), out);
     }
 
-    /// An acknowledgement that anybody can provoke (RFC 5961, section 7).
+    /// Sends an acknowledgement that anybody can provoke (RFC 5961, section 7).
     pub(crate) fn send_challenge(&mut self, now: Time, out: &mut Out) {
         if self.limiter.admit(now) {
             self.stats.challenges += 1;
@@ -67,7 +67,8 @@ impl Connection {
         }
     }
 
-    /// A segment whose number is just before the window, so that the peer must answer (RFC 9293, section 3.8.4).
+    /// Sends a segment whose number is just before the window, so that the peer must answer (RFC 9293, section
+    /// 3.8.4).
     pub(crate) fn send_probe(&mut self, now: Time, out: &mut Out) {
         if !out.is_send_full() {
             let header = self.header(self.send.una.minus(1), Flags::ACK, now);
@@ -75,7 +76,7 @@ impl Connection {
         }
     }
 
-    /// A reset with the next number: the one that the peer takes at its word (RFC 5961, section 3).
+    /// Sends a reset with the next number, the only one that the peer believes (RFC 5961, section 3).
     pub(crate) fn send_reset(&mut self, now: Time, out: &mut Out) {
         if !out.is_send_full() {
             let header = self.header(self.send.bare_seq(), Flags::RST | Flags::ACK, now);
@@ -83,7 +84,7 @@ impl Connection {
         }
     }
 
-    /// Sends what the windows let pass: first what was lost, then what is new.
+    /// Sends what the windows allow: first lost segments, then new data.
     pub(crate) fn transmit(&mut self, now: Time, out: &mut Out) {
         self.is_more_due = false;
         let sends_data = matches!(
@@ -93,7 +94,7 @@ impl Connection {
         if !sends_data {
             return;
         }
-        // Segments that leave together differ in number, bits and payload alone.
+        // Segments of one call differ in number, bits and payload alone.
         let mut like = None;
         let held = loop {
             let (lost, is_any_lost) = self.send.next_lost();
@@ -144,7 +145,7 @@ impl Connection {
         }
     }
 
-    /// New data under a header like this one.
+    /// Sends new data under a header like this one.
     #[inline]
     fn push_new(&mut self, like: &Header, bytes: u32, fin: bool, now: Time, out: &mut Out) {
         let segment = out.push(like);
@@ -166,7 +167,7 @@ impl Connection {
         }
     }
 
-    /// Sends what is due after a batch or a deadline: data, and an acknowledgement if no data took it along.
+    /// Sends everything due after a batch or a deadline: data, and an acknowledgement if no data carried it.
     pub(crate) fn flush(&mut self, now: Time, out: &mut Out) {
         if self.state == State::Closed {
             return;
@@ -180,7 +181,7 @@ impl Connection {
     }
 }
 
-/// What tells the segments of a call apart.
+/// Fills in the fields in which the segments of a call differ.
 #[inline]
 fn finish(header: &mut Header, cut: Cut) {
     header.seq = cut.seq;

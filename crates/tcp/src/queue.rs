@@ -1,12 +1,12 @@
-//! What the application gave to be sent: messages by reference, in order, each kept until its last byte is
-//! acknowledged. Segments are cut from it by cursor, so that a retransmission finds the same bytes again.
+//! The queue of messages to be sent: by reference, in order, each kept until its last byte is acknowledged. Segments
+//! are cut from it by cursor, so that a retransmission finds the same bytes again.
 
 use crate::Seq;
 use crate::ring::Ring;
 use crate::segment::{Parts, Payload};
 use alloc::vec::Vec;
 
-/// Most bytes queued: half of what sequence numbers can tell apart, less a window.
+/// Most bytes queued: half the range of sequence numbers that can be compared, less a window.
 const BYTES_MAX: u32 = 1 << 30;
 
 /// A place in the queue: a message's position in the ring and an offset in it.
@@ -33,7 +33,7 @@ impl Queue {
         self.end
     }
 
-    /// Appends a message with bytes; false if there is no room. `una` is the first byte not acknowledged.
+    /// Appends a message that has bytes; returns false if there is no room. `una` is the first byte not acknowledged.
     pub(crate) fn push(&mut self, message: Payload, una: Seq) -> bool {
         let queued = self.end.since(una);
         if self.ring.is_full() || message.bytes > BYTES_MAX || queued > BYTES_MAX - message.bytes {
@@ -44,8 +44,8 @@ impl Queue {
         true
     }
 
-    /// Adds to `parts` at most `bytes_max` bytes from `from` on, of no more messages than a segment may join. Returns how
-    /// many, and where the next ones start.
+    /// Adds to `parts` at most `bytes_max` bytes from `from` on, of no more messages than a segment may join. Returns
+    /// the number of bytes, and the start of the next ones.
     #[inline]
     pub(crate) fn cut(&self, from: Cursor, bytes_max: u32, parts: &mut Parts) -> (u32, Cursor) {
         let (mut bytes, mut next) = (0, from);
@@ -62,12 +62,12 @@ impl Queue {
         (bytes, next)
     }
 
-    /// Bytes of the message at `from` that are left from there on.
+    /// Returns the number of bytes of the message at `from` that are left from there on.
     pub(crate) fn message_rest(&self, from: Cursor) -> u32 {
         self.ring.at(from.message).map_or(0, |(message, _)| message.bytes - from.offset)
     }
 
-    /// The place `bytes` behind `from`.
+    /// Returns the place `bytes` behind `from`.
     pub(crate) fn skip(&self, from: Cursor, bytes: u32) -> Cursor {
         let mut at = Cursor { message: from.message, offset: from.offset + bytes };
         while let Some((message, _)) = self.ring.at(at.message)
@@ -95,7 +95,7 @@ impl Queue {
         }
     }
 
-    /// Where the first byte ever queued stands.
+    /// Returns the position of the first byte ever queued.
     pub(crate) fn start(&self) -> Cursor {
         Cursor { message: self.ring.head(), offset: 0 }
     }
@@ -130,7 +130,7 @@ mod tests {
         assert_eq!(&*parts, &[message(1, 10), Payload { slot: 2, start: 100, bytes: 2 }]);
         assert_eq!((parts.bytes(), next), (12, queue.skip(queue.start(), 12)));
         let (parts, next) = cut(next, 100);
-        // Four messages are as many as a segment joins.
+        // A segment joins at most four messages.
         assert_eq!(parts[0], Payload { slot: 2, start: 102, bytes: 1 });
         assert_eq!((parts.bytes(), parts.len(), next), (15, 4, queue.skip(queue.start(), 27)));
         assert_eq!(cut(next, 100).0.len(), 0);

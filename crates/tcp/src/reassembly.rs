@@ -1,4 +1,4 @@
-//! What has arrived before its turn: payloads in order of their numbers, without overlap, in a ring of fixed size.
+//! Payloads that have arrived before their turn: in order of their numbers, without overlap, in a ring of fixed size.
 
 use crate::Seq;
 use crate::ring::Ring;
@@ -20,7 +20,7 @@ impl Held {
 #[derive(Debug)]
 pub(crate) struct Reassembly {
     ring: Ring<Held>,
-    /// Where segments were put lately, the latest first: RFC 2018, section 4 reports those first.
+    /// Numbers of segments inserted lately, the latest first: RFC 2018, section 4 reports those first.
     recent: [Seq; SackBlocks::MAX],
     recent_count: u8,
 }
@@ -34,13 +34,14 @@ impl Reassembly {
         self.ring.is_empty()
     }
 
-    /// One behind the last byte held; `None` while there is none.
+    /// Returns the number behind the last byte held, or `None` if the ring is empty.
     pub(crate) fn end(&self) -> Option<Seq> {
         self.ring.get(self.ring.len().checked_sub(1)?).map(Held::end)
     }
 
-    /// Keeps a payload whose first byte is `seq`, cut to what is new. Payloads that it covers whole give way to it, so
-    /// that one slot is never held twice. What is not kept goes to `refused`; false if that was the payload itself.
+    /// Keeps a payload whose first byte is `seq`, cut to what is new. Payloads that it covers whole are replaced, so
+    /// that one slot is never held twice. Payloads that are not kept go to `refused`; returns false if that was the
+    /// payload itself.
     pub(crate) fn insert(&mut self, seq: Seq, payload: Payload, refused: &mut Vec<u32>) -> bool {
         let (mut seq, mut payload) = (seq, payload);
         let index = self.ring.partition_point(|held| held.seq.is_before(seq));
@@ -93,7 +94,8 @@ impl Reassembly {
         None
     }
 
-    /// The blocks to report, at most `blocks_max`: the one with the latest arrival first, then those of earlier ones.
+    /// Returns the blocks to report, at most `blocks_max`: the one with the latest arrival first, then those of
+    /// earlier ones.
     pub(crate) fn blocks(&self, blocks_max: usize) -> SackBlocks {
         let mut blocks = SackBlocks::default();
         for &seq in &self.recent[..usize::from(self.recent_count)] {
@@ -110,7 +112,7 @@ impl Reassembly {
         blocks
     }
 
-    /// The run of payloads without a gap in which `seq` lies.
+    /// Returns the run of payloads without a gap that contains `seq`.
     fn block_round(&self, seq: Seq) -> Option<(Seq, Seq)> {
         let index = self.ring.partition_point(|held| held.seq.is_at_most(seq)).checked_sub(1)?;
         let held = self.ring.get(index)?;
@@ -177,7 +179,7 @@ mod tests {
             for slot in 0..40 {
                 let from = 1 + next_random(100);
                 let bytes = 1 + next_random(25);
-                // A payload's bytes are named by where they stand, so that cutting can be checked.
+                // A payload's bytes are numbered by their position, so that cutting can be checked.
                 let payload = Payload { slot, start: from, bytes };
                 if reassembly.insert(base + from, payload, &mut refused) {
                     known[from as usize..(from + bytes) as usize].fill(true);
@@ -229,7 +231,7 @@ mod tests {
         assert!(reassembly.insert(Seq(10), payload(1, 5), &mut refused));
         assert!(!reassembly.insert(Seq(20), payload(2, 5), &mut refused));
         assert_eq!(refused, [2]);
-        // What covers the payload held takes its place.
+        // A payload that covers the one held replaces it.
         assert!(reassembly.insert(Seq(9), payload(3, 7), &mut refused));
         assert_eq!(refused, [2, 1]);
     }

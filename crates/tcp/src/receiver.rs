@@ -1,13 +1,13 @@
-//! The receiving half: what has arrived, what may arrive, when to acknowledge.
+//! The receiving half: data that has arrived, data that may arrive, and the time to acknowledge.
 
 use crate::reassembly::Reassembly;
 use crate::segment::Payload;
 use crate::{Config, Out, Seq, Stats, Time};
 
-/// Shifts beyond this are not allowed (RFC 7323, section 2.3).
+/// Larger shifts are not allowed (RFC 7323, section 2.3).
 pub(crate) const SCALE_MAX: u8 = 14;
 
-/// The bytes of `config`'s window, and the least shift that fits them into its field.
+/// Returns the size of `config`'s window in bytes, and the least shift that fits it into its field.
 fn capacity(config: &Config) -> (u32, u8) {
     let capacity_bytes = config.receive_bytes.clamp(1, 1 << 30);
     let mut scale = 0;
@@ -17,7 +17,7 @@ fn capacity(config: &Config) -> (u32, u8) {
     (capacity_bytes, scale)
 }
 
-/// The window field and shift that a SYN of ours tells of.
+/// Returns the window field and the shift in our SYN.
 pub(crate) fn first_offer(config: &Config) -> (u16, u8) {
     let (capacity_bytes, scale) = capacity(config);
     (u16::try_from(capacity_bytes).unwrap_or(u16::MAX), scale)
@@ -29,22 +29,22 @@ pub(crate) fn first_offer(config: &Config) -> (u16, u8) {
 pub(crate) struct Receiver {
     /// The next byte waited for.
     pub(crate) nxt: Seq,
-    /// One behind the last byte that was ever offered: a window is never taken back (RFC 9293, section 3.8.6).
+    /// One behind the last byte that was ever offered: an offer is never taken back (RFC 9293, section 3.8.6).
     pub(crate) edge: Seq,
     capacity_bytes: u32,
     /// Delivered, and not yet consumed.
     pub(crate) unconsumed_bytes: u32,
     /// Delivered since the last acknowledgement.
     unacked_bytes: u32,
-    /// The largest payload that came: what the peer takes for a full segment.
+    /// The largest payload that came: it counts as the peer's full segment.
     largest_bytes: u32,
-    /// By how many bits our window field is shifted.
+    /// The number of bits by which our window field is shifted.
     pub(crate) scale: u8,
     /// An acknowledgement is due at once.
     pub(crate) is_ack_due: bool,
     /// A segment came before its turn.
     is_early: bool,
-    /// An acknowledgement is due after a delay.
+    /// Whether an acknowledgement is due after a delay.
     pub(crate) is_ack_delayed: bool,
     /// The number of FIN, once one has come.
     fin_at: Option<Seq>,
@@ -80,24 +80,24 @@ impl Receiver {
         }
     }
 
-    /// The peer's SYN had the number `irs`.
+    /// Starts at `irs`, the number of the peer's SYN.
     pub(crate) fn open(&mut self, irs: Seq) {
         self.nxt = irs + 1;
         self.edge = self.nxt;
         self.last_ack_sent = self.nxt;
     }
 
-    /// Whether the last segment came before its turn; asked once.
+    /// Returns whether the last segment came before its turn, and clears the flag.
     pub(crate) fn take_early(&mut self) -> bool {
         core::mem::take(&mut self.is_early)
     }
 
-    /// Bytes that may still arrive.
+    /// Returns the number of bytes that may still arrive.
     pub(crate) fn window_bytes(&self) -> u32 {
         self.edge.since(self.nxt)
     }
 
-    /// RFC 9293, section 3.10.7.4: whether a segment of `bytes` of sequence space touches the window.
+    /// Returns whether a segment of `bytes` of sequence space touches the window (RFC 9293, section 3.10.7.4).
     pub(crate) fn is_acceptable(&self, seq: Seq, bytes: u32) -> bool {
         let window_bytes = self.window_bytes();
         match (bytes, window_bytes) {
@@ -108,10 +108,10 @@ impl Receiver {
         }
     }
 
-    /// The window field of the next segment, shifted by `shift`; offers what it says.
+    /// Returns the window field of the next segment, shifted by `shift`, and notes the offer.
     ///
-    /// The offer grows by a full segment or half the capacity at least (RFC 9293, section 3.8.6.2.2). Where the old
-    /// edge is no multiple of the unit, the field is rounded up: by less than 2^14 bytes beyond the capacity.
+    /// The offer grows by a full segment or half the capacity at least (RFC 9293, section 3.8.6.2.2). If the old edge
+    /// is not a multiple of the unit, the field is rounded up, by less than 2^14 bytes beyond the capacity.
     pub(crate) fn offer(&mut self, shift: u8) -> u16 {
         let offered_bytes = self.window_bytes();
         let wanted_bytes =
@@ -129,7 +129,7 @@ impl Receiver {
         self.capacity_bytes.saturating_sub(self.unconsumed_bytes)
     }
 
-    /// By how much an offer could grow.
+    /// Returns the number of bytes by which an offer could grow.
     fn gain_bytes(&self) -> u32 {
         self.free_bytes().saturating_sub(self.window_bytes())
     }
@@ -138,8 +138,8 @@ impl Receiver {
         (self.capacity_bytes / 2).min(self.largest_bytes.max(536)).max(1)
     }
 
-    /// The application is done with `bytes`; whether the peer should be told that there is room again. While a window
-    /// is open, acknowledgements tell it in passing; this is for one that is nearly closed.
+    /// Notes that the application is done with `bytes`; returns whether the peer should be sent the larger window.
+    /// While a window is open, ordinary acknowledgements carry its size; this is for a window that is nearly closed.
     pub(crate) fn consume(&mut self, bytes: u32) -> bool {
         self.unconsumed_bytes = self.unconsumed_bytes.saturating_sub(bytes);
         let least_bytes = (self.capacity_bytes / 2).min(2 * self.largest_bytes.max(536)).max(1);
@@ -148,7 +148,7 @@ impl Receiver {
             && self.window_bytes() <= self.capacity_bytes / 2
     }
 
-    /// Takes a payload, delivering what is in order.
+    /// Takes a payload, and delivers data that is in order.
     pub(crate) fn accept(&mut self, seq: Seq, payload: Payload, stats: &mut Stats, out: &mut Out) {
         if payload.bytes == 0 {
             return;
@@ -162,7 +162,7 @@ impl Receiver {
         }
         let room_bytes = if seq.is_before(last) { last.since(seq) } else { 0 };
         if room_bytes < payload.bytes {
-            // The peer oversteps the window: it is told at once where that ends.
+            // The peer oversteps the window: an acknowledgement at once shows it the window's end.
             payload = payload.take(room_bytes);
             self.is_ack_due = true;
         }
@@ -180,7 +180,7 @@ impl Receiver {
         } else {
             self.deliver(payload, out);
             if !self.reassembly.is_empty() {
-                // RFC 5681, section 4.2: what fills a gap is acknowledged at once.
+                // RFC 5681, section 4.2: a segment that fills a gap is acknowledged at once.
                 self.is_ack_due = true;
                 while let Some(payload) = self.reassembly.take(self.nxt, &mut out.refused) {
                     self.deliver(payload, out);
@@ -200,8 +200,8 @@ impl Receiver {
         out.deliver.push(payload);
     }
 
-    /// Takes a FIN with the number `seq`. The first one counts; one beyond the window does not, nor one before bytes that
-    /// have arrived.
+    /// Takes a FIN with the number `seq`. The first FIN counts; one beyond the window does not, nor one before bytes
+    /// that have arrived.
     pub(crate) fn accept_fin(&mut self, seq: Seq) {
         let first = self.reassembly.end().unwrap_or(self.nxt);
         if self.fin_at.is_none() && first.is_at_most(seq) && seq.is_at_most(self.edge) {
@@ -210,7 +210,7 @@ impl Receiver {
         self.is_ack_due = true;
     }
 
-    /// Moves past FIN if all before it has arrived; whether that happened now.
+    /// Moves past FIN if all data before it has arrived; returns whether that happened now.
     pub(crate) fn reach_fin(&mut self) -> bool {
         if self.is_finished || self.fin_at != Some(self.nxt) {
             return false;
@@ -222,7 +222,7 @@ impl Receiver {
         true
     }
 
-    /// An acknowledgement of everything so far leaves with a segment.
+    /// Notes that an acknowledgement of everything so far leaves with a segment.
     pub(crate) fn acknowledged(&mut self) {
         self.unacked_bytes = 0;
         self.is_ack_due = false;
@@ -230,7 +230,7 @@ impl Receiver {
         self.last_ack_sent = self.nxt;
     }
 
-    /// Asserts what must hold between calls.
+    /// Asserts the invariants that hold between calls.
     pub(crate) fn assert_invariants(&self) {
         assert!(self.nxt.is_at_most(self.edge), "the window's end lies before its start");
         assert!(self.window_bytes() <= self.capacity_bytes + (1 << SCALE_MAX), "more offered than there is");

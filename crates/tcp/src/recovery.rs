@@ -1,5 +1,5 @@
-//! Where a sender stands in repairing losses, and how much it may send meanwhile: Proportional Rate Reduction
-//! (RFC 6937), by which the window comes down to the threshold evenly over the round trip after a loss.
+//! The sender's state of loss recovery, and the amount that it may send meanwhile: Proportional Rate Reduction (RFC
+//! 6937), which lowers the window to the threshold evenly over the round trip after a loss.
 
 use crate::Seq;
 
@@ -8,7 +8,7 @@ use crate::Seq;
 pub(crate) struct Prr {
     delivered_bytes: u64,
     sent_bytes: u64,
-    /// In flight when the loss was found.
+    /// Bytes in flight when the loss was found.
     flight_bytes: u64,
 }
 
@@ -21,8 +21,8 @@ impl Prr {
         self.sent_bytes += u64::from(bytes);
     }
 
-    /// An acknowledgement says that `delivered_bytes` more have left the network; how many may enter it now
-    /// (section 3, `SndCnt`).
+    /// Notes that `delivered_bytes` more have left the network; returns how many may enter it now (section 3,
+    /// `SndCnt`).
     pub(crate) fn delivered(
         &mut self,
         delivered_bytes: u32,
@@ -39,26 +39,27 @@ impl Prr {
             let limit_bytes = unsent_bytes.max(u64::from(delivered_bytes)) + u64::from(mss);
             limit_bytes.min(u64::from(threshold_bytes - pipe_bytes))
         };
-        // The first lost segment is sent at once, whatever is under way.
+        // The first lost segment is sent at once, however much is under way.
         let least_bytes = if self.sent_bytes == 0 { u64::from(mss) } else { 0 };
         u32::try_from(room_bytes.max(least_bytes)).unwrap_or(u32::MAX)
     }
 }
 
-/// Where a sender stands.
+/// A sender's state of loss recovery.
 #[derive(Debug, Clone)]
 pub(crate) enum Phase {
-    /// No loss is known of.
+    /// No loss is known.
     Open,
-    /// A loss was found by acknowledgements (RFC 6675, RFC 6582); ends when all before `until` is acknowledged.
+    /// A loss was found by acknowledgements (RFC 6675, RFC 6582); the phase ends when all before `until` is
+    /// acknowledged.
     Fast {
-        /// What was sent next when it was found.
+        /// The next number to be sent when the loss was found.
         until: Seq,
         prr: Prr,
     },
-    /// The retransmission timer ran out; ends likewise.
+    /// The retransmission timer ran out; the phase ends likewise.
     Timeout {
-        /// What was sent next when it ran out.
+        /// The next number to be sent when the timer ran out.
         until: Seq,
     },
 }
@@ -69,7 +70,7 @@ mod tests {
 
     #[test]
     fn sends_the_thresholds_share_of_what_was_delivered() {
-        // Twenty segments in flight, ten at the end: a segment for every second one that arrives.
+        // Twenty segments are in flight, and ten at the end: one segment is sent for every second one that arrives.
         let mss = 1000;
         let mut prr = Prr::new(20_000);
         let mut pipe_bytes = 17_000;

@@ -1,5 +1,5 @@
-//! A ring with a fixed number of places, allocated once. Elements have a position that stays theirs while they are in
-//! it: the count of elements that were pushed before them, modulo 2³².
+//! A ring with a fixed number of places, allocated once. An element keeps its position while it is in the ring: the
+//! number of elements pushed before it, modulo 2³².
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -15,7 +15,7 @@ pub(crate) struct Ring<T> {
 }
 
 impl<T: Copy + Default> Ring<T> {
-    /// A ring with `capacity` places or, where that is no power of two, the next power.
+    /// Returns a ring with `capacity` places, rounded up to a power of two.
     pub(crate) fn new(capacity: u32) -> Self {
         let places = capacity.clamp(1, 1 << 24).next_power_of_two();
         Self {
@@ -42,12 +42,12 @@ impl<T: Copy + Default> Ring<T> {
         self.len == self.capacity()
     }
 
-    /// Position of the front element, or of the one that will be it.
+    /// Returns the position of the front element, or of the next one if the ring is empty.
     pub(crate) fn head(&self) -> u32 {
         self.head
     }
 
-    /// Appends; the caller has seen that the ring is not full.
+    /// Appends `value`; the caller has checked that the ring is not full.
     pub(crate) fn push(&mut self, value: T) {
         assert!(!self.is_full(), "a full ring was pushed to");
         let place = self.place(self.len);
@@ -62,7 +62,7 @@ impl<T: Copy + Default> Ring<T> {
         Some(value)
     }
 
-    /// The element `index` places behind the front.
+    /// Returns the element `index` places behind the front.
     pub(crate) fn get(&self, index: u32) -> Option<&T> {
         (index < self.len).then(|| &self.places[self.place(index)])
     }
@@ -72,12 +72,13 @@ impl<T: Copy + Default> Ring<T> {
         (index < self.len).then(|| &mut self.places[place])
     }
 
-    /// The element at a position.
+    /// Returns the element at a position.
     pub(crate) fn at(&self, position: u32) -> Option<&T> {
         self.get(position.wrapping_sub(self.head))
     }
 
-    /// Puts `value` before the element at `index`, moving those behind; the caller has seen that there is room.
+    /// Inserts `value` before the element at `index` and moves those behind; the caller has checked that there is
+    /// room.
     pub(crate) fn insert(&mut self, index: u32, value: T) {
         self.push(value);
         let mut at = self.len - 1;
@@ -90,7 +91,7 @@ impl<T: Copy + Default> Ring<T> {
         self.places[place] = value;
     }
 
-    /// Takes out the element at `index`, moving those behind it up.
+    /// Removes the element at `index` and moves those behind it up.
     pub(crate) fn remove(&mut self, index: u32) -> Option<T> {
         let value = *self.get(index)?;
         for at in index..self.len - 1 {
@@ -101,7 +102,8 @@ impl<T: Copy + Default> Ring<T> {
         Some(value)
     }
 
-    /// Index of the first element for which `is_before` does not hold; those for which it does stand in front.
+    /// Returns the index of the first element for which `is_before` does not hold; it holds for all elements in front
+    /// of that.
     pub(crate) fn partition_point(&self, mut is_before: impl FnMut(&T) -> bool) -> u32 {
         let (mut low, mut high) = (0, self.len);
         while low < high {

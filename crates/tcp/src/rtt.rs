@@ -2,10 +2,10 @@
 
 use core::time::Duration;
 
-/// Doublings of a timeout; more would only overflow.
+/// Most doublings of a timeout; more would overflow.
 const BACKOFF_MAX: u32 = 16;
 
-/// Smoothed round trip, its variation, and the timeout that follows.
+/// The smoothed round trip, its variation, and the timeout derived from them.
 #[derive(Debug, Clone)]
 pub(crate) struct Rtt {
     smoothed_ns: u64,
@@ -17,7 +17,7 @@ pub(crate) struct Rtt {
 }
 
 impl Rtt {
-    /// Until a first sample, the timeout is `initial` (RFC 6298, section 2.1: a second).
+    /// Starts with the timeout `initial`, until a first sample (RFC 6298, section 2.1: one second).
     pub(crate) fn new(initial: Duration, min: Duration, max: Duration) -> Self {
         let ns = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX / 4);
         Self {
@@ -46,12 +46,12 @@ impl Rtt {
         self.timeout_ns = timeout_ns.clamp(self.min_ns, self.max_ns);
     }
 
-    /// The timeout, doubled for each time it was waited for in vain.
+    /// Returns the timeout, doubled for each time that it expired.
     pub(crate) fn timeout(&self) -> Duration {
         Duration::from_nanos(self.timeout_ns.saturating_mul(1 << self.backoff).min(self.max_ns))
     }
 
-    /// The timeout was waited for in vain (section 5.5).
+    /// Notes that the timeout expired (section 5.5).
     pub(crate) fn back_off(&mut self) {
         self.backoff = (self.backoff + 1).min(BACKOFF_MAX);
     }
@@ -61,7 +61,7 @@ impl Rtt {
         self.backoff = 0;
     }
 
-    /// The smoothed round trip; `None` before a first sample.
+    /// Returns the smoothed round trip, or `None` before the first sample.
     pub(crate) fn smoothed(&self) -> Option<Duration> {
         (self.smoothed_ns != 0).then(|| Duration::from_nanos(self.smoothed_ns))
     }

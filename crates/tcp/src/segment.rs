@@ -1,4 +1,4 @@
-//! Segments as values: header fields and options decoded, payload by reference into a pool of the caller's.
+//! Segments as values: decoded header fields and options, and payload by reference into a pool of the caller's.
 
 use crate::Seq;
 use core::fmt;
@@ -21,10 +21,11 @@ impl Flags {
     pub const PSH: Self = Self(8);
     /// The acknowledgement field counts.
     pub const ACK: Self = Self(16);
-    /// The urgent pointer counts. It is ignored here: urgent bytes are delivered in line, as RFC 6093 wants.
+    /// The urgent pointer counts. The urgent pointer counts; this crate ignores it and delivers urgent bytes in line,
+    /// as RFC 6093 wants.
     pub const URG: Self = Self(32);
 
-    /// Whether all bits of `other` are set.
+    /// Returns whether all bits of `other` are set.
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
@@ -54,7 +55,7 @@ impl fmt::Debug for Flags {
 pub struct Timestamps {
     /// The sender's clock, in its own unit.
     pub value: u32,
-    /// The latest value of the other end's.
+    /// The latest value of the other end's clock.
     pub echo: u32,
 }
 
@@ -66,10 +67,10 @@ pub struct SackBlocks {
 }
 
 impl SackBlocks {
-    /// As many as 40 bytes of options hold.
+    /// The number of blocks that 40 bytes of options hold.
     pub const MAX: usize = 4;
 
-    /// Adds a block; one too many is left out.
+    /// Adds a block, or drops it if there is no room.
     pub fn push(&mut self, from: Seq, to: Seq) {
         if let Some(place) = self.blocks.get_mut(usize::from(self.count)) {
             *place = (from, to);
@@ -92,25 +93,25 @@ impl fmt::Debug for SackBlocks {
     }
 }
 
-/// The options of a segment. Others are ignored, as RFC 9293, section 3.2 asks.
+/// The options of a segment. Other options are ignored, as RFC 9293, section 3.2 asks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Options {
-    /// Most payload bytes that the sender takes in a segment; on SYN only.
+    /// Most payload bytes that the sender accepts in a segment; on SYN only.
     pub mss: Option<u16>,
-    /// By how many bits the sender shifts its windows; on SYN only.
+    /// The number of bits by which the sender shifts its windows; on SYN only.
     pub window_scale: Option<u8>,
     /// The sender understands [`Options::sack`]; on SYN only.
     pub sack_permitted: bool,
     /// Timestamps.
     pub timestamps: Option<Timestamps>,
-    /// What has arrived beyond the acknowledgement.
+    /// Blocks that have arrived beyond the acknowledgement.
     pub sack: SackBlocks,
 }
 
-/// A TCP header, less the ports and the checksum, which belong to the layers around.
+/// A TCP header without ports and checksum, which the surrounding layers handle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Header {
-    /// Number of the first byte, or of SYN.
+    /// The number of the first byte, or of SYN.
     pub seq: Seq,
     /// The next byte that the sender waits for.
     pub ack: Seq,
@@ -122,29 +123,29 @@ pub struct Header {
     pub options: Options,
 }
 
-/// Bytes of a pool's slot. What slots and pools are is the caller's affair; here a payload is only cut and handed on.
+/// Bytes of a pool's slot. The caller defines slots and pools; this crate only cuts payloads and hands them on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Payload {
     /// The slot's number.
     pub slot: u32,
-    /// Where in the slot it starts.
+    /// Offset of the payload in the slot.
     pub start: u32,
-    /// How long it is.
+    /// Length of the payload in bytes.
     pub bytes: u32,
 }
 
 impl Payload {
-    /// No bytes. A slot is owned through a payload only if that has bytes.
+    /// A payload without bytes. A payload owns its slot only if it has bytes.
     pub const EMPTY: Self = Self { slot: 0, start: 0, bytes: 0 };
 
-    /// The payload without its first `bytes`.
+    /// Returns the payload without its first `bytes`.
     #[must_use]
     pub const fn skip(self, bytes: u32) -> Self {
         let bytes = if bytes < self.bytes { bytes } else { self.bytes };
         Self { slot: self.slot, start: self.start + bytes, bytes: self.bytes - bytes }
     }
 
-    /// The payload's first `bytes`.
+    /// Returns the payload's first `bytes`.
     #[must_use]
     pub const fn take(self, bytes: u32) -> Self {
         let bytes = if bytes < self.bytes { bytes } else { self.bytes };
@@ -172,13 +173,13 @@ impl Parts {
     /// Most messages that share a segment.
     pub const MAX: usize = 4;
 
-    /// Adds a part; the caller has seen that there is room.
+    /// Adds a part; the caller has checked that there is room.
     pub(crate) fn push(&mut self, part: Payload) {
         self.parts[usize::from(self.count)] = part;
         self.count += 1;
     }
 
-    /// Bytes of all parts.
+    /// Returns the total length of the parts in bytes.
     pub fn bytes(&self) -> u32 {
         self.iter().map(|part| part.bytes).sum()
     }
@@ -203,13 +204,13 @@ impl fmt::Debug for Parts {
 pub struct Transmit {
     /// Its header.
     pub header: Header,
-    /// Its payload. The slots stay the connection's until they are handed back: a layer below that changes bytes
+    /// Its payload. The slots stay the connection's until they are handed back, so a layer below that changes bytes
     /// writes them elsewhere.
     pub parts: Parts,
 }
 
-/// The segment that answers one which belongs to no connection (RFC 9293, section 3.10.7.1); `None` for a reset, which
-/// is never answered.
+/// Returns the segment that answers a segment of no connection (RFC 9293, section 3.10.7.1), or `None` for a reset,
+/// which is never answered.
 pub fn reset_for(header: &Header, payload_bytes: u32) -> Option<Header> {
     if header.flags.has(Flags::RST) {
         return None;

@@ -1,4 +1,4 @@
-//! The sending half: what is acknowledged, what is in flight, what may be sent next.
+//! The sending half: data that is acknowledged, data in flight, and data that may be sent next.
 
 use crate::congestion::Controller;
 use crate::flight::{Flight, Sent};
@@ -9,27 +9,27 @@ use crate::segment::{Header, Parts};
 use crate::{Config, Seq, Stats, Time};
 use alloc::vec::Vec;
 
-/// RFC 5681: how many duplicate acknowledgements tell of a loss.
+/// RFC 5681: number of duplicate acknowledgements that reveal a loss.
 const DUPLICATES: u32 = 3;
 
-/// Where the FIN is.
+/// The state of our FIN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fin {
     Open,
-    /// To be sent behind the queue's last byte.
+    /// FIN is to be sent behind the queue's last byte.
     Queued,
     Sent,
 }
 
-/// What may be sent next.
+/// The next new segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
     Nothing,
-    /// There is something, but the peer's window, Nagle's rule or silly window avoidance holds it.
+    /// There is data, but the peer's window, Nagle's rule or silly window avoidance holds it back.
     Held,
-    /// There is something, but the congestion window or the scoreboard's size holds it.
+    /// There is data, but the congestion window or the scoreboard's size holds it back.
     Limited,
-    /// So many bytes of payload, then FIN or not.
+    /// A segment may be sent.
     New {
         bytes: u32,
         fin: bool,
@@ -40,26 +40,26 @@ pub(crate) enum Next {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cut {
     pub(crate) seq: Seq,
-    /// Of payload.
+    /// Bytes of payload.
     pub(crate) bytes: u32,
     pub(crate) fin: bool,
     /// Whether nothing is queued behind it, or it is sent again.
     pub(crate) is_last: bool,
 }
 
-/// What an acknowledgement changed.
+/// The changes made by an acknowledgement.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Outcome {
     /// New data, or FIN, was acknowledged.
     pub(crate) is_progress: bool,
     /// FIN was acknowledged.
     pub(crate) fin: bool,
-    /// The peer's window was closed and is not any more.
+    /// Whether the peer's window was closed and is open now.
     pub(crate) is_opened: bool,
 }
 
-/// The sending half of a connection. It has cache lines of its own: a lane that sends and a lane that receives for the
-/// same connection follow each other under one lock.
+/// The sending half of a connection. It has cache lines of its own: a lane that sends and a lane that receives for
+/// the same connection follow each other under one lock.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Sender {
@@ -69,25 +69,25 @@ pub(crate) struct Sender {
     pub(crate) nxt: Seq,
     /// The peer's window, in bytes from `una` on.
     pub(crate) wnd: u32,
-    /// The segment that told of `wnd` last: its number and its acknowledgement.
+    /// The number and the acknowledgement of the segment that set `wnd` last.
     wl1: Seq,
     wl2: Seq,
     /// The largest window the peer ever had.
     pub(crate) wnd_max: u32,
-    /// Most payload bytes of a segment, options taken off.
+    /// Most payload bytes of a segment, without options.
     pub(crate) payload_max: u32,
-    /// Where the byte `nxt` is in the queue.
+    /// The position of the byte `nxt` in the queue.
     next: Cursor,
     pub(crate) fin: Fin,
-    /// By how many bits the peer's window field is shifted.
+    /// The number of bits by which the peer's window field is shifted.
     pub(crate) scale: u8,
     pub(crate) is_sack: bool,
     is_nagle: bool,
     joins: bool,
-    /// The congestion window held the sender back since the last acknowledgement.
+    /// Whether the congestion window held the sender back since the last acknowledgement.
     is_limited: bool,
     duplicates: u32,
-    /// Without SACK: bytes that duplicate acknowledgements say have arrived.
+    /// Without SACK: the number of bytes that have arrived according to duplicate acknowledgements.
     guessed_bytes: u32,
     /// Timeouts in a row without progress.
     pub(crate) retries: u32,
@@ -130,7 +130,7 @@ impl Sender {
         }
     }
 
-    /// The handshake has told what segments may hold.
+    /// Sets the limits that the handshake agreed on.
     pub(crate) fn agree(&mut self, config: &Config, payload_max: u32, scale: u8, is_sack: bool) {
         self.payload_max = payload_max;
         self.controller = Controller::new(config.congestion, payload_max);
@@ -138,7 +138,7 @@ impl Sender {
         self.is_sack = is_sack;
     }
 
-    /// SYN was acknowledged by a segment with this header, whose window is `wnd` bytes.
+    /// Opens the half after a segment with this header and a window of `wnd` bytes acknowledged SYN.
     pub(crate) fn open(&mut self, header: &Header, wnd: u32) {
         self.una = header.ack;
         self.retries = 0;
@@ -157,13 +157,13 @@ impl Sender {
         if self.fin == Fin::Sent { 0 } else { self.queue.end().since(self.nxt) }
     }
 
-    /// Whether anything waits to be sent for the first time.
+    /// Returns whether any data waits to be sent for the first time.
     pub(crate) fn has_unsent(&self) -> bool {
         self.fin == Fin::Queued || self.unsent_bytes() > 0
     }
 
-    /// The number of a segment without data: the next one, or the end of the peer's window where a probe, or a window
-    /// that was taken back, has left that behind. Beyond its window the peer would not listen.
+    /// Returns the number of a segment without data: the next one, or the end of the peer's window if a probe, or a
+    /// window that was taken back, left that end behind. The peer would ignore a number beyond its window.
     pub(crate) fn bare_seq(&self) -> Seq {
         if self.flight.is_empty() { self.nxt } else { self.nxt.earlier(self.una + self.wnd) }
     }
@@ -176,7 +176,7 @@ impl Sender {
         self.controller.window.bytes
     }
 
-    /// Takes an acknowledgement that lies within `una..=nxt`. Slots of messages that are acknowledged whole go to
+    /// Processes an acknowledgement that lies within `una..=nxt`. Slots of wholly acknowledged messages go to
     /// `acked`.
     pub(crate) fn on_ack(
         &mut self,
@@ -188,7 +188,7 @@ impl Sender {
     ) -> Outcome {
         let wnd = u32::from(header.window) << self.scale;
         let progress_bytes = header.ack.since(self.una);
-        // RFC 5681, section 2: what makes an acknowledgement a duplicate.
+        // RFC 5681, section 2 defines a duplicate acknowledgement so.
         let is_duplicate = progress_bytes == 0 && is_bare && !self.flight.is_empty() && wnd == self.wnd;
         let was_closed = self.wnd == 0;
         if self.wl1.is_before(header.seq) || self.wl1 == header.seq && self.wl2.is_at_most(header.ack) {
@@ -221,7 +221,7 @@ impl Sender {
             outcome = Outcome { is_progress: true, fin: found.fin, is_opened: false };
             let mut delivered_bytes = found.delivered_bytes + news_bytes;
             if self.guessed_bytes > 0 {
-                // Some of what this acknowledges had been guessed to have arrived (RFC 6937, section 3).
+                // Some of the bytes acknowledged now had been guessed to have arrived (RFC 6937, section 3).
                 let known_bytes = self.guessed_bytes.min(progress_bytes.saturating_sub(self.payload_max));
                 self.guessed_bytes = (self.guessed_bytes - known_bytes).min(self.flight.bytes());
                 delivered_bytes = delivered_bytes.saturating_sub(known_bytes);
@@ -240,7 +240,7 @@ impl Sender {
             self.rtt.progress();
         }
         if outcome.is_opened && !outcome.is_progress && !self.flight.is_empty() {
-            // What probed the closed window was thrown away.
+            // The peer dropped the probe of its closed window.
             self.flight.mark_front_lost();
         } else if news_bytes > 0 || is_duplicate {
             self.detect(stats);
@@ -264,7 +264,7 @@ impl Sender {
             }
             Phase::Fast { .. } => {
                 if !self.is_sack {
-                    // RFC 6582, section 3.2: a partial acknowledgement tells of the next hole.
+                    // RFC 6582, section 3.2: a partial acknowledgement reveals the next hole.
                     self.flight.mark_first_lost();
                 }
                 self.reduce(delivered_bytes);
@@ -283,7 +283,7 @@ impl Sender {
         self.is_limited = false;
     }
 
-    /// During fast recovery the window follows what leaves the network.
+    /// Lowers the window during fast recovery by the data that leaves the network.
     fn reduce(&mut self, delivered_bytes: u32) {
         let pipe_bytes = self.pipe_bytes();
         if let Phase::Fast { prr, .. } = &mut self.phase {
@@ -320,10 +320,10 @@ impl Sender {
         }
     }
 
-    /// The retransmission timer ran out. The first segment is to be sent again whatever the windows say.
+    /// The retransmission timer ran out. Marks the first segment to be sent again, whatever the windows allow.
     pub(crate) fn on_timeout(&mut self) {
         if self.wnd == 0 {
-            // Not lost but refused: a probe of the closed window, which says nothing of the path.
+            // The peer refused this probe of its closed window, so nothing follows about the path.
             self.flight.mark_first_lost();
         } else {
             self.controller.on_timeout(self.flight.bytes(), self.retries == 0);
@@ -336,7 +336,8 @@ impl Sender {
         self.rtt.back_off();
     }
 
-    /// The segment to be sent again, if one is lost and the congestion window lets it pass; and whether one waits.
+    /// Returns the index of the segment to be sent again, if one is lost and the congestion window allows it, and
+    /// whether one waits.
     pub(crate) fn next_lost(&mut self) -> (Option<u32>, bool) {
         let Some(index) = self.flight.next_lost() else { return (None, false) };
         let bytes = self.flight.get(index).map_or(0, |sent| sent.bytes);
@@ -345,8 +346,8 @@ impl Sender {
         (may_pass.then_some(index), true)
     }
 
-    /// What may be sent for the first time. `is_forced` overrides the peer's window by one byte and silly window
-    /// avoidance altogether: the persist timer has run out.
+    /// Returns the next segment to be sent for the first time. `is_forced` overrides the peer's window by one byte
+    /// and silly window avoidance altogether: the persist timer has run out.
     pub(crate) fn next_new(&mut self, is_forced: bool) -> Next {
         let unsent_bytes = self.unsent_bytes();
         let is_fin_due = self.fin == Fin::Queued;
@@ -356,7 +357,7 @@ impl Sender {
         if self.flight.is_full() {
             return Next::Limited;
         }
-        // A peer may take back what it has offered: the difference is then negative.
+        // A peer may take back its offer: the difference is then negative.
         let room = ((self.una + self.wnd).since(self.nxt) as i32).max(i32::from(is_forced)).max(0) as u32;
         let full_bytes = if self.joins {
             self.payload_max
@@ -389,7 +390,7 @@ impl Sender {
             self.controller.on_idle();
         }
         let (cut_bytes, next) = self.queue.cut(self.next, bytes, parts);
-        // Many small messages do not all fit: FIN then waits for the last of them.
+        // Many small messages do not all fit into the segment: FIN then waits for the last of them.
         let fin = fin && cut_bytes == bytes;
         let (seq, at) = (self.nxt, self.next);
         let sent = Sent { seq, bytes: cut_bytes + u32::from(fin), at, sent_at: now, fin, ..Sent::default() };
@@ -419,7 +420,7 @@ impl Sender {
         }
     }
 
-    /// Asserts what must hold between calls once the handshake is over.
+    /// Asserts the invariants that hold between calls once the handshake is complete.
     pub(crate) fn assert_invariants(&self) {
         self.flight.assert_invariants(self.una, self.nxt);
         assert!(self.guessed_bytes <= self.flight.bytes(), "more guessed than sent");

@@ -1,5 +1,5 @@
 //! Sequence numbers: 32 bits that wrap (RFC 9293, section 3.4). They have no total order, hence no `Ord`: of two
-//! numbers the one less than 2³¹ behind the other is the earlier.
+//! numbers, the earlier is the one that is less than 2³¹ behind the other.
 
 use crate::Time;
 use core::fmt;
@@ -10,43 +10,43 @@ use core::ops::{Add, AddAssign};
 pub struct Seq(pub u32);
 
 impl Seq {
-    /// An initial sequence number after RFC 6528: a clock that ticks every 4 µs, plus `keyed_hash`, which the caller
-    /// computes over both addresses and ports with a secret of its own.
+    /// Returns an initial sequence number after RFC 6528: a clock that ticks every 4 µs, plus `keyed_hash`, which the
+    /// caller computes over both addresses and ports with a secret of its own.
     pub const fn initial(now: Time, keyed_hash: u32) -> Self {
         Self(((now.as_ns() / 4_000) as u32).wrapping_add(keyed_hash))
     }
 
-    /// How far this is behind `earlier`, in bytes, modulo 2³².
+    /// Returns the distance from `earlier` to this number in bytes, modulo 2³².
     pub const fn since(self, earlier: Self) -> u32 {
         self.0.wrapping_sub(earlier.0)
     }
 
-    /// Whether this comes before `other`.
+    /// Returns whether this comes before `other`.
     pub const fn is_before(self, other: Self) -> bool {
         (self.0.wrapping_sub(other.0) as i32) < 0
     }
 
-    /// Whether this comes before `other` or is the same.
+    /// Returns whether this comes before `other` or equals it.
     pub const fn is_at_most(self, other: Self) -> bool {
         !other.is_before(self)
     }
 
-    /// Whether this lies in `from..to`.
+    /// Returns whether this lies in `from..to`.
     pub const fn is_within(self, from: Self, to: Self) -> bool {
         self.since(from) < to.since(from)
     }
 
-    /// The later of two.
+    /// Returns the later of two.
     pub const fn later(self, other: Self) -> Self {
         if self.is_before(other) { other } else { self }
     }
 
-    /// The earlier of two.
+    /// Returns the earlier of two.
     pub const fn earlier(self, other: Self) -> Self {
         if self.is_before(other) { self } else { other }
     }
 
-    /// The number `bytes` before this one.
+    /// Returns the number `bytes` before this one.
     pub const fn minus(self, bytes: u32) -> Self {
         Self(self.0.wrapping_sub(bytes))
     }

@@ -1,18 +1,18 @@
-//! A connection behind a mutex, for several lanes. The mutex is a plain one, on purpose: locks that are given in the
-//! order of asking collapse when a virtual processor loses its turn while it stands in the line.
+//! A connection behind a mutex, for several lanes. The mutex is an unfair one on purpose: a lock that is granted in
+//! the order of requests collapses when a virtual processor is descheduled while it waits in the queue.
 
 use crate::Connection;
 use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
-/// How a lock was taken.
+/// Counters of a lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct LockStats {
-    /// How often it was taken.
+    /// Number of times that it was taken.
     pub taken: u64,
-    /// How often another lane held it.
+    /// Number of times that another lane held it.
     pub waited: u64,
 }
 
@@ -23,8 +23,8 @@ struct Counts {
     waited: AtomicU64,
 }
 
-/// A connection that several lanes use. Every call between [`lock`](Self::lock) and the guard's end should be one with
-/// a batch: what can be done before or after it, should be.
+/// A connection that several lanes use. Every call between [`lock`](Self::lock) and the guard's end should process a
+/// batch, and all work that can run outside the lock should.
 #[derive(Debug)]
 pub struct Shared {
     connection: Mutex<Connection>,
@@ -50,18 +50,19 @@ impl Shared {
                 self.counts.waited.fetch_add(1, Relaxed);
                 self.connection.lock().unwrap_or_else(PoisonError::into_inner)
             }
-            // A lane that panicked did so outside: no call on a connection leaves it half changed and panics.
+            // The lane that panicked did so outside the crate: no call on a connection leaves it half changed and
+            // panics.
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
         };
         Guard(guard)
     }
 
-    /// How the lock was taken so far.
+    /// Returns the counters of the lock.
     pub fn lock_stats(&self) -> LockStats {
         LockStats { taken: self.counts.taken.load(Relaxed), waited: self.counts.waited.load(Relaxed) }
     }
 
-    /// The connection, once no lane shares it any more.
+    /// Returns the connection, once no other lane shares it.
     pub fn into_inner(self) -> Connection {
         self.connection.into_inner().unwrap_or_else(PoisonError::into_inner)
     }

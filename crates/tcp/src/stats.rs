@@ -1,6 +1,6 @@
 //! Counters of one connection.
 
-/// What a connection has counted since it was opened.
+/// The counts of a connection since it was opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Stats {
@@ -22,13 +22,13 @@ pub struct Stats {
     pub duplicate_acks: u64,
     /// Segments that arrived before their turn.
     pub early_segments: u64,
-    /// Payloads that were not needed or not wanted.
+    /// Payloads that were not needed.
     pub refused_segments: u64,
-    /// Segments that PAWS took for old duplicates (RFC 7323, section 5).
+    /// Segments that PAWS rejected as old duplicates (RFC 7323, section 5).
     pub paws_segments: u64,
     /// Challenge acknowledgements sent (RFC 5961).
     pub challenges: u64,
-    /// Answers that were not sent because too many were.
+    /// Answers that the limiter suppressed.
     pub suppressed: u64,
     /// Probes of a closed window, and of an idle connection.
     pub probes: u64,

@@ -1,9 +1,9 @@
-//! Time as the caller tells it: nanoseconds since an instant of the caller's choice. Nothing here reads a clock.
+//! Time as the caller provides it: nanoseconds since an instant of the caller's choice. This crate reads no clock.
 
 use core::ops::Add;
 use core::time::Duration;
 
-/// An instant, in nanoseconds since the caller's own zero. It lasts for 584 years.
+/// An instant, in nanoseconds since the caller's own zero. The range is 584 years.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Time(u64);
 
@@ -11,7 +11,7 @@ impl Time {
     /// The caller's zero.
     pub const ZERO: Self = Self(0);
 
-    /// The instant `ns` nanoseconds after zero.
+    /// Returns the instant `ns` nanoseconds after zero.
     pub const fn from_ns(ns: u64) -> Self {
         Self(ns)
     }
@@ -21,12 +21,12 @@ impl Time {
         self.0
     }
 
-    /// Milliseconds since zero, modulo 2³²: the tick of RFC 7323's timestamps.
+    /// Returns the milliseconds since zero, modulo 2³²: the tick of RFC 7323's timestamps.
     pub const fn as_ms_wrapping(self) -> u32 {
         (self.0 / 1_000_000) as u32
     }
 
-    /// How long after `earlier` this is; nothing if it is not after it.
+    /// Returns the time from `earlier` to this instant, or zero if this is not later.
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }

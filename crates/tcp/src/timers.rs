@@ -1,13 +1,13 @@
-//! The timers of a connection: one place each, and the earliest is the connection's deadline.
+//! The timers of a connection: each has one place, and the earliest is the connection's deadline.
 
 use crate::Time;
 
-/// What a timer is for.
+/// The purposes of timers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Timer {
     /// RFC 6298.
     Retransmit,
-    /// A window that is closed, or too small to be worth a segment.
+    /// The peer's window is closed, or too small to be worth a segment.
     Persist,
     /// A delayed acknowledgement.
     Ack,
@@ -46,7 +46,7 @@ impl Timers {
         self.0[timer as usize] != NEVER
     }
 
-    /// Whether the timer has run out; clears it if so.
+    /// Returns whether the timer has run out, and clears it if so.
     pub(crate) fn take_due(&mut self, timer: Timer, now: Time) -> bool {
         let is_due = self.0[timer as usize] <= now && self.is_set(timer);
         if is_due {

@@ -1,4 +1,4 @@
-//! Once a connection is open, nothing is allocated: not for data, not for acknowledgements, not for losses and gaps.
+//! Proves that an open connection allocates nothing: not for data, not for acknowledgements, not for losses and gaps.
 
 #[path = "../../../testing/allocations.rs"]
 mod allocations;
@@ -6,7 +6,7 @@ mod allocations;
 use sealane_tcp::{Config, Connection, Out, Payload, Secrets, Segment, Seq, Time};
 use std::time::Duration;
 
-/// What a link would deliver of the segments sent; `is_lost` says of which slots it does not. Messages here are segments
+/// Carries segments as a link would; `is_lost` names the slots whose segments are dropped. Messages here are segments
 /// of one part.
 fn carry(out: &mut Out, to: &mut Vec<Segment>, is_lost: impl Fn(u32) -> bool) {
     to.clear();
@@ -18,7 +18,7 @@ fn carry(out: &mut Out, to: &mut Vec<Segment>, is_lost: impl Fn(u32) -> bool) {
     }
 }
 
-/// Hands `segments` over, and counts what is delivered.
+/// Hands `segments` over, and counts delivered bytes.
 fn receive(connection: &mut Connection, segments: &[Segment], now: Time, out: &mut Out) -> usize {
     let mut delivered = 0;
     for batch in segments.chunks(out.batch_max()) {
@@ -59,7 +59,7 @@ fn an_open_connection_allocates_nothing() {
             std::array::from_fn(|slot| Payload { slot: slot as u32, start: 0, bytes: 4096 });
         sender.send(&messages, now, &mut out).expect("it is open");
         for turn in 0..5 {
-            // Every fifty rounds a segment is lost: gaps, selective acknowledgements, recovery.
+            // Every fifty rounds a segment is lost, which causes gaps, selective acknowledgements and recovery.
             carry(&mut out, &mut segments, |slot| round % 50 == 49 && turn == 0 && slot == 3);
             let bytes = 4096 * receive(&mut receiver, &segments, now, &mut back);
             receiver.consume(bytes as u32, now, &mut back);

@@ -57,7 +57,7 @@ fn carry(
     carry_all(std::slice::from_mut(node), tun, start, loss_permille, |nodes| is_done(&mut nodes[0]));
 }
 
-/// [`carry`] for several connections, each with a port of its own.
+/// Does as [`carry`] for several connections, each with a port of its own.
 fn carry_all(
     nodes: &mut [Node],
     tun: &mut Tun,
@@ -88,7 +88,7 @@ fn carry_all(
     }
 }
 
-/// What the kernel's side does: sends one stream, and receives the other and checks it.
+/// Plays the kernel's side: sends one stream, and receives the other and checks it.
 fn exchange(mut socket: TcpStream) {
     let mut reader = socket.try_clone().expect("a second handle");
     let sender = thread::spawn(move || {
@@ -104,7 +104,7 @@ fn exchange(mut socket: TcpStream) {
 fn finish(node: &Node) {
     assert!(node.received == stream(2), "{} bytes", node.received.len());
     assert!(node.is_peer_closed);
-    // The kernel may have forgotten all, when our last segment was lost.
+    // The kernel may have forgotten the connection when our last segment was lost.
     assert!(matches!(node.ended, Some(Reason::Finished | Reason::Reset)), "{:?}", node.ended);
     assert_eq!(node.pool.in_use(), 0, "slots were kept");
 }
@@ -154,12 +154,12 @@ fn linux_listens_and_both_send() {
     }
 }
 
-/// Without SACK and without timestamps at the kernel's end, and with its smallest windows.
+/// The kernel's end has neither SACK nor timestamps, and its smallest windows.
 #[test]
 fn linux_without_extensions() {
     with_tun(|mut tun| {
         for setting in ["tcp_sack", "tcp_timestamps", "tcp_window_scaling"] {
-            // The thread's namespace decides whose setting this is.
+            // The setting belongs to the thread's namespace.
             std::fs::write(format!("/proc/sys/net/ipv4/{setting}"), "0").expect("a setting of the namespace");
         }
         let start = Instant::now();
@@ -179,7 +179,7 @@ fn linux_without_extensions() {
 fn linux_is_reset_and_resets() {
     with_tun(|mut tun| {
         let start = Instant::now();
-        // Ours breaks off: the kernel sees a reset.
+        // Our end breaks off, and the kernel sees a reset.
         let mut node = Node::listen(&config(), OURS);
         let kernel = thread::spawn(|| {
             let mut socket = TcpStream::connect((Ipv4Addr::from(OURS.ip), OURS.port)).expect("it connects");
@@ -190,7 +190,7 @@ fn linux_is_reset_and_resets() {
         node.abort(Time::from_ns(start.elapsed().as_nanos() as u64));
         carry(&mut node, &mut tun, start, 0, |_| kernel.is_finished());
         assert_eq!(kernel.join().expect("it ends"), std::io::ErrorKind::ConnectionReset);
-        // Nobody listens there: the kernel's reset is ours to see.
+        // Nobody listens there, so our end sees the kernel's reset.
         let now = Time::from_ns(start.elapsed().as_nanos() as u64);
         let mut node = Node::connect(&config(), OURS, Address { ip: KERNEL, port: 9 }, now);
         carry(&mut node, &mut tun, start, 0, |node| node.ended.is_some());
@@ -198,7 +198,7 @@ fn linux_is_reset_and_resets() {
     });
 }
 
-/// The length of an HTTP request's head, once it has arrived.
+/// Returns the length of an HTTP request's head, once it has arrived.
 fn head_bytes(received: &[u8]) -> Option<usize> {
     received.windows(4).position(|window| window == b"\r\n\r\n").map(|at| at + 4)
 }

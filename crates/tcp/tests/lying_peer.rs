@@ -1,4 +1,4 @@
-//! Peers that lie, by random bytes; the fuzz target `tcp_segments` drives the same.
+//! Peers that lie, driven by random bytes; the fuzz target `tcp_segments` runs the same code.
 
 #[path = "common/hostile.rs"]
 mod hostile;

@@ -65,7 +65,7 @@ fn flags(text: &str) -> Result<Flags, String> {
     })
 }
 
-/// A segment as a script says it.
+/// A segment as a script describes it.
 struct Said {
     header: Header,
     bytes: u32,
@@ -269,7 +269,7 @@ impl Runner {
     }
 }
 
-/// A segment in the words of a script.
+/// Returns a segment in the words of a script.
 fn told(transmit: &Transmit) -> String {
     let Header { seq, ack, flags, window, options } = transmit.header;
     let mut text =

@@ -1,8 +1,8 @@
-//! Ten thousand seeded conversations in virtual time, over a network that loses, reorders, repeats and delays, between
-//! ends that stop reading, close, or break off. Whatever the seed: bytes arrive as they were sent, every slot comes
-//! back once, invariants hold after every step, lists do not grow, and the conversation ends.
+//! Ten thousand seeded conversations in virtual time, over a network that loses, reorders, repeats and delays,
+//! between ends that stop reading, close, or break off. For every seed: bytes arrive as they were sent, every slot
+//! comes back once, invariants hold after every step, lists do not grow, and the conversation ends.
 //!
-//! One seed alone, with every segment: `SEALANE_TCP_SEED=17 cargo test -p sealane-tcp --test simulation`.
+//! `SEALANE_TCP_SEED=17 cargo test -p sealane-tcp --test simulation` runs one seed alone and prints every segment.
 
 mod common;
 
@@ -108,7 +108,7 @@ struct Host {
     pool: Pool,
     out: Out,
     capacities: [usize; 6],
-    /// How much to send in all, and how much of it was queued.
+    /// The number of bytes to send in all, and of those queued so far.
     total: u64,
     queued: u64,
     received: u64,
@@ -126,7 +126,7 @@ struct Host {
 }
 
 impl Host {
-    /// Whether there is anything left to be sent, read or closed.
+    /// Returns whether any data is left to be sent or read, or the end is left to be closed.
     fn wants_to_act(&self) -> bool {
         self.ended.is_none() && self.connection.is_some() && (!self.is_closed_here || self.unconsumed > 0)
     }
@@ -138,7 +138,7 @@ impl Host {
         [connection, listener, acts].into_iter().flatten().min()
     }
 
-    /// Where it stands, for a failure's message.
+    /// Returns the host's state, for a failure's message.
     fn told(&self) -> String {
         let connection = self.connection.as_ref().map(|connection| {
             (
@@ -152,7 +152,7 @@ impl Host {
         format!("{connection:?}, {bytes:?} bytes, {:?}, {:?}", self.ended, self.config)
     }
 
-    /// Carries out what the connection left to be done.
+    /// Processes the results that the connection left in `Out`.
     fn drain(&mut self, now: Time, link: &mut Link) {
         for transmit in self.out.send.drain(..) {
             link.send(now, 1 - self.index, transmit.header, self.pool.gather(&transmit));
@@ -231,7 +231,7 @@ impl Host {
     }
 
     fn act(&mut self, random: &mut Random, now: Time, link: &mut Link) {
-        // What can do nothing waits ever longer: conversations with long timeouts take few steps.
+        // A host that can do nothing waits ever longer: conversations with long timeouts take few steps.
         let pause_ns = random.within(10_000, 1_000_000 + 3 * link.delay.as_nanos() as u64);
         let factor = 1 << self.idle_acts.min(8);
         self.acts_at = now + (Duration::from_nanos(pause_ns) * factor).min(Duration::from_secs(1));
@@ -266,7 +266,7 @@ impl Host {
         } else if random.once_in(40) {
             self.reads_from = now + MS * random.within(1, 5_000) as u32;
         }
-        // Closed before the handshake, and with nothing to say, it would never be heard of.
+        // A host that closed before the handshake, with nothing to send, would never hear of a failure.
         let is_worth_it = self.total > 0 || self.is_established;
         if self.queued == self.total && is_worth_it && !self.is_closed_here && random.once_in(3) {
             self.is_closed_here = true;
@@ -294,7 +294,7 @@ fn configuration(random: &mut Random, ending: Ending) -> Config {
         flight_segments: random.one_of(&[1, 4, 256]),
         rto_min: MS * random.one_of(&[10, 200, 1000]),
         time_wait: MS * random.within(1_000, 60_000) as u32,
-        // Only probes find out that a peer has gone which has nothing to say.
+        // Only probes discover that a silent peer has gone.
         keep_alive: (ending != Ending::Both || random.once_in(4)).then_some(keep_alive),
         ..Config::default()
     }
@@ -304,7 +304,7 @@ fn host(index: usize, random: &mut Random, ending: Ending) -> Host {
     let config = configuration(random, ending);
     let batch = random.one_of(&[1, 2, 8, 32]);
     let out = Out::new(&config, batch);
-    // A window of one byte moves a byte a round trip.
+    // With a window of one byte, one byte moves per round trip.
     let total_max = random.one_of(&[0, 1, 3_000, 30_000, 60_000]);
     Host {
         index,
@@ -338,7 +338,7 @@ fn host(index: usize, random: &mut Random, ending: Ending) -> Host {
     }
 }
 
-/// What a conversation was like, so that the whole can be seen to reach every corner.
+/// Properties of a conversation, by which the test proves that all corners are reached.
 #[derive(Debug, Default)]
 struct Seen {
     resent: u64,
@@ -360,7 +360,7 @@ fn converse(seed: u64, seen: &mut Seen) {
     let ending =
         random.one_of(&[Ending::Both, Ending::Both, Ending::Both, Ending::Both, Ending::Abort, Ending::Dead]);
     let mut hosts = [host(0, &mut random, ending), host(1, &mut random, ending)];
-    // Tiny windows move little in a round trip.
+    // Tiny windows move little data per round trip.
     for index in 0..2 {
         let (config, peer) = (&hosts[index].config, &hosts[1 - index].config);
         let queue = u64::from(config.send_messages) * hosts[index].message_max / 2;
@@ -441,7 +441,7 @@ fn converse(seed: u64, seen: &mut Seen) {
             }
             if let Some(listener) = &mut host.listener {
                 listener.on_deadline(now, |_, header| link.send(now, 1 - host.index, header, Vec::new()));
-                // A peer that never came: nothing is left to be waited for.
+                // The peer never came, and there is nothing to wait for.
                 if is_broken && host.connection.is_none() && listener.half_open() == 0 {
                     host.ended = Some(Reason::TimedOut);
                 }
@@ -456,7 +456,7 @@ fn converse(seed: u64, seen: &mut Seen) {
         assert_eq!(host.pool.in_use(), 0, "slots were kept");
         if ending == Ending::Both {
             assert_eq!((host.received, host.is_peer_closed), (peer.total, true), "{:?}", host.ended);
-            // The last acknowledgement may have been lost until the peer had forgotten all.
+            // The last acknowledgement may have been lost until the peer had forgotten the connection.
             assert!(matches!(host.ended, Some(Reason::Finished | Reason::Reset)), "{:?}", host.ended);
         }
         assert!(host.received <= peer.queued);

@@ -19,7 +19,7 @@ const OURS: Address = Address { ip: [10, 0, 0, 1], port: 4000 };
 const THEIRS: Address = Address { ip: [10, 0, 0, 2], port: 5000 };
 const MTU: usize = 1500;
 const BYTES: u64 = 150_000;
-/// A conversation of this length, in milliseconds, has failed.
+/// A conversation longer than this, in milliseconds, has failed.
 const MS_MAX: u64 = 600_000;
 
 /// smoltcp's end of the link.

@@ -1,5 +1,5 @@
-//! pktkit's `vtcp` as the other end, in memory, over a link that loses and reorders packets. It reads the clock itself, so
-//! these conversations take real time, all of them at once.
+//! pktkit's `vtcp` as the other end, in memory, over a link that loses and reorders packets. It reads the clock
+//! itself, so these conversations take real time; they run all at once.
 
 mod common;
 
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 const OURS: Address = Address { ip: [10, 0, 0, 1], port: 4000 };
 const THEIRS: Address = Address { ip: [10, 0, 0, 2], port: 5000 };
 const BYTES: u64 = 100_000;
-/// A conversation that takes longer has failed.
+/// A conversation longer than this has failed.
 const LONGEST: Duration = Duration::from_secs(120);
 
 fn converse(seed: u64) {
@@ -95,7 +95,7 @@ fn converse(seed: u64) {
             is_closed = true;
             outbound.extend(theirs.close());
         }
-        // What reading has made room for is told by what waits here.
+        // Reading has made room, which the segments waiting here announce.
         outbound.extend(theirs.take_outgoing());
         for segment in outbound.drain(..) {
             to_us.send(around(THEIRS, OURS, &segment), ms, loss_permille, &mut random);

@@ -1,4 +1,4 @@
-//! smoltcp behind a mutex: its interface and its socket, which come only together.
+//! smoltcp behind a mutex: one lock covers its interface and its socket, because they cannot be used apart.
 
 use super::{Held, Lane, MTU, Stack};
 use smoltcp::iface::{Config, Interface, SocketHandle, SocketSet};
@@ -19,7 +19,7 @@ const PORTS: (u16, u16) = (4000, 5000);
 const IRS: i32 = 500;
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// A device without checksums that keeps its buffers: sent packets are exchanged for empty ones.
+/// A device without checksums that keeps its buffers: the caller exchanges sent packets for empty ones.
 struct Link {
     inbound: VecDeque<Vec<u8>>,
     outbound: Vec<Vec<u8>>,
@@ -79,7 +79,7 @@ pub(crate) struct Foreign {
     start: Instant,
 }
 
-/// A segment of the peer's: SYN and ACK, or an acknowledgement.
+/// Writes a segment of the peer's: SYN and ACK, or an acknowledgement.
 fn segment(control: TcpControl, seq: i32, ack: TcpSeqNumber, packet: &mut Vec<u8>) {
     let is_syn = control == TcpControl::Syn;
     let repr = TcpRepr {
@@ -111,7 +111,7 @@ fn segment(control: TcpControl, seq: i32, ack: TcpSeqNumber, packet: &mut Vec<u8
     repr.emit(&mut tcp_packet, &IpAddress::Ipv4(PEER), &IpAddress::Ipv4(OURS), &checksums);
 }
 
-/// The acknowledgement of a packet that was sent.
+/// Returns the acknowledgement of a packet that was sent.
 fn ack_of(packet: &[u8]) -> TcpSeqNumber {
     let ip = Ipv4Packet::new_unchecked(packet);
     let tcp = TcpPacket::new_unchecked(ip.payload());
@@ -157,11 +157,11 @@ impl Stack for Foreign {
             let Inner { interface, sockets, handle, link } = &mut *inner;
             let socket = sockets.get_mut::<tcp::Socket<'_>>(*handle);
             for _ in 0..batch {
-                // A buffer that is full takes a part or nothing; what is counted is what was sent.
+                // A full buffer takes a part of a message or nothing; the count is of messages sent.
                 held.messages += u64::from(socket.send_slice(&lane.message).is_ok_and(|bytes| bytes > 0));
             }
             interface.poll(now, link, sockets);
-            // Sent packets leave with the lane; empty buffers stay.
+            // The lane takes sent packets with it, and leaves empty buffers.
             for _ in 0..lane.packets.len().min(link.outbound.len()) {
                 link.spare.extend(lane.packets.pop());
             }

@@ -1,9 +1,10 @@
-//! How long a lock is held for a message of 4 KB, by this crate and by smoltcp, and how often memory is allocated.
+//! Measures how long a lock is held per message of 4 KB, by this crate and by smoltcp, and how often memory is
+//! allocated.
 //!
 //! Two lanes share one connection and do nothing but send: each takes the lock for a batch of messages, and again for
 //! the acknowledgement that a driver makes up at once (Nahum et al., section 3.3: a driver that acts as the peer, in
-//! memory, as fast as it can). What is measured lies between the taking of the lock and its release. The two take turns
-//! in short rounds, so that the noise of the machine meets both alike.
+//! memory, as fast as it can). The measured time lies between taking the lock and releasing it. The two
+//! implementations alternate in short rounds, so that the noise of the machine affects both alike.
 //!
 //! `cargo run --release -p sealane-tcp --example lock_cost`
 
@@ -23,7 +24,7 @@ const LANES: usize = 2;
 const ROUND: Duration = Duration::from_millis(150);
 const ROUNDS: usize = 7;
 
-/// What one lane has measured.
+/// The measurements of one lane.
 #[derive(Debug, Clone, Copy, Default)]
 struct Held {
     ns: u64,
@@ -34,14 +35,14 @@ struct Held {
 
 /// A stack behind a lock.
 trait Stack: Sync {
-    /// Sends `batch` messages and takes their acknowledgement; adds what that took to `held`.
+    /// Sends `batch` messages and processes their acknowledgement; adds the cost to `held`.
     fn pass(&self, lane: &mut Lane, batch: usize, held: &mut Held);
 }
 
-/// What a lane owns.
+/// The data that a lane owns.
 struct Lane {
     out: sealane_tcp::Out,
-    /// How far the last pass has sent without acknowledging it.
+    /// The number up to which the last pass has sent without acknowledging it.
     owed: Option<sealane_tcp::Seq>,
     packets: Vec<Vec<u8>>,
     message: Vec<u8>,
@@ -58,7 +59,7 @@ impl Lane {
     }
 }
 
-/// Runs all lanes for a round, the first tenth of it unmeasured.
+/// Runs all lanes for a round; the first tenth of it is not measured.
 fn round(stack: &dyn Stack, lanes: &mut [Lane], batch: usize) -> Held {
     let barrier = Barrier::new(lanes.len());
     let lanes = thread::scope(|scope| {
@@ -88,7 +89,7 @@ fn round(stack: &dyn Stack, lanes: &mut [Lane], batch: usize) -> Held {
     })
 }
 
-/// What asking for the time twice takes: it is part of every measured stretch.
+/// Returns the time that two readings of the clock take: it is part of every measured interval.
 fn clock_ns() -> f64 {
     let mut least = f64::MAX;
     for _ in 0..20 {

@@ -13,7 +13,7 @@ pub(crate) struct Own {
     start: Instant,
 }
 
-/// Without timestamps, which smoltcp does not send by default.
+/// Timestamps are off, because smoltcp does not send them by default.
 pub(crate) fn config() -> Config {
     Config {
         mss: (MTU - 40) as u16,
@@ -51,7 +51,7 @@ impl Stack for Own {
             held.ns += taken_at.elapsed().as_nanos() as u64;
         }
         held.locks += 1;
-        // The driver: it has seen these segments, and acknowledges the last.
+        // The driver plays the peer: it has seen these segments, and acknowledges the last.
         let last = lane.out.send.last().map(|last| last.header.seq + last.parts.bytes());
         let Some(ack) = last.or(lane.owed) else { return };
         let header =
@@ -63,7 +63,7 @@ impl Stack for Own {
             connection.receive(&[Segment { header, payload: Payload::EMPTY }], now, &mut lane.out);
             held.ns += taken_at.elapsed().as_nanos() as u64;
         }
-        // What the acknowledgement let pass is acknowledged by the next pass.
+        // The next pass acknowledges the segments that this acknowledgement let out.
         lane.owed = lane.out.send.last().map(|last| last.header.seq + last.parts.bytes());
         held.locks += 1;
         held.messages += lane.out.acked.len() as u64;

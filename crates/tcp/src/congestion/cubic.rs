@@ -5,20 +5,20 @@ use super::{Algorithm, Window};
 use crate::Time;
 use core::time::Duration;
 
-/// Section 4.6: what a loss leaves.
+/// The share of the window that remains after a loss (section 4.6).
 const BETA: f64 = 0.7;
-/// Section 5.1: how steep the function is, in segments per cubic second.
+/// The steepness of the function, in segments per cubic second (section 5.1).
 const C: f64 = 0.4;
-/// Section 4.3: by how many segments a window grows that an equally lossy Reno would have reached.
+/// The growth, in segments per round trip, by which Reno would reach the same average window (section 4.3).
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 
-/// An epoch: congestion avoidance since the last loss.
+/// An epoch is congestion avoidance since the last loss.
 #[derive(Debug, Clone)]
 struct Epoch {
     start: Time,
     /// Seconds until the window is `window_max` again.
     k_s: f64,
-    /// What Reno's window would be, in segments.
+    /// The window that Reno would have, in segments.
     reno: f64,
 }
 
@@ -26,7 +26,7 @@ struct Epoch {
 pub(crate) struct Cubic {
     /// The window before the last loss, in segments.
     window_max: f64,
-    /// The window before the last loss, whatever fast convergence made of it.
+    /// The window before the last loss, before fast convergence reduced it.
     window_prior: f64,
     epoch: Option<Epoch>,
     /// Growth that is not yet a whole byte.
@@ -34,7 +34,7 @@ pub(crate) struct Cubic {
 }
 
 impl Cubic {
-    /// Section 4.2: the window `t_s` seconds into the epoch.
+    /// Returns the window `t_s` seconds into the epoch (section 4.2).
     fn window_at(&self, epoch: &Epoch, t_s: f64) -> f64 {
         let x = t_s - epoch.k_s;
         C * x * x * x + self.window_max
@@ -63,7 +63,7 @@ impl Algorithm for Cubic {
             segments + (target - segments) / segments * acked
         };
         self.epoch = Some(epoch);
-        // A window never doubles by one acknowledgement.
+        // One acknowledgement never doubles the window.
         let growth_bytes =
             ((next - segments) * mss).clamp(0.0, f64::from(window.bytes)) + self.fraction_bytes;
         let whole_bytes = growth_bytes as u32;
@@ -73,7 +73,7 @@ impl Algorithm for Cubic {
 
     fn shrink(&mut self, window: &Window, flight_bytes: u32) -> u32 {
         let segments = f64::from(window.bytes) / f64::from(window.mss);
-        // Section 4.7: give way faster where the window shrinks from loss to loss.
+        // Section 4.7: the window yields faster if it shrinks from loss to loss.
         self.window_prior = segments;
         self.window_max = if segments < self.window_max { segments * (1.0 + BETA) / 2.0 } else { segments };
         self.epoch = None;
@@ -86,13 +86,13 @@ impl Algorithm for Cubic {
     }
 }
 
-/// The cube root of a number that is not negative, by Newton's steps: `core` has none.
+/// Returns the cube root of a non-negative number, by Newton's method, because `core` has no such function.
 fn cube_root(x: f64) -> f64 {
     if x <= 0.0 {
         return 0.0;
     }
     let mut root = if x > 1.0 { x } else { 1.0 };
-    // Far from the root a step takes a third off; 2³⁰ segments need 50 of them and a few to settle.
+    // Far from the root a step takes a third off; 2³⁰ segments need 50 steps and a few to settle.
     for _ in 0..80 {
         let next = (2.0 * root + x / (root * root)) / 3.0;
         if next >= root {
@@ -117,7 +117,7 @@ mod tests {
         }
     }
 
-    /// The window after `seconds` of congestion avoidance in which all of it is acknowledged each round trip.
+    /// Returns the window after `seconds` of congestion avoidance in which all of it is acknowledged each round trip.
     fn run(cubic: &mut Cubic, window: &mut Window, seconds: u32) {
         for round in 0..seconds * 10 {
             let now = Time::ZERO + RTT * round;
@@ -134,7 +134,7 @@ mod tests {
         let threshold_bytes = cubic.shrink(&window, window.bytes);
         assert_eq!(threshold_bytes, 700 * MSS);
         window.bytes = threshold_bytes;
-        // K = ∛(300 / 0.4) = 9.09 s: half-way there most is regained, at K all, and from there on it probes.
+        // K = ∛(300 / 0.4) = 9.09 s: half-way there most is regained, at K all, and from then on the window probes.
         run(&mut cubic, &mut window, 4);
         assert!((900 * MSS..990 * MSS).contains(&window.bytes), "{}", window.bytes);
         cubic.restart();
@@ -155,7 +155,7 @@ mod tests {
                 cubic.avoid(&mut window, MSS, rtt, Time::ZERO + rtt * round);
             }
         }
-        // In 0.2 s the cubic function alone would not even be back where it was.
+        // In 0.2 s the cubic function alone would not even regain its old value.
         assert!(window.bytes > 100 * MSS, "{}", window.bytes);
     }
 

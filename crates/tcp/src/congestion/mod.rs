@@ -1,4 +1,5 @@
-//! How much may be under way: slow start for all, and how the window grows and shrinks beyond it by algorithm.
+//! Congestion control: slow start for all algorithms, and the growth and reduction of the window beyond it per
+//! algorithm.
 
 mod cubic;
 mod new_reno;
@@ -18,7 +19,7 @@ pub enum Congestion {
     Cubic,
 }
 
-/// The window and where slow start ends, in bytes.
+/// The window and the slow start threshold, in bytes.
 #[derive(Debug, Clone)]
 pub(crate) struct Window {
     pub(crate) bytes: u32,
@@ -26,7 +27,7 @@ pub(crate) struct Window {
     pub(crate) mss: u32,
 }
 
-/// No window is larger; it keeps sums within 32 bits.
+/// Upper bound of the window, which keeps sums within 32 bits.
 const WINDOW_MAX: u32 = 1 << 30;
 
 /// Most segments that one acknowledgement adds in slow start (RFC 9406, section 4.2: eight without pacing).
@@ -42,15 +43,15 @@ impl Window {
     }
 }
 
-/// What an algorithm decides. It sees acknowledgements of new data only while the window is what holds the sender.
+/// A congestion avoidance algorithm. It sees acknowledgements of new data only while the window limits the sender.
 pub(crate) trait Algorithm {
     /// `acked_bytes` were acknowledged in congestion avoidance.
     fn avoid(&mut self, window: &mut Window, acked_bytes: u32, rtt: Duration, now: Time);
 
-    /// Data was lost with `flight_bytes` in flight: the new threshold.
+    /// Data was lost with `flight_bytes` in flight; returns the new threshold.
     fn shrink(&mut self, window: &Window, flight_bytes: u32) -> u32;
 
-    /// Congestion avoidance begins anew: after a timeout or idle time.
+    /// Starts congestion avoidance anew, after a timeout or idle time.
     fn restart(&mut self);
 }
 
@@ -85,7 +86,7 @@ impl Controller {
         (algorithm, &mut self.window)
     }
 
-    /// New data was acknowledged while the window held the sender back.
+    /// Grows the window after new data was acknowledged while the window limited the sender.
     pub(crate) fn on_ack(&mut self, acked_bytes: u32, rtt: Duration, now: Time) {
         if self.window.is_slow_start() {
             self.window.grow(acked_bytes.min(SLOW_START_SEGMENTS_MAX * self.window.mss));
@@ -95,13 +96,14 @@ impl Controller {
         }
     }
 
-    /// A loss was found by duplicate or selective acknowledgements. The window itself follows by PRR.
+    /// Shrinks the window after duplicate or selective acknowledgements revealed a loss. The window itself follows by
+    /// PRR.
     pub(crate) fn on_loss(&mut self, flight_bytes: u32) {
         let (algorithm, window) = self.algorithm();
         window.threshold_bytes = algorithm.shrink(window, flight_bytes).max(2 * window.mss);
     }
 
-    /// The retransmission timer ran out; `is_first` of a series (RFC 5681, section 3.1).
+    /// Shrinks the window after the retransmission timer ran out; `is_first` of a series (RFC 5681, section 3.1).
     pub(crate) fn on_timeout(&mut self, flight_bytes: u32, is_first: bool) {
         if is_first {
             self.on_loss(flight_bytes);
@@ -111,7 +113,7 @@ impl Controller {
         window.bytes = window.mss;
     }
 
-    /// Nothing was sent for longer than a timeout (RFC 5681, section 4.1).
+    /// Shrinks the window after nothing was sent for longer than a timeout (RFC 5681, section 4.1).
     pub(crate) fn on_idle(&mut self) {
         let (algorithm, window) = self.algorithm();
         algorithm.restart();

@@ -1,4 +1,5 @@
-//! Congestion avoidance of RFC 5681, section 3.1: one segment a round trip, half after a loss.
+//! Congestion avoidance of RFC 5681, section 3.1: the window grows by one segment per round trip, and halves after a
+//! loss.
 
 use super::{Algorithm, Window};
 use crate::Time;

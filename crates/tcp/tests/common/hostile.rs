@@ -1,5 +1,5 @@
-//! A peer that lies: segments made of any bytes, with numbers near the right ones, so that they pass for the peer's own.
-//! Invariants hold after every call, every slot comes back once, and what is queued stays bounded.
+//! A peer that lies: its segments are made of any bytes, with numbers near the right ones, so that they look genuine.
+//! Invariants hold after every call, every slot comes back once, and queued data stays bounded.
 
 use sealane_tcp::{
     Config, Congestion, Connection, Flags, Header, KeepAlive, Options, Out, Payload, Secrets, Segment, Seq,
@@ -7,7 +7,7 @@ use sealane_tcp::{
 };
 use std::time::Duration;
 
-/// Bytes, taken one by one; none is zero.
+/// Bytes, taken one by one; after the last one come zeros.
 struct Bytes<'a>(&'a [u8]);
 
 impl Bytes<'_> {
@@ -21,7 +21,7 @@ impl Bytes<'_> {
         u16::from_be_bytes([self.byte(), self.byte()])
     }
 
-    /// A number near zero, mostly: what makes a number near the right one.
+    /// Returns a number that is mostly near zero, to be added to a right number.
     fn near(&mut self) -> u32 {
         match self.byte() {
             kind @ 0..=99 => u32::from(kind / 50),
@@ -35,9 +35,9 @@ impl Bytes<'_> {
 struct Host {
     connection: Connection,
     out: Out,
-    /// Which slots are the connection's: sent ones even, received ones odd.
+    /// The slots that the connection owns: even ones are sent, odd ones received.
     owned: Vec<bool>,
-    /// What the last segments said: the numbers that a good answer has.
+    /// The numbers that a right answer to the last segments has.
     next: Seq,
     ack: Seq,
     stamp: u32,
@@ -85,7 +85,7 @@ impl Host {
     }
 }
 
-/// Talks as `input` says; returns how many segments were taken.
+/// Converses as `input` says; returns the number of segments taken.
 pub(crate) fn converse(input: &[u8]) -> usize {
     let mut bytes = Bytes(input);
     let bits = bytes.byte();
@@ -165,7 +165,7 @@ pub(crate) fn converse(input: &[u8]) -> usize {
     taken
 }
 
-/// A segment whose right number is `seq` and whose right acknowledgement is `ack`, and which may have others.
+/// Returns a segment whose right number is `seq` and whose right acknowledgement is `ack`; its own may be others.
 fn segment(bytes: &mut Bytes<'_>, seq: Seq, ack: Seq, stamp: u32) -> Segment {
     let flags = match bytes.byte() {
         0..=159 => Flags::ACK,

@@ -1,4 +1,4 @@
-//! IPv4 round TCP: what the layer below a connection does.
+//! IPv4 around TCP: the work of the layer below a connection.
 
 use sealane_tcp::{HEADER_BYTES_MAX, Header, Ports, decode, encode};
 use sealane_wire::{IPV4_BYTES, Ipv4, Ipv4Fields, Tcp, protocol};
@@ -19,7 +19,7 @@ pub(crate) fn packet(from: Address, to: Address, header: &Header, payload: &[u8]
     around(from, to, &segment)
 }
 
-/// A segment as a packet, its checksum filled in.
+/// Returns a segment as a packet, its checksum filled in.
 pub(crate) fn around(from: Address, to: Address, segment: &[u8]) -> Vec<u8> {
     let mut packet = vec![0; IPV4_BYTES];
     packet.extend_from_slice(segment);
@@ -38,7 +38,8 @@ pub(crate) fn around(from: Address, to: Address, segment: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// Source, destination, header and payload of a TCP packet. A wrong checksum panics: nothing here breaks bytes.
+/// Returns source, destination, header and payload of a TCP packet. A wrong checksum panics, because no test here
+/// corrupts bytes.
 pub(crate) fn parse(packet: &[u8]) -> Option<(Address, Address, Header, Vec<u8>)> {
     let ip = Ipv4::parse(packet).ok()?;
     if ip.protocol() != protocol::TCP {

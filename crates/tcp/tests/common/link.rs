@@ -1,8 +1,8 @@
-//! A link that loses and reorders packets, in whatever time its user keeps.
+//! A link that loses and reorders packets, under its user's clock.
 
 use super::Random;
 
-/// Packets under way in one direction, by the millisecond of their arrival.
+/// Packets under way in one direction, with the millisecond of their arrival.
 #[derive(Default)]
 pub(crate) struct Direction(Vec<(u64, Vec<u8>)>);
 

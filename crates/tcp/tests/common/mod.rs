@@ -1,4 +1,4 @@
-//! What the tests share: pools that count, a seeded source of numbers, and hosts that carry bytes for a connection.
+//! Helpers of the tests: pools that count, a seeded source of numbers, and hosts that carry bytes for a connection.
 
 #![allow(dead_code, reason = "every test uses a part of it")]
 
@@ -26,7 +26,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below `bound`.
+    /// Returns a number below `bound`.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound
     }
@@ -49,12 +49,12 @@ impl Random {
     }
 }
 
-/// The byte at `position` of the stream `stream`.
+/// Returns the byte at `position` of the stream `stream`.
 pub(crate) fn content(stream: u64, position: u64) -> u8 {
     ((position ^ (stream << 40)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 53) as u8
 }
 
-/// Slots, each with its bytes while it is owned. Freeing one twice, or reading a free one, panics.
+/// Slots, each with its bytes while it is owned. Freeing a slot twice, or reading a free one, panics.
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
     slots: Vec<Option<Vec<u8>>>,
@@ -88,13 +88,13 @@ impl Pool {
         self.slots.len() - self.free.len()
     }
 
-    /// The bytes of a segment to be sent: the parts one behind the other.
+    /// Returns the bytes of a segment to be sent: its parts one behind the other.
     pub(crate) fn gather(&self, transmit: &Transmit) -> Vec<u8> {
         transmit.parts.iter().flat_map(|&part| self.get(part)).copied().collect()
     }
 }
 
-/// Capacities of all lists: they must never change.
+/// Returns the capacities of all lists, which must never change.
 pub(crate) fn capacities(out: &Out) -> [usize; 6] {
     [
         out.send.capacity(),

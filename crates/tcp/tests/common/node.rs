@@ -17,7 +17,7 @@ pub(crate) struct Node {
     out: Out,
     local: Address,
     remote: Option<Address>,
-    /// What is to be sent, and how much of it was queued.
+    /// The stream to be sent, and the number of its bytes queued so far.
     pub(crate) stream: Vec<u8>,
     queued: usize,
     /// Whether to close once the stream is sent.
@@ -104,7 +104,7 @@ impl Node {
         self.drain(now);
     }
 
-    /// Meets deadlines, sends what there is room for, closes.
+    /// Handles deadlines, sends as much as there is room for, and closes.
     pub(crate) fn poll(&mut self, now: Time) {
         let local = self.local;
         let packets = &mut self.packets;

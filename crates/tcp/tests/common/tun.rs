@@ -1,5 +1,5 @@
 //! A TUN device in a network namespace of its own, for tests against the kernel's TCP. Packets are whole IP packets,
-//! without a header of the device's.
+//! without a header of the device.
 
 #![allow(unsafe_code)]
 
@@ -15,7 +15,7 @@ pub(crate) struct Tun(File);
 
 /// Moves this thread, and those it will start, to a new network namespace.
 fn leave_network() -> io::Result<()> {
-    // SAFETY: unshare takes flags alone; a namespace of its own is what the thread wants.
+    // SAFETY: unshare takes flags alone; the thread wants a namespace of its own.
     match unsafe { libc::unshare(libc::CLONE_NEWNET) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
@@ -28,7 +28,7 @@ fn ip(arguments: &str) -> io::Result<()> {
 }
 
 impl Tun {
-    /// Moves this thread to a namespace in which the kernel has `kernel`/24 on a new device, and opens that.
+    /// Moves this thread to a namespace in which the kernel has `kernel`/24 on a new device, and opens that device.
     pub(crate) fn open(kernel: [u8; 4]) -> io::Result<Self> {
         leave_network()?;
         let file = OpenOptions::new().read(true).write(true).open("/dev/net/tun")?;

@@ -1,8 +1,8 @@
-//! iperf3's server as the foreign end, both ways. Ours is its client: a connection that agrees on the test, and one that
-//! carries it.
+//! iperf3's server as the foreign end, both ways. Our end is its client: one connection agrees on the test, and
+//! another one carries it.
 //!
-//! The protocol is the one that iperf3's `iperf_api.h` names: states of one byte from either side, and objects of JSON
-//! behind their length as four bytes. A cookie of 37 bytes tells whose a connection is.
+//! The protocol is the one that iperf3's `iperf_api.h` names: states of one byte from either side, and objects of
+//! JSON behind their length as four bytes. A cookie of 37 bytes identifies the client of a connection.
 
 use super::common::ip::Address;
 use super::common::node::Node;
@@ -31,17 +31,17 @@ enum Sender {
     Theirs,
 }
 
-/// The agreement, as far as it has come.
+/// The state of the agreement.
 struct Agreement {
     sender: Sender,
-    /// Bytes of the control connection that are dealt with.
+    /// Bytes of the control connection that have been processed.
     read: usize,
-    /// All that was sent has been acknowledged since then.
+    /// The time since which all sent data has been acknowledged.
     quiet_since: Option<Instant>,
     is_running: bool,
     has_ended: bool,
     has_told_results: bool,
-    /// What the server counted.
+    /// The server's count.
     counted: Option<u64>,
 }
 
@@ -49,7 +49,7 @@ fn object(text: &str) -> Vec<u8> {
     [&(text.len() as u32).to_be_bytes()[..], text.as_bytes()].concat()
 }
 
-/// The first number of this name.
+/// Returns the first number with this name.
 fn number(json: &str, name: &str) -> u64 {
     let (_, rest) = json.split_once(&format!("\"{name}\":")).unwrap_or_else(|| panic!("{name} in {json}"));
     let digits: String = rest.trim_start().chars().take_while(char::is_ascii_digit).collect();
@@ -57,7 +57,7 @@ fn number(json: &str, name: &str) -> u64 {
 }
 
 impl Agreement {
-    /// Answers what has come; true once the server has told what it counted.
+    /// Answers the messages that have come; returns true once the server has reported its count.
     fn go_on(&mut self, nodes: &mut Vec<Node>, now: Time) -> bool {
         let Some(&state) = nodes[0].received.get(self.read) else {
             self.end_when_all_has_come(nodes);
@@ -100,8 +100,8 @@ impl Agreement {
         false
     }
 
-    /// Ends the test: the client does, once it has received what it wanted, or has no more to send. What the server has
-    /// not read by then it does not count.
+    /// Ends the test: the client does so once it has received all it wanted, or has no more to send. The server does
+    /// not count bytes that it has not read by then.
     fn end_when_all_has_come(&mut self, nodes: &mut [Node]) {
         let [control, data] = nodes else { return };
         let has_all = match self.sender {
@@ -119,7 +119,7 @@ impl Agreement {
         }
     }
 
-    /// Tells our results, which the server does not look at, and takes its own once they are there whole.
+    /// Sends our results, which the server does not look at, and reads its own once they are complete.
     fn exchange_results(&mut self, nodes: &mut [Node]) {
         if !self.has_told_results {
             let result = format!(
@@ -137,13 +137,13 @@ impl Agreement {
     }
 }
 
-/// A server for one test, in this thread's network. None where it is not installed.
+/// Returns a server for one test, in this thread's network. Returns `None` if iperf3 is not installed.
 fn server() -> Option<Child> {
     let arguments = ["-s", "-1", "--forceflush", "-p", &PORT.to_string()];
     let mut server = Command::new("iperf3").args(arguments).stdout(Stdio::piped()).spawn().ok()?;
     let mut lines = BufReader::new(server.stdout.take().expect("it was piped")).lines();
     lines.find(|line| line.as_ref().expect("text").contains("listening")).expect("it listens").expect("text");
-    // Whoever writes to a pipe that nobody reads from ends.
+    // A process that writes to a pipe without a reader ends.
     std::thread::spawn(move || lines.for_each(drop));
     Some(server)
 }
