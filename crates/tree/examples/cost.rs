@@ -1,8 +1,8 @@
-//! What one small file costs here, in CPU time: made in each way in a target, read from a source.
+//! Measures the CPU time per small file: made in a target by each method, and read from a source.
 //!
-//! `cargo run --release -p sealane-tree --example cost -- DIRECTORY [ROUNDS]`. Each round makes 10,000 files of 4 KiB
-//! in 100 directories of a fresh tree below DIRECTORY, and leaves it there for the caller to remove: removing them
-//! in between would make the next round pay for the file system's clean-up.
+//! Run it with `cargo run --release -p sealane-tree --example cost -- DIRECTORY [ROUNDS]`. Each round makes 10,000
+//! files of 4 KiB in 100 directories of a fresh tree below DIRECTORY, and leaves it there for the caller to remove:
+//! removing them in between would make the next round pay for the file system's clean-up.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,11 +1,11 @@
-//! Opening below a directory without following a symbolic link, unless that was asked for.
+//! Opens paths below a directory without following a symbolic link, unless the caller asks for that.
 //!
 //! [`Beneath`] resolves a path in one `openat2` call that forbids links, magic links and leaving the root, or, on
-//! kernels without it, one component at a time with `O_NOFOLLOW`. Both hold against a link swapped in by another
-//! process at any moment: what was opened is a descriptor, not a name.
+//! kernels without it, one component at a time with `O_NOFOLLOW`. Both withstand a link that another process swaps in
+//! at any moment: the result is a descriptor, not a name.
 //!
 //! [`ParentCache`] keeps the last few parent directories open, so that a run of files in one directory costs one
-//! resolution. Each thread has its own.
+//! resolution. Each thread has its own cache.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -14,35 +14,36 @@ use std::sync::atomic::AtomicBool;
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat, openat2};
 use rustix::io::Errno;
 
-/// How paths below the root are resolved.
+/// The way in which paths below the root are resolved.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Resolution {
-    /// `openat2` where the kernel has it.
+    /// One `openat2` call where the kernel has it.
     #[default]
     Detect,
-    /// One `openat` for each component, as on kernels before 5.6.
+    /// One `openat` call per component, as on kernels before 5.6.
     ComponentWise,
 }
 
-/// Flags of a handle that only serves to reach what is below it.
+/// Flags of a handle that only serves to reach the entries below it.
 pub(crate) const HANDLE: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// `openat2` may ask to try again when a rename disturbs it; more often than this is an attack or a broken file system.
+/// Upper bound of tries: `openat2` may ask for another one when a rename disturbs it, but this many mean an attack or
+/// a broken file system.
 const MAX_ATTEMPTS: u32 = 64;
 
-/// Which symbolic links are followed below a directory.
+/// The symbolic links that are followed below a directory.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) enum Links {
-    /// None.
+    /// No links.
     #[default]
     None,
-    /// Those that stay beneath the directory, where the kernel can see to that; elsewhere none.
+    /// Links that stay beneath the directory, where the kernel can guarantee that; otherwise no links.
     Within,
-    /// All, as any program of the user's does.
+    /// All links, as other programs of the user do.
     All,
 }
 
-/// A directory, and the way to open what is below it.
+/// A directory, and the method to open the entries below it.
 #[derive(Debug)]
 pub(crate) struct Beneath {
     root: Arc<OwnedFd>,
@@ -58,24 +59,24 @@ impl Beneath {
         Self { root, one_call, links: Links::None }
     }
 
-    /// The same directory, below which these links are followed.
+    /// Returns the same directory with these links followed below it.
     pub(crate) fn over(&self, links: Links) -> Self {
         let links = if links == Links::Within && !self.one_call { Links::None } else { links };
         Self { root: Arc::clone(&self.root), one_call: self.one_call, links }
     }
 
-    /// Whether links are followed.
+    /// Returns whether links are followed.
     pub(crate) fn follows_links(&self) -> bool {
         self.links != Links::None
     }
 
-    /// The directory itself.
+    /// Returns the directory itself.
     pub(crate) fn root(&self) -> &Arc<OwnedFd> {
         &self.root
     }
 
-    /// Opens `path`, which is a checked relative path or empty for the root itself; unless links are followed, one as
-    /// last component is refused like any other, so `flags` need not say `O_NOFOLLOW`.
+    /// Opens `path`, a checked relative path, or empty for the root itself; unless links are followed, a link as last
+    /// component is refused like any other, so `flags` need not contain `O_NOFOLLOW`.
     pub(crate) fn open(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
         match self.links {
             Links::None => self.open_strictly(path, flags),
@@ -112,8 +113,8 @@ impl Beneath {
         current.ok_or(Errno::NOENT)
     }
 
-    /// Opens `path` over links that stay beneath the directory; the kernel refuses those that lead out, whoever swaps
-    /// them and when. Without `openat2` no link is followed.
+    /// Opens `path` over links that stay beneath the directory; the kernel refuses links that lead out, even if they
+    /// are swapped meanwhile. Without `openat2` links are not followed.
     pub(crate) fn open_over_links(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
         if !self.one_call || path.is_empty() {
             return self.open_strictly(path, flags);
@@ -128,12 +129,12 @@ impl Beneath {
         Err(Errno::AGAIN)
     }
 
-    /// Whether [`Self::open_over_links`] follows links.
+    /// Returns whether [`Self::open_over_links`] follows links.
     pub(crate) fn follows(&self) -> bool {
         self.one_call
     }
 
-    /// Opens the directory `path` only to reach what is below it.
+    /// Opens the directory `path` as a handle that only serves to reach the entries below it.
     pub(crate) fn handle(&self, path: &[u8]) -> Result<OwnedFd, Errno> {
         self.open(path, HANDLE)
     }
@@ -144,7 +145,7 @@ fn resolve(root: &OwnedFd, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno>
     openat2(root, path, flags, Mode::empty(), rules)
 }
 
-/// True where a path could not be resolved because a component is a link or not a directory.
+/// Returns whether a path could not be resolved because a component is a link or not a directory.
 pub(crate) fn is_blocked(errno: Errno) -> bool {
     matches!(errno, Errno::LOOP | Errno::NOTDIR | Errno::XDEV)
 }
@@ -153,11 +154,11 @@ pub(crate) fn is_blocked(errno: Errno) -> bool {
 #[derive(Debug)]
 pub(crate) struct Parent {
     fd: Arc<OwnedFd>,
-    /// A default access control list decides the mode of what is created here, whatever the umask.
+    /// Whether a default access control list, and not the umask, decides the mode of new entries.
     pub(crate) has_default_acl: bool,
-    /// We made it, and it is private still.
+    /// Whether this copy made the directory, which is then still private.
     pub(crate) is_new: bool,
-    /// A name was found taken here, so others may be.
+    /// Whether a name was found taken here, so that others may be.
     pub(crate) is_occupied: AtomicBool,
 }
 
@@ -173,17 +174,18 @@ impl AsFd for Parent {
     }
 }
 
-/// How many parents a thread keeps open. Files of one directory follow each other; work from a few streams mixes.
+/// Number of parents that a thread keeps open. Files of one directory follow each other, but several streams mix
+/// their work.
 const KEPT: usize = 8;
 
-/// The last few parents, most recent first.
+/// The parents used last, most recent first.
 #[derive(Debug, Default)]
 pub(crate) struct ParentCache {
     kept: Vec<(Box<[u8]>, Arc<Parent>)>,
 }
 
 impl ParentCache {
-    /// The parent named `path`, if it is still open.
+    /// Returns the parent named `path`, if it is still open.
     pub(crate) fn get(&mut self, path: &[u8]) -> Option<&Arc<Parent>> {
         let found = self.kept.iter().position(|(name, _)| **name == *path)?;
         if found != 0 {
@@ -192,14 +194,14 @@ impl ParentCache {
         Some(&self.kept[0].1)
     }
 
-    /// Keeps `parent` in place of the one used longest ago.
+    /// Adds `parent`, in place of the one used longest ago.
     pub(crate) fn insert(&mut self, path: &[u8], parent: Parent) -> &Arc<Parent> {
         self.kept.truncate(KEPT - 1);
         self.kept.insert(0, (path.into(), Arc::new(parent)));
         &self.kept[0].1
     }
 
-    /// Forgets everything, as after a failure that may come from a directory removed behind our back.
+    /// Forgets all parents, for use after a failure that a directory removed by another process may explain.
     pub(crate) fn clear(&mut self) {
         self.kept.clear();
     }

@@ -1,6 +1,6 @@
 //! Byte strings on the wire: read in one piece, refused when longer than their bound.
 //!
-//! serde's own `Vec<u8>` goes one element at a time; these go through `serialize_bytes`, which postcard writes as a
+//! serde encodes `Vec<u8>` one element at a time; these functions use `serialize_bytes`, which postcard writes as a
 //! length and the bytes.
 
 use std::fmt;
@@ -8,7 +8,7 @@ use std::fmt;
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserializer, Serializer};
 
-/// Takes at most `MAX` bytes and gives them back owned.
+/// Reads at most `MAX` bytes into an owned value.
 struct BoundedBytes<const MAX: usize>;
 
 impl<'de, const MAX: usize> Visitor<'de> for BoundedBytes<MAX> {
@@ -25,7 +25,7 @@ impl<'de, const MAX: usize> Visitor<'de> for BoundedBytes<MAX> {
         Ok(bytes.to_vec())
     }
 
-    /// Formats without byte strings (JSON) give a sequence of numbers.
+    /// Formats without byte strings (JSON) use a sequence of numbers.
     fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Vec<u8>, A::Error> {
         let mut bytes = Vec::new();
         while let Some(byte) = sequence.next_element::<u8>()? {

@@ -1,5 +1,5 @@
-//! The change that making an entry would be: [`Writer::compare`], and the update of files whose content is right
-//! already.
+//! Compares an entry to be made with the one in the target: [`Writer::compare`], and updates files whose content is
+//! right already.
 //!
 //! Guarantees: the answer is the same whether the entry is made afterwards or not, because a dry run, the list of
 //! changes and the writer compare by the same code.
@@ -22,31 +22,31 @@ use crate::target::{Inner, SET_GROUP_ID, is_unfinished, resolve_error, times};
 use crate::writer::Writer;
 use crate::xattrs;
 
-/// How an entry that is made differs from the one that has its name.
+/// The differences between an entry that is made and the one that has its name.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Differences {
-    /// Nothing of its kind is there.
+    /// Whether no entry of its kind is there.
     pub is_new: bool,
-    /// Something of another kind has its name, and gives way once everything has arrived.
+    /// Whether an entry of another kind has its name, and gives way once everything has arrived.
     pub gives_way: bool,
-    /// The link leads elsewhere, or the name is one of another file.
+    /// Whether the link leads elsewhere, or the name belongs to another file.
     pub target: bool,
     /// The size.
     pub size: bool,
     /// The time of last change.
     pub time: bool,
-    /// The mode, as far as the target lets it be set.
+    /// Whether the mode differs, as far as the target lets it be set.
     pub mode: bool,
     /// The user.
     pub owner: bool,
     /// The group.
     pub group: bool,
-    /// The extended attributes, where they were compared: that is when they are brought up to date.
+    /// Whether the extended attributes differ, if they were compared: they are when they are brought up to date.
     pub xattrs: bool,
 }
 
 impl Differences {
-    /// Nothing was there.
+    /// The differences from a missing entry.
     pub const NEW: Self = Self {
         is_new: true,
         gives_way: false,
@@ -59,21 +59,21 @@ impl Differences {
         xattrs: false,
     };
 
-    /// Whether there is any.
+    /// Returns whether there is any difference.
     pub fn any(&self) -> bool {
         *self != Self::default()
     }
 }
 
 impl Inner {
-    /// Compares what is sent with what was found, as far as this target sets it.
+    /// Compares the sent metadata with those found, as far as this target sets them.
     pub(crate) fn differences(&self, path: &RelativePath, stat: &Stat, sent: &Metadata) -> Differences {
         let found = Metadata::from_stat(stat, true);
         let kind = entry_type(stat);
         let owner = sent.owner.filter(|_| self.options.ownership).zip(found.owner);
         let mode = match kind {
             EntryType::Symlink => found.mode,
-            // A directory inherits set-group-id from its parent, and keeps that.
+            // A directory inherits set-group-id from its parent, and keeps it.
             EntryType::Directory if self.options.change_existing_directories || is_unfinished(found.mode) => {
                 self.allowed_mode(sent.mode, owner.is_some()) | (found.mode & SET_GROUP_ID)
             }
@@ -81,7 +81,7 @@ impl Inner {
             EntryType::File | EntryType::Other => self.allowed_mode(sent.mode, owner.is_some()),
         };
         let modified = match kind {
-            // Entries that have been made in it since have changed its time.
+            // Entries made in the directory since then have changed its time.
             EntryType::Directory => self.noted_time(path).unwrap_or(found.modified),
             _ => found.modified,
         };
@@ -97,11 +97,11 @@ impl Inner {
 }
 
 impl Writer {
-    /// Says what making this entry would change, and makes nothing. The extended attributes of a file whose content
-    /// is sent are not compared.
+    /// Returns the changes that making this entry would cause, and makes nothing. The extended attributes of a file
+    /// whose content is sent are not compared.
     ///
     /// # Errors
-    /// The same as making it would give: an entry of another kind has the name and does not give way.
+    /// Fails as making the entry would: if an entry of another kind has the name and does not give way.
     pub fn compare(&mut self, path: &RelativePath, kind: &Kind, sent: &Metadata) -> Result<Differences> {
         if TempName::matches(path.file_name()) {
             return Err(Error::ReservedName { path: path.into() });
@@ -127,7 +127,7 @@ impl Writer {
             Kind::Symlink { .. } => EntryType::Symlink,
         };
         if found != wanted {
-            // Files and links replace each other, without a moment in which there is neither.
+            // Files and links replace each other, and the name always stands for one of them.
             let is_like = |kind| matches!(kind, EntryType::File | EntryType::Symlink);
             let gives_way = !(is_like(found) && is_like(wanted));
             if may_replace || !gives_way {
@@ -153,11 +153,11 @@ impl Writer {
         })
     }
 
-    /// Brings mode, owner, times and extended attributes of a regular file that has the content already up to date,
-    /// and says which of them differed.
+    /// Brings mode, owner, times and extended attributes of a regular file with the right content up to date, and
+    /// returns those that differed.
     ///
     /// # Errors
-    /// There is no regular file of that size: somebody has changed it meanwhile.
+    /// Fails if there is no regular file of that size, because another process has changed it meanwhile.
     pub fn attributes(&mut self, path: &RelativePath, sent: &Metadata) -> Result<Differences> {
         let (parent, name) = path.split();
         let inspected = |errno| resolve_error(Operation::Inspect, path, errno);
@@ -189,7 +189,7 @@ impl Writer {
         if owner_differs {
             owner_set = inner.apply_owner(&fd, sent.owner).map_err(set)?;
         }
-        // A change of the owner takes the set-id bits away.
+        // A change of the owner clears the set-id bits.
         if differences.mode || owner_differs {
             let mode = inner.final_mode(sent.mode, owner_set);
             fchmod(&fd, Mode::from_raw_mode(mode)).map_err(set)?;
@@ -201,8 +201,8 @@ impl Writer {
     }
 }
 
-/// Whether the entry of this path has other extended attributes than were sent. Attributes that cannot be read are
-/// taken to be the same.
+/// Returns whether the extended attributes of the entry `path` differ from the sent ones. Attributes that cannot be
+/// read count as equal.
 fn xattrs_differ(parent: impl AsFd, path: &RelativePath, sent: &Metadata) -> bool {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
     let opened = openat(parent, path.file_name(), flags, Mode::empty());
@@ -213,12 +213,12 @@ fn xattrs_differ(parent: impl AsFd, path: &RelativePath, sent: &Metadata) -> boo
     })
 }
 
-/// Whether the symbolic link `name` leads to `target`.
+/// Returns whether the symbolic link `name` leads to `target`.
 pub(crate) fn leads_to(parent: impl AsFd, name: &[u8], target: &LinkTarget) -> bool {
     readlinkat(parent, name, Vec::new()).is_ok_and(|found| found.as_bytes() == target.as_bytes())
 }
 
-/// Opens a file to change its attributes. Its owner may do that even where its mode lets nobody read it.
+/// Opens a file to change its attributes. Its owner may do that even if its mode allows nobody to read it.
 fn open_own(parent: impl AsFd, name: &[u8]) -> Result<OwnedFd, Errno> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
     let fd = match openat(&parent, name, flags | OFlags::RDONLY, Mode::empty()) {

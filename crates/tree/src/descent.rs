@@ -1,8 +1,8 @@
-//! Depth-first descent through one directory tree: one `getdents` call per batch of names, no `stat` where the
-//! directory tells the type, and a memory bound that depends neither on the width nor on the depth of the tree.
+//! Depth-first descent through one directory tree: one `getdents` call per batch of names, no `stat` if the directory
+//! names the type, and a memory bound that depends neither on the width nor on the depth of the tree.
 //!
-//! Only the [`MAX_OPEN`] deepest directories are open. One further up is remembered as the position reached in it,
-//! and opened again when the descent comes back; it must then still be the same directory.
+//! Only the [`MAX_OPEN`] deepest directories are open. For a directory further up, the descent remembers the position
+//! reached in it, and opens it again when it comes back; it must then still be the same directory.
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 use crate::beneath::Beneath;
 
-/// Bytes asked of the kernel at a time.
+/// Bytes requested from the kernel per call.
 const BATCH_BYTES: usize = 32 * 1024;
 /// Directories open at a time.
 const MAX_OPEN: usize = 24;
@@ -23,7 +23,7 @@ const LIST: OFlags = OFlags::RDONLY
     .union(OFlags::NONBLOCK)
     .union(OFlags::CLOEXEC);
 
-/// Device and inode: which object this is, whatever its name.
+/// Device and inode, which identify an object whatever its name.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Identity {
     /// Device number.
@@ -38,31 +38,31 @@ impl Identity {
     }
 }
 
-/// What a descent does besides listing.
+/// Options of a descent.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct DescentOptions {
-    /// Mount points are yielded and not entered.
+    /// Whether mount points are yielded but not entered.
     pub(crate) one_file_system: bool,
     /// Regular files are inspected too.
     pub(crate) inspect_files: bool,
-    /// Symbolic links are yielded as what they point to, where `Beneath` follows them.
+    /// Whether symbolic links are yielded as their destinations, where `Beneath` follows them.
     pub(crate) follow: bool,
 }
 
-/// What was found; the path is in [`Descent::path`] until the next step.
+/// The kind of entry found; its path is in [`Descent::path`] until the next step.
 #[derive(Debug)]
 pub(crate) enum Found {
-    /// A regular file, inspected when that was asked.
+    /// A regular file, with its `stat` if the caller asked for that.
     File(Option<Box<Stat>>),
     /// A directory, entered unless it is a mount point that is not to be crossed.
     Directory(Box<Stat>),
     Symlink,
     Other,
-    /// Something that cannot be opened, listed or inspected.
+    /// An entry that cannot be opened, listed or inspected.
     Failed(Errno),
-    /// A symbolic link that was to be followed, and leads nowhere that can be reached.
+    /// A symbolic link that was to be followed, but whose destination cannot be reached.
     Unreachable(Errno),
-    /// A name that makes the path longer than a path may be.
+    /// An entry whose name makes the path longer than a path may be.
     TooLong,
 }
 
@@ -71,7 +71,7 @@ struct Name {
     start: u32,
     length: u16,
     file_type: FileType,
-    /// Where listing goes on after this name.
+    /// The position at which listing goes on after this name.
     next: u64,
 }
 
@@ -91,10 +91,10 @@ struct Open {
 
 #[derive(Debug)]
 struct Frame {
-    /// Bytes of the path that name this directory.
+    /// Length of the path of this directory, in bytes.
     path_bytes: usize,
     identity: Identity,
-    /// Where listing goes on.
+    /// The position at which listing goes on.
     position: u64,
     open: Option<Open>,
 }
@@ -111,7 +111,7 @@ pub(crate) struct Descent {
 }
 
 impl Descent {
-    /// Below the root of `beneath`, which is inspected. `max_path_bytes` bounds the paths yielded.
+    /// Starts at the root of `beneath`, which is inspected. `max_path_bytes` bounds the paths yielded.
     pub(crate) fn new(
         beneath: &Beneath,
         options: DescentOptions,
@@ -120,7 +120,7 @@ impl Descent {
         Self::below(beneath, b"", options, max_path_bytes)
     }
 
-    /// Below the directory `start` of it, which all paths that are yielded begin with.
+    /// Starts at the directory `start` below the root; all yielded paths begin with it.
     pub(crate) fn below(
         beneath: &Beneath,
         start: &[u8],
@@ -142,12 +142,12 @@ impl Descent {
         Ok((descent, stat))
     }
 
-    /// Path below the root of what was found last.
+    /// Returns the path, below the root, of the entry found last.
     pub(crate) fn path(&self) -> &[u8] {
         &self.path
     }
 
-    /// The directory found last, when it was entered.
+    /// Returns the directory found last, if it was entered.
     pub(crate) fn entered(&self) -> Option<&OwnedFd> {
         self.frames
             .last()
@@ -166,8 +166,8 @@ impl Descent {
         self.frames.push(Frame { path_bytes: self.path.len(), identity, position: 0, open });
     }
 
-    /// The next entry that `wanted` (of its path and whether it is a directory) accepts; a directory comes before
-    /// what it contains.
+    /// Returns the next entry that `wanted` (called with its path and whether it is a directory) accepts; a directory
+    /// comes before its entries.
     pub(crate) fn next(
         &mut self,
         beneath: &Beneath,
@@ -223,7 +223,7 @@ impl Descent {
                         file_type = FileType::from_raw_mode(found.st_mode);
                         stat = Some(Box::new(found));
                     }
-                    // Removed since it was listed: as if it had been removed before.
+                    // The entry was removed since it was listed, and counts as removed before.
                     Err(Errno::NOENT) => continue,
                     Err(errno) => return Some(Found::Failed(errno)),
                 }
@@ -262,7 +262,7 @@ impl Descent {
         match inspected {
             Ok((fd, stat)) => {
                 let identity = Identity::of(&stat);
-                // Only over a link does a descent come to where it is already.
+                // Only over a link can a descent come back to a directory that it is in.
                 if self.options.follow && self.frames.iter().any(|frame| frame.identity == identity) {
                     return Found::Unreachable(Errno::LOOP);
                 }
@@ -276,7 +276,7 @@ impl Descent {
     }
 }
 
-/// Opens a directory again whose descriptor was given up, and goes to where its listing stopped.
+/// Reopens a directory whose descriptor was given up, and seeks to the position at which its listing stopped.
 fn reopen(beneath: &Beneath, path: &[u8], frame: &Frame) -> Result<Open, Errno> {
     let fd = beneath.open(path, LIST)?;
     if Identity::of(&fstat(&fd)?) != frame.identity {
@@ -286,7 +286,7 @@ fn reopen(beneath: &Beneath, path: &[u8], frame: &Frame) -> Result<Open, Errno> 
     Ok(Open { fd, batch: Batch::default() })
 }
 
-/// Lists the next names; false at the end of the directory.
+/// Lists the next names; returns false at the end of the directory.
 fn fill(fd: &impl AsFd, batch: &mut Batch, buffer: &mut Vec<u8>) -> Result<bool, Errno> {
     batch.bytes.clear();
     batch.names.clear();

@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use crate::path::{PathError, RelativePath, ShownPath};
 
-/// What was being done when an operation failed.
+/// The operation that failed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Operation {
@@ -58,7 +58,7 @@ impl fmt::Display for Operation {
     }
 }
 
-/// What a name stands for.
+/// The kind of entry that a name stands for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum EntryType {
     /// A regular file.
@@ -86,65 +86,65 @@ impl fmt::Display for EntryType {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A path that is not a [`RelativePath`].
+    /// The path is not a valid [`RelativePath`].
     #[error(transparent)]
     Path(#[from] PathError),
     /// The root of a source or target cannot be used.
     #[error("cannot open {path}")]
     Root {
-        /// As the caller gave it.
+        /// The root as the caller gave it.
         path: ShownPath,
         /// The operating system's reason.
         source: io::Error,
     },
-    /// An include or exclude pattern that cannot be read.
+    /// An include or exclude pattern is malformed.
     #[error("the pattern {pattern:?} is malformed")]
     Pattern {
-        /// As the caller gave it.
+        /// The pattern as the caller gave it.
         pattern: String,
-        /// What is wrong with it.
+        /// The fault of the pattern.
         source: globset::Error,
     },
-    /// A pattern that stands for more names than are looked for.
+    /// A pattern stands for more names than may be looked for.
     #[error("{path} matches too many names; name the folder that they are in", path = pattern)]
     TooManyMatches {
-        /// As the caller gave it.
+        /// The pattern as the caller gave it.
         pattern: ShownPath,
     },
     /// An operation failed.
     #[error("cannot {operation} {path}")]
     Io {
-        /// What was being done.
+        /// The operation that failed.
         operation: Operation,
-        /// To what.
+        /// The path that it was applied to.
         path: ShownPath,
         /// The operating system's reason.
         source: io::Error,
     },
-    /// The disk is full, or the user's quota is.
+    /// The disk is full, or the user's quota is used up.
     #[error("no space is left for {path}")]
     NoSpace {
-        /// What did not fit.
+        /// The entry that did not fit.
         path: ShownPath,
-        /// Whether it was the quota.
+        /// Whether the quota, and not the disk, is the limit.
         quota: bool,
     },
-    /// There are more directories than can be kept in mind until the end.
+    /// There are more directories than can be remembered until the end.
     #[error(
         "{path}: there are too many directories for one copy; copy parts of the tree one after the other"
     )]
     TooManyDirectories {
-        /// The first for which there is no room.
+        /// The first directory for which there is no room.
         path: ShownPath,
     },
-    /// Something else than expected has this name.
+    /// An entry of an unexpected kind has this name.
     #[error("{path} is {found}, not {wanted}")]
     TypeConflict {
         /// The name.
         path: ShownPath,
-        /// What was to be opened or made.
+        /// The kind that was to be opened or made.
         wanted: EntryType,
-        /// What is there.
+        /// The kind that is there.
         found: EntryType,
     },
     /// A parent of the path is a symbolic link or not a directory. Links are never followed.
@@ -156,13 +156,13 @@ pub enum Error {
     /// A root's path leads over a symbolic link, or through a file, in a folder that is served.
     #[error("{path} goes over a symbolic link that leads out of the served folder, and is not followed")]
     BlockedRoot {
-        /// As the peer gave it.
+        /// The path as the peer gave it.
         path: ShownPath,
     },
     /// A root's path leads out of the folder that is served.
     #[error("{path} leads out of the served folder")]
     Outside {
-        /// As the peer gave it.
+        /// The path as the peer gave it.
         path: ShownPath,
     },
     /// The path's last component is one of the names that unfinished files have.
@@ -171,14 +171,14 @@ pub enum Error {
         /// The path.
         path: ShownPath,
     },
-    /// Bytes beyond the size that the file was begun with.
+    /// A write or read goes beyond the size that the file was begun with.
     #[error("{path}: {length_bytes} bytes at {offset} reach beyond the file's {size_bytes} bytes")]
     OutOfRange {
         /// The file.
         path: ShownPath,
-        /// Where the bytes begin.
+        /// Offset of the first byte.
         offset: u64,
-        /// How many there are.
+        /// Number of bytes.
         length_bytes: u64,
         /// The declared size.
         size_bytes: u64,
@@ -201,37 +201,37 @@ pub enum Error {
         /// The file.
         path: ShownPath,
     },
-    /// A root that is not known to this source.
+    /// This source has no root of that number.
     #[error("there is no root number {root}")]
     UnknownRoot {
         /// The number.
         root: u32,
     },
-    /// A path that does not lie under its root.
+    /// The path does not lie under its root.
     #[error("{path} is not under its root")]
     NotUnderRoot {
         /// The path.
         path: ShownPath,
     },
-    /// A directory found while recursion is off.
+    /// A directory was found while recursion is off.
     #[error("{path} is a directory; -r copies it")]
     SkippedDirectory {
         /// The root as it was given.
         path: ShownPath,
     },
-    /// Something in this directory makes a path longer than [`MAX_PATH_BYTES`](crate::MAX_PATH_BYTES).
+    /// An entry in this directory has a path longer than [`MAX_PATH_BYTES`](crate::MAX_PATH_BYTES).
     #[error("{path} contains a path that is too long")]
     NameTooLong {
         /// The directory.
         path: ShownPath,
     },
-    /// A symbolic link with an empty or over-long target.
+    /// A symbolic link has an empty or over-long target.
     #[error("{path} has a target that cannot be sent")]
     BadLink {
         /// The link.
         path: ShownPath,
     },
-    /// More or longer attributes than [`MAX_XATTRS`](crate::MAX_XATTRS) and
+    /// An entry has more or longer attributes than [`MAX_XATTRS`](crate::MAX_XATTRS) and
     /// [`MAX_XATTR_VALUE_BYTES`](crate::MAX_XATTR_VALUE_BYTES) allow.
     #[error("{path} has more or longer extended attributes than can be sent")]
     TooManyXattrs {
@@ -241,7 +241,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The path of the root or entry that failed, where there is one.
+    /// Returns the path of the root or entry that failed, if the error has one.
     pub fn into_path(mut self) -> Option<ShownPath> {
         match self {
             Self::Root { path, .. }
@@ -252,8 +252,8 @@ impl Error {
         }
     }
 
-    /// The same failure of the same entry, shown under another name, which is made from the one that it has. Roots
-    /// are shown as they were given.
+    /// Returns the same failure of the same entry under another name, which `show` makes from the present one. Roots
+    /// keep the name that the user gave.
     #[must_use]
     pub fn shown_as(mut self, show: impl FnOnce(&ShownPath) -> ShownPath) -> Self {
         if let Some(path) = self.entry_path_mut() {
@@ -289,7 +289,7 @@ impl Error {
         }
     }
 
-    /// True where the failure is one of the whole target, so that going on with other files is pointless.
+    /// Returns whether the whole target has failed, so that continuing with other files is pointless.
     pub fn is_fatal(&self) -> bool {
         match self {
             Self::NoSpace { .. }

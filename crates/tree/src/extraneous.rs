@@ -1,7 +1,7 @@
-//! What a target has and its source has not: [`Target::extraneous`], and the removal of it.
+//! Entries that a target has and its source has not: [`Target::extraneous`], and their removal.
 //!
-//! No link is followed, so that nothing outside the target is found; what is found is named by its path, and removed as
-//! one name in its parent, which is resolved anew.
+//! No link is followed, so nothing outside the target is found; an entry is named by its path, and removed as one
+//! name in its parent, which is resolved anew.
 
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, fchmod, fstat, renameat_with, unlinkat};
 use rustix::io::Errno;
@@ -15,36 +15,36 @@ use crate::path::{MAX_PATH_BYTES, RelativePath};
 use crate::target::{Target, resolve_error};
 use crate::writer::{Writer, back_up, make_parents};
 
-/// What is thought of a name in the target.
+/// The decision about a name in the target.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Judgement {
     /// The source has it too. A directory is not looked into.
     Known,
-    /// The source has it too, and all that it holds is known: a directory is looked into.
+    /// The source has it too, and all its entries are known: the descent looks into it.
     Listed,
-    /// It stays, whatever the source has, and so do the directories that it is in.
+    /// It stays, whether the source has it or not, and so do the directories above it.
     Protected,
     /// The source does not have it.
     Extraneous,
 }
 
-/// One name that the source does not have.
+/// A name that the source does not have.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Extra {
     /// Which.
     pub path: RelativePath,
-    /// It is a directory; what it holds is extraneous as well, and comes after it.
+    /// Whether it is a directory; its entries are extraneous as well, and come after it.
     pub is_directory: bool,
 }
 
-/// What one look at a target has found.
+/// The result of one search of a target.
 #[derive(Debug, Default)]
 pub struct Extraneous {
     /// Names to be removed, from the last to the first.
     pub entries: Vec<Extra>,
-    /// What could not be looked at.
+    /// Failures to look at entries.
     pub errors: Vec<Error>,
-    /// There is more than was asked for; it is found once these are removed.
+    /// Whether there are more names than were asked for; another search finds them once these are removed.
     pub has_more: bool,
 }
 
@@ -53,9 +53,9 @@ pub struct Extraneous {
 struct Look {
     above: Option<RelativePath>,
     entries: Vec<(Extra, bool)>,
-    /// The extraneous directories that the descent is in, the outermost first.
+    /// The extraneous directories that contain the present one, the outermost first.
     inside: Vec<usize>,
-    /// The name that was accepted last is of the source too.
+    /// Whether the source has the name that was accepted last.
     is_known: bool,
 }
 
@@ -72,7 +72,7 @@ impl Look {
         }
     }
 
-    /// Forgets the directories that `path` is not in.
+    /// Forgets the directories that do not contain `path`.
     fn leave(&mut self, path: &RelativePath) {
         while let Some(&index) = self.inside.last()
             && !is_within(path.as_bytes(), self.entries[index].0.path.as_bytes())
@@ -81,7 +81,7 @@ impl Look {
         }
     }
 
-    /// The directories that the descent is in stay.
+    /// Keeps the directories that contain the present entry.
     fn keep_parents(&mut self) {
         for &index in &self.inside {
             self.entries[index].1 = true;
@@ -112,9 +112,9 @@ impl Look {
 }
 
 impl Target {
-    /// Looks below the directory `below`, or the whole target, for what `judge` (of a path and whether it is a
-    /// directory) finds extraneous: `entries_max` names at most. What lies in an extraneous directory is judged only as
-    /// to whether it is protected.
+    /// Searches the directory `below`, or the whole target, for at most `entries_max` names that `judge` (called with
+    /// a path and whether it is a directory) declares extraneous. For entries of an extraneous directory, only
+    /// [`Judgement::Protected`] matters.
     pub fn extraneous(
         &self,
         below: Option<&RelativePath>,
@@ -146,7 +146,7 @@ impl Target {
         while let Some(found) =
             descent.next(&beneath, |path, is_directory| look.wants(path, is_directory, &mut judge))
         {
-            // Only a failure to go on listing the root itself comes without a path.
+            // Only a failure to continue the listing of the root itself comes without a path.
             let Some(path) = look.whole(descent.path()) else { break };
             let is_directory = match found {
                 Found::File(_) | Found::Symlink | Found::Other => false,
@@ -166,7 +166,7 @@ impl Target {
             };
             if look.entries.len() == entries_max {
                 has_more = true;
-                // They hold what was not looked at.
+                // These directories have entries that were not looked at.
                 look.leave(&path);
                 look.keep_parents();
                 break;
@@ -182,11 +182,11 @@ impl Target {
     }
 }
 
-/// Names that are removed from a tree in one go.
+/// Number of names that one search removes from a tree.
 const NAMES_AT_ONCE: usize = 1 << 12;
 
 impl Target {
-    /// Removes the directory `path` with all that it holds; no backup is kept.
+    /// Removes the directory `path` and all its entries, without a backup.
     pub(crate) fn remove_tree(&self, path: &RelativePath) -> Result<()> {
         let mut writer = self.writer();
         let failed = |path: &RelativePath, errno| resolve_error(Operation::Remove, path, errno);
@@ -201,7 +201,7 @@ impl Target {
             if !found.has_more {
                 return writer.unlink_opened(path, true).map_err(|errno| failed(path, errno));
             }
-            // Nothing of it can be removed, so that another look would find the same, for ever.
+            // No entry can be removed, so another search would find the same ones, without end.
             if found.entries.is_empty() {
                 return Err(Error::NameTooLong { path: path.into() });
             }
@@ -210,8 +210,8 @@ impl Target {
 }
 
 impl Writer {
-    /// Makes the directory `path` a backup, with all that it holds. False if no backups are wanted, or if something
-    /// has the backup's name already that the directory can be merged with, entry by entry.
+    /// Makes the directory `path`, with all its entries, a backup. Returns false if backups are off, or if the
+    /// backup's name is taken by a directory with which this one can be merged, entry by entry.
     pub fn set_aside(&mut self, path: &RelativePath) -> Result<bool> {
         let Some(backups) = self.inner().options.backup.clone() else { return Ok(false) };
         let place = backups.place(path).map_err(|_| Error::NameTooLong { path: path.into() })?;
@@ -233,8 +233,8 @@ impl Writer {
         }
     }
 
-    /// Removes what has this name: a directory only where it is empty. Nothing is followed, and what is gone already is
-    /// no failure. False where backups are kept and are all that keeps a directory.
+    /// Removes the entry of this name; a directory only if it is empty. No link is followed, and a missing entry is
+    /// not a failure. Returns false if a directory is kept only because it contains backups.
     pub fn remove(&mut self, extra: &Extra) -> Result<bool> {
         let Extra { path, is_directory } = extra;
         let (parent_path, name) = path.split();
@@ -253,7 +253,7 @@ impl Writer {
         }
     }
 
-    /// Removes one name, which may be gone already, from a directory that may have to be opened up for that.
+    /// Removes one name, which may be missing already, and opens up its directory if that is necessary.
     fn unlink_opened(&mut self, path: &RelativePath, is_directory: bool) -> Result<(), Errno> {
         let (parent, name) = path.split();
         let flags = if is_directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
@@ -269,7 +269,7 @@ impl Writer {
         unlinkat(&*parent, name, flags)
     }
 
-    /// Lets its owner change a directory that is to be removed itself.
+    /// Lets the owner change a directory that is to be removed itself.
     fn open_up_parent(&self, path: &[u8]) -> Result<(), Errno> {
         let fd = self.inner().open(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
         let mode = fstat(&fd)?.st_mode & 0o7777;

@@ -1,10 +1,10 @@
 //! Include and exclude rules in the manner of rsync.
 //!
-//! A pattern with a slash at its beginning is anchored at the root of the walk; any other one matches the end of a
-//! path, whole components of it. A slash at the end restricts it to directories, `/***` means a directory and what is in
-//! it. `*` and `?` do not cross a slash, `**` does. The first rule that matches decides; what none matches is included.
-//! An excluded directory is not looked into, so nothing below it can be included. Paths are matched as bytes, without
-//! the prefix that the root adds.
+//! A pattern with a slash at its beginning is anchored at the root of the walk; any other one matches whole
+//! components at the end of a path. A slash at the end restricts a pattern to directories; `/***` stands for a
+//! directory and its entries. `*` and `?` do not cross a slash, `**` does. The first rule that matches decides; a
+//! path that matches no rule is included. An excluded directory is not looked into, so nothing below it can be
+//! included. Paths are matched as bytes, without the prefix that the root adds.
 
 use globset::{Candidate, GlobBuilder, GlobSet, GlobSetBuilder};
 
@@ -13,9 +13,9 @@ use crate::error::{Error, Result};
 /// One rule.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Rule {
-    /// What matches is walked, whatever later rules say.
+    /// Matching paths are walked, whatever later rules say.
     Include(String),
-    /// What matches is left out, whatever later rules say.
+    /// Matching paths are left out, whatever later rules say.
     Exclude(String),
 }
 
@@ -64,7 +64,7 @@ impl Filter {
         Ok(Self { globs: globs.build().map_err(malformed)?, effects })
     }
 
-    /// Whether the walk yields `path`, and descends into it where it is a directory.
+    /// Returns whether the walk yields `path`, and descends into it if it is a directory.
     pub fn includes(&self, path: &[u8], is_directory: bool) -> bool {
         if self.effects.is_empty() {
             return true;

@@ -1,9 +1,10 @@
-//! Patterns that stand for names, as a shell has them: `*`, `?`, `[a-z]`, `[!a-z]`, and a backslash before what is meant
-//! as it is.
+//! Patterns that stand for names, as in a shell: `*`, `?`, `[a-z]`, `[!a-z]`, and a backslash before a character that
+//! stands for itself.
 //!
-//! A pattern never matches a slash, and only one that begins with a dot matches a name that does. Characters are those of
-//! UTF-8; a byte that is none counts as one character, which only itself, `?` and `*` match. Matching takes no more steps
-//! than the lengths of pattern and name multiplied, and [`Anchor::expand`] looks at a bounded number of names.
+//! A pattern never matches a slash, and only a pattern that begins with a dot matches a name that does. Characters
+//! are those of UTF-8; an invalid byte counts as one character, which only itself, `?` and `*` match. Matching takes
+//! no more steps than the lengths of pattern and name multiplied, and [`Anchor::expand`] looks at a bounded number of
+//! names.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -16,12 +17,12 @@ use crate::error::{Error, Result};
 use crate::path::RelativePath;
 use crate::root::Anchor;
 
-/// Whether text has a character that makes it a pattern.
+/// Returns whether `text` has a character that makes it a pattern.
 pub fn is_pattern(text: &[u8]) -> bool {
     text.iter().any(|byte| matches!(byte, b'*' | b'?' | b'['))
 }
 
-/// A character of UTF-8, or a byte that is none, beyond them.
+/// A character of UTF-8, or an invalid byte as a number beyond them.
 type Character = u32;
 
 const BEYOND: Character = 0x11_0000;
@@ -65,14 +66,14 @@ impl Token {
 pub struct Glob(Vec<Token>);
 
 impl Glob {
-    /// Reads a pattern; any text is one. A `[` without its `]` stands for itself.
+    /// Parses a pattern; any text is valid. A `[` without its `]` stands for itself.
     pub fn new(text: &[u8]) -> Self {
         let text = characters(text);
         let (mut tokens, mut rest) = (Vec::with_capacity(text.len()), text.as_slice());
         while let Some((&first, after)) = rest.split_first() {
             rest = after;
             tokens.push(match char::from_u32(first) {
-                // Several say no more than one, and would take more steps.
+                // Several stars match the same as one, and would take more steps.
                 Some('*') if tokens.last() == Some(&Token::Any) => continue,
                 Some('*') => Token::Any,
                 Some('?') => Token::One,
@@ -96,7 +97,7 @@ impl Glob {
         Self(tokens)
     }
 
-    /// Whether it stands for this name.
+    /// Returns whether the pattern matches `name`.
     pub fn matches(&self, name: &[u8]) -> bool {
         let dot = Character::from('.');
         if name.first() == Some(&b'.') && self.0.first() != Some(&Token::Just(dot)) {
@@ -104,7 +105,7 @@ impl Glob {
         }
         let name = characters(name);
         let (mut token, mut at) = (0, 0);
-        // Where the last `*` stands, and how far what it matches reaches: it takes one more whenever the rest fails.
+        // Position of the last `*`, and of the end of its match, which grows by one whenever the rest fails.
         let mut retry: Option<(usize, usize)> = None;
         while at < name.len() || token < self.0.len() {
             match (self.0.get(token), name.get(at)) {
@@ -129,7 +130,7 @@ impl Glob {
     }
 }
 
-/// What follows a `[`, and what follows its `]`.
+/// Returns the class that follows a `[`, and the text that follows its `]`.
 fn class(text: &[Character]) -> Option<(Token, &[Character])> {
     let is = |character: Option<&Character>, wanted: char| character == Some(&Character::from(wanted));
     let negated = is(text.first(), '!') || is(text.first(), '^');
@@ -138,7 +139,7 @@ fn class(text: &[Character]) -> Option<(Token, &[Character])> {
     loop {
         let &low = text.get(at)?;
         at += 1;
-        // One that comes first stands for itself.
+        // A `]` at the beginning stands for itself.
         if low == Character::from(']') && !ranges.is_empty() {
             return Some((Token::Class { negated, ranges }, &text[at..]));
         }
@@ -157,10 +158,10 @@ fn class(text: &[Character]) -> Option<(Token, &[Character])> {
     }
 }
 
-/// How far a pattern is followed.
+/// Bounds of the work on a pattern.
 #[derive(Debug)]
 pub struct ExpansionBounds {
-    /// Folders that what it stands for lies in.
+    /// Most folders that contain the matching names.
     pub folders_max: usize,
     /// Names that are looked at.
     pub names_max: usize,
@@ -168,27 +169,27 @@ pub struct ExpansionBounds {
     pub matches_max: usize,
 }
 
-/// What a pattern stands for in one folder.
+/// The names in one folder that match a pattern.
 #[derive(Debug, Eq, PartialEq)]
 pub struct Expansion {
-    /// Empty where the pattern has no slash.
+    /// The folder; empty if the pattern has no slash.
     pub folder: PathBuf,
     /// In order.
     pub names: Vec<ExpandedName>,
 }
 
-/// A name that a pattern stands for.
+/// A name that matches a pattern.
 #[derive(Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct ExpandedName {
     /// One component.
     pub name: RelativePath,
-    /// It is a symbolic link.
+    /// Whether it is a symbolic link.
     pub is_link: bool,
 }
 
 impl Anchor {
-    /// What a path with patterns in it stands for, folder by folder; nothing is opened that lies elsewhere. Folders that
-    /// cannot be listed hold nothing. `bounds` are what is left of them afterwards.
+    /// Returns the names that match a path with patterns, folder by folder; no folder elsewhere is opened. Folders
+    /// that cannot be listed count as empty. `bounds` is reduced by the work done.
     pub fn expand(&self, pattern: &Path, bounds: &mut ExpansionBounds) -> Result<Vec<Expansion>> {
         let bytes = pattern.as_os_str().as_bytes();
         let mut components: Vec<_> =
@@ -223,7 +224,7 @@ impl Anchor {
             if is_pattern(last) {
                 for (name, file_type) in self.names(&folder, &glob, bounds).ok_or_else(too_many)? {
                     let is_fitting = !directories_only || may_be_directory(file_type);
-                    // Every name of a directory is a path; one that is not is none that could be copied.
+                    // A name that is not a valid path could not be copied.
                     if let (true, Ok(name)) = (is_fitting, RelativePath::from_vec(name)) {
                         names.push(ExpandedName { name, is_link: file_type == FileType::Symlink });
                     }
@@ -249,7 +250,7 @@ impl Anchor {
         Some(FileType::from_raw_mode(stat.st_mode))
     }
 
-    /// The names of a folder that `glob` stands for; `None` where more would have to be looked at than may be.
+    /// Returns the names in a folder that match `glob`, or `None` if that takes more than the bounds allow.
     fn names(
         &self,
         folder: &Path,
@@ -339,7 +340,7 @@ mod tests {
         assert!(!matches(&pattern, &"a".repeat(119)) && matches(&pattern, &"a".repeat(250)));
     }
 
-    /// The same by definition.
+    /// Returns the same by definition.
     fn slow(tokens: &[Token], name: &[Character]) -> bool {
         match (tokens.split_first(), name.split_first()) {
             (None, rest) => rest.is_none(),

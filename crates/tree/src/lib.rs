@@ -1,13 +1,13 @@
-//! File trees as a copy tool needs them, on Linux: sources that are walked and read without a surprise, and targets
-//! that no peer can break out of. No network and no cryptography is here.
+//! File trees as a copy tool needs them, on Linux: sources that are walked and read safely, and targets that no peer
+//! can break out of. The crate contains no network code and no cryptography.
 //!
 //! - [`RelativePath`] is a path that cannot leave its root; [`Metadata`] and [`Kind`] travel beside a file's bytes.
 //! - [`Source`] holds the roots of a copy, [`Walk`] lists their entries in bounded memory, a [`Reader`] per thread
 //!   opens them.
-//! - [`Target`] is the directory a tree is built in; a [`Writer`] per thread makes its entries, [`PartFile`] takes the
-//!   bytes of one large file from many threads. What appears under its final name is complete.
+//! - [`Target`] is the directory a tree is built in; a [`Writer`] per thread makes its entries, [`PartFile`] takes
+//!   the bytes of one large file from many threads. An entry under its final name is complete.
 //!
-//! Below the roots no symbolic link is followed, on either side, unless a source is opened to do that.
+//! Below the roots no symbolic link is followed, on either side, unless a source is opened with that option.
 
 #![forbid(unsafe_code)]
 

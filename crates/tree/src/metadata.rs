@@ -1,8 +1,8 @@
-//! What travels beside the bytes of a file: [`Metadata`] and [`Kind`].
+//! The data that accompany the bytes of a file: [`Metadata`] and [`Kind`].
 //!
-//! Both go over the wire. Decoding enforces every bound stated here, so a decoded value is as trustworthy in shape as
-//! one made on this machine: at most [`MAX_XATTRS`] attributes, nanoseconds under a second, permission bits only.
-//! Device nodes, sockets and pipes have no representation at all.
+//! Both go over the wire. Decoding enforces every bound stated here, so a decoded value is as well formed as one made
+//! on this machine: at most [`MAX_XATTRS`] attributes, nanoseconds under a second, permission bits only. Device
+//! nodes, sockets and pipes have no representation.
 
 use std::fmt;
 
@@ -117,7 +117,8 @@ fn mode_bits<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error
     Ok(mode)
 }
 
-/// What is kept of an entry besides its name and its bytes. About 15 bytes on the wire without owner and attributes.
+/// The properties of an entry besides its name and its bytes. They take about 15 bytes on the wire without owner and
+/// attributes.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Metadata {
     /// Permission bits, within [`MODE_BITS`].
@@ -125,7 +126,7 @@ pub struct Metadata {
     pub mode: u32,
     /// Time of last change of the content.
     pub modified: Timestamp,
-    /// Size in bytes; 0 for what is not a file.
+    /// Size in bytes; 0 for entries that are not files.
     pub size_bytes: u64,
     /// Numeric owner, when it is to be kept.
     pub owner: Option<Owner>,
@@ -148,18 +149,18 @@ impl Metadata {
     }
 }
 
-/// Where a symbolic link points: any bytes but NUL, 1 to [`MAX_LINK_BYTES`] of them. It is stored, never followed.
+/// The destination of a symbolic link: 1 to [`MAX_LINK_BYTES`] bytes without NUL. It is stored, never followed.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct LinkTarget(Vec<u8>);
 
 impl LinkTarget {
-    /// Checks the length and that there is no NUL.
+    /// Returns `None` if the length is not allowed or the target contains a NUL.
     pub fn new(target: Vec<u8>) -> Option<Self> {
         let fits = (1..=MAX_LINK_BYTES).contains(&target.len()) && !target.contains(&0);
         fits.then_some(Self(target))
     }
 
-    /// The bytes of the link.
+    /// Returns the bytes of the link.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
@@ -178,7 +179,7 @@ impl<'de> Deserialize<'de> for LinkTarget {
     }
 }
 
-/// What can be made in a target. There is nothing else.
+/// The kinds of entries that a target can make. There is nothing else.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub enum Kind {
     /// A regular file.
@@ -187,7 +188,7 @@ pub enum Kind {
     Directory,
     /// A symbolic link.
     Symlink {
-        /// Where it points.
+        /// The link's destination.
         target: LinkTarget,
     },
     /// Another name of a regular file of the same tree.
@@ -195,6 +196,6 @@ pub enum Kind {
         /// The name which exists already.
         to: RelativePath,
     },
-    /// The attributes of a regular file that the target has, with the size that is sent and the same content.
+    /// The attributes of a regular file that the target has already, with the sent size and content.
     Attributes,
 }

@@ -1,8 +1,9 @@
 //! [`PartFile`]: a file on its way, written from many threads at once, that gets its name when it is complete.
 //!
-//! Until then it has a [`TempName`] in the directory it will stay in, so that finishing is one atomic rename, and a
-//! lock that tells other processes it is in use. Where nothing is to take it up again it has no name at all, if the file
-//! system allows that, so that being killed leaves nothing. Nothing can be written beyond the size it was begun with.
+//! Until then it has a [`TempName`] in its final directory, so that finishing is one atomic rename, and a lock that
+//! shows other processes that it is in use. If the file need not be resumable, it has no name at all where the file
+//! system allows that, so that a killed process leaves nothing. No byte can be written beyond the size that the file
+//! was begun with.
 
 use std::fmt;
 use std::io::IoSlice;
@@ -31,10 +32,10 @@ const SUFFIX: &[u8] = b".part";
 const DIGITS: usize = 16;
 const NAME_BYTES: usize = PREFIX.len() + DIGITS + SUFFIX.len();
 
-/// Most buffers the kernel takes in one call (`UIO_MAXIOV`).
+/// Most buffers that the kernel takes in one call (`UIO_MAXIOV`).
 const MAX_BUFFERS: usize = 1024;
 
-/// The name of an unfinished file: `.sealane-`, 16 hexadecimal digits, `.part`. No entry a peer names can have it.
+/// The name of an unfinished file: `.sealane-`, 16 hexadecimal digits, `.part`. A peer cannot name an entry so.
 #[derive(Clone, Copy, Deserialize, Eq, Hash, PartialEq, Serialize)]
 #[serde(from = "u64", into = "u64")]
 pub struct TempName {
@@ -43,7 +44,7 @@ pub struct TempName {
 }
 
 impl TempName {
-    /// The name with this number. To find a file again, derive the number from what identifies it (the transfer and
+    /// Returns the name with this number. To find a file again, derive the number from its identity (the transfer and
     /// the path).
     pub fn new(number: u64) -> Self {
         let mut name = [0; NAME_BYTES];
@@ -61,12 +62,12 @@ impl TempName {
         self.number
     }
 
-    /// The name as bytes.
+    /// Returns the name as bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.name
     }
 
-    /// Whether `name` is one of these names.
+    /// Returns whether `name` is such a name.
     pub fn matches(name: &[u8]) -> bool {
         name.len() == NAME_BYTES
             && name.starts_with(PREFIX)
@@ -93,13 +94,13 @@ impl From<TempName> for u64 {
     }
 }
 
-/// An unfinished file. All methods take `&self`; share it between threads in an [`Arc`].
+/// An unfinished file. All methods take `&self`, so threads can share it in an [`Arc`].
 #[derive(Debug)]
 pub struct PartFile {
     inner: Arc<Inner>,
     parent: Arc<Parent>,
     path: RelativePath,
-    /// None where it has no name yet.
+    /// `None` while it has no name.
     temp: Option<TempName>,
     fd: OwnedFd,
     size_bytes: u64,
@@ -140,7 +141,7 @@ impl PartFile {
             },
         };
         let closed = AtomicBool::new(false);
-        // A declared size that no file can have must fail below, and not pass for an unknown one.
+        // A declared size that no file can have must fail below, and must not count as unknown.
         let size_bytes = declared_bytes.unwrap_or(u64::MAX);
         let part = Self { inner, parent, path: path.clone(), temp, fd, size_bytes, resumed_bytes, closed };
         if declared_bytes.is_some_and(|size_bytes| part.resumed_bytes.unwrap_or(0) != size_bytes) {
@@ -154,17 +155,17 @@ impl PartFile {
         &self.path
     }
 
-    /// The name it has, by which it can be resumed; none where it cannot.
+    /// Returns the temporary name, by which the file can be resumed, or `None` if it cannot.
     pub fn temp_name(&self) -> Option<TempName> {
         self.temp
     }
 
-    /// The size it will have; `u64::MAX` while that is not known.
+    /// Returns the final size in bytes, or `u64::MAX` while it is not known.
     pub fn size_bytes(&self) -> u64 {
         self.size_bytes
     }
 
-    /// Where an unfinished file was taken up: the size that it had. Its bytes are to be verified before they count.
+    /// Returns the size of the unfinished file that was resumed. Its bytes must be verified before they count.
     pub fn resumed_bytes(&self) -> Option<u64> {
         self.resumed_bytes
     }
@@ -200,8 +201,8 @@ impl PartFile {
         Ok(())
     }
 
-    /// Makes a range read as zeros, without using space where the file system can. Only a resumed file needs it: a
-    /// new one is zero where nothing was written.
+    /// Makes a range read as zeros, without using space if the file system can do that. Only a resumed file needs it:
+    /// a new one is zero wherever nothing was written.
     pub fn zero_at(&self, offset: u64, length_bytes: u64) -> Result<()> {
         self.check_range(offset, length_bytes)?;
         if length_bytes == 0 {
@@ -223,7 +224,7 @@ impl PartFile {
         Ok(())
     }
 
-    /// Reads back what is there; less than asked only at the end of the file.
+    /// Reads the bytes written so far; returns fewer than requested only at the end of the file.
     pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         let mut filled = 0;
         while filled < buffer.len() {
@@ -237,15 +238,15 @@ impl PartFile {
         Ok(filled)
     }
 
-    /// The ranges where something has been written, in order.
+    /// Returns the ranges that have been written, in order.
     pub fn extents(&self) -> Extents<'_> {
         Extents::of(self.fd.as_fd(), self.size_bytes)
     }
 
-    /// Gives the file its metadata and its name, replacing what had it (but never a directory). With `durable` it
-    /// returns when content and name are on stable storage.
+    /// Gives the file its metadata and its name, and replaces the entry that had the name (but never a directory).
+    /// With `durable` it returns when content and name are on stable storage.
     ///
-    /// To be called once, when every write has returned. After a failure the file is unfinished still.
+    /// Call it once, when every write has returned. After a failure the file is still unfinished.
     pub fn finish(&self, metadata: &Metadata, durable: bool) -> Result<()> {
         self.close()?;
         let result = self.finish_closed(metadata, durable);
@@ -279,7 +280,7 @@ impl PartFile {
                 let link = |name: &[u8]| linkat(&self.fd, "", &*self.parent, name, AtFlags::EMPTY_PATH);
                 match link(name) {
                     Ok(()) => return Ok(()),
-                    // It takes a temporary name and moves over what has its own.
+                    // It takes a temporary name and is renamed over the entry that has its own.
                     Err(Errno::EXIST) => {
                         with_temp_name(&self.inner, &self.parent, &self.path, link).map_err(created)?.0
                     }
@@ -344,14 +345,14 @@ impl Drop for PartFile {
         if let (Some(temp), false, None) =
             (self.temp, *self.closed.get_mut(), self.inner.options.resumable_as)
         {
-            // Nobody is left to tell; `Target::remove_leftovers` finds it.
+            // The failure cannot be reported; `Target::remove_leftovers` finds the file.
             let _ = unlinkat(&*self.parent, temp.as_bytes(), AtFlags::empty());
         }
     }
 }
 
-/// A file without a name, where none is to take it up again and one can be linked when it is complete. Kernels before
-/// 6.10 let only the privileged do that, which is tried once, with an empty file.
+/// Creates a file without a name, if it need not be resumable and can be linked when it is complete. Kernels before
+/// 6.10 allow that only to privileged processes; one try with an empty file finds out.
 fn nameless(inner: &Inner, parent: &Parent, path: &RelativePath) -> Option<OwnedFd> {
     if inner.options.resumable_as.is_some() || inner.options.small_files == SmallFiles::Renamed {
         return None;
@@ -369,7 +370,7 @@ fn nameless(inner: &Inner, parent: &Parent, path: &RelativePath) -> Option<Owned
     if *links { create() } else { None }
 }
 
-/// Marks the file as in use for other processes. File systems without locks go without.
+/// Marks the file as in use, for other processes. File systems without locks go without.
 fn lock(fd: &OwnedFd, path: &RelativePath) -> Result<()> {
     match flock(fd, FlockOperation::NonBlockingLockExclusive) {
         Err(Errno::WOULDBLOCK) => Err(Error::Busy { path: path.into() }),
@@ -377,8 +378,8 @@ fn lock(fd: &OwnedFd, path: &RelativePath) -> Result<()> {
     }
 }
 
-/// Opens an unfinished file that is ours alone, and gives its size. What only looks like one (a link, a file of
-/// somebody else's, another name of a file that must not change) is removed.
+/// Opens an unfinished file that belongs to us alone, and returns its size. An entry that only looks like one (a
+/// link, a file of another user, another name of a file that must not change) is removed.
 fn take_up(parent: &Parent, temp: &TempName, path: &RelativePath) -> Result<Option<(OwnedFd, u64)>> {
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     match openat(parent, temp.as_bytes(), flags, Mode::empty()) {

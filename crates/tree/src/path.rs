@@ -1,11 +1,11 @@
 //! [`RelativePath`]: a path that cannot leave the directory it is relative to.
 //!
-//! Whoever holds a `RelativePath` holds the proof: it is not empty, not absolute, has no empty, `.` or `..`
-//! component, no NUL, no component longer than a directory entry can be, and leaves room for a temporary name in the
-//! same directory. Every constructor and the wire decoder check this. The bytes need not be UTF-8.
+//! A `RelativePath` is a proof: it is not empty, not absolute, has no empty, `.` or `..` component, no NUL, no
+//! component longer than a directory entry can be, and leaves room for a temporary name in the same directory. Every
+//! constructor and the wire decoder check this. The bytes need not be UTF-8.
 //!
-//! Lexical safety says nothing about symbolic links: [`Target`](crate::Target) and [`Source`](crate::Source) resolve
-//! these paths so that none is followed.
+//! Lexical safety does not cover symbolic links: [`Target`](crate::Target) and [`Source`](crate::Source) resolve
+//! these paths so that no link is followed.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -26,19 +26,19 @@ pub const MAX_COMPONENT_BYTES: usize = 255;
 /// Why bytes are not a [`RelativePath`].
 #[derive(Clone, Copy, Debug, Eq, Error, PartialEq)]
 pub enum PathError {
-    /// No bytes at all.
+    /// It has no bytes.
     #[error("the path is empty")]
     Empty,
     /// It begins with `/`.
     #[error("the path is absolute")]
     Absolute,
-    /// Two slashes in a row, or one at the end.
+    /// It has two slashes in a row, or one at the end.
     #[error("the path has an empty component")]
     EmptyComponent,
     /// A component is `.` or `..`.
     #[error("the path has a . or .. component")]
     DotComponent,
-    /// It holds a NUL byte.
+    /// It contains a NUL byte.
     #[error("the path holds a NUL byte")]
     Nul,
     /// A component is longer than [`MAX_COMPONENT_BYTES`].
@@ -94,17 +94,18 @@ impl RelativePath {
         Ok(Self(path.into_boxed_slice()))
     }
 
-    /// The bytes, components separated by single slashes.
+    /// Returns the bytes, components separated by single slashes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// The same path for the standard library. Joining it to a root follows symbolic links: for messages only.
+    /// Returns the path as a path of the standard library. Joining it to a root follows symbolic links, so use it for
+    /// messages only.
     pub fn as_path(&self) -> &Path {
         Path::new(OsStr::from_bytes(&self.0))
     }
 
-    /// Everything before the last component (empty where there is only one), and the last component.
+    /// Returns everything before the last component (empty if there is only one), and the last component.
     pub fn split(&self) -> (&[u8], &[u8]) {
         match self.0.iter().rposition(|&byte| byte == b'/') {
             Some(slash) => (&self.0[..slash], &self.0[slash + 1..]),
@@ -112,28 +113,28 @@ impl RelativePath {
         }
     }
 
-    /// The last component.
+    /// Returns the last component.
     pub fn file_name(&self) -> &[u8] {
         self.split().1
     }
 
-    /// The path without its last component, if it has more than one.
+    /// Returns the path without its last component, if it has more than one.
     pub fn parent(&self) -> Option<Self> {
         let (parent, _) = self.split();
         (!parent.is_empty()).then(|| Self(parent.into()))
     }
 
-    /// The components from the root down.
+    /// Returns the components from the root down.
     pub fn components(&self) -> impl Iterator<Item = &[u8]> {
         self.0.split(|&byte| byte == b'/')
     }
 
-    /// This path with `tail` below it.
+    /// Returns the path `tail` below this path.
     pub fn join(&self, tail: &Self) -> Result<Self, PathError> {
         self.child(tail.as_bytes())
     }
 
-    /// This path with the components of `tail` below it.
+    /// Returns this path with the components of `tail` below it.
     pub fn child(&self, tail: impl AsRef<[u8]>) -> Result<Self, PathError> {
         let tail = tail.as_ref();
         check(tail)?;
@@ -143,7 +144,7 @@ impl RelativePath {
         Ok(Self([&self.0, b"/".as_slice(), tail].concat().into_boxed_slice()))
     }
 
-    /// True where `self` is `ancestor` or lies below it.
+    /// Returns whether `self` is `ancestor` or lies below it.
     pub fn starts_with(&self, ancestor: &Self) -> bool {
         match self.0.strip_prefix(&*ancestor.0) {
             Some(rest) => rest.is_empty() || rest[0] == b'/',
@@ -152,8 +153,8 @@ impl RelativePath {
     }
 }
 
-/// As text for messages: what is not UTF-8, and every control character, is escaped, so that a name cannot write to
-/// the terminal of whoever reads it.
+/// Writes bytes as text for messages: bytes that are not UTF-8, and control characters, are escaped, so that a name
+/// cannot control the reader's terminal.
 fn escaped(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     for chunk in bytes.utf8_chunks() {
         for character in chunk.valid().chars() {
@@ -210,18 +211,18 @@ impl<'de> Deserialize<'de> for RelativePath {
     }
 }
 
-/// An entry's path as messages show it: below its target, or in its source as the user gave that. Any bytes; nothing
-/// is opened by it.
+/// An entry's path as messages show it: below its target, or in its source as the user gave that. It may contain any
+/// bytes, and is never opened.
 #[derive(Clone, Eq, PartialEq)]
 pub struct ShownPath(Box<[u8]>);
 
 impl ShownPath {
-    /// Whatever names the entry to the user.
+    /// Makes a path from any bytes that name the entry to the user.
     pub fn new(bytes: impl Into<Box<[u8]>>) -> Self {
         Self(bytes.into())
     }
 
-    /// The bytes, not escaped.
+    /// Returns the bytes, not escaped.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }

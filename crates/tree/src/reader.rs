@@ -1,11 +1,11 @@
 //! [`Reader`]: opens the files of a source, each with one `openat` and one `fstat`.
 //!
-//! What is opened is a regular file under its root, reached through no symbolic link, whatever has been renamed since
-//! the walk. Opening neither blocks on a pipe nor changes access times where the system allows to leave them.
+//! The result is a regular file under its root, reached through no symbolic link, whatever has been renamed since the
+//! walk. Opening does not block on a pipe, and does not change access times if the system allows that.
 //!
-//! A write sets the time of change before it moves the bytes, and a clock of the file system ticks every 10 ms or more
-//! often. So a file that was changed a moment ago is not read before that moment is past: a write under way has then
-//! ended, and one that comes later has another time, by which [`OpenFile::unchanged`] notices it.
+//! A write sets the time of change before it moves the bytes, and a clock of the file system ticks at least every 10
+//! ms. So a file that was changed a moment ago is read only after that moment: a write under way has then ended, and
+//! a later one has another time, by which [`OpenFile::unchanged`] notices it.
 
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -31,12 +31,13 @@ const READ: OFlags = OFlags::RDONLY
     .union(OFlags::CLOEXEC)
     .union(OFlags::NOCTTY);
 
-/// Opens entries of a source. One for each thread: it keeps parent directories open from one file to the next.
+/// Opens entries of a source. Each thread has its own, which keeps parent directories open from one file to the next.
 #[derive(Debug)]
 pub struct Reader {
     source: Source,
     parents: Vec<ParentCache>,
-    /// Refused to those who do not own the file; after the first refusal it is not asked for again.
+    /// Whether to ask for it: it is refused to users who do not own the file, and is not asked for again after the
+    /// first refusal.
     leave_access_time: bool,
     with_owner: bool,
 }
@@ -47,19 +48,19 @@ impl Reader {
         Self { source, parents, leave_access_time: true, with_owner: false }
     }
 
-    /// Files come with their owner from now on.
+    /// Makes files come with their owner from now on.
     #[must_use]
     pub fn with_owner(mut self) -> Self {
         self.with_owner = true;
         self
     }
 
-    /// How the user would name an entry, for messages.
+    /// Returns the user's name of an entry, for messages.
     pub fn show(&self, root: u32, path: &RelativePath) -> ShownPath {
         self.source.show(root, path)
     }
 
-    /// The parent directory of an entry, and the entry's name in it.
+    /// Returns the parent directory of an entry, and the entry's name in it.
     fn locate<'a>(&'a mut self, root: u32, path: &'a RelativePath) -> Result<(&'a Arc<Parent>, &'a [u8])> {
         let found = self.source.root(root)?;
         let outside = || Error::NotUnderRoot { path: path.into() };
@@ -82,9 +83,9 @@ impl Reader {
         Ok((parent, name))
     }
 
-    /// Opens the regular file `path` of root number `root`. Anything else is an [`Error::TypeConflict`].
+    /// Opens the regular file `path` of root number `root`. Any other entry is an [`Error::TypeConflict`].
     ///
-    /// Errors name the path on the wire; [`show`](Self::show) tells what the user calls it.
+    /// Errors name the path on the wire; [`show`](Self::show) converts it to the user's name.
     pub fn open(&mut self, root: u32, path: &RelativePath) -> Result<OpenFile> {
         let (with_owner, leave_access_time) = (self.with_owner, self.leave_access_time);
         let found = self.source.root(root)?;
@@ -101,7 +102,7 @@ impl Reader {
         file.settled(path)
     }
 
-    /// Where the symbolic link `path` points, and its metadata.
+    /// Returns the destination of the symbolic link `path`, and its metadata.
     pub fn read_link(&mut self, root: u32, path: &RelativePath) -> Result<(LinkTarget, Metadata)> {
         let with_owner = self.with_owner;
         let (parent, name) = self.locate(root, path)?;
@@ -121,7 +122,8 @@ impl Reader {
 }
 
 impl Reader {
-    /// Removes the file or symbolic link `path`, if `wanted` says so of it as it is now. Says whether it has.
+    /// Removes the file or symbolic link `path`, if `wanted` accepts its present state. Returns whether it was
+    /// removed.
     pub fn remove_if(
         &mut self,
         root: u32,
@@ -153,18 +155,19 @@ fn conflict(path: &RelativePath, found: EntryType) -> Error {
     Error::TypeConflict { path: path.into(), wanted: EntryType::File, found }
 }
 
-/// How long after a change a file is left alone: longer than any tick of a clock, and than a write of a small file takes.
+/// Time for which a file is left alone after a change: longer than any tick of a clock, and than a write of a small
+/// file.
 const SETTLING: Duration = Duration::from_millis(12);
-/// How often a file that is changed while it is left alone is looked at again.
+/// Number of times that a file is looked at again if it keeps changing.
 const SETTLING_TRIES: usize = 8;
 
-/// How long ago `then` was; nothing for what the clock has still to come to, as where another machine's clock set it.
+/// Returns the time since `then`, or `None` if `then` is in the future, as after another machine's clock set it.
 fn age(then: Timestamp) -> Option<Duration> {
     let since_epoch = Duration::new(u64::try_from(then.seconds).ok()?, then.nanoseconds);
     SystemTime::now().duration_since(UNIX_EPOCH + since_epoch).ok()
 }
 
-/// What `stat` says the entry is.
+/// Returns the kind of entry that `stat` describes.
 pub(crate) fn entry_type(stat: &Stat) -> EntryType {
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => EntryType::File,
@@ -174,7 +177,7 @@ pub(crate) fn entry_type(stat: &Stat) -> EntryType {
     }
 }
 
-/// A regular file open for reading, with what it was when it was opened. Reading takes `&self`, from any thread.
+/// A regular file open for reading, with its metadata at the opening. Reading takes `&self`, from any thread.
 #[derive(Debug)]
 pub struct OpenFile {
     fd: OwnedFd,
@@ -186,8 +189,8 @@ pub struct OpenFile {
 }
 
 impl OpenFile {
-    /// Opens the regular file `name` of an open directory; also says whether leaving its access time alone, if
-    /// asked for, was allowed.
+    /// Opens the regular file `name` of an open directory; also returns whether leaving its access time alone, if
+    /// requested, was allowed.
     pub(crate) fn open(
         parent: impl AsFd,
         name: &[u8],
@@ -201,7 +204,7 @@ impl OpenFile {
         Self::open_by(open, stat, path, leave_access_time, with_owner)
     }
 
-    /// As [`Self::open`], by calls that open and inspect it.
+    /// Does as [`Self::open`], with the given calls to open and to inspect.
     fn open_by(
         open: impl Fn(OFlags) -> Result<OwnedFd, Errno>,
         stat: impl FnOnce() -> Result<Stat, Errno>,
@@ -216,7 +219,7 @@ impl OpenFile {
         };
         let fd = match opened {
             Ok(fd) => fd,
-            // A link, or a socket, which cannot be opened.
+            // The entry is a link, or a socket, which cannot be opened.
             Err(errno @ (Errno::LOOP | Errno::NXIO | Errno::NODEV)) => {
                 return Err(match stat().map(|stat| entry_type(&stat)) {
                     Ok(found) if found != EntryType::File => conflict(path, found),
@@ -243,7 +246,7 @@ impl OpenFile {
         }
     }
 
-    /// The file, not read before its last change is a moment past. One that is changed all the time is given as it is.
+    /// Returns the file once its last change is a moment past. A file that changes all the time is returned as it is.
     fn settled(mut self, path: &RelativePath) -> Result<Self> {
         for _ in 0..SETTLING_TRIES {
             let Some(rest) = age(self.changed).and_then(|age| SETTLING.checked_sub(age)) else { break };
@@ -258,7 +261,7 @@ impl OpenFile {
         Ok(self)
     }
 
-    /// As it was when opened; attributes only after [`Self::read_xattrs`].
+    /// Returns the metadata at the opening, with attributes only after [`Self::read_xattrs`].
     pub fn metadata(&self) -> &Metadata {
         &self.metadata
     }
@@ -268,12 +271,12 @@ impl OpenFile {
         self.metadata
     }
 
-    /// Which file it is: two names with the same identity are hard links.
+    /// Returns the file's identity: two names with the same identity are hard links.
     pub fn identity(&self) -> Identity {
         self.identity
     }
 
-    /// How many names the file has.
+    /// Returns the number of the file's names.
     pub fn links(&self) -> u64 {
         self.links
     }
@@ -283,7 +286,8 @@ impl OpenFile {
         xattrs::read(&self.fd, path)
     }
 
-    /// Fills `buffer` from `offset` on and says how many bytes there were: less than asked only at the end of file.
+    /// Fills `buffer` from `offset` on and returns the number of bytes read: fewer than requested only at the end of
+    /// the file.
     pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> std::io::Result<usize> {
         let mut filled = 0;
         while filled < buffer.len() {
@@ -297,7 +301,7 @@ impl OpenFile {
         Ok(filled)
     }
 
-    /// False where the file has been written, cut, grown or touched since it was opened.
+    /// Returns false if the file has been written, cut, grown or touched since it was opened.
     pub fn unchanged(&self) -> bool {
         fstat(&self.fd).is_ok_and(|stat| {
             let now = Metadata::from_stat(&stat, false);
@@ -307,13 +311,13 @@ impl OpenFile {
         })
     }
 
-    /// The ranges that hold data, in order, up to the size at the opening; holes between them read as zeros.
+    /// Returns the ranges that hold data, in order, up to the size at the opening; holes between them read as zeros.
     pub fn extents(&self) -> Extents<'_> {
         let size_bytes = self.metadata.size_bytes;
         Extents { fd: self.fd.as_fd(), offset: 0, size_bytes, sparse: self.is_sparse() }
     }
 
-    /// True where the file takes less space than its size says, so that looking for holes is worthwhile.
+    /// Returns whether the file takes less space than its size, so that looking for holes is worthwhile.
     pub fn is_sparse(&self) -> bool {
         self.allocated_bytes < self.metadata.size_bytes
     }
@@ -325,7 +329,7 @@ impl AsFd for OpenFile {
     }
 }
 
-/// A count as wide as anywhere: architectures differ in how wide theirs is.
+/// Returns a count in its widest type, because its width differs between architectures.
 fn wide(count: impl Into<u64>) -> u64 {
     count.into()
 }
@@ -334,7 +338,8 @@ fn changed(stat: &Stat) -> Timestamp {
     Timestamp { seconds: stat.st_ctime, nanoseconds: stat.st_ctime_nsec as u32 }
 }
 
-/// Iterates over the data of a file, see [`OpenFile::extents`]. A file system that cannot tell, gives one range.
+/// Iterates over the data of a file, see [`OpenFile::extents`]. If the file system cannot name the ranges, there is
+/// one range.
 #[derive(Debug)]
 pub struct Extents<'a> {
     fd: BorrowedFd<'a>,
@@ -344,7 +349,7 @@ pub struct Extents<'a> {
 }
 
 impl<'a> Extents<'a> {
-    /// Of any open file; for an unfinished one it tells what has been written.
+    /// Iterates over any open file; in an unfinished one, the ranges are those written so far.
     pub(crate) fn of(fd: BorrowedFd<'a>, size_bytes: u64) -> Self {
         Self { fd, offset: 0, size_bytes, sparse: true }
     }
@@ -361,7 +366,7 @@ impl Iterator for Extents<'_> {
         let data = if self.sparse { seek(self.fd, SeekFrom::Data(self.offset)) } else { Ok(self.offset) };
         let start = match data {
             Ok(start) => start,
-            // No data after this.
+            // There is no data after this offset.
             Err(Errno::NXIO) => self.size_bytes,
             Err(_) => {
                 self.sparse = false;
@@ -371,7 +376,7 @@ impl Iterator for Extents<'_> {
         let hole = if self.sparse { seek(self.fd, SeekFrom::Hole(start)) } else { Ok(self.size_bytes) };
         let end = hole.unwrap_or(self.size_bytes).min(self.size_bytes);
         self.offset = end.max(start);
-        // A file being changed may shrink between the two questions.
+        // A file that is changing may shrink between the two calls.
         (start < end).then_some(start..end)
     }
 }

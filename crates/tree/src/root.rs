@@ -1,8 +1,8 @@
-//! Where the roots of a copy lie: [`Anchor`] resolves a path once, and what it gives is held by descriptor.
+//! Locations of the roots of a copy: [`Anchor`] resolves a path once, and the result is held by descriptor.
 //!
-//! A path of the user's own is resolved as any program would, links included. One that a peer names is resolved
-//! beneath the folder that is served: over links that stay within, where the kernel sees to that itself (`openat2`), and
-//! over none elsewhere, because another user, or the peer, could swap them. What was opened is held by descriptor.
+//! A path of the user is resolved as any program would, links included. A path from a peer is resolved beneath the
+//! served folder: over links that stay within, if the kernel guarantees that itself (`openat2`), and otherwise over
+//! no links, because another user, or the peer, could swap them.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -17,28 +17,28 @@ use crate::beneath::{Beneath, HANDLE, Resolution};
 use crate::error::{EntryType, Error, Result, root_failed};
 use crate::reader::entry_type;
 
-/// Where the paths of roots begin.
+/// The place at which the paths of roots begin.
 #[derive(Clone, Debug, Default)]
 pub struct Anchor {
     served: Option<Arc<Beneath>>,
 }
 
 impl Anchor {
-    /// A folder that is served: paths lie beneath it, however they are written. Its own path is the operator's, and
-    /// may lead over links.
+    /// Opens a folder to be served: paths lie beneath it, however they are written. The operator gives the path of
+    /// the folder itself, which may lead over links.
     pub fn served(folder: &Path) -> Result<Self> {
         let fd = openat(CWD, folder, HANDLE, Mode::empty()).map_err(|errno| root_failed(folder, errno))?;
         Ok(Self { served: Some(Arc::new(Beneath::new(fd, Resolution::Detect))) })
     }
 
-    /// A folder beneath this one.
+    /// Returns a folder beneath this one.
     pub fn narrowed(&self, folder: &Path) -> Result<Self> {
         let spot = self.find(folder)?;
         let fd = spot.open_directory(true).map_err(|errno| spot.failed(errno))?;
         Ok(Self { served: Some(Arc::new(Beneath::new(fd, Resolution::Detect))) })
     }
 
-    /// Whether paths lie beneath a folder that is served.
+    /// Returns whether paths lie beneath a served folder.
     pub(crate) fn is_served(&self) -> bool {
         self.served.is_some()
     }
@@ -52,15 +52,15 @@ impl Anchor {
     }
 }
 
-/// A path that was resolved: an open folder, and mostly a name in it.
+/// A resolved path: an open folder, and usually a name in it.
 #[derive(Debug)]
 pub struct Spot {
     given: PathBuf,
     folder: Arc<OwnedFd>,
-    /// `None` where the path names the folder itself: `/`, `.`, `data/.`, `data/..`.
+    /// `None` if the path names the folder itself: `/`, `.`, `data/.`, `data/..`.
     name: Option<Box<[u8]>>,
     wants_directory: bool,
-    /// Of a path in a folder that is served: that folder, and the whole path below it.
+    /// For a path in a served folder: that folder, and the whole path below it.
     served: Option<(Arc<Beneath>, Box<[u8]>)>,
 }
 
@@ -95,7 +95,7 @@ fn find_served(served: &Arc<Beneath>, path: &Path) -> Result<Spot> {
         match component {
             b"" => continue,
             b"." => names_itself = true,
-            // It takes away what the component before it adds, also where that is a link.
+            // It undoes the component before it, even if that is a link.
             b".." => {
                 let outside = || Error::Outside { path: path.to_owned().into() };
                 components.pop().ok_or_else(outside)?;
@@ -111,7 +111,7 @@ fn find_served(served: &Arc<Beneath>, path: &Path) -> Result<Spot> {
     let name = if names_itself { None } else { components.pop().map(Into::into) };
     let folder = served.open_over_links(&components.join(b"/".as_slice()), HANDLE);
     let folder = folder.map_err(|errno| match errno {
-        // What a link at the end of this part gives.
+        // A link at the end of this part causes this error.
         Errno::NOTDIR if !served.follows() => failed_served(path, Errno::LOOP),
         errno => failed_served(path, errno),
     })?;
@@ -132,22 +132,22 @@ fn failed_served(path: &Path, errno: Errno) -> Error {
 }
 
 impl Spot {
-    /// The path as it was given.
+    /// Returns the path as it was given.
     pub fn given(&self) -> &Path {
         &self.given
     }
 
-    /// The last component, unless the path names a folder without it.
+    /// Returns the last component, or `None` if the path names a folder without it.
     pub fn name(&self) -> Option<&[u8]> {
         self.name.as_deref()
     }
 
-    /// The path says that it is one of a directory: by a slash or dot at its end.
+    /// Returns whether the path requires a directory, by a slash or dot at its end.
     pub fn wants_directory(&self) -> bool {
         self.wants_directory
     }
 
-    /// What is there, if anything. `follow` lets a link stand for what it points to.
+    /// Returns the kind of entry that is there, if any. `follow` resolves a link to its destination.
     pub fn entry_type(&self, follow: bool) -> Result<Option<EntryType>> {
         match self.stat(follow) {
             Ok(stat) => Ok(Some(entry_type(&stat))),
@@ -168,12 +168,12 @@ impl Spot {
         }
     }
 
-    /// Whether the folder that the last component lies in has an entry `name`.
+    /// Returns whether the folder that contains the last component has an entry `name`.
     pub fn has_beside(&self, name: &str) -> bool {
         statat(&*self.folder, name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
     }
 
-    /// A handle of the directory that is there.
+    /// Returns a handle of the existing directory.
     pub(crate) fn open_directory(&self, follow: bool) -> Result<OwnedFd, Errno> {
         match (&self.name, &self.served) {
             (Some(name), None) if follow => openat(&*self.folder, &**name, HANDLE, Mode::empty()),
@@ -191,29 +191,29 @@ impl Spot {
         }
     }
 
-    /// Of a path in a folder that is served, where links can be followed within it: the folder and the path below it.
+    /// For a path in a served folder, in which links can be followed: returns the folder and the path below it.
     pub(crate) fn served(&self) -> Option<(&Beneath, &[u8])> {
         let (served, whole) = self.served.as_ref()?;
         served.follows().then_some((served, whole))
     }
 
-    /// The folder that the last component lies in.
+    /// Returns the folder that contains the last component.
     pub(crate) fn folder(&self) -> &Arc<OwnedFd> {
         &self.folder
     }
 
-    /// The directory that is there, to build in.
+    /// Returns the existing directory as a target root.
     pub fn directory(&self) -> Result<TargetRoot> {
         let folder = self.open_directory(true).map_err(|errno| self.failed(errno))?;
         Ok(TargetRoot { given: self.given.clone(), folder: Arc::new(folder), missing: None })
     }
 
-    /// The directory of this name, which is made when something is to be built in it.
+    /// Returns a target root of this name; the directory is made when something is to be built in it.
     pub fn new_directory(&self) -> TargetRoot {
         TargetRoot { given: self.given.clone(), folder: self.folder.clone(), missing: self.name.clone() }
     }
 
-    /// The folder that the last component lies in, to build in.
+    /// Returns the folder that contains the last component, as a target root.
     pub fn parent(&self) -> TargetRoot {
         TargetRoot { given: self.given.clone(), folder: self.folder.clone(), missing: None }
     }
@@ -224,22 +224,22 @@ impl Spot {
 pub struct TargetRoot {
     given: PathBuf,
     folder: Arc<OwnedFd>,
-    /// The directory itself is still to be made, in the folder, under this name.
+    /// If the directory is still to be made: its name in the folder.
     missing: Option<Box<[u8]>>,
 }
 
 impl TargetRoot {
-    /// The path that led here, for messages.
+    /// Returns the path as it was given, for messages.
     pub fn given(&self) -> &Path {
         &self.given
     }
 
-    /// Whether it is there: looking at it makes nothing.
+    /// Returns whether the directory exists, without making it.
     pub fn exists(&self) -> bool {
         self.missing.is_none()
     }
 
-    /// A handle, after making what is missing with `mode`, less the process's umask.
+    /// Returns a handle of the directory; a missing one is made with `mode`, less the process's umask.
     pub(crate) fn open(&self, mode: u32) -> Result<Arc<OwnedFd>> {
         let Some(name) = &self.missing else { return Ok(self.folder.clone()) };
         let made = match mkdirat(self.folder.as_fd(), &**name, Mode::from_raw_mode(mode)) {

@@ -1,7 +1,7 @@
-//! Small files, made whole.
+//! Makes small files.
 //!
-//! Three ways, see [`SmallFiles`](crate::SmallFiles); each gives the file its bytes and its metadata before its name,
-//! but for the one that says so. None follows a link: every name is created exclusively, linked or renamed.
+//! There are three methods, see [`SmallFiles`](crate::SmallFiles); all but `DirectInNew` give the file its bytes and
+//! its metadata before its name. No method follows a link: every name is created exclusively, linked or renamed.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
@@ -20,7 +20,7 @@ use crate::writer::{rename_over, with_temp_name};
 const CREATE: OFlags = OFlags::WRONLY.union(OFlags::CLOEXEC);
 const CREATE_NEW: OFlags = CREATE.union(OFlags::CREATE).union(OFlags::EXCL).union(OFlags::NOFOLLOW);
 
-/// Makes the file `name` in `parent` of `data`, in the cheapest way that is allowed here.
+/// Makes the file `name` in `parent` with the content `data`, by the cheapest method that is allowed here.
 pub(crate) fn make(
     inner: &Inner,
     parent: &Parent,
@@ -56,7 +56,7 @@ struct SmallFile<'a> {
 }
 
 impl SmallFile<'_> {
-    /// Under its own name at once; `None` where that is taken.
+    /// Makes the file under its own name at once; returns `None` if that is taken.
     fn direct(&self) -> Option<Result<()>> {
         let fd = match openat(self.parent, self.name, CREATE_NEW, Mode::from_raw_mode(self.mode)) {
             Ok(fd) => fd,
@@ -64,12 +64,13 @@ impl SmallFile<'_> {
             Err(errno) => return Some(Err(failed(Operation::Create, self.path, errno))),
         };
         Some(self.fill(&fd).inspect_err(|_| {
-            // The first failure is the one to tell.
+            // The first failure is the one to report.
             let _ = unlinkat(self.parent, self.name, AtFlags::empty());
         }))
     }
 
-    /// Without a name until it is complete; `None` where the file system or the system's rules do not allow it.
+    /// Makes the file without a name until it is complete; returns `None` if the file system or the system's rules do
+    /// not allow that.
     fn linked(&self) -> Option<Result<()>> {
         let fd = match openat(self.parent, ".", CREATE | OFlags::TMPFILE, Mode::from_raw_mode(self.mode)) {
             Ok(fd) => fd,
@@ -82,7 +83,7 @@ impl SmallFile<'_> {
         let link = |name: &[u8]| linkat(&fd, "", self.parent, name, AtFlags::EMPTY_PATH);
         match link(self.name) {
             Ok(()) => Some(Ok(())),
-            // The new file takes a temporary name and moves over what has its own.
+            // The new file takes a temporary name and is renamed over the entry that has its own.
             Err(Errno::EXIST) => {
                 self.parent.is_occupied.store(true, Ordering::Relaxed);
                 Some(match with_temp_name(self.inner, self.parent, self.path, link) {
@@ -90,14 +91,14 @@ impl SmallFile<'_> {
                     Err(errno) => Err(failed(Operation::Create, self.path, errno)),
                 })
             }
-            // Kernels before 6.10 let only the privileged link a descriptor. A directory that was removed looks the
-            // same; making the file in the other way then finds that out.
+            // Kernels before 6.10 allow only privileged processes to link a descriptor. A removed directory gives the
+            // same error; the other method then finds that out.
             Err(Errno::NOENT | Errno::PERM | Errno::ACCESS) => None,
             Err(errno) => Some(Err(failed(Operation::Create, self.path, errno))),
         }
     }
 
-    /// Under a temporary name until it is complete.
+    /// Makes the file under a temporary name until it is complete.
     fn renamed(&self) -> Result<()> {
         let create = |temp: &[u8]| openat(self.parent, temp, CREATE_NEW, Mode::from_raw_mode(self.mode));
         let (temp, fd) = with_temp_name(self.inner, self.parent, self.path, create)

@@ -1,9 +1,9 @@
-//! Entries that wait for a name which something of another kind has: [`Successors`].
+//! Entries that wait for a name that an entry of another kind has: [`Successors`].
 //!
 //! If a target may replace one kind by another ([`TargetOptions::replaces_other_kinds`](crate::TargetOptions)), the
-//! new entry is made whole beside the old one, under a temporary name, and nothing that was there is touched until
-//! [`Writer::succeed`]. What arrives below a directory that waits is made in that directory: every path is resolved
-//! through [`Inner::located`].
+//! new entry is made complete beside the old one, under a temporary name, and the old one stays untouched until
+//! [`Writer::succeed`]. Entries below a waiting directory are made in that directory: every path is resolved through
+//! [`Inner::located`].
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -26,9 +26,9 @@ use crate::writer::{Writer, back_up};
 pub struct Successor {
     /// The name.
     pub path: RelativePath,
-    /// It is a directory.
+    /// Whether it is a directory.
     pub is_directory: bool,
-    /// Something that belongs into it could not be made.
+    /// Whether an entry that belongs into it could not be made.
     pub is_incomplete: bool,
 }
 
@@ -70,7 +70,7 @@ impl Successors {
         self.any.store(!waiting.is_empty(), Ordering::Release);
     }
 
-    /// The temporary name of the entry that waits for the name `path`.
+    /// Returns the temporary name of the entry that waits for the name `path`.
     pub(crate) fn temp_name(&self, path: &RelativePath) -> Option<TempName> {
         if !self.any.load(Ordering::Acquire) {
             return None;
@@ -79,13 +79,13 @@ impl Successors {
     }
 }
 
-/// A path and the directories above it, the outermost first.
+/// Returns the directories above a path, the outermost first, and the path itself.
 fn prefixes(path: &[u8]) -> impl Iterator<Item = RelativePath> + '_ {
     let slashes = path.iter().enumerate().filter(|&(_, &byte)| byte == b'/').map(|(at, _)| at);
     slashes.chain([path.len()]).filter_map(|end| RelativePath::new(&path[..end]).ok())
 }
 
-/// `path` with the last component of `prefix` called `temp`.
+/// Returns `path` with the last component of `prefix` replaced by `temp`.
 fn renamed(path: &[u8], prefix: &RelativePath, temp: TempName) -> Vec<u8> {
     let (parent, _) = prefix.split();
     let start = if parent.is_empty() { Vec::new() } else { [parent, b"/"].concat() };
@@ -93,7 +93,7 @@ fn renamed(path: &[u8], prefix: &RelativePath, temp: TempName) -> Vec<u8> {
 }
 
 impl Inner {
-    /// The present place of `path`: below a directory that waits, it has that directory's temporary name in it.
+    /// Returns the present place of `path`: below a waiting directory, it contains that directory's temporary name.
     pub(crate) fn located<'a>(&self, path: &'a [u8]) -> Cow<'a, [u8]> {
         if !self.successors.any.load(Ordering::Acquire) {
             return Cow::Borrowed(path);
@@ -106,12 +106,13 @@ impl Inner {
         found.map_or(Cow::Borrowed(path), Cow::Owned)
     }
 
-    /// Whether a path lies below a directory that waits. In there nothing gives way: all of it was made by this copy.
+    /// Returns whether a path lies below a waiting directory. Entries there never give way, because this copy made
+    /// all of them.
     fn is_below_successor(&self, path: &RelativePath) -> bool {
         matches!(self.located(path.split().0), Cow::Owned(_))
     }
 
-    /// The file or link that was made as `temp` waits until `found`, which has its name, has gone.
+    /// Makes the file or link under `temp` wait until `found`, which has its name, has gone.
     pub(crate) fn wait(
         &self,
         parent: impl AsFd,
@@ -126,7 +127,7 @@ impl Inner {
         let mut waiting = self.successors.waiting();
         match waiting.get(path) {
             Some(earlier) if earlier.is_directory => return Err(conflict),
-            // The same entry came twice.
+            // The same entry was sent twice.
             Some(earlier) if earlier.temp != *temp => {
                 let _ = unlinkat(parent, earlier.temp.as_bytes(), AtFlags::empty());
             }
@@ -136,8 +137,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Makes the directory that is to have the name `name` of `parent` once `found` has gone, or takes up the one that
-    /// waits already. Gives its temporary name.
+    /// Makes the directory that is to have the name `name` of `parent` once `found` has gone, or takes up the one
+    /// that waits already. Gives its temporary name.
     pub(crate) fn wait_as_directory(
         &self,
         parent: impl AsFd,
@@ -158,7 +159,7 @@ impl Inner {
         let temp = self.own_temp_name(path).unwrap_or_else(|| self.temp_name());
         let made = |errno| failed(Operation::Create, path, errno);
         match self.make_or_take_up(&parent, &temp) {
-            // A file of that name was left by a run to which this entry was a file.
+            // An earlier run, in which this entry was a file, left a file of that name.
             Err(Errno::NOTDIR) => {
                 unlinkat(&parent, temp.as_bytes(), AtFlags::empty()).map_err(made)?;
                 self.make_or_take_up(&parent, &temp).map_err(made)?;
@@ -180,8 +181,8 @@ impl Inner {
         }
     }
 
-    /// Finds the directory that an earlier target of the same number has made in place of a component of `path` that
-    /// is none. Says whether there is one.
+    /// Finds the directory that an earlier target of the same number made in place of a component of `path` that is
+    /// not a directory. Returns whether there is one.
     pub(crate) fn take_up_successor(&self, path: &[u8]) -> bool {
         if !self.options.replaces_other_kinds || self.options.resumable_as.is_none() {
             return false;
@@ -210,7 +211,7 @@ impl Inner {
 }
 
 impl Target {
-    /// The entries that wait for names which things of other kinds have.
+    /// Returns the entries that wait for names that entries of other kinds have.
     pub fn successors(&self) -> Vec<Successor> {
         let waiting = self.inner.successors.waiting();
         let successor = |(path, &Waiting { is_directory, is_incomplete, .. }): (&RelativePath, &Waiting)| {
@@ -219,7 +220,7 @@ impl Target {
         waiting.iter().map(successor).collect()
     }
 
-    /// The entry `path` could not be made, so that a directory above it is not whole.
+    /// Notes that the entry `path` could not be made, so a directory above it is incomplete.
     pub fn mark_incomplete(&self, path: &RelativePath) {
         if !self.inner.successors.any.load(Ordering::Acquire) {
             return;
@@ -232,7 +233,7 @@ impl Target {
         }
     }
 
-    /// Removes the entry that waits for the name `path`. The thing that has the name keeps it.
+    /// Removes the entry that waits for the name `path`. The entry that has the name keeps it.
     pub fn withdraw(&self, path: &RelativePath) -> Result<()> {
         let Some(waiting) = self.inner.successors.waiting().get(path).copied() else { return Ok(()) };
         let place = RelativePath::from_vec(renamed(path.as_bytes(), path, waiting.temp))?;
@@ -248,7 +249,7 @@ impl Target {
         removed.map_err(|errno| resolve_error(Operation::Remove, path, errno))
     }
 
-    /// Removes all entries that wait. A copy that has failed tells its failure, and not one of this removal.
+    /// Removes all entries that wait. A failed copy reports its own failure, and not one of this removal.
     pub fn withdraw_all(&self) {
         for successor in self.successors() {
             let _ = self.withdraw(&successor.path);
@@ -257,7 +258,7 @@ impl Target {
 }
 
 impl Writer {
-    /// Whether the entry that waits for the name `path` is there: nothing gives way to an entry that somebody has
+    /// Returns whether the entry that waits for the name `path` still exists: no entry gives way to one that has been
     /// removed.
     pub fn has_successor(&mut self, path: &RelativePath) -> bool {
         let Some(temp) = self.inner().successors.temp_name(path) else { return false };
@@ -265,8 +266,8 @@ impl Writer {
         parent.is_ok_and(|parent| statat(&*parent, temp.as_bytes(), AtFlags::SYMLINK_NOFOLLOW).is_ok())
     }
 
-    /// Gives the entry that waits for the name `path` that name. A file, link, device, pipe or socket that has it is
-    /// replaced at once or becomes a backup; a directory must have gone.
+    /// Gives the entry that waits for the name `path` that name. A file, link, device, pipe or socket with that name
+    /// is replaced at once or becomes a backup; a directory must have gone.
     pub fn succeed(&mut self, path: &RelativePath) -> Result<()> {
         let Some(waiting) = self.inner().successors.waiting().get(path).copied() else { return Ok(()) };
         let wanted = if waiting.is_directory { EntryType::Directory } else { EntryType::File };
@@ -292,11 +293,11 @@ impl Writer {
             false => Err(Errno::NOENT),
         };
         match exchanged {
-            // The old one has the temporary name.
+            // The old entry now has the temporary name.
             Ok(()) => unlinkat(&*parent, temp, AtFlags::empty()).map_err(moved)?,
             Err(errno) => {
-                // The backup took the name away, or the file system cannot exchange names: there is a moment without
-                // one.
+                // The name is missing for a moment: the backup took it away, or the file system cannot exchange
+                // names.
                 if waiting.is_directory && errno != Errno::NOENT {
                     unlinkat(&*parent, name, AtFlags::empty()).map_err(moved)?;
                 }

@@ -1,4 +1,4 @@
-//! What is in a target already: [`Target::files`] and [`Target::remove_leftovers`].
+//! The entries that a target has already: [`Target::files`] and [`Target::remove_leftovers`].
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -23,24 +23,24 @@ pub struct ExistingFile {
     pub metadata: Metadata,
 }
 
-/// Iterates over the regular files of a target, in bounded memory, in the order of the file system. What cannot be
-/// read is yielded as an error and the survey goes on; unfinished files are passed over.
+/// Iterates over the regular files of a target, in bounded memory, in the order of the file system. Failures are
+/// yielded as errors and the survey goes on; unfinished files are passed over.
 #[derive(Debug)]
 pub struct Files {
     beneath: Beneath,
-    /// Where below the target the survey began.
+    /// The path below the target at which the survey began.
     above: Option<RelativePath>,
     descent: Descent,
 }
 
 impl Target {
-    /// All regular files, with size and time of last change: one `stat` each.
+    /// Returns an iterator over all regular files, with size and time of last change, at one `stat` per file.
     pub fn files(&self) -> Result<Files> {
         let beneath = Beneath::new(Arc::clone(self.inner.beneath.root()), self.inner.options.resolution);
         Ok(Files { beneath, above: None, descent: self.descend(true)? })
     }
 
-    /// All regular files below the directory `path` of this target.
+    /// Returns an iterator over all regular files below the directory `path` of this target.
     pub fn files_below(&self, path: &RelativePath) -> Result<Files> {
         let open = |errno| resolve_error(Operation::List, path, errno);
         let handle = self.inner.beneath.handle(path.as_bytes()).map_err(open)?;
@@ -51,11 +51,11 @@ impl Target {
         Ok(Files { beneath, above: Some(path.clone()), descent })
     }
 
-    /// The names that lie in the target itself, as far as they are `wanted`, and are no unfinished files.
+    /// Returns the names in the target's root directory that are `wanted` and not those of unfinished files.
     pub fn names(&self, wanted: impl Fn(&[u8]) -> bool) -> Result<Vec<RelativePath>> {
         let mut names = Vec::new();
         let mut descent = self.descend(false)?;
-        // Nothing is accepted, so that nothing is entered.
+        // The filter accepts no name, so the descent enters no directory.
         let found = descent.next(&self.inner.beneath, |name, _| {
             if wanted(name) && !TempName::matches(name) {
                 names.extend(RelativePath::new(name));
@@ -74,8 +74,8 @@ impl Target {
         started.map(|(descent, _)| descent).map_err(|errno| self.inner.root_error(errno))
     }
 
-    /// Removes what interrupted copies left behind and nobody has written to for `minimum_age`, except what another
-    /// process has open, and says how many entries that were. Goes on after a failure and gives the first.
+    /// Removes entries that interrupted copies left behind, that nobody has written to for `minimum_age` and that no
+    /// other process has open, and returns their number. It continues after a failure and returns the first one.
     pub fn remove_leftovers(&self, minimum_age: Duration) -> Result<u64> {
         let beneath = &self.inner.beneath;
         let mut descent = self.descend(false)?;
@@ -105,14 +105,14 @@ impl Target {
     }
 }
 
-/// True where it was removed; false where it is young or in use.
+/// Returns true if it was removed, and false if it is young or in use.
 fn remove_leftover(parent: &impl std::os::fd::AsFd, name: &[u8], latest: i64) -> Result<bool, Errno> {
     let stat = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)?;
     if stat.st_mtime > latest {
         return Ok(false);
     }
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    // Held until it is removed. A link, or what cannot be opened, has nobody writing to it.
+    // Held until it is removed. A link, or an entry that cannot be opened, has no writer.
     let file = openat(parent, name, flags, Mode::empty()).ok();
     if let Some(file) = &file
         && flock(file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK)

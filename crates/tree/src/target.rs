@@ -1,8 +1,7 @@
-//! The tree that is being built: [`Target`], what it is allowed to do, and what it does at the end.
+//! The tree that is being built: [`Target`], its options, and the work at its end.
 //!
-//! The root's own path is resolved as the user gave it. Below it nothing is: no symbolic link is followed, whether it
-//! was there before, was sent by the peer, or is swapped in while the copy runs. What the peer names is at worst
-//! refused.
+//! The root's own path is resolved as the user gave it. Below it no symbolic link is followed, whether it was there
+//! before, was sent by the peer, or is swapped in while the copy runs. At worst, a path from the peer is refused.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -32,66 +31,67 @@ use crate::xattrs;
 /// Set-user-id and set-group-id.
 const PRIVILEGE_BITS: u32 = 0o6000;
 pub(crate) const SET_GROUP_ID: u32 = 0o2000;
-/// Mode of directories until they are finished: theirs who writes, nobody else's. The sticky bit means nothing where
-/// nobody else may enter, so that no directory of a user has this mode: one that has it was left by a copy that was
-/// cut off, and is finished as if it had just been made.
+/// Mode of directories until they are finished: only their owner may use them. The sticky bit has no effect in a
+/// private directory, so users do not set this mode: a directory that has it was left by an interrupted copy, and is
+/// finished as if it had just been made.
 pub(crate) const UNFINISHED_DIRECTORY: u32 = 0o1700;
-/// What a directory costs that is remembered, besides its path.
+/// Memory per remembered directory, besides its path.
 const RECORD_BYTES: u64 = 64;
 /// Most errors kept by [`FinishReport`].
 const MAX_ERRORS: usize = 64;
 
-/// What a target does with what it is sent.
+/// Options of a target.
 #[derive(Clone, Debug)]
 pub struct TargetOptions {
-    /// The root directory is made if it is missing (its parent must exist).
+    /// Whether the root directory is made if it is missing (its parent must exist).
     pub create_root: bool,
-    /// Mode bits that may be set on anything: 07777 for modes as sent.
+    /// Mode bits that may be set on any entry: 07777 for modes as sent.
     pub mode_mask: u32,
-    /// Mode bits that what nobody described does not get, besides those that the process's umask takes: for a process
-    /// that has set that to 0.
+    /// Mode bits that entries without sent metadata do not get, besides those of the process's umask: for a process
+    /// that has set its umask to 0.
     pub default_umask: u32,
-    /// Directories that were there before get the mode sent; otherwise they keep theirs.
+    /// Whether existing directories get the mode sent; otherwise they keep theirs.
     pub change_existing_directories: bool,
     /// Times of last change are set.
     pub times: bool,
-    /// Owners are set where the system allows it. Without it, and where it fails, set-user-id and set-group-id are
-    /// dropped.
+    /// Whether owners are set, where the system allows it. Without this option, and after a failure, set-user-id and
+    /// set-group-id are dropped.
     pub ownership: bool,
-    /// Extended attributes of the `user.` namespace are set.
+    /// Whether extended attributes of the `user.` namespace are set.
     pub xattrs: bool,
-    /// A thing that has the name of an entry of another kind gives way to it: the entry is made whole beside the
-    /// thing, and waits for [`Writer::succeed`]. Otherwise it is an error, but for files and symbolic links, which
-    /// replace each other.
+    /// Whether an existing entry gives way to one of another kind: the new entry is made complete beside it, and
+    /// waits for [`Writer::succeed`]. Without this option that is an error, except for files and symbolic links,
+    /// which replace each other.
     pub replaces_other_kinds: bool,
-    /// What is replaced or removed, but for directories, stays, here.
+    /// Place at which replaced and removed entries, except directories, are kept.
     pub backup: Option<Backups>,
-    /// Names the transfer, if another target may take it up again: an unfinished file that is dropped then stays,
-    /// and short-lived temporary names follow from this number and the path, so that what a kill has left is
-    /// replaced. No two targets of one number may be open on one directory. Otherwise unfinished files are removed.
+    /// Number of the transfer, if another target may resume it: then an unfinished file that is dropped stays, and
+    /// short-lived temporary names follow from this number and the path, so that the leftovers of a killed process
+    /// are replaced. Two targets with the same number must not be open on one directory. Otherwise unfinished files
+    /// are removed.
     pub resumable_as: Option<u64>,
-    /// What may be remembered of directories until they get their modes and times: their paths, and 64 bytes each. One
-    /// path can be the first to name thousands of them.
+    /// Most memory for directories until they get their modes and times: their paths, and 64 bytes each. A single
+    /// path can name thousands of them.
     pub directory_bytes_max: u64,
-    /// How paths are resolved.
+    /// The way in which paths are resolved.
     pub resolution: Resolution,
-    /// How small files are made.
+    /// The way in which small files are made.
     pub small_files: SmallFiles,
 }
 
-/// Where what is replaced or removed stays.
+/// The place at which replaced and removed entries are kept.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Backups {
-    /// What its name gets at the end; empty only with a folder.
+    /// Suffix of the names; it may be empty only with a folder.
     pub suffix: Vec<u8>,
-    /// Below this folder of the target, by the same path; beside where it was otherwise.
+    /// Folder of the target in which backups keep their path; without it, a backup stays beside the original.
     pub folder: Option<RelativePath>,
-    /// The folder is one in what has this path, where that is a directory.
+    /// If this path is a directory, the folder lies in it.
     pub within: Option<RelativePath>,
 }
 
 impl Backups {
-    /// Where what has this path goes.
+    /// Returns the place of the backup of `path`.
     ///
     /// # Errors
     /// The name would be too long.
@@ -106,7 +106,7 @@ impl Backups {
         Ok(RelativePath::from_vec([place.as_bytes(), &self.suffix].concat())?)
     }
 
-    /// Whether a path is one of a backup, or of the folder that they are in.
+    /// Returns whether a path is that of a backup, or of the folder of backups.
     pub fn has(&self, path: &RelativePath) -> bool {
         let is_suffixed = !self.suffix.is_empty() && path.file_name().ends_with(&self.suffix);
         match &self.folder {
@@ -119,30 +119,30 @@ impl Backups {
     }
 }
 
-/// What of a path lies below a directory.
+/// Returns the part of a path below a directory.
 fn below<'a>(path: &'a RelativePath, directory: &RelativePath) -> Option<&'a [u8]> {
     path.as_bytes().strip_prefix(directory.as_bytes())?.strip_prefix(b"/")
 }
 
-/// How [`Writer::small_file`] makes a file. CPU time per 4 KiB file on one machine, tmpfs and ext4, from the crate's
-/// example `cost`.
+/// The method of [`Writer::small_file`]. The figures are CPU times per 4 KiB file on one machine, on tmpfs and ext4,
+/// from the crate's example `cost`.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum SmallFiles {
-    /// Without any name until it is complete, then linked to its own (11 and 24 us). Where a name is taken already,
+    /// The file has no name until it is complete, then it is linked to its own (11 and 24 us). If the name is taken,
     /// and on file systems without nameless files, as [`Self::Renamed`].
     #[default]
     Linked,
-    /// Under a temporary name, then renamed (12 and 29 us; 13 and 65 us over an existing file, where `Linked` alone
-    /// would take 17 and 75 us).
+    /// The file has a temporary name, then it is renamed (12 and 29 us; 13 and 65 us over an existing file, where
+    /// `Linked` alone would take 17 and 75 us).
     Renamed,
-    /// Under its own name at once in directories that this target made and nobody else may enter yet; elsewhere as
-    /// [`Self::Linked`]. For the cheapest copy of many files: being killed can leave the file being written cut short
-    /// under its own name.
+    /// The file has its own name at once, in directories that this target made and nobody else may enter yet;
+    /// elsewhere as [`Self::Linked`]. This is the cheapest copy of many files, but a killed process can leave a
+    /// truncated file under its own name.
     DirectInNew,
 }
 
 impl Default for TargetOptions {
-    /// Modes and times as sent; no owners, no attributes; unfinished files removed.
+    /// Modes and times are set as sent; owners and attributes are not; unfinished files are removed.
     fn default() -> Self {
         Self {
             create_root: false,
@@ -162,18 +162,18 @@ impl Default for TargetOptions {
     }
 }
 
-/// What could not be kept, counted; none of it is an error.
+/// Counts of properties that could not be kept; they are not errors.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Dropped {
-    /// Entries that were sent with an owner which the options or the system would not let us set.
+    /// Entries whose sent owner the options or the system did not allow.
     pub owners: u64,
-    /// Extended attributes outside the `user.` namespace, or on a file system without any.
+    /// Extended attributes outside the `user.` namespace, or on a file system without attributes.
     pub xattrs: u64,
     /// Entries that lost set-user-id or set-group-id.
     pub privileges: u64,
 }
 
-/// How the directories came out in the end.
+/// The result of finishing the directories.
 #[derive(Debug, Default)]
 pub struct FinishReport {
     /// Directories finished.
@@ -184,21 +184,21 @@ pub struct FinishReport {
     pub errors: Vec<Error>,
 }
 
-/// What is remembered of a directory until the end.
+/// The data remembered about a directory until the end.
 #[derive(Clone, Copy, Debug, Default)]
 struct Record {
-    /// We made it, or a copy that was cut off did.
+    /// Whether this copy, or an interrupted one, made it.
     created: bool,
-    /// Mode it had before we had to open it up.
+    /// Its mode before it was opened up.
     original_mode: Option<u32>,
-    /// As sent; none for parents made on demand.
+    /// The sent properties; `None` for parents made on demand.
     sent: Option<(u32, Timestamp, Option<Owner>)>,
-    /// When it was changed last, before anything was made in it.
+    /// Its time of last change before an entry was made in it.
     modified: Option<Timestamp>,
 }
 
 impl Record {
-    /// Whether there is anything to do for it in the end.
+    /// Returns whether the directory needs any work at the end.
     fn is_to_be_finished(&self) -> bool {
         self.created || self.original_mode.is_some() || self.sent.is_some()
     }
@@ -209,12 +209,12 @@ pub(crate) struct Inner {
     pub(crate) beneath: Beneath,
     pub(crate) options: TargetOptions,
     root: PathBuf,
-    /// Bits that the process's umask takes from whatever is created.
+    /// Bits that the process's umask removes from new entries.
     umask: u32,
     directories: Mutex<BTreeMap<RelativePath, Record>>,
-    /// What they take.
+    /// Memory that the records take.
     directory_bytes: AtomicU64,
-    /// Files without a name can be made and linked here.
+    /// Whether files without a name can be made and linked here.
     pub(crate) can_link: AtomicBool,
     /// Whether a large file without a name can be linked here, once that was tried.
     pub(crate) links_nameless: OnceLock<bool>,
@@ -225,7 +225,7 @@ pub(crate) struct Inner {
     pub(crate) successors: Successors,
 }
 
-/// A directory in which a tree is built. Cheap to clone and to share; each thread writes through its own
+/// A directory in which a tree is built. It is cheap to clone and to share; each thread writes through its own
 /// [`Writer`].
 #[derive(Clone, Debug)]
 pub struct Target {
@@ -243,10 +243,10 @@ impl Target {
         Self::build(&root, options)
     }
 
-    /// Begins to build in `root`, which is made where it is missing.
+    /// Starts to build in `root`, which is made if it is missing.
     ///
-    /// The process's umask is read once, here: a process that sets it to 0 beforehand saves one system call for each
-    /// file whose mode it would change.
+    /// The process's umask is read once, here: a process that sets it to 0 beforehand saves one system call per file
+    /// whose mode it would change.
     pub fn build(root: &TargetRoot, options: TargetOptions) -> Result<Self> {
         let fd = root.open(0o777 & options.mode_mask & !options.default_umask)?;
         let can_link = options.small_files != SmallFiles::Renamed;
@@ -259,7 +259,7 @@ impl Target {
             directory_bytes: AtomicU64::new(0),
             can_link: AtomicBool::new(can_link),
             links_nameless: OnceLock::new(),
-            // Not a secret: names are created exclusively, so a collision only costs another try.
+            // The number is not a secret: names are created exclusively, so a collision only costs another try.
             next_temp: AtomicU64::new(RandomState::new().build_hasher().finish()),
             dropped_owners: AtomicU64::new(0),
             dropped_xattrs: AtomicU64::new(0),
@@ -269,24 +269,24 @@ impl Target {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// An earlier target with this one's number ([`TargetOptions::resumable_as`]) was cut off: every small file now
-    /// goes by its temporary name, so that one left there is replaced.
+    /// Notes that an earlier target with this one's number ([`TargetOptions::resumable_as`]) was interrupted: every
+    /// small file is now made under its temporary name, so that one left there is replaced.
     pub fn expect_leftovers(&self) {
         self.inner.can_link.store(false, Ordering::Relaxed);
     }
 
-    /// A writer for one thread.
+    /// Returns a writer for one thread.
     pub fn writer(&self) -> Writer {
         Writer::new(Arc::clone(&self.inner))
     }
 
-    /// The root itself, open for reading.
+    /// Returns the root itself, open for reading.
     pub fn open_root(&self) -> Result<OwnedFd> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         self.inner.beneath.open(b"", flags).map_err(|errno| self.inner.root_error(errno))
     }
 
-    /// What could not be kept so far.
+    /// Returns the counts of properties that could not be kept so far.
     pub fn dropped(&self) -> Dropped {
         Dropped {
             owners: self.inner.dropped_owners.load(Ordering::Relaxed),
@@ -295,24 +295,24 @@ impl Target {
         }
     }
 
-    /// Bytes that this user may still write to the target's file system.
+    /// Returns the number of bytes that this user may still write to the target's file system.
     pub fn available_bytes(&self) -> Result<u64> {
         let stat = fstatvfs(&**self.inner.beneath.root()).map_err(|errno| self.inner.root_error(errno))?;
         Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
     }
 
-    /// Waits until everything written to the target's file system is on stable storage: for many small files far
-    /// cheaper than one `fsync` each.
+    /// Waits until everything written to the target's file system is on stable storage: for many small files this is
+    /// far cheaper than one `fsync` each.
     pub fn sync(&self) -> Result<()> {
         syncfs(self.open_root()?).map_err(|errno| self.inner.root_error(errno))
     }
 
-    /// Gives every directory its mode, owner and times, the deepest first. To be called when nothing more is written;
-    /// what is still open in writers stays usable.
+    /// Gives every directory its mode, owner and times, the deepest first. Call it when no more is written; open
+    /// files of writers stay usable.
     pub fn finish_directories(&self) -> FinishReport {
         let records = std::mem::take(&mut *self.inner.directories());
         let mut report = FinishReport::default();
-        // A directory sorts before what it contains.
+        // A directory sorts before its entries.
         for (path, record) in records.iter().rev().filter(|(_, record)| record.is_to_be_finished()) {
             match self.inner.finish_directory(path, record) {
                 Ok(()) => report.finished += 1,
@@ -327,13 +327,13 @@ impl Target {
         report
     }
 
-    /// Whether any directory beneath the root was made here, or by a target that was cut off.
+    /// Returns whether this target, or an interrupted one, made any directory beneath the root.
     pub fn made_directories(&self) -> bool {
         self.inner.directories().values().any(|record| record.created)
     }
 
-    /// For a copy that failed and that nothing can take up again: finishes the directories. One made on demand, whose own
-    /// entry had not come, goes if it is empty, and stays private if it is not.
+    /// Finishes the directories after a copy that failed and cannot be resumed. A directory made on demand, whose own
+    /// entry had not come, is removed if it is empty, and stays private otherwise.
     pub fn abandon_directories(&self) {
         let records = self.inner.directories().clone();
         let on_demand = |record: &Record| record.created && record.sent.is_none();
@@ -342,36 +342,37 @@ impl Target {
                 self.inner.directories().remove(path);
             }
         }
-        // It is the failure of the copy that is told.
+        // The failure of the copy is the one to report.
         let _ = self.finish_directories();
     }
 
-    /// Gives directories that were there before the modes that they had, and leaves the others unfinished: for a copy
-    /// that failed and may be taken up again.
+    /// Gives existing directories their old modes back, and leaves the others unfinished, after a copy that failed
+    /// and may be resumed.
     pub fn restore_modes(&self) {
         let records = self.inner.directories().clone();
         let opened = |record: &Record| !record.created && record.original_mode.is_some();
         for (path, record) in records.iter().rev().filter(|(_, record)| opened(record)) {
-            // It is the failure of the copy that is told.
+            // The failure of the copy is the one to report.
             let _ = self.inner.finish_directory(path, &Record { sent: None, ..*record });
         }
     }
 }
 
-/// Whether this process may give files away, to any owner.
+/// Returns whether this process may give files away, to any owner.
 pub fn may_give_away() -> bool {
     geteuid().is_root()
 }
 
-/// The umask, from the kernel's own account: asking with `umask` would change it for other threads for a moment.
+/// Returns the umask, from the kernel's status file: asking with `umask` would change it for other threads for a
+/// moment.
 fn process_umask() -> u32 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("Umask:"));
-    // Unknown counts as taking everything, which costs an explicit change of mode and is never wrong.
+    // An unknown umask counts as removing all bits, which costs an explicit change of mode and is always right.
     line.and_then(|value| u32::from_str_radix(value.trim(), 8).ok()).unwrap_or(0o777)
 }
 
-/// Whether a directory was left unfinished. It may have set-group-id from its parent.
+/// Returns whether a directory was left unfinished. It may have set-group-id from its parent.
 pub(crate) fn is_unfinished(mode: u32) -> bool {
     mode & MODE_BITS & !SET_GROUP_ID == UNFINISHED_DIRECTORY
 }
@@ -386,20 +387,20 @@ impl Inner {
         self.directories.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The temporary name that a transfer always gives to what is to have this path.
+    /// Returns the temporary name that a transfer always gives to the entry of this path.
     pub(crate) fn own_temp_name(&self, path: &RelativePath) -> Option<TempName> {
-        // Another release may hash in another way; then something is left, as it is without a number.
+        // Another release may hash differently; then a leftover stays, as without a number.
         let mut hasher = DefaultHasher::new();
         (self.options.resumable_as?, path.as_bytes()).hash(&mut hasher);
         Some(TempName::new(hasher.finish()))
     }
 
-    /// A name that nothing has yet.
+    /// Returns an unused name.
     pub(crate) fn temp_name(&self) -> TempName {
         TempName::new(self.next_temp.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Refuses one more directory where no more can be remembered.
+    /// Fails if there is no room to remember one more directory.
     pub(crate) fn check_room(&self, path: &RelativePath) -> Result<()> {
         match self.directory_bytes.load(Ordering::Relaxed) < self.options.directory_bytes_max {
             true => Ok(()),
@@ -407,7 +408,7 @@ impl Inner {
         }
     }
 
-    /// Remembers a directory made here. `sent` is what it is to become, if that is known.
+    /// Remembers a directory made here. `sent` is its final state, if that is known.
     pub(crate) fn record(
         &self,
         path: &RelativePath,
@@ -430,17 +431,17 @@ impl Inner {
         }
     }
 
-    /// Counts the memory that one more path takes.
+    /// Counts the memory of one more path.
     pub(crate) fn count_path(&self, path: &RelativePath) {
         self.directory_bytes.fetch_add(path.as_bytes().len() as u64 + RECORD_BYTES, Ordering::Relaxed);
     }
 
-    /// Nothing more is to be done for the directory `path`, and for those below it.
+    /// Drops the records of the directory `path` and of those below it.
     pub(crate) fn forget_directories(&self, path: &RelativePath) {
         self.directories().retain(|directory, _| !directory.starts_with(path));
     }
 
-    /// Notes when a directory was changed last, before the first entry is made in it, which changes that.
+    /// Notes the time of last change of a directory before the first entry is made in it, which changes that time.
     fn note_time(&self, path: &[u8], modified: Timestamp) {
         let Ok(path) = RelativePath::new(path) else { return };
         let has_room = self.check_room(&path).is_ok();
@@ -456,12 +457,12 @@ impl Inner {
         }
     }
 
-    /// When a directory was changed last, before this target made anything in it.
+    /// Returns the time of last change of a directory before this target made an entry in it.
     pub(crate) fn noted_time(&self, path: &RelativePath) -> Option<Timestamp> {
         self.directories().get(path)?.modified
     }
 
-    /// Opens the entry of this path, also below a directory that waits for its name.
+    /// Opens the entry of this path, even below a directory that waits for its name.
     pub(crate) fn open(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
         self.beneath.open(&self.located(path), flags)
     }
@@ -471,7 +472,7 @@ impl Inner {
         self.directories().get(&path).is_some_and(|record| record.created)
     }
 
-    /// Opens a directory as a parent of what is to be created.
+    /// Opens a directory as a parent of entries to be created.
     pub(crate) fn parent(&self, path: &[u8]) -> Result<Parent, Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         let (fd, has_default_acl) = match self.open(path, flags) {
@@ -479,7 +480,7 @@ impl Inner {
                 let acl = fgetxattr_query(&fd, "system.posix_acl_default").is_ok();
                 (fd, acl)
             }
-            // It may be searched and not listed: enough, except to see whether there is a list.
+            // The directory may be searched and not listed: that suffices, except for finding an access control list.
             Err(Errno::ACCESS) => (self.open(path, HANDLE)?, true),
             Err(errno) => return Err(errno),
         };
@@ -492,12 +493,12 @@ impl Inner {
         Ok(parent)
     }
 
-    /// The mode that an entry may have.
+    /// Returns the permitted bits of the sent mode.
     pub(crate) fn allowed_mode(&self, sent: u32, owner_set: bool) -> u32 {
         sent & self.options.mode_mask & if owner_set { MODE_BITS } else { MODE_BITS & !PRIVILEGE_BITS }
     }
 
-    /// The mode an entry gets in the end.
+    /// Returns the final mode of an entry.
     pub(crate) fn final_mode(&self, sent: u32, owner_set: bool) -> u32 {
         let mode = self.allowed_mode(sent, owner_set);
         if sent & PRIVILEGE_BITS & !mode != 0 {
@@ -506,7 +507,8 @@ impl Inner {
         mode
     }
 
-    /// The mode to create a file with. It is private as long as owner or attributes are still to be set.
+    /// Returns the mode with which a file is created. It is private as long as owner or attributes are still to be
+    /// set.
     pub(crate) fn creation_mode(&self, metadata: &Metadata) -> u32 {
         let owner_follows = self.options.ownership && metadata.owner.is_some();
         let xattrs_follow = self.options.xattrs && !metadata.xattrs.is_empty();
@@ -516,8 +518,8 @@ impl Inner {
         metadata.mode & self.options.mode_mask & 0o1777
     }
 
-    /// Owner, attributes, mode and times of an open file, in the order in which none undoes another.
-    /// `created_mode` is the mode asked for at the creation, where nothing but the umask can have changed it.
+    /// Sets owner, attributes, mode and times of an open file, in an order in which no step undoes another.
+    /// `created_mode` is the mode requested at the creation, if only the umask can have changed it.
     pub(crate) fn apply(
         &self,
         fd: impl AsFd,
@@ -542,7 +544,7 @@ impl Inner {
         Ok(())
     }
 
-    /// True where an owner was asked for and set.
+    /// Returns whether an owner was requested and set.
     pub(crate) fn apply_owner(&self, fd: impl AsFd, owner: Option<Owner>) -> Result<bool, Errno> {
         let Some(owner) = owner else { return Ok(false) };
         let (true, (Some(uid), Some(gid))) = (self.options.ownership, ids(owner)) else {
@@ -564,7 +566,7 @@ impl Inner {
         self.dropped_owners.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Brings the extended attributes of an open file or directory up to date. Says whether any differed.
+    /// Brings the extended attributes of an open file or directory up to date. Returns whether any differed.
     pub(crate) fn update_xattrs(
         &self,
         fd: impl AsFd,
@@ -576,8 +578,8 @@ impl Inner {
         Ok(differs)
     }
 
-    /// Sets the attributes of a directory at once, so that they need not be remembered. Says whether any differed. A
-    /// directory that was there before loses those that were not sent.
+    /// Sets the attributes of a directory at once, so that they need not be remembered. Returns whether any differed.
+    /// A directory that was there before loses attributes that were not sent.
     pub(crate) fn apply_directory_xattrs(
         &self,
         path: &RelativePath,
@@ -605,12 +607,12 @@ impl Inner {
         let owner_set = self.apply_owner(&fd, owner).map_err(set)?;
         let mode = match (record.created || self.options.change_existing_directories, record.sent) {
             (true, Some((mode, _, _))) => Some(self.final_mode(mode, owner_set)),
-            // Its own entry has not come. It stays unfinished, and so private, until a later copy brings that.
+            // Its own entry has not come. It stays unfinished, and so private, until a later copy sends its metadata.
             (true, None) if record.created => None,
             _ => record.original_mode,
         };
         if let Some(mode) = mode {
-            // A directory inherits set-group-id from its parent, and keeps that.
+            // A directory inherits set-group-id from its parent, and keeps it.
             let inherited = fstat(&fd).map_err(set)?.st_mode & SET_GROUP_ID;
             fchmod(&fd, Mode::from_raw_mode(mode | inherited)).map_err(set)?;
         }
@@ -621,13 +623,13 @@ impl Inner {
     }
 }
 
-/// The ids of an owner; -1 means "leave it" to the system and is none.
+/// Returns the ids of an owner; -1 means "leave it" to the system and is not an id.
 pub(crate) fn ids(owner: Owner) -> (Option<Uid>, Option<Gid>) {
     let valid = |id: u32| id != u32::MAX;
     (valid(owner.uid).then(|| Uid::from_raw(owner.uid)), valid(owner.gid).then(|| Gid::from_raw(owner.gid)))
 }
 
-/// The time of last change, leaving that of last access.
+/// Returns times that set the last change and leave the last access.
 pub(crate) fn times(modified: Timestamp) -> Timestamps {
     Timestamps {
         last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
@@ -635,7 +637,7 @@ pub(crate) fn times(modified: Timestamp) -> Timestamps {
     }
 }
 
-/// The error of an operation that had to resolve `path`.
+/// Returns the error of an operation on a path that could not be resolved.
 pub(crate) fn resolve_error(operation: Operation, path: &RelativePath, errno: Errno) -> Error {
     if is_blocked(errno) { Error::BlockedPath { path: path.into() } } else { failed(operation, path, errno) }
 }

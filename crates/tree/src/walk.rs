@@ -15,12 +15,12 @@ use crate::path::{MAX_PATH_BYTES, RelativePath};
 use crate::source::{RootKind, Selection, Source, SourceRoot};
 use crate::xattrs;
 
-/// What a walk does.
+/// Options of a walk.
 #[derive(Clone, Debug)]
 pub struct WalkOptions {
-    /// Directories are entered; otherwise each is an [`Error::SkippedDirectory`].
+    /// Whether directories are entered; otherwise each is an [`Error::SkippedDirectory`].
     pub recursive: bool,
-    /// Mount points are yielded as directories but not entered.
+    /// Whether mount points are yielded as directories but not entered.
     pub one_file_system: bool,
     /// Directories come with their owner.
     pub owner: bool,
@@ -43,14 +43,14 @@ impl Default for WalkOptions {
     }
 }
 
-/// What an entry is, as far as the walk knows.
+/// The kind of an entry, as far as the walk knows it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum EntryKind {
-    /// A regular file; [`Reader::open`](crate::Reader::open) tells the rest.
+    /// A regular file; [`Reader::open`](crate::Reader::open) returns its metadata.
     File,
-    /// A directory, with what is to be restored of it.
+    /// A directory, with the metadata to restore.
     Directory(Metadata),
-    /// A symbolic link; [`Reader::read_link`](crate::Reader::read_link) tells where to.
+    /// A symbolic link; [`Reader::read_link`](crate::Reader::read_link) returns its destination.
     Symlink,
     /// A device, pipe or socket, which cannot be copied.
     Other,
@@ -63,15 +63,15 @@ pub struct Entry {
     pub root: u32,
     /// Its name on the wire.
     pub path: RelativePath,
-    /// What it is.
+    /// The kind of entry.
     pub kind: EntryKind,
-    /// It is a directory, and what it holds is walked too.
+    /// Whether it is a directory whose entries are walked too.
     pub is_entered: bool,
 }
 
-/// An iterator over the entries of a source: depth first, a directory before what it contains, in the order of the
-/// file system. What cannot be read is yielded as an error and the walk goes on; so is what has the name of an
-/// unfinished file, which an interrupted copy has left.
+/// An iterator over the entries of a source: depth first, a directory before its entries, in the order of the file
+/// system. Failures are yielded as errors and the walk goes on; so are entries with the name of an unfinished file,
+/// which an interrupted copy has left.
 #[derive(Debug)]
 pub struct Walk {
     source: Source,
@@ -86,7 +86,7 @@ pub struct Walk {
 struct Under {
     root: u32,
     descent: Descent,
-    /// Bytes of the path that the filter does not see.
+    /// Length, in bytes, of the part of the path that the filter does not see.
     unfiltered_bytes: usize,
 }
 
@@ -96,9 +96,9 @@ struct Selected {
     root: u32,
     /// Index of the next path of the selection.
     next: usize,
-    /// To be yielded before that: folders that the last path lies in, then the path itself.
+    /// Entries to be yielded before that: the folders above the last path, then the path itself.
     pending: VecDeque<(RelativePath, bool)>,
-    /// What was descended into last: what lies below it was yielded.
+    /// The path descended into last: its entries were yielded.
     walked: Option<RelativePath>,
 }
 
@@ -107,7 +107,7 @@ impl Walk {
         Self { source, options, next_root: 0, descent: None, selected: None }
     }
 
-    /// Begins with a root; `None` where it yields nothing itself.
+    /// Starts with a root; returns `None` if it yields no entry itself.
     fn start(&mut self, index: u32, root: &SourceRoot) -> Option<Result<Entry>> {
         if root.selection.is_some() {
             let pending = VecDeque::new();
@@ -147,7 +147,7 @@ impl Walk {
         }
     }
 
-    /// The next entry of the descent in progress; `None` at its end.
+    /// Returns the next entry of the descent in progress, or `None` at its end.
     fn step(&mut self) -> Option<Result<Entry>> {
         let Self { source, options, descent, .. } = self;
         let Under { root: index, descent, unfiltered_bytes } = descent.as_mut()?;
@@ -161,7 +161,7 @@ impl Walk {
         let path = match root.name(descent.path()) {
             Some(Ok(path)) => path,
             Some(Err(error)) => return Some(Err(error)),
-            // Only a failure to go on listing the unnamed root itself comes without a name.
+            // Only a failure to continue the listing of the unnamed root itself comes without a name.
             None => {
                 let errno = if let Found::Failed(errno) = found { errno } else { Errno::NAMETOOLONG };
                 return Some(Err(root_failed(&root.given, errno)));
@@ -192,7 +192,7 @@ impl Walk {
 }
 
 impl Walk {
-    /// The next entry of the selection in progress; `None` at its end.
+    /// Returns the next entry of the selection in progress, or `None` at its end.
     fn select(&mut self) -> Option<Result<Entry>> {
         let source = self.source.clone();
         loop {
@@ -216,7 +216,7 @@ impl Walk {
             }
             if selection.is_list {
                 let folders: Vec<_> = std::iter::successors(path.parent(), RelativePath::parent).collect();
-                // As rsync has it: what an excluded folder holds is excluded.
+                // As in rsync, all entries of an excluded folder are excluded.
                 if folders.iter().any(|folder| !self.options.filter.includes(folder.as_bytes(), true)) {
                     continue;
                 }
@@ -228,7 +228,7 @@ impl Walk {
         }
     }
 
-    /// One path of a selection, or a folder that it lies in; `None` where the filter leaves it out.
+    /// Returns one path of a selection, or a folder above it; `None` if the filter leaves it out.
     fn select_one(
         &mut self,
         root: &SourceRoot,
@@ -247,7 +247,7 @@ impl Walk {
         let file_type = FileType::from_raw_mode(stat.st_mode);
         let is_directory = file_type == FileType::Directory;
         let filtered = if selection.is_list { path.as_bytes() } else { path.file_name() };
-        // As a root, a directory that is named is not filtered itself.
+        // A directory that the user names is not filtered itself, like a root.
         let is_filtered = is_whole && (selection.is_list || !is_directory);
         if is_filtered && !self.options.filter.includes(filtered, is_directory) {
             return None;
@@ -301,7 +301,7 @@ fn descent_options(options: &WalkOptions, root: &SourceRoot) -> DescentOptions {
     }
 }
 
-/// The entry of a directory that was found, and is `entered` if it is open.
+/// Returns the entry of a directory; it is `entered` if it is open.
 fn directory(
     options: &WalkOptions,
     root: &SourceRoot,

@@ -1,8 +1,8 @@
 //! [`Writer`]: makes the entries of a target, one thread's share of them.
 //!
-//! Whatever appears under its final name is complete: files and links are made aside and moved or linked into place,
-//! so a reader sees the old entry or the new one, whole. Every call reaches the entry's parent without following a
-//! link and then names a single component, which no call here follows either.
+//! An entry under its final name is complete: files and links are made aside and moved or linked into place, so a
+//! reader sees the old entry or the new one as a whole. Every call reaches the entry's parent without following a
+//! link and then names a single component, which no call follows either.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -24,21 +24,22 @@ use crate::reader::{OpenFile, entry_type};
 use crate::small;
 use crate::target::{Inner, UNFINISHED_DIRECTORY, ids, is_unfinished, resolve_error, times};
 
-/// Temporary names tried before giving up; they are taken from a random start, so one is enough but for an attacker.
+/// Number of temporary names tried before giving up; they start at a random number, so one is enough without an
+/// attacker.
 const MAX_NAMES: u32 = 16;
 
-/// What a name of the target stands for at the moment.
+/// The entry that a name of the target stands for at the moment.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Existing {
-    /// What it is.
+    /// The kind of entry.
     pub entry_type: EntryType,
-    /// Its mode, times and size, with owner, without attributes.
+    /// Its mode, times, size and owner, without attributes.
     pub metadata: Metadata,
     /// Which object it is.
     pub identity: Identity,
 }
 
-/// Makes entries. One for each thread: it keeps parent directories open from one entry to the next.
+/// Makes entries. Each thread has its own, which keeps parent directories open from one entry to the next.
 #[derive(Debug)]
 pub struct Writer {
     inner: Arc<Inner>,
@@ -50,17 +51,17 @@ impl Writer {
         Self { inner, parents: ParentCache::default() }
     }
 
-    /// Makes a whole file of `data`, replacing what had its name (but never a directory).
+    /// Makes a file with the content `data`, and replaces the entry that had its name (but never a directory).
     ///
-    /// It appears complete, with its metadata. `metadata.size_bytes` is not looked at.
+    /// The file appears complete, with its metadata. `metadata.size_bytes` is not looked at.
     pub fn small_file(&mut self, path: &RelativePath, metadata: &Metadata, data: &[u8]) -> Result<()> {
         self.in_parent(path, |inner, parent, name| small::make(inner, parent, path, name, metadata, data))
     }
 
     /// Begins a file of `metadata.size_bytes` bytes, all zero, that gets its name when it is finished.
     ///
-    /// With `resume`, an unfinished file of that name in the same directory is taken up with what it holds
-    /// ([`PartFile::resumed_bytes`]); if there is none it is made. Without, a new name is chosen.
+    /// With `resume`, an unfinished file of that name in the same directory is resumed with its content
+    /// ([`PartFile::resumed_bytes`]); if there is no such file, it is made. Without `resume`, a new name is chosen.
     pub fn begin_file(
         &mut self,
         path: &RelativePath,
@@ -73,7 +74,7 @@ impl Writer {
         })
     }
 
-    /// Begins a file whose size is not known yet: it is as long as what is written to it.
+    /// Begins a file of unknown size: its length is that of the bytes written.
     pub fn begin_growing_file(&mut self, path: &RelativePath) -> Result<PartFile> {
         let shared = Arc::clone(&self.inner);
         self.in_parent(path, |_, parent, _| {
@@ -81,9 +82,9 @@ impl Writer {
         })
     }
 
-    /// Makes a directory, or accepts the one that is there, and says how that differs. It stays private until
-    /// [`Target::finish_directories`](crate::Target::finish_directories) gives it its mode and times; one that an
-    /// earlier target left unfinished counts as made by this one.
+    /// Makes a directory, or accepts the existing one, and returns the differences. It stays private until
+    /// [`Target::finish_directories`](crate::Target::finish_directories) gives it its mode and times; a directory
+    /// that an earlier target left unfinished counts as made by this one.
     pub fn directory(&mut self, path: &RelativePath, metadata: &Metadata) -> Result<Differences> {
         self.in_parent(path, |inner, parent, name| {
             inner.check_room(path)?;
@@ -100,14 +101,14 @@ impl Writer {
         })
     }
 
-    /// The mode of a directory that [`Self::directory`] would have to open up.
+    /// Returns the mode of a directory that [`Self::directory`] would have to open up.
     pub fn mode_to_restore(&mut self, path: &RelativePath) -> Option<u32> {
         let mode = self.mode_of_directory(path)?;
         (mode & 0o700 != 0o700).then_some(mode)
     }
 
-    /// An earlier target opened up a directory that had `mode`, and was cut off: it gets that back in the end, unless
-    /// somebody has given it another since.
+    /// Notes that an earlier, interrupted target opened up a directory that had `mode`: the directory gets that mode
+    /// back in the end, unless another process has changed it since.
     pub fn restore_mode(&mut self, path: &RelativePath, mode: u32) {
         if self.mode_of_directory(path) == Some(mode | 0o700) {
             self.inner.record(path, false, Some(mode), None);
@@ -119,8 +120,8 @@ impl Writer {
         (found.entry_type == EntryType::Directory).then_some(found.metadata.mode)
     }
 
-    /// Makes a symbolic link, replacing what had its name (but a directory only where that gives way), and says how
-    /// that differed. A link that leads there already stays. Where it points is not looked at.
+    /// Makes a symbolic link, replaces the entry that had its name (a directory only if it gives way), and returns
+    /// the differences. An existing link with the same destination stays. The destination is not looked at.
     pub fn symlink(
         &mut self,
         path: &RelativePath,
@@ -149,7 +150,7 @@ impl Writer {
                 }
                 differences.target = true;
             }
-            // Owner and times are set while it has a temporary name.
+            // Owner and times are set while the link has a temporary name.
             let make = |temp: &[u8]| symlinkat(target.as_bytes(), parent, temp);
             let (temp, ()) = with_temp_name(inner, parent, path, make).map_err(made)?;
             match link_metadata(inner, parent, temp.as_bytes(), metadata, Differences::NEW).map_err(set) {
@@ -163,8 +164,8 @@ impl Writer {
         })
     }
 
-    /// Gives the regular file `to`, which exists beneath the target, another name, replacing what had it (but a
-    /// directory only where that gives way). Says whether it had not that name already.
+    /// Gives the regular file `to`, which exists beneath the target, another name, and replaces the entry that had it
+    /// (a directory only if it gives way). Returns whether the file lacked that name.
     pub fn hard_link(&mut self, path: &RelativePath, to: &RelativePath) -> Result<Differences> {
         let (to_parent, to_name) = to.split();
         let is_reserved = TempName::matches(to_name);
@@ -190,14 +191,14 @@ impl Writer {
                 true => Differences { target: true, ..Differences::default() },
                 false => Differences::NEW,
             };
-            // linkat does not follow a link unless asked to; one swapped in for `to` is found out below.
+            // linkat does not follow a link without a flag; a link swapped in for `to` is found out below.
             let link = |temp: &[u8]| linkat(&*to_parent, to_name, parent, temp, AtFlags::empty());
             let (temp, ()) = with_temp_name(inner, parent, path, link).map_err(made)?;
             let linked = statat(parent, temp.as_bytes(), AtFlags::SYMLINK_NOFOLLOW);
             let error = match linked.map(|stat| Identity::of(&stat)) {
                 Ok(linked) if linked == identity => {
-                    // Renaming one name of a file to another name of the same file does nothing, and leaves both; that
-                    // was seen above.
+                    // Renaming one name of a file to another name of the same file does nothing, and leaves both; the
+                    // check above covers that.
                     rename_over(inner, parent, &temp, path, name, EntryType::File)?;
                     return Ok(differences);
                 }
@@ -209,7 +210,7 @@ impl Writer {
         })
     }
 
-    /// What has this name at the moment, if anything. Makes nothing.
+    /// Returns the entry that has this name at the moment, if any. Makes nothing.
     pub fn existing(&mut self, path: &RelativePath) -> Result<Option<Existing>> {
         let (parent, name) = path.split();
         let found =
@@ -225,15 +226,16 @@ impl Writer {
         }
     }
 
-    /// Size of the unfinished file that an earlier target left of `path` under a temporary name, if it is there.
+    /// Returns the size of the unfinished file that an earlier target left of `path` under a temporary name, if it is
+    /// there.
     pub fn unfinished_bytes(&mut self, path: &RelativePath, temp: &TempName) -> Option<u64> {
         let parent = self.existing_parent(path.split().0).ok()?;
         let stat = statat(&*parent, temp.as_bytes(), AtFlags::SYMLINK_NOFOLLOW).ok()?;
         (entry_type(&stat) == EntryType::File).then(|| Metadata::from_stat(&stat, false).size_bytes)
     }
 
-    /// Removes what an earlier target left of the file `path` under a temporary name, if it is still there, and does
-    /// not wait under it, complete, for its own.
+    /// Removes the unfinished file that an earlier target left of `path` under a temporary name, if it is still there
+    /// and is not a complete file that waits for its own name.
     pub fn discard(&mut self, path: &RelativePath, temp: &TempName) -> Result<()> {
         if self.inner.successors.temp_name(path) == Some(*temp) {
             return Ok(());
@@ -248,7 +250,7 @@ impl Writer {
         }
     }
 
-    /// Opens a regular file of the target to compare it with what is sent.
+    /// Opens a regular file of the target to compare it with the sent one.
     pub fn read_existing(&mut self, path: &RelativePath) -> Result<OpenFile> {
         let (parent, name) = path.split();
         let parent =
@@ -260,7 +262,7 @@ impl Writer {
         &self.inner
     }
 
-    /// The parent directory `path`, if it exists.
+    /// Returns the parent directory `path`, if it exists.
     pub(crate) fn existing_parent(&mut self, path: &[u8]) -> Result<Arc<Parent>, Errno> {
         if let Some(parent) = self.parents.get(path) {
             return Ok(Arc::clone(parent));
@@ -274,7 +276,7 @@ impl Writer {
         Ok(Arc::clone(self.parents.insert(path, parent)))
     }
 
-    /// Runs `make` with the parent directory of `path` and the last component, making parents that are missing.
+    /// Calls `make` with the parent directory of `path` and the last component, after making missing parents.
     fn in_parent<T>(
         &mut self,
         path: &RelativePath,
@@ -288,7 +290,7 @@ impl Writer {
         let parent = self.parent_or_make(path, directory)?;
         let result = make(&self.inner, &parent, name);
         match result {
-            // The directory that was kept open may have been removed: begin again from the root, once.
+            // The cached directory may have been removed: start again from the root, once.
             Err(Error::Io { source, .. }) if known && means_removed(&source) => {
                 self.parents.clear();
                 let parent = self.parent_or_make(path, directory)?;
@@ -310,14 +312,14 @@ impl Writer {
     }
 }
 
-/// Whether the directories of a path can be made where resolving it has failed like this: some are missing, or
-/// something else is in their place and gives way.
+/// Returns whether the directories of a path can be made after resolving it failed with this error: some are missing,
+/// or entries of other kinds are in their place and give way.
 fn is_in_the_way(inner: &Inner, errno: Errno) -> bool {
     errno == Errno::NOENT || (inner.options.replaces_other_kinds && is_blocked(errno))
 }
 
-/// Accepts the entry that has a directory's name, if it is a directory; else the new one waits for the name, if it
-/// may.
+/// Accepts the entry that has a directory's name, if it is a directory; otherwise the new one waits for the name, if
+/// it may.
 fn accept_directory(
     inner: &Inner,
     parent: &Parent,
@@ -334,7 +336,7 @@ fn accept_directory(
         return Ok(Differences::NEW);
     }
     let differences = match inner.was_created(path.as_bytes()) {
-        // Something in it came before its own entry.
+        // An entry in it came before the directory's own entry.
         true => Differences::NEW,
         false => inner.differences(path, &stat, metadata),
     };
@@ -344,7 +346,7 @@ fn accept_directory(
     Ok(differences)
 }
 
-/// Makes the directories of `directory` that are missing, from the root down.
+/// Makes the missing directories of `directory`, from the root down.
 pub(crate) fn make_parents(inner: &Inner, path: &RelativePath, directory: &[u8]) -> Result<()> {
     let root = inner.beneath.root();
     let mut current: Option<OwnedFd> = None;
@@ -382,20 +384,21 @@ pub(crate) fn make_parents(inner: &Inner, path: &RelativePath, directory: &[u8])
     Ok(())
 }
 
-/// What creating something in a removed directory gives; a few file systems (ext4) say that it is not permitted.
+/// Returns whether the error is one of creating an entry in a removed directory; on a few file systems (ext4) it is
+/// "not permitted".
 fn means_removed(error: &std::io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::NOENT | Errno::PERM))
 }
 
-/// Lets its owner write into a directory until it is finished; gives the mode to restore.
+/// Lets its owner write into a directory until it is finished; returns the mode to restore.
 fn open_up(parent: &Parent, name: &[u8], mode: u32) -> Option<u32> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let fd = openat(parent, name, flags, Mode::empty()).ok()?;
-    // Not being allowed to is found out when something is made in it.
+    // If this is not allowed, making an entry in the directory fails.
     fchmod(fd, Mode::from_raw_mode(mode | 0o700)).ok().map(|()| mode)
 }
 
-/// Owner and times of a symbolic link itself, as far as they differ.
+/// Sets owner and times of a symbolic link itself, if they differ.
 fn link_metadata(
     inner: &Inner,
     parent: &Parent,
@@ -422,7 +425,7 @@ fn link_metadata(
     Ok(())
 }
 
-/// Runs `make` with the temporary name that is the path's own, or with fresh ones until one is free.
+/// Calls `make` with the temporary name that belongs to the path, or with new ones until one is free.
 pub(crate) fn with_temp_name<T>(
     inner: &Inner,
     parent: &Parent,
@@ -431,10 +434,10 @@ pub(crate) fn with_temp_name<T>(
 ) -> Result<(TempName, T), Errno> {
     if let Some(temp) = inner.own_temp_name(path) {
         let made = make(temp.as_bytes()).or_else(|errno| match errno {
-            // Left by a run of the same transfer that was killed.
+            // A killed run of the same transfer left it.
             Errno::EXIST => match unlinkat(parent, temp.as_bytes(), AtFlags::empty()) {
                 Ok(()) => make(temp.as_bytes()),
-                // To that run it was a directory.
+                // In that run it was a directory.
                 Err(Errno::ISDIR | Errno::PERM) => Err(Errno::EXIST),
                 Err(errno) => Err(errno),
             },
@@ -456,8 +459,8 @@ pub(crate) fn with_temp_name<T>(
     Err(Errno::EXIST)
 }
 
-/// Moves an entry that was made under a temporary name into place. If a directory, or a device, pipe or socket, is in
-/// the way, the entry waits until that has gone; an entry that may not wait is removed.
+/// Moves an entry from its temporary name into place. If a directory, or a device, pipe or socket, has the name, the
+/// entry waits until that has gone; an entry that may not wait is removed.
 pub(crate) fn rename_over(
     inner: &Inner,
     parent: &Parent,
@@ -472,7 +475,7 @@ pub(crate) fn rename_over(
     let wait = |found| {
         let conflict = Error::TypeConflict { path: path.into(), wanted, found };
         inner.wait(parent, path, temp, conflict).inspect_err(|_| {
-            // The conflict is told, not this.
+            // The conflict is reported, and not a failure here.
             let _ = unlinkat(parent, temp.as_bytes(), AtFlags::empty());
         })
     };
@@ -493,8 +496,9 @@ pub(crate) fn rename_over(
     }
 }
 
-/// Where backups are wanted, gives what has the name another one, maybe in another folder, unless it is a directory:
-/// besides its own, if it is to be replaced, so that the name is never missing. False where there is nothing of the kind.
+/// If backups are on, gives the entry that has the name, unless it is a directory, another name, maybe in another
+/// folder; an entry that is to be replaced keeps its own name as well, so that the name is never missing. Returns
+/// false if there is no such entry.
 pub(crate) fn back_up(
     inner: &Inner,
     parent: &Parent,
@@ -534,7 +538,7 @@ pub(crate) fn back_up(
             let _ = unlinkat(to, temp.as_bytes(), AtFlags::empty());
             moved
         }
-        // The file system knows no hard links, or no more of them: there is a moment without the name.
+        // The file system has no hard links, or no room for more, so the name is missing for a moment.
         Err(_) => renameat(parent, name, to, saved),
     };
     moved.map(|()| true).map_err(|errno| failed(Operation::Rename, &place, errno))

@@ -1,7 +1,7 @@
 //! Extended attributes that may cross from one machine to another.
 //!
-//! Only the `user.` namespace travels. `security.` would hand out capabilities and labels, `trusted.` and `system.`
-//! belong to the machine; a peer that sends them anyway has them counted and dropped.
+//! Only the `user.` namespace travels. `security.` would hand out capabilities and labels, and `trusted.` and
+//! `system.` belong to the machine; if a peer sends them anyway, they are counted and dropped.
 
 use std::os::fd::AsFd;
 
@@ -19,7 +19,7 @@ pub(crate) fn may_travel(name: &[u8]) -> bool {
     name.starts_with(b"user.") && name.len() <= MAX_XATTR_NAME_BYTES
 }
 
-/// The attributes of an open file or directory. A file system without attributes has none.
+/// Returns the attributes of an open file or directory. On a file system without attributes there are none.
 pub(crate) fn read(fd: impl AsFd, path: &RelativePath) -> Result<Vec<Xattr>> {
     let fd = fd.as_fd();
     let inspect = |errno| failed(Operation::Inspect, path, errno);
@@ -49,13 +49,13 @@ pub(crate) fn read(fd: impl AsFd, path: &RelativePath) -> Result<Vec<Xattr>> {
     Ok(xattrs)
 }
 
-/// Makes the attributes those that were sent: sets those that differ, removes the others. Says whether any
-/// differed, and how many were dropped as by [`write`].
+/// Makes the attributes equal to those sent: sets those that differ, and removes the others. Returns whether any
+/// differed, and the number dropped as by [`write`].
 pub(crate) fn update(fd: impl AsFd, path: &RelativePath, xattrs: &[Xattr]) -> Result<(bool, u64)> {
     let fd = fd.as_fd();
     let there = match read(fd, path) {
         Ok(there) => there,
-        // The target has more than was sent.
+        // The target has more attributes than were sent.
         Err(Error::TooManyXattrs { .. }) => Vec::new(),
         Err(error) => return Err(error),
     };
@@ -76,8 +76,8 @@ pub(crate) fn update(fd: impl AsFd, path: &RelativePath, xattrs: &[Xattr]) -> Re
     Ok((differs, dropped))
 }
 
-/// Sets what may be set and says how many attributes were dropped: those of other namespaces, and all where the file
-/// system has none.
+/// Sets the permitted attributes and returns the number of dropped ones: those of other namespaces, or all if the
+/// file system has no attributes.
 pub(crate) fn write(fd: impl AsFd, path: &RelativePath, xattrs: &[Xattr]) -> Result<u64> {
     let mut dropped = 0;
     for xattr in xattrs {

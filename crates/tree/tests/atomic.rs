@@ -1,4 +1,4 @@
-//! A reader beside us sees the old file or the new one, whole, and never nothing.
+//! Proves that a concurrent reader sees the old file or the new one as a whole, and never a missing name.
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

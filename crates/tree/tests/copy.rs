@@ -1,4 +1,4 @@
-//! A tree goes from a source to a target through the public API and comes out the same.
+//! Proves that a tree copied from a source to a target through the public API is the same.
 
 use std::fs;
 use std::io::IoSlice;
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use sealane_tree::{EntryKind, Naming, Source, SourceRoot, Target, TargetOptions, WalkOptions};
 
-/// Copies in the way a transfer does, but without a network.
+/// Copies as a transfer does, but without a network.
 fn copy(source: &Source, target: &Target) {
     let mut reader = source.reader();
     let mut writer = target.writer();
@@ -86,7 +86,7 @@ fn a_tree_arrives_as_it_was() {
     let target = Target::open(&out, options).expect("opens");
     copy(&Source::new(vec![root]), &target);
     assert_same(&data, &out.join("data"));
-    // Again, over what is there.
+    // The second copy goes over the first.
     let root = SourceRoot::open(&data, &Naming::Basename, true).expect("opens");
     copy(&Source::new(vec![root]), &target);
     assert_same(&data, &out.join("data"));

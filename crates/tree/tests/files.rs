@@ -30,7 +30,7 @@ fn open(root: &Path, options: TargetOptions) -> Target {
     Target::open(root, options).expect("opens")
 }
 
-/// True where the test cannot run here; says why, and fails where nothing may be skipped.
+/// Returns true if the test cannot run here, and prints why; panics if tests must not be skipped.
 fn skip(missing: bool, reason: &str) -> bool {
     if missing {
         skip::skip(reason);
@@ -111,7 +111,7 @@ fn the_mask_takes_bits_and_privileges_need_their_owner() {
     let mode = |name: &str| fs::metadata(dir.path().join(name)).expect("there").mode() & 0o7777;
     assert_eq!((mode("a"), mode("d"), mode("on")), (0o644, 0o1700, 0o1700), "private until finished");
     target.finish_directories();
-    // Nobody sent the second one: a later copy finds that it is unfinished, and gives it its mode.
+    // The second one was not sent: a later copy finds it unfinished, and gives it its mode.
     assert_eq!((mode("d"), mode("on")), (0o755, 0o1700));
     let later = open(dir.path(), TargetOptions::default());
     later.writer().directory(&path("on"), &metadata(0o755, 0)).expect("is there");
@@ -152,7 +152,7 @@ fn owners_come_with_their_privileges() {
         assert_eq!(made.mode() & 0o7777, mode, "{name}");
         assert_eq!((made.mtime(), made.mtime_nsec()), (1_234_567_890, 123_456_789), "{name}");
     }
-    // The id that means "leave it" cannot be asked for, and takes the privileges with it.
+    // The id that means "leave it" cannot be requested, and clears the privileges as well.
     let nobody = Metadata { owner: Some(Owner { uid: u32::MAX, gid: 0 }), ..metadata(0o4755, 0) };
     writer.small_file(&path("unowned"), &nobody, b"").expect("writes");
     assert_eq!(fs::metadata(dir.path().join("unowned")).expect("there").mode() & 0o7777, 0o755);
@@ -290,7 +290,7 @@ fn holes_stay_holes() {
     assert!(copy.blocks() * 512 < 8 * MIB);
     assert_eq!(fs::read(dir.path().join("copy")).expect("reads"), fs::read(&original).expect("reads"));
 
-    // A file without data, and one without holes.
+    // One file has no data, and one has no holes.
     let empty = fs::File::create(dir.path().join("hole")).expect("created");
     empty.set_len(10 * MIB).expect("sized");
     fs::write(dir.path().join("dense"), pattern(10_000)).expect("written");
@@ -310,7 +310,7 @@ fn an_unfinished_file_is_resumed() {
     let part = writer.begin_file(&path("d/x"), &sent, Some(&name)).expect("begins");
     assert_eq!((part.resumed_bytes(), part.temp_name()), (None, Some(name)));
     part.write_at(0, b"half").expect("writes");
-    // While it is in use nobody else gets it, nor is it swept away.
+    // While it is in use, no other process can open it, and it is not swept away.
     assert!(matches!(writer.begin_file(&path("d/x"), &sent, Some(&name)), Err(Error::Busy { .. })));
     assert_eq!(target.remove_leftovers(Duration::ZERO).expect("sweeps"), 0);
     drop(part);
@@ -327,7 +327,7 @@ fn an_unfinished_file_is_resumed() {
     part.finish(&sent, false).expect("finishes");
     assert_eq!(fs::read(dir.path().join("d/x")).expect("reads"), b"h\0\0fmore");
 
-    // Another size: cut or grown to what is declared now.
+    // With another size, it is cut or grown to the declared size.
     drop(writer.begin_file(&path("d/y"), &sent, Some(&name)).expect("begins"));
     let part = writer.begin_file(&path("d/y"), &metadata(0o600, 3), Some(&name)).expect("resumes");
     assert_eq!((part.resumed_bytes(), part.size_bytes()), (Some(8), 3));
@@ -335,7 +335,7 @@ fn an_unfinished_file_is_resumed() {
     assert_eq!(fs::metadata(dir.path().join(format!("d/{name:?}"))).expect("kept").len(), 3);
     assert_eq!(target.remove_leftovers(Duration::ZERO).expect("sweeps"), 1);
 
-    // Without the option, nothing is kept.
+    // Without the option, the unfinished file is removed.
     let target = open(dir.path(), TargetOptions::default());
     drop(target.writer().begin_file(&path("d/z"), &sent, None).expect("begins"));
     assert_eq!(fs::read_dir(dir.path().join("d")).expect("lists").count(), 1);
@@ -353,7 +353,7 @@ fn a_file_of_unknown_size_is_as_long_as_what_is_written() {
     assert_eq!(fs::read(dir.path().join("x")).expect("reads"), b"halfend");
 }
 
-/// A small file system of its own, unmounted at the end.
+/// A small file system, unmounted at the end.
 struct Mount(PathBuf);
 
 impl Mount {
@@ -415,7 +415,7 @@ fn directories_are_finished_in_the_end() {
     };
     let target = open(dir.path(), TargetOptions::default());
     let mut writer = target.writer();
-    // A directory that nobody may write into still gets its content; its time is set after that.
+    // A directory without write permission still gets its content, and its time is set after that.
     for name in ["a", "a/b", "existing", "existing/c"] {
         writer.directory(&path(name), &metadata(0o500, 0)).expect("makes");
         writer.small_file(&path(format!("{name}/file")), &metadata(0o400, 1), b"x").expect("writes");
@@ -430,7 +430,7 @@ fn directories_are_finished_in_the_end() {
     target.writer().directory(&path("existing"), &metadata(0o711, 0)).expect("accepts");
     target.finish_directories();
     assert_eq!(state("existing").0, 0o711);
-    // One that vanished is an error, and does not keep the others from being finished.
+    // A directory that vanished is an error, and does not keep the others from being finished.
     let mut writer = target.writer();
     writer.directory(&path("gone"), &metadata(0o755, 0)).expect("makes");
     writer.directory(&path("stays"), &metadata(0o755, 0)).expect("makes");
@@ -456,7 +456,7 @@ fn a_directory_that_a_cut_copy_left_gets_its_mode_and_others_keep_theirs() {
             target.writer().directory(&path(name), &metadata(0o750, 0)).expect("makes or accepts");
         }
     };
-    // The first target goes without finishing anything, as one that is killed does.
+    // The first target is dropped without finishing anything, as after a kill.
     send(&open(dir.path(), TargetOptions::default()));
     assert_eq!(names.map(mode), [0o1700, 0o1700, 0o700, 0o3700]);
     let target = open(dir.path(), TargetOptions::default());
@@ -473,7 +473,7 @@ fn an_abandoned_target_keeps_no_directory_that_nothing_came_into() {
     let target = open(dir.path(), TargetOptions::default());
     let mut writer = target.writer();
     writer.directory(&path("sent"), &metadata(0o750, 0)).expect("makes");
-    // Files that are begun make the directories that they are in.
+    // Begun files make the directories above them.
     for name in ["sent/empty/below/x", "there/empty/x", "full/empty/x"] {
         drop(writer.begin_file(&path(name), &metadata(0o644, 10), None).expect("begins"));
     }
@@ -508,7 +508,7 @@ fn what_is_remembered_of_directories_has_a_bound() {
     let options = TargetOptions { directory_bytes_max: 100_000, ..TargetOptions::default() };
     let target = open(folder.path(), options);
     let mut writer = target.writer();
-    // A path of 4 KB is one of 2,000 directories, which together have names of 4 MB.
+    // A path of 4 KB has 2,000 directories, whose paths together take 4 MB.
     let deep = path(vec!["d"; 2000].join("/") + "/file");
     let error = writer.small_file(&deep, &metadata(0o644, 0), b"").unwrap_err();
     assert!(matches!(error, Error::TooManyDirectories { .. }) && error.is_fatal(), "{error}");

@@ -1,6 +1,6 @@
-//! A peer that wants out of the target, and a local user who helps: nothing is written or read outside.
+//! Proves that nothing outside the target is written or read, by a hostile peer with the help of a local user.
 //!
-//! Every case runs with both ways of resolving paths.
+//! Every case runs with both methods of resolving paths.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -31,7 +31,7 @@ fn directory() -> Metadata {
     Metadata { mode: 0o755, ..Metadata::default() }
 }
 
-/// Gives a target and a directory outside it to each way of resolving.
+/// Calls `case` with a target and a directory outside it, for each method of resolving.
 fn each(case: impl Fn(&Target, &Path, &Path)) {
     for resolution in RESOLUTIONS {
         let dir = tempfile::tempdir().expect("a directory");
@@ -48,7 +48,7 @@ fn is_empty(dir: &Path) -> bool {
     fs::read_dir(dir).expect("lists").next().is_none()
 }
 
-/// Tries everything a peer can ask for below a link named `escape`.
+/// Tries everything that a peer can ask for below a link named `escape`.
 fn attack(writer: &mut Writer, below: &RelativePath) -> Vec<Error> {
     let elsewhere = path("elsewhere");
     let mut errors = vec![
@@ -116,7 +116,7 @@ fn a_link_in_the_place_of_a_file_is_replaced_and_its_target_left_alone() {
             assert!(root.join(name).symlink_metadata().expect("there").is_file());
             assert_eq!(fs::read(root.join(name)).expect("reads"), b"data");
         }
-        // As the directory of an entry it is a conflict.
+        // A link in place of an entry's directory is a conflict.
         symlink(outside, root.join("directory")).expect("linked");
         let error = writer.directory(&path("directory"), &directory()).expect_err("not a directory");
         assert!(matches!(error, Error::TypeConflict { found: EntryType::Symlink, .. }), "{error:?}");
@@ -160,7 +160,7 @@ fn hard_links_only_to_regular_files() {
         assert!(writer.hard_link(&path("new"), &path("missing")).is_err());
         writer.small_file(&path("a/file"), &file(), b"data").expect("writes");
         writer.hard_link(&path("b/new"), &path("a/file")).expect("links");
-        // Again, and onto itself: the same file still, and nothing left over.
+        // Linking again, and onto itself, gives the same file, and leaves nothing over.
         writer.hard_link(&path("b/new"), &path("a/file")).expect("links");
         writer.hard_link(&path("a/file"), &path("a/file")).expect("links");
         assert_eq!(fs::read(root.join("b/new")).expect("reads"), b"data");
@@ -219,7 +219,7 @@ fn the_longest_names_work_and_longer_ones_cannot_be_said() {
     });
 }
 
-/// Ends the other thread, also when this one fails.
+/// Stops the other thread, even if this one fails.
 struct StopOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for StopOnDrop<'_> {
@@ -228,8 +228,8 @@ impl Drop for StopOnDrop<'_> {
     }
 }
 
-/// A local user swaps a directory for a link to the outside and back, as fast as possible, while a tree is written
-/// and read through it.
+/// Writes and reads a tree while a local user swaps one of its directories for a link to the outside and back, as
+/// fast as possible.
 #[test]
 fn a_link_swapped_in_while_writing_is_not_followed() {
     each(|target, root, outside| {
@@ -250,7 +250,7 @@ fn a_link_swapped_in_while_writing_is_not_followed() {
                 }
             });
             for round in 0..300 {
-                // A new writer has no parent open, so each round resolves anew.
+                // A new writer has no cached parent, so each round resolves anew.
                 let mut writer = target.writer();
                 let below = path(format!("d/sub/f{}", round % 7));
                 let _ = writer.small_file(&below, &file(), b"data");
@@ -307,7 +307,7 @@ fn a_source_is_not_read_through_a_link() {
     assert!(matches!(open(&mut reader, "database"), Error::NotUnderRoot { .. }));
     assert!(matches!(open(&mut reader, "other/x"), Error::NotUnderRoot { .. }));
     assert!(matches!(reader.open(1, &path("data/x")), Err(Error::UnknownRoot { root: 1 })));
-    // A pipe neither blocks nor is read.
+    // A pipe does not block, and is not read.
     let made = std::process::Command::new("mkfifo").arg(data.join("pipe")).status();
     if made.is_ok_and(|status| status.success()) {
         assert!(matches!(

@@ -1,4 +1,4 @@
-//! What counts as a path and what does not, here and on the wire.
+//! Tests of valid and invalid paths, here and on the wire.
 
 use proptest::prelude::*;
 use sealane_tree::{
@@ -56,7 +56,7 @@ fn messages_cannot_write_to_the_terminal() {
     assert_eq!(path.to_string(), r"a\u{1b}[2J\n\xff\\");
 }
 
-/// The same question answered by the standard library, slowly.
+/// Returns the same answer from the standard library, slowly.
 fn is_path_by_the_book(bytes: &[u8]) -> bool {
     use std::os::unix::ffi::OsStrExt;
     let path = std::path::Path::new(std::ffi::OsStr::from_bytes(bytes));

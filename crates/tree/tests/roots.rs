@@ -1,4 +1,4 @@
-//! Roots in a folder that is served: no path leads out, over no link, and what was resolved stays what it is.
+//! Tests of roots in a served folder: no path leads out over a link, and a resolved path keeps its meaning.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -60,7 +60,7 @@ fn no_path_leads_out() {
     for path in ["/", "sub", "/sub/file", "sub/../sub//./file", "up", "sub/"] {
         assert!(open(path).is_ok(), "{path}");
     }
-    // A link that stays within is followed where the kernel has `openat2`, and blocked elsewhere.
+    // A link that stays within is followed if the kernel has `openat2`, and blocked otherwise.
     match open("inner/file") {
         Ok(_) => {
             assert!(open("inner/").is_ok());

@@ -1,4 +1,4 @@
-//! What a walk yields: names, order, filters, errors, and trees larger than its memory.
+//! Tests of walks: names, order, filters, errors, and trees larger than their memory.
 
 #[path = "../../../testing/skip.rs"]
 mod skip;
@@ -17,7 +17,7 @@ fn source(path: &Path, naming: Naming) -> Source {
     Source::new(vec![SourceRoot::open(path, &naming, true).expect("opens")])
 }
 
-/// Sorted names with a slash behind directories, `@` behind links, `?` behind the rest.
+/// Returns the sorted names, with a slash behind directories, `@` behind links, `?` behind the rest.
 fn names(source: &Source, options: WalkOptions) -> Vec<String> {
     let mut names: Vec<_> = source
         .walk(options)
@@ -76,7 +76,7 @@ fn names_follow_cp_and_scp() {
     check("data/sub", renamed.clone(), &["new/name/", "new/name/y"]);
     check("data/x", renamed, &["new/name"]);
     check("data/x", Naming::Basename, &["x"]);
-    // What the user names is resolved, and keeps the name it was given.
+    // A link that the user names is resolved, and keeps the name that the user gave.
     check("link", Naming::Basename, &["link/", "link/sub/", "link/sub/y", "link/x"]);
     check("file-link", Naming::Basename, &["file-link"]);
     let root = SourceRoot::open(&dir.path().join("file-link"), &Naming::Basename, false).expect("opens");
@@ -138,7 +138,7 @@ fn filters_work_as_in_rsync() {
     check(&[(false, "src/*.o")], &["src/a.o"]);
     check(&[(false, "/src/target")], &["src/target/", "src/target/y"]);
     check(&[(false, "/src/***")], &["src/", "src/a.c", "src/a.o", "src/target/", "src/target/y"]);
-    // A path's end, where the pattern is not anchored.
+    // The pattern is not anchored and matches a path's end.
     check(&[(false, "target/y")], &["src/target/y"]);
     check(
         &[(true, "*/"), (true, "*.c"), (false, "*")],
@@ -157,7 +157,7 @@ fn trees_deeper_than_the_descriptors_kept_open() {
     let dir = tempfile::tempdir().expect("a directory");
     let mut path = dir.path().to_owned();
     for level in 0..DEPTH {
-        // Something before and after the subdirectory, wherever the file system puts it.
+        // There are entries before and after the subdirectory in any order of the file system.
         path.push("d");
         fs::create_dir(&path).expect("made");
         for name in ["a", "z", "m"] {
@@ -219,7 +219,7 @@ fn what_cannot_be_read_is_told_and_passed() {
     set(&closed, 0);
     let walk = || {
         if rustix::process::geteuid().is_root() {
-            // Root reads everything; only this thread stops being root.
+            // Root can read everything, so this thread alone stops being root.
             rustix::thread::set_thread_uid(rustix::fs::Uid::from_raw(65_534)).expect("root may");
         }
         source(dir.path(), Naming::Contents).walk(WalkOptions::default()).collect::<Vec<_>>()
@@ -266,7 +266,7 @@ fn a_change_while_reading_is_noticed() {
         |path| fs::write(path, "something longer").expect("written"),
         |path| fs::File::options().write(true).open(path).and_then(|file| file.set_len(1)).expect("cut"),
         |path| {
-            // Same size, and the time of change set back: only the inode's own time tells.
+            // Size and time of change are the same; only the inode's own time differs.
             let file = fs::File::options().write(true).open(path).expect("opens");
             let modified = file.metadata().and_then(|metadata| metadata.modified()).expect("known");
             std::thread::sleep(std::time::Duration::from_millis(20));
@@ -292,7 +292,7 @@ fn a_change_that_is_not_past_is_waited_for() {
     fs::write(&written, "one").expect("written");
     let file = source.reader().open(0, &name).expect("opens");
     let changed = fs::metadata(&written).and_then(|metadata| metadata.modified()).expect("known");
-    // A tick of the slowest clock that Linux has for this: whatever is written now has another time.
+    // The slowest clock that Linux has for this ticks every 10 ms, so any later write has another time.
     assert!(changed.elapsed().expect("it is past") >= std::time::Duration::from_millis(10));
     assert!(file.unchanged());
     std::thread::scope(|scope| {
@@ -301,7 +301,7 @@ fn a_change_that_is_not_past_is_waited_for() {
         std::thread::sleep(std::time::Duration::from_millis(2));
         fs::write(&written, "second").expect("written");
         let file = opening.join().expect("opens");
-        // What is told of it, and what is in it, are of one moment, or it is said that they are not.
+        // Metadata and content belong to the same moment, or `unchanged` returns false.
         let mut content = [0; 9];
         let length = file.read_at(0, &mut content).expect("reads") as u64;
         assert!(length == file.metadata().size_bytes || !file.unchanged());
@@ -323,7 +323,7 @@ fn hard_links_are_recognised() {
 
 #[test]
 fn other_file_systems_are_entered_only_when_asked() {
-    // Where it exists, /dev has mount points of its own.
+    // /dev, where it exists, has mount points of its own.
     let mounted = |name: &str| {
         use std::os::unix::fs::MetadataExt;
         let device = |path: &Path| fs::metadata(path).map(|found| found.dev()).ok();
@@ -348,7 +348,7 @@ fn other_file_systems_are_entered_only_when_asked() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
-    /// The walk yields what a plain recursive listing does, and a target lists the same files.
+    /// The walk yields the same entries as a plain recursive listing, and a target lists the same files.
     #[test]
     fn agrees_with_the_standard_library(files in prop::collection::vec("[ab]{1,2}(/[ab]{1,2}){0,4}", 0..40)) {
         let dir = tempfile::tempdir().expect("a directory");
