@@ -1,4 +1,5 @@
-//! TCP through the example `null_tunnel` between two namespaces, in alternation with another program if one is given:
+//! Measures TCP through the example `null_tunnel` between two namespaces, in alternation with another program if one
+//! is given:
 //!
 //! ```sh
 //! cargo build --release -p sealane-port --example null_tunnel

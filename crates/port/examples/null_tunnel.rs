@@ -1,9 +1,11 @@
-//! A tunnel without cryptography: what packets cost on their way from a TUN device through UDP to another, when nothing
-//! is done to them. `null_tunnel DEVICE LOCAL PEER [LANES]`, addresses with ports; needs `CAP_NET_ADMIN`.
+//! A tunnel without cryptography, which shows the cost of packets on their way from a TUN device through UDP to
+//! another one, when they are not processed. Run `null_tunnel DEVICE LOCAL PEER [LANES]` with addresses that include
+//! ports; it needs `CAP_NET_ADMIN`.
 //!
-//! Each direction is a flow. A lane takes the next place in its order together with what the receiving port has (a
-//! superpacket from TUN, cut; a train from UDP), brings the batch back, and whoever finds the next one in order sends it
-//! on (as a train to UDP; joined to TUN). A lane a direction by default; more keep the order all the same.
+//! Each direction is a flow. A lane takes the next place in its order together with a batch from the receiving port
+//! (a superpacket from TUN, cut; a train from UDP), and brings the batch back; the lane that finds the next batch in
+//! order sends it on (as a train to UDP; joined to TUN). Each direction has one lane by default; more lanes keep the
+//! order all the same.
 
 use sealane_port::Port;
 use sealane_port::tun::{Options, Tun};
@@ -13,13 +15,13 @@ use std::cell::OnceCell;
 use std::net::{SocketAddr, UdpSocket};
 use std::{env, io, process, thread};
 
-/// Batches between a lane's taking one and its leaving, beyond the one in each lane's hands.
+/// Number of batches between receiving and sending, beyond the one in each lane's hands.
 const PLACES: usize = 32;
-/// Two trains, and as many packets as small ones fill.
+/// Room for two trains, and as many packets as small ones fill.
 const BATCH_BYTES: usize = 2 * 65_536;
 const BATCH_PACKETS: usize = 256;
 
-/// One direction: where packets come from, and where they go in the order in which they came.
+/// One direction: the port that packets come from, and the port that they go to in the same order.
 struct Direction<R, S> {
     flow: Flow<R, Batch, S>,
     batches: Pool<Batch>,
@@ -31,7 +33,7 @@ impl<R: Port, S: Port> Direction<R, S> {
         Self { flow: Flow::new(PLACES, from, to), batches }
     }
 
-    /// A lane's life. Ports block, so a lane without work sleeps in the kernel.
+    /// Runs a lane. Ports block, so a lane without work sleeps in the kernel.
     fn run(&self) -> io::Result<()> {
         loop {
             let mut batch = self.batches.take().expect("a batch for every place and every lane");
@@ -44,20 +46,20 @@ impl<R: Port, S: Port> Direction<R, S> {
                 return Err(error);
             }
             let Some((ticket, _)) = given else {
-                // Every place is out: wait for the lane that sends, and take along what it left while we looked.
+                // Every place is taken: wait for the lane that sends, and send the batches that it left meanwhile.
                 self.batches.give(batch);
                 self.flow.with_restored(|_| ());
                 self.drain()?;
                 thread::yield_now();
                 continue;
             };
-            // A tunnel's layers would work on the batch here, beside other lanes.
+            // A tunnel's layers would process the batch here, in parallel with other lanes.
             self.flow.restore(ticket, batch).expect("a place of an open flow");
             self.drain()?;
         }
     }
 
-    /// Sends what is next in order.
+    /// Sends the batches that are next in order.
     fn drain(&self) -> io::Result<()> {
         let failure = OnceCell::new();
         self.flow.drain(
@@ -96,7 +98,7 @@ fn run(device: &str, local: SocketAddr, peer: SocketAddr, lanes: usize) -> io::R
     Ok(())
 }
 
-/// A lane that failed ends the tunnel: the others wait in the kernel.
+/// A lane that failed ends the tunnel, because the others wait in the kernel.
 fn stop_on(result: io::Result<()>) {
     if let Err(error) = result {
         eprintln!("null_tunnel: {error}");

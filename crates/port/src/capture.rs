@@ -1,4 +1,5 @@
-//! Captures (pcap files) as ports: packets read from one, packets written to one, and one beside any other port.
+//! Captures (pcap files) as ports: one that reads packets, one that writes packets, and one that records those of
+//! another port.
 
 use crate::memory::no_room;
 use crate::{Port, Room};
@@ -13,7 +14,7 @@ fn malformed(error: impl std::error::Error + Send + Sync + 'static) -> io::Error
     io::Error::new(io::ErrorKind::InvalidData, error)
 }
 
-/// Gives the packets of a capture, as fast as they are asked for.
+/// Gives the packets of a capture, without delay.
 #[derive(Debug)]
 pub struct Reader<R> {
     file: R,
@@ -22,15 +23,16 @@ pub struct Reader<R> {
     batch_packets: usize,
     /// A record whose packet has not been read.
     next: Option<Record>,
-    /// When the packet given last was captured, since 1970.
+    /// Time at which the packet given last was captured, since 1970.
     pub time: Duration,
 }
 
 impl<R: Read + Send> Reader<R> {
-    /// Reads a capture's header; up to `batch_packets` packets will be given a call. `file` is best buffered.
+    /// Reads a capture's header; each call of `receive` will give up to `batch_packets` packets. `file` is best
+    /// buffered.
     ///
     /// # Errors
-    /// When it cannot be read or is no capture.
+    /// Fails if the file cannot be read or is not a capture.
     pub fn new(mut file: R, room: Room, batch_packets: usize) -> io::Result<Self> {
         let mut header = [0; FILE_HEADER_BYTES];
         file.read_exact(&mut header)?;
@@ -38,12 +40,12 @@ impl<R: Read + Send> Reader<R> {
         Ok(Self { file, format, room, batch_packets, next: None, time: Duration::ZERO })
     }
 
-    /// What packets begin with.
+    /// Returns the kind of header that packets begin with.
     pub const fn link(&self) -> Link {
         self.format.link
     }
 
-    /// The next record, unless the file ends before it.
+    /// Returns the next record, or `None` if the file ends before it.
     fn record(&mut self) -> io::Result<Option<Record>> {
         if let Some(record) = self.next.take() {
             return Ok(Some(record));
@@ -86,23 +88,23 @@ impl<R: Read + Send> Port for Reader<R> {
     }
 }
 
-/// Writes packets to a capture, with the time at which they came.
+/// Writes packets to a capture, with the time of their arrival.
 #[derive(Debug)]
 pub struct Writer<W> {
     file: W,
 }
 
 impl<W: Write + Send> Writer<W> {
-    /// Begins a capture whose packets begin as `link` says. `file` is best buffered.
+    /// Begins a capture whose packets begin with headers of the kind `link`. `file` is best buffered.
     ///
     /// # Errors
-    /// When it cannot be written to.
+    /// Fails if the file cannot be written to.
     pub fn new(mut file: W, link: Link) -> io::Result<Self> {
         file.write_all(&Format::new(link).file_header())?;
         Ok(Self { file })
     }
 
-    /// Writes those packets of `batch` that were not refused.
+    /// Writes the packets of `batch` that were not refused.
     fn write(&mut self, batch: &Batch, indices: Range<usize>) -> io::Result<()> {
         let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         for index in indices {
@@ -117,10 +119,10 @@ impl<W: Write + Send> Writer<W> {
         Ok(())
     }
 
-    /// Writes what is buffered and returns the file.
+    /// Writes buffered data and returns the file.
     ///
     /// # Errors
-    /// When it cannot be written to.
+    /// Fails if the file cannot be written to.
     pub fn finish(mut self) -> io::Result<W> {
         self.file.flush()?;
         Ok(self.file)
@@ -138,7 +140,7 @@ impl<W: Write + Send> Port for Writer<W> {
     }
 }
 
-/// A port with a capture beside it: of all that is sent and received by it, in the order in which it passes here.
+/// A port with a capture of all packets that it sends and receives, in the order in which they pass here.
 #[derive(Debug)]
 pub struct Tapped<P, W> {
     port: P,

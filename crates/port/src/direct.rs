@@ -1,12 +1,13 @@
-//! IPv4 packets put on an Ethernet device by ourselves, past the kernel's IP output: that looks up a route for each packet, asks
-//! its firewall, and costs more than all the rest of a packet's way.
+//! Sends IPv4 packets to an Ethernet device directly, past the kernel's IP output, which looks up a route for each
+//! packet, asks its firewall, and costs more than all the rest of a packet's way.
 //!
-//! Whoever sends so has the kernel's answer where packets leave, which is asked for some times a second. What then goes to a peer
-//! first goes by IP as ever: thus the kernel finds out whether the next hop still lives, and where none is known, finds it.
+//! A sender asks the kernel some times a second for the route and the neighbour. The packets to a peer that follow
+//! such an answer first go by IP as usual: thus the kernel finds out whether the next hop still lives, or finds an
+//! unknown one.
 //!
-//! Guarantees: what leaves here is what IP would have sent, whole and unfragmented, to the same next hop; what could not be the same
-//! (a longer packet than the device takes, another kind of link) is left to IP. A change of route or neighbour is followed
-//! within [`FRESH`].
+//! Guarantees: packets sent here are the ones that IP would have sent, whole and unfragmented, to the same next hop;
+//! packets that could not be the same (longer than the device takes, or for another kind of link) are left to IP. A
+//! change of route or neighbour is followed within [`FRESH`].
 
 use std::collections::HashMap;
 use std::io::{self, IoSlice};
@@ -22,13 +23,13 @@ use crate::many::send_many;
 use crate::route::{Routes, Way};
 use crate::sys::{self, MANY};
 
-/// For so long an answer is believed.
+/// Time for which an answer is believed.
 const FRESH: Duration = Duration::from_millis(250);
-/// For so long, that there is no way: a neighbour is found within a round trip.
+/// Time for which the answer "no way" is believed: a neighbour is found within a round trip.
 const FRESH_NONE: Duration = Duration::from_millis(10);
-/// Answers that are kept at most; then all are asked for anew.
+/// Most answers that are kept; then all are asked for anew.
 const WAYS_MAX: usize = 4096;
-/// As the kernel's own packets have it (RFC 1700).
+/// The value of the kernel's own packets (RFC 1700).
 const TIME_TO_LIVE: u8 = 64;
 const ETHERNET_BYTES: usize = 14;
 /// EtherType of IPv4.
@@ -39,7 +40,7 @@ const HEADERS_BYTES: usize = ETHERNET_BYTES + IPV4_BYTES;
 #[derive(Debug)]
 pub(crate) struct Direct {
     link: OwnedFd,
-    /// The device that `link` is bound to; 0: none.
+    /// The device that `link` is bound to; 0 if it is not bound.
     device: u32,
     routes: Routes,
     protocol: u8,
@@ -50,14 +51,15 @@ pub(crate) struct Direct {
 }
 
 impl Direct {
-    /// Whose bursts find room for so many bytes, and which takes the way of packets with this mark. Needs `CAP_NET_RAW`, once.
+    /// Opens a sender with room for bursts of that many bytes, which uses the route of packets with this mark. Needs
+    /// `CAP_NET_RAW`, once.
     pub(crate) fn open(
         protocol: u8,
         source: Option<Ipv4Addr>,
         mark: u32,
         buffer_bytes: usize,
     ) -> io::Result<Self> {
-        // Without a protocol it receives nothing.
+        // A packet socket without a protocol receives nothing.
         let link =
             rustix::net::socket_with(AddressFamily::PACKET, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
         let _ = sockopt::set_socket_send_buffer_size_force(&link, buffer_bytes);
@@ -65,7 +67,7 @@ impl Direct {
         Ok(Self { link, device: 0, routes, protocol, source, ways: HashMap::new(), sent_packets: 0 })
     }
 
-    /// Sends these payloads to `peer` in one call; how many of them. `None`: IP is to do it.
+    /// Sends these payloads to `peer` in one call and returns the number sent. Returns `None` if IP has to send them.
     pub(crate) fn send(
         &mut self,
         peer: Ipv4Addr,
@@ -75,7 +77,7 @@ impl Direct {
         let way = self.way(peer)?;
         let fields = Ipv4Fields {
             traffic_class,
-            // What is never cut needs none (RFC 6864, section 4.1).
+            // A packet that is never fragmented needs no identification (RFC 6864, section 4.1).
             identification: 0,
             dont_fragment: true,
             time_to_live: TIME_TO_LIVE,
@@ -104,7 +106,7 @@ impl Direct {
                 self.sent_packets += sent as u64;
                 Some(sent)
             }
-            // The device is gone, or down, or takes no more: IP says which.
+            // The device is gone, or down, or full: IP reports which.
             Ok(_) | Err(_) => {
                 self.ways.remove(&peer);
                 None
@@ -112,7 +114,8 @@ impl Direct {
         }
     }
 
-    /// The way to `peer`, as it was a moment ago. `None`: there is none, or IP is to look again.
+    /// Returns the way to `peer`, as it was a moment ago. Returns `None` if there is no way, or IP has to look it up
+    /// again.
     fn way(&mut self, peer: Ipv4Addr) -> Option<Way> {
         let now = Instant::now();
         let is_fresh = |(asked, way): &&(Instant, Option<Way>)| {

@@ -1,7 +1,7 @@
-//! A port as the ends of a stack.
+//! Makes a port the ends of a stack.
 //!
-//! Guarantees: any stack runs over any port; the two ways through one stack take turns at the port, and neither holds it
-//! longer than a call takes.
+//! Guarantees: any stack runs over any port; the two directions through one stack take turns at the port, and neither
+//! holds it longer than a call takes.
 
 use crate::Port;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -17,7 +17,7 @@ struct Shared<P> {
 }
 
 impl<P> Shared<P> {
-    /// A port is whole between two calls, also after one that panicked.
+    /// A port is valid between two calls, even after one that panicked.
     fn port(&self) -> MutexGuard<'_, P> {
         self.port.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -27,18 +27,18 @@ impl<P> Shared<P> {
     }
 }
 
-/// The end where a port's packets come in.
+/// The end at which a port's packets come in.
 #[derive(Debug)]
 pub struct Receiving<P>(Arc<Shared<P>>);
 
-/// The end where packets leave by a port.
+/// The end at which packets leave by a port.
 #[derive(Debug)]
 pub struct Sending<P>(Arc<Shared<P>>);
 
-/// Both ends of a stack over `port`, which must not block. Drop the one that is not wanted.
+/// Returns both ends of a stack over `port`, which must not block. Drop an end that is not wanted.
 ///
 /// # Errors
-/// When the process has no descriptors left.
+/// Fails if the process has no descriptors left.
 pub fn ends<P: Port>(port: P) -> io::Result<(Receiving<P>, Sending<P>)> {
     let fd = port.fd().map(|fd| fd.try_clone_to_owned()).transpose()?;
     let shared = Arc::new(Shared { port: Mutex::new(port), fd });

@@ -1,12 +1,14 @@
-//! What the kernel and the network say of IPv4 packets that a socket sent: above all, that one was too long.
+//! Error messages of the kernel and the network about IPv4 packets that a socket sent; the main one is that a packet
+//! was too long.
 //!
-//! A socket that listens to this sees to the length of its packets itself. By default the kernel believes whatever message quotes a
-//! packet between a socket's addresses, and then cuts all that goes there (RFC 5927 says how easily such messages are forged).
-//! Such a socket sends packets whole, as long as its device takes, or lets them be cut; what routers say of them is handed on
-//! with the bytes that they quote, for whoever can tell whether these are of a packet of ours.
+//! A socket that reads these messages controls the length of its packets itself. By default the kernel believes any
+//! message that quotes a packet between a socket's addresses, and from then on fragments all packets to that
+//! destination (RFC 5927 describes how easily such messages are forged). This socket sends packets whole, up to the
+//! limit of its device, or lets them be fragmented; messages of routers are handed on with the bytes that they quote,
+//! so that the receiver of the message can check whether these belong to a packet of ours.
 //!
-//! Guarantees: no message changes what the socket does; errors that the kernel reports of earlier packets cost none of the later
-//! ones; a call reads a bounded number of messages.
+//! Guarantees: no message changes the socket's behaviour; errors that the kernel reports about earlier packets cost
+//! no later packet; a call reads a bounded number of messages.
 
 use std::io;
 use std::net::SocketAddr;
@@ -20,19 +22,20 @@ use sealane_stack::wait;
 
 use crate::sys;
 
-/// Bytes of a quoted packet that are handed on: ESP's header or AH's, as far as they are the same in all packets.
+/// Bytes of a quoted packet that are handed on: ESP's header or AH's, as far as its layout is fixed.
 pub const QUOTE_BYTES: usize = 12;
-/// Messages that one call reads at most.
+/// Most messages that one call reads.
 const MESSAGES_MAX: usize = 16_384;
 
-/// How often one packet is tried at most.
+/// Most tries for one packet.
 const TRIES_MAX: u32 = 1024;
-/// How often it is tried that came to nothing while no message waited.
+/// Most failed tries while no message waits.
 const OWN_TRIES_MAX: u32 = 3;
 
-/// Tries of one packet after the other, where errors come back that may be of earlier ones. Each message that waits to be read
-/// fails one call, and whoever reads it makes the one behind it fail another (`sock_dequeue_err_skb` in net/core/skbuff.c). With
-/// none waiting an error is of the packet itself, or of a message that came just then.
+/// Counts tries of one packet after the other, because an error may be about an earlier packet. Each message that
+/// waits to be read fails one call, and reading it makes the one behind it fail another (`sock_dequeue_err_skb` in
+/// net/core/skbuff.c). If no message waits, an error is about the packet itself, or about a message that came just
+/// then.
 #[derive(Debug, Default)]
 pub(crate) struct Tries {
     at: Option<usize>,
@@ -41,7 +44,7 @@ pub(crate) struct Tries {
 }
 
 impl Tries {
-    /// Whether the packet at `at`, which `socket` did not take, is to be tried again.
+    /// Returns whether the packet at `at`, which `socket` refused, is to be tried again.
     pub(crate) fn again(&mut self, at: usize, socket: BorrowedFd<'_>) -> bool {
         if self.at != Some(at) {
             *self = Self { at: Some(at), ..Self::default() };
@@ -57,41 +60,41 @@ impl Tries {
 /// A packet was too long for a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TooLong {
-    /// Where it was to go; from the kernel, and of raw sockets, without a port.
+    /// Destination of the packet; without a port if the message is from the kernel or about a raw socket.
     pub to: SocketAddr,
-    /// What the link takes, in bytes; routers of old say 0 (RFC 1191, section 5).
+    /// Most bytes that the link takes; old routers report 0 (RFC 1191, section 5).
     pub mtu: u32,
-    /// Whose link it is.
+    /// The sender of the message.
     pub teller: Teller,
 }
 
-/// Who says so.
+/// The sender of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Teller {
     /// The kernel, of its own device.
     Kernel,
-    /// Somebody who claims to be a router, and quotes of the packet what follows IP's and UDP's headers.
+    /// A host that claims to be a router, and quotes the bytes of the packet behind IP's and UDP's headers.
     Router(ArrayVec<u8, QUOTE_BYTES>),
 }
 
-/// Whether a socket's IPv4 packets leave whole. `None` in a port: the kernel sees to it.
+/// Whether a socket's IPv4 packets leave whole. A port holds `None` if the kernel decides about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Whole(bool);
 
 impl Whole {
-    /// Packets of `socket` leave whole from now on, and messages about them wait to be read.
+    /// Makes packets of `socket` leave whole, and messages about them wait to be read.
     pub(crate) fn begin(socket: BorrowedFd<'_>) -> io::Result<Self> {
         sys::set_receive_errors(socket)?;
         sys::set_whole(socket, true)?;
         Ok(Self(true))
     }
 
-    /// Whether they do.
+    /// Returns whether packets leave whole.
     pub(crate) fn get(self) -> bool {
         self.0
     }
 
-    /// Packets of `socket` leave whole, or may be cut by its kernel and by routers.
+    /// Makes packets of `socket` leave whole, or allows the kernel and routers to fragment them.
     pub(crate) fn set(&mut self, socket: BorrowedFd<'_>, is_whole: bool) {
         if self.0 != is_whole && sys::set_whole(socket, is_whole).is_ok() {
             self.0 = is_whole;
@@ -99,10 +102,10 @@ impl Whole {
     }
 }
 
-/// Hands on what was said of packets that were too long. Other messages are read, and dropped.
+/// Calls `hear` with each message about a packet that was too long. Other messages are read, and dropped.
 pub(crate) fn too_long(socket: BorrowedFd<'_>, mut hear: impl FnMut(TooLong)) {
     for _ in 0..MESSAGES_MAX {
-        // No more messages, or the socket has failed, which those who use it find out.
+        // There are no more messages, or the socket has failed, which its users find out.
         let Ok(message) = sys::receive_error(socket) else { return };
         hear_one(message, &mut hear);
     }
@@ -121,12 +124,12 @@ fn hear_one(message: sys::ErrorMessage, hear: &mut impl FnMut(TooLong)) {
     hear(TooLong { to, mtu: message.info, teller });
 }
 
-/// Whether a call failed because its socket or device can never be used again, or because it was used wrongly.
-/// Every other error is about one packet or one destination: the network lost that packet, as any network may, and
-/// the next call may succeed.
+/// Returns whether a call failed because its socket or device can never be used again, or because it was used
+/// wrongly. Every other error is about one packet or one destination: that packet is lost, as on any network, and the
+/// next call may succeed.
 pub(crate) fn is_fatal(error: Errno) -> bool {
-    // A list of the errors that cost one packet would have to foresee every firewall, route, driver and forged
-    // message.
+    // The list names fatal errors, because a list of the errors that cost one packet would have to foresee every
+    // firewall, route, driver and forged message.
     const FATAL: [Errno; 10] = [
         // The descriptor or its object is gone, or is of another kind.
         Errno::BADF,
@@ -134,24 +137,24 @@ pub(crate) fn is_fatal(error: Errno) -> bool {
         Errno::NOTSOCK,
         Errno::NODEV,
         Errno::NXIO,
-        // Our own mistakes: a bad address of memory, a socket without a destination.
+        // These are our own mistakes: a bad memory address, a socket without a destination.
         Errno::FAULT,
         Errno::DESTADDRREQ,
         Errno::NOTCONN,
-        // It was shut down.
+        // The socket was shut down.
         Errno::PIPE,
         Errno::SHUTDOWN,
     ];
     FATAL.contains(&error)
 }
 
-/// Whether an error says that a packet was lost, rather than that the socket is unusable or that the call is to be
-/// made again. With messages waiting to be read, what they say comes back from whatever call is next.
+/// Returns whether an error means that a packet was lost, and not that the socket is unusable or that the call must
+/// be repeated. While messages wait to be read, any call may return the error of one.
 pub(crate) fn is_of_packet(error: Errno) -> bool {
     !is_fatal(error) && !matches!(error, Errno::AGAIN | Errno::INTR)
 }
 
-/// A count of calls that fail one after the other because of earlier packets.
+/// A count of consecutive calls that fail because of earlier packets.
 #[derive(Debug, Default)]
 pub(crate) struct Failures(u32);
 
@@ -173,7 +176,8 @@ mod tests {
     #[test]
     fn no_error_of_a_route_a_firewall_or_a_message_is_fatal() {
         for error in [
-            // Port 0, and a blackhole route; broadcast, and a prohibiting one; an unreachable one.
+            // The causes are: port 0, and a blackhole route; broadcast, and a prohibiting route; an unreachable
+            // route.
             Errno::INVAL,
             Errno::ACCESS,
             Errno::HOSTUNREACH,

@@ -1,11 +1,11 @@
 //! An emulated link: delay, rate, loss, reordering and duplication, from a seed, around any port.
 //!
-//! [`Emulation`] is the link as a value: packets go in with the time at which they come, and come out with the time at
-//! which they may. It has no clock, so that hours of a bad network are a test of milliseconds. [`Emulated`] puts it
-//! between a port and its user, on what is received, with the clock that it is given.
+//! [`Emulation`] is the link as a value: packets go in with the time of their arrival, and come out when they are
+//! due. It has no clock, so a test of hours of a bad network takes milliseconds. [`Emulated`] applies it to the
+//! packets that a port receives, with a given clock.
 //!
-//! **Guarantees:** the same seed and the same packets at the same times come out alike; at most `queue_bytes` are under
-//! way, and what comes beyond is dropped, as a router's queue drops it; memory of packets is used again.
+//! **Guarantees:** the same seed and the same packets at the same times give the same result; at most `queue_bytes`
+//! are under way, and packets beyond that are dropped, as in a router's queue; memory of packets is used again.
 
 use crate::{Port, Room};
 use rustix::fd::BorrowedFd;
@@ -16,24 +16,24 @@ use std::collections::BinaryHeap;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// What a link does to packets in one direction.
+/// The effects of a link on packets in one direction.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Link {
-    /// From one end to the other: half a round trip.
+    /// Delay from one end to the other: half a round trip.
     pub delay: Duration,
-    /// Bytes a second; `None`: as fast as they come.
+    /// Bytes per second; `None` is unlimited.
     pub bytes_per_second: Option<u64>,
     /// Share of packets that are lost, 0 to 1.
     pub loss: f64,
     /// Share of packets that come late, 0 to 1.
     pub reorder: f64,
-    /// By how much these are late.
+    /// The extra delay of late packets.
     pub lateness: Duration,
     /// Share of packets that come twice, 0 to 1.
     pub duplicate: f64,
-    /// Most bytes under way, those that wait for the rate included.
+    /// Most bytes under way, including those that wait because of the rate.
     pub queue_bytes: usize,
-    /// Where chance starts.
+    /// Seed of the random decisions.
     pub seed: u64,
 }
 
@@ -73,14 +73,14 @@ impl PartialOrd for UnderWay {
     }
 }
 
-/// What became of packets.
+/// Counts of packets by their fate.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Fates {
     /// Offered to the link.
     pub offered: u64,
     /// Lost by chance.
     pub lost: u64,
-    /// Dropped because too much was under way.
+    /// Dropped because too many bytes were under way.
     pub dropped: u64,
     /// Came late.
     pub late: u64,
@@ -96,15 +96,15 @@ pub struct Emulation {
     under_way: BinaryHeap<UnderWay>,
     under_way_bytes: usize,
     given: u64,
-    /// When the link has put what it was given on the wire.
+    /// Time at which the link has sent all packets given so far.
     free_at: Option<Instant>,
     spare: Vec<Vec<u8>>,
-    /// What became of packets so far.
+    /// Counts of packets by their fate.
     pub fates: Fates,
 }
 
 impl Emulation {
-    /// A link with nothing under way.
+    /// Returns a link with nothing under way.
     #[must_use]
     pub fn new(link: Link) -> Self {
         Self {
@@ -119,9 +119,9 @@ impl Emulation {
         }
     }
 
-    /// Whether what happens to `share` of all packets happens to this one.
+    /// Returns whether an event that happens to `share` of all packets happens to this one.
     fn happens(&mut self, share: f64) -> bool {
-        // SplitMix64: every seed is a good one, and each number costs a few cycles.
+        // SplitMix64: every seed is good, and each number costs a few cycles.
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.state;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -130,10 +130,10 @@ impl Emulation {
         fraction < share
     }
 
-    /// Takes a packet that comes at `now`.
+    /// Takes a packet that arrives at `now`.
     pub fn offer(&mut self, now: Instant, packet: &[u8]) {
         self.fates.offered += 1;
-        // All chances are taken for each packet, so that one more loss does not change all that follows.
+        // All random decisions are made for each packet, so that one more loss does not change all later ones.
         let [is_lost, is_late, is_twice] =
             [self.link.loss, self.link.reorder, self.link.duplicate].map(|share| self.happens(share));
         if self.under_way_bytes + packet.len() > self.link.queue_bytes {
@@ -171,7 +171,7 @@ impl Emulation {
         self.given += 1;
     }
 
-    /// Appends what is due at `now` to `batch`, as far as that has room; how many packets.
+    /// Appends the packets that are due at `now` to `batch`, as far as it has room, and returns their number.
     pub fn take(&mut self, now: Instant, room: Room, batch: &mut Batch) -> usize {
         let mut taken = 0;
         while let Some(next) = self.under_way.peek()
@@ -186,15 +186,15 @@ impl Emulation {
         taken
     }
 
-    /// When the next packet is due.
+    /// Returns the time at which the next packet is due.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.under_way.peek().map(|next| next.due)
     }
 }
 
-/// A port behind an emulated link: what it receives comes as the link lets it. What is sent goes straight through;
-/// the link of the other direction is around the other end.
+/// A port behind an emulated link, which affects received packets. Packets are sent without the link; the link of the
+/// other direction is at the other end.
 #[derive(Debug)]
 pub struct Emulated<P> {
     port: P,
@@ -213,7 +213,7 @@ impl<P: Port> Emulated<P> {
         Self { port, link: Emulation::new(link), clock, room, arrivals, has_ended: false }
     }
 
-    /// What became of packets so far.
+    /// Returns the counts of packets by their fate.
     pub const fn fates(&self) -> Fates {
         self.link.fates
     }

@@ -1,4 +1,4 @@
-//! Many datagrams a call: sendmmsg(2).
+//! Sends many datagrams per call: sendmmsg(2).
 
 use std::io::IoSlice;
 
@@ -7,7 +7,8 @@ use rustix::fd::BorrowedFd;
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{MMsgHdr, SendAncillaryBuffer, SendFlags, SocketAddrAny, sendmmsg};
 
-/// Sends datagrams, each of its pieces, to `to` or where the socket goes; how many the kernel took, from the first on.
+/// Sends datagrams, each of its pieces, to `to` or to the socket's peer; returns the number that the kernel took,
+/// from the first on.
 pub(crate) fn send_many<const N: usize, const PIECES: usize>(
     socket: BorrowedFd<'_>,
     datagrams: &ArrayVec<[IoSlice<'_>; PIECES], N>,

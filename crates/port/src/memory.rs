@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex};
 
-/// Gives the packets it was made with, in order, up to `batch_packets` a call.
+/// Gives a list of packets, in order, up to `batch_packets` per call.
 #[derive(Debug)]
 pub struct Source {
     packets: VecDeque<Vec<u8>>,
@@ -15,7 +15,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// A source of `packets`.
+    /// Returns a source of `packets`.
     #[must_use]
     pub fn new(packets: impl IntoIterator<Item = Vec<u8>>, room: Room, batch_packets: usize) -> Self {
         Self { packets: packets.into_iter().collect(), room, batch_packets }
@@ -42,7 +42,7 @@ impl Port for Source {
     }
 }
 
-/// Gives one preconstructed packet again and again: what a packet costs when making it costs nothing.
+/// Gives one preconstructed packet again and again, to measure the cost of packets without the cost of making them.
 #[derive(Debug)]
 pub struct Template {
     packet: Vec<u8>,
@@ -52,7 +52,7 @@ pub struct Template {
 }
 
 impl Template {
-    /// A source of `packet`, `count` times, up to `batch_packets` a call.
+    /// Returns a source that gives `packet` `count` times, up to `batch_packets` per call.
     #[must_use]
     pub fn new(packet: Vec<u8>, count: u64, room: Room, batch_packets: usize) -> Self {
         Self { packet, left_packets: count, room, batch_packets }
@@ -101,10 +101,10 @@ impl Port for Discard {
     }
 }
 
-/// Takes packets and keeps them, at most as many as it was made for.
+/// Takes packets and keeps them, up to a fixed number.
 #[derive(Debug)]
 pub struct Collect {
-    /// What was taken, in order.
+    /// The packets taken, in order.
     pub packets: Vec<Vec<u8>>,
     max_packets: usize,
 }
@@ -157,7 +157,7 @@ pub struct Cable {
 const HELD: &str = "no user panics holding a cable";
 
 impl Cable {
-    /// Both ends of a new one that holds `max_packets` each way.
+    /// Returns both ends of a new cable that holds `max_packets` in each direction.
     #[must_use]
     pub fn pair(room: Room, max_packets: usize) -> (Self, Self) {
         let ways = [Arc::new(Mutex::new(Way::default())), Arc::new(Mutex::new(Way::default()))];
@@ -221,7 +221,7 @@ impl Port for Cable {
     }
 }
 
-/// The batch given to `receive` has no room for even one packet: a fault of the caller.
+/// The batch given to `receive` has no room for even one packet, which is a fault of the caller.
 pub(crate) fn no_room() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, "the batch has no room for a packet")
 }

@@ -1,40 +1,40 @@
-//! How densely packets come. Each that wakes its receiver costs a waking, and goes on alone; packets that have gathered meanwhile
-//! are joined again. A network card does the same when it holds interrupts back.
+//! Estimates how densely packets come. A packet that wakes its receiver costs a wake-up and goes on alone; packets
+//! that have gathered meanwhile are joined again. Network cards hold interrupts back for the same reason.
 //!
-//! Guarantees: nothing waits where packets are few, nor longer than [`PAUSE`] and what the timer adds; without packets nothing is
-//! done at all.
+//! Guarantees: if packets are few, none waits; otherwise none waits longer than [`PAUSE`] and the timer's slack;
+//! without packets there is no work.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// Over which packets are counted.
 const SPAN: Duration = Duration::from_micros(250);
-/// So many in a span are dense: 64,000 a second.
+/// Packets per span that count as dense: 64,000 per second.
 const DENSE_PACKETS: usize = 16;
-/// For how long a receiver lets packets gather. The kernel adds its timers' slack, 50 µs unless it was told otherwise.
+/// Time for which a receiver lets packets gather. The kernel adds its timers' slack, by default 50 µs.
 const PAUSE: Duration = Duration::from_micros(20);
 
-/// What a receiver has seen of late.
+/// A receiver's recent observations.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
-    /// Since when packets are counted.
+    /// Time since which packets are counted.
     since: Option<Instant>,
     packets: usize,
     is_dense: bool,
 }
 
-/// Lets packets gather. For a receiver that has taken all there were: what waits already is not to wait longer.
+/// Lets packets gather. Pauses; call it only after taking all packets, so that none that waits already waits longer.
 pub(crate) fn pause() {
     thread::sleep(PAUSE);
 }
 
 impl Pace {
-    /// Whether more packets will have come after a [`pause`].
+    /// Returns whether more packets will have come after a [`pause`].
     pub(crate) fn is_dense(&self) -> bool {
         self.is_dense
     }
 
-    /// So many packets came.
+    /// Notes the number of packets that came.
     pub(crate) fn after(&mut self, packets: usize) {
         self.count(packets, Instant::now());
     }
@@ -44,7 +44,7 @@ impl Pace {
         let since = *self.since.get_or_insert(now);
         let span = now - since;
         if span >= SPAN {
-            // Spans that were slept through are as many as they are long.
+            // A long sleep counts as all the spans that it covers.
             let spans = (span.as_nanos() / SPAN.as_nanos()).max(1);
             self.is_dense = self.packets as u128 >= DENSE_PACKETS as u128 * spans;
             (self.since, self.packets) = (Some(now), 0);
@@ -56,7 +56,7 @@ impl Pace {
 mod tests {
     use super::*;
 
-    /// Whether batches of so many packets, so far apart, end up dense.
+    /// Returns whether batches of these sizes and intervals end up dense.
     fn is_dense(batches: &[(usize, u64)]) -> bool {
         let (mut pace, mut now) = (Pace::default(), Instant::now());
         for &(packets, apart_us) in batches {

@@ -1,6 +1,6 @@
-//! Raw IP sockets: ESP and AH as protocols 50 and 51, without UDP around them. The kernel has no trains for these: each
-//! packet pays its own way, so UDP is the faster path. A sender may go past IP ([`Raw::send_directly`]). Where packets come
-//! densely, the receiver lets a few gather, so that one waking serves many.
+//! Raw IP sockets: ESP and AH as protocols 50 and 51, without UDP around them. The kernel has no trains for these:
+//! each packet costs a full pass, so UDP is the faster path. A sender may go past IP ([`Raw::send_directly`]). If
+//! packets come densely, the receiver lets a few gather, so that one wake-up serves many.
 
 use crate::Port;
 use crate::direct::Direct;
@@ -24,57 +24,59 @@ use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-/// Bytes of buffer that a received packet is given.
+/// Bytes of buffer for a received packet.
 const RECEIVE_BYTES: usize = 65_536;
-/// Asked of the kernel for each direction: bursts wait there, because a TUN device gives no back-pressure.
+/// Buffer requested from the kernel for each direction: bursts wait there, because a TUN device gives no
+/// back-pressure.
 const SOCKET_BUFFER_BYTES: usize = 7 << 20;
-/// After so many packets a batch is full enough to be handed on at once.
+/// Number of packets at which a batch is handed on at once.
 const ENOUGH_PACKETS: usize = 64;
 
-/// A raw socket, between two addresses or of one.
+/// A raw socket, between two addresses or for one local address.
 #[derive(Debug)]
 pub struct Raw {
     socket: Arc<OwnedFd>,
     is_v4: bool,
-    /// Where packets go; `None`: where the socket is connected to.
+    /// Destination of packets; `None` if the socket is connected.
     peer: Option<IpAddr>,
-    /// A packet that came behind another sender's, and its sender.
+    /// A packet that came behind one of another sender, with its sender.
     pending: Option<(Option<IpAddr>, Vec<u8>)>,
-    /// Who sent what was received last; all packets of one call have one sender.
+    /// Sender of the packets received last; all packets of one call have the same sender.
     pub source: Option<IpAddr>,
-    /// The traffic class (DSCP and ECN) in the IP header of the last packet received; over IPv6 the kernel does not tell it.
+    /// The traffic class (DSCP and ECN) in the IP header of the last packet received; for IPv6 the kernel does not
+    /// report it.
     pub received_traffic_class: u8,
     traffic_class: u8,
     pace: Pace,
-    /// Of a socket that sees to the length of its packets itself.
+    /// Set if the socket controls the length of its packets itself.
     lengths: Option<errors::Whole>,
-    /// What packets with their IP headers need; `None`: they have none.
+    /// The data for packets that include their IP headers; `None` if they do not.
     whole: Option<Whole>,
-    /// Of packets, for the host's rules; 0: they have none.
+    /// Mark of packets, for the host's rules; 0 if they have no mark.
     mark: u32,
-    /// Of a socket that sends past IP.
+    /// Set if the socket sends past IP.
     direct: Option<Direct>,
-    /// Packets that the kernel did not take.
+    /// Number of packets that the kernel did not take.
     pub refused_packets: u64,
 }
 
-/// Of a socket whose packets have their IP headers.
+/// The data of a socket whose packets include their IP headers.
 #[derive(Clone, Debug)]
 struct Whole {
     protocol: u8,
     local: IpAddr,
-    /// Takes IPv4 packets as they are; over IPv6 the kernel makes the header that we have made too.
+    /// A socket that takes complete IPv4 packets; for IPv6 the kernel makes the same header as this crate.
     sender: Option<Arc<OwnedFd>>,
 }
 
-/// Bytes that a piece of a packet carries: with its header it fits into any path that IPv6 would take, and is a multiple of 8.
+/// Payload bytes of a fragment: with its header it fits into any path that IPv6 would take, and is a multiple of 8.
 const PIECE_PAYLOAD_BYTES: usize = 1256;
 
 impl Raw {
-    /// A socket for `protocol` between `local` and `peer`, which are of one family. Needs `CAP_NET_RAW`.
+    /// Opens a socket for `protocol` between `local` and `peer`, which belong to one family. Needs `CAP_NET_RAW`.
     ///
     /// # Errors
-    /// When the addresses differ in family, the protocol is 0, or the kernel refuses.
+    /// Fails if the addresses differ in family, the protocol is 0, or the kernel refuses.
     pub fn open(protocol: u8, local: IpAddr, peer: IpAddr, is_nonblocking: bool) -> io::Result<Self> {
         if peer.is_ipv4() != local.is_ipv4() {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -84,11 +86,11 @@ impl Raw {
         Ok(raw)
     }
 
-    /// A socket for `protocol` at `local`, for packets of anybody; what is sent goes to [`Self::set_peer`]. Needs
-    /// `CAP_NET_RAW`.
+    /// Opens a socket for `protocol` at `local`, for packets of any sender; packets are sent to the address of
+    /// [`Self::set_peer`]. Needs `CAP_NET_RAW`.
     ///
     /// # Errors
-    /// When the protocol is 0, or the kernel refuses.
+    /// Fails if the protocol is 0, or the kernel refuses.
     pub fn listen(protocol: u8, local: IpAddr, is_nonblocking: bool) -> io::Result<Self> {
         let is_v4 = local.is_ipv4();
         let protocol =
@@ -101,25 +103,25 @@ impl Raw {
         let socket = rustix::net::socket_with(family, SocketType::RAW, flags, Some(protocol))?;
         rustix::net::bind(&socket, &SocketAddr::new(local, 0))?;
         for set in [sockopt::set_socket_recv_buffer_size_force, sockopt::set_socket_send_buffer_size_force] {
-            // Beyond the system's limit only with CAP_NET_ADMIN; with less, bursts are lost sooner.
+            // A size beyond the system's limit needs CAP_NET_ADMIN; with less, bursts are lost sooner.
             let _ = set(&socket, SOCKET_BUFFER_BYTES);
         }
         Ok(Self::of(Arc::new(socket), is_v4))
     }
 
-    /// The same for whole IP packets: what is received and sent begins with its IP header, as AH has it, which covers it. Over IPv6
-    /// the kernel shows no header: it is made of the addresses, and packets with extension headers do not come. `local` is one
-    /// address. Needs `CAP_NET_RAW`.
+    /// Opens such a socket for whole IP packets: received and sent packets begin with their IP header, as AH needs
+    /// it, because it covers the header. For IPv6 the kernel does not show the header: it is made from the addresses,
+    /// and packets with extension headers do not come. `local` is one address. Needs `CAP_NET_RAW`.
     ///
     /// # Errors
-    /// When the protocol is 0, `local` stands for all addresses, or the kernel refuses.
+    /// Fails if the protocol is 0, `local` stands for all addresses, or the kernel refuses.
     pub fn listen_whole(protocol: u8, local: IpAddr) -> io::Result<Self> {
         if local.is_unspecified() {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         let raw = Self::listen(protocol, local, false)?;
         let sender = local.is_ipv4().then(|| {
-            // The header comes with the packet (raw(7)).
+            // The header is part of the packet (raw(7)).
             let any = Protocol::from_raw(NonZeroU32::new(255).expect("IPPROTO_RAW is not 0"));
             let sender = rustix::net::socket_with(
                 AddressFamily::INET,
@@ -151,7 +153,7 @@ impl Raw {
         }
     }
 
-    /// The same socket twice, so that one thread can receive while another sends.
+    /// Returns two handles of the socket, so that one thread can receive while another sends.
     #[must_use]
     pub fn split(self) -> (Self, Self) {
         let twin = Self {
@@ -164,12 +166,14 @@ impl Raw {
         (self, twin)
     }
 
-    /// What this half sends under [`Self::set_whole`] goes to the device itself where that is of Ethernet and the next hop is
-    /// known, past IP: past firewall rules for output, address translation and IPsec policies too. The rest goes as ever. For
-    /// packets without their IP headers, of a socket that sees to their lengths. Needs `CAP_NET_RAW`, now.
+    /// Makes this half send packets under [`Self::set_whole`] directly to the device if that is an Ethernet device
+    /// and the next hop is known. They bypass IP, and with it firewall rules for output, address translation and
+    /// IPsec policies. The rest goes as ever. This is for packets without their IP headers, on a socket that controls
+    /// their lengths. Needs `CAP_NET_RAW`, now.
     ///
     /// # Errors
-    /// The kernel refuses, or packets have their IP headers, or [`Self::see_to_lengths`] was not called.
+    /// Fails if the kernel refuses, if packets include their IP headers, or if [`Self::see_to_lengths`] was not
+    /// called.
     pub fn send_directly(&mut self, protocol: u8, local: IpAddr) -> io::Result<()> {
         let (IpAddr::V4(local), None, Some(_)) = (local, &self.whole, self.lengths) else {
             return Err(io::ErrorKind::Unsupported.into());
@@ -179,7 +183,7 @@ impl Raw {
         Ok(())
     }
 
-    /// Packets carry this mark from now on, see [`crate::set_mark`]. To be called before [`Self::split`].
+    /// Makes packets carry this mark from now on, see [`crate::set_mark`]. Call it before [`Self::split`].
     ///
     /// # Errors
     /// The kernel refuses.
@@ -194,17 +198,17 @@ impl Raw {
         self.direct.as_ref().map_or(0, |direct| direct.sent_packets)
     }
 
-    /// Packets go to `peer` from now on.
+    /// Sends packets to `peer` from now on.
     pub fn set_peer(&mut self, peer: IpAddr) {
         self.peer = Some(peer);
     }
 
-    /// Of an IPv4 socket: messages about packets that were too long wait for [`Self::too_long`], and change nothing by themselves;
-    /// packets leave whole, as long as the device takes, until [`Self::set_whole`] says otherwise, or, where they have their IP
-    /// headers, as these say. To be called before [`Self::split`].
+    /// For an IPv4 socket: messages about packets that were too long wait for [`Self::too_long`], and have no effect
+    /// by themselves; packets leave whole, up to the limit of the device, until [`Self::set_whole`] says otherwise,
+    /// or, if they include their IP headers, as these say. Call it before [`Self::split`].
     ///
     /// # Errors
-    /// The kernel has no such options, or the socket is not of IPv4.
+    /// Fails if the kernel has no such options, or the socket is not an IPv4 socket.
     pub fn see_to_lengths(&mut self) -> io::Result<()> {
         if !self.is_v4 {
             return Err(io::ErrorKind::Unsupported.into());
@@ -216,36 +220,37 @@ impl Raw {
         Ok(())
     }
 
-    /// What packets with their IP headers leave by, where that is another socket.
+    /// Returns the socket by which packets with their IP headers leave, if that is another one.
     fn sender(&self) -> Option<&Arc<OwnedFd>> {
         self.whole.as_ref()?.sender.as_ref()
     }
 
-    /// What packets leave by.
+    /// Returns the socket by which packets leave.
     fn exit(&self) -> BorrowedFd<'_> {
         self.sender().unwrap_or(&self.socket).as_fd()
     }
 
-    /// Packets leave whole from now on, or may be cut on the way. Without [`Self::see_to_lengths`] the kernel sees to it.
+    /// Makes packets leave whole from now on, or allows them to be fragmented. Without [`Self::see_to_lengths`] the
+    /// kernel decides.
     pub fn set_whole(&mut self, is_whole: bool) {
         if let Some(lengths) = &mut self.lengths {
             lengths.set(self.socket.as_fd(), is_whole);
         }
     }
 
-    /// Hands on what was said of packets that were too long.
+    /// Calls `hear` with each message about a packet that was too long.
     pub fn too_long(&self, mut hear: impl FnMut(TooLong)) {
         if self.lengths.is_none() {
             return;
         }
         too_long(self.socket.as_fd(), &mut hear);
-        // What the kernel itself refuses, it says where it was given.
+        // A refusal of the kernel itself is reported by the socket that sent the packet.
         if let Some(sender) = self.sender() {
             too_long(sender.as_fd(), &mut hear);
         }
     }
 
-    /// The traffic class of what is sent from now on, by this socket's every half.
+    /// Sets the traffic class of packets sent from now on, by both halves of this socket.
     ///
     /// # Errors
     /// The kernel refuses.
@@ -261,12 +266,12 @@ impl Raw {
         Ok(())
     }
 
-    /// Bytes in front of a packet for a header that the kernel neither shows nor takes.
+    /// Returns the number of bytes in front of a packet for a header that the kernel neither shows nor takes.
     fn front_bytes(&self) -> usize {
         if self.whole.is_some() && !self.is_v4 { IPV6_BYTES } else { 0 }
     }
 
-    /// Makes the header of an IPv6 packet of `bytes` behind `start`. `false`: there is none for it.
+    /// Writes the header of an IPv6 packet of `bytes` behind `start`. Returns `false` if no header is possible.
     fn write_header(&self, whole: &Whole, batch: &mut Batch, start: usize, bytes: usize) -> bool {
         let (Some(IpAddr::V6(source)), IpAddr::V6(destination)) = (self.source, whole.local) else {
             return false;
@@ -282,9 +287,9 @@ impl Raw {
         fields.write(&mut batch.work.buffer.bytes_mut()[start..], bytes).is_ok()
     }
 
-    /// Lays one packet of `bytes` that stands at `start` of the batch's buffer, behind [`Self::front_bytes`].
+    /// Appends one packet of `bytes` that stands at `start` of the batch's buffer, behind [`Self::front_bytes`].
     fn lay(&mut self, batch: &mut Batch, start: usize, bytes: usize) -> bool {
-        // Over IPv4 the IP header comes along, over IPv6 it does not.
+        // The IP header is part of a received IPv4 packet, but not of an IPv6 packet.
         let mut header_bytes = 0;
         if self.is_v4 {
             let Ok(ip) = Ipv4::parse(&batch.work.buffer.bytes()[start..start + bytes]) else {
@@ -311,7 +316,8 @@ impl Raw {
     }
 }
 
-/// Sends an IPv4 packet in pieces (RFC 791, section 3.2). `None`: it must not be cut, has options, or the kernel takes no pieces.
+/// Sends an IPv4 packet in fragments (RFC 791, section 3.2). Returns `None` if it must not be fragmented, has
+/// options, or the kernel takes no fragments.
 fn pieces(socket: &OwnedFd, peer: Option<IpAddr>, packet: &[u8]) -> Option<()> {
     let ip = Ipv4::parse(packet).ok()?;
     if ip.dont_fragment() || ip.is_fragment() || ip.header_bytes() != IPV4_BYTES {
@@ -334,7 +340,7 @@ fn pieces(socket: &OwnedFd, peer: Option<IpAddr>, packet: &[u8]) -> Option<()> {
 }
 
 impl Raw {
-    /// [`Port::receive`], which keeps the pace.
+    /// Does the work of [`Port::receive`], which adds the pace.
     fn take(&mut self, batch: &mut Batch) -> io::Result<usize> {
         let (mut laid, mut failures) = (0, Failures::default());
         let mut may_gather = self.pace.is_dense();
@@ -358,7 +364,7 @@ impl Raw {
                         (source.map(|source| source.ip()), bytes)
                     }
                     Err(Errno::INTR) => continue,
-                    // What an earlier packet of ours met on its way.
+                    // The error is about an earlier packet of ours.
                     Err(error) if is_of_packet(error) => {
                         failures.pause_now_and_then();
                         continue;
@@ -372,7 +378,7 @@ impl Raw {
                     Err(error) => return Err(error.into()),
                 }
             };
-            // The kernel may tell the class of one packet only: a batch has one sender and one class.
+            // The kernel may report the class of one packet only, so a batch has one sender and one class.
             let class = if self.is_v4 { into[..bytes].get(1).copied().unwrap_or_default() } else { 0 };
             if laid > 0 && (source != self.source || class != self.received_traffic_class) {
                 self.pending = Some((source, into[..bytes].to_vec()));
@@ -384,7 +390,7 @@ impl Raw {
         Ok(laid)
     }
 
-    /// Sends these packets of `batch` past IP, if this socket does that and they may go so; how many of them.
+    /// Sends these packets of `batch` past IP, if this socket does that and they allow it; returns the number sent.
     fn past_ip(&mut self, batch: &Batch, indices: &[usize]) -> Option<usize> {
         let (direct, Some(IpAddr::V4(peer))) = (self.direct.as_mut()?, self.peer) else { return None };
         if !self.lengths.is_some_and(errors::Whole::get) {
@@ -394,7 +400,7 @@ impl Raw {
         direct.send(peer, self.traffic_class, &payloads)
     }
 
-    /// Sends these packets of `batch` in one call; how many of them.
+    /// Sends these packets of `batch` in one call and returns the number sent.
     fn send_many(&mut self, batch: &Batch, indices: &[usize]) -> Result<usize, Errno> {
         if let Some(sent) = self.past_ip(batch, indices) {
             return Ok(sent);
@@ -430,7 +436,8 @@ impl Port for Raw {
                     at = indices[sent.min(indices.len()) - 1] + 1;
                     continue;
                 }
-                // It may be about an earlier packet, and this one was not looked at; if it is about this one, it is cut.
+                // The error may be about an earlier packet, and this one was not looked at; if it is about this one,
+                // it is fragmented.
                 Err(error)
                     if self.lengths.is_some() && is_of_packet(error) && tries.again(first, self.exit()) =>
                 {
@@ -440,7 +447,7 @@ impl Port for Raw {
                     continue;
                 }
                 Err(Errno::MSGSIZE) if self.whole.is_some() && self.is_v4 => {
-                    // What comes with its header the kernel does not cut.
+                    // The kernel does not fragment a packet that includes its header.
                     let sent = self.sender().and_then(|sender| pieces(sender, self.peer, batch.bytes(first)));
                     self.refused_packets += u64::from(sent.is_none());
                 }
@@ -448,7 +455,7 @@ impl Port for Raw {
                 Err(error) if is_of_packet(error) => self.refused_packets += 1,
                 Err(error) => return Err(error.into()),
             }
-            // It was the first of them that the kernel did not take.
+            // The kernel refused the first of them.
             at = first + 1;
         }
     }

@@ -1,7 +1,8 @@
-//! Where IPv4 packets to an address leave this host: the kernel's own answer, by rtnetlink(7).
+//! Asks the kernel how IPv4 packets to an address leave this host, by rtnetlink(7).
 //!
-//! Guarantees: an answer is the kernel's of this moment, from its routes, neighbours and devices; what is no plain way over Ethernet
-//! (tunnels, loopback, encapsulating routes, neighbours that are not known yet) is none. Asking changes nothing.
+//! Guarantees: an answer is the kernel's at this moment, from its routes, neighbours and devices; anything but a
+//! plain way over Ethernet (tunnels, loopback, encapsulating routes, unknown neighbours) gives `None`. Asking changes
+//! nothing.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -19,7 +20,7 @@ use netlink_sys::{Socket, SocketAddr};
 /// An address of Ethernet.
 pub(crate) type LinkAddress = [u8; 6];
 
-/// How packets get to the next hop.
+/// The way of packets to the next hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Way {
     /// Index of the device.
@@ -28,17 +29,17 @@ pub(crate) struct Way {
     pub(crate) from: LinkAddress,
     /// The next hop's.
     pub(crate) to: LinkAddress,
-    /// The longest IP packet that the device takes.
+    /// Length of the longest IP packet that the device takes.
     pub(crate) mtu_bytes: usize,
-    /// Packets' source address, where the sender leaves it open.
+    /// Source address of packets, if the sender leaves it open.
     pub(crate) source: Ipv4Addr,
 }
 
-/// Somebody who asks.
+/// A connection to rtnetlink.
 #[derive(Debug)]
 pub(crate) struct Routes {
     socket: Socket,
-    /// Of the packets that it asks for; 0: they have none.
+    /// Mark of the packets that it asks for; 0 if they have no mark.
     mark: u32,
 }
 
@@ -50,7 +51,8 @@ impl Routes {
         Ok(Self { socket, mark })
     }
 
-    /// The way from `source`, where that is given, to `destination`. `None`: there is no plain one over Ethernet now.
+    /// Returns the way to `destination`, from `source` if that is given. Returns `None` if there is no plain way over
+    /// Ethernet now.
     pub(crate) fn way(&self, source: Option<Ipv4Addr>, destination: Ipv4Addr) -> Option<Way> {
         let (device, hop, preferred) = self.hop(source, destination)?;
         let to = self.neighbour(device, hop)?;
@@ -58,7 +60,7 @@ impl Routes {
         Some(Way { device, from, to, mtu_bytes, source: source.or(preferred)? })
     }
 
-    /// Asks one question, and hears its one answer.
+    /// Sends one request, and reads its one answer.
     fn ask(&self, question: RouteNetlinkMessage) -> Option<RouteNetlinkMessage> {
         let mut message = NetlinkMessage::from(question);
         message.header.flags = NLM_F_REQUEST;
@@ -109,7 +111,7 @@ impl Routes {
         Some((device?, hop, preferred))
     }
 
-    /// The link address of a neighbour that is known.
+    /// Returns the link address of a known neighbour.
     fn neighbour(&self, device: u32, hop: Ipv4Addr) -> Option<LinkAddress> {
         let mut question = NeighbourMessage::default();
         question.header.family = AddressFamily::Inet;
@@ -131,7 +133,7 @@ impl Routes {
         })
     }
 
-    /// A device's own link address, and the longest packet that it takes.
+    /// Returns a device's own link address, and the longest packet that it takes.
     fn device(&self, index: u32) -> Option<(LinkAddress, usize)> {
         let mut question = LinkMessage::default();
         question.header.index = index;

@@ -1,5 +1,5 @@
-//! A byte stream as a port: what arrived is one packet, packets leave one behind the other by one call. Where records
-//! begin and end is its user's matter.
+//! A byte stream as a port: the bytes that arrived are one packet, and one call sends packets one behind the other.
+//! The user finds the boundaries of records.
 
 use crate::memory::no_room;
 use crate::room::end_of;
@@ -16,15 +16,15 @@ const SLICES: usize = 64;
 #[derive(Debug)]
 pub struct Stream {
     socket: TcpStream,
-    /// Most bytes of a packet that is received.
+    /// Most bytes of a received packet.
     packet_bytes: usize,
     room: Room,
-    /// Bytes of the packet that is sent next which have left already.
+    /// Bytes of the next packet that have left already.
     sent_bytes: usize,
 }
 
 impl Stream {
-    /// A port over a connected socket, whose received packets have at most `packet_bytes` (at least 1).
+    /// Returns a port over a connected socket, whose received packets have at most `packet_bytes` (at least 1).
     #[must_use]
     pub fn new(socket: TcpStream, packet_bytes: usize, room: Room) -> Self {
         Self { socket, packet_bytes: packet_bytes.max(1), room, sent_bytes: 0 }
@@ -57,7 +57,7 @@ impl Port for Stream {
         }
     }
 
-    /// A packet of which a part has left counts as not sent: it comes first in the next call.
+    /// A packet that was sent in part counts as not sent: it comes first in the next call.
     fn send(&mut self, batch: &Batch, from: usize) -> io::Result<usize> {
         let mut at = from;
         while at < batch.packets.len() {

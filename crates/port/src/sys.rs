@@ -1,8 +1,8 @@
-//! System calls that no safe library wraps: TUN's ioctls, packet sockets' addresses, messages with the ancillary data of UDP's
-//! segmentation, and those about packets that were lost.
+//! System calls that no safe library wraps: TUN's ioctls, packet sockets' addresses, messages with the ancillary data
+//! of UDP's segmentation, and messages about lost packets.
 //!
-//! **Guarantee:** every pointer handed to the kernel points into a value that lives to the end of the call, with its true
-//! length; what the kernel says it wrote is never believed beyond that length.
+//! **Guarantee:** every pointer handed to the kernel points into a value that lives to the end of the call, with its
+//! true length; lengths that the kernel returns are never believed beyond that.
 #![allow(unsafe_code)]
 
 use std::io::{self, IoSlice};
@@ -35,7 +35,7 @@ pub(crate) fn tun_attach(fd: BorrowedFd<'_>, name: &str, flags: libc::c_int) -> 
     Ok(String::from_utf8_lossy(&name.collect::<Vec<u8>>()).into_owned())
 }
 
-/// Says which offloads the user of a TUN device understands.
+/// Sets the offloads that the user of a TUN device understands.
 pub(crate) fn tun_set_offloads(fd: BorrowedFd<'_>, offloads: libc::c_uint) -> io::Result<()> {
     // SAFETY: TUNSETOFFLOAD takes its argument by value.
     check(unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNSETOFFLOAD, libc::c_ulong::from(offloads)) })
@@ -53,35 +53,35 @@ fn set_option(
     check(unsafe { libc::setsockopt(fd.as_raw_fd(), level, option, (&raw const value).cast(), bytes) })
 }
 
-/// Packets of a socket carry this mark, by which the host's rules tell them apart. Needs CAP_NET_ADMIN.
+/// Makes packets of a socket carry this mark, which the host's rules can match. Needs CAP_NET_ADMIN.
 pub(crate) fn set_mark(fd: BorrowedFd<'_>, mark: u32) -> io::Result<()> {
     set_option(fd, libc::SOL_SOCKET, libc::SO_MARK, mark as libc::c_int)
 }
 
-/// Asks for received datagrams of one flow as one train.
+/// Requests received datagrams of one flow as one train.
 pub(crate) fn set_udp_gro(fd: BorrowedFd<'_>) -> io::Result<()> {
     set_option(fd, libc::SOL_UDP, libc::UDP_GRO, 1)
 }
 
-/// Asks for the traffic class of received datagrams: of IPv4, and where the socket is of IPv6, of that too.
+/// Requests the traffic class of received datagrams: for IPv4, and on an IPv6 socket for that too.
 pub(crate) fn set_receive_traffic_class(fd: BorrowedFd<'_>) -> io::Result<()> {
     let v4 = set_option(fd, libc::SOL_IP, libc::IP_RECVTOS, 1);
     set_option(fd, libc::SOL_IPV6, libc::IPV6_RECVTCLASS, 1).or(v4)
 }
 
-/// What is said of a socket's IPv4 packets waits for [`receive_error`].
+/// Makes messages about a socket's IPv4 packets wait for [`receive_error`].
 pub(crate) fn set_receive_errors(fd: BorrowedFd<'_>) -> io::Result<()> {
     set_option(fd, libc::SOL_IP, libc::IP_RECVERR, 1)
 }
 
-/// A socket's IPv4 packets leave whole, and those that the device does not take are refused; or the kernel and routers may cut
-/// them. Either way what the kernel believes of their path is not looked at.
+/// Makes a socket's IPv4 packets leave whole, with those refused that the device does not take; or allows the kernel
+/// and routers to fragment them. In both cases the kernel's belief about their path is ignored.
 pub(crate) fn set_whole(fd: BorrowedFd<'_>, is_whole: bool) -> io::Result<()> {
     let value = if is_whole { libc::IP_PMTUDISC_PROBE } else { libc::IP_PMTUDISC_OMIT };
     set_option(fd, libc::SOL_IP, libc::IP_MTU_DISCOVER, value)
 }
 
-/// What a packet socket sends leaves by the device of this index from now on; it goes on receiving nothing.
+/// Makes a packet socket send by the device of this index; it still receives nothing.
 pub(crate) fn bind_link(fd: BorrowedFd<'_>, device: u32) -> io::Result<()> {
     // SAFETY: all zeros are a value of this plain structure.
     let mut address: libc::sockaddr_ll = unsafe { zeroed() };
@@ -92,7 +92,7 @@ pub(crate) fn bind_link(fd: BorrowedFd<'_>, device: u32) -> io::Result<()> {
     check(unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), bytes) })
 }
 
-/// An address as the kernel wants it, and its length.
+/// Returns an address in the kernel's form, and its length.
 fn encode(address: SocketAddr) -> (libc::sockaddr_storage, libc::socklen_t) {
     // SAFETY: all zeros are a value of this plain structure.
     let mut storage: libc::sockaddr_storage = unsafe { zeroed() };
@@ -123,7 +123,7 @@ fn encode(address: SocketAddr) -> (libc::sockaddr_storage, libc::socklen_t) {
     }
 }
 
-/// An address as the kernel wrote it. Of IPv4 it is one of IPv4, whatever the socket.
+/// Returns the address in the kernel's form. An IPv4 address is returned as such, whatever the socket's family.
 fn decode(storage: &libc::sockaddr_storage) -> Option<SocketAddr> {
     match i32::from(storage.ss_family) {
         libc::AF_INET => {
@@ -147,15 +147,15 @@ fn decode(storage: &libc::sockaddr_storage) -> Option<SocketAddr> {
     }
 }
 
-/// Room for the ancillary data of either direction, aligned as its header must be.
+/// Room for the ancillary data of either direction, with the alignment of its header.
 #[repr(C, align(8))]
 struct Control([u8; CONTROL_BYTES]);
 
 /// Bytes of three items and more.
 const CONTROL_BYTES: usize = 128;
 
-/// Sends the bytes of `slices` as one datagram, or, where `segment_bytes` is given, as a train of datagrams of so many
-/// bytes each but the last; with this traffic class in their IP headers.
+/// Sends the bytes of `slices` as one datagram, or, if `segment_bytes` is given, as a train of datagrams of that
+/// length each but the last; their IP headers have this traffic class.
 pub(crate) fn send_train(
     fd: BorrowedFd<'_>,
     slices: &[IoSlice<'_>],
@@ -170,7 +170,7 @@ pub(crate) fn send_train(
         message.msg_name = (&raw mut *storage).cast();
         message.msg_namelen = *bytes;
     }
-    // An IoSlice is an iovec by its documentation; the kernel only reads what it points to.
+    // An IoSlice has the layout of an iovec by its documentation; the kernel only reads the bytes.
     message.msg_iov = slices.as_ptr().cast::<libc::iovec>().cast_mut();
     message.msg_iovlen = slices.len() as _;
     let mut control = Control([0; CONTROL_BYTES]);
@@ -208,31 +208,31 @@ pub(crate) fn send_train(
     if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(sent as usize) }
 }
 
-/// What arrived in one call.
+/// The datagrams that arrived in one call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Train {
     /// Bytes written to the buffer.
     pub(crate) bytes: usize,
-    /// Bytes of each datagram but the last; `None`: it is one.
+    /// Length of each datagram but the last, in bytes; `None` if there is one datagram.
     pub(crate) segment_bytes: Option<usize>,
-    /// Who sent it.
+    /// Sender of the datagrams.
     pub(crate) source: Option<SocketAddr>,
-    /// In its IP header; 0 where the kernel does not say.
+    /// The traffic class in the IP header; 0 if the kernel does not report it.
     pub(crate) traffic_class: u8,
-    /// The buffer was too short, and the rest is lost.
+    /// Whether the buffer was too short, and the rest is lost.
     pub(crate) is_cut_short: bool,
 }
 
-/// What one call of recvmsg brought.
+/// The result of one call of recvmsg.
 struct Received {
-    /// At most as many as there was room for.
+    /// Number of bytes, at most the size of the room.
     bytes: usize,
-    /// The address that came with it: of who sent it, or of what an error is about.
+    /// The address that came with it: the sender, or the destination that an error is about.
     address: Option<SocketAddr>,
     flags: libc::c_int,
 }
 
-/// Receives one message into `into`, and shows its ancillary data item by item: level, type and bytes.
+/// Receives one message into `into`, and passes on its ancillary data item by item: level, type and bytes.
 fn receive_message(
     fd: BorrowedFd<'_>,
     into: &mut [u8],
@@ -318,7 +318,7 @@ pub(crate) fn receive_many(
         message.msg_hdr.msg_iov = &raw mut *slice;
         message.msg_hdr.msg_iovlen = 1;
     }
-    // Its type is the C library's own.
+    // The flag's type is the C library's own.
     let flags = if may_wait { libc::MSG_WAITFORONE } else { libc::MSG_DONTWAIT };
     // SAFETY: the first `count` messages have slots that live to the end of this call, with the lengths given.
     let received = unsafe {
@@ -331,28 +331,28 @@ pub(crate) fn receive_many(
     Ok(received as usize)
 }
 
-/// What was said of a packet that a socket sent.
+/// A message about a packet that the socket sent.
 #[derive(Debug)]
 pub(crate) struct ErrorMessage {
-    /// Where it was to go.
+    /// Destination of the packet.
     pub(crate) to: Option<SocketAddr>,
-    /// As the kernel's `errno`.
+    /// The kernel's `errno`.
     pub(crate) error: u32,
-    /// Who says so: `SO_EE_ORIGIN_LOCAL`, `SO_EE_ORIGIN_ICMP`, …
+    /// Origin of the message: `SO_EE_ORIGIN_LOCAL`, `SO_EE_ORIGIN_ICMP`, …
     pub(crate) origin: u8,
-    /// Of a packet that was too long: what the link takes.
+    /// For a packet that was too long: the limit of the link.
     pub(crate) info: u32,
-    /// What is quoted of its payload.
+    /// The quoted bytes of its payload.
     pub(crate) quoted: ArrayVec<u8, QUOTE_BYTES>,
 }
 
-/// The next message about a packet that the socket sent.
+/// Returns the next message about a packet that the socket sent.
 pub(crate) fn receive_error(fd: BorrowedFd<'_>) -> io::Result<ErrorMessage> {
     let mut quoted = [0; QUOTE_BYTES];
     let (mut error, mut origin, mut info) = (0, 0, 0);
     let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
     let received = receive_message(fd, &mut quoted, flags, |level, kind, data| {
-        // A socket of IPv6 tells of its IPv4 packets in the other way.
+        // An IPv6 socket reports on its IPv4 packets in the other form.
         let tells = [(libc::SOL_IP, libc::IP_RECVERR), (libc::SOL_IPV6, libc::IPV6_RECVERR)];
         // The fields of `struct sock_extended_err`.
         if let (true, Some(fields)) = (tells.contains(&(level, kind)), data.first_chunk::<12>()) {

@@ -1,8 +1,8 @@
-//! A TUN device: IP packets of this host's own network stack, in superpackets where its offloads are on.
+//! A TUN device: IP packets of this host's own network stack, in superpackets if its offloads are on.
 //!
-//! Inward, one large read brings a superpacket, which is cut into packets laid side by side in the batch, all their
-//! checksums complete. Outward, packets that follow each other are joined and leave by one large write. The device goes
-//! when its last queue is dropped.
+//! Inward, one large read brings a superpacket, which is cut into packets that lie side by side in the batch, with
+//! all their checksums complete. Outward, packets that follow each other are joined and leave by one large write. The
+//! device disappears when its last queue is dropped.
 
 use crate::errors::{Failures, is_of_packet};
 use crate::memory::no_room;
@@ -19,15 +19,15 @@ use sealane_wire::virtio::{VIRTIO_BYTES, Virtio};
 use std::io::{self, IoSliceMut};
 use std::sync::Arc;
 
-/// After so many bytes a batch is full enough to be handed on at once.
+/// Number of bytes at which a batch is handed on at once.
 const ENOUGH_BYTES: usize = 16 * 1024;
 
-/// How a device is opened.
+/// Options of a device.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The device's name; with `%d` in it the kernel puts a number there.
+    /// The device's name; the kernel replaces `%d` in it by a number.
     pub name: String,
-    /// How many queues, each for a thread of its own; the kernel gives each flow of packets to one.
+    /// Number of queues, each for a thread of its own; the kernel assigns each flow of packets to one.
     pub queues: usize,
     /// Superpackets, both ways.
     pub has_offloads: bool,
@@ -54,7 +54,7 @@ impl Options {
     }
 }
 
-/// One queue of a TUN device; see [`Tun::split`] for a thread a direction.
+/// One queue of a TUN device; [`Tun::split`] gives each direction a thread.
 #[derive(Debug)]
 pub struct Tun {
     name: String,
@@ -62,21 +62,21 @@ pub struct Tun {
     has_offloads: bool,
     is_nonblocking: bool,
     room: Room,
-    /// Where superpackets are read to.
+    /// The buffer for superpackets that are read.
     inward: Box<[u8]>,
-    /// Bytes of `inward` that were read, and whose pieces from the given one on had no room yet.
+    /// Length of the superpacket in `inward`, and index of its first piece that had no room yet.
     pending: Option<(usize, usize)>,
     outward: Join,
     pace: Pace,
-    /// Packets that the kernel did not take: malformed, or the device is down.
+    /// Packets that the kernel did not take, because they are malformed or the device is down.
     pub refused_packets: u64,
 }
 
 impl Tun {
-    /// Opens the device, which needs `CAP_NET_ADMIN`: one port for each queue.
+    /// Opens the device, which needs `CAP_NET_ADMIN`, and returns one port per queue.
     ///
     /// # Errors
-    /// When there is no `/dev/net/tun`, or the kernel refuses.
+    /// Fails if there is no `/dev/net/tun`, or the kernel refuses.
     pub fn open(options: &Options) -> io::Result<Vec<Self>> {
         let mut flags = libc::IFF_TUN | libc::IFF_NO_PI;
         if options.queues > 1 {
@@ -104,7 +104,7 @@ impl Tun {
                     sys::tun_set_offloads(device.as_fd(), tcp)?;
                 }
             }
-            // Without offloads nothing can be joined, and no packet is shorter than this.
+            // Without offloads no packets can be joined, and no packet is shorter than this.
             let max_bytes = if options.has_offloads { options.superpacket_max_bytes } else { 0 };
             ports.push(Self {
                 name: name.clone(),
@@ -122,12 +122,12 @@ impl Tun {
         Ok(ports)
     }
 
-    /// The device's name.
+    /// Returns the device's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The same queue twice, so that one thread can receive while another sends.
+    /// Returns two handles of the queue, so that one thread can receive while another sends.
     #[must_use]
     pub fn split(self) -> (Self, Self) {
         let twin = Self {
@@ -160,9 +160,9 @@ impl Tun {
         Ok(start + read)
     }
 
-    /// Lays the pieces of what was read into `batch`, from `first` on; whether that were all.
+    /// Appends the pieces of the superpacket read to `batch`, from `first` on; returns whether those were all.
     fn lay(&mut self, batch: &mut Batch, read: usize, first: usize) -> bool {
-        // What the kernel says about its own packet is right; anything else is no packet.
+        // The kernel's header for its own packet is right; any other packet is malformed.
         let pieces =
             Virtio::parse(&self.inward[..read]).and_then(|(header, packet)| Pieces::of(header, packet));
         let Ok(pieces) = pieces else {
@@ -186,7 +186,8 @@ impl Tun {
         let start = if self.has_offloads { 0 } else { VIRTIO_BYTES };
         match rustix::io::retry_on_intr(|| rustix::io::write(&self.device, &joined[start..])) {
             Ok(_) => Ok(()),
-            // No packet to the kernel, no memory for it, or a device that is down: lost as on any network.
+            // The kernel rejects the packet, has no memory for it, or the device is down: the packet is lost, as on
+            // any network.
             Err(error) if is_of_packet(error) => {
                 self.refused_packets += packets;
                 Ok(())
@@ -206,7 +207,8 @@ impl Port for Tun {
             let laid = batch.packets.len() - before;
             return if laid == 0 { Err(no_room()) } else { Ok(laid) };
         }
-        // Small packets come one by one: as many as are there already share a batch, and where they come densely, a few more.
+        // Small packets come one by one: those that are there already share a batch, and if they come densely, a few
+        // more.
         let mut may_gather = self.pace.is_dense() && !self.is_nonblocking;
         let (mut singles, mut failures) = (0, Failures::default());
         while end_of(batch) - start < ENOUGH_BYTES && batch.packets.len() < batch.packets.capacity() {
@@ -225,7 +227,7 @@ impl Port for Tun {
                     pause();
                 }
                 Err(_) if laid > 0 => break,
-                // One packet that the kernel could not give.
+                // The kernel could not deliver one packet.
                 Err(error) if Errno::from_io_error(&error).is_some_and(is_of_packet) => {
                     failures.pause_now_and_then();
                 }

@@ -1,6 +1,6 @@
-//! UDP: a run of datagrams of one length leaves as a train by one call (UDP_SEGMENT) and arrives as one (UDP_GRO), so
-//! that the kernel's cost of a datagram is paid once a train. Where the kernel or the path refuses trains, datagrams go
-//! many a call instead (sendmmsg, recvmmsg).
+//! UDP: a run of datagrams of equal length leaves as a train by one call (UDP_SEGMENT) and arrives as one (UDP_GRO),
+//! so that the kernel's cost per datagram is paid once per train. If the kernel or the path refuses trains, one call
+//! carries many datagrams instead (sendmmsg, recvmmsg).
 
 use crate::errors::{Failures, TooLong, Tries, Whole, is_of_packet, too_long};
 use crate::many::send_many;
@@ -22,63 +22,64 @@ use std::sync::Arc;
 
 /// Most datagrams of a train that every kernel with UDP_SEGMENT takes.
 pub const TRAIN_MAX_DATAGRAMS: usize = 64;
-/// Most bytes of a train: an IP packet's, without IP's and UDP's headers.
+/// Most bytes of a train: the longest IP packet without IP's and UDP's headers.
 pub const TRAIN_MAX_BYTES: usize = 65_535 - 20 - 8;
-/// Bytes of buffer that a train needs where it is received.
+/// Bytes of buffer for a received train.
 const RECEIVE_BYTES: usize = 65_536;
-/// Left free before a batch's first train where there is room: behind ESP's header and IV, mostly 16 bytes, the payload then
-/// starts on a cache line.
+/// Bytes left free before a batch's first train if there is room: behind ESP's header and IV, mostly 16 bytes, the
+/// payload then starts on a cache line.
 const FRONT_BYTES: usize = 48;
-/// After so many bytes a batch is full enough to be handed on at once.
+/// Number of bytes at which a batch is handed on at once.
 const ENOUGH_BYTES: usize = 16 * 1024;
-/// The same in packets, for those of which many fit into few bytes.
+/// Number of packets at which a batch is handed on at once, for small packets.
 const ENOUGH_PACKETS: usize = 128;
-/// Asked of the kernel for each direction: bursts wait there, because a TUN device gives no back-pressure.
+/// Buffer requested from the kernel for each direction: bursts wait there, because a TUN device gives no
+/// back-pressure.
 const SOCKET_BUFFER_BYTES: usize = 7 << 20;
-/// Room for a datagram where trains are not received.
+/// Room for a datagram if trains are not received.
 const SLOT_BYTES: usize = 2048;
 
 /// A UDP socket.
 #[derive(Debug)]
 pub struct Udp {
     socket: Arc<UdpSocket>,
-    /// Where packets go; `None`: where the socket is connected to.
+    /// Destination of packets; `None` if the socket is connected.
     peer: Option<SocketAddr>,
     sends_trains: bool,
     receives_trains: bool,
-    /// Who sent what was received last; all datagrams of one call have one sender and one traffic class.
+    /// Sender of the datagrams received last; all datagrams of one call have one sender and one traffic class.
     pub source: Option<SocketAddr>,
-    /// The traffic class (DSCP and ECN) in the IP header of what was received last; without trains 0.
+    /// The traffic class (DSCP and ECN) in the IP header of the datagrams received last; without trains 0.
     pub received_traffic_class: u8,
-    /// The same for what is sent; without trains it stays 0.
+    /// The traffic class of sent datagrams; without trains it stays 0.
     pub traffic_class: u8,
-    /// Of a socket that sees to the length of its packets itself.
+    /// Set if the socket controls the length of its packets itself.
     whole: Option<Whole>,
     pace: Pace,
-    /// A train that came behind another sender's.
+    /// A train that came behind one of another sender.
     pending: Option<(Train, Vec<u8>)>,
-    /// Datagrams that the kernel did not take: too long for the path, or nobody listens.
+    /// Datagrams that the kernel did not take, because they are too long for the path or nobody listens.
     pub refused_packets: u64,
 }
 
 impl Udp {
-    /// A port over a bound socket. `peer`: where packets go if it is not connected.
+    /// Returns a port over a bound socket. `peer` is the destination of packets if the socket is not connected.
     ///
     /// # Errors
-    /// When the socket's options cannot be set.
+    /// Fails if the socket's options cannot be set.
     pub fn new(socket: UdpSocket, peer: Option<SocketAddr>) -> io::Result<Self> {
         let receives_trains = sys::set_udp_gro(socket.as_fd()).is_ok();
-        // Where the kernel does not tell it, marks of the path are not seen.
+        // If the kernel does not report it, congestion marks of the path are not seen.
         let _ = sys::set_receive_traffic_class(socket.as_fd());
         Ok(Self { sends_trains: true, receives_trains, ..Self::without_trains(socket, peer)? })
     }
 
-    /// The same without trains: what remains where the kernel has none.
+    /// Returns a port that uses no trains, as on a kernel that has none.
     ///
     /// # Errors
-    /// When the socket's options cannot be set.
+    /// Fails if the socket's options cannot be set.
     pub fn without_trains(socket: UdpSocket, peer: Option<SocketAddr>) -> io::Result<Self> {
-        // Beyond the system's limit only with CAP_NET_ADMIN; up to it otherwise.
+        // A size beyond the system's limit needs CAP_NET_ADMIN; otherwise it is set up to the limit.
         if sockopt::set_socket_recv_buffer_size_force(&socket, SOCKET_BUFFER_BYTES).is_err() {
             sockopt::set_socket_recv_buffer_size(&socket, SOCKET_BUFFER_BYTES)?;
         }
@@ -100,7 +101,7 @@ impl Udp {
         })
     }
 
-    /// The same socket twice, so that one thread can receive while another sends.
+    /// Returns two handles of the socket, so that one thread can receive while another sends.
     #[must_use]
     pub fn split(self) -> (Self, Self) {
         let twin = Self {
@@ -113,7 +114,7 @@ impl Udp {
         (self, twin)
     }
 
-    /// Packets carry this mark from now on, see [`crate::set_mark`].
+    /// Makes packets carry this mark from now on, see [`crate::set_mark`].
     ///
     /// # Errors
     /// The kernel refuses.
@@ -121,17 +122,18 @@ impl Udp {
         crate::set_mark(&*self.socket, mark)
     }
 
-    /// Packets go to `peer` from now on.
+    /// Sends packets to `peer` from now on.
     pub fn set_peer(&mut self, peer: SocketAddr) {
         self.peer = Some(peer);
     }
 
-    /// Of a socket that serves IPv4: messages about its IPv4 packets that were too long wait for [`Self::too_long`], and change
-    /// nothing by themselves; these packets leave whole, as long as the device takes, until [`Self::set_whole`] says otherwise. To be
-    /// called before [`Self::split`].
+    /// For a socket that serves IPv4: messages about its IPv4 packets that were too long wait for [`Self::too_long`],
+    /// and have no effect by themselves; these packets leave whole, up to the limit of the device, until
+    /// [`Self::set_whole`] says otherwise. Call it before [`Self::split`].
     ///
     /// # Errors
-    /// [`io::ErrorKind::Unsupported`] where the socket serves IPv6 alone; the kernel has no such options.
+    /// Returns [`io::ErrorKind::Unsupported`] if the socket serves IPv6 alone, and fails if the kernel has no such
+    /// options.
     pub fn see_to_lengths(&mut self) -> io::Result<()> {
         let local = self.socket.local_addr()?.ip();
         let serves_v4 =
@@ -143,21 +145,22 @@ impl Udp {
         Ok(())
     }
 
-    /// Packets leave whole from now on, or may be cut on the way. Without [`Self::see_to_lengths`] the kernel sees to it.
+    /// Makes packets leave whole from now on, or allows them to be fragmented. Without [`Self::see_to_lengths`] the
+    /// kernel decides.
     pub fn set_whole(&mut self, is_whole: bool) {
         if let Some(whole) = &mut self.whole {
             whole.set(self.socket.as_fd(), is_whole);
         }
     }
 
-    /// Hands on what was said of packets that were too long.
+    /// Calls `hear` with each message about a packet that was too long.
     pub fn too_long(&self, hear: impl FnMut(TooLong)) {
         if self.whole.is_some() {
             too_long(self.socket.as_fd(), hear);
         }
     }
 
-    /// The packets from `from` on that can leave as one train: their number, and the datagrams' length.
+    /// Returns the number of packets at the front that can leave as one train, and the datagrams' length.
     fn run(packets: &[Packet]) -> (usize, usize) {
         let segment_bytes = packets[0].len();
         let mut bytes = segment_bytes;
@@ -205,7 +208,7 @@ impl Udp {
             .map(drop)
     }
 
-    /// Sends one datagram after the other in few calls; how many.
+    /// Sends the datagrams in few calls, and returns the number sent.
     fn send_singly(&self, batch: &Batch, from: usize, count: usize) -> io::Result<usize> {
         let indices = from..from + count.min(TRAIN_MAX_DATAGRAMS);
         let datagrams: ArrayVec<_, TRAIN_MAX_DATAGRAMS> =
@@ -213,13 +216,13 @@ impl Udp {
         Ok(send_many(self.socket.as_fd(), &datagrams, self.peer.map(SocketAddrAny::from))?)
     }
 
-    /// Whether a packet that the kernel did not take is lost, as on any network, rather than the socket unusable.
+    /// Returns whether a packet that the kernel did not take is lost, as on any network, and the socket still usable.
     fn is_lost(error: &io::Error) -> bool {
         Errno::from_io_error(error).is_some_and(is_of_packet)
     }
 
-    /// Whether the kernel has no trains for this path: the device cannot compute checksums, or a datagram is longer
-    /// than the path takes.
+    /// Returns whether the kernel has no trains for this path: the device cannot compute checksums, or a datagram is
+    /// longer than the path takes.
     fn refuses_trains(error: &io::Error) -> bool {
         [Errno::IO, Errno::INVAL, Errno::MSGSIZE]
             .iter()
@@ -254,7 +257,7 @@ impl Udp {
             let train = match received {
                 Ok(train) => train,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                // What an earlier packet of ours met on its way.
+                // The error is about an earlier packet of ours.
                 Err(error) if Self::is_lost(&error) => {
                     failures.pause_now_and_then();
                     continue;
@@ -287,13 +290,13 @@ impl Udp {
                 }
                 at += bytes;
             }
-            // Trains have gathered where they were put together.
+            // The packets of a train have gathered at its sender.
             singles += usize::from(train.segment_bytes.is_none());
             self.pace.after(usize::from(train.segment_bytes.is_none()));
             let enough_bytes = if singles > 1 { TRAIN_MAX_BYTES } else { ENOUGH_BYTES };
             let laid = batch.packets.len() - before;
             if laid >= ENOUGH_PACKETS || laid > 0 && end_of(batch) - first >= enough_bytes {
-                // What was too long for one train goes on in the next, which mostly is there by now.
+                // Datagrams that did not fit into one train come in the next, which has usually arrived by now.
                 let is_full = train.segment_bytes.is_some()
                     && is_first
                     && (train.bytes + segment_bytes > TRAIN_MAX_BYTES
@@ -319,7 +322,7 @@ impl Udp {
         let received = loop {
             let socket = self.socket.as_fd();
             match sys::receive_many(socket, into, SLOT_BYTES, &mut lengths[..places], true) {
-                // What an earlier packet of ours met on its way.
+                // The error is about an earlier packet of ours.
                 Err(error) if Self::is_lost(&error) => failures.pause_now_and_then(),
                 received => break received?,
             }
@@ -354,7 +357,7 @@ impl Port for Udp {
                 && count > 1
                 && Self::refuses_trains(error)
             {
-                // Too long for the path concerns these datagrams alone.
+                // The error "too long for the path" concerns these datagrams alone.
                 self.sends_trains &= error.raw_os_error() != Some(Errno::IO.raw_os_error());
                 sent = self.send_singly(batch, at, count);
             }
@@ -362,7 +365,8 @@ impl Port for Udp {
                 Ok(count) => at += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock && at > from => break,
-                // It may be about an earlier packet, and this one was not looked at; if it is about this one, it is cut.
+                // The error may be about an earlier packet, and this one was not looked at; if it is about this one,
+                // it is fragmented.
                 Err(error)
                     if self.whole.is_some()
                         && Self::is_lost(&error)
@@ -373,7 +377,7 @@ impl Port for Udp {
                     }
                 }
                 Err(error) if Self::is_lost(&error) => {
-                    // A train that is too long is too long datagram by datagram; those after it may not be.
+                    // Each datagram of a train that is too long is too long; those after the train may not be.
                     self.refused_packets += 1;
                     at += 1;
                 }

@@ -1,5 +1,5 @@
-//! What CONTRIBUTING says of adding a port, held to the tree; and a port and an engine that are added here, in one file,
-//! under a stack that knows neither.
+//! Tests the claim of CONTRIBUTING about adding a port, against the tree; and adds a port and an engine here, in one
+//! file, under a stack that knows neither.
 
 use sealane_engine::{Cost, Engine, Inline, Protection, Queue, Work};
 use sealane_port::memory::Collect;
@@ -38,7 +38,7 @@ fn a_port_is_its_file_its_line_and_its_test() {
     assert!(ports.len() >= 7, "{ports:?}");
     for port in ports {
         assert_eq!(lib.matches(&format!("pub mod {port};")).count(), 1, "{port} has its line");
-        // The laboratory's link stands round other ports; what all need of memory is one error.
+        // The laboratory's link wraps other ports; from memory, the others use one error.
         let users = files.iter().filter(|name| {
             let uses = read(&format!("src/{name}")).contains(&format!("crate::{port}::"));
             uses && name.trim_end_matches(".rs") != port && port != "memory"
@@ -50,7 +50,7 @@ fn a_port_is_its_file_its_line_and_its_test() {
     assert!(guide.contains("`crates/port/src`") && guide.contains("`crates/port/tests/ports.rs`"));
 }
 
-/// A port that is added: packets of growing length.
+/// A new port: it gives packets of growing length.
 struct Sample(usize);
 
 impl Port for Sample {
@@ -68,7 +68,7 @@ impl Port for Sample {
     }
 }
 
-/// An engine that is added: it hands works back in another order than it took them.
+/// A new engine: it returns works in another order than it took them.
 #[derive(Debug)]
 struct Backwards;
 
@@ -108,7 +108,7 @@ impl Queue for BackwardsQueue {
     }
 }
 
-/// What collects, to be looked at later.
+/// A collecting port, whose packets the test looks at later.
 #[derive(Clone)]
 struct Kept(Arc<Mutex<Collect>>);
 

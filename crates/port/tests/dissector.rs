@@ -1,4 +1,5 @@
-//! What Wireshark sees of a stack: every header down to the application's bytes, with `docs/digest.lua` beside it.
+//! Tests that Wireshark, with `docs/digest.lua`, finds in a stack's packets every header down to the application's
+//! bytes.
 
 mod over;
 #[path = "../../../testing/skip.rs"]
@@ -15,7 +16,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Twelve messages through `text`, as what the sender put on the wire.
+/// Sends twelve messages through `text`, and captures the packets that the sender put on the wire.
 fn capture(text: &str, path: &Path) {
     let link = match text.rsplit('/').next() {
         Some("fddi") => pcap::Link::Fddi,
@@ -48,7 +49,7 @@ fn capture(text: &str, path: &Path) {
     assert_eq!(out.lock().unwrap().packets.concat().len(), 12_000, "{text}");
 }
 
-/// The fields of the packets that a filter lets pass, a line each.
+/// Returns the fields of the packets that match a filter, one line per packet.
 fn tshark(path: &Path, filter: &str, fields: &[&str]) -> Vec<String> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/digest.lua");
     let mut command = Command::new("tshark");

@@ -1,4 +1,5 @@
-//! The example `null_tunnel` between two namespaces: small packets, whole TCP streams and the order of datagrams.
+//! Tests the example `null_tunnel` between two namespaces: small packets, whole TCP streams and the order of
+//! datagrams.
 
 #[allow(dead_code)]
 mod namespaces;
@@ -79,13 +80,13 @@ fn datagrams_in_order(tunnel: &Tunnel) {
         for number in 0..count {
             let mut datagram = vec![0; 64 + (number / 40 % 30) as usize * 40];
             datagram[..4].copy_from_slice(&number.to_be_bytes());
-            // A full queue in the kernel loses datagrams: that is allowed.
+            // A full queue in the kernel may lose datagrams.
             let _ = sender.send_to(&datagram, (INNER[1], 5001));
             if number % 100 == 0 {
                 thread::sleep(Duration::from_millis(1));
             }
         }
-        // The end, many times, for it may be lost too.
+        // The end mark is sent many times, because it may be lost too.
         for _ in 0..50 {
             let _ = sender.send_to(&u32::MAX.to_be_bytes(), (INNER[1], 5001));
             thread::sleep(Duration::from_millis(10));

@@ -1,4 +1,4 @@
-//! Every port that needs no device: what goes in comes out, in order, whatever batches and rooms there are.
+//! Tests every port that needs no device: packets come out as they went in, in order, for all batches and rooms.
 
 use proptest::prelude::*;
 use sealane_port::capture::{Reader, Writer};
@@ -28,7 +28,7 @@ fn numbered(count: usize, bytes: usize) -> Vec<Vec<u8>> {
     (0..count).map(|number| (number as u32).to_be_bytes().into_iter().cycle().take(bytes).collect()).collect()
 }
 
-/// Everything that a port gives, until it ends or has no more now.
+/// Returns all packets that a port gives, until it ends or has no more now.
 fn drain(port: &mut impl Port) -> Vec<Vec<u8>> {
     let mut batch = Batch::new(4 * 65_536, 256);
     let mut packets = Vec::new();
@@ -107,7 +107,7 @@ fn a_capture_comes_back() {
     let mut reader = Reader::new(&file[..], Room::NONE, 7).unwrap();
     assert_eq!(reader.link(), pcap::Link::Ip);
     assert_eq!(drain(&mut reader), packets);
-    // Cut within a packet, and within a record's header.
+    // The capture is cut within a packet, and within a record's header.
     for missing in [1, 333 + 5] {
         let mut reader = Reader::new(&file[..file.len() - missing], Room::NONE, 1000).unwrap();
         let mut batch = Batch::new(65_536, 256);
@@ -129,7 +129,7 @@ fn check_udp(mut from: Udp, mut to: Udp) {
     packets.extend(numbered(3, 700));
     packets.extend(numbered(70, 64));
     packets.extend(numbered(1, 1));
-    // More than one train's bytes, so that runs are cut.
+    // The packets exceed one train's bytes, so runs are cut.
     packets.extend(numbered(60, 1400));
     let mut batch = batch_of(&packets);
     batch.packets[150].refuse(Verdict::Damaged);
@@ -154,11 +154,11 @@ fn trains_arrive_as_they_were_sent() {
 
 #[test]
 fn what_was_cut_into_two_trains_arrives_in_one_call() {
-    // Too many bytes for one train, and too many datagrams.
+    // There are too many bytes for one train, and too many datagrams.
     for packets in [numbered(60, 1400), numbered(100, 500)] {
         let [one, other] = sockets();
         let (mut from, mut to) = (Udp::new(one, None).unwrap(), Udp::new(other, None).unwrap());
-        // Two of them at once: the second pair is for the next call.
+        // Two pairs wait at once: the second is for the next call.
         for _ in 0..2 {
             assert_eq!(from.send(&batch_of(&packets), 0).unwrap(), packets.len());
         }
@@ -207,7 +207,7 @@ fn a_destination_that_cannot_be_costs_its_packets_and_nothing_else() {
         let mut to = Udp::new(to, None).unwrap();
         let packets = batch_of(&numbered(3, 100));
         let mut lost = 0;
-        // No port, and a broadcast of a socket that may not.
+        // One address has port 0, and one is a broadcast that the socket may not use.
         for bad in ["127.0.0.1:0", "255.255.255.255:9"] {
             from.set_peer(bad.parse().unwrap());
             assert_eq!(from.send(&packets, 0).unwrap(), 3, "{bad}");
@@ -268,7 +268,8 @@ fn a_stream_keeps_its_bytes() {
     assert!(reader.join().unwrap() == expected, "the bytes differ");
 }
 
-/// Sends packets a millisecond apart through a link in virtual time: what arrives, and when after the first was sent.
+/// Sends packets at intervals of one millisecond through a link in virtual time; returns the packets that arrive,
+/// with the time since the first was sent.
 fn through(link: Link, packets: &[Vec<u8>]) -> Vec<(Duration, Vec<u8>)> {
     let clock = Clock::still();
     let begin = clock.now();
@@ -280,7 +281,7 @@ fn through(link: Link, packets: &[Vec<u8>]) -> Vec<(Duration, Vec<u8>)> {
     };
     for (number, packet) in packets.iter().enumerate() {
         let sent = begin + Duration::from_millis(number as u64);
-        // What is due before the next is sent arrives at its own time.
+        // A packet that is due before the next is sent arrives at its own time.
         while let Some(due) = far.poll_timeout().filter(|&due| due <= sent) {
             clock.advance_to(due);
             collect(&mut far, due);
@@ -303,7 +304,7 @@ fn a_link_delays_and_paces() {
     for (number, (time, packet)) in delayed.iter().enumerate() {
         assert_eq!((*time, packet), (Duration::from_millis(50 + number as u64), &packets[number]));
     }
-    // 1000 bytes take 4 ms, and packets come each millisecond.
+    // 1000 bytes take 4 ms, and packets come every millisecond.
     let paced = through(Link { bytes_per_second: Some(250_000), ..Link::PERFECT }, &packets);
     for (number, (time, _)) in paced.iter().enumerate() {
         assert_eq!(*time, Duration::from_millis(4 + 4 * number as u64));

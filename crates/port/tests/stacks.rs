@@ -1,4 +1,4 @@
-//! Stacks over ports: any stack, any placement, any link.
+//! Tests stacks over ports: any stack, any placement, any link.
 
 #[path = "../../../testing/late_engine.rs"]
 mod late_engine;
@@ -35,7 +35,8 @@ fn packets() -> impl Strategy<Value = Vec<Vec<u8>>> {
     prop::collection::vec(prop::collection::vec(any::<u8>(), 1..1600), 0..60)
 }
 
-/// `text` over an emulated link for each flow: what came out, what the link did, and the receiver.
+/// Runs `text` over an emulated link for each flow; returns the packets that came out, the link's counts, and the
+/// receiver.
 fn over_links(
     text: &str,
     placement: Placement,
@@ -82,7 +83,7 @@ proptest! {
         seed: u64,
         schedule in prop::collection::vec(any::<usize>(), 1..64),
     ) {
-        // The numbers lie below what protects, so that what the link repeats costs no cryptography.
+        // The numbers lie below the protection, so that packets which the link repeats cost no cryptography.
         let text = format!("{text}/sequence");
         let delay = Duration::from_millis(10);
         let link = Link { delay, loss, reorder, duplicate, bytes_per_second: rate, seed, ..Link::PERFECT };
@@ -95,7 +96,7 @@ proptest! {
             prop_assert_eq!(fates.offered - fates.lost + fates.twice, out.len() as u64 + replayed);
             prop_assert!(reorder + duplicate > 0.0 || replayed == 0);
             prop_assert!(reorder > 0.0 || replayed == fates.twice);
-            // What came out is part of what was sent, in order and each once.
+            // The packets that came out are part of those sent, in order and each once.
             let mut rest = sent.iter();
             prop_assert!(out.iter().all(|packet| rest.any(|sent| sent == packet)));
         }
@@ -115,7 +116,7 @@ const TRANSPORTS: &[&str] = &[
     "tcp/aes-256-gcm/ipv6/ether(600)",
 ];
 
-/// What one end of each connection sends.
+/// The messages that one end of each connection sends.
 fn messages() -> impl Strategy<Value = Vec<Vec<u8>>> {
     let bytes = prop_oneof![1..1600usize, 1..9000usize];
     let message =
@@ -123,14 +124,14 @@ fn messages() -> impl Strategy<Value = Vec<Vec<u8>>> {
     prop::collection::vec(message, 0..40)
 }
 
-/// How often the late engine is asked at most before it has answered, with whatever it was given.
+/// Most polls of the late engine until it has answered, whatever its works are.
 const LOOKS: usize = 60;
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    /// With a transport everything arrives, whatever the link does, both ways at once, on an engine that computes at
-    /// once and on one that answers late, out of order, and not for all jobs.
+    /// With a transport everything arrives, whatever the link does, in both directions at once, on an engine that
+    /// computes at once and on one that answers late, out of order, and not for all jobs.
     #[test]
     fn any_transport_stack_delivers_everything_in_order(
         text in prop::sample::select(TRANSPORTS),
@@ -187,7 +188,8 @@ proptest! {
     }
 }
 
-/// Real threads over real sockets: lanes sleep on the port's descriptor and are woken by it, and two ways meet at TCP.
+/// Runs real threads over real sockets: lanes sleep on the port's descriptor and are woken by it, and two directions
+/// meet at TCP.
 #[test]
 fn stacks_run_over_sockets() {
     let sent: Vec<Vec<u8>> = (0..300u32).map(|number| number.to_be_bytes().repeat(100)).collect();
@@ -226,7 +228,7 @@ fn over_sockets(text: &str, placement: Placement, sent: &[Vec<u8>]) {
             .map(|crew| scope.spawn(|| crew.run(&Inline::new(Kernels::best()), Pinning::Free)))
             .collect();
         let begin = Instant::now();
-        // A loopback socket drops what its buffer does not hold: what was sent is far less.
+        // A loopback socket drops packets that its buffer does not hold, but far fewer bytes are sent.
         while out.lock().unwrap().packets.len() < sent.len() && begin.elapsed() < Duration::from_secs(20) {
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -236,7 +238,8 @@ fn over_sockets(text: &str, placement: Placement, sent: &[Vec<u8>]) {
     assert!(out.lock().unwrap().packets == sent, "{text} under {placement}");
 }
 
-/// The end of a stream is the end of its source: lanes that wait for a stop do not turn over a socket that stays readable.
+/// The end of a stream is the end of its source: lanes that wait for a stop do not spin on a socket that stays
+/// readable.
 #[test]
 fn a_port_that_has_ended_is_not_asked_again() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -1,4 +1,4 @@
-//! A TUN device of the real kernel: what is written arrives, in superpackets that the kernel takes.
+//! Tests a TUN device of the real kernel: written packets arrive, in superpackets that the kernel takes.
 
 #[allow(dead_code)]
 mod namespaces;
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 const PORT: u16 = 5001;
 
-/// A datagram from the address that the device's network has beside the device's own.
+/// Returns a datagram from another address in the device's network.
 fn datagram(number: u32) -> Vec<u8> {
     let mut payload = [7; 64];
     payload[..4].copy_from_slice(&number.to_be_bytes());
@@ -39,14 +39,14 @@ fn datagram(number: u32) -> Vec<u8> {
     packet
 }
 
-/// The kernel refuses a superpacket of more datagrams than it knows, and all of them would be lost.
+/// The kernel refuses a superpacket of more datagrams than it allows, and all of them would be lost.
 #[test]
 fn many_small_datagrams_arrive_all() {
     if let Some(why) = missing() {
         skip::skip(why);
         return;
     }
-    // More than any kernel takes in one, and no more than a socket's buffer holds.
+    // The number is more than any kernel takes in one superpacket, and no more than a socket's buffer holds.
     let count = 200;
     let alone = Alone::new();
     alone.inside(|| {

@@ -1,4 +1,4 @@
-//! Two network namespaces, a link between them, and a tunnel over that.
+//! Two network namespaces, a link between them, and a tunnel over that link.
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde_json::Value;
@@ -10,16 +10,16 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
-/// Inner MTU: what an ESP tunnel over UDP leaves of 1500.
+/// Inner MTU: the part of 1500 that an ESP tunnel over UDP leaves.
 const INNER_MTU: u32 = 1436;
-/// In which `/proc` counts CPU time, on every architecture of this day.
+/// The unit of CPU time in `/proc`, on every architecture of today.
 const TICKS_PER_SECOND: f64 = 100.0;
 /// The namespaces' addresses outside and inside the tunnel.
 const OUTER: [&str; 2] = ["10.201.0.1", "10.201.0.2"];
 /// See [`OUTER`].
 pub(crate) const INNER: [&str; 2] = ["10.202.0.1", "10.202.0.2"];
 
-/// Why there can be no such test here.
+/// Returns the reason why such tests cannot run here.
 pub(crate) fn missing() -> Option<String> {
     if !rustix::process::geteuid().is_root() {
         return Some("needs root".to_owned());
@@ -40,7 +40,7 @@ pub(crate) fn missing() -> Option<String> {
     None
 }
 
-/// The example beside the tests that were built with it.
+/// Returns the path of the example that was built together with the tests.
 pub(crate) fn null_tunnel() -> PathBuf {
     let mut path = std::env::current_exe().expect("a test has a path");
     path.pop();
@@ -53,7 +53,7 @@ fn ip(arguments: &str) {
     assert!(output.status.success(), "ip {arguments}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Runs `work` on a thread of the namespace `name`, where its sockets then belong.
+/// Runs `work` on a thread in the namespace `name`, to which its sockets then belong.
 pub(crate) fn inside<T: Send>(name: &str, work: impl FnOnce() -> T + Send) -> T {
     let file = fs::File::open(format!("/run/netns/{name}")).expect("a namespace has its file");
     thread::scope(|scope| {
@@ -65,19 +65,19 @@ pub(crate) fn inside<T: Send>(name: &str, work: impl FnOnce() -> T + Send) -> T 
     })
 }
 
-/// One namespace without a link. It goes when this is dropped.
+/// One namespace without a link. It is removed when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Alone(String);
 
 impl Alone {
-    /// An empty one.
+    /// Makes an empty namespace.
     pub(crate) fn new() -> Self {
         let name = format!("slC{:x}", std::process::id());
         ip(&format!("netns add {name}"));
         Self(name)
     }
 
-    /// As [`inside`].
+    /// Does as [`inside`].
     pub(crate) fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         inside(&self.0, work)
     }
@@ -95,7 +95,7 @@ impl Drop for Alone {
     }
 }
 
-/// Two namespaces with a tunnel between them. All of it goes when this is dropped.
+/// Two namespaces with a tunnel between them. All of it is removed when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Tunnel {
     /// Names of the namespaces.
@@ -104,7 +104,8 @@ pub(crate) struct Tunnel {
 }
 
 impl Tunnel {
-    /// Starts what `command` makes for each end: the program and its arguments, of (device, own address, peer's address).
+    /// Starts a program for each end; `command` returns the program and its arguments for (device, own address,
+    /// peer's address).
     pub(crate) fn up(command: impl Fn(&str, &str, &str) -> Vec<String>) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let id = format!("{:x}{:x}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
@@ -132,7 +133,7 @@ impl Tunnel {
         tunnel
     }
 
-    /// Of a tunnel that does not see to it itself: a superpacket and its headers fit into one train.
+    /// Makes a superpacket and its headers fit into one train, for a tunnel that does not do so itself.
     pub(crate) fn of_single_trains(self) -> Self {
         for name in &self.names {
             ip(&format!("-n {name} link set t0 gso_max_size 60000 gro_max_size 60000"));
@@ -157,14 +158,14 @@ impl Tunnel {
         panic!("no device in {name}");
     }
 
-    /// A command that runs in namespace `end`.
+    /// Returns a command that runs in namespace `end`.
     pub(crate) fn command(&self, end: usize, program: &str, arguments: &str) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.names[end], program]).args(arguments.split(' '));
         command
     }
 
-    /// CPU seconds that both ends have used.
+    /// Returns the CPU seconds that both ends have used.
     pub(crate) fn cpu_seconds(&self) -> f64 {
         let used = |daemon: &Child| {
             let stat = fs::read_to_string(format!("/proc/{}/stat", daemon.id())).unwrap_or_default();
@@ -177,7 +178,7 @@ impl Tunnel {
         self.daemons.iter().map(used).sum()
     }
 
-    /// One TCP stream through the tunnel for some seconds: Gb/s received, and segments sent again.
+    /// Runs one TCP stream through the tunnel for some seconds; returns Gb/s received, and segments sent again.
     pub(crate) fn iperf3(&self, seconds: u32) -> (f64, u64) {
         let mut server = self.command(1, "iperf3", "-s -1 --forceflush");
         let mut server = server.stdout(Stdio::piped()).spawn().expect("iperf3 is there");

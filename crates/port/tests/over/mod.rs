@@ -29,7 +29,7 @@ pub(crate) fn room(stack: &Stack) -> Room {
     Room { headroom_bytes: room.head_bytes, tailroom_bytes: room.tail_bytes, ..Room::NONE }
 }
 
-/// A port whose state can be looked at while a stack has it.
+/// A port whose state the test can read while a stack owns it.
 pub(crate) struct Seen<P>(pub(crate) Arc<Mutex<P>>);
 
 pub(crate) fn seen<P: Port + 'static>(port: P) -> (Arc<Mutex<P>>, Seen<P>) {
@@ -59,13 +59,13 @@ pub(crate) fn way(from: impl Port + 'static, to: impl Port + 'static) -> Ends {
     Ends { source: Some(Box::new(ends(from).unwrap().0)), ..sent_by(to) }
 }
 
-/// Runs the lanes of both crews in the order of `schedule` until nothing moves, then lets time pass to what is due next;
-/// ends when nothing ever will be.
+/// Runs the lanes of both crews in the order of `schedule` until nothing moves, then advances the time to the next
+/// deadline; ends when there is no deadline.
 pub(crate) fn run(crews: [&Crew; 2], lanes: usize, schedule: &[usize], clock: &Clock) {
     run_on(&Inline::new(Kernels::best()), 1, crews, lanes, schedule, clock);
 }
 
-/// The same on an engine that answers within `looks` looks.
+/// Does the same on an engine that answers within `looks` polls.
 pub(crate) fn run_on(
     engine: &dyn Engine,
     looks: usize,
