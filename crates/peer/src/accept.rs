@@ -1,4 +1,4 @@
-//! Telling control connections from data streams on one listener, before anything is read.
+//! Distinguishes control connections from data streams on one listener, before anything is read.
 
 use std::net::TcpStream;
 use std::time::Instant;
@@ -7,37 +7,37 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::error::ChannelError;
 
-/// The TCP port of a daemon, unless something else is said.
+/// The default TCP port of a daemon.
 pub const DEFAULT_PORT: u16 = 7522;
 
-/// What a data stream's magic begins with. No TLS record and no text protocol begins so.
+/// The first byte of a data stream's magic. No TLS record and no text protocol begins with it.
 pub const DATA_FIRST_BYTE: u8 = 0xD5;
 
-/// A TLS handshake record (RFC 8446 section 5.1), which every ClientHello begins with.
+/// The type of a TLS handshake record (RFC 8446 section 5.1), with which every ClientHello begins.
 const TLS_FIRST_BYTE: u8 = 0x16;
 
-/// What a new TCP connection wants to be.
+/// The kind of a new TCP connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConnectionKind {
     /// A control connection: hand it to [`accept_tls`](crate::accept_tls).
     Tls,
     /// A data stream.
     Data,
-    /// Neither, or nothing in time: to be dropped.
+    /// Another connection, or one that sent nothing in time: drop it.
     Unknown,
 }
 
-/// Looks at the first byte of a new connection and leaves it there.
+/// Peeks at the first byte of a new connection, and leaves it unread.
 ///
-/// A stranger costs one poll and one byte, and no answer.
+/// A stranger costs one poll and one byte, and gets no answer.
 ///
 /// # Errors
-/// The system cannot poll; a connection that breaks is [`ConnectionKind::Unknown`].
+/// Fails if the system cannot poll; a connection that breaks is [`ConnectionKind::Unknown`].
 pub fn peek_kind(stream: &TcpStream, deadline: Instant) -> Result<ConnectionKind, ChannelError> {
     let doing = "looking at a new connection";
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
-        // A deadline beyond what the kernel can express is none.
+        // A deadline beyond the kernel's range means no deadline.
         let timeout = Timespec::try_from(left).ok();
         match poll(&mut [PollFd::new(stream, PollFlags::IN)], timeout.as_ref()) {
             Ok(0) => return Ok(ConnectionKind::Unknown),
@@ -46,7 +46,7 @@ pub fn peek_kind(stream: &TcpStream, deadline: Instant) -> Result<ConnectionKind
             Err(e) => return Err(ChannelError::Io { doing, source: e.into() }),
         }
     }
-    // Readable, so this does not wait, be the stream blocking or not.
+    // The stream is readable, so this does not wait, whether the stream blocks or not.
     let mut first = [0];
     Ok(match stream.peek(&mut first) {
         Ok(1) if first[0] == TLS_FIRST_BYTE => ConnectionKind::Tls,

@@ -1,4 +1,5 @@
-//! What can go wrong, in fields: while reaching a peer ([`PeerError`]) and on a channel that stands ([`ChannelError`]).
+//! The crate's errors, with their details in fields: while reaching a peer ([`PeerError`]) and on an established
+//! channel ([`ChannelError`]).
 
 use std::io;
 use std::path::PathBuf;
@@ -22,7 +23,7 @@ pub enum PeerError {
         doing: &'static str,
         /// Which file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// Neither `XDG_CONFIG_HOME` nor `HOME` names a directory.
@@ -44,29 +45,29 @@ pub enum PeerError {
         /// Its owner.
         uid: u32,
     },
-    /// The key file holds no Ed25519 key in PKCS#8 PEM.
+    /// The key file does not contain an Ed25519 key in PKCS#8 PEM.
     #[error("{} is not an Ed25519 private key in PEM (PKCS#8)", path.display())]
     IdentityMalformed {
         /// The key file.
         path: PathBuf,
     },
-    /// The cryptographic library refused; it has no more to say.
+    /// The cryptographic library failed; it gives no reason.
     #[error("the cryptographic library cannot {doing}")]
     Crypto {
         /// A verb in plain words.
         doing: &'static str,
     },
-    /// A line of a trust file cannot be understood.
+    /// A line of a trust file is malformed.
     #[error("{}:{line}: {fault}", path.as_deref().unwrap_or_else(|| "<text>".as_ref()).display())]
     TrustLine {
         /// The file, if the text came from one.
         path: Option<PathBuf>,
         /// Line number, from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The fault of the line.
         fault: TrustFault,
     },
-    /// Others may write to a trust file, and so decide whom we trust.
+    /// Other users can write to a trust file, and so decide whom we trust.
     #[error("{} may be written by others than its owner (mode {mode:04o}); `chmod go-w` it", path.display())]
     TrustExposed {
         /// The file.
@@ -74,7 +75,7 @@ pub enum PeerError {
         /// Its permission bits.
         mode: u32,
     },
-    /// A trust file belongs to somebody else, who so decides whom we trust.
+    /// A trust file belongs to another user, who so decides whom we trust.
     #[error("{} belongs to user {uid}, neither to you nor to root", path.display())]
     TrustForeign {
         /// The file.
@@ -96,11 +97,11 @@ pub enum PeerError {
         key.fingerprint(), file.display()
     )]
     UnknownServer {
-        /// Where we connected.
+        /// The address that we connected to.
         address: HostPort,
-        /// The key it proved to be about to use.
+        /// The key that the server proved to own.
         key: PublicKey,
-        /// The file that would make it known.
+        /// The file in which the key would make the server known.
         file: PathBuf,
     },
     /// The server shows another key than the known one.
@@ -110,13 +111,13 @@ pub enum PeerError {
          `sealane peers --forget {address}` and connect once with --accept-new, or replace its line in {place}"
     )]
     WrongServer {
-        /// Where we connected.
+        /// The address that we connected to.
         address: HostPort,
         /// The key it showed.
         found: PublicKey,
         /// One that it should have shown.
         known: PublicKey,
-        /// Where the known key is written.
+        /// File and line of the known key.
         place: String,
     },
     /// A client's key is not authorised.
@@ -128,26 +129,26 @@ pub enum PeerError {
     /// The name of a host could not be resolved.
     #[error("cannot resolve {address}")]
     Resolve {
-        /// What was asked for.
+        /// The requested address.
         address: HostPort,
-        /// What the resolver said.
+        /// The resolver's error.
         source: io::Error,
     },
     /// No address of a host could be connected to.
     #[error("cannot connect to {address}")]
     Connect {
-        /// What was asked for.
+        /// The requested address.
         address: HostPort,
-        /// What the last attempt said.
+        /// The error of the last attempt.
         source: io::Error,
     },
-    /// What listens there speaks something else.
+    /// The program that listens there speaks another protocol.
     #[error(
         "the server at {address} does not speak TLS; is this the address and port that `sealane serve` printed? \
          (An ssh server is reached as `host:path`.)"
     )]
     NotTls {
-        /// Where we connected.
+        /// The address that we connected to.
         address: HostPort,
     },
     /// A location cannot be understood.
@@ -155,10 +156,10 @@ pub enum PeerError {
     Location {
         /// The location, lossily as text.
         text: String,
-        /// What is wrong with it.
+        /// The fault of the location.
         fault: &'static str,
     },
-    /// A host, user or option would be mistaken for something else on ssh's command line.
+    /// ssh would mistake a host, user or option on its command line for something else.
     #[error("the ssh {what} `{text}` is refused: {fault}")]
     SshArgument {
         /// Which argument.
@@ -173,7 +174,7 @@ pub enum PeerError {
     Spawn {
         /// Which program.
         program: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// `ssh -G` gave no host name.
@@ -181,16 +182,16 @@ pub enum PeerError {
     SshConfig {
         /// The host asked for.
         host: String,
-        /// Its complaint, or what was missing.
+        /// ssh's own message, or the missing part of its answer.
         said: String,
     },
 }
 
-/// Why a line of a trust file is refused.
+/// The reason why a line of a trust file is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrustFault {
-    /// The file is larger than any honest one.
+    /// The file is larger than the limit.
     #[error("the file exceeds {limit_bytes} bytes")]
     FileTooLong {
         /// The limit.
@@ -217,10 +218,10 @@ pub enum TrustFault {
         /// Which one.
         field: &'static str,
     },
-    /// Something follows where nothing may.
+    /// There is text where none is allowed.
     #[error("unexpected `{text}`")]
     Unexpected {
-        /// What follows.
+        /// The superfluous text.
         text: String,
     },
     /// A field's value is wrong.
@@ -228,7 +229,7 @@ pub enum TrustFault {
     Value {
         /// Which field.
         field: &'static str,
-        /// What is wrong.
+        /// The fault of the value.
         fault: &'static str,
     },
     /// A field is given twice.
@@ -242,7 +243,7 @@ pub enum TrustFault {
     Duplicate {
         /// `key` or `name`.
         field: &'static str,
-        /// Where it was first.
+        /// The line of the first entry.
         first_line: usize,
     },
     /// The peer's name has characters that would disturb messages and logs.
@@ -250,11 +251,11 @@ pub enum TrustFault {
     Name,
 }
 
-/// A channel broke, ended, or was used for what it cannot do.
+/// A channel broke, ended, or was used for an operation that it does not support.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChannelError {
-    /// The other end closed in order, between two frames.
+    /// The other end closed in an orderly way, between two frames.
     #[error("the other end closed the connection")]
     Closed,
     /// The other end vanished without closing, or within a frame.
@@ -263,31 +264,32 @@ pub enum ChannelError {
     /// The deadline passed.
     #[error("no progress in time while {doing}")]
     Deadline {
-        /// What was going on.
+        /// The operation under way.
         doing: &'static str,
     },
     /// The other end broke the framing.
     #[error(transparent)]
     Frame(#[from] FrameError),
-    /// A program that was started prints text where frames belong: its shell greets, or it is another program.
+    /// A program that was started prints text in place of frames: its shell prints a greeting, or it is another
+    /// program.
     #[error(
         "{from} prints text before sealane starts: \"{text}\"\nIt comes from a script that the shell there runs at \
          every start (.bashrc, .zshenv, .cshrc), or from a forced command. Let it print on terminals only: begin the \
          script with `case $- in *i*) ;; *) return ;; esac`. `ssh HOST true` must print nothing"
     )]
     Banner {
-        /// Who printed it.
+        /// The peer that printed it.
         from: PeerName,
-        /// The beginning of it, on one line and without control characters.
+        /// The beginning of the text, on one line and without control characters.
         text: String,
     },
-    /// The caller wants to send more than a frame holds.
+    /// The caller wants to send more bytes than a frame holds.
     #[error("a frame holds {MAX_FRAME_BYTES} bytes, not {len_bytes}")]
     SendTooLong {
         /// The body's length in bytes.
         len_bytes: usize,
     },
-    /// An earlier error left the stream within a frame; it cannot be used any more.
+    /// An earlier error cut the stream within a frame, so the channel cannot be used any more.
     #[error("the connection broke before")]
     Poisoned,
     /// The server does not accept our key.
@@ -307,12 +309,12 @@ pub enum ChannelError {
         /// The key we showed.
         ours: PublicKey,
     },
-    /// What arrives is not what the other end sent: its tag is wrong, or it is no message at all.
+    /// The bytes that arrive are not those that the other end sent: a tag is wrong, or they are not a message.
     #[error(
         "the control connection was altered on the way, or the other end is not a sealane daemon ({source})"
     )]
     Altered {
-        /// What TLS found.
+        /// The error of TLS.
         source: rustls::Error,
     },
     /// TLS failed.
@@ -324,31 +326,31 @@ pub enum ChannelError {
          `sealane cp` or `sealane serve`; look at the port, and install the same version at both ends"
     )]
     WrongProtocol,
-    /// The other end does not know the only key exchange that we take.
+    /// The other end does not support the only key exchange that we accept.
     #[error(
         "the other end does not offer the key exchange X25519MLKEM768, which sealane requires: install the same version at both \
          ends"
     )]
     NoKeyExchange,
-    /// Only TLS has an exporter.
+    /// Only a TLS channel has an exporter.
     #[error("this channel has no key exporter; it may carry secrets itself")]
     NoExporter,
     /// A child process ended with an error.
     #[error("{program} ended with {}: {meaning}", status.to_string().replacen("status: ", "status ", 1))]
     ChildFailed {
-        /// What was started.
+        /// The program that was started.
         program: String,
         /// Its exit status.
         status: std::process::ExitStatus,
-        /// What that usually means.
+        /// The usual meaning of that status.
         meaning: String,
     },
     /// The system said no.
     #[error("{doing}")]
     Io {
-        /// What was going on.
+        /// The operation under way.
         doing: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }

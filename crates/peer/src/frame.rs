@@ -1,7 +1,7 @@
 //! Frames on a byte stream, without I/O: a 32-bit little-endian length, then that many bytes.
 //!
-//! A length above [`MAX_FRAME_BYTES`] is refused from its four bytes alone, and a smaller one is believed only as
-//! far as bytes arrive: the buffer grows with them. The core owns no socket, so a fuzzer reaches all of it.
+//! A length above [`MAX_FRAME_BYTES`] is refused from its four bytes alone, and for a smaller one the buffer grows
+//! only with the bytes that arrive. The core owns no socket, so a fuzzer reaches all of it.
 
 use std::collections::VecDeque;
 
@@ -10,30 +10,30 @@ pub const MAX_FRAME_BYTES: usize = 1 << 20;
 
 /// Bytes of the length field.
 pub(crate) const HEADER_BYTES: usize = 4;
-/// What is set aside for a body before any of it has arrived.
+/// Bytes allocated for a body before any of it has arrived.
 const FIRST_ALLOCATION_BYTES: usize = 64 << 10;
-/// Above this many bytes in whole frames, [`Framer::has_room`] says no.
+/// [`Framer::has_room`] returns false above this many bytes in complete frames.
 const QUEUE_BYTES: usize = 2 << 20;
-/// Above this many whole frames, [`Framer::has_room`] says no.
+/// [`Framer::has_room`] returns false above this many complete frames.
 const QUEUE_FRAMES: usize = 4096;
 
 /// The other end broke the framing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a frame of {len_bytes} bytes exceeds the limit of {MAX_FRAME_BYTES}")]
 pub struct FrameError {
-    /// The length that was claimed, in bytes.
+    /// The claimed length, in bytes.
     pub len_bytes: u32,
 }
 
 /// Cuts a byte stream into frames.
 ///
-/// Call [`push`](Self::push) with what arrived, then [`pop`](Self::pop) until it returns `None`. A reader that stops
-/// pushing while [`has_room`](Self::has_room) is false holds at most 2 MiB and one push in memory.
+/// Call [`push`](Self::push) with the bytes that arrived, then [`pop`](Self::pop) until it returns `None`. A reader
+/// that stops pushing while [`has_room`](Self::has_room) is false holds at most 2 MiB and one push in memory.
 #[derive(Default)]
 pub struct Framer {
     header: [u8; HEADER_BYTES],
     header_len: usize,
-    /// The frame under way, once its header is whole.
+    /// The frame under way, once its header is complete.
     body: Option<Body>,
     whole: VecDeque<Vec<u8>>,
     whole_bytes: usize,
@@ -48,7 +48,7 @@ struct Body {
 }
 
 impl Framer {
-    /// A framer at the beginning of a stream.
+    /// Returns a framer at the beginning of a stream.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -57,8 +57,8 @@ impl Framer {
     /// Takes all of `input`.
     ///
     /// # Errors
-    /// A length above the limit; the stream is then lost, and every later push says the same. Frames that were
-    /// whole before it can still be popped.
+    /// Fails if a length is above the limit; the stream is then unusable, and every later push fails likewise. Frames
+    /// that were complete before it can still be popped.
     pub fn push(&mut self, mut input: &[u8]) -> Result<(), FrameError> {
         if let Some(error) = self.broken {
             return Err(error);
@@ -84,26 +84,26 @@ impl Framer {
         Ok(())
     }
 
-    /// The next whole frame, in the order of arrival.
+    /// Returns the next whole frame, in the order of arrival.
     pub fn pop(&mut self) -> Option<Vec<u8>> {
         let frame = self.whole.pop_front()?;
         self.whole_bytes -= frame.len();
         Some(frame)
     }
 
-    /// Whether the reader should push more before popping.
+    /// Returns whether the reader should push more before popping.
     #[must_use]
     pub fn has_room(&self) -> bool {
         self.whole_bytes < QUEUE_BYTES && self.whole.len() < QUEUE_FRAMES
     }
 
-    /// Whether the stream could end here without cutting a frame in two.
+    /// Returns whether the stream could end here without cutting a frame in two.
     #[must_use]
     pub fn at_boundary(&self) -> bool {
         self.header_len == 0 && self.body.is_none()
     }
 
-    /// Whether no frame has begun, or the stream broke at the first one.
+    /// Returns whether no frame has begun, or the stream broke at the first one.
     pub(crate) fn is_first(&self) -> bool {
         !self.begun
     }
@@ -123,7 +123,7 @@ impl Framer {
         Ok(())
     }
 
-    /// Moves the frame under way to the whole ones if nothing is missing.
+    /// Moves the frame under way to the complete ones if no byte is missing.
     fn finish_body(&mut self) {
         if let Some(body) = self.body.take_if(|body| body.bytes.len() == body.want_bytes) {
             self.whole_bytes += body.bytes.len();
@@ -133,7 +133,7 @@ impl Framer {
     }
 }
 
-/// The four bytes before a body of `len_bytes`.
+/// Returns the four bytes before a body of `len_bytes`.
 pub(crate) fn header(len_bytes: usize) -> Option<[u8; HEADER_BYTES]> {
     if len_bytes > MAX_FRAME_BYTES {
         return None;

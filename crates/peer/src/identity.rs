@@ -1,8 +1,8 @@
-//! Our own Ed25519 key: made, stored and loaded so that nobody else gets to read it.
+//! Our own Ed25519 key: generated, stored and loaded so that no other user can read it.
 //!
 //! The file is PKCS#8 in PEM, as `openssl pkey` reads and writes it. It is created with mode 0600 and never
-//! overwritten, and a file that others can reach, or that another user owns, is not used. The checks are made on
-//! the opened file, not on its name, so they hold for the bytes that are read.
+//! overwritten, and a file that others can reach, or that another user owns, is not used. The checks apply to the
+//! opened file, not to its name, so they hold for the bytes that are read.
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -29,7 +29,7 @@ pub struct Identity {
     public: PublicKey,
     /// DER, PKCS#8 version 1.
     pkcs8: Zeroizing<Vec<u8>>,
-    /// The same for rustls, with the public key in place of a certificate (RFC 7250).
+    /// The key for rustls, with the public key in place of a certificate (RFC 7250).
     certified: Arc<CertifiedKey>,
 }
 
@@ -40,7 +40,7 @@ impl fmt::Debug for Identity {
 }
 
 impl Identity {
-    /// A new key that is written nowhere.
+    /// Returns a new key that is not stored.
     ///
     /// # Errors
     /// The random generator failed.
@@ -52,19 +52,20 @@ impl Identity {
             .ok_or(PeerError::Crypto { doing: "make a key" })
     }
 
-    /// The file in a user's configuration directory that holds the key unless the user says otherwise.
+    /// The default file of the key in a user's configuration directory.
     pub const FILE_NAME: &str = "identity";
 
     /// Loads the key in this file.
     ///
     /// # Errors
-    /// The file cannot be read, can be read by others, belongs to someone else, or is not such a key.
+    /// Fails if the file cannot be read, can be read by other users, belongs to another user, or does not contain
+    /// such a key.
     pub fn load(path: &Path) -> Result<Self, PeerError> {
         let file_error = |source| PeerError::File { doing: "read", path: path.into(), source };
         let mut file = File::open(path).map_err(file_error)?;
         let meta = file.metadata().map_err(file_error)?;
         let uid = rustix::process::geteuid().as_raw();
-        // Root's files are fine for a daemon that has dropped its rights and was handed one by root.
+        // A daemon that has dropped its rights may use a file of root, which root gave it.
         if meta.uid() != uid && meta.uid() != 0 {
             return Err(PeerError::IdentityForeign { path: path.into(), uid: meta.uid() });
         }
@@ -72,7 +73,7 @@ impl Identity {
         if mode & 0o077 != 0 {
             return Err(PeerError::IdentityExposed { path: path.into(), mode });
         }
-        // A buffer of fixed size: a growing one would leave copies of the key behind.
+        // The buffer has a fixed size, because a growing one would leave copies of the key behind.
         let mut pem = Zeroizing::new([0; MAX_FILE_BYTES]);
         let mut len = 0;
         while len < pem.len() {
@@ -86,10 +87,10 @@ impl Identity {
         Self::from_pem(&pem[..len]).ok_or_else(|| PeerError::IdentityMalformed { path: path.into() })
     }
 
-    /// Makes a new key and stores it in this file, which must not exist; missing directories are made with mode 0700.
+    /// Generates a key and stores it in this file, which must not exist; missing directories are made with mode 0700.
     ///
     /// # Errors
-    /// The file exists or cannot be written, or the random generator failed.
+    /// Fails if the file exists or cannot be written, or the random generator fails.
     pub fn create(path: &Path) -> Result<Self, PeerError> {
         let file_error = |source| PeerError::File { doing: "create", path: path.into(), source };
         let identity = Self::generate()?;
@@ -103,17 +104,17 @@ impl Identity {
             OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(file_error)?;
         let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
         if let Err(e) = written {
-            // Half a key would bar the way to making a whole one.
+            // A partial key would prevent that a complete one is made.
             let _ = std::fs::remove_file(path);
             return Err(file_error(e));
         }
         Ok(identity)
     }
 
-    /// Loads the key in this file, or makes it if there is no such file.
+    /// Loads the key in this file, or generates it if there is no such file.
     ///
     /// # Errors
-    /// As [`load`](Self::load) and [`create`](Self::create).
+    /// Fails as [`load`](Self::load) and [`create`](Self::create) do.
     pub fn load_or_create(path: &Path) -> Result<Self, PeerError> {
         let missing =
             |e: &PeerError, kind| matches!(e, PeerError::File { source, .. } if source.kind() == kind);
@@ -127,7 +128,7 @@ impl Identity {
         }
     }
 
-    /// Who we are.
+    /// Returns the public key, which identifies us.
     #[must_use]
     pub fn public_key(&self) -> PublicKey {
         self.public
@@ -143,7 +144,7 @@ impl Identity {
         if label != PEM_LABEL {
             return None;
         }
-        // Version 1 and 2 are both about; we keep version 1, which every tool reads.
+        // Versions 1 and 2 are in use; we write version 1, which every tool reads.
         let pair = Ed25519KeyPair::from_pkcs8_maybe_unchecked(der).ok()?;
         let document = pair.to_pkcs8v1().ok()?;
         Self::from_pkcs8(Zeroizing::new(document.as_ref().to_vec()))
@@ -163,7 +164,8 @@ impl Identity {
 
 #[cfg(test)]
 impl Identity {
-    /// One that shows the key of `victim` and signs with its own, as a thief of nothing but public data would.
+    /// Returns an identity that shows the key of `victim` and signs with its own, like an attacker who has only
+    /// public data.
     pub(crate) fn impostor(victim: PublicKey) -> Self {
         let own = Self::generate().unwrap();
         let certified = CertifiedKey::new(
@@ -227,7 +229,7 @@ mod tests {
         }
     }
 
-    /// RFC 8410 section 10.3: a version 1 key and its public key (section 10.1).
+    /// RFC 8410 section 10.3 has a version 1 key, and section 10.1 its public key.
     #[test]
     fn published_key() {
         let pem = "-----BEGIN PRIVATE KEY-----\n\

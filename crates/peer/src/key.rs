@@ -10,22 +10,22 @@ use std::str::FromStr;
 use aws_lc_rs::digest;
 use data_encoding::{BASE32_NOPAD, HEXLOWER};
 
-/// What every printed key begins with; the digit is the version of the form, not of the program.
+/// The beginning of every printed key; the digit is the version of the form, not of the program.
 const PREFIX: &str = "sealane1:";
 const KEY_BYTES: usize = 32;
 const CHECK_BYTES: usize = 3;
-/// Characters that carry the key and its check.
+/// Number of characters for the key and its check.
 const TEXT_CHARS: usize = 56;
 /// DER of `SubjectPublicKeyInfo` for Ed25519 up to the key itself (RFC 8410 section 4).
 const SPKI_PREFIX: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
 /// Bytes of a whole Ed25519 `SubjectPublicKeyInfo`.
 const SPKI_BYTES: usize = SPKI_PREFIX.len() + KEY_BYTES;
 
-/// An Ed25519 public key: who a peer is.
+/// An Ed25519 public key, which identifies a peer.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PublicKey([u8; KEY_BYTES]);
 
-/// Why a text is not a public key.
+/// The reason why a text is not a public key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum KeyFault {
     /// The text does not begin with `sealane1:`.
@@ -37,30 +37,30 @@ pub enum KeyFault {
         /// Characters found after the prefix.
         chars: usize,
     },
-    /// A character that base32 does not have.
+    /// The text has a character that base32 does not use.
     #[error("a key is written with the characters a-z and 2-7")]
     Alphabet,
-    /// The check does not fit the key: it was mistyped.
+    /// The check does not fit the key, so the key was mistyped.
     #[error("the key's check characters do not fit, it was mistyped")]
     Check,
 }
 
 impl PublicKey {
-    /// The key with these 32 bytes, as RFC 8032 encodes them.
+    /// Returns the key with these 32 bytes, as RFC 8032 encodes them.
     ///
-    /// Whether they are a point on the curve shows when a signature is checked.
+    /// Checking a signature shows whether they are a point on the curve.
     #[must_use]
     pub const fn from_bytes(bytes: [u8; KEY_BYTES]) -> Self {
         Self(bytes)
     }
 
-    /// The 32 bytes, as RFC 8032 encodes them.
+    /// Returns the 32 bytes, as RFC 8032 encodes them.
     #[must_use]
     pub const fn as_bytes(&self) -> &[u8; KEY_BYTES] {
         &self.0
     }
 
-    /// The short form for messages.
+    /// Returns the short form for messages.
     #[must_use]
     pub fn fingerprint(&self) -> Fingerprint {
         let hash = digest::digest(&digest::SHA256, &self.to_spki());
@@ -69,7 +69,7 @@ impl PublicKey {
         Fingerprint(short)
     }
 
-    /// The key as a DER `SubjectPublicKeyInfo`, which is what RFC 7250 puts on the wire.
+    /// Returns the key as a DER `SubjectPublicKeyInfo`, which RFC 7250 puts on the wire.
     pub(crate) fn to_spki(self) -> [u8; SPKI_BYTES] {
         let mut spki = [0; SPKI_BYTES];
         spki[..SPKI_PREFIX.len()].copy_from_slice(&SPKI_PREFIX);
@@ -77,7 +77,8 @@ impl PublicKey {
         spki
     }
 
-    /// The key in a DER `SubjectPublicKeyInfo`, if that is Ed25519 in its one canonical encoding.
+    /// Returns the key in a DER `SubjectPublicKeyInfo`, or `None` if that is not Ed25519 in its one canonical
+    /// encoding.
     pub(crate) fn from_spki(spki: &[u8]) -> Option<Self> {
         spki.strip_prefix(&SPKI_PREFIX)?.try_into().ok().map(Self)
     }
@@ -116,7 +117,7 @@ impl FromStr for PublicKey {
         if body.len() != TEXT_CHARS {
             return Err(KeyFault::Length { chars: body.chars().count() });
         }
-        // One spelling per key: capitals are refused so that `grep` in a trust file finds every entry of a key.
+        // Each key has one spelling: capitals are refused so that `grep` in a trust file finds every entry of a key.
         if body.bytes().any(|b| b.is_ascii_uppercase()) {
             return Err(KeyFault::Alphabet);
         }
@@ -130,7 +131,7 @@ impl FromStr for PublicKey {
 
 /// 128 bits of SHA-256 over a key's `SubjectPublicKeyInfo`, written as eight groups of four hex digits.
 ///
-/// Enough to tell keys apart by eye against a second pre-image; files and comparisons use the whole key.
+/// That is enough to compare keys by eye against a second pre-image; files and comparisons use the whole key.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Fingerprint([u8; 16]);
 
@@ -159,7 +160,7 @@ mod tests {
         let key = PublicKey::from_bytes(std::array::from_fn(|i| i as u8));
         let text = key.to_string();
         assert_eq!(text.len(), PREFIX.len() + TEXT_CHARS);
-        // Computed with another implementation of base32 and SHA-256.
+        // Another implementation of base32 and SHA-256 computed this text.
         assert_eq!(text, "sealane1:aaaqeayeaudaocajbifqydiob4ibceqtcqkrmfyydenbwha5dyp5kszg");
         assert_eq!(text.parse(), Ok(key));
     }
@@ -180,7 +181,7 @@ mod tests {
 
     #[test]
     fn spki_is_what_rfc_8410_prints() {
-        // RFC 8410 section 10.1: the public key of the example, base64 of the DER.
+        // RFC 8410 section 10.1 has this public key as base64 of the DER.
         let der = data_encoding::BASE64
             .decode(b"MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=")
             .unwrap();
@@ -212,7 +213,7 @@ mod tests {
             let new = b"abcdefghijklmnopqrstuvwxyz234567"[to];
             prop_assume!(text[PREFIX.len() + at] != new);
             text[PREFIX.len() + at] = new;
-            // 24 bits of check: a chance hit is one in sixteen million.
+            // With 24 bits of check, a chance hit is one in sixteen million.
             prop_assert!(std::str::from_utf8(&text).unwrap().parse::<PublicKey>().is_err());
         }
     }

@@ -1,4 +1,5 @@
-//! Child processes that serve the other end: started on one socket pair, explained when they fail, never left behind.
+//! Child processes that serve the other end: they run on one socket pair, their failures are explained, and none is
+//! left behind.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -15,21 +16,21 @@ use crate::channel::{ChannelKind, PeerName};
 use crate::error::{ChannelError, PeerError};
 use crate::ssh::ServeLeave;
 
-/// How long a child may take to go by itself once its socket is closed, and again once it was asked to.
+/// Time that a child has to exit by itself once its socket is closed, and again after a signal.
 const GRACE: Duration = Duration::from_millis(300);
-/// How often a child that is about to exit is looked at.
+/// Interval between looks at a child that is about to exit.
 const CHILD_POLL: Duration = Duration::from_millis(5);
-/// Longer lines of a child's complaints are cut in pieces.
+/// Longer lines of a child's error output are cut in pieces.
 const MAX_LINE_BYTES: u64 = 1024;
 
-/// Where a child's error output goes.
+/// The destination of a child's error output.
 #[derive(Clone, Default)]
 pub enum StderrMode {
-    /// To ours.
+    /// Our own error output.
     #[default]
     Inherit,
-    /// Line by line to this function, on a thread of its own; control characters are replaced, so that a remote end
-    /// cannot act on our terminal. A line is at most 1 KiB.
+    /// This function, which gets each line, on a thread of its own; control characters are replaced, so that a remote
+    /// end cannot control our terminal. A line is at most 1 KiB.
     Relay(Arc<dyn Fn(&str) + Send + Sync>),
 }
 
@@ -42,12 +43,12 @@ impl fmt::Debug for StderrMode {
     }
 }
 
-/// A child whose standard input and output are one socket in our hands.
+/// A child whose standard input and output are one socket that we hold.
 ///
-/// Dropping it closes the socket, waits a moment for the child to go, and then ends and reaps it.
+/// Dropping it closes the socket, waits a moment for the child to exit, and then kills and reaps it.
 #[derive(Debug)]
 pub struct RemoteProcess {
-    // Before the guard: the child goes when its socket closes.
+    // It is declared before the guard: the child exits when its socket closes.
     socket: UnixStream,
     guard: ChildGuard,
     kind: ChannelKind,
@@ -71,11 +72,12 @@ impl RemoteProcess {
             StderrMode::Relay(_) => Stdio::piped(),
         });
         let mut child = command.spawn().map_err(fault)?;
-        // Its copies of the child's end must go, or the end of the child would not end the stream.
+        // The command's copies of the child's end must close, or the stream would not end with the child.
         drop(command);
         if let (StderrMode::Relay(sink), Some(pipe)) = (stderr, child.stderr.take()) {
             let sink = Arc::clone(sink);
-            // Never joined: a background process of the child (ssh's ControlPersist) may hold the pipe for hours.
+            // The thread is never joined: a background process of the child (ssh's ControlPersist) may hold the pipe
+            // for hours.
             std::thread::Builder::new()
                 .name("child stderr".into())
                 .spawn(move || relay_lines(pipe, &*sink))
@@ -89,16 +91,16 @@ impl RemoteProcess {
         })
     }
 
-    /// The socket that is the child's standard input and output, in blocking mode.
+    /// Returns the socket that is the child's standard input and output, in blocking mode.
     #[must_use]
     pub fn socket(&self) -> &UnixStream {
         &self.socket
     }
 
-    /// Waits until the child has exited, or the deadline passed (then `None`).
+    /// Waits until the child has exited, or the deadline passed (then it returns `None`).
     ///
     /// # Errors
-    /// The child failed; the error explains how.
+    /// Fails if the child failed; the error explains how.
     pub fn wait(&mut self, deadline: Instant) -> Result<Option<ExitStatus>, ChannelError> {
         match self.guard.exited_by(deadline) {
             Some(status) if !status.success() => Err(self.guard.failure(status)),
@@ -117,10 +119,11 @@ impl AsFd for RemoteProcess {
     }
 }
 
-/// Starts `PROGRAM serve --stdio` on this machine, with the leave given; without a program, the one that is running now.
+/// Starts `PROGRAM serve --stdio` on this machine, with the given permissions; the default program is the running
+/// one.
 ///
 /// # Errors
-/// The running program cannot be found, or the child cannot be started.
+/// Fails if the running program cannot be found, or the child cannot be started.
 pub fn spawn_local(
     program: Option<&Path>,
     leave: ServeLeave,
@@ -137,7 +140,7 @@ pub fn spawn_local(
     RemoteProcess::spawn(command, stderr, ChannelKind::Local, PeerName::Local)
 }
 
-/// A child that is ended and reaped at the latest when this is dropped.
+/// A child that is killed and reaped at the latest when this is dropped.
 #[derive(Debug)]
 pub(crate) struct ChildGuard {
     child: Child,
@@ -147,7 +150,7 @@ pub(crate) struct ChildGuard {
 }
 
 impl ChildGuard {
-    /// Its exit status, if it exits by then.
+    /// Returns its exit status, if it exits by then.
     pub(crate) fn exited_by(&mut self, deadline: Instant) -> Option<ExitStatus> {
         loop {
             if self.status.is_none() {
@@ -170,7 +173,7 @@ impl ChildGuard {
         }
     }
 
-    /// What a status other than success means.
+    /// Returns the error for a status other than success.
     pub(crate) fn failure(&self, status: ExitStatus) -> ChannelError {
         let meaning = explain_status(&self.peer, status);
         ChannelError::ChildFailed { program: self.program.clone(), status, meaning }
@@ -182,7 +185,7 @@ impl Drop for ChildGuard {
         if self.exited_by(Instant::now() + GRACE).is_some() {
             return;
         }
-        // Asked first: ssh closes its connection properly then.
+        // A signal comes first, because ssh then closes its connection properly.
         if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(rustix::process::Pid::from_raw) {
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
         }
@@ -193,7 +196,7 @@ impl Drop for ChildGuard {
     }
 }
 
-/// What the exit of a child usually means.
+/// Returns the usual meaning of a child's exit.
 fn explain_status(peer: &PeerName, status: ExitStatus) -> String {
     match (peer, status.code()) {
         (PeerName::Ssh { host }, Some(127)) => format!(
@@ -226,7 +229,7 @@ fn relay_lines(pipe: ChildStderr, sink: &(dyn Fn(&str) + Send + Sync)) {
     }
 }
 
-/// Text that does nothing to a terminal.
+/// Returns text without characters that control a terminal.
 fn printable(line: &[u8]) -> String {
     let text = String::from_utf8_lossy(line);
     let text = text.trim_end_matches(['\n', '\r']);
@@ -279,7 +282,7 @@ mod tests {
             (ChannelKind::Ssh, "exit 255", "ssh could not"),
             (ChannelKind::Local, "exit 255", "the far end failed"),
             (ChannelKind::Ssh, "kill -9 $$", "a signal ended it"),
-            // The stream ends a while before the status is there.
+            // The stream ends a while before the status is available.
             (ChannelKind::Ssh, "exec <&- >&-; sleep 0.2; exit 127", "--remote-program"),
         ] {
             let mut channel = Channel::from_child(shell(script, &StderrMode::Inherit, kind)).unwrap();

@@ -1,22 +1,22 @@
-//! How one end reaches the other and knows who it is.
+//! Reaches the other end and authenticates it.
 //!
-//! Three ways lead to a peer, and all of them end in a [`Channel`] of bounded frames:
+//! There are three ways to a peer, and each gives a [`Channel`] of bounded frames:
 //!
 //! * TLS 1.3 over TCP between two raw Ed25519 public keys ([`connect_tls`], [`accept_tls`]), for the daemon;
 //! * an `ssh` child whose remote end runs `sealane serve --stdio` ([`SshCommand`]), or a local child;
-//! * our own standard input and output ([`Channel::stdio`]), which is the far end of the former.
+//! * our own standard input and output ([`Channel::stdio`]), for the far end of an `ssh` or local child.
 //!
-//! Who is trusted is written in two text files: [`KnownPeers`] on the client and [`AuthorisedPeers`] on the server.
+//! Trust is configured in two text files: [`KnownPeers`] on the client and [`AuthorisedPeers`] on the server.
 //!
-//! The guarantees a caller may build on:
+//! The crate guarantees:
 //!
 //! * no call outlives its deadline, however slowly or maliciously the other end behaves, name resolution included;
 //!   only writing a new server into a trust file that another process holds locked may take some seconds more;
-//! * nothing is allocated for a length that the other end merely claims, and every queue is bounded;
+//! * no memory is allocated for a length that the other end merely claims, and every queue is bounded;
 //! * no input from the network or from a file panics;
 //! * private keys are zeroized, never printed, and never read from a file that others can read.
 //!
-//! No files are copied here and no data streams run here.
+//! The crate copies no files and runs no data streams.
 
 #![deny(unsafe_code)]
 

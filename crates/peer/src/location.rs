@@ -1,4 +1,4 @@
-//! Where a file is: here, behind ssh, or behind a daemon, in the spellings that scp's users know.
+//! The location of a file: here, behind ssh, or behind a daemon, in the spellings that users of scp know.
 //!
 //! | text | meaning |
 //! |---|---|
@@ -8,7 +8,8 @@
 //! | `scp://[user@]host[:port]/path` | over ssh; the path is relative to the home directory, `//` at its front makes it absolute |
 //! | `sealane://host[:port]/path` | a daemon; the path is below what the daemon serves |
 //!
-//! `~` and `~/` at the front of a path over ssh mean the home directory. In the URL forms the path is percent-decoded; elsewhere it is taken as it stands. Paths are bytes.
+//! `~` and `~/` at the front of a path over ssh mean the home directory. In the URL forms the path is
+//! percent-decoded; in the others it is taken literally. Paths are bytes.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -46,7 +47,7 @@ impl fmt::Display for HostPort {
 impl FromStr for HostPort {
     type Err = PeerError;
 
-    /// Parses `host:port` and `[v6]:port`; the port may be left out, which means [`DEFAULT_PORT`].
+    /// Parses `host:port` and `[v6]:port`; the default port is [`DEFAULT_PORT`].
     fn from_str(text: &str) -> Result<Self, PeerError> {
         let fault = |fault| PeerError::Location { text: text.to_owned(), fault };
         let (host, port) = split_authority(text.as_bytes()).map_err(fault)?;
@@ -60,25 +61,25 @@ impl HostPort {
     }
 }
 
-/// Where a file is.
+/// The location of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Location {
     /// On this machine.
     Local(PathBuf),
     /// On a machine that ssh reaches.
     Ssh {
-        /// The user there, if not ssh's own choice.
+        /// The user there, if it differs from ssh's own choice.
         user: Option<String>,
-        /// A host as ssh knows it, maybe an alias of its configuration.
+        /// A host as ssh's configuration names it, maybe an alias.
         host: String,
-        /// The port, if not ssh's own choice.
+        /// The port, if it differs from ssh's own choice.
         port: Option<u16>,
         /// The path there; one without a leading slash is relative to the home directory.
         path: Vec<u8>,
     },
-    /// On a machine that runs our daemon.
+    /// A machine that runs our daemon.
     Daemon {
-        /// Where it listens.
+        /// The address at which the daemon listens.
         address: HostPort,
         /// The path there, beginning with a slash.
         path: Vec<u8>,
@@ -86,10 +87,10 @@ pub enum Location {
 }
 
 impl Location {
-    /// Reads a location as it stands on the command line.
+    /// Parses a location of the command line.
     ///
     /// # Errors
-    /// It is empty, or it is remote and its user, host, port or percent-encoding is wrong.
+    /// Fails if it is empty, or if it is remote and its user, host, port or percent-encoding is malformed.
     pub fn parse(text: &OsStr) -> Result<Self, PeerError> {
         let bytes = text.as_bytes();
         let fault = |fault| PeerError::Location { text: text.to_string_lossy().into_owned(), fault };
@@ -122,10 +123,10 @@ impl Location {
     }
 }
 
-/// The colon that ends the host, by scp's rule: a slash before it makes the whole thing a local path, a leading
-/// colon as well, and colons within brackets belong to an IPv6 address.
+/// Returns the position of the colon that ends the host, by scp's rule: a slash before it makes the whole text a
+/// local path, a leading colon as well, and colons within brackets belong to an IPv6 address.
 fn remote_colon(bytes: &[u8]) -> Option<usize> {
-    // `user@[v6]:path`, but only if what stands before the bracket could be a user.
+    // The form is `user@[v6]:path`, but only if the text before the bracket could be a user.
     let start = bytes.windows(2).position(|pair| pair == b"@[").map_or(0, |at| at + 1);
     let bracketed = |from: usize| {
         let close = bytes[from..].windows(2).position(|w| w == b"]:")?;
@@ -157,7 +158,7 @@ fn ssh_url(rest: &[u8]) -> Result<Location, &'static str> {
     Ok(Location::Ssh { user, host, port, path })
 }
 
-/// As scp reads it: the slash after the host is no part of the path.
+/// As in scp, the slash after the host is not part of the path.
 fn scp_url(rest: &[u8]) -> Result<Location, &'static str> {
     let (authority, path) = split_path(rest);
     let (user, host) = split_user(authority)?;
@@ -188,7 +189,7 @@ fn split_path(rest: &[u8]) -> (&[u8], &[u8]) {
     rest.split_at(rest.iter().position(|&b| b == b'/').unwrap_or(rest.len()))
 }
 
-/// Cuts `user@host` at the last `@`, as scp does: a user name may hold one, a host may not.
+/// Cuts `user@host` at the last `@`, as scp does: a user name may contain one, a host may not.
 fn split_user(authority: &[u8]) -> Result<(Option<String>, &[u8]), &'static str> {
     let Some(at) = authority.iter().rposition(|&b| b == b'@') else {
         return Ok((None, authority));
@@ -220,22 +221,22 @@ fn split_authority(bytes: &[u8]) -> Result<(String, Option<u16>), &'static str> 
 
 fn port_number(digits: &[u8]) -> Result<u16, &'static str> {
     let fault = "a port is a number from 1 to 65535";
-    // `parse` alone would take a plus sign.
+    // `parse` alone would accept a plus sign.
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return Err(fault);
     }
     std::str::from_utf8(digits).ok().and_then(|d| d.parse().ok()).filter(|&p| p != 0).ok_or(fault)
 }
 
-/// A host as it is written, if it can be one: ssh's configuration knows `Alias` from `alias`.
+/// Returns a host as it is written, if it is valid: ssh's configuration distinguishes `Alias` from `alias`.
 fn host_text(bytes: &[u8]) -> Result<String, &'static str> {
     let host = std::str::from_utf8(bytes).map_err(|_| "the host is not text")?;
     check_host(host)?;
     Ok(host.to_owned())
 }
 
-/// Whether a host may stand on ssh's command line and in a trust file: no option, nothing a shell or a `ProxyCommand`
-/// would act upon.
+/// Checks that a host may stand on ssh's command line and in a trust file: it is not an option, and has no character
+/// that a shell or a `ProxyCommand` would interpret.
 pub(crate) fn check_host(host: &str) -> Result<(), &'static str> {
     if host.is_empty() {
         return Err("the host is missing");
@@ -246,12 +247,12 @@ pub(crate) fn check_host(host: &str) -> Result<(), &'static str> {
     if host.starts_with('-') {
         return Err("a host does not begin with a dash");
     }
-    // Names, addresses with a zone (`fe80::1%eth0`), aliases, and names beyond ASCII.
+    // These are names, addresses with a zone (`fe80::1%eth0`), aliases, and names beyond ASCII.
     let fine = |c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '_' | ':' | '%' | '+' | '=' | ',');
     if host.chars().all(fine) { Ok(()) } else { Err("a host has no such characters") }
 }
 
-/// Whether a user may stand on ssh's command line.
+/// Checks that a user may stand on ssh's command line.
 pub(crate) fn check_user(user: &str) -> Result<(), &'static str> {
     if user.is_empty() {
         return Err("the user is missing");
@@ -262,7 +263,7 @@ pub(crate) fn check_user(user: &str) -> Result<(), &'static str> {
     if user.starts_with('-') {
         return Err("a user does not begin with a dash");
     }
-    // A backslash within is a Windows domain; at the end it could escape what follows.
+    // A backslash in the middle is a Windows domain; at the end it could escape the next character.
     let fine = |c: char| {
         c.is_alphanumeric() || matches!(c, '.' | '-' | '_' | '@' | '+' | '\\' | '$' | '=' | ',' | '%')
     };
@@ -273,7 +274,7 @@ pub(crate) fn check_user(user: &str) -> Result<(), &'static str> {
     }
 }
 
-/// Without the `~` that stands for where every path begins.
+/// Returns the path without the `~` that stands for the directory where every path begins.
 fn from_home(path: &[u8]) -> Vec<u8> {
     match path.strip_prefix(b"~/") {
         Some(rest) => home_if_empty(&rest[rest.iter().take_while(|&&byte| byte == b'/').count()..]),

@@ -1,6 +1,6 @@
-//! The ssh command line: built so that no host, user or path is taken for an option or for shell code.
+//! The ssh command line, built so that no host, user or path can act as an option or as shell code.
 //!
-//! File names never pass through here; they travel inside the channel. Only the name of the remote program meets a
+//! File names are not part of it; they travel inside the channel. Only the name of the remote program reaches a
 //! shell, and it is quoted.
 
 use std::ffi::{OsStr, OsString};
@@ -17,15 +17,16 @@ use crate::error::{ChannelError, PeerError};
 use crate::launch::{RemoteProcess, StderrMode};
 use crate::location::{check_host, check_user};
 
-/// The program at the far end, where nobody says another.
+/// The default program at the far end.
 const DEFAULT_PROGRAM: &str = "sealane";
-/// Runs it from the PATH, or from where `--install-far-end` puts it; its arguments and a quotation mark follow.
+/// Runs the program from the PATH, or from the place where `--install-far-end` puts it; its arguments and a quotation
+/// mark follow.
 const SEARCH: &[u8] = b"sh -c 'PATH=\"$PATH:$HOME/.local/bin\"; export PATH; exec sealane";
 
 /// `ssh -G` prints some kilobytes.
 const MAX_CONFIG_BYTES: usize = 1 << 20;
 
-/// Which addresses of the host ssh may use.
+/// The addresses of the host that ssh may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AddressFamily {
     /// `-4`
@@ -35,14 +36,14 @@ pub enum AddressFamily {
 }
 
 impl AddressFamily {
-    /// Whether an address is of this family.
+    /// Returns whether an address belongs to this family.
     #[must_use]
     pub fn has(self, address: IpAddr) -> bool {
         address.is_ipv4() == (self == Self::V4)
     }
 }
 
-/// What a far end that we start may do besides serving one transfer. The default is nothing.
+/// The permissions of a far end that we start, besides serving one transfer. The default is nothing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ServeLeave {
     /// Outdated suites (`--allow-legacy`).
@@ -52,35 +53,35 @@ pub struct ServeLeave {
 }
 
 impl ServeLeave {
-    /// The arguments that say so.
+    /// Returns the arguments that grant these permissions.
     pub(crate) fn arguments(self) -> impl Iterator<Item = &'static str> {
         let given = [(self.allow_legacy, "--allow-legacy"), (self.measuring, "--measuring")];
         given.into_iter().filter_map(|(given, argument)| given.then_some(argument))
     }
 }
 
-/// What to run at the far end.
+/// The command to run at the far end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RemoteCommand {
     /// `sealane serve --stdio`: the control channel.
     Serve(ServeLeave),
-    /// `sealane serve --relay PORT`: one data stream, carried to that port there.
+    /// `sealane serve --relay PORT`: one data stream, relayed to that port there.
     Relay {
         /// A TCP port at the far end.
         port: u16,
     },
-    /// sshd's subsystem `sftp`: no program of ours, and no shell.
+    /// sshd's subsystem `sftp`, which needs no program of ours and no shell.
     Sftp,
 }
 
-/// How ssh is to be started; every field but `host` may stay as [`new`](Self::new) leaves it.
+/// The parameters of an ssh process; every field but `host` may stay as [`new`](Self::new) sets it.
 #[derive(Debug, Clone)]
 pub struct SshCommand {
     /// The ssh program.
     pub program: OsString,
     /// The user there (`-l`).
     pub user: Option<String>,
-    /// The host, as ssh's configuration knows it.
+    /// The host, as ssh's configuration names it.
     pub host: String,
     /// The port (`-p`).
     pub port: Option<u16>,
@@ -92,28 +93,30 @@ pub struct SshCommand {
     pub config: Option<PathBuf>,
     /// Hosts to jump through (`-J`).
     pub jump: Option<OsString>,
-    /// Only IPv4 (`-4`) or only IPv6 (`-6`).
+    /// Restricts the addresses to IPv4 (`-4`) or IPv6 (`-6`).
     pub family: Option<AddressFamily>,
-    /// The program at the far end. It is quoted for the shell there, but for a leading `~/`. The one of
-    /// [`new`](Self::new) is looked for in the PATH and in `~/.local/bin`.
+    /// The program at the far end. It is quoted for the shell there, except for a leading `~/`. The default is looked
+    /// for in the PATH and in `~/.local/bin`.
     pub remote_program: OsString,
-    /// Where ssh's and the far end's messages go.
+    /// The destination of the messages of ssh and of the far end.
     pub stderr: StderrMode,
-    /// A connection beside another to the same host: its own, and nobody is asked for anything.
+    /// Whether this is a further connection to the same host: it is a separate one, and does not ask the user
+    /// anything.
     pub is_further: bool,
 }
 
-/// The ends of an ssh connection, as its server tells the program that it starts.
+/// The ends of an ssh connection, as its server reports them to the program that it starts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SshAddresses {
     /// Whence the client came.
     pub client: Option<IpAddr>,
-    /// By what the client reached this host.
+    /// The address by which the client reached this host.
     pub server: Option<IpAddr>,
 }
 
 impl SshAddresses {
-    /// Reads `SSH_CONNECTION`: "client-address client-port server-address server-port". What is no address is left out.
+    /// Parses `SSH_CONNECTION`: "client-address client-port server-address server-port". Invalid addresses are left
+    /// out.
     pub fn parse(connection: &str) -> Self {
         let address = |word| connection.split(' ').nth(word)?.parse().ok();
         Self { client: address(0), server: address(2) }
@@ -121,7 +124,7 @@ impl SshAddresses {
 }
 
 impl SshCommand {
-    /// ssh to this host, all else as ssh's own configuration says.
+    /// Returns the command for ssh to this host, with everything else as in ssh's own configuration.
     pub fn new(host: impl Into<String>) -> Self {
         Self {
             program: "ssh".into(),
@@ -139,16 +142,16 @@ impl SshCommand {
         }
     }
 
-    /// The arguments after the program's name.
+    /// Returns the arguments after the program's name.
     ///
     /// # Errors
-    /// The host or user could be taken for something else, or the remote program has no name.
+    /// Fails if the host or user could be mistaken for something else, or the remote program has no name.
     pub fn argv(&self, remote: RemoteCommand) -> Result<Vec<OsString>, PeerError> {
         self.argv_of(self.remote_command(remote)?, remote == RemoteCommand::Sftp)
     }
 
     fn argv_of(&self, line: OsString, is_subsystem: bool) -> Result<Vec<OsString>, PeerError> {
-        // As scp does: no terminal, no X11, no agent and no ports for a program that only moves files.
+        // As in scp, there is no terminal, X11, agent or port forwarding for a program that only moves files.
         let mut argv: Vec<OsString> =
             ["-x", "-T", "-a", "-oPermitLocalCommand=no", "-oClearAllForwardings=yes"]
                 .into_iter()
@@ -167,20 +170,21 @@ impl SshCommand {
         Ok(argv)
     }
 
-    /// ssh that gives `line` to the far shell: a text of the caller's own, no part of which comes from elsewhere.
+    /// Returns the command by which ssh gives `line` to the far shell; the caller writes the whole text, without
+    /// parts from elsewhere.
     ///
     /// # Errors
-    /// As [`argv`](Self::argv).
+    /// Fails as [`argv`](Self::argv) does.
     pub fn script(&self, line: &str) -> Result<Command, PeerError> {
         let mut command = Command::new(&self.program);
         command.args(self.argv_of(line.into(), false)?);
         Ok(command)
     }
 
-    /// Starts ssh, its standard input and output on one socket.
+    /// Starts ssh with its standard input and output on one socket.
     ///
     /// # Errors
-    /// As [`argv`](Self::argv), or ssh cannot be started.
+    /// Fails as [`argv`](Self::argv) does, or if ssh cannot be started.
     pub fn spawn(&self, remote: RemoteCommand) -> Result<RemoteProcess, PeerError> {
         let mut command = Command::new(&self.program);
         command.args(self.argv(remote)?);
@@ -191,7 +195,7 @@ impl SshCommand {
         RemoteProcess::spawn(command, &self.stderr, ChannelKind::Ssh, PeerName::Ssh { host })
     }
 
-    /// The options that choose the destination, and the destination itself.
+    /// Returns the options that choose the destination, and the destination itself.
     fn destination(&self) -> Result<Vec<OsString>, PeerError> {
         let refuse = |what, text: &str, fault| PeerError::SshArgument { what, text: text.to_owned(), fault };
         check_host(&self.host).map_err(|fault| refuse("host", &self.host, fault))?;
@@ -250,14 +254,14 @@ impl SshCommand {
             RemoteCommand::Sftp => {}
         }
         if program == DEFAULT_PROGRAM.as_bytes() {
-            // One word for the far shell, which need not be a POSIX one.
+            // The command is one word for the far shell, which need not be a POSIX one.
             return Ok(OsString::from_vec([SEARCH, line.as_slice(), b"'"].concat()));
         }
         Ok(OsString::from_vec([quote(program), line].concat()))
     }
 }
 
-/// One word for a POSIX shell. A leading `~/` stays bare, so that it means the home directory.
+/// One word for a POSIX shell. A leading `~/` is not quoted, so that it means the home directory.
 fn quote(word: &[u8]) -> Vec<u8> {
     let (tilde, rest) = match word.strip_prefix(b"~/") {
         Some(rest) if !rest.is_empty() => (&b"~/"[..], rest),
@@ -283,18 +287,18 @@ fn quote(word: &[u8]) -> Vec<u8> {
 /// Which host ssh would connect to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResolvedHost {
-    /// The name or address after all aliases.
+    /// The name or address after all aliases are resolved.
     pub host: String,
-    /// ssh goes through another host or a command to get there, so that a direct connection may not.
+    /// Whether ssh reaches the host through another host or a command, so that a direct connection may fail.
     pub proxied: bool,
-    /// Ciphers in the order in which they are offered, separated by commas; empty where ssh does not say.
+    /// Ciphers in the order in which they are offered, separated by commas; empty if ssh does not print them.
     pub ciphers: String,
 }
 
-/// Asks ssh (`ssh -G`) which host its configuration means, because data streams connect straight to it.
+/// Asks ssh (`ssh -G`) for the host that its configuration means, because data streams connect directly to it.
 ///
 /// # Errors
-/// ssh cannot be started, does not answer before the deadline, or knows no `-G`.
+/// Fails if ssh cannot be started, does not answer before the deadline, or does not support `-G`.
 pub fn ssh_resolved_host(ssh: &SshCommand, deadline: Instant) -> Result<ResolvedHost, PeerError> {
     let program = ssh.program.to_string_lossy().into_owned();
     let spawn_fault = |source| PeerError::Spawn { program: program.clone(), source };
@@ -308,7 +312,7 @@ pub fn ssh_resolved_host(ssh: &SshCommand, deadline: Instant) -> Result<Resolved
         .map_err(spawn_fault)?;
     let read =
         child.stdout.take().ok_or(ChannelError::Poisoned).and_then(|out| read_all(out.into(), deadline));
-    // Whatever it did, it is not needed any more: `-G` has no state to lose.
+    // The process is not needed any more, and `-G` has no state to lose.
     let _ = child.kill();
     let _ = child.wait();
     let fault = |said: &str| PeerError::SshConfig { host: ssh.host.clone(), said: said.to_owned() };
@@ -471,7 +475,7 @@ mod tests {
         assert_eq!(parse("hostname -oProxyCommand=x"), None);
     }
 
-    /// A stand-in for ssh, so that the test needs no network and no configuration.
+    /// Writes a stand-in for ssh, so that the test needs no network and no configuration, and returns its path.
     fn fake_ssh(dir: &std::path::Path, script: &str) -> OsString {
         use std::os::unix::fs::PermissionsExt;
         let path = dir.join("ssh");
@@ -493,7 +497,7 @@ mod tests {
         let error = ssh_resolved_host(&ssh, Instant::now() + Duration::from_millis(50)).unwrap_err();
         assert!(matches!(error, PeerError::Channel(ChannelError::Deadline { .. })), "{error}");
 
-        // The last argument goes through a shell, as sshd would have it.
+        // The last argument goes through a shell, as in sshd.
         ssh.remote_program = "~/no such/program".into();
         ssh.stderr = StderrMode::Relay(std::sync::Arc::new(|_| ()));
         ssh.program = fake_ssh(dir.path(), r#"for last; do :; done; exec sh -c "$last""#);
@@ -524,7 +528,7 @@ mod tests {
         #[test]
         fn a_shell_undoes_the_quoting(word in prop::collection::vec(1u8.., 1..20)) {
             prop_assume!(!word.starts_with(b"~/"));
-            // A shell written in few lines: outside quotes only safe bytes and `\'` may stand.
+            // This is a shell in few lines: outside quotes, only safe bytes and `\'` are allowed.
             let quoted = quote(&word);
             let (mut out, mut inside, mut rest) = (Vec::new(), false, &quoted[..]);
             while let Some((&b, after)) = rest.split_first() {

@@ -1,4 +1,4 @@
-//! The real ssh program, as far as it goes without a server: its configuration, our arguments, its failure.
+//! Tests the real ssh program without a server: its configuration, our arguments, its failure.
 
 #[path = "../../../testing/skip.rs"]
 mod skip;
@@ -43,7 +43,7 @@ fn aliases_are_resolved() {
         ("plain.example", "plain.example", false),
     ] {
         let Some(mut ssh) = ssh(dir.path(), host, config) else { return };
-        // Every option that we may pass, so that ssh itself says whether it takes them.
+        // The command has every option that we may pass, so that ssh itself shows whether it accepts them.
         ssh.family = Some(AddressFamily::V4);
         ssh.port = Some(2222);
         ssh.user = Some("me".into());
@@ -62,7 +62,7 @@ fn aliases_are_resolved() {
 #[test]
 fn a_connection_that_fails_is_explained() {
     let dir = tempfile::tempdir().unwrap();
-    // A port where nobody listens: taken and given back.
+    // Nobody listens on this port: it was bound and released.
     let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
     let Some(mut ssh) = ssh(dir.path(), "127.0.0.1", "BatchMode yes\n") else { return };
     ssh.port = Some(port);

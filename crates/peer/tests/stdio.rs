@@ -1,6 +1,6 @@
-//! A real child that speaks frames on its standard input and output: this very program, started again.
+//! Tests a real child that speaks frames on its standard input and output: this very program, started again.
 //!
-//! The test harness prints to standard output, which the child needs for frames, so there is none here.
+//! The test harness prints to standard output, which the child needs for frames, so the test has no harness.
 
 use std::io::Read;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ fn main() {
     if args == ["serve", "--stdio"] {
         serve();
     } else if args.iter().any(|arg| arg == "--list") {
-        // What cargo-nextest asks every test program.
+        // cargo-nextest asks every test program for this list.
         if !args.iter().any(|arg| arg == "--ignored") {
             println!("stdio: test");
         }
@@ -26,7 +26,7 @@ fn main() {
     }
 }
 
-/// Echoes frames, and tries to get something else in between.
+/// Echoes frames, and tries to print between them.
 fn serve() {
     let mut channel = Channel::stdio(None).unwrap();
     assert_eq!(channel.kind(), ChannelKind::Stdio);

@@ -1,4 +1,4 @@
-//! Two ends over TLS on the loopback: who gets in, who does not, and what either is told.
+//! Tests two ends over TLS on the loopback: admitted and refused peers, and the messages that either gets.
 
 #[path = "../../../testing/skip.rs"]
 mod skip;
@@ -124,7 +124,7 @@ fn both_send_at_once() {
         for channel in [&mut ours, &mut theirs] {
             let frame = &frame;
             scope.spawn(move || {
-                // Twice what the two sockets' buffers could hide.
+                // These are twice the bytes that the two sockets' buffers could hide.
                 channel.send(frame, soon()).unwrap();
                 channel.send(frame, soon()).unwrap();
                 for _ in 0..2 {
@@ -176,7 +176,7 @@ fn trust_on_first_use_holds_from_then_on() {
     assert_eq!(KnownPeers::load(&path).unwrap().keys(&first.address).collect::<Vec<_>>(), [first.key]);
     first.thread.join().unwrap().unwrap();
 
-    // The same address shows another key: refused under every policy that reads the file.
+    // The same address shows another key, which is refused under every policy that reads the file.
     for trust in [ServerTrust::accept_new(&path), ServerTrust::pinned(&path)] {
         let second = daemon(&[client.public_key()], soon());
         KnownPeers::append(&path, &KnownPeer { address: second.address.clone(), key: first.key }).unwrap();
@@ -202,7 +202,7 @@ fn an_unauthorised_client_learns_why() {
     let mut channel =
         connect_tls(Application::Copy, &daemon.address, &client, &ServerTrust::exactly(daemon.key), soon())
             .unwrap();
-    // The client may be quick and send before it hears the answer.
+    // The client may be quick and send before it receives the answer.
     let _ = channel.send(&[0; 1000], soon());
     let error = channel.recv(soon()).unwrap_err();
     assert!(matches!(&error, ChannelError::Refused { ours } if *ours == client.public_key()), "{error}");
@@ -229,7 +229,7 @@ fn a_dripping_client_gains_no_time() {
     let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let (stream, _) = listener.accept().unwrap();
     let drip = thread::spawn(move || {
-        // A handshake record of 16 000 bytes that would take half a minute.
+        // This handshake record of 16 000 bytes would take half a minute.
         client.write_all(&[0x16, 3, 1, 0x3e, 0x80, 1, 0, 0x3e, 0x7c]).unwrap();
         let mut dripped = 0;
         while client.write_all(&[0]).is_ok() {
@@ -270,7 +270,7 @@ fn a_server_that_says_nothing_or_nonsense() {
     assert!(matches!(error, PeerError::Resolve { .. }), "{error}");
 }
 
-/// What a foreign TLS implementation sees of our server.
+/// Connects a foreign TLS implementation to our server, and returns its output and the server's result.
 fn openssl_against_us(args: &[&str]) -> Option<(String, Accepted)> {
     let have = Command::new("openssl").arg("version").output().is_ok_and(|o| o.status.success());
     if !have {
@@ -300,7 +300,7 @@ fn openssl_cannot_talk_us_down_to_tls_1_2() {
 #[test]
 fn openssl_with_certificates_is_refused() {
     let Some((text, accepted)) = openssl_against_us(&["-tls1_3", "-alpn", "sealane-copy/1"]) else { return };
-    // It offers no raw public keys, and we have nothing else.
+    // It offers no raw public keys, and we accept nothing else.
     assert!(text.contains("alert"), "{text}");
     accepted.unwrap_err();
 }

@@ -1,11 +1,11 @@
 //! A channel of bounded frames to one peer, for one thread at a time.
 //!
-//! Guarantees, whatever the other end does:
-//! * no call returns later than its deadline (but for the time that the work itself takes);
-//! * frames arrive whole, in order, or not at all; the end of the stream is told apart from its being cut;
-//! * while a frame is being sent, arriving ones are still taken in, so two ends that both send cannot block each
-//!   other as long as 2 MiB hold what has not been received;
-//! * after an error other than a passed deadline of `recv`, the channel stays broken.
+//! It guarantees, whatever the other end does:
+//! * no call returns later than its deadline (except for the time that the work itself takes);
+//! * frames arrive complete and in order, or not at all; an orderly end of the stream is distinguished from a cut;
+//! * while a frame is sent, arriving ones are still read, so two ends that both send cannot block each other as long
+//!   as 2 MiB hold the frames not yet received;
+//! * after any error except a passed deadline of `recv`, the channel stays broken.
 
 mod session;
 mod wire;
@@ -28,40 +28,40 @@ use session::{Filled, Session};
 pub(crate) use session::{explain, flush_tls, is_cut};
 pub(crate) use wire::{Wire, now_or_never};
 
-/// How long after the end of its output a child may take to exit and so to say why.
+/// Time that a child has after the end of its output to exit, because its status shows why it ended.
 const LAST_WORDS: Duration = Duration::from_secs(2);
-/// How often a child that is about to exit is looked at.
+/// Interval between looks at a child that is about to exit.
 const CHILD_POLL: Duration = Duration::from_millis(5);
 
-/// What a channel runs over.
+/// The transport of a channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ChannelKind {
     /// TLS 1.3 over TCP.
     Tls,
     /// An ssh child.
     Ssh,
-    /// Our own standard input and output: we are the far end of ssh or of a local child.
+    /// Our own standard input and output: this process is the far end of ssh or of a local child.
     Stdio,
     /// A process on this machine.
     Local,
 }
 
-/// Who is at the other end, for messages.
+/// The other end's name, for messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PeerName {
     /// A server reached over TLS.
     Server {
-        /// Where it listens.
+        /// The address at which it listens.
         address: HostPort,
-        /// The key it has proved to own.
+        /// The key that it has proved to own.
         key: PublicKey,
     },
     /// A client that came over TLS.
     Client {
         /// Its name in the list of authorised peers.
         name: String,
-        /// Where it came from.
+        /// The address that it came from.
         from: SocketAddr,
     },
     /// A host reached through ssh.
@@ -71,7 +71,7 @@ pub enum PeerName {
     },
     /// Whoever started us with `--stdio`.
     Stdio {
-        /// The address that sshd reports, if it started us.
+        /// The address that sshd reports, if it started this process.
         from: Option<String>,
     },
     /// A process on this machine.
@@ -91,34 +91,34 @@ impl fmt::Display for PeerName {
     }
 }
 
-/// What [`Channel::recv_or_wake`] ended with.
+/// The result of [`Channel::recv_or_wake`].
 #[derive(Debug, PartialEq, Eq)]
 pub enum Received {
     /// A frame.
     Frame(Vec<u8>),
-    /// The wake descriptor is readable. It is the caller's to drain.
+    /// The wake descriptor is readable. The caller drains it.
     Woken,
     /// The deadline passed.
     Deadline,
 }
 
-/// How the stream ended.
+/// The way in which the stream ended.
 enum End {
     Orderly,
     Cut,
-    /// Told once; then the channel is merely broken.
+    /// It is reported once; after that the channel is only broken.
     Failed(ChannelError),
     Told,
 }
 
 /// A channel of frames to one peer.
 ///
-/// Dropping it cuts the connection; [`close`](Self::close) ends it in order. Frames of a channel that
-/// [`may_carry_secrets`](Self::may_carry_secrets) are wiped from its own buffers.
+/// Dropping it cuts the connection; [`close`](Self::close) ends it in an orderly way. If the channel
+/// [`may_carry_secrets`](Self::may_carry_secrets), frames are wiped from its own buffers.
 pub struct Channel {
     session: Session,
     framer: Framer,
-    // Before the child: its end of the stream must close for it to go by itself.
+    // It is declared before the child: its end of the stream must close so that the child exits by itself.
     wire: Wire,
     child: Option<ChildGuard>,
     kind: ChannelKind,
@@ -126,7 +126,7 @@ pub struct Channel {
     remote_addr: Option<SocketAddr>,
     tls: Option<TlsFacts>,
     end: Option<(End, Instant)>,
-    /// A frame was written in part, so that nothing else may follow.
+    /// A frame was written in part, so no other bytes may follow.
     broken_output: bool,
 }
 
@@ -137,10 +137,10 @@ impl fmt::Debug for Channel {
 }
 
 impl Channel {
-    /// The channel over our own standard input and output. `from` is whence the peer came, for people.
+    /// Returns the channel over our own standard input and output. `from` is the peer's address, for messages.
     ///
-    /// Both are taken: afterwards reads from descriptor 0 find nothing and writes to descriptor 1 go where errors
-    /// go, so that no stray message gets between the frames.
+    /// The descriptors are taken: afterwards reads from descriptor 0 find nothing and writes to descriptor 1 go to
+    /// standard error, so that no stray message gets between the frames.
     ///
     /// # Errors
     /// A descriptor cannot be duplicated.
@@ -158,7 +158,7 @@ impl Channel {
         Ok(Self::plain(wire, ChannelKind::Stdio, PeerName::Stdio { from }, None))
     }
 
-    /// Two ends of a channel within this process, for tests.
+    /// Returns the two ends of a channel within this process, for tests.
     ///
     /// # Errors
     /// The system gives no socket pair.
@@ -172,7 +172,7 @@ impl Channel {
         Ok((end(a)?, end(b)?))
     }
 
-    /// The channel to a child that speaks frames on its standard input and output.
+    /// Returns the channel to a child that speaks frames on its standard input and output.
     ///
     /// # Errors
     /// The socket cannot be made non-blocking.
@@ -198,7 +198,7 @@ impl Channel {
         }
     }
 
-    /// A TLS connection after its handshake.
+    /// Returns the channel over a TLS connection after its handshake.
     pub(crate) fn over_tls(
         wire: Wire,
         connection: rustls::Connection,
@@ -215,10 +215,10 @@ impl Channel {
         }
     }
 
-    /// Sends one frame, and returns when the system has all of it.
+    /// Sends one frame, and returns when the system has taken all of it.
     ///
     /// # Errors
-    /// The frame is too long (nothing is sent then), the deadline passed, or the connection broke.
+    /// Fails if the frame is too long (then nothing is sent), the deadline passed, or the connection broke.
     pub fn send(&mut self, body: &[u8], deadline: Instant) -> Result<(), ChannelError> {
         let Some(header) = frame::header(body.len()) else {
             return Err(ChannelError::SendTooLong { len_bytes: body.len() });
@@ -233,13 +233,13 @@ impl Channel {
         sent
     }
 
-    /// Waits for the next frame until the deadline; `None` means that it passed.
+    /// Waits for the next frame until the deadline; `None` means that the deadline passed.
     ///
-    /// A deadline in the past is one look at what has arrived.
+    /// With a deadline in the past, the call only checks for frames that have arrived.
     ///
     /// # Errors
-    /// The peer closed ([`ChannelError::Closed`]) or the connection broke; frames that came whole before that are
-    /// given first.
+    /// Fails if the peer closed ([`ChannelError::Closed`]) or the connection broke; frames that were complete before
+    /// that are returned first.
     pub fn recv(&mut self, deadline: Instant) -> Result<Option<Vec<u8>>, ChannelError> {
         match self.receive(deadline, None)? {
             Received::Frame(frame) => Ok(Some(frame)),
@@ -247,11 +247,11 @@ impl Channel {
         }
     }
 
-    /// As [`recv`](Self::recv), and ends early when `wake` becomes readable, such as an eventfd that other threads
-    /// write. A frame that is there goes first.
+    /// Does as [`recv`](Self::recv), and ends early when `wake` becomes readable, such as an eventfd that other
+    /// threads write. A frame that has arrived takes precedence.
     ///
     /// # Errors
-    /// As [`recv`](Self::recv).
+    /// Fails as [`recv`](Self::recv) does.
     pub fn recv_or_wake(
         &mut self,
         deadline: Instant,
@@ -263,7 +263,7 @@ impl Channel {
     /// Derives bytes that only the two ends of this TLS connection know (RFC 8446 section 7.5).
     ///
     /// # Errors
-    /// The channel is not TLS, or `out` is empty or absurdly long.
+    /// Fails if the channel is not TLS, or `out` is empty or absurdly long.
     pub fn export(&self, label: &[u8], context: &[u8], out: &mut [u8]) -> Result<(), ChannelError> {
         match &self.session {
             Session::Plain { .. } => Err(ChannelError::NoExporter),
@@ -274,45 +274,45 @@ impl Channel {
         }
     }
 
-    /// Whether secrets are to be sent through the channel, because it is confidential and has no exporter.
+    /// Returns whether secrets may be sent through the channel, because it is confidential and has no exporter.
     #[must_use]
     pub fn may_carry_secrets(&self) -> bool {
         self.kind != ChannelKind::Tls
     }
 
-    /// What the channel runs over.
+    /// Returns the transport of the channel.
     #[must_use]
     pub fn kind(&self) -> ChannelKind {
         self.kind
     }
 
-    /// Who is at the other end, for messages.
+    /// Returns the other end's name, for messages.
     #[must_use]
     pub fn peer(&self) -> &PeerName {
         &self.peer
     }
 
-    /// The TCP address of the other end; only TLS knows one.
+    /// Returns the TCP address of the other end; only TLS has one.
     #[must_use]
     pub fn remote_addr(&self) -> Option<SocketAddr> {
         self.remote_addr
     }
 
-    /// The TCP address of this end; only TLS knows one.
+    /// Returns the TCP address of this end; only TLS has one.
     #[must_use]
     pub fn local_addr(&self) -> Option<SocketAddr> {
         self.remote_addr?;
         rustix::net::getsockname(&self.wire).ok()?.try_into().ok()
     }
 
-    /// What TLS negotiated.
+    /// Returns the parameters that TLS negotiated.
     #[must_use]
     pub fn tls(&self) -> Option<&TlsFacts> {
         self.tls.as_ref()
     }
 
-    /// Says goodbye as far as that goes without waiting: nothing more is sent. What still arrives is to be received
-    /// until the peer has ended too, or what it was told last might not reach it.
+    /// Sends the end of the stream as far as possible without waiting: no frame is sent after it. Keep receiving
+    /// until the peer has ended too, or the last frames sent might not reach it.
     pub fn end_output(&mut self) {
         if !self.broken_output {
             self.session.queue_goodbye();
@@ -322,17 +322,17 @@ impl Channel {
         self.wire.shutdown_write();
     }
 
-    /// Ends the stream in order: says goodbye, waits until the peer has ended too, and reaps the child.
+    /// Ends the stream in an orderly way: sends its end, waits until the peer has ended too, and reaps the child.
     ///
     /// Frames that still arrive are dropped.
     ///
     /// # Errors
-    /// The peer did not end before the deadline, or not in order, or the child failed.
+    /// Fails if the peer did not end before the deadline, or not in an orderly way, or the child failed.
     pub fn close(mut self, deadline: Instant) -> Result<(), ChannelError> {
         if !self.broken_output {
             self.session.queue_goodbye();
             match self.drain_output("closing", deadline) {
-                // A peer that closed first may be gone already; the reads below tell how it went.
+                // A peer that closed first may be gone already; the reads below show how it ended.
                 Ok(()) | Err(ChannelError::Closed) => {}
                 Err(error) => return Err(error),
             }
@@ -366,7 +366,8 @@ impl Channel {
             let mut idle = true;
             if self.end.is_none() {
                 if !self.broken_output && self.session.has_output() {
-                    // Left by TLS itself, such as the answer to a key update. If it cannot be written, reads tell why.
+                    // TLS itself left bytes to write, such as the answer to a key update. If they cannot be written,
+                    // reads show why.
                     self.broken_output = self.session.flush(&self.wire).is_err();
                 }
                 idle = !self.fill();
@@ -382,7 +383,7 @@ impl Channel {
                 if passed {
                     return Ok(Received::Deadline);
                 }
-                // The child is about to exit and to tell by its status why the stream ended.
+                // The child is about to exit, and its status will show why the stream ended.
                 std::thread::sleep(CHILD_POLL.min(deadline.saturating_duration_since(Instant::now())));
                 continue;
             }
@@ -400,14 +401,14 @@ impl Channel {
         }
     }
 
-    /// Writes until nothing is left, taking in what arrives meanwhile.
+    /// Writes until nothing is left, and reads the bytes that arrive meanwhile.
     fn drain_output(&mut self, doing: &'static str, deadline: Instant) -> Result<(), ChannelError> {
         loop {
             if let Err(source) = self.session.flush(&self.wire) {
                 if !is_cut(&source) {
                     return Err(ChannelError::Io { doing, source });
                 }
-                // The peer's last words, such as a TLS alert, say more than a broken pipe.
+                // The peer's last bytes, such as a TLS alert, explain more than a broken pipe.
                 while self.end.is_none() && self.framer.has_room() && self.fill() {}
                 if self.end.is_none() {
                     self.end = Some((End::Cut, Instant::now()));
@@ -431,7 +432,7 @@ impl Channel {
         }
     }
 
-    /// Reads once; false means that nothing was there.
+    /// Reads once; returns false if there was nothing to read.
     fn fill(&mut self) -> bool {
         let end = match self.session.fill(&self.wire, &mut self.framer) {
             Ok(Filled::Some) => return true,
@@ -444,7 +445,8 @@ impl Channel {
         true
     }
 
-    /// Text where the first frame belongs is what a program prints that does not know of frames.
+    /// Replaces the error by a better one: text in place of the first frame comes from a program that does not use
+    /// frames.
     fn named(&self, error: ChannelError) -> ChannelError {
         match (&error, self.session.first_bytes()) {
             (ChannelError::Frame(_), Some(first)) if self.child.is_some() && self.framer.is_first() => {
@@ -454,8 +456,8 @@ impl Channel {
         }
     }
 
-    /// Why there is nothing more. `None` while a child may still tell by its exit status, which it gets until
-    /// `patience` to do, and [`LAST_WORDS`] in all.
+    /// Why there is nothing more. Returns `None` while a child may still explain the end by its exit status, for
+    /// which it has until `patience`, and [`LAST_WORDS`] in total.
     fn end_error(&mut self, patience: Instant) -> Option<ChannelError> {
         let (end, since) = self.end.as_mut()?;
         if let End::Failed(_) = end {
@@ -479,15 +481,15 @@ impl Channel {
     }
 }
 
-/// Foreign bytes for a message: one line, nothing that a terminal obeys.
+/// Returns foreign bytes as text for a message: one line, without characters that control a terminal.
 fn printable(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes.trim_ascii());
     text.chars().flat_map(|c| if c == '"' { vec![c] } else { c.escape_debug().collect() }).collect()
 }
 
 impl AsFd for Channel {
-    /// The descriptor that becomes readable when bytes arrive, to wait on it together with others. A frame may be
-    /// there although nothing is readable: look with [`recv`](Self::recv) and a past deadline first.
+    /// Returns the descriptor that becomes readable when bytes arrive, for a wait on several descriptors. A frame may
+    /// be available although the descriptor is not readable: first call [`recv`](Self::recv) with a past deadline.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.wire.as_fd()
     }

@@ -1,4 +1,4 @@
-//! What lies between frames and the wire: nothing, or TLS. Neither ever waits.
+//! The layer between frames and the wire: nothing, or TLS. Neither ever blocks.
 
 use std::io::{self, IoSlice, Read, Write};
 
@@ -10,21 +10,21 @@ use crate::error::ChannelError;
 use crate::frame::Framer;
 use crate::key::PublicKey;
 
-/// Bytes taken from the wire at once.
+/// Bytes read from the wire at once.
 const CHUNK_BYTES: usize = 64 << 10;
-/// As much of foreign text as a message shows.
+/// Most bytes of foreign text in a message.
 const BANNER_BYTES: usize = 200;
 
 /// The state between frames and wire.
 pub(super) enum Session {
-    /// Bytes as they are, over something that is confidential by itself.
+    /// Plain bytes, over a transport that is confidential by itself.
     Plain {
         /// Frames under way, possibly with secrets.
         out: Zeroizing<Vec<u8>>,
-        /// How much of `out` is written.
+        /// Number of bytes of `out` that are written.
         written: usize,
         chunk: Zeroizing<Vec<u8>>,
-        /// How much of `chunk` the last read has filled.
+        /// Number of bytes of `chunk` that the last read filled.
         filled: usize,
     },
     /// TLS after its handshake.
@@ -36,13 +36,13 @@ pub(super) enum Session {
     },
 }
 
-/// What reading gave.
+/// The result of a read.
 pub(super) enum Filled {
     /// Something arrived.
     Some,
-    /// Nothing is there now.
+    /// There are no bytes now.
     Nothing,
-    /// The stream ended; `orderly` if the peer said so.
+    /// The stream ended; `orderly` if the peer announced it.
     End { orderly: bool },
 }
 
@@ -58,7 +58,7 @@ impl Session {
         Self::Tls { connection: Box::new(connection), ours, chunk: Zeroizing::new(vec![0; CHUNK_BYTES]) }
     }
 
-    /// What the last read has brought, the beginning of it.
+    /// Returns the beginning of the bytes of the last read.
     pub(super) fn first_bytes(&self) -> Option<&[u8]> {
         match self {
             Self::Plain { chunk, filled, .. } => Some(&chunk[..(*filled).min(BANNER_BYTES)]),
@@ -66,11 +66,11 @@ impl Session {
         }
     }
 
-    /// Takes a frame for writing; its length has been checked.
+    /// Queues a frame for writing; its length has been checked.
     pub(super) fn queue(&mut self, header: &[u8], body: &[u8]) -> Result<(), ChannelError> {
         match self {
             Self::Plain { out, .. } => {
-                // Reserved at once: a growing buffer would leave copies of secrets behind.
+                // The capacity is reserved at once, because a growing buffer would leave copies of secrets behind.
                 out.reserve_exact(header.len() + body.len());
                 out.extend_from_slice(header);
                 out.extend_from_slice(body);
@@ -94,7 +94,7 @@ impl Session {
         }
     }
 
-    /// Whether bytes wait to be written.
+    /// Returns whether bytes wait to be written.
     pub(super) fn has_output(&self) -> bool {
         match self {
             Self::Plain { out, .. } => !out.is_empty(),
@@ -102,7 +102,7 @@ impl Session {
         }
     }
 
-    /// Writes what the wire takes now.
+    /// Writes as many bytes as the wire takes now.
     pub(super) fn flush(&mut self, wire: &Wire) -> io::Result<()> {
         match self {
             Self::Plain { out, written, .. } => {
@@ -115,7 +115,7 @@ impl Session {
                 }
                 *written = 0;
                 if out.capacity() > CHUNK_BYTES {
-                    // Wiping goes over the whole allocation, which the next small frame should not pay for.
+                    // Wiping covers the whole allocation, a cost that the next small frame should not have.
                     *out = Zeroizing::default();
                 } else {
                     out.zeroize();
@@ -126,7 +126,7 @@ impl Session {
         }
     }
 
-    /// Reads what is there now, one chunk at most, into the framer.
+    /// Reads the available bytes, at most one chunk, into the framer.
     pub(super) fn fill(&mut self, wire: &Wire, framer: &mut Framer) -> Result<Filled, ChannelError> {
         match self {
             Self::Plain { chunk, filled, .. } => {
@@ -144,8 +144,8 @@ impl Session {
                 }
             }
             Self::Tls { connection, ours, chunk } => {
-                // First what is decrypted already: the handshake may have taken in the first frames, or even the end,
-                // and then no more bytes need ever come.
+                // Bytes that are decrypted already come first: the handshake may have read the first frames, or even
+                // the end, and then no more bytes need ever come.
                 match drain(connection, chunk, framer)? {
                     Filled::Nothing => {}
                     filled => return Ok(filled),
@@ -159,7 +159,7 @@ impl Session {
                     Err(source) => return Err(ChannelError::Io { doing: "reading", source }),
                 }
                 if let Err(error) = connection.process_new_packets() {
-                    // Tell the peer why, if it still listens.
+                    // This sends the peer the reason, if it still listens.
                     let _ = flush_tls(connection, wire);
                     return Err(explain(error, *ours));
                 }
@@ -187,7 +187,7 @@ impl Session {
     }
 }
 
-/// Moves what is decrypted into the framer.
+/// Moves decrypted bytes into the framer.
 fn drain(connection: &mut Connection, chunk: &mut [u8], framer: &mut Framer) -> Result<Filled, ChannelError> {
     let mut filled = Filled::Nothing;
     while let Some(n) =
@@ -203,7 +203,7 @@ fn drain(connection: &mut Connection, chunk: &mut [u8], framer: &mut Framer) -> 
     Ok(filled)
 }
 
-/// Writes what the wire takes now.
+/// Writes as many bytes as the wire takes now.
 pub(crate) fn flush_tls(connection: &mut Connection, wire: &Wire) -> io::Result<()> {
     while connection.wants_write() {
         match now_or_never(|| connection.write_tls(&mut &*wire))? {
@@ -215,7 +215,7 @@ pub(crate) fn flush_tls(connection: &mut Connection, wire: &Wire) -> io::Result<
     Ok(())
 }
 
-/// An error after which the peer is simply gone.
+/// Returns whether the error means that the peer is gone.
 pub(crate) fn is_cut(error: &io::Error) -> bool {
     use io::ErrorKind as K;
     matches!(
@@ -224,7 +224,7 @@ pub(crate) fn is_cut(error: &io::Error) -> bool {
     )
 }
 
-/// A TLS error in our own terms.
+/// Returns a TLS error as an error of this crate.
 pub(crate) fn explain(error: rustls::Error, ours: PublicKey) -> ChannelError {
     use rustls::AlertDescription as A;
     match error {
@@ -232,7 +232,8 @@ pub(crate) fn explain(error: rustls::Error, ours: PublicKey) -> ChannelError {
         rustls::Error::AlertReceived(A::NoApplicationProtocol) | rustls::Error::NoApplicationProtocol => {
             ChannelError::WrongProtocol
         }
-        // The alert for whatever cannot be agreed upon (RFC 8446, section 6.2); all else is the same at ends of ours.
+        // This alert covers anything that cannot be agreed upon (RFC 8446, section 6.2); our ends agree in all but
+        // the key exchange.
         rustls::Error::AlertReceived(A::HandshakeFailure)
         | rustls::Error::PeerIncompatible(rustls::PeerIncompatible::NoKxGroupsInCommon) => {
             ChannelError::NoKeyExchange
@@ -242,7 +243,7 @@ pub(crate) fn explain(error: rustls::Error, ours: PublicKey) -> ChannelError {
     }
 }
 
-/// Whether bytes came that no honest end of this connection sends, here or, by its own account, there.
+/// Returns whether bytes arrived that no honest end of this connection sends, here or, by its own account, there.
 fn is_altered(error: &rustls::Error) -> bool {
     use rustls::AlertDescription as A;
     use rustls::Error as E;

@@ -15,7 +15,7 @@ fn soon() -> Instant {
     after(20_000)
 }
 
-/// A channel and the bare socket at its other end.
+/// Returns a channel and the bare socket at its other end.
 fn channel_and_socket() -> (Channel, UnixStream) {
     let (ours, theirs) = UnixStream::pair().unwrap();
     let wire = Wire::socket(ours.into()).unwrap();
@@ -94,7 +94,7 @@ fn a_slow_peer_gains_no_time() {
     assert_eq!(a.recv(after(100)).unwrap(), None);
     drop(stop);
     let mut b = slow.join().unwrap();
-    // What came late is not lost.
+    // A late frame is not lost.
     b.write_all(&[b'x'; 1000]).unwrap();
     assert_eq!(a.recv(soon()).unwrap(), Some(vec![b'x'; 1000]));
 }
@@ -138,7 +138,7 @@ fn closing_takes_two() {
     let other = thread::spawn(move || {
         assert_eq!(b.recv(soon()).unwrap().as_deref(), Some(&b"last"[..]));
         assert!(matches!(b.recv(soon()), Err(ChannelError::Closed)));
-        // Dropped by an end that has closed already.
+        // An end that has closed already drops it.
         b.send(b"late", soon()).unwrap();
         b.close(soon()).unwrap();
     });
@@ -165,7 +165,7 @@ fn a_wake_interrupts_and_a_frame_goes_first() {
 fn a_flood_stays_in_the_socket() {
     let (mut a, mut b) = Channel::pair().unwrap();
     let frame = vec![1; 256 << 10];
-    // What is kept while sending is bounded: 2 MiB, one chunk, and the frame under way.
+    // The bytes kept while sending are bounded: 2 MiB, one chunk, and the frame under way.
     let flood = thread::spawn(move || {
         let mut sent = 0;
         while b.send(&frame, after(100)).is_ok() {

@@ -17,7 +17,7 @@ pub(crate) struct Wire {
     input: File,
     /// `None` if `input` serves both directions.
     output: Output,
-    /// The flags that the descriptors had before us. Others may hold the same open files (a shell its terminal).
+    /// The flags that the descriptors had before. Other processes may use the same open files (a shell its terminal).
     input_flags: OFlags,
 }
 
@@ -27,7 +27,7 @@ enum Output {
     Closed,
 }
 
-/// What a wait ended with. Nothing at all means that output is possible, or that the deadline passed.
+/// The result of a wait. If no flag is set, output is possible, or the deadline passed.
 #[derive(Default, Clone, Copy)]
 pub(crate) struct Ready {
     pub(crate) input: bool,
@@ -35,7 +35,7 @@ pub(crate) struct Ready {
 }
 
 impl Wire {
-    /// A socket that carries both directions.
+    /// Returns a socket that carries both directions.
     pub(crate) fn socket(socket: OwnedFd) -> io::Result<Self> {
         let input_flags = set_nonblocking(&socket)?;
         Ok(Self { input: socket.into(), output: Output::SameAsInput, input_flags })
@@ -48,9 +48,9 @@ impl Wire {
         Ok(Self { input: input.into(), output: Output::Own(output.into(), output_flags), input_flags })
     }
 
-    /// Waits until one of the wanted things is possible, or the deadline passes.
+    /// Waits until one of the wanted operations is possible, or the deadline passes.
     ///
-    /// An error or hang-up counts as ready: the read or write that follows tells which it is.
+    /// An error or hang-up counts as ready: the read or write that follows reports it.
     pub(crate) fn wait(
         &self,
         read: bool,
@@ -61,7 +61,8 @@ impl Wire {
         loop {
             let left = deadline.saturating_duration_since(Instant::now()).min(LONGEST_POLL);
             let timeout = Timespec::try_from(left).map_err(io::Error::other)?;
-            // Descriptors with nothing wanted are left out: poll would report their hang-up at once and for ever.
+            // Descriptors without a wanted operation are left out, because poll would report their hang-up at once,
+            // again and again.
             let mut fds = Vec::with_capacity(3);
             let flags = |read, write| {
                 (if read { PollFlags::IN } else { PollFlags::empty() })
@@ -96,10 +97,10 @@ impl Wire {
         }
     }
 
-    /// Tells the other end that nothing more comes, while its bytes can still arrive.
+    /// Announces the end of our bytes, while the other end's bytes can still arrive.
     pub(crate) fn shutdown_write(&mut self) {
         if let Output::SameAsInput = self.output {
-            // A peer that is gone already has nothing to be told.
+            // A peer that is gone already needs no announcement.
             let _ = rustix::net::shutdown(&self.input, Shutdown::Write);
         } else {
             self.close_output();
@@ -152,7 +153,7 @@ fn set_nonblocking(fd: &OwnedFd) -> io::Result<OFlags> {
     Ok(before)
 }
 
-/// Runs a read or write again while signals interrupt it; `None` means that it would block.
+/// Repeats a read or write while signals interrupt it; `None` means that it would block.
 pub(crate) fn now_or_never(mut io: impl FnMut() -> io::Result<usize>) -> io::Result<Option<usize>> {
     loop {
         match io() {

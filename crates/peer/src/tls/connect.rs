@@ -1,4 +1,4 @@
-//! The client's half: finds the server, judges its key, and only then shows its own.
+//! The client's half: it finds the server, judges its key, and only then shows its own.
 
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
@@ -23,23 +23,23 @@ use crate::location::HostPort;
 use crate::ssh::AddressFamily;
 use crate::trust::{KnownPeer, KnownPeers, ServerTrust, Verdict};
 
-/// The most addresses of one name that are tried.
+/// Most addresses of one name that are tried.
 const MAX_ADDRESSES: usize = 16;
-/// What each address gets of the time at least, unless less is left.
+/// Least time for each address, unless less is left.
 const LEAST_ATTEMPT: Duration = Duration::from_millis(250);
 
-/// Pauses after attempts that were cut off before anything was asked: a daemon with too many strangers of one address hangs up on
-/// those that have said least, who may be honest and slow.
+/// Pauses after attempts that were cut off early: a daemon with too many strangers at one address hangs up on those
+/// that have sent least, who may be honest and slow.
 const PAUSES_MS: [u64; 3] = [50, 150, 400];
 
-/// Connects to a daemon and authenticates both ends. Attempts that the other end cuts off are made again, a few times.
+/// Connects to a daemon and authenticates both ends. Attempts that the other end cuts off are repeated a few times.
 ///
-/// A TLS 1.3 client is done before the server has judged the client's key: if the server does not know us, the first
-/// [`Channel::recv`] says so ([`ChannelError::Refused`]).
+/// A TLS 1.3 client finishes before the server has judged the client's key: if the server does not accept it, the
+/// first [`Channel::recv`] fails with [`ChannelError::Refused`].
 ///
 /// # Errors
-/// The name does not resolve, nobody listens, the server is not trusted, it does not speak our protocol, or the
-/// deadline passed.
+/// Fails if the name does not resolve, nobody listens, the server is not trusted, it does not speak our protocol, or
+/// the deadline passed.
 pub fn connect_tls(
     application: Application,
     address: &HostPort,
@@ -50,10 +50,10 @@ pub fn connect_tls(
     connect_tls_by(application, None, address, identity, trust, deadline)
 }
 
-/// As [`connect_tls`], only over addresses of one family.
+/// Does as [`connect_tls`], but only over addresses of one family.
 ///
 /// # Errors
-/// As there; the name may have no address of that family.
+/// Fails as that does, and if the name has no address of that family.
 pub fn connect_tls_by(
     application: Application,
     family: Option<AddressFamily>,
@@ -68,10 +68,10 @@ pub fn connect_tls_by(
 /// Makes a TCP connection to an address within a time, as [`TcpStream::connect_timeout`] does.
 pub type Dial<'a> = &'a dyn Fn(&SocketAddr, Duration) -> io::Result<TcpStream>;
 
-/// As [`connect_tls_by`], over connections that `dial` makes.
+/// Does as [`connect_tls_by`], over connections that `dial` makes.
 ///
 /// # Errors
-/// As there.
+/// Fails as that does.
 pub fn connect_tls_over(
     application: Application,
     family: Option<AddressFamily>,
@@ -130,7 +130,7 @@ fn attempt(
         .with_client_cert_resolver(Arc::new(AlwaysResolvesClientRawPublicKeys::new(identity.certified())));
     config.alpn_protocols = vec![application.alpn().to_vec()];
     config.resumption = Resumption::disabled();
-    // The key is the name; where we go is nobody else's business.
+    // The key is the name, and the destination is kept private.
     config.enable_sni = false;
 
     let (remote_addr, wire) = wire(stream).map_err(ChannelError::io("preparing a connection"))?;
@@ -141,7 +141,7 @@ fn attempt(
     let shaken = handshake(application, &wire, &mut connection, ours, deadline);
     match (verifier.seen.get(), shaken) {
         (Some((_, Verdict::Known)), Ok(())) => {}
-        // Only now, when it has proved to own the key.
+        // Only now has the server proved to own the key.
         (Some((key, Verdict::New)), Ok(())) => {
             if let Some(file) = trust.file() {
                 KnownPeers::append_first(file, &KnownPeer { address: address.clone(), key: *key })?;
@@ -161,12 +161,12 @@ fn attempt(
                 place,
             });
         }
-        // Its first words are no TLS, so nobody has changed any.
+        // Its first bytes are not TLS, so they were not altered TLS.
         (None, Err(ChannelError::Altered { source: rustls::Error::InvalidMessage(InvalidContentType) })) => {
             return Err(PeerError::NotTls { address: address.clone() });
         }
         (_, Err(error)) => return Err(error.into()),
-        // A handshake without a key to judge does not exist in this configuration.
+        // In this configuration every handshake has a key to judge.
         (None, Ok(())) => return Err(ChannelError::WrongProtocol.into()),
     }
     let Some((key, _)) = verifier.seen.get().copied() else {
@@ -189,7 +189,7 @@ fn connect_tcp(
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     for (i, candidate) in addresses.iter().enumerate() {
         let left = deadline.saturating_duration_since(Instant::now());
-        // An address that swallows packets may not eat the time of the others.
+        // An address that drops packets must not use up the time of the others.
         let others = u32::try_from(addresses.len() - i).unwrap_or(1);
         let share = (left / others).max(LEAST_ATTEMPT).min(left);
         if share.is_zero() {
@@ -204,7 +204,8 @@ fn connect_tcp(
     Err(PeerError::Connect { address: address.clone(), source: last })
 }
 
-/// Resolves within the deadline. The system's resolver knows no deadline, so it gets a thread, which ends with it.
+/// Resolves within the deadline. The system's resolver has no deadline, so it runs on a thread of its own, which ends
+/// with it.
 fn resolve(address: &HostPort, deadline: Instant) -> Result<Vec<SocketAddr>, PeerError> {
     if let Ok(ip) = address.host.parse::<IpAddr>() {
         return Ok(vec![SocketAddr::new(ip, address.port)]);
@@ -216,7 +217,7 @@ fn resolve(address: &HostPort, deadline: Instant) -> Result<Vec<SocketAddr>, Pee
         .name("resolver".into())
         .spawn(move || {
             let found = (host.as_str(), port).to_socket_addrs();
-            // Nobody waits any more if the deadline passed.
+            // The receiver is gone if the deadline passed.
             let _ = answer.send(found.map(|found| found.take(MAX_ADDRESSES).collect::<Vec<_>>()));
         })
         .map_err(fault)?;
@@ -247,7 +248,7 @@ impl ServerCertVerifier for ServerVerifier {
     ) -> Result<ServerCertVerified, rustls::Error> {
         let key = raw_key(end_entity, intermediates)?;
         let verdict = self.trust.judge(&self.known, &self.address, &key);
-        // One handshake shows one key; what is reported must be what was judged.
+        // A handshake shows one key; the reported key must be the judged one.
         if self.seen.set((key, verdict)).is_err() {
             return Err(CertificateError::ApplicationVerificationFailure.into());
         }

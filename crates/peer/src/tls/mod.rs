@@ -1,9 +1,11 @@
 //! TLS 1.3 between two raw public keys, and nothing else.
 //!
-//! * Version 1.3 only, and both ends must name the same [`Application`]: a daemon's port is no gateway's.
-//! * Key exchange X25519MLKEM768 and no other: what is recorded today stays closed to the quantum computers of tomorrow.
+//! * The version is 1.3 only, and both ends must name the same [`Application`]: a daemon's port does not serve
+//!   gateways.
+//! * The key exchange is X25519MLKEM768 and no other: traffic recorded today stays closed to future quantum
+//!   computers.
 //! * Both ends authenticate with RFC 7250 raw Ed25519 keys; there are no certificates and no names to trust.
-//! * No resumption and no early data: a key that was struck from a trust file is out at the next connection, and
+//! * There is no resumption and no early data: a key removed from a trust file is refused at the next connection, and
 //!   nothing can be replayed.
 //! * The client judges the server's key before it shows its own.
 
@@ -27,8 +29,8 @@ use crate::key::PublicKey;
 pub use connect::{Dial, connect_tls, connect_tls_by, connect_tls_over};
 pub use serve::{TlsArrival, accept_tls};
 
-/// The protocol within a connection. Both ends must name the same (ALPN, RFC 7301), so that nobody who reaches a daemon with a
-/// gateway's key, or the other way round, is understood there by accident.
+/// The protocol within a connection. Both ends must name the same application (ALPN, RFC 7301), so that a peer that
+/// reaches a daemon with a gateway's key, or the reverse, is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Application {
     /// Transfers of files, between `sealane cp` and `sealane serve`.
@@ -38,7 +40,7 @@ pub enum Application {
 }
 
 impl Application {
-    /// As it is named in the handshake.
+    /// Returns its name in the handshake.
     fn alpn(self) -> &'static [u8] {
         match self {
             Self::Copy => b"sealane-copy/1",
@@ -47,7 +49,7 @@ impl Application {
     }
 }
 
-/// What the two ends of a TLS connection agreed upon.
+/// The parameters that the two ends of a TLS connection agreed upon.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsFacts {
     /// The key exchange group, such as `X25519MLKEM768`.
@@ -58,7 +60,7 @@ pub struct TlsFacts {
     pub peer_key: PublicKey,
 }
 
-/// aws-lc-rs with the one group that ends of ours agree upon.
+/// aws-lc-rs with the one group that our ends agree upon.
 static PROVIDER: LazyLock<Arc<CryptoProvider>> = LazyLock::new(|| {
     Arc::new(CryptoProvider {
         kx_groups: vec![aws_lc_rs::kx_group::X25519MLKEM768],
@@ -66,13 +68,13 @@ static PROVIDER: LazyLock<Arc<CryptoProvider>> = LazyLock::new(|| {
     })
 });
 
-/// The other end's address, and the connection made ready for a handshake.
+/// Prepares the connection for a handshake, and returns it with the other end's address.
 fn wire(stream: TcpStream) -> io::Result<(SocketAddr, Wire)> {
     stream.set_nodelay(true)?;
     Ok((stream.peer_addr()?, Wire::socket(stream.into())?))
 }
 
-/// The key in place of a certificate; it must be alone.
+/// Returns the key in place of a certificate; it must be alone.
 fn raw_key(end_entity: &CertificateDer<'_>, rest: &[CertificateDer<'_>]) -> Result<PublicKey, rustls::Error> {
     match (PublicKey::from_spki(end_entity), rest) {
         (Some(key), []) => Ok(key),
@@ -95,20 +97,20 @@ fn verify_signature(
     )
 }
 
-/// The only signatures that these keys make.
+/// Returns the only signature scheme of these keys.
 fn signature_schemes() -> Vec<SignatureScheme> {
     vec![SignatureScheme::ED25519]
 }
 
-/// TLS 1.2 is not compiled in; if it were, this would still refuse it.
+/// TLS 1.2 is not compiled in; if it were, this would refuse it.
 fn no_tls12() -> rustls::Error {
     rustls::Error::PeerIncompatible(rustls::PeerIncompatible::Tls12NotOffered)
 }
 
-/// Reads of one turn: a peer that always has more to say does not keep others waiting.
+/// Most reads per turn: a peer that sends without pause does not keep others waiting.
 const READS_MAX: usize = 16;
 
-/// Takes the handshake as far as it goes without waiting; true when it is at its end.
+/// Advances the handshake as far as possible without waiting; returns true when it is complete.
 fn shake(
     application: Application,
     wire: &Wire,
@@ -118,7 +120,7 @@ fn shake(
     let doing = "shaking hands";
     let cut = |e| if is_cut(&e) { ChannelError::Truncated } else { ChannelError::Io { doing, source: e } };
     for _ in 0..READS_MAX {
-        // A write that fails may have its reason in what the peer sent; the read below finds it.
+        // The peer's bytes may explain why a write failed; the read below finds the reason.
         let written = flush_tls(connection, wire);
         if !connection.is_handshaking() && !connection.wants_write() {
             return match connection.alpn_protocol() == Some(application.alpn()) {
@@ -134,7 +136,7 @@ fn shake(
             Some(0) => return Err(ChannelError::Truncated),
             Some(_) => {
                 if let Err(error) = connection.process_new_packets() {
-                    // Tell the peer why, if it still listens.
+                    // This sends the peer the reason, if it still listens.
                     let _ = flush_tls(connection, wire);
                     return Err(explain(error, ours));
                 }
@@ -156,8 +158,7 @@ fn handshake(
     ours: PublicKey,
     deadline: Instant,
 ) -> Result<(), ChannelError> {
-    // The deadline is looked at every time round: a peer that sends a byte now and then makes progress but gains no
-    // time.
+    // The deadline is checked in every turn: a peer that sends single bytes makes progress but gains no time.
     while !shake(application, wire, connection, ours)? {
         let doing = "shaking hands";
         if Instant::now() >= deadline {

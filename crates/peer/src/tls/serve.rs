@@ -1,4 +1,4 @@
-//! The server's half: admits the keys in a list and tells everyone else that they are not.
+//! The server's half: it admits the keys in a list and refuses all others with a message.
 
 use std::fmt;
 use std::io::Read;
@@ -25,13 +25,14 @@ use crate::identity::Identity;
 use crate::key::PublicKey;
 use crate::trust::{AuthorisedPeer, AuthorisedPeers};
 
-/// How long a refused client is listened to, so that it can read why.
+/// Time for which a refused client is listened to, so that it can read the reason.
 const LINGER: Duration = Duration::from_secs(1);
-/// What a refused client may send meanwhile.
+/// Most bytes that a refused client may send meanwhile.
 const LINGER_BYTES: usize = 64 << 10;
 
-/// A TCP connection whose first byte says TLS, while both ends prove who they are. Nothing here waits: whoever holds
-/// it polls it for what [`Self::wants_write`] says, and calls [`Self::advance`] when it is ready.
+/// A TCP connection whose first byte is TLS, while both ends authenticate each other. No method waits: the owner
+/// polls the connection for output if [`Self::wants_write`], otherwise for input, and calls [`Self::advance`] when it
+/// is ready.
 pub struct TlsArrival {
     application: Application,
     wire: Wire,
@@ -40,7 +41,7 @@ pub struct TlsArrival {
     ours: PublicKey,
     from: SocketAddr,
     deadline: Instant,
-    /// Why the client is refused, and how many bytes it may still send.
+    /// The reason why the client is refused, and the number of bytes that it may still send.
     refused: Option<(ChannelError, usize)>,
 }
 
@@ -51,10 +52,10 @@ impl fmt::Debug for TlsArrival {
 }
 
 impl TlsArrival {
-    /// Begins; the client has until `deadline`.
+    /// Starts the handshake; the client has until `deadline`.
     ///
     /// # Errors
-    /// The connection is gone already, or the library refuses.
+    /// Fails if the connection is gone already, or the library refuses.
     pub fn new(
         application: Application,
         stream: TcpStream,
@@ -80,13 +81,13 @@ impl TlsArrival {
         Ok(Self { application, wire, connection, verifier, ours, from, deadline, refused: None })
     }
 
-    /// Goes on as far as it can; true when it is over and [`Self::finish`] says how.
+    /// Advances as far as possible; returns true when it is over and [`Self::finish`] has the result.
     pub fn advance(&mut self) -> bool {
         if self.refused.is_none() {
             match shake(self.application, &self.wire, &mut self.connection, self.ours) {
                 Ok(over) => return over,
                 // Closing at once over unread bytes would reset the connection, and the alert that explains the
-                // refusal would be lost on its way.
+                // refusal would be lost.
                 Err(error) => {
                     self.wire.shutdown_write();
                     self.deadline = self.deadline.min(Instant::now() + LINGER);
@@ -106,28 +107,28 @@ impl TlsArrival {
         }
     }
 
-    /// Whether it waits until it can write, and not only for what comes.
+    /// Returns whether it waits for output to be possible, and not only for input.
     #[must_use]
     pub fn wants_write(&self) -> bool {
         self.refused.is_none() && self.connection.wants_write()
     }
 
-    /// Where it comes from.
+    /// Returns the client's address.
     #[must_use]
     pub fn from(&self) -> SocketAddr {
         self.from
     }
 
-    /// When it is to be finished in any case. A client that is refused has a moment to read why.
+    /// Returns the time at which it is to be finished in any case. A refused client has a moment to read the reason.
     #[must_use]
     pub fn deadline(&self) -> Instant {
         self.deadline
     }
 
-    /// How it ended.
+    /// Returns the result.
     ///
     /// # Errors
-    /// The client is not authorised, does not speak our protocol, or took too long.
+    /// Fails if the client is not authorised, does not speak our protocol, or took too long.
     pub fn finish(self) -> Result<(Channel, AuthorisedPeer), PeerError> {
         let admitted = self.verifier.seen.get().map(|key| (*key, self.verifier.authorised.find(key)));
         match (self.refused, admitted) {
@@ -139,7 +140,7 @@ impl TlsArrival {
                 Ok((channel, entry.clone()))
             }
             (_, Some((key, None))) => Err(PeerError::NotAuthorised { key }),
-            // What a client is told of its key, a daemon is told of its own.
+            // A refused client gets our message about its key, and a refused daemon gets one about its own.
             (Some((ChannelError::Refused { ours }, _)), _) => Err(ChannelError::Unknown { ours }.into()),
             (Some((error, _)), _) => Err(error.into()),
             (None, _) => Err(ChannelError::Deadline { doing: "shaking hands" }.into()),
@@ -153,10 +154,10 @@ impl AsFd for TlsArrival {
     }
 }
 
-/// Takes a TCP connection whose first byte says TLS, and waits until both ends are authenticated.
+/// Takes a TCP connection whose first byte is TLS, and waits until both ends are authenticated.
 ///
 /// # Errors
-/// The client is not authorised, does not speak our protocol, or the deadline passed.
+/// Fails if the client is not authorised, does not speak our protocol, or the deadline passed.
 pub fn accept_tls(
     application: Application,
     stream: TcpStream,
@@ -191,7 +192,7 @@ impl ClientCertVerifier for ClientVerifier {
         _now: UnixTime,
     ) -> Result<ClientCertVerified, rustls::Error> {
         let key = raw_key(end_entity, intermediates)?;
-        // One handshake shows one key; what is reported must be what was judged.
+        // A handshake shows one key; the reported key must be the judged one.
         if self.seen.set(key).is_ok() && self.authorised.find(&key).is_some() {
             Ok(ClientCertVerified::assertion())
         } else {

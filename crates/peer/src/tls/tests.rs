@@ -1,4 +1,4 @@
-//! TLS between two raw keys, with right, wrong and silent peers.
+//! Tests of TLS between two raw keys, with right, wrong and silent peers.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -52,7 +52,7 @@ fn who_is_cut_off_before_saying_anything_tries_again() {
             let accepted = scope.spawn(move || {
                 for cut in 0..cuts {
                     let (mut stream, _) = listener.accept().unwrap();
-                    // With what was said unread, and without.
+                    // Half of the rounds leave unread bytes.
                     if cut % 2 == 1 {
                         assert!(stream.read(&mut [0; 4096]).unwrap() > 0);
                     }
@@ -110,7 +110,7 @@ fn trust_on_first_use_writes_only_what_was_proved() {
     assert!(!file.exists());
 }
 
-/// A client of our kind, but for what `change` makes different.
+/// Returns a client of our kind, except for the change that `change` makes.
 fn other_client(
     groups: Vec<&'static dyn rustls::crypto::SupportedKxGroup>,
     alpn: Option<&[u8]>,
@@ -153,7 +153,7 @@ fn an_end_without_the_hybrid_group_is_refused() {
 
 #[test]
 fn the_application_must_be_named() {
-    // None, that of versions before, and the other one of ours.
+    // The cases are: no ALPN, that of earlier versions, and that of our other application.
     for alpn in [None, Some(&b"sealane/1"[..]), Some(Application::Copy.alpn())] {
         let (shaken, accepted) = other_client(PROVIDER.kx_groups.clone(), alpn);
         assert!(matches!(shaken, Err(ChannelError::WrongProtocol)), "{alpn:?}: {shaken:?}");
@@ -203,7 +203,7 @@ fn what_came_with_the_handshake_is_not_forgotten() {
         let mut rest = vec![0; usize::from(u16::from_be_bytes([hello[3], hello[4]]))];
         client.read_exact(&mut rest).unwrap();
         server.write_all(&[&hello[..], &rest].concat()).unwrap();
-        // All the rest in one piece: the end of the handshake, a frame, and the goodbye.
+        // The rest is one piece: the end of the handshake, a frame, and the end of the stream.
         let mut all = Vec::new();
         client.read_to_end(&mut all).unwrap();
         assert!(all.len() < 4096, "the server's first read takes it whole");
@@ -213,7 +213,7 @@ fn what_came_with_the_handshake_is_not_forgotten() {
     let address = HostPort { host: "127.0.0.1".into(), port };
     let mut ours = connect_tls(APPLICATION, &address, &client, &trust, soon()).unwrap();
     ours.send(b"early", soon()).unwrap();
-    // It gets no answer: the server has not seen anything yet.
+    // It gets no answer, because the server has not seen a byte yet.
     assert!(matches!(ours.close(after(1)), Err(ChannelError::Deadline { .. })));
     let (mut theirs, _) = accepted.join().unwrap().unwrap();
     assert_eq!(theirs.recv(soon()).unwrap().as_deref(), Some(&b"early"[..]));
@@ -236,7 +236,7 @@ fn keys_may_be_updated_under_way() {
         ours.update_keys();
         ours.send(b"ping", soon()).unwrap();
         assert_eq!(theirs.recv(soon()).unwrap().as_deref(), Some(&b"ping"[..]));
-        // Its own update is due before this.
+        // Its own key update is due before this.
         theirs.send(b"pong", soon()).unwrap();
         assert_eq!(ours.recv(soon()).unwrap().as_deref(), Some(&b"pong"[..]));
     }

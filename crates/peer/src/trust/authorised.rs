@@ -1,15 +1,15 @@
-//! `authorised-peers`: which clients a server admits, and what each may do.
+//! `authorised-peers`: the clients that a server admits, and the rights of each.
 //!
 //! ```text
 //! # key             name          what it may do
 //! sealane1:aaaa…    ada@laptop    rights=read,write path=/srv/data rate=100M connections=4
 //! ```
 //!
-//! `rights=` is required: `read`, `write` or both; besides `delete` (what its source does not have may go), and with
-//! `write` also `owner` (it may say whose its files are) and `set-id` (it may make files that run as their owner or
-//! group). The others restrict further: `path=` confines the peer to a directory (absolute, percent-encoded where a byte
-//! is not printable ASCII), `rate=` is in bytes a second with an optional decimal suffix `K`, `M`, `G` or `T`,
-//! `connections=` counts connections at one time.
+//! `rights=` is required: `read`, `write` or both; besides, `delete` (it may delete entries that its source does not
+//! have), and with `write` also `owner` (it may set the owners of its files) and `set-id` (it may make files that run
+//! as their owner or group). The others restrict further: `path=` confines the peer to a directory (absolute,
+//! percent-encoded if a byte is not printable ASCII), `rate=` is in bytes per second with an optional decimal suffix
+//! `K`, `M`, `G` or `T`, `connections=` bounds simultaneous connections.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -30,40 +30,40 @@ const DELETE: &str = "delete";
 const OWNER: &str = "owner";
 const SET_ID: &str = "set-id";
 
-/// What a peer may do with files.
+/// A peer's rights on files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Rights {
-    /// It may list and fetch.
+    /// Whether it may list and fetch.
     pub read: bool,
-    /// It may create and change.
+    /// Whether it may create and change.
     pub write: bool,
-    /// It may delete what its source does not have.
+    /// Whether it may delete entries that its source does not have.
     pub delete: bool,
-    /// It may say whose its files are.
+    /// Whether it may set the owners of its files.
     pub owner: bool,
-    /// It may set the set-user-id and set-group-id bits.
+    /// Whether it may set the set-user-id and set-group-id bits.
     pub set_id: bool,
 }
 
 /// One line of `authorised-peers`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuthorisedPeer {
-    /// Who it is.
+    /// The key that identifies it.
     pub key: PublicKey,
-    /// What logs call it: 1 to 64 of `A-Z a-z 0-9 . _ @ -`.
+    /// Its name in logs: 1 to 64 of `A-Z a-z 0-9 . _ @ -`.
     pub name: String,
-    /// What it may do.
+    /// Its rights.
     pub rights: Rights,
     /// The directory it is confined to; absolute and without `..`.
     pub path: Option<PathBuf>,
-    /// The most it may move, in bytes a second.
+    /// Most bytes per second that it may move.
     pub rate_bytes_per_s: Option<NonZeroU64>,
-    /// The most connections it may have at one time.
+    /// Most simultaneous connections that it may have.
     pub connections: Option<NonZeroU32>,
 }
 
 impl fmt::Display for AuthorisedPeer {
-    /// The line of the file, without its line feed.
+    /// Writes the line of the file, without its line feed.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Rights { read, write, delete, owner, set_id } = self.rights;
         write!(f, "{} {} rights=", self.key, self.name)?;
@@ -91,20 +91,20 @@ impl fmt::Display for AuthorisedPeer {
     }
 }
 
-/// The clients that a server admits. No key and no name is there twice.
+/// The clients that a server admits. No key and no name occurs twice.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AuthorisedPeers {
     peers: Vec<(usize, AuthorisedPeer)>,
 }
 
 impl AuthorisedPeers {
-    /// The file in a user's configuration directory, unless the user says otherwise.
+    /// The default file in a user's configuration directory.
     pub const FILE_NAME: &str = "authorised-peers";
 
-    /// Reads the text of such a file.
+    /// Parses the text of such a file.
     ///
     /// # Errors
-    /// The first line that is not understood.
+    /// Fails at the first malformed line.
     pub fn parse(bytes: &[u8]) -> Result<Self, PeerError> {
         Self::parse_lines(bytes).map_err(file::at(None))
     }
@@ -112,27 +112,28 @@ impl AuthorisedPeers {
     /// Reads such a file; one that does not exist admits nobody.
     ///
     /// # Errors
-    /// It cannot be read, others may write to it, or a line is not understood.
+    /// Fails if the file cannot be read, other users may write to it, or a line is malformed.
     pub fn load(path: &Path) -> Result<Self, PeerError> {
         Self::parse_lines(&file::read(path)?).map_err(file::at(Some(path)))
     }
 
-    /// All entries in the order of the file.
+    /// Returns all entries in the order of the file.
     pub fn iter(&self) -> impl Iterator<Item = &AuthorisedPeer> {
         self.peers.iter().map(|(_, peer)| peer)
     }
 
-    /// The entry of this key.
+    /// Returns the entry of this key.
     #[must_use]
     pub fn find(&self, key: &PublicKey) -> Option<&AuthorisedPeer> {
         self.iter().find(|peer| peer.key == *key)
     }
 
-    /// Gives `key` the line that `change` makes of the one it has, if it has one, under the same name. The file is made if it does
-    /// not exist. Returns the entry before and the one after.
+    /// Sets the line of `key` to the result of `change` for its present line, if there is one, under the same name.
+    /// The file is created if it does not exist. Returns the old and the new entry.
     ///
     /// # Errors
-    /// The name is another key's, or the key has another name; the entry is not one that the parser would take, or the file cannot be changed.
+    /// Fails if the name belongs to another key, or the key has another name; if the parser would refuse the entry;
+    /// or if the file cannot be changed.
     pub fn set(
         path: &Path,
         key: &PublicKey,
@@ -144,14 +145,14 @@ impl AuthorisedPeers {
             let old = peers.iter().find(|(_, peer)| peer.key == *key);
             let peer = change(old.map(|(_, peer)| peer));
             let text = peer.to_string();
-            // The name comes from the caller and could hold spaces or a line of its own.
+            // The caller's name could contain spaces or a line of its own.
             let number = old.map_or(peers.len() + 1, |&(line, _)| line);
             let only = Self::parse_lines(text.as_bytes()).map_err(|(_, fault)| (number, fault));
             match &only.map_err(file::at(Some(path)))?.peers[..] {
                 [(_, only)] if *only == peer && only.key == *key => {}
                 _ => return Err(file::at(Some(path))((number, TrustFault::Name))),
             }
-            // A name that changes by the way would hide in the log who it was.
+            // A silent change of the name would hide the peer's identity in the log.
             if let Some(&(first_line, _)) = old.filter(|(_, old)| old.name != peer.name) {
                 return Err(file::at(Some(path))((
                     number,
@@ -169,10 +170,10 @@ impl AuthorisedPeers {
         Ok(outcome.expect("an edit that succeeds has changed the file"))
     }
 
-    /// Drops the line of this key, and says whether there was one.
+    /// Removes the line of this key, and returns whether there was one.
     ///
     /// # Errors
-    /// The file is not understood as it is, or cannot be changed.
+    /// Fails if the file is malformed, or cannot be changed.
     pub fn remove(path: &Path, key: &PublicKey) -> Result<bool, PeerError> {
         let mut found = false;
         file::edit(path, |bytes| {
@@ -191,7 +192,8 @@ impl AuthorisedPeers {
         for entry in file::entries(bytes) {
             let (line, text) = entry?;
             let peer = parse_entry(text).map_err(|fault| (line, fault))?;
-            // Two lines for one key would leave open which restriction holds; two keys of one name, whose log it is.
+            // With two lines for one key it would be unclear which restrictions hold; with two keys of one name,
+            // which peer a log means.
             if let Some(first_line) = keys.insert(peer.key, line) {
                 return Err((line, TrustFault::Duplicate { field: "key", first_line }));
             }
@@ -265,7 +267,7 @@ fn parse_path(value: &str) -> Result<PathBuf, &'static str> {
     if !path.is_absolute() {
         return Err("a path begins with `/`");
     }
-    // `..` is refused rather than resolved: what it means depends on links that may change.
+    // `..` is refused and not resolved: its meaning depends on links that may change.
     if path.components().any(|c| matches!(c, Component::ParentDir) || c.as_os_str() == OsStr::new("..")) {
         return Err("a path has no `..`");
     }
@@ -289,7 +291,7 @@ fn parse_connections(value: &str) -> Result<NonZeroU32, &'static str> {
     number(value).and_then(NonZeroU32::new).ok_or("expected a number from 1")
 }
 
-/// Decimal digits only: `parse` alone would take a plus sign.
+/// Only decimal digits are accepted: `parse` alone would accept a plus sign.
 fn number<T: std::str::FromStr>(digits: &str) -> Option<T> {
     if !digits.bytes().all(|b| b.is_ascii_digit()) {
         return None;

@@ -1,4 +1,4 @@
-//! What both trust files share: bounded reading, lines with numbers, and changes that are whole or not at all.
+//! Functions for both trust files: bounded reading, lines with numbers, and changes that are complete or not made.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
@@ -9,17 +9,17 @@ use std::time::{Duration, Instant};
 use super::place::open_trusted;
 use crate::error::{PeerError, TrustFault};
 
-/// No honest trust file is longer; a longer one is refused before it is parsed.
+/// Most bytes of a trust file; a longer one is refused before it is parsed.
 pub(super) const MAX_FILE_BYTES: usize = 1 << 20;
-/// No honest trust file has more entries.
+/// Most entries of a trust file.
 pub(super) const MAX_ENTRIES: usize = 8192;
-/// How long another process may hold the lock: it only ever writes a file that fits into memory.
+/// Time for which another process may hold the lock: it only writes a file that fits into memory.
 const LOCK_PATIENCE: Duration = Duration::from_secs(10);
 
-/// A fault and its line, before anyone knows which file it is in.
+/// A fault and its line, before the file is known.
 pub(super) type LineFault = (usize, TrustFault);
 
-/// The entries of a trust file as `(line number from 1, text)`, without comments and blank lines.
+/// Returns the entries of a trust file as `(line number from 1, text)`, without comments and blank lines.
 pub(super) fn entries(bytes: &[u8]) -> impl Iterator<Item = Result<(usize, &str), LineFault>> {
     let too_long = (bytes.len() > MAX_FILE_BYTES)
         .then_some(Err((1, TrustFault::FileTooLong { limit_bytes: MAX_FILE_BYTES })));
@@ -29,7 +29,7 @@ pub(super) fn entries(bytes: &[u8]) -> impl Iterator<Item = Result<(usize, &str)
         if line.is_empty() || line.starts_with(b"#") {
             return None;
         }
-        // Look-alikes and control characters have no place where a reader decides whom to trust.
+        // Look-alikes and control characters are refused, because a reader decides by this text whom to trust.
         let printable = line.iter().all(|&b| b == b'\t' || b == b' ' || b.is_ascii_graphic());
         let text = std::str::from_utf8(line).ok().filter(|_| printable);
         Some(text.map(|text| (i + 1, text)).ok_or((i + 1, TrustFault::NotAscii)))
@@ -47,10 +47,10 @@ pub(super) fn at(path: Option<&Path>) -> impl Fn(LineFault) -> PeerError {
     move |(line, fault)| PeerError::TrustLine { path: path.map(Into::into), line, fault }
 }
 
-/// The file's bytes; a file that does not exist is empty.
+/// Returns the file's bytes; a file that does not exist is empty.
 ///
 /// # Errors
-/// It cannot be read, somebody else could change it ([`open_trusted`]), or it is too long.
+/// Fails if the file cannot be read, another user could change it ([`open_trusted`]), or it is too long.
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, PeerError> {
     let file = match open_trusted(path) {
         Ok(file) => file,
@@ -68,13 +68,13 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>, PeerError> {
     Ok(bytes)
 }
 
-/// Replaces the file by what `change` makes of it, under the file's lock. `None` leaves it as it is.
+/// Replaces the file by the result of `change`, under the file's lock. `None` leaves the file as it is.
 pub(super) fn edit(
     path: &Path,
     change: impl FnOnce(Vec<u8>) -> Result<Option<Vec<u8>>, PeerError>,
 ) -> Result<(), PeerError> {
     let file_error = |source| PeerError::File { doing: "change", path: path.into(), source };
-    // A link stays a link: what it points to is replaced.
+    // A link stays a link: the file that it leads to is replaced.
     let path = match path.canonicalize() {
         Ok(real) => real,
         Err(e) if e.kind() == io::ErrorKind::NotFound => path.to_path_buf(),
@@ -90,7 +90,7 @@ pub(super) fn edit(
         return Ok(());
     };
     let temporary = with_suffix(&path, ".new");
-    // Left over from a process that died; nobody else is here while we hold the lock.
+    // A process that died left it; no other process uses it while we hold the lock.
     match std::fs::remove_file(&temporary) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(file_error(e)),
         _ => {}
@@ -107,7 +107,7 @@ pub(super) fn edit(
     write().map_err(file_error)
 }
 
-/// Adds a line to what is there, which may lack its last line feed.
+/// Adds a line to the text, which may lack its last line feed.
 pub(super) fn with_line(mut bytes: Vec<u8>, line: &str) -> Vec<u8> {
     if bytes.last().is_some_and(|&b| b != b'\n') {
         bytes.push(b'\n');
@@ -117,7 +117,7 @@ pub(super) fn with_line(mut bytes: Vec<u8>, line: &str) -> Vec<u8> {
     bytes
 }
 
-/// Puts a line in the place of the one with this number (from 1).
+/// Replaces the line with this number (from 1).
 pub(super) fn with_line_at(bytes: &[u8], number: usize, line: &str) -> Vec<u8> {
     let own = format!("{line}\n");
     let lines = bytes.split_inclusive(|&b| b == b'\n').enumerate();
@@ -125,7 +125,7 @@ pub(super) fn with_line_at(bytes: &[u8], number: usize, line: &str) -> Vec<u8> {
     new.flatten().copied().collect()
 }
 
-/// Drops the lines with these numbers (from 1), keeping comments and everything else as it was.
+/// Removes the lines with these numbers (from 1), and keeps comments and everything else.
 pub(super) fn without_lines(bytes: &[u8], numbers: &[usize]) -> Vec<u8> {
     let lines = bytes.split_inclusive(|&b| b == b'\n').enumerate();
     lines.filter(|(i, _)| !numbers.contains(&(i + 1))).flat_map(|(_, line)| line).copied().collect()
@@ -137,7 +137,7 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// Locks a file of its own: the trust file itself is replaced under the lock and could not hold it.
+/// Locks a separate file: the trust file itself is replaced under the lock and could not hold it.
 fn lock(path: &Path) -> Result<File, PeerError> {
     let file_error = |source| PeerError::File { doing: "lock", path: path.into(), source };
     let file = OpenOptions::new()

@@ -1,7 +1,7 @@
-//! `known-peers`: which key each server must show. One `host:port key` a line.
+//! `known-peers`: the key that each server must show. Each line has the form `host:port key`.
 //!
-//! A server may have several lines, so that its operator can change keys: any of them will do. A server with lines
-//! but another key is never accepted, whatever the policy.
+//! A server may have several lines, so that its operator can change keys: any of them is accepted. A server with
+//! lines but another key is never accepted, whatever the policy.
 
 use std::path::{Path, PathBuf};
 
@@ -13,52 +13,52 @@ use crate::location::HostPort;
 /// One line of `known-peers`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnownPeer {
-    /// Where the server listens.
+    /// The address at which the server listens.
     pub address: HostPort,
     /// A key that it may show.
     pub key: PublicKey,
 }
 
-/// The servers whose keys we know.
+/// The servers whose keys are known.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KnownPeers {
     peers: Vec<(usize, KnownPeer)>,
 }
 
 impl KnownPeers {
-    /// The file in a user's configuration directory, unless the user says otherwise.
+    /// The default file in a user's configuration directory.
     pub const FILE_NAME: &str = "known-peers";
 
-    /// Reads the text of such a file.
+    /// Parses the text of such a file.
     ///
     /// # Errors
-    /// The first line that is not understood.
+    /// Fails at the first malformed line.
     pub fn parse(bytes: &[u8]) -> Result<Self, PeerError> {
         Self::parse_lines(bytes).map_err(file::at(None))
     }
 
-    /// Reads such a file; one that does not exist knows nobody.
+    /// Reads such a file; one that does not exist knows no server.
     ///
     /// # Errors
-    /// It cannot be read, others may write to it, or a line is not understood.
+    /// Fails if the file cannot be read, other users may write to it, or a line is malformed.
     pub fn load(path: &Path) -> Result<Self, PeerError> {
         Self::parse_lines(&file::read(path)?).map_err(file::at(Some(path)))
     }
 
-    /// All entries in the order of the file.
+    /// Returns all entries in the order of the file.
     pub fn iter(&self) -> impl Iterator<Item = &KnownPeer> {
         self.peers.iter().map(|(_, peer)| peer)
     }
 
-    /// The keys that this server may show.
+    /// Returns the keys that this server may show.
     pub fn keys<'a>(&'a self, address: &'a HostPort) -> impl Iterator<Item = PublicKey> + 'a {
         self.iter().filter(move |peer| peer.address == *address).map(|peer| peer.key)
     }
 
-    /// Adds a line to the file, unless it is there already. The file is made if it does not exist.
+    /// Adds a line to the file, unless it is there already. The file is created if it does not exist.
     ///
     /// # Errors
-    /// The file is not understood as it is, or cannot be changed.
+    /// Fails if the file is malformed, or cannot be changed.
     pub fn append(path: &Path, peer: &KnownPeer) -> Result<(), PeerError> {
         Self::append_if(path, peer, |_| Ok(()))
     }
@@ -77,10 +77,10 @@ impl KnownPeers {
         })
     }
 
-    /// Drops all lines of this server, and says how many those were.
+    /// Removes all lines of this server, and returns their number.
     ///
     /// # Errors
-    /// The file is not understood as it is, or cannot be changed.
+    /// Fails if the file is malformed, or cannot be changed.
     pub fn remove(path: &Path, address: &HostPort) -> Result<usize, PeerError> {
         let mut removed = 0;
         file::edit(path, |bytes| {
@@ -109,7 +109,7 @@ impl KnownPeers {
             }
             admit(&known)?;
             let bytes = file::with_line(bytes, &format!("{} {}", peer.address, peer.key));
-            // What we write, we can read: a full file refuses here and not at the next start.
+            // Every file that we write can be read: a full file is refused here and not at the next start.
             Self::parse_lines(&bytes).map_err(file::at(Some(path)))?;
             Ok(Some(bytes))
         })
@@ -119,7 +119,7 @@ impl KnownPeers {
         let entry = |text: &str| {
             let mut words = text.split_ascii_whitespace();
             let address = words.next().ok_or(TrustFault::Address)?;
-            // Strict: the port is always there, so that no entry depends on what the default port is.
+            // The port is required, so that no entry depends on the default port.
             let (_, port) = address.rsplit_once(':').ok_or(TrustFault::Address)?;
             if port.ends_with(']') {
                 return Err(TrustFault::Address);
@@ -142,54 +142,55 @@ impl KnownPeers {
 /// Which servers a client accepts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServerTrust {
-    /// Only servers in this `known-peers` file. The default.
+    /// Trusts only servers in this `known-peers` file. The default.
     Pinned {
         /// The file.
         file: PathBuf,
     },
-    /// Servers in this file, and strangers, who are written into it. A known server with another key is refused.
+    /// Trusts servers in this file, and unknown servers, which are added to it. A known server with another key is
+    /// refused.
     AcceptNew {
         /// The file.
         file: PathBuf,
     },
-    /// Only the owner of this key; no file is read.
+    /// Trusts only the owner of this key; no file is read.
     Exactly(
         /// The key.
         PublicKey,
     ),
 }
 
-/// What to make of a server's key.
+/// The verdict on a server's key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It is the one we know.
+    /// It is a known key of the server.
     Known,
-    /// We know none, and may accept it once the server has proved to own it.
+    /// The server has no known key, and this one may be accepted once the server has proved to own it.
     New,
-    /// We know none, and may not accept it.
+    /// The server has no known key, and this one may not be accepted.
     Unknown,
     /// We know this other one.
     Mismatch(PublicKey),
 }
 
 impl ServerTrust {
-    /// Only servers in this `known-peers` file.
+    /// Trusts only servers in this `known-peers` file.
     pub fn pinned(file: impl Into<PathBuf>) -> Self {
         Self::Pinned { file: file.into() }
     }
 
-    /// Servers in this file, and strangers, who are written into it.
+    /// Trusts servers in this file, and unknown servers, which are added to it.
     pub fn accept_new(file: impl Into<PathBuf>) -> Self {
         Self::AcceptNew { file: file.into() }
     }
 
-    /// Only the owner of this key.
+    /// Trusts only the owner of this key.
     #[must_use]
     pub fn exactly(key: PublicKey) -> Self {
         Self::Exactly(key)
     }
 
-    /// The file, if there is one.
+    /// Returns the file, if there is one.
     pub(crate) fn file(&self) -> Option<&Path> {
         match self {
             Self::Pinned { file } | Self::AcceptNew { file } => Some(file),
@@ -197,7 +198,7 @@ impl ServerTrust {
         }
     }
 
-    /// Judges the key that the server at `address` shows, given what the file says.
+    /// Judges the key that the server at `address` shows, by the entries of the file.
     pub(crate) fn judge(&self, known: &KnownPeers, address: &HostPort, key: &PublicKey) -> Verdict {
         if let Self::Exactly(pinned) = self {
             return if pinned == key { Verdict::Known } else { Verdict::Mismatch(*pinned) };

@@ -1,8 +1,8 @@
-//! Who is trusted: two text files that people edit, one entry a line.
+//! Trust: two text files that people edit, with one entry per line.
 //!
-//! A line that is not understood stops everything with its number, because skipping it could mean trusting what the
-//! author meant to restrict. Files and entries are bounded, and programs change a file only as a whole: under a lock,
-//! by writing a new one beside it and renaming.
+//! A malformed line is an error with its number, because skipping it could mean trusting a peer that the author meant
+//! to restrict. Files and entries are bounded, and programs replace a file only as a whole: under a lock, by writing
+//! a new one beside it and renaming.
 
 mod authorised;
 mod file;

@@ -1,8 +1,8 @@
-//! Files that decide something: opened only where nobody but this user and root can change them, or put another in their place.
+//! Opens files that decide about trust, only if no other user except root can change or replace them.
 //!
-//! Guarantees: what is read is a regular file of this user or root into which nobody else may write; so is every folder and link
-//! on the way to it, from the root on. A folder into which others may write passes if it is sticky, as /tmp is: there only its
-//! owner can replace an entry.
+//! Guarantees: the file read is a regular file of this user or root into which no other user may write; the same
+//! holds for every folder and link on the way to it, from the root on. A folder into which other users may write
+//! passes if it is sticky, as /tmp is: there only its owner can replace an entry.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -14,21 +14,22 @@ use rustix::fs::OFlags;
 
 use crate::error::PeerError;
 
-/// As many links as the kernel follows.
+/// The kernel follows as many links.
 const LINKS_MAX: usize = 40;
 /// Others than the owner may write.
 const WRITABLE: u32 = 0o022;
-/// Entries of the folder belong to their owners.
+/// Only its owner can replace an entry of the folder.
 const STICKY: u32 = 0o1000;
 
-/// Opens a file for reading that nobody else can change.
+/// Opens a file for reading that no other user can change.
 ///
 /// # Errors
-/// It is missing or no regular file, it belongs to another user, or others may write to it, or to a folder on its way.
+/// Fails if the file is missing or not a regular file, if it belongs to another user, or if other users may write to
+/// it, or to a folder on its way.
 pub fn open_trusted(path: &Path) -> Result<File, PeerError> {
     let failed = |source| PeerError::File { doing: "read", path: path.into(), source };
     check_way(path)?;
-    // A pipe would keep an open without this flag waiting for its writer.
+    // Without this flag, opening a pipe would wait for its writer.
     let flags = (OFlags::NONBLOCK | OFlags::CLOEXEC).bits();
     let file = OpenOptions::new().read(true).custom_flags(flags as i32).open(path).map_err(failed)?;
     let metadata = file.metadata().map_err(failed)?;
@@ -39,15 +40,17 @@ pub fn open_trusted(path: &Path) -> Result<File, PeerError> {
     Ok(file)
 }
 
-/// Whether nobody else can change this folder, or put another in its place.
+/// Checks that no other user can change or replace this folder.
 ///
 /// # Errors
-/// It, or a folder on its way, belongs to another user, or others may write to it. A folder that is missing passes.
+/// Fails if it, or a folder on its way, belongs to another user, or other users may write to it. A folder that is
+/// missing passes.
 pub fn check_trusted_folder(path: &Path) -> Result<(), PeerError> {
     check_way(path)
 }
 
-/// Whoever owns a file or folder can change it, whatever its mode: that is to be us, or root, who can change everything.
+/// The owner of a file or folder can change it, whatever its mode, so that must be us, or root, who can change
+/// everything.
 fn check(path: &Path, owner: u32, mode: u32) -> Result<(), PeerError> {
     check_owner(path, owner, rustix::process::geteuid().as_raw())?;
     match mode & WRITABLE {
@@ -63,8 +66,8 @@ fn check_owner(path: &Path, owner: u32, ours: u32) -> Result<(), PeerError> {
     }
 }
 
-/// Checks every folder and link on the way to `path`, and `path` itself where it is a folder or link. A way that ends early passes:
-/// nothing can be opened there.
+/// Checks every folder and link on the way to `path`, and `path` itself if it is a folder or link. A way that ends
+/// early passes, because nothing can be opened there.
 fn check_way(path: &Path) -> Result<(), PeerError> {
     let failed = |source| PeerError::File { doing: "read", path: path.into(), source };
     // The steps that are left, the next one last.
@@ -87,7 +90,7 @@ fn check_way(path: &Path) -> Result<(), PeerError> {
             Err(error) => return Err(failed(error)),
         };
         if metadata.is_symlink() {
-            // Whoever owns a link in a sticky folder can make it anew.
+            // The owner of a link in a sticky folder can replace it.
             check_owner(&at, metadata.uid(), rustix::process::geteuid().as_raw())?;
             links += 1;
             if links > LINKS_MAX {
@@ -104,7 +107,7 @@ fn check_way(path: &Path) -> Result<(), PeerError> {
     Ok(())
 }
 
-/// Adds the steps of `path` before those that are there.
+/// Adds the steps of `path` before the present ones.
 fn push(steps: &mut Vec<OsString>, path: &Path) {
     let new: Vec<_> = path
         .components()
