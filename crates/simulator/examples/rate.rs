@@ -1,6 +1,6 @@
-//! How fast the simulator is: cycles of a machine of eight engines of eight threads in a second of ours.
+//! Measures the simulator's speed: simulated cycles of a machine of eight engines of eight threads per second.
 //!
-//! `cargo run --release -p sealane-simulator --example rate`
+//! Run it with `cargo run --release -p sealane-simulator --example rate`.
 
 use sealane_simulator::{Level, Machine, Parallelism, TEN, Work, lower, simulate};
 use std::time::Instant;

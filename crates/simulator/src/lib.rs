@@ -1,11 +1,11 @@
-//! Network processors without caches, as NPCryptBench (Yue, Lin and Tan 2006) measures them, fed by the reference
+//! Network processors without caches, as NPCryptBench (Yue, Lin and Tan 2006) models them, fed by the reference
 //! kernels of `transform`.
 //!
 //! - A [`Machine`] is data: engines of threads, and three shared memories with latency and bandwidth.
-//! - A [`Program`] is what a thread does there: a kernel's trace, lowered to a machine under one of four levels.
+//! - A [`Program`] is the work of a thread: a kernel's trace, lowered to a machine under one of four levels.
 //! - [`simulate`] runs programs cycle by cycle; [`study`] runs the paper's experiments and checks its sentences.
 //!
-//! Time is an integer, nothing is random, no thread and no file is touched: the same input gives the same figures on
+//! Time is an integer, nothing is random, and no thread or file is touched: the same input gives the same figures on
 //! every host.
 #![deny(unsafe_code)]
 

@@ -1,8 +1,8 @@
-//! From a kernel's trace to a machine's program: levels 0 to 3.
+//! Lowers a kernel's trace to a machine's program, at levels 0 to 3.
 //!
-//! Every level does what the one below does, and more: instructions of the kernel are neither added nor lost but as said
-//! at [`Level`]. Constants that registers hold, words of local memory at fixed places and constants of 8 bits are
-//! operands and no instructions; setting the address of local memory is one, of class other.
+//! Every level includes the optimisations of the one below: instructions of the kernel are neither added nor removed,
+//! except as stated at [`Level`]. Constants in registers, words of local memory at fixed places and constants of 8
+//! bits are operands and cost no instruction; setting the address of local memory is an instruction of class other.
 
 use crate::machine::{Machine, Shared};
 use crate::placement::{Parallelism, Placement};
@@ -14,14 +14,14 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The paper's levels of optimisation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
-    /// Every reference waits; data lie where Table IV says; a message is fetched by blocks.
+    /// Every reference waits; data lie as in Table IV; a message is fetched by blocks.
     Raw,
-    /// Greedy placement with split tables; loops are unrolled, so their branches are gone.
+    /// Placement is greedy, with split tables; loops are unrolled, so their branches are gone.
     Generic,
-    /// Loads are hoisted to where their addresses are known, the message's one fetch ahead; a thread waits where a value
-    /// is first used, and for stores only when slots run out.
+    /// Loads are hoisted to the point at which their addresses are known, and the message's loads one fetch ahead; a
+    /// thread waits at the first use of a value, and for stores only when slots run out.
     Overlapped,
-    /// Message and tables move in the largest bursts.
+    /// Message and tables move in the largest possible bursts.
     Bursts,
 }
 
@@ -33,12 +33,12 @@ impl Level {
 /// Constants up to this are operands.
 const SMALL_CONSTANT: u32 = 255;
 
-/// Slots of reads of the message, of its writes, and the first of all others.
+/// The slot of reads of the message, that of its writes, and the first slot of all others.
 const MESSAGE_SLOT: usize = 0;
 const WRITE_SLOT: usize = 2;
 const TABLE_SLOT: usize = 4;
 
-/// Makes the program of `work` at a level, for so many engines and threads.
+/// Returns the program of `work` at a level, for that number of engines and threads.
 pub fn lower(
     work: &Work,
     machine: &Machine,
@@ -105,12 +105,12 @@ struct Lowering<'a> {
     block: u32,
     /// The window of the message that was read last.
     read: Option<u32>,
-    /// Bytes written of the window that is being written.
+    /// Bytes written of the present window of the message.
     written: u32,
     writes: u32,
-    /// Where the loads are that nothing has used yet.
+    /// Slots of the loads that have not been used yet.
     slots: BTreeMap<u32, u8>,
-    /// Which load is in a slot, from its issue to its use.
+    /// The load in each slot, from its issue to its use.
     pending: [Option<u32>; SLOTS],
     next_slot: usize,
     /// The last run of neighbouring words that one command fetched: region and bytes, and its slot.
@@ -122,7 +122,7 @@ impl Lowering<'_> {
         self.level >= Level::Overlapped
     }
 
-    /// The first window of the message is fetched before the first lap.
+    /// Fetches the first window of the message before the first lap.
     fn start(&mut self) {
         if self.overlaps() {
             let step = self.fetch_step(0);
@@ -209,7 +209,7 @@ impl Lowering<'_> {
             self.made.cycles.complex += cycles;
             self.run(cycles);
         } else {
-            // Shift and add: for each bit a test that branches, an addition and a shift.
+            // Shift and add takes, for each bit, a test that branches, an addition and a shift.
             for _ in 0..bits {
                 self.simple(2);
                 self.branch(true, 1);
@@ -227,7 +227,7 @@ impl Lowering<'_> {
                     None if place.region == Region::Key => {}
                     None => {
                         self.set_local_address();
-                        // The byte is taken out of its word.
+                        // The byte is extracted from its word.
                         self.simple(u64::from(self.placement.is_packed));
                     }
                 }
@@ -235,14 +235,14 @@ impl Lowering<'_> {
         }
     }
 
-    /// An entry of a table in local memory: its address is set, then it is an operand.
+    /// Sets the address of a table entry in local memory, which is then an operand.
     fn set_local_address(&mut self) {
         self.made.instructions.other += 1;
         self.made.cycles.other += 1;
         self.run(1);
     }
 
-    /// A read of a message goes to the fetch that its window was read by.
+    /// Assigns a read of a message to the fetch of its window.
     fn load_message(&mut self, load: u32, place: Place) {
         let window = (self.message_offset(place)) / self.fetch;
         if self.read != Some(window) {
@@ -272,7 +272,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// A word of a key or table in a shared memory.
+    /// Loads a word of a key or table in a shared memory.
     fn load_kept(&mut self, load: u32, place: Place, memory: Shared) {
         let bursts = self.level == Level::Bursts;
         if let Some((region, from, to, slot)) = self.burst
@@ -285,7 +285,7 @@ impl Lowering<'_> {
             }
             return;
         }
-        // Words that are read in order come together.
+        // Words that are read in order come by one command.
         let in_order = bursts && self.work.reads_in_order(place.region);
         let bytes = if in_order { 16 } else { 4 };
         let slot = self.overlaps().then(|| self.free_slot(load));
@@ -309,7 +309,7 @@ impl Lowering<'_> {
         if is_own && self.parallelism == Parallelism::Flow { Base::Flow } else { Base::Common }
     }
 
-    /// The next slot in turn; what is still under way in it is waited for.
+    /// Returns the next slot in turn, after a wait for a reference that is still under way in it.
     fn free_slot(&mut self, load: u32) -> u8 {
         let slot = TABLE_SLOT + self.next_slot;
         self.next_slot = (self.next_slot + 1) % (self.machine.outstanding as usize).min(SLOTS - TABLE_SLOT);
@@ -340,7 +340,7 @@ impl Lowering<'_> {
             }
             Region::Key | Region::Table(_) => {
                 match self.placement.home(place.region, place.offset).shared() {
-                    // A move whose destination is local memory; a byte is put into its word.
+                    // The store is a move to local memory; a byte is inserted into its word.
                     None => self.simple(if self.placement.is_packed { 3 } else { 1 }),
                     Some(memory) => {
                         let slot = self.write_slot();
@@ -353,7 +353,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// A posted write waits for the one before the last.
+    /// Returns the slot of a posted write, which waits for the write before the last.
     fn write_slot(&mut self) -> Option<u8> {
         if !self.overlaps() {
             return None;
@@ -364,7 +364,7 @@ impl Lowering<'_> {
         Some(slot)
     }
 
-    /// Writes what is ready of the message.
+    /// Writes the finished bytes of the message.
     fn flush_write(&mut self) {
         if self.written == 0 {
             return;
@@ -397,12 +397,12 @@ impl Lowering<'_> {
     }
 }
 
-/// Moves loads of keys and tables up, with the two operations that make their addresses, to where these are known: past
-/// the first use of the youngest load that the address is made of. Loads keep their order, pass no store to a table and
-/// no end of a block.
+/// Moves loads of keys and tables, with the two operations that compute their addresses, up to the point at which
+/// these are known: past the first use of the youngest load that the address depends on. Loads keep their order, and
+/// do not pass a store to a table or the end of a block.
 fn hoist(events: &[Event]) -> Vec<Event> {
     let mut out: Vec<Event> = Vec::with_capacity(events.len());
-    // What is before this stays where it is: the last load, store to a table, or end of a block.
+    // Events before this stay in place: it is the last load, store to a table, or end of a block.
     let mut floor = 0;
     for event in events {
         match event {
@@ -415,7 +415,7 @@ fn hoist(events: &[Event]) -> Vec<Event> {
                     .count();
                 let operations = if place.region == Region::Key { 0 } else { operations };
                 let known = out[floor..].iter().rposition(|event| *event == Event::Use { load: *after });
-                // The operation that uses the load comes before what is made of it.
+                // The operation that uses the load comes before those that depend on its result.
                 let known = if *after == 0 { floor } else { known.map_or(floor, |at| floor + at + 2) };
                 let from = out.len() - operations;
                 let to = known.min(from);
@@ -475,7 +475,7 @@ mod tests {
                 events
             };
             assert_eq!(sorted(&events), sorted(&hoisted), "{name}");
-            // No load passes the use of what its address is made of.
+            // No load passes the use of a load on which its address depends.
             let mut used = BTreeSet::from([0]);
             let mut seen = BTreeSet::new();
             for event in hoisted {
@@ -491,7 +491,7 @@ mod tests {
         }
     }
 
-    /// Sixteen look-ups make a round of AES; all but the three that wait for nothing else are fetched at once.
+    /// A round of AES has sixteen look-ups; all but the three that depend on nothing else are fetched at once.
     #[test]
     fn a_round_of_aes_is_fetched_at_once() {
         let hoisted = hoist(&Work::new("aes").unwrap().events);
@@ -537,7 +537,7 @@ mod tests {
         assert!((20..=30).contains(&memory), "{memory}");
     }
 
-    /// Done bytes are a lap's, whatever the level.
+    /// Each lap finishes its own number of bytes, at every level.
     #[test]
     fn a_lap_does_its_bytes() {
         for machine in ["ixp1200", "ixp2400", "ixp2800"] {

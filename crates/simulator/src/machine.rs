@@ -1,7 +1,7 @@
-//! Machines as data: what a TOML file says, checked when it is read.
+//! Machines as data: the contents of a TOML file, checked when it is read.
 //!
-//! Every number has a range, so nothing that a file says can make a simulation divide by zero, overflow or allocate
-//! without bound. An error names the line.
+//! Every number has a range, so no file can make a simulation divide by zero, overflow or allocate without bound. An
+//! error names the line.
 
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use std::collections::BTreeMap;
@@ -9,10 +9,11 @@ use std::collections::BTreeMap;
 /// The longest machine file that is read.
 pub const MACHINE_FILE_BYTES_MAX: usize = 64 << 10;
 
-/// A file does not describe a machine.
+/// The error of a file that does not describe a machine.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MachineError {
-    /// Not TOML, a missing or unknown key, or a number out of its range; the text names line and column.
+    /// The text is not TOML, has a missing or unknown key, or a number out of its range; the message names line and
+    /// column.
     #[error("{0}")]
     Toml(String),
     /// Longer than [`MACHINE_FILE_BYTES_MAX`].
@@ -37,11 +38,11 @@ impl Shared {
     pub const ALL: [Self; 3] = [Self::Scratch, Self::Sram, Self::Dram];
 }
 
-/// Where keys and tables lie.
+/// The memory of keys and tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Home {
-    /// An engine's own memory: an operand of its instructions.
+    /// An engine's own memory, which instructions use as operands.
     Local,
     /// On the chip.
     Scratch,
@@ -55,7 +56,7 @@ impl Home {
     /// From fast to slow.
     pub const ALL: [Self; 4] = [Self::Local, Self::Scratch, Self::Sram, Self::Dram];
 
-    /// The memory that it is in, where that is a shared one.
+    /// Returns the shared memory that this is, or `None` for local memory.
     pub const fn shared(self) -> Option<Shared> {
         match self {
             Self::Local => None,
@@ -66,11 +67,11 @@ impl Home {
     }
 }
 
-/// A processor: engines of threads before three shared memories. Cycles are those of the engines.
+/// A processor: engines of threads in front of three shared memories. Cycles are those of the engines.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Machine {
-    /// What it is called.
+    /// The machine's name.
     #[serde(deserialize_with = "name")]
     pub name: String,
     /// Engines.
@@ -82,7 +83,7 @@ pub struct Machine {
     /// Clock of the engines.
     #[serde(deserialize_with = "within::<_, 1, 10_000>")]
     pub mhz: u64,
-    /// Local memory of an engine; 0 for none.
+    /// Local memory of an engine; 0 if it has none.
     #[serde(deserialize_with = "within::<_, 0, 1_048_576>")]
     pub local_bytes: u64,
     /// The most that one command moves.
@@ -91,25 +92,26 @@ pub struct Machine {
     /// Constants that registers hold.
     #[serde(deserialize_with = "within::<_, 0, 1024>")]
     pub constants: u64,
-    /// References to tables and keys that a thread may have under way from level 2 on.
+    /// Most references to tables and keys that a thread has under way from level 2 on.
     #[serde(deserialize_with = "within::<_, 1, 12>")]
     pub outstanding: u64,
-    /// Cycles aborted by a taken branch, and by a swap of threads.
+    /// Cycles lost by a taken branch, and by a swap of threads.
     #[serde(deserialize_with = "within::<_, 0, 100>")]
     pub branch_cycles: u64,
-    /// Cycles of a product of 16-bit factors; 0: by shift and add.
+    /// Cycles of a product of 16-bit factors; 0 means by shift and add.
     #[serde(deserialize_with = "within::<_, 0, 1000>")]
     pub multiply_16_cycles: u64,
-    /// Cycles of a product of 32-bit factors; 0: by shift and add.
+    /// Cycles of a product of 32-bit factors; 0 means by shift and add.
     #[serde(deserialize_with = "within::<_, 0, 1000>")]
     pub multiply_32_cycles: u64,
-    /// Simple operations that a rotation by a variable takes; 1: one complex operation.
+    /// Simple operations of a rotation by a variable; 1 means one complex operation.
     #[serde(deserialize_with = "within::<_, 1, 64>")]
     pub rotate_operations: u64,
-    /// What RC4 fetches of its message at once below level 3.
+    /// Bytes of the message that RC4 fetches at once below level 3.
     #[serde(deserialize_with = "within::<_, 1, 64>")]
     pub rc4_fetch_bytes: u64,
-    /// Bytes of an entry of RC4's table from level 1 on, where all threads' then fit into local memory; 4 else.
+    /// Bytes of an entry of RC4's table from level 1 on, at which the tables of all threads fit into local memory;
+    /// otherwise 4.
     #[serde(default = "word", deserialize_with = "within::<_, 1, 4>")]
     pub rc4_entry_bytes: u64,
     /// The packet memory.
@@ -118,36 +120,36 @@ pub struct Machine {
     pub sram: Memory,
     /// Memory on the chip.
     pub scratch: Memory,
-    /// Where level 0 puts keys and tables.
+    /// The placement of keys and tables at level 0.
     pub placement: Placed,
 }
 
-/// A shared memory. A channel takes commands in turn from a FIFO; one that is full holds up the engine.
+/// A shared memory. A channel takes commands in turn from a FIFO; a full FIFO stalls the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Memory {
-    /// What every transfer is rounded up to.
+    /// The size to which every transfer is rounded up.
     #[serde(deserialize_with = "within::<_, 1, 1024>")]
     pub unit_bytes: u64,
-    /// From command to data of one unit, alone.
+    /// Cycles from command to data of a single unit.
     #[serde(deserialize_with = "within::<_, 1, 100_000>")]
     pub read_cycles: u64,
-    /// From command to completion of one unit, alone.
+    /// Cycles from command to completion of a single unit.
     #[serde(deserialize_with = "within::<_, 1, 100_000>")]
     pub write_cycles: u64,
     /// Clock of a channel's bus.
     #[serde(deserialize_with = "within::<_, 1, 10_000>")]
     pub bus_mhz: u64,
-    /// What a channel moves in a cycle of its bus.
+    /// Bytes that a channel moves per cycle of its bus.
     #[serde(deserialize_with = "within::<_, 1, 1024>")]
     pub bus_bytes: u64,
-    /// Cycles of the engines that a channel is taken by a command besides its bytes.
+    /// Cycles of the engines for which a command occupies a channel besides its bytes.
     #[serde(deserialize_with = "within::<_, 0, 10_000>")]
     pub command_cycles: u64,
     /// Channels.
     #[serde(deserialize_with = "within::<_, 1, 16>")]
     pub channels: u64,
-    /// Bytes after which addresses go on in the next channel.
+    /// Number of bytes after which addresses continue in the next channel.
     #[serde(deserialize_with = "within::<_, 1, 1_048_576>")]
     pub interleave_bytes: u64,
     /// Commands that wait before a channel.
@@ -158,7 +160,7 @@ pub struct Memory {
     pub capacity_bytes: u64,
 }
 
-/// Table IV: what lies where at level 0.
+/// The placement of Table IV, for level 0.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Placed {
@@ -166,7 +168,7 @@ pub struct Placed {
     pub keys: Home,
     /// Tables.
     pub tables: Home,
-    /// Tables of algorithms that are placed otherwise.
+    /// Tables of algorithms with another placement.
     #[serde(default)]
     pub exceptions: BTreeMap<String, Home>,
 }
@@ -196,7 +198,7 @@ fn name<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
     }
 }
 
-/// The machines that are built in, from the paper's Table III: names and files.
+/// The built-in machines, from the paper's Table III: names and files.
 pub const BUILT_IN: [(&str, &str); 3] = [
     ("IXP1200", include_str!("../machines/ixp1200.toml")),
     ("IXP2400", include_str!("../machines/ixp2400.toml")),
@@ -207,7 +209,7 @@ impl Machine {
     /// Reads a machine.
     ///
     /// # Errors
-    /// When the text is no machine; the error names the line.
+    /// Fails if the text does not describe a machine; the error names the line.
     pub fn parse(text: &str) -> Result<Self, MachineError> {
         if text.len() > MACHINE_FILE_BYTES_MAX {
             return Err(MachineError::TooLong);
@@ -215,18 +217,18 @@ impl Machine {
         toml::from_str(text).map_err(|error| MachineError::Toml(error.to_string().trim_end().to_owned()))
     }
 
-    /// The machine as a file.
+    /// Returns the machine as a file.
     pub fn to_toml(&self) -> String {
         toml::to_string(self).expect("a machine is tables of numbers and names")
     }
 
-    /// A built-in machine, by its name in any case.
+    /// Returns a built-in machine, by its name in any case.
     pub fn built_in(name: &str) -> Option<Self> {
         let (_, text) = BUILT_IN.iter().find(|(found, _)| found.eq_ignore_ascii_case(name))?;
         Some(Self::parse(text).expect("built-in machines are tested"))
     }
 
-    /// A shared memory.
+    /// Returns a shared memory.
     pub const fn memory(&self, memory: Shared) -> &Memory {
         match memory {
             Shared::Scratch => &self.scratch,
@@ -237,13 +239,14 @@ impl Machine {
 }
 
 impl Memory {
-    /// Cycles of engines of `mhz` for which a command of `bytes` takes a channel.
+    /// Returns the number of cycles, of engines at `mhz`, for which a command of `bytes` occupies a channel.
     pub const fn occupancy_cycles(&self, bytes: u64, mhz: u64) -> u64 {
         let whole = bytes.div_ceil(self.unit_bytes) * self.unit_bytes;
         self.command_cycles + (whole * mhz).div_ceil(self.bus_bytes * self.bus_mhz)
     }
 
-    /// Cycles from the start of a command of `bytes` to its completion: one unit's latency, and what the rest takes.
+    /// Returns the number of cycles from the start of a command of `bytes` to its completion: one unit's latency, and
+    /// the time of the other units.
     pub const fn latency_cycles(&self, bytes: u64, is_write: bool, mhz: u64) -> u64 {
         let first = if is_write { self.write_cycles } else { self.read_cycles };
         first + self.occupancy_cycles(bytes, mhz) - self.occupancy_cycles(1, mhz)
@@ -291,7 +294,7 @@ mod tests {
         assert_eq!(Machine::parse(&"#".repeat(MACHINE_FILE_BYTES_MAX + 1)), Err(MachineError::TooLong));
     }
 
-    /// A unit of DRAM on the IXP2800: 16 bytes at 4 a cycle of 400 MHz are 14 of the engines' cycles.
+    /// For a unit of DRAM on the IXP2800, 16 bytes at 4 per cycle of 400 MHz are 14 of the engines' cycles.
     #[test]
     fn occupancy_and_latency_follow_units_and_clocks() {
         let machine = Machine::built_in("IXP2800").unwrap();

@@ -1,6 +1,6 @@
-//! What lies where: Table IV at level 0, greedy from level 1 on.
+//! The placement of data in memories: Table IV at level 0, greedy from level 1 on.
 //!
-//! Data that depend on a key exist once for each flow, so the more threads have flows of their own, the less fits into
+//! Data that depend on a key exist once per flow, so the more threads have flows of their own, the less fits into
 //! fast memory. No memory is given more than it holds.
 
 use crate::machine::{Home, Machine};
@@ -8,19 +8,19 @@ use crate::work::{Work, short};
 use sealane_transform::{Event, Region};
 use std::collections::BTreeMap;
 
-/// What threads share out.
+/// The work that threads share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Parallelism {
-    /// Every thread has a flow, with a key of its own.
+    /// Every thread has its own flow, with its own key.
     Flow,
-    /// All threads work at blocks of one flow.
+    /// All threads work on blocks of one flow.
     Block,
 }
 
-/// Large tables are split into pieces of so many bytes.
+/// Large tables are split into pieces of this size.
 const PIECE_BYTES: u32 = 256;
 
-/// Where every piece of key and tables lies.
+/// The memory of every piece of key and tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placement {
     homes: BTreeMap<(Region, u32), Home>,
@@ -30,7 +30,7 @@ pub struct Placement {
     pub(crate) is_packed: bool,
 }
 
-/// A piece, as the trace shows it.
+/// A piece, with its use in the trace.
 struct Piece {
     region: Region,
     number: u32,
@@ -39,7 +39,8 @@ struct Piece {
 }
 
 impl Placement {
-    /// Places `work` for so many engines and threads. `greedy`: most used pieces first, wherever there is room.
+    /// Places `work` for that number of engines and threads. With `greedy`, the most used pieces come first, in any
+    /// memory that has room.
     pub fn new(
         work: &Work,
         machine: &Machine,
@@ -55,7 +56,7 @@ impl Placement {
             pieces.iter_mut().for_each(|piece| piece.bytes = piece.bytes * machine.rc4_entry_bytes / 4);
         }
         if greedy {
-            // Stable: pieces used alike stay in the order of their addresses.
+            // The sort is stable: pieces used alike stay in the order of their addresses.
             pieces.sort_by_key(|piece| std::cmp::Reverse(piece.references * 1024 / piece.bytes.max(1)));
         }
         let mut room = [
@@ -88,7 +89,7 @@ impl Placement {
         made
     }
 
-    /// Where a byte lies. What is neither key nor table is in registers, which count as local.
+    /// Returns the memory of a byte. Data other than keys and tables are in registers, which count as local.
     pub fn home(&self, region: Region, offset: u32) -> Home {
         self.homes.get(&(region, offset / PIECE_BYTES)).copied().unwrap_or(Home::Local)
     }
@@ -131,7 +132,7 @@ mod tests {
         Placement::new(&Work::new(name).unwrap(), &machine, greedy, (1, threads), Parallelism::Flow).bytes
     }
 
-    /// Table IV: bytes in the fastest memory and beyond.
+    /// These are the numbers of bytes of Table IV, in the fastest memory and beyond.
     #[test]
     fn level_0_is_table_iv() {
         for (name, fast, slow) in
@@ -147,7 +148,7 @@ mod tests {
         assert_eq!(bytes("ixp2800", "md5", false, 1), [0; 4]);
     }
 
-    /// Byte entries: 8 * 256 bytes fit.
+    /// With entries of one byte, 8 * 256 bytes fit.
     #[test]
     fn packed_entries_of_rc4_fit() {
         let mut machine = Machine::built_in("ixp2800").unwrap();
@@ -162,10 +163,10 @@ mod tests {
     fn greedy_placement_splits_tables_and_counts_flows() {
         let [local, scratch, ..] = bytes("ixp2800", "aes", true, 1);
         assert!(local > 2200 && local <= 2560 && scratch == 5296 - local, "{local} {scratch}");
-        // Eight keys, and what is left for tables that all share.
+        // There are eight keys, and the rest holds tables that all share.
         let [many, ..] = bytes("ixp2800", "aes", true, 8);
         assert!(many < local && many > 176, "{many}");
-        // Tables of one flow fit, those of eight do not: 8 * 1024 and 8 * 4168 bytes are more than 2560.
+        // The tables of one flow fit, and those of eight do not: 8 * 1024 and 8 * 4168 bytes are more than 2560.
         assert_eq!(bytes("ixp2800", "rc4", true, 1), [1024, 0, 0, 0]);
         let [rc4, ..] = bytes("ixp2800", "rc4", true, 8);
         assert!(rc4 < 1024 && rc4 * 8 <= 2560, "{rc4}");

@@ -1,15 +1,15 @@
-//! What a thread does, for one machine: a lap over a piece of its message, repeated.
+//! The work of a thread, for one machine: a lap over a piece of its message, repeated.
 
 use crate::machine::Shared;
 use serde::Serialize;
 
-/// Slots by which a thread knows its references under way.
+/// Number of slots, by which a thread names its references under way.
 pub const SLOTS: usize = 16;
 
-/// What an address counts from.
+/// The base of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Base {
-    /// The thread's message, which goes on with every lap.
+    /// The thread's message, in which every lap advances.
     Message,
     /// Data of the thread's flow.
     Flow,
@@ -24,13 +24,13 @@ pub struct Reference {
     pub memory: Shared,
     /// Whether it writes.
     pub is_write: bool,
-    /// What `address` counts from.
+    /// The base of `address`.
     pub base: Base,
     /// First byte.
     pub address: u32,
-    /// Length; at least 1.
+    /// Length in bytes; at least 1.
     pub bytes: u16,
-    /// The slot that says when it is complete; `None`: the thread waits at once.
+    /// The slot that signals its completion; `None` makes the thread wait at once.
     pub slot: Option<u8>,
 }
 
@@ -45,7 +45,7 @@ pub enum Step {
     Reference(Reference),
     /// Waits until the reference in a slot is complete.
     Await(u8),
-    /// So many bytes of the message are done.
+    /// This number of bytes of the message is done.
     Done(u32),
 }
 
@@ -66,12 +66,12 @@ pub struct Classes {
     pub load: u64,
     /// Commands that write.
     pub store: u64,
-    /// Everything else: settings of the local memory's address.
+    /// All others: settings of the local memory's address.
     pub other: u64,
 }
 
 impl Classes {
-    /// All of them.
+    /// Returns the sum of all classes.
     pub const fn total(&self) -> u64 {
         self.simple
             + self.complex
@@ -96,10 +96,11 @@ pub struct Program {
     pub prologue: Vec<Step>,
     /// One lap.
     pub steps: Vec<Step>,
-    /// Bytes of the message that a lap takes.
+    /// Bytes of the message per lap.
     pub lap_bytes: u32,
     /// Instructions of a lap.
     pub instructions: Classes,
-    /// Cycles of a lap that run or are lost, by class: a multiplication may take several, a taken branch loses some.
+    /// Cycles of a lap that run or are lost, by class: a multiplication may take several, and a taken branch loses
+    /// some.
     pub cycles: Classes,
 }

@@ -1,11 +1,12 @@
 //! Engines and memories, cycle by cycle.
 //!
-//! An engine issues in order, one instruction a cycle. A thread that waits gives way: the next one in turn that can go
-//! on does, and the swap loses as many cycles as a taken branch. Each cycle of an engine is executing, aborted (lost by a
-//! branch or swap) or idle (no thread can go on, or a full FIFO holds the engine up); the three add up to its time.
+//! An engine issues in order, one instruction per cycle. A thread that waits yields: the next one in turn that can
+//! run does, and the swap loses as many cycles as a taken branch. Each cycle of an engine is executing, aborted (lost
+//! by a branch or swap) or idle (no thread can run, or a full FIFO stalls the engine); the three add up to its time.
 //!
-//! A channel serves commands in the order they arrive. Since nothing overtakes, when a command will be complete is known
-//! when it is issued, so the simulation goes from reference to reference, in the order of time and then of engines.
+//! A channel serves commands in the order of their arrival. Since no command overtakes another, the completion time
+//! of a command is known when it is issued, so the simulation advances from reference to reference, in the order of
+//! time and then of engines.
 
 use crate::machine::{Machine, Shared};
 use crate::program::{Base, Program, Reference, SLOTS, Step};
@@ -22,31 +23,31 @@ const FLOW_BYTES: u64 = 4096 + 256;
 pub struct States {
     /// An instruction ran.
     pub executing: u64,
-    /// Lost by a branch or a swap.
+    /// Cycles lost by a branch or a swap.
     pub aborted: u64,
     /// Waiting.
     pub idle: u64,
 }
 
 impl States {
-    /// All of them.
+    /// Returns the sum of all states.
     pub const fn total(&self) -> u64 {
         self.executing + self.aborted + self.idle
     }
 }
 
-/// What a channel did.
+/// The work of a channel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ChannelUse {
     /// Commands served.
     pub served: u64,
     /// Cycles taken.
     pub busy: u64,
-    /// When the last command had left it.
+    /// The time at which the last command has left it.
     pub until: u64,
 }
 
-/// What a simulation found.
+/// The result of a simulation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Outcome {
     /// Each engine's cycles.
@@ -78,9 +79,9 @@ impl Outcome {
 }
 
 struct Channel {
-    /// When the last command will have left it.
+    /// The time at which the last command will have left it.
     free: u64,
-    /// Starts of the last commands, as many as the FIFO is deep, in a ring whose oldest is at `oldest`.
+    /// Start times of the last commands, as many as the FIFO is deep, in a ring whose oldest is at `oldest`.
     starts: Vec<u64>,
     oldest: usize,
     found: ChannelUse,
@@ -106,9 +107,9 @@ impl Bank {
         }
     }
 
-    /// A command at `now`: when the FIFO takes it, and when the channel starts it.
+    /// Issues a command at `now`; returns the times at which the FIFO takes it and the channel starts it.
     fn issue(&mut self, now: u64, address: u64, occupancy: u64) -> (u64, u64) {
-        // Divisions take long, and one channel has all addresses.
+        // Divisions are slow, and a single channel has all addresses.
         let number = match self.channels.len() {
             1 => 0,
             count if self.interleave.is_power_of_two() => {
@@ -117,7 +118,7 @@ impl Bank {
             count => (address / self.interleave) as usize % count,
         };
         let channel = &mut self.channels[number];
-        // There is room when the command that came as many before as the FIFO is deep has started.
+        // The FIFO has room when the command that came as many before as the FIFO is deep has started.
         let oldest = &mut channel.starts[channel.oldest];
         let taken = now.max(*oldest);
         let start = taken.max(channel.free);
@@ -134,21 +135,21 @@ impl Bank {
 }
 
 struct Thread {
-    /// The next operation of the prologue and steps, in a row.
+    /// Index of the next operation, of prologue and steps in a row.
     at: usize,
-    /// What addresses count from, by [`Base`].
+    /// The base addresses, by [`Base`].
     bases: [u64; 3],
-    /// When what is in a slot is complete; the last is for what waits for nothing.
+    /// The completion time of each slot's reference; the last slot belongs to operations without a wait.
     slots: [u64; SLOTS + 1],
 }
 
 struct Engine {
     now: u64,
     current: usize,
-    /// Whether the current thread has come to its operation's reference.
+    /// Whether the current thread has reached its operation's reference.
     is_at_reference: bool,
     threads: Vec<Thread>,
-    /// When each thread can go on.
+    /// The time at which each thread can run.
     ready: Vec<u64>,
     found: States,
 }
@@ -156,10 +157,10 @@ struct Engine {
 /// Bits of an engine's number; [`Machine`] has 64 engines at most.
 const NUMBER_BITS: u32 = 6;
 
-/// The slot of what waits for nothing.
+/// The slot of an operation without a wait.
 const NO_SLOT: u8 = SLOTS as u8;
 
-/// Steps in a row, priced: a wait, bytes done, cycles, a reference, in this order.
+/// Consecutive steps with their costs: a wait, bytes done, cycles, a reference, in this order.
 #[derive(Clone, Copy)]
 struct Operation {
     slot: u8,
@@ -169,7 +170,7 @@ struct Operation {
     reference: Option<Priced>,
 }
 
-/// A reference with what it costs.
+/// A reference with its costs.
 #[derive(Clone, Copy)]
 struct Priced {
     memory: u8,
@@ -187,7 +188,7 @@ struct Chip<'a> {
     warm: u64,
     /// The prologue's, then the lap's.
     operations: &'a [Operation],
-    /// Where the lap begins.
+    /// Index at which the lap begins.
     lap: usize,
     lap_bytes: u64,
     banks: [Bank; 3],
@@ -197,7 +198,7 @@ struct Chip<'a> {
 
 /// Runs `program` on every thread of `engines` engines with `threads` threads for about `cycles` cycles.
 pub fn simulate(machine: &Machine, program: &Program, engines: u64, threads: u64, cycles: u64) -> Outcome {
-    // A lap must take time, or it would never end.
+    // A lap must take time, or the loop would not end.
     if !program
         .steps
         .iter()
@@ -235,10 +236,11 @@ pub fn simulate(machine: &Machine, program: &Program, engines: u64, threads: u64
     };
     let engines = engines.clamp(1, 1 << NUMBER_BITS);
     let mut all: Vec<Engine> = (0..engines).map(engine).collect();
-    // Engines' times, side by side, each with the engine's number in its low bits: the least is whose turn it is.
+    // The engines' times, each with the engine's number in its low bits: the engine with the least is next.
     let mut turns: Vec<u64> = (0..engines).collect();
     loop {
-        // The earliest engine goes on until it would overtake the next. Which it is cannot be guessed, so no branch asks.
+        // The earliest engine runs until it would overtake the next. The result is unpredictable, so this has no
+        // branch.
         let (mut first, mut second) = (u64::MAX, u64::MAX);
         for &turn in &turns {
             second = second.min(first.max(turn));
@@ -265,8 +267,8 @@ pub fn simulate(machine: &Machine, program: &Program, engines: u64, threads: u64
     }
 }
 
-/// Steps as operations. Between a wait and a reference nothing can be seen from outside, so the order of what runs and
-/// what is lost there does not matter.
+/// Steps as operations. The order of running and lost cycles between a wait and a reference does not matter, because
+/// it has no effect outside the thread.
 fn priced(machine: &Machine, steps: &[Step]) -> Vec<Operation> {
     const NOTHING: Operation = Operation { slot: NO_SLOT, done_bytes: 0, run: 0, abort: 0, reference: None };
     let mut operations = Vec::new();
@@ -310,7 +312,7 @@ fn price(machine: &Machine, one: Reference) -> Priced {
 }
 
 impl Chip<'_> {
-    /// Lets an engine go on until its next reference would come after `limit`, or its time is over.
+    /// Runs an engine until its next reference would come after `limit`, or its time is over.
     fn advance(&mut self, engine: &mut Engine, limit: u64) {
         while engine.now < self.end {
             let thread = &mut engine.threads[engine.current];
@@ -356,8 +358,8 @@ impl Chip<'_> {
         }
     }
 
-    /// The current thread waits until `complete`: the next in turn that can go on does, and if none can, the one that
-    /// will first.
+    /// Makes the current thread wait until `complete`: the next one in turn that can run does, and if none can, the
+    /// one that can first.
     fn swap(&self, engine: &mut Engine, complete: u64) {
         engine.now += self.branch;
         engine.found.aborted += self.branch;

@@ -3,25 +3,26 @@
 pub use sealane_transform::TEN;
 use sealane_transform::{Algorithm, Event, Region, code_sites, trace};
 
-/// What is traced of an algorithm: a lap. Two of SEAL's kilobytes, whole blocks of all others.
+/// Bytes of an algorithm's message that are traced: a lap. That is two of SEAL's kilobytes, and whole blocks of all
+/// others.
 const TRACED_BYTES: usize = 2048;
 
-/// An algorithm and what its kernel does.
+/// An algorithm and the trace of its kernel.
 #[derive(Clone, Debug)]
 pub struct Work {
     /// Its name, as [`TEN`] has it.
     pub name: &'static str,
-    /// What the kernel tells for a lap.
+    /// The events of the kernel for a lap.
     pub events: Vec<Event>,
-    /// What each place of the kernel's source does.
+    /// The event of each place of the kernel's source.
     pub sites: Vec<Event>,
     /// Bytes of a lap.
     pub bytes: u32,
     /// Bytes between two ends of a block.
     pub block_bytes: u32,
-    /// Whether offsets of the message count from its start instead of the block's.
+    /// Whether offsets of the message count from its start and not from the block's.
     pub is_stream: bool,
-    /// Whether blocks may be shared out among threads: no chain ties them.
+    /// Whether blocks can be distributed among threads, because no chain links them.
     pub is_divisible: bool,
     /// Whether tables depend on the key.
     pub has_keyed_tables: bool,
@@ -52,8 +53,8 @@ impl Work {
         })
     }
 
-    /// The kernel's code instead of its run: every place once. Where a multiplication is shift and add, one turn of its loop
-    /// stands for it.
+    /// Returns the kernel's code in place of its run, with every place once. For multiplication by shift and add, one
+    /// turn of its loop counts.
     pub(crate) fn code(&self) -> Self {
         let once = |event: &Event| match event {
             Event::Multiply { .. } => Event::Multiply { bits: 1 },
@@ -62,7 +63,7 @@ impl Work {
         Self { events: self.sites.iter().map(once).collect(), sites: Vec::new(), ..*self }
     }
 
-    /// What level 0 fetches of the message at once.
+    /// Returns the number of bytes of the message that level 0 fetches at once.
     pub(crate) fn fetch_bytes(&self, rc4_fetch_bytes: u64) -> u64 {
         match self.name {
             "rc4" => rc4_fetch_bytes,
@@ -71,18 +72,18 @@ impl Work {
         }
     }
 
-    /// Whether a kernel reads a region from its beginning on.
+    /// Returns whether a kernel reads a region in order from its beginning.
     pub(crate) fn reads_in_order(&self, region: Region) -> bool {
         region == Region::Key || self.name == "seal3" && matches!(region, Region::Table("S" | "R"))
     }
 
-    /// Whether a region is data that a machine must keep for it.
+    /// Returns whether a machine must keep the data of a region for the kernel.
     pub(crate) fn is_kept(region: Region) -> bool {
         matches!(region, Region::Key | Region::Table(_))
     }
 }
 
-/// An algorithm's name without mode and size of key.
+/// Returns an algorithm's name without mode and size of key.
 pub(crate) fn short(name: &str) -> &str {
     name.split('-').next().unwrap_or(name)
 }

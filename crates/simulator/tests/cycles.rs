@@ -1,9 +1,10 @@
-//! Micro-programs whose every cycle is computed by hand, and what no simulation may break.
+//! Tests of micro-programs whose every cycle is computed by hand, and of the invariants of every simulation.
 
 use proptest::prelude::*;
 use sealane_simulator::*;
 
-/// Round figures: DRAM reads 100, writes 40, a unit of 16 bytes takes 8 cycles of one channel; two lost by a branch.
+/// Returns a machine with round figures: DRAM reads take 100, writes 40, and a unit of 16 bytes takes 8 cycles of one
+/// channel; a branch loses two.
 fn machine() -> Machine {
     let memory = Memory {
         unit_bytes: 16,
@@ -59,7 +60,7 @@ fn instructions_take_a_cycle_each() {
     assert_eq!(states(&machine(), vec![Step::Run(7)], 1, 1, 10), [of(10, 0, 0)]);
 }
 
-/// Issued in cycle 0, complete at 100: one executing, two lost by the swap, 97 idle.
+/// The read is issued in cycle 0 and complete at 100: one cycle executes, two are lost by the swap, 97 are idle.
 #[test]
 fn a_lone_read_waits_its_latency() {
     assert_eq!(states(&machine(), vec![read(16, None)], 1, 1, 110), [of(1 + 10, 2, 97)]);
@@ -70,11 +71,11 @@ fn a_lone_write_waits_its_latency() {
     assert_eq!(states(&machine(), vec![write(None)], 1, 1, 50), [of(1 + 10, 2, 37)]);
 }
 
-/// Three further units follow the first, 8 cycles each: complete at 124.
+/// Three further units follow the first, with 8 cycles each: complete at 124.
 #[test]
 fn a_burst_takes_the_first_units_latency_and_the_others_transfer() {
     assert_eq!(states(&machine(), vec![read(64, None)], 1, 1, 134), [of(1 + 10, 2, 121)]);
-    // A part of a unit takes a whole one.
+    // A part of a unit costs as much as a whole one.
     assert_eq!(states(&machine(), vec![read(8, None)], 1, 1, 110), [of(1 + 10, 2, 97)]);
 }
 
@@ -83,12 +84,13 @@ fn a_taken_branch_loses_its_penalty() {
     assert_eq!(states(&machine(), vec![Step::Run(1), Step::Abort(2), Step::Run(1)], 1, 1, 10), [of(8, 2, 0)]);
 }
 
-/// The wait begins at the use: 60 instructions run under the read. Issue 0, run 1–60, swap 61–62, idle to 100.
+/// The wait begins at the use: 60 instructions run during the read. Cycle 0 issues, 1–60 run, 61–62 swap, and the
+/// engine is idle to 100.
 #[test]
 fn a_thread_waits_at_the_first_use() {
     let steps = vec![read(16, Some(0)), Step::Run(60), Step::Await(0)];
     assert_eq!(states(&machine(), steps, 1, 1, 110), [of(61 + 10, 2, 37)]);
-    // What is complete is not waited for.
+    // There is no wait for a complete reference.
     let steps = vec![read(16, Some(0)), Step::Run(120), Step::Await(0)];
     assert_eq!(states(&machine(), steps, 1, 1, 131), [of(131, 0, 0)]);
 }
@@ -97,11 +99,11 @@ fn a_thread_waits_at_the_first_use() {
 #[test]
 fn references_of_one_thread_queue_in_the_channel() {
     let steps = vec![read(16, Some(0)), read(16, Some(1)), Step::Await(0), Step::Await(1)];
-    // 0 and 1 issue, 2–3 swap, idle to 100; 100–101 swap, idle to 108.
+    // Cycles 0 and 1 issue, 2–3 swap, idle to 100; 100–101 swap, idle to 108.
     assert_eq!(states(&machine(), steps, 1, 1, 118), [of(2 + 10, 4, 96 + 6)]);
 }
 
-/// Thread 0 issues in 0, loses 1–2; thread 1 issues in 3, loses 4–5; idle to 100. Thread 0 goes on for ever.
+/// Thread 0 issues in 0 and loses 1–2; thread 1 issues in 3 and loses 4–5; idle to 100. Thread 0 goes on for ever.
 #[test]
 fn threads_overlap_their_waits() {
     let found = states(&machine(), vec![read(16, None)], 1, 2, 110);
@@ -122,17 +124,17 @@ fn channels_serve_apart() {
     let Step::Reference(one) = read(16, Some(1)) else { unreachable!() };
     let other = Step::Reference(Reference { address: 128, ..one });
     let steps = vec![read(16, Some(0)), other, Step::Await(0), Step::Await(1)];
-    // Complete at 100 and 101: the swap at the second wait takes until 102.
+    // The reads are complete at 100 and 101: the swap at the second wait takes until 102.
     assert_eq!(states(&machine, steps, 1, 1, 112), [of(2 + 10, 4, 96)]);
 }
 
-/// A FIFO of one: the third command must wait until the second has started, at 8.
+/// The FIFO has one place: the third command must wait until the second has started, at 8.
 #[test]
 fn a_full_fifo_holds_the_engine_up() {
     let mut machine = machine();
     machine.dram.fifo = 1;
     let steps = vec![read(16, Some(0)), read(16, Some(1)), read(16, Some(2))];
-    // Issued in 0, 1 (waits in the FIFO) and 8.
+    // The commands are issued in 0, 1 (waits in the FIFO) and 8.
     assert_eq!(states(&machine, steps, 1, 1, 20), [of(2 + 1 + 11, 0, 6)]);
 }
 
@@ -163,8 +165,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    /// States add up, what is issued is served, no channel is busier than time is long, and no more bytes are done than
-    /// instructions and channels allow.
+    /// States add up, issued commands are served, no channel is busier than time is long, and no more bytes are done
+    /// than instructions and channels allow.
     #[test]
     fn nothing_is_lost(
         steps in steps(),
@@ -212,11 +214,11 @@ proptest! {
                 prop_assert!(found.bytes <= done * bound, "{memory:?}");
             }
         }
-        // The same again is the same.
+        // A second run gives the same result.
         prop_assert_eq!(found, simulate(&machine, &program, engines, threads, CYCLES));
     }
 
-    /// Whatever a file says, it is a machine or an error, and a machine can run.
+    /// Any file is a machine or an error, and a machine can run.
     #[test]
     fn any_text_is_a_machine_or_an_error(text in "\\PC{0,200}") {
         let _ = Machine::parse(&text);

@@ -1,4 +1,4 @@
-//! What must come out of the study whatever else changes, under the guesses of the machines' files.
+//! Tests results of the study that must stay, under the guesses of the machines' files.
 
 use sealane_simulator::study::{Bench, Bound, Cell, built_in, check, one, works};
 use sealane_simulator::{Level, Parallelism, TEN};
@@ -66,7 +66,7 @@ fn the_mix_meets_table_v_or_misses_it() {
     assert!(found.iter().all(|one| one.value.is_finite()));
 }
 
-/// What is printed does not depend on where or how often it is made, nor on what runs beside it.
+/// The output does not depend on the thread, the number of runs, or concurrent runs.
 #[test]
 fn the_same_json_from_every_thread() {
     let make = || {
@@ -83,7 +83,7 @@ fn the_same_json_from_every_thread() {
     });
 }
 
-/// A loop's body is more of the run than of the code, so key and message weigh more in the code.
+/// A loop's body is a larger part of the run than of the code, so key and message weigh more in the code.
 #[test]
 fn code_is_counted_apart_from_its_run() {
     let works = works();
@@ -96,7 +96,7 @@ fn code_is_counted_apart_from_its_run() {
             assert!(code.complex == 0 || run.complex > 0, "{name}");
         }
     }
-    // On the IXP1200 a multiplication is a loop of three.
+    // On the IXP1200 a multiplication is a loop of three instructions.
     assert_eq!(bench.code(0, place("rc6")).complex, 0);
     assert!(bench.code(2, place("rc6")).complex > 0);
 }

@@ -1,4 +1,4 @@
-//! Simulations by what is asked of them, each run once.
+//! Simulations by their parameters, each run once.
 
 use crate::lower::{Level, lower};
 use crate::machine::{BUILT_IN, Machine};
@@ -21,7 +21,7 @@ pub struct Cell {
     pub engines: u64,
     /// Threads of each.
     pub threads: u64,
-    /// What threads share out.
+    /// The work that threads share.
     pub parallelism: Parallelism,
 }
 
@@ -32,20 +32,20 @@ impl Cell {
         Self { machine, work, level: Level::Raw, engines: 1, threads: 1, parallelism }
     }
 
-    /// Another level and size of the same.
+    /// Returns this cell at another level and size.
     pub fn at(self, level: Level, engines: u64, threads: u64) -> Self {
         Self { level, engines, threads, ..self }
     }
 }
 
-/// What one simulation found.
+/// The result of one simulation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Found {
     /// Megabits of message in a second.
     pub megabits_per_s: f64,
     /// Cycles of all engines by state.
     pub states: States,
-    /// Shares of scratch, SRAM and DRAM channels that were taken, in per cent.
+    /// Busy share of the scratch, SRAM and DRAM channels, in per cent.
     pub busy: [f64; 3],
     /// Instructions of a lap.
     pub instructions: Classes,
@@ -54,18 +54,18 @@ pub struct Found {
 }
 
 impl Found {
-    /// Share of a state, in per cent.
+    /// Returns the share of a state, in per cent.
     pub fn share(&self, of: impl Fn(&States) -> u64) -> f64 {
         percent(of(&self.states), self.states.total())
     }
 
-    /// Where one thread's time goes, in per cent: ALU, branches, constants and others, memory. Waits, and what swaps
-    /// lose, are memory's.
+    /// Returns the shares of one thread's time, in per cent: ALU, branches, constants and others, memory. Waits, and
+    /// cycles lost by swaps, count as memory.
     pub fn breakdown(&self) -> [f64; 4] {
         let total = self.states.total();
         let counted = self.cycles.total().max(1);
         let lost = self.cycles.branch + self.cycles.jump - self.instructions.branch - self.instructions.jump;
-        // A lap's cycles without commands and waits, scaled to what ran.
+        // A lap's cycles without commands and waits are scaled to the cycles that ran.
         let ran = self.states.executing as f64 / (counted - lost).max(1) as f64;
         let share = |cycles: u64| 100.0 * cycles as f64 * ran / total.max(1) as f64;
         let alu = share(self.cycles.simple + self.cycles.complex);
@@ -75,12 +75,12 @@ impl Found {
     }
 }
 
-/// A share in per cent.
+/// Returns the share of `part` in `whole`, in per cent.
 pub(super) fn percent(part: u64, whole: u64) -> f64 {
     100.0 * part as f64 / whole.max(1) as f64
 }
 
-/// The machines and the works, and what has been found.
+/// The machines and the works, and the results so far.
 #[derive(Debug)]
 pub struct Bench<'a> {
     /// The paper's machines in their order, then others.
@@ -89,25 +89,25 @@ pub struct Bench<'a> {
     found: BTreeMap<Cell, Found>,
 }
 
-/// The memory clocks of Fig 9: +16.5 % for DRAM, commands included, and +33.5 % for SRAM.
+/// Sets the memory clocks of Fig 9: +16.5 % for DRAM, commands included, and +33.5 % for SRAM.
 pub(super) fn faster_memory(machine: &mut Machine) {
     machine.dram.bus_mhz = machine.dram.bus_mhz * 1165 / 1000;
     machine.dram.command_cycles = (machine.dram.command_cycles * 1000).div_ceil(1165);
     machine.sram.bus_mhz = machine.sram.bus_mhz * 1335 / 1000;
 }
 
-/// The traces of all ten.
+/// Returns the traces of all ten.
 pub fn works() -> Vec<Work> {
     TEN.iter().filter_map(|name| Work::new(name)).collect()
 }
 
-/// The paper's machines.
+/// Returns the paper's machines.
 pub fn built_in() -> [Machine; 3] {
     BUILT_IN.map(|(name, _)| Machine::built_in(name).expect("named by the list itself"))
 }
 
 impl<'a> Bench<'a> {
-    /// A bench.
+    /// Returns a bench.
     pub fn new(machines: Vec<Machine>, works: &'a [Work]) -> Self {
         Self { machines, works, found: BTreeMap::new() }
     }
@@ -140,7 +140,7 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// Instructions of a kernel's code at level 0: each place of its source once.
+    /// Returns the instructions of a kernel's code at level 0, with each place of its source once.
     pub fn code(&self, machine: usize, work: usize) -> Classes {
         let code = self.works[work].code();
         lower(&code, &self.machines[machine], Level::Raw, (1, 1), Parallelism::Flow).instructions
@@ -151,7 +151,7 @@ impl<'a> Bench<'a> {
         self.run(cell).megabits_per_s
     }
 
-    /// How often `cell` is as fast as `base`.
+    /// Returns the speed of `cell` divided by that of `base`.
     pub fn gain(&mut self, cell: Cell, base: Cell) -> f64 {
         self.rate(cell) / self.rate(base).max(f64::MIN_POSITIVE)
     }

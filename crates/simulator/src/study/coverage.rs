@@ -1,14 +1,14 @@
-//! Table I: which security protocols the ten algorithms, and our catalogue, serve.
+//! Table I: the security protocols that the ten algorithms, and our catalogue, serve.
 
 use super::figures::{Figure, Kind};
 use crate::work::{TEN, short};
 use sealane_transform::Algorithm;
 use std::collections::BTreeSet;
 
-/// An application, the ciphers and hashes that its documents name, and how many of how many the paper counts.
+/// An application, the ciphers and hashes that its documents name, and the paper's counts (how many of how many).
 type Application = (&'static str, &'static [&'static str], [f64; 2]);
 
-/// The paper prints counts and no lists; these are those of the documents that it names or that were in force then.
+/// The paper prints counts and no lists; these lists are from the documents that it names or that were in force then.
 const APPLICATIONS: [Application; 8] = [
     (
         "OpenPGP (RFC 2440)",
@@ -28,12 +28,12 @@ const APPLICATIONS: [Application; 8] = [
     ("WTLS (WAP-261)", &["rc5", "des", "3des", "idea", "md5", "sha1"], [5.0, 5.0]),
 ];
 
-/// Whether one of the ten is the primitive. Triple DES is DES thrice, as the paper seems to count it.
+/// Returns whether the primitive is one of the ten. Triple DES counts as DES, as the paper seems to count it.
 fn is_of_ten(name: &str) -> bool {
     TEN.iter().any(|found| short(found) == name) || name == "3des"
 }
 
-/// Whether the catalogue has it.
+/// Returns whether the catalogue has it.
 fn is_in_catalogue(name: &str) -> bool {
     let of = |algorithm: Algorithm| {
         let found = algorithm.to_string();

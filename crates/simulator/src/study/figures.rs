@@ -10,32 +10,32 @@ use crate::program::Classes;
 use crate::work::short;
 use serde::Serialize;
 
-/// How a figure is drawn besides its table.
+/// The form in which a figure is drawn besides its table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// Not at all.
+    /// Only the table.
     Table,
-    /// A bar a row and column, side by side.
+    /// A bar per row and column, side by side.
     Bars,
-    /// A bar a row, its columns on top of each other.
+    /// A bar per row, with its columns on top of each other.
     Stacked,
-    /// A line a row over the columns.
+    /// A line per row over the columns.
     Lines,
 }
 
 /// A table of numbers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Figure {
-    /// What it shows, and which of the paper's it is.
+    /// The subject, and the number of the paper's figure or table.
     pub title: String,
-    /// How to read it.
+    /// Guidance for the reader.
     pub note: &'static str,
-    /// How it is drawn.
+    /// The form in which it is drawn.
     pub kind: Kind,
-    /// What the columns are.
+    /// The names of the columns.
     pub columns: Vec<String>,
-    /// A name, and a number or nothing for each column.
+    /// A name, and for each column a number or nothing.
     pub rows: Vec<(String, Vec<Option<f64>>)>,
 }
 
@@ -51,7 +51,7 @@ fn owned(columns: &[&str]) -> Vec<String> {
     columns.iter().map(|&column| column.to_owned()).collect()
 }
 
-/// Everything that the paper shows, on a bench whose first three machines are its own.
+/// Returns all figures of the paper, from a bench whose first three machines are the paper's.
 pub fn all(bench: &mut Bench<'_>) -> Vec<Figure> {
     let mut figures = vec![coverage(), placed(bench)];
     for (machine, name) in [(0, "IXP1200"), (1, "IXP2400"), (2, "IXP2800")] {
@@ -98,7 +98,7 @@ fn mean_row(rows: &[(String, Vec<Option<f64>>)]) -> (String, Vec<Option<f64>>) {
     ("mean".to_owned(), (0..CLASSES.len()).map(mean).collect())
 }
 
-/// Level 1 and above on the IXP2800: what lies where, by how many flows an engine has.
+/// Returns the placement at level 1 and above on the IXP2800, by the number of flows that an engine has.
 fn placed(bench: &Bench<'_>) -> Figure {
     let mut rows = Vec::new();
     for (work, name) in names(bench).into_iter().enumerate() {
@@ -136,7 +136,7 @@ fn code_mix(bench: &Bench<'_>, machine: usize, name: &str) -> Figure {
     }
 }
 
-/// Large tables in scratch, where Table IV has them, and in SRAM, where the text says "external".
+/// Compares large tables in scratch, as in Table IV, and in SRAM, because the text says "external".
 fn tables(bench: &Bench<'_>) -> Figure {
     const LARGE: [&str; 3] = ["aes", "blowfish", "seal3"];
     let names = names(bench);
@@ -173,7 +173,7 @@ fn tables(bench: &Bench<'_>) -> Figure {
     }
 }
 
-/// The paper's three gains under sets of guesses about what they hang on.
+/// Returns the paper's three gains under sets of guesses that affect them.
 fn gains(bench: &Bench<'_>) -> Figure {
     let mut rows = Vec::new();
     for entry in [4, 1] {
@@ -326,7 +326,8 @@ fn bursts(bench: &mut Bench<'_>) -> Figure {
     }
 }
 
-/// One machine's rates, states and channels for the works of a bench, one row each; its machine is the first.
+/// Returns the rates, states and channels of one machine for the works of a bench, one row each; the machine is the
+/// bench's first.
 pub fn one(
     bench: &mut Bench<'_>,
     level: Level,

@@ -1,14 +1,14 @@
-//! What neither the paper nor Intel's manual says, and what else it might be.
+//! Facts that neither the paper nor Intel's manual states, and the values tried for them.
 
 use crate::machine::{Home, Machine};
 use serde::Serialize;
 
-/// One guess, otherwise than the machines' files have it.
+/// A value of one guess that differs from the machines' files.
 #[derive(Clone, Copy, Debug)]
 pub struct Variant {
-    /// What is guessed.
+    /// The guessed fact.
     pub guess: &'static str,
-    /// What it is here.
+    /// Its value here.
     pub value: &'static str,
     /// Makes it so.
     pub apply: fn(&mut Machine),
@@ -17,11 +17,11 @@ pub struct Variant {
 /// A guess as a page lists it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Listed {
-    /// What is guessed.
+    /// The guessed fact.
     pub guess: &'static str,
-    /// What it is on the IXP1200, 2400 and 2800.
+    /// Its values on the IXP1200, 2400 and 2800.
     pub usual: [String; 3],
-    /// What else was tried.
+    /// The other values tried.
     pub tried: Vec<&'static str>,
 }
 
@@ -105,7 +105,7 @@ pub const VARIANTS: &[Variant] = &[
     }),
 ];
 
-/// Puts tables of the IXP2X00 somewhere else.
+/// Moves tables of the IXP2X00 to another memory.
 pub(super) fn tables_in(machine: &mut Machine, names: &[&str], home: Home) {
     if !is_1200(machine) {
         for name in names {
@@ -124,7 +124,7 @@ fn set_fifos(machine: &mut Machine, depth: u64) {
     }
 }
 
-/// The guesses, with what the machines' files say of them.
+/// Returns the guesses, with the values of the machines' files.
 pub fn listed(machines: &[Machine; 3]) -> Vec<Listed> {
     let of = |guess: &str, machine: &Machine| match guess {
         BRANCH => machine.branch_cycles.to_string(),

@@ -14,34 +14,34 @@ pub use guesses::{Listed, VARIANTS, Variant, listed};
 use crate::machine::Machine;
 use serde::Serialize;
 
-/// What became of a sentence.
+/// The result for a sentence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// Under every set of guesses.
     Holds,
-    /// Under none.
+    /// It holds under no set of guesses.
     Fails,
     /// Under some.
     Depends,
 }
 
-/// A sentence of the paper and what is found of it.
+/// A sentence of the paper and the result for it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Claim {
-    /// Where it stands.
+    /// The place of the sentence in the paper.
     pub source: &'static str,
-    /// What it says.
+    /// The sentence.
     pub sentence: &'static str,
-    /// What our figure is.
+    /// The definition of our figure.
     pub measure: &'static str,
-    /// What it must be.
+    /// The required range of the figure.
     pub bound: Bound,
     /// Our figure under the guesses of the machines' files.
     pub value: f64,
-    /// The least and the most over all guesses.
+    /// The least and the greatest figure over all guesses.
     pub range: (f64, f64),
-    /// What became of it.
+    /// The result.
     pub verdict: Verdict,
     /// The guesses that turn it.
     pub turned_by: Vec<String>,
@@ -58,11 +58,11 @@ pub struct Study {
     pub claims: Vec<Claim>,
     /// Every guess.
     pub guesses: Vec<Listed>,
-    /// What cannot be had.
+    /// Parts that are not available.
     pub absent: Vec<&'static str>,
 }
 
-/// What the study does not have, and why.
+/// Parts of the paper that the study does not have, with the reason.
 const ABSENT: [&str; 4] = [
     "Absolute rates and the bars of the paper's figures: the plots are lost.",
     "Code in Microengine C and Intel's SDKs, and so lines of code (Table V's last row) and the compilers of Figs 6 and 7; \
@@ -71,7 +71,7 @@ const ABSENT: [&str; 4] = [
     "Block-level parallelism of MD5, SHA-1 and RC4, whose blocks are a chain.",
 ];
 
-/// Runs everything. `step` is told after each set of guesses, with how many there are.
+/// Runs everything. `step` is called after each set of guesses, with the number of sets done and of all sets.
 pub fn run(mut step: impl FnMut(usize, usize)) -> Study {
     let (works, machines) = (works(), built_in());
     let total = VARIANTS.len() + 1;
