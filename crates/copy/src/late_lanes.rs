@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use sealane_engine::{Engine, Lanes, Suite};
+use sealane_engine::{Engine, EngineChoice, Implementations, Lanes, Suite};
 use sealane_stack::{Placement, Secret};
 use sealane_tree::{Naming, Source, SourceRoot, Target, TargetOptions, WalkOptions};
 
@@ -103,6 +103,18 @@ fn lanes_on_a_late_engine_lose_nothing() {
 #[test]
 fn lanes_that_share_an_engine_lose_nothing() {
     let two = std::num::NonZeroUsize::new(2).unwrap();
-    let engine = Arc::new(Lanes::new(sealane_engine::Implementations::default(), two, two).unwrap());
+    let engine = Arc::new(Lanes::new(Implementations::default(), two, two).unwrap());
     copy(engine, Placement::Packet, Suite::Aes128Gcm, 2, 3);
+}
+
+#[test]
+fn lanes_on_a_card_that_fails_lose_nothing() {
+    let cases = [
+        ("fail-over:card:faults=1,inline", Suite::Aes128Gcm),
+        ("hybrid:card:faults=2,lanes:2", Suite::ChaCha20Poly1305),
+    ];
+    for (text, suite) in cases {
+        let engine = text.parse::<EngineChoice>().unwrap().make(Implementations::default()).unwrap();
+        copy(engine, Placement::Packet, suite, 2, 2);
+    }
 }

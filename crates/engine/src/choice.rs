@@ -5,7 +5,7 @@
 
 use std::{fmt, io, str::FromStr, sync::Arc};
 
-use crate::{Engine, Implementations, inline, lanes};
+use crate::{Engine, Implementations, Scheduler, Trust, card, inline, lanes, scheduler};
 
 /// Makes an engine, whose software runs by the implementations that it is given.
 pub(crate) type Make = dyn Fn(Implementations) -> io::Result<Arc<dyn Engine>> + Send + Sync;
@@ -24,7 +24,10 @@ pub struct Kind {
 }
 
 /// All kinds: an engine is added by its file and its line here.
-pub const KINDS: &[Kind] = &[inline::KIND, lanes::KIND];
+pub const KINDS: &[Kind] = {
+    let [hybrid, round_robin, by_size, fail_over] = scheduler::KINDS;
+    &[inline::KIND, lanes::KIND, card::KIND, hybrid, round_robin, by_size, fail_over]
+};
 
 /// An engine that a user has chosen.
 #[derive(Clone)]
@@ -46,12 +49,17 @@ fn forms() -> String {
 }
 
 impl EngineChoice {
-    /// Makes the engine. Its software runs by `implementations` where it measures what jobs cost.
+    /// Makes the engine. Its software runs by `implementations` where it measures what jobs cost. An engine that is not
+    /// trusted is put under a [`Scheduler`], so that the program goes on when it fails.
     ///
     /// # Errors
     /// The system refuses what the engine takes: threads, for one.
     pub fn make(&self, implementations: impl Into<Implementations>) -> io::Result<Arc<dyn Engine>> {
-        (self.make)(implementations.into())
+        let engine = (self.make)(implementations.into())?;
+        Ok(match engine.trust() {
+            Trust::Full => engine,
+            Trust::Checked { .. } => Arc::new(Scheduler::guard(engine)),
+        })
     }
 }
 
@@ -59,15 +67,23 @@ impl FromStr for EngineChoice {
     type Err = UnknownEngine;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let (name, argument) = match text.split_once(':') {
-            Some((name, argument)) => (name, Some(argument)),
-            None => (text, None),
-        };
-        let kind = KINDS.iter().find(|kind| kind.name == name);
-        let make = kind.and_then(|kind| (kind.parse)(argument));
         let unknown = || UnknownEngine { text: text.to_owned() };
-        make.map(|make| Self { text: text.to_owned(), make }).ok_or_else(unknown)
+        parse(text, KINDS.iter()).map(|make| Self { text: text.to_owned(), make }).ok_or_else(unknown)
     }
+}
+
+fn parse<'a>(text: &str, mut kinds: impl Iterator<Item = &'a Kind>) -> Option<Arc<Make>> {
+    let (name, argument) = match text.split_once(':') {
+        Some((name, argument)) => (name, Some(argument)),
+        None => (text, None),
+    };
+    (kinds.find(|kind| kind.name == name)?.parse)(argument)
+}
+
+/// The engines of a list such as `card,lanes:2`; a scheduler among them would need brackets.
+pub(crate) fn members(list: &str) -> Option<Vec<Arc<Make>>> {
+    let is_scheduler = |kind: &&Kind| scheduler::KINDS.iter().any(|scheduler| scheduler.name == kind.name);
+    list.split(',').map(|text| parse(text, KINDS.iter().filter(|kind| !is_scheduler(kind)))).collect()
 }
 
 impl Default for EngineChoice {
@@ -106,7 +122,19 @@ mod tests {
 
     #[test]
     fn texts_name_engines_that_run() {
-        for text in ["inline", "lanes", "lanes:1", "lanes:3"] {
+        for text in [
+            "inline",
+            "lanes",
+            "lanes:1",
+            "lanes:3",
+            "lanes:3:50",
+            "card",
+            "card:faults=7",
+            "hybrid:card,lanes",
+            "round-robin:card,card:faults=1,inline",
+            "by-size:1024:card,inline",
+            "fail-over:lanes:2:10,inline",
+        ] {
             let choice: EngineChoice = text.parse().unwrap();
             assert_eq!(choice.to_string(), text);
             let engine = choice.make(Implementations::default()).unwrap();
@@ -116,19 +144,39 @@ mod tests {
         }
         assert_eq!(EngineChoice::default(), "inline".parse().unwrap());
         for kind in KINDS {
-            assert!(kind.form.starts_with(kind.name) && kind.name.parse::<EngineChoice>().is_ok());
+            assert!(kind.form.starts_with(kind.name));
         }
     }
 
     #[test]
     fn other_texts_are_told_what_there_is() {
         let beyond = format!("lanes:{}", u64::from(u32::MAX) + 1);
-        for text in
-            ["", "inlin", "inline:1", "lanes:", "lanes:0", "lanes:-1", "lanes:x", "lanes:1025", &beyond]
-        {
+        let many = format!("hybrid:{}", ["card"; 17].join(","));
+        for text in [
+            "",
+            "inlin",
+            "inline:1",
+            "lanes:",
+            "lanes:0",
+            "lanes:-1",
+            "lanes:x",
+            "lanes:1025",
+            "lanes:1:",
+            "lanes:1:10001",
+            "card:",
+            "card:faults=",
+            "hybrid",
+            "hybrid:card",
+            "hybrid:card,",
+            "hybrid:card,hybrid:card,inline",
+            "by-size:card,inline",
+            "by-size:x:card,inline",
+            &beyond,
+            &many,
+        ] {
             let error = text.parse::<EngineChoice>().unwrap_err();
             assert_eq!(error.text, text);
-            assert!(error.to_string().contains("inline, lanes[:N]"), "{error}");
+            assert!(error.to_string().contains("inline, lanes[:N[:MICROSECONDS]]"), "{error}");
         }
     }
 }

@@ -3,6 +3,8 @@
 //! Guarantees: the workers' queue and every door are bounded; every work that was taken is given back; a door that
 //! found the workers' queue full, with whoever's work, is rung when a worker has taken from it; a worker that panics
 //! takes whoever waits for its work with it, instead of leaving them to wait for ever.
+//!
+//! Small works of several doors run as one ([`Gathering`]), because a kernel's lanes are filled by messages and not by works.
 
 use std::{
     any::Any,
@@ -12,39 +14,64 @@ use std::{
     os::fd::{AsFd as _, BorrowedFd, OwnedFd},
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering::SeqCst},
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
     },
     thread::{self, JoinHandle},
+    time::Duration,
 };
 
-use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
+use crossbeam_channel::{Receiver, Sender, bounded};
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::{
-    Cost, Engine, Implementations, Kind, Protection, Queue, Software, Work, choice::Make, inline::Costs,
+    Cost, Engine, Implementations, Kind, Protection, Queue, Software, Work,
+    choice::Make,
+    copies::{Joined, hull_bytes},
+    gathering::{Gathered, Gathering},
+    inline::Costs,
 };
 
 /// Works that wait for each worker.
 const WORKS_PER_LANE: usize = 4;
 /// More workers than any machine has processors for.
 const LANES_MAX: usize = 1024;
+/// Longer than any batch is worth waiting for.
+const WINDOW_MAX: Duration = Duration::from_millis(10);
+/// A work of more jobs or bytes fills a kernel's lanes by itself.
+const SMALL_JOBS: usize = 16;
+const SMALL_BYTES: usize = 16 << 10;
+/// What works are gathered up to.
+const BATCH_JOBS: f32 = 128.0;
+const BATCH_BYTES: f32 = 65_536.0;
 
 pub(crate) const KIND: Kind = Kind {
     name: "lanes",
-    form: "lanes[:N]",
-    about: "N worker threads compute for all lanes; by default as many as there are CPUs",
+    form: "lanes[:N[:MICROSECONDS]]",
+    about: "N worker threads compute for all lanes; by default as many as there are CPUs. They wait so long for small works \
+            that share a batch, by default not at all",
     parse: |argument| {
-        let given = match argument {
+        let (lanes, window) = match argument {
+            None => (None, None),
+            Some(text) => match text.split_once(':') {
+                None => (Some(text), None),
+                Some((lanes, window)) => (Some(lanes), Some(window)),
+            },
+        };
+        let given = match lanes {
             None => None,
-            Some(number) => {
-                Some(number.parse().ok().filter(|lanes: &NonZeroUsize| lanes.get() <= LANES_MAX)?)
+            Some(text) => Some(text.parse().ok().filter(|lanes: &NonZeroUsize| lanes.get() <= LANES_MAX)?),
+        };
+        let window = match window {
+            None => Duration::ZERO,
+            Some(text) => {
+                Some(Duration::from_micros(text.parse().ok()?)).filter(|window| *window <= WINDOW_MAX)?
             }
         };
         let make: Arc<Make> = Arc::new(move |implementations| {
             let lanes = given.or_else(|| thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
             let queue_works = lanes.saturating_mul(NonZeroUsize::MIN.saturating_add(WORKS_PER_LANE - 1));
-            Ok(Arc::new(Lanes::new(implementations, lanes, queue_works)?))
+            Ok(Arc::new(Lanes::gathering(implementations, lanes, queue_works, window)?))
         });
         Some(make)
     },
@@ -62,46 +89,55 @@ type Finished = Result<Work, Box<dyn Any + Send>>;
 struct Task {
     work: Work,
     done: Sender<Finished>,
-    bell: Arc<OwnedFd>,
+    bell: Bell,
+    door: u64,
+    share: Option<f32>,
+}
+
+/// A small work's part of a batch.
+fn share(work: &Work) -> Option<f32> {
+    let (jobs, bytes) = (work.jobs.len(), hull_bytes(work));
+    let is_small = jobs <= SMALL_JOBS && bytes <= SMALL_BYTES;
+    is_small.then(|| (jobs as f32 / BATCH_JOBS).max(bytes as f32 / BATCH_BYTES))
+}
+
+impl Gathered for Task {
+    fn submitter(&self) -> u64 {
+        self.door
+    }
+
+    fn share(&self) -> Option<f32> {
+        self.share
+    }
+
+    fn goes_with(&self, other: &Self) -> bool {
+        self.work.direction == other.work.direction
+    }
+}
+
+/// Wakes one door.
+#[derive(Clone)]
+struct Bell(Arc<OwnedFd>);
+
+impl PartialEq for Bell {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Bell {
+    fn ring(&self) {
+        // Fails only when the bell has been rung 2^64 - 2 times unheard.
+        let _ = rustix::io::write(&*self.0, &1u64.to_ne_bytes());
+    }
 }
 
 struct Pool {
-    submit: Option<Sender<Task>>,
+    queue: Arc<Gathering<Task, Bell>>,
     workers: Vec<JoinHandle<()>>,
-    room: Arc<Room>,
-}
-
-/// The doors that found the workers' queue full.
-#[derive(Default)]
-struct Room {
-    /// Whether there are some: workers look here after each task, and take the lock only then.
-    is_wanted: AtomicBool,
-    bells: Mutex<Vec<Arc<OwnedFd>>>,
-}
-
-impl Room {
-    /// `bell` is to be rung when there may be room.
-    fn want(&self, bell: &Arc<OwnedFd>) {
-        let mut bells = self.bells.lock().unwrap_or_else(PoisonError::into_inner);
-        if !bells.iter().any(|known| Arc::ptr_eq(known, bell)) {
-            bells.push(Arc::clone(bell));
-        }
-        self.is_wanted.store(true, SeqCst);
-    }
-
-    /// A task was taken from the queue.
-    fn announce(&self) {
-        if self.is_wanted.load(SeqCst) {
-            let mut bells = self.bells.lock().unwrap_or_else(PoisonError::into_inner);
-            self.is_wanted.store(false, SeqCst);
-            bells.drain(..).for_each(|bell| ring(&bell));
-        }
-    }
-}
-
-fn ring(bell: &OwnedFd) {
-    // Fails only when the bell has been rung 2^64 - 2 times unheard.
-    let _ = rustix::io::write(bell, &1u64.to_ne_bytes());
+    lanes: usize,
+    /// How many there were.
+    doors: AtomicU64,
 }
 
 impl fmt::Debug for Pool {
@@ -121,30 +157,56 @@ impl Lanes {
         lanes: NonZeroUsize,
         queue_works: NonZeroUsize,
     ) -> io::Result<Self> {
-        let (submit, queue) = bounded::<Task>(queue_works.get());
-        let room = Arc::new(Room::default());
-        let mut pool =
-            Pool { submit: Some(submit), workers: Vec::with_capacity(lanes.get()), room: Arc::clone(&room) };
-        for lane in 0..lanes.get() {
-            let (queue, room) = (queue.clone(), Arc::clone(&room));
+        Self::gathering(implementations, lanes, queue_works, Duration::ZERO)
+    }
+
+    /// [`Self::new`], whose workers wait for `window` at most until small works of several doors fill a batch.
+    ///
+    /// # Errors
+    /// When the system has no more threads to give.
+    pub fn gathering(
+        implementations: impl Into<Implementations>,
+        lanes: NonZeroUsize,
+        queue_works: NonZeroUsize,
+        window: Duration,
+    ) -> io::Result<Self> {
+        let lanes = lanes.get();
+        let queue = Arc::new(Gathering::new(queue_works, window));
+        let workers = Vec::with_capacity(lanes);
+        let mut pool = Pool { queue: Arc::clone(&queue), workers, lanes, doors: AtomicU64::new(0) };
+        for lane in 0..lanes {
+            let queue = Arc::clone(&queue);
             let worker = thread::Builder::new().name(format!("engine-{lane}"));
-            pool.workers.push(worker.spawn(move || serve(&queue, &room))?);
+            pool.workers.push(worker.spawn(move || serve(&queue))?);
         }
         Ok(Self { costs: Costs::new(implementations.into()), pool: Arc::new(pool) })
     }
 }
 
-fn serve(queue: &Receiver<Task>, room: &Room) {
-    let mut software = Software::default();
-    for Task { mut work, done, bell } in queue {
-        room.announce();
-        let run = AssertUnwindSafe(|| {
-            software.run(&mut work);
-            work
+fn serve(queue: &Gathering<Task, Bell>) {
+    let (mut software, mut joined) = (Software::default(), Joined::default());
+    let mut tasks = Vec::new();
+    while let Some(wanting) = queue.take(&mut tasks) {
+        wanting.iter().for_each(Bell::ring);
+        let run = AssertUnwindSafe(|| match tasks.as_mut_slice() {
+            [task] => software.run(&mut task.work),
+            tasks => {
+                let mut works: Vec<&mut Work> = tasks.iter_mut().map(|task| &mut task.work).collect();
+                joined.run(&mut works, &mut software);
+            }
         });
-        // The submitter may be gone; then nobody wants the work.
-        let _ = done.try_send(catch_unwind(run));
-        ring(&bell);
+        let mut panic = catch_unwind(run).err();
+        let has_panicked = panic.is_some();
+        for Task { work, done, bell, .. } in tasks.drain(..) {
+            let finished = match panic.take() {
+                Some(panic) => Err(panic),
+                None if has_panicked => Err(Box::new("a worker panicked over a batch") as Box<_>),
+                None => Ok(work),
+            };
+            // The submitter may be gone; then nobody wants the work.
+            let _ = done.try_send(finished);
+            bell.ring();
+        }
     }
 }
 
@@ -157,11 +219,16 @@ impl Engine for Lanes {
         self.costs.of(protection)
     }
 
+    fn pace_ns(&self, cost: Cost, bytes: usize) -> f64 {
+        cost.job_ns(bytes) / self.pool.lanes as f64
+    }
+
     fn queue(&self, depth: NonZeroUsize) -> io::Result<Box<dyn Queue>> {
         let (done, finished) = bounded(depth.get());
-        let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
-        let depth = depth.get();
-        Ok(Box::new(LanesQueue { pool: Arc::clone(&self.pool), done, finished, bell, depth, in_flight: 0 }))
+        let bell = Bell(Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?));
+        let (pool, depth) = (Arc::clone(&self.pool), depth.get());
+        let door = pool.doors.fetch_add(1, Relaxed);
+        Ok(Box::new(LanesQueue { pool, done, finished, bell, door, depth, in_flight: 0 }))
     }
 }
 
@@ -169,7 +236,8 @@ struct LanesQueue {
     pool: Arc<Pool>,
     done: Sender<Finished>,
     finished: Receiver<Finished>,
-    bell: Arc<OwnedFd>,
+    bell: Bell,
+    door: u64,
     depth: usize,
     in_flight: usize,
 }
@@ -184,26 +252,18 @@ impl LanesQueue {
 
 impl Queue for LanesQueue {
     fn submit(&mut self, from: &mut VecDeque<Work>) -> usize {
-        let submit = self.pool.submit.as_ref().expect("the pool closes its queue only when it is dropped");
-        let (mut count, mut is_announced) = (0, false);
+        let mut count = 0;
         while self.in_flight < self.depth {
             let Some(work) = from.pop_front() else { break };
-            let task = Task { work, done: self.done.clone(), bell: Arc::clone(&self.bell) };
-            match submit.try_send(task) {
-                Ok(()) => {
-                    self.in_flight += 1;
-                    count += 1;
-                }
-                Err(TrySendError::Full(task) | TrySendError::Disconnected(task)) => {
-                    from.push_front(task.work);
-                    if is_announced {
-                        break;
-                    }
-                    // Once more afterwards: a worker that took a task before that knew of nobody to ring for.
-                    self.pool.room.want(&self.bell);
-                    is_announced = true;
-                }
+            let (done, bell, door) = (self.done.clone(), self.bell.clone(), self.door);
+            let share = share(&work);
+            let task = Task { work, done, bell, door, share };
+            if let Err(task) = self.pool.queue.put(task, || self.bell.clone()) {
+                from.push_front(task.work);
+                break;
             }
+            self.in_flight += 1;
+            count += 1;
         }
         count
     }
@@ -211,7 +271,7 @@ impl Queue for LanesQueue {
     fn finished(&mut self) -> Option<Work> {
         self.take().or_else(|| {
             // Silenced before the last look: what finishes after that look rings again.
-            let _ = rustix::io::read(&*self.bell, &mut [0; 8]);
+            let _ = rustix::io::read(&*self.bell.0, &mut [0; 8]);
             self.take()
         })
     }
@@ -221,13 +281,13 @@ impl Queue for LanesQueue {
     }
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.bell.as_fd())
+        Some(self.bell.0.as_fd())
     }
 }
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        self.submit = None;
+        self.queue.close();
         for worker in self.workers.drain(..) {
             // A worker ends only when the queue is closed; it has handed its panics on.
             let _ = worker.join();

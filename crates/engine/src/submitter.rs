@@ -8,7 +8,7 @@ use std::{collections::VecDeque, fmt, os::fd::BorrowedFd, thread};
 
 use rustix::event::{PollFd, PollFlags, poll};
 
-use crate::{JobStatus, Queue, Software, Work};
+use crate::{JobStatus, Queue, Software, Work, notes::Notes};
 
 /// Submits one lane's work to an engine's queue. `T` is what the lane wants to know of a work when it comes back.
 ///
@@ -87,7 +87,7 @@ impl<T> Submitter<T> {
     }
 }
 
-impl Submitter<()> {
+impl<T: Default> Submitter<T> {
     /// Runs `work` and waits for it. Nothing else may be under way.
     ///
     /// # Panics
@@ -98,49 +98,8 @@ impl Submitter<()> {
             0,
             "works that were submitted are fetched before another one is waited for"
         );
-        self.submit(std::mem::take(work), ());
-        let (finished, ()) = self.wait().expect("a work under way comes back");
+        self.submit(std::mem::take(work), T::default());
+        let (finished, _) = self.wait().expect("a work under way comes back");
         *work = finished;
-    }
-}
-
-/// The notes of works under way, each under a token that is never used twice in 2^32 works.
-struct Notes<T> {
-    places: Vec<Place<T>>,
-    free: Vec<u32>,
-}
-
-struct Place<T> {
-    /// How often it was used before.
-    generation: u32,
-    note: Option<T>,
-}
-
-impl<T> Notes<T> {
-    fn with_capacity(count: usize) -> Self {
-        Self { places: Vec::with_capacity(count), free: Vec::with_capacity(count) }
-    }
-
-    fn count(&self) -> usize {
-        self.places.len() - self.free.len()
-    }
-
-    fn put(&mut self, note: T) -> u64 {
-        let place = self.free.pop().unwrap_or_else(|| {
-            self.places.push(Place { generation: 0, note: None });
-            u32::try_from(self.places.len() - 1).expect("fewer works are under way than memory holds")
-        });
-        let Place { generation, note: kept } = &mut self.places[place as usize];
-        *kept = Some(note);
-        u64::from(*generation) << 32 | u64::from(place)
-    }
-
-    fn take(&mut self, token: u64) -> Option<T> {
-        let (generation, place) = ((token >> 32) as u32, token as u32);
-        let kept = self.places.get_mut(place as usize).filter(|kept| kept.generation == generation)?;
-        let note = kept.note.take()?;
-        kept.generation = generation.wrapping_add(1);
-        self.free.push(place);
-        Some(note)
     }
 }

@@ -78,7 +78,7 @@ fn engines() {
 fn records() {
     const HEADER_BYTES: usize = 16;
     const BODY_BYTES: usize = 4096;
-    let mut submitter = Submitter::new(Inline::default().queue(NonZeroUsize::MIN).unwrap(), 1);
+    let mut submitter = Submitter::<()>::new(Inline::default().queue(NonZeroUsize::MIN).unwrap(), 1);
     for suite in Suite::ALL {
         let material = vec![7; suite.key_bytes()];
         let session = record::Session::new(Kernels::best(), suite, &material).unwrap();

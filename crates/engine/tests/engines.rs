@@ -1,7 +1,11 @@
 //! Engines, their queues and submitters keep what they promise: each work comes back once and done, queues are bounded,
 //! any engine goes on with what another has left, and sessions, costs and buffers are common to all of them.
 
+#[path = "../../../testing/cards.rs"]
+mod cards;
 mod common;
+#[path = "engines/failures.rs"]
+mod failures;
 #[path = "../../../testing/late_engine.rs"]
 mod late_engine;
 
@@ -35,7 +39,7 @@ fn what_one_engine_hands_back_another_finishes() {
     let whole = run(&Inline::default(), copy_of(&work));
     let half = run(&LateEngine::new(7), work);
     assert!((50..150).contains(&half.pending()));
-    let [inline, lanes] = engines();
+    let [inline, lanes, ..] = engines();
     let finished = run(&*lanes, half);
     assert_eq!(finished.pending(), 0);
     assert!(finished.buffer.bytes() == whole.buffer.bytes());
@@ -58,8 +62,8 @@ fn what_is_submitted_comes_back_done_with_its_note() {
         .collect();
     let work_of = |number: u64| random_work(&sessions, 20, 100, number);
     let late = LateEngine::new(1);
-    let [inline, lanes] = engines();
-    for engine in [&*inline, &*lanes, &late] {
+    let [inline, lanes, card, scheduler] = engines();
+    for engine in [&*inline, &*lanes, &*card, &*scheduler, &late] {
         for depth in [1, 3] {
             let mut submitter = submitter(engine, depth);
             let mut missing: BTreeSet<u64> = (0..WORKS).collect();
@@ -88,7 +92,7 @@ fn what_is_submitted_comes_back_done_with_its_note() {
 fn the_late_engine_notices_a_nonce_that_comes_again() {
     let sessions = [session(Implementations::default(), Protection::Aead(Aead::Aes128Gcm), 1)];
     let late = LateEngine::new(1);
-    let mut submitter = submitter(&late, 1);
+    let mut submitter = submitter::<()>(&late, 1);
     let mut work = random_work(&sessions, 2, 100, 1);
     let first = copy_of(&work);
     submitter.run(&mut work);
@@ -223,6 +227,6 @@ fn buffers_may_be_memory_of_others() {
     let mapped = Mapped(work.buffer.bytes().into(), fd);
     let mut other = copy_of(&work);
     other.buffer = Buffer::from_memory(Box::new(mapped));
-    let [inline, lanes] = engines();
+    let [inline, lanes, ..] = engines();
     assert!(run(&*lanes, other).buffer.bytes() == run(&*inline, work).buffer.bytes());
 }

@@ -10,7 +10,6 @@
 
 mod association;
 mod bells;
-mod clock;
 mod cpu;
 mod flow;
 mod keys;
@@ -34,7 +33,6 @@ mod transport;
 
 pub use association::{Association, Claim, Epochs, Secret};
 pub use bells::Bells;
-pub use clock::Clock;
 pub use cpu::{CpuClock, CpuShare};
 pub use flow::{Flow, Refused, Ticket};
 pub use keys::{Fixed, Keys};
@@ -48,6 +46,7 @@ pub use packet::{Batch, Counts, Packet, Verdict};
 pub use placement::{At, Placement, UnknownPlacement};
 pub use pool::{Pool, Recycle};
 pub use run::{Crew, Ends, FlowPlan, Lane, LaneCounts, Plan, RunError, Sink, Source};
+pub use sealane_engine::Clock;
 pub use spec::{
     ARGUMENTS_MAX, Catalogue, Context, End, Kind, LAYERS_MAX, LayerSpec, MakeLayer, Spec, SpecError,
     no_arguments,

@@ -8,8 +8,8 @@ use std::{collections::VecDeque, num::NonZeroUsize, sync::Arc};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use sealane_engine::{
-    Buffer, Direction, Engine, Implementations, Inline, Job, JobStatus, Lanes, Mac, Protection, Provider,
-    Queue, Session, Span, Suffix, Work,
+    Buffer, Card, Clock, Cost, Direction, Engine, Implementations, Inline, Job, JobStatus, Lanes, Mac,
+    Policy, Protection, Provider, Queue, Scheduler, Session, Span, Suffix, Timing, Work,
 };
 use sealane_transform::{Aead, BlockCipher, Cipher, Digest, Isa, Kernels, Mode, Tier};
 
@@ -30,10 +30,26 @@ pub(crate) fn implementations() -> Vec<Implementations> {
     all
 }
 
-pub(crate) fn engines() -> [Box<dyn Engine>; 2] {
+pub(crate) fn engines() -> [Box<dyn Engine>; 4] {
     let two = NonZeroUsize::new(2).unwrap();
-    [Box::new(Inline::default()), Box::new(Lanes::new(Kernels::best(), two, two).unwrap())]
+    let lanes = || Lanes::new(Kernels::best(), two, two).unwrap();
+    let card = || Card::new(FAST, two, None, Clock::Real).unwrap();
+    let both: Vec<Arc<dyn Engine>> = vec![Arc::new(card()), Arc::new(lanes())];
+    [
+        Box::new(Inline::default()),
+        Box::new(lanes()),
+        Box::new(card()),
+        Box::new(Scheduler::new(Policy::RoundRobin, both, Clock::Real)),
+    ]
 }
+
+/// A card that keeps no test waiting.
+pub(crate) const FAST: Timing = Timing {
+    line: Cost { fixed_ns: 2000.0, byte_ns: 1.0 },
+    host: Cost { fixed_ns: 500.0, byte_ns: 0.1 },
+    answer_ns: 100.0,
+    units: 2,
+};
 
 pub(crate) const AES_CBC: Cipher = Cipher::Block(BlockCipher::Aes128, Mode::Cbc);
 pub(crate) const AES_CTR: Cipher = Cipher::Block(BlockCipher::Aes128, Mode::Ctr);
@@ -86,10 +102,10 @@ pub(crate) fn session(implementations: Implementations, protection: Protection, 
 }
 
 /// Steele and Vigna's SplitMix64: enough to make cases, and the same everywhere.
-struct Random(u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    fn below(&mut self, bound: u32) -> u32 {
+    pub(crate) fn below(&mut self, bound: u32) -> u32 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,0 +1,284 @@
+//! The engine that is a simulated accelerator card.
+//!
+//! Guarantees: it answers when the card that it stands for would, by the system's clock with a thread of its own or by a
+//! virtual clock without one; what it holds is bounded; it can be made to fail in every way in which a card fails.
+//!
+//! Its results are computed in software when they are due, so a study of it tells the time that jobs take and not the
+//! CPU time that a card saves.
+
+mod core;
+mod timing;
+
+use std::{
+    collections::VecDeque,
+    fmt, io,
+    num::{NonZeroU32, NonZeroU64, NonZeroUsize},
+    os::fd::{AsFd as _, BorrowedFd, OwnedFd},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use rustix::event::{EventfdFlags, eventfd};
+
+use self::core::{Core, run};
+pub use self::{core::Condition, timing::Timing};
+use crate::{Clock, Cost, Engine, Kind, Protection, Queue, Software, Trust, Work, choice::Make};
+
+/// Works that the card holds, of all submitters together.
+const DEPTH: NonZeroUsize = NonZeroUsize::new(64).unwrap();
+
+pub(crate) const KIND: Kind = Kind {
+    name: "card",
+    form: "card[:faults=SEED]",
+    about: "a simulated accelerator card of 2003: 38.3 µs and 96.7 ns per byte a job, four at a time; with faults, it hangs, \
+            lies, vanishes and comes back, and the program goes on",
+    parse: |argument| {
+        let faults = match argument {
+            None => None,
+            Some(argument) => Some(argument.strip_prefix("faults=")?.parse().ok()?),
+        };
+        let make: Arc<Make> =
+            Arc::new(move |_| Ok(Arc::new(Card::new(Timing::FOUR_HIFN_7751, DEPTH, faults, Clock::Real)?)));
+        Some(make)
+    },
+};
+
+/// A simulated card.
+pub struct Card {
+    timing: Timing,
+    trust: Trust,
+    handle: Arc<Handle>,
+}
+
+/// The card as its engine and its queues have it; the thread ends with the last of them.
+struct Handle {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    /// Something was taken, or the card's condition was set, or the card is to end.
+    changed: Condvar,
+    /// For a card without a thread.
+    software: Mutex<Software>,
+    clock: Clock,
+    begun: Instant,
+}
+
+struct State {
+    core: Core,
+    is_ended: bool,
+}
+
+/// Where one queue's works come back.
+pub(super) struct Answers {
+    done: Mutex<VecDeque<Work>>,
+    bell: OwnedFd,
+}
+
+impl Answers {
+    fn ring(&self) {
+        // Fails only when the bell has been rung 2^64 - 2 times unheard.
+        let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+    }
+
+    fn take(&self) -> Option<Work> {
+        self.done.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    }
+}
+
+impl Card {
+    /// A card that holds `depth` works. With `faults`, a seed, its condition changes every few milliseconds, and each of
+    /// its results is to be checked. A card on a virtual clock has no thread: its queues look at the clock when they are
+    /// asked.
+    ///
+    /// # Errors
+    /// When the system has no more threads to give.
+    pub fn new(timing: Timing, depth: NonZeroUsize, faults: Option<u64>, clock: Clock) -> io::Result<Self> {
+        const SAMPLED: NonZeroU32 = NonZeroU32::new(64).unwrap();
+        let core = Core::new(timing, depth.get(), faults);
+        let state = Mutex::new(State { core, is_ended: false });
+        let begun = clock.now();
+        let (changed, software) = (Condvar::new(), Mutex::default());
+        let shared = Arc::new(Shared { state, changed, software, clock, begun });
+        let thread = match shared.clock {
+            Clock::Virtual(_) => None,
+            Clock::Real => {
+                let shared = Arc::clone(&shared);
+                Some(thread::Builder::new().name("card".to_owned()).spawn(move || serve(&shared))?)
+            }
+        };
+        let one_in = if faults.is_some() { NonZeroU32::MIN } else { SAMPLED };
+        let trust = Trust::Checked { one_in };
+        Ok(Self { timing, trust, handle: Arc::new(Handle { shared, thread }) })
+    }
+
+    /// The same card, relied on to so far.
+    #[must_use]
+    pub fn with_trust(self, trust: Trust) -> Self {
+        Self { trust, ..self }
+    }
+
+    /// From now on it behaves so.
+    pub fn set(&self, condition: Condition) {
+        self.handle.shared.state().core.set(condition);
+        self.handle.shared.changed.notify_one();
+    }
+
+    /// When a work that it has is due next, or may be.
+    pub fn due(&self) -> Option<Instant> {
+        let due_ns = self.handle.shared.state().core.due_ns()?;
+        Some(self.handle.shared.begun + Duration::from_nanos(due_ns))
+    }
+}
+
+impl fmt::Debug for Card {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Card")
+            .field("timing", &self.timing)
+            .field("trust", &self.trust)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.clock.now().saturating_duration_since(self.begun).as_nanos() as u64
+    }
+
+    /// Hands out what is due. Nothing is computed with the lock held.
+    fn settle(&self, software: &mut Software) {
+        loop {
+            let mut state = self.state();
+            let due = state.core.take_due(self.now_ns());
+            if state.core.has_room() {
+                state.core.wanting.drain(..).for_each(|answers| answers.ring());
+            }
+            drop(state);
+            let Some(mut held) = due else { return };
+            run(&mut held, software);
+            held.answers.done.lock().unwrap_or_else(PoisonError::into_inner).push_back(held.work);
+            held.answers.ring();
+        }
+    }
+}
+
+/// The life of a card on the system's clock.
+fn serve(shared: &Shared) {
+    // By default the kernel lets a sleep last 50 µs longer, which is a job's whole time.
+    let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+    let mut software = Software::default();
+    loop {
+        shared.settle(&mut software);
+        let state = shared.state();
+        if state.is_ended {
+            return;
+        }
+        // Waiting ends with the lock taken; the turn after it settles anew.
+        match state.core.due_ns().map(|due_ns| due_ns.saturating_sub(shared.now_ns())) {
+            Some(0) => {}
+            Some(wait_ns) => drop(shared.changed.wait_timeout(state, Duration::from_nanos(wait_ns))),
+            None => drop(shared.changed.wait(state)),
+        }
+    }
+}
+
+impl Engine for Card {
+    fn name(&self) -> &'static str {
+        "card"
+    }
+
+    fn cost(&self, _: Protection) -> Option<Cost> {
+        Some(self.timing.line)
+    }
+
+    fn pace_ns(&self, _: Cost, bytes: usize) -> f64 {
+        self.timing.pace_ns(bytes)
+    }
+
+    fn trust(&self) -> Trust {
+        self.trust
+    }
+
+    fn queue(&self, depth: NonZeroUsize) -> io::Result<Box<dyn Queue>> {
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let answers = Arc::new(Answers { done: Mutex::default(), bell });
+        let handle = Arc::clone(&self.handle);
+        Ok(Box::new(CardQueue { handle, answers, depth: depth.get(), in_flight: 0 }))
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.shared.state().is_ended = true;
+        self.shared.changed.notify_one();
+        if let Some(thread) = self.thread.take() {
+            // It has nothing of its own to panic about; what it computed last nobody waits for.
+            let _ = thread.join();
+        }
+    }
+}
+
+struct CardQueue {
+    handle: Arc<Handle>,
+    answers: Arc<Answers>,
+    depth: usize,
+    in_flight: usize,
+}
+
+impl Queue for CardQueue {
+    fn submit(&mut self, from: &mut VecDeque<Work>) -> usize {
+        let shared = &self.handle.shared;
+        let (mut count, now_ns) = (0, shared.now_ns());
+        let mut state = shared.state();
+        while self.in_flight < self.depth {
+            let Some(work) = from.pop_front() else { break };
+            match state.core.submit(now_ns, work, &self.answers) {
+                Ok(()) => {
+                    self.in_flight += 1;
+                    count += 1;
+                }
+                Err(work) => {
+                    from.push_front(work);
+                    if !state.core.wanting.iter().any(|known| Arc::ptr_eq(known, &self.answers)) {
+                        state.core.wanting.push(Arc::clone(&self.answers));
+                    }
+                    break;
+                }
+            }
+        }
+        drop(state);
+        if count > 0 {
+            shared.changed.notify_one();
+        }
+        count
+    }
+
+    fn finished(&mut self) -> Option<Work> {
+        if let Clock::Virtual(_) = self.handle.shared.clock {
+            let mut software = self.handle.shared.software.lock().unwrap_or_else(PoisonError::into_inner);
+            self.handle.shared.settle(&mut software);
+        }
+        let finished = self.answers.take().or_else(|| {
+            // Silenced before the last look: what is answered after that look rings again.
+            let _ = rustix::io::read(&self.answers.bell, &mut [0; 8]);
+            self.answers.take()
+        });
+        self.in_flight -= usize::from(finished.is_some());
+        finished
+    }
+
+    fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.answers.bell.as_fd())
+    }
+}

@@ -1,0 +1,64 @@
+//! Notes of works under way.
+//!
+//! Guarantees: a token names one note, and none once that was taken, so a work that comes back twice is known.
+
+/// The notes of works under way, each under a token that is never used twice in 2^32 works.
+#[derive(Debug)]
+pub(crate) struct Notes<T> {
+    places: Vec<Place<T>>,
+    free: Vec<u32>,
+}
+
+#[derive(Debug)]
+struct Place<T> {
+    /// How often it was used before.
+    generation: u32,
+    note: Option<T>,
+}
+
+impl<T> Notes<T> {
+    pub(crate) fn with_capacity(count: usize) -> Self {
+        Self { places: Vec::with_capacity(count), free: Vec::with_capacity(count) }
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.places.len() - self.free.len()
+    }
+
+    pub(crate) fn put(&mut self, note: T) -> u64 {
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.places.push(Place { generation: 0, note: None });
+            u32::try_from(self.places.len() - 1).expect("fewer works are under way than memory holds")
+        });
+        let Place { generation, note: kept } = &mut self.places[place as usize];
+        *kept = Some(note);
+        u64::from(*generation) << 32 | u64::from(place)
+    }
+
+    pub(crate) fn take(&mut self, token: u64) -> Option<T> {
+        let (generation, place) = ((token >> 32) as u32, token as u32);
+        let kept = self.places.get_mut(place as usize).filter(|kept| kept.generation == generation)?;
+        let note = kept.note.take()?;
+        kept.generation = generation.wrapping_add(1);
+        self.free.push(place);
+        Some(note)
+    }
+
+    /// The note under a token, which stays.
+    pub(crate) fn get(&self, token: u64) -> Option<&T> {
+        let (generation, place) = ((token >> 32) as u32, token as u32);
+        self.places.get(place as usize).filter(|kept| kept.generation == generation)?.note.as_ref()
+    }
+
+    /// All notes.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.places.iter().filter_map(|place| place.note.as_ref())
+    }
+
+    /// Takes some note that `is_wanted`.
+    pub(crate) fn take_if(&mut self, is_wanted: impl Fn(&T) -> bool) -> Option<T> {
+        let place = self.places.iter().position(|place| place.note.as_ref().is_some_and(&is_wanted))?;
+        let token = u64::from(self.places[place].generation) << 32 | place as u64;
+        self.take(token)
+    }
+}

@@ -1,0 +1,272 @@
+//! The engine that is several engines: it chooses one for each work, and another one when that fails.
+//!
+//! Guarantees: every work that was taken comes back once, with each job run as any other engine would have run it,
+//! whatever the engines below do; an engine that is not trusted ([`Trust::Checked`](crate::Trust::Checked)) gets a copy, and its answer is dropped if
+//! it comes late, comes twice or comes from an engine that was found to lie; a work runs again elsewhere with the same bytes
+//! and the same IVs, so a nonce protects one text; where no engine can run a work, the calling lane does.
+//!
+//! No order is kept: a consumer that needs one restores it, as it does with every engine.
+//! Sessions need no migration: each engine makes what it needs of a session when it sees it first.
+
+mod alarm;
+mod breaker;
+mod member;
+mod queue;
+
+use std::{
+    cmp::Ordering::Equal,
+    io,
+    num::{NonZeroU32, NonZeroUsize},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
+    },
+    time::Instant,
+};
+
+use arrayvec::ArrayVec;
+
+use self::member::Member;
+pub use self::{member::MemberReport, queue::SchedulerQueue};
+use crate::{
+    Clock, Cost, Engine, JobStatus, Kind, Maker, Protection, Queue, Work,
+    choice::{Make, members},
+};
+
+/// Most engines below one scheduler.
+const MEMBERS_MAX: usize = 16;
+pub(crate) const KINDS: [Kind; 4] = [
+    Kind {
+        name: "hybrid",
+        form: "hybrid:ENGINE,ENGINE…",
+        about: "each work goes to the engine that is expected to be done with it first",
+        parse: |argument| make(Policy::LeastExpected, argument?),
+    },
+    Kind {
+        name: "round-robin",
+        form: "round-robin:ENGINE,ENGINE…",
+        about: "engines by turns",
+        parse: |argument| make(Policy::RoundRobin, argument?),
+    },
+    Kind {
+        name: "by-size",
+        form: "by-size:BYTES:ENGINE,ENGINE…",
+        about: "works whose jobs have fewer bytes go to the last engine, others to the first that can",
+        parse: |argument| {
+            let (bytes, engines) = argument?.split_once(':')?;
+            make(Policy::BySize { bytes: bytes.parse().ok()? }, engines)
+        },
+    },
+    Kind {
+        name: "fail-over",
+        form: "fail-over:ENGINE,ENGINE…",
+        about: "the first engine, and the next while that fails or is full",
+        parse: |argument| make(Policy::InOrder, argument?),
+    },
+];
+
+fn make(policy: Policy, engines: &str) -> Option<Arc<Make>> {
+    let members = members(engines)?;
+    (2..=MEMBERS_MAX).contains(&members.len()).then(|| {
+        let make: Arc<Make> = Arc::new(move |implementations| {
+            let engines = members.iter().map(|make| make(implementations)).collect::<io::Result<_>>()?;
+            Ok(Arc::new(Scheduler::new(policy, engines, Clock::Real)))
+        });
+        make
+    })
+}
+
+/// Which engine gets a work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// The one that is expected to be done first, by its cost, the works that it has, and how it kept to its cost so far.
+    LeastExpected,
+    /// Each in its turn.
+    RoundRobin,
+    /// The last one if jobs have fewer bytes on average, else the first that can.
+    BySize {
+        /// The least bytes of a job for the first engine.
+        bytes: usize,
+    },
+    /// The first that can.
+    InOrder,
+}
+
+impl Policy {
+    fn name(self) -> &'static str {
+        match self {
+            Self::LeastExpected => "hybrid",
+            Self::RoundRobin => "round-robin",
+            Self::BySize { .. } => "by-size",
+            Self::InOrder => "fail-over",
+        }
+    }
+}
+
+/// Several engines as one.
+#[derive(Debug)]
+pub struct Scheduler {
+    name: &'static str,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    policy: Policy,
+    members: Vec<Member>,
+    clock: Clock,
+    begun: Instant,
+    /// What a session's jobs cost at each engine is kept with the session.
+    maker: Maker,
+    turn: AtomicUsize,
+    checked_jobs: AtomicU64,
+}
+
+impl Scheduler {
+    /// Over `engines`, of which there are 1 to 16.
+    ///
+    /// # Panics
+    /// When there are none, or more.
+    pub fn new(policy: Policy, engines: Vec<Arc<dyn Engine>>, clock: Clock) -> Self {
+        assert!((1..=MEMBERS_MAX).contains(&engines.len()), "1 to {MEMBERS_MAX} engines");
+        let members = engines.into_iter().map(Member::new).collect();
+        let begun = clock.now();
+        let (maker, turn, checked_jobs) = (Maker::new(), AtomicUsize::new(0), AtomicU64::new(0));
+        let shared = Shared { policy, members, clock, begun, maker, turn, checked_jobs };
+        Self { name: policy.name(), shared: Arc::new(shared) }
+    }
+
+    /// One engine that is not trusted, and the calling lane where it fails.
+    pub(crate) fn guard(engine: Arc<dyn Engine>) -> Self {
+        Self { name: engine.name(), ..Self::new(Policy::InOrder, vec![engine], Clock::Real) }
+    }
+
+    /// What became of the works of each engine, in the order in which the engines were given.
+    pub fn reports(&self) -> Vec<MemberReport> {
+        self.shared.members.iter().map(Member::report).collect()
+    }
+
+    /// A door that says when it is to be asked again: for virtual time, where no descriptor becomes readable.
+    ///
+    /// # Errors
+    /// As [`Engine::queue`].
+    pub fn door(&self, depth: NonZeroUsize) -> io::Result<SchedulerQueue> {
+        SchedulerQueue::new(&self.shared, depth)
+    }
+}
+
+impl Engine for Scheduler {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// The least of all engines, for jobs of 1 KiB.
+    fn cost(&self, protection: Protection) -> Option<Cost> {
+        let costs = self.shared.members.iter().filter_map(|member| member.engine.cost(protection));
+        costs.min_by(|one, other| one.job_ns(1024).partial_cmp(&other.job_ns(1024)).unwrap_or(Equal))
+    }
+
+    fn queue(&self, depth: NonZeroUsize) -> io::Result<Box<dyn Queue>> {
+        Ok(Box::new(self.door(depth)?))
+    }
+}
+
+/// What a work takes at one engine.
+#[derive(Clone, Copy, Debug)]
+struct Estimate {
+    member: usize,
+    own_ns: f64,
+    pace_ns: u64,
+    /// With what the engine has to do before.
+    done_ns: f64,
+}
+
+impl Shared {
+    /// What a work takes at an engine, or `None` if that cannot run it.
+    fn estimate(&self, index: usize, work: &Work, now_ns: u64) -> Option<Estimate> {
+        let member = &self.members[index];
+        let (mut session, mut cost) = (None, None);
+        let (mut pace_ns, mut tail_ns) = (0.0, 0.0f64);
+        for job in work.jobs.iter().filter(|job| job.status == JobStatus::Pending) {
+            if session != Some(job.session) {
+                session = Some(job.session);
+                // A job without a session is malformed, which every engine finds.
+                cost = match work.sessions.get(usize::from(job.session)) {
+                    None => Some(Cost { fixed_ns: 0.0, byte_ns: 0.0 }),
+                    Some(session) => {
+                        session.made(self.maker, |session| self.costs(session.protection()))[index]
+                    }
+                };
+            }
+            let bytes = job.clear.len as usize + job.body.len as usize;
+            let pace = member.engine.pace_ns(cost?, bytes);
+            pace_ns += pace;
+            tail_ns = tail_ns.max(cost?.job_ns(bytes) - pace);
+        }
+        let own_ns = pace_ns + tail_ns;
+        Some(Estimate {
+            member: index,
+            own_ns,
+            pace_ns: pace_ns as u64,
+            done_ns: member.expected_ns(own_ns, now_ns),
+        })
+    }
+
+    fn costs(&self, protection: Protection) -> ArrayVec<Option<Cost>, MEMBERS_MAX> {
+        self.members.iter().map(|member| member.engine.cost(protection)).collect()
+    }
+
+    fn is_sampled(&self, one_in: NonZeroU32) -> bool {
+        self.checked_jobs.fetch_add(1, Relaxed).is_multiple_of(one_in.get().into())
+    }
+}
+
+/// The breaker's, whose file the models compile as well.
+#[cfg(test)]
+mod tests {
+    use super::breaker::{Breaker, WAIT_NS};
+
+    #[test]
+    fn errors_in_a_row_open_it_and_a_right_answer_closes_it() {
+        let breaker = Breaker::default();
+        for _ in 0..2 {
+            breaker.erred(0);
+            breaker.erred(0);
+            breaker.succeeded();
+        }
+        assert!(breaker.is_closed());
+        (0..3).for_each(|_| breaker.erred(0));
+        assert!(!breaker.is_closed() && !breaker.is_to_be_asked(WAIT_NS - 1));
+        assert!(breaker.is_to_be_asked(WAIT_NS), "it is asked");
+        assert!(!breaker.is_to_be_asked(WAIT_NS), "by one lane");
+        breaker.answered(0);
+        assert!(breaker.is_closed() && !breaker.is_to_be_asked(u64::MAX));
+    }
+
+    #[test]
+    fn it_is_asked_at_growing_intervals() {
+        let breaker = Breaker::default();
+        breaker.was_late(0);
+        let mut asked = Vec::new();
+        for now_ns in (0..60_000_000_000).step_by(10_000_000) {
+            if breaker.is_to_be_asked(now_ns) {
+                asked.push(now_ns / 10_000_000);
+            }
+        }
+        assert_eq!(asked[..6], [1, 3, 7, 15, 31, 63]);
+        assert!(asked.len() < 25, "{asked:?}");
+    }
+
+    #[test]
+    fn a_right_answer_of_before_a_lie_closes_nothing() {
+        let breaker = Breaker::default();
+        breaker.was_late(0);
+        let lies = breaker.lies();
+        assert!(breaker.is_to_be_asked(WAIT_NS));
+        breaker.lied(WAIT_NS);
+        breaker.answered(lies);
+        assert!(!breaker.is_closed());
+        breaker.answered(breaker.lies());
+        assert!(breaker.is_closed());
+    }
+}
