@@ -118,8 +118,20 @@ impl<G, T, R> Flow<G, T, R> {
     /// Gives the next place, and whatever `take` takes in the same order. `None` when the flow is cut, as many places
     /// are out as there may be, or `take` has nothing: then no place is given.
     pub fn give<O>(&self, take: impl FnOnce(&mut G, Ticket) -> Option<O>) -> Option<(Ticket, O)> {
-        let mut give = self.giving();
-        if !self.has_place(&give) {
+        self.give_held(&mut self.giving(), take)
+    }
+
+    /// [`Self::give`] that does not wait for another lane: `None` also while one gives.
+    pub fn try_give<O>(&self, take: impl FnOnce(&mut G, Ticket) -> Option<O>) -> Option<(Ticket, O)> {
+        self.give_held(&mut *self.give.0.try_lock().ok()?, take)
+    }
+
+    fn give_held<O>(
+        &self,
+        give: &mut Give<G>,
+        take: impl FnOnce(&mut G, Ticket) -> Option<O>,
+    ) -> Option<(Ticket, O)> {
+        if !self.has_place(give) {
             return None;
         }
         let ticket = give.next;

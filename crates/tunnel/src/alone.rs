@@ -16,7 +16,7 @@ use std::{
     time::Instant,
 };
 
-use sealane_engine::{Engine as _, Implementations, Inline};
+use sealane_engine::{Engine as _, Implementations, Inline, Work};
 use sealane_ipsec::{
     association::{AssociationError, Inbound, Mode, Outbound, Parameters, Protocol},
     lifetime::Lifetime,
@@ -32,7 +32,7 @@ use crate::{
     outward::{Load, Router, Sealer, room},
     peers::Peers,
     site::Site,
-    way::Way,
+    way::{Hand, Loads, Way},
 };
 
 /// Packets of a load: what a superpacket has.
@@ -121,6 +121,24 @@ impl Shared {
     fn done(&self, load: u64) {
         let before = self.highest.fetch_max(load, Relaxed);
         self.depth.fetch_max(before.saturating_sub(load), Relaxed);
+    }
+}
+
+/// A hand whose loads are counted when they are done, by their numbers.
+struct Counted<'a, H, T>(&'a mut H, &'a Shared, fn(&T) -> u64);
+
+impl<T, H: Hand<T>> Hand<T> for Counted<'_, H, T> {
+    fn begin(&mut self, load: &mut T) -> Option<Work> {
+        self.0.begin(load)
+    }
+
+    fn end(&mut self, load: &mut T, work: Work) {
+        self.0.end(load, work);
+        self.1.done(self.2(load));
+    }
+
+    fn engine(&mut self) -> &mut Loads<T> {
+        self.0.engine()
     }
 }
 
@@ -295,15 +313,13 @@ impl Hands for Sending<'_> {
     fn lane(&self, lane: usize, tally: &Tally) {
         let mut sealer = self.sealers[lane].lock().expect("one lane has it");
         let ended = self.way.run(
+            &mut Counted(&mut *sealer, &tally.shared, |load: &Load| load.batch.first),
+            |_| None,
             |(router, source), load| {
                 tally.shared.take()?;
                 lay(load, self.site, source);
                 router.plan(load, Instant::now());
                 Ok(())
-            },
-            |load| {
-                sealer.seal(load);
-                tally.shared.done(load.batch.first);
             },
             |(), load| {
                 tally.sent(load.batch.passed().map(shown));
@@ -364,7 +380,7 @@ impl Maker<'_> {
             self.load.recycle();
             lay(&mut self.load, self.site, &mut self.source);
             self.router.plan(&mut self.load, Instant::now());
-            self.sealer.seal(&mut self.load);
+            self.sealer.work(&mut self.load);
             let fresh = || Batch::new(2 * 65_536, 2 * LOAD_PACKETS);
             let mut batch = used.pop().unwrap_or_else(fresh);
             batch.clear();
@@ -383,17 +399,16 @@ impl Hands for Receiving<'_> {
     fn lane(&self, lane: usize, tally: &Tally) {
         let mut opener = self.openers[lane].lock().expect("one lane has it");
         let ended = self.way.run(
+            &mut Counted(&mut *opener, &tally.shared, |arrival: &Arrival| arrival.batch.first),
+            |_| None,
             |ready, arrival| {
                 tally.shared.take()?;
+                arrival.time = Instant::now();
                 let mut ready = ready.lock().expect("nobody panics holding it");
                 let batch = ready.0.pop().ok_or(io::ErrorKind::UnexpectedEof)?;
                 let used = std::mem::replace(&mut arrival.batch, batch);
                 ready.1.push(used);
                 Ok(())
-            },
-            |arrival| {
-                opener.open(arrival, Instant::now());
-                tally.shared.done(arrival.batch.first);
             },
             |acceptor, arrival| {
                 acceptor.accept(arrival);

@@ -48,7 +48,7 @@ use crate::{
     privilege,
     site::{Keys, PeerSite, Site},
     status::Status,
-    way::Way,
+    way::{LOADS, Way},
 };
 
 /// How often the key maker looks after numbers and lifetimes.
@@ -201,7 +201,7 @@ pub fn run(
     privilege::give_up(account).map_err(GatewayError::Privileges)?;
     let engine = engine.make(implementations).map_err(GatewayError::Engine)?;
     let queues: Vec<_> = (0..2 * lanes)
-        .map(|_| engine.queue(NonZeroUsize::MIN))
+        .map(|_| engine.queue(LOADS))
         .collect::<Result<_, _>>()
         .map_err(GatewayError::Engine)?;
     let dummies = engine.queue(NonZeroUsize::MIN).map_err(GatewayError::Engine)?;
@@ -219,12 +219,13 @@ pub fn run(
             let (outward, inward, peers) = (&outward, &inward, &peers);
             let life = move || {
                 outward.run(
+                    &mut sealer,
+                    |(tun, _)| tun.fd(),
                     |(tun, router), load| {
                         tun.receive(&mut load.batch).map_err(while_doing("reading from the device"))?;
                         router.plan(load, Instant::now());
                         Ok(())
                     },
-                    |load| sealer.seal(load),
                     |outside, load| {
                         outward::send(peers, outside, load).map_err(while_doing("sending to a peer"))
                     },
@@ -233,13 +234,15 @@ pub fn run(
             threads.begin(scope, format!("out-{lane}"), life);
             let life = move || {
                 inward.run(
+                    &mut opener,
+                    |outside| outside.fd(),
                     |outside, arrival| {
                         let received = outside.receive(&mut arrival.batch);
                         received.map_err(while_doing("receiving from peers"))?;
                         (arrival.source, arrival.traffic_class) = outside.last();
+                        arrival.time = Instant::now();
                         Ok(())
                     },
-                    |arrival| opener.open(arrival, Instant::now()),
                     |(tun, acceptor), arrival| {
                         acceptor.accept(arrival);
                         let refused = tun.refused_packets;

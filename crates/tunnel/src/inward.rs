@@ -3,11 +3,11 @@
 //! Guarantees: nothing reaches the device that was not genuine, new, and of the peer whose networks it names; every other
 //! packet is counted under its reason; what a stranger sends costs a look at its SPI. Nothing is allocated a packet.
 //!
-//! An arrival goes through two hands: [`Opener::open`] on any lane, [`Acceptor::accept`] in arrival order.
+//! An arrival goes through two hands: [`Opener`] on any lane, [`Acceptor::accept`] in arrival order.
 
 use std::{net::SocketAddr, sync::Arc, time::Instant};
 
-use sealane_engine::{Direction, Job, Queue, Span, Submitter};
+use sealane_engine::{Direction, Job, Queue, Span, Submitter, Work};
 use sealane_ipsec::{
     association::{Inbound, Parameters, Protocol},
     counters::DropReason,
@@ -23,7 +23,11 @@ use sealane_ipsec::{
 use sealane_stack::{Batch, Packet, Recycle, Verdict};
 use sealane_wire::{Esp, protocol};
 
-use crate::{keep_alive::KEEP_ALIVE, peers::Peers};
+use crate::{
+    keep_alive::KEEP_ALIVE,
+    peers::Peers,
+    way::{Hand, LOADS, Loads},
+};
 
 /// A packet under way through the engine; its job has the place that it has.
 #[derive(Clone, Copy, Debug)]
@@ -49,6 +53,8 @@ pub struct Arrival {
     pub source: Option<SocketAddr>,
     /// In its IP header.
     pub traffic_class: u8,
+    /// When it came.
+    pub time: Instant,
     pending: Vec<Pending>,
     /// Of AH, beside `pending`.
     openings: Vec<Opening>,
@@ -64,7 +70,8 @@ impl Arrival {
     pub fn new() -> Self {
         let batch = Batch::new(BUFFER_BYTES, PACKETS_MAX);
         let (pending, runs) = (Vec::with_capacity(PACKETS_MAX), Vec::with_capacity(PACKETS_MAX));
-        Self { batch, source: None, traffic_class: 0, pending, openings: Vec::new(), runs }
+        let time = Instant::now();
+        Self { batch, source: None, traffic_class: 0, time, pending, openings: Vec::new(), runs }
     }
 }
 
@@ -89,18 +96,35 @@ impl Recycle for Arrival {
 pub struct Opener<'a> {
     peers: &'a Peers,
     view: View<'a>,
-    engine: Submitter<()>,
+    engine: Loads<Arrival>,
 }
 
 impl<'a> Opener<'a> {
     /// A lane over `peers`, opening through `queue`.
     pub fn new(peers: &'a Peers, queue: Box<dyn Queue>) -> Self {
-        Self { peers, view: peers.database().view(), engine: Submitter::new(queue, 1) }
+        Self { peers, view: peers.database().view(), engine: Submitter::new(queue, LOADS.get()) }
     }
 
-    /// Opens what arrived. What is asked of an association is asked once for packets that follow each other under it.
-    pub fn open(&mut self, arrival: &mut Arrival, now: Instant) {
-        let Arrival { batch, pending, openings, runs, .. } = arrival;
+    /// The association of packets with this SPI. The marker of RFC 3948 has none either.
+    fn find(&mut self, spi: u32, now: Instant) -> Result<Arc<Inbound>, DropReason> {
+        let found =
+            self.view.load().inbound.get(&(self.peers.protocol(), spi)).ok_or(DropReason::UnknownSpi)?;
+        if found.association().age(now) == Age::Hard {
+            return Err(DropReason::Expired);
+        }
+        Ok(Arc::clone(found))
+    }
+
+    fn refuse(&self, batch: &mut Batch, index: usize, reason: DropReason) {
+        self.peers.drops().count(reason);
+        batch.packets[index].refuse(Verdict::Unwanted);
+    }
+}
+
+/// Opens what arrived. What is asked of an association is asked once for packets that follow each other under it.
+impl Hand<Arrival> for Opener<'_> {
+    fn begin(&mut self, arrival: &mut Arrival) -> Option<Work> {
+        let Arrival { batch, time, pending, openings, runs, .. } = arrival;
         let protocol = self.peers.protocol();
         batch.clear_jobs(Direction::Open);
         let mut index = 0;
@@ -111,7 +135,7 @@ impl<'a> Opener<'a> {
                 index += 1;
                 continue;
             }
-            let found = spi(protocol, batch, index).and_then(|spi| Ok((spi, self.find(spi, now)?)));
+            let found = spi(protocol, batch, index).and_then(|spi| Ok((spi, self.find(spi, *time)?)));
             let (own_spi, inbound) = match found {
                 Ok(found) => found,
                 Err(reason) => {
@@ -145,24 +169,15 @@ impl<'a> Opener<'a> {
             drop(window);
             runs.push(Run { end: pending.len(), inbound });
         }
-        if !batch.work.jobs.is_empty() {
-            self.engine.run(&mut batch.work);
-        }
+        (!batch.work.jobs.is_empty()).then(|| std::mem::take(&mut batch.work))
     }
 
-    /// The association of packets with this SPI. The marker of RFC 3948 has none either.
-    fn find(&mut self, spi: u32, now: Instant) -> Result<Arc<Inbound>, DropReason> {
-        let found =
-            self.view.load().inbound.get(&(self.peers.protocol(), spi)).ok_or(DropReason::UnknownSpi)?;
-        if found.association().age(now) == Age::Hard {
-            return Err(DropReason::Expired);
-        }
-        Ok(Arc::clone(found))
+    fn end(&mut self, arrival: &mut Arrival, work: Work) {
+        arrival.batch.work = work;
     }
 
-    fn refuse(&self, batch: &mut Batch, index: usize, reason: DropReason) {
-        self.peers.drops().count(reason);
-        batch.packets[index].refuse(Verdict::Unwanted);
+    fn engine(&mut self) -> &mut Loads<Arrival> {
+        &mut self.engine
     }
 }
 
@@ -197,7 +212,7 @@ impl<'a> Acceptor<'a> {
 
     /// Leaves in the batch the packets for the device.
     pub fn accept(&mut self, arrival: &mut Arrival) {
-        let Arrival { batch, pending, openings, runs, source, traffic_class } = arrival;
+        let Arrival { batch, pending, openings, runs, source, traffic_class, .. } = arrival;
         if self.cache.follow(&self.view.load().policies) {
             self.last = None;
         }

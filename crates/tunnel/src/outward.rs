@@ -3,7 +3,7 @@
 //! Guarantees: numbers are given in arrival order before anything is sealed; a packet that policy does not let into the tunnel is
 //! counted under its reason and goes nowhere; nothing is allocated a packet.
 //!
-//! A load goes through three hands: [`Router::plan`] in arrival order, [`Sealer::seal`] on any lane, [`send`] in arrival order.
+//! A load goes through three hands: [`Router::plan`] in arrival order, [`Sealer`] on any lane, [`send`] in arrival order.
 
 use std::{
     io,
@@ -12,7 +12,7 @@ use std::{
     time::Instant,
 };
 
-use sealane_engine::{Direction, Job, JobStatus, Queue, Submitter};
+use sealane_engine::{Direction, Job, JobStatus, Queue, Submitter, Work};
 use sealane_ipsec::{
     ah::Alignment,
     association::{Mode, Outbound, Parameters, Protocol},
@@ -33,7 +33,14 @@ use sealane_port::{Port, Room};
 use sealane_stack::{Batch, Packet, Recycle, Verdict};
 use sealane_wire::{IPV6_BYTES, Ipv6, protocol};
 
-use crate::{keep_alive::KEEP_ALIVE, outside::Outside, path::Answers, peers::Peers, site::Site};
+use crate::{
+    keep_alive::KEEP_ALIVE,
+    outside::Outside,
+    path::Answers,
+    peers::Peers,
+    site::Site,
+    way::{Hand, LOADS, Loads},
+};
 
 /// Packets that follow each other to one peer under one association.
 #[derive(Debug)]
@@ -58,13 +65,16 @@ pub struct Load {
     runs: Vec<Run>,
     /// Why packets were dropped that had been given numbers.
     refused: Vec<DropReason>,
+    /// The AH packets, whose headers are finished when the engine has made their tags.
+    framed: Vec<Framed>,
 }
 
 impl Load {
     /// An empty one, whose buffer takes two superpackets with their room.
     pub fn new() -> Self {
         let runs = Vec::with_capacity(BATCH_PACKETS);
-        Self { batch: Batch::new(BATCH_BYTES, BATCH_PACKETS), runs, refused: Vec::new() }
+        let (refused, framed) = (Vec::new(), Vec::new());
+        Self { batch: Batch::new(BATCH_BYTES, BATCH_PACKETS), runs, refused, framed }
     }
 }
 
@@ -79,6 +89,7 @@ impl Recycle for Load {
         self.batch.clear();
         self.runs.clear();
         self.refused.clear();
+        self.framed.clear();
     }
 }
 
@@ -253,23 +264,23 @@ impl<'a> Router<'a> {
 
 /// Lays and seals, on any lane.
 pub struct Sealer {
-    engine: Submitter<()>,
+    engine: Loads<Load>,
     ivs: Ivs,
     /// Our own address, which AH covers.
     local: IpAddr,
-    /// AH packets of the load.
-    framed: Vec<Framed>,
 }
 
 impl Sealer {
     /// Seals through `queue`, at `local`.
     pub fn new(queue: Box<dyn Queue>, local: IpAddr) -> Self {
-        Self { engine: Submitter::new(queue, 1), ivs: Ivs::default(), local, framed: Vec::new() }
+        Self { engine: Submitter::new(queue, LOADS.get()), ivs: Ivs::default(), local }
     }
+}
 
-    /// Makes ESP or AH packets of the load's.
-    pub fn seal(&mut self, load: &mut Load) {
-        let Load { batch, runs, refused } = load;
+/// Makes ESP or AH packets of the load's.
+impl Hand<Load> for Sealer {
+    fn begin(&mut self, load: &mut Load) -> Option<Work> {
+        let Load { batch, runs, refused, framed: framed_packets } = load;
         batch.clear_jobs(Direction::Seal);
         let mut start = 0;
         for own in runs.iter() {
@@ -289,7 +300,7 @@ impl Sealer {
                         let framed = frame_ah(own, self.local, bytes, packet, &given);
                         framed.map(|framed| {
                             let job = framed.job;
-                            self.framed.push(framed);
+                            framed_packets.push(framed);
                             job
                         })
                     }
@@ -310,11 +321,20 @@ impl Sealer {
             association.carried().add(number - own.first_number, payload_bytes);
             start = own.end;
         }
-        self.engine.run(&mut batch.work);
-        for framed in self.framed.drain(..) {
+        Some(std::mem::take(&mut batch.work))
+    }
+
+    fn end(&mut self, load: &mut Load, work: Work) {
+        let Load { batch, refused, framed, .. } = load;
+        batch.work = work;
+        for framed in framed.drain(..) {
             framed.finish(batch.work.buffer.bytes_mut());
         }
         refuse_unsealed(batch, refused);
+    }
+
+    fn engine(&mut self) -> &mut Loads<Load> {
+        &mut self.engine
     }
 }
 
@@ -448,7 +468,7 @@ impl Dummies {
         let outbound = Arc::clone(outbound);
         let (end, traffic_class, is_whole, first_number) = (1, 0, true, numbers.start);
         self.load.runs.push(Run { end, outbound, peer, endpoint, traffic_class, is_whole, first_number });
-        self.sealer.seal(&mut self.load);
+        self.sealer.work(&mut self.load);
         self.outside.aim(endpoint, 0, true);
         self.outside.send(&self.load.batch, 0).map(drop)
     }
@@ -459,7 +479,7 @@ impl Dummies {
 /// # Errors
 /// The socket is unusable.
 pub fn send(peers: &Peers, outside: &mut Outside, load: &mut Load) -> io::Result<()> {
-    let Load { batch, runs, refused } = load;
+    let Load { batch, runs, refused, .. } = load;
     refused.drain(..).for_each(|reason| peers.drops().count(reason));
     let mut start = 0;
     for run in runs.iter() {

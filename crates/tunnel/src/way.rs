@@ -1,14 +1,44 @@
 //! One direction of a tunnel: loads are taken in arrival order, worked on by any lane, and sent on in that order.
 //!
-//! Guarantees: what was taken first is sent first, whatever the number of lanes; at most [`PLACES`] loads are under way beyond
-//! those in the lanes' hands; no lock is held over work.
+//! Guarantees: the load that was taken first is sent first, whatever the number of lanes and the order in which an engine
+//! answers; at most [`PLACES`] loads are under way beyond those in the lanes' hands; no lock is held over work; a lane
+//! that has loads at an engine sleeps until the engine or the source has something, and one that has none blocks in the
+//! source alone.
 
-use std::{io, thread};
+use std::{io, num::NonZeroUsize, os::fd::BorrowedFd, thread};
 
-use sealane_stack::{Flow, Pool, Recycle};
+use rustix::event::{PollFd, PollFlags};
+use sealane_engine::{Submitter, Work};
+use sealane_stack::{Flow, LONGEST_SLEEP, Pool, Recycle, Ticket, wait};
 
 /// Loads between being taken and leaving, beyond the one in each lane's hands.
 pub const PLACES: usize = 16;
+
+/// Loads that a lane has at its engine at a time.
+pub const LOADS: NonZeroUsize = NonZeroUsize::new(4).unwrap();
+
+/// A lane's access to its engine. The note of a load is its place in the order; a load that is worked on at once has none.
+pub type Loads<T> = Submitter<Option<(Ticket, T)>>;
+
+/// What a lane does with a load, before an engine has run its jobs and after that.
+pub trait Hand<T> {
+    /// Lays the load's jobs and takes out the work. `None`: the engine has nothing to do for it.
+    fn begin(&mut self, load: &mut T) -> Option<Work>;
+
+    /// Puts the work back, all of whose jobs have an outcome, and takes it up.
+    fn end(&mut self, load: &mut T, work: Work);
+
+    /// Where works go.
+    fn engine(&mut self) -> &mut Loads<T>;
+
+    /// Works on a load from beginning to end. The lane has no other under way.
+    fn work(&mut self, load: &mut T) {
+        if let Some(mut work) = self.begin(load) {
+            self.engine().run(&mut work);
+            self.end(load, work);
+        }
+    }
+}
 
 /// One direction of a tunnel: where loads come from, and where they go in the order in which they came.
 #[derive(Debug)]
@@ -25,36 +55,81 @@ impl<G, T: Recycle + std::fmt::Debug + Send + 'static, R> Way<G, T, R> {
     }
 
     /// A lane's life: takes a load in arrival order, works on it beside other lanes, and lets whoever finds the next one in
-    /// order send it on. Ports block, so a lane without work sleeps in the kernel.
+    /// order send it on. Where the engine answers at once, the lane blocks in `take` alone. While loads are at the engine,
+    /// the lane asks `source` first what becomes readable when there is a load; `None`: `take` never blocks.
     ///
     /// # Errors
-    /// What `take` or `send` says; the lane ends.
+    /// The error of `take` or `send`; the lane ends, after an error of `take` with nothing at the engine.
     pub fn run(
         &self,
+        hand: &mut impl Hand<T>,
+        source: impl Fn(&G) -> Option<BorrowedFd<'_>>,
         mut take: impl FnMut(&mut G, &mut T) -> io::Result<()>,
-        mut work: impl FnMut(&mut T),
         mut send: impl FnMut(&mut R, &mut T) -> io::Result<()>,
     ) -> io::Result<()> {
+        let mut failure = None;
         loop {
-            let mut load = self.loads.take().expect("a load for every place and every lane");
-            let mut failure = None;
-            let given =
-                self.flow.give(|from, _| take(from, &mut load).map_err(|error| failure = Some(error)).ok());
-            if let Some(error) = failure {
-                self.loads.give(load);
+            self.bring_back(hand, &mut send)?;
+            let under_way = hand.engine().in_hand();
+            if let Some(error) = failure.take_if(|_| under_way == 0) {
                 return Err(error);
             }
-            if let Some((ticket, ())) = given {
-                work(&mut load);
-                self.flow.restore(ticket, load).expect("a place of an open flow");
-            } else {
-                // Every place is out: wait for the lane that sends, and take along what it left while we looked.
-                self.loads.give(load);
-                self.flow.with_restored(|_| ());
-                thread::yield_now();
+            if failure.is_some() || under_way >= LOADS.get() {
+                sleep(hand.engine(), None)?;
+                continue;
             }
-            self.drain(&mut send)?;
+            let mut load = self.loads.take().expect("a load for every place and every lane");
+            let mut has_looked = false;
+            let mut take = |from: &mut G| take(from, &mut load).map_err(|error| failure = Some(error)).ok();
+            let given = if under_way == 0 {
+                self.flow.give(|from, _| take(from))
+            } else {
+                // Others wait for the source behind this lane, which gives way as soon as its engine has something.
+                self.flow.try_give(|from, _| {
+                    has_looked = true;
+                    let is_ready = match source(from) {
+                        None => true,
+                        fd => sleep(hand.engine(), fd).unwrap_or(true),
+                    };
+                    if is_ready { take(from) } else { None }
+                })
+            };
+            match given {
+                Some((ticket, ())) => match hand.begin(&mut load) {
+                    Some(work) => hand.engine().submit(work, Some((ticket, load))),
+                    None => self.restore(ticket, load),
+                },
+                None => {
+                    self.loads.give(load);
+                    if under_way > 0 && !has_looked {
+                        sleep(hand.engine(), None)?;
+                    } else if under_way == 0 && failure.is_none() {
+                        // Every place is out: wait for the lane that sends, and take along what it left while we looked.
+                        self.flow.with_restored(|_| ());
+                        thread::yield_now();
+                    }
+                }
+            }
         }
+    }
+
+    /// Brings back the loads that the engine is through with, and sends on those that are next in order.
+    fn bring_back(
+        &self,
+        hand: &mut impl Hand<T>,
+        send: &mut impl FnMut(&mut R, &mut T) -> io::Result<()>,
+    ) -> io::Result<()> {
+        while let Some((work, note)) = hand.engine().finished() {
+            let (ticket, mut load) =
+                note.expect("a lane works on loads at once only before and after its life");
+            hand.end(&mut load, work);
+            self.restore(ticket, load);
+        }
+        self.drain(send)
+    }
+
+    fn restore(&self, ticket: Ticket, load: T) {
+        self.flow.restore(ticket, load).expect("a place of an open flow");
     }
 
     /// Sends on what is next in order.
@@ -70,5 +145,19 @@ impl<G, T: Recycle + std::fmt::Debug + Send + 'static, R> Way<G, T, R> {
             },
         );
         failed.map_or(Ok(()), Err)
+    }
+}
+
+/// Sleeps until the engine may have something, or the source; says whether the source has.
+fn sleep<T>(engine: &Loads<T>, source: Option<BorrowedFd<'_>>) -> io::Result<bool> {
+    let input = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
+    match (source, engine.fd()) {
+        (Some(source), Some(engine)) => {
+            let mut fds = [input(source), input(engine)];
+            wait(&mut fds, LONGEST_SLEEP)?;
+            Ok(!fds[0].revents().is_empty())
+        }
+        (None, Some(engine)) => wait(&mut [input(engine)], LONGEST_SLEEP).map(|_| false),
+        (_, None) => Ok(false),
     }
 }

@@ -8,17 +8,19 @@ mod late_engine;
 use std::{
     io,
     num::NonZeroUsize,
+    os::{fd::AsFd as _, unix::net::UnixDatagram},
     sync::{
         Mutex,
         atomic::{AtomicU64, Ordering::Relaxed},
+        mpsc,
     },
     thread,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use hands::{Hands, association, far_of, packet, passed, peers, site};
 use late_engine::LateEngine;
-use sealane_engine::{Engine, Lanes};
+use sealane_engine::{Engine, EngineChoice, Implementations, Lanes};
 use sealane_ipsec::{lifetime::Lifetime, policy::PeerId};
 use sealane_transform::Kernels;
 use sealane_tunnel::{
@@ -26,7 +28,7 @@ use sealane_tunnel::{
     outward::{Load, Router, Sealer, room},
     peers::Peers,
     site::Site,
-    way::Way,
+    way::{LOADS, Way},
 };
 
 const SUITES: [&str; 5] = [
@@ -86,7 +88,10 @@ fn lanes_lose_and_reorder_nothing() {
     const PER_LOAD: u64 = 8;
     let two = NonZeroUsize::new(2).expect("two");
     let threads = Lanes::new(Kernels::best(), two, NonZeroUsize::MIN).expect("threads");
-    for engine in [&LateEngine::new(5) as &dyn Engine, &threads] {
+    let failing =
+        "round-robin:card:faults=5,card:faults=6,lanes:2".parse::<EngineChoice>().expect("an engine");
+    let failing = failing.make(Implementations::default()).expect("threads");
+    for engine in [&LateEngine::new(5) as &dyn Engine, &threads, &*failing] {
         let now = Instant::now();
         let ([near_site, _], [near, far]) = ends("aes-256-gcm", now);
         let sealed: Mutex<Vec<Vec<Vec<u8>>>> = Mutex::default();
@@ -95,6 +100,8 @@ fn lanes_lose_and_reorder_nothing() {
         run_lanes(engine, 3, |queue| {
             let mut sealer = Sealer::new(queue, near_site.listen.ip());
             outward.run(
+                &mut sealer,
+                |_| None,
                 |(loads, router), load| {
                     if *loads == LOADS {
                         return Err(io::ErrorKind::UnexpectedEof.into());
@@ -107,7 +114,6 @@ fn lanes_lose_and_reorder_nothing() {
                     router.plan(load, now);
                     Ok(())
                 },
-                |load| sealer.seal(load),
                 |sealed, load| {
                     let packets = passed(&load.batch).map(<[u8]>::to_vec).collect();
                     sealed.lock().expect("nobody panics holding it").push(packets);
@@ -122,12 +128,14 @@ fn lanes_lose_and_reorder_nothing() {
         run_lanes(engine, 3, |queue| {
             let mut opener = Opener::new(&far, queue);
             inward.run(
+                &mut opener,
+                |_| None,
                 |sealed, arrival| {
+                    arrival.time = now;
                     let packets = sealed.next().ok_or(io::ErrorKind::UnexpectedEof)?;
                     packets.iter().for_each(|packet| assert!(arrival.batch.push_bytes(0, packet, 0)));
                     Ok(())
                 },
-                |arrival| opener.open(arrival, now),
                 |acceptor, arrival| {
                     acceptor.accept(arrival);
                     for inner in passed(&arrival.batch) {
@@ -151,9 +159,52 @@ fn run_lanes(
     thread::scope(|scope| {
         for _ in 0..lanes {
             scope.spawn(|| {
-                let ended = life(engine.queue(NonZeroUsize::MIN).expect("descriptors for a queue"));
+                let ended = life(engine.queue(LOADS).expect("descriptors for a queue"));
                 assert_eq!(ended.unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
             });
         }
     });
+}
+
+/// A lane that has a load at its engine sends it on when the engine is done, and does not wait for another one before.
+#[test]
+fn a_load_leaves_without_another_one_behind_it() {
+    let now = Instant::now();
+    let ([near_site, _], [near, _far]) = ends("aes-256-gcm", now);
+    for text in ["inline", "lanes:1", "card"] {
+        let engine = text.parse::<EngineChoice>().expect("an engine");
+        let engine = engine.make(Implementations::default()).expect("threads");
+        let (from, to) = UnixDatagram::pair().expect("descriptors");
+        let (leaving, left) = mpsc::channel();
+        let way = Way::new(1, Load::new, (from, Router::new(&near)), leaving);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut sealer =
+                    Sealer::new(engine.queue(LOADS).expect("descriptors"), near_site.listen.ip());
+                let ended = way.run(
+                    &mut sealer,
+                    |(from, _)| Some(from.as_fd()),
+                    |(from, router), load| {
+                        let mut inner = [0; 300];
+                        if from.recv(&mut inner)? == 0 {
+                            return Err(io::ErrorKind::UnexpectedEof.into());
+                        }
+                        assert!(room(&near_site).push_bytes(&mut load.batch, &inner));
+                        router.plan(load, now);
+                        Ok(())
+                    },
+                    |leaving, load| {
+                        leaving.send(passed(&load.batch).count()).expect("the test listens");
+                        Ok(())
+                    },
+                );
+                assert_eq!(ended.unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+            });
+            for number in 0..20 {
+                to.send(&packet(number, 300)).expect("a lane reads");
+                assert_eq!(left.recv_timeout(Duration::from_secs(30)), Ok(1), "{text}: packet {number}");
+            }
+            to.send(&[]).expect("a lane reads");
+        });
+    }
 }

@@ -17,6 +17,7 @@ use sealane_tunnel::{
     outward::{Load, Router, Sealer, room},
     peers::Peers,
     site::Site,
+    way::Hand as _,
 };
 
 /// A gateway at `10.<end>.0.1` with `count` peers, whose networks are `10.128.0.0/16` and those behind it; the first is the one
@@ -108,7 +109,7 @@ impl<'a> Hands<'a> {
     /// Plans and seals what was given.
     pub(crate) fn seal(&mut self, now: Instant) {
         self.router.plan(&mut self.load, now);
-        self.sealer.seal(&mut self.load);
+        self.sealer.work(&mut self.load);
     }
 
     /// Lays `packets` of a peer.
@@ -122,7 +123,8 @@ impl<'a> Hands<'a> {
 
     /// Opens and accepts what arrived.
     pub(crate) fn accept(&mut self, now: Instant) {
-        self.opener.open(&mut self.arrival, now);
+        self.arrival.time = now;
+        self.opener.work(&mut self.arrival);
         self.acceptor.accept(&mut self.arrival);
     }
 }
