@@ -76,12 +76,12 @@ impl Sum {
         sum as u16
     }
 
+    /// Returns the checksum: the complement of the sum.
     #[must_use]
     pub const fn checksum(self) -> u16 {
         !self.folded()
     }
 
-    /// Returns the checksum: the complement of the sum.
     #[must_use]
     pub const fn checksum_udp(self) -> u16 {
         match self.checksum() {
