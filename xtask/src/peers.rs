@@ -3,7 +3,7 @@
 //! Tests skip, with a printed reason, where one is missing; with `SEALANE_REQUIRE_PEERS=1` they fail instead.
 
 use anyhow::{Context, Result, ensure};
-use std::process::Command;
+use std::{fs, path::Path, process::Command};
 
 /// Package, and what needs it.
 const PACKAGES: &[(&str, &str)] = &[
@@ -32,19 +32,132 @@ const PACKAGES: &[(&str, &str)] = &[
     ("charon-systemd", "strongSwan, a rival of the tunnel with ESP in user space"),
     ("strongswan-swanctl", "tells strongSwan its connections"),
     ("libstrongswan-standard-plugins", "strongSwan's cryptography by OpenSSL"),
-    ("libcharon-extra-plugins", "strongSwan's ESP in user space (kernel-libipsec)"),
+    (
+        "libcharon-extra-plugins",
+        "strongSwan's ESP in user space (kernel-libipsec), and its users' certificates (EAP-TLS)",
+    ),
+    ("libcharon-extauth-plugins", "strongSwan's users' passwords (EAP-MSCHAPv2)"),
 ];
 
 /// wireguard-go, of which distributions have old ones: where it comes from. It calls itself v0.0.20250522.
 const WIREGUARD_GO: &str = "golang.zx2c4.com/wireguard@v0.0.0-20260522210424-ecfc5a8d5446";
 
-/// Installs every package that is not there yet, and wireguard-go where Go is.
+/// A strongSwan with ML-KEM, beside the machine's own: Debian's packages of this release, unpacked and never installed, run from a root
+/// of their own. Tests of crate `ike` look for it there.
+const STRONGSWAN: (&str, &str) = ("forky", "/usr/local/lib/sealane-peers/strongswan");
+/// Who signs Debian's releases.
+const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+/// What it consists of: itself, and what it is linked with.
+const STRONGSWAN_PACKAGES: &[&str] = &[
+    "charon-systemd",
+    "strongswan-libcharon",
+    "libstrongswan",
+    "libcharon-extra-plugins",
+    "libcharon-extauth-plugins",
+    "libstrongswan-standard-plugins",
+    "libstrongswan-extra-plugins",
+    "strongswan-swanctl",
+    "libc6",
+    "libcap2",
+    "libgmp10",
+    "libip4tc2",
+    "libpam0g",
+    "libssl3t64",
+    "libsystemd0",
+    "libgcrypt20",
+    "libgpg-error0",
+    "zlib1g",
+    "libzstd1",
+    "liblzma5",
+    "liblz4-1",
+    "libaudit1",
+    "libcap-ng0",
+    "libgcc-s1",
+];
+
+/// Installs every package that is not there yet, wireguard-go where Go is, and a newer strongSwan where Debian's mirror is.
 ///
 /// # Errors
 /// When `apt-get` is missing, refuses, or the user may not install packages.
 pub(crate) fn install() -> Result<()> {
     packages()?;
-    wireguard_go()
+    wireguard_go()?;
+    strongswan()
+}
+
+/// Unpacks the newer strongSwan.
+fn strongswan() -> Result<()> {
+    let (release, root) = STRONGSWAN;
+    let root = Path::new(root);
+    if root.join("usr/sbin/swanctl").exists() {
+        return Ok(());
+    }
+    let Some(mirror) = mirror().filter(|_| Path::new(KEYRING).exists()) else {
+        println!("no Debian here: tests with ML-KEM in strongSwan will be skipped");
+        return Ok(());
+    };
+    let work = root.with_extension("download");
+    for folder in ["lists/partial", "cache/archives/partial"] {
+        fs::create_dir_all(work.join(folder)).with_context(|| format!("making {}", work.display()))?;
+    }
+    let list = work.join("sources.list");
+    fs::write(&list, format!("deb [signed-by={KEYRING}] {mirror} {release} main\n"))?;
+    let shown = work.display();
+    let options = [
+        format!("Dir::Etc::sourcelist={shown}/sources.list"),
+        "Dir::Etc::sourceparts=/dev/null".to_owned(),
+        format!("Dir::State::Lists={shown}/lists"),
+        format!("Dir::Cache={shown}/cache"),
+        "APT::Sandbox::User=root".to_owned(),
+    ];
+    let run = |arguments: &[&str]| -> Result<()> {
+        let mut command = Command::new("apt-get");
+        command.current_dir(&work).args(["--quiet=2"]);
+        for option in &options {
+            command.args(["-o", option]);
+        }
+        let status = command.args(arguments).status().context("running apt-get")?;
+        ensure!(status.success(), "apt-get {} failed: {status}", arguments.join(" "));
+        Ok(())
+    };
+    run(&["update"])?;
+    run(&[&["download"][..], STRONGSWAN_PACKAGES].concat())?;
+    for folder in ["bin", "sbin", "lib", "lib64"] {
+        fs::create_dir_all(root.join("usr").join(folder))?;
+        if !root.join(folder).exists() {
+            std::os::unix::fs::symlink(format!("usr/{folder}"), root.join(folder))?;
+        }
+    }
+    for folder in ["proc", "dev", "sys", "tmp", "run", "var", "etc"] {
+        fs::create_dir_all(root.join(folder))?;
+    }
+    for entry in fs::read_dir(&work)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "deb") {
+            let status =
+                Command::new("dpkg").arg("-x").arg(&path).arg(root).status().context("running dpkg")?;
+            ensure!(status.success(), "unpacking {} failed: {status}", path.display());
+        }
+    }
+    fs::remove_dir_all(&work)?;
+    Ok(())
+}
+
+/// Where this machine's packages come from, if that is a mirror of Debian's.
+fn mirror() -> Option<String> {
+    let folder =
+        fs::read_dir("/etc/apt/sources.list.d").into_iter().flatten().flatten().map(|entry| entry.path());
+    let files = std::iter::once("/etc/apt/sources.list".into()).chain(folder);
+    let texts: Vec<String> = files.filter_map(|path| fs::read_to_string(path).ok()).collect();
+    texts.iter().find_map(|text| debian_mirror(text))
+}
+
+/// The first archive of Debian's own that a list of sources names, in either form.
+fn debian_mirror(text: &str) -> Option<String> {
+    let words =
+        text.lines().filter(|line| !line.trim_start().starts_with('#')).flat_map(str::split_whitespace);
+    let mut urls = words.filter(|word| word.starts_with("http://") || word.starts_with("https://"));
+    urls.find(|url| url.trim_end_matches('/').ends_with("/debian")).map(str::to_owned)
 }
 
 fn packages() -> Result<()> {
@@ -104,6 +217,15 @@ mod tests {
         names.dedup();
         assert_eq!(names.len(), PACKAGES.len());
         assert!(PACKAGES.iter().all(|(_, why)| why.len() > 5));
+    }
+
+    #[test]
+    fn debians_mirror_is_found_in_both_forms_of_lists() {
+        let old = "# deb http://a/debian x main\ndeb [signed-by=/k] https://m.example/debian-security x main\ndeb http://m.example/debian bookworm main\n";
+        assert_eq!(debian_mirror(old).as_deref(), Some("http://m.example/debian"));
+        let new = "Types: deb\nURIs: https://m.example/debian/\nSuites: trixie\n";
+        assert_eq!(debian_mirror(new).as_deref(), Some("https://m.example/debian/"));
+        assert_eq!(debian_mirror("deb http://archive.ubuntu.com/ubuntu noble main\n"), None);
     }
 
     #[test]
