@@ -8,10 +8,11 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::ptr;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 static BY_FIRST_THREAD: AtomicU64 = AtomicU64::new(0);
 static BY_OTHERS: AtomicU64 = AtomicU64::new(0);
+static LIVE_BYTES: AtomicI64 = AtomicI64::new(0);
 /// Where the first thread's [`PLACE`] lies.
 static FIRST_THREAD: AtomicUsize = AtomicUsize::new(0);
 
@@ -36,18 +37,27 @@ unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let count = if is_first_thread() { &BY_FIRST_THREAD } else { &BY_OTHERS };
         count.fetch_add(1, Relaxed);
+        LIVE_BYTES.fetch_add(layout.size() as i64, Relaxed);
         // SAFETY: the caller's promise about `layout` is passed on.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        LIVE_BYTES.fetch_sub(layout.size() as i64, Relaxed);
         // SAFETY: `pointer` came from `alloc` with this layout, which is to say from `System`.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
 
 /// Allocations so far, of all threads that may be this one's doing.
+#[allow(dead_code, reason = "some tests count bytes alone")]
 pub(crate) fn count() -> u64 {
     let own = if is_first_thread() { BY_FIRST_THREAD.load(Relaxed) } else { 0 };
     own + BY_OTHERS.load(Relaxed)
+}
+
+/// Bytes that are allocated now, by whatever thread.
+#[allow(dead_code, reason = "most tests count allocations alone")]
+pub(crate) fn live_bytes() -> i64 {
+    LIVE_BYTES.load(Relaxed)
 }

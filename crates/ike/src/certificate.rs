@@ -1,13 +1,19 @@
 //! Certificates (RFC 5280) as proof of an identity: which authorities answer for whom.
 //!
 //! Guarantees: a path from a certificate to an authority is found and checked by rustls-webpki, whose search is bounded; an identity is
-//! compared whole with the certificate's names, and no name is a pattern; nothing is fetched.
+//! compared whole with the certificate's names, and no name is a pattern; a certificate that its authority has revoked, by the lists
+//! that are configured, proves nothing; nothing is fetched.
+
+mod names;
 
 use std::{fmt, time::Duration};
 
 use aws_lc_rs::digest;
 use rustls_pki_types::{CertificateDer, ServerName, SignatureVerificationAlgorithm, TrustAnchor, UnixTime};
-use webpki::{EndEntityCert, ExtendedKeyUsageValidator, KeyPurposeIdIter};
+use webpki::{
+    CertRevocationList, EndEntityCert, ExpirationPolicy, ExtendedKeyUsageValidator, KeyPurposeIdIter,
+    OwnedCertRevocationList, RevocationCheckDepth, RevocationOptionsBuilder, UnknownStatusPolicy,
+};
 
 use crate::identity::Identity;
 
@@ -58,6 +64,7 @@ pub struct Authorities {
     anchors: Vec<TrustAnchor<'static>>,
     /// SHA-1 of each one's SubjectPublicKeyInfo, for Certificate Request payloads.
     digests: Vec<u8>,
+    revocations: Vec<CertRevocationList<'static>>,
 }
 
 impl fmt::Debug for Authorities {
@@ -70,6 +77,16 @@ impl fmt::Debug for Authorities {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the {place}. certificate is no authority's: {problem}")]
 pub struct AuthorityError {
+    /// Its place among those given, from 1.
+    pub place: usize,
+    /// What is wrong with it.
+    pub problem: String,
+}
+
+/// A list of revoked certificates that is none.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the {place}. list of revoked certificates cannot be read: {problem}")]
+pub struct RevocationError {
     /// Its place among those given, from 1.
     pub place: usize,
     /// What is wrong with it.
@@ -93,7 +110,68 @@ impl Authorities {
             digests.extend(digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, &spki).as_ref());
             anchors.push(anchor);
         }
-        Ok(Self { anchors, digests })
+        Ok(Self { anchors, digests, revocations: Vec::new() })
+    }
+
+    /// Takes lists of revoked certificates in DER (RFC 5280, section 5). Certificates of authorities without a list are taken; a list
+    /// that is past its next update proves nothing, so that certificates which it is about are refused.
+    ///
+    /// # Errors
+    /// One is no list.
+    pub fn with_revocations(mut self, lists: &[Vec<u8>]) -> Result<Self, RevocationError> {
+        for (list, place) in lists.iter().zip(1..) {
+            let list = OwnedCertRevocationList::from_der(list);
+            let list = list.map_err(|error| RevocationError { place, problem: error.to_string() })?;
+            self.revocations.push(list.into());
+        }
+        Ok(self)
+    }
+
+    /// The authorities' names: the insides of their SEQUENCEs in DER.
+    pub(crate) fn subjects(&self) -> impl Iterator<Item = &[u8]> {
+        self.anchors.iter().map(|anchor| anchor.subject.as_ref())
+    }
+
+    /// Checks a path from the first certificate to an authority.
+    fn verify_path(
+        &self,
+        end: &EndEntityCert<'_>,
+        others: &[&[u8]],
+        unix_time: Duration,
+    ) -> Result<(), String> {
+        let others: Vec<CertificateDer<'_>> = others.iter().map(|der| CertificateDer::from(*der)).collect();
+        let time = UnixTime::since_unix_epoch(unix_time);
+        let lists: Vec<&CertRevocationList<'_>> = self.revocations.iter().collect();
+        let revocation = RevocationOptionsBuilder::new(&lists).ok().map(|options| {
+            options
+                .with_depth(RevocationCheckDepth::Chain)
+                .with_status_policy(UnknownStatusPolicy::Allow)
+                .with_expiration_policy(ExpirationPolicy::Enforce)
+                .build()
+        });
+        end.verify_for_usage(SIGNATURES, &self.anchors, &others, time, IkePurpose, revocation, None)
+            .map(|_| ())
+            .map_err(|error| format!("its certificate: {error}"))
+    }
+
+    /// Checks that an authority answers for the first of a peer's certificates, whomever it names.
+    ///
+    /// # Errors
+    /// What is wrong, in words.
+    pub(crate) fn verify_anybody(&self, certificates: &[&[u8]], unix_time: Duration) -> Result<(), String> {
+        let (first, others) = certificates.split_first().ok_or("it sent no certificate")?;
+        let first = CertificateDer::from(*first);
+        let end = EndEntityCert::try_from(&first).map_err(|error| format!("its certificate: {error}"))?;
+        self.verify_path(&end, others, unix_time)
+    }
+
+    /// Whether a certificate has the name of a user: a DNS name, a mail address, a principal's name as Windows writes it, or the common
+    /// name of its subject.
+    pub(crate) fn names_user(&self, certificate: &[u8], user: &str) -> bool {
+        let Some(names) = names::Names::read(certificate) else { return false };
+        let mut folded = names.hosts.iter().chain(&names.mails).chain(&names.principals);
+        folded.any(|name| name.eq_ignore_ascii_case(user.as_bytes()))
+            || names.common_names.contains(&user.as_bytes())
     }
 
     /// The data of a Certificate Request payload.
@@ -114,11 +192,8 @@ impl Authorities {
     ) -> Result<Vec<u8>, String> {
         let (first, others) = certificates.split_first().ok_or("it sent no certificate")?;
         let first = CertificateDer::from(*first);
-        let others: Vec<CertificateDer<'_>> = others.iter().map(|der| CertificateDer::from(*der)).collect();
         let end = EndEntityCert::try_from(&first).map_err(|error| format!("its certificate: {error}"))?;
-        let time = UnixTime::since_unix_epoch(unix_time);
-        end.verify_for_usage(SIGNATURES, &self.anchors, &others, time, IkePurpose, None, None)
-            .map_err(|error| format!("its certificate: {error}"))?;
+        self.verify_path(&end, others, unix_time)?;
         let names = |matches: bool, what: &str| {
             if matches { Ok(()) } else { Err(format!("its certificate does not have {identity} as {what}")) }
         };
@@ -134,11 +209,25 @@ impl Authorities {
             Identity::DistinguishedName(der) => {
                 names(*der == sequence(end.subject()), "its subject")?;
             }
-            Identity::Mail(_) | Identity::KeyId(_) => {
-                return Err("certificates prove names of hosts, addresses and subjects alone".to_owned());
+            Identity::Mail(mail) => {
+                let found = names::Names::read(&first).unwrap_or_default();
+                let is_named = found.mails.iter().any(|name| is_same_mail(name, mail.as_bytes()));
+                names(is_named, "a mail address")?;
             }
+            Identity::KeyId(_) => return Err("certificates prove no key id".to_owned()),
         }
         Ok(end.subject_public_key_info().as_ref().to_vec())
+    }
+}
+
+/// Whether two mail addresses are one (RFC 5280, section 7.5): the host without regard to case, what stands before it with.
+fn is_same_mail(one: &[u8], other: &[u8]) -> bool {
+    let cut = |mail: &[u8]| mail.iter().rposition(|&byte| byte == b'@');
+    match (cut(one), cut(other)) {
+        (Some(at), Some(same)) if at == same => {
+            one[..at] == other[..at] && one[at..].eq_ignore_ascii_case(&other[at..])
+        }
+        _ => false,
     }
 }
 

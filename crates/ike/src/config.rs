@@ -10,9 +10,11 @@ use std::{
 use crate::{
     certificate::Authorities,
     crypto::{prf::Secret, sign::SigningKey},
+    eap::{EapClient, EapServer},
     event::Mode,
     identity::Identity,
     offer::Offer,
+    pool::Pool,
     wire::TrafficSelector,
 };
 
@@ -56,12 +58,15 @@ pub struct Settings {
     pub retransmission: Retransmission,
     /// Longest datagram that is sent to a peer that takes fragments, in bytes without the headers of UDP and IP.
     pub fragment_bytes: usize,
-    /// Whether RSA signatures with SHA-1 are verified, which clients without RFC 7427 make.
+    /// Whether RSA signatures with SHA-1 are made and verified for peers that do not speak RFC 7427: Windows' and Apple's systems, where
+    /// certificates are of RSA.
     pub allow_sha1: bool,
     /// A moment, and the time since 1970 at it: by these certificates' dates are judged.
     pub clock: (Instant, Duration),
     /// Whether a new address of a peer is probed before children follow (RFC 4555, section 3.7).
     pub return_routability: bool,
+    /// Addresses that peers get, and name servers with them.
+    pub pools: Vec<Pool>,
 }
 
 impl Default for Settings {
@@ -77,6 +82,7 @@ impl Default for Settings {
             allow_sha1: false,
             clock: (Instant::now(), SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default()),
             return_routability: true,
+            pools: Vec::new(),
         }
     }
 }
@@ -101,6 +107,10 @@ pub enum Prove {
         /// Its certificate and those that lead to an authority, in DER; none where the peer has the raw public key.
         certificates: Vec<Vec<u8>>,
     },
+    /// By EAP, as who begins.
+    Eap(EapClient),
+    /// By the EAP conversation that the peer proves itself with, as who is called (RFC 5998): EAP-TLS, and a peer that offers it.
+    EapOnly,
 }
 
 /// How the peer proves who it is.
@@ -112,6 +122,10 @@ pub enum Expect {
     PublicKeys(Vec<Vec<u8>>),
     /// By a certificate that one of these authorities answers for.
     Certificate(Arc<Authorities>),
+    /// By EAP, as who begins.
+    Eap(Arc<EapServer>),
+    /// By the EAP conversation that we prove ourselves with, as who begins (RFC 5998): [`EapClient::Certificate`].
+    EapOnly,
 }
 
 impl fmt::Debug for Prove {
@@ -119,6 +133,8 @@ impl fmt::Debug for Prove {
         f.write_str(match self {
             Self::SharedKey(_) => "SharedKey",
             Self::Signature { .. } => "Signature",
+            Self::Eap(_) => "Eap",
+            Self::EapOnly => "EapOnly",
         })
     }
 }
@@ -129,6 +145,8 @@ impl fmt::Debug for Expect {
             Self::SharedKey(_) => "SharedKey",
             Self::PublicKeys(_) => "PublicKeys",
             Self::Certificate(_) => "Certificate",
+            Self::Eap(_) => "Eap",
+            Self::EapOnly => "EapOnly",
         })
     }
 }
@@ -146,6 +164,22 @@ pub struct ChildPolicy {
     pub proposals: Vec<Offer>,
     /// What is protected. Transport mode is asked for, and declined by peers that do not speak it.
     pub mode: Mode,
+}
+
+/// Families of addresses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Families {
+    /// IPv4.
+    pub ipv4: bool,
+    /// IPv6.
+    pub ipv6: bool,
+}
+
+impl Families {
+    /// Whether there is none.
+    pub fn is_empty(self) -> bool {
+        self == Self::default()
+    }
 }
 
 /// A peer.
@@ -169,6 +203,12 @@ pub struct Peer {
     pub proposals: Vec<Offer>,
     /// What is protected, by name.
     pub children: Vec<ChildPolicy>,
+    /// The pool that the peer gets addresses of, by its place in [`Settings::pools`]: its side of a child is then those addresses, as
+    /// far as [`ChildPolicy::remote`] has them, and without asking for any it gets no child.
+    pub pool: Option<usize>,
+    /// Addresses that we ask the peer for when we begin: our side of a child is then those that we get, as far as
+    /// [`ChildPolicy::local`] has them.
+    pub asks_for: Families,
     /// Whether ESP goes in UDP although there is no NAT.
     pub always_encapsulate: bool,
     /// Whether its and our addresses may change (RFC 4555).

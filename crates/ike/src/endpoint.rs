@@ -17,6 +17,7 @@ use subtle::ConstantTimeEq as _;
 use crate::{
     config::{Peer, Random, Settings},
     event::{ChildId, Event, IkeId, Path, Reason, Transmit},
+    pool::Leases,
     sa::{
         Answer, Context, FirstMessage, HandOver, Opening, Output, Parts, Phase, Role, Sa, Task, only_notify,
     },
@@ -78,11 +79,12 @@ impl std::fmt::Debug for Endpoint {
 impl Endpoint {
     /// An endpoint without any IKE SA.
     pub fn new(settings: Settings, peers: Vec<Peer>, random: Random) -> Self {
+        let leases = settings.pools.iter().cloned().map(Leases::new).collect();
         Self {
             settings,
             peers: peers.into_iter().map(Arc::new).collect(),
             random,
-            output: Output::default(),
+            output: Output { leases, ..Output::default() },
             sas: HashMap::new(),
             deadlines: BTreeSet::new(),
             half_open: HashMap::new(),
@@ -191,7 +193,7 @@ impl Endpoint {
             let others = self.sas.iter().filter(|(_, sa)| {
                 sa.is_established()
                     && sa.peer_index == contact.peer
-                    && sa.identity.as_ref() == Some(&contact.identity)
+                    && sa.holder.as_ref() == Some(&contact.holder)
                     && sa.stands_since.is_some_and(|since| since < contact.began)
             });
             for spi in others.map(|(spi, _)| *spi).collect::<Vec<_>>() {
@@ -401,7 +403,7 @@ impl Endpoint {
         let stands = self.sas.iter().find(|(_, sa)| sa.peer_index == peer && sa.is_established());
         if let Some((&spi, _)) = stands {
             return self.with(now, spi, |sa, context| {
-                sa.enqueue(Task::AddChild { policy: child, trigger });
+                sa.enqueue(Task::AddChild { policy: child, trigger, resource: None });
                 sa.run_tasks(context);
                 sa.id
             });
@@ -413,6 +415,16 @@ impl Endpoint {
             Some(sa) => Some(sa.id),
             None => self.initiate(peer, Some(child), trigger, now),
         }
+    }
+
+    /// Asks for another child of a policy on an IKE SA that stands, for a resource of ours such as a core (RFC 9611): associations that no
+    /// other resource sends under. The other end may have too many of them and refuse with TS_MAX_QUEUE.
+    pub fn add_resource(&mut self, ike: IkeId, child: usize, resource: u32, now: Instant) {
+        self.task(
+            self.current(ike),
+            Task::AddChild { policy: child, trigger: None, resource: Some(resource) },
+            now,
+        );
     }
 
     /// Asks for new keys of an IKE SA.

@@ -6,6 +6,7 @@ use crate::{
     crypto::prf::Secret,
     identity::Identity,
     offer::{EspSuite, Mismatch},
+    pool::Assignment,
     wire::{NotifyType, TrafficSelector},
 };
 
@@ -78,6 +79,8 @@ pub struct Install {
     pub local: Vec<TrafficSelector>,
     /// Traffic on the peer's side, narrowed.
     pub remote: Vec<TrafficSelector>,
+    /// What whoever asked for it calls the resource that it is for, such as a core (RFC 9611); the first child of a policy is for none.
+    pub resource: Option<Vec<u8>>,
     /// The child that this one takes the place of.
     pub replaces: Option<ChildId>,
     /// Whether the peer is known to receive under the outbound association already. Otherwise the predecessor sends on, until
@@ -127,6 +130,9 @@ pub enum Reason {
         /// The peer's.
         theirs: String,
     },
+    /// The pool has no address for the peer.
+    #[error("the pool has no free address that the peer asks for; give it a wider range")]
+    NoAddress,
     /// The peer's message breaks the protocol.
     #[error("the peer's message breaks the protocol: {0}")]
     Protocol(String),
@@ -166,10 +172,30 @@ pub enum Event {
         ike: IkeId,
         /// The peer's place among those that the endpoint was made with.
         peer: usize,
-        /// Who the peer is, proved.
+        /// Who the peer is, proved; where there is a user, only what it calls itself.
         identity: Identity,
+        /// The user that the peer has proved to be by EAP.
+        user: Option<String>,
         /// Its algorithms, as words.
         algorithms: String,
+    },
+    /// The peer got addresses of ours. They are free again when the IKE SA is down.
+    Leased {
+        /// The IKE SA.
+        ike: IkeId,
+        /// The peer's place among those that the endpoint was made with.
+        peer: usize,
+        /// What it got.
+        assignment: Assignment,
+    },
+    /// We got addresses of the peer's, for as long as the IKE SA stands.
+    Configured {
+        /// The IKE SA.
+        ike: IkeId,
+        /// The peer's place among those that the endpoint was made with.
+        peer: usize,
+        /// What we got.
+        assignment: Assignment,
     },
     /// An IKE SA has new keys.
     Rekeyed {

@@ -96,6 +96,32 @@ impl Offer {
         Err(OfferError::Incomplete { text: text.to_owned(), problem })
     }
 
+    /// What is offered and taken for IKE where nothing else is configured: post-quantum key exchanges first, then what gateways, phones and
+    /// laptops of the last ten years have, and nothing that is broken.
+    ///
+    /// # Panics
+    /// Never: the texts are proposals.
+    pub fn standard_ike() -> Vec<Self> {
+        let texts = [
+            "aes256gcm16-aes128gcm16-chacha20poly1305-prfsha384-prfsha512-prfsha256-x25519-ecp384-ecp256-ke1_mlkem768",
+            "aes256gcm16-aes128gcm16-chacha20poly1305-prfsha384-prfsha512-prfsha256-x25519-ecp384-ecp256-modp3072-modp2048-modp4096",
+            "aes256-aes128-sha384-sha512-sha256-x25519-ecp384-ecp256-modp3072-modp2048-modp4096",
+        ];
+        texts.into_iter().map(|text| Self::ike(text).expect("a proposal")).collect()
+    }
+
+    /// The same for ESP. Keys are renewed with a key exchange or without, as the other end likes.
+    ///
+    /// # Panics
+    /// Never: the texts are proposals.
+    pub fn standard_esp() -> Vec<Self> {
+        let texts = [
+            "aes256gcm16-aes128gcm16-chacha20poly1305-x25519-ecp384-ecp256-modp3072-modp2048-modp4096",
+            "aes256-aes128-sha384-sha512-sha256-x25519-ecp384-ecp256-modp3072-modp2048-modp4096",
+        ];
+        texts.into_iter().map(|text| Self::esp(text).expect("a proposal")).collect()
+    }
+
     fn parse(protocol: Protocol, text: &str) -> Result<Self, OfferError> {
         let mut offer = Self {
             protocol,

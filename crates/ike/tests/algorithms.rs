@@ -13,6 +13,7 @@ use sealane_ike::{
         CryptoError, Encryption, Integrity, KeyExchange, Ongoing, Sealer, exchange,
         sign::{self, Hash, Method, SigningKey},
     },
+    eap::mschapv2::{PasswordHash, challenge_hash, server_proof, session_key, user_proof},
     offer::{self, Exchanges},
     wire::{Transform, TransformType},
 };
@@ -126,7 +127,7 @@ fn signatures_are_their_keys_alone() {
     let keys = keys();
     let all: Vec<u16> = Hash::ALL.iter().map(|hash| hash.number()).collect();
     for (index, key) in keys.iter().enumerate() {
-        let (method, data) = key.sign(&all, b"octets").unwrap();
+        let (method, data) = key.sign(&all, false, b"octets").unwrap();
         assert_eq!(method, Method::DIGITAL_SIGNATURE);
         for (other, verifier) in keys.iter().enumerate() {
             let verified = sign::verify(verifier.public_key(), method, false, b"octets", &data);
@@ -140,14 +141,19 @@ fn signatures_are_their_keys_alone() {
         }
     }
     let [ed25519, p256, p384, rsa] = &keys[..] else { panic!("four keys") };
-    // A peer without RFC 7427 takes r and s, and of RSA nothing that is made here.
+    // A peer without RFC 7427 takes r and s, and of RSA what has SHA-1.
     for (key, method) in [(p256, Method::ECDSA_256), (p384, Method::ECDSA_384)] {
-        let (made, data) = key.sign(&[], b"octets").unwrap();
+        let (made, data) = key.sign(&[], false, b"octets").unwrap();
         assert_eq!(made, method);
         assert_eq!(sign::verify(key.public_key(), method, false, b"octets", &data), Ok(()));
     }
-    assert!(rsa.sign(&[], b"octets").is_none() && ed25519.sign(&[], b"octets").is_none());
-    assert!(ed25519.sign(&[2, 3, 4], b"octets").is_none(), "without Identity there is no Ed25519");
+    assert!(rsa.sign(&[], false, b"octets").is_none() && ed25519.sign(&[], true, b"octets").is_none());
+    let (method, data) = rsa.sign(&[], true, b"octets").unwrap();
+    assert_eq!(method, Method::RSA);
+    assert!(sign::verify(rsa.public_key(), method, true, b"octets", &data).is_ok());
+    assert!(sign::verify(rsa.public_key(), method, false, b"octets", &data).is_err());
+    assert!(sign::verify(rsa.public_key(), method, true, b"others", &data).is_err());
+    assert!(ed25519.sign(&[2, 3, 4], false, b"octets").is_none(), "without Identity there is no Ed25519");
     assert!(SigningKey::from_pkcs8(b"no key").is_err());
     assert!(sign::verify(b"no key", Method::DIGITAL_SIGNATURE, false, b"", b"").is_err());
 }
@@ -228,4 +234,20 @@ fn what_is_chosen_was_offered_by_both() {
     silent.transforms.retain(|transform: &Transform| transform.kind != TransformType::SEQUENCE_NUMBERS);
     let (choice, _) = offer::select(&[esp], &[silent], Exchanges::None).unwrap();
     assert!(!choice.extended);
+}
+
+/// The example of RFC 2759, section 9.2, and of RFC 3079, section 3.5.3.
+#[test]
+fn mschapv2_computes_what_its_documents_say() {
+    let server = hex!("5b5d7c7d7b3f2f3e3c2c602132262628");
+    let peer = hex!("21402324255e262a28295f2b3a337c7e");
+    let hash = PasswordHash::of("clientPass");
+    assert_eq!(challenge_hash(&peer, &server, "User"), hex!("d02e4386bce91226"));
+    let proof = user_proof(&server, &peer, "User", &hash);
+    assert_eq!(proof, hex!("82309ecd8d708b5ea08faa3981cd83544233114a3d85d6df"));
+    let answer = server_proof(&server, &peer, "User", &hash, &proof);
+    assert_eq!(str::from_utf8(&answer), Ok("S=407A5589115FD0D6209F510FE9C04566932CDA56"));
+    let key = session_key(&hash, &proof);
+    assert_eq!(key[16..32], hex!("8b7cdc149b993a1ba118cb153f56dccb"));
+    assert_eq!((key.len(), &key[32..]), (64, &[0; 32][..]));
 }

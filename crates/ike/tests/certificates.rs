@@ -4,68 +4,16 @@ mod common;
 #[path = "../../../testing/skip.rs"]
 mod skip;
 
-use std::{fs, process::Command, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use common::{Pair, peer};
+use common::{
+    Pair,
+    authority::{Authority, ED25519, Issued},
+    peer,
+};
 use sealane_ike::{
     Expect, Identity, Prove, Reason, Settings, certificate::Authorities, crypto::sign::SigningKey,
 };
-
-/// An authority that OpenSSL makes, in a folder of its own.
-struct Authority(tempfile::TempDir);
-
-/// A private key and its certificate, in DER.
-type Issued = (Vec<u8>, Vec<u8>);
-
-impl Authority {
-    fn openssl(&self, arguments: &[&str]) -> Result<(), String> {
-        let output = Command::new("openssl").args(arguments).current_dir(self.0.path()).output();
-        let output = output.map_err(|error| format!("openssl: {error}"))?;
-        let told = || String::from_utf8_lossy(&output.stderr).into_owned();
-        if output.status.success() { Ok(()) } else { Err(told()) }
-    }
-
-    fn read(&self, name: &str) -> Vec<u8> {
-        fs::read(self.0.path().join(name)).expect("it was made")
-    }
-
-    fn new() -> Result<Self, String> {
-        let made = Self(tempfile::tempdir().expect("a folder"));
-        made.openssl(&["genpkey", "-algorithm", "ED25519", "-out", "ca.key"])?;
-        let basic = "basicConstraints=critical,CA:TRUE";
-        let request =
-            ["req", "-x509", "-new", "-key", "ca.key", "-subj", "/CN=CA", "-days", "30", "-addext", basic];
-        made.openssl(&[&request[..], &["-outform", "DER", "-out", "ca.der"]].concat())?;
-        made.openssl(&["x509", "-inform", "DER", "-in", "ca.der", "-out", "ca.crt"])?;
-        Ok(made)
-    }
-
-    fn issue(&self, extensions: &str) -> Result<Issued, String> {
-        fs::write(self.0.path().join("extensions"), extensions).expect("a file");
-        self.openssl(&["genpkey", "-algorithm", "ED25519", "-out", "end.key"])?;
-        self.openssl(&[
-            "pkcs8",
-            "-topk8",
-            "-nocrypt",
-            "-in",
-            "end.key",
-            "-outform",
-            "DER",
-            "-out",
-            "end.key.der",
-        ])?;
-        self.openssl(&["req", "-new", "-key", "end.key", "-subj", "/CN=end", "-out", "request"])?;
-        let signed =
-            ["x509", "-req", "-in", "request", "-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial"];
-        let out = ["-days", "30", "-extfile", "extensions", "-outform", "DER", "-out", "end.der"];
-        self.openssl(&[&signed[..], &out].concat())?;
-        Ok((self.read("end.key.der"), self.read("end.der")))
-    }
-
-    fn trusted(&self) -> Expect {
-        Expect::Certificate(Arc::new(Authorities::new(&[self.read("ca.der")]).expect("a certificate")))
-    }
-}
 
 fn prove((key, certificate): &Issued) -> Prove {
     let key = Arc::new(SigningKey::from_pkcs8(key).expect("a key"));
@@ -96,11 +44,13 @@ fn judged(identity: &str, proof: Prove, expect: Expect, settings: Settings) -> O
 
 #[test]
 fn certificates_prove_the_names_that_they_have_and_no_others() {
-    let (authority, other) = match Authority::new().and_then(|first| Ok((first, Authority::new()?))) {
-        Ok(both) => both,
-        Err(problem) => return skip::skip(format!("no certificates: {problem}")),
-    };
-    let issue = |extensions: &str| authority.issue(extensions).expect("OpenSSL made one before");
+    let (authority, other) =
+        match Authority::new(ED25519).and_then(|first| Ok((first, Authority::new(ED25519)?))) {
+            Ok(both) => both,
+            Err(problem) => return skip::skip(format!("no certificates: {problem}")),
+        };
+    let issue =
+        |extensions: &str| authority.issue(ED25519, "/CN=end", extensions).expect("OpenSSL made one before");
     let cases = [
         ("end.example", "subjectAltName=DNS:end.example", None),
         ("END.example", "subjectAltName=DNS:end.Example", None),
@@ -112,7 +62,9 @@ fn certificates_prove_the_names_that_they_have_and_no_others() {
         ("end.example", "subjectAltName=DNS:end.example.org", Some("does not have end.example")),
         ("192.0.2.2", "subjectAltName=IP:192.0.2.3", Some("does not have 192.0.2.2")),
         ("192.0.2.2", "subjectAltName=DNS:192.0.2.2", Some("does not have 192.0.2.2")),
-        ("somebody@end.example", "subjectAltName=email:somebody@end.example", Some("alone")),
+        ("somebody@end.example", "subjectAltName=email:somebody@END.example", None),
+        ("somebody@end.example", "subjectAltName=email:Somebody@end.example", Some("as a mail address")),
+        ("somebody@end.example", "subjectAltName=DNS:end.example", Some("as a mail address")),
         (
             "end.example",
             "subjectAltName=DNS:end.example\nextendedKeyUsage=codeSigning",
@@ -141,4 +93,30 @@ fn certificates_prove_the_names_that_they_have_and_no_others() {
     let problem = judged("end.example", prove(&(good.0, shown)), authority.trusted(), Settings::default());
     assert!(problem.is_some_and(|problem| problem.contains("not its certificate's")));
     assert!(Authorities::new(&[b"no certificate".to_vec()]).is_err());
+}
+
+/// A list of the authority's names certificates that prove nothing any more, by itself or by one between.
+#[test]
+fn a_revoked_certificate_proves_nothing() {
+    let authority = match Authority::new(ED25519) {
+        Ok(authority) => authority,
+        Err(problem) => return skip::skip(format!("no certificates: {problem}")),
+    };
+    let issue =
+        || authority.issue(ED25519, "/CN=end", "subjectAltName=DNS:end.example").expect("made before");
+    let (good, bad) = (issue(), issue());
+    let list = authority.revoke(&bad).expect("OpenSSL makes lists");
+    let trusted = || {
+        let authorities = authority.authorities().with_revocations(std::slice::from_ref(&list));
+        Expect::Certificate(Arc::new(authorities.expect("a list")))
+    };
+    assert_eq!(judged("end.example", prove(&good), trusted(), Settings::default()), None);
+    let problem = judged("end.example", prove(&bad), trusted(), Settings::default());
+    assert!(problem.is_some_and(|problem| problem.contains("CertRevoked")));
+    // A list that is past its time proves nothing of anybody.
+    let (mut settings, days) = (Settings::default(), Duration::from_secs(10 * 86_400));
+    settings.clock.1 += days;
+    let problem = judged("end.example", prove(&good), trusted(), settings);
+    assert!(problem.is_some_and(|problem| problem.contains("CrlExpired")));
+    assert!(authority.authorities().with_revocations(&[b"no list".to_vec()]).is_err());
 }

@@ -4,8 +4,12 @@ mod common;
 
 use std::time::Duration;
 
-use common::{Dice, Pair, Weather, peer};
-use sealane_ike::{ChildId, Reason};
+use common::{
+    Pair, Weather,
+    histories::{histories, only, rekey_child, rekey_ike},
+    peer,
+};
+use sealane_ike::Offer;
 
 /// Whatever happens at two ends at once, in every order of arrival that the seeds give.
 fn at_once(seeds: u64, act: impl Fn(&mut Pair, usize)) {
@@ -31,24 +35,6 @@ fn at_once(seeds: u64, act: impl Fn(&mut Pair, usize)) {
     }
 }
 
-fn only(pair: &Pair, end: usize) -> Option<ChildId> {
-    pair.ends[end].children.first_key_value().map(|(child, _)| *child)
-}
-
-fn rekey_child(pair: &mut Pair, end: usize) {
-    if let Some(child) = only(pair, end) {
-        pair.ends[end].endpoint.rekey_child(child, pair.now);
-    }
-    pair.collect();
-}
-
-fn rekey_ike(pair: &mut Pair, end: usize) {
-    if let Some(ike) = pair.ends[end].up.first().copied() {
-        pair.ends[end].endpoint.rekey(ike, pair.now);
-    }
-    pair.collect();
-}
-
 #[test]
 fn two_rekeyings_of_a_child_leave_one() {
     at_once(60, rekey_child);
@@ -62,6 +48,132 @@ fn two_rekeyings_of_the_ike_sa_leave_one() {
 #[test]
 fn a_rekeying_of_a_child_meets_one_of_the_ike_sa() {
     at_once(60, |pair, end| if end == 0 { rekey_child(pair, end) } else { rekey_ike(pair, end) });
+}
+
+/// What an end does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Act {
+    Nothing,
+    RekeyChild,
+    DeleteChild,
+    RekeyIke,
+    DeleteIke,
+}
+
+const ACTS: [Act; 5] = [Act::Nothing, Act::RekeyChild, Act::DeleteChild, Act::RekeyIke, Act::DeleteIke];
+
+impl Act {
+    fn run(self, pair: &mut Pair, end: usize) {
+        match self {
+            Self::Nothing => {}
+            Self::RekeyChild => rekey_child(pair, end),
+            Self::RekeyIke => rekey_ike(pair, end),
+            Self::DeleteChild => {
+                let child = only(pair, end).expect("it stands");
+                pair.ends[end].endpoint.delete_child(child, pair.now);
+            }
+            Self::DeleteIke => pair.ends[end].endpoint.close(pair.ends[end].ike(), pair.now),
+        }
+        pair.collect();
+    }
+}
+
+/// A datagram that is late or lost: which one of those that an end sends, and of which kind.
+#[derive(Clone, Copy, Debug)]
+struct Hit {
+    from: usize,
+    is_response: bool,
+    nth: usize,
+    is_lost: bool,
+}
+
+fn hits() -> Vec<Option<Hit>> {
+    let mut hits = vec![None];
+    for (from, is_response) in [(0, false), (0, true), (1, false), (1, true)] {
+        for (nth, is_lost) in [(0, false), (0, true), (1, false), (1, true)] {
+            hits.push(Some(Hit { from, is_response, nth, is_lost }));
+        }
+    }
+    hits
+}
+
+/// Every act of one end against every act of the other, with every message of theirs late or lost: regular ones, collisions, responses
+/// that arrive behind deletions, requests that arrive when what they are about is gone.
+fn every_act_against_every_other(ike: [&str; 2], esp: [&str; 2]) {
+    for hit in hits() {
+        for (first, second) in ACTS.iter().flat_map(|first| ACTS.iter().map(move |second| (*first, *second)))
+        {
+            let mut peers = [peer(0), peer(1)];
+            for (index, peer) in peers.iter_mut().enumerate() {
+                peer.proposals = vec![Offer::ike(ike[index]).unwrap()];
+                peer.children[0].proposals = vec![Offer::esp(esp[index]).unwrap()];
+            }
+            let what = format!("{first:?} and {second:?}, {hit:?}");
+            let mut pair = Pair::new(peers.map(|peer| vec![peer]), 5);
+            pair.initiate(0);
+            pair.run_seconds(5);
+            pair.assert_up(1);
+            let mut seen = 0;
+            let mut is_hit = move |from: usize, bytes: &[u8]| {
+                let Some(hit) = hit else { return false };
+                let fits = from == hit.from && (bytes[19] & 0x20 != 0) == hit.is_response;
+                seen += usize::from(fits);
+                fits && seen == hit.nth + 1
+            };
+            if hit.is_some_and(|hit| hit.is_lost) {
+                pair.filter = Box::new(move |from, bytes| !is_hit(from, bytes));
+            } else {
+                pair.delay = Box::new(move |from, bytes| {
+                    Duration::from_millis(if is_hit(from, bytes) { 700 } else { 0 })
+                });
+            }
+            first.run(&mut pair, 0);
+            second.run(&mut pair, 1);
+            pair.run_seconds(120);
+            pair.assert_agree();
+            let acts = [first, second];
+            let sent_on = |end: &common::End| end.children.values().all(|child| child.is_outbound_live);
+            assert!(pair.ends.iter().all(sent_on), "{what}: a child is not sent on");
+            if acts.contains(&Act::DeleteIke) {
+                assert!(pair.ends.iter().all(|end| end.up.is_empty()), "{what}");
+                pair.run_seconds(300);
+                assert!(
+                    pair.ends.iter().all(|end| end.endpoint.sas() == 0),
+                    "{what}: something is left behind"
+                );
+                continue;
+            }
+            let most = pair.ends[0].children.len();
+            assert!(most == 1 || (most == 0 && acts.contains(&Act::DeleteChild)), "{what}: {most} children");
+            pair.run_seconds(200);
+            assert!(pair.ends.iter().all(|end| end.endpoint.sas() == 1), "{what}: something is left behind");
+            // Both go on as if nothing had been.
+            pair.filter = Box::new(|_, _| true);
+            rekey_ike(&mut pair, 1);
+            pair.run_seconds(10);
+            pair.assert_up(most);
+        }
+    }
+}
+
+#[test]
+fn every_act_meets_every_other_one() {
+    let (ike, esp) = ("aes256gcm16-prfsha384-x25519", "aes256gcm16-x25519");
+    every_act_against_every_other([ike, ike], [esp, esp]);
+}
+
+#[test]
+fn every_act_meets_every_other_one_over_several_key_exchanges() {
+    let (ike, esp) = ("aes256gcm16-prfsha384-x25519-ke1_mlkem768", "aes256gcm16-x25519-ke1_mlkem768");
+    every_act_against_every_other([ike, ike], [esp, esp]);
+}
+
+#[test]
+fn every_act_meets_every_other_one_where_key_exchanges_are_guessed_wrong() {
+    every_act_against_every_other(
+        ["aes256gcm16-prfsha384-x25519-ecp256", "aes256gcm16-prfsha384-ecp256-x25519"],
+        ["aes256gcm16-x25519-ecp256", "aes256gcm16-ecp256-x25519"],
+    );
 }
 
 #[test]
@@ -119,75 +231,8 @@ fn both_ends_begin_at_once() {
     }
 }
 
-/// How many histories are tried.
-const SEEDS: u64 = 250;
-
 #[test]
 fn whatever_is_lost_both_ends_are_up_with_the_same_keys_or_down_with_a_reason() {
-    let mut ups = 0;
-    for seed in 0..SEEDS {
-        let mut dice = Dice::new(seed ^ 0x5eed);
-        let mut peers = [peer(0), peer(1)];
-        for peer in &mut peers {
-            peer.probe_after = Some(Duration::from_secs(20));
-            peer.child_lifetime = Some(Duration::from_secs(100 + dice.below(100)));
-            peer.ike_lifetime = Some(Duration::from_secs(200 + dice.below(200)));
-            peer.childless = dice.percent(20);
-        }
-        let mut pair = Pair::new(peers.map(|peer| vec![peer]), seed);
-        pair.weather =
-            Weather { lost_percent: dice.below(31), repeated_percent: 15, delay_max_ms: dice.below(2500) };
-        pair.initiate(dice.below(2) as usize);
-        for _ in 0..12 {
-            pair.run(Duration::from_millis(dice.below(20_000)));
-            let end = dice.below(2) as usize;
-            match dice.below(6) {
-                0 if pair.ends[end].endpoint.sas() == 0 => pair.initiate(end),
-                0 | 1 => rekey_child(&mut pair, end),
-                2 => rekey_ike(&mut pair, end),
-                3 => {
-                    let now = pair.now;
-                    pair.ends[end].endpoint.acquire(0, 0, None, now);
-                }
-                4 if pair.ends[end].children.len() > 1 => {
-                    let child = only(&pair, end).expect("it has two");
-                    pair.ends[end].endpoint.delete_child(child, pair.now);
-                }
-                _ => {
-                    if let Some(ike) = pair.ends[end].up.first().copied() {
-                        pair.ends[end].endpoint.probe(ike, pair.now);
-                    }
-                }
-            }
-            pair.collect();
-        }
-        pair.weather = Weather::default();
-        for end in &mut pair.ends {
-            assert!(end.down.iter().all(|reason| !matches!(reason, Reason::Protocol(_))), "{:?}", end.down);
-        }
-        // What is under way comes to its end before the two are compared, and so does a rekeying that has begun.
-        pair.run_seconds(400);
-        for _ in 0..200 {
-            if pair.is_at_rest() {
-                break;
-            }
-            pair.run(Duration::from_millis(500));
-        }
-        assert!(pair.is_at_rest(), "seed {seed} does not come to rest");
-        pair.assert_agree();
-        for end in &pair.ends {
-            assert!(
-                end.children.values().all(|child| child.is_outbound_live),
-                "seed {seed}: a child is not sent on"
-            );
-            assert!(!end.up.is_empty() || !end.down.is_empty(), "seed {seed}: down without a reason");
-        }
-        ups += u64::from(!pair.ends[0].up.is_empty());
-        for ike in pair.ends[0].up.clone() {
-            pair.ends[0].endpoint.close(ike, pair.now);
-        }
-        pair.run_seconds(400);
-        assert!(pair.ends.iter().all(|end| end.endpoint.sas() == 0), "seed {seed}: an IKE SA is left behind");
-    }
-    assert!(ups > SEEDS / 4, "{ups} of {SEEDS} stand");
+    let ups = histories(0..250, |dice| dice.below(31));
+    assert!(ups > 250 / 4, "{ups} of 250 stand");
 }

@@ -266,20 +266,6 @@ fn a_stranger_returns_a_cookie_when_many_are_half_open() {
     assert_eq!((pair.sent, pair.ends[1].endpoint.counters().cookies), (6, 1));
 }
 
-#[test]
-fn an_address_changes_under_mobike_after_the_new_one_was_proved() {
-    let mut pair = Pair::of(|peer| peer.mobike = true);
-    pair.initiate(0);
-    pair.run_seconds(5);
-    let elsewhere = "192.0.2.77:4500".parse().unwrap();
-    let ike = pair.ends[0].ike();
-    assert!(pair.ends[0].endpoint.relocate(ike, elsewhere, pair.now));
-    pair.run_seconds(5);
-    pair.assert_up(1);
-    let moved = pair.ends[1].moved.last().expect("children follow");
-    assert_eq!(moved.remote, elsewhere);
-}
-
 /// Two ends that know each other's raw public keys, of every kind.
 #[test]
 fn raw_public_keys_prove_who_both_ends_are() {
@@ -307,21 +293,6 @@ fn raw_public_keys_prove_who_both_ends_are() {
     let told = pair.ends[0].down.iter().map(ToString::to_string).collect::<String>();
     assert!(told.contains("none of the public keys"), "{told}");
     assert!(matches!(pair.ends[1].down[..], [Reason::Refused { kind: NotifyType::AUTHENTICATION_FAILED }]));
-}
-
-/// A peer that was restarted: what the other end had of it goes when it has proved itself anew.
-#[test]
-fn initial_contact_ends_what_was_before_and_only_that() {
-    let mut pair = Pair::of(|_| {});
-    pair.initiate(0);
-    pair.run_seconds(5);
-    let before = pair.ends[1].ike();
-    pair.ends[0] = common::End::new(Settings::default(), vec![peer(0)], 99);
-    pair.initiate(0);
-    pair.run_seconds(5);
-    pair.assert_up(1);
-    assert_eq!(pair.ends[1].down, [Reason::Replaced]);
-    assert!(!pair.ends[1].up.contains(&before));
 }
 
 #[test]
@@ -354,65 +325,6 @@ fn a_packet_that_wants_a_child_names_itself_first() {
     assert_eq!(pair.ends[1].only_child().remote[1], common::network("10.1.0.0/16"));
 }
 
-/// A deletion that arrives before the answer that made the successor known: the answer still counts.
-#[test]
-fn a_deletion_overtakes_the_answer_before_it() {
-    let mut pair = Pair::of(|_| {});
-    pair.initiate(0);
-    pair.run_seconds(5);
-    let child = pair.ends[0].only_child().child;
-    pair.ends[0].endpoint.rekey_child(child, pair.now);
-    pair.weather = Weather { delay_max_ms: 900, repeated_percent: 50, ..Weather::default() };
-    pair.run_seconds(30);
-    pair.assert_up(1);
-}
-
-/// What follows a rekeying that the peer began: its maker is known to have the keys when it deletes the old child, or sends.
-#[test]
-fn the_responder_of_a_rekeying_waits_before_it_sends() {
-    let mut pair = Pair::of(|_| {});
-    pair.initiate(0);
-    pair.run_seconds(5);
-    let old = pair.ends[0].only_child().child;
-    // The deletion of the old child does not get through.
-    let mut requests = 0;
-    pair.filter = Box::new(move |from, _| {
-        requests += usize::from(from == 0);
-        from == 1 || requests == 1
-    });
-    pair.ends[0].endpoint.rekey_child(old, pair.now);
-    pair.run(Duration::from_millis(500));
-    let waiting =
-        pair.ends[1].children.values().find(|child| child.replaces.is_some()).expect("it has the new one");
-    assert!(!waiting.is_outbound_live);
-    let waiting = waiting.child;
-    pair.ends[1].endpoint.note_received(waiting, pair.now);
-    pair.collect();
-    assert!(pair.ends[1].children[&waiting].is_outbound_live, "a packet proves it too");
-    pair.filter = Box::new(|_, _| true);
-    pair.run_seconds(60);
-    pair.assert_up(1);
-}
-
-/// The peer lost a child that we still have: its successor is a plain one.
-#[test]
-fn a_child_that_the_peer_does_not_have_is_made_anew() {
-    let mut pair = Pair::of(|_| {});
-    pair.initiate(0);
-    pair.run_seconds(5);
-    let child = pair.ends[1].only_child().child;
-    // The deletion gets through, and its answer does not; then our request to rekey crosses.
-    pair.filter = Box::new(|from, _| from == 0);
-    pair.ends[1].endpoint.delete_child(child, pair.now);
-    let ours = pair.ends[0].only_child().child;
-    pair.ends[0].endpoint.rekey_child(ours, pair.now);
-    pair.run(Duration::from_millis(200));
-    pair.filter = Box::new(|_, _| true);
-    pair.run_seconds(60);
-    pair.assert_agree();
-    assert!(pair.ends.iter().all(|end| end.children.values().all(|child| child.is_outbound_live)));
-}
-
 /// An end that waits for the answer to its last request has nothing else to do, although a child's time comes meanwhile.
 #[test]
 fn an_ike_sa_that_ends_renews_nothing() {
@@ -424,4 +336,33 @@ fn an_ike_sa_that_ends_renews_nothing() {
     pair.run_seconds(300);
     assert_eq!(pair.ends[0].down, [Reason::Closed]);
     assert_eq!(pair.ends[0].endpoint.sas(), 0);
+}
+
+/// Queues have associations of their own (RFC 9611), and keep them when keys are renewed.
+#[test]
+fn resources_have_children_of_their_own() {
+    let mut pair = Pair::of(|_| {});
+    pair.initiate(0);
+    pair.run_seconds(5);
+    let ike = pair.ends[0].ike();
+    for resource in [0, 1, 7] {
+        pair.ends[0].endpoint.add_resource(ike, 0, resource, pair.now);
+    }
+    pair.run_seconds(5);
+    pair.assert_up(4);
+    let names = |end: &common::End| {
+        let mut names: Vec<_> = end.children.values().map(|child| child.resource.clone()).collect();
+        names.sort_unstable();
+        names
+    };
+    let expected: Vec<Option<Vec<u8>>> =
+        [None, Some(0u32), Some(1), Some(7)].map(|name| name.map(|name| name.to_be_bytes().to_vec())).into();
+    for end in [0, 1] {
+        assert_eq!(names(&pair.ends[end]), expected);
+        let child = *pair.ends[end].children.last_key_value().unwrap().0;
+        pair.ends[end].endpoint.rekey_child(child, pair.now);
+        pair.run_seconds(5);
+        pair.assert_up(4);
+    }
+    assert_eq!([names(&pair.ends[0]), names(&pair.ends[1])], [expected.clone(), expected]);
 }

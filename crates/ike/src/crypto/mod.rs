@@ -5,6 +5,7 @@
 
 pub mod algorithm;
 pub mod exchange;
+mod legacy;
 mod modp;
 pub mod prf;
 pub mod seal;

@@ -1,7 +1,7 @@
 //! Signatures of AUTH payloads: RFC 7427's, and the older methods of RFC 7296 and RFC 4754 that clients without it use.
 //!
 //! Guarantees: a signature is verified with the algorithm that its identifier names, byte for byte; SHA-1 is verified only where
-//! that was allowed, and never made.
+//! that was allowed, and made only where the other end takes nothing else.
 
 use aws_lc_rs::{
     encoding::{AsDer as _, PublicKeyX509Der},
@@ -9,7 +9,7 @@ use aws_lc_rs::{
     signature::{self, EcdsaKeyPair, Ed25519KeyPair, RsaKeyPair, UnparsedPublicKey, VerificationAlgorithm},
 };
 
-use super::CryptoError;
+use super::{CryptoError, legacy};
 
 /// A hash algorithm of a SIGNATURE_HASH_ALGORITHMS notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,7 +173,8 @@ enum Pair {
     Ed25519(Ed25519KeyPair),
     /// With the same key for signatures as r and s.
     Ecdsa(KeyType, EcdsaKeyPair, EcdsaKeyPair),
-    Rsa(RsaKeyPair),
+    /// With the same key for signatures with SHA-1.
+    Rsa(RsaKeyPair, legacy::RsaKey),
 }
 
 /// Our own private key.
@@ -231,7 +232,8 @@ impl SigningKey {
         if pair.public_modulus_len() < 256 {
             return Err(KeyError);
         }
-        Ok(Self { public: public(&pair)?, pair: Pair::Rsa(pair) })
+        let legacy = legacy::RsaKey::from_pkcs8(der).ok_or(KeyError)?;
+        Ok(Self { public: public(&pair)?, pair: Pair::Rsa(pair, legacy) })
     }
 
     /// Its public key as a SubjectPublicKeyInfo in DER.
@@ -243,21 +245,26 @@ impl SigningKey {
         match &self.pair {
             Pair::Ed25519(_) => KeyType::Ed25519,
             Pair::Ecdsa(key, ..) => *key,
-            Pair::Rsa(_) => KeyType::Rsa,
+            Pair::Rsa(..) => KeyType::Rsa,
         }
     }
 
     /// Signs `octets` with the best that a peer takes which names `hashes`; the method and the AUTH payload's data.
-    /// A peer that names none knows RFC 7296's methods alone.
+    /// A peer that names none knows RFC 7296's methods alone, of which an RSA key's has SHA-1.
     ///
     /// # Errors
-    /// `None`: the peer takes no signature that this key makes. An RSA key and a peer that names no hash is one such case, because
-    /// the signature would be made with SHA-1.
-    pub fn sign(&self, hashes: &[u16], octets: &[u8]) -> Option<(Method, Vec<u8>)> {
+    /// `None`: the peer takes no signature that this key makes, or only one with SHA-1 where that is not allowed.
+    pub fn sign(&self, hashes: &[u16], allow_sha1: bool, octets: &[u8]) -> Option<(Method, Vec<u8>)> {
         if hashes.is_empty() {
-            let Pair::Ecdsa(key, _, fixed) = &self.pair else { return None };
-            let method = if *key == KeyType::P256 { Method::ECDSA_256 } else { Method::ECDSA_384 };
-            return Some((method, fixed.sign(&SystemRandom::new(), octets).ok()?.as_ref().to_vec()));
+            return match &self.pair {
+                Pair::Ed25519(_) => None,
+                Pair::Ecdsa(key, _, fixed) => {
+                    let method = if *key == KeyType::P256 { Method::ECDSA_256 } else { Method::ECDSA_384 };
+                    Some((method, fixed.sign(&SystemRandom::new(), octets).ok()?.as_ref().to_vec()))
+                }
+                Pair::Rsa(_, legacy) if allow_sha1 => Some((Method::RSA, legacy.sign(octets)?)),
+                Pair::Rsa(..) => None,
+            };
         }
         let key = self.key_type();
         let algorithm =
@@ -265,7 +272,7 @@ impl SigningKey {
         let signed = match &self.pair {
             Pair::Ed25519(pair) => pair.sign(octets).as_ref().to_vec(),
             Pair::Ecdsa(_, pair, _) => pair.sign(&SystemRandom::new(), octets).ok()?.as_ref().to_vec(),
-            Pair::Rsa(pair) => {
+            Pair::Rsa(pair, _) => {
                 let padding: &'static dyn signature::RsaEncoding = match algorithm.hash {
                     Hash::Sha512 => &signature::RSA_PSS_SHA512,
                     Hash::Sha384 => &signature::RSA_PSS_SHA384,

@@ -23,6 +23,15 @@ pub(crate) struct Followup {
     pub(super) nonces: Nonces,
     pub(super) shared: Vec<SharedSecret>,
     pub(super) goal: FollowupGoal,
+    /// Whether ours, which takes the place of the same thing, has won meanwhile.
+    is_loser: bool,
+}
+
+/// A child that one of the peer's is to take the place of.
+struct Replaced {
+    child: ChildId,
+    /// Whether one of ours has that place for good.
+    is_by_ours: bool,
 }
 
 pub(super) enum FollowupGoal {
@@ -87,7 +96,7 @@ pub(super) fn answer_with(
     if !is_done {
         payloads.notify(NotifyType::ADDITIONAL_KEY_EXCHANGE, link.clone());
     }
-    let followup = Box::new(Followup { link, additional, nonces, shared, goal });
+    let followup = Box::new(Followup { link, additional, nonces, shared, goal, is_loser: false });
     (payloads, if is_done { Then::Finish(followup) } else { Then::Followup(followup) })
 }
 
@@ -100,7 +109,14 @@ impl Sa {
         parts: &Parts,
         payloads: &mut Payloads,
     ) {
-        let agreed = match agree(&self.peer, parts, Exchanges::None, None, self.nat.is_encapsulated()) {
+        let agreed = match agree(
+            &self.peer,
+            &self.addresses,
+            parts,
+            Exchanges::None,
+            None,
+            self.nat.is_encapsulated(),
+        ) {
             Ok(agreed) => agreed,
             Err((kind, data, reason)) => {
                 payloads.notify(kind, data);
@@ -117,11 +133,11 @@ impl Sa {
         context: &mut Context<'_>,
         agreed: Agreed,
         inbound_spi: u32,
-        replaces: Option<ChildId>,
+        replaces: Option<Replaced>,
         nonces: &Nonces,
         shared: &[SharedSecret],
     ) {
-        let Agreed { policy, choice, outbound_spi, mode, local, remote, .. } = agreed;
+        let Agreed { policy, choice, outbound_spi, mode, local, remote, resource, .. } = agreed;
         let made = Made {
             policy,
             choice,
@@ -130,18 +146,22 @@ impl Sa {
             mode,
             local,
             remote,
-            replaces,
+            resource,
+            replaces: replaces.as_ref().map(|replaced| replaced.child),
             is_ours: false,
             is_live: replaces.is_none(),
         };
         let Some(new) = self.install(context, made, nonces, shared) else { return };
-        let Some(old) = replaces else { return };
+        let Some(Replaced { child: old, is_by_ours }) = replaces else { return };
+        if is_by_ours {
+            return self.make_redundant(new);
+        }
         // Our own rekeying of the same child is under way: whose nonce is lowest is known when it is answered.
         if let Some(Creating { goal: Goal::Child(goal), .. }) = self.creating()
             && goal.replaces == Some(old)
         {
             let lowest_nonce = nonces.lowest().to_vec();
-            goal.collision = Some(Collision { theirs: new, lowest_nonce });
+            goal.collision = Some(Collision { theirs: Some(new), lowest_nonce });
             return;
         }
         if self.child(old).is_some() {
@@ -172,9 +192,12 @@ impl Sa {
         match answered {
             Ok((payloads, then)) => {
                 self.respond(context, header, path, &payloads);
-                self.followup = None;
+                self.forget_followup(context);
                 match then {
-                    Then::Followup(followup) => self.followup = Some(followup),
+                    Then::Followup(followup) => {
+                        self.note_collision(&followup);
+                        self.followup = Some(followup);
+                    }
                     Then::Finish(followup) => self.finish_followup(context, *followup),
                 }
             }
@@ -204,6 +227,36 @@ impl Sa {
         }
     }
 
+    /// The peer begins anew: what it had begun before is given up.
+    pub(super) fn forget_followup(&mut self, context: &mut Context<'_>) {
+        if let Some(spi) = self.followup.take().and_then(|followup| followup.inbound_spi()) {
+            context.output.esp_spis.remove(&spi);
+        }
+    }
+
+    /// Ours that takes the place of the same thing is under way too.
+    fn note_collision(&mut self, followup: &Followup) {
+        let lowest_nonce = followup.nonces.lowest().to_vec();
+        match (&followup.goal, self.creating().map(|creating| &mut creating.goal)) {
+            (FollowupGoal::Child { replaces: Some(old), .. }, Some(Goal::Child(goal)))
+                if goal.replaces == Some(*old) =>
+            {
+                goal.collision = Some(Collision { theirs: None, lowest_nonce });
+            }
+            (FollowupGoal::Ike { .. }, Some(Goal::Ike(goal))) => {
+                goal.collision = Some(Collision { theirs: None, lowest_nonce });
+            }
+            _ => {}
+        }
+    }
+
+    /// Ours has won against what the peer still has key exchanges to come of.
+    pub(super) fn followup_loses(&mut self) {
+        if let Some(followup) = &mut self.followup {
+            followup.is_loser = true;
+        }
+    }
+
     fn answer_child(
         &mut self,
         context: &mut Context<'_>,
@@ -214,9 +267,13 @@ impl Sa {
         if matches!(self.creating(), Some(Creating { goal: Goal::Ike(_), .. })) {
             return Err(temporary("it asks for a child while the IKE SA is rekeyed"));
         }
-        if self.children.len() >= MAX_CHILDREN {
+        // A child that is rekeyed has its successor beside it for a while.
+        let most = if parts.has(NotifyType::REKEY_SA) { 2 * MAX_CHILDREN } else { MAX_CHILDREN };
+        if self.children.len() >= most {
             let reason = Reason::Protocol(format!("it asks for more than {MAX_CHILDREN} children"));
-            return Err((NotifyType::NO_ADDITIONAL_SAS, Vec::new(), reason));
+            let is_queue = parts.has(NotifyType::SA_RESOURCE_INFO);
+            let kind = if is_queue { NotifyType::TS_MAX_QUEUE } else { NotifyType::NO_ADDITIONAL_SAS };
+            return Err((kind, Vec::new(), reason));
         }
         let replaces = match parts.notify(NotifyType::REKEY_SA) {
             None => None,
@@ -232,7 +289,14 @@ impl Sa {
             }
         };
         let nonce = parts.nonce.clone().ok_or_else(|| protocol_refusal("it sends no nonce"))?;
-        let agreed = agree(&self.peer, parts, Exchanges::Optional, replaces, self.nat.is_encapsulated())?;
+        let agreed = agree(
+            &self.peer,
+            &self.addresses,
+            parts,
+            Exchanges::Optional,
+            replaces,
+            self.nat.is_encapsulated(),
+        )?;
         let replaces = replaces.map(|child| child.id);
         let mut payloads = Payloads::new();
         let nonces = Nonces { initiator: nonce, responder: context.random.nonce() };
@@ -285,12 +349,15 @@ impl Sa {
 
     /// All key exchanges of a negotiation of the peer's are done.
     fn finish_followup(&mut self, context: &mut Context<'_>, followup: Followup) {
-        let Followup { nonces, shared, goal, .. } = followup;
+        let Followup { nonces, shared, goal, is_loser, .. } = followup;
         match goal {
             FollowupGoal::Child { agreed, inbound_spi, replaces } => {
+                let replaces = replaces.map(|child| Replaced { child, is_by_ours: is_loser });
                 self.accept(context, *agreed, inbound_spi, replaces, &nonces, &shared);
             }
-            FollowupGoal::Ike { choice, spis } => self.accept_rekey(context, &choice, spis, &nonces, &shared),
+            FollowupGoal::Ike { choice, spis } => {
+                self.accept_rekey(context, &choice, spis, &nonces, &shared, is_loser);
+            }
         }
     }
 }

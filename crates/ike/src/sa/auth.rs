@@ -9,7 +9,7 @@ use subtle::ConstantTimeEq as _;
 
 use super::{Context, Parts, Role, Sa, exchange::InFlight, open::FirstChild};
 use crate::{
-    config::{Expect, Peer, Prove},
+    config::{Expect, Peer, Prove, Settings},
     crypto::{
         Prf,
         prf::Secret,
@@ -18,6 +18,7 @@ use crate::{
     event::{Path, Reason},
     identity::Identity,
     offer::Offer,
+    pool::{self, Holder},
     wire::{Exchange, Header, Identification, NotifyType, Payload, Payloads},
 };
 
@@ -28,7 +29,7 @@ const RAW_KEY: u8 = 15;
 const DIGEST_BYTES: usize = 20;
 
 /// prf(prf(key, "Key Pad for IKEv2"), octets).
-fn shared_key_proof(prf: Prf, key: &Secret, octets: &[u8]) -> Secret {
+pub(super) fn shared_key_proof(prf: Prf, key: &Secret, octets: &[u8]) -> Secret {
     prf.compute(&prf.compute(key, &[b"Key Pad for IKEv2"]), &[octets])
 }
 
@@ -37,7 +38,8 @@ pub(super) fn certificate_requests<'a>(expected: impl Iterator<Item = &'a Expect
     let (mut digests, mut takes_keys) = (Vec::new(), false);
     for expect in expected {
         match expect {
-            Expect::SharedKey(_) => {}
+            // Certificates of users are asked for within EAP.
+            Expect::SharedKey(_) | Expect::Eap(_) | Expect::EapOnly => {}
             Expect::PublicKeys(_) => takes_keys = true,
             Expect::Certificate(authorities) => {
                 for digest in authorities.digests().chunks(DIGEST_BYTES) {
@@ -55,8 +57,14 @@ pub(super) fn certificate_requests<'a>(expected: impl Iterator<Item = &'a Expect
 }
 
 impl Sa {
-    /// Our identity, certificates and proof.
-    fn write_proof(&self, payloads: &mut Payloads, asks_for: bool, message_id: u32) -> Result<(), Reason> {
+    /// Our identity, certificates and proof; where EAP is the proof, the identity alone.
+    pub(super) fn write_proof(
+        &self,
+        settings: &Settings,
+        payloads: &mut Payloads,
+        asks_for: bool,
+        message_id: u32,
+    ) -> Result<(), Reason> {
         let (peer, role) = (self.peer.clone(), self.role);
         let hashes = self.features.hashes.clone();
         let missing = || Reason::Protocol("a proof before keys".to_owned());
@@ -69,8 +77,19 @@ impl Sa {
             Role::Initiator => Payload::IdInitiator(identity),
             Role::Responder => Payload::IdResponder(identity),
         });
-        let (method, data) = match &peer.prove {
-            Prove::SharedKey(key) => (Method::SHARED_KEY, shared_key_proof(plan.prf, key, &octets).to_vec()),
+        let proof = match &peer.prove {
+            Prove::SharedKey(key) => {
+                Some((Method::SHARED_KEY, shared_key_proof(plan.prf, key, &octets).to_vec()))
+            }
+            Prove::Eap(_) if role == Role::Initiator => None,
+            Prove::EapOnly if matches!(peer.expect, Expect::Eap(_)) => None,
+            Prove::Eap(_) | Prove::EapOnly => {
+                return Err(Reason::Authentication {
+                    identity: peer.local_identity.to_string(),
+                    problem: "EAP is our proof where we begin, or where the peer proves itself by it"
+                        .to_owned(),
+                });
+            }
             Prove::Signature { key, certificates } => {
                 if certificates.is_empty() {
                     let data = key.public_key().to_vec();
@@ -79,11 +98,13 @@ impl Sa {
                 for data in certificates {
                     payloads.push(&Payload::Certificate { encoding: X509, data: data.clone() });
                 }
-                key.sign(&hashes, &octets).ok_or_else(|| Reason::Authentication {
+                let signed = key.sign(&hashes, settings.allow_sha1, &octets).ok_or_else(|| Reason::Authentication {
                     identity: peer.local_identity.to_string(),
-                    problem: "the peer takes no signature that our key makes (RFC 7427 with SHA-2)"
+                    problem: "the peer takes no signature that our key makes: one of RFC 7427, or of an RSA key with SHA-1 \
+                              where that is allowed"
                         .to_owned(),
-                })?
+                })?;
+                Some(signed)
             }
         };
         if asks_for {
@@ -91,7 +112,9 @@ impl Sa {
                 .iter()
                 .for_each(|request| payloads.push(request));
         }
-        payloads.push(&Payload::Authentication { method: method.0, data });
+        if let Some((method, data)) = proof {
+            payloads.push(&Payload::Authentication { method: method.0, data });
+        }
         Ok(())
     }
 
@@ -113,6 +136,14 @@ impl Sa {
             return Err(wrong("no keys yet"));
         };
         let super::Phase::Opening(opening) = &self.phase else { return Err(wrong("it comes too late")) };
+        let is_mutual = matches!(&self.peer.prove, Prove::Eap(client) if client.is_mutual());
+        match &self.peer.expect {
+            // The conversation that begins now is the proof.
+            Expect::EapOnly if is_mutual && self.role == Role::Initiator => return Ok(()),
+            Expect::EapOnly => return Err(wrong("EAP proves it only to an initiator with a certificate")),
+            Expect::Eap(_) => return Err(wrong("EAP is how it has to prove itself")),
+            Expect::SharedKey(_) | Expect::PublicKeys(_) | Expect::Certificate(_) => {}
+        }
         let octets = opening.octets(other, keys, plan.prf, &claimed.to_bytes(), message_id);
         let (method, data) = parts.authentication.as_ref().ok_or_else(|| wrong("there is none"))?;
         let method = Method(*method);
@@ -142,6 +173,7 @@ impl Sa {
                 sign::verify(&key, method, allow_sha1, &octets, data)
                     .map_err(|_| wrong("the signature is not its certificate's"))
             }
+            Expect::Eap(_) | Expect::EapOnly => Err(wrong("EAP is how it has to prove itself")),
         }
     }
 
@@ -149,7 +181,7 @@ impl Sa {
     pub(super) fn request_auth(&mut self, context: &mut Context<'_>) {
         let (peer, message_id) = (self.peer.clone(), self.next_request);
         let mut payloads = Payloads::new();
-        if let Err(reason) = self.write_proof(&mut payloads, true, message_id) {
+        if let Err(reason) = self.write_proof(context.settings, &mut payloads, true, message_id) {
             return self.fail(context, reason);
         }
         if let Some(expected) = &peer.remote_identity {
@@ -158,13 +190,19 @@ impl Sa {
         if context.output.is_first_contact {
             payloads.notify(NotifyType::INITIAL_CONTACT, []);
         }
+        if matches!(peer.expect, Expect::EapOnly) {
+            payloads.notify(NotifyType::EAP_ONLY_AUTHENTICATION, []);
+        }
+        if !peer.asks_for.is_empty() {
+            payloads.push(&Payload::Configuration(pool::request(peer.asks_for)));
+        }
         let wanted = self.opening().and_then(|opening| opening.wanted());
         let is_childless = peer.childless && self.features.childless;
         if let Some((policy, trigger)) = wanted.filter(|_| !is_childless) {
             let child = &peer.children[policy];
             let inbound_spi = context.esp_spi();
             let offers: Vec<Offer> = child.proposals.iter().map(Offer::without_exchange).collect();
-            let (local, remote) = super::child::with_trigger(child, trigger);
+            let (local, remote) = super::child::with_trigger(child, &self.addresses, trigger);
             super::child::write_request(&mut payloads, child.mode, &offers, inbound_spi, &local, &remote);
             if let Some(opening) = self.opening() {
                 opening.first_child = Some(FirstChild { policy, inbound_spi, local, remote });
@@ -178,6 +216,9 @@ impl Sa {
 
     /// The responder's identity, proof and answer about the first child.
     pub(super) fn take_auth(&mut self, context: &mut Context<'_>, parts: Parts) {
+        if self.is_in_rounds() {
+            return self.take_round(context, &parts);
+        }
         let message_id = self.next_request - 1;
         let verdict = match (&parts.id_responder, parts.error()) {
             (Some(claimed), _) => self.judge_responder(context, claimed, &parts, message_id),
@@ -191,13 +232,27 @@ impl Sa {
             Ok(identity) => identity,
             Err(reason) => return self.abandon(context, reason),
         };
+        match (&self.peer.prove, &parts.id_responder) {
+            (Prove::Eap(_), Some(claimed)) => {
+                let claimed = claimed.clone();
+                self.enter_rounds(context, claimed, identity, message_id, &parts);
+            }
+            _ => self.finish_auth(context, Holder { identity, user: None }, &parts),
+        }
+    }
+
+    /// The responder has proved itself, and says what came of the rest that we asked for.
+    pub(super) fn finish_auth(&mut self, context: &mut Context<'_>, holder: Holder, parts: &Parts) {
         self.features.mobike = self.peer.mobike && parts.has(NotifyType::MOBIKE_SUPPORTED);
         let super::Phase::Opening(opening) = &mut self.phase else { return };
         let (first, wanted, nonces) = (opening.first_child.take(), opening.wanted(), opening.nonces.clone());
-        self.establish(context, identity, false);
+        self.establish(context, holder, false);
+        self.take_addresses(context, parts);
         match (first, wanted) {
-            (Some(first), _) => self.take_first_child(context, first, &nonces, &parts),
-            (None, Some((policy, trigger))) => self.enqueue(super::Task::AddChild { policy, trigger }),
+            (Some(first), _) => self.take_first_child(context, first, &nonces, parts),
+            (None, Some((policy, trigger))) => {
+                self.enqueue(super::Task::AddChild { policy, trigger, resource: None });
+            }
             (None, None) => {}
         }
     }
@@ -218,7 +273,7 @@ impl Sa {
     }
 
     /// Tells a responder, which takes the IKE SA for good, that it is not (RFC 7296, section 2.21.2).
-    fn abandon(&mut self, context: &mut Context<'_>, reason: Reason) {
+    pub(super) fn abandon(&mut self, context: &mut Context<'_>, reason: Reason) {
         let mut payloads = Payloads::new();
         let kind = match reason {
             Reason::Protocol(_) => NotifyType::INVALID_SYNTAX,
@@ -244,7 +299,21 @@ impl Sa {
             Some(Err(_)) => false,
             None => true,
         };
-        let candidates = self.opening().map(|opening| opening.candidates.clone()).unwrap_or_default();
+        let mut candidates = self.opening().map(|opening| opening.candidates.clone()).unwrap_or_default();
+        let wants_eap = parts.authentication.is_none();
+        let others = candidates.len();
+        candidates.retain(|&index| matches!(peers[index].expect, Expect::Eap(_)) == wants_eap);
+        if candidates.is_empty() && others != 0 {
+            let problem = if wants_eap {
+                "it wants to prove itself by EAP, where another way is configured"
+            } else {
+                "it does not prove itself by EAP, which is configured"
+            };
+            return Err(Reason::Authentication {
+                identity: identity.to_string(),
+                problem: problem.to_owned(),
+            });
+        }
         let named = candidates.iter().find(|&&index| peers[index].remote_identity.as_ref() == Some(identity));
         let named = named.filter(|&&index| is_wanted(&peers[index]));
         let anybody = candidates
@@ -265,12 +334,12 @@ impl Sa {
         Err(Reason::Identity { sent, expected })
     }
 
-    fn judge_initiator(
+    /// Who an initiator says it is, and the peer that this may be.
+    pub(super) fn choose_peer(
         &mut self,
         context: &Context<'_>,
         parts: &Parts,
-        message_id: u32,
-    ) -> Result<Identity, Reason> {
+    ) -> Result<(Identification, Identity), Reason> {
         let claimed = parts
             .id_initiator
             .as_ref()
@@ -278,7 +347,17 @@ impl Sa {
         let identity = Identity::from_wire(claimed).map_err(|error| Reason::Protocol(error.to_string()))?;
         self.peer_index = self.find_peer(context.peers, &identity, parts)?;
         self.peer = context.peers[self.peer_index].clone();
-        self.verify_proof(context, claimed, &identity, parts, message_id)?;
+        Ok((claimed.clone(), identity))
+    }
+
+    fn judge_initiator(
+        &mut self,
+        context: &Context<'_>,
+        parts: &Parts,
+        message_id: u32,
+    ) -> Result<Identity, Reason> {
+        let (claimed, identity) = self.choose_peer(context, parts)?;
+        self.verify_proof(context, &claimed, &identity, parts, message_id)?;
         Ok(identity)
     }
 
@@ -290,10 +369,16 @@ impl Sa {
         path: Path,
         parts: Parts,
     ) {
+        if self.is_in_rounds() {
+            return self.answer_round(context, header, path, &parts);
+        }
+        if parts.authentication.is_none() {
+            return self.begin_rounds(context, header, path, parts);
+        }
         let judged = self.judge_initiator(context, &parts, header.message_id);
         let mut payloads = Payloads::new();
         let judged = judged.and_then(|identity| {
-            self.write_proof(&mut payloads, false, header.message_id)?;
+            self.write_proof(context.settings, &mut payloads, false, header.message_id)?;
             Ok(identity)
         });
         let identity = match judged {
@@ -303,15 +388,30 @@ impl Sa {
                 return self.fail(context, reason);
             }
         };
-        self.features.mobike = self.peer.mobike && parts.has(NotifyType::MOBIKE_SUPPORTED);
+        let holder = Holder { identity, user: None };
+        self.finish_answer(context, header, path, holder, &parts, payloads);
+    }
+
+    /// Completes an answer that has our proof: both ends are known.
+    pub(super) fn finish_answer(
+        &mut self,
+        context: &mut Context<'_>,
+        header: &Header,
+        path: Path,
+        holder: Holder,
+        asked: &Parts,
+        mut payloads: Payloads,
+    ) {
+        self.features.mobike = self.peer.mobike && asked.has(NotifyType::MOBIKE_SUPPORTED);
         if self.features.mobike {
             payloads.notify(NotifyType::MOBIKE_SUPPORTED, []);
         }
         let super::Phase::Opening(opening) = &self.phase else { return };
         let nonces = opening.nonces.clone();
-        self.establish(context, identity, parts.has(NotifyType::INITIAL_CONTACT));
-        if parts.proposals.is_some() {
-            self.answer_first_child(context, &nonces, &parts, &mut payloads);
+        self.establish(context, holder, asked.has(NotifyType::INITIAL_CONTACT));
+        let has_addresses = self.give_addresses(context, asked, &mut payloads);
+        if asked.proposals.is_some() && has_addresses {
+            self.answer_first_child(context, &nonces, asked, &mut payloads);
         }
         self.respond(context, header, path, &payloads);
     }

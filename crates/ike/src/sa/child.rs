@@ -5,7 +5,7 @@
 
 use std::time::Instant;
 
-use super::{Context, Parts, Sa};
+use super::{Addresses, Context, Parts, Sa};
 use crate::{
     config::{ChildPolicy, Peer},
     crypto::SharedSecret,
@@ -14,6 +14,9 @@ use crate::{
     offer::{self, Choice, Exchanges, Offer},
     wire::{NotifyType, Payload, Payloads, Proposal, TrafficSelector, selector::narrow},
 };
+
+/// Longest name of a resource that is taken, in bytes.
+const MAX_RESOURCE_BYTES: usize = 64;
 
 /// A pair of selectors, ours first, of the packet that a child is wanted for.
 pub(super) type Trigger = Option<(TrafficSelector, TrafficSelector)>;
@@ -43,6 +46,7 @@ pub(crate) struct Child {
     pub(crate) rekey_at: Option<Instant>,
     is_outbound_live: bool,
     pub(super) mode: Mode,
+    pub(super) resource: Option<Vec<u8>>,
     pub(super) local: Vec<TrafficSelector>,
     pub(super) remote: Vec<TrafficSelector>,
 }
@@ -71,6 +75,9 @@ pub(super) struct Agreed {
     pub(super) mode: Mode,
     pub(super) local: Vec<TrafficSelector>,
     pub(super) remote: Vec<TrafficSelector>,
+    pub(super) resource: Option<Vec<u8>>,
+    /// Whether another child may have what this one leaves of the peer's request.
+    is_more_possible: bool,
 }
 
 /// Why a request is refused: what the peer is told, and what the owner is.
@@ -79,13 +86,12 @@ pub(super) type Refusal = (NotifyType, Vec<u8>, Reason);
 /// A policy's selectors, with those of the packet that wants it in front (RFC 7296, section 2.9).
 pub(super) fn with_trigger(
     policy: &ChildPolicy,
+    addresses: &Addresses,
     trigger: Trigger,
 ) -> (Vec<TrafficSelector>, Vec<TrafficSelector>) {
     let (local, remote) = trigger.unzip();
-    (
-        local.into_iter().chain(policy.local.iter().copied()).collect(),
-        remote.into_iter().chain(policy.remote.iter().copied()).collect(),
-    )
+    let sides = addresses.sides(policy);
+    (local.into_iter().chain(sides.0).collect(), remote.into_iter().chain(sides.1).collect())
 }
 
 /// The payloads that ask for a child, but for nonce and key exchange.
@@ -123,6 +129,7 @@ pub(super) fn protocol_refusal(problem: &str) -> Refusal {
 /// Finds the policy of a request, and what both ends have in common.
 pub(super) fn agree(
     peer: &Peer,
+    addresses: &Addresses,
     parts: &Parts,
     exchanges: Exchanges,
     replaces: Option<&Child>,
@@ -132,12 +139,17 @@ pub(super) fn agree(
     let (Some(remote), Some(local)) = (&parts.selectors_initiator, &parts.selectors_responder) else {
         return Err(protocol_refusal("it names no traffic"));
     };
+    if peer.pool.is_some() && addresses.theirs.is_empty() {
+        let reason = Reason::Protocol("it asks for a child and for no address of the pool".to_owned());
+        return Err((NotifyType::FAILED_CP_REQUIRED, Vec::new(), reason));
+    }
     let mut refusal = None;
     // What was agreed to once is agreed to again, whatever else the policies have.
     let first = replaces.map(|child| child.policy);
     let order = first.into_iter().chain((0..peer.children.len()).filter(|&index| Some(index) != first));
     for (policy, child) in order.filter_map(|index| Some((index, peer.children.get(index)?))) {
-        let narrowed = (narrow(&child.local, local), narrow(&child.remote, remote));
+        let (ours, theirs_side) = addresses.sides(child);
+        let narrowed = (narrow(&ours, local), narrow(&theirs_side, remote));
         if narrowed.0.is_empty() || narrowed.1.is_empty() {
             continue;
         }
@@ -154,6 +166,11 @@ pub(super) fn agree(
         let is_transport =
             child.mode == Mode::Transport && parts.has(NotifyType::USE_TRANSPORT_MODE) && !is_behind_nat;
         let mode = if is_transport { Mode::Transport } else { Mode::Tunnel };
+        let is_more_possible =
+            peer.children.iter().enumerate().filter(|(index, _)| *index != policy).any(|(_, other)| {
+                let sides = addresses.sides(other);
+                !narrow(&sides.0, local).is_empty() && !narrow(&sides.1, remote).is_empty()
+            });
         return Ok(Agreed {
             policy,
             choice,
@@ -162,6 +179,8 @@ pub(super) fn agree(
             mode,
             local: narrowed.0,
             remote: narrowed.1,
+            resource: resource(parts).or_else(|| replaces?.resource.clone()),
+            is_more_possible,
         });
     }
     Err(refusal.unwrap_or_else(|| {
@@ -178,6 +197,12 @@ pub(super) fn agree(
     }))
 }
 
+/// What a peer calls the resource that it wants a child for (RFC 9611, section 5.1).
+fn resource(parts: &Parts) -> Option<Vec<u8>> {
+    let data = &parts.notify(NotifyType::SA_RESOURCE_INFO)?.data;
+    (data.len() <= MAX_RESOURCE_BYTES).then(|| data.clone())
+}
+
 impl Agreed {
     pub(super) fn write_answer(&self, payloads: &mut Payloads, inbound_spi: u32) {
         if self.mode == Mode::Transport {
@@ -187,6 +212,12 @@ impl Agreed {
         payloads.push(&Payload::SecurityAssociation(vec![reply]));
         payloads.push(&Payload::SelectorsInitiator(self.remote.clone()));
         payloads.push(&Payload::SelectorsResponder(self.local.clone()));
+        if let Some(resource) = &self.resource {
+            payloads.notify(NotifyType::SA_RESOURCE_INFO, resource.clone());
+        }
+        if self.is_more_possible {
+            payloads.notify(NotifyType::ADDITIONAL_TS_POSSIBLE, []);
+        }
     }
 }
 
@@ -199,6 +230,7 @@ pub(super) struct Made {
     pub(super) mode: Mode,
     pub(super) local: Vec<TrafficSelector>,
     pub(super) remote: Vec<TrafficSelector>,
+    pub(super) resource: Option<Vec<u8>>,
     pub(super) replaces: Option<ChildId>,
     /// Whether we asked for it: the peer then has it already.
     pub(super) is_ours: bool,
@@ -246,6 +278,7 @@ impl Sa {
             path: self.path,
             local: made.local.clone(),
             remote: made.remote.clone(),
+            resource: made.resource.clone(),
             replaces: made.replaces,
             is_outbound_live,
         })));
@@ -258,10 +291,19 @@ impl Sa {
             rekey_at,
             is_outbound_live,
             mode: made.mode,
+            resource: made.resource,
             local: made.local,
             remote: made.remote,
         });
         Some(id)
+    }
+
+    /// A child lost against another one; who made it deletes it.
+    pub(super) fn make_redundant(&mut self, id: ChildId) {
+        if let Some(child) = self.child(id) {
+            child.standing = Standing::Redundant;
+            child.rekey_at = None;
+        }
     }
 
     /// `old`, if it is still there, has a successor that the peer made and deletes it for.

@@ -19,9 +19,11 @@ use crate::{
     wire::{Exchange, Notify, NotifyType, Payload, Payloads, Proposal, TrafficSelector},
 };
 
-/// Another end's creation that takes the place of the same thing as ours.
+/// Another end's creation that takes the place of the same thing as ours. By the nonces both ends know whose stays as soon as both have
+/// been asked for, although additional key exchanges of either may still be to come.
 pub(super) struct Collision<T> {
-    pub(super) theirs: T,
+    /// What came of theirs; nothing yet while its key exchanges go on.
+    pub(super) theirs: Option<T>,
     pub(super) lowest_nonce: Vec<u8>,
 }
 
@@ -33,6 +35,8 @@ pub(super) struct ChildGoal {
     offers: Vec<Offer>,
     trigger: Trigger,
     mode: Mode,
+    /// The resource that it is for, and what that is called on the wire.
+    resource: Option<Vec<u8>>,
     local: Vec<TrafficSelector>,
     remote: Vec<TrafficSelector>,
     outbound_spi: u32,
@@ -100,10 +104,11 @@ impl Sa {
         policy: usize,
         method: Option<KeyExchange>,
         trigger: Trigger,
+        resource: Option<Vec<u8>>,
     ) {
         let peer = self.peer.clone();
         let Some(child) = peer.children.get(policy) else { return };
-        let (local, remote) = with_trigger(child, trigger);
+        let (local, remote) = with_trigger(child, &self.addresses, trigger);
         let goal = ChildGoal {
             policy,
             replaces: None,
@@ -111,6 +116,7 @@ impl Sa {
             offers: child.proposals.clone(),
             trigger,
             mode: child.mode,
+            resource,
             local,
             remote,
             outbound_spi: 0,
@@ -144,6 +150,7 @@ impl Sa {
             offers: policy.proposals.clone(),
             trigger: None,
             mode: child.mode,
+            resource: child.resource.clone(),
             local: child.local.clone(),
             remote: child.remote.clone(),
             outbound_spi: 0,
@@ -158,6 +165,9 @@ impl Sa {
             payloads.push(&Payload::Notify(Notify::about_esp(NotifyType::REKEY_SA, child.inbound_spi)));
         }
         write_request(&mut payloads, goal.mode, &goal.offers, goal.inbound_spi, &goal.local, &goal.remote);
+        if let Some(resource) = &goal.resource {
+            payloads.notify(NotifyType::SA_RESOURCE_INFO, resource.clone());
+        }
         let nonce = context.random.nonce();
         payloads.push(&Payload::Nonce(nonce.clone()));
         let method = method.or_else(|| goal.offers.first().and_then(Offer::first_exchange));
@@ -292,27 +302,34 @@ impl Sa {
             if is_new {
                 return match goal.replaces {
                     Some(child) => self.request_child_rekey_with(context, child, Some(method)),
-                    None => self.request_child(context, goal.policy, Some(method), goal.trigger),
+                    None => {
+                        self.request_child(context, goal.policy, Some(method), goal.trigger, goal.resource);
+                    }
                 };
             }
         }
         let Some(replaced) = goal.replaces else {
             if reason == (Reason::Refused { kind: NotifyType::TEMPORARY_FAILURE }) {
-                return self.retry(context, Task::AddChild { policy: goal.policy, trigger: goal.trigger });
+                let resource = goal.resource.and_then(|name| name.try_into().ok()).map(u32::from_be_bytes);
+                let task = Task::AddChild { policy: goal.policy, trigger: goal.trigger, resource };
+                return self.retry(context, task);
             }
             let policy = Some(goal.policy);
             return context.output.event(Event::ChildFailed { ike: self.id, policy, reason });
         };
         if let Some(collision) = goal.collision {
             // The peer's rekeying stands, and ours does not.
-            return self.replace_by(replaced, collision.theirs);
+            if let Some(theirs) = collision.theirs {
+                self.replace_by(replaced, theirs);
+            }
+            return;
         }
         match reason {
             Reason::Refused { kind: NotifyType::CHILD_SA_NOT_FOUND } => {
                 if let Some(at) = self.children.iter().position(|child| child.id == replaced) {
                     let child = self.children.swap_remove(at);
                     child.end(context, &Reason::Lost);
-                    self.enqueue(Task::AddChild { policy: goal.policy, trigger: None });
+                    self.enqueue(Task::AddChild { policy: goal.policy, trigger: None, resource: None });
                 }
             }
             Reason::Refused { kind: NotifyType::TEMPORARY_FAILURE } => {
@@ -333,8 +350,18 @@ impl Sa {
         nonces: &Nonces,
         shared: &[SharedSecret],
     ) {
-        let ChildGoal { policy, replaces, inbound_spi, mode, local, remote, outbound_spi, collision, .. } =
-            goal;
+        let ChildGoal {
+            policy,
+            replaces,
+            inbound_spi,
+            mode,
+            resource,
+            local,
+            remote,
+            outbound_spi,
+            collision,
+            ..
+        } = goal;
         let is_lost =
             collision.as_ref().is_some_and(|theirs| nonces.lowest() < theirs.lowest_nonce.as_slice());
         let made = Made {
@@ -345,6 +372,7 @@ impl Sa {
             mode,
             local,
             remote,
+            resource,
             replaces,
             is_ours: true,
             is_live: !is_lost,
@@ -354,23 +382,23 @@ impl Sa {
         match collision {
             Some(collision) if is_lost => {
                 // Ours lost: its maker, which we are, deletes it; the peer deletes the old one.
-                if let Some(child) = self.child(new) {
-                    child.standing = Standing::Redundant;
-                    child.rekey_at = None;
-                }
-                self.replace_by(old, collision.theirs);
+                self.make_redundant(new);
                 self.enqueue(Task::DeleteChild(new));
-                if self.child(old).is_none() {
-                    // The peer has deleted it meanwhile: it knows that its own has won.
-                    if let Some(child) = self.child(collision.theirs) {
-                        child.go_live(context);
+                if let Some(theirs) = collision.theirs {
+                    self.replace_by(old, theirs);
+                    if self.child(old).is_none() {
+                        // The peer has deleted it meanwhile: it knows that its own has won.
+                        if let Some(child) = self.child(theirs) {
+                            child.go_live(context);
+                        }
                     }
                 }
             }
             collision => {
-                if let Some(loser) = collision.and_then(|collision| self.child(collision.theirs)) {
-                    loser.standing = Standing::Redundant;
-                    loser.rekey_at = None;
+                match collision.map(|collision| collision.theirs) {
+                    Some(Some(theirs)) => self.make_redundant(theirs),
+                    Some(None) => self.followup_loses(),
+                    None => {}
                 }
                 self.replace_by(old, new);
                 self.enqueue(Task::DeleteChild(old));
@@ -395,6 +423,7 @@ impl Sa {
             offers: policy.proposals.iter().map(Offer::without_exchange).collect(),
             trigger: None,
             mode: policy.mode,
+            resource: None,
             local: first.local,
             remote: first.remote,
             outbound_spi: 0,

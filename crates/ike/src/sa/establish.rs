@@ -1,32 +1,24 @@
 //! An IKE SA begins to stand.
 
 use super::{Context, InitialContact, Phase, Role, Sa};
-use crate::{event::Event, identity::Identity};
+use crate::{event::Event, pool::Holder};
 
 impl Sa {
     /// Both ends have proved who they are.
-    pub(super) fn establish(
-        &mut self,
-        context: &mut Context<'_>,
-        identity: Identity,
-        is_initial_contact: bool,
-    ) {
+    pub(super) fn establish(&mut self, context: &mut Context<'_>, holder: Holder, is_initial_contact: bool) {
         self.phase = Phase::Established;
         self.expires_at = None;
-        self.identity = Some(identity.clone());
+        self.holder = Some(holder.clone());
         self.stands_since = Some(context.now);
         self.schedule(context);
         let peer = self.peer_index;
         if is_initial_contact {
-            let contact = InitialContact { peer, identity: identity.clone(), began: self.began };
+            let contact = InitialContact { peer, holder: holder.clone(), began: self.began };
             context.output.initial_contacts.push(contact);
         }
-        context.output.event(Event::Established {
-            ike: self.id,
-            peer,
-            identity,
-            algorithms: self.algorithms(),
-        });
+        let Holder { identity, user } = holder;
+        let algorithms = self.algorithms();
+        context.output.event(Event::Established { ike: self.id, peer, identity, user, algorithms });
     }
 
     /// Plans the next rekeying, earlier at one end than at the other, and what keeps the path open.

@@ -167,7 +167,10 @@ impl Sa {
         while self.outstanding.is_none() && matches!(self.phase, Phase::Established) {
             let Some(task) = self.tasks.pop_front() else { return };
             match task {
-                Task::AddChild { policy, trigger } => self.request_child(context, policy, None, trigger),
+                Task::AddChild { policy, trigger, resource } => {
+                    let resource = resource.map(|number| number.to_be_bytes().to_vec());
+                    self.request_child(context, policy, None, trigger, resource);
+                }
                 Task::RekeyChild(child) => self.request_child_rekey(context, child),
                 Task::DeleteChild(child) => self.request_child_deletion(context, child),
                 Task::RekeyIke => self.request_rekey(context, None),
@@ -343,9 +346,7 @@ impl Sa {
         if let Some(spi) = self.creating().and_then(|creating| creating.inbound_spi()) {
             context.output.esp_spis.remove(&spi);
         }
-        if let Some(spi) = self.followup.take().and_then(|followup| followup.inbound_spi()) {
-            context.output.esp_spis.remove(&spi);
-        }
+        self.forget_followup(context);
         if let Phase::Opening(opening) = &self.phase {
             Opening::release(opening, context);
         }

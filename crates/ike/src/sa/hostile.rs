@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::{Context, InFlightForTests, MAX_CHILDREN, Sa};
 use crate::{
-    ChildPolicy, Endpoint, Event, Expect, Identity, Mode, Offer, Peer, Prove, Random, Settings,
+    ChildPolicy, Endpoint, Event, Expect, Families, Identity, Mode, Offer, Peer, Prove, Random, Settings,
     event::Path,
     wire::{
         Attribute, Configuration, ConfigurationType, Delete, Exchange, HEADER_BYTES, Header, Identification,
@@ -53,6 +53,8 @@ fn peer(index: u8) -> Peer {
             proposals: vec![Offer::esp("aes128gcm16-x25519").unwrap()],
             mode: Mode::Transport,
         }],
+        pool: None,
+        asks_for: Families::default(),
         always_encapsulate: false,
         mobike: true,
         childless: false,
@@ -103,7 +105,7 @@ impl Ends {
                 _ => {}
             }
         }
-        assert!(self.installed <= MAX_CHILDREN);
+        assert!(self.installed <= 2 * MAX_CHILDREN);
         while self.hostile.poll_event().is_some() {}
     }
 

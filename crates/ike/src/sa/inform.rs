@@ -52,7 +52,7 @@ impl Sa {
         };
         let collided = match self.creating().map(|creating| &creating.goal) {
             Some(Goal::Child(goal)) if goal.replaces == Some(id) => {
-                goal.collision.as_ref().map(|collision| collision.theirs)
+                goal.collision.as_ref().and_then(|collision| collision.theirs)
             }
             _ => None,
         };

@@ -4,10 +4,12 @@
 //! a bounded queue; each request of the peer is answered once, and its repetition with the same bytes; which exchange is legal in
 //! which state stands in one table ([`Phase::allows`]).
 
+mod addresses;
 mod answer;
 mod auth;
 mod child;
 mod create;
+mod eap;
 mod establish;
 mod exchange;
 #[cfg(test)]
@@ -25,6 +27,7 @@ use std::{
     time::Instant,
 };
 
+pub(crate) use addresses::Addresses;
 pub(crate) use child::Child;
 use create::Creating;
 pub(crate) use nat::Nat;
@@ -40,6 +43,7 @@ use crate::{
     event::{ChildId, Event, IkeId, Path, Reason, Transmit},
     keys::{IkeKeys, KeyPlan},
     message::Place,
+    pool::{Holder, Leases},
     wire::{Exchange, Spis, TrafficSelector},
 };
 
@@ -101,6 +105,7 @@ pub(crate) enum Task {
     AddChild {
         policy: usize,
         trigger: Option<(TrafficSelector, TrafficSelector)>,
+        resource: Option<u32>,
     },
     RekeyChild(ChildId),
     DeleteChild(ChildId),
@@ -141,12 +146,14 @@ pub(crate) struct Output {
     /// Inbound SPIs of ESP that are taken.
     pub(crate) esp_spis: HashSet<u32>,
     pub(crate) next_child: u64,
+    /// By pool.
+    pub(crate) leases: Vec<Leases>,
 }
 
 /// A peer that has proved itself and had nothing before.
 pub(crate) struct InitialContact {
     pub(crate) peer: usize,
-    pub(crate) identity: crate::identity::Identity,
+    pub(crate) holder: Holder,
     /// When its negotiation began: what stood by then is no more, and what came to stand meanwhile is.
     pub(crate) began: Instant,
 }
@@ -163,6 +170,9 @@ pub(crate) struct HandOver {
 
 impl Output {
     pub(crate) fn event(&mut self, event: Event) {
+        if let Event::Down { ike, .. } = event {
+            self.leases.iter_mut().for_each(|leases| leases.release(ike));
+        }
         self.events.push_back(event);
     }
 
@@ -198,7 +208,9 @@ pub(crate) struct Sa {
     pub(crate) plan: Option<KeyPlan>,
     pub(crate) keys: Option<IkeKeys>,
     pub(crate) phase: Phase,
-    pub(crate) identity: Option<crate::identity::Identity>,
+    /// Who the peer is, once it has proved that.
+    pub(crate) holder: Option<Holder>,
+    pub(crate) addresses: Addresses,
     began: Instant,
     pub(crate) stands_since: Option<Instant>,
     pub(crate) children: Vec<Child>,
@@ -240,7 +252,8 @@ impl Sa {
             plan: None,
             keys: None,
             phase,
-            identity: None,
+            holder: None,
+            addresses: Addresses::default(),
             began: now,
             stands_since: None,
             children: Vec::new(),

@@ -35,6 +35,8 @@ pub(crate) struct Opening {
     /// The child that an initiator asks for along with its proof: policy, SPI and proposals.
     pub(super) first_child: Option<FirstChild>,
     trigger: Option<(usize, Option<(TrafficSelector, TrafficSelector)>)>,
+    /// An IKE_AUTH that has more than one round.
+    pub(super) rounds: Option<Box<super::eap::Rounds>>,
 }
 
 pub(super) struct FirstChild {
@@ -70,6 +72,7 @@ impl Opening {
             candidates: Vec::new(),
             first_child: None,
             trigger: None,
+            rounds: None,
         }
     }
 

@@ -26,6 +26,7 @@ pub(crate) struct Parts {
     pub(crate) selectors_initiator: Option<Vec<TrafficSelector>>,
     pub(crate) selectors_responder: Option<Vec<TrafficSelector>>,
     pub(crate) configuration: Option<Configuration>,
+    pub(crate) eap: Option<Vec<u8>>,
 }
 
 fn once<T>(slot: &mut Option<T>, value: T) -> Result<(), Malformed> {
@@ -72,7 +73,8 @@ impl Parts {
             Payload::SelectorsInitiator(selectors) => once(&mut self.selectors_initiator, selectors),
             Payload::SelectorsResponder(selectors) => once(&mut self.selectors_responder, selectors),
             Payload::Configuration(configuration) => once(&mut self.configuration, configuration),
-            Payload::CertificateRequest { .. } | Payload::VendorId(_) | Payload::Eap(_) => Ok(()),
+            Payload::Eap(packet) => once(&mut self.eap, packet),
+            Payload::CertificateRequest { .. } | Payload::VendorId(_) => Ok(()),
         }
     }
 

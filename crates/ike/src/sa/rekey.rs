@@ -86,7 +86,8 @@ impl Sa {
             context.now,
         );
         (next.keys, next.plan) = (Some(keys), Some(plan));
-        (next.nat, next.features, next.identity) = (self.nat, self.features.clone(), self.identity.clone());
+        (next.nat, next.features, next.holder) = (self.nat, self.features.clone(), self.holder.clone());
+        next.addresses = self.addresses.clone();
         next.stands_since = self.stands_since;
         next.schedule(context);
         Ok(next)
@@ -155,13 +156,18 @@ impl Sa {
         };
         match goal.collision {
             Some(collision) if nonces.lowest() < collision.lowest_nonce.as_slice() => {
-                // Ours lost: we delete it, and the peer deletes this one.
-                self.hand_over_by_spi(context, collision.theirs);
+                // Ours lost: we delete it, and the peer deletes this one. Its successor gets all once it has its keys.
+                if let Some(theirs) = collision.theirs {
+                    self.hand_over_by_spi(context, theirs);
+                }
                 next.rekey_at = None;
                 next.is_spare = true;
                 next.enqueue(Task::DeleteIke(Reason::Replaced));
             }
-            _ => {
+            collision => {
+                if collision.is_some_and(|collision| collision.theirs.is_none()) {
+                    self.followup_loses();
+                }
                 self.hand_over_to(context, &mut next);
                 self.request_deletion(context, Reason::Replaced);
             }
@@ -178,7 +184,10 @@ impl Sa {
         parts: &Parts,
     ) {
         if let Some(collision) = goal.collision {
-            return self.hand_over_by_spi(context, collision.theirs);
+            if let Some(theirs) = collision.theirs {
+                self.hand_over_by_spi(context, theirs);
+            }
+            return;
         }
         let wanted = parts.wanted_exchange();
         let first = self.peer.proposals.first().and_then(Offer::first_exchange);
@@ -230,16 +239,19 @@ impl Sa {
         spis: Spis,
         nonces: &Nonces,
         shared: &[SharedSecret],
+        is_loser: bool,
     ) {
         let next = self.successor(context, Role::Responder, choice, spis, nonces, shared);
         let mut next = match next {
             Ok(next) => next,
             Err(reason) => return self.fail(context, reason),
         };
-        if let Some(Creating { goal: Goal::Ike(goal), .. }) = self.creating() {
+        if is_loser {
+            next.become_spare(context);
+        } else if let Some(Creating { goal: Goal::Ike(goal), .. }) = self.creating() {
             // Which one stays is known when ours is answered; until then the peer's has nothing. If ours wins, the peer deletes its own.
             let lowest_nonce = nonces.lowest().to_vec();
-            goal.collision = Some(Collision { theirs: spis.responder, lowest_nonce });
+            goal.collision = Some(Collision { theirs: Some(spis.responder), lowest_nonce });
             next.become_spare(context);
         } else {
             self.hand_over_to(context, &mut next);
@@ -250,8 +262,8 @@ impl Sa {
     /// The peer deletes this IKE SA while ours to rekey it is under way: if the peer has a successor of its own, that one stays.
     pub(super) fn yield_to_collision(&mut self, context: &mut Context<'_>) {
         let Some(Creating { goal: Goal::Ike(goal), .. }) = self.creating() else { return };
-        if let Some(collision) = goal.collision.take() {
-            self.hand_over_by_spi(context, collision.theirs);
+        if let Some(theirs) = goal.collision.take().and_then(|collision| collision.theirs) {
+            self.hand_over_by_spi(context, theirs);
         }
     }
 }

@@ -2,6 +2,9 @@
 
 #![allow(dead_code, reason = "each program of tests takes the parts that it needs")]
 
+pub(crate) mod authority;
+pub(crate) mod histories;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::{IpAddr, SocketAddr},
@@ -9,8 +12,8 @@ use std::{
 };
 
 use sealane_ike::{
-    ChildId, ChildPolicy, Endpoint, Event, Expect, Identity, IkeId, Install, Mode, Offer, Peer, Prove,
-    Random, Reason, Settings, wire::TrafficSelector,
+    Assignment, ChildId, ChildPolicy, Endpoint, Event, Expect, Families, Identity, IkeId, Install, Mode,
+    Offer, Peer, Prove, Random, Reason, Settings, wire::TrafficSelector,
 };
 use zeroize::Zeroizing;
 
@@ -85,6 +88,8 @@ pub(crate) fn peer(index: usize) -> Peer {
         expect: Expect::SharedKey(key("a key that both ends have")),
         proposals: vec![Offer::ike("aes256gcm16-prfsha384-x25519").unwrap()],
         children: vec![policy(index)],
+        pool: None,
+        asks_for: Families::default(),
         always_encapsulate: false,
         mobike: false,
         childless: false,
@@ -105,6 +110,9 @@ pub(crate) struct End {
     pub(crate) removed: Vec<Reason>,
     pub(crate) rekeyed: usize,
     pub(crate) moved: Vec<sealane_ike::Path>,
+    pub(crate) users: Vec<String>,
+    pub(crate) leased: Vec<Assignment>,
+    pub(crate) configured: Vec<Assignment>,
 }
 
 impl End {
@@ -119,13 +127,21 @@ impl End {
             removed: Vec::new(),
             rekeyed: 0,
             moved: Vec::new(),
+            users: Vec::new(),
+            leased: Vec::new(),
+            configured: Vec::new(),
         }
     }
 
     pub(crate) fn take_events(&mut self) {
         while let Some(event) = self.endpoint.poll_event() {
             match event {
-                Event::Established { ike, .. } => assert!(self.up.insert(ike), "an IKE SA stands twice"),
+                Event::Established { ike, user, .. } => {
+                    assert!(self.up.insert(ike), "an IKE SA stands twice");
+                    self.users.extend(user);
+                }
+                Event::Leased { assignment, .. } => self.leased.push(assignment),
+                Event::Configured { assignment, .. } => self.configured.push(assignment),
                 Event::Down { ike, reason, .. } => {
                     self.up.remove(&ike);
                     self.down.push(reason);
@@ -188,6 +204,7 @@ pub(crate) struct Weather {
 }
 
 type Filter = dyn FnMut(usize, &[u8]) -> bool;
+type Delay = dyn FnMut(usize, &[u8]) -> Duration;
 
 pub(crate) struct Pair {
     pub(crate) ends: [End; 2],
@@ -196,7 +213,12 @@ pub(crate) struct Pair {
     pub(crate) dice: Dice,
     /// Sees each datagram before it is sent, with the sending end; `false` loses it.
     pub(crate) filter: Box<Filter>,
+    /// How much later than others a datagram arrives, by the sending end.
+    pub(crate) delay: Box<Delay>,
     pub(crate) sent: usize,
+    /// Where end 0 is seen, if a NAT is before it; what comes to where it was seen before is lost.
+    pub(crate) nat: Option<SocketAddr>,
+    inside: Option<SocketAddr>,
     under_way: Vec<Datagram>,
     order: u64,
 }
@@ -214,7 +236,10 @@ impl Pair {
             weather: Weather::default(),
             dice: Dice::new(seed),
             filter: Box::new(|_, _| true),
+            delay: Box::new(|_, _| Duration::ZERO),
             sent: 0,
+            nat: None,
+            inside: None,
             under_way: Vec::new(),
             order: 0,
         }
@@ -232,6 +257,17 @@ impl Pair {
         self.collect();
     }
 
+    /// The path of a datagram behind the NAT, if there is one.
+    fn translated(&mut self, from: usize, path: sealane_ike::Path) -> Option<sealane_ike::Path> {
+        let Some(outside) = self.nat else { return Some(path) };
+        if from == 0 {
+            self.inside = Some(path.local);
+            return Some(sealane_ike::Path { local: outside, ..path });
+        }
+        let inside = self.inside.filter(|_| path.remote == outside)?;
+        Some(sealane_ike::Path { remote: inside, ..path })
+    }
+
     /// Takes what both ends want sent, and their events.
     pub(crate) fn collect(&mut self) {
         for from in 0..2 {
@@ -240,6 +276,8 @@ impl Pair {
                     continue;
                 }
                 self.sent += 1;
+                let Some(path) = self.translated(from, transmit.path) else { continue };
+                let delayed = (self.delay)(from, &transmit.bytes);
                 let copies = 1 + u64::from(self.dice.percent(self.weather.repeated_percent));
                 for _ in 0..copies {
                     if self.dice.percent(self.weather.lost_percent) {
@@ -248,11 +286,11 @@ impl Pair {
                     let delay = Duration::from_millis(10 + self.dice.below(self.weather.delay_max_ms + 1));
                     self.order += 1;
                     self.under_way.push(Datagram {
-                        at: self.now + delay,
+                        at: self.now + delay + delayed,
                         order: self.order,
                         to: 1 - from,
                         bytes: transmit.bytes.clone(),
-                        path: transmit.path,
+                        path,
                     });
                 }
             }

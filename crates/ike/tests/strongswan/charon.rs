@@ -1,10 +1,4 @@
-//! strongSwan as the other end, a process of its own in a network namespace, with real sockets between.
-//!
-//! Its log has every secret, so that what we derive is compared with what it derives, byte for byte.
-
-mod common;
-#[path = "../../../testing/skip.rs"]
-mod skip;
+//! strongSwan as a process, and our end with real sockets.
 
 use std::{
     fs,
@@ -12,24 +6,23 @@ use std::{
     net::{IpAddr, SocketAddr, UdpSocket},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    sync::Arc,
     time::{Duration, Instant},
 };
 
-use common::{End, key, network, peer};
 use sealane_ike::{
-    Expect, Identity, Install, Offer, Peer, Prove, Settings,
-    certificate::Authorities,
-    crypto::{Encryption, Prf, sign::SigningKey},
-    keys::{ChildKeys, IkeKeys, KeyPlan, Nonces, seed},
+    Expect, Identity, Offer, Peer, Prove, Settings,
     wire::{HEADER_BYTES, Header, Spis},
 };
-use zeroize::Zeroizing;
+
+use crate::{
+    common::{End, key, network, peer},
+    skip,
+};
 
 /// How long anything may take on a machine that does other things too. Nothing is measured by it.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-fn run(program: &str, arguments: &[&str]) -> Result<String, String> {
+pub(crate) fn run(program: &str, arguments: &[&str]) -> Result<String, String> {
     let output =
         Command::new(program).args(arguments).output().map_err(|error| format!("{program}: {error}"))?;
     let told =
@@ -38,9 +31,9 @@ fn run(program: &str, arguments: &[&str]) -> Result<String, String> {
 }
 
 /// Two namespaces with a link between them, ours and strongSwan's; gone when it is dropped.
-struct Namespaces {
-    ours: String,
-    theirs: String,
+pub(crate) struct Namespaces {
+    pub(crate) ours: String,
+    pub(crate) theirs: String,
 }
 
 impl Drop for Namespaces {
@@ -51,11 +44,13 @@ impl Drop for Namespaces {
     }
 }
 
-const OURS: &str = "10.80.0.1";
-const THEIRS: &str = "10.80.0.2";
+/// Where `cargo xtask peers` unpacks a strongSwan with ML-KEM.
+const NEWER: &str = "/usr/local/lib/sealane-peers/strongswan";
+pub(crate) const OURS: &str = "10.80.0.1";
+pub(crate) const THEIRS: &str = "10.80.0.2";
 
 impl Namespaces {
-    fn new(case: &str) -> Result<Self, String> {
+    pub(crate) fn new(case: &str) -> Result<Self, String> {
         let name = |end: &str| format!("ike{end}{}{case}", std::process::id());
         let made = Self { ours: name("a"), theirs: name("b") };
         for name in [&made.ours, &made.theirs] {
@@ -75,8 +70,14 @@ impl Namespaces {
         Ok(made)
     }
 
-    /// Sockets in our namespace; the thread that opens them is not needed any more.
-    fn sockets(&self) -> [UdpSocket; 2] {
+    /// Sockets in our namespace.
+    pub(crate) fn sockets(&self) -> [UdpSocket; 2] {
+        self.sockets_at(OURS)
+    }
+
+    /// Sockets at an address in our namespace; the thread that opens them is not needed any more.
+    pub(crate) fn sockets_at(&self, address: &str) -> [UdpSocket; 2] {
+        let address = address.to_owned();
         let path = format!("/run/netns/{}", self.ours);
         let opened = std::thread::spawn(move || {
             let namespace = fs::File::open(path).expect("the namespace was made");
@@ -84,7 +85,8 @@ impl Namespaces {
             rustix::thread::move_into_link_name_space(std::os::fd::AsFd::as_fd(&namespace), kind)
                 .expect("root may enter it");
             [500, 4500].map(|port| {
-                let socket = UdpSocket::bind((OURS, port)).expect("nobody else is in the namespace");
+                let socket =
+                    UdpSocket::bind((address.as_str(), port)).expect("nobody else is in the namespace");
                 socket.set_nonblocking(true).expect("a socket takes that");
                 socket
             })
@@ -94,7 +96,7 @@ impl Namespaces {
 }
 
 /// strongSwan, ended when it is dropped.
-struct Charon {
+pub(crate) struct Charon {
     process: Child,
     folder: tempfile::TempDir,
     namespaces: Namespaces,
@@ -107,7 +109,7 @@ impl Drop for Charon {
     }
 }
 
-fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
+pub(crate) fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_so() {
         assert!(start.elapsed() < PATIENCE, "{what} did not happen");
@@ -117,7 +119,25 @@ fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
 
 impl Charon {
     /// Starts it with the text of its connections; files go into its folder first.
-    fn start(case: &str, connections: &str, prepare: impl FnOnce(&Path)) -> Option<Self> {
+    pub(crate) fn start(case: &str, connections: &str, prepare: impl FnOnce(&Path)) -> Option<Self> {
+        Self::start_from(None, case, connections, prepare)
+    }
+
+    /// Starts the newer one that `cargo xtask peers` unpacks, if it is there.
+    pub(crate) fn start_newer(case: &str, connections: &str, prepare: impl FnOnce(&Path)) -> Option<Self> {
+        if !Path::new(NEWER).join("usr/sbin/swanctl").exists() {
+            skip::skip(format!("no strongSwan in {NEWER}"));
+            return None;
+        }
+        Self::start_from(Some(NEWER), case, connections, prepare)
+    }
+
+    fn start_from(
+        root: Option<&str>,
+        case: &str,
+        connections: &str,
+        prepare: impl FnOnce(&Path),
+    ) -> Option<Self> {
         let namespaces = match Namespaces::new(case) {
             Ok(namespaces) => namespaces,
             Err(problem) => {
@@ -127,14 +147,17 @@ impl Charon {
         };
         let folder = tempfile::tempdir().expect("a folder");
         let at = folder.path();
-        for sub in ["x509", "x509ca", "private"] {
-            fs::create_dir_all(at.join("swanctl").join(sub)).expect("a folder");
+        for sub in ["swanctl/x509", "swanctl/x509ca", "swanctl/private", "more"] {
+            fs::create_dir_all(at.join(sub)).expect("a folder");
         }
         prepare(&at.join("swanctl"));
         let shown = at.display();
+        // A log with every secret, unless somebody measures.
+        let (level, secrets) = if at.join("more/quiet.conf").exists() { (-1, -1) } else { (1, 4) };
         let configuration = format!(
             "charon-systemd {{
-                load = random nonce openssl pem pkcs1 pkcs8 x509 revocation pubkey constraints kdf hmac kernel-libipsec kernel-netlink socket-default vici
+                load = random nonce openssl pem pkcs1 pkcs8 x509 revocation pubkey constraints kdf hmac eap-identity eap-mschapv2 eap-tls kernel-libipsec kernel-netlink socket-default vici
+                include {shown}/more/*.conf
                 plugins {{
                     vici {{
                         socket = unix://{shown}/vici
@@ -150,9 +173,9 @@ impl Charon {
                     f {{
                         path = {shown}/log
                         flush_line = yes
-                        default = 1
-                        ike = 4
-                        chd = 4
+                        default = {level}
+                        ike = {secrets}
+                        chd = {secrets}
                     }}
                 }}
             }}
@@ -161,8 +184,22 @@ impl Charon {
         fs::write(at.join("strongswan.conf"), configuration).expect("a file");
         fs::write(at.join("swanctl/swanctl.conf"), connections).expect("a file");
         let out = fs::File::create(at.join("out")).expect("a file");
-        let process = Command::new("ip")
-            .args(["netns", "exec", &namespaces.theirs, "charon-systemd"])
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &namespaces.theirs]);
+        match root {
+            None => command.arg("charon-systemd"),
+            // In a root of its own, but with this machine's temporary files, where its configuration lies.
+            Some(root) => command.args([
+                "unshare",
+                "--mount",
+                "sh",
+                "-c",
+                "mount --bind /dev $0/dev && mount -t proc proc $0/proc && mount --bind /tmp $0/tmp && mount -t tmpfs run $0/run \
+                 && exec chroot $0 /usr/sbin/charon-systemd",
+                root,
+            ]),
+        };
+        let process = command
             .env("STRONGSWAN_CONF", at.join("strongswan.conf"))
             .stdout(out.try_clone().expect("a file"))
             .stderr(out)
@@ -171,15 +208,26 @@ impl Charon {
             .expect("ip was found before");
         let charon = Self { process, folder, namespaces };
         wait_for("strongSwan's control socket", || charon.path("vici").exists());
-        charon.control(&["--load-all"]).expect("its configuration is right");
+        // The socket is there a moment before somebody listens.
+        wait_for("strongSwan's taking its configuration", || charon.control(&["--load-all"]).is_ok());
         Some(charon)
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn namespaces(&self) -> &Namespaces {
+        &self.namespaces
+    }
+
+    /// The number of its process.
+    #[allow(dead_code, reason = "for who measures")]
+    pub(crate) fn process(&self) -> u32 {
+        self.process.id()
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    fn control(&self, arguments: &[&str]) -> Result<String, String> {
+    pub(crate) fn control(&self, arguments: &[&str]) -> Result<String, String> {
         let uri = format!("unix://{}", self.path("vici").display());
         let output = Command::new("ip")
             .args(["netns", "exec", &self.namespaces.theirs, "swanctl"])
@@ -194,7 +242,7 @@ impl Charon {
     }
 
     /// A command that ends only when our end has done its part.
-    fn control_beside(&self, arguments: &'static [&'static str]) -> Child {
+    pub(crate) fn control_beside(&self, arguments: &'static [&'static str]) -> Child {
         let uri = format!("unix://{}", self.path("vici").display());
         Command::new("ip")
             .args(["netns", "exec", &self.namespaces.theirs, "swanctl"])
@@ -208,12 +256,12 @@ impl Charon {
             .expect("swanctl was found before")
     }
 
-    fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.path("log")).unwrap_or_default()
     }
 
     /// Values that its log has under a label, in order.
-    fn logged(&self, label: &str) -> Vec<Vec<u8>> {
+    pub(crate) fn logged(&self, label: &str) -> Vec<Vec<u8>> {
         let mut values: Vec<Vec<u8>> = Vec::new();
         let mut is_open = false;
         for line in self.log().lines() {
@@ -239,26 +287,33 @@ impl Charon {
 }
 
 /// Our end with its sockets.
-struct Driver {
-    end: End,
+pub(crate) struct Driver {
+    pub(crate) end: End,
     sockets: [UdpSocket; 2],
+    /// Where the sockets are.
+    address: IpAddr,
     /// Of the newest message.
-    spis: Spis,
+    pub(crate) spis: Spis,
 }
 
 impl Driver {
-    fn new(charon: &Charon, peer: Peer) -> Self {
+    pub(crate) fn new(charon: &Charon, peer: Peer) -> Self {
+        Self::with_settings(charon, peer, Settings::default())
+    }
+
+    pub(crate) fn with_settings(charon: &Charon, peer: Peer, settings: Settings) -> Self {
         let seed = u64::from(std::process::id());
         Self {
-            end: End::new(Settings::default(), vec![peer], seed),
+            end: End::new(settings, vec![peer], seed),
             sockets: charon.namespaces.sockets(),
+            address: OURS.parse().expect("an address"),
             spis: Spis { initiator: 0, responder: 0 },
         }
     }
 
     /// Runs until something is so; panics with strongSwan's log if it never is.
     #[track_caller]
-    fn until(&mut self, charon: &Charon, what: &str, mut is_so: impl FnMut(&End) -> bool) {
+    pub(crate) fn until(&mut self, charon: &Charon, what: &str, mut is_so: impl FnMut(&End) -> bool) {
         let start = Instant::now();
         let mut buffer = [0; 65_536];
         loop {
@@ -288,7 +343,7 @@ impl Driver {
                         {
                             self.spis = header.spis;
                         }
-                        let to = SocketAddr::new(OURS.parse().unwrap(), port);
+                        let to = SocketAddr::new(self.address, port);
                         self.end.endpoint.handle(&buffer[..length], from, to, Instant::now());
                     }
                     Err(error) if error.kind() == ErrorKind::WouldBlock => {}
@@ -305,13 +360,19 @@ impl Driver {
         }
     }
 
+    /// Goes on from another address of ours.
+    pub(crate) fn move_to(&mut self, charon: &Charon, address: &str) {
+        self.sockets = charon.namespaces.sockets_at(address);
+        self.address = address.parse().expect("an address");
+    }
+
     /// Runs until a command of strongSwan's has ended.
-    fn until_done(&mut self, charon: &Charon, mut command: Child) {
+    pub(crate) fn until_done(&mut self, charon: &Charon, mut command: Child) {
         self.until(charon, "the end of a command", |_| command.try_wait().expect("it was started").is_some());
     }
 }
 
-fn has_strongswan() -> bool {
+pub(crate) fn has_strongswan() -> bool {
     for program in ["ip", "charon-systemd", "swanctl"] {
         let found =
             ["/usr/sbin", "/usr/bin", "/sbin", "/bin"].iter().any(|at| Path::new(at).join(program).exists());
@@ -328,7 +389,7 @@ fn has_strongswan() -> bool {
 }
 
 /// Our configuration of strongSwan as a peer.
-fn configured(ike: &str, esp: &str) -> Peer {
+pub(crate) fn configured(ike: &str, esp: &str) -> Peer {
     let address = |text: &str| -> IpAddr { text.parse().unwrap() };
     let mut peer = peer(0);
     peer.local = Some(address(OURS));
@@ -346,7 +407,7 @@ fn configured(ike: &str, esp: &str) -> Peer {
 }
 
 /// strongSwan's configuration of us.
-fn connections(ike: &str, esp: &str, auth: &str) -> String {
+pub(crate) fn connections(ike: &str, esp: &str, auth: &str) -> String {
     format!(
         "connections {{
     t {{
@@ -384,176 +445,8 @@ secrets {{
     )
 }
 
-/// Compares a child's keys with those that strongSwan says that it has.
-fn compare_child(charon: &Charon, child: &Install, is_initiator: bool) {
-    let of =
-        |label: &str| charon.logged(label).last().unwrap_or_else(|| panic!("{label} in the log")).clone();
-    let keys = [of("encryption initiator key"), of("encryption responder key")];
-    let (sent, received) = (&child.outbound.material, &child.inbound.material);
-    let expected = if is_initiator { [sent, received] } else { [received, sent] };
-    for (logged, ours) in keys.iter().zip(expected) {
-        assert!(ours.starts_with(logged), "a child's key");
-    }
-}
-
-/// Computes the keys of the first IKE SA and its first child anew from strongSwan's shared secret and nonces, and compares each
-/// with the log: SKEYSEED, SK_d, SK_pi, SK_pr, and the child's material.
-fn compare_first(charon: &Charon, driver: &Driver, plan: KeyPlan, child: &Install) {
-    let first =
-        |label: &str| charon.logged(label).first().unwrap_or_else(|| panic!("{label} in the log")).clone();
-    let shared = Zeroizing::new(first("shared Diffie Hellman secret"));
-    let both = first("seed");
-    let (initiator, responder) = both.split_at(both.len() / 2);
-    let nonces = Nonces { initiator: initiator.to_vec(), responder: responder.to_vec() };
-    let skeyseed = seed(plan.prf, &nonces, &shared);
-    assert_eq!(*skeyseed, first("SKEYSEED"));
-    let keys = IkeKeys::derive(plan, &skeyseed, &nonces, driver.spis).expect("the algorithms fit");
-    assert_eq!(*keys.derive, first("Sk_d secret"));
-    assert_eq!(*keys.proof_initiator, first("Sk_pi secret"));
-    assert_eq!(*keys.proof_responder, first("Sk_pr secret"));
-    let material = ChildKeys::derive(plan.prf, &keys.derive, &nonces, &[], child.suite.material_bytes());
-    assert_eq!(*material.from_initiator, *child.outbound.material);
-    assert_eq!(*material.from_responder, *child.inbound.material);
-}
-
-#[test]
-fn with_a_shared_key_we_begin_rekey_probe_and_end() {
-    if !has_strongswan() {
-        return;
-    }
-    let text = connections("aes256gcm16-prfsha384-x25519", "aes256gcm16-x25519", "auth = psk");
-    let Some(charon) = Charon::start("i", &text, |_| {}) else { return };
-    let peer = configured("aes256gcm16-prfsha384-x25519", "aes256gcm16-x25519");
-    let mut driver = Driver::new(&charon, peer);
-    driver.end.endpoint.initiate(0, Some(0), None, Instant::now()).expect("it is configured");
-    driver.until(&charon, "the first child", |end| end.children.len() == 1);
-    let child = driver.end.only_child().clone();
-    assert!(child.is_encapsulated && child.path.remote.port() == 4500);
-    wait_for("strongSwan's child", || {
-        charon.control(&["--list-sas"]).is_ok_and(|told| told.contains("INSTALLED"))
-    });
-    compare_child(&charon, &child, true);
-    let plan = KeyPlan { encryption: Encryption::Aes256Gcm, integrity: None, prf: Prf::HmacSha384 };
-    compare_first(&charon, &driver, plan, &child);
-
-    // A child's new keys, at our wish and at strongSwan's.
-    driver.end.endpoint.rekey_child(child.child, Instant::now());
-    driver.until(&charon, "a child of ours in the first one's place", |end| {
-        end.children.len() == 1 && end.only_child().child != child.child
-    });
-    let second = driver.end.only_child().clone();
-    compare_child(&charon, &second, true);
-    let command = charon.control_beside(&["--rekey", "--child", "c"]);
-    driver.until_done(&charon, command);
-    driver.until(&charon, "a child of strongSwan's in its place", |end| {
-        end.children.len() == 1 && end.only_child().child != second.child && end.only_child().is_outbound_live
-    });
-    compare_child(&charon, &driver.end.only_child().clone(), false);
-
-    // The IKE SA's new keys, likewise; then each has to hold for a probe and for another child.
-    let ike = driver.end.ike();
-    driver.end.endpoint.rekey(ike, Instant::now());
-    driver.until(&charon, "new keys of the IKE SA", |end| end.rekeyed == 1);
-    let command = charon.control_beside(&["--rekey", "--ike", "t"]);
-    driver.until_done(&charon, command);
-    driver.until(&charon, "newer keys of the IKE SA", |end| end.rekeyed == 2);
-    driver.end.endpoint.probe(ike, Instant::now());
-    let third = driver.end.only_child().child;
-    driver.end.endpoint.rekey_child(third, Instant::now());
-    driver.until(&charon, "a child under the newest keys", |end| {
-        end.children.len() == 1 && end.only_child().child != third
-    });
-
-    driver.end.endpoint.close(ike, Instant::now());
-    driver.until(&charon, "the end", |end| end.up.is_empty());
-    assert_eq!(driver.end.down, [sealane_ike::Reason::Closed]);
-    wait_for("strongSwan's end", || {
-        charon.control(&["--list-sas"]).is_ok_and(|told| !told.contains("ESTABLISHED"))
-    });
-}
-
-#[test]
-fn with_a_shared_key_strongswan_begins_and_ends() {
-    if !has_strongswan() {
-        return;
-    }
-    let text = connections("aes256-sha256-modp2048", "aes256-sha256-modp2048", "auth = psk");
-    let Some(charon) = Charon::start("r", &text, |_| {}) else { return };
-    let mut driver = Driver::new(&charon, configured("aes256-sha256-modp2048", "aes256-sha256-modp2048"));
-    let command = charon.control_beside(&["--initiate", "--child", "c"]);
-    driver.until(&charon, "a child of strongSwan's", |end| end.children.len() == 1);
-    driver.until_done(&charon, command);
-    compare_child(&charon, &driver.end.only_child().clone(), false);
-    let command = charon.control_beside(&["--terminate", "--ike", "t"]);
-    driver.until(&charon, "its end", |end| end.up.is_empty());
-    driver.until_done(&charon, command);
-    assert_eq!(driver.end.down, [sealane_ike::Reason::DeletedByPeer]);
-}
-
-#[test]
-fn another_key_exchange_is_taken_where_strongswan_wants_it() {
-    if !has_strongswan() {
-        return;
-    }
-    let text = connections("aes128gcm16-prfsha256-ecp256", "aes128gcm16-ecp256", "auth = psk");
-    let Some(charon) = Charon::start("k", &text, |_| {}) else { return };
-    let peer = configured("aes128gcm16-prfsha256-x25519-ecp256", "aes128gcm16-x25519-ecp256");
-    let mut driver = Driver::new(&charon, peer);
-    driver.end.endpoint.initiate(0, Some(0), None, Instant::now()).expect("it is configured");
-    driver.until(&charon, "the first child", |end| end.children.len() == 1);
-    let first = driver.end.only_child().child;
-    driver.end.endpoint.rekey_child(first, Instant::now());
-    driver.until(&charon, "a child with the other key exchange", |end| {
-        end.children.len() == 1 && end.only_child().child != first
-    });
-}
-
-#[test]
-fn certificates_prove_who_both_ends_are() {
-    if !has_strongswan() {
-        return;
-    }
-    for (case, kind) in
-        [("c", &["ED25519"][..]), ("d", &["EC", "-pkeyopt", "ec_paramgen_curve:P-256"]), ("e", &["RSA"])]
-    {
-        let folder = tempfile::tempdir().expect("a folder");
-        let at = |name: &str| folder.path().join(name).display().to_string();
-        if let Err(problem) = certificates(&at, kind) {
-            return skip::skip(format!("no certificates: {problem}"));
-        }
-        let text = connections(
-            "aes256gcm16-prfsha384-x25519",
-            "aes256gcm16",
-            "auth = pubkey\n            certs = p2.crt",
-        );
-        let started = Charon::start(case, &text, |swanctl| {
-            for (name, to) in [("ca.crt", "x509ca"), ("p2.crt", "x509"), ("p2.key", "private")] {
-                fs::copy(at(name), swanctl.join(to).join(name)).expect("a file");
-            }
-        });
-        let Some(charon) = started else { return };
-        let mut peer = configured("aes256gcm16-prfsha384-x25519", "aes256gcm16");
-        let key = fs::read(at("p1.der")).expect("it was made");
-        peer.prove = Prove::Signature {
-            key: Arc::new(SigningKey::from_pkcs8(&key).expect("a key")),
-            certificates: vec![fs::read(at("p1.crt.der")).expect("it was made")],
-        };
-        let authority = fs::read(at("ca.crt.der")).expect("it was made");
-        peer.expect = Expect::Certificate(Arc::new(Authorities::new(&[authority]).expect("a certificate")));
-        let mut driver = Driver::new(&charon, peer);
-        driver.end.endpoint.initiate(0, Some(0), None, Instant::now()).expect("it is configured");
-        driver.until(&charon, "the first child", |end| end.children.len() == 1);
-        let ike = driver.end.ike();
-        driver.end.endpoint.close(ike, Instant::now());
-        driver.until(&charon, "the end", |end| end.up.is_empty());
-        let command = charon.control_beside(&["--initiate", "--child", "c"]);
-        driver.until(&charon, "a child of strongSwan's", |end| end.children.len() == 1);
-        driver.until_done(&charon, command);
-    }
-}
-
 /// An authority and two ends, in PEM and DER, by OpenSSL.
-fn certificates(at: &dyn Fn(&str) -> String, kind: &[&str]) -> Result<(), String> {
+pub(crate) fn certificates(at: &dyn Fn(&str) -> String, kind: &[&str]) -> Result<(), String> {
     for name in ["ca", "p1", "p2"] {
         let key = at(&format!("{name}.key"));
         let new = [&["genpkey", "-algorithm"][..], kind, &["-out", &key]].concat();

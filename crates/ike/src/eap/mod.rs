@@ -1,0 +1,400 @@
+//! EAP inside of IKE_AUTH (RFC 3748; RFC 7296, section 2.16): users with passwords (MSCHAPv2) and with certificates (EAP-TLS), as
+//! server and as client.
+//!
+//! Guarantees: a conversation has at most [`MAX_ROUNDS`] rounds; a key comes out of it only after the method itself has ended well at
+//! this end, so that a Success packet alone proves nothing; a server answers unknown users as it answers wrong passwords.
+
+pub mod mschapv2;
+mod tls;
+
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+
+use zeroize::Zeroizing;
+
+pub use self::tls::{EapTls, TlsIdentity};
+use self::{mschapv2::PasswordHash, tls::Tls};
+use crate::{certificate::Authorities, config::Random, crypto::prf::Secret, identity::Identity};
+
+/// Rounds of a conversation at most: a chain of certificates of 64 KiB in fragments of 1 KiB has 64 each way.
+const MAX_ROUNDS: u16 = 200;
+/// Longest name of a user, in bytes.
+const MAX_NAME_BYTES: usize = 255;
+
+const REQUEST: u8 = 1;
+const RESPONSE: u8 = 2;
+const SUCCESS: u8 = 3;
+const FAILURE: u8 = 4;
+
+const TYPE_IDENTITY: u8 = 1;
+const TYPE_NOTIFICATION: u8 = 2;
+const TYPE_NAK: u8 = 3;
+const TYPE_TLS: u8 = 13;
+const TYPE_MSCHAPV2: u8 = 26;
+
+/// Names and passwords of users.
+#[derive(Clone, Default)]
+pub struct Users(BTreeMap<String, PasswordHash>);
+
+impl fmt::Debug for Users {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Users({})", self.0.len())
+    }
+}
+
+impl Users {
+    /// Adds a user; one of the same name gets the new password.
+    pub fn insert(&mut self, name: impl Into<String>, password: &str) {
+        self.0.insert(name.into(), PasswordHash::of(password));
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// How users prove who they are to us. What is configured is offered: certificates before passwords.
+#[derive(Clone, Debug, Default)]
+pub struct EapServer {
+    /// Users with passwords.
+    pub users: Users,
+    /// Users with certificates.
+    pub tls: Option<EapTls>,
+}
+
+/// How we prove who we are to a server.
+#[derive(Clone)]
+pub enum EapClient {
+    /// By a password.
+    Password {
+        /// Our name.
+        user: String,
+        /// The password.
+        password: Zeroizing<String>,
+    },
+    /// By a certificate, to a server that proves itself by one too.
+    Certificate {
+        /// Our name, which the certificate has.
+        user: String,
+        /// Our key and certificate, and the authorities that answer for the server.
+        tls: EapTls,
+        /// The name that the server's certificate has.
+        server: Identity,
+    },
+}
+
+impl EapClient {
+    fn user(&self) -> &str {
+        match self {
+            Self::Password { user, .. } | Self::Certificate { user, .. } => user,
+        }
+    }
+
+    fn method(&self) -> u8 {
+        match self {
+            Self::Password { .. } => TYPE_MSCHAPV2,
+            Self::Certificate { .. } => TYPE_TLS,
+        }
+    }
+
+    /// Whether the conversation proves the server too, against one who guesses passwords: what RFC 5998 needs.
+    pub(crate) fn is_mutual(&self) -> bool {
+        matches!(self, Self::Certificate { .. })
+    }
+}
+
+impl fmt::Debug for EapClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "EapClient({})", self.user())
+    }
+}
+
+/// A packet; its data without the type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Packet<'a> {
+    code: u8,
+    id: u8,
+    kind: u8,
+    data: &'a [u8],
+}
+
+impl<'a> Packet<'a> {
+    /// Reads a packet whose length field was compared with its bytes; requests and responses have a type, the others are four bytes.
+    fn parse(bytes: &'a [u8]) -> Option<Self> {
+        let (&[code, id, high, low], rest) = bytes.split_first_chunk::<4>()?;
+        if usize::from(u16::from_be_bytes([high, low])) != bytes.len() {
+            return None;
+        }
+        match code {
+            REQUEST | RESPONSE => {
+                let (&kind, data) = rest.split_first()?;
+                Some(Self { code, id, kind, data })
+            }
+            SUCCESS | FAILURE if rest.is_empty() => Some(Self { code, id, kind: 0, data: rest }),
+            _ => None,
+        }
+    }
+}
+
+fn packet(code: u8, id: u8, kind: u8, data: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(5 + data.len()).expect("methods write far less than 64 KiB");
+    let mut bytes = vec![code, id];
+    bytes.extend(length.to_be_bytes());
+    bytes.push(kind);
+    bytes.extend(data);
+    bytes
+}
+
+fn verdict(code: u8, id: u8) -> Vec<u8> {
+    vec![code, id, 0, 4]
+}
+
+/// A user's name as a peer sent it: text of a line.
+fn name(bytes: &[u8]) -> Option<String> {
+    let text = str::from_utf8(bytes).ok().filter(|text| text.len() <= MAX_NAME_BYTES)?;
+    (!text.contains(char::is_control)).then(|| text.to_owned())
+}
+
+/// What a server does next.
+#[derive(Debug)]
+pub(crate) enum ServerStep {
+    /// It sends a request.
+    Send(Vec<u8>),
+    /// The user is known: the packet that says so, the name, and the MSK.
+    Success { packet: Vec<u8>, user: String, key: Secret },
+    /// The user is not: the packet that says so, and why.
+    Failure { packet: Vec<u8>, user: String, problem: String },
+}
+
+/// What a method does next.
+enum Step {
+    Send(Vec<u8>),
+    Success { user: String, key: Secret },
+    Failure(String),
+}
+
+enum Method {
+    Identity,
+    Mschapv2(mschapv2::Server),
+    Tls(Box<Tls>),
+}
+
+/// A conversation with a user.
+pub(crate) struct Server {
+    config: Arc<EapServer>,
+    id: u8,
+    rounds: u16,
+    /// What the user calls itself.
+    name: String,
+    method: Method,
+    /// Methods that have been offered, of which a user may want another.
+    offered: Vec<u8>,
+}
+
+impl Server {
+    /// A conversation, and its first request: for the user's name.
+    pub(crate) fn begin(config: Arc<EapServer>, random: &mut Random) -> (Self, Vec<u8>) {
+        let [id] = random.bytes();
+        let server = Self {
+            config,
+            id,
+            rounds: 0,
+            name: String::new(),
+            method: Method::Identity,
+            offered: Vec::new(),
+        };
+        (server, packet(REQUEST, id, TYPE_IDENTITY, &[]))
+    }
+
+    fn fail(&self, problem: impl Into<String>) -> ServerStep {
+        ServerStep::Failure {
+            packet: verdict(FAILURE, self.id),
+            user: self.name.clone(),
+            problem: problem.into(),
+        }
+    }
+
+    /// Takes what a user answered. `unix_time` is the time since 1970.
+    pub(crate) fn take(&mut self, bytes: &[u8], random: &mut Random, unix_time: Duration) -> ServerStep {
+        self.rounds += 1;
+        let answer = Packet::parse(bytes).filter(|packet| packet.code == RESPONSE && packet.id == self.id);
+        let Some(Packet { kind, data, .. }) = answer else {
+            return self.fail("its EAP answer is none to our request");
+        };
+        if self.rounds > MAX_ROUNDS {
+            return self.fail("its EAP conversation does not end");
+        }
+        let step = match (&mut self.method, kind) {
+            (Method::Identity, TYPE_IDENTITY) => {
+                let Some(name) = name(data).filter(|name| !name.is_empty()) else {
+                    return self.fail("its EAP identity is no name");
+                };
+                self.name = name;
+                self.begin_method(&[TYPE_TLS, TYPE_MSCHAPV2], random, unix_time)
+            }
+            (Method::Mschapv2(server), TYPE_NAK) if server.is_fresh() => {
+                self.begin_method(data, random, unix_time)
+            }
+            (Method::Tls(tls), TYPE_NAK) if tls.is_fresh() => self.begin_method(data, random, unix_time),
+            (Method::Mschapv2(server), TYPE_MSCHAPV2) => server.take(data, &self.config.users, random),
+            (Method::Tls(tls), TYPE_TLS) => {
+                let authorities = self.config.tls.as_ref().map(|tls| tls.authorities.clone());
+                tls.serve(data, &self.name, authorities.as_deref())
+            }
+            _ => Step::Failure("its EAP answer is of another method than our request".to_owned()),
+        };
+        self.id = self.id.wrapping_add(1);
+        let kind = match self.method {
+            Method::Identity => TYPE_IDENTITY,
+            Method::Mschapv2(_) => TYPE_MSCHAPV2,
+            Method::Tls(_) => TYPE_TLS,
+        };
+        match step {
+            Step::Send(data) => ServerStep::Send(packet(REQUEST, self.id, kind, &data)),
+            Step::Success { user, key } => {
+                ServerStep::Success { packet: verdict(SUCCESS, self.id), user, key }
+            }
+            Step::Failure(problem) => self.fail(problem),
+        }
+    }
+
+    /// Begins the first of the wanted methods that is configured and was not offered yet.
+    fn begin_method(&mut self, wanted: &[u8], random: &mut Random, unix_time: Duration) -> Step {
+        for &kind in wanted {
+            if self.offered.contains(&kind) {
+                continue;
+            }
+            let (method, data) = match kind {
+                TYPE_TLS => match &self.config.tls {
+                    Some(config) => match Tls::server(config, unix_time) {
+                        Ok((tls, data)) => (Method::Tls(Box::new(tls)), data),
+                        Err(problem) => return Step::Failure(problem),
+                    },
+                    None => continue,
+                },
+                TYPE_MSCHAPV2 if !self.config.users.is_empty() => {
+                    let (server, data) = mschapv2::Server::begin(random);
+                    (Method::Mschapv2(server), data)
+                }
+                _ => continue,
+            };
+            self.method = method;
+            self.offered.push(kind);
+            return Step::Send(data);
+        }
+        Step::Failure("it takes none of the EAP methods that are configured".to_owned())
+    }
+}
+
+/// What a client does next.
+#[derive(Debug)]
+pub(crate) enum ClientStep {
+    /// It answers.
+    Send(Vec<u8>),
+    /// Both ends have the MSK.
+    Success(Secret),
+    /// The server refuses us.
+    Refused { user: String, problem: String },
+    /// The server is not who it is expected to be, or breaks the protocol.
+    Failure(String),
+}
+
+enum ClientMethod {
+    None,
+    Mschapv2(Box<mschapv2::Client>),
+    Tls(Box<Tls>),
+}
+
+/// A conversation with a server.
+pub(crate) struct Client {
+    config: EapClient,
+    rounds: u16,
+    method: ClientMethod,
+    /// What the method said when it failed, before the server says that all has.
+    problem: Option<String>,
+}
+
+impl Client {
+    pub(crate) fn new(config: EapClient) -> Self {
+        Self { config, rounds: 0, method: ClientMethod::None, problem: None }
+    }
+
+    fn refused(&mut self) -> ClientStep {
+        let problem = self.problem.take();
+        let problem =
+            problem.unwrap_or_else(|| "the server refuses the user; compare what both ends have".to_owned());
+        ClientStep::Refused { user: self.config.user().to_owned(), problem }
+    }
+
+    /// Takes what a server sent. `unix_time` is the time since 1970.
+    pub(crate) fn take(&mut self, bytes: &[u8], random: &mut Random, unix_time: Duration) -> ClientStep {
+        self.rounds += 1;
+        let Some(Packet { code, id, kind, data }) = Packet::parse(bytes) else {
+            return ClientStep::Failure("its EAP packet is none".to_owned());
+        };
+        if self.rounds > MAX_ROUNDS {
+            return ClientStep::Failure("its EAP conversation does not end".to_owned());
+        }
+        match code {
+            SUCCESS => {
+                let key = match &self.method {
+                    ClientMethod::None => None,
+                    ClientMethod::Mschapv2(client) => client.key(),
+                    ClientMethod::Tls(tls) => tls.client_key(),
+                };
+                return match key {
+                    Some(key) => ClientStep::Success(key),
+                    None => ClientStep::Failure(
+                        "the server says that all is well before it has proved itself".to_owned(),
+                    ),
+                };
+            }
+            FAILURE => return self.refused(),
+            REQUEST => {}
+            _ => return ClientStep::Failure("its EAP packet is no request".to_owned()),
+        }
+        let answer = |kind: u8, data: &[u8]| ClientStep::Send(packet(RESPONSE, id, kind, data));
+        match kind {
+            TYPE_IDENTITY => answer(kind, self.config.user().as_bytes()),
+            TYPE_NOTIFICATION => answer(kind, &[]),
+            kind if kind == self.config.method() => match self.answer(data, random, unix_time) {
+                Ok(data) => answer(kind, &data),
+                Err(problem) => ClientStep::Failure(problem),
+            },
+            _ => answer(TYPE_NAK, &[self.config.method()]),
+        }
+    }
+
+    /// What the method answers.
+    fn answer(&mut self, data: &[u8], random: &mut Random, unix_time: Duration) -> Result<Vec<u8>, String> {
+        match (&self.config, &mut self.method) {
+            (EapClient::Password { user, password }, ClientMethod::None) => {
+                let (client, answer) = mschapv2::Client::begin(user, password, data, random)?;
+                self.method = ClientMethod::Mschapv2(Box::new(client));
+                Ok(answer)
+            }
+            (EapClient::Password { .. }, ClientMethod::Mschapv2(client)) => {
+                let (answer, problem) = client.take(data)?;
+                self.problem = problem.or_else(|| self.problem.take());
+                Ok(answer)
+            }
+            (EapClient::Certificate { tls, server, .. }, ClientMethod::None) => {
+                let (tls, answer) = Tls::client(tls, server, data, unix_time)?;
+                self.method = ClientMethod::Tls(Box::new(tls));
+                Ok(answer)
+            }
+            (EapClient::Certificate { .. }, ClientMethod::Tls(tls)) => {
+                let (answer, problem) = tls.converse(data)?;
+                self.problem = problem.or_else(|| self.problem.take());
+                Ok(answer)
+            }
+            _ => Err("the server changes the EAP method".to_owned()),
+        }
+    }
+}
+
+/// Whether a certificate's names have `user`; the certificate was found genuine.
+fn has_user(authorities: &Authorities, certificate: &[u8], user: &str) -> bool {
+    // Windows' machines put this before their name.
+    authorities.names_user(certificate, user.strip_prefix("host/").unwrap_or(user))
+}

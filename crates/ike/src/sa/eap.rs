@@ -1,0 +1,275 @@
+//! IKE_AUTH in several rounds: a peer that proves itself by EAP (RFC 7296, section 2.16; RFC 5998).
+//!
+//! Guarantees: an IKE SA stands only after both ends have proved by the conversation's key that theirs was the same conversation; what
+//! was asked for along with the first identity is answered at the end, and nothing of it before.
+
+use subtle::ConstantTimeEq as _;
+
+use super::{Context, Parts, Role, Sa, auth::shared_key_proof, exchange::InFlight};
+use crate::{
+    config::{Expect, Prove},
+    crypto::{prf::Secret, sign::Method},
+    eap::{Client, ClientStep, Server, ServerStep},
+    event::{Path, Reason},
+    identity::Identity,
+    pool::Holder,
+    wire::{Exchange, Header, Identification, NotifyType, Payload, Payloads},
+};
+
+/// What is known between the first round and the last.
+pub(super) struct Rounds {
+    /// Who the other end says it is.
+    claimed: Identification,
+    identity: Identity,
+    /// The number of the first round's request.
+    message_id: u32,
+    /// What an initiator asked for along with its identity.
+    asked: Box<Parts>,
+    side: Side,
+    /// The user, and the conversation's key, once it has ended well.
+    outcome: Option<(Option<String>, Secret)>,
+}
+
+enum Side {
+    Server(Box<Server>),
+    Client(Box<Client>),
+}
+
+impl Sa {
+    fn rounds(&mut self) -> Option<&mut Rounds> {
+        self.opening()?.rounds.as_deref_mut()
+    }
+
+    pub(super) fn is_in_rounds(&mut self) -> bool {
+        self.rounds().is_some()
+    }
+
+    /// The proof of an end by a conversation's key.
+    fn key_proof(
+        &self,
+        of: Role,
+        identity: &Identification,
+        message_id: u32,
+        key: &Secret,
+    ) -> Option<Secret> {
+        let (plan, keys) = (self.plan?, self.keys.as_ref()?);
+        let super::Phase::Opening(opening) = &self.phase else { return None };
+        let octets = opening.octets(of, keys, plan.prf, &identity.to_bytes(), message_id);
+        Some(shared_key_proof(plan.prf, key, &octets))
+    }
+
+    /// Whether the other end's last round proves that it has the conversation's key.
+    fn is_key_proof(&self, rounds: &Rounds, key: &Secret, parts: &Parts) -> bool {
+        let other = if self.role == Role::Initiator { Role::Responder } else { Role::Initiator };
+        let expected = self.key_proof(other, &rounds.claimed, rounds.message_id, key);
+        match (expected, &parts.authentication) {
+            (Some(expected), Some((method, data))) => {
+                *method == Method::SHARED_KEY.0 && bool::from(expected.ct_eq(data))
+            }
+            _ => false,
+        }
+    }
+
+    /// An initiator that sends no proof wants to be asked by EAP: the answer has our proof and the conversation's first request.
+    pub(super) fn begin_rounds(
+        &mut self,
+        context: &mut Context<'_>,
+        header: &Header,
+        path: Path,
+        parts: Parts,
+    ) {
+        let mut payloads = Payloads::new();
+        match self.judge_user(context, &parts, &mut payloads, header.message_id) {
+            Ok((claimed, identity, server, packet)) => {
+                payloads.push(&Payload::Eap(packet));
+                let rounds = Rounds {
+                    claimed,
+                    identity,
+                    message_id: header.message_id,
+                    asked: Box::new(Parts { certificates: Vec::new(), ..parts }),
+                    side: Side::Server(Box::new(server)),
+                    outcome: None,
+                };
+                if let Some(opening) = self.opening() {
+                    opening.rounds = Some(Box::new(rounds));
+                }
+                self.respond(context, header, path, &payloads);
+            }
+            Err(reason) => {
+                self.refuse(context, header, path, NotifyType::AUTHENTICATION_FAILED, Vec::new());
+                self.fail(context, reason);
+            }
+        }
+    }
+
+    fn judge_user(
+        &mut self,
+        context: &mut Context<'_>,
+        parts: &Parts,
+        payloads: &mut Payloads,
+        message_id: u32,
+    ) -> Result<(Identification, Identity, Server, Vec<u8>), Reason> {
+        let (claimed, identity) = self.choose_peer(context, parts)?;
+        let wrong = |problem: &str| Reason::Authentication {
+            identity: identity.to_string(),
+            problem: problem.to_owned(),
+        };
+        let Expect::Eap(config) = &self.peer.expect else {
+            return Err(wrong("it wants to prove itself by EAP, where another way is configured"));
+        };
+        let is_eap_only = matches!(self.peer.prove, Prove::EapOnly);
+        if is_eap_only && !parts.has(NotifyType::EAP_ONLY_AUTHENTICATION) {
+            return Err(wrong("it wants a proof of ours besides EAP, and none is configured"));
+        }
+        if is_eap_only && !config.users.is_empty() {
+            return Err(wrong("EAP with passwords does not prove us; a certificate has to"));
+        }
+        let (server, packet) = Server::begin(config.clone(), context.random);
+        self.write_proof(context.settings, payloads, false, message_id)?;
+        Ok((claimed, identity, server, packet))
+    }
+
+    /// The next round of an initiator.
+    pub(super) fn answer_round(
+        &mut self,
+        context: &mut Context<'_>,
+        header: &Header,
+        path: Path,
+        parts: &Parts,
+    ) {
+        let Some(mut rounds) = self.opening().and_then(|opening| opening.rounds.take()) else { return };
+        if rounds.outcome.is_some() {
+            return self.answer_last_round(context, header, path, *rounds, parts);
+        }
+        let unix_time = context.settings.unix_time(context.now);
+        let step = match (&mut rounds.side, &parts.eap) {
+            (Side::Server(server), Some(packet)) => server.take(packet, context.random, unix_time),
+            _ => {
+                self.refuse(context, header, path, NotifyType::INVALID_SYNTAX, Vec::new());
+                let reason = Reason::Protocol("it leaves the EAP conversation".to_owned());
+                return self.fail(context, reason);
+            }
+        };
+        let mut payloads = Payloads::new();
+        match step {
+            ServerStep::Send(packet) => payloads.push(&Payload::Eap(packet)),
+            ServerStep::Success { packet, user, key } => {
+                payloads.push(&Payload::Eap(packet));
+                rounds.outcome = Some((Some(user), key));
+            }
+            ServerStep::Failure { packet, user, problem } => {
+                payloads.push(&Payload::Eap(packet));
+                self.respond(context, header, path, &payloads);
+                let identity = if user.is_empty() { rounds.identity.to_string() } else { user };
+                return self.fail(context, Reason::Authentication { identity, problem });
+            }
+        }
+        if let Some(opening) = self.opening() {
+            opening.rounds = Some(rounds);
+        }
+        self.respond(context, header, path, &payloads);
+    }
+
+    fn answer_last_round(
+        &mut self,
+        context: &mut Context<'_>,
+        header: &Header,
+        path: Path,
+        mut rounds: Rounds,
+        parts: &Parts,
+    ) {
+        let Some((user, key)) = rounds.outcome.take() else { return };
+        let ours = self.peer.local_identity.to_wire();
+        let proof = self.key_proof(self.role, &ours, rounds.message_id, &key);
+        let proof = proof.filter(|_| self.is_key_proof(&rounds, &key, parts));
+        let Some(proof) = proof else {
+            self.refuse(context, header, path, NotifyType::AUTHENTICATION_FAILED, Vec::new());
+            let identity = user.unwrap_or_else(|| rounds.identity.to_string());
+            let problem = "it is not of the EAP conversation that was held".to_owned();
+            return self.fail(context, Reason::Authentication { identity, problem });
+        };
+        let mut payloads = Payloads::new();
+        payloads.push(&Payload::Authentication { method: Method::SHARED_KEY.0, data: proof.to_vec() });
+        let holder = Holder { identity: rounds.identity, user };
+        self.finish_answer(context, header, path, holder, &rounds.asked, payloads);
+    }
+
+    /// A responder has said who it is, and now asks us.
+    pub(super) fn enter_rounds(
+        &mut self,
+        context: &mut Context<'_>,
+        claimed: Identification,
+        identity: Identity,
+        message_id: u32,
+        parts: &Parts,
+    ) {
+        let Prove::Eap(client) = &self.peer.prove else { return };
+        let rounds = Rounds {
+            claimed,
+            identity,
+            message_id,
+            asked: Box::default(),
+            side: Side::Client(Box::new(Client::new(client.clone()))),
+            outcome: None,
+        };
+        if let Some(opening) = self.opening() {
+            opening.rounds = Some(Box::new(rounds));
+        }
+        self.take_round(context, parts);
+    }
+
+    /// The responder's next round.
+    pub(super) fn take_round(&mut self, context: &mut Context<'_>, parts: &Parts) {
+        let Some(mut rounds) = self.opening().and_then(|opening| opening.rounds.take()) else { return };
+        if rounds.outcome.is_some() {
+            return self.take_last_round(context, *rounds, parts);
+        }
+        let unix_time = context.settings.unix_time(context.now);
+        let step = match (&mut rounds.side, &parts.eap) {
+            (Side::Client(client), Some(packet)) => client.take(packet, context.random, unix_time),
+            _ => {
+                // It has nothing to delete: it refused us.
+                if let Some(kind) = parts.error() {
+                    return self.fail(context, Reason::Refused { kind });
+                }
+                let reason = Reason::Protocol("it does not ask us by EAP, which is configured".to_owned());
+                return self.abandon(context, reason);
+            }
+        };
+        let mut payloads = Payloads::new();
+        match step {
+            ClientStep::Send(packet) => payloads.push(&Payload::Eap(packet)),
+            ClientStep::Success(key) => {
+                let ours = self.peer.local_identity.to_wire();
+                let Some(proof) = self.key_proof(self.role, &ours, rounds.message_id, &key) else { return };
+                payloads
+                    .push(&Payload::Authentication { method: Method::SHARED_KEY.0, data: proof.to_vec() });
+                rounds.outcome = Some((None, key));
+            }
+            ClientStep::Refused { user, problem } => {
+                return self.fail(context, Reason::Authentication { identity: user, problem });
+            }
+            ClientStep::Failure(problem) => {
+                let identity = rounds.identity.to_string();
+                return self.abandon(context, Reason::Authentication { identity, problem });
+            }
+        }
+        if let Some(opening) = self.opening() {
+            opening.rounds = Some(rounds);
+        }
+        self.request(context, Exchange::Auth, &payloads, InFlight::Auth);
+    }
+
+    fn take_last_round(&mut self, context: &mut Context<'_>, mut rounds: Rounds, parts: &Parts) {
+        let Some((_, key)) = rounds.outcome.take() else { return };
+        if let (None, Some(kind)) = (&parts.authentication, parts.error()) {
+            return self.fail(context, Reason::Refused { kind });
+        }
+        if !self.is_key_proof(&rounds, &key, parts) {
+            let problem = "it is not of the EAP conversation that was held".to_owned();
+            let identity = rounds.identity.to_string();
+            return self.abandon(context, Reason::Authentication { identity, problem });
+        }
+        self.finish_auth(context, Holder { identity: rounds.identity, user: None }, parts);
+    }
+}

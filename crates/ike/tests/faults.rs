@@ -1,0 +1,450 @@
+//! Faults of other implementations in the field, each as a test that ours does not have it: collisions, addresses, fragments,
+//! probes, and what strangers may cost. The reports are public: issues and advisories of strongSwan, libreswan and OpenIKED.
+
+mod common;
+
+use std::{
+    cell::RefCell,
+    net::SocketAddr,
+    rc::Rc,
+    time::{Duration, Instant},
+};
+
+use common::{Dice, Pair, Weather, peer};
+use sealane_ike::{
+    ChildId, Endpoint, Event, Offer, Path, Reason, Settings,
+    wire::{
+        Exchange, HEADER_BYTES, Header, NotifyType, Payload, PayloadType, Payloads, Proposal, Protocol, Spis,
+        Transform, TransformType, payload,
+    },
+};
+
+fn up(pair: &mut Pair) {
+    pair.initiate(0);
+    pair.run_seconds(5);
+    pair.assert_up(1);
+}
+
+fn only(pair: &Pair, end: usize) -> ChildId {
+    *pair.ends[end].children.first_key_value().expect("it has one").0
+}
+
+/// strongSwan 1896 and 2477: of two rekeyings that collide one is lost on its way and sent again; the child that stays was never
+/// sent on.
+#[test]
+fn fault_01_a_packet_that_is_lost_in_a_collision_leaves_no_silence() {
+    for lost in 0..12 {
+        let mut pair = Pair::new([vec![peer(0)], vec![peer(1)]], lost);
+        up(&mut pair);
+        let mut count = 0;
+        // One datagram of the collision is lost, another one each time.
+        pair.filter = Box::new(move |_, _| {
+            count += 1;
+            count != lost as usize + 1
+        });
+        for end in 0..2 {
+            let child = only(&pair, end);
+            pair.ends[end].endpoint.rekey_child(child, pair.now);
+        }
+        pair.run_seconds(120);
+        pair.assert_up(1);
+        assert!(pair.ends.iter().all(|end| end.endpoint.sas() == 1), "lost is {lost}");
+    }
+}
+
+/// strongSwan 1458: taken for a collision, the keys were dropped.
+/// A deletion that arrives before the answer that made the successor known: the answer still counts.
+#[test]
+fn fault_02_a_deletion_overtakes_the_answer_before_it() {
+    let mut pair = Pair::of(|_| {});
+    pair.initiate(0);
+    pair.run_seconds(5);
+    let child = pair.ends[0].only_child().child;
+    pair.ends[0].endpoint.rekey_child(child, pair.now);
+    pair.weather = Weather { delay_max_ms: 900, repeated_percent: 50, ..Weather::default() };
+    pair.run_seconds(30);
+    pair.assert_up(1);
+}
+
+/// What follows a rekeying that the peer began: its maker is known to have the keys when it deletes the old child, or sends.
+#[test]
+fn fault_03_the_responder_of_a_rekeying_waits_before_it_sends() {
+    let mut pair = Pair::of(|_| {});
+    pair.initiate(0);
+    pair.run_seconds(5);
+    let old = pair.ends[0].only_child().child;
+    // The deletion of the old child does not get through.
+    let mut requests = 0;
+    pair.filter = Box::new(move |from, _| {
+        requests += usize::from(from == 0);
+        from == 1 || requests == 1
+    });
+    pair.ends[0].endpoint.rekey_child(old, pair.now);
+    pair.run(Duration::from_millis(500));
+    let waiting =
+        pair.ends[1].children.values().find(|child| child.replaces.is_some()).expect("it has the new one");
+    assert!(!waiting.is_outbound_live);
+    let waiting = waiting.child;
+    pair.ends[1].endpoint.note_received(waiting, pair.now);
+    pair.collect();
+    assert!(pair.ends[1].children[&waiting].is_outbound_live, "a packet proves it too");
+    pair.filter = Box::new(|_, _| true);
+    pair.run_seconds(60);
+    pair.assert_up(1);
+}
+
+/// OpenIKED's PR 83: both ends deleted, or neither did.
+#[test]
+fn fault_04_both_ends_keep_the_same_child_whichever_nonce_is_lowest() {
+    let mut kept = [0, 0];
+    for seed in 0..40 {
+        let mut pair = Pair::new([vec![peer(0)], vec![peer(1)]], seed);
+        up(&mut pair);
+        let old = only(&pair, 0);
+        for end in 0..2 {
+            let child = only(&pair, end);
+            pair.ends[end].endpoint.rekey_child(child, pair.now);
+        }
+        // Both requests are under way before either arrives.
+        pair.run_seconds(30);
+        pair.assert_up(1);
+        assert!(!pair.ends[0].children.contains_key(&old));
+        // The child that an end asked for has the lower number at the other end's: it was installed first there.
+        let is_first = pair.ends[0].only_child().child < pair.ends[1].only_child().child;
+        kept[usize::from(is_first)] += 1;
+        for end in 0..2 {
+            let ike = pair.ends[end].ike();
+            pair.ends[end].endpoint.rekey(ike, pair.now);
+        }
+        pair.run_seconds(200);
+        pair.assert_up(1);
+        assert!(pair.ends.iter().all(|end| end.endpoint.sas() == 1), "seed {seed}");
+    }
+    assert!(kept[0] + kept[1] == 40);
+}
+
+/// libreswan 2184, 2447, 2516, 2520: mutual deletions without end.
+#[test]
+fn fault_05_two_ends_that_begin_at_once_come_to_rest() {
+    for seed in 0..20 {
+        let mut pair = Pair::new([vec![peer(0)], vec![peer(1)]], seed);
+        pair.weather = Weather { delay_max_ms: 60, ..Weather::default() };
+        pair.initiate(0);
+        pair.initiate(1);
+        pair.run_seconds(120);
+        pair.assert_agree();
+        assert!(!pair.ends[0].children.is_empty(), "seed {seed}");
+        assert!(pair.ends.iter().all(|end| end.children.values().all(|child| child.is_outbound_live)));
+        let (sent, children) = (pair.sent, pair.ends[0].keys());
+        pair.run_seconds(600);
+        assert_eq!((pair.sent, pair.ends[0].keys()), (sent, children), "seed {seed}: nothing is left to say");
+    }
+}
+
+/// A peer that was restarted: what the other end had of it goes when it has proved itself anew.
+#[test]
+fn fault_06_initial_contact_ends_what_was_before_and_only_that() {
+    let mut pair = Pair::of(|_| {});
+    pair.initiate(0);
+    pair.run_seconds(5);
+    let before = pair.ends[1].ike();
+    pair.ends[0] = common::End::new(Settings::default(), vec![peer(0)], 99);
+    pair.initiate(0);
+    pair.run_seconds(5);
+    pair.assert_up(1);
+    assert_eq!(pair.ends[1].down, [Reason::Replaced]);
+    assert!(!pair.ends[1].up.contains(&before));
+}
+
+/// libreswan 48: a NAT's port that is not 500, on port 500 too.
+#[test]
+fn fault_07_answers_go_where_the_request_came_from() {
+    let mut open = peer(1);
+    open.remote = None;
+    let mut endpoint = Endpoint::new(Settings::default(), vec![open], Dice::random(1));
+    let mut stranger = Endpoint::new(Settings::default(), vec![peer(0)], Dice::random(2));
+    stranger.initiate(0, Some(0), None, Instant::now()).unwrap();
+    let message = stranger.poll_transmit().unwrap().bytes;
+    for (from, to) in [("203.0.113.9:39374", "192.0.2.2:500"), ("203.0.113.9:500", "192.0.2.7:4500")] {
+        let (from, to): (SocketAddr, SocketAddr) = (from.parse().unwrap(), to.parse().unwrap());
+        let marker: &[u8] = if to.port() == 500 { &[] } else { &[0; 4] };
+        endpoint.handle(&[marker, &message].concat(), from, to, Instant::now());
+        let answer = endpoint.poll_transmit().expect("an answer");
+        assert_eq!(answer.path, Path { local: to, remote: from });
+        assert!(answer.bytes.starts_with(marker));
+    }
+}
+
+/// libreswan 1492 and 1728: liveness worked, traffic did not.
+#[test]
+fn fault_08_a_mapping_that_changes_takes_all_children_along() {
+    let mut peers = [peer(0), peer(1)];
+    peers[1].remote = None;
+    let mut pair = Pair::new(peers.map(|peer| vec![peer]), 1);
+    pair.nat = Some("203.0.113.9:39374".parse().unwrap());
+    up(&mut pair);
+    let child = pair.ends[1].only_child();
+    assert!(child.is_encapsulated && child.path.remote.port() == 39374);
+    let now = pair.now;
+    pair.ends[0].endpoint.acquire(0, 0, None, now);
+    pair.run_seconds(5);
+    pair.assert_up(2);
+    pair.nat = Some("203.0.113.9:40000".parse().unwrap());
+    pair.ends[0].endpoint.probe(pair.ends[0].ike(), pair.now);
+    pair.run_seconds(5);
+    let moved = pair.ends[1].moved.last().expect("the event is about all children of the IKE SA");
+    assert_eq!(moved.remote.port(), 40000);
+    // The gateway's own requests go there too.
+    let child = only(&pair, 1);
+    pair.ends[1].endpoint.rekey_child(child, pair.now);
+    pair.run_seconds(5);
+    pair.assert_up(2);
+    assert!(!pair.ends[1].children.contains_key(&child));
+}
+
+/// OpenIKED 147, libreswan 1383.
+#[test]
+fn fault_09_an_address_changes_under_mobike_after_the_new_one_was_proved() {
+    let mut pair = Pair::of(|peer| peer.mobike = true);
+    pair.initiate(0);
+    pair.run_seconds(5);
+    let elsewhere = "192.0.2.77:4500".parse().unwrap();
+    let ike = pair.ends[0].ike();
+    assert!(pair.ends[0].endpoint.relocate(ike, elsewhere, pair.now));
+    pair.run_seconds(5);
+    pair.assert_up(1);
+    let moved = pair.ends[1].moved.last().expect("children follow");
+    assert_eq!(moved.remote, elsewhere);
+}
+
+#[test]
+fn fault_09_nobody_but_the_peer_moves_its_address() {
+    let mut pair = Pair::of(|peer| peer.mobike = true);
+    up(&mut pair);
+    // A genuine probe that somebody else sends on, from elsewhere, before the peer's own arrives.
+    let seen = Rc::new(RefCell::new(Vec::new()));
+    let seen_too = seen.clone();
+    pair.filter = Box::new(move |from, bytes| {
+        if from == 0 {
+            seen_too.borrow_mut().push(bytes.to_vec());
+        }
+        from == 1
+    });
+    pair.ends[0].endpoint.probe(pair.ends[0].ike(), pair.now);
+    pair.collect();
+    let probe = seen.borrow().last().expect("a probe").clone();
+    let (elsewhere, to) = ("203.0.113.66:4500".parse().unwrap(), SocketAddr::new(common::address(1), 4500));
+    pair.ends[1].endpoint.handle(&probe, elsewhere, to, pair.now);
+    pair.filter = Box::new(|_, _| true);
+    pair.run_seconds(30);
+    pair.assert_up(1);
+    assert!(pair.ends[1].moved.is_empty(), "{:?}", pair.ends[1].moved);
+}
+
+/// libreswan 311, 1326 and 2451: many fragments, in any order and more than once, of IKE_INTERMEDIATE too.
+#[test]
+fn fault_10_fragments_of_any_number_and_order_are_a_message() {
+    for (fragment_bytes, seed) in [(576, 0), (576, 1), (200, 2), (160, 3), (1200, 4)] {
+        let settings = Settings { fragment_bytes, ..Settings::default() };
+        let mut peers = [peer(0), peer(1)];
+        for peer in &mut peers {
+            peer.proposals = vec![Offer::ike("aes256gcm16-prfsha384-x25519-ke1_mlkem768").unwrap()];
+        }
+        let mut pair = Pair::with_settings(peers.map(|peer| vec![peer]), seed, settings);
+        pair.weather = Weather { delay_max_ms: 900, repeated_percent: 30, ..Weather::default() };
+        pair.initiate(0);
+        pair.run_seconds(25);
+        pair.assert_up(1);
+    }
+}
+
+/// libreswan 222 and 1450: the first child has no key exchange of its own, so that a difference shows at the first rekeying, hours later.
+#[test]
+fn fault_11_ends_that_differ_about_forward_secrecy_renew_keys_all_the_same() {
+    let with =
+        ["aes256gcm16-x25519", "aes256gcm16", "aes256gcm16-ecp384-x25519", "aes256gcm16-x25519-ecp384"];
+    for (first, second) in with.iter().flat_map(|first| with.iter().map(move |second| (first, second))) {
+        let mut peers = [peer(0), peer(1)];
+        peers[0].children[0].proposals = vec![Offer::esp(first).unwrap()];
+        peers[1].children[0].proposals = vec![Offer::esp(second).unwrap()];
+        let mut pair = Pair::new(peers.map(|peer| vec![peer]), 1);
+        up(&mut pair);
+        for end in [0, 1] {
+            let child = only(&pair, end);
+            pair.ends[end].endpoint.rekey_child(child, pair.now);
+            pair.run_seconds(30);
+            pair.assert_up(1);
+            assert!(!pair.ends[end].children.contains_key(&child), "{first} and {second}");
+            assert!(pair.ends.iter().all(|end| end.failed.is_empty()), "{:?}", pair.ends[end].failed);
+        }
+    }
+}
+
+/// libreswan 513, 524, 543, 624: probes behind probes, and a deletion that waits behind one for ever.
+#[test]
+fn fault_12_one_probe_is_under_way_and_traffic_counts_as_life() {
+    let mut pair = Pair::of(|peer| peer.probe_after = Some(Duration::from_secs(30)));
+    up(&mut pair);
+    let (sent, child) = (pair.sent, only(&pair, 0));
+    let other = only(&pair, 1);
+    for _ in 0..20 {
+        pair.run_seconds(20);
+        let now = pair.now;
+        pair.ends[0].endpoint.note_received(child, now);
+        pair.ends[1].endpoint.note_received(other, now);
+    }
+    assert_eq!(pair.sent, sent, "packets come, so that nobody asks");
+    pair.filter = Box::new(|_, _| false);
+    let ike = pair.ends[0].ike();
+    for _ in 0..10 {
+        pair.ends[0].endpoint.probe(ike, pair.now);
+        pair.collect();
+    }
+    pair.ends[0].endpoint.close(ike, pair.now);
+    pair.run_seconds(400);
+    assert_eq!(pair.ends[0].down.len(), 1, "{:?}", pair.ends[0].down);
+    assert_eq!(pair.ends[0].endpoint.sas(), 0);
+}
+
+fn encrypted(exchange: Exchange, spis: Spis, message_id: u32) -> Vec<u8> {
+    let first = PayloadType::ENCRYPTED;
+    let header = Header { spis, first, exchange, is_from_initiator: true, is_response: false, message_id };
+    let body: Vec<u8> = [41, 0, 0, 60].into_iter().chain([3; 56]).collect();
+    [&header.to_bytes(HEADER_BYTES + body.len()), &body[..]].concat()
+}
+
+/// CVE-2026-78135 and CVE-2014-2338. A peer that has the keys and says anything is a test of the crate's own.
+#[test]
+fn fault_13_no_child_comes_before_both_ends_are_known() {
+    let mut pair = Pair::of(|_| {});
+    // The proof never arrives.
+    pair.filter = Box::new(|_, bytes| bytes[18] != 35);
+    pair.initiate(0);
+    pair.run_seconds(5);
+    let now = pair.now;
+    // Neither end asks for a child, or for new keys, of an IKE SA that does not stand.
+    pair.ends[0].endpoint.acquire(0, 0, None, now);
+    let header = Rc::new(RefCell::new(None));
+    let header_too = header.clone();
+    pair.filter = Box::new(move |_, bytes| {
+        *header_too.borrow_mut() = Header::parse(bytes).ok();
+        assert!([34, 35].contains(&bytes[18]), "exchange {}", bytes[18]);
+        false
+    });
+    pair.run_seconds(8);
+    let spis = header.borrow().as_ref().map(|header: &Header| header.spis).expect("it sends its proof again");
+    for exchange in [Exchange::CreateChild, Exchange::Informational, Exchange::FollowupKe] {
+        let (from, to) = (SocketAddr::new(common::address(0), 500), SocketAddr::new(common::address(1), 500));
+        pair.ends[1].endpoint.handle(&encrypted(exchange, spis, 1), from, to, pair.now);
+        assert!(pair.ends[1].endpoint.poll_transmit().is_none());
+    }
+    assert!(pair.ends.iter().all(|end| end.children.is_empty() && end.up.is_empty()));
+}
+
+/// strongSwan 2778, libreswan 463 and 514.
+/// The peer lost a child that we still have: its successor is a plain one.
+#[test]
+fn fault_14_a_child_that_the_peer_does_not_have_is_made_anew() {
+    let mut pair = Pair::of(|_| {});
+    pair.initiate(0);
+    pair.run_seconds(5);
+    let child = pair.ends[1].only_child().child;
+    // The deletion gets through, and its answer does not; then our request to rekey crosses.
+    pair.filter = Box::new(|from, _| from == 0);
+    pair.ends[1].endpoint.delete_child(child, pair.now);
+    let ours = pair.ends[0].only_child().child;
+    pair.ends[0].endpoint.rekey_child(ours, pair.now);
+    pair.run(Duration::from_millis(200));
+    pair.filter = Box::new(|_, _| true);
+    pair.run_seconds(60);
+    pair.assert_agree();
+    assert!(pair.ends.iter().all(|end| end.children.values().all(|child| child.is_outbound_live)));
+}
+
+/// libreswan 2834: a child that fails does not take the IKE SA with it, at either end.
+#[test]
+fn fault_14_a_child_that_fails_leaves_the_ike_sa() {
+    let mut peers = [peer(0), peer(1)];
+    let mut second = common::policy(0);
+    second.remote = vec![common::network("10.77.0.0/16")];
+    peers[0].children.push(second);
+    let mut pair = Pair::new(peers.map(|peer| vec![peer]), 1);
+    up(&mut pair);
+    for _ in 0..3 {
+        let now = pair.now;
+        pair.ends[0].endpoint.acquire(0, 1, None, now);
+        pair.run_seconds(5);
+        pair.assert_up(1);
+    }
+    assert_eq!(pair.ends[0].failed, vec![Reason::Refused { kind: NotifyType::TS_UNACCEPTABLE }; 3]);
+}
+
+/// A first message with `proposals` and a value of `method`.
+fn first(proposals: Vec<Proposal>, method: u16, value: Vec<u8>) -> Vec<u8> {
+    let payloads: Payloads = [
+        Payload::SecurityAssociation(proposals),
+        Payload::KeyExchange { method, data: value },
+        Payload::Nonce(vec![1; 32]),
+    ]
+    .into_iter()
+    .collect();
+    let spis = Spis { initiator: u64::from(method) + 1, responder: 0 };
+    let header = Header {
+        spis,
+        first: payloads.first(),
+        exchange: Exchange::Init,
+        is_from_initiator: true,
+        is_response: false,
+        message_id: 0,
+    };
+    [&header.to_bytes(HEADER_BYTES + payloads.bytes().len()), payloads.bytes()].concat()
+}
+
+/// CVE-2014-9221, CVE-2026-78127, CVE-2022-40617: one datagram, and a daemon that was gone.
+#[test]
+fn fault_15_a_stranger_costs_little_whatever_it_proposes() {
+    let mut open = peer(1);
+    open.remote = None;
+    let mut endpoint = Endpoint::new(Settings::default(), vec![open], Dice::random(1));
+    let (from, to) = ("203.0.113.9:500".parse().unwrap(), SocketAddr::new(common::address(1), 500));
+    let good = Offer::ike("aes256gcm16-prfsha384-x25519").unwrap().to_wire(1, Vec::new());
+    let answered = |endpoint: &mut Endpoint, message: &[u8]| {
+        endpoint.handle(message, from, to, Instant::now());
+        let answer = endpoint.poll_transmit().map(|transmit| transmit.bytes);
+        assert!(answer.as_ref().is_none_or(|answer| answer.len() < 600));
+        answer.and_then(|answer| {
+            let header = Header::parse(&answer).unwrap();
+            let payloads = payload::parse_all(header.first, &answer[HEADER_BYTES..]).unwrap();
+            payloads.iter().find_map(|payload| match payload {
+                Payload::Notify(notify) if notify.kind.is_error() => Some(notify.kind),
+                _ => None,
+            })
+        })
+    };
+    // A value of a key exchange that no proposal names, and that nobody knows.
+    for method in [0, 2, 14, 19, 36, 1029, 1030, 40_000, u16::MAX] {
+        let message = first(vec![good.clone()], method, vec![2; 256]);
+        assert_eq!(answered(&mut endpoint, &message), Some(NotifyType::INVALID_KE_PAYLOAD), "{method}");
+    }
+    // More proposals and transforms than anybody needs.
+    let many = (0..200).map(|id| Transform::new(TransformType::ENCRYPTION, id, Some(id)));
+    let bomb = Proposal { number: 1, protocol: Protocol::Ike, spi: Vec::new(), transforms: many.collect() };
+    let bombs: Vec<Proposal> = (1..=12).map(|number| Proposal { number, ..bomb.clone() }).collect();
+    assert_eq!(answered(&mut endpoint, &first(bombs, 31, vec![2; 32])), None);
+    assert_eq!(
+        answered(&mut endpoint, &first(vec![bomb], 31, vec![2; 32])),
+        Some(NotifyType::NO_PROPOSAL_CHOSEN)
+    );
+    // What its owner is told of it is short, and there is a bound on how much of it waits.
+    for port in 1000..3000 {
+        let message = first(vec![Proposal { protocol: Protocol::Ah, ..good.clone() }], 31, vec![2; 32]);
+        endpoint.handle(&message, SocketAddr::new(from.ip(), port), to, Instant::now());
+    }
+    let told: Vec<Event> = std::iter::from_fn(|| endpoint.poll_event()).collect();
+    assert!(told.len() <= 256, "{} events", told.len());
+    for event in &told {
+        let Event::Refused { reason, .. } = event else { panic!("{event:?}") };
+        assert!(reason.to_string().len() < 600, "{reason}");
+    }
+    assert_eq!(endpoint.sas(), 0);
+}

@@ -1,0 +1,205 @@
+//! What lies between us and strongSwan: addresses that change, a NAT whose mappings are lost, short datagrams; and what it declines.
+
+use std::{fs, net::SocketAddr, path::Path, sync::Arc, time::Instant};
+
+use sealane_ike::{Expect, Prove, Settings, certificate::Authorities, crypto::sign::SigningKey};
+
+use crate::{
+    charon::{Charon, Driver, THEIRS, certificates, configured, connections, has_strongswan, run},
+    common::network,
+    skip,
+};
+
+const IKE: &str = "aes256gcm16-prfsha384-x25519";
+const ESP: &str = "aes256gcm16-x25519";
+
+/// A file of strongSwan's configuration beside the rest.
+fn more(swanctl: &Path, text: &str) {
+    fs::write(swanctl.with_file_name("more").join("more.conf"), text).expect("a file");
+}
+
+#[test]
+fn a_childless_ike_sa_and_narrowed_traffic_are_agreed_on() {
+    if !has_strongswan() {
+        return;
+    }
+    let text =
+        connections(IKE, ESP, "auth = psk").replace("encap = yes", "encap = yes\n        childless = force");
+    let Some(charon) = Charon::start("l", &text, |_| {}) else { return };
+    let mut peer = configured(IKE, ESP);
+    peer.childless = true;
+    peer.children[0].remote = vec![network("10.0.0.0/8")];
+    let mut driver = Driver::new(&charon, peer);
+    driver.end.endpoint.initiate(0, Some(0), None, Instant::now()).expect("it is configured");
+    driver.until(&charon, "the first child", |end| end.children.len() == 1);
+    assert_eq!(driver.end.only_child().remote, [network("10.81.2.0/24")]);
+    let ike = driver.end.ike();
+    driver.end.endpoint.close(ike, Instant::now());
+    driver.until(&charon, "the end", |end| end.up.is_empty());
+    let command = charon.control_beside(&["--initiate", "--child", "c"]);
+    driver.until(&charon, "a child of strongSwan's", |end| end.children.len() == 1);
+    driver.until_done(&charon, command);
+    assert_eq!(driver.end.only_child().remote, [network("10.81.2.0/24")]);
+}
+
+/// Certificates of 4,096 bits in datagrams of 576 bytes, both ways.
+#[test]
+fn long_certificates_go_in_fragments_both_ways() {
+    if !has_strongswan() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    if let Err(problem) = certificates(&at, &["RSA", "-pkeyopt", "rsa_keygen_bits:3072"]) {
+        return skip::skip(format!("no certificates: {problem}"));
+    }
+    let text = connections(IKE, ESP, "auth = pubkey\n            certs = p2.crt");
+    let started = Charon::start("f", &text, |swanctl| {
+        for (name, to) in [("ca.crt", "x509ca"), ("p2.crt", "x509"), ("p2.key", "private")] {
+            fs::copy(at(name), swanctl.join(to).join(name)).expect("a file");
+        }
+        more(swanctl, "fragment_size = 604\n");
+    });
+    let Some(charon) = started else { return };
+    let mut peer = configured(IKE, ESP);
+    let read = |name: &str| fs::read(at(name)).expect("it was made");
+    peer.prove = Prove::Signature {
+        key: Arc::new(SigningKey::from_pkcs8(&read("p1.der")).expect("a key")),
+        certificates: vec![read("p1.crt.der")],
+    };
+    peer.expect =
+        Expect::Certificate(Arc::new(Authorities::new(&[read("ca.crt.der")]).expect("a certificate")));
+    let settings = Settings { fragment_bytes: 576, ..Settings::default() };
+    let mut driver = Driver::with_settings(&charon, peer, settings);
+    driver.end.endpoint.initiate(0, Some(0), None, Instant::now()).expect("it is configured");
+    driver.until(&charon, "the first child", |end| end.children.len() == 1);
+    let log = charon.log();
+    assert!(log.contains("received fragment #3 of") && log.contains("splitting IKE message"), "{log}");
+    let ike = driver.end.ike();
+    driver.end.endpoint.close(ike, Instant::now());
+    driver.until(&charon, "the end", |end| end.up.is_empty());
+    let command = charon.control_beside(&["--initiate", "--child", "c"]);
+    driver.until(&charon, "a child of strongSwan's", |end| end.children.len() == 1);
+    driver.until_done(&charon, command);
+}
+
+/// First our address changes, then strongSwan's.
+#[test]
+fn either_end_moves_under_mobike() {
+    if !has_strongswan() {
+        return;
+    }
+    let text =
+        connections(IKE, ESP, "auth = psk").replace(&format!("local_addrs = {THEIRS}"), "local_addrs = %any");
+    let Some(charon) = Charon::start("m", &text, |_| {}) else { return };
+    let mut peer = configured(IKE, ESP);
+    peer.mobike = true;
+    let mut driver = Driver::new(&charon, peer);
+    driver.end.endpoint.initiate(0, Some(0), None, Instant::now()).expect("it is configured");
+    driver.until(&charon, "the first child", |end| end.children.len() == 1);
+
+    let (ours, theirs) = (charon.namespaces().ours.clone(), charon.namespaces().theirs.clone());
+    let ip = |namespace: &str, arguments: &[&str]| {
+        run("ip", &[&["-n", namespace, "address"], arguments].concat()).expect("root may change that");
+    };
+    ip(&ours, &["add", "10.80.0.3/24", "dev", "ike0"]);
+    driver.move_to(&charon, "10.80.0.3");
+    let ike = driver.end.ike();
+    let elsewhere = SocketAddr::from(([10, 80, 0, 3], 4500));
+    assert!(driver.end.endpoint.relocate(ike, elsewhere, Instant::now()), "both speak MOBIKE");
+    driver.until(&charon, "our move", |end| end.moved.last().is_some_and(|path| path.local == elsewhere));
+    // It renews the child's keys for that, and we go on answering meanwhile.
+    driver.until(&charon, "strongSwan's view of our move", |end| {
+        let is_at_rest = end.children.len() == 1 && end.only_child().is_outbound_live;
+        is_at_rest && charon.log().contains("CHILD_SA closed")
+    });
+
+    // Its network's first address takes the others with it.
+    ip(&theirs, &["delete", &format!("{THEIRS}/24"), "dev", "ike1"]);
+    ip(&theirs, &["add", "10.80.0.4/24", "dev", "ike1"]);
+    driver.until(&charon, "its move", |end| {
+        end.moved.last().is_some_and(|path| path.remote.ip() == std::net::IpAddr::from([10, 80, 0, 4]))
+    });
+    let child = driver.end.only_child().child;
+    driver.end.endpoint.rekey_child(child, Instant::now());
+    driver.until(&charon, "a child in its place", |end| {
+        end.children.len() == 1 && end.only_child().child != child
+    });
+}
+
+/// strongSwan behind a NAT that forgets within a second: IKE follows its port, and so does what the owner is told of ESP.
+#[test]
+fn a_nat_loses_its_mapping_and_the_gateway_follows() {
+    if !has_strongswan() {
+        return;
+    }
+    let text = connections(IKE, ESP, "auth = psk")
+        .replace(
+            &format!("local_addrs = {THEIRS}"),
+            "local_addrs = 10.82.0.2\n        dpd_delay = 2s\n        mobike = no",
+        )
+        .replace("encap = yes", "encap = no");
+    let Some(charon) = Charon::start("n", &text, |_| {}) else { return };
+    let inside = charon.namespaces().theirs.clone();
+    let nat = format!("{inside}n");
+    let made = Nat::new(&nat, &inside);
+    let _nat = match made {
+        Ok(made) => made,
+        Err(problem) => return skip::skip(format!("no NAT: {problem}")),
+    };
+    let mut peer = configured(IKE, ESP);
+    (peer.remote, peer.always_encapsulate) = (None, false);
+    let mut driver = Driver::new(&charon, peer);
+    let command = charon.control_beside(&["--initiate", "--child", "c"]);
+    driver.until(&charon, "a child of strongSwan's", |end| end.children.len() == 1);
+    driver.until_done(&charon, command);
+    let child = driver.end.only_child().clone();
+    assert!(child.is_encapsulated && child.path.remote.ip() == THEIRS.parse::<std::net::IpAddr>().unwrap());
+    // Each probe of strongSwan's comes by another port.
+    driver.until(&charon, "another port", |end| {
+        end.moved.last().is_some_and(|path| path.remote.port() != child.path.remote.port())
+    });
+    let ike = driver.end.ike();
+    driver.end.endpoint.rekey(ike, Instant::now());
+    driver.until(&charon, "new keys through the newest mapping", |end| end.rekeyed == 1);
+}
+
+/// A namespace between the ends that has strongSwan's outside address, and its link; gone when it is dropped.
+struct Nat(String);
+
+impl Nat {
+    fn new(name: &str, inside: &str) -> Result<Self, String> {
+        run("ip", &["netns", "add", name])?;
+        let made = Self(name.to_owned());
+        // The outer link goes over to the NAT, and strongSwan gets another one.
+        run("ip", &["-n", inside, "link", "set", "ike1", "netns", name])?;
+        let veth =
+            ["link", "add", "in0", "netns", name, "type", "veth", "peer", "name", "in1", "netns", inside];
+        run("ip", &veth)?;
+        for (namespace, link, address) in
+            [(name, "ike1", THEIRS), (name, "in0", "10.82.0.1"), (inside, "in1", "10.82.0.2")]
+        {
+            run("ip", &["-n", namespace, "address", "add", &format!("{address}/24"), "dev", link])?;
+            run("ip", &["-n", namespace, "link", "set", link, "up"])?;
+        }
+        run("ip", &["-n", inside, "route", "add", "default", "via", "10.82.0.1"])?;
+        let nft = |arguments: &[&str]| run("ip", &[&["netns", "exec", name, "nft"], arguments].concat());
+        nft(&["add", "table", "ip", "nat"])?;
+        nft(&["add", "chain", "ip", "nat", "post", "{ type nat hook postrouting priority 100 ; }"])?;
+        nft(&["add", "rule", "ip", "nat", "post", "oifname", "ike1", "masquerade", "random"])?;
+        for setting in [
+            "net.ipv4.ip_forward=1",
+            "net.netfilter.nf_conntrack_udp_timeout=1",
+            "net.netfilter.nf_conntrack_udp_timeout_stream=1",
+        ] {
+            run("ip", &["netns", "exec", name, "sysctl", "-qw", setting])?;
+        }
+        Ok(made)
+    }
+}
+
+impl Drop for Nat {
+    fn drop(&mut self) {
+        let _ = run("ip", &["netns", "delete", &self.0]);
+    }
+}

@@ -1,0 +1,283 @@
+//! Road warriors: strongSwan as gateway and as client, by EAP-MSCHAPv2 and EAP-TLS, with addresses of a pool.
+
+use std::{fs, net::IpAddr, path::Path, sync::Arc, time::Instant};
+
+use sealane_ike::{
+    EapClient, EapServer, EapTls, Expect, Families, Identity, Peer, Pool, Prove, Settings, TlsIdentity,
+    Users, certificate::Authorities, crypto::sign::SigningKey,
+};
+use zeroize::Zeroizing;
+
+use crate::{
+    charon::{Charon, Driver, OURS, THEIRS, certificates, configured, has_strongswan, wait_for},
+    common::network,
+    skip,
+};
+
+const IKE: &str = "aes256gcm16-prfsha384-x25519";
+const ESP: &str = "aes256gcm16";
+
+/// Certificates of an authority and of both ends, in files.
+struct Files(tempfile::TempDir);
+
+impl Files {
+    fn new() -> Option<Self> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| folder.path().join(name).display().to_string();
+        match certificates(&at, &["EC", "-pkeyopt", "ec_paramgen_curve:P-256"]) {
+            Ok(()) => Some(Self(folder)),
+            Err(problem) => {
+                skip::skip(format!("no certificates: {problem}"));
+                None
+            }
+        }
+    }
+
+    fn read(&self, name: &str) -> Vec<u8> {
+        fs::read(self.0.path().join(name)).expect("it was made")
+    }
+
+    /// Puts strongSwan's where it looks for them, and what else it is configured with.
+    fn install(&self, swanctl: &Path, more: &str) {
+        for (name, to) in [("ca.crt", "x509ca"), ("p2.crt", "x509"), ("p2.key", "private")] {
+            fs::copy(self.0.path().join(name), swanctl.join(to).join(name)).expect("a file");
+        }
+        fs::write(swanctl.with_file_name("more").join("more.conf"), more).expect("a file");
+    }
+
+    fn authorities(&self) -> Arc<Authorities> {
+        Arc::new(Authorities::new(&[self.read("ca.crt.der")]).expect("a certificate"))
+    }
+
+    fn tls(&self) -> EapTls {
+        let identity = TlsIdentity::new(&self.read("p1.der"), &[self.read("p1.crt.der")]).expect("a key");
+        EapTls { identity, authorities: self.authorities() }
+    }
+}
+
+/// strongSwan's configuration as a gateway for users.
+fn gateway(method: &str) -> String {
+    format!(
+        "connections {{
+    rw {{
+        version = 2
+        local_addrs = {THEIRS}
+        remote_addrs = %any
+        proposals = {IKE}
+        encap = yes
+        pools = rw
+        send_cert = always
+        local {{
+            auth = pubkey
+            certs = p2.crt
+            id = p2.example
+        }}
+        remote {{
+            auth = {method}
+            id = %any
+            eap_id = %any
+        }}
+        children {{
+            c {{
+                local_ts = 10.81.2.0/24
+                esp_proposals = {ESP}
+            }}
+        }}
+    }}
+}}
+pools {{
+    rw {{
+        addrs = 10.99.0.0/24
+        dns = 10.81.2.53
+    }}
+}}
+secrets {{
+    eap-1 {{
+        id = alice
+        secret = \"correct horse\"
+    }}
+}}
+"
+    )
+}
+
+/// strongSwan's configuration as a user.
+fn client(local: &str) -> String {
+    format!(
+        "connections {{
+    rw {{
+        version = 2
+        local_addrs = {THEIRS}
+        remote_addrs = {OURS}
+        proposals = {IKE}
+        encap = yes
+        vips = 0.0.0.0
+        local {{
+            {local}
+        }}
+        remote {{
+            auth = pubkey
+            id = p1.example
+        }}
+        children {{
+            c {{
+                remote_ts = 10.81.1.0/24
+                esp_proposals = {ESP}
+            }}
+        }}
+    }}
+}}
+secrets {{
+    eap-1 {{
+        id = alice
+        secret = \"correct horse\"
+    }}
+}}
+"
+    )
+}
+
+/// Which version of TLS strongSwan speaks at most.
+fn tls_version(version: &str) -> String {
+    format!("tls {{\n    version_max = {version}\n}}\n")
+}
+
+/// One of both strongSwans.
+type Start = fn(&str, &str, &dyn Fn(&Path)) -> Option<Charon>;
+
+const OLDER: Start = |case, connections, prepare| Charon::start(case, connections, prepare);
+const NEWER: Start = |case, connections, prepare| Charon::start_newer(case, connections, prepare);
+
+fn we_are_the_user(start: Start, case: &str, method: &str, more: &str, prove: impl FnOnce(&Files) -> Prove) {
+    if !has_strongswan() {
+        return;
+    }
+    let Some(files) = Files::new() else { return };
+    let Some(charon) = start(case, &gateway(method), &|swanctl| files.install(swanctl, more)) else {
+        return;
+    };
+    let mut peer = configured(IKE, ESP);
+    peer.prove = prove(&files);
+    peer.expect = Expect::Certificate(files.authorities());
+    peer.asks_for = Families { ipv4: true, ipv6: false };
+    peer.children[0].local = vec![network("0.0.0.0/0")];
+    let mut driver = Driver::new(&charon, peer);
+    driver.end.endpoint.initiate(0, Some(0), None, Instant::now()).expect("it is configured");
+    driver.until(&charon, "the first child", |end| end.children.len() == 1);
+    let given = &driver.end.configured[0];
+    let address = given.addresses[0];
+    assert_eq!(given.dns, ["10.81.2.53".parse::<IpAddr>().unwrap()]);
+    assert_eq!(driver.end.only_child().local, [network(&format!("{address}/32"))]);
+    assert!(network("10.99.0.0/24").contains(&network(&format!("{address}/32"))));
+    wait_for("strongSwan's child", || {
+        charon.control(&["--list-sas"]).is_ok_and(|told| told.contains("INSTALLED"))
+    });
+    // Keys are renewed as ever.
+    let child = driver.end.only_child().child;
+    driver.end.endpoint.rekey_child(child, Instant::now());
+    driver.until(&charon, "a child in its place", |end| {
+        end.children.len() == 1 && end.only_child().child != child
+    });
+    let ike = driver.end.ike();
+    driver.end.endpoint.close(ike, Instant::now());
+    driver.until(&charon, "the end", |end| end.up.is_empty());
+}
+
+fn strongswan_is_the_user(start: Start, case: &str, local: &str, more: &str, expected: &str) {
+    if !has_strongswan() {
+        return;
+    }
+    let Some(files) = Files::new() else { return };
+    let Some(charon) = start(case, &client(local), &|swanctl| files.install(swanctl, more)) else {
+        return;
+    };
+    let mut users = Users::default();
+    users.insert("alice", "correct horse");
+    let mut peer: Peer = configured(IKE, ESP);
+    (peer.remote, peer.remote_identity) = (None, None);
+    peer.prove = Prove::Signature {
+        key: Arc::new(SigningKey::from_pkcs8(&files.read("p1.der")).expect("a key")),
+        certificates: vec![files.read("p1.crt.der")],
+    };
+    peer.expect = Expect::Eap(Arc::new(EapServer { users, tls: Some(files.tls()) }));
+    peer.pool = Some(0);
+    peer.children[0].remote = vec![network("10.98.0.0/24")];
+    let address = |text: &str| -> IpAddr { text.parse().unwrap() };
+    let pool = Pool {
+        addresses: vec![(address("10.98.0.10"), address("10.98.0.20"))],
+        dns: vec![address("10.81.1.53")],
+        domains: vec!["corp.example".to_owned()],
+    };
+    let settings = Settings { pools: vec![pool], ..Settings::default() };
+    let mut driver = Driver::with_settings(&charon, peer, settings);
+    let command = charon.control_beside(&["--initiate", "--child", "c"]);
+    driver.until(&charon, "a child of strongSwan's", |end| end.children.len() == 1);
+    driver.until_done(&charon, command);
+    assert_eq!(driver.end.users, [expected]);
+    assert_eq!(driver.end.only_child().remote, [network("10.98.0.10/32")]);
+    let told = charon.control(&["--list-sas"]).expect("it runs");
+    assert!(told.contains("10.98.0.10"), "{told}");
+    assert!(charon.log().contains("installing new virtual IP 10.98.0.10"));
+    // Keys are renewed as ever.
+    let command = charon.control_beside(&["--rekey", "--child", "c"]);
+    let child = driver.end.only_child().child;
+    driver.until_done(&charon, command);
+    driver.until(&charon, "a child in its place", |end| {
+        end.children.len() == 1 && end.only_child().child != child
+    });
+    let command = charon.control_beside(&["--terminate", "--ike", "rw"]);
+    driver.until(&charon, "its end", |end| end.up.is_empty());
+    driver.until_done(&charon, command);
+}
+
+fn password(_: &Files) -> Prove {
+    Prove::Eap(EapClient::Password {
+        user: "alice".to_owned(),
+        password: Zeroizing::new("correct horse".to_owned()),
+    })
+}
+
+fn certificate(files: &Files) -> Prove {
+    let server = Identity::from_text("p2.example");
+    Prove::Eap(EapClient::Certificate { user: "p1.example".to_owned(), tls: files.tls(), server })
+}
+
+/// Whether strongSwan has what it needs for passwords, which Debian has in a package of its own.
+fn has_passwords() -> bool {
+    let has = Path::new("/usr/lib/ipsec/plugins/libstrongswan-eap-mschapv2.so").exists();
+    if !has {
+        skip::skip("no libcharon-extauth-plugins".to_owned());
+    }
+    has
+}
+
+#[test]
+fn a_password_proves_us_to_strongswan_which_gives_an_address() {
+    if !has_passwords() {
+        return;
+    }
+    we_are_the_user(OLDER, "u", "eap-mschapv2", "", password);
+}
+
+#[test]
+fn a_password_proves_strongswan_to_us_and_it_gets_an_address() {
+    if !has_passwords() {
+        return;
+    }
+    let local = "auth = eap-mschapv2\n            id = alice\n            eap_id = alice";
+    strongswan_is_the_user(OLDER, "v", local, "", "alice");
+}
+
+/// TLS 1.3 in EAP as RFC 9190 has it takes a newer strongSwan: 5.9 leaves the commitment out as server, and crashes on it as client.
+#[test]
+fn a_certificate_proves_us_to_strongswan_by_eap_tls() {
+    we_are_the_user(OLDER, "w", "eap-tls", &tls_version("1.2"), certificate);
+    we_are_the_user(NEWER, "x", "eap-tls", &tls_version("1.3"), certificate);
+}
+
+#[test]
+fn a_certificate_proves_strongswan_to_us_by_eap_tls() {
+    let local = "auth = eap-tls\n            certs = p2.crt\n            id = p2.example\n            eap_id = p2.example";
+    strongswan_is_the_user(OLDER, "y", local, &tls_version("1.2"), "p2.example");
+    strongswan_is_the_user(NEWER, "z", local, &tls_version("1.3"), "p2.example");
+}
