@@ -8,7 +8,7 @@ use std::time::Instant;
 use libfuzzer_sys::fuzz_target;
 use sealane_fuzz::frugally;
 use sealane_ike::{
-    ChildPolicy, Endpoint, Event, Expect, Identity, Mode, Offer, Peer, Prove, Random, Settings,
+    ChildPolicy, Endpoint, Event, Expect, Families, Identity, Mode, Offer, Peer, Prove, Random, Settings,
     wire::{Exchange, HEADER_BYTES, Header, PayloadType, Payloads, Spis, TrafficSelector, payload},
 };
 
@@ -37,6 +37,8 @@ fn endpoint() -> Endpoint {
             .map(|text| Offer::ike(text).expect("a proposal"))
             .to_vec(),
         children: vec![child],
+        pool: None,
+        asks_for: Families::default(),
         always_encapsulate: false,
         mobike: true,
         childless: false,

@@ -6,6 +6,7 @@
 #![deny(unsafe_code)]
 
 mod allocation;
+pub mod ike;
 pub mod packets;
 pub mod scripts;
 pub mod sftp;

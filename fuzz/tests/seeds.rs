@@ -121,6 +121,7 @@ fn seeds_of_ike() {
     check("ike_payloads", &["critical", "cut"], |bytes| {
         parse_all(PayloadType(bytes[0]), &bytes[1..]).is_ok_and(|payloads| !payloads.is_empty())
     });
+    check("ike_peer", &["incomplete-fragments"], |bytes| sealane_fuzz::ike::follow(bytes) > 0);
 }
 
 #[test]

@@ -82,6 +82,7 @@ impl Sum {
         !self.folded()
     }
 
+    /// Returns the checksum as UDP carries it: all ones instead of 0, which means "no checksum" (RFC 768).
     #[must_use]
     pub const fn checksum_udp(self) -> u16 {
         match self.checksum() {
