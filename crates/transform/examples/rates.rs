@@ -1,10 +1,9 @@
 //! Prints MB/s by thread CPU time for every algorithm and tier: `rates [NAME] [BYTES] [BATCH]`.
 //!
-//! BYTES may be `imix`: 64, 576 and 1500 bytes as 7 to 4 to 1, a key to each packet. Lanes fill only if there are
-//! several batches of lanes to take from, so bitsliced kernels want a BATCH of 4096 there.
-//! `peer` is the RustCrypto crate (or aws-lc-rs for AEADs), message by message, in the same run. An AEAD's packets have
-//! 20 bytes of associated data; `gmac` is GCM over records of 64 KiB with a header of 24 bytes, all of it associated
-//! data.
+//! BYTES may be `imix`: 64, 576 and 1500 bytes in the ratio 7 to 4 to 1, with a key per packet. With it, lanes fill
+//! only if there are several batches of lanes to take from, so bitsliced kernels need a BATCH of 4096. `peer` is the
+//! RustCrypto crate (or aws-lc-rs for AEADs), message by message, in the same run. An AEAD's packets have 20 bytes of
+//! associated data; `gmac` is GCM over records of 64 KiB with a header of 24 bytes, all of it associated data.
 #![allow(unsafe_code)]
 
 use std::hint::black_box;
@@ -15,7 +14,7 @@ use sealane_transform::{
     DigestKey, Direction, Isa, Kernels, Mode, Tier,
 };
 
-/// Seconds of CPU this thread has used.
+/// Returns the seconds of CPU that this thread has used.
 fn cpu_seconds() -> f64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a writable timespec.
@@ -23,7 +22,7 @@ fn cpu_seconds() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// MB/s of work that handles `bytes` a call: the best of five boxes of 40 ms.
+/// Returns the MB/s of work that processes `bytes` per call: the best of five intervals of 40 ms.
 fn rate(bytes: usize, mut work: impl FnMut()) -> f64 {
     work();
     let mut best = 0.0f64;
@@ -157,7 +156,7 @@ fn digests(wanted: &str, lengths: &[usize]) {
     }
 }
 
-/// One message by a RustCrypto cipher in CBC.
+/// Returns the rate of single messages through a RustCrypto cipher in CBC.
 fn cbc_peer<C>(bytes: usize) -> f64
 where
     C: cipher::BlockCipherEncrypt + cipher::KeyInit,
@@ -226,7 +225,7 @@ fn ciphers(wanted: &str, lengths: &[usize], direction: Direction) {
     }
 }
 
-/// One AEAD over packets of one key; the boxes of all kernels and of aws-lc-rs alternate.
+/// Measures one AEAD over packets of one key; the intervals of all kernels and of aws-lc-rs alternate.
 fn aead(name: &str, algorithm: Aead, direction: Direction, aad_bytes: usize, packets: Vec<Vec<u8>>) {
     let raw = vec![7; algorithm.key_bytes()];
     let key = AeadKey::new(algorithm, &raw).expect("right length");
@@ -238,7 +237,7 @@ fn aead(name: &str, algorithm: Aead, direction: Direction, aad_bytes: usize, pac
     let aws_key = aws::LessSafeKey::new(aws::UnboundKey::new(aws_algorithm, &raw).expect("right length"));
     let aads = vec![vec![9; aad_bytes]; packets.len()];
     let nonce = |i: usize| core::array::from_fn(|n| (i >> (8 * n.min(3))) as u8);
-    // Sealing is in place; opening is not, as the next box needs the sealed packets again.
+    // Sealing is in place; opening is not, because the next interval needs the sealed packets again.
     let mut sealed = packets;
     let tags: Vec<[u8; 16]> = sealed
         .iter_mut()

@@ -1,4 +1,4 @@
-//! Authenticated encryption as callers see it: keys and jobs.
+//! Authenticated encryption for callers: keys and jobs.
 
 use core::fmt;
 
@@ -11,12 +11,12 @@ use crate::key::KeyLengthError;
 
 /// The expanded key of an AEAD.
 pub(crate) enum AeadSchedule {
-    /// On a cache line of its own, with the powers of the hash key.
+    /// The key has a cache line of its own, with the powers of the hash key.
     Gcm(Box<gcm::Key>),
     ChaCha(Zeroizing<[u8; 32]>),
 }
 
-/// An AEAD with its key, expanded once; wiped when dropped.
+/// An AEAD with its key, expanded once, and wiped when dropped.
 pub struct AeadKey {
     algorithm: Aead,
     schedule: AeadSchedule,
@@ -43,7 +43,7 @@ impl AeadKey {
         Ok(Self { algorithm, schedule })
     }
 
-    /// The algorithm this key is for.
+    /// Returns the algorithm to which the key belongs.
     pub const fn algorithm(&self) -> Aead {
         self.algorithm
     }
@@ -55,30 +55,30 @@ impl AeadKey {
 
 /// One message to seal or to open.
 ///
-/// With no data and the whole message as `aad` it is authenticated only: GMAC, if the algorithm is a GCM.
+/// Without data and with the whole message as `aad` it is authenticated only: that is GMAC if the algorithm is a GCM.
 #[derive(Debug)]
 pub struct AeadJob<'a> {
     /// The expanded key.
     pub key: &'a AeadKey,
-    /// Never the same twice under one key when sealing.
+    /// It must never repeat under one key when sealing.
     pub nonce: [u8; 12],
     /// Authenticated, not encrypted.
     pub aad: &'a [u8],
-    /// Plaintext in and ciphertext out when sealing; the other way round when opening.
+    /// Plaintext in and ciphertext out when sealing; the reverse when opening.
     pub data: Buffer<'a>,
     /// Written when sealing, checked when opening.
     pub tag: [u8; 16],
-    /// What became of it.
+    /// The result.
     pub status: Status,
 }
 
 impl<'a> AeadJob<'a> {
-    /// A job that seals `data`.
+    /// Returns a job that seals `data`.
     pub const fn seal(key: &'a AeadKey, nonce: [u8; 12], aad: &'a [u8], data: Buffer<'a>) -> Self {
         Self { key, nonce, aad, data, tag: [0; 16], status: Status::Pending }
     }
 
-    /// A job that opens `data` if `tag` is right.
+    /// Returns a job that opens `data` if `tag` is right.
     pub const fn open(
         key: &'a AeadKey,
         nonce: [u8; 12],

@@ -1,9 +1,9 @@
 //! The catalogue: every algorithm by name, with its facts as data.
 //!
-//! A name parses to exactly one [`Algorithm`] and prints back the same; [`Algorithm::all`] lists them all. What they are
-//! stands in `list.rs`, what is known of each in its descriptor.
-//! The facts are those of NPCryptBench's Table II (block, rounds, key, table bytes), widened by what a caller
-//! must know to use the algorithm (IV, output, chaining, byte order) and to judge it (status, source).
+//! A name parses to exactly one [`Algorithm`] and prints back the same; [`Algorithm::all`] lists them all. `list.rs`
+//! lists the algorithms, and their descriptors have the facts of each. The facts are those of NPCryptBench's Table II
+//! (block, rounds, key, table bytes), extended by the facts that a caller needs to use the algorithm (IV, output,
+//! chaining, byte order) and to judge it (status, source).
 
 use core::fmt;
 use core::str::FromStr;
@@ -11,7 +11,7 @@ use core::str::FromStr;
 use crate::descriptor::{AeadDescriptor, CipherDescriptor, DigestDescriptor, PeerNames, Promise};
 use crate::job::Direction;
 
-/// Makes an enum of a list's algorithms.
+/// Defines an enum of a list's algorithms.
 macro_rules! enumerate {
     (
         $(#[$attribute:meta])*
@@ -35,17 +35,17 @@ macro_rules! enumerate {
                 }
             }
 
-            /// The catalogue's name; a block cipher's, without a mode.
+            /// Returns the catalogue's name; for a block cipher, without a mode.
             pub const fn name(self) -> &'static str {
                 self.descriptor().name
             }
 
-            /// What other libraries call it.
+            /// Returns its names in other libraries.
             pub const fn peers(self) -> PeerNames {
                 self.descriptor().peers
             }
 
-            /// Instructions that its kernels promise to contain.
+            /// Returns instructions that its kernels promise to contain.
             pub const fn promises(self) -> &'static [Promise] {
                 self.descriptor().promises
             }
@@ -94,7 +94,7 @@ macro_rules! enumerate_ciphers {
         }
 
         impl Cipher {
-            /// Those that are not a block cipher in a mode.
+            /// All algorithms that are not a block cipher in a mode.
             const STREAMS: &'static [Self] = &[Self::Null, $( $( Self::$variant, )* )*];
 
             pub(crate) const fn descriptor(self) -> &'static CipherDescriptor {
@@ -109,7 +109,7 @@ macro_rules! enumerate_ciphers {
 }
 ciphers!(enumerate_ciphers);
 
-/// How a block cipher is chained.
+/// A mode of a block cipher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mode {
     /// Each block alone.
@@ -120,7 +120,7 @@ pub enum Mode {
     Ctr,
 }
 
-/// Authentication without encryption, by an AEAD that is given nothing to encrypt.
+/// Authentication without encryption, by an AEAD without data to encrypt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Gmac {
     /// AES-128-GMAC, SP 800-38D: AES-128-GCM with the message as associated data.
@@ -142,16 +142,16 @@ pub enum Algorithm {
     Gmac(Gmac),
 }
 
-/// How far an algorithm may be trusted today.
+/// The trust that an algorithm deserves today.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Standing {
     /// In use and unbroken.
     Current,
-    /// Unbroken in practice but outdated (64-bit blocks, no analysis in years).
+    /// It is unbroken in practice but outdated (64-bit blocks, no analysis in years).
     Legacy,
-    /// Broken: refused outside measurement and interoperation.
+    /// It is broken, and refused outside measurement and interoperation.
     Broken,
-    /// Not a cryptographic protection at all.
+    /// It is not a cryptographic protection.
     Benchmark,
 }
 
@@ -166,14 +166,14 @@ pub enum ByteOrder {
     Bytes,
 }
 
-/// Lengths of key that an algorithm accepts, in bytes.
+/// The key lengths that an algorithm accepts, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct KeyBytes {
     /// Shortest.
     pub min: usize,
     /// Longest.
     pub max: usize,
-    /// What we use when free to choose.
+    /// The length that we use by default.
     pub usual: usize,
 }
 
@@ -181,13 +181,13 @@ impl KeyBytes {
     /// No key.
     pub(crate) const NONE: Self = Self::exactly(0);
 
-    /// One length.
+    /// Returns a range of one length.
     pub(crate) const fn exactly(bytes: usize) -> Self {
         Self { min: bytes, max: bytes, usual: bytes }
     }
 }
 
-/// How much may be protected before a key or a nonce must change; `u64::MAX` where nothing bounds it.
+/// The amounts that may be protected before a key or a nonce must change; `u64::MAX` means no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Blocks of the primitive under one key.
@@ -197,30 +197,31 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// None.
+    /// No limits.
     pub(crate) const NONE: Self = Self { blocks_a_key: u64::MAX, bytes_a_nonce: u64::MAX };
-    /// Of ciphers of 64-bit blocks: SP 800-67 revision 2, section 3.3, sets it for triple DES.
+    /// The limits of ciphers with 64-bit blocks: SP 800-67 revision 2, section 3.3, sets them for triple DES.
     pub(crate) const NARROW_BLOCKS: Self = Self { blocks_a_key: 1 << 20, bytes_a_nonce: u64::MAX };
-    /// Of ciphers of 128-bit blocks: two of so many are equal with a probability of about 2^-33.
+    /// The limits of ciphers with 128-bit blocks: two of that many blocks are equal with a probability of about
+    /// 2^-33.
     pub(crate) const WIDE_BLOCKS: Self = Self { blocks_a_key: 1 << 48, bytes_a_nonce: u64::MAX };
 }
 
-/// What is known of an algorithm.
+/// The facts of an algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Facts {
     /// Bytes per block of the primitive; 1 for byte streams.
     pub block_bytes: usize,
-    /// Rounds (steps for hashes) per block; 0 where the notion does not apply.
+    /// Rounds (steps for hashes) per block; 0 if the notion does not apply.
     pub rounds: usize,
     /// Key lengths.
     pub key_bytes: KeyBytes,
-    /// IV or nonce bytes a job carries.
+    /// IV or nonce bytes per job.
     pub iv_bytes: usize,
     /// Digest or tag bytes; 0 for ciphers.
     pub output_bytes: usize,
     /// Constant or key-dependent tables in the reference form, bytes.
     pub table_bytes: usize,
-    /// What one association keeps hot: expanded key and tables, bytes.
+    /// Bytes of expanded key and tables that one association keeps in caches.
     pub working_set_bytes: usize,
     /// Whether a message's blocks depend on each other when sealing.
     pub chained: bool,
@@ -228,14 +229,14 @@ pub struct Facts {
     pub byte_order: ByteOrder,
     /// Standing today.
     pub standing: Standing,
-    /// How far a key and a nonce go.
+    /// Limits of a key and of a nonce.
     pub limits: Limits,
     /// The definition.
     pub source: &'static str,
 }
 
 impl Digest {
-    /// Bytes of digest or tag.
+    /// Returns the length of the digest or tag in bytes.
     pub const fn output_bytes(self) -> usize {
         self.facts().output_bytes
     }
@@ -247,12 +248,12 @@ impl Digest {
 }
 
 impl BlockCipher {
-    /// Bytes of a block.
+    /// Returns the length of a block in bytes.
     pub const fn block_bytes(self) -> usize {
         self.facts().block_bytes
     }
 
-    /// Facts of the bare cipher; `iv_bytes` and `chained` depend on the mode and are those of CBC.
+    /// Returns the facts of the bare cipher; `iv_bytes` and `chained` depend on the mode and are those of CBC.
     pub const fn facts(self) -> Facts {
         self.descriptor().facts
     }
@@ -262,10 +263,10 @@ impl Mode {
     /// All modes.
     pub const ALL: [Self; 3] = [Self::Ecb, Self::Cbc, Self::Ctr];
 
-    /// The one that a block cipher's bare name stands for.
+    /// The mode that a block cipher's bare name implies.
     pub const USUAL: Self = Self::Cbc;
 
-    /// The catalogue's name.
+    /// Returns the catalogue's name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ecb => "ecb",
@@ -274,20 +275,20 @@ impl Mode {
         }
     }
 
-    /// Whether a block needs nothing that another one makes, so that a message can be cut.
+    /// Returns whether no block needs the result of another one, so that a message can be cut.
     pub(crate) const fn can_cut(self, direction: Direction) -> bool {
         !matches!((self, direction), (Self::Cbc, Direction::Encrypt))
     }
 }
 
 impl Cipher {
-    /// All ciphers; a block cipher's modes follow each other.
+    /// Returns all ciphers; the modes of a block cipher are adjacent.
     pub fn all() -> impl Iterator<Item = Self> {
         let modes = |cipher| Mode::ALL.into_iter().map(move |mode| Self::Block(cipher, mode));
         Self::STREAMS.iter().copied().chain(BlockCipher::ALL.into_iter().flat_map(modes))
     }
 
-    /// A block cipher's bare name, which stands for its usual mode, where this is that mode.
+    /// Returns a block cipher's bare name, if this is the mode that the name implies.
     pub const fn alias(self) -> Option<&'static str> {
         match self {
             Self::Block(cipher, Mode::USUAL) => Some(cipher.name()),
@@ -295,7 +296,7 @@ impl Cipher {
         }
     }
 
-    /// Facts, with the mode's IV and chaining.
+    /// Returns the facts, with the mode's IV and chaining.
     pub const fn facts(self) -> Facts {
         let facts = self.descriptor().facts;
         match self {
@@ -305,7 +306,7 @@ impl Cipher {
         }
     }
 
-    /// Bytes to which a job's length must be a multiple; a power of two.
+    /// Returns the number of bytes of which a job's length must be a multiple; a power of two.
     pub const fn granule_bytes(self) -> usize {
         match self {
             Self::Block(cipher, Mode::Ecb | Mode::Cbc) => cipher.block_bytes(),
@@ -315,7 +316,7 @@ impl Cipher {
 }
 
 impl Aead {
-    /// Bytes of key.
+    /// Returns the usual length of the key in bytes.
     pub const fn key_bytes(self) -> usize {
         self.facts().key_bytes.usual
     }
@@ -330,7 +331,7 @@ impl Gmac {
     /// Both.
     pub const ALL: [Self; 2] = [Self::Aes128, Self::Aes256];
 
-    /// The catalogue's name.
+    /// Returns the catalogue's name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Aes128 => "aes-128-gmac",
@@ -338,7 +339,7 @@ impl Gmac {
         }
     }
 
-    /// The AEAD whose kernels run it, with the message as [`crate::AeadJob::aad`] and no data.
+    /// Returns the AEAD whose kernels compute it, with the message as [`crate::AeadJob::aad`] and no data.
     pub const fn aead(self) -> Aead {
         match self {
             Self::Aes128 => Aead::Aes128Gcm,
@@ -348,7 +349,7 @@ impl Gmac {
 }
 
 impl Algorithm {
-    /// The whole catalogue, in a stable order.
+    /// Returns the whole catalogue, in a stable order.
     pub fn all() -> impl Iterator<Item = Self> {
         Digest::ALL
             .into_iter()
@@ -368,7 +369,7 @@ impl Algorithm {
         }
     }
 
-    /// What other libraries call it.
+    /// Returns its names in other libraries.
     pub const fn peers(self) -> PeerNames {
         match self {
             Self::Digest(digest) => digest.peers(),
@@ -378,7 +379,7 @@ impl Algorithm {
         }
     }
 
-    /// Instructions that its kernels promise to contain.
+    /// Returns instructions that its kernels promise to contain.
     pub const fn promises(self) -> &'static [Promise] {
         match self {
             Self::Digest(digest) => digest.promises(),
@@ -407,7 +408,7 @@ impl fmt::Display for Algorithm {
     }
 }
 
-/// A name that is not in the catalogue.
+/// The error of a name that is not in the catalogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no such algorithm")]
 pub struct UnknownAlgorithm;
@@ -415,7 +416,7 @@ pub struct UnknownAlgorithm;
 impl FromStr for Cipher {
     type Err = UnknownAlgorithm;
 
-    /// By name, or by a block cipher's alias.
+    /// Finds an algorithm by its name, or by a block cipher's alias.
     fn from_str(name: &str) -> Result<Self, UnknownAlgorithm> {
         let is_it = |cipher: &Self| cipher.alias() == Some(name) || cipher.to_string() == name;
         Self::all().find(is_it).ok_or(UnknownAlgorithm)
@@ -426,7 +427,8 @@ impl FromStr for Algorithm {
     type Err = UnknownAlgorithm;
 
     fn from_str(name: &str) -> Result<Self, UnknownAlgorithm> {
-        // Forty-odd entries, parsed once per program: a scan is the table's own proof of being the inverse.
+        // There are some forty entries, parsed once per program: with a scan, parsing is the inverse of printing by
+        // construction.
         let named = Self::all().find(|algorithm| algorithm.to_string() == name);
         named.or_else(|| name.parse().ok().map(Self::Cipher)).ok_or(UnknownAlgorithm)
     }
@@ -442,7 +444,7 @@ mod tests {
             assert_eq!(algorithm.to_string().parse(), Ok(algorithm));
         }
         assert_eq!("rot13".parse::<Algorithm>(), Err(UnknownAlgorithm));
-        // A block cipher alone is chained.
+        // The bare name of a block cipher means CBC.
         assert_eq!("3des".parse(), Ok(Algorithm::Cipher(Cipher::Block(BlockCipher::TripleDes, Mode::Cbc))));
         assert_eq!(Cipher::Rc4.alias(), None);
     }

@@ -1,9 +1,10 @@
 //! Many messages through one lane kernel of a cipher, each with its own length, key and IV.
 //!
 //! Lanes advance together by chunks of 64 bytes. A lane's message is its whole chunks, then a tail that runs in a
-//! scratch chunk. All lanes run until the shortest stretch ends; the lanes that ended move on, and a lane whose
-//! message is done takes the next. A lane without work grinds its own scratch chunk, over and over. When so few lanes
-//! are busy that single messages are faster, their rests are handed over.
+//! scratch chunk. All lanes run until the shortest stretch ends; the lanes that ended go on with their next stretch,
+//! and a lane whose message is done takes the next message. A lane without work processes its own scratch chunk,
+//! again and again. When so few lanes are busy that single messages are faster, the rests of their messages are
+//! handed over.
 //!
 //! `unsafe`: kernels take raw lane pointers, made here from the jobs' buffers.
 #![allow(unsafe_code)]
@@ -18,7 +19,7 @@ use crate::wipe::wipe;
 /// Bytes by which lanes advance.
 pub(crate) const CHUNK: usize = 64;
 
-/// Where each of `L` lanes reads and writes.
+/// The places at which each of `L` lanes reads and writes.
 #[repr(align(64))]
 pub(crate) struct Rows<const L: usize> {
     pub(crate) source: [*const u8; L],
@@ -30,7 +31,7 @@ impl<const L: usize> Rows<L> {
     /// Moves every lane to its next chunk.
     #[inline(always)]
     pub(crate) fn advance(&mut self) {
-        // Sums of addresses, as the compiler makes vectors of these and not of pointers.
+        // These are sums of integers, because the compiler vectorises these and not sums of pointers.
         for (source, step) in self.source.iter_mut().zip(&self.step) {
             *source = with_exposed_provenance(source.expose_provenance().wrapping_add(*step));
         }
@@ -43,7 +44,7 @@ impl<const L: usize> Rows<L> {
 /// Runs one message alone, in place, from an IV.
 pub(crate) type Alone<'f> = dyn Fn(&Schedule, &[u8; 16], &mut [u8]) + 'f;
 
-/// When lanes stop paying, and what then.
+/// The condition under which lanes stop paying, and the function that takes over.
 pub(crate) struct HandOver<'f> {
     /// With at most this many lanes busy and no jobs waiting, the rests of their messages run one by one ...
     pub(crate) few: usize,
@@ -53,18 +54,18 @@ pub(crate) struct HandOver<'f> {
 
 #[cfg(target_arch = "x86_64")]
 impl HandOver<'_> {
-    /// Whether lanes run to the end: where the batch tier is forced, its kernels do all the work.
+    /// Returns whether lanes run to the end: if the batch tier is forced, its kernels do all the work.
     pub(crate) fn is_never(&self) -> bool {
         self.few == 0
     }
 
-    /// For lanes that stop paying at `few`, unless they run to the end.
+    /// Returns the rule for lanes that stop paying at `few`, unless they run to the end.
     pub(crate) fn at(&self, few: usize) -> Self {
         Self { few: if self.is_never() { 0 } else { few }, alone: self.alone }
     }
 }
 
-/// A kernel with `L` lanes, for one cipher, mode and direction; `'k` is the life of the keys.
+/// A kernel with `L` lanes, for one cipher, mode and direction; `'k` is the lifetime of the keys.
 pub(crate) trait LaneKernel<'k, const L: usize> {
     /// Prepares a lane for a message under `key`.
     fn set(&mut self, lane: usize, key: &'k Schedule, iv: &[u8; 16]);
@@ -76,7 +77,8 @@ pub(crate) trait LaneKernel<'k, const L: usize> {
     /// destination of a lane are equal or disjoint, and no two lanes write the same bytes.
     unsafe fn crypt_chunks(&mut self, rows: &mut Rows<L>, chunks: usize);
 
-    /// Transforms the rest of a lane's message in place; block ciphers leave it to `alone`, from where the chain is.
+    /// Transforms the rest of a lane's message in place; block ciphers leave it to `alone`, which continues the
+    /// chain.
     fn finish(&mut self, lane: usize, key: &'k Schedule, rest: &mut [u8], alone: &Alone<'_>);
 }
 
@@ -123,15 +125,15 @@ impl<'k, const L: usize, K: Interleaved<'k, L>> LaneKernel<'k, L> for Interleave
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// The whole chunks of the message are done.
+    /// The lane runs the whole chunks of the message.
     Body,
     /// The tail is done, in scratch.
     Tail,
-    /// Nothing to do.
+    /// The lane has no work.
     Idle,
 }
 
-/// What kernels read comes first, so that no vector of it crosses a cache line.
+/// The data that kernels read come first, so that no vector of them crosses a cache line.
 #[repr(C, align(64))]
 struct Scheduler<'j, 'a, const L: usize> {
     rows: Rows<L>,
@@ -145,7 +147,7 @@ struct Scheduler<'j, 'a, const L: usize> {
     busy: usize,
 }
 
-/// Whether all jobs have the same key.
+/// Returns whether all jobs have the same key.
 pub(crate) fn one_key(jobs: &[CipherJob<'_>], order: &[u16]) -> bool {
     let mut keys = order.iter().map(|&index| jobs[usize::from(index)].key);
     let first = keys.next();
@@ -157,7 +159,7 @@ pub(crate) fn lengths(jobs: &[CipherJob<'_>], order: &[u16]) -> impl ExactSizeIt
     order.iter().map(|&index| jobs[usize::from(index)].data.len())
 }
 
-/// Whether few lanes are faster than many, whose step takes longer than theirs by a ratio: for few jobs, or where a
+/// Returns whether few lanes are faster than many, whose step takes longer by a given ratio: for few jobs, or if a
 /// few long ones would leave lanes empty.
 pub(crate) fn few_lanes_do(
     jobs: &[CipherJob<'_>],
@@ -172,8 +174,8 @@ pub(crate) fn few_lanes_do(
     ratio.1 * longest.max(all.div_ceil(few)) < ratio.0 * longest.max(all.div_ceil(many))
 }
 
-/// Of kernels of one, of two and of four vectors, what is measured of the one that takes `count` jobs; a vector of AVX-512
-/// has so many lanes, one of AVX2 half of them. `None` without vectors.
+/// Selects among measurements of kernels of one, two and four vectors the one for the kernel that takes `count` jobs;
+/// `lanes` is the width of an AVX-512 vector, and an AVX2 vector has half of it. Returns `None` without vectors.
 pub(crate) fn by_width(isa: Isa, count: usize, lanes: usize, of: [u32; 3]) -> Option<u32> {
     let lanes = match isa {
         Isa::Portable => return None,
@@ -183,7 +185,7 @@ pub(crate) fn by_width(isa: Isa, count: usize, lanes: usize, of: [u32; 3]) -> Op
     Some(of[usize::from(count > lanes) + usize::from(count > 2 * lanes)])
 }
 
-/// Runs the jobs that `order` lists; their keys are of the kernel's cipher and their lengths right.
+/// Runs the jobs that `order` lists; their keys belong to the kernel's cipher, and their lengths are valid.
 pub(crate) fn run_jobs<'k, const L: usize>(
     kernel: &mut impl LaneKernel<'k, L>,
     jobs: &mut [CipherJob<'k>],
@@ -266,7 +268,7 @@ impl<'a, const L: usize> Scheduler<'_, 'a, L> {
         self.rows.step[lane] = 0;
     }
 
-    /// Moves a lane whose stretch has ended on to its tail or to the next job that has bytes.
+    /// Moves a lane whose stretch has ended to its tail, or to the next job that has bytes.
     fn advance(&mut self, lane: usize, kernel: &mut impl LaneKernel<'a, L>) {
         let job = &mut self.jobs[usize::from(self.job_of[lane])];
         let bytes = job.data.len();

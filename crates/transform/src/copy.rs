@@ -1,10 +1,10 @@
-//! The cipher that copies.
+//! The cipher that copies its input.
 
 use crate::catalogue::{ByteOrder, Facts, KeyBytes, Limits, Standing};
 use crate::descriptor::{CipherDescriptor, PeerNames, no_instructions, no_words};
 use crate::key::Schedule;
 
-/// The null cipher as the catalogue knows it.
+/// The null cipher as the catalogue lists it.
 pub(crate) static COPY: CipherDescriptor = CipherDescriptor {
     name: "copy",
     facts: Facts {

@@ -1,21 +1,21 @@
 //! The costs of AEADs by our kernels and by AWS-LC's, and the choice between them for a call.
 //!
-//! Costs are lines through what the example `crossover --library` measures: a machine's nanoseconds, of which only the ratio
-//! matters on another one with the same instructions.
+//! Costs are lines through the measurements of the example `crossover --library`: nanoseconds on one machine, of
+//! which only the ratios apply to another one with the same instructions.
 
 /// Totals of a call's jobs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AeadTotals {
     /// Jobs.
     pub messages: usize,
-    /// Bytes that are enciphered, of all jobs.
+    /// Enciphered bytes of all jobs.
     pub data_bytes: usize,
-    /// Bytes that are authenticated only, of all jobs.
+    /// Bytes of all jobs that are authenticated only.
     pub clear_bytes: usize,
 }
 
 impl AeadTotals {
-    /// Takes up a job.
+    /// Adds a job.
     #[inline]
     pub const fn add(&mut self, data_bytes: usize, clear_bytes: usize) {
         self.messages += 1;
@@ -24,14 +24,14 @@ impl AeadTotals {
     }
 }
 
-/// The implementation that should run an AEAD's jobs where nobody has chosen.
+/// The implementation that should run an AEAD's jobs by default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cheaper {
     /// Our kernels, whatever the jobs.
     Own,
     /// AWS-LC, whatever the jobs.
     Library,
-    /// It depends on the jobs: [`crate::Kernels::is_own_cheaper`] says it of each call.
+    /// It depends on the jobs: [`crate::Kernels::is_own_cheaper`] decides for each call.
     Depends,
 }
 
@@ -40,19 +40,19 @@ pub enum Cheaper {
 pub(crate) struct AeadCost {
     pub(crate) call_ns: u32,
     pub(crate) message_ns: u32,
-    /// The cost of bytes that are enciphered.
+    /// The cost of enciphered bytes.
     pub(crate) data_kib_ns: u32,
     /// The cost of bytes that are authenticated only.
     pub(crate) clear_kib_ns: u32,
 }
 
 impl AeadCost {
-    /// A call, a message, a KiB of enciphered bytes and one of clear ones, in nanoseconds.
+    /// Makes a cost from nanoseconds per call, per message, per KiB of enciphered bytes and per KiB of clear ones.
     pub(crate) const fn new([call_ns, message_ns, data_kib_ns, clear_kib_ns]: [u32; 4]) -> Self {
         Self { call_ns, message_ns, data_kib_ns, clear_kib_ns }
     }
 
-    /// In units of 1/1024 ns, which need no division.
+    /// Returns the cost in units of 1/1024 ns, which need no division.
     const fn of(self, jobs: AeadTotals) -> u64 {
         const fn times(count: usize, cost: u32) -> u64 {
             (count as u64).saturating_mul(cost as u64)
@@ -63,7 +63,7 @@ impl AeadCost {
         fixed.saturating_mul(1024).saturating_add(data).saturating_add(clear)
     }
 
-    /// Whether it is cheaper than `other` for no jobs at all.
+    /// Returns whether it is cheaper than `other` for no jobs at all.
     const fn is_never_below(self, other: Self) -> bool {
         self.call_ns + self.message_ns >= other.call_ns + other.message_ns
             && self.message_ns >= other.message_ns
@@ -79,20 +79,20 @@ pub(crate) struct AeadCosts {
     pub(crate) alone: AeadCost,
     /// Our kernels, for several.
     pub(crate) together: AeadCost,
-    /// So few messages are run as one is.
+    /// Up to this many messages have the costs of `alone`.
     pub(crate) few: usize,
-    /// AWS-LC, which takes messages one by one.
+    /// The cost of AWS-LC, which takes messages one by one.
     pub(crate) library: AeadCost,
 }
 
 impl AeadCosts {
-    /// Whether our kernels are cheaper, or as cheap.
+    /// Returns whether our kernels are no more expensive.
     pub(crate) const fn is_own_cheaper(&self, jobs: AeadTotals) -> bool {
         let own = if jobs.messages <= self.few { self.alone } else { self.together };
         own.of(jobs) <= self.library.of(jobs)
     }
 
-    /// The cheaper implementation, if it is whatever the jobs.
+    /// Returns the implementation that is cheaper for all jobs, if there is one.
     pub(crate) const fn cheaper(&self) -> Cheaper {
         if self.library.is_never_below(self.alone) && self.library.is_never_below(self.together) {
             Cheaper::Own
@@ -118,7 +118,7 @@ mod tests {
         totals
     }
 
-    /// Ours set up once a call, the library once a message, whose bytes are cheaper.
+    /// Ours are set up once per call, the library once per message, and its bytes are cheaper.
     #[test]
     fn many_short_messages_are_ours_and_long_ones_the_librarys() {
         let own = cost(40, 10, 50);
@@ -126,7 +126,7 @@ mod tests {
         assert_eq!(costs.cheaper(), Cheaper::Depends);
         assert!(costs.is_own_cheaper(jobs(1, 64)) && costs.is_own_cheaper(jobs(64, 1408)));
         assert!(!costs.is_own_cheaper(jobs(1, 65_536)) && !costs.is_own_cheaper(jobs(8, 65_536)));
-        // More messages share what a call costs.
+        // More messages share the cost of a call.
         assert!(!costs.is_own_cheaper(jobs(1, 4096)) && costs.is_own_cheaper(jobs(8, 4096)));
     }
 
@@ -149,7 +149,7 @@ mod tests {
             library: cost(0, 100, 30),
         };
         assert!(!costs.is_own_cheaper(jobs(2, 64)) && costs.is_own_cheaper(jobs(3, 64)));
-        // No sum overflows.
+        // The sums do not overflow.
         let huge = AeadTotals { messages: usize::MAX, data_bytes: usize::MAX, clear_bytes: usize::MAX };
         assert!(costs.is_own_cheaper(huge));
     }

@@ -1,7 +1,7 @@
-//! Descriptors: what an algorithm's folder says of it. Catalogue, keys, dispatch, traces, measurements and tests ask these,
-//! and name no algorithm themselves.
+//! Descriptors: the facts and functions of the algorithms in a folder. Catalogue, keys, dispatch, traces,
+//! measurements and tests use them, and name no algorithm themselves.
 //!
-//! A descriptor is asked once a batch, never once a block: what it gives out for that is a function.
+//! A descriptor is used once per batch, never once per block: for blocks it gives out a function.
 
 use core::any::Any;
 
@@ -16,16 +16,16 @@ use crate::key::{DigestKey, Schedule};
 use crate::order::{LaneCost, Totals};
 use crate::word::Event;
 
-/// What other libraries call an algorithm; `None` where they do not have it.
+/// Names of an algorithm in other libraries; `None` if a library does not have it.
 ///
-/// A block cipher's name goes without a mode, and HMAC's is its hash's.
+/// A block cipher's name has no mode, and HMAC's is its hash's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerNames {
     /// OpenSSL's name for its fetch functions.
     pub openssl: Option<&'static str>,
     /// The constant of aws-lc-rs.
     pub aws_lc: Option<&'static str>,
-    /// The crate and, where that holds several, the type of RustCrypto.
+    /// The crate of RustCrypto and, if that has several, the type.
     pub rust_crypto: Option<&'static str>,
     /// Intel's multi-buffer library: the name in its IMB constants.
     pub ipsec_mb: Option<&'static str>,
@@ -39,11 +39,11 @@ impl PeerNames {
 /// An instruction that one of an algorithm's kernels promises to contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Promise {
-    /// A piece of the function's mangled name.
+    /// A part of the function's mangled name.
     pub function: &'static str,
     /// The instruction, as disassemblers spell it.
     pub instruction: &'static str,
-    /// Bytes of its first operand; 0 if that does not matter.
+    /// Bytes of the instruction's first operand; 0 if that does not matter.
     pub operand_bytes: usize,
 }
 
@@ -53,39 +53,41 @@ impl Promise {
     }
 }
 
-/// Runs one message, whose key is of the descriptor's algorithm and whose length the mode takes.
+/// Runs one message, whose key belongs to the descriptor's algorithm and whose length is valid for the mode.
 pub(crate) type Alone = fn(&Schedule, Mode, Direction, &[u8; 16], &mut Buffer<'_>);
 
-/// Runs the jobs that a list of indices, longest first, names; all are pending, of the descriptor's algorithm, and of lengths
-/// that the mode takes. Without lanes on this machine it is not called.
+/// Runs the jobs that a list of indices, longest first, names; all are pending, belong to the descriptor's algorithm,
+/// and have lengths that are valid for the mode. It is not called if this machine has no lanes for the algorithm.
 pub(crate) type RunLanes = for<'k> fn(Features, Mode, Direction, &mut [CipherJob<'k>], &[u16], &HandOver<'_>);
 
 /// The lane kernels of a cipher.
 pub(crate) struct CipherLanes {
-    /// What lanes cost so many jobs, as the `crossover` example measures it. `None` where there are none.
+    /// The cost of this many jobs in lanes, as the `crossover` example measures it. `None` if there are no lanes.
     pub(crate) cost: fn(Mode, Direction, Isa, usize) -> Option<LaneCost>,
-    /// Of fewer bytes neither lanes nor pieces ever pay. Looked at first: a short message is done in the time of a call.
+    /// Least bytes for which lanes or pieces ever pay. This is checked first, because a short message is done in the
+    /// time of a call.
     pub(crate) least_bytes: LeastBytes,
-    /// What messages are cut for whose blocks need not wait for each other.
+    /// The lanes for which messages are cut if their blocks do not depend on each other.
     pub(crate) cut: Option<CutFor>,
     pub(crate) run: RunLanes,
 }
 
-/// Bytes of a batch below which lanes never pay, whatever its messages.
+/// Least bytes of a batch for which lanes ever pay, whatever its messages.
 #[derive(Clone, Copy)]
 pub(crate) struct LeastBytes {
-    /// Where each block waits for the one before: beside the longest message, which gains nothing.
+    /// For chained blocks: without the longest message, which gains nothing.
     pub(crate) chained: usize,
-    /// Where the blocks of a message could run side by side, and for stream ciphers.
+    /// For messages whose blocks could run side by side, and for stream ciphers.
     pub(crate) free: usize,
 }
 
-/// What messages are cut for.
+/// The lanes for which messages are cut.
 #[derive(Clone, Copy)]
 pub(crate) struct CutFor {
-    /// Lanes of the widest kernel of each instruction set, the smallest set first; 1 where messages are not cut.
+    /// Lanes of the widest kernel per instruction set, the smallest set first; 1 if messages are not cut.
     pub(crate) lanes: [usize; 3],
-    /// Lanes that are set up in the time in which the narrowest kernel runs one chunk of each of its lanes; measured.
+    /// Number of lanes that are set up in the time in which the narrowest kernel runs one chunk of each of its lanes;
+    /// measured.
     pub(crate) set_up: usize,
 }
 
@@ -95,60 +97,60 @@ pub(crate) type Words = (Vec<u32>, Vec<u32>);
 /// A cipher.
 pub(crate) struct CipherDescriptor {
     pub(crate) name: &'static str,
-    /// A block cipher's are those of CBC.
+    /// The facts of a block cipher are those of CBC.
     pub(crate) facts: Facts,
-    /// Expands a key, whose length is among the facts.
+    /// Expands a key, whose length is one of those in the facts.
     pub(crate) expand: fn(&[u8]) -> Option<Schedule>,
-    /// The kernel of a tier for single messages, for a mode and direction.
+    /// Returns the kernel of a tier for single messages, for a mode and direction.
     pub(crate) alone: fn(Features, Tier, Mode, Direction) -> Alone,
-    /// Whether single messages run by instructions that were made for this cipher.
+    /// Returns whether the CPU has instructions made for this cipher, which then run single messages.
     pub(crate) has_instructions: fn(Features) -> bool,
     pub(crate) lanes: Option<CipherLanes>,
-    /// Encrypts whole blocks in ECB by the reference kernel, telling what it does, and of each block when it ends.
+    /// Encrypts whole blocks in ECB by the reference kernel, and reports its operations and the end of each block.
     pub(crate) trace: fn(&Schedule, &mut [u8], &mut dyn FnMut(Event)),
-    /// The key and the tables as NPCryptBench's machines hold them, if they run it.
+    /// Returns the key and the tables in the form of NPCryptBench's machines, if they run it.
     pub(crate) words: fn(&Schedule) -> Option<Words>,
     pub(crate) peers: PeerNames,
     pub(crate) promises: &'static [Promise],
 }
 
-/// Expanded key of a digest that is no Merkle-Damgard hash; wipes itself.
+/// The expanded key of a digest that is not a Merkle-Damgard hash; it wipes itself.
 pub(crate) type OwnKey = Option<Box<dyn Any + Send + Sync>>;
 
-/// How a digest is made.
+/// The construction of a digest.
 pub(crate) enum Making {
     /// A Merkle-Damgard hash.
     Hash(&'static Hash),
     /// HMAC with such a hash.
     Hmac(&'static Hash),
-    /// In its own way, one message at a time.
+    /// A construction of its own, for one message at a time.
     Own(OwnDigest),
 }
 
-/// Digests by a kernel that tells a sink what it does.
+/// Digests by a kernel that reports its operations to a sink.
 pub(crate) type TraceDigest = fn(&DigestKey, &[u8], &mut dyn FnMut(Event)) -> Option<Vec<u8>>;
 
-/// A digest that is no Merkle-Damgard hash of 32-bit words.
+/// A digest that is not a Merkle-Damgard hash of 32-bit words.
 pub(crate) struct OwnDigest {
-    /// Expands a key, whose length is among the facts.
+    /// Expands a key, whose length is one of those in the facts.
     pub(crate) expand: fn(&[u8]) -> OwnKey,
-    /// The tier of the kernel that runs where that of the first argument is allowed.
+    /// Returns the tier of the kernel that runs if the tier of the first argument is allowed.
     pub(crate) tier: fn(Tier, Features) -> Tier,
     /// Digests a message that is no longer than the limit, by the kernel of a tier.
     pub(crate) digest: fn(Tier, &mut DigestJob<'_>),
-    /// Digests by the reference kernel, telling what it does; `None` if nothing is told of it.
+    /// Digests by the reference kernel, which reports its operations; returns `None` if it does not report.
     pub(crate) trace: TraceDigest,
     /// Kernels for several messages, if there are any.
     pub(crate) together: Option<Together>,
 }
 
-/// Runs the jobs that a list of indices, longest first, names; all are of the descriptor's algorithm, and of lengths that it
-/// takes. With at most so many busy lanes and no jobs waiting, messages end one by one.
+/// Runs the jobs that a list of indices, longest first, names; all belong to the descriptor's algorithm, and have
+/// valid lengths. With at most that many busy lanes and no jobs waiting, messages end one by one.
 pub(crate) type RunTogether = fn(Features, usize, &mut [DigestJob<'_>], &[u16]);
 
-/// Kernels for several messages of a digest that is no Merkle-Damgard hash of 32-bit words.
+/// Kernels for several messages of a digest that is not a Merkle-Damgard hash of 32-bit words.
 pub(crate) struct Together {
-    /// What they cost such messages, as the `crossover` example measures it. `None` where there are none.
+    /// The cost of such messages in lanes, as the `crossover` example measures it. `None` if there are no lanes.
     pub(crate) cost: fn(Features, Totals) -> Option<LaneCost>,
     pub(crate) run: RunTogether,
 }
@@ -168,32 +170,32 @@ pub(crate) struct AeadDescriptor {
     pub(crate) facts: Facts,
     /// Expands a key of the right length.
     pub(crate) expand: fn(&[u8]) -> Option<AeadSchedule>,
-    /// Runs a job without instructions, by the kernel of a tier.
+    /// Runs a job by the kernel of a tier, without special instructions.
     pub(crate) portable: fn(Tier, Direction, &mut AeadJob<'_>),
-    /// Runs the pending jobs with what this machine has instructions for; others stay pending.
+    /// Runs the pending jobs for which this machine has instructions; others stay pending.
     pub(crate) instructions: fn(Features, Direction, &mut [AeadJob<'_>]),
-    /// The costs of these kernels and of AWS-LC; `None` where this machine has no instructions for ours.
+    /// The costs of these kernels and of AWS-LC; `None` if this machine has no instructions for ours.
     pub(crate) costs: fn(Features, Direction) -> Option<AeadCosts>,
     pub(crate) peers: PeerNames,
     pub(crate) promises: &'static [Promise],
 }
 
-/// Single messages run by ordinary code.
+/// Returns false: single messages run by ordinary code.
 pub(crate) const fn no_instructions(_: Features) -> bool {
     false
 }
 
-/// No words: NPCryptBench's machines do not run it.
+/// Returns no words: NPCryptBench's machines do not run the cipher.
 pub(crate) const fn no_words(_: &Schedule) -> Option<Words> {
     None
 }
 
-/// Words as a trace gives them out.
+/// Returns words as bytes, in the order of a trace.
 pub(crate) fn words_to_bytes(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// Names a function for single messages of a cipher that runs block after block.
+/// Defines a function for single messages of a cipher that runs block after block.
 macro_rules! block_after_block {
     ($name:ident, $($schedule:ident)|+ => $crypt:expr) => {
         fn $name(

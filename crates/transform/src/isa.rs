@@ -1,8 +1,8 @@
-//! Tiers, instruction sets, and the tokens that prove an instruction set is there.
+//! Tiers, instruction sets, and the tokens that prove that an instruction set is available.
 //!
-//! A kernel that needs CPU features takes a token; only [`Features::detect`] makes tokens, so holding one proves
-//! the features its `#[target_feature]` names. Both the tier and the instruction set can be forced, so that
-//! one machine tests every path.
+//! A kernel that needs CPU features takes a token; only [`Features::detect`] makes tokens, so a token proves the
+//! features that its `#[target_feature]` names. Both the tier and the instruction set can be forced, so that one
+//! machine tests every path.
 
 use core::fmt;
 use core::str::FromStr;
@@ -10,7 +10,7 @@ use core::str::FromStr;
 /// NPCryptBench's levels 0 to 3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Tier {
-    /// Obvious code beside its definition: the oracle.
+    /// Obvious code that follows the definition: the oracle.
     Reference,
     /// Split tables, unrolled rounds; no CPU features.
     Generic,
@@ -23,9 +23,9 @@ pub enum Tier {
 /// Instruction sets, in order: each includes the ones before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Isa {
-    /// What every machine of the target has.
+    /// The features of every machine of the target.
     Portable,
-    /// AVX2, BMI, AES-NI, carry-less multiply; SHA extensions where found.
+    /// AVX2, BMI, AES-NI, carry-less multiply; SHA extensions if the CPU has them.
     Avx2,
     /// AVX-512 F, BW, DQ, VL, VBMI with GFNI, VAES and VPCLMULQDQ (Ice Lake, Zen 4 and later).
     Avx512,
@@ -35,7 +35,7 @@ impl Tier {
     /// All tiers, lowest first.
     pub const ALL: [Self; 4] = [Self::Reference, Self::Generic, Self::Native, Self::Batch];
 
-    /// The name used by flags, environment and reports.
+    /// Returns the name used by flags, environment and reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Reference => "reference",
@@ -50,7 +50,7 @@ impl Isa {
     /// All instruction sets, smallest first.
     pub const ALL: [Self; 3] = [Self::Portable, Self::Avx2, Self::Avx512];
 
-    /// The name used by flags, environment and reports.
+    /// Returns the name used by flags, environment and reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Portable => "portable",
@@ -72,21 +72,21 @@ impl fmt::Display for Isa {
     }
 }
 
-/// A tier or instruction set that cannot be had.
+/// A tier or instruction set is not available.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SelectError {
-    /// Not the name of a tier.
+    /// The text is not the name of a tier.
     #[error("unknown tier {0:?} (reference, generic, native or batch)")]
     UnknownTier(String),
-    /// Not the name of an instruction set.
+    /// The text is not the name of an instruction set.
     #[error("unknown instruction set {0:?} (portable, avx2 or avx512)")]
     UnknownIsa(String),
     /// This machine lacks it.
     #[error("this machine has no {wanted}; its best is {best}")]
     Missing {
-        /// What was asked for.
+        /// The requested instruction set.
         wanted: Isa,
-        /// What there is.
+        /// The best one available.
         best: Isa,
     },
 }
@@ -125,7 +125,7 @@ pub(crate) struct Avx512(());
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ShaNi(());
 
-/// What this machine has, as proofs.
+/// The features of this machine, as proofs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Features {
     pub(crate) avx2: Option<Avx2>,
@@ -134,7 +134,7 @@ pub(crate) struct Features {
 }
 
 impl Features {
-    /// What every machine has.
+    /// The features of every machine.
     pub(crate) const NONE: Self = Self { avx2: None, avx512: None, sha: None };
 
     /// Asks the CPU.
@@ -166,19 +166,20 @@ impl Features {
         }
     }
 
-    /// Other architectures have the portable kernels.
+    /// Detects nothing: other architectures have the portable kernels.
     #[cfg(not(target_arch = "x86_64"))]
     pub(crate) fn detect() -> Self {
         Self::NONE
     }
 
-    /// Whether libraries that look for instructions by themselves (AWS-LC, BLAKE3's authors') may run as this machine's native
-    /// code. Not on x86-64 without AVX2: such a machine stands for one without instructions, and these would find some.
+    /// Returns whether libraries that detect instructions by themselves (AWS-LC, BLAKE3's authors') may run as this
+    /// machine's native code. They may not on x86-64 without AVX2: such a machine stands for one without
+    /// instructions, and the libraries would find some.
     pub(crate) const fn have_libraries(self) -> bool {
         self.avx2.is_some() || cfg!(not(target_arch = "x86_64"))
     }
 
-    /// The best instruction set proved here.
+    /// Returns the best instruction set that these features prove.
     pub(crate) const fn best(self) -> Isa {
         match self {
             Self { avx512: Some(_), .. } => Isa::Avx512,
@@ -187,7 +188,7 @@ impl Features {
         }
     }
 
-    /// The same machine without what lies above `isa`.
+    /// Returns the features without those above `isa`.
     pub(crate) fn limited_to(self, isa: Isa) -> Result<Self, SelectError> {
         if isa > self.best() {
             return Err(SelectError::Missing { wanted: isa, best: self.best() });

@@ -1,10 +1,9 @@
-//! Jobs: what a caller hands to a kernel, and what it gets back.
+//! Jobs: the input of kernels, and their results.
 //!
-//! A job carries its whole context (key schedule, IV, bytes), so it can run again, anywhere, with the same result.
-//! A [`Buffer`] is either one slice transformed in place or a source and a destination of one length; it keeps raw
-//! pointers so that kernels see both forms alike, which is why this module may use `unsafe`. Its constructors
-//! borrow both slices for the job's life, so the pointers are valid, unaliased by anyone else, and either equal or
-//! disjoint.
+//! A job carries its whole context (key schedule, IV, bytes), so it can run again, anywhere, with the same result. A
+//! [`Buffer`] is either one slice transformed in place or a source and a destination of equal length; it keeps raw
+//! pointers so that kernels treat both forms alike, which is why this module may use `unsafe`. Its constructors
+//! borrow both slices for the job's lifetime, so the pointers are valid, unaliased, and either equal or disjoint.
 #![allow(unsafe_code)]
 
 use core::marker::PhantomData;
@@ -13,16 +12,16 @@ use subtle::ConstantTimeEq as _;
 
 use crate::key::{CipherKey, DigestKey};
 
-/// What became of a job.
+/// The result of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// Not run yet.
+    /// The job has not run yet.
     Pending,
     /// Output is complete.
     Done,
-    /// The key belongs to another algorithm than the call's; nothing was written.
+    /// The key belongs to another algorithm than the call's; no byte was written.
     WrongKey,
-    /// The length is not a multiple of the block, or beyond the algorithm's limit; nothing was written.
+    /// The length is not a multiple of the block, or beyond the algorithm's limit; no byte was written.
     BadLength,
     /// The tag is not that of the nonce, the associated data and the ciphertext; the output was zeroed.
     Forged,
@@ -82,33 +81,33 @@ impl<'a> Buffer<'a> {
         })
     }
 
-    /// Bytes to transform.
+    /// Returns the length in bytes.
     pub const fn len(&self) -> usize {
         self.bytes
     }
 
-    /// Whether there is nothing to do.
+    /// Returns whether the buffer is empty.
     pub const fn is_empty(&self) -> bool {
         self.bytes == 0
     }
 
-    /// Where kernels read.
+    /// Returns the pointer from which kernels read.
     pub(crate) const fn source(&self) -> *const u8 {
         self.source
     }
 
-    /// Where kernels write.
+    /// Returns the pointer to which kernels write.
     pub(crate) const fn destination(&self) -> *mut u8 {
         self.destination
     }
 
-    /// The same bytes for a while.
+    /// Returns the same bytes for a shorter borrow.
     #[expect(clippy::needless_pass_by_ref_mut, reason = "two buffers must not write the same bytes at once")]
     pub(crate) fn reborrow(&mut self) -> Buffer<'_> {
         Buffer { source: self.source, destination: self.destination, bytes: self.bytes, life: PhantomData }
     }
 
-    /// The first `at` bytes, at most the length, and the rest.
+    /// Returns the first `at` bytes, at most the length, and the rest.
     pub(crate) fn split_at(self, at: usize) -> (Self, Self) {
         assert!(at <= self.bytes, "a buffer is split within it");
         let rest = Self {
@@ -120,19 +119,19 @@ impl<'a> Buffer<'a> {
         (Self { bytes: at, ..self }, rest)
     }
 
-    /// The last `N` bytes to be read, if there are so many.
+    /// Returns the last `N` bytes of the source, if there are that many.
     pub(crate) fn last_source<const N: usize>(&self) -> Option<[u8; N]> {
         let at = self.bytes.checked_sub(N)?;
         // SAFETY: N bytes from `at` on lie within the source, which nobody writes while self is borrowed.
         Some(unsafe { self.source.add(at).cast::<[u8; N]>().read() })
     }
 
-    /// Copies the source over if there are two slices, and gives the destination for transformation in place.
+    /// Copies the source over if there are two slices, and returns the destination for transformation in place.
     pub(crate) fn copied_in_place(&mut self) -> &mut [u8] {
         self.copied_in_place_from(0)
     }
 
-    /// The same from byte `at` on, which is at most the length.
+    /// Does the same from byte `at` on, which is at most the length.
     pub(crate) fn copied_in_place_from(&mut self, at: usize) -> &mut [u8] {
         assert!(at <= self.bytes, "the rest of a buffer begins within it");
         let bytes = self.bytes - at;
@@ -147,7 +146,7 @@ impl<'a> Buffer<'a> {
     }
 }
 
-/// Bytes of the longest digest of the catalogue.
+/// Length of the longest digest of the catalogue in bytes.
 pub const DIGEST_BYTES_MAX: usize = 64;
 
 /// One message to digest or authenticate.
@@ -161,22 +160,22 @@ pub struct DigestJob<'a> {
     pub input: &'a [u8],
     /// The first `output_bytes` of the algorithm are written; zeros may follow.
     pub output: [u8; DIGEST_BYTES_MAX],
-    /// What became of it.
+    /// The result.
     pub status: Status,
 }
 
 impl<'a> DigestJob<'a> {
-    /// A job over `input`.
+    /// Returns a job over `input`.
     pub const fn new(key: &'a DigestKey, input: &'a [u8]) -> Self {
         Self { key, nonce: [0; 12], input, output: [0; DIGEST_BYTES_MAX], status: Status::Pending }
     }
 
-    /// The digest or tag.
+    /// Returns the digest or tag.
     pub fn digest(&self) -> &[u8] {
         &self.output[..self.key.algorithm().output_bytes()]
     }
 
-    /// Whether the job is done and its tag starts with `expected`, in time that depends on the lengths only.
+    /// Returns whether the job is done and its tag starts with `expected`, in time that depends on the lengths only.
     /// Truncated tags are compared over their own length, which must not be zero.
     pub fn verifies(&self, expected: &[u8]) -> bool {
         let own = self.digest();
@@ -194,12 +193,12 @@ pub struct CipherJob<'a> {
     pub iv: [u8; 16],
     /// The message.
     pub data: Buffer<'a>,
-    /// What became of it.
+    /// The result.
     pub status: Status,
 }
 
 impl<'a> CipherJob<'a> {
-    /// A job over `data`; `iv` may be shorter than 16 bytes, the rest counts as zero.
+    /// Returns a job over `data`; `iv` may be shorter than 16 bytes, and the rest counts as zero.
     pub fn new(key: &'a CipherKey, iv: &[u8], data: Buffer<'a>) -> Self {
         let mut padded = [0; 16];
         let bytes = iv.len().min(16);

@@ -1,4 +1,4 @@
-//! Expanded keys: made once for an association, shared by all its jobs, wiped when dropped.
+//! Expanded keys: each is made once per association, shared by all its jobs, and wiped when dropped.
 
 use core::fmt;
 
@@ -7,11 +7,11 @@ use zeroize::Zeroize as _;
 use crate::catalogue::{Cipher, Digest};
 use crate::descriptor::{Making, OwnKey};
 
-/// A key that its algorithm does not take.
+/// The error of a key whose length the algorithm does not accept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a key of {given_bytes} bytes; the algorithm takes {min_bytes} to {max_bytes}")]
 pub struct KeyLengthError {
-    /// What was given.
+    /// The given length.
     pub given_bytes: usize,
     /// The shortest that is taken.
     pub min_bytes: usize,
@@ -24,9 +24,9 @@ fn check(given_bytes: usize, min_bytes: usize, max_bytes: usize) -> Result<(), K
     fits.then_some(()).ok_or(KeyLengthError { given_bytes, min_bytes, max_bytes })
 }
 
-/// How a digest of the catalogue is keyed.
+/// The use of a key in a digest of the catalogue.
 pub(crate) enum Keyed {
-    /// Not at all, or in its own way.
+    /// No key, or a construction of its own.
     Own(OwnKey),
     /// HMAC: the states after the two key blocks.
     Hmac { inner: [u32; 8], outer: [u32; 8] },
@@ -57,7 +57,7 @@ impl DigestKey {
     /// Expands `key`, which is empty for algorithms without one.
     ///
     /// # Errors
-    /// The algorithm does not take a key of that length.
+    /// Fails if the algorithm does not accept a key of that length.
     pub fn new(algorithm: Digest, key: &[u8]) -> Result<Self, KeyLengthError> {
         let lengths = algorithm.facts().key_bytes;
         check(key.len(), lengths.min, lengths.max)?;
@@ -72,7 +72,7 @@ impl DigestKey {
         Ok(Self { algorithm, keyed })
     }
 
-    /// The algorithm this key is for.
+    /// Returns the algorithm to which the key belongs.
     pub const fn algorithm(&self) -> Digest {
         self.algorithm
     }
@@ -81,7 +81,7 @@ impl DigestKey {
         &self.keyed
     }
 
-    /// The expanded key of a digest that is no Merkle-Damgard hash.
+    /// Returns the expanded key of a digest that is not a Merkle-Damgard hash.
     pub(crate) fn own<K: 'static>(&self) -> Option<&K> {
         match &self.keyed {
             Keyed::Own(Some(key)) => key.downcast_ref(),
@@ -90,7 +90,7 @@ impl DigestKey {
     }
 }
 
-/// Makes the enum of all ciphers' expanded keys.
+/// Defines the enum of all ciphers' expanded keys.
 macro_rules! schedules {
     ($($kind:ident {
         $($folder:ident { $($variant:ident = $descriptor:ident($key:ident) $doc:literal),* })*
@@ -122,7 +122,7 @@ impl CipherKey {
     /// Expands `key`, which is empty for the null cipher. DES ignores parity bits.
     ///
     /// # Errors
-    /// The algorithm does not take a key of that length.
+    /// Fails if the algorithm does not accept a key of that length.
     pub fn new(algorithm: Cipher, key: &[u8]) -> Result<Self, KeyLengthError> {
         let lengths = algorithm.facts().key_bytes;
         check(key.len(), lengths.min, lengths.max)?;
@@ -131,7 +131,7 @@ impl CipherKey {
         Ok(Self { algorithm, schedule })
     }
 
-    /// The algorithm this key is for.
+    /// Returns the algorithm to which the key belongs.
     pub const fn algorithm(&self) -> Cipher {
         self.algorithm
     }

@@ -4,12 +4,13 @@
 //! - A key is expanded once ([`DigestKey`], [`CipherKey`], [`AeadKey`]) and shared by the jobs of an association.
 //! - A job ([`DigestJob`], [`CipherJob`], [`AeadJob`]) carries its whole context: key, IV, bytes.
 //! - A message that does not fit into memory is a [`DigestStream`]; parts of many are absorbed together.
-//! - [`Kernels`] runs a slice of jobs of one algorithm and leaves a status in each. It picks the tier by what the
-//!   machine has and how many jobs there are; tier and instruction set can be forced.
+//! - [`Kernels`] runs a slice of jobs of one algorithm and leaves a status in each. It chooses the tier by the
+//!   machine's features and the number of jobs; tier and instruction set can be forced.
 //!
-//! No I/O, no threads, no allocation per job, no panics on any length. `unsafe` is confined to leaf modules.
+//! The crate has no I/O, no threads, no allocation per job, and no panics on any length. `unsafe` is confined to leaf
+//! modules.
 #![deny(unsafe_code)]
-// Elsewhere the helpers of the vector kernels have no callers.
+// On other architectures the helpers of the vector kernels have no callers.
 #![cfg_attr(not(target_arch = "x86_64"), allow(dead_code, unused_imports, unused_macros, unused_variables))]
 
 #[macro_use]

@@ -1,12 +1,13 @@
-//! The catalogue's list: one line for each folder of this crate that holds algorithms.
+//! The catalogue's list: one line per folder of this crate that contains algorithms.
 //!
-//! A line names the folder, and for each algorithm in it the catalogue's variant, the descriptor in the folder's `mod.rs`,
-//! and what the documentation says of it; a cipher has the type of its expanded key behind its descriptor. Modules, the
-//! catalogue's enums and expanded keys are made of these lines, and everything else asks the descriptors: a folder and a
-//! line are all that a new block cipher or digest takes (`crates/lab/tests/additions.rs` adds one of each).
+//! A line names the folder, and for each algorithm in it the catalogue's variant, the descriptor in the folder's
+//! `mod.rs`, and the text of the documentation; a cipher has the type of its expanded key behind its descriptor.
+//! Modules, the catalogue's enums and expanded keys are generated from these lines, and everything else uses the
+//! descriptors: a new block cipher or digest takes a folder and a line (`crates/lab/tests/additions.rs` adds one of
+//! each).
 //!
-//! Each macro hands its list to the macro that it is given. `cargo fmt` does not find modules that a macro declares:
-//! `rustfmt --edition 2024 crates/transform/src/*/mod.rs` does, and `cargo xtask tidy` asks for it.
+//! Each macro passes its list to the macro that it is given. `cargo fmt` does not find modules that a macro declares;
+//! `rustfmt --edition 2024 crates/transform/src/*/mod.rs` does, and `cargo xtask tidy` checks their format.
 
 macro_rules! ciphers {
     ($then:ident) => {

@@ -1,7 +1,7 @@
-//! What an algorithm's reference kernel does, told operation by operation.
+//! Traces of an algorithm's reference kernel, operation by operation.
 //!
-//! As NPCryptBench does, only kernels are told: keys are expanded and messages padded before. AES is traced in the form
-//! that the paper stores, tables of 4 + 1 KB; the reference kernel computes what those hold.
+//! As in NPCryptBench, only kernels are traced: keys are expanded and messages padded before. AES is traced in the
+//! form that the paper stores, with tables of 4 + 1 KB; the reference kernel computes the entries of these.
 
 use crate::catalogue::{Algorithm, Cipher, Digest};
 use crate::descriptor::{Making, words_to_bytes};
@@ -22,9 +22,9 @@ pub const TEN: [&str; 10] = [
     "idea-ecb",
 ];
 
-/// Encrypts or digests `bytes` bytes (whole blocks; a partial one is left out) in ECB under a fixed key, and tells
-/// `sink` what the kernel does, a block at a time. Returns what comes out: the message, or the words of the digest's
-/// state. `None` for algorithms without a counting kernel (AEADs, null and touch).
+/// Encrypts or digests `bytes` bytes (whole blocks; a partial one is left out) in ECB under a fixed key, and reports
+/// the kernel's operations to `sink`, block by block. Returns the output: the message, or the words of the digest's
+/// state. Returns `None` for algorithms without a counting kernel (AEADs, null and touch).
 pub fn trace(algorithm: Algorithm, bytes: usize, mut sink: impl FnMut(Event)) -> Option<Vec<u8>> {
     let mut data = message(bytes);
     begin();
@@ -39,14 +39,14 @@ pub fn trace(algorithm: Algorithm, bytes: usize, mut sink: impl FnMut(Event)) ->
     }
 }
 
-/// What each place of a kernel's source does, once, in the order of their first times: the kernel's code as it is written,
-/// loops not unrolled and functions not inlined. As [`trace`] otherwise.
+/// Returns the operation of each place of a kernel's source, once, in the order of their first times: the kernel's
+/// code as it is written, with loops not unrolled and functions not inlined. In all else it does as [`trace`].
 pub fn code_sites(algorithm: Algorithm, bytes: usize) -> Option<Vec<Event>> {
     trace(algorithm, bytes, |_| ())?;
     Some(sites())
 }
 
-/// Operations by class of what [`trace`] tells.
+/// Counts the operations that [`trace`] reports, by class.
 pub fn instruction_mix(algorithm: Algorithm, bytes: usize) -> Option<Mix> {
     let mut mix = Mix::default();
     trace(algorithm, bytes, |event| mix.add(event))?;
@@ -78,7 +78,7 @@ fn absorb(digest: Digest, data: &[u8], sink: &mut dyn FnMut(Event)) -> Option<Ve
     }
 }
 
-/// Every whole block of `N` bytes by a kernel that is told.
+/// Runs every whole block of `N` bytes through a kernel that reports its operations.
 pub(crate) fn trace_blocks<const N: usize>(
     data: &mut [u8],
     sink: &mut dyn FnMut(Event),
@@ -106,7 +106,7 @@ mod tests {
         events
     }
 
-    /// The shapes of NPCryptBench's findings: ALU-heavy, branch-light; AES touches memory more than MD5.
+    /// These are NPCryptBench's findings: the mix is ALU-heavy and branch-light; AES touches memory more than MD5.
     #[test]
     fn shapes_of_table_v() {
         let mix = |name: &str| instruction_mix(name.parse().unwrap(), 4096).unwrap();
@@ -123,8 +123,8 @@ mod tests {
         assert!(["aes-128-ecb", "des-ecb"].iter().all(|name| mix(name).complex_alu == 0));
     }
 
-    /// A loop's body counts once: more blocks are no more code. RC5's round by hand: two keys, two XORs, two rotations, two
-    /// sums and a branch; before it two loads, two keys and two sums, after it two stores.
+    /// A loop's body counts once: more blocks are not more code. RC5's round by hand has two keys, two XORs, two
+    /// rotations, two sums and a branch; before it are two loads, two keys and two sums, after it two stores.
     #[test]
     fn code_is_what_is_written() {
         for name in TEN {
@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(count(|event| matches!(event, Event::Branch { .. })), 1);
     }
 
-    /// Distinct bytes of keys and tables are those of Table IV, entries of 4 bytes.
+    /// The distinct bytes of keys and tables are those of Table IV, with entries of 4 bytes.
     #[test]
     fn table_iv_follows_from_traces() {
         let expected = [
@@ -206,7 +206,7 @@ mod tests {
         }
     }
 
-    /// A load is used at most once, after it; an address is made of earlier loads.
+    /// A load is used at most once, after it is issued; an address depends on earlier loads.
     #[test]
     fn loads_are_used_after_they_are_issued() {
         for name in TEN {

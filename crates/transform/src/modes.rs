@@ -22,7 +22,7 @@ fn xor_into<const N: usize>(block: &mut [u8; N], other: &[u8; N]) {
     }
 }
 
-/// Transforms `data` in place; but for CTR its length is a multiple of `N`, as the caller has checked.
+/// Transforms `data` in place; except for CTR its length is a multiple of `N`, which the caller has checked.
 #[inline(always)]
 pub(crate) fn crypt_blocks<const N: usize>(
     mode: Mode,

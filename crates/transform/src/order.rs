@@ -1,22 +1,23 @@
-//! Longest first: lanes that start together should end together.
+//! Sorts jobs longest first, because lanes that start together should end together.
 //!
-//! A counting sort by length in 64-byte chunks, on the stack. Beyond 127 chunks eight classes to an octave are
-//! enough: they only steer which messages share lanes.
+//! It is a counting sort by length in 64-byte chunks, on the stack. Beyond 127 chunks eight classes per octave are
+//! enough: they only decide which messages share lanes.
 
-/// Jobs that are ordered together; longer batches are cut.
+/// Number of jobs that are sorted together; longer batches are cut.
 pub(crate) const WINDOW: usize = 4096;
 
-/// So few jobs are put in order by counting those that come before each: the counts of all classes take longer to clear.
+/// Up to this many jobs are sorted by counting those that come before each: the counts of all classes take longer to
+/// clear.
 const FEW: usize = 16;
 
-/// 128 exact classes and eight for each of the 57 octaves above.
+/// There are 128 exact classes and eight for each of the 57 octaves above.
 const CLASSES: usize = 128 + 8 * 57;
 
-// A class and a place among few make one number of 15 bits.
+// A class and a place among few jobs form one number of 15 bits.
 const _: () = assert!(CLASSES * FEW <= 1 << 15);
 
-/// Calls `run` with the jobs, [`WINDOW`] at most, and the indices of those for which `bytes` gives a length, longest
-/// first.
+/// Calls `run` with the jobs, [`WINDOW`] at most, and the indices of those for which `bytes` returns a length,
+/// longest first.
 pub(crate) fn by_length<J, R>(
     jobs: &mut [J],
     bytes: impl FnMut(&mut J) -> Option<usize>,
@@ -34,7 +35,7 @@ pub(crate) fn by_length<J, R>(
     }
 }
 
-/// Not inlined: whoever decides not to put jobs in order would pay for this stack frame.
+/// It is not inlined, because callers that do not sort would pay for this stack frame.
 #[inline(never)]
 fn at_most<const N: usize, J, R>(
     jobs: &mut [J],
@@ -45,34 +46,34 @@ fn at_most<const N: usize, J, R>(
     run(jobs, order.as_slice())
 }
 
-/// What lanes cost beyond their steps, in bytes that a single message would have done meanwhile; measured. Small enough to be
-/// given out in registers, as it is asked for once a batch.
+/// The cost of lanes beyond their steps, in bytes that a single message would have processed meanwhile; measured. It
+/// is small enough to be returned in registers, because it is requested once per batch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LaneCost {
     /// This many busy lanes are no faster than as many single messages.
     pub(crate) few: u32,
-    /// To set up and wipe the kernel.
+    /// The cost of setting up and wiping the kernel.
     pub(crate) fixed_bytes: u32,
-    /// To give a lane its job and take it back.
+    /// The cost of giving a lane its job and taking it back.
     pub(crate) job_bytes: u32,
 }
 
-/// What is known of messages before they are put in order.
+/// Totals of messages before they are sorted.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Totals {
     pub(crate) messages: usize,
-    /// Bytes of all, and of the longest.
+    /// The bytes of all messages, and of the longest.
     pub(crate) bytes: usize,
     pub(crate) longest: usize,
 }
 
 impl Totals {
-    /// Of messages that are all as long.
+    /// Returns the totals of messages of equal length.
     pub(crate) const fn equal(messages: usize, bytes: usize) -> Self {
         Self { messages, bytes: bytes.saturating_mul(messages), longest: bytes }
     }
 
-    /// Takes up a message.
+    /// Adds a message.
     #[inline(always)]
     pub(crate) fn add(&mut self, bytes: usize) {
         self.messages += 1;
@@ -82,10 +83,10 @@ impl Totals {
 }
 
 impl LaneCost {
-    /// Lanes that never pay, or that are not there.
+    /// The cost of lanes that never pay, or that do not exist.
     pub(crate) const NEVER: Self = Self { few: u32::MAX, fixed_bytes: 0, job_bytes: 0 };
 
-    /// See the field.
+    /// Returns the field as a `usize`.
     pub(crate) const fn few(self) -> usize {
         self.few as usize
     }
@@ -94,8 +95,8 @@ impl LaneCost {
         (self.job_bytes as usize).saturating_mul(count).saturating_add(self.fixed_bytes as usize)
     }
 
-    /// Whether [`Self::is_worth`] may say yes for such messages: it saves sorting where the answer is no. The messages behind
-    /// the `few` longest are on average no longer than those behind the longest one.
+    /// Returns whether [`Self::is_worth`] may return true for such messages: this saves sorting if it cannot. The
+    /// messages behind the `few` longest are on average no longer than those behind the longest one.
     #[inline]
     pub(crate) fn may_be_worth(self, of: Totals) -> bool {
         let (cost, few) = (self.bytes(of.messages), self.few());
@@ -103,12 +104,12 @@ impl LaneCost {
         if of.messages <= few || others <= cost {
             return false;
         }
-        // Without a division, which would take as long as a look at a few messages.
+        // The comparison avoids a division, which would take as long as a look at a few messages.
         few == 0 || others.saturating_mul(of.messages - few) > cost.saturating_mul(of.messages - 1)
     }
 
-    /// As [`Self::may_be_worth`] for messages of these lengths, in any order. As soon as those seen so far outweigh the cost of
-    /// all it says yes.
+    /// Does as [`Self::may_be_worth`] for messages of these lengths, in any order. It returns true as soon as the
+    /// messages seen so far outweigh the cost of all.
     pub(crate) fn may_be_worth_of(self, lengths: impl ExactSizeIterator<Item = usize>) -> bool {
         if lengths.len() <= self.few() {
             return false;
@@ -125,8 +126,8 @@ impl LaneCost {
         self.may_be_worth(totals)
     }
 
-    /// Whether lanes pay for messages of these lengths, longest first. The `few` longest messages gain nothing by lanes, so
-    /// the bytes of the others must outweigh the cost.
+    /// Returns whether lanes pay for messages of these lengths, longest first. The `few` longest messages gain
+    /// nothing by lanes, so the bytes of the others must outweigh the cost.
     pub(crate) fn is_worth(self, lengths: impl ExactSizeIterator<Item = usize>) -> bool {
         let cost = self.bytes(lengths.len());
         let mut others = 0usize;
@@ -154,11 +155,11 @@ fn class(bytes: usize) -> usize {
 }
 
 impl<const N: usize> Order<N> {
-    /// Of at most `N` jobs.
+    /// Sorts at most `N` jobs.
     fn new<J>(jobs: &mut [J], mut bytes: impl FnMut(&mut J) -> Option<usize>) -> Self {
         let mut order = Self { list: [0; N], len: 0 };
         let mut classes = [0u16; N];
-        // Jobs are rarely in the nearest cache, so each is looked at once.
+        // Jobs are rarely in the nearest cache, so each is read once.
         for (index, job) in jobs.iter_mut().enumerate().take(N) {
             if let Some(bytes) = bytes(job) {
                 (classes[order.len], order.list[order.len]) = (class(bytes) as u16, index as u16);
@@ -166,12 +167,12 @@ impl<const N: usize> Order<N> {
             }
         }
         let classes = &classes[..order.len];
-        // `is_sorted` would branch at every pair; this is done in vectors.
+        // `is_sorted` would branch at every pair; this runs in vectors.
         if classes.iter().zip(classes.iter().skip(1)).fold(true, |sorted, (a, b)| sorted & (a >= b)) {
             return order;
         }
         let longest = classes.iter().fold(0, |longest, &class| class.max(longest));
-        // Two sets of counts, taken in turn: a count that was just stored cannot be loaded at once.
+        // There are two sets of counts, used in turn, because a count that was just stored cannot be loaded at once.
         let mut starts = [[0u16; 2]; CLASSES];
         for (n, class) in classes.iter().enumerate() {
             starts[usize::from(*class)][n % 2] += 1;
@@ -189,10 +190,10 @@ impl<const N: usize> Order<N> {
         order
     }
 
-    /// Of at most `N` jobs, and [`FEW`]; without branches, as lengths follow no rule.
+    /// Sorts at most `N` jobs, and at most [`FEW`], without branches, because lengths are unpredictable.
     fn of_few<J>(jobs: &mut [J], mut bytes: impl FnMut(&mut J) -> Option<usize>) -> Self {
         let mut order = Self { list: [0; N], len: 0 };
-        // All different, so that every job has a place of its own; equal classes keep their order.
+        // The keys are all different, so that every job has a place of its own; equal classes keep their order.
         let (mut keys, mut indices) = ([0i16; FEW], [0u16; FEW]);
         for (index, job) in jobs.iter_mut().enumerate().take(N.min(FEW)) {
             if let Some(bytes) = bytes(job) {
@@ -218,7 +219,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// All indices of the jobs that have a length are there, longest first.
+    /// Checks that all indices of the jobs that have a length are there, longest first.
     fn check<const N: usize>(order: &Order<N>, lengths: &[Option<usize>]) {
         let classes: Vec<_> =
             order.as_slice().iter().map(|&i| class(lengths[usize::from(i)].unwrap())).collect();
@@ -247,7 +248,7 @@ mod tests {
     }
 
     proptest! {
-        /// Sorting is spared only where it would change nothing.
+        /// Sorting is skipped only if it would change nothing.
         #[test]
         fn what_may_not_be_worth_is_not(
             mut lengths in prop::collection::vec(0usize..3000, 1..20), few in 0u32..8, fixed_bytes in 0u32..3000,

@@ -1,14 +1,14 @@
-//! The paper's kernels as programs in another language get them: everything that is made before they run.
+//! The paper's kernels for programs in other languages: all data that are prepared before a kernel runs.
 //!
-//! NPCryptBench leaves initialisation to a control processor. So keys are expanded and tables are filled here, and a kernel
-//! written elsewhere takes words, works on the message, and can be compared with ours byte by byte.
+//! NPCryptBench leaves initialisation to a control processor. So this module expands keys and fills tables; a kernel
+//! written elsewhere reads words, processes the message, and can be compared with ours byte by byte.
 
 use crate::catalogue::{Algorithm, Cipher};
 use crate::descriptor::Making;
 use crate::key::CipherKey;
 use crate::mix::{key, message, trace};
 
-/// What a kernel is given, under the key of [`trace`], and what must come out.
+/// The input of a kernel, under the key of [`trace`], and its expected output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prepared {
     /// The expanded key, in the order in which it is read.
@@ -18,12 +18,13 @@ pub struct Prepared {
     pub tables: Vec<u32>,
     /// The message; a cipher changes it in place.
     pub message: Vec<u8>,
-    /// The enciphered message, or eight words of a digest's state, least byte first, of which a shorter one leaves the last
-    /// as they were: all states begin as zeros, and nothing is padded. SEAL's index is 1.
+    /// The enciphered message, or eight words of a digest's state, least significant byte first; a shorter state
+    /// leaves the last words unchanged. All states begin as zeros, and nothing is padded. SEAL's index is 1.
     pub output: Vec<u8>,
 }
 
-/// Prepares a hash, or a cipher that NPCryptBench runs, for `bytes` bytes, as [`trace`] takes them. `None` for others.
+/// Prepares a hash, or a cipher that NPCryptBench runs, for `bytes` bytes, as [`trace`] takes them. Returns `None`
+/// for others.
 pub fn prepared(algorithm: Algorithm, bytes: usize) -> Option<Prepared> {
     let (key, tables) = match algorithm {
         Algorithm::Digest(digest) => match digest.descriptor().making {
@@ -46,7 +47,7 @@ fn words(cipher: Cipher, key: &[u8]) -> Option<(Vec<u32>, Vec<u32>)> {
 mod tests {
     use super::*;
 
-    /// Table IV's bytes, SEAL's as its paper has them.
+    /// The numbers are those of Table IV; for SEAL, those of its own paper.
     #[test]
     fn words_are_as_many_as_the_paper_stores() {
         for (name, key, tables) in [

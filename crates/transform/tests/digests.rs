@@ -1,5 +1,5 @@
-//! Every digest and MAC: published vectors through every tier, then the reference against every faster tier and
-//! against foreign implementations, at every boundary and in random batches.
+//! Tests of every digest and MAC: published vectors through every tier, then the reference against every faster tier
+//! and against foreign implementations, at every boundary and in random batches.
 
 mod common;
 
@@ -41,7 +41,7 @@ fn md5_of_rfc_1321() {
     md5(&"1234567890".repeat(8), hex!("57edf4a22be3c955ac49da2e2107b67a"));
 }
 
-/// The digest printed by ATOMIC-2's driver for `-c 60 -l 100000`.
+/// ATOMIC-2's driver prints this digest for `-c 60 -l 100000`.
 #[test]
 fn golden_digest_of_the_atomic_2_driver() {
     let block: Vec<u8> = (0..100_000u32).map(|i| i as u8).collect();
@@ -198,8 +198,8 @@ fn hmac_of_the_rfcs() {
     );
 }
 
-/// The published file of vectors: byte i of a message is i modulo 251.
-/// Merged as the paper draws the tree: a message of two leaves and a bit, its subtrees by every kernel.
+/// The published file has these vectors: byte i of a message is i modulo 251. The subtrees of a message of two leaves
+/// and a bit, computed by every kernel, are merged in the shape of the paper's tree.
 #[test]
 fn blake3_of_subtrees() {
     let message = pattern(3 * LEAF_BYTES + 1);
@@ -216,7 +216,8 @@ fn blake3_of_subtrees() {
             assert_eq!((leaf(0, 2), leaf(2, 2)), (Some(left), Some(right)), "{name}");
             let whole = key.map_or_else(|| blake3::hash(&message), |key| blake3::keyed_hash(key, &message));
             assert_eq!(kernels.blake3_parent(key, [&left, &right], true), *whole.as_bytes(), "{name}");
-            // Nothing, more than begins there, and beyond the last byte that can be counted.
+            // The arguments are: no bytes, more than a subtree there can have, and more than the last byte that can
+            // be counted.
             assert_eq!((leaf(0, 0), leaf(1, 2)), (None, None), "{name}");
             assert_eq!(kernels.blake3_subtree(key, u64::MAX, &[0]), None, "{name}");
             assert_eq!(kernels.blake3_subtree(key, 1 << 54, &[0]), None, "{name}");
@@ -275,7 +276,7 @@ fn a_key_of_another_algorithm_is_refused_without_harm_to_its_neighbours() {
     assert_eq!(Kernels::best().digest(Digest::Md5, &mut nothing), 0);
 }
 
-/// What another implementation says.
+/// Returns the result of another implementation.
 fn foreign(algorithm: Digest, key: &[u8], message: &[u8]) -> Option<Vec<u8>> {
     Some(match algorithm {
         Digest::Md5 => md5::Md5::digest(message).to_vec(),
@@ -317,7 +318,8 @@ fn foreign(algorithm: Digest, key: &[u8], message: &[u8]) -> Option<Vec<u8>> {
     })
 }
 
-/// Runs messages as one batch through every kernel; all must agree with the reference, and it with the foreigner.
+/// Runs messages as one batch through every kernel; all results must agree with the reference, and the reference with
+/// the foreign implementation.
 #[track_caller]
 fn agree(algorithm: Digest, keys: &[DigestKey], raw_keys: &[Vec<u8>], messages: &[&[u8]]) {
     let jobs = || -> Vec<_> {

@@ -1,6 +1,6 @@
-//! The promised instructions are in the promised kernels: this program's own code is decoded.
+//! Tests that the promised instructions are in the promised kernels, by decoding this program's own code.
 //!
-//! Intrinsics become instructions only where they are inlined, so there is nothing to see without optimisation.
+//! Intrinsics become instructions only where they are inlined, so the test needs optimisation.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 #[path = "../../../testing/skip.rs"]
@@ -9,17 +9,17 @@ use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, Register};
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
 use sealane_transform::{Aead, Algorithm, Cipher, Digest, Direction, Kernels, Promise};
 
-/// What no algorithm has for itself.
+/// Promises of code that no algorithm owns.
 const COMMON: [Promise; 2] = [
     Promise { function: "4wipe6avx512", instruction: "vzeroall", operand_bytes: 0 },
     Promise { function: "4wipe4avx2", instruction: "vzeroall", operand_bytes: 0 },
 ];
 
-/// Whether an instruction is the promised one.
+/// Returns whether an instruction is the promised one.
 fn fulfils(instruction: &Instruction, promise: &Promise) -> bool {
     let is = |name: &str| format!("{:?}", instruction.mnemonic()).eq_ignore_ascii_case(name);
     let same = is(promise.instruction)
-        // Logic has no lanes: either name of it will do.
+        // Bitwise logic does not depend on the lane width, so either name is right.
         || (promise.instruction == "vpternlogq" && instruction.mnemonic() == Mnemonic::Vpternlogd);
     let register = instruction.op0_register();
     let width = promise.operand_bytes;

@@ -1,4 +1,5 @@
-//! No kernel reads or writes beyond a job's bytes: every buffer ends at, or starts after, a page that faults.
+//! Tests that no kernel reads or writes beyond a job's bytes: every buffer ends at, or starts after, a page that
+//! faults.
 #![cfg(target_os = "linux")]
 #![allow(unsafe_code)]
 
@@ -20,7 +21,8 @@ struct Guarded {
 }
 
 impl Guarded {
-    /// Room for `bytes`, which end at the upper page or start at the lower one; the rest of the page is canaries.
+    /// Returns room for `bytes`, which end at the upper page or start at the lower one; the rest of the page has
+    /// canaries.
     fn new(bytes: usize, at_end: bool) -> Self {
         assert!(bytes <= PAGE);
         // SAFETY: a fresh anonymous mapping of three pages, the middle one made writable.
@@ -42,7 +44,7 @@ impl Guarded {
         made
     }
 
-    /// The same, read-only from now on.
+    /// Returns a page with `data`, which is read-only from now on.
     fn sealed(data: &[u8], at_end: bool) -> Self {
         let made = Self::holding(data, at_end);
         // SAFETY: the page is this value's own.
@@ -77,7 +79,7 @@ impl Drop for Guarded {
     }
 }
 
-/// Lengths around blocks, chunks and pages, enough of them to fill the lanes of most kernels.
+/// Returns lengths around blocks, chunks and pages, enough of them to fill the lanes of most kernels.
 fn lengths() -> Vec<usize> {
     let edges = [
         0, 1, 7, 8, 9, 15, 16, 17, 24, 31, 33, 40, 47, 48, 55, 56, 57, 63, 64, 65, 72, 80, 112, 119, 120,

@@ -41,7 +41,7 @@ struct OpenSsl {
 }
 
 impl OpenSsl {
-    /// Loads the library, or says that it is skipped.
+    /// Loads the library, or prints that the test is skipped.
     fn load() -> Option<Self> {
         // SAFETY: libcrypto has no constructors that ask anything of the process.
         let library = unsafe { libc::dlopen(c"libcrypto.so.3".as_ptr(), libc::RTLD_NOW) };
@@ -137,7 +137,7 @@ fn bytes(count: usize, salt: usize) -> Vec<u8> {
     (0..count).map(|_| next()).collect()
 }
 
-/// Ragged lengths, enough for every kernel's lanes, some of them longer than the rest.
+/// Returns ragged lengths, enough for every kernel's lanes, some of them longer than the rest.
 fn lengths() -> impl Iterator<Item = usize> {
     (0..140).map(|i| if i % 29 == 0 { 1500 - i } else { i * 5 % 330 })
 }

@@ -1,4 +1,4 @@
-//! A message in parts has the digest of the message in one piece, in every tier.
+//! Tests that a message in parts has the digest of the message in one piece, in every tier.
 
 use proptest::prelude::*;
 use sealane_transform::{Digest, DigestJob, DigestKey, DigestStream, Isa, Kernels, StreamPart, Tier};
@@ -12,7 +12,7 @@ fn whole(digest: Digest, message: &[u8]) -> Vec<u8> {
     jobs[0].digest().to_vec()
 }
 
-/// Digests `messages` side by side, each cut where its own list of lengths says, over and over.
+/// Digests `messages` side by side, each cut at the lengths in its own list, over and over.
 fn in_parts(kernels: &Kernels, digest: Digest, messages: &[Vec<u8>], cuts: &[Vec<usize>]) -> Vec<Vec<u8>> {
     let mut streams: Vec<DigestStream> =
         messages.iter().map(|_| DigestStream::new(digest).unwrap()).collect();

@@ -1,5 +1,5 @@
-//! AEADs beside AWS-LC's: what a call costs by either, the lines through it that descriptors hold, and whether the choice
-//! that is made by them is ever the dearer one.
+//! Compares AEADs with AWS-LC's: the cost of a call by either, the lines through these costs that descriptors hold,
+//! and whether the choice made by the lines is ever the more expensive one.
 
 use std::fmt::Write as _;
 use std::hint::black_box;
@@ -9,9 +9,9 @@ use sealane_transform::{Aead, AeadJob, AeadKey, AeadTotals, Algorithm, Buffer, C
 
 use super::{Cell, Lengths, Verdict, pairs_of};
 
-/// Messages of a call.
+/// Numbers of messages per call.
 const COUNTS: [usize; 9] = [1, 2, 3, 4, 6, 8, 12, 16, 64];
-/// Bytes of a message: a short packet's, a middle one's, a full one's, of a jumbo frame, of a record.
+/// Lengths of messages in bytes: of a short, a middle and a full packet, of a jumbo frame, of a record.
 const LENGTHS: [Lengths; 6] = [
     Lengths::Equal(64),
     Lengths::Equal(352),
@@ -20,12 +20,12 @@ const LENGTHS: [Lengths; 6] = [
     Lengths::Equal(65536),
     Lengths::Mixed,
 ];
-/// Longer calls say nothing that shorter ones have not said.
+/// Longer calls show nothing that shorter ones do not show.
 const BYTES_MAX: usize = 1 << 20;
-/// The choice may be so much dearer, as its costs come from other machines.
+/// The choice may be more expensive by this share, because its costs come from other machines.
 const SLACK: f64 = 0.05;
 
-/// An AEAD in one direction; what is authenticated only has all of a message as clear bytes.
+/// An AEAD in one direction; for authentication only, all of a message is clear bytes.
 struct Subject {
     aead: Aead,
     is_mac: bool,
@@ -49,7 +49,7 @@ impl Subject {
         format!("{}{} {way}", self.aead.name(), if self.is_mac { " mac" } else { "" })
     }
 
-    /// Data and clear bytes of a message.
+    /// Returns the data and the clear bytes of a message.
     fn parts(&self, bytes: usize) -> (usize, usize) {
         if self.is_mac { (0, bytes) } else { (bytes, 8) }
     }
@@ -73,7 +73,7 @@ impl Subject {
         aead::LessSafeKey::new(key.expect("a key of the right length"))
     }
 
-    /// Lends `measure` a call by AWS-LC (`true`) or by our kernels.
+    /// Calls `measure` with a call of AWS-LC (`true`) or of our kernels.
     fn with<R>(
         &self,
         kernels: Kernels,
@@ -125,14 +125,15 @@ impl Subject {
     }
 }
 
-/// A line: per call, per message, per KiB, in nanoseconds.
+/// A line: nanoseconds per call, per message and per KiB.
 #[derive(Clone, Copy, Default)]
 struct Line([f64; 3]);
 
 impl Line {
-    /// With the least sum of squares of relative errors, without negative terms. A point: its three quantities, and the time.
+    /// Returns the line with the least sum of squares of relative errors, without negative terms. A point has three
+    /// quantities and the time.
     fn through(points: &[([f64; 3], f64)]) -> Self {
-        // The terms that are kept; those that come out negative are dropped, the first ones first.
+        // The terms that are kept; negative terms are dropped, the first ones first.
         let mut kept = [true; 3];
         loop {
             let line = Self::solve(points, kept);
@@ -170,7 +171,8 @@ impl Line {
     }
 }
 
-/// Measures all whose name has one of these pieces, prints what it finds; gives the worst verdict of the choice.
+/// Measures all AEADs whose name contains one of these pieces, and prints the results; returns the worst verdict on
+/// the choice.
 pub(super) fn run(kernels: Kernels, seconds: f64, names: &[String]) -> Verdict {
     let is_wanted = |subject: &Subject| {
         names.is_empty() || names.iter().any(|name| subject.name().contains(name.as_str()))

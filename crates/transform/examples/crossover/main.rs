@@ -1,17 +1,21 @@
-//! Asks of every algorithm of the catalogue whether a batch of 1 to 64 messages is ever slower than as many messages one
-//! by one: `crossover [--seconds S] [--isa ISA] [--tier batch] [--raw FILE] [NAME]...`, with parts of names.
+//! Finds out for every algorithm of the catalogue whether a batch of 1 to 64 messages is ever slower than as many
+//! messages one by one: `crossover [--seconds S] [--isa ISA] [--tier batch] [--raw FILE] [NAME]...`, with parts of
+//! names.
 //!
-//! A cell is an algorithm, a direction, a number of messages and their lengths: short, long, or mixed with a key each. In
-//! each, single messages and the batch take turns in slices of one run, and the median of the pairs' ratios counts, with
-//! a 90 % interval by their order. An algorithm *holds* where in every cell the whole interval lies above 0.97: less is
-//! what measurement shakes. It is *broken* where one lies below, and else *undecided*. Cells that do not hold are measured
-//! again, longer, while there is time. Exit: 0 where all hold, 1 where one is broken, 3 where one is undecided.
+//! A cell is an algorithm, a direction, a number of messages and their lengths: short, long, or mixed with a key
+//! each. In each cell, single messages and the batch alternate in slices of one run; the median of the pairs' ratios
+//! counts, with a 90 % interval by their order. An algorithm *holds* if in every cell the whole interval lies above
+//! 0.97: smaller differences are within the noise of measurement. It is *broken* if one interval lies below, and
+//! *undecided* otherwise. Cells that do not hold are measured again, longer, while time is left. The exit status is 0
+//! if all hold, 1 if one is broken, 3 if one is undecided.
 //!
-//! `--tier batch` sets lanes beside single messages even where the dispatcher would not take them, and says from how many
-//! messages on they pay: what the descriptors' costs are made of. `--raw` writes every pair as JSON.
+//! `--tier batch` compares lanes with single messages even if the dispatcher would not use lanes, and prints the
+//! number of messages from which on they pay: the descriptors' costs are derived from this. `--raw` writes every pair
+//! as JSON.
 //!
-//! `--library` sets AEADs beside AWS-LC's instead: the ratio of its time to ours for every number of messages and length (`+`
-//! where the choice is ours, `!` where it is the dearer one), and the lines through either that descriptors hold.
+//! `--library` compares AEADs with AWS-LC's: it prints the ratio of AWS-LC's time to ours for every number of
+//! messages and length (`+` if the choice is ours, `!` if it is the more expensive one), and the lines through both
+//! that descriptors hold.
 #![allow(unsafe_code)]
 
 mod library;
@@ -29,16 +33,16 @@ use sealane_transform::{
 /// Numbers of messages: around every width of lanes to 64.
 const COUNTS: [usize; 17] = [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 17, 24, 32, 33, 48, 64];
 
-/// How much slower a batch may seem, as no measurement is exact.
+/// The share by which a batch may seem slower, because no measurement is exact.
 const SLACK: f64 = 0.03;
 
-/// Pairs of slices of a cell, and of one that is measured again.
+/// Numbers of pairs of slices of a cell, and of a cell that is measured again.
 const PAIRS: [usize; 2] = [7, 31];
 
-/// Share of the time for measuring every cell once.
+/// The share of the time for measuring every cell once.
 const FIRST_SHARE: f64 = 0.6;
 
-/// Seconds of CPU this thread has used.
+/// Returns the seconds of CPU that this thread has used.
 fn cpu_seconds() -> f64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a writable timespec.
@@ -50,7 +54,7 @@ fn cpu_seconds() -> f64 {
 #[derive(Clone, Copy, PartialEq)]
 enum Lengths {
     Equal(usize),
-    /// Simple IMIX, 7:4:1, in no order, with a key for every message.
+    /// Simple IMIX, 7:4:1, in irregular order, with a key per message.
     Mixed,
 }
 
@@ -74,11 +78,11 @@ impl Lengths {
     }
 }
 
-/// An algorithm with keys, one for each message of the largest batch.
+/// An algorithm with keys, one per message of the largest batch.
 enum Subject {
     Digest(Digest, Vec<DigestKey>),
     Cipher(Cipher, Direction, Vec<CipherKey>),
-    /// The flag: the messages are authenticated only.
+    /// The flag says that the messages are authenticated only.
     Aead(Aead, bool, Direction, Vec<AeadKey>),
 }
 
@@ -87,7 +91,7 @@ fn keys<K>(bytes: usize, expand: impl Fn(&[u8]) -> Option<K>) -> Option<Vec<K>> 
 }
 
 impl Subject {
-    /// The algorithm in each direction that it has.
+    /// Returns the algorithm once per direction that it has.
     fn of(algorithm: Algorithm) -> Vec<Self> {
         let usual = algorithm.facts().key_bytes.usual;
         let both = [Direction::Encrypt, Direction::Decrypt];
@@ -143,7 +147,7 @@ impl Subject {
         }
     }
 
-    /// Lends `measure` what runs a batch of messages by the kernels that it is given.
+    /// Calls `measure` with a function that runs a batch of messages by given kernels.
     fn with<R>(
         &self,
         lengths: Lengths,
@@ -210,22 +214,23 @@ impl Subject {
     }
 }
 
-/// What became of a cell.
+/// The measurements of a cell.
 struct Cell {
     subject: usize,
     count: usize,
     lengths: Lengths,
-    /// Of each pair: the time of single messages, and that of the batch, in seconds a call.
+    /// For each pair, the time of single messages and that of the batch, in seconds per call.
     pairs: Vec<[f64; 2]>,
 }
 
 impl Cell {
-    /// Median of the ratios of single messages' time to the batch's, and a 90 % interval of it.
+    /// Returns the median of the ratios of single messages' time to the batch's, and its 90 % interval.
     fn ratio(&self) -> (f64, f64, f64) {
         let mut ratios: Vec<f64> = self.pairs.iter().map(|[single, batch]| single / batch).collect();
         ratios.sort_by(f64::total_cmp);
         let count = ratios.len();
-        // Of order statistics, the innermost whose interval misses the median with 10 % or less.
+        // The interval is the innermost one of order statistics that misses the median with a probability of at most
+        // 10 %.
         let (mut beyond, mut ways, mut missed) = (0, 1.0, 0.0);
         while beyond < count / 2 {
             missed += 2.0 * ways / 2f64.powi(count as i32);
@@ -244,7 +249,7 @@ impl Cell {
         verdict_of(low, high, SLACK)
     }
 
-    /// Medians of either side, in seconds a call.
+    /// Returns the medians of either side, in seconds per call.
     fn seconds(&self) -> [f64; 2] {
         [0, 1].map(|side| {
             let mut seconds: Vec<f64> = self.pairs.iter().map(|pair| pair[side]).collect();
@@ -253,14 +258,15 @@ impl Cell {
         })
     }
 
-    /// The verdict on a choice between the sides: whether the second, or the first one, is no dearer than the other.
+    /// Returns the verdict on a choice between the sides: whether the chosen one, the second if `is_second`, is no
+    /// more expensive than the other.
     fn of_choice(&self, is_second: bool, slack: f64) -> Verdict {
         let (_, low, high) = self.ratio();
         if is_second { verdict_of(low, high, slack) } else { verdict_of(1.0 / high, 1.0 / low, slack) }
     }
 }
 
-/// The verdict on an interval of ratios that are to be no less than one.
+/// Returns the verdict on an interval of ratios, which should be at least one.
 fn verdict_of(low: f64, high: f64, slack: f64) -> Verdict {
     if low >= 1.0 - slack {
         Verdict::Holds
@@ -278,7 +284,7 @@ enum Verdict {
     Broken,
 }
 
-/// What is compared, and for how long.
+/// The kernels to compare, and the time for that.
 struct Options {
     single: Kernels,
     batch: Kernels,
@@ -323,9 +329,10 @@ fn options() -> Result<Options, String> {
     })
 }
 
-/// Waits until all that was begun is done. Else the end of a batch overlaps with the beginning of the next one, which here is
-/// the same, unless a branch predictor misses the end of a loop: in every call or in none, on one side of a pair and not on
-/// the other, and that is several per cent of a few short messages. Programs do other things between batches.
+/// Waits until all instructions issued before have finished. Otherwise the end of a batch overlaps with the beginning
+/// of the next one, which here is identical, unless a branch predictor mispredicts the end of a loop. That happens in
+/// every call or in none, on one side of a pair and not on the other, and makes several per cent of a few short
+/// messages. Programs do other things between batches.
 #[inline(always)]
 fn drain() {
     #[cfg(target_arch = "x86_64")]
@@ -335,7 +342,7 @@ fn drain() {
     }
 }
 
-/// Pairs of slices of so many seconds, or of one call, of the side `true` and of the other one.
+/// Measures pairs of slices of that many seconds, or of one call, of the side `true` and of the other one.
 fn pairs_of(call: &mut dyn FnMut(bool), count: usize, slice_seconds: f64) -> Vec<[f64; 2]> {
     let mut slice = |side: bool, calls: u32| {
         let start = cpu_seconds();
@@ -363,7 +370,7 @@ fn pairs_of(call: &mut dyn FnMut(bool), count: usize, slice_seconds: f64) -> Vec
         .collect()
 }
 
-/// Pairs of single messages and of a batch.
+/// Measures pairs of single messages and of a batch.
 fn pairs(
     options: &Options,
     work: &mut dyn FnMut(&Kernels),
@@ -374,7 +381,7 @@ fn pairs(
     pairs_of(&mut call, count, slice_seconds)
 }
 
-/// Measures every cell, and again those that do not hold.
+/// Measures every cell, and measures those again that do not hold.
 fn measure(options: &Options, subjects: &[Subject]) -> Vec<Cell> {
     let start = Instant::now();
     let mut cells = Vec::new();
@@ -390,7 +397,7 @@ fn measure(options: &Options, subjects: &[Subject]) -> Vec<Cell> {
         cell.pairs =
             subject.with(cell.lengths, cell.count, |work| pairs(options, work, count, slice_seconds));
     };
-    // Some of the time goes into setting up.
+    // The setup takes a part of the time.
     let slice_seconds = 0.7 * first_seconds / slices;
     for cell in &mut cells {
         take(cell, PAIRS[0], slice_seconds);
@@ -412,7 +419,7 @@ fn measure(options: &Options, subjects: &[Subject]) -> Vec<Cell> {
     cells
 }
 
-/// Every pair of every cell.
+/// Returns every pair of every cell.
 fn json(options: &Options, subjects: &[Subject], cells: &[Cell]) -> String {
     let mut text = format!("{{\"isa\":\"{}\",\"cells\":[", options.batch.isa().name());
     for (n, cell) in cells.iter().enumerate() {
@@ -436,7 +443,7 @@ fn json(options: &Options, subjects: &[Subject], cells: &[Cell]) -> String {
     text + "\n]}\n"
 }
 
-/// Prints a line for each algorithm; gives the worst verdict.
+/// Prints a line per algorithm; returns the worst verdict.
 fn tell(options: &Options, subjects: &[Subject], cells: &[Cell]) -> Verdict {
     let mut worst_of_all = Verdict::Holds;
     for (number, subject) in subjects.iter().enumerate() {
@@ -510,7 +517,7 @@ fn main() -> ExitCode {
     code(worst)
 }
 
-/// The exit status of a verdict.
+/// Returns the exit status of a verdict.
 fn code(worst: Verdict) -> ExitCode {
     ExitCode::from(match worst {
         Verdict::Holds => 0,

@@ -1,6 +1,6 @@
 //! AES over many messages: 32 lanes by VAES, 8 by AES-NI. Constant time.
 //!
-//! CBC encryption is one long chain of rounds a message; eight vectors of independent messages hide its latency.
+//! CBC encryption is one long chain of rounds per message; eight vectors of independent messages hide its latency.
 //! `unsafe`: rows are read and written under the contract of [`crate::cipher_lanes::LaneKernel`].
 #![allow(unsafe_code)]
 
@@ -18,16 +18,16 @@ use crate::wipe::wipe;
 /// Vectors in flight.
 const GROUPS: usize = 8;
 
-/// Keys and chains of `L = GROUPS * B::LANES` lanes. Keys first, so that no load of them crosses a cache line.
+/// Keys and chains of `L = GROUPS * B::LANES` lanes. Keys come first, so that no load of them crosses a cache line.
 #[repr(C, align(64))]
 pub(crate) struct AesLanes<'k, B, const L: usize> {
     keys: [[[u8; 16]; L]; 15],
-    /// CBC: the last sealed block. CTR: the counter, least significant byte first.
+    /// For CBC: the last sealed block. For CTR: the counter, least significant byte first.
     chain: [[u8; 16]; L],
     mode: Mode,
     direction: Direction,
     rounds: usize,
-    /// Whose keys they are.
+    /// The owner of each lane's keys.
     held: [Option<&'k Key>; L],
     crypt_chunks: unsafe fn(&mut Self, &mut Rows<L>, usize),
     vector: PhantomData<B>,
@@ -51,7 +51,7 @@ impl<B: Blocks, const L: usize> AesLanes<'_, B, L> {
         Self { mode, direction, rounds, keys, chain, held: [None; L], crypt_chunks, vector: PhantomData }
     }
 
-    /// The key of a round for a group of lanes.
+    /// Returns the key of a round for a group of lanes.
     #[inline(always)]
     fn key<const ONE_KEY: bool>(&self, round: usize, n: usize) -> B {
         let keys = self.keys[round].as_ptr();
@@ -59,7 +59,7 @@ impl<B: Blocks, const L: usize> AesLanes<'_, B, L> {
         unsafe { if ONE_KEY { B::broadcast(keys) } else { B::load(keys.add(n * B::LANES)) } }
     }
 
-    /// A round of every lane, neither the first nor the last.
+    /// Runs one round of every lane, neither the first nor the last.
     #[inline(always)]
     fn round<const DECRYPT: bool, const ONE_KEY: bool>(&self, round: usize, block: &mut [B; GROUPS]) {
         for (n, block) in block.iter_mut().enumerate() {
@@ -68,10 +68,10 @@ impl<B: Blocks, const L: usize> AesLanes<'_, B, L> {
         }
     }
 
-    /// `HOW`: ECB both ways, CBC both ways, CTR.
+    /// `HOW` selects ECB in both directions, CBC in both directions, or CTR.
     ///
-    /// The next block is loaded and the last one stored between the rounds of a block: the rounds of a block fill the
-    /// queue of the units that do them, and what comes behind them would not be reached.
+    /// The next block is loaded and the last one stored between the rounds of a block: its rounds fill the queue of
+    /// their execution units, so instructions behind them would not be issued.
     #[inline(always)]
     unsafe fn chunks<const HOW: u8, const DECRYPT: bool, const ONE_KEY: bool>(
         &mut self,
@@ -156,7 +156,7 @@ impl<B: Blocks, const L: usize> AesLanes<'_, B, L> {
     /// See [`LaneKernel::crypt_chunks`].
     #[inline(always)]
     unsafe fn go(&mut self, rows: &mut Rows<L>, chunks: usize) {
-        // One key is loaded once for all vectors.
+        // A single key is loaded once for all vectors.
         let first = self.held[0].map_or(core::ptr::null(), core::ptr::from_ref);
         let one_key = self.held.iter().flatten().all(|&held| core::ptr::eq(held, first));
         macro_rules! chunks {
@@ -225,7 +225,7 @@ unsafe fn run_avx512(kernel: &mut AesLanes<'_, Four, 32>, rows: &mut Rows<32>, c
     unsafe { kernel.go(rows, chunks) }
 }
 
-/// AES in 32 lanes of VAES, or in eight of AES-NI where there are few messages.
+/// Runs AES in 32 lanes of VAES, or in eight of AES-NI if there are few messages.
 pub(crate) fn run_widest(
     features: Features,
     mode: Mode,

@@ -1,12 +1,12 @@
-//! AES with four tables a direction (8 KB), S-box, row shift and column mixing in one look-up.
+//! AES with four tables per direction (8 KB), which combine S-box, row shift and column mixing in one look-up.
 //!
-//! Leaks key and data through the cache; the native and batch tiers do not.
+//! The look-ups leak key and data through the cache; the native and batch tiers do not.
 
 use super::{INVERSE_S, Key, S, times_x};
 use crate::catalogue::Mode;
 use crate::job::Direction;
 
-/// `TABLE[i][byte]`: what a byte of row i adds to its column, little-endian.
+/// `TABLE[i][byte]` is the contribution of a byte of row i to its column, little-endian.
 const fn tables(s: &[u8; 256], mix: [u8; 4]) -> [[u32; 256]; 4] {
     let mut tables = [[0; 256]; 4];
     let mut i = 0;
@@ -38,7 +38,7 @@ const fn times(byte: u8, by: u8) -> u8 {
 pub(crate) static ENCRYPT: [[u32; 256]; 4] = tables(&S, [2, 1, 1, 3]);
 static DECRYPT: [[u32; 256]; 4] = tables(&INVERSE_S, [14, 9, 13, 11]);
 
-/// A block or round key as columns.
+/// Returns a block or round key as columns.
 #[inline(always)]
 fn columns(bytes: &[u8; 16]) -> [u32; 4] {
     let word =
@@ -46,7 +46,8 @@ fn columns(bytes: &[u8; 16]) -> [u32; 4] {
     [word(0), word(1), word(2), word(3)]
 }
 
-/// One block. `STEP` is where row 1 comes from: the next column when encrypting, the one before when decrypting.
+/// Transforms one block. `STEP` is the distance of the column that row 1 is taken from: the next column when
+/// encrypting, the one before when decrypting.
 #[inline(always)]
 fn rounds<const STEP: usize>(
     keys: &[[u8; 16]],
@@ -62,7 +63,7 @@ fn rounds<const STEP: usize>(
         let [t0, t1, t2, t3] = tables;
         let column = |i: usize| {
             let byte = |row: usize| usize::from((s[(i + STEP * row) % 4] >> (8 * row)) as u8);
-            // The key is at hand long before the look-ups are.
+            // The key is available long before the look-ups are.
             (t0[byte(0)] ^ key[i]) ^ t1[byte(1)] ^ (t2[byte(2)] ^ t3[byte(3)])
         };
         s = [column(0), column(1), column(2), column(3)];

@@ -58,7 +58,7 @@ pub(crate) static AES_256: CipherDescriptor = CipherDescriptor {
     ..ANY
 };
 
-/// What the three have in common.
+/// The properties that the three ciphers share.
 const ANY: CipherDescriptor = CipherDescriptor {
     name: "aes",
     facts: facts(16),
@@ -132,13 +132,14 @@ fn words(key: &Schedule) -> Option<Words> {
 #[cfg(not(target_arch = "x86_64"))]
 const LANES: Option<CipherLanes> = None;
 
-/// Only sealing by CBC: otherwise one message alone keeps the AES units busy, and lanes would only add transpositions.
+/// Lanes are for sealing by CBC only: in other modes one message keeps the AES units busy, and lanes would only add
+/// transpositions.
 #[cfg(target_arch = "x86_64")]
 const LANES: Option<CipherLanes> = Some(CipherLanes {
     cost: |mode, direction, isa, count| match (mode.can_cut(direction), isa) {
         (_, Isa::Portable) => None,
         (true, _) => Some(LaneCost::NEVER),
-        // Few jobs take eight lanes, more take 32.
+        // Few jobs take eight lanes, and more take 32.
         (false, Isa::Avx512) if count > 32 => Some(LaneCost { few: 5, fixed_bytes: 640, job_bytes: 60 }),
         (false, _) => Some(LaneCost { few: 2, fixed_bytes: 256, job_bytes: 72 }),
     },
@@ -147,10 +148,10 @@ const LANES: Option<CipherLanes> = Some(CipherLanes {
     run: aes_lanes::run_widest,
 });
 
-/// An expanded key where [`Schedule`] has it.
+/// The expanded key in [`Schedule`].
 pub(crate) type BoxedKey = Box<Key>;
 
-/// The key, if it is one of AES.
+/// Returns the key, if it is an AES key.
 #[inline(always)]
 pub(crate) fn key_of(schedule: &Schedule) -> Option<&Key> {
     match schedule {
@@ -159,15 +160,15 @@ pub(crate) fn key_of(schedule: &Schedule) -> Option<&Key> {
     }
 }
 
-/// Multiplication by x in GF(2^8).
+/// Returns the product with x in GF(2^8).
 pub(crate) const fn times_x(byte: u8) -> u8 {
     (byte << 1) ^ ((byte >> 7) * 0x1b)
 }
 
-/// The S-box and its inverse, from their definition: inversion in GF(2^8) and an affine map.
+/// The S-box and its inverse, computed by their definition: inversion in GF(2^8) and an affine map.
 pub(crate) const S: [u8; 256] = {
     let mut table = [0; 256];
-    // 3 generates the field: walk p through all elements and q through their inverses.
+    // 3 generates the field: p walks through all elements, and q through their inverses.
     let (mut p, mut q) = (1u8, 1u8);
     loop {
         p ^= times_x(p);

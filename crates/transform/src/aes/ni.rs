@@ -1,9 +1,11 @@
-//! AES-NI and VAES, one message: up to eight vectors of its blocks in flight where the mode allows. Constant time.
+//! AES-NI and VAES for one message: up to eight vectors of its blocks are in flight if the mode allows that. The
+//! kernel is constant-time.
 //!
-//! The floor is one round of a vector a cycle (two on some CPUs): eight vectors hide the latency of a round, and what
-//! else a block needs runs on other units. Messages that end within a vector are read and written in part.
+//! The lower bound is one round of a vector per cycle (two on some CPUs): eight vectors hide the latency of a round,
+//! and the other work on a block runs on other units. Messages that end within a vector are read and written in part.
 //!
-//! `unsafe`: intrinsics behind [`super::vector`], and the raw pointers of a [`Buffer`]; [`kernel`] asks what was detected.
+//! `unsafe`: intrinsics behind [`super::vector`], and the raw pointers of a [`Buffer`]; [`kernel`] checks the
+//! detected features.
 #![allow(unsafe_code)]
 
 use super::Key;
@@ -23,10 +25,10 @@ const ECB_OPEN: u8 = 1;
 const CBC_OPEN: u8 = 2;
 const CTR: u8 = 3;
 
-/// Four bytes of a counter count without a carry for so many blocks.
+/// Number of blocks for which four bytes of a counter count without a carry.
 const COUNTS: u64 = 1 << 32;
 
-/// Where a message is read and written.
+/// The places at which a message is read and written.
 #[derive(Clone, Copy)]
 struct Ends {
     source: *const u8,
@@ -34,7 +36,7 @@ struct Ends {
 }
 
 impl Ends {
-    /// The same, further on.
+    /// Returns the same, further on.
     #[inline(always)]
     const fn at(self, offset: usize) -> Self {
         let (source, destination) = (self.source.wrapping_add(offset), self.destination.wrapping_add(offset));
@@ -42,7 +44,7 @@ impl Ends {
     }
 }
 
-/// All rounds on `N` vectors.
+/// Runs all rounds on `N` vectors.
 #[inline(always)]
 fn rounds<B: Blocks, const N: usize, const OPEN: bool>(key: &Key, blocks: &mut [B; N]) {
     let keys = if OPEN { &key.decrypt } else { &key.encrypt };
@@ -64,11 +66,12 @@ fn rounds<B: Blocks, const N: usize, const OPEN: bool>(key: &Key, blocks: &mut [
     }
 }
 
-/// `N` vectors of a message, of which `bytes` are read and written if that is less than a vector (and `N` is one).
-/// `chain`: the sealed blocks before for CBC, the counters of the first vector, their bytes reversed, for CTR.
+/// Transforms `N` vectors of a message, of which only `bytes` are read and written if that is less than a vector
+/// (then `N` is one). `chain` holds the sealed blocks before for CBC, and the counters of the first vector, their
+/// bytes reversed, for CTR.
 ///
 /// # Safety
-/// There are so many bytes at both ends.
+/// That many bytes are at both ends.
 #[inline(always)]
 unsafe fn vectors<B: Blocks, const N: usize, const HOW: u8>(
     key: &Key,
@@ -109,7 +112,7 @@ unsafe fn vectors<B: Blocks, const N: usize, const HOW: u8>(
     }
 }
 
-/// A stretch of a message, through whose blocks `chain` goes as [`vectors`] says.
+/// Transforms a stretch of a message, and advances `chain` through its blocks as [`vectors`] does.
 ///
 /// # Safety
 /// There are `bytes` at both ends.
@@ -133,7 +136,7 @@ unsafe fn stretch<B: Blocks, const HOW: u8>(key: &Key, mut ends: Ends, bytes: us
     }
 }
 
-/// A message whose blocks need not wait for each other.
+/// Transforms a message whose blocks do not depend on each other.
 ///
 /// # Safety
 /// There are `bytes` at both ends.
@@ -170,7 +173,7 @@ unsafe fn message<B: Blocks>(
     }
 }
 
-/// CBC sealing, where every block waits for the one before.
+/// Seals by CBC, in which every block waits for the one before.
 #[inline(always)]
 fn chained(key: &Key, iv: &[u8; 16], data: &mut [u8]) {
     modes::crypt_blocks(Mode::Cbc, Direction::Encrypt, iv, data, |_, block: &mut [u8; 16]| {
@@ -213,8 +216,8 @@ fn avx512(key: &Schedule, mode: Mode, direction: Direction, iv: &[u8; 16], data:
     }
 }
 
-/// What transforms a message as [`modes::crypt_blocks`] does, by VAES, or by AES-NI where that is missing or where blocks come one
-/// by one.
+/// Returns the kernel that transforms a message as [`modes::crypt_blocks`] does: by VAES, or by AES-NI if that is
+/// missing or if blocks come one by one.
 pub(super) fn kernel(features: Features, mode: Mode, direction: Direction) -> Option<Alone> {
     match (features.avx512, features.avx2) {
         (Some(_), _) if mode.can_cut(direction) => Some(avx512),

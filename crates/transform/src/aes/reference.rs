@@ -1,4 +1,4 @@
-//! AES as FIPS 197 section 5 writes it, a byte at a time.
+//! AES as FIPS 197 section 5 defines it, one byte at a time.
 
 use super::{INVERSE_S, Key, S};
 use crate::job::Direction;
@@ -18,7 +18,7 @@ fn substitute<W: Word>(state: &mut State<W>, region: &'static str, table: &[u8; 
     }
 }
 
-/// Row r moves left by r; columns are four neighbouring bytes.
+/// Row r moves left by r; a column is four neighbouring bytes.
 fn shift_rows<W: Word>(state: &mut State<W>) {
     let old = *state;
     for i in 0..16 {
@@ -48,13 +48,13 @@ fn mix_columns<W: Word>(state: &mut State<W>) {
 }
 
 fn unmix_columns<W: Word>(state: &mut State<W>) {
-    // The inverse is the cube: three more mixings.
+    // The inverse is the cube, that is three more mixings.
     for _ in 0..3 {
         mix_columns(state);
     }
 }
 
-/// One block.
+/// Transforms one block.
 pub(crate) fn crypt<W: Word>(key: &Key, direction: Direction, block: &mut [u8; 16]) {
     let mut state: State<W> =
         core::array::from_fn(|i| W::load(Region::Message.part(i, 1), u32::from(block[i])));
@@ -90,7 +90,7 @@ pub(crate) fn crypt<W: Word>(key: &Key, direction: Direction, block: &mut [u8; 1
     }
 }
 
-/// One block, not counted.
+/// Transforms one block, without counting operations.
 pub(crate) fn plain(key: &Key, direction: Direction, block: &mut [u8; 16]) {
     crypt::<Plain>(key, direction, block);
 }

@@ -1,6 +1,6 @@
 //! AES encryption as NPCryptBench stores it: four tables of 256 words and the S-box as a fifth, 5120 bytes.
 //!
-//! It is there to be traced; nothing ships it.
+//! It exists for traces; no product uses it.
 
 use super::generic::ENCRYPT;
 use super::{Key, S};
@@ -13,7 +13,7 @@ pub(crate) fn encrypt<W: Word>(key: &Key, block: &mut [u8; 16]) {
     };
     let round_key =
         |round: usize, i: usize| W::load(Region::Key.word(4 * round + i), little(&key.encrypt[round], i));
-    // The byte of row `row` that column i of the next state is made of.
+    // Returns the byte of row `row` from which column i of the next state is computed.
     let byte = |state: &[W; 4], i: usize, row: usize| {
         let word = state[(i + row) % 4];
         match row {

@@ -1,15 +1,16 @@
-//! One block in an xmm register, or four in a zmm register: of four messages, or consecutive ones of one message.
+//! One block in an xmm register, or four in a zmm register: of four messages, or consecutive blocks of one message.
 //!
-//! `unsafe`: intrinsics, under the contract of [`crate::simd`]: reached only from entry points that hold the token.
+//! `unsafe`: intrinsics, under the contract of [`crate::simd`]: they are reached only from entry points that hold the
+//! token.
 #![allow(unsafe_code)]
 
 use core::arch::x86_64::*;
 
-/// AES on as many messages as the vector holds.
+/// AES on as many messages as the vector has blocks.
 pub(crate) trait Blocks: Copy {
     /// Messages side by side.
     const LANES: usize;
-    /// Whether there are registers for the blocks before and after those in work.
+    /// Whether there are registers for the blocks before and after the present ones.
     const AHEAD: bool;
     /// Bytes of a vector.
     const BYTES: usize = 16 * Self::LANES;
@@ -19,7 +20,7 @@ pub(crate) trait Blocks: Copy {
     fn encrypt_last(self, key: Self) -> Self;
     fn decrypt(self, key: Self) -> Self;
     fn decrypt_last(self, key: Self) -> Self;
-    /// Reverses the bytes of each block: counters are numbers inside, big-endian outside.
+    /// Reverses the bytes of each block: counters are numbers in registers, and big-endian in memory.
     fn reverse(self) -> Self;
     /// Adds one to the 128-bit number in each block.
     fn increment(self) -> Self;
@@ -36,10 +37,10 @@ pub(crate) trait Blocks: Copy {
     /// They are writable.
     unsafe fn store(self, to: *mut [u8; 16]);
 
-    /// One block for all lanes.
+    /// Reads one block into all lanes.
     ///
     /// # Safety
-    /// It is readable.
+    /// The block is readable.
     unsafe fn broadcast(from: *const [u8; 16]) -> Self;
 
     /// Reads a block of each message.
@@ -48,17 +49,17 @@ pub(crate) trait Blocks: Copy {
     /// `rows` has `LANES` pointers, with 16 readable bytes at each plus `offset`.
     unsafe fn load_rows(rows: *const *const u8, offset: usize) -> Self;
 
-    /// The inverse of [`Self::load_rows`].
+    /// Writes a block of each message, the inverse of [`Self::load_rows`].
     ///
     /// # Safety
-    /// As there, with writable bytes.
+    /// `rows` has `LANES` pointers, with 16 writable bytes at each plus `offset`.
     unsafe fn store_rows(self, rows: *const *mut u8, offset: usize);
 
-    /// Adds `from` and the numbers that follow it to the lowest words of the blocks.
+    /// Adds `from` and the numbers after it to the lowest words of the blocks.
     fn count(self, from: u32) -> Self;
-    /// Adds to the lowest word of every block.
+    /// Adds `number` to the lowest word of every block.
     fn plus(self, number: u32) -> Self;
-    /// The last block of `before`, then all blocks but the last.
+    /// Returns the last block of `before`, then all blocks but the last.
     fn behind(self, before: Self) -> Self;
 
     /// Reads a vector.
@@ -73,16 +74,16 @@ pub(crate) trait Blocks: Copy {
     /// Its bytes are writable.
     unsafe fn write(self, to: *mut u8);
 
-    /// Reads the first `bytes` of a vector, zeros after them.
+    /// Reads the first `bytes` of a vector, and fills the rest with zeros.
     ///
     /// # Safety
-    /// They are readable and no more than a vector's.
+    /// The bytes are readable and no more than a vector's.
     unsafe fn read_part(from: *const u8, bytes: usize) -> Self;
 
     /// Writes the first `bytes` of a vector.
     ///
     /// # Safety
-    /// They are writable and no more than a vector's.
+    /// The bytes are writable and no more than a vector's.
     unsafe fn write_part(self, to: *mut u8, bytes: usize);
 }
 
@@ -134,7 +135,7 @@ impl Blocks for One {
     }
     #[inline(always)]
     fn increment(self) -> Self {
-        // The low half is all ones where it carries: minus one there, moved to the high half, and subtracted.
+        // The low half is all ones if it carries: that is minus one, which is moved to the high half and subtracted.
         op!({
             let ones = _mm_cmpeq_epi64(self.0, _mm_set_epi64x(0, -1));
             _mm_sub_epi64(_mm_add_epi64(self.0, _mm_set_epi64x(0, 1)), _mm_slli_si128::<8>(ones))
@@ -313,7 +314,7 @@ impl Blocks for Four {
     }
 }
 
-/// The lowest `bytes` (at most 64) bits.
+/// Returns a mask of the lowest `bytes` (at most 64) bits.
 #[inline(always)]
 pub(crate) const fn mask(bytes: usize) -> u64 {
     ((1u128 << bytes) - 1) as u64

@@ -1,8 +1,8 @@
-//! `aha-i` with its four chains side by side: four blocks a turn, sixteen steps deep.
+//! `aha-i` with its four chains side by side: four blocks per turn, sixteen steps deep.
 
 use crate::md5::{SHIFTS, SINES, word_of};
 
-/// One round over four blocks, each with its own chain.
+/// Runs one round over four blocks, each with its own chain.
 #[inline(always)]
 fn turn<const ROUND: usize>(chains: &mut [[u32; 4]; 4], data: &[u8; 256]) {
     let mut x = [[0; 16]; 4];
@@ -31,7 +31,7 @@ fn turn<const ROUND: usize>(chains: &mut [[u32; 4]; 4], data: &[u8; 256]) {
     }
 }
 
-/// Absorbs whole blocks; turns of four where they begin at chain 0, single blocks at the end.
+/// Absorbs whole blocks: turns of four from chain 0 on, and single blocks at the end.
 pub(crate) fn blocks(chains: &mut [[u32; 4]; 4], first: usize, data: &[u8]) {
     if !first.is_multiple_of(4) {
         return super::reference::blocks(chains, first, data);

@@ -1,9 +1,9 @@
 //! `aha-i`: our interpretation of the alternate hash of "Performance Analysis of MD5", whose definition was not
-//! found. For measurement only: no security is claimed, and no figure of the paper may be compared with it.
+//! found. It is for measurement only: no security is claimed, and no figure of the paper may be compared with it.
 //!
-//! MD5's padding; four chains from MD5's initial value with j added to the first word of chain j; block i is
-//! absorbed by chain i mod 4 with one MD5 round, the (i / 4 mod 4)-th; the digest is MD5's compression of the four
-//! chains. A quarter of MD5's steps, and four of them independent.
+//! The padding is MD5's; four chains start from MD5's initial value with j added to the first word of chain j; block
+//! i is absorbed by chain i mod 4 with one MD5 round, the (i / 4 mod 4)-th; the digest is MD5's compression of the
+//! four chains. That is a quarter of MD5's steps, and four of them are independent.
 
 pub(crate) mod generic;
 pub(crate) mod reference;
@@ -46,7 +46,7 @@ pub(crate) static AHA_I: DigestDescriptor = DigestDescriptor {
     promises: &[],
 };
 
-/// Absorbs whole blocks, the first of which is block number `first` of the message.
+/// Absorbs whole blocks; `first` is the number of the first one in the message.
 pub(crate) type Absorb = fn(&mut [[u32; 4]; 4], first: usize, data: &[u8]);
 
 /// Digests a message.

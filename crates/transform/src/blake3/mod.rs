@@ -1,6 +1,6 @@
 //! BLAKE3, unkeyed, 256-bit digests; O'Connor, Aumasson, Neves, Wilcox-O'Hearn, "BLAKE3" (2020).
 //!
-//! Only the oracle is ours: the authors' crate has the instructions, and runs lanes within one long message.
+//! Only the reference is ours: the authors' crate uses the instructions, and runs lanes within one long message.
 
 use ::blake3::Hasher;
 use ::blake3::hazmat::{HasherExt as _, Mode, merge_subtrees_non_root, merge_subtrees_root};
@@ -43,21 +43,21 @@ pub(crate) static BLAKE3: DigestDescriptor = DigestDescriptor {
     promises: &[],
 };
 
-/// Bytes of a leaf of the tree, a chunk (section 2.1).
+/// Bytes of a leaf of the tree, which is a chunk (section 2.1).
 pub const LEAF_BYTES: usize = 1024;
 
-/// What a subtree is to the node above it.
+/// The result of a subtree, as the node above it takes it.
 pub type ChainingValue = [u8; 32];
 
-/// The chaining value of the subtree that begins with leaf `leaf`, by the authors' crate, which panics where `bytes` are
-/// no subtree.
+/// Returns the chaining value of the subtree that begins with leaf `leaf`, by the authors' crate, which panics if
+/// `bytes` are not a subtree.
 pub(crate) fn native_subtree(key: Option<&[u8; 32]>, leaf: u64, bytes: &[u8]) -> ChainingValue {
     let mut hasher = key.map_or_else(Hasher::new, Hasher::new_keyed);
     hasher.set_input_offset(leaf * LEAF_BYTES as u64).update(bytes);
     hasher.finalize_non_root()
 }
 
-/// The node above two subtrees, by the authors' crate.
+/// Returns the node above two subtrees, by the authors' crate.
 pub(crate) fn native_parent(
     key: Option<&[u8; 32]>,
     [left, right]: [&ChainingValue; 2],

@@ -1,4 +1,4 @@
-//! BLAKE3 as section 2 of its paper writes it.
+//! BLAKE3 as section 2 of its paper defines it.
 
 use super::{ChainingValue, LEAF_BYTES};
 use crate::sha256::INITIAL;
@@ -15,7 +15,7 @@ const ROOT: u32 = 8;
 /// Table 2: the order in which the next round takes the message words.
 const PERMUTATION: [usize; 16] = [2, 6, 3, 10, 7, 0, 4, 13, 1, 11, 12, 5, 9, 14, 15, 8];
 
-/// What `G` mixes in a round: columns, then diagonals.
+/// The words that `G` mixes in a round: columns, then diagonals.
 const MIXED: [[usize; 4]; 8] = [
     [0, 4, 8, 12],
     [1, 5, 9, 13],
@@ -27,7 +27,7 @@ const MIXED: [[usize; 4]; 8] = [
     [3, 4, 9, 14],
 ];
 
-/// A compression that is still to be made: the root's differs from the others by a flag.
+/// A compression that is still to be computed: the root's differs from the others by a flag.
 struct Node {
     chaining: [u32; 8],
     block: [u8; BLOCK_BYTES],
@@ -37,7 +37,7 @@ struct Node {
 }
 
 impl Node {
-    /// The first half of the output, which is all that the tree and a digest need.
+    /// Returns the first half of the output, which suffices for the tree and a digest.
     fn compress<W: Word>(&self, flags: u32) -> [u32; 8] {
         let mut words: [W; 16] = core::array::from_fn(|i| {
             W::load(Region::Message.word(i), u32::from_le_bytes(self.block.as_chunks().0[i]))
@@ -68,10 +68,10 @@ impl Node {
     }
 }
 
-/// The node above `input`, whose first chunk has that number.
+/// Returns the node above `input`, whose first chunk has that number.
 fn node<W: Word>(input: &[u8], chunk: u64) -> Node {
     if input.len() > LEAF_BYTES {
-        // The left subtree is complete, and as large as can be with something left for the right one.
+        // The left subtree is complete, and as large as possible with at least one chunk left for the right one.
         let left_chunks = 1 << ((input.len() - 1) / LEAF_BYTES).ilog2();
         let (left, right) = input.split_at(left_chunks * LEAF_BYTES);
         let halves = [node::<W>(left, chunk), node::<W>(right, chunk + left_chunks as u64)];
@@ -95,7 +95,7 @@ fn node<W: Word>(input: &[u8], chunk: u64) -> Node {
     leaf
 }
 
-/// The node above two subtrees.
+/// Returns the node above two subtrees.
 fn above(halves: [ChainingValue; 2]) -> Node {
     let mut block = [0; BLOCK_BYTES];
     block.copy_from_slice(halves.as_flattened());
@@ -118,12 +118,12 @@ pub(crate) fn digest(message: &[u8], output: &mut [u8; 32]) {
     digest_by::<Plain>(message, output);
 }
 
-/// The chaining value of the subtree that begins with leaf `leaf`.
+/// Returns the chaining value of the subtree that begins with leaf `leaf`.
 pub(crate) fn subtree(leaf: u64, bytes: &[u8]) -> ChainingValue {
     bytes_of(node::<Plain>(bytes, leaf).compress::<Plain>(0))
 }
 
-/// The chaining value of the node above two subtrees, or the digest if it is the root.
+/// Returns the chaining value of the node above two subtrees, or the digest if it is the root.
 pub(crate) fn parent([left, right]: [&ChainingValue; 2], is_root: bool) -> ChainingValue {
     bytes_of(above([*left, *right]).compress::<Plain>(if is_root { ROOT } else { 0 }))
 }

@@ -1,11 +1,12 @@
-//! Blowfish, several messages interleaved in general registers.
+//! Blowfish with several messages interleaved in general registers.
 //!
-//! A round waits for its table look-ups, whose latency only other messages can fill. Vectors do not help where each lane
-//! has its tables, since gathers take longer than the loads they replace; for lanes of one key see [`super::permuted`].
-//! Each lane copies its key, so that one register reaches the tables of all. One lane is the generic tier. Leaks key and
-//! data through the cache, as every implementation by tables in memory does.
+//! A round waits for its table look-ups, whose latency only other messages can fill. Vectors do not help if each lane
+//! has its tables, because gathers take longer than the loads they replace; for lanes of one key see
+//! [`super::permuted`]. Each lane copies its key, so that one register reaches the tables of all. One lane is the
+//! generic tier. The look-ups leak key and data through the cache, as in every implementation by tables in memory.
 //!
-//! `unsafe`: assembly with BMI, which the token proves, as the compiler does not keep in registers what it can make anew.
+//! `unsafe`: assembly with BMI, which the token proves; the compiler would not keep constants in registers that it
+//! can recompute.
 #![allow(unsafe_code)]
 
 use super::Key;
@@ -16,10 +17,10 @@ use crate::job::Direction;
 use crate::key::Schedule;
 use crate::wipe::wipe;
 
-/// Messages side by side: more would not fit the registers.
+/// Number of messages side by side: more would not fit the registers.
 pub(crate) const LANES: usize = 6;
 
-/// A block is kept with its left word low: so are pairs of subkeys.
+/// Returns a pair of subkeys; blocks and pairs are kept with their left word low.
 fn pair(key: &Key, direction: Direction, i: usize) -> u64 {
     let at = |i: usize| match direction {
         Direction::Encrypt => key.p[i],
@@ -36,7 +37,7 @@ fn written(block: u64) -> [u8; 8] {
     block.rotate_left(32).to_be_bytes()
 }
 
-/// Any way to do a round.
+/// A method to compute a round.
 trait Round: Copy {
     /// XORs F of the left word, the low one, into the right one.
     fn left(self, s: &[[u32; 256]; 4], block: u64) -> u64;
@@ -66,7 +67,8 @@ impl Round for Portable {
     }
 }
 
-/// BMI takes a byte out of a word by one instruction, if a register says which byte: these do, all the time.
+/// BMI extracts a byte from a word by one instruction, if a register selects the byte: these registers do,
+/// permanently.
 #[cfg(target_arch = "x86_64")]
 #[derive(Clone, Copy)]
 struct Bmi([u64; 5]);
@@ -74,7 +76,7 @@ struct Bmi([u64; 5]);
 #[cfg(target_arch = "x86_64")]
 impl Bmi {
     fn new(_: Avx2) -> Self {
-        // Constants that the compiler knew would be made anew, by an instruction more, wherever they are used.
+        // The compiler would recompute known constants, by one more instruction, at each use.
         Self(core::hint::black_box([8, 16, 32, 40, 48].map(|bit| 8 << 8 | bit)))
     }
 }
@@ -128,7 +130,7 @@ impl Round for Bmi {
     }
 }
 
-/// One block of each lane. `pair(i, n)` gives subkeys 2i and 2i + 1 of lane n, `s(n)` its boxes.
+/// Transforms one block of each lane. `pair(i, n)` returns subkeys 2i and 2i + 1 of lane n, `s(n)` its boxes.
 #[inline(always)]
 fn crypt<'a, const L: usize>(
     round: impl Round,
@@ -153,14 +155,14 @@ fn crypt<'a, const L: usize>(
     }
 }
 
-/// One block of one message.
+/// Transforms one block of one message.
 pub(crate) fn one(key: &Key, direction: Direction, block: &mut [u8; 8]) {
     let mut words = [read(*block)];
     crypt(Portable, |i, _| pair(key, direction, i), |_| &key.s, &mut words);
     *block = written(words[0]);
 }
 
-/// A lane's copy of its key, pairs in the order of the direction.
+/// A lane's copy of its key, with pairs in the order of the direction.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct LaneKey {
@@ -175,11 +177,11 @@ impl LaneKey {
 /// The batch kernel.
 pub(crate) struct BlowfishLanes<'k, const L: usize> {
     keys: [LaneKey; L],
-    /// Whose copies they are.
+    /// The owner of each copy.
     held: [Option<&'k Key>; L],
-    /// Whether all are of one key, as then the first serves every lane and the others stay out of the cache.
+    /// Whether all lanes have one key: then the first copy serves every lane and the others stay out of the cache.
     one_key: bool,
-    /// CBC: the last sealed block. CTR: the counter.
+    /// For CBC: the last sealed block. For CTR: the counter.
     chain: [u64; L],
     mode: Mode,
     direction: Direction,
@@ -215,7 +217,7 @@ impl<const L: usize> BlowfishLanes<'_, L> {
         }
     }
 
-    /// `HOW`: ECB, CBC both ways, CTR.
+    /// `HOW` selects ECB, CBC in both directions, or CTR.
     #[inline(always)]
     fn chunk_as<const ONE_KEY: bool, const HOW: u8>(
         &mut self,

@@ -1,4 +1,5 @@
-//! Blowfish, Schneier 1993. The key builds its S-boxes: 4 KB an association, and 521 encryptions to expand.
+//! Blowfish, Schneier 1993. The S-boxes depend on the key: they take 4 KB per association, and 521 encryptions to
+//! expand.
 
 pub(crate) mod blowfish_lanes;
 #[cfg(target_arch = "x86_64")]
@@ -74,7 +75,7 @@ block_after_block!(unrolled, Blowfish => blowfish_lanes::one);
 #[cfg(target_arch = "x86_64")]
 const PERMUTED_FEW: usize = 5;
 
-/// Blowfish in lanes: 64 where one key's tables serve all of them, or a few, interleaved.
+/// Runs Blowfish in lanes: in 64 if one key's tables serve all of them, or in a few interleaved ones.
 fn run_lanes(
     features: Features,
     mode: Mode,
@@ -96,7 +97,7 @@ fn run_lanes(
     crate::cipher_lanes::run_jobs(&mut Interleave(kernel), jobs, order, hand_over);
 }
 
-/// An expanded key where [`Schedule`] has it.
+/// The expanded key in [`Schedule`].
 pub(crate) type BoxedKey = Box<Key>;
 
 /// An expanded key.

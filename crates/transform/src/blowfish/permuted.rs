@@ -1,9 +1,9 @@
-//! Blowfish for 64 messages of one key by byte permutations: `vpermt2b` looks up 128 entries of a byte.
+//! Blowfish for 64 messages of one key by byte permutations: `vpermt2b` looks up 128 entries of one byte.
 //!
-//! Each of the four bytes that an S-box brings has a table of 256: two permutations and a choice make 64 look-ups. A half
-//! of a block is kept as its 16-bit words; bytes interleave to words, and a sum carries from the low words to the
-//! high ones. With keys of their own, lanes would need tables of their own: then see [`super::blowfish_lanes`]. No table in
-//! memory is indexed, no branch on data: constant time.
+//! Each of the four bytes of an S-box's output has a table of 256: two permutations and a selection make 64 look-ups.
+//! A half of a block is kept as its 16-bit words; bytes interleave to words, and a sum carries from the low words to
+//! the high ones. With keys of their own, lanes would need tables of their own; [`super::blowfish_lanes`] serves that
+//! case. No table in memory is indexed, and no branch depends on data: the kernel is constant-time.
 //!
 //! `unsafe`: rows are read and written under the contract of [`crate::cipher_lanes::LaneKernel`].
 #![allow(unsafe_code)]
@@ -25,11 +25,11 @@ use crate::wipe::wipe;
 /// Messages side by side.
 pub(crate) const LANES: usize = 2 * <Z as Shorts>::SHORTS;
 
-/// One key's tables. Of an S-box, the bytes from the least significant one on.
+/// One key's tables. The bytes of an S-box, from the least significant one on.
 #[repr(C, align(64))]
 struct Tables {
     boxes: [[[u8; 256]; 4]; 4],
-    /// Subkeys in the order of use, the low word twice and the high word twice.
+    /// Subkeys in the order of use, with the low word twice and the high word twice.
     subkeys: [[u32; 2]; 18],
 }
 
@@ -56,7 +56,7 @@ impl Drop for Tables {
     }
 }
 
-/// Even or odd bytes of two vectors, in the order in which `vpunpck*bw` puts them back.
+/// The even or odd bytes of two vectors, in the order in which `vpunpck*bw` restores them.
 const fn bytes_of_words(odd: u8) -> [u8; 64] {
     let mut order = [0; 64];
     let mut i = 0;
@@ -70,7 +70,7 @@ const fn bytes_of_words(odd: u8) -> [u8; 64] {
 static EVEN: [u8; 64] = bytes_of_words(0);
 static ODD: [u8; 64] = bytes_of_words(1);
 
-/// Half a block of every lane: its low words, its high words, two vectors of each.
+/// Half a block of every lane: its low words and its high words, in two vectors each.
 type Half = [[Z; 2]; 2];
 
 #[inline]
@@ -80,8 +80,8 @@ fn load(bytes: &[u8; 64]) -> __m512i {
     unsafe { _mm512_loadu_si512(bytes.as_ptr().cast()) }
 }
 
-/// Looks up the bytes of a table that the bytes of `index` say, of which `upper` are above 127. Assembly, as the compiler
-/// would load the tables of a whole round first, and keep copies of them on the stack.
+/// Looks up the bytes of a table at the indices `index`, of which `upper` are above 127. This is assembly, because
+/// the compiler would load the tables of a whole round first, and keep copies of them on the stack.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
 fn look_up(table: &[u8; 256], index: __m512i, upper: __mmask64) -> __m512i {
@@ -105,7 +105,7 @@ fn look_up(table: &[u8; 256], index: __m512i, upper: __mmask64) -> __m512i {
     bytes
 }
 
-/// Adds low words, and says which carry.
+/// Adds low words, and returns the carries.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn add_low(a: __m512i, b: __m512i, carry: &mut __mmask32, _: Z) -> __m512i {
@@ -114,7 +114,7 @@ fn add_low(a: __m512i, b: __m512i, carry: &mut __mmask32, _: Z) -> __m512i {
     sum
 }
 
-/// Adds high words and what the low ones carry.
+/// Adds high words and the carries of the low ones.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn add_high(a: __m512i, b: __m512i, carry: &mut __mmask32, ones: Z) -> __m512i {
@@ -122,8 +122,8 @@ fn add_high(a: __m512i, b: __m512i, carry: &mut __mmask32, ones: Z) -> __m512i {
     _mm512_mask_sub_epi16(sum, *carry, sum, ones.0)
 }
 
-/// Adds F of one half and a subkey to the other. All by macros: a loop that the compiler did not unroll would have its
-/// vectors in memory.
+/// Adds F of one half and a subkey to the other half. The round consists of macros, because a loop that the compiler
+/// did not unroll would keep its vectors in memory.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
 fn round(tables: &Tables, subkey: [u32; 2], [low, high]: &Half, to: &mut Half, ones: Z) {
@@ -152,7 +152,7 @@ fn round(tables: &Tables, subkey: [u32; 2], [low, high]: &Half, to: &mut Half, o
             }
         };
     }
-    // The round before had its low words first: those index the last two S-boxes.
+    // The round before finished its low words first, so these index the last two S-boxes.
     let (third, fourth) = (index!(low, odd), index!(low, even));
     let (c, d) = (words!(0, 2, third), words!(0, 3, fourth));
     let (first, second) = (index!(high, odd), index!(high, even));
@@ -173,13 +173,14 @@ fn add_subkey(subkey: [u32; 2], to: &mut Half) {
     }
 }
 
-/// One block of every lane.
+/// Transforms one block of every lane.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
 fn crypt(tables: &Tables, ones: Z, block: &mut [[Z; 2]; 4]) {
     let (mut left, mut right) = ([block[1], block[0]], [block[3], block[2]]);
     add_subkey(tables.subkeys[0], &mut left);
-    // As many rounds as the compiler must not know, or it lays them all out, which is more than caches of code hold.
+    // The number of rounds is hidden from the compiler, which would unroll them all, beyond the size of instruction
+    // caches.
     for subkey in &core::hint::black_box(&tables.subkeys)[1..17] {
         round(tables, *subkey, &left, &mut right, ones);
         (left, right) = (right, left);
@@ -188,7 +189,8 @@ fn crypt(tables: &Tables, ones: Z, block: &mut [[Z; 2]; 4]) {
     *block = [right[1], right[0], left[1], left[0]];
 }
 
-/// A key's tables, and all ones that the compiler must not know, or it makes vectors of masks instead of using them.
+/// A key's tables, and an all-ones vector hidden from the compiler, which would otherwise build vectors from masks
+/// and not use the masks.
 #[derive(Clone, Copy)]
 struct OneKey<'t>(&'t Tables, Z);
 
@@ -203,13 +205,13 @@ impl Rounds<Z, 2> for OneKey<'_> {
 /// Lanes of one key.
 pub(crate) struct Permuted {
     tables: Tables,
-    /// Whether the key is in the tables.
+    /// Whether the tables are those of the key.
     filled: bool,
     chains: Chains<LANES>,
 }
 
 impl Permuted {
-    /// Lanes that have no key yet; all messages must have the same.
+    /// Returns lanes without a key; all messages must have the same key.
     pub(crate) fn new(_: Avx512, mode: Mode, direction: Direction) -> Self {
         let tables = Tables { boxes: [[[0; 256]; 4]; 4], subkeys: [[0; 2]; 18] };
         Self { tables, filled: false, chains: Chains::new(mode, direction, <Z as Shorts>::SHORTS) }

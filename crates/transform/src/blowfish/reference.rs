@@ -1,4 +1,4 @@
-//! Blowfish as its paper writes it.
+//! Blowfish as its paper defines it.
 
 use super::Key;
 use crate::job::Direction;
@@ -10,7 +10,7 @@ fn f<W: Word>(key: &Key, x: W) -> W {
     ((s(0, x.shr(24)) + s(1, byte(16))) ^ s(2, byte(8))) + s(3, x & W::imm(0xff))
 }
 
-/// One block.
+/// Transforms one block.
 pub(crate) fn crypt<W: Word>(key: &Key, direction: Direction, block: &mut [u8; 8]) {
     let value = u64::from_be_bytes(*block);
     let (mut left, mut right) = (
@@ -36,7 +36,7 @@ pub(crate) fn crypt<W: Word>(key: &Key, direction: Direction, block: &mut [u8; 8
     *block = (u64::from(high) << 32 | u64::from(low)).to_be_bytes();
 }
 
-/// One block, not counted.
+/// Transforms one block, without counting operations.
 pub(crate) fn plain(key: &Key, direction: Direction, block: &mut [u8; 8]) {
     crypt::<Plain>(key, direction, block);
 }

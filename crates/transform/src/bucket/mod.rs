@@ -1,8 +1,8 @@
-//! Bucket hashing after Rogaway, in this project's profile `bh-140`: 140 buckets of 32-bit words, the hash
-//! function drawn from a key, Poly1305 under a nonce as second level.
+//! Bucket hashing after Rogaway, in this project's profile `bh-140`: 140 buckets of 32-bit words, a hash function
+//! drawn from a key, and Poly1305 under a nonce as second level.
 //!
-//! Each word of the message is XORed into three of the buckets. Which three is the key: word i's triple, no triple
-//! twice, from SHA-256(key || counter).
+//! Each word of the message is XORed into three of the buckets. The key determines the triples: word i's triple, no
+//! triple twice, from SHA-256(key || counter).
 
 use core::fmt;
 
@@ -110,7 +110,7 @@ impl BucketKey {
                 }
             }
         };
-        // One bit for each triple of buckets, to draw none twice: 2.7 million bits.
+        // One bit per triple of buckets prevents a second draw of the same one: 2.7 million bits.
         let mut seen = vec![0u64; BUCKETS * BUCKETS * BUCKETS / 64 + 1];
         let mut triples = [[0; 3]; BUCKET_WORDS];
         for triple in &mut triples {
@@ -130,7 +130,7 @@ impl BucketKey {
         Self { triples, finish: *finish }
     }
 
-    /// The first level: the buckets of a message padded with 0x80 and zeros.
+    /// Returns the first level: the buckets of a message padded with 0x80 and zeros.
     pub(crate) fn buckets<W: Word>(&self, message: &[u8]) -> [u32; BUCKETS] {
         let mut buckets = [0; BUCKETS];
         let (words, tail) = message.as_chunks::<4>();
@@ -149,7 +149,7 @@ impl BucketKey {
         buckets
     }
 
-    /// The tag of a message under a nonce.
+    /// Returns the tag of a message under a nonce.
     pub(crate) fn tag(&self, nonce: &[u8; 12], message: &[u8]) -> [u8; 16] {
         let buckets = self.buckets::<Plain>(message);
         let mut bytes = [0; 4 * BUCKETS + 8];

@@ -1,4 +1,4 @@
-//! ChaCha20-Poly1305 as RFC 8439 section 2.8 writes it, one message at a time.
+//! ChaCha20-Poly1305 as RFC 8439 section 2.8 defines it, one message at a time.
 
 use subtle::ConstantTimeEq as _;
 use zeroize::Zeroize as _;
@@ -27,7 +27,7 @@ fn tag(key: &[u8; 32], nonce: &[u8; 12], aad: &[u8], sealed: &[u8]) -> [u8; 16] 
     tag
 }
 
-/// One message.
+/// Seals or opens one message.
 pub(crate) fn seal_or_open(key: &[u8; 32], direction: Direction, job: &mut AeadJob<'_>) {
     let data = job.data.copied_in_place();
     job.status = Status::Done;

@@ -1,8 +1,9 @@
-//! ChaCha20-Poly1305 with blocks of the stream side by side in the lanes of vectors: of one message or of many,
-//! whichever come next. Constant time.
+//! ChaCha20-Poly1305 with blocks of the stream side by side in the lanes of vectors; the blocks belong to one message
+//! or to many. The kernel is constant-time.
 //!
-//! Up to sixteen messages make a group. Their one-time keys come first. Sealing then XORs and authenticates; opening
-//! authenticates and XORs only what is genuine. Long messages, if there are many, go the way of [`long`].
+//! Up to sixteen messages make a group. Their one-time keys are computed first. Sealing then XORs and authenticates;
+//! opening authenticates, and XORs only genuine messages. Long messages, if there are many, are processed as in
+//! [`long`].
 //!
 //! `unsafe`: buffers are read and written through the raw pointers of [`crate::job::Buffer`]; the entry points take
 //! tokens.
@@ -23,57 +24,60 @@ use crate::simd::avx512::Z;
 use crate::simd::{Bits as _, Words};
 use crate::wipe::wipe;
 
-/// Messages of a group at most: one for each lane of the widest vector.
+/// Most messages of a group: one per lane of the widest vector.
 const GROUP: usize = 16;
-/// Three for each message and one for lanes without a block, rounded up to a power of two, so that indices need no check.
+/// Three per message and one for lanes without a block, rounded up to a power of two, so that indices need no check.
 const BASES: usize = 64;
 
-/// From so many messages on, authenticating them side by side is faster than one after the other.
+/// Number of messages from which on authenticating them side by side is faster than one after the other.
 const SIDE_BY_SIDE: usize = 3;
 
-/// Bytes of data from which messages gain by being authenticated beside others.
+/// Least bytes of data with which messages gain by being authenticated beside others.
 const LONG: usize = 192;
 
-/// Bytes of data from which two messages are sealed faster one after the other; measured.
+/// Bytes of data from which on two messages are sealed faster one after the other; measured.
 const LONG_ALONE: usize = 512;
 
-/// What lanes without a block read, and the first block of a stream is XORed with.
+/// The input of lanes without a block, with which the first block of a stream is XORed as well.
 pub(super) static ZEROS: [u8; 64] = [0; 64];
 
 /// Lanes that take their words from messages side by side.
 pub(super) trait Streams: Words {
-    /// Blocks of each chain of [`Beside`] that the integer units authenticate while vectors do one double round.
+    /// Number of blocks of each chain of [`Beside`] that the integer units authenticate while vectors do one double
+    /// round.
     const BESIDE: usize;
-    /// Messages of a unit, in which long messages are handled. Vectors authenticate eight texts at a time; a unit is so large
-    /// that the texts left over take the integer units as long as the vectors need for the stream beside them.
+    /// Number of messages of a unit, in which long messages are processed. Vectors authenticate eight texts at a
+    /// time; a unit is so large that the remaining texts take the integer units as long as the vectors need for the
+    /// stream beside them.
     const UNIT: usize;
 
-    /// In each lane the word of `self` in the lane that `lanes` names.
+    /// Returns, in each lane, the word of `self` in the lane that `lanes` names.
     fn pick(self, lanes: Self) -> Self;
 
-    /// A quarter of a quarter round: `a += b`, `d = (d ^ a) <<< BY`.
+    /// Returns a quarter of a quarter round: `a += b`, `d = (d ^ a) <<< BY`.
     #[inline(always)]
     fn mix<const BY: i32>(a: Self, b: Self, d: Self) -> (Self, Self) {
         let a = a.add(b);
         (a, d.xor(a).rotl::<BY>())
     }
 
-    /// The same, where the compiler must not move what runs beside away from it.
+    /// Does the same, and keeps the compiler from moving code that runs beside it away.
     #[inline(always)]
     fn mix_in_place<const BY: i32>(a: Self, b: Self, d: Self) -> (Self, Self) {
         Self::mix::<BY>(a, b, d)
     }
 
-    /// As [`Words::store_rows`], XORed with 64 bytes of each source; `rows` gives a lane's source and destination.
+    /// Does as [`Words::store_rows`], XORed with 64 bytes of each source; `rows` returns a lane's source and
+    /// destination.
     ///
     /// # Safety
-    /// They are 64 readable and 64 writable bytes, equal or disjoint.
+    /// Each lane has 64 readable and 64 writable bytes there, equal or disjoint.
     unsafe fn xor_rows(words: [Self; 16], rows: impl Fn(usize) -> (*const u8, *mut u8));
 
     /// XORs the first `bytes` bytes of a block, fewer than all.
     ///
     /// # Safety
-    /// They are readable and writable, equal or disjoint.
+    /// The bytes are readable and writable, equal or disjoint.
     unsafe fn xor_part(source: *const u8, stream: &[u8; 64], destination: *mut u8, bytes: usize);
 }
 
@@ -149,8 +153,8 @@ impl Streams for Z {
     }
 }
 
-/// The eighths of a double round, each handed with its number to a macro: what is added and rotated by how much, quarter
-/// rounds of columns and then of diagonals side by side.
+/// Expands to the eighths of a double round, each passed with its number to a macro, which gets the words to add and
+/// the rotation; quarter rounds of columns, and then of diagonals, are side by side.
 macro_rules! double_round {
     ($eighth:ident) => {
         $eighth!(0, 16, [0, 1, 2, 3], [4, 5, 6, 7], [12, 13, 14, 15]);
@@ -165,7 +169,7 @@ macro_rules! double_round {
 }
 pub(super) use double_round;
 
-/// See [`Streams::mix_in_place`]: LLVM would move all that runs beside behind all vectors of a double round.
+/// See [`Streams::mix_in_place`]: LLVM would move all code that runs beside behind all vectors of a double round.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn mix_in_place<const BY: i32>(mut a: __m512i, b: __m512i, mut d: __m512i) -> (__m512i, __m512i) {
@@ -180,7 +184,7 @@ fn mix_in_place<const BY: i32>(mut a: __m512i, b: __m512i, mut d: __m512i) -> (_
     (a, d)
 }
 
-/// Where the block of a message numbered 0 would lie.
+/// The place at which the block of a message numbered 0 would lie.
 #[derive(Clone, Copy)]
 struct Base {
     source: *const u8,
@@ -208,27 +212,28 @@ pub(super) struct Kernels<V, const SETS: usize> {
 #[repr(align(64))]
 pub(super) struct Row(pub(super) [u32; GROUP]);
 
-/// How far a lane is behind the first.
+/// Distance of each lane from the first.
 pub(super) static STEPS: Row = Row([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]);
 
-/// A vector that begins so many words before the second row has ones in the lanes from there on.
+/// A vector that begins that many words before the second row has ones in the lanes from there on.
 static FROM: [Row; 2] = [Row([0; GROUP]), Row([u32::MAX; GROUP])];
 
-/// A group's messages, and blocks of theirs that wait until every lane has one.
+/// A group's messages, and their blocks that wait until every lane has one.
 pub(super) struct Wave<'k, V, const SETS: usize> {
     /// Words 4 to 11 and 13 to 15 of each message's blocks: key and nonce.
     words: [Row; 11],
-    /// Whose words those of the keys are.
+    /// The owners of the key words.
     keys: [Option<&'k [u8; 32]>; GROUP],
-    /// By sixteens: of the messages; of their last blocks, if not whole; of lanes without a block; of blocks 0.
+    /// Four groups of sixteen: for the messages; for their incomplete last blocks; for lanes without a block; for
+    /// blocks 0.
     bases: [Base; BASES],
-    /// Where a message's last bytes become a whole block, and lanes without a block write.
+    /// Buffers in which a message's last bytes become a whole block, and to which lanes without a block write.
     ends: [[u8; 64]; GROUP + 1],
-    /// Which of the bases is a lane's, and the number of its block. The lowest bits tell the message.
+    /// Each lane's index of its base, and the number of its block. The lowest bits identify the message.
     messages: [Row; SETS],
     numbers: [Row; SETS],
     lanes: usize,
-    /// The messages whose last bytes wait, and where they belong.
+    /// The messages whose last bytes wait, and the destinations of these bytes.
     parts: [(usize, *mut u8, usize); GROUP],
     part_count: usize,
     kernels: Kernels<V, SETS>,
@@ -252,7 +257,7 @@ impl<'k, V: Streams, const SETS: usize> Wave<'k, V, SETS> {
         }
     }
 
-    /// Takes up a message.
+    /// Adds a message.
     #[inline(always)]
     pub(super) fn take(&mut self, message: usize, job: &AeadJob<'k>) {
         let AeadSchedule::ChaCha(key) = job.key.schedule() else { return };
@@ -269,8 +274,8 @@ impl<'k, V: Streams, const SETS: usize> Wave<'k, V, SETS> {
         }
     }
 
-    /// Gives a base `count` lanes from `first` on, behind which none has a block yet: `number` to the first of them, to
-    /// the next ones by `STEP` more each.
+    /// Gives a base to `count` lanes from `first` on, behind which no lane has a block yet; the first gets block
+    /// `number`, and each next one is `STEP` further.
     #[inline(always)]
     fn give<const STEP: u32>(&mut self, first: usize, count: usize, base: usize, number: u32) {
         for set in 0..SETS {
@@ -282,7 +287,8 @@ impl<'k, V: Streams, const SETS: usize> Wave<'k, V, SETS> {
             // SAFETY: rows of as many words as a vector has, or more.
             unsafe {
                 let is_given = V::load(FROM.as_ptr().cast::<u32>().add(GROUP - first.saturating_sub(at)));
-                // Whole vectors, as they are read soon: what a mask stores would have to reach the cache first.
+                // The loop writes whole vectors, because they are read soon: a masked store would have to reach the
+                // cache first.
                 let put = |row: &mut Row, new: V| {
                     let row = row.0.as_mut_ptr();
                     V::lut::<0xca>(is_given, new, V::load(row)).store(row);
@@ -295,10 +301,10 @@ impl<'k, V: Streams, const SETS: usize> Wave<'k, V, SETS> {
         }
     }
 
-    /// Makes the blocks 0 of the first messages, in the first lanes: no lane has a block yet.
+    /// Computes the blocks 0 of the first messages, in the first lanes: no lane has a block yet.
     ///
     /// # Safety
-    /// What runs beside is readable.
+    /// The data of `beside` are readable.
     #[inline(always)]
     unsafe fn add_zeroth(&mut self, blocks: &mut [Zeroth], beside: Option<&mut Beside>) {
         for (base, block) in self.bases[3 * GROUP..].iter_mut().zip(&mut *blocks) {
@@ -317,11 +323,12 @@ impl<'k, V: Streams, const SETS: usize> Wave<'k, V, SETS> {
         }
     }
 
-    /// XORs `bytes` bytes from `source` on with the message's stream from block 1 on; lanes are given here.
+    /// XORs `bytes` bytes from `source` on with the message's stream from block 1 on; lanes are assigned here.
     /// `beside` is authenticated meanwhile.
     ///
     /// # Safety
-    /// They are readable, as many are writable at the destination, and what else the wave holds is too.
+    /// The bytes are readable, as many are writable at the destination, and the same holds for everything else in the
+    /// wave.
     #[inline(always)]
     pub(super) unsafe fn add(
         &mut self,
@@ -357,7 +364,7 @@ impl<'k, V: Streams, const SETS: usize> Wave<'k, V, SETS> {
         }
     }
 
-    /// Runs the blocks that wait, and meanwhile authenticates `beside`.
+    /// Runs the waiting blocks, and authenticates `beside` meanwhile.
     ///
     /// # Safety
     /// Their bytes are readable and writable.
@@ -384,14 +391,14 @@ impl<'k, V: Streams, const SETS: usize> Wave<'k, V, SETS> {
         (self.lanes, self.part_count) = (0, 0);
     }
 
-    /// Clears keys and what was written past messages' ends.
+    /// Clears keys and the bytes written past messages' ends.
     #[inline(always)]
     pub(super) fn wipe(&mut self) {
         wipe(&mut self.words, Row([0; GROUP]));
         wipe(&mut self.ends, [0; 64]);
     }
 
-    /// The sixteen words that a set starts from.
+    /// Returns the sixteen words with which a set starts.
     #[inline(always)]
     fn start(&self, set: usize) -> [V; 16] {
         let [a, b, c, d] = [0x6170_7865, 0x3320_646e, 0x7962_2d32, 0x6b20_6574].map(V::splat);
@@ -419,10 +426,10 @@ impl<'k, V: Streams, const SETS: usize> Wave<'k, V, SETS> {
         ]
     }
 
-    /// Runs the first `N` vectors of lanes: two sets hide the latency of one, if registers suffice.
+    /// Runs the first `N` vectors of lanes: two sets hide the latency of one, if there are enough registers.
     ///
     /// # Safety
-    /// The bytes of the lanes' blocks are readable and writable, and those of what runs beside readable.
+    /// The bytes of the lanes' blocks are readable and writable, and the data of `beside` are readable.
     #[inline(always)]
     unsafe fn rounds<const N: usize>(&mut self, mut beside: Option<&mut Beside>) {
         if self.lanes < N * V::LANES {
@@ -460,7 +467,7 @@ impl<'k, V: Streams, const SETS: usize> Wave<'k, V, SETS> {
         if let (Some(steps), Some(beside)) = (steps, beside) {
             beside.set_steps(steps);
         }
-        // SAFETY: the caller's contract. Sets by constants, so that they stay in registers.
+        // SAFETY: the caller's contract. The sets have constant indices, so that they stay in registers.
         unsafe {
             self.write(s[0], 0);
             if N > 1 {
@@ -488,7 +495,7 @@ impl<'k, V: Streams, const SETS: usize> Wave<'k, V, SETS> {
     }
 }
 
-/// Makes the tags of as many texts.
+/// Computes the tags of as many texts.
 pub(super) type Tags<P> = fn(P, &[Text<'_>], &mut [[u8; 16]]);
 
 /// Writes or checks a job's tag.
@@ -504,14 +511,14 @@ pub(super) fn settle(direction: Direction, job: &mut AeadJob<'_>, tag: [u8; 16])
     }
 }
 
-/// Block 0 of a message's stream; the first half is the one-time key.
+/// Block 0 of a message's stream; its first half is the one-time key.
 pub(super) type Zeroth = [[u8; 32]; 2];
 
-/// Runs blocks 0 of a group's messages if there is a place for them, and their data if that is wanted, except what is
-/// forged; `beside` is authenticated meanwhile.
+/// Computes blocks 0 of a group's messages if there is a place for them, and crypts their data if that is wanted,
+/// except for forged messages; `beside` is authenticated meanwhile.
 ///
 /// # Safety
-/// The CPU has the vector's instructions, and `beside` what it reads.
+/// The CPU has the vector's instructions, and the data of `beside` are readable.
 #[inline(always)]
 pub(super) unsafe fn crypt<'k, V: Streams, const SETS: usize>(
     wave: &mut Wave<'k, V, SETS>,
@@ -546,7 +553,7 @@ pub(super) unsafe fn crypt<'k, V: Streams, const SETS: usize>(
     unsafe { wave.flush(beside) };
 }
 
-/// What a job's tag is made of.
+/// Returns the text that a job's tag authenticates.
 ///
 /// # Safety
 /// Nothing writes the job's buffer while the text lives.
@@ -672,15 +679,17 @@ unsafe fn long_avx512(proof: Avx512, direction: Direction, jobs: &mut [AeadJob<'
     }
 }
 
-/// The messages that are long enough, if they make groups enough, to be authenticated beside others; and the rest.
+/// Returns the messages that are long enough to be authenticated beside others, if they make enough groups; and the
+/// rest.
 fn split<'o, V: Streams>(jobs: &[AeadJob<'_>], order: &'o [u16]) -> (&'o [u16], &'o [u16]) {
     let is_short = |index: &u16| jobs[usize::from(*index)].data.len() < LONG;
     let long = order.iter().position(is_short).unwrap_or(order.len());
     order.split_at(if long < 3 * V::LANES { 0 } else { long })
 }
 
-/// Whether so few messages do not gain by sharing vectors; measured. Of two, short ones that are sealed do, as both their
-/// streams fit into one vector; opening takes blocks 0 before all others, which only three short ones make up for.
+/// Returns whether these messages are too few to gain by sharing vectors; measured. Two short messages gain when they
+/// are sealed, because both streams fit into one vector; opening computes blocks 0 before all others, and only three
+/// short messages outweigh that.
 pub(super) fn one_by_one(direction: Direction, jobs: &[AeadJob<'_>]) -> bool {
     let none_from = |bytes| jobs.iter().all(|job| job.data.len() < bytes);
     match (jobs.len(), direction) {
@@ -705,7 +714,7 @@ pub(crate) fn avx2(proof: Avx2, direction: Direction, jobs: &mut [AeadJob<'_>], 
     }
 }
 
-/// As [`avx2`], in sixteen lanes.
+/// Does as [`avx2`], in sixteen lanes.
 pub(crate) fn avx512(proof: Avx512, direction: Direction, jobs: &mut [AeadJob<'_>], order: &[u16]) {
     let (long, others) = split::<Z>(jobs, order);
     // SAFETY: the token.

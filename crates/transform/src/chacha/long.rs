@@ -1,5 +1,6 @@
-//! ChaCha20-Poly1305 over long messages: while the vectors make the stream of one unit of groups, the integer units,
-//! which the rounds leave idle, authenticate the middles of texts of another, the one before (sealing) or after (opening).
+//! ChaCha20-Poly1305 over long messages: while the vectors compute the stream of one unit of groups, the integer
+//! units, which the rounds leave idle, authenticate the middles of texts of another unit, the one before (sealing) or
+//! after (opening).
 //!
 //! `unsafe`: see [`super::chacha_lanes`].
 #![allow(unsafe_code)]
@@ -17,10 +18,10 @@ const UNIT: usize = <Z as Streams>::UNIT;
 /// Texts that vectors authenticate together.
 const TOGETHER: usize = 8;
 
-/// As [`crypt`], of the groups of a unit.
+/// Does as [`crypt`], for the groups of a unit.
 ///
 /// # Safety
-/// As there.
+/// The contract is that of [`crypt`].
 #[inline(always)]
 unsafe fn crypt_unit<'k, V: Streams, const SETS: usize>(
     wave: &mut Wave<'k, V, SETS>,
@@ -55,7 +56,8 @@ pub(super) unsafe fn all<'k, V: Streams, P: Copy, const SETS: usize>(
     let mut zeroth = [[[0; 32]; 2]; UNIT];
     let mut beside = Beside::new();
     let (mut before, mut under_way): (&[u16], &[u16]) = (&[], &[]);
-    // Nothing is made beside the first unit when sealing, nor beside the last when opening: few messages make small units.
+    // No unit is processed beside the first one when sealing, or beside the last one when opening: few messages make
+    // small units.
     let mut units = order.chunks(if order.len() < 4 * V::UNIT { V::LANES } else { V::UNIT }).peekable();
     while let Some(unit) = units.next() {
         // SAFETY: the jobs' buffers.
@@ -73,7 +75,7 @@ pub(super) unsafe fn all<'k, V: Streams, P: Copy, const SETS: usize>(
         }
         let company = if sealing { units.peek().copied().unwrap_or_default() } else { before };
         let company: usize = company.iter().map(|&index| jobs[usize::from(index)].data.len() / 64).sum();
-        // The integer units get no more texts than they finish, nearly, while the vectors make the stream beside them.
+        // The integer units get about as many texts as they finish while the vectors compute the stream beside them.
         let time = 20 * V::BESIDE * (company / (SETS * V::LANES));
         let mut left: usize = texts.iter().map(|text| text.data.len() / 16).sum();
         let mut now = 0;

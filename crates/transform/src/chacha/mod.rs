@@ -33,7 +33,7 @@ pub(crate) static CHACHA20_POLY1305: AeadDescriptor = AeadDescriptor {
         chained: false,
         byte_order: ByteOrder::Little,
         standing: Standing::Current,
-        // Section 2.8: of 2^32 blocks, the first makes the one-time key.
+        // Section 2.8: the first of 2^32 blocks makes the one-time key.
         limits: Limits { blocks_a_key: u64::MAX, bytes_a_nonce: ((1 << 32) - 1) * 64 },
         source: "RFC 8439",
     },
@@ -53,8 +53,9 @@ pub(crate) static CHACHA20_POLY1305: AeadDescriptor = AeadDescriptor {
     ],
 };
 
-/// With AVX-512 of a Zen 5 host: ours by `docs/results/crossover-zen5`, AWS-LC's by its rate with packets. With AVX2 of a
-/// Zen 3 host, where AWS-LC's rounds are twice as fast as ours: only short messages gain by lanes.
+/// The costs with AVX-512 are those of a Zen 5 host: ours by `docs/results/crossover-zen5`, AWS-LC's by its rate with
+/// packets. The costs with AVX2 are those of a Zen 3 host, where AWS-LC's rounds are twice as fast as ours: only
+/// short messages gain by lanes.
 fn costs(features: Features, direction: Direction) -> Option<AeadCosts> {
     let costs = |alone: [u32; 4], together: [u32; 4], few, library: [u32; 4]| AeadCosts {
         alone: AeadCost::new(alone),
@@ -78,7 +79,7 @@ fn portable(_: Tier, direction: Direction, job: &mut AeadJob<'_>) {
     aead::seal_or_open(key, direction, job);
 }
 
-/// The pending jobs, by the largest instruction set there is.
+/// Runs the pending jobs, by the largest instruction set available.
 fn run_widest(features: Features, direction: Direction, jobs: &mut [AeadJob<'_>]) {
     #[cfg(target_arch = "x86_64")]
     for window in jobs.chunks_mut(WINDOW) {

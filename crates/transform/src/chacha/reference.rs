@@ -1,8 +1,8 @@
-//! ChaCha20's block function as RFC 8439 section 2.3 writes it.
+//! ChaCha20's block function as RFC 8439 section 2.3 defines it.
 
 use crate::word::{Plain, Region, Word};
 
-/// The sixteen words of a block: constants, key, counter, nonce.
+/// Returns the sixteen words of a block: constants, key, counter, nonce.
 pub(crate) fn input(key: &[u8; 32], counter: u32, nonce: &[u8; 12]) -> [u32; 16] {
     let word = |bytes: &[u8], i: usize| u32::from_le_bytes(bytes.as_chunks().0[i]);
     core::array::from_fn(|i| match i {
@@ -13,7 +13,7 @@ pub(crate) fn input(key: &[u8; 32], counter: u32, nonce: &[u8; 12]) -> [u32; 16]
     })
 }
 
-/// One block of keystream.
+/// Returns one block of keystream.
 pub(crate) fn block<W: Word>(input: &[u32; 16]) -> [u8; 64] {
     let start: [W; 16] = core::array::from_fn(|i| W::load(Region::State.word(i), input[i]));
     let mut s = start;
@@ -45,7 +45,7 @@ pub(crate) fn block<W: Word>(input: &[u32; 16]) -> [u8; 64] {
     out
 }
 
-/// The one-time Poly1305 key of a nonce (section 2.6).
+/// Returns the one-time Poly1305 key of a nonce (section 2.6).
 pub(crate) fn one_time_key(key: &[u8; 32], nonce: &[u8; 12]) -> [u8; 32] {
     let block = block::<Plain>(&input(key, 0, nonce));
     core::array::from_fn(|i| block[i])

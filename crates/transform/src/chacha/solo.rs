@@ -1,8 +1,9 @@
-//! ChaCha20-Poly1305 over one message: the lanes of vectors are blocks of its stream that follow each other, from block 0
-//! on, which makes the one-time key. Constant time.
+//! ChaCha20-Poly1305 over one message: the lanes of vectors are consecutive blocks of its stream, from block 0 on,
+//! which makes the one-time key. The kernel is constant-time.
 //!
-//! A short message needs one run of the rounds, whichever way it goes: the stream waits in memory until the tag is known.
-//! The floor is the latency of twenty rounds, then that of the text's blocks, which wait for each other.
+//! A short message needs one run of the rounds, in either direction: the stream waits in memory until the tag is
+//! known. The lower bound is the latency of twenty rounds, then that of the text's blocks, which depend on each
+//! other.
 //!
 //! `unsafe`: buffers are read and written through the raw pointers of [`crate::job::Buffer`]; the entry points take
 //! tokens.
@@ -42,7 +43,7 @@ impl Words {
         Self { key: words, nonce: of_nonce }
     }
 
-    /// The sixteen words that a vector of blocks from `number` on starts from.
+    /// Returns the sixteen words with which a vector of blocks from `number` on starts.
     #[inline(always)]
     fn start<V: Streams>(&self, number: u32) -> [V; 16] {
         let [a, b, c, d] = [0x6170_7865, 0x3320_646e, 0x7962_2d32, 0x6b20_6574].map(V::splat);
@@ -55,8 +56,8 @@ impl Words {
     }
 }
 
-/// Blocks to be, from a number on: what lies at a source, each block so many bytes behind the one before, XORed with the
-/// stream goes to a destination.
+/// Blocks of the stream from a number on, XORed with bytes at a source, each block a number of bytes behind the one
+/// before, and written to a destination.
 #[derive(Clone, Copy)]
 struct Stretch {
     number: u32,
@@ -71,7 +72,7 @@ type Make = unsafe fn(&Words, Stretch);
 /// See [`Make`].
 ///
 /// # Safety
-/// So many blocks are readable and writable, equal or disjoint, and the CPU has the vector's instructions.
+/// That many blocks are readable and writable, equal or disjoint, and the CPU has the vector's instructions.
 #[inline(always)]
 unsafe fn make<V: Streams, const N: usize>(words: &Words, stretch: Stretch) {
     let number = |set: usize| stretch.number.wrapping_add((set * V::LANES) as u32);
@@ -105,7 +106,7 @@ unsafe fn make<V: Streams, const N: usize>(words: &Words, stretch: Stretch) {
     }
 }
 
-/// What makes the blocks of one vector, and what makes as many as the stream in memory has.
+/// The functions that make the blocks of one vector, and all blocks of the stream in memory.
 #[derive(Clone, Copy)]
 struct Kernels {
     one: Make,
@@ -131,7 +132,7 @@ impl<const BLOCKS: usize> Message<'_, BLOCKS> {
         unsafe { make(&self.words, Stretch { number, source: ZEROS.as_ptr(), step: 0, destination }) };
     }
 
-    /// XORs the message, of whose stream the first blocks are there.
+    /// XORs the message, the first blocks of whose stream are in memory.
     ///
     /// # Safety
     /// `bytes` bytes are readable and writable, equal or disjoint, and the CPU has the kernels' instructions.
@@ -161,7 +162,7 @@ impl<const BLOCKS: usize> Message<'_, BLOCKS> {
 /// XORs `bytes` bytes with a stream of as many or more.
 ///
 /// # Safety
-/// They are readable and writable, equal or disjoint.
+/// The bytes are readable and writable, equal or disjoint.
 #[inline(always)]
 unsafe fn xor<V: Streams>(source: *const u8, destination: *mut u8, stream: &[Block], bytes: usize) {
     let whole = bytes / BLOCK;
@@ -266,7 +267,7 @@ pub(super) fn avx2(_: Avx2, direction: Direction, job: &mut AeadJob<'_>) {
     unsafe { crypt_avx2(direction, job) }
 }
 
-/// As [`avx2`], in sixteen lanes, or 32 where the message is longer than fifteen of them.
+/// Does as [`avx2`], in sixteen lanes, or 32 if the message is longer than fifteen of them.
 pub(super) fn avx512(proof: Avx512, direction: Direction, job: &mut AeadJob<'_>) {
     // SAFETY: the token.
     unsafe {

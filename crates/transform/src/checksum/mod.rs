@@ -1,4 +1,4 @@
-//! The cheap end of the catalogue: the Internet checksum (RFC 1071) and touching the data without computing.
+//! The cheap end of the catalogue: the Internet checksum (RFC 1071), and reading the data without computation.
 
 mod wide;
 
@@ -37,7 +37,7 @@ pub(crate) static TOUCH: DigestDescriptor = DigestDescriptor {
     promises: &[],
 };
 
-/// The Internet checksum as the catalogue knows it.
+/// The Internet checksum as the catalogue lists it.
 pub(crate) static INTERNET: DigestDescriptor = DigestDescriptor {
     name: "inet",
     facts: facts(2, 2, ByteOrder::Big, "RFC 1071"),
@@ -84,7 +84,7 @@ const fn facts(
     }
 }
 
-/// The one's complement of the one's complement sum of big-endian 16-bit words, an odd byte padded with zero.
+/// Returns the one's complement of the one's complement sum of big-endian 16-bit words, an odd byte padded with zero.
 pub(crate) fn internet_reference<W: Word>(data: &[u8]) -> u16 {
     let mut sum = W::imm(0);
     for (i, pair) in data.chunks(2).enumerate() {
@@ -99,19 +99,19 @@ pub(crate) fn internet_reference<W: Word>(data: &[u8]) -> u16 {
     (!sum & W::imm(0xffff)).store(Region::State.word(0)) as u16
 }
 
-/// The one's complement sum of big-endian 16-bit words, an odd byte padded with zero, not yet complemented: sums of
-/// pieces of even length add up to the sum of the whole (RFC 1071 section 2). By words in host order; the sum's byte
-/// order is mended at the end.
+/// Returns the one's complement sum of big-endian 16-bit words, an odd byte padded with zero, not yet complemented:
+/// sums of pieces of even length add up to the sum of the whole (RFC 1071 section 2). The function adds words in host
+/// order, and corrects the byte order of the sum at the end.
 #[must_use]
 pub fn internet_sum(data: &[u8]) -> u16 {
-    // Headers are not worth asking what the machine has.
+    // For headers, detecting the machine's features costs more than it gains.
     if data.len() < 2 * BLOCK_BYTES { portable_sum(data) } else { wide::sum(data) }
 }
 
-/// The same of `from`, which is copied to `into` on the way.
+/// Returns the sum of `from`, as [`internet_sum`] does, and copies `from` to `into` in the same pass.
 ///
 /// # Panics
-/// When the lengths differ.
+/// Panics if the lengths differ.
 #[must_use]
 pub fn internet_sum_copying(from: &[u8], into: &mut [u8]) -> u16 {
     assert_eq!(from.len(), into.len(), "a copy is as long as what is copied");
@@ -120,10 +120,10 @@ pub fn internet_sum_copying(from: &[u8], into: &mut [u8]) -> u16 {
 
 /// Bytes that are summed at a time.
 const BLOCK_BYTES: usize = 64;
-/// After so many blocks a sum of 32 bits may be full.
+/// Number of blocks after which a sum of 32 bits may be full.
 const RUN_BLOCKS: usize = 1 << 16;
 
-/// Low and high halves of 32-bit words, apart.
+/// Separate sums of the low and high halves of 32-bit words.
 type Sums = [[u32; BLOCK_BYTES / 4]; 2];
 
 #[inline(always)]
@@ -142,14 +142,14 @@ fn total(sums: &Sums) -> u64 {
     sums.iter().flatten().map(|&sum| u64::from(sum)).sum()
 }
 
-/// The sum of less than a block.
+/// Returns the sum of less than a block.
 #[inline(always)]
 fn tail_sum(tail: &[u8]) -> u64 {
     let (words, rest) = tail.as_chunks::<8>();
     let halves = |word: u64| (word & 0xffff_ffff) + (word >> 32);
     let mut sum: u64 = words.iter().map(|word| halves(u64::from_ne_bytes(*word))).sum();
     if let Some(last) = tail.last_chunk::<8>().filter(|_| !rest.is_empty()) {
-        // The last bytes, moved to where they would stand before zeros.
+        // The last bytes are moved to the places that they would have before zeros.
         let last = u64::from_le_bytes(*last) >> (64 - 8 * rest.len());
         sum += halves(last.to_le());
     } else if !rest.is_empty() {
@@ -168,7 +168,7 @@ fn folded(mut sum: u64) -> u16 {
     u16::from_be_bytes((sum as u16).to_ne_bytes())
 }
 
-/// Compiled for what every machine has, and again for what this one has.
+/// The code is compiled for every machine of the target, and again for the features of this one.
 #[inline(always)]
 fn portable_sum(data: &[u8]) -> u16 {
     let (blocks, tail) = data.as_chunks::<BLOCK_BYTES>();
@@ -198,7 +198,7 @@ fn portable_sum_copying(from: &[u8], into: &mut [u8]) -> u16 {
     folded(sum)
 }
 
-/// The Internet checksum.
+/// Returns the Internet checksum.
 pub(crate) fn internet(tier: Tier, data: &[u8]) -> u16 {
     match tier {
         Tier::Reference => internet_reference::<Plain>(data),
@@ -206,7 +206,8 @@ pub(crate) fn internet(tier: Tier, data: &[u8]) -> u16 {
     }
 }
 
-/// XOR of all little-endian 64-bit words, the last padded with zeros: reads everything, computes next to nothing.
+/// Returns the XOR of all little-endian 64-bit words, the last padded with zeros: this reads everything and computes
+/// next to nothing.
 pub(crate) fn touch(data: &[u8]) -> u64 {
     let (words, tail) = data.as_chunks::<8>();
     let mut last = [0; 8];
@@ -234,7 +235,7 @@ mod tests {
                 assert_eq!((&copy[..bytes], copy[bytes]), (data, 0x5a));
             }
         }
-        // Nothing is carried away where all sums are as large as they can be.
+        // No carry is lost if all sums have their largest values.
         assert_eq!(internet_sum(&vec![0xff; (RUN_BLOCKS + 1) * BLOCK_BYTES]), 0xffff);
     }
 }

@@ -1,8 +1,8 @@
 //! The same sums by the vectors of this machine.
 //!
-//! Written out, as the compiler does not always find them by itself: whether it did hung on how the crate was cut into units, and
-//! what it missed took four times as long. `unsafe`: enters functions with target features behind their detection, and moves blocks
-//! by vectors.
+//! The vectors are explicit, because the compiler does not always find them: whether it did depended on how the crate
+//! was split into codegen units, and code without them took four times as long. `unsafe`: enters functions with
+//! target features behind their detection, and moves blocks by vectors.
 #![allow(unsafe_code)]
 
 use super::{portable_sum, portable_sum_copying};
@@ -14,11 +14,11 @@ mod vectors {
 
     type Block = [u8; BLOCK_BYTES];
 
-    /// Low and high halves of 32-bit words, apart, of blocks of `N` vectors.
+    /// Separate sums of the low and high halves of 32-bit words, over blocks of `N` vectors.
     struct Sums<W, const N: usize> {
         halves: [[W; 2]; N],
-        /// No bits, which the compiler does not know. What is copied is written with these: it would otherwise copy all blocks by a
-        /// call, and sum them in a pass of its own.
+        /// A zero that the compiler does not know. Copied vectors are combined with it: otherwise the compiler would
+        /// copy all blocks by a call, and sum them in a second pass.
         nothing: W,
     }
 
@@ -29,7 +29,7 @@ mod vectors {
             Self { halves: [[W::splat(0); 2]; N], nothing: W::splat(core::hint::black_box(0)) }
         }
 
-        /// Takes up a block, and writes it to `into` if there is such.
+        /// Adds a block, and writes it to `into` if that is given.
         #[inline(always)]
         fn add(&mut self, block: &Block, into: Option<&mut Block>) {
             let into = into.map(|into| into.as_mut_ptr().cast::<u32>());
@@ -87,7 +87,7 @@ mod vectors {
             }
             sum += sums.total();
         }
-        // What is behind the last block is copied with bytes before it: without a call.
+        // The bytes behind the last block are copied together with bytes before them, which avoids a call.
         match (from.last_chunk::<BLOCK_BYTES>(), into.last_chunk_mut()) {
             (Some(last), Some(into)) => *into = *last,
             _ => into.copy_from_slice(from),
@@ -156,7 +156,7 @@ pub(super) fn sum_copying(from: &[u8], into: &mut [u8]) -> u16 {
 mod tests {
     use super::*;
 
-    /// Also those that this machine would not take.
+    /// The test includes widths that this machine would not choose.
     #[test]
     fn every_width_sums_as_the_portable_code() {
         let data: Vec<u8> = (0..9000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 11) as u8).collect();

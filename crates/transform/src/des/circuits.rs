@@ -1,7 +1,7 @@
 //! The DES S-boxes as circuits of three-input gates, one `vpternlog` each on AVX-512.
 //!
-//! Found by our own search (a randomised form of Kwan's recursion over three-input functions), which the tests
-//! verify over all 64 inputs. `[a, b, c, d, e, f]` are the six bits of a row of E, most significant first; the
+//! They were found by our own search (a randomised form of Kwan's recursion over three-input functions); the tests
+//! verify them over all 64 inputs. `[a, b, c, d, e, f]` are the six bits of a row of E, most significant first; the
 //! four outputs likewise.
 
 use crate::simd::Bits;

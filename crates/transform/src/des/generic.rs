@@ -1,8 +1,9 @@
-//! DES with split tables and merged keys: eight tables of 64 words (2 KB), two words of key a round.
+//! DES with split tables and merged keys: eight tables of 64 words (2 KB), two words of key per round.
 //!
 //! Tables of two S-boxes each (64 KB) would halve the look-ups but outgrow first-level caches, and a round waits for
-//! its slowest look-up: measured, they lose. CBC chains between the permutations, where XOR commutes with them, so that
-//! neither is on the way from block to block. Leaks key and data through the cache, as table implementations do.
+//! its slowest look-up: by measurement, they are slower. CBC chains between the permutations, where XOR commutes with
+//! them, so that neither permutation lies on the path from block to block. The look-ups leak key and data through the
+//! cache, as in all implementations by tables.
 
 use super::reference::{SP, initial, last};
 use super::{Key, TripleKey};
@@ -10,7 +11,7 @@ use crate::catalogue::Mode;
 use crate::job::Direction;
 use crate::word::{Plain, Word as _};
 
-/// Halves are kept rotated left by five: then every other row of E starts at a byte.
+/// Halves are kept rotated left by five, so that every other row of E starts at a byte.
 const ROTATED: u32 = 5;
 
 static TABLES: [[u32; 64]; 8] = {
@@ -39,7 +40,7 @@ fn f(right: u32, key: [u32; 2]) -> u32 {
     evens ^ odds
 }
 
-/// Sixteen rounds, the last swap undone.
+/// Runs sixteen rounds, with the last swap undone.
 #[inline(always)]
 fn rounds(key: &Key, direction: Direction, [mut left, mut right]: Halves) -> Halves {
     for i in (0..16).step_by(2) {
@@ -68,12 +69,12 @@ fn unpermuted(halves: Halves) -> [u8; 8] {
     (u64::from(left.bits()) << 32 | u64::from(right.bits())).to_be_bytes()
 }
 
-/// DES, one message in place, as [`crate::modes::crypt_blocks`] does.
+/// Transforms one message by DES in place, as [`crate::modes::crypt_blocks`] does.
 pub(crate) fn crypt_message(key: &Key, mode: Mode, direction: Direction, iv: &[u8; 16], data: &mut [u8]) {
     modes(mode, direction, iv, data, |direction, halves| rounds(key, direction, halves));
 }
 
-/// Triple DES, likewise: the inner permutations cancel.
+/// Does the same by triple DES: the inner permutations cancel.
 pub(crate) fn run_triple(key: &TripleKey, mode: Mode, direction: Direction, iv: &[u8; 16], data: &mut [u8]) {
     modes(mode, direction, iv, data, |direction, mut halves| {
         for (key, direction) in key.passes(direction) {

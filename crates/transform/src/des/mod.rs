@@ -1,6 +1,6 @@
 //! DES and triple DES, FIPS 46-3.
 //!
-//! The standard's tables are here as data; every tier derives what it needs from them at compile time.
+//! This module has the standard's tables as data; every tier derives its own form from them at compile time.
 
 mod circuits;
 pub(crate) mod generic;
@@ -66,7 +66,7 @@ pub(crate) static DES: CipherDescriptor = CipherDescriptor {
     ],
 };
 
-/// Triple DES as the catalogue knows it; NPCryptBench does not run it.
+/// Triple DES as the catalogue lists it; NPCryptBench does not run it.
 pub(crate) static TRIPLE_DES: CipherDescriptor = CipherDescriptor {
     name: "3des",
     facts: facts(3, Standing::Legacy),
@@ -135,7 +135,7 @@ fn triple_unrolled(key: &Schedule, mode: Mode, direction: Direction, iv: &[u8; 1
 #[cfg(target_arch = "x86_64")]
 const SLICED_FEW: usize = 16;
 
-/// `PASSES` passes of DES in lanes: of bits, or of bytes where there are few messages.
+/// Runs `PASSES` passes of DES in lanes: of bits, or of bytes if there are few messages.
 fn run_lanes<const PASSES: usize>(
     features: Features,
     mode: Mode,
@@ -150,7 +150,7 @@ fn run_lanes<const PASSES: usize>(
             let kernel = &mut permuted::Permuted::<PASSES>::new(proof, mode, direction);
             return cipher_lanes::run_jobs(kernel, jobs, order, hand_over);
         }
-        // A step of 512 lanes costs less than one of 256 by AVX2, however few are busy.
+        // A step of 512 lanes costs less than one of 256 by AVX2, however few lanes are busy.
         (Some(proof), _) => {
             let kernel = &mut sliced::avx512(proof, mode, direction, PASSES);
             return cipher_lanes::run_jobs(kernel, jobs, order, &hand_over.at(SLICED_FEW));
@@ -164,7 +164,7 @@ fn run_lanes<const PASSES: usize>(
     cipher_lanes::run_jobs(&mut sliced::portable(mode, direction, PASSES), jobs, order, hand_over);
 }
 
-/// Three expanded keys where [`Schedule`] has them.
+/// The three expanded keys in [`Schedule`].
 pub(crate) type BoxedTripleKey = Box<TripleKey>;
 
 /// Permuted choice 1: bits of the key, numbered from 1 at the most significant.
@@ -181,7 +181,7 @@ pub(crate) const PC2: [u8; 48] = [
     41, 52, 31, 37, 47, 55, 30, 40, 51, 45, 33, 48, 44, 49, 39, 56, 34, 53, 46, 42, 50, 36, 29, 32,
 ];
 
-/// How far C and D have been rotated left when round r takes its key.
+/// Number of bits by which C and D have been rotated left when round r takes its key.
 pub(crate) const ROTATIONS: [u32; 16] = [1, 2, 4, 6, 8, 10, 12, 14, 15, 17, 19, 21, 23, 25, 27, 28];
 
 /// The permutation P.
@@ -242,7 +242,7 @@ pub(crate) const S: [[u8; 64]; 8] = [
     ],
 ];
 
-/// The output of S-box `number` for six bits in the order of the E expansion.
+/// Returns the output of S-box `number` for six bits in the order of the E expansion.
 pub(crate) const fn s_box(number: usize, six: usize) -> u8 {
     let row = (six >> 4 & 2) | (six & 1);
     let column = six >> 1 & 15;
@@ -256,7 +256,7 @@ pub(crate) struct Key {
     pub(crate) cd: u64,
     /// Round keys as eight times six bits.
     pub(crate) rounds: [[u8; 8]; 16],
-    /// The same merged: S-boxes 1, 7, 5, 3 and 2, 8, 6, 4, a byte each from the lowest.
+    /// The round keys merged: S-boxes 1, 7, 5, 3 and 2, 8, 6, 4, one byte each from the lowest.
     pub(crate) merged: [[u32; 2]; 16],
 }
 
@@ -296,7 +296,7 @@ impl TripleKey {
         Self(core::array::from_fn(|i| Key::new(&parts[i])))
     }
 
-    /// The single DES passes of a direction, in order.
+    /// Returns the single DES passes of a direction, in order.
     pub(crate) const fn passes(&self, direction: Direction) -> [(&Key, Direction); 3] {
         let [first, second, third] = &self.0;
         match direction {

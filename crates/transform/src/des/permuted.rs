@@ -1,13 +1,15 @@
 //! DES and triple DES for 64 messages at once by byte permutations: `vpermb` looks up 64 entries of an S-box.
 //!
-//! Each half is kept expanded: eight vectors of 64 lanes, a byte of each for the six bits that enter an S-box. The six
-//! places an S-box's output goes to after P and E lie in six different bytes, and each byte takes its six bits from six
-//! S-boxes. So every place has one of six colours, its bit in the byte: one look-up brings all that an S-box makes, in
-//! its colours, and a byte picks one bit of each colour. Many bytes share what they pick with others: see [`MERGES`].
-//! Round keys are sums of two, so that a round adds its key, the other half and the picked bits in one instruction. No
-//! table in memory is indexed, no branch on data: constant time.
+//! Each half is kept expanded: in eight vectors of 64 lanes, with one byte per lane for the six bits that enter an
+//! S-box. After P and E, an S-box's output goes to six places, which lie in six different bytes, and each byte takes
+//! its six bits from six S-boxes. So every place has one of six colours, which is its bit in the byte: one look-up
+//! gives the whole output of an S-box, in its colours, and a byte selects one bit of each colour. Many bytes share a
+//! part of their selection with others: see [`MERGES`]. Each stored round key is the sum of two round keys, so that a
+//! round adds its key, the other half and the selected bits in one instruction. No table in memory is indexed, and no
+//! branch depends on data: the kernel is constant-time.
 //!
-//! Bitslicing 512 messages ([`super::sliced`]) costs as much a message when all lanes are busy; this needs 64.
+//! Bitslicing 512 messages ([`super::sliced`]) costs the same per message when all lanes are busy; this kernel needs
+//! only 64.
 //!
 //! `unsafe`: rows are read through pointers under the contract of [`crate::cipher_lanes::LaneKernel`].
 #![allow(unsafe_code)]
@@ -26,7 +28,7 @@ use crate::wipe::wipe;
 /// Messages side by side.
 pub(crate) const LANES: usize = 64;
 
-/// The colour of bit m (most significant first) of what enters an S-box.
+/// The colour of bit m (most significant first) of each S-box's input.
 const COLOURS: [[u8; 6]; 8] = [
     [0, 1, 2, 3, 4, 5],
     [4, 5, 3, 1, 2, 0],
@@ -38,9 +40,9 @@ const COLOURS: [[u8; 6]; 8] = [
     [3, 2, 4, 5, 0, 1],
 ];
 
-/// What brings a round's bits together. Vectors 0 to 7 are what the S-boxes bring; each merge makes one more, with the
-/// colours of a mask from one vector and the others from another. The last eight are the bytes. Found with the colours
-/// by a SAT solver: without shared merges there would be 40.
+/// The merges that collect a round's bits. Vectors 0 to 7 are the outputs of the S-boxes; each merge makes one more
+/// vector, with the colours of a mask from one vector and the others from another. The last eight are the bytes. A
+/// SAT solver found them together with the colours: without shared merges there would be 40.
 const MERGES: [(u8, usize, usize); 22] = [
     (0b01_1100, 2, 0),
     (0b01_1110, 0, 2),
@@ -66,10 +68,10 @@ const MERGES: [(u8, usize, usize); 22] = [
     (0b00_0101, 18, 12),
 ];
 
-/// The first of the vectors that are the bytes.
+/// Index of the first vector that is one of the bytes.
 const BYTES: usize = MERGES.len();
 
-/// The S-box that brings a vector's bit of a colour.
+/// Returns the S-box from which a vector's bit of a colour comes.
 const fn source(vector: usize, colour: u8) -> usize {
     let mut vector = vector;
     while vector >= 8 {
@@ -79,17 +81,17 @@ const fn source(vector: usize, colour: u8) -> usize {
     vector
 }
 
-/// Bit of a half (from 0, the standard's first) that is bit m of what enters S-box `number`.
+/// Returns the bit of a half (from 0, the standard's first) that is bit m of the input of S-box `number`.
 const fn expansion(number: usize, m: usize) -> usize {
     (4 * number + m + 31) % 32
 }
 
-/// In an affine matrix, makes bit `from` of a byte its bit `to`.
+/// Returns the part of an affine matrix that moves bit `from` of a byte to bit `to`.
 const fn carry(from: usize, to: u8) -> u64 {
     1 << (from + 8 * (7 - to as usize))
 }
 
-/// What each S-box brings: the bit of its output that has a colour, or 4.
+/// For each S-box and colour: the bit of its output that has the colour, or 4.
 const BROUGHT: [[usize; 6]; 8] = {
     let mut brought = [[4; 6]; 8];
     let mut i = 0;
@@ -128,7 +130,7 @@ static TABLES: [[u8; 64]; 8] = {
     tables
 };
 
-/// Matrices that make what enters an S-box from six bits of a byte that they lie in, modulo 8.
+/// Matrices that make an S-box's input from six bits of the byte that contains them, modulo 8.
 const EXPAND: [u64; 8] = {
     let mut matrices = [0; 8];
     let mut i = 0;
@@ -140,7 +142,7 @@ const EXPAND: [u64; 8] = {
     matrices
 };
 
-/// Matrices that make half a byte from what enters an S-box.
+/// Matrices that make half a byte from an S-box's input.
 const CONTRACT: [u64; 8] = {
     let mut matrices = [0; 8];
     let mut i = 0;
@@ -152,7 +154,7 @@ const CONTRACT: [u64; 8] = {
     matrices
 };
 
-/// Matrices that colour six bits of a round key.
+/// Matrices that move six bits of a round key to their colours.
 const COLOUR: [u64; 8] = {
     let mut matrices = [0; 8];
     let mut i = 0;
@@ -164,10 +166,10 @@ const COLOUR: [u64; 8] = {
     matrices
 };
 
-/// Byte n of 64 lanes is vector n.
+/// Vector n holds byte n of 64 lanes.
 type Bytes = [Z; 8];
 
-/// Both halves, the left one first, each as what enters the S-boxes.
+/// Both halves, the left one first, in the form of S-box inputs.
 type State = [Bytes; 2];
 
 /// Evaluates `$body` with a constant in place of each number below 8, 16 or 22.
@@ -210,10 +212,10 @@ fn merge(mask: u8, one: Z, zero: Z) -> Z {
     Z(_mm512_ternarylogic_epi64::<0xca>(_mm512_set1_epi8(mask as i8), one.0, zero.0))
 }
 
-/// 16 bytes of every lane as they lie: a vector has those of lanes n, 16 + n, 32 + n and 48 + n.
+/// Loads 16 bytes of every lane in order: vector n has those of lanes n, 16 + n, 32 + n and 48 + n.
 ///
 /// # Safety
-/// They are readable where `at` says.
+/// The bytes at `at` are readable.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 unsafe fn gather(at: impl Fn(usize) -> *const u8) -> [Z; 16] {
@@ -221,8 +223,8 @@ unsafe fn gather(at: impl Fn(usize) -> *const u8) -> [Z; 16] {
     each!(16 N => unsafe { Z::load_quarters([at(N), at(16 + N), at(32 + N), at(48 + N)]) })
 }
 
-/// The initial permutation of two blocks of every lane, as they lie: exchanges bit and byte of each. Even vectors are
-/// the left half from the last byte on, odd ones the right.
+/// Returns the initial permutation of two blocks of every lane: it exchanges bit and byte of each. Even vectors are
+/// the left half from the last byte on, odd ones the right half.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,gfni")]
 fn split(blocks: [Z; 16]) -> [Z; 16] {
@@ -230,7 +232,7 @@ fn split(blocks: [Z; 16]) -> [Z; 16] {
     Z::transpose_16(each!(16 N => Z(_mm512_gf2p8affine_epi64_epi8::<0>(bits, blocks[N].0))))
 }
 
-/// The inverse of [`split`].
+/// Returns the inverse of [`split`].
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,gfni")]
 fn join(bytes: [Z; 16]) -> [Z; 16] {
@@ -239,13 +241,13 @@ fn join(bytes: [Z; 16]) -> [Z; 16] {
     each!(16 N => Z(_mm512_gf2p8affine_epi64_epi8::<0>(bits, blocks[N].0)))
 }
 
-/// A block that is split, as what enters the S-boxes.
+/// Returns a block after [`split`] in the form of S-box inputs.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,gfni")]
 fn expand(block: &[Z]) -> State {
     let half = |half: usize| {
         each!(8 N => {
-            // Five bits lie in one byte. The sixth comes into a place of that which is not needed.
+            // Five bits lie in one byte. The sixth bit comes to the place of a bit that is not needed.
             let (byte, (other, place)) = (N / 2, if N % 2 == 1 { (N / 2 + 1, 0) } else { (N / 2 + 3, 7) });
             let at = |byte: usize| block[6 + half - 2 * (byte % 4)];
             Z(affine(merge(1 << place, at(other), at(byte)), EXPAND[N]))
@@ -254,7 +256,7 @@ fn expand(block: &[Z]) -> State {
     [half(0), half(1)]
 }
 
-/// The inverse of [`expand`].
+/// Returns the inverse of [`expand`].
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,gfni")]
 fn contract([left, right]: &State) -> Bytes {
@@ -265,11 +267,11 @@ fn contract([left, right]: &State) -> Bytes {
     })
 }
 
-/// Adds the round function of `right`, its key already in it, and a sum of round keys to `left`.
+/// Adds the round function of `right`, which includes its key, and a sum of round keys to `left`.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
 fn round(left: &mut Bytes, right: &Bytes, key: &Bytes) {
-    // A pointer that may have changed: or else the compiler carries copies of the tables around.
+    // The pointer is opaque to the compiler, which would otherwise keep copies of the tables.
     let tables = core::hint::black_box(&TABLES);
     let mut vectors = [right[0]; 8 + MERGES.len()];
     // SAFETY: a table has 64 bytes.
@@ -282,10 +284,10 @@ fn round(left: &mut Bytes, right: &Bytes, key: &Bytes) {
     *left = each!(8 N => Z(_mm512_ternarylogic_epi64::<0x96>(left[N].0, key[N].0, vectors[BYTES + N].0)));
 }
 
-/// Vectors of keys of a pass: the first round's; what each round adds; the last but one's.
+/// Number of key vectors of a pass: the first round's, the one that each round adds, and the last but one's.
 const KEYS: usize = 18;
 
-/// One block of every lane.
+/// Transforms one block of every lane.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
 fn crypt(keys: &[[Bytes; KEYS]], [mut left, mut right]: State) -> State {
@@ -300,7 +302,7 @@ fn crypt(keys: &[[Bytes; KEYS]], [mut left, mut right]: State) -> State {
     [left, right]
 }
 
-/// 64 lanes, `PASSES` keys (1 or 3).
+/// The kernel has 64 lanes and `PASSES` keys (1 or 3).
 pub(crate) struct Permuted<'k, const PASSES: usize> {
     mode: Mode,
     direction: Direction,
@@ -308,13 +310,13 @@ pub(crate) struct Permuted<'k, const PASSES: usize> {
     rounds: [[&'k [[u8; 8]; 16]; LANES]; PASSES],
     /// IVs of the lanes in `fresh`.
     ivs: [[u8; 16]; LANES],
-    /// Lanes set since the last run, a bit each.
+    /// Lanes set since the last run, one bit per lane.
     fresh: u64,
     stale_keys: bool,
     keys: [[Bytes; KEYS]; PASSES],
     /// The last sealed block, expanded.
     chain: State,
-    /// The blocks of a chunk, split, two by two.
+    /// The blocks of a chunk after [`split`], two by two.
     blocks: [[Z; 16]; 4],
 }
 
@@ -347,7 +349,7 @@ impl<const PASSES: usize> Permuted<'_, PASSES> {
         }
     }
 
-    /// Brings keys and IVs of fresh lanes into bytes.
+    /// Converts keys and IVs of fresh lanes to bytes.
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,gfni")]
     fn refresh(&mut self) {
         if self.stale_keys {
@@ -363,7 +365,7 @@ impl<const PASSES: usize> Permuted<'_, PASSES> {
                         keys[number] = each!(8 N => Z(affine(bytes[N], COLOUR[N])));
                     }
                 }
-                // What a round adds stays there: the next but one takes it off as it adds its own.
+                // The key that a round adds stays there: the next round but one removes it with its own sum.
                 (keys[16], keys[17]) = (keys[14], keys[15]);
                 for number in (2..16).rev() {
                     keys[number] = xor(keys[number], &keys[number - 2]);

@@ -4,7 +4,7 @@ use super::{Key, P, TripleKey, s_box};
 use crate::job::Direction;
 use crate::word::{Plain, Region, Word};
 
-/// `SP[i][six]`: the output of S-box i in its place after P.
+/// `SP[i][six]` is the output of S-box i in its place after P.
 pub(crate) const SP: [[u32; 64]; 8] = {
     let mut tables = [[0; 64]; 8];
     let mut number = 0;
@@ -31,7 +31,7 @@ fn exchange<W: Word>(a: &mut W, b: &mut W, by: u32, mask: u32) {
     *a = *a ^ differ.shl(by);
 }
 
-/// The initial permutation.
+/// Applies the initial permutation.
 pub(crate) fn initial<W: Word>(left: &mut W, right: &mut W) {
     exchange(left, right, 4, 0x0f0f_0f0f);
     exchange(left, right, 16, 0x0000_ffff);
@@ -40,7 +40,7 @@ pub(crate) fn initial<W: Word>(left: &mut W, right: &mut W) {
     exchange(left, right, 1, 0x5555_5555);
 }
 
-/// The inverse of the initial permutation.
+/// Applies the inverse of the initial permutation.
 pub(crate) fn last<W: Word>(left: &mut W, right: &mut W) {
     exchange(left, right, 1, 0x5555_5555);
     exchange(right, left, 8, 0x00ff_00ff);
@@ -49,7 +49,7 @@ pub(crate) fn last<W: Word>(left: &mut W, right: &mut W) {
     exchange(left, right, 4, 0x0f0f_0f0f);
 }
 
-/// Sixteen rounds between the permutations; the halves come out swapped, as the standard has it.
+/// Runs sixteen rounds between the permutations; the halves come out swapped, as in the standard.
 fn rounds<W: Word>(key: &Key, direction: Direction, left: &mut W, right: &mut W) {
     for round in 0..16 {
         let at = match direction {
@@ -82,7 +82,7 @@ fn joined<W: Word>(left: W, right: W) -> [u8; 8] {
     (u64::from(high) << 32 | u64::from(low)).to_be_bytes()
 }
 
-/// One block.
+/// Transforms one block.
 pub(crate) fn crypt<W: Word>(key: &Key, direction: Direction, block: &mut [u8; 8]) {
     let (mut left, mut right) = halves::<W>(block);
     initial(&mut left, &mut right);
@@ -91,7 +91,7 @@ pub(crate) fn crypt<W: Word>(key: &Key, direction: Direction, block: &mut [u8; 8
     *block = joined(left, right);
 }
 
-/// One block of triple DES: the inner permutations cancel.
+/// Transforms one block by triple DES: the inner permutations cancel.
 pub(crate) fn crypt_triple<W: Word>(key: &TripleKey, direction: Direction, block: &mut [u8; 8]) {
     let (mut left, mut right) = halves::<W>(block);
     initial(&mut left, &mut right);
@@ -102,12 +102,12 @@ pub(crate) fn crypt_triple<W: Word>(key: &TripleKey, direction: Direction, block
     *block = joined(left, right);
 }
 
-/// One block, not counted.
+/// Transforms one block, without counting operations.
 pub(crate) fn plain(key: &Key, direction: Direction, block: &mut [u8; 8]) {
     crypt::<Plain>(key, direction, block);
 }
 
-/// One block of triple DES, not counted.
+/// Transforms one block by triple DES, without counting.
 pub(crate) fn plain_triple(key: &TripleKey, direction: Direction, block: &mut [u8; 8]) {
     crypt_triple::<Plain>(key, direction, block);
 }

@@ -1,8 +1,8 @@
-//! Bitsliced DES and triple DES: one message to a bit lane, a key each, 64, 256 or 512 at once.
+//! Bitsliced DES and triple DES: one message per bit lane, each with its own key, 64, 256 or 512 at once.
 //!
 //! A block's 64 bits become 64 planes; the permutations become numbering, the S-boxes circuits of three-input gates
-//! ([`super::circuits`]). No table, no branch on data: constant time. The key planes of C and D are stored twice in
-//! a row, so a round's rotation is a pointer.
+//! ([`super::circuits`]). There is no table and no branch on data: the kernel is constant-time. The key planes of C
+//! and D are stored twice in a row, so a round's rotation is a pointer.
 //!
 //! `unsafe`: planes and rows are read through pointers under the contract of [`crate::cipher_lanes::LaneKernel`].
 #![allow(unsafe_code)]
@@ -17,13 +17,13 @@ use crate::key::Schedule;
 use crate::simd::Planes;
 use crate::wipe::wipe;
 
-/// Where bit `number` of the standard (from 1, most significant first) lies among the planes of a block read as a
+/// Returns the plane of bit `number` of the standard (from 1, most significant first), for a block read as a
 /// little-endian word.
 const fn plane_of(number: usize) -> usize {
     (number - 1) / 8 * 8 + 7 - (number - 1) % 8
 }
 
-/// Planes that become L0 and R0: the initial permutation.
+/// The planes that become L0 and R0, by the initial permutation.
 const INITIAL: [usize; 64] = {
     let mut planes = [0; 64];
     let mut i = 0;
@@ -36,7 +36,7 @@ const INITIAL: [usize; 64] = {
     planes
 };
 
-/// Where output bit q of the S-boxes goes in L.
+/// The place of output bit q of the S-boxes in L.
 const AFTER_P: [usize; 32] = {
     let mut to = [0; 32];
     let mut i = 0;
@@ -50,7 +50,7 @@ const AFTER_P: [usize; 32] = {
 /// Planes of a key: C twice, D twice.
 const KEY_PLANES: usize = 112;
 
-/// Where bit j of a round key starts among them.
+/// The first plane of bit j of a round key.
 const KEY_AT: [usize; 48] = {
     let mut at = [0; 48];
     let mut j = 0;
@@ -62,7 +62,7 @@ const KEY_AT: [usize; 48] = {
     at
 };
 
-/// A lane's bit of a plane.
+/// Returns a lane's bit of a plane.
 fn bit<V: Planes>(plane: &V, lane: usize) -> u64 {
     debug_assert!(lane < 64 * V::ELEMENTS);
     // SAFETY: a plane is ELEMENTS 64-bit words, 64 lanes to each.
@@ -70,16 +70,17 @@ fn bit<V: Planes>(plane: &V, lane: usize) -> u64 {
 }
 
 /// XORs the round function of one half of a block into the other, in place: into the left one, or into the right one
-/// where the halves' roles are `SWAPPED`.
+/// if the halves' roles are `SWAPPED`.
 ///
-/// Pointers, not references: the compiler must not carry 64 planes from round to round in 32 registers.
+/// The arguments are pointers and not references, because the compiler must not carry 64 planes from round to round
+/// in 32 registers.
 ///
 /// # Safety
 /// `block` points at 64 planes and `key` at a round's first plane: [`KEY_AT`] plus up to 28 lies within the key.
 #[inline(always)]
 unsafe fn round<V: Planes, const SWAPPED: bool>(block: *mut V, key: *const V) {
-    // A pointer that may have changed, to planes that may have: or else the compiler does so all the same, in some
-    // builds and not in others, which costs a sixth.
+    // The pointer, and so the planes, are opaque to the compiler: otherwise it does carry them, in some builds and
+    // not in others, which costs a sixth.
     let block = core::hint::black_box(block);
     macro_rules! boxes {
         ($($number:literal $circuit:ident)*) => { $( {
@@ -100,7 +101,7 @@ unsafe fn round<V: Planes, const SWAPPED: bool>(block: *mut V, key: *const V) {
     boxes!(0 s1 1 s2 2 s3 3 s4 4 s5 5 s6 6 s7 7 s8);
 }
 
-/// Sixteen rounds. The halves are left as they stand: what the last round made comes first in the output.
+/// Runs sixteen rounds. The halves stay in place: the result of the last round comes first in the output.
 #[inline(always)]
 fn pass<V: Planes, const SWAPPED: bool>(block: &mut [V; 64], key: &[V; KEY_PLANES], direction: Direction) {
     let (block, key) = (block.as_mut_ptr(), key.as_ptr());
@@ -125,7 +126,8 @@ fn pass<V: Planes, const SWAPPED: bool>(block: &mut [V; 64], key: &[V; KEY_PLANE
     }
 }
 
-/// One block of every lane, `passes` keys (1 or 3). Planes 2i and 2i + 1 come out exchanged, as the halves do.
+/// Transforms one block of every lane, with `passes` keys (1 or 3). Planes 2i and 2i + 1 come out exchanged, because
+/// the halves do.
 #[inline(always)]
 fn crypt<V: Planes>(keys: &[[V; KEY_PLANES]; 3], passes: usize, direction: Direction, block: &mut [V; 64]) {
     let back = match direction {
@@ -133,7 +135,8 @@ fn crypt<V: Planes>(keys: &[[V; KEY_PLANES]; 3], passes: usize, direction: Direc
         Direction::Decrypt => Direction::Encrypt,
     };
     for number in 0..passes {
-        // Triple DES runs its middle key the other way, on the halves exchanged; so do the roles here.
+        // Triple DES runs its middle key in the other direction, on exchanged halves, so the roles here are exchanged
+        // too.
         let key = &keys[if matches!(direction, Direction::Encrypt) { number } else { passes - 1 - number }];
         if number == 1 {
             pass::<V, true>(block, key, back);
@@ -143,7 +146,7 @@ fn crypt<V: Planes>(keys: &[[V; KEY_PLANES]; 3], passes: usize, direction: Direc
     }
 }
 
-/// `E` 64-bit elements of lanes, `L = 64 * E`.
+/// The kernel has `E` 64-bit elements of lanes, and `L = 64 * E`.
 pub(crate) struct Sliced<V: Staged, const L: usize> {
     mode: Mode,
     direction: Direction,
@@ -151,15 +154,16 @@ pub(crate) struct Sliced<V: Staged, const L: usize> {
     crypt_chunks: unsafe fn(&mut Self, &mut Rows<L>, usize),
     /// C || D of every lane and pass, in the order of [`Self::place`].
     keys: [[u64; L]; 3],
-    /// IVs of the lanes in `fresh`, likewise.
+    /// IVs of the lanes in `fresh`, in the same order.
     ivs: [u64; L],
-    /// Lanes set since the last run, a bit each, as in a plane.
+    /// Lanes set since the last run, one bit per lane, as in a plane.
     fresh: [u64; 8],
     stale_keys: bool,
     key_planes: [[V; KEY_PLANES]; 3],
-    /// The last sealed block is the first; encrypting leaves it with planes 2i and 2i + 1 exchanged. Then the next.
+    /// The last sealed block is the first one; encrypting leaves it with planes 2i and 2i + 1 exchanged. Then the
+    /// next.
     chains: [[V; 64]; 2],
-    /// A block that is no chain: what decryption works on.
+    /// A block besides the chain, on which decryption works.
     block: [V; 64],
     half: Half<V>,
     /// The blocks of a chunk.
@@ -203,17 +207,17 @@ impl<V: Staged, const L: usize> Sliced<V, L> {
         }
     }
 
-    /// Lane `64 e + i` is element e of row i.
+    /// Returns the place of a lane: lane `64 e + i` is element e of row i.
     const fn place(lane: usize) -> usize {
         lane % 64 * V::ELEMENTS + lane / 64
     }
 
-    /// Where plane `i` of the chain is kept.
+    /// Returns the index of plane `i` of the chain.
     fn chain_plane(&self, i: usize) -> usize {
         if self.direction == Direction::Encrypt { i ^ 1 } else { i }
     }
 
-    /// Brings keys and IVs of fresh lanes into planes.
+    /// Converts keys and IVs of fresh lanes to planes.
     #[inline(always)]
     fn refresh(&mut self) {
         // SAFETY: row i is ELEMENTS of the L = 64 * ELEMENTS words.
@@ -270,7 +274,7 @@ impl<V: Staged, const L: usize> Sliced<V, L> {
         }
     }
 
-    /// The eight blocks of a chunk. `HOW`: ECB, CBC both ways.
+    /// Transforms the eight blocks of a chunk. `HOW` selects ECB, or CBC in both directions.
     #[inline(always)]
     fn chunk<const HOW: u8>(&mut self) {
         let [even, odd] = &mut self.chains;
@@ -333,7 +337,7 @@ impl<V: Staged, const L: usize> LaneKernel<'_, L> for Sliced<V, L> {
     }
 }
 
-/// The portable kernel: 64 lanes.
+/// Returns the portable kernel: 64 lanes.
 pub(crate) fn portable(mode: Mode, direction: Direction, passes: usize) -> Sliced<u64, 64> {
     unsafe fn crypt_chunks(kernel: &mut Sliced<u64, 64>, rows: &mut Rows<64>, chunks: usize) {
         // SAFETY: the caller keeps LaneKernel's contract.
@@ -361,12 +365,12 @@ mod x86 {
         unsafe { kernel.go(rows, chunks) }
     }
 
-    /// 256 lanes of AVX2.
+    /// Returns the kernel with 256 lanes of AVX2.
     pub(crate) fn avx2(_: Avx2, mode: Mode, direction: Direction, passes: usize) -> Sliced<Y, 256> {
         Sliced::new(mode, direction, passes, <Y as Planes>::splat(0), run_avx2)
     }
 
-    /// 512 lanes of AVX-512.
+    /// Returns the kernel with 512 lanes of AVX-512.
     pub(crate) fn avx512(_: Avx512, mode: Mode, direction: Direction, passes: usize) -> Sliced<Z, 512> {
         Sliced::new(mode, direction, passes, <Z as Planes>::splat(0), run_avx512)
     }

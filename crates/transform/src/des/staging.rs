@@ -1,7 +1,7 @@
-//! Between a chunk of every lane and the planes of its eight blocks.
+//! Converts between a chunk of every lane and the planes of its eight blocks.
 //!
-//! A chunk is staged as it is loaded, a block at a time becomes planes and comes back, and the chunk is stored. What
-//! lies on the stage is up to the vector; in planes, lane `64 e + i` is always bit i of element e.
+//! A chunk is staged as it is loaded, each block is converted to planes and back, and the chunk is stored. The layout
+//! on the stage depends on the vector; in planes, lane `64 e + i` is always bit i of element e.
 //!
 //! `unsafe`: rows are read through pointers under the contract of [`crate::cipher_lanes::LaneKernel`].
 #![allow(unsafe_code)]
@@ -11,7 +11,7 @@ use crate::simd::{Blocks, Planes};
 /// A block of every lane. The last vector only keeps the blocks of a chunk out of each other's cache sets.
 pub(crate) type Block<V> = [V; 65];
 
-/// Where 64 vectors lie half way.
+/// Room for 64 vectors between two steps.
 pub(crate) type Half<V> = [[V; 8]; 8];
 
 /// Vectors that can be staged.
@@ -22,21 +22,21 @@ pub(crate) trait Staged: Planes {
     /// `rows` are `64 * ELEMENTS` pointers, each to 64 readable bytes.
     unsafe fn load_chunk(rows: *const *const u8, blocks: &mut [Block<Self>; 8]);
 
-    /// The inverse of [`Self::load_chunk`].
+    /// Stores the stage, the inverse of [`Self::load_chunk`].
     ///
     /// # Safety
-    /// As there, with writable bytes.
+    /// `rows` are `64 * ELEMENTS` pointers, each to 64 writable bytes.
     unsafe fn store_chunk(blocks: &[Block<Self>; 8], rows: *const *mut u8);
 
-    /// Turns a block into planes: `write(n, ..)` gets planes 8n and up.
+    /// Converts a block to planes: `write(n, ..)` gets planes 8n and up.
     fn to_planes(block: &Block<Self>, half: &mut Half<Self>, write: impl FnMut(usize, [Self; 8]));
 
-    /// The inverse of [`Self::to_planes`].
+    /// Converts planes to a block, the inverse of [`Self::to_planes`].
     fn from_planes(block: &mut Block<Self>, half: &mut Half<Self>, read: impl Fn(usize) -> Self);
 }
 
-/// Exchanges row index and bit index of 64 rows of 64 bits, in every element at once. Takes the rows one by one and
-/// gives them in eights: `write(n, ..)` gets rows 8n and up. `half` is where they lie half way.
+/// Exchanges row index and bit index of 64 rows of 64 bits, in every element at once. It takes the rows one by one
+/// and returns them in eights: `write(n, ..)` gets rows 8n and up. `half` is room for them between the two steps.
 #[inline(always)]
 pub(super) fn transpose<V: Planes>(
     half: &mut Half<V>,
@@ -75,7 +75,7 @@ pub(super) fn transpose<V: Planes>(
     }
 }
 
-/// By shifts and masks: the stage has a row for every 64th lane.
+/// Conversion by shifts and masks: the stage has a row for every 64th lane.
 macro_rules! by_shifts {
     ($vector:ty) => {
         impl Staged for $vector {
@@ -119,10 +119,10 @@ mod x86 {
 
     by_shifts!(Y);
 
-    /// By bytes. An index of a vector (v) and of a byte in 16 (p) make one number, v above p; interleaving the bytes of
-    /// the vectors' halves rotates it left by a bit, and an affine map whose matrix is the data exchanges byte and bit in
-    /// every eight bytes. So a lane's number is 128 times the place in a vector, 8 times what is a byte's index
-    /// in planes, and what is a bit's.
+    /// Conversion by bytes. The index of a vector (v) and that of a byte in 16 (p) form one number, v above p;
+    /// interleaving the bytes of the vectors' halves rotates it left by one bit, and an affine map whose matrix is
+    /// the data exchanges byte and bit in every eight bytes. So a lane's number is 128 times its place in a vector,
+    /// plus 8 times its byte's index in planes, plus its bit's index.
     ///
     /// On the stage of a chunk just loaded, vector `16 * (byte / 2) + lane / 8 % 16` of a block has, in every 16 bytes,
     /// each bit of two bytes; of a chunk to store, vector `8 * (lane / 16 % 8) + byte` has each lane's byte.
@@ -186,7 +186,7 @@ mod x86 {
         }
     }
 
-    /// The bytes of the first half of the vectors, each followed by one of the second half.
+    /// Interleaves the bytes of the first half of the vectors with those of the second half.
     macro_rules! interleave {
         ($name:ident, $count:literal: $($i:literal)*) => {
             #[inline(always)]
@@ -206,19 +206,19 @@ mod x86 {
         interleave!(interleave_8, 8: 0 1 2 3 4 5 6 7);
         interleave!(interleave_16, 16: 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15);
 
-        /// 16 rows of 16 bytes become columns, in every 16 bytes of the vectors.
+        /// Transposes 16 rows of 16 bytes, in every 16 bytes of the vectors.
         #[inline(always)]
         pub(in super::super) fn transpose_16(rows: [Self; 16]) -> [Self; 16] {
             Self::interleave_16(Self::interleave_16(Self::interleave_16(Self::interleave_16(rows))))
         }
 
-        /// 8 rows of 16 bytes become columns, two and two of them, whose bits and bytes are exchanged as well.
+        /// Transposes 8 rows of 16 bytes, in pairs of columns, whose bits and bytes are exchanged as well.
         #[inline(always)]
         fn transpose_8(rows: [Self; 8]) -> [Self; 8] {
             Self::interleave_8(Self::interleave_8(Self::interleave_8(rows))).map(Self::exchange_bits)
         }
 
-        /// Bit i of byte j of every eight bytes becomes bit j of byte 7 - i.
+        /// Moves bit i of byte j of every eight bytes to bit j of byte 7 - i.
         #[inline(always)]
         fn exchange_bits(self) -> Self {
             // SAFETY: as above.
@@ -230,7 +230,7 @@ mod x86 {
             })
         }
 
-        /// 16 bytes at each of four places.
+        /// Loads 16 bytes from each of four places.
         ///
         /// # Safety
         /// They are readable.
@@ -246,10 +246,10 @@ mod x86 {
             }
         }
 
-        /// The inverse of [`Self::load_quarters`].
+        /// Stores a vector, the inverse of [`Self::load_quarters`].
         ///
         /// # Safety
-        /// As there, with writable bytes.
+        /// The 16 bytes at each place are writable.
         #[inline(always)]
         pub(in super::super) unsafe fn store_quarters(self, to: [*mut u8; 4]) {
             // SAFETY: the caller's promise; for the features as above.

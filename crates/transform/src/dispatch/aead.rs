@@ -8,20 +8,20 @@ use crate::isa::Tier;
 use crate::job::{Direction, Status};
 
 impl Kernels {
-    /// Encrypts the data of every job and makes its tag. A job whose key is another algorithm's, or whose data are
-    /// too long for one nonce, is marked and its buffers are left alone. Returns how many jobs failed.
+    /// Encrypts the data of every job and makes its tag. A job whose key belongs to another algorithm, or whose data
+    /// are too long for one nonce, is marked and its buffers stay untouched. Returns the number of jobs that failed.
     pub fn seal(&self, algorithm: Aead, jobs: &mut [AeadJob<'_>]) -> usize {
         self.aead(algorithm, Direction::Encrypt, jobs)
     }
 
-    /// Checks the tag of every job, in constant time, and decrypts its data. A job whose tag is wrong ends as
-    /// [`Status::Forged`] with zeros where its plaintext would be, also when that is in place. Returns how many jobs
-    /// failed.
+    /// Checks the tag of every job, in constant time, and decrypts its data. A job with a wrong tag ends as
+    /// [`Status::Forged`], with zeros in place of its plaintext, also if that is in place. Returns the number of jobs
+    /// that failed.
     pub fn open(&self, algorithm: Aead, jobs: &mut [AeadJob<'_>]) -> usize {
         self.aead(algorithm, Direction::Decrypt, jobs)
     }
 
-    /// The tier that [`Self::seal`] and [`Self::open`] would use for `count` jobs.
+    /// Returns the tier that [`Self::seal`] and [`Self::open`] would use for `count` jobs.
     pub fn aead_tier(&self, _: Aead, count: usize) -> Tier {
         if self.features.avx2.is_none() {
             return self.single().min(Tier::Generic);
@@ -29,7 +29,8 @@ impl Kernels {
         self.tier.unwrap_or(if count > 1 { Tier::Batch } else { Tier::Native })
     }
 
-    /// The implementation that runs an AEAD for less on this machine: these kernels, or AWS-LC, which takes messages one by one.
+    /// Returns the implementation that costs less for an AEAD on this machine: these kernels, or AWS-LC, which takes
+    /// messages one by one.
     pub fn cheaper(&self, algorithm: Aead) -> Cheaper {
         let of =
             |direction| self.costs(algorithm, direction).map_or(Cheaper::Library, |costs| costs.cheaper());
@@ -37,12 +38,12 @@ impl Kernels {
         if sealing == opening { sealing } else { Cheaper::Depends }
     }
 
-    /// Whether these kernels run such jobs of one call for no more than AWS-LC does.
+    /// Returns whether these kernels cost no more than AWS-LC for such jobs in one call.
     pub fn is_own_cheaper(&self, algorithm: Aead, direction: Direction, jobs: AeadTotals) -> bool {
         self.costs(algorithm, direction).is_some_and(|costs| costs.is_own_cheaper(jobs))
     }
 
-    /// The costs of kernels with instructions; `None` where there are none, or where others are forced.
+    /// Returns the costs of kernels with instructions; `None` if there are no such kernels, or if others are forced.
     fn costs(&self, algorithm: Aead, direction: Direction) -> Option<AeadCosts> {
         let are_allowed = self.tier.is_none_or(|tier| tier >= Tier::Native);
         are_allowed.then(|| (algorithm.descriptor().costs)(self.features, direction)).flatten()

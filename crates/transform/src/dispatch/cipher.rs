@@ -11,19 +11,20 @@ use crate::key::Schedule;
 use crate::order::{LaneCost, Totals, WINDOW, by_length};
 use crate::wipe;
 
-/// What lanes cost `count` jobs. `None` where there are none.
+/// Returns the cost of `count` jobs in lanes. Returns `None` if there are no lanes.
 fn lane_cost(algorithm: Cipher, direction: Direction, isa: Isa, count: usize) -> Option<LaneCost> {
     let lanes = algorithm.descriptor().lanes.as_ref()?;
     (lanes.cost)(mode_of(algorithm), direction, isa, count)
 }
 
-/// Stream ciphers have none; what they get is not looked at.
+/// Returns the cipher's mode; stream ciphers ignore it.
 const fn mode_of(algorithm: Cipher) -> Mode {
     if let Cipher::Block(_, mode) = algorithm { mode } else { Mode::Ecb }
 }
 
 impl Kernels {
-    /// Whether single messages run by instructions made for this cipher: about as fast as their bytes can be copied.
+    /// Returns whether single messages run by instructions made for this cipher, and so about as fast as their bytes
+    /// can be copied.
     pub fn has_instructions(&self, algorithm: Cipher) -> bool {
         self.single() == Tier::Native && (algorithm.descriptor().has_instructions)(self.features)
     }
@@ -38,10 +39,10 @@ impl Kernels {
         self.cipher(algorithm, Direction::Decrypt, jobs)
     }
 
-    /// Runs every job through `algorithm`. A job whose key is another algorithm's, or whose length the mode does
-    /// not take, is marked and its buffers are left alone. Returns how many jobs failed.
+    /// Runs every job through `algorithm`. A job whose key belongs to another algorithm, or whose length is invalid
+    /// for the mode, is marked and its buffers stay untouched. Returns the number of jobs that failed.
     pub fn cipher(&self, algorithm: Cipher, direction: Direction, jobs: &mut [CipherJob<'_>]) -> usize {
-        // A power of two, so that no message costs a division.
+        // The granule is a power of two, so that no message costs a division.
         let beyond_granule = algorithm.granule_bytes() - 1;
         let longest = algorithm.descriptor().facts.limits.bytes_a_nonce;
         let mode = mode_of(algorithm);
@@ -81,7 +82,7 @@ impl Kernels {
         failed
     }
 
-    /// The tier that [`Self::cipher`] would use for `count` jobs of equal length, if that is not short.
+    /// Returns the tier that [`Self::cipher`] would use for `count` jobs of equal length, if that is not short.
     pub fn cipher_tier(&self, algorithm: Cipher, direction: Direction, count: usize) -> Tier {
         let is_cut = count != 0 && self.width(algorithm, direction).is_some();
         let instructions = (algorithm.descriptor().has_instructions)(self.features);
@@ -92,8 +93,8 @@ impl Kernels {
         }
     }
 
-    /// Whether lanes are worth a thought for such messages. In line and without a look at the messages, as a few short
-    /// ones are done in the time of a call or two.
+    /// Returns whether lanes may pay for such messages. The check is inlined and does not look at the messages,
+    /// because a few short ones are done in the time of a call or two.
     #[inline(always)]
     fn may_use_lanes(&self, algorithm: Cipher, direction: Direction, totals: Totals) -> bool {
         let Some(lanes) = &algorithm.descriptor().lanes else { return false };
@@ -115,7 +116,7 @@ impl Kernels {
         }
     }
 
-    /// Whether lanes may pay for so many jobs.
+    /// Returns whether lanes may pay for this many jobs.
     fn enough_for_lanes(&self, algorithm: Cipher, direction: Direction, count: usize) -> bool {
         lane_cost(algorithm, direction, self.isa(), count).is_some_and(|cost| match self.lanes_wanted() {
             Lanes::Never => false,
@@ -124,7 +125,8 @@ impl Kernels {
         })
     }
 
-    /// Runs the pending jobs in lanes, cut into pieces, and says so; or leaves them, as they cannot be cut or need not be.
+    /// Runs the pending jobs in lanes, cut into pieces, and returns true; or leaves them and returns false, if they
+    /// cannot or need not be cut.
     #[inline(never)]
     fn cipher_pieces(
         &self,
@@ -155,7 +157,7 @@ impl Kernels {
         runs
     }
 
-    /// What messages are cut for. `None` if they are not.
+    /// Returns the lanes for which messages are cut. Returns `None` if they are not cut.
     fn width(&self, algorithm: Cipher, direction: Direction) -> Option<Width> {
         let cut = algorithm.descriptor().lanes.as_ref()?.cut?;
         if !mode_of(algorithm).can_cut(direction) || self.lanes_wanted() == Lanes::Never {
@@ -165,7 +167,7 @@ impl Kernels {
         (lanes > 1).then_some(Width { lanes, set_up: cut.set_up })
     }
 
-    /// Runs the pending jobs, of which so much is known, in lanes and says so, or leaves them.
+    /// Runs the pending jobs, whose totals are given, in lanes and returns true, or leaves them and returns false.
     #[inline(never)]
     fn cipher_lanes(
         &self,
@@ -179,7 +181,7 @@ impl Kernels {
             return false;
         };
         let Some(cost) = (lanes.cost)(mode, direction, self.isa(), jobs.len()) else { return false };
-        // When the batch tier is forced, its kernels do all the work.
+        // If the batch tier is forced, its kernels do all the work.
         let cost = (wanted != Lanes::Always).then_some(cost);
         if cost.is_some_and(|cost| !cost.may_be_worth(totals)) {
             return false;
@@ -199,7 +201,7 @@ impl Kernels {
         })
     }
 
-    /// The best kernel for single messages.
+    /// Returns the best kernel for single messages.
     fn alone(&self, algorithm: Cipher, direction: Direction) -> Alone {
         (algorithm.descriptor().alone)(self.features, self.single(), mode_of(algorithm), direction)
     }
@@ -210,7 +212,7 @@ mod tests {
     use super::*;
     use crate::isa::Isa;
 
-    /// What is asked before the cost never contradicts it: messages of the same length gain most by lanes.
+    /// The check before the cost never contradicts it: messages of equal length gain most by lanes.
     #[test]
     fn fewer_than_the_least_bytes_never_pay() {
         for cipher in Cipher::all() {
@@ -222,7 +224,8 @@ mod tests {
                 for messages in 1..=512 {
                     let Some(cost) = (lanes.cost)(mode, direction, isa, messages) else { continue };
                     let bytes = if mode.can_cut(direction) {
-                        // All lengths of a cipher are whole bytes, and the longest message is no shorter than the average.
+                        // All lengths of a cipher are whole bytes, and the longest message is no shorter than the
+                        // average.
                         lanes.least_bytes.free.saturating_sub(1)
                     } else {
                         let beside = lanes.least_bytes.chained.saturating_sub(1);

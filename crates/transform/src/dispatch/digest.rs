@@ -10,24 +10,24 @@ use crate::job::{DigestJob, Status};
 use crate::order::{LaneCost, Totals, WINDOW, by_length};
 use crate::wipe;
 
-/// Bytes of a message that is not short.
+/// Least bytes of a message that is not short.
 const LONG: usize = 1408;
 
-/// Bytes of the blocks that a job is, with so many beside its message.
+/// Returns the number of bytes in the blocks of a job, with `outer` bytes beside its message.
 fn hashed_bytes(job: &DigestJob<'_>, outer: usize) -> usize {
     Hash::padded_bytes(job.input.len()) + outer
 }
 
 impl Kernels {
-    /// Digests every job with `algorithm`; a job whose key is another algorithm's is marked, not run.
-    /// Returns how many jobs failed.
+    /// Digests every job with `algorithm`; a job whose key belongs to another algorithm is marked, and does not run.
+    /// Returns the number of jobs that failed.
     pub fn digest(&self, algorithm: Digest, jobs: &mut [DigestJob<'_>]) -> usize {
         let descriptor = algorithm.descriptor();
         let mut failed = 0;
         for window in jobs.chunks_mut(WINDOW) {
             failed += match &descriptor.making {
                 Making::Hash(hash) => self.hash(algorithm, hash, 0, window),
-                // The outer hash is one more block.
+                // The outer hash takes one more block.
                 Making::Hmac(hash) => self.hash(algorithm, hash, 64, window),
                 Making::Own(own) => self.own(algorithm, own, window),
             };
@@ -38,7 +38,7 @@ impl Kernels {
         failed
     }
 
-    /// The tier that [`Self::digest`] would use for `count` jobs of equal length, if that is not short.
+    /// Returns the tier that [`Self::digest`] would use for `count` jobs of equal length, if that is not short.
     pub fn digest_tier(&self, algorithm: Digest, count: usize) -> Tier {
         match &algorithm.descriptor().making {
             Making::Hash(hash) | Making::Hmac(hash) => {
@@ -57,7 +57,7 @@ impl Kernels {
         }
     }
 
-    /// Jobs of a hash, with so many bytes to hash beside each message; says how many could not be done.
+    /// Runs jobs of a hash, with that many bytes to hash beside each message; returns the number that failed.
     fn hash(
         &self,
         algorithm: Digest,
@@ -68,7 +68,7 @@ impl Kernels {
         let cost = match self.lanes_wanted() {
             Lanes::Always => None,
             Lanes::Never => Some(LaneCost::NEVER),
-            // One message has none to share lanes with.
+            // A single message has no other one to share lanes with.
             Lanes::WhereTheyPay if jobs.len() < 2 => Some(LaneCost::NEVER),
             Lanes::WhereTheyPay => Some((hash.lane_cost)(self.features)),
         };
@@ -96,8 +96,8 @@ impl Kernels {
         failed
     }
 
-    /// Runs the jobs that `take` takes in lanes where they pay at such a cost, or at any price; says how many are not taken.
-    /// `None`: lanes do not pay.
+    /// Runs the jobs that `take` accepts in lanes, if they pay at this cost, or in any case if no cost is given;
+    /// returns the number of jobs not accepted. Returns `None` if lanes do not pay.
     #[inline(never)]
     fn hash_in_lanes(
         &self,
@@ -118,9 +118,9 @@ impl Kernels {
         })
     }
 
-    /// The kernel for `count` messages, where lanes may pay for as many or must run them.
+    /// Returns the kernel for `count` messages, if lanes may pay for that many or are forced.
     pub(super) fn lane_kernel(&self, hash: &Hash, count: usize) -> Option<hash_lanes::Kernel> {
-        // When the batch tier is forced, its kernels do all the work.
+        // If the batch tier is forced, its kernels do all the work.
         let few = match self.lanes_wanted() {
             Lanes::Never => return None,
             Lanes::Always => 0,
@@ -134,7 +134,7 @@ impl Kernels {
         Some(hash_lanes::Kernel { widths: found.widths, few, alone, drive: found.drive })
     }
 
-    /// What runs such messages of what is no [`Hash`] together, and what that costs.
+    /// Returns the function that runs such messages of a digest that is not a [`Hash`] together, and its cost.
     fn together(&self, own: &OwnDigest, of: Totals) -> Option<(LaneCost, RunTogether)> {
         let wanted = self.lanes_wanted();
         if wanted == Lanes::Never || of.messages == 0 {
@@ -145,7 +145,7 @@ impl Kernels {
         (wanted == Lanes::Always || of.messages > cost.few()).then_some((cost, together.run))
     }
 
-    /// Jobs of what is no [`Hash`]; says how many could not be done.
+    /// Runs jobs of a digest that is not a [`Hash`]; returns the number that failed.
     fn own(&self, algorithm: Digest, own: &OwnDigest, jobs: &mut [DigestJob<'_>]) -> usize {
         let tier = (own.tier)(self.single(), self.features);
         let longest = algorithm.descriptor().facts.limits.bytes_a_nonce;
@@ -172,7 +172,8 @@ impl Kernels {
         failed
     }
 
-    /// Runs the jobs without a fault together where that pays or is forced; says how many have one. `None`: it does not pay.
+    /// Runs the valid jobs together if that pays or is forced; returns the number of invalid ones. Returns `None` if
+    /// it does not pay.
     fn own_together(
         &self,
         own: &OwnDigest,
@@ -183,7 +184,7 @@ impl Kernels {
         let mut totals = Totals::default();
         jobs.iter().for_each(|job| totals.add(job.input.len()));
         let (cost, run) = self.together(own, totals)?;
-        // When the batch tier is forced, its kernels do all the work.
+        // If the batch tier is forced, its kernels do all the work.
         let cost = (self.lanes_wanted() != Lanes::Always).then_some(cost);
         if cost.is_some_and(|cost| !cost.may_be_worth(totals)) {
             return None;

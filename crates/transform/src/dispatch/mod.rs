@@ -1,8 +1,8 @@
-//! From a slice of jobs to a kernel.
+//! Selects kernels for slices of jobs.
 //!
-//! Tier and instruction set are chosen here: by the forced tier, if there is one; else by what this machine has and how
-//! many jobs there are, with cross-over points measured on real machines. A kernel fills its own lanes with what it is
-//! given; whether a library runs an AEAD instead is decided before, by the engine.
+//! The module selects tier and instruction set: the forced tier, if there is one; otherwise by the features of this
+//! machine and the number of jobs, with cross-over points measured on real machines. A kernel fills its own lanes
+//! with its jobs; the engine decides before whether a library runs an AEAD instead.
 
 mod aead;
 mod cipher;
@@ -13,7 +13,7 @@ mod tree;
 
 use crate::isa::{Features, Isa, SelectError, Tier};
 
-/// The kernels of this machine, or of the part of it that was asked for.
+/// The kernels of this machine, or of a selected part of it.
 ///
 /// Cheap to copy. All methods take any number of jobs, of any lengths, and never allocate.
 #[derive(Clone, Copy, Debug)]
@@ -23,37 +23,37 @@ pub struct Kernels {
 }
 
 impl Kernels {
-    /// All kernels of this machine, chosen by batch size.
+    /// Returns all kernels of this machine, chosen by batch size.
     pub fn best() -> Self {
         Self { features: Features::detect(), tier: None }
     }
 
-    /// The kernels of a tier and instruction set; `None` leaves the choice to batch size and machine.
+    /// Returns the kernels of a tier and instruction set; `None` leaves the choice to batch size and machine.
     ///
     /// # Errors
-    /// This machine lacks the instruction set.
+    /// Fails if this machine lacks the instruction set.
     pub fn select(tier: Option<Tier>, isa: Option<Isa>) -> Result<Self, SelectError> {
         let features = Features::detect();
         let features = features.limited_to(isa.unwrap_or_else(|| features.best()))?;
         Ok(Self { features, tier })
     }
 
-    /// The instruction set in use.
+    /// Returns the instruction set in use.
     pub const fn isa(&self) -> Isa {
         self.features.best()
     }
 
-    /// The forced tier, if there is one.
+    /// Returns the forced tier, if there is one.
     pub const fn tier(&self) -> Option<Tier> {
         self.tier
     }
 
-    /// The best tier for single messages.
+    /// Returns the best tier for single messages.
     fn single(&self) -> Tier {
         self.tier.unwrap_or(Tier::Native).min(Tier::Native)
     }
 
-    /// Whether lanes may be used, and whether they must.
+    /// Returns whether lanes may be used, and whether they must.
     fn lanes_wanted(&self) -> Lanes {
         match self.tier {
             None => Lanes::WhereTheyPay,
@@ -63,12 +63,12 @@ impl Kernels {
     }
 }
 
-/// How a call treats the batch tier.
+/// The use of the batch tier in a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lanes {
     /// A lower tier is forced.
     Never,
-    /// From the cross-over on.
+    /// Lanes are used from the cross-over on.
     WhereTheyPay,
     /// The batch tier is forced, even for one message.
     Always,

@@ -1,8 +1,8 @@
-//! Messages cut for the lanes: where blocks need not wait for each other, a few long messages fill lanes as well as
-//! many short ones do (NPCryptBench's block-level parallelism).
+//! Cuts messages for the lanes: if blocks do not depend on each other, a few long messages fill lanes as well as many
+//! short ones do (NPCryptBench's block-level parallelism).
 //!
-//! Guarantees: cutting reads the blocks that pieces chain from and writes nothing, so the pieces may run in any order,
-//! in place too. There are no more than [`PIECES`], on the stack.
+//! Guarantees: cutting reads the blocks from which pieces chain and writes nothing, so the pieces may run in any
+//! order, in place too. There are no more than [`PIECES`], on the stack.
 
 use arrayvec::ArrayVec;
 
@@ -15,16 +15,17 @@ use crate::order::Totals;
 /// Most pieces of a batch.
 const PIECES: usize = 1024;
 
-/// What messages are cut for.
+/// The lanes for which messages are cut.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Width {
     /// Lanes of the widest kernel.
     pub(super) lanes: usize,
-    /// Lanes that are set up in the time in which the narrowest kernel runs one chunk of each of its lanes; measured.
+    /// Number of lanes that are set up in the time in which the narrowest kernel runs one chunk of each of its lanes;
+    /// measured.
     pub(super) set_up: usize,
 }
 
-/// What cutting needs to know of messages; gathered while they are looked at anyway.
+/// The totals of messages that cutting needs, collected in a loop that looks at them anyway.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Lengths {
     pub(super) totals: Totals,
@@ -33,37 +34,37 @@ pub(super) struct Lengths {
 }
 
 impl Lengths {
-    /// Takes up a message.
+    /// Adds a message.
     pub(super) fn add(&mut self, bytes: usize) {
         self.totals.add(bytes);
         self.chunks = self.chunks.saturating_add(bytes.div_ceil(CHUNK));
     }
 }
 
-/// How messages are cut.
+/// The result of cutting messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cut {
-    /// Bytes of a piece but for the last of a message; whole chunks.
+    /// Bytes of each piece but the last one of a message; whole chunks.
     pub(super) bytes: usize,
-    /// Pieces of this size that the messages would make together.
+    /// Number of pieces of this size that the messages would make together.
     pub(super) count: usize,
 }
 
 impl Cut {
-    /// What the pieces come to, if all are as long.
+    /// Returns the totals of the pieces, if all have equal lengths.
     pub(super) const fn totals(self) -> Totals {
         Totals::equal(self.count, self.bytes)
     }
 }
 
 impl Width {
-    /// How long pieces are to be. With `n` chunks in pieces of `p`, setting up lanes takes `n / p` and running them
-    /// `p * set_up`; their sum is least where p² = n / set_up. Pieces are never so short that lanes would be too few. `None`
-    /// where messages are hardly longer than such pieces.
+    /// Returns the length of pieces. With `n` chunks in pieces of `p`, setting up lanes takes `n / p` and running
+    /// them `p * set_up`; the sum is least for p² = n / set_up. Pieces are never so short that lanes would be too
+    /// few. Returns `None` if messages are hardly longer than such pieces.
     pub(super) fn cut(self, lengths: Lengths) -> Option<Cut> {
         let Lengths { totals, chunks } = lengths;
         let longest = totals.longest.div_ceil(CHUNK);
-        // So many messages keep lanes busy without being cut.
+        // This many messages keep lanes busy without being cut.
         if longest <= 1 || totals.messages + self.lanes > PIECES {
             return None;
         }
@@ -73,8 +74,8 @@ impl Width {
     }
 }
 
-/// Calls `run` with the pending jobs in pieces of `bytes`, as [`Width::cut`] says, for blocks of `N` bytes. Not inlined: the
-/// pieces make a large stack frame.
+/// Calls `run` with the pending jobs in pieces of `bytes`, as computed by [`Width::cut`], for blocks of `N` bytes. It
+/// is not inlined, because the pieces need a large stack frame.
 #[inline(never)]
 pub(super) fn with_pieces<const N: usize>(
     mode: Mode,
@@ -98,7 +99,7 @@ pub(super) fn with_pieces<const N: usize>(
     run(totals, &mut pieces)
 }
 
-/// What the chain is behind these bytes, which begin with `iv`.
+/// Returns the chain value behind these bytes, which begin with `iv`.
 fn chain_after<const N: usize>(mode: Mode, iv: [u8; 16], data: &Buffer<'_>) -> [u8; 16] {
     let mut chain = iv;
     let Some(block) = chain.first_chunk_mut::<N>() else { return chain };
@@ -127,7 +128,7 @@ mod tests {
         assert_eq!(cut(&[1408; 64]), None);
         assert_eq!(cut(&[64; 5]), None);
         assert_eq!(cut(&[]), None);
-        // Three rounds of the lanes level out what differs.
+        // Three rounds of the lanes level out the differences.
         assert_eq!(cut(&[[64; 3].as_slice(), &[256]].concat().repeat(48)), None);
     }
 

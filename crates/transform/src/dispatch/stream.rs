@@ -8,8 +8,8 @@ fn same_hash(one: &StreamPart<'_>, other: &StreamPart<'_>) -> bool {
 }
 
 impl Kernels {
-    /// Absorbs the next part of every stream, in lanes where there are enough. Streams of several hashes may be mixed;
-    /// parts may have any length. Every `part` is empty afterwards.
+    /// Absorbs the next part of every stream, in lanes if there are enough streams. Streams of several hashes may be
+    /// mixed; parts may have any length. Every `part` is empty afterwards.
     pub fn absorb(&self, parts: &mut [StreamPart<'_>]) {
         for parts in parts.chunk_by_mut(same_hash) {
             let Some(hash) = parts.first().map(|part| part.stream.hash()) else { continue };
@@ -25,7 +25,7 @@ impl Kernels {
         }
     }
 
-    /// The digest of all that `stream` has absorbed, in the first bytes; it may go on absorbing.
+    /// Returns the digest of all that `stream` has absorbed, in the first bytes; the stream may go on absorbing.
     pub fn finish(&self, stream: &DigestStream) -> [u8; 32] {
         let hash = stream.hash();
         stream.finish((hash.compress)(self.single(), self.features))

@@ -1,8 +1,8 @@
-//! BLAKE3's tree in pieces, for whoever computes a long message in several places.
+//! BLAKE3's tree in pieces, for callers that compute a long message in several places.
 //!
-//! Guarantees: nothing panics, whatever is said to be a subtree. What is merged to the root as section 2.1 of the paper
-//! draws the tree is the message's digest: a left subtree is complete, and as large as can be with something left for the
-//! right one.
+//! Guarantees: nothing panics, whatever the arguments. Merging subtrees up to the root, in the shape of section 2.1
+//! of the paper, gives the message's digest: a left subtree is complete, and as large as possible with at least one
+//! leaf left for the right one.
 
 use super::Kernels;
 use crate::blake3::{self, ChainingValue, LEAF_BYTES};
@@ -10,7 +10,7 @@ use crate::catalogue::Digest;
 use crate::isa::{Isa, Tier};
 
 impl Kernels {
-    /// Leaves that take hardly longer together than one alone: what a vector holds.
+    /// Returns the number of leaves that take hardly longer together than one alone: the lanes of a vector.
     pub fn blake3_leaves(&self, is_keyed: bool) -> usize {
         match self.isa() {
             _ if !self.is_native(is_keyed) => 1,
@@ -20,11 +20,13 @@ impl Kernels {
         }
     }
 
-    /// The chaining value of the subtree that begins with leaf number `leaf`; with a key in keyed mode, always by the
-    /// authors' crate. `None` if `bytes` are none, or more than a subtree of that place can have.
+    /// Returns the chaining value of the subtree that begins with leaf number `leaf`; with a key it is in keyed mode,
+    /// which always uses the authors' crate. Returns `None` if `bytes` is empty, or longer than a subtree in that
+    /// place can be.
     pub fn blake3_subtree(&self, key: Option<&[u8; 32]>, leaf: u64, bytes: &[u8]) -> Option<ChainingValue> {
         let leaves = bytes.len().div_ceil(LEAF_BYTES) as u64;
-        // Any number of leaves may follow the message's first; others begin as many as their number divides by.
+        // Any number of leaves may follow the message's first; another leaf begins a subtree of at most the power of
+        // two that divides its number.
         let leaves_max = if leaf == 0 { u64::MAX } else { 1 << leaf.trailing_zeros() };
         let ends = leaf.checked_add(leaves)?.checked_mul(LEAF_BYTES as u64);
         if !(1..=leaves_max).contains(&leaves) || ends.is_none() {
@@ -36,7 +38,7 @@ impl Kernels {
         })
     }
 
-    /// The chaining value of the node above two subtrees, or the digest if it is the root.
+    /// Returns the chaining value of the node above two subtrees, or the digest if it is the root.
     pub fn blake3_parent(
         &self,
         key: Option<&[u8; 32]>,
@@ -49,7 +51,7 @@ impl Kernels {
         }
     }
 
-    /// Our own reference has no keyed mode.
+    /// Returns whether the authors' crate runs; it always does in keyed mode, which our own reference does not have.
     fn is_native(&self, is_keyed: bool) -> bool {
         is_keyed || self.digest_tier(Digest::Blake3, 1) == Tier::Native
     }

@@ -1,10 +1,10 @@
-//! GCM by carry-less multiplication and AES instructions: four blocks to a zmm register or one to an xmm register.
-//! Constant time.
+//! GCM by carry-less multiplication and AES instructions: four blocks per zmm register or one per xmm register. The
+//! kernel is constant-time.
 //!
-//! A message is hashed in stretches of up to [`POWERS`] blocks. Block i of a stretch of n is multiplied by H^(n - i), the
-//! products are summed, and the sum is reduced once at the stretch's end. Multiplications are done between AES rounds,
-//! which leave their units free. Opening has the ciphertext at hand, so a chunk is hashed between its own rounds. Sealing
-//! does not, so a chunk is written and hashed between the rounds of the next one.
+//! A message is hashed in stretches of up to [`POWERS`] blocks. Block i of a stretch of n is multiplied by H^(n - i),
+//! the products are summed, and the sum is reduced once at the stretch's end. Multiplications are done between AES
+//! rounds, which leave their units free. When opening, the ciphertext is available, so a chunk is hashed between its
+//! own rounds. When sealing, it is not, so a chunk is written and hashed between the rounds of the next one.
 //!
 //! `unsafe`: buffers are read and written through the raw pointers of [`crate::job::Buffer`]; the entry points take
 //! tokens.
@@ -25,7 +25,7 @@ const CHUNK: usize = 8;
 /// A running GHASH.
 struct Hash<'k, V> {
     key: &'k Key,
-    /// Where the power for the next block stands in the table; [`POWERS`] at the end of a stretch.
+    /// Index of the power for the next block in the table; [`POWERS`] at the end of a stretch.
     place: usize,
     /// Blocks of the message behind this stretch.
     left: usize,
@@ -44,7 +44,7 @@ impl<'k, V: Field> Hash<'k, V> {
         Self { key, place: POWERS - first, left: blocks - first, low: zero, middle: zero, high: zero }
     }
 
-    /// The powers from `place` on, and the sums of their halves.
+    /// Returns the powers from `place` on, and the sums of their halves.
     #[inline(always)]
     fn powers(&self, place: usize) -> (V, V) {
         // SAFETY: `place` is at most POWERS, and a vector of powers follows it or is completed by zeros: 4 of them.
@@ -65,7 +65,7 @@ impl<'k, V: Field> Hash<'k, V> {
         self.middle = self.middle.xor(blocks.xor(blocks.swap_halves()).product::<0x00>(sums));
     }
 
-    /// The same for two vectors, the sums of whose halves make one.
+    /// Does the same for two vectors, whose sums of halves share one product.
     #[inline(always)]
     fn multiply_two(&mut self, [a, b]: [V; 2], place: usize) {
         let (of_a, of_b) = (self.powers(place), self.powers(place + V::LANES));
@@ -75,7 +75,7 @@ impl<'k, V: Field> Hash<'k, V> {
         self.middle = self.middle.xor3(sums.product::<0x00>(of_a.1), sums.product::<0x01>(of_b.1));
     }
 
-    /// Hashes a pair of the next vectors, or the last vector alone where their number is odd.
+    /// Hashes a pair of the next vectors, or the last vector alone if their number is odd.
     #[inline(always)]
     fn take_pair(&mut self, blocks: &[V], pair: usize) {
         let n = 2 * pair;
@@ -87,8 +87,8 @@ impl<'k, V: Field> Hash<'k, V> {
         }
     }
 
-    /// Hashes the next vectors. The last pair comes first, because the first vector has the hash so far added to it and is
-    /// ready last.
+    /// Hashes the next vectors. The last pair comes first, because the first vector, to which the hash so far is
+    /// added, is ready last.
     #[inline(always)]
     fn take(&mut self, blocks: &[V]) {
         for pair in (0..blocks.len().div_ceil(2)).rev() {
@@ -97,20 +97,20 @@ impl<'k, V: Field> Hash<'k, V> {
         self.pass(blocks.len());
     }
 
-    /// Moves on to the powers behind those of so many vectors.
+    /// Advances to the powers behind those of that many vectors.
     #[inline(always)]
     fn pass(&mut self, vectors: usize) {
         debug_assert!(vectors == 0 || self.place < POWERS);
         self.place += vectors * V::LANES;
     }
 
-    /// Whether the stretch has ended.
+    /// Returns whether the stretch has ended.
     #[inline(always)]
     const fn at_end(&self) -> bool {
         self.place >= POWERS
     }
 
-    /// The hash so far.
+    /// Returns the hash so far.
     #[inline(always)]
     fn reduced(&self) -> One {
         reduce(self.low, self.middle, self.high).total()
@@ -128,7 +128,8 @@ impl<'k, V: Field> Hash<'k, V> {
         hash
     }
 
-    /// Where a stretch has ended and the text goes on, starts the next stretch: the hash so far is added to its first blocks.
+    /// Starts the next stretch if the present one has ended and the text goes on: the hash so far is added to its
+    /// first blocks.
     #[inline(always)]
     fn turn_at_end(&mut self, next: &mut V) {
         if self.at_end() && self.left != 0 {
@@ -162,7 +163,7 @@ impl<'k, V: Field> Hash<'k, V> {
     }
 }
 
-/// The remainder of the blocks' products; multiplied by x^128, which [`Key`]'s powers make up for.
+/// Returns the remainder of the blocks' products, multiplied by x^128, which the powers in [`Key`] compensate.
 #[inline(always)]
 fn reduce<V: Field>(low: V, middle: V, high: V) -> V {
     let factor = V::splat(One::number(0xc2 << 56));
@@ -176,7 +177,7 @@ fn reduce<V: Field>(low: V, middle: V, high: V) -> V {
 /// The number of a message's first block.
 const FIRST: usize = 2;
 
-/// The key of a round, in every block.
+/// Returns the key of a round, in every block.
 #[inline(always)]
 fn round_key<V: Field>(keys: &[[u8; 16]; 15], round: usize) -> V {
     // SAFETY: a block of the schedule's fifteen.
@@ -196,19 +197,19 @@ fn encrypted<V: Field, const ROUNDS: usize>(keys: &[[u8; 16]; 15], blocks: V) ->
 /// The cipher's round keys and the counter of the next chunk.
 struct Stream<'k, V> {
     keys: &'k [[u8; 16]; 15],
-    /// The counter block in each of a vector's blocks, bytes reversed, so that the number is the lowest word. The number is
-    /// that of the next block less [`FIRST`], a multiple of the blocks of a chunk.
+    /// The counter block in each of a vector's blocks, with its bytes reversed, so that the number is the lowest
+    /// word. The number is that of the next block less [`FIRST`], a multiple of the blocks of a chunk.
     counter: V,
 }
 
 impl<V: Field> Stream<'_, V> {
-    /// The key of a round, in every block.
+    /// Returns the key of a round, in every block.
     #[inline(always)]
     fn key(&self, round: usize) -> V {
         round_key(self.keys, round)
     }
 
-    /// The counters of the next `N` vectors, behind the cipher's first key.
+    /// Returns the counters of the next `N` vectors, XORed with the cipher's first key.
     #[inline(always)]
     fn counters<const N: usize>(&self) -> [V; N] {
         let first = self.key(0);
@@ -216,7 +217,7 @@ impl<V: Field> Stream<'_, V> {
         let mut x = [base; N];
         for (n, x) in x.iter_mut().enumerate() {
             let number = FIRST + n * V::LANES;
-            // The low bits of the counter are zeros, so a number below a chunk's blocks goes into the last byte alone.
+            // The low bits of the counter are zeros, so a number below a chunk's blocks changes the last byte alone.
             *x = if number + V::LANES <= CHUNK * V::LANES {
                 base.numbered(number as u8)
             } else {
@@ -231,7 +232,7 @@ impl<V: Field> Stream<'_, V> {
     fn next<const ROUNDS: usize, const N: usize, H: Pairs<V>>(&mut self, mut hashed: H) -> [V; N] {
         const { assert!(2 * H::PAIRS < ROUNDS) };
         let mut x = self.counters::<N>();
-        // Not a loop: the compiler does not unroll one that contains `pinned`.
+        // This is not a loop, because the compiler does not unroll one that contains `pinned`.
         macro_rules! rounds {
             ($($round:literal)*) => {$(
                 if $round < ROUNDS {
@@ -259,21 +260,21 @@ impl<V: Field> Stream<'_, V> {
     }
 }
 
-/// What is hashed between AES rounds: pairs of vectors, the last pair first.
+/// The vectors hashed between AES rounds: in pairs, the last pair first.
 trait Pairs<V> {
     const PAIRS: usize;
     /// Hashes a pair.
     fn pair(&mut self, pair: usize);
 }
 
-/// Nothing.
+/// Hashes nothing.
 impl<V> Pairs<V> for () {
     const PAIRS: usize = 0;
     #[inline(always)]
     fn pair(&mut self, _: usize) {}
 }
 
-/// Opening: the ciphertext of the chunk that the rounds are for, bytes of blocks reversed.
+/// When opening: the ciphertext of the chunk that the rounds are for, with the bytes of blocks reversed.
 struct Ahead<'h, 'k, V, const N: usize> {
     hash: &'h mut Hash<'k, V>,
     blocks: [V; N],
@@ -289,13 +290,13 @@ impl<V: Field, const N: usize> Pairs<V> for Ahead<'_, '_, V, N> {
     }
 }
 
-/// Sealing: the chunk before, of which the stream waits; where registers are few, the ciphertext.
+/// When sealing: the chunk before, whose stream waits; if registers are few, its ciphertext.
 struct Behind<'h, 'k, V> {
     hash: &'h mut Hash<'k, V>,
     waiting: [V; CHUNK],
     /// Added to the first block.
     carry: V,
-    /// Where the chunk ends.
+    /// The end of the chunk.
     source: *const u8,
     destination: *mut u8,
 }
@@ -334,7 +335,7 @@ impl<V: Field> Pairs<V> for Behind<'_, '_, V> {
 /// Crypts a vector. Returns the output.
 ///
 /// # Safety
-/// It may be read at `source` and written at `destination`.
+/// The vector may be read at `source` and written at `destination`.
 #[inline(always)]
 unsafe fn crypt<V: Field>(stream: V, source: *const u8, destination: *mut u8) -> V {
     // SAFETY: the caller's contract.
@@ -345,7 +346,7 @@ unsafe fn crypt<V: Field>(stream: V, source: *const u8, destination: *mut u8) ->
     }
 }
 
-/// Where a message stands.
+/// The position in a message.
 struct Walk<'k, V, const ROUNDS: usize> {
     hash: Hash<'k, V>,
     stream: Stream<'k, V>,
@@ -366,7 +367,7 @@ impl<V: Field, const ROUNDS: usize> Walk<'_, V, ROUNDS> {
     /// Reads `N` vectors, the last of `last` bytes.
     ///
     /// # Safety
-    /// As many bytes lie ahead.
+    /// That many bytes lie ahead.
     #[inline(always)]
     unsafe fn read<const N: usize>(&self, last: usize) -> [V; N] {
         let mut input = [V::zero(); N];
@@ -383,7 +384,7 @@ impl<V: Field, const ROUNDS: usize> Walk<'_, V, ROUNDS> {
     /// Crypts and writes `N` vectors, the last of `last` bytes. Returns the output.
     ///
     /// # Safety
-    /// As many bytes lie ahead.
+    /// That many bytes lie ahead.
     #[inline(always)]
     unsafe fn write<const N: usize>(&self, input: [V; N], stream: [V; N], last: usize) -> [V; N] {
         let mut outputs = stream;
@@ -406,7 +407,7 @@ impl<V: Field, const ROUNDS: usize> Walk<'_, V, ROUNDS> {
     /// Opens `N` vectors, the last of `last` bytes, and hashes them between the rounds.
     ///
     /// # Safety
-    /// As many bytes lie ahead.
+    /// That many bytes lie ahead.
     #[inline(always)]
     unsafe fn open<const N: usize>(&mut self, last: usize) {
         // SAFETY: the caller's contract.
@@ -422,7 +423,7 @@ impl<V: Field, const ROUNDS: usize> Walk<'_, V, ROUNDS> {
         unsafe { self.write(input, stream, last) };
     }
 
-    /// Sealing: the next `N` vectors of the stream. Hashes what waits if `WAITS`.
+    /// Returns the next `N` vectors of the stream, when sealing. It hashes `waiting` if `WAITS`.
     ///
     /// # Safety
     /// If `WAITS`, a chunk lies behind.
@@ -437,10 +438,10 @@ impl<V: Field, const ROUNDS: usize> Walk<'_, V, ROUNDS> {
         stream
     }
 
-    /// Makes a whole chunk's stream, which is left waiting.
+    /// Makes a whole chunk's stream, and returns it as the next waiting one.
     ///
     /// # Safety
-    /// The chunk lies ahead, and another behind if `WAITS`.
+    /// The chunk lies ahead, and another one behind if `WAITS`.
     #[inline(always)]
     unsafe fn seal<const WAITS: bool>(&mut self, waiting: [V; CHUNK]) -> [V; CHUNK] {
         // SAFETY: the caller's contract.
@@ -450,10 +451,10 @@ impl<V: Field, const ROUNDS: usize> Walk<'_, V, ROUNDS> {
         }
     }
 
-    /// The last chunk, of `N` vectors.
+    /// Processes the last chunk, of `N` vectors.
     ///
     /// # Safety
-    /// `bytes` bytes lie ahead, and they fill N vectors but for some bytes of the last.
+    /// `bytes` bytes lie ahead, and they fill N vectors except for some bytes of the last.
     #[inline(always)]
     unsafe fn tail<const OPEN: bool, const N: usize>(&mut self, waiting: Option<[V; CHUNK]>) {
         let last = self.bytes - (N - 1) * V::BYTES;
@@ -475,7 +476,7 @@ impl<V: Field, const ROUNDS: usize> Walk<'_, V, ROUNDS> {
         }
     }
 
-    /// The whole message.
+    /// Processes the whole message.
     ///
     /// # Safety
     /// `bytes` bytes may be read at `source` and written at `destination`.
@@ -520,7 +521,7 @@ impl<V: Field, const ROUNDS: usize> Walk<'_, V, ROUNDS> {
     }
 }
 
-/// A hash of `aad` that waits for the data's blocks.
+/// Returns a hash of `aad` that waits for the data's blocks.
 #[inline(always)]
 fn begin<'k, V: Field>(key: &'k Key, aad: &[u8], data_blocks: usize) -> Hash<'k, V> {
     let aad_blocks = aad.len().div_ceil(16);
@@ -538,7 +539,7 @@ fn begin<'k, V: Field>(key: &'k Key, aad: &[u8], data_blocks: usize) -> Hash<'k,
     Hash::with(key, alone.reduced(), data_blocks)
 }
 
-/// Messages that are crypted and hashed but for the lengths: as many as a vector has blocks are finished together.
+/// Messages that are crypted and hashed except for the lengths: as many as a vector has blocks are finished together.
 struct Group<'k, V> {
     count: usize,
     /// Indices of their jobs.
@@ -581,7 +582,7 @@ impl<'k, V: Field> Group<'k, V> {
         (self.low[n], self.middle[n], self.high[n]) = (walk.hash.low, walk.hash.middle, walk.hash.high);
     }
 
-    /// The encrypted counter blocks of the tags, and H/x, of every message.
+    /// Returns the encrypted counter blocks of the tags, and H/x, of every message.
     #[inline(always)]
     fn masks<const ROUNDS: usize>(&self, first: [One; 4]) -> (V, V) {
         let (mut masks, mut powers) = (first, [One::zero(); 4]);
@@ -605,7 +606,8 @@ impl<'k, V: Field> Group<'k, V> {
             self.keys[..self.count].iter().all(|other| other.is_some_and(|other| core::ptr::eq(other, key)));
         let (mut first, mut sizes) = ([One::zero(); 4], [One::zero(); 4]);
         for n in 0..V::LANES {
-            // Not kept with the sums: what is written block by block and read as a vector waits for the cache.
+            // The tags are not kept with the sums: bytes written block by block and read as a vector would wait for
+            // the cache.
             let job = &jobs[self.jobs[n]];
             first[n] = One::nonce(&job.nonce).numbered(1);
             sizes[n] = One::number(lengths(job.aad.len(), job.data.len()));
@@ -631,7 +633,7 @@ impl<'k, V: Field> Group<'k, V> {
             } else if bool::from(u128::from_le_bytes(tag).ct_eq(&u128::from_le_bytes(job.tag))) {
                 Status::Done
             } else {
-                // SAFETY: the job's buffer. What was deciphered under a wrong tag is not to be seen.
+                // SAFETY: the job's buffer. Data deciphered under a wrong tag must not be visible.
                 unsafe { job.data.destination().write_bytes(0, job.data.len()) };
                 Status::Forged
             };
@@ -639,7 +641,7 @@ impl<'k, V: Field> Group<'k, V> {
         self.count = 0;
     }
 
-    /// Clears the sums, which tell of the hash key.
+    /// Clears the sums, which reveal the hash key.
     #[inline(always)]
     fn wipe(&mut self) {
         for sum in self.low.iter_mut().chain(&mut self.middle).chain(&mut self.high) {
@@ -649,7 +651,7 @@ impl<'k, V: Field> Group<'k, V> {
     }
 }
 
-/// Every pending job.
+/// Runs every pending job.
 #[inline(always)]
 unsafe fn all<V: Field, const ROUNDS: usize, const OPEN: bool>(jobs: &mut [AeadJob<'_>]) {
     let mut group = Group::<V>::new();
@@ -683,7 +685,7 @@ unsafe fn all_avx512<const ROUNDS: usize, const OPEN: bool>(jobs: &mut [AeadJob<
     unsafe { all::<Four, ROUNDS, OPEN>(jobs) }
 }
 
-/// Runs the pending jobs, whose keys have so many rounds.
+/// Runs the pending jobs, whose keys have that many rounds.
 pub(crate) fn avx2<const ROUNDS: usize>(_: Avx2, direction: Direction, jobs: &mut [AeadJob<'_>]) {
     // SAFETY: the token.
     unsafe {
@@ -694,7 +696,7 @@ pub(crate) fn avx2<const ROUNDS: usize>(_: Avx2, direction: Direction, jobs: &mu
     }
 }
 
-/// As [`avx2`].
+/// Does as [`avx2`].
 pub(crate) fn avx512<const ROUNDS: usize>(_: Avx512, direction: Direction, jobs: &mut [AeadJob<'_>]) {
     // SAFETY: the token.
     unsafe {

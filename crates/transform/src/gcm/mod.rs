@@ -1,4 +1,4 @@
-//! AES-GCM, SP 800-38D, with 96-bit nonces and 128-bit tags; with no data, GMAC.
+//! AES-GCM, SP 800-38D, with 96-bit nonces and 128-bit tags; without data it is GMAC.
 //!
 //! A field element is a `u128` whose most significant bit is the coefficient of x^0: a block read big-endian.
 
@@ -69,7 +69,7 @@ const fn facts(key_bytes: usize) -> Facts {
         iv_bytes: 12,
         output_bytes: 16,
         table_bytes: 512,
-        // Beside the round keys the powers of the hash key, which all but short messages go through.
+        // Besides the round keys this counts the powers of the hash key, which all but short messages use completely.
         working_set_bytes: 512 + 16 * (rounds + 1) + POWERS_BYTES,
         chained: false,
         byte_order: ByteOrder::Bytes,
@@ -88,7 +88,7 @@ fn portable(tier: Tier, direction: Direction, job: &mut AeadJob<'_>) {
     }
 }
 
-/// The pending jobs, by the largest instruction set there is.
+/// Runs the pending jobs, by the largest instruction set available.
 fn run_widest<const ROUNDS: usize>(features: Features, direction: Direction, jobs: &mut [AeadJob<'_>]) {
     #[cfg(target_arch = "x86_64")]
     match (features.avx512, features.avx2) {
@@ -98,50 +98,51 @@ fn run_widest<const ROUNDS: usize>(features: Features, direction: Direction, job
     }
 }
 
-/// Costs of an AEAD on one instruction set, sealing and opening.
+/// Costs of an AEAD on one instruction set, for sealing and opening.
 type BothWays = [AeadCosts; 2];
 
-/// The costs on the largest instruction set that this machine has, of a table with AVX-512's first.
+/// Returns the costs on the largest instruction set of this machine, from a table with AVX-512's first.
 fn costs(features: Features, direction: Direction, [avx512, avx2]: [BothWays; 2]) -> Option<AeadCosts> {
     let both = if features.avx512.is_some() { avx512 } else { features.avx2.map(|_| avx2)? };
     Some(both[usize::from(direction == Direction::Decrypt)])
 }
 
-/// Our kernels run few messages as they run many: what a call costs is to set up and to wipe.
+/// Our kernels run few messages as they run many: the cost of a call is for setup and wiping.
 const fn costs_of(own: [u32; 4], library: [u32; 4]) -> AeadCosts {
     let own = AeadCost::new(own);
     AeadCosts { alone: own, together: own, few: 0, library: AeadCost::new(library) }
 }
 
-/// With AVX-512 of a Zen 5 host: ours by `docs/results/crossover-zen5`, AWS-LC's by its rates with packets and with records of
-/// 64 KiB. With AVX2 of a Zen 3 host, whose AES units take two blocks: AWS-LC's bytes are cheaper, its messages dearer.
+/// The costs with AVX-512 are those of a Zen 5 host: ours by `docs/results/crossover-zen5`, AWS-LC's by its rates
+/// with packets and with records of 64 KiB. The costs with AVX2 are those of a Zen 3 host, whose AES units take two
+/// blocks: AWS-LC's bytes are cheaper, its messages more expensive.
 const COSTS_128: [BothWays; 2] = [
     [costs_of([43, 13, 30, 26], [0, 113, 33, 33]), costs_of([43, 13, 31, 27], [0, 104, 39, 39])],
     [costs_of([65, 45, 440, 270], [0, 135, 246, 140]), costs_of([48, 47, 403, 270], [0, 128, 244, 139])],
 ];
-/// As [`COSTS_128`].
+/// The costs come from the same hosts as [`COSTS_128`].
 const COSTS_256: [BothWays; 2] = [
     [costs_of([46, 14, 38, 26], [0, 120, 38, 33]), costs_of([40, 14, 35, 27], [0, 118, 39, 39])],
     [costs_of([65, 58, 495, 283], [0, 150, 280, 150]), costs_of([60, 62, 440, 275], [0, 145, 261, 140])],
 ];
 
-/// Powers of the hash key that are kept: so many blocks are hashed with one reduction.
+/// Number of stored powers of the hash key, and so of blocks that are hashed with one reduction.
 pub(crate) const POWERS: usize = 128;
 
 /// Bytes of the powers and of the sums of their halves.
 pub(crate) const POWERS_BYTES: usize = 2 * 16 * (POWERS + 4);
 
-/// Bytes of a message: the 32-bit counter starts at 2 and does not come back to 1 (section 5.2.1.1).
+/// Most bytes of a message: the 32-bit counter starts at 2 and must not come back to 1 (section 5.2.1.1).
 pub(crate) const MAX_BYTES: u64 = ((1 << 32) - 2) * 16;
 
 /// Cipher and hash key of an association.
 #[repr(C, align(64))]
 #[derive(Zeroize, ZeroizeOnDrop)]
 pub(crate) struct Key {
-    /// H^128/x down to H^1/x, then zeros for vectors that reach past the end. Dividing by x makes up for the bit that
-    /// a product of two elements in this bit order is short.
+    /// H^128/x down to H^1/x, then zeros for vectors that reach past the end. Dividing by x compensates for the
+    /// missing bit of a product of two elements in this bit order.
     powers: [u128; POWERS + 4],
-    /// The sums of their halves, in the low halves.
+    /// The sums of the powers' halves, in the low halves.
     sums: [u128; POWERS + 4],
     /// H.
     hash: u128,
@@ -167,13 +168,13 @@ impl Key {
     }
 }
 
-/// Division by x.
+/// Returns the element divided by x.
 fn over_x(element: u128) -> u128 {
     let carry = (element >> 127).wrapping_neg();
     element << 1 ^ carry & (0xc2 << 120 | 1)
 }
 
-/// How the blocks of a message are numbered (section 7.1): 1 for the tag's, from 2 on for the data's.
+/// Returns the counter block with a number (section 7.1): 1 for the tag's, from 2 on for the data's.
 fn counter_block(nonce: &[u8; 12], number: u32) -> [u8; 16] {
     let mut block = [0; 16];
     block[..12].copy_from_slice(nonce);
@@ -181,7 +182,7 @@ fn counter_block(nonce: &[u8; 12], number: u32) -> [u8; 16] {
     block
 }
 
-/// GHASH over `bytes` padded with zeros to whole blocks, from `y`.
+/// Returns GHASH, continued from `y`, over `bytes` padded with zeros to whole blocks.
 fn absorb(y: u128, bytes: &[u8], times_h: impl Fn(u128) -> u128) -> u128 {
     bytes.chunks(16).fold(y, |y, bytes| {
         let mut block = [0; 16];
@@ -190,12 +191,12 @@ fn absorb(y: u128, bytes: &[u8], times_h: impl Fn(u128) -> u128) -> u128 {
     })
 }
 
-/// The two lengths in bits that end the hashed text.
+/// Returns the two lengths in bits that end the hashed text.
 const fn lengths(aad_bytes: usize, data_bytes: usize) -> u128 {
     (aad_bytes as u128) << 67 | (data_bytes as u128) << 3
 }
 
-/// One message, block by block, by a multiplication and a block cipher.
+/// Runs one message, block by block, with the given multiplication and block cipher.
 fn seal_or_open_by(
     key: &Key,
     direction: Direction,
@@ -240,7 +241,7 @@ mod tests {
     use crate::cost::{AeadTotals, Cheaper};
     use proptest::prelude::*;
 
-    /// A tunnel's trains under its default suite.
+    /// These are a tunnel's trains under its default suite.
     #[test]
     fn with_avx512_trains_are_ours_whatever_the_key() {
         let train = AeadTotals { messages: 44, data_bytes: 44 * 1408, clear_bytes: 44 * 8 };
@@ -249,7 +250,7 @@ mod tests {
         }
     }
 
-    /// Their costs cross between short and full packets.
+    /// The costs cross between short and full packets.
     #[test]
     fn with_avx2_short_messages_are_ours_and_long_ones_the_librarys() {
         let of = |messages: usize, bytes: usize| AeadTotals {
@@ -277,7 +278,7 @@ mod tests {
         #[test]
         fn the_two_multiplications_agree(a in any::<u128>(), b in any::<u128>()) {
             prop_assert_eq!(reference::multiply(a, b), generic::multiply(a, b));
-            // x is the element with the second bit alone.
+            // x is the element with only the second bit set.
             prop_assert_eq!(reference::multiply(over_x(a), 1 << 126), a);
         }
     }

@@ -1,6 +1,7 @@
-//! What GCM needs of a vector beside AES: carry-less products, counters, and parts of vectors in memory.
+//! The vector operations that GCM needs besides AES: carry-less products, counters, and parts of vectors in memory.
 //!
-//! `unsafe`: intrinsics, under the contract of [`crate::simd`]: reached only from entry points that hold the token.
+//! `unsafe`: intrinsics, under the contract of [`crate::simd`]: they are reached only from entry points that hold the
+//! token.
 #![allow(unsafe_code)]
 
 use core::arch::x86_64::*;
@@ -9,33 +10,33 @@ use crate::aes::vector::{Blocks, Four, One, mask};
 
 /// One block, or four consecutive blocks of one message; the first is the lowest.
 pub(crate) trait Field: Blocks {
-    /// In place n the n-th block; as many count as a vector has.
+    /// Returns the vector with the n-th block in place n; only as many count as a vector has.
     fn of(blocks: [One; 4]) -> Self;
-    /// The block in every place.
+    /// Returns the block in every place.
     fn splat(block: One) -> Self;
-    /// The block in the first place, zeros in the others.
+    /// Returns the block in the first place, and zeros in the others.
     fn lead(block: One) -> Self;
-    /// The sum of the blocks.
+    /// Returns the sum of the blocks.
     fn total(self) -> One;
-    /// In place n the sum of the blocks of the n-th vector; as many count as a vector has blocks.
+    /// Returns, in place n, the sum of the blocks of the n-th vector; only as many count as a vector has blocks.
     fn totals(of: [Self; 4]) -> Self;
-    /// Of each block the product of one half of `self` (bit 0 of `HALVES`) and one of `other` (bit 4).
+    /// Returns, for each block, the product of one half of `self` (bit 0 of `HALVES`) and one of `other` (bit 4).
     fn product<const HALVES: i32>(self, other: Self) -> Self;
     fn xor3(self, b: Self, c: Self) -> Self;
-    /// The low half moved up, zeros below.
+    /// Returns the low half moved up, with zeros below.
     fn low_to_high(self) -> Self;
-    /// The high half moved down, zeros above.
+    /// Returns the high half moved down, with zeros above.
     fn high_to_low(self) -> Self;
     fn swap_halves(self) -> Self;
-    /// The low halves of the blocks of both, those of `self` below.
+    /// Returns the low halves of the blocks of both, those of `self` below.
     fn low_halves(self, other: Self) -> Self;
-    /// The high halves likewise.
+    /// Returns the high halves likewise.
     fn high_halves(self, other: Self) -> Self;
-    /// As it is, but the compiler makes it before it goes on.
+    /// Returns the same value, which the compiler computes before it goes on.
     fn pinned(self) -> Self;
-    /// Adds `from` and the numbers that follow it to the last bytes of the blocks, without carries.
+    /// Adds `from` and the numbers after it to the last bytes of the blocks, without carries.
     fn numbered(self, from: u8) -> Self;
-    /// The first `bytes`, at most a vector's; zeros after them.
+    /// Returns the first `bytes`, at most a vector's, with zeros after them.
     fn first(self, bytes: usize) -> Self;
 }
 
@@ -47,7 +48,7 @@ macro_rules! op {
 }
 
 impl One {
-    /// The nonce, then four zeros.
+    /// Returns the nonce, then four zeros.
     #[inline(always)]
     pub(crate) fn nonce(nonce: &[u8; 12]) -> Self {
         let [a, b, c, d, e, f, g, h, i, j, k, l] = *nonce;
@@ -55,7 +56,7 @@ impl One {
         op!(_mm_insert_epi32::<2>(_mm_cvtsi64_si128(start), end))
     }
 
-    /// A number, its lowest bits first.
+    /// Returns a vector with this number, its lowest bits first.
     #[inline(always)]
     pub(crate) fn number(number: u128) -> Self {
         op!(_mm_set_epi64x((number >> 64) as i64, number as i64))
@@ -159,7 +160,7 @@ impl Field for Four {
     }
     #[inline(always)]
     fn totals([a, b, c, d]: [Self; 4]) -> Self {
-        // Halves of the sums of a and b, then of c and d: [a, a, b, b].
+        // The result has halves of the sums of a and b, then of c and d: [a, a, b, b].
         let halves = |a: Self, b: Self| -> Self {
             op!(_mm512_xor_si512(
                 _mm512_shuffle_i64x2::<0x44>(a.0, b.0),

@@ -1,12 +1,12 @@
 //! Many messages through one lane kernel, each with its own length and key.
 //!
-//! Every lane reads its message's whole blocks in place, then one or two padded blocks in a scratch buffer; the kernel
-//! itself goes from one to the other. All lanes run until the shortest message ends, and a lane whose message is done
-//! takes the next one. Jobs come sorted by length (see [`crate::order`]), so lanes end together when lengths repeat.
-//! When there are no more jobs, the last busy lane's message moves to a lane that is done: busy lanes are the first ones,
-//! and as they become fewer, narrower kernels go on. A lane without work reads along with the first.
-//! HMAC's outer hashes are one block each, and its words are there already: they wait until they fill the lanes of a
-//! kernel of their own.
+//! Every lane reads its message's whole blocks in place, then one or two padded blocks in a scratch buffer; the
+//! kernel itself switches from one to the other. All lanes run until the shortest message ends, and a lane whose
+//! message is done takes the next one. Jobs come sorted by length (see [`crate::order`]), so lanes end together when
+//! lengths repeat. When there are no more jobs, the last busy lane's message moves to a lane that is done, so busy
+//! lanes are always the first ones; as they become fewer, narrower kernels take over. A lane without work reads the
+//! same bytes as the first. HMAC's outer hashes are one block each, and its words are available already: they wait
+//! until they fill the lanes of a kernel of their own.
 //!
 //! `unsafe`: kernels take raw lane pointers, made here from the jobs' slices.
 #![allow(unsafe_code)]
@@ -23,12 +23,12 @@ use crate::simd::Words;
 /// Lanes of the widest kernel.
 pub(crate) const MAX_LANES: usize = 64;
 
-/// Where each lane reads.
+/// The places at which each lane reads.
 #[repr(align(64))]
 pub(crate) struct Rows {
     /// The next block ...
     pub(super) next: [*const u8; MAX_LANES],
-    /// ... until it would be this, the end of what is read in place ...
+    /// ... until it reaches this, the end of the bytes read in place ...
     in_place_end: [*const u8; MAX_LANES],
     /// ... and is this instead.
     padded: [*const u8; MAX_LANES],
@@ -41,17 +41,17 @@ impl Rows {
         padded: [core::ptr::null(); MAX_LANES],
     };
 
-    /// How many of the next `blocks` blocks every one of some lanes has in one piece.
+    /// Returns how many of the next `blocks` blocks every one of these lanes has in one piece.
     #[inline(always)]
     fn straight(&self, lanes: Range<usize>, blocks: usize) -> usize {
         let rows = self.next[lanes.clone()].iter().zip(&self.in_place_end[lanes]);
-        // For a lane past its message this wraps, or is some distance that only cuts the piece.
+        // For a lane past its message this wraps, or is a distance that only shortens the piece.
         let further =
             |(next, end): (&*const u8, &*const u8)| end.addr().wrapping_sub(next.addr()).wrapping_sub(64);
         blocks.min(rows.map(further).fold(usize::MAX, usize::min) / 64 + 1)
     }
 
-    /// Goes on by `blocks`, which are straight.
+    /// Advances by `blocks`, which are in one piece.
     #[inline(always)]
     fn advance(&mut self, lanes: Range<usize>, blocks: usize) {
         let ends = self.in_place_end[lanes.clone()].iter().zip(&self.padded[lanes.clone()]);
@@ -61,7 +61,7 @@ impl Rows {
         }
     }
 
-    /// Lets a lane read what another reads.
+    /// Makes a lane read the bytes of another one.
     fn follow(&mut self, lane: usize, other: usize) {
         self.next[lane] = self.next[other];
         self.in_place_end[lane] = self.in_place_end[other];
@@ -74,7 +74,7 @@ impl Rows {
 pub(crate) struct LaneState(pub(super) [[u32; MAX_LANES]; 8]);
 
 impl LaneState {
-    /// The first `N` words of `G` groups of lanes.
+    /// Returns the first `N` words of `G` groups of lanes.
     ///
     /// # Safety
     /// `G * V::LANES` is at most [`MAX_LANES`].
@@ -90,10 +90,10 @@ impl LaneState {
         words
     }
 
-    /// The inverse of [`Self::read`].
+    /// Writes the words of groups of lanes, the inverse of [`Self::read`].
     ///
     /// # Safety
-    /// As there.
+    /// `G * V::LANES` is at most [`MAX_LANES`].
     #[inline(always)]
     pub(crate) unsafe fn write<V: Words, const N: usize, const G: usize>(&mut self, words: &[[V; G]; N]) {
         for (word, row) in words.iter().zip(&mut self.0) {
@@ -117,17 +117,16 @@ impl LaneState {
     }
 }
 
-/// Absorbs so many blocks of every lane.
+/// Absorbs that many blocks of every lane.
 ///
 /// # Safety
 /// The CPU has the kernel's features; the rows of all lanes are readable that far.
 pub(crate) type Absorb = unsafe fn(&mut LaneState, &mut Rows, usize);
 
-/// Makes HMACs of every lane's inner digest, from the pointers to states after the outer key blocks.
+/// Computes HMACs of every lane's inner digest, from the pointers to states after the outer key blocks.
 ///
 /// # Safety
-/// The CPU has the kernel's features; every lane has eight readable words there, and where its HMAC goes, 32 writable
-/// bytes.
+/// The CPU has the kernel's features; every lane has eight readable words there, and 32 writable bytes for its HMAC.
 pub(crate) type Outer = unsafe fn(&LaneState, &[*const u8; MAX_LANES], &[*mut u8; MAX_LANES]);
 
 /// A lane kernel.
@@ -139,12 +138,12 @@ pub(crate) struct Width {
     pub(crate) outer: Outer,
 }
 
-/// The lane kernels of a hash, and when to stop using them.
+/// The lane kernels of a hash, and the number of lanes at which they stop paying.
 #[derive(Clone, Copy)]
 pub(crate) struct Kernel {
     /// Narrowest first.
     pub(crate) widths: &'static [Width],
-    /// At most this many lanes left, and no further jobs: they finish one by one ...
+    /// With at most this many lanes left and no further jobs, messages finish one by one ...
     pub(crate) few: usize,
     /// ... with this.
     pub(crate) alone: Compress,
@@ -152,26 +151,26 @@ pub(crate) struct Kernel {
 }
 
 impl Kernel {
-    /// Runs the jobs that `order` lists; their keys are those of the kernel's hash, all with HMAC or all without.
+    /// Runs the jobs that `order` lists; their keys belong to the kernel's hash, all with HMAC or all without.
     pub(crate) fn digest_jobs(&self, jobs: &mut [DigestJob<'_>], order: &[u16]) {
         // SAFETY: the kernel was chosen under its token.
         unsafe { (self.drive)(self, jobs, order) }
     }
 
-    /// The narrowest kernel that has lanes for so many messages, or else the widest.
+    /// Returns the narrowest kernel that has lanes for that many messages, or the widest one.
     pub(super) fn width(&self, messages: usize) -> Width {
         let widest = self.widths.len() - 1;
         self.widths[self.widths[..widest].iter().take_while(|width| width.lanes < messages).count()]
     }
 }
 
-/// A hash over vectors, with `N` words of state.
+/// The rounds of a hash over vectors, with `N` words of state.
 pub(crate) trait Rounds<const N: usize> {
-    /// Whose rounds they are.
+    /// The hash to which the rounds belong.
     const HASH: &'static Hash;
 
-    /// Runs the rounds of one block of each lane in `G` groups of lanes. Its words are loaded into `x` if `LOADS`; else
-    /// they are there.
+    /// Runs the rounds of one block of each lane in `G` groups of lanes. The block's words are loaded into `x` if
+    /// `LOADS`; otherwise they are there already.
     ///
     /// # Safety
     /// If `LOADS`, `rows` has `G * V::LANES` pointers, with 64 readable bytes at each plus `offset`.
@@ -189,11 +188,11 @@ pub(crate) trait Rounds<const N: usize> {
     }
 }
 
-/// Loads eight words of each lane's block, from `first` on. Rounds that load the second half when they come to it leave
-/// the transposition to execution units that they keep waiting.
+/// Loads eight words of each lane's block, from `first` on. Rounds that load the second half only when they reach it
+/// leave the transposition to execution units that would be idle.
 ///
 /// # Safety
-/// As for [`Rounds::block`].
+/// The contract is that of [`Rounds::block`].
 #[inline(always)]
 pub(crate) unsafe fn load_half<R: Rounds<N>, V: Words, const N: usize, const G: usize>(
     x: &mut [[V; 16]; G],
@@ -213,7 +212,7 @@ pub(crate) unsafe fn load_half<R: Rounds<N>, V: Words, const N: usize, const G: 
 /// Absorbs one block of each lane.
 ///
 /// # Safety
-/// As for [`Rounds::block`].
+/// The contract is that of [`Rounds::block`].
 #[inline(always)]
 unsafe fn compress<R: Rounds<N>, V: Words, const N: usize, const G: usize, const LOADS: bool>(
     state: &mut [[V; G]; N],
@@ -254,7 +253,7 @@ pub(crate) unsafe fn absorb<R: Rounds<N>, V: Words, const N: usize, const G: usi
     // SAFETY: rows and blocks are as the contract of Absorb says; no kernel has more than MAX_LANES lanes.
     unsafe {
         let mut s = state.read::<V, N, G>();
-        // Outside the loop, where clearing it would call memset for every block.
+        // The array is outside the loop, because clearing it there would call memset for every block.
         let mut x = [[V::splat(0); 16]; G];
         let mut left = blocks;
         while left > 0 {
@@ -304,7 +303,7 @@ pub(crate) unsafe fn outer<R: Rounds<N>, V: Words, const N: usize, const G: usiz
     }
 }
 
-/// Names `#[target_feature]` instances of a hash in lanes, with vectors and so many groups of them.
+/// Defines `#[target_feature]` instances of a hash in lanes, with vectors and a number of groups of them.
 macro_rules! lane_kernels {
     ($rounds:ident: $($name:ident = $features:literal, $vector:ty, $groups:literal;)*) => { $(
         #[cfg(target_arch = "x86_64")]
@@ -316,7 +315,7 @@ macro_rules! lane_kernels {
 
             #[target_feature(enable = $features)]
             unsafe fn absorb(state: &mut LaneState, rows: &mut Rows, blocks: usize) {
-                // Spilled vectors lie aligned, each in one cache line, only in a frame with an aligned variable.
+                // An aligned variable makes the frame aligned, so that spilled vectors lie in one cache line each.
                 core::hint::black_box(&<$vector>::splat(0));
                 // SAFETY: the caller keeps Absorb's contract; this function has the vector's features.
                 unsafe { hash_lanes::absorb::<super::$rounds, $vector, _, $groups>(state, rows, blocks) }
@@ -337,7 +336,7 @@ macro_rules! lane_kernels {
 }
 pub(crate) use lane_kernels;
 
-/// The end of a lane's message; aligned, so that no load crosses a cache line.
+/// The end of a lane's message; it is aligned, so that no load crosses a cache line.
 #[repr(align(64))]
 struct Scratch([u8; 128]);
 
@@ -353,17 +352,17 @@ struct Lanes<'j, 'a, R, const WORDS: usize> {
     jobs: &'j mut [DigestJob<'a>],
     /// Jobs not yet taken.
     order: core::slice::Iter<'j, u16>,
-    /// The first so many lanes have a message.
+    /// Number of lanes that have a message; they are the first ones.
     busy: usize,
     /// Blocks that every lane has absorbed.
     absorbed: usize,
-    /// How many that will be when the lane's message ends.
+    /// Number of blocks after which the lane's message ends.
     end: [usize; MAX_LANES],
     job_of: [u16; MAX_LANES],
     state: LaneState,
     rows: Rows,
     scratch: [MaybeUninit<Scratch>; MAX_LANES],
-    /// Not there for keys that are not HMAC's, so that small batches need not pay for clearing it.
+    /// It is `None` for keys without HMAC, so that small batches need not pay for clearing it.
     waiting: Option<Waiting>,
     rounds: PhantomData<R>,
 }
@@ -419,7 +418,7 @@ impl<'j, 'a, R: Rounds<WORDS>, const WORDS: usize> Lanes<'j, 'a, R, WORDS> {
 
     #[inline(always)]
     fn digest_all(&mut self, kernel: &Kernel) {
-        // Fewer than `few` messages more than a kernel has lanes need no wider one.
+        // Up to `few` - 1 messages more than a kernel has lanes need no wider kernel.
         let widest = kernel.width(self.order.len().saturating_sub(kernel.few.saturating_sub(1)));
         while self.busy < widest.lanes && self.take(self.busy, None) {
             self.busy += 1;
@@ -434,7 +433,7 @@ impl<'j, 'a, R: Rounds<WORDS>, const WORDS: usize> Lanes<'j, 'a, R, WORDS> {
             // and idle lanes share the row of the first, which is busy. Further lanes are not read.
             unsafe { (width.absorb)(&mut self.state, &mut self.rows, next_end - self.absorbed) };
             self.absorbed = next_end;
-            // Backwards, as a lane that gets the last one's message must not be asked again.
+            // The loop runs backwards, because a lane that gets the last one's message must not be visited again.
             for lane in (0..self.busy).rev() {
                 if self.end[lane] == next_end {
                     let before = self.jobs[usize::from(self.job_of[lane])].input.len();
@@ -451,8 +450,8 @@ impl<'j, 'a, R: Rounds<WORDS>, const WORDS: usize> Lanes<'j, 'a, R, WORDS> {
         self.release(kernel);
     }
 
-    /// Gives the lane the next job, if there is one, and lays out the end of its message. The message that the lane had
-    /// `before` was so long.
+    /// Gives the lane the next job, if there is one, and lays out the end of its message. `before` is the length of
+    /// the lane's previous message.
     #[inline(always)]
     fn take(&mut self, lane: usize, before: Option<usize>) -> bool {
         let Some(&index) = self.order.next() else { return false };
@@ -468,7 +467,7 @@ impl<'j, 'a, R: Rounds<WORDS>, const WORDS: usize> Lanes<'j, 'a, R, WORDS> {
         let message = job.input;
         let in_place = message.len() & !63;
         let tail = &message[in_place..];
-        // After whole blocks the end depends on their number only, and there it is still.
+        // After whole blocks the end depends on their number only, and it is still there.
         let padded_bytes = if tail.is_empty() && before == Some(in_place) {
             64
         } else {
@@ -497,7 +496,7 @@ impl<'j, 'a, R: Rounds<WORDS>, const WORDS: usize> Lanes<'j, 'a, R, WORDS> {
         self.job_of[lane] = self.job_of[last];
     }
 
-    /// Gives the job its digest, or lets it wait for its outer hash.
+    /// Gives the job its digest, or queues it for its outer hash.
     #[inline(always)]
     fn finish(&mut self, lane: usize, kernel: &Kernel) {
         let index = self.job_of[lane];
@@ -515,7 +514,7 @@ impl<'j, 'a, R: Rounds<WORDS>, const WORDS: usize> Lanes<'j, 'a, R, WORDS> {
         }
     }
 
-    /// Makes the outer hashes of those that wait for them.
+    /// Computes the outer hashes of the queued jobs.
     fn release(&mut self, kernel: &Kernel) {
         let Some(waiting) = &mut self.waiting else { return };
         let count = core::mem::take(&mut waiting.count);
@@ -535,7 +534,7 @@ impl<'j, 'a, R: Rounds<WORDS>, const WORDS: usize> Lanes<'j, 'a, R, WORDS> {
         let (mut states, mut outputs) = ([core::ptr::null(); MAX_LANES], [core::ptr::null_mut(); MAX_LANES]);
         let jobs = self.jobs.as_mut_ptr();
         for lane in 0..width.lanes {
-            // Further lanes do the first one's work again.
+            // Unused lanes repeat the first one's work.
             let of = if lane < count { lane } else { 0 };
             if lane != of {
                 waiting.digests.set_lane(lane, WORDS, &waiting.digests.lane(of));

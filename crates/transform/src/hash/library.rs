@@ -1,7 +1,8 @@
-//! SHA-1 and SHA-256 by AWS-LC, block by block: the native kernels of architectures for which we have none, since AWS-LC finds
-//! the instructions that a machine has.
+//! SHA-1 and SHA-256 by AWS-LC, block by block: the native kernels on architectures for which this crate has none,
+//! because AWS-LC detects a machine's instructions.
 //!
-//! Needs `unsafe` to call C: aws-lc-rs has whole messages only, and a chaining state is what HMAC, streams and lanes go on from.
+//! It needs `unsafe` to call C: aws-lc-rs has whole messages only, but HMAC, streams and lanes continue from a
+//! chaining state.
 #![allow(unsafe_code)]
 
 use aws_lc_sys::{SHA_CTX, SHA1_Update, SHA256_TransformBlocks};
@@ -21,7 +22,7 @@ pub(crate) fn sha1(state: &mut [u32; 8], blocks: &[u8]) {
 /// Absorbs whole blocks into a state of SHA-256.
 pub(crate) fn sha256(state: &mut [u32; 8], blocks: &[u8]) {
     let whole = blocks.as_chunks::<64>().0;
-    // The library's loops look for their end behind a block.
+    // The library's loops check for their end only after a block.
     if whole.is_empty() {
         return;
     }

@@ -1,7 +1,8 @@
-//! What MD5, SHA-1 and SHA-256 share: 64-byte blocks, at most eight 32-bit words of state, length padding, HMAC.
+//! The common part of MD5, SHA-1 and SHA-256: 64-byte blocks, at most eight 32-bit words of state, length padding,
+//! HMAC.
 //!
-//! Every tier is a [`Compress`] function over whole blocks or a lane kernel; padding and HMAC are written once here
-//! and once in [`hash_lanes`].
+//! Every tier is a [`Compress`] function over whole blocks or a lane kernel; padding and HMAC are implemented once
+//! here and once in [`hash_lanes`].
 
 pub(crate) mod hash_lanes;
 #[cfg(any(test, not(target_arch = "x86_64")))]
@@ -29,15 +30,15 @@ pub(crate) struct Hash {
     /// Words of state, which are also the digest's.
     pub(crate) words: usize,
     pub(crate) is_little_endian: bool,
-    /// The kernel of a tier for single messages.
+    /// Returns the kernel of a tier for single messages.
     pub(crate) compress: fn(Tier, Features) -> Compress,
-    /// Whether single messages run by instructions that were made for this hash.
+    /// Returns whether the CPU has instructions made for this hash, which then run single messages.
     pub(crate) has_instructions: fn(Features) -> bool,
-    /// Absorbs a block by the reference kernel, which is told.
+    /// Absorbs a block by the reference kernel, whose operations are reported.
     pub(crate) traced: fn(&mut [u32; 8], &[u8; 64]),
-    /// What lanes cost on such a machine, as the `crossover` example measures it.
+    /// Returns the cost of lanes on such a machine, as the `crossover` example measures it.
     pub(crate) lane_cost: fn(Features) -> LaneCost,
-    /// The lane kernels for what a machine has.
+    /// Returns the lane kernels for a machine's features.
     pub(crate) lanes: fn(Features) -> Option<HashLanes>,
 }
 
@@ -55,7 +56,7 @@ impl fmt::Debug for Hash {
     }
 }
 
-/// Facts of a hash of blocks of 64 bytes without a key.
+/// Returns the facts of a hash of blocks of 64 bytes without a key.
 pub(crate) const fn facts(
     rounds: usize,
     output_bytes: usize,
@@ -92,13 +93,13 @@ impl Hash {
         }
     }
 
-    /// Lays out the last one or two blocks of a message in zeroed `scratch`: its tail (at most [`MAX_TAIL`] bytes), the
-    /// padding and its length. Returns their bytes.
+    /// Lays out the last one or two blocks of a message in zeroed `scratch`: its tail (at most [`MAX_TAIL`] bytes),
+    /// the padding and its length. Returns their bytes.
     #[inline(always)]
     pub(crate) fn pad(&self, tail: &[u8], message_bytes: u64, scratch: &mut [u8; 128]) -> usize {
         debug_assert!(tail.len() <= MAX_TAIL);
         let bytes = if tail.len() < 56 { 64 } else { 128 };
-        // Without the call of a function where there is nothing to copy, as after a block cipher's packets.
+        // This avoids a function call if there is nothing to copy, as after a block cipher's packets.
         if !tail.is_empty() {
             scratch[..tail.len()].copy_from_slice(tail);
         }
@@ -109,9 +110,9 @@ impl Hash {
         bytes
     }
 
-    /// Bytes of the blocks that a message is with its padding.
+    /// Returns the length in bytes of a message's blocks with their padding.
     pub(crate) const fn padded_bytes(message_bytes: usize) -> usize {
-        // What `next_multiple_of` makes with a branch.
+        // `next_multiple_of` would have a branch.
         (message_bytes + 9 + 63) & !63
     }
 
@@ -124,14 +125,14 @@ impl Hash {
         compress(state, &scratch[..padded]);
     }
 
-    /// The plain digest of a message.
+    /// Computes the plain digest of a message.
     pub(crate) fn digest(&self, compress: Compress, message: &[u8], output: &mut [u8]) {
         let mut state = self.initial;
         self.finish(compress, &mut state, 0, message);
         self.write_digest(&state, output);
     }
 
-    /// The states of HMAC after the inner and outer key blocks.
+    /// Returns the states of HMAC after the inner and outer key blocks.
     pub(crate) fn hmac_states(&self, key: &[u8]) -> ([u32; 8], [u32; 8]) {
         let compress = (self.compress)(Tier::Generic, Features::NONE);
         let mut block = [0u8; 64];

@@ -1,8 +1,8 @@
 //! Digests of messages that come in parts, many messages side by side in the lanes.
 //!
-//! A [`DigestStream`] is what is left of a message's past: chaining state, length, and up to 63 bytes that make no
-//! block yet. Parts of many streams are absorbed by one call; lengths may differ, and what does not fill the lanes goes
-//! one by one. Needs `unsafe` to call lane kernels with the addresses of the parts.
+//! A [`DigestStream`] is the state of a message so far: chaining state, length, and up to 63 bytes that do not fill a
+//! block yet. One call absorbs parts of many streams; lengths may differ, and the parts that do not fill the lanes
+//! run one by one. It needs `unsafe` to call lane kernels with the addresses of the parts.
 #![allow(unsafe_code)]
 
 use super::hash_lanes::{Kernel, LaneState, MAX_LANES, Rows, Width};
@@ -15,15 +15,15 @@ use crate::descriptor::Making;
 pub struct DigestStream {
     hash: &'static Hash,
     state: [u32; 8],
-    /// Bytes so far, those in `tail` included.
+    /// Bytes so far, including those in `tail`.
     total_bytes: u64,
     /// The last `total_bytes % 64` bytes.
     tail: [u8; 64],
 }
 
 impl DigestStream {
-    /// The beginning of a message; `None` for what is no plain Merkle-Damgård hash: streams exist for `md5`, `sha1` and
-    /// `sha256`.
+    /// Returns the beginning of a message, or `None` for a digest that is not a plain Merkle-Damgård hash: streams
+    /// exist for `md5`, `sha1` and `sha256`.
     pub const fn new(digest: Digest) -> Option<Self> {
         match &digest.descriptor().making {
             Making::Hash(hash) => Some(Self { hash, state: hash.initial, total_bytes: 0, tail: [0; 64] }),
@@ -35,12 +35,12 @@ impl DigestStream {
         self.hash
     }
 
-    /// Bytes in `tail`.
+    /// Returns the number of bytes in `tail`.
     const fn tail_bytes(&self) -> usize {
         (self.total_bytes % 64) as usize
     }
 
-    /// Takes what completes the block begun, and gives back what is left of `part`.
+    /// Takes the bytes that complete the begun block, and returns the rest of `part`.
     fn complete_block<'a>(&mut self, compress: Compress, part: &'a [u8]) -> &'a [u8] {
         let begun = self.tail_bytes();
         if begun == 0 {
@@ -86,7 +86,7 @@ impl DigestStream {
 pub struct StreamPart<'a> {
     /// The message so far.
     pub stream: &'a mut DigestStream,
-    /// What follows, of any length.
+    /// The next part of the message, of any length.
     pub part: &'a [u8],
 }
 
@@ -124,7 +124,7 @@ pub(crate) fn absorb_parts(kernel: &Kernel, parts: &mut [StreamPart<'_>]) {
             if let Some(StreamPart { part, .. }) = parts.get(part_of[lane]) {
                 busy += 1;
                 rows.next[lane] = part.as_ptr();
-                // A lane without work follows the one with least to go, so it reads nothing it must not.
+                // A lane without work reads as the one with least blocks left, so that it reads only valid bytes.
                 if part.len() / 64 < shortest {
                     shortest = part.len() / 64;
                     readable = rows.next[lane];
@@ -158,7 +158,7 @@ pub(crate) fn absorb_parts(kernel: &Kernel, parts: &mut [StreamPart<'_>]) {
         }
     }
     for StreamPart { stream, part } in parts {
-        // Whole blocks are left where too few streams were busy to fill the lanes.
+        // Whole blocks are left if too few streams were busy to fill the lanes.
         stream.absorb(kernel.alone, part);
         *part = &[];
     }

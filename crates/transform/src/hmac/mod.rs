@@ -1,4 +1,4 @@
-//! HMAC, RFC 2104, of the catalogue's hashes; how it runs is in [`crate::hash`].
+//! HMAC, RFC 2104, with the catalogue's hashes; [`crate::hash`] runs it.
 
 use crate::catalogue::{Facts, KeyBytes, Standing};
 use crate::descriptor::{DigestDescriptor, Making, PeerNames};
@@ -74,7 +74,7 @@ pub(crate) static SHA512: DigestDescriptor = DigestDescriptor {
     promises: &[],
 };
 
-/// A hash's facts with a key.
+/// Returns the facts of HMAC with this hash.
 const fn keyed(hash: Facts, standing: Standing, source: &'static str) -> Facts {
     Facts {
         key_bytes: KeyBytes { min: 0, max: usize::MAX, usual: hash.output_bytes },

@@ -1,10 +1,10 @@
-//! IDEA unrolled, with products that take no branch: constant time.
+//! IDEA unrolled, with products without a branch: constant-time.
 
 use super::Key;
 use crate::job::Direction;
 
-/// Product mod 2^16 + 1 with 0 for 2^16: the low half minus the high half, plus one where that wraps. If a factor is
-/// 0, that is -1, the result is 1 minus both. Sums and masks only, for constant time.
+/// Returns the product mod 2^16 + 1 with 0 for 2^16: the low half minus the high half, plus one if that wraps. If a
+/// factor is 0, which means -1, the result is 1 minus both. It uses sums and masks only, for constant time.
 #[inline(always)]
 fn product(a: u32, b: u32) -> u32 {
     let wide = a * b;
@@ -14,7 +14,7 @@ fn product(a: u32, b: u32) -> u32 {
     rest.wrapping_add(u32::from(below)).wrapping_add(instead) & 0xffff
 }
 
-/// One block.
+/// Transforms one block.
 pub(crate) fn crypt(key: &Key, direction: Direction, block: &mut [u8; 8]) {
     let keys = match direction {
         Direction::Encrypt => &key.encrypt,

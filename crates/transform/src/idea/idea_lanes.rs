@@ -1,4 +1,4 @@
-//! IDEA over vectors of 16-bit words: up to 64 lanes of AVX2, 128 of AVX-512. Constant time.
+//! IDEA over vectors of 16-bit words: up to 64 lanes of AVX2, 128 of AVX-512. The kernel is constant-time.
 //!
 //! A round is three products deep, so several groups of vectors run interleaved. `unsafe`: rows are read and written
 //! under the contract of [`crate::cipher_lanes::LaneKernel`].
@@ -20,18 +20,18 @@ use crate::wipe::wipe;
 /// Subkeys of a message.
 const SUBKEYS: usize = 52;
 
-/// What a lane without a message has for a key.
+/// The key of a lane without a message.
 static NO_KEY: [u16; SUBKEYS] = [0; SUBKEYS];
 
-/// Keys and chains of `L` lanes, those of lane l at `place(l)` of a row. Keys first, so that no load of them crosses
-/// a cache line.
+/// Keys and chains of `L` lanes; those of lane l are at `place(l)` of a row. Keys come first, so that no load of them
+/// crosses a cache line.
 #[repr(C, align(64))]
 pub(crate) struct IdeaLanes<'k, const L: usize> {
     keys: [[u16; L]; SUBKEYS],
     chains: Chains<L>,
-    /// The lanes' subkeys where their owners have them, for the life 'k.
+    /// Pointers to the lanes' subkeys, which live as long as 'k.
     subkeys: [*const u8; L],
-    /// A bit for every lane whose subkeys are not among `keys` yet.
+    /// One bit per lane, set if its subkeys are not among `keys` yet.
     changed: u128,
     crypt_chunks: unsafe fn(&mut Self, &mut Rows<L>, usize),
     owners: PhantomData<&'k Schedule>,
@@ -54,7 +54,7 @@ impl<V: Shorts, const G: usize, const L: usize> Rounds<V, G> for Subkeys<V, L> {
     #[inline(always)]
     fn crypt(self, block: &mut [[V; G]; 4]) {
         let ones = self.ones;
-        // Or else the last subkeys are kept on the stack from block to block, in parts.
+        // Otherwise the compiler keeps parts of the last subkeys on the stack from block to block.
         let keys = core::hint::black_box(self.keys);
         // SAFETY: subkey i, group n of [[u16; L]; SUBKEYS], L = G * SHORTS.
         let key = |i: usize, n: usize| unsafe { V::load(keys.add(i * L + n * V::SHORTS).cast()) };
@@ -67,7 +67,8 @@ impl<V: Shorts, const G: usize, const L: usize> Rounds<V, G> for Subkeys<V, L> {
                 c[n] = c[n].add16(k(2, n));
                 d[n] = d[n].product(k(3, n), ones);
             }
-            // Step by step for all groups, as a processor does not look far enough ahead to find the next group itself.
+            // Each step runs for all groups, because a processor does not look far enough ahead to find the next
+            // group itself.
             let (mut e, mut f) = ([ones; G], [ones; G]);
             for n in 0..G {
                 e[n] = a[n].xor(c[n]).product(k(4, n), ones);
@@ -118,8 +119,8 @@ impl<const L: usize> IdeaLanes<'_, L> {
         unsafe { self.chains.crypt_chunks::<V, G>(rows, chunks, subkeys) };
     }
 
-    /// Copies the subkeys of groups with a changed lane to where the rounds read them: by transposition, which has a
-    /// fraction of the stores that a lane after the other would.
+    /// Copies the subkeys of groups with a changed lane to the place where the rounds read them: by transposition,
+    /// which has a fraction of the stores of a copy lane by lane.
     #[inline(always)]
     unsafe fn place_keys<V: Shorts, const G: usize>(&mut self) {
         let changed = core::mem::take(&mut self.changed);
@@ -180,7 +181,7 @@ unsafe fn run_avx512<const G: usize, const L: usize>(
     unsafe { kernel.go::<Z, G>(rows, chunks) }
 }
 
-/// Makes a kernel. With fewer groups of vectors it takes jobs that do not fill the lanes of the widest.
+/// Makes a kernel. A kernel with fewer groups of vectors takes jobs that do not fill the lanes of the widest.
 macro_rules! kernel {
     ($name:ident = $token:ty, $vector:ty, $run:ident, $($groups:literal,)* or $most:literal) => {
         pub(crate) fn $name<'k>(
@@ -209,7 +210,7 @@ macro_rules! kernel {
 kernel!(avx512 = Avx512, Z, run_avx512, 1, 2, or 4);
 kernel!(avx2 = Avx2, Y, run_avx2, 1, 2, or 4);
 
-/// IDEA in the lanes of the largest instruction set there is.
+/// Runs IDEA in the lanes of the largest instruction set available.
 pub(crate) fn run_widest(
     features: Features,
     mode: Mode,

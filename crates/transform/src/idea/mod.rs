@@ -74,13 +74,13 @@ block_after_block!(unrolled, Idea => generic::crypt);
 /// An expanded key.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub(crate) struct Key {
-    /// Six subkeys a round, four for the output.
+    /// Six subkeys per round, and four for the output.
     pub(crate) encrypt: [u16; 52],
     /// The inverses, in the order of decryption.
     pub(crate) decrypt: [u16; 52],
 }
 
-/// The inverse of x mod 2^16 + 1 by Fermat: x^(p - 2), with 0 for 2^16.
+/// Returns the inverse of x mod 2^16 + 1 by Fermat: x^(p - 2), with 0 for 2^16.
 fn invert(x: u16) -> u16 {
     let x = if x == 0 { 65_536u64 } else { u64::from(x) };
     // p - 2 = 65535: sixteen one bits.

@@ -1,4 +1,4 @@
-//! IDEA as the Handbook of Applied Cryptography (section 7.6) writes it, in the 32-bit word of our machines.
+//! IDEA as the Handbook of Applied Cryptography (section 7.6) defines it, in the 32-bit word of our machines.
 
 use super::Key;
 use crate::job::Direction;
@@ -8,7 +8,7 @@ fn low<W: Word>(x: W) -> W {
     x & W::imm(0xffff)
 }
 
-/// Product mod 2^16 + 1, by the low-high rule.
+/// Returns the product mod 2^16 + 1, by the low-high rule.
 pub(crate) fn product<W: Word>(a: W, b: W) -> W {
     let wide = a.mul(b);
     W::choose(wide.bits() == 0);
@@ -23,7 +23,7 @@ pub(crate) fn product<W: Word>(a: W, b: W) -> W {
     low(if borrows { rest.sub(high) + W::imm(1) } else { rest.sub(high) })
 }
 
-/// One block.
+/// Transforms one block.
 pub(crate) fn crypt<W: Word>(key: &Key, direction: Direction, block: &mut [u8; 8]) {
     let keys = match direction {
         Direction::Encrypt => &key.encrypt,
@@ -51,7 +51,7 @@ pub(crate) fn crypt<W: Word>(key: &Key, direction: Direction, block: &mut [u8; 8
     }
 }
 
-/// One block, not counted.
+/// Transforms one block, without counting operations.
 pub(crate) fn plain(key: &Key, direction: Direction, block: &mut [u8; 8]) {
     crypt::<Plain>(key, direction, block);
 }

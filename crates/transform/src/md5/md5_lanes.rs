@@ -1,7 +1,7 @@
-//! MD5 unrolled, over vectors: eight or sixteen lanes, once or more, are the batch tier.
+//! MD5 unrolled, over vectors: eight or sixteen lanes, once or several times, are the batch tier.
 //!
-//! MD5 is bound by latency: a step waits for the one before. Interleaved groups of lanes fill the wait.
-//! `unsafe`: kernels read through lane pointers whose contract is [`crate::hash::hash_lanes::Absorb`]'s.
+//! Latency limits MD5: a step waits for the one before. Interleaved groups of lanes fill the wait. `unsafe`: kernels
+//! read through lane pointers whose contract is [`crate::hash::hash_lanes::Absorb`]'s.
 #![allow(unsafe_code)]
 
 use super::{SHIFTS, SINES, word_of};

@@ -1,4 +1,4 @@
-//! MD5, RFC 1321. Broken as a signature hash; here because the papers measure it.
+//! MD5, RFC 1321. It is broken as a signature hash; it is here because the papers measure it.
 
 pub(crate) mod md5_lanes;
 pub(crate) mod reference;
@@ -76,7 +76,7 @@ pub(crate) const SINES: [u32; 64] = [
 /// Rotations of the four rounds, in turn.
 pub(crate) const SHIFTS: [[i32; 4]; 4] = [[7, 12, 17, 22], [5, 9, 14, 20], [4, 11, 16, 23], [6, 10, 15, 21]];
 
-/// Which message word step `i` takes.
+/// Returns the index of the message word that a step takes.
 pub(crate) const fn word_of(step: usize) -> usize {
     match step / 16 {
         0 => step % 16,

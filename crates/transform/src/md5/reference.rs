@@ -1,4 +1,4 @@
-//! MD5 as RFC 1321 section 3.4 writes it.
+//! MD5 as RFC 1321 section 3.4 defines it.
 
 use super::{SHIFTS, SINES, word_of};
 use crate::word::{Plain, Region, Word};

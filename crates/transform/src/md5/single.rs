@@ -1,10 +1,10 @@
-//! MD5 of one message, written for the length of its chain.
+//! MD5 of one message, optimised for the length of its dependency chain.
 //!
-//! Every step waits for the one before, so what counts is how many operations lie between `b` going in and coming out:
-//! five in rounds 1 and 4, four in rounds 2 and 3. Everything else of a step is added up beforehand, and the
-//! multiplexer of round 2 is added as two halves, of which only one needs the newest word. Compilers know nothing of
-//! chains: they gather constants and add them last, on the chain. An empty `asm!`, which is why this file needs
-//! `unsafe`, keeps what is added up beforehand beforehand.
+//! Every step waits for the one before, so the cost is the number of operations between input and output of `b`: five
+//! in rounds 1 and 4, four in rounds 2 and 3. All other operands of a step are added up beforehand, and the
+//! multiplexer of round 2 is added as two halves, of which only one needs the newest word. Compilers do not optimise
+//! for chains: they gather constants and add them last, on the chain. An empty `asm!`, which is why this file needs
+//! `unsafe`, makes them add the other operands beforehand.
 #![allow(unsafe_code)]
 
 use super::{SHIFTS, SINES, word_of};
@@ -38,7 +38,7 @@ pub(crate) fn blocks(state: &mut [u32; 8], data: &[u8]) {
     (state[0], state[1], state[2], state[3]) = (a, b, c, d);
 }
 
-/// The same word, made before anything that is computed of it.
+/// Returns the same word, which the compiler computes before all values that depend on it.
 #[inline(always)]
 #[cfg(target_arch = "x86_64")]
 fn settled(mut word: u32) -> u32 {

@@ -1,7 +1,7 @@
-//! Poly1305 by the integer units, step by step beside rounds that keep the vectors busy; constant time.
+//! Poly1305 by the integer units, step by step beside rounds that keep the vectors busy; constant-time.
 //!
-//! A product waits for the sum before it, so two chains of texts take turns. Only the middle of a text comes here, whole
-//! rows of blocks that lie side by side: so a step has no branches, and all that must be asked is asked once a row.
+//! A product depends on the sum before it, so two chains of texts alternate. Only the middle of a text is processed
+//! here, in whole rows of adjacent blocks: so a step has no branches, and all checks run once per row.
 //!
 //! `unsafe`: assembly, and blocks read through raw pointers, because they outlive the slices that they come from.
 #![allow(unsafe_code)]
@@ -11,22 +11,22 @@ use super::generic::{Factor, State, Sum};
 use crate::wipe::wipe;
 
 const CHAINS: usize = 2;
-/// Of 48 texts at most, and for each chain one without blocks; a power of two spares checking indices.
+/// At most 48 texts, and for each chain one without blocks; a power of two makes index checks unnecessary.
 const PLACES: usize = 64;
 /// Bytes of the longest row.
 const ROW: usize = 16 * 8;
 
-/// What chains that have ended absorb.
+/// The input of chains that have ended.
 static NOTHING: [u8; ROW] = [0; ROW];
 
-/// Sums and rows at which the chains are, while registers hold them.
+/// Sums of the chains and their present rows, while registers hold them.
 #[derive(Clone, Copy)]
 pub(crate) struct Steps {
     sums: [[u64; 3]; CHAINS],
     rows: [*const u8; CHAINS],
 }
 
-/// A text, and rows that lie ahead.
+/// A text, and the rows that lie ahead.
 #[derive(Clone, Copy)]
 struct Middle {
     state: State,
@@ -37,13 +37,13 @@ struct Middle {
 /// Texts under way.
 #[repr(C)]
 pub(crate) struct Beside {
-    /// Those of the texts at which the chains are: first, where the assembly reads them.
+    /// The factors of the chains' present texts; they come first, where the assembly reads them.
     factors: [Factor; CHAINS],
     steps: Steps,
-    /// Rows that are left of these texts, and which texts they are.
+    /// Rows that are left of these texts, and the indices of the texts.
     left: [usize; CHAINS],
     at: [usize; CHAINS],
-    /// Texts belong to the chains in turns.
+    /// The texts are assigned to the chains in turn.
     texts: [Middle; PLACES],
     count: usize,
 }
@@ -52,7 +52,7 @@ impl Steps {
     /// Absorbs a block of the chain's row.
     ///
     /// # Safety
-    /// It is readable, and the CPU has BMI2.
+    /// The block is readable, and the CPU has BMI2.
     #[inline(always)]
     unsafe fn step<const CHAIN: usize, const BLOCK: usize>(&mut self, beside: &Beside) {
         let [h0, h1, h2] = &mut self.sums[CHAIN];
@@ -78,7 +78,7 @@ impl Steps {
                 "add {a}, {b}",
                 "add {h1}, {a}",
                 "adc {h2}, {d}",
-                // What lies past 2^130 comes back times 5.
+                // The part past 2^130 comes back times 5.
                 "mov {a}, {h2}",
                 "shr {a}, 2",
                 "lea {a}, [{a} + 4*{a}]",
@@ -95,7 +95,7 @@ impl Steps {
         }
     }
 
-    /// Absorbs what is due in one of the eighths of the time for a row of each chain.
+    /// Absorbs the blocks that are due in one of the eighths of the time for a row of each chain.
     ///
     /// # Safety
     /// The rows are readable, and the CPU has BMI2.
@@ -134,12 +134,12 @@ impl Beside {
         }
     }
 
-    /// Takes up a text, one of 48 at most, of which rows of `row_blocks` blocks lie ahead.
+    /// Adds a text, one of 48 at most, of which rows of `row_blocks` blocks lie ahead.
     #[inline(always)]
     pub(crate) fn push(&mut self, text: &Text<'_>, row_blocks: usize) {
         let (blocks, _) = text.data.as_chunks::<16>();
         let (head, rows) = blocks.split_at(blocks.len() % row_blocks);
-        // In place: what has been written word by word is slow to copy by vectors.
+        // The text is written in place, because vectors copy slowly what has been written word by word.
         let place = &mut self.texts[self.count % PLACES];
         place.state.start(text.key);
         place.state.update_padded(text.aad);
@@ -160,7 +160,7 @@ impl Beside {
         self.steps = steps;
     }
 
-    /// Whether rows are left.
+    /// Returns whether rows are left.
     pub(crate) fn is_busy(&self) -> bool {
         self.at.iter().any(|&at| at < self.count)
     }
@@ -194,17 +194,17 @@ impl Beside {
         }
     }
 
-    /// Goes on to the next rows of `row_blocks` blocks.
+    /// Advances to the next rows of `row_blocks` blocks.
     #[inline(always)]
     pub(crate) fn advance(&mut self, steps: &mut Steps, row_blocks: usize) {
         self.next::<0>(steps, row_blocks);
         self.next::<1>(steps, row_blocks);
     }
 
-    /// Absorbs the rows that are left. Returns where the texts stand.
+    /// Absorbs the rows that are left. Returns the states of the texts.
     ///
     /// # Safety
-    /// They are readable, and the CPU has BMI2.
+    /// The texts are readable, and the CPU has BMI2.
     #[inline(always)]
     pub(crate) unsafe fn finish(&mut self, row_blocks: usize) -> impl Iterator<Item = &mut State> {
         let mut steps = self.steps;

@@ -1,4 +1,4 @@
-//! Poly1305 in words of 64 bits; constant time.
+//! Poly1305 in words of 64 bits; constant-time.
 
 use zeroize::Zeroize as _;
 
@@ -18,7 +18,7 @@ pub(super) struct Sum {
     pub(super) high: u64,
 }
 
-/// Where a text stands.
+/// The state of a text.
 #[derive(Clone, Copy)]
 pub(crate) struct State {
     pub(super) factor: Factor,
@@ -29,14 +29,14 @@ pub(crate) struct State {
 impl Factor {
     const ZERO: Self = Self { r: [0; 2], s: 0 };
 
-    /// Clamped as section 2.5.1 says.
+    /// Returns the factor, clamped as in section 2.5.1.
     fn new(r: u128) -> Self {
         let r = r & 0x0fff_fffc_0fff_fffc_0fff_fffc_0fff_ffff;
         let [r0, r1] = [r as u64, (r >> 64) as u64];
         Self { r: [r0, r1], s: r1 + (r1 >> 2) }
     }
 
-    /// The words of r.
+    /// Returns the words of r.
     #[cfg(target_arch = "x86_64")]
     pub(super) const fn words(&self) -> [u64; 2] {
         self.r
@@ -46,7 +46,7 @@ impl Factor {
 impl Sum {
     const ZERO: Self = Self { low: 0, high: 0 };
 
-    /// In limbs of 44, 44 and 43 bits.
+    /// Returns the sum in limbs of 44, 44 and 43 bits.
     #[cfg(target_arch = "x86_64")]
     pub(super) const fn limbs(self) -> [u64; 3] {
         const LIMB: u64 = (1 << 44) - 1;
@@ -54,7 +54,7 @@ impl Sum {
         [low as u64 & LIMB, (low >> 44) as u64 & LIMB, (low >> 88) as u64 | high << 40]
     }
 
-    /// Of limbs of 44 bits, each of which may have grown to twenty more.
+    /// Makes a sum from limbs of 44 bits, each of which may have grown by twenty bits.
     #[cfg(target_arch = "x86_64")]
     pub(super) const fn of_limbs([l0, l1, l2]: [u64; 3]) -> Self {
         let (low, carry) = (l0 as u128 + ((l1 as u128) << 44)).overflowing_add((l2 as u128) << 88);
@@ -77,9 +77,9 @@ impl Sum {
         Self { low, high: (d2 & 3) + u64::from(carry) }
     }
 
-    /// The sum modulo 2^130 - 5 and 2^128, plus the second half of the key.
+    /// Returns the sum modulo 2^130 - 5 and 2^128, plus the second half of the key.
     fn tag(self, pad: u128) -> [u8; 16] {
-        // h - p, where that is not negative: h + 5 then reaches 2^130.
+        // This is h - p, if that is not negative: h + 5 then reaches 2^130.
         let (less, carry) = self.low.overflowing_add(5);
         let past = u128::from((self.high + u64::from(carry)) >> 2).wrapping_neg();
         (less & past | self.low & !past).wrapping_add(pad).to_le_bytes()
@@ -123,7 +123,7 @@ impl State {
         }
     }
 
-    /// The tag.
+    /// Returns the tag.
     pub(crate) fn tag(&self) -> [u8; 16] {
         self.sum.tag(self.pad)
     }
@@ -150,7 +150,7 @@ impl Poly1305 {
         poly
     }
 
-    /// Where it stands.
+    /// Returns the state of the text.
     #[cfg(target_arch = "x86_64")]
     pub(super) const fn state(&mut self) -> &mut State {
         &mut self.0
@@ -161,12 +161,12 @@ impl Poly1305 {
         self.0.update(data);
     }
 
-    /// As [`State::update_padded`].
+    /// Does as [`State::update_padded`].
     pub(crate) fn update_padded(&mut self, data: &[u8]) {
         self.0.update_padded(data);
     }
 
-    /// The tag.
+    /// Returns the tag.
     pub(crate) fn finish(self) -> [u8; 16] {
         self.0.tag()
     }
@@ -185,7 +185,7 @@ mod tests {
         assert_eq!(poly.finish(), hex!("a8061dc1305136c6c22b8baf0c0127a9"));
     }
 
-    /// RFC 8439 appendix A.3, the cases about carries and the final reduction.
+    /// These are the cases of RFC 8439 appendix A.3 about carries and the final reduction.
     #[test]
     fn edges_of_the_field() {
         let check = |r: [u8; 16], s: [u8; 16], data: &[u8], tag: [u8; 16]| {

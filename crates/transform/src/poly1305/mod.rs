@@ -8,7 +8,7 @@ pub(crate) mod poly1305_blocks;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod poly1305_lanes;
 
-/// What ChaCha20-Poly1305 authenticates (RFC 8439 section 2.8), under a one-time key.
+/// The text that ChaCha20-Poly1305 authenticates (RFC 8439 section 2.8), under a one-time key.
 #[derive(Clone, Copy)]
 pub(crate) struct Text<'t> {
     pub(crate) key: &'t [u8; 32],
@@ -18,7 +18,7 @@ pub(crate) struct Text<'t> {
 }
 
 impl Text<'_> {
-    /// The two lengths that end it.
+    /// Returns the two lengths at the text's end.
     pub(crate) fn lengths(&self) -> [u8; 16] {
         (self.aad.len() as u128 | (self.data.len() as u128) << 64).to_le_bytes()
     }

@@ -1,9 +1,9 @@
-//! Poly1305 over eight blocks of one text at a time by AVX-512 IFMA, in the limbs of [`super::poly1305_lanes`]; constant
-//! time.
+//! Poly1305 over eight blocks of one text at a time by AVX-512 IFMA, in the limbs of [`super::poly1305_lanes`];
+//! constant-time.
 //!
-//! Each lane adds up every eighth block, by multiplying with the eighth power of r; the last time lanes multiply with the
-//! power that each block of a group still lacks, and their sum is the text's. Powers cost as much as a few dozens of blocks
-//! word by word do, so short texts go that way, and so does what is left of others.
+//! Each lane sums every eighth block, and multiplies by the eighth power of r; in the last step each lane multiplies
+//! by the power that its block still lacks, and their sum is the text's. Powers cost as much as a few dozens of
+//! blocks word by word, so short texts, and the rests of others, are processed word by word.
 //!
 //! `unsafe`: intrinsics behind the token.
 #![allow(unsafe_code)]
@@ -19,10 +19,10 @@ use crate::simd::avx512::Z;
 /// Bytes that meet one multiplication.
 const GROUP: usize = 8 * 16;
 
-/// Bytes of data from which groups are faster than blocks; measured.
+/// Bytes of data from which on groups are faster than blocks; measured.
 const WORTH_BYTES: usize = 512;
 
-/// The tag of a text.
+/// Returns the tag of a text.
 pub(crate) fn tag(_: Avx512, text: &Text<'_>) -> [u8; 16] {
     let mut poly = Poly1305::new(text.key);
     poly.update_padded(text.aad);
@@ -50,7 +50,7 @@ fn absorb(state: &mut State, groups: &[[u8; GROUP]]) {
     let of_lanes = of_lanes.in_lanes(0x0f, of_lanes.times(square));
     let of_lanes = of_lanes.in_lanes(0x55, of_lanes.times(fourth));
     let mut powers = [fourth.times(fourth), of_lanes];
-    // The first block is added to what was there.
+    // The first block is added to the earlier sum.
     let mut h = state.sum.limbs().map(|limb| _mm512_maskz_set1_epi64(1, limb.cast_signed()));
     let last = groups.len() - 1;
     for (n, group) in groups.iter().enumerate() {
@@ -83,7 +83,7 @@ mod tests {
     use super::{GROUP, Text, WORTH_BYTES, tag};
     use crate::isa::Features;
 
-    /// The largest r and blocks fill every limb; then ones that differ.
+    /// First r and the blocks are the largest ones, which fill every limb; then come blocks that differ.
     #[test]
     fn as_word_by_word() {
         let Some(proof) = Features::detect().avx512 else { return };

@@ -1,10 +1,11 @@
-//! Poly1305 over messages side by side by AVX-512 IFMA, one to a 64-bit lane, in the limbs of [`super::generic`];
-//! constant time.
+//! Poly1305 over messages side by side by AVX-512 IFMA, one per 64-bit lane, in the limbs of [`super::generic`];
+//! constant-time.
 //!
-//! A text is whole rows of four blocks, which meet four powers of r, so that one reduction serves them all. What
-//! makes its blocks a multiple of four is put before it: zeros that lack the bit above a block change no sum. Rows
-//! that are neither associated data nor data alone are put together aside: the first, the one between both, and the
-//! last. All lanes run until the shortest stretch of rows ends; a lane whose text has ended goes over another's.
+//! A text consists of whole rows of four blocks, which are multiplied by four powers of r, so that one reduction
+//! serves them all. Zero blocks before it make the number of its blocks a multiple of four: zeros without the bit
+//! above a block change no sum. Rows that are neither associated data nor data alone are assembled in a buffer: the
+//! first, the one between both, and the last. All lanes run until the shortest stretch of rows ends; a lane whose
+//! text has ended repeats another's rows.
 //!
 //! `unsafe`: intrinsics behind the token, and rows as raw pointers, made here from slices.
 #![allow(unsafe_code)]
@@ -19,7 +20,7 @@ use crate::wipe::wipe;
 /// Messages that run together.
 const LANES: usize = 8;
 
-/// Blocks of a row: so many are between two reductions.
+/// Blocks of a row, which is the distance of two reductions.
 const STEP: usize = 4;
 
 /// Bytes of a row.
@@ -35,32 +36,32 @@ pub(super) struct Power {
     s: [__m512i; 2],
 }
 
-/// Sums of products by limb: those of low and of high halves, as products of 52-bit numbers come.
+/// Sums of products by limb: those of low and of high halves, as the instructions for 52-bit numbers return them.
 pub(super) struct Products {
     low: Number,
     high: Number,
 }
 
-/// Where a lane stands in its text.
+/// The position of a lane in its text.
 #[derive(Clone, Copy)]
 struct Walk<'t> {
     text: Text<'t>,
-    /// Blocks of the associated data, and of both with the lengths.
+    /// Number of blocks of the associated data, and of all blocks including the lengths.
     aad_blocks: usize,
     blocks: usize,
-    /// The next block that has no row yet.
+    /// Index of the next block that has no row yet.
     next: usize,
-    /// Rows that lie ahead, from here on.
+    /// The first of the rows that lie ahead.
     row: *const u8,
     rows: usize,
 }
 
-/// Rows put together, one for each lane.
+/// Assembled rows, one per lane.
 #[repr(align(64))]
 #[derive(Clone, Copy)]
 struct Aside([[u8; ROW]; LANES]);
 
-/// The tags of the texts.
+/// Computes the tags of the texts.
 pub(crate) fn tags(_: Avx512, texts: &[Text<'_>], tags: &mut [[u8; 16]]) {
     for (texts, tags) in texts.chunks(LANES).zip(tags.chunks_mut(LANES)) {
         // SAFETY: the token proves the features.
@@ -68,7 +69,7 @@ pub(crate) fn tags(_: Avx512, texts: &[Text<'_>], tags: &mut [[u8; 16]]) {
     }
 }
 
-/// The lowest bits from `from` to before `to`, as far as a row has them.
+/// Returns a mask of the bits from `from` to before `to`, as far as a row has them.
 const fn span(from: isize, to: isize) -> u64 {
     const fn below(bit: isize) -> u64 {
         if bit <= 0 {
@@ -83,7 +84,7 @@ const fn span(from: isize, to: isize) -> u64 {
 }
 
 impl<'t> Walk<'t> {
-    /// A text before its first row, of which it has at least one block, and how many those are.
+    /// Returns a text before its first row, which has at least one block, and the number of blocks in that row.
     fn new(text: Text<'t>) -> (Self, usize) {
         let aad_blocks = text.aad.len().div_ceil(16);
         let blocks = aad_blocks + text.data.len().div_ceil(16) + 1;
@@ -91,7 +92,7 @@ impl<'t> Walk<'t> {
         (Self { text, aad_blocks, blocks, next: first, row: text.aad.as_ptr(), rows: 0 }, first)
     }
 
-    /// The row whose last block is the one before `end`.
+    /// Assembles the row whose last block is the one before `end`.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]
     fn put_together(&self, end: usize, row: &mut [u8; ROW]) {
@@ -111,7 +112,7 @@ impl<'t> Walk<'t> {
         unsafe { _mm512_storeu_si512(row.as_mut_ptr().cast(), bytes) };
     }
 
-    /// Goes on to the next rows; whether there are any.
+    /// Advances to the next rows; returns whether there are any.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]
     fn turn(&mut self, aside: &mut [u8; ROW]) -> bool {
@@ -150,7 +151,7 @@ impl Power {
         Self::new(products.reduced())
     }
 
-    /// Another power in the lanes of a mask.
+    /// Replaces the power in the lanes of a mask by another one.
     #[inline]
     #[target_feature(enable = "avx512f")]
     pub(super) fn in_lanes(self, mask: u8, other: Self) -> Self {
@@ -188,7 +189,7 @@ impl Products {
         }
     }
 
-    /// Their sum in limbs of 44, 45 and 42 bits.
+    /// Returns the sum in limbs of 44, 45 and 42 bits.
     #[inline]
     #[target_feature(enable = "avx512f")]
     pub(super) fn reduced(&self) -> Number {
@@ -212,7 +213,7 @@ impl Products {
     }
 }
 
-/// The limbs of a number of two words.
+/// Returns the limbs of a number of two words.
 #[inline]
 #[target_feature(enable = "avx512f")]
 pub(super) fn limbs(low: Z, high: Z) -> Number {
@@ -221,7 +222,7 @@ pub(super) fn limbs(low: Z, high: Z) -> Number {
     [_mm512_and_si512(low.0, mask), _mm512_and_si512(cut, mask), _mm512_srli_epi64::<24>(high.0)]
 }
 
-/// Adds a row of each lane to `h`: a block comes to be multiplied by r as often as blocks follow it, and once more.
+/// Adds a row of each lane to `h`: a block is multiplied by r once for each block that follows it, and once more.
 /// `tops` are the bits above the blocks.
 ///
 /// # Safety
@@ -242,7 +243,7 @@ unsafe fn absorb(
     }
     let words = Z::transpose_8x8(words);
     let mut products = Products::new();
-    // The first block waits for `h`: it comes last.
+    // The first block depends on `h`, so it comes last.
     for n in (0..STEP).rev() {
         let mut number = limbs(words[2 * n], words[2 * n + 1]);
         number[2] = _mm512_or_si512(number[2], tops[n]);
@@ -269,7 +270,7 @@ unsafe fn absorb_rows(
 ) -> Number {
     let tops = [_mm512_set1_epi64(1 << 40); STEP];
     for offset in (0..ROW * count).step_by(ROW) {
-        // All of them in registers would leave none to work with: each is read where it is used.
+        // With all of them in registers, none would be left for the computation, so each is read where it is used.
         let powers = core::hint::black_box(powers);
         // SAFETY: the caller's contract.
         h = unsafe { absorb(h, powers, rows, offset, tops) };
@@ -277,7 +278,7 @@ unsafe fn absorb_rows(
     h
 }
 
-/// The sums modulo 2^130 - 5 and 2^128, plus the second halves of the keys.
+/// Returns the sums modulo 2^130 - 5 and 2^128, plus the second halves of the keys.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn finish([mut h0, mut h1, mut h2]: Number, pad: [Z; 2]) -> [__m512i; 2] {
@@ -292,13 +293,13 @@ fn finish([mut h0, mut h1, mut h2]: Number, pad: [Z; 2]) -> [__m512i; 2] {
     }
     h1 = _mm512_add_epi64(h1, _mm512_srli_epi64::<44>(h0));
     h0 = _mm512_and_si512(h0, mask_44);
-    // h - p, where that is not negative: h + 5 then reaches 2^130.
+    // This is h - p, if that is not negative: h + 5 then reaches 2^130.
     let g0 = _mm512_add_epi64(h0, _mm512_set1_epi64(5));
     let g1 = _mm512_add_epi64(h1, _mm512_srli_epi64::<44>(g0));
     let g2 = _mm512_add_epi64(h2, _mm512_srli_epi64::<44>(g1));
     let past = _mm512_test_epi64_mask(g2, _mm512_set1_epi64(1 << 42));
     let [h0, h1, h2] = [(h0, g0), (h1, g1), (h2, g2)].map(|(h, g)| _mm512_mask_mov_epi64(h, past, g));
-    // Only the bits of 128 count, and limbs may hold a carry that has moved on.
+    // Only the lowest 128 bits count, and limbs may hold a carry that has moved on.
     let h0 = _mm512_and_si512(h0, mask_44);
     let h1 = _mm512_and_si512(h1, mask_44);
     let low = _mm512_add_epi64(_mm512_or_si512(h0, _mm512_slli_epi64::<44>(h1)), pad[0].0);
@@ -308,7 +309,7 @@ fn finish([mut h0, mut h1, mut h2]: Number, pad: [Z; 2]) -> [__m512i; 2] {
     [low, _mm512_mask_add_epi64(high, carry, high, _mm512_set1_epi64(1))]
 }
 
-/// The tags of at most eight texts, at least one.
+/// Computes the tags of one to eight texts.
 #[target_feature(enable = "avx512f,avx512bw,avx512ifma")]
 fn eight(texts: &[Text<'_>], tags: &mut [[u8; 16]]) {
     let mut keys = [Z(_mm512_setzero_si512()); LANES];
@@ -323,7 +324,7 @@ fn eight(texts: &[Text<'_>], tags: &mut [[u8; 16]]) {
         (walks[lane], firsts[lane]) = (walk, first as u64);
     }
     let [r_low, r_high, pads @ .., _, _, _, _] = Z::transpose_8x8(keys);
-    // Clamped as RFC 8439 section 2.5.1 says.
+    // The words are clamped as RFC 8439 section 2.5.1 says.
     let clamped = |word: Z, mask: i64| Z(_mm512_and_si512(word.0, _mm512_set1_epi64(mask)));
     let r = Power::new(limbs(clamped(r_low, 0x0fff_fffc_0fff_ffff), clamped(r_high, 0x0fff_fffc_0fff_fffc)));
     let square = r.times(r);

@@ -1,4 +1,4 @@
-//! RC4. Broken; here because the papers measure it. A job starts at the beginning of its key's stream.
+//! RC4. It is broken; it is here because the papers measure it. A job starts at the beginning of its key's stream.
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod rc4_lanes;
@@ -87,7 +87,7 @@ fn trace(key: &Schedule, data: &mut [u8], sink: &mut dyn FnMut(Event)) {
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 #[repr(align(32))]
 pub(crate) struct Key {
-    /// Aligned, so that no vector of it crosses a cache line.
+    /// It is aligned, so that no vector of it crosses a cache line.
     pub(crate) permutation: [u8; 256],
 }
 

@@ -1,11 +1,12 @@
-//! RC4, eight messages interleaved: a byte waits for three look-ups and two stores of the same table.
+//! RC4, eight messages interleaved: each byte waits for three look-ups and two stores of the same table.
 //!
-//! A row holds one entry of every lane's permutation, so one load reads S[i] of all. A first-level cache takes one store
-//! a cycle, or two of one line: lanes store S[i] by twos, then S[j]. All lanes share i, in rows: a message that begins
-//! later than others has its entry 0 in the row where i stands then, and its start to add when it looks up a sum.
+//! A row holds one entry of every lane's permutation, so one load reads S[i] of all. A first-level cache takes one
+//! store per cycle, or two of one line: lanes store S[i] in pairs, then S[j]. All lanes share i, in rows: a message
+//! that begins later than others has its entry 0 in the present row of i, and adds that start when it looks up a sum.
 //!
-//! `unsafe`: rows are read and written under the contract of [`crate::cipher_lanes::LaneKernel`]; assembly, behind the token
-//! for AVX2, as the compiler extends every byte that it adds and runs out of registers.
+//! `unsafe`: rows are read and written under the contract of [`crate::cipher_lanes::LaneKernel`]; the assembly is
+//! behind the token for AVX2, and exists because the compiler extends every byte that it adds and runs out of
+//! registers.
 #![allow(unsafe_code)]
 
 use core::arch::x86_64::*;
@@ -20,7 +21,7 @@ use crate::wipe::wipe;
 /// Messages side by side.
 pub(crate) const LANES: usize = 8;
 
-/// The streams of eight messages; `'k` is the life of their keys.
+/// The streams of eight messages; `'k` is the lifetime of their keys.
 #[repr(C, align(64))]
 pub(crate) struct Rc4Lanes<'k> {
     s: [[u8; LANES]; 256],
@@ -63,7 +64,7 @@ impl Rc4Lanes<'_> {
         self.new = [None; LANES];
     }
 
-    /// Lays the new messages' permutations into the rows.
+    /// Writes the new messages' permutations into the rows.
     fn lay(&mut self) {
         let mut new = [0; LANES];
         for (new, _) in new.iter_mut().zip(&self.new).filter(|(_, key)| key.is_some()) {
@@ -98,15 +99,15 @@ impl Rc4Lanes<'_> {
     }
 }
 
-/// See [`LaneKernel::crypt_chunks`]; `TOGETHER` if all lanes start in row 0.
+/// See [`LaneKernel::crypt_chunks`]; `TOGETHER` says that all lanes start in row 0.
 #[target_feature(enable = "avx2")]
-#[allow(unused_assignments)] // What is left of a row after its last lanes.
+#[allow(unused_assignments)] // The rest of a row after its last lanes is not used.
 unsafe fn crypt_lanes<const TOGETHER: bool>(
     kernel: &mut Rc4Lanes<'_>,
     rows: &mut Rows<LANES>,
     chunks: usize,
 ) {
-    /// Bytes of stream that come at once.
+    /// Bytes of stream that are computed at once.
     const STEP: usize = 16;
     const { assert!(offset_of!(Rc4Lanes<'_>, s) == 0 && offset_of!(Rc4Lanes<'_>, start) == 2048) };
     let mut j = kernel.j.map(u64::from);
@@ -115,7 +116,7 @@ unsafe fn crypt_lanes<const TOGETHER: bool>(
     for _ in 0..chunks {
         for at in (0..CHUNK).step_by(STEP) {
             let mut stream = [_mm_setzero_si128(); LANES];
-            // Lanes n and n + 4, whose S[i] are the lowest bytes of `$a` and `$b`; the next lanes' follow.
+            // Processes lanes n and n + 4, whose S[i] are the lowest bytes of `$a` and `$b`; the next lanes' follow.
             macro_rules! two {
                 ($n:literal $byte:literal $a:ident $b:ident $row:ident $in_row:ident $($add_start:literal)*) => {
                     core::arch::asm!(
@@ -143,7 +144,7 @@ unsafe fn crypt_lanes<const TOGETHER: bool>(
             }
             macro_rules! bytes {
                 ($($byte:literal)*) => { $( {
-                    // Only the last of sixteen can go round.
+                    // Only the last of sixteen can wrap.
                     const LAST: bool = $byte == STEP - 1;
                     const IN_ROW: usize = if LAST { 0 } else { 8 * ($byte + 1) };
                     // SAFETY: rows of the table.

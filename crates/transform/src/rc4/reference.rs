@@ -10,7 +10,7 @@ pub(crate) fn crypt<W: Word>(key: &Key, data: &mut [u8]) {
     in_pieces::<W>(key, data, usize::MAX, || ());
 }
 
-/// The same, with a call of `done` after every `piece` bytes.
+/// Does the same, and calls `done` after every `piece` bytes.
 pub(crate) fn in_pieces<W: Word>(key: &Key, data: &mut [u8], piece: usize, mut done: impl FnMut()) {
     let mut s = key.permutation;
     let (mut i, mut j) = (W::imm(0), W::imm(0));
@@ -33,7 +33,7 @@ pub(crate) fn in_pieces<W: Word>(key: &Key, data: &mut [u8], piece: usize, mut d
     s.zeroize();
 }
 
-/// The same, not counted.
+/// Does the same, without counting.
 pub(crate) fn plain(key: &Key, data: &mut [u8]) {
     crypt::<Plain>(key, data);
 }

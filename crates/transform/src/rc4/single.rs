@@ -5,14 +5,14 @@ use core::hint::select_unpredictable;
 use super::Key;
 use crate::wipe::wipe;
 
-/// XORs the rest of a stream into a message, and wipes what it came from.
+/// XORs the rest of a stream into a message, and wipes the stream's state.
 pub(crate) fn crypt_from(mut s: [u8; 256], mut i: u8, mut j: u8, data: &mut [u8]) {
     let mut a = s[usize::from(i.wrapping_add(1))];
     let mut next = || {
         i = i.wrapping_add(1);
         j = j.wrapping_add(a);
         let (b, soon) = (s[usize::from(j)], i.wrapping_add(1));
-        // Loaded before the stores, so that it need not wait for their addresses.
+        // The entry is loaded before the stores, so that it need not wait for their addresses.
         let after = s[usize::from(soon)];
         s[usize::from(i)] = b;
         s[usize::from(j)] = a;

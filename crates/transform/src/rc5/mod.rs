@@ -100,7 +100,7 @@ block_after_block!(unrolled, Rc5 | Rc5R16 => rc5_lanes::one);
 const P: u32 = 0xb7e1_5163;
 const Q: u32 = 0x9e37_79b9;
 
-/// Mixes a key of up to 255 bytes into `table`, three passes over the longer of the two; RC6 does the same.
+/// Mixes a key of up to 255 bytes into `table`, in three passes over the longer of the two; RC6 does the same.
 pub(crate) fn expand(key: &[u8], table: &mut [u32]) {
     let mut words = [0u32; 64];
     for (i, byte) in key.iter().enumerate() {
@@ -127,7 +127,8 @@ pub(crate) fn expand(key: &[u8], table: &mut [u32]) {
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 #[repr(C, align(32))]
 pub(crate) struct Key {
-    /// The table S, 2 * rounds + 2 words of it in use. First, so that no eight words that lanes load cross a cache line.
+    /// The table S, of which 2 * rounds + 2 words are in use. It comes first, so that no eight words that lanes load
+    /// cross a cache line.
     pub(crate) table: [u32; 34],
     /// 12 or 16.
     pub(crate) rounds: usize,

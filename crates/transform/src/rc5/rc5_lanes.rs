@@ -18,7 +18,7 @@ use crate::{
     word_lanes::WordLanes,
 };
 
-/// RC5 with the rounds that its table's length tells.
+/// RC5; its table's length determines the number of rounds.
 pub(crate) struct Rc5;
 
 impl WordCipher for Rc5 {
@@ -78,7 +78,7 @@ impl WordCipher for Rc5 {
     }
 }
 
-/// One block of one message.
+/// Transforms one block of one message.
 pub(crate) fn one(key: &Key, direction: Direction, block: &mut [u8; 8]) {
     let value = u64::from_le_bytes(*block);
     let mut words = [[value as u32], [(value >> 32) as u32], [0], [0]];
@@ -91,7 +91,7 @@ word_lane_kernels! { Rc5:
     avx2 = "avx2", Avx2, Y, 1 of 8, 2 of 16, or 4 of 32;
 }
 
-/// RC5 in the lanes of the largest instruction set there is.
+/// Runs RC5 in the lanes of the largest instruction set available.
 pub(crate) fn run_widest(
     features: Features,
     mode: Mode,
@@ -111,7 +111,7 @@ pub(crate) fn run_widest(
         match (features.avx512, features.avx2) {
             (Some(proof), _)
                 if (mode, direction) == (Mode::Cbc, Direction::Encrypt)
-                    // Or else half the lanes would be empty in the end.
+                    // Otherwise half of the lanes would be empty at the end.
                     && order.len().div_ceil(half).is_multiple_of(2)
                     && !few_lanes_do(jobs, order, half, MOST_LANES, (37, 20)) =>
             {
@@ -128,8 +128,8 @@ pub(crate) fn run_widest(
 #[cfg(target_arch = "x86_64")]
 pub(crate) const MOST_LANES: usize = 128;
 
-/// Seals CBC, where every block waits for the one before, in as many lanes as registers hold: eight vectors' rounds wait
-/// less than four's. Other modes would keep blocks for later, beyond what registers are left.
+/// Seals by CBC, in which every block waits for the one before, in as many lanes as registers hold: eight vectors'
+/// rounds wait less than four's. In other modes the blocks kept for later would exceed the remaining registers.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn seal_cbc<'k>(
     _: Avx512,

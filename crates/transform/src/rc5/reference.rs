@@ -1,10 +1,10 @@
-//! RC5 as RFC 2040 section 6 writes it.
+//! RC5 as RFC 2040 section 6 defines it.
 
 use super::Key;
 use crate::job::Direction;
 use crate::word::{Plain, Region, Word};
 
-/// One block.
+/// Transforms one block.
 pub(crate) fn crypt<W: Word>(key: &Key, direction: Direction, block: &mut [u8; 8]) {
     let value = u64::from_le_bytes(*block);
     let (mut a, mut b) = (
@@ -36,7 +36,7 @@ pub(crate) fn crypt<W: Word>(key: &Key, direction: Direction, block: &mut [u8; 8
     *block = (u64::from(high) << 32 | u64::from(low)).to_le_bytes();
 }
 
-/// One block, not counted.
+/// Transforms one block, without counting operations.
 pub(crate) fn plain(key: &Key, direction: Direction, block: &mut [u8; 8]) {
     crypt::<Plain>(key, direction, block);
 }

@@ -74,7 +74,7 @@ pub(crate) const KEY_WORDS: usize = 2 * ROUNDS + 4;
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 #[repr(align(32))]
 pub(crate) struct Key {
-    /// The table S; aligned, so that no eight words that lanes load cross a cache line.
+    /// The table S; it is aligned, so that no eight words that lanes load cross a cache line.
     pub(crate) table: [u32; KEY_WORDS],
 }
 

@@ -20,7 +20,7 @@ fn quadratic<V: Words>(x: V) -> V {
     x.mul(x.add(x).add(V::splat(1))).rotl::<5>()
 }
 
-/// One round; the caller moves the roles.
+/// Runs one round; the caller rotates the roles.
 #[inline(always)]
 fn forward<V: Words, const G: usize>(
     [a, b, c, d]: [&mut [V; G]; 4],
@@ -34,7 +34,7 @@ fn forward<V: Words, const G: usize>(
     }
 }
 
-/// The inverse of [`forward`].
+/// Runs the inverse of [`forward`].
 #[inline(always)]
 fn backward<V: Words, const G: usize>(
     [a, b, c, d]: [&mut [V; G]; 4],
@@ -104,7 +104,7 @@ impl WordCipher for Rc6 {
     }
 }
 
-/// One block of one message.
+/// Transforms one block of one message.
 pub(crate) fn one(key: &Key, direction: Direction, block: &mut [u8; 16]) {
     let mut words: [[u32; 1]; 4] = core::array::from_fn(|i| [u32::from_le_bytes(block.as_chunks().0[i])]);
     Rc6::crypt::<u32, 1>(direction, key.table.len(), |i, _| key.table[i], &mut words);
@@ -113,7 +113,7 @@ pub(crate) fn one(key: &Key, direction: Direction, block: &mut [u8; 16]) {
     }
 }
 
-/// RC6 in the lanes of the largest instruction set there is.
+/// Runs RC6 in the lanes of the largest instruction set available.
 pub(crate) fn run_widest(
     features: Features,
     mode: Mode,

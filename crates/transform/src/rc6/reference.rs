@@ -1,4 +1,4 @@
-//! RC6 as the submission writes it.
+//! RC6 as the submission defines it.
 
 use super::{Key, ROUNDS};
 use crate::job::Direction;
@@ -8,7 +8,7 @@ fn quadratic<W: Word>(x: W) -> W {
     x.mul(x + x + W::imm(1)).rotl(5)
 }
 
-/// One block.
+/// Transforms one block.
 pub(crate) fn crypt<W: Word>(key: &Key, direction: Direction, block: &mut [u8; 16]) {
     let [mut a, mut b, mut c, mut d]: [W; 4] = core::array::from_fn(|i| {
         W::load(Region::Message.word(i), u32::from_le_bytes(block.as_chunks().0[i]))
@@ -47,7 +47,7 @@ pub(crate) fn crypt<W: Word>(key: &Key, direction: Direction, block: &mut [u8; 1
     }
 }
 
-/// One block, not counted.
+/// Transforms one block, without counting operations.
 pub(crate) fn plain(key: &Key, direction: Direction, block: &mut [u8; 16]) {
     crypt::<Plain>(key, direction, block);
 }

@@ -1,4 +1,4 @@
-//! SEAL 3.0, several messages interleaved in general registers; one of them is the generic tier.
+//! SEAL 3.0 with several messages interleaved in general registers; with one message it is the generic tier.
 
 use super::{Key, PAGES, ZERO};
 use crate::cipher_lanes::{Alone, CHUNK, Interleaved};
@@ -11,7 +11,7 @@ pub(crate) const LANES: usize = 4;
 /// Chunks of a page.
 pub(crate) const PAGE_CHUNKS: usize = 1024 / CHUNK;
 
-/// Where a stream is.
+/// The position in a stream.
 #[derive(Clone, Copy)]
 pub(crate) struct State {
     /// A, B, C, D, then n1 to n4.
@@ -22,17 +22,17 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// The stream of an index, before its start.
+    /// Returns the state of an index's stream, before its start.
     pub(crate) const fn new(index: u32) -> Self {
         Self { words: [0; 8], index, chunk: 0 }
     }
 
-    /// The page of the next chunk; those that only idle lanes reach count as the first ones.
+    /// Returns the page of the next chunk; pages that only idle lanes reach count as the first ones.
     pub(crate) const fn page(self) -> usize {
         self.chunk / PAGE_CHUNKS % PAGES
     }
 
-    /// Words of S for the next chunk.
+    /// Returns the words of S for the next chunk.
     pub(crate) fn s(self, key: &Key) -> &[u32; 16] {
         &key.s.as_chunks().0[self.chunk % PAGE_CHUNKS]
     }
@@ -60,7 +60,7 @@ impl State {
     }
 }
 
-/// A word of T by the offset in bits 2 to 10.
+/// Returns a word of T by the offset in bits 2 to 10.
 #[inline(always)]
 fn t(key: &Key, offset: u32) -> u32 {
     key.t[(offset >> 2) as usize & 511]

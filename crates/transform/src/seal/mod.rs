@@ -1,6 +1,6 @@
-//! SEAL 3.0, Rogaway and Coppersmith 1998: a stream for each 32-bit index under one key, 64 KiB at most.
+//! SEAL 3.0, Rogaway and Coppersmith 1998: a stream of at most 64 KiB for each 32-bit index under one key.
 //!
-//! Words go out most significant byte first.
+//! Words are written most significant byte first.
 
 pub(crate) mod generic;
 pub(crate) mod reference;
@@ -20,7 +20,7 @@ use crate::key::Schedule;
 use crate::order::LaneCost;
 use crate::word::{Counted, Event, end_block};
 
-/// SEAL 3.0 as the catalogue knows it.
+/// SEAL 3.0 as the catalogue lists it.
 pub(crate) static SEAL_3: CipherDescriptor = CipherDescriptor {
     name: "seal3",
     facts: Facts {
@@ -34,7 +34,7 @@ pub(crate) static SEAL_3: CipherDescriptor = CipherDescriptor {
         chained: true,
         byte_order: ByteOrder::Big,
         standing: Standing::Legacy,
-        // 2^32 indices, each with a stream of 64 KiB.
+        // There are 2^32 indices, each with a stream of 64 KiB.
         limits: Limits { blocks_a_key: (1 << 32) * (MAX_BYTES as u64 / 16), bytes_a_nonce: MAX_BYTES as u64 },
         source: "Rogaway and Coppersmith, J. Cryptology 11 (1998) 273-287",
     },
@@ -80,13 +80,13 @@ fn trace(key: &Schedule, data: &mut [u8], sink: &mut dyn FnMut(Event)) {
     }
 }
 
-/// Lanes by gathers against lanes interleaved, and against single messages when few lanes are left.
+/// The cost of lanes by gathers compared with interleaved lanes, and with single messages when few lanes are left.
 #[cfg(target_arch = "x86_64")]
 const GATHER: LaneCost = LaneCost { few: 12, fixed_bytes: 8192, job_bytes: 256 };
 #[cfg(target_arch = "x86_64")]
 const GATHER_FEW: usize = 5;
 
-/// SEAL in lanes: by gathers where they pay, or a few messages interleaved.
+/// Runs SEAL in lanes: by gathers if they pay, or with a few messages interleaved.
 fn run_lanes(
     features: Features,
     _: Mode,
@@ -114,7 +114,7 @@ fn run_lanes(
     cipher_lanes::run_jobs(&mut Interleave(kernel), jobs, order, hand_over);
 }
 
-/// The tables where [`Schedule`] has them.
+/// The tables in [`Schedule`].
 pub(crate) type BoxedKey = Box<Key>;
 
 /// Kilobytes of stream under one index; each takes four words of R.
@@ -134,7 +134,7 @@ pub(crate) struct Key {
 /// The key of lanes that have none.
 static ZERO: Key = Key { t: [0; 512], s: [0; 256], r: [0; 4 * PAGES] };
 
-/// The index that an IV gives.
+/// Returns the index in an IV.
 pub(crate) fn index(iv: &[u8; 16]) -> u32 {
     u32::from_be_bytes([iv[0], iv[1], iv[2], iv[3]])
 }
@@ -178,7 +178,7 @@ mod tests {
     use super::*;
     use hex_literal::hex;
 
-    /// Key of the paper's appendix.
+    /// The key is that of the paper's appendix.
     #[test]
     fn tables_of_the_paper() {
         let key = Key::new(&hex!("67452301efcdab8998badcfe10325476c3d2e1f0"));

@@ -1,9 +1,9 @@
-//! SEAL 3.0 as its paper writes it.
+//! SEAL 3.0 as its paper defines it.
 
 use super::Key;
 use crate::word::{Plain, Region, Word};
 
-/// XORs kilobyte `page` of the stream of index `n` into `data`, which has so much or less.
+/// XORs kilobyte `page` of the stream of index `n` into `data`, which is at most that long.
 pub(crate) fn page<W: Word>(key: &Key, n: u32, page: usize, data: &mut [u8]) {
     let t = |at: W| W::lookup("T", 0, &key.t, at.shr(2));
     let low = |x: W| x & W::imm(0x7fc);
@@ -74,7 +74,7 @@ pub(crate) fn crypt<W: Word>(key: &Key, n: u32, data: &mut [u8]) {
     }
 }
 
-/// The same, not counted.
+/// Does the same, without counting.
 pub(crate) fn plain(key: &Key, n: u32, data: &mut [u8]) {
     crypt::<Plain>(key, n, data);
 }

@@ -1,7 +1,7 @@
 //! SEAL 3.0 by gathers: two groups of sixteen messages on AVX-512, four of eight on AVX2.
 //!
 //! A gather needs one base for all its lanes, so T of every key in use is copied here; lanes of one key share a copy.
-//! S and R are read where they are. `unsafe`: gathers, and rows under the contract of [`crate::cipher_lanes::LaneKernel`].
+//! S and R are read in place. `unsafe`: gathers, and rows under the contract of [`crate::cipher_lanes::LaneKernel`].
 #![allow(unsafe_code)]
 
 use super::generic::{PAGE_CHUNKS, State, rest};
@@ -20,7 +20,7 @@ const L: usize = 32;
 /// A lane that has no table.
 const NONE: u8 = u8::MAX;
 
-/// From how many lanes on the starts of pages run in vectors.
+/// Number of lanes from which on the starts of pages run in vectors.
 const START_TOGETHER: usize = 6;
 
 /// The batch kernel.
@@ -29,12 +29,12 @@ pub(crate) struct SealGather<'k> {
     tables: [[u32; 512]; L],
     /// A, B, C, D, then n1 to n4.
     words: [[u32; L]; 8],
-    /// Where each lane's table starts, in bytes from the first.
+    /// Start of each lane's table, in bytes from the first.
     offsets: [u32; L],
     keys: [&'k Key; L],
     index: [u32; L],
     chunk: [usize; L],
-    /// Whose T each table is, and how many lanes use it.
+    /// The key of each table, and the number of lanes that use it.
     held: [Option<&'k Key>; L],
     users: [u8; L],
     table_of: [u8; L],
@@ -52,7 +52,7 @@ impl Drop for SealGather<'_> {
     }
 }
 
-/// Each lane's word of T.
+/// Returns each lane's word of T.
 ///
 /// # Safety
 /// `base` has starts of tables, `offset` multiples of four below 2048.
@@ -62,10 +62,10 @@ unsafe fn look<V: Gather>(tables: *const u32, base: V, offset: V) -> V {
     unsafe { V::gather(tables, base.add(offset)) }
 }
 
-/// Four steps of the start of a page.
+/// Runs four steps of the start of a page.
 ///
 /// # Safety
-/// As for [`look`].
+/// The contract is that of [`look`].
 #[inline(always)]
 unsafe fn warm<V: Gather, const G: usize>(tables: *const u32, base: &[V; G], x: &mut [[V; G]; 4]) {
     for i in 0..4 {
@@ -172,7 +172,7 @@ impl<'k> SealGather<'k> {
         }
     }
 
-    /// The next chunk of every stream, before S is mixed in.
+    /// Returns the next chunk of every stream, before S is mixed in.
     #[inline(always)]
     unsafe fn stream<V: Gather, const G: usize>(&mut self) -> [[V; 16]; G] {
         // SAFETY: rows of L = G * LANES words.

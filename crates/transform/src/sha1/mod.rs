@@ -1,4 +1,4 @@
-//! SHA-1, FIPS 180-4. Broken as a signature hash; HMAC-SHA1 still protects IPsec and older TLS.
+//! SHA-1, FIPS 180-4. It is broken as a signature hash; HMAC-SHA1 still protects IPsec and older TLS.
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod ni;
@@ -74,7 +74,8 @@ pub(crate) const INITIAL: [u32; 8] = [0x67452301, 0xefcdab89, 0x98badcfe, 0x1032
 /// The constants of the four times twenty steps.
 pub(crate) const CONSTANTS: [u32; 4] = [0x5a827999, 0x6ed9eba1, 0x8f1bbcdc, 0xca62c1d6];
 
-/// This CPU's instructions for SHA-1, if it has any: by our own kernel, and by AWS-LC's on architectures for which there is none.
+/// Returns the kernel by this CPU's instructions for SHA-1, if it has any: our own kernel, or AWS-LC's on
+/// architectures for which we have none.
 pub(crate) fn native(features: Features) -> Option<Compress> {
     #[cfg(target_arch = "x86_64")]
     return features.sha.map(|_| ni::blocks as Compress);

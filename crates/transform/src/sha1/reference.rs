@@ -1,4 +1,4 @@
-//! SHA-1 as FIPS 180-4 section 6.1.2 writes it.
+//! SHA-1 as FIPS 180-4 section 6.1.2 defines it.
 
 use super::CONSTANTS;
 use crate::word::{Plain, Region, Word};

@@ -1,4 +1,4 @@
-//! SHA-1 unrolled, over vectors: one lane is the generic tier, eight or sixteen the batch tier.
+//! SHA-1 unrolled, over vectors: one lane is the generic tier, and eight or sixteen are the batch tier.
 //!
 //! `unsafe`: kernels read through lane pointers whose contract is [`crate::hash::hash_lanes::Absorb`]'s.
 #![allow(unsafe_code)]
@@ -42,7 +42,7 @@ impl Rounds<5> for Sha1 {
                 const C: usize = (A + 2) % 5;
                 const D: usize = (A + 3) % 5;
                 const E: usize = (A + 4) % 5;
-                // Words are made well before their step, which then waits for the step before it only.
+                // Words are computed well before their step, which then waits only for the step before it.
                 const SOON: usize = T + 7;
                 if LOADS && (T == 0 || T == 8) {
                     // SAFETY: the caller's promise.

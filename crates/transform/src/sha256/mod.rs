@@ -49,7 +49,7 @@ pub(crate) static HASH: Hash = Hash {
     traced: reference::compress::<Counted>,
     lane_cost: |features| match (features.avx512, features.avx2, features.sha) {
         (Some(_), _, Some(_)) => LaneCost { few: 6, fixed_bytes: 64, job_bytes: 16 },
-        // Eight lanes of AVX2 hardly beat the SHA extensions.
+        // Eight lanes of AVX2 are hardly faster than the SHA extensions.
         (_, Some(_), Some(_)) | (None, None, _) => LaneCost::NEVER,
         _ => LaneCost { few: 1, fixed_bytes: 112, job_bytes: 16 },
     },
@@ -85,7 +85,8 @@ pub(crate) const CONSTANTS: [u32; 64] = [
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2,
 ];
 
-/// This CPU's instructions for SHA-256, if it has any: by our own kernel, and by AWS-LC's on architectures for which there is none.
+/// Returns the kernel by this CPU's instructions for SHA-256, if it has any: our own kernel, or AWS-LC's on
+/// architectures for which we have none.
 pub(crate) fn native(features: Features) -> Option<Compress> {
     #[cfg(target_arch = "x86_64")]
     return features.sha.map(|_| ni::blocks as Compress);

@@ -17,8 +17,8 @@ pub(crate) fn blocks(state: &mut [u32; 8], data: &[u8]) {
 fn blocks_ni(state: &mut [u32; 8], data: &[u8]) {
     let swap = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
     let words = state.as_mut_ptr().cast::<__m128i>();
-    // The instructions want the state as (a, b, e, f) and (c, d, g, h), high word first.
-    // SAFETY: the state's two halves, any alignment.
+    // The instructions take the state as (a, b, e, f) and (c, d, g, h), high word first. SAFETY: the state's two
+    // halves, any alignment.
     let (dcba, hgfe) = unsafe { (_mm_loadu_si128(words), _mm_loadu_si128(words.add(1))) };
     let cdab = _mm_shuffle_epi32::<0xb1>(dcba);
     let efgh = _mm_shuffle_epi32::<0x1b>(hgfe);

@@ -1,4 +1,4 @@
-//! SHA-256 as FIPS 180-4 section 6.2.2 writes it.
+//! SHA-256 as FIPS 180-4 section 6.2.2 defines it.
 
 use super::CONSTANTS;
 use crate::word::{Plain, Region, Word};

@@ -1,4 +1,4 @@
-//! SHA-256 over vectors: one lane is the generic tier, eight or sixteen the batch tier.
+//! SHA-256 over vectors: one lane is the generic tier, and eight or sixteen are the batch tier.
 //!
 //! `unsafe`: kernels read through lane pointers whose contract is [`crate::hash::hash_lanes::Absorb`]'s.
 #![allow(unsafe_code)]
@@ -25,7 +25,7 @@ impl Rounds<8> for Sha256 {
         rows: *const *const u8,
         offset: usize,
     ) {
-        // Sixteen steps, after which every role is where it began.
+        // Runs sixteen steps, after which every role is back at its start.
         macro_rules! steps {
             ($constants:expr, $first:literal) => {
                 steps!($constants, $first, 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15)
@@ -68,12 +68,12 @@ impl Rounds<8> for Sha256 {
         let [first, second, third, fourth] = CONSTANTS.as_chunks::<16>().0 else { return };
         steps!(first, true);
         if G == 1 {
-            // All that is worked on stays in registers.
+            // All values stay in registers.
             steps!(second, false);
             steps!(third, false);
             steps!(fourth, false);
         } else {
-            // All 64 steps of two groups would fill the whole cache of instructions.
+            // All 64 steps of two groups would fill the whole instruction cache.
             for constants in [second, third, fourth] {
                 steps!(constants, false);
             }

@@ -1,9 +1,10 @@
 //! Many messages of SHA-384 or SHA-512 side by side, each with its own length and key.
 //!
-//! A lane's message is its whole blocks, read in place, then one or two padded blocks in the lane's scratch, and for HMAC
-//! the block of the outer hash. All lanes run until the shortest stretch ends; a lane whose message is done takes the next,
-//! and one without work reads along with the lane that has least to go, so that it reads nothing it must not. When so few
-//! lanes are busy that single messages are faster, their rests run one by one.
+//! A lane's message is its whole blocks, read in place, then one or two padded blocks in the lane's scratch, and for
+//! HMAC the block of the outer hash. All lanes run until the shortest stretch ends; a lane whose message is done
+//! takes the next one, and a lane without work reads the same bytes as the lane that has least left, so that it reads
+//! only valid bytes. When so few lanes are busy that single messages are faster, the rests of their messages run one
+//! by one.
 //!
 //! `unsafe`: kernels take raw pointers, made here from the jobs' slices.
 #![allow(unsafe_code)]
@@ -14,7 +15,7 @@ use crate::isa::Features;
 use crate::job::{DigestJob, Status};
 use crate::wipe::wipe;
 
-/// What a lane is at.
+/// The work of a lane.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
     /// The whole blocks of the message.
@@ -23,7 +24,7 @@ enum Stage {
     End,
     /// HMAC's outer hash.
     Outer,
-    /// Nothing.
+    /// No work.
     Idle,
 }
 
@@ -69,7 +70,7 @@ impl<const L: usize> Lanes<'_, '_, L> {
         self.blocks_left[lane] = input.len() / BLOCK;
     }
 
-    /// Lays a lane's padded blocks into its scratch, from where it goes on.
+    /// Writes a lane's padded blocks into its scratch, where it continues.
     fn go_on(&mut self, lane: usize, stage: Stage, tail: &[u8], message_bytes: usize, absorbed_bytes: usize) {
         let scratch = &mut self.scratch[lane];
         let bytes = pad(tail, (message_bytes + absorbed_bytes) as u64, scratch);
@@ -78,7 +79,7 @@ impl<const L: usize> Lanes<'_, '_, L> {
         self.stage[lane] = stage;
     }
 
-    /// Moves a lane whose stretch has ended on.
+    /// Moves a lane whose stretch has ended to the next one.
     fn advance(&mut self, lane: usize) {
         let index = usize::from(self.job_of[lane]);
         let (input, key) = (self.jobs[index].input, self.jobs[index].key.own::<HmacKey>());
@@ -188,8 +189,8 @@ unsafe fn all<const L: usize>(
     wipe(&mut lanes.scratch, [0; 2 * BLOCK]);
 }
 
-/// The jobs that a list of indices, longest first, names, in the lanes of the largest instruction set there is. With at most
-/// `few` lanes busy and no jobs waiting, messages end one by one.
+/// Runs the jobs that a list of indices, longest first, names, in the lanes of the largest instruction set available.
+/// With at most `few` lanes busy and no jobs waiting, messages end one by one.
 pub(crate) fn run_widest<const BITS: usize>(
     features: Features,
     few: usize,

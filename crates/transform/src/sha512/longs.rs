@@ -1,6 +1,7 @@
-//! 64-bit words of as many messages: one as it is, four in a ymm register, eight in a zmm register.
+//! 64-bit words of several messages: one in a plain word, four in a ymm register, eight in a zmm register.
 //!
-//! `unsafe`: intrinsics, under the contract of [`crate::simd`]: reached only from entry points that hold the token.
+//! `unsafe`: intrinsics, under the contract of [`crate::simd`]: they are reached only from entry points that hold the
+//! token.
 #![allow(unsafe_code)]
 
 #[cfg(target_arch = "x86_64")]
@@ -10,13 +11,13 @@ use core::arch::x86_64::*;
 pub(crate) trait Longs: Copy {
     /// Messages.
     const LANES: usize;
-    /// The same word for all.
+    /// Returns the same word for all.
     fn splat(word: u64) -> Self;
     /// Sums modulo 2^64.
     fn add(self, other: Self) -> Self;
-    /// The exclusive or of three.
+    /// Returns the exclusive or of three.
     fn xor3(self, b: Self, c: Self) -> Self;
-    /// Bits of `b` where this has ones, of `c` where it has zeros.
+    /// Returns bits of `b` where this has ones, and of `c` where it has zeros.
     fn choose(self, b: Self, c: Self) -> Self;
     /// Bits that two or three have.
     fn majority(self, b: Self, c: Self) -> Self;
@@ -235,7 +236,8 @@ impl Longs for Eight {
                 _mm512_shuffle_epi8(bytes, _mm512_broadcast_i32x4(order))
             })
         });
-        // Words of two rows, pairs of words of four, and quarters of all, which are words of all.
+        // The steps join words of two rows, pairs of words of four rows, and quarters of all rows, which gives words
+        // of all.
         let even = |a: Self, b: Self| -> Self { op!(_mm512_unpacklo_epi64(a.0, b.0)) };
         let odd = |a: Self, b: Self| -> Self { op!(_mm512_unpackhi_epi64(a.0, b.0)) };
         let firsts = |a: Self, b: Self| -> Self { op!(_mm512_shuffle_i64x2::<0x88>(a.0, b.0)) };

@@ -1,6 +1,7 @@
-//! SHA-384 and SHA-512, FIPS 180-4: 64-bit words, blocks of 128 bytes. HMAC with them is here too, as RFC 4868 has it.
+//! SHA-384 and SHA-512, FIPS 180-4: 64-bit words, blocks of 128 bytes. This module has HMAC with them too, as in RFC
+//! 4868.
 //!
-//! Single messages run by AWS-LC, whose kernels ours are no faster than; several run side by side by our own.
+//! Single messages run by AWS-LC, whose kernels are at least as fast as ours; several run side by side by our own.
 
 pub(crate) mod abreast;
 pub(crate) mod longs;
@@ -58,7 +59,7 @@ const fn facts(output_bytes: usize) -> Facts {
     }
 }
 
-/// How the hash of `BITS` is made.
+/// Returns the functions of the hash of `BITS`.
 const fn own<const BITS: usize>() -> OwnDigest {
     OwnDigest {
         expand: |_| None,
@@ -80,7 +81,7 @@ const fn own<const BITS: usize>() -> OwnDigest {
     }
 }
 
-/// How HMAC with the hash of `BITS` is made.
+/// Returns the functions of HMAC with the hash of `BITS`.
 pub(crate) const fn own_hmac<const BITS: usize>() -> OwnDigest {
     OwnDigest {
         expand: expand::<BITS>,
@@ -101,7 +102,7 @@ pub(crate) const fn own_hmac<const BITS: usize>() -> OwnDigest {
     }
 }
 
-/// What lanes cost several messages of SHA-384 or SHA-512, measured against AWS-LC.
+/// Returns the cost of several messages of SHA-384 or SHA-512 in lanes, measured against AWS-LC.
 fn lane_cost(features: Features, of: Totals) -> Option<LaneCost> {
     match (features.avx512, features.avx2) {
         // All end with their first block.
@@ -114,7 +115,7 @@ fn lane_cost(features: Features, of: Totals) -> Option<LaneCost> {
     }
 }
 
-/// As [`lane_cost`], with HMAC: every message has one more block, the outer hash's.
+/// Returns the cost with HMAC: every message has one more block than for [`lane_cost`], the outer hash's.
 fn hmac_lane_cost(features: Features, of: Totals) -> Option<LaneCost> {
     let cost = lane_cost(features, of)?;
     if features.avx512.is_none() {
@@ -126,18 +127,19 @@ fn hmac_lane_cost(features: Features, of: Totals) -> Option<LaneCost> {
 /// Bytes of a block.
 pub(crate) const BLOCK: usize = 128;
 
-/// Bytes at the end of the last block that tell the length of the message.
+/// Bytes at the end of the last block that hold the length of the message.
 const LENGTH_BYTES: usize = 16;
 
 /// Absorbs whole blocks.
 pub(crate) type Compress = fn(&mut [u64; 8], &[u8]);
 
-/// FIPS 180-4 sections 5.3.4 and 5.3.5.
+/// Returns the initial state (FIPS 180-4 sections 5.3.4 and 5.3.5).
 pub(crate) const fn initial(bits: usize) -> &'static [u64; 8] {
     if bits == 384 { &INITIAL_384 } else { &INITIAL_512 }
 }
 
-/// Finishes a state that has absorbed so many bytes, whole blocks, with the rest of a message; gives its words.
+/// Finishes a state that has absorbed that many bytes, in whole blocks, with the rest of a message; returns its
+/// words.
 fn hash(compress: Compress, state: &[u64; 8], absorbed_bytes: u64, rest: &[u8]) -> [u8; 64] {
     let mut state = *state;
     let (whole, tail) = rest.split_at(rest.len() & !(BLOCK - 1));
@@ -148,8 +150,8 @@ fn hash(compress: Compress, state: &[u64; 8], absorbed_bytes: u64, rest: &[u8]) 
     bytes_of(&state)
 }
 
-/// Lays out the last one or two blocks of a message: its tail, less than a block, the padding and its length. Returns
-/// their bytes.
+/// Lays out the last one or two blocks of a message: its tail of less than a block, the padding and its length.
+/// Returns their bytes.
 pub(crate) fn pad(tail: &[u8], message_bytes: u64, padded: &mut [u8; 2 * BLOCK]) -> usize {
     // A bit, and the length.
     let bytes = if tail.len() < BLOCK - LENGTH_BYTES { BLOCK } else { 2 * BLOCK };
@@ -160,7 +162,7 @@ pub(crate) fn pad(tail: &[u8], message_bytes: u64, padded: &mut [u8; 2 * BLOCK])
     bytes
 }
 
-/// The words of a state as they are told.
+/// Returns the words of a state in the digest's byte order.
 pub(crate) fn bytes_of(state: &[u64; 8]) -> [u8; 64] {
     let mut bytes = [0; 64];
     for (bytes, word) in bytes.as_chunks_mut().0.iter_mut().zip(state) {

@@ -1,4 +1,4 @@
-//! SHA-512 as FIPS 180-4 section 6.4.2 writes it.
+//! SHA-512 as FIPS 180-4 section 6.4.2 defines it.
 
 use super::{BLOCK, CONSTANTS};
 

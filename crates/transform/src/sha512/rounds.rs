@@ -11,19 +11,19 @@ use super::{BLOCK, CONSTANTS};
 #[derive(Clone, Copy)]
 pub(crate) struct States<const L: usize>(pub(crate) [[u64; L]; 8]);
 
-/// Where each lane's next block is.
+/// Pointers to each lane's next block.
 pub(crate) type Rows<const L: usize> = [*const u8; L];
 
-/// Absorbs so many blocks of every lane.
+/// Absorbs that many blocks of every lane.
 ///
 /// # Safety
-/// The CPU has the kernel's features; every row has so many blocks to be read.
+/// The CPU has the kernel's features; every row has that many readable blocks.
 pub(crate) type Absorb<const L: usize> = unsafe fn(&mut States<L>, &Rows<L>, usize);
 
-/// One block of `G` groups of lanes.
+/// Absorbs one block of `G` groups of lanes.
 ///
 /// # Safety
-/// As for [`Absorb`], with `G * V::LANES` rows, of the block at `offset`.
+/// The contract is that of [`Absorb`], with `G * V::LANES` rows, for the block at `offset`.
 #[inline(always)]
 unsafe fn block<V: Longs, const G: usize>(state: &mut [[V; G]; 8], rows: *const *const u8, offset: usize) {
     let mut w = [[V::splat(0); 16]; G];
@@ -77,7 +77,7 @@ unsafe fn block<V: Longs, const G: usize>(state: &mut [[V; G]; 8], rows: *const 
 /// See [`Absorb`]; `G * V::LANES` is `L`.
 ///
 /// # Safety
-/// As there.
+/// The contract is that of [`Absorb`].
 #[inline(always)]
 unsafe fn blocks<V: Longs, const G: usize, const L: usize>(
     states: &mut States<L>,
@@ -104,7 +104,7 @@ unsafe fn blocks<V: Longs, const G: usize, const L: usize>(
     }
 }
 
-/// One message, without vectors.
+/// Absorbs blocks of one message, without vectors.
 ///
 /// # Safety
 /// See [`Absorb`].
@@ -121,7 +121,7 @@ pub(crate) fn one(state: &mut [u64; 8], data: &[u8]) {
     *state = states.0.map(|[word]| word);
 }
 
-/// Eight lanes of AVX-512 or two times as many.
+/// Runs eight lanes of AVX-512, or two times eight.
 ///
 /// # Safety
 /// See [`Absorb`].
@@ -136,7 +136,7 @@ pub(crate) unsafe fn avx512<const G: usize, const L: usize>(
     unsafe { blocks::<super::longs::Eight, G, L>(states, rows, count) }
 }
 
-/// Four lanes of AVX2.
+/// Absorbs blocks in four lanes of AVX2.
 ///
 /// # Safety
 /// See [`Absorb`].

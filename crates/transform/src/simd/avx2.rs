@@ -1,6 +1,6 @@
 //! Eight 32-bit lanes or 256 bit planes in a ymm register.
 //!
-//! `unsafe` because intrinsics need the features proved by [`crate::isa::Avx2`]; see the contract in [`super`].
+//! `unsafe`: intrinsics need the features proved by [`crate::isa::Avx2`]; see the contract in [`super`].
 #![allow(unsafe_code)]
 
 use core::arch::x86_64::*;
@@ -39,7 +39,7 @@ impl Bits for Y {
 }
 
 impl Y {
-    /// Transposes eight rows of eight words; its own inverse.
+    /// Transposes eight rows of eight words; it is its own inverse.
     #[inline(always)]
     pub(crate) fn transpose(rows: [Self; 8]) -> [Self; 8] {
         let mut pairs = rows;
@@ -65,7 +65,7 @@ impl Y {
         words
     }
 
-    /// Transposes four rows of four 64-bit words; its own inverse.
+    /// Transposes four rows of four 64-bit words; it is its own inverse.
     #[inline(always)]
     fn transpose_4x4(rows: [Self; 4]) -> [Self; 4] {
         let [a, b, c, d] = rows;

@@ -1,6 +1,6 @@
 //! Sixteen 32-bit lanes or 512 bit planes in a zmm register.
 //!
-//! `unsafe` because intrinsics need the features proved by [`crate::isa::Avx512`]; see the contract in [`super`].
+//! `unsafe`: intrinsics need the features proved by [`crate::isa::Avx512`]; see the contract in [`super`].
 #![allow(unsafe_code)]
 
 use core::arch::x86_64::*;
@@ -19,8 +19,9 @@ macro_rules! op {
     };
 }
 
-/// See [`Bits::gate`]. The result takes the place of `a`: Zen 4 waits for what is overwritten without cost, but for the
-/// other two a cycle and half an issue slot longer. The compiler, which thinks them equal, would overwrite any.
+/// See [`Bits::gate`]. The result replaces `a`: Zen 4 waits for the overwritten operand without cost, but for the
+/// other two operands it takes a cycle and half an issue slot longer. The compiler treats them as equal, and would
+/// overwrite any.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn gate<const IMM: i32>(mut a: __m512i, b: __m512i, c: __m512i) -> __m512i {
@@ -66,7 +67,7 @@ impl Bits for Z {
 }
 
 impl Z {
-    /// Transposes sixteen rows of sixteen words; its own inverse.
+    /// Transposes sixteen rows of sixteen words; it is its own inverse.
     #[inline(always)]
     pub(crate) fn transpose(rows: [Self; 16]) -> [Self; 16] {
         let (halves, _) = rows.as_chunks::<8>();
@@ -99,7 +100,7 @@ impl Z {
         quads
     }
 
-    /// Transposes sixteen rows of eight words, of which two make a vector: rows 0 to 3 come with 4 to 7, and 8 to 11
+    /// Transposes sixteen rows of eight words, of which two form a vector: rows 0 to 3 come with 4 to 7, and 8 to 11
     /// with 12 to 15.
     #[inline(always)]
     fn transpose_pairs(rows: [Self; 8]) -> [Self; 8] {
@@ -113,13 +114,13 @@ impl Z {
         words
     }
 
-    /// Transposes eight rows of eight 64-bit words; its own inverse.
+    /// Transposes eight rows of eight 64-bit words; it is its own inverse.
     #[inline(always)]
     pub(crate) fn transpose_8x8(rows: [Self; 8]) -> [Self; 8] {
         let mut pairs = rows;
         for i in 0..4 {
             let (a, b) = (rows[2 * i].0, rows[2 * i + 1].0);
-            // pairs[2i + j], 128-bit lane q: word 2q + j of rows 2i and 2i + 1.
+            // The 128-bit lane q of pairs[2i + j] is word 2q + j of rows 2i and 2i + 1.
             pairs[2 * i] = op!(_mm512_unpacklo_epi64(a, b));
             pairs[2 * i + 1] = op!(_mm512_unpackhi_epi64(a, b));
         }
@@ -189,7 +190,7 @@ impl Words for Z {
         // SAFETY: the caller's contract.
         unsafe { _mm512_storeu_si512(to.cast(), self.0) }
     }
-    // Lanes come in pairs that are put together while they load: halves of rows spare a quarter of the shuffles.
+    // Lanes come in pairs that are joined while they load: halves of rows save a quarter of the shuffles.
     #[inline(always)]
     unsafe fn load_half_rows(rows: *const *const u8, offset: usize) -> [Self; 8] {
         let half = |lane: usize| {
@@ -213,7 +214,7 @@ impl Words for Z {
     #[inline(always)]
     unsafe fn store_half_rows(words: [Self; 8], rows: *const *mut u8, offset: usize) {
         let quads = Self::transpose_quads(words);
-        // Words 0 to 3 of a lane, then 4 to 7, and of the lane four further on.
+        // The order is words 0 to 3 of a lane, then 4 to 7, and likewise for the lane four further on.
         let low: Self = op!(_mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11));
         let high: Self = op!(_mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15));
         for lane in 0..4 {

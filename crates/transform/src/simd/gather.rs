@@ -1,6 +1,6 @@
-//! Look-ups of one word a lane from tables in memory.
+//! Look-ups of one word per lane from tables in memory.
 //!
-//! `unsafe` because intrinsics need proved features; see the contract in [`super`].
+//! `unsafe`: intrinsics need proved features; see the contract in [`super`].
 #![allow(unsafe_code)]
 
 use core::arch::x86_64::*;
@@ -11,7 +11,7 @@ use super::avx512::Z;
 
 /// Vectors that gather.
 pub(crate) trait Gather: Words {
-    /// The words at `base` plus each lane's offset in bytes.
+    /// Returns the words at `base` plus each lane's offset in bytes.
     ///
     /// # Safety
     /// Each of them is readable.

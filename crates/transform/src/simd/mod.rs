@@ -1,4 +1,4 @@
-//! Vectors as kernels see them: the same kernel source runs on one word, eight lanes of AVX2 or sixteen of AVX-512.
+//! Vectors for kernels: the same kernel source runs on one word, eight lanes of AVX2 or sixteen of AVX-512.
 //!
 //! Every method is `#[inline(always)]` and its intrinsics become single instructions only inside a function that
 //! enables the features. **Contract of every method of a vector type, safe or not: it is reached only from kernels
@@ -23,7 +23,7 @@ pub(crate) trait Bits: Copy {
     fn or(self, other: Self) -> Self;
     fn not(self) -> Self;
 
-    /// Any function of three bits: bit `4a + 2b + c` of `IMM` is the result. One instruction on AVX-512.
+    /// Returns any function of three bits: bit `4a + 2b + c` of `IMM` is the result. One instruction on AVX-512.
     #[inline(always)]
     fn lut<const IMM: i32>(a: Self, b: Self, c: Self) -> Self {
         let (pivot, low, change) = const { decompose(IMM as u8) };
@@ -32,7 +32,7 @@ pub(crate) trait Bits: Copy {
             1 => (b, a, c),
             _ => (c, a, b),
         };
-        // f(a, b, c) = low(b, c) ^ (a & change(b, c)).
+        // The result is f(a, b, c) = low(b, c) ^ (a & change(b, c)).
         match change {
             0 => two(low, a, b, c),
             15 => match low {
@@ -47,14 +47,14 @@ pub(crate) trait Bits: Copy {
         }
     }
 
-    /// The same for circuits of many gates, where `a` is the operand that is ready last.
+    /// Returns the same for circuits of many gates, in which `a` is the operand that is ready last.
     #[inline(always)]
     fn gate<const IMM: i32>(a: Self, b: Self, c: Self) -> Self {
         Self::lut::<IMM>(a, b, c)
     }
 }
 
-/// A function of two bits by its truth table; `any` serves only to make constants.
+/// Returns a function of two bits by its truth table; `any` serves only to make constants.
 #[inline(always)]
 fn two<V: Bits>(table: u8, any: V, b: V, c: V) -> V {
     match table {
@@ -77,8 +77,8 @@ fn two<V: Bits>(table: u8, any: V, b: V, c: V) -> V {
     }
 }
 
-/// Splits a three-bit function at the variable that leaves the fewest two-input operations:
-/// (variable, function where it is 0, change where it is 1).
+/// Splits a three-bit function at the variable that leaves the fewest two-input operations; returns the variable, the
+/// function if it is 0, and the change if it is 1.
 const fn decompose(imm: u8) -> (u8, u8, u8) {
     let mut best = (0, 0, 0);
     let mut best_cost = u32::MAX;
@@ -120,7 +120,7 @@ const fn cost_of_two(table: u8) -> u32 {
     }
 }
 
-/// Lanes of 32-bit words, one message to a lane.
+/// Lanes of 32-bit words, one message per lane.
 pub(crate) trait Words: Bits {
     /// Messages side by side.
     const LANES: usize;
@@ -134,13 +134,13 @@ pub(crate) trait Words: Bits {
     fn shr<const N: u32>(self) -> Self;
     fn swap_bytes(self) -> Self;
 
-    /// Reads `LANES` words; any alignment.
+    /// Reads `LANES` words, with any alignment.
     ///
     /// # Safety
     /// `LANES` words at `from` are readable.
     unsafe fn load(from: *const u32) -> Self;
 
-    /// Writes `LANES` words; any alignment.
+    /// Writes `LANES` words, with any alignment.
     ///
     /// # Safety
     /// `LANES` words at `to` are writable.
@@ -168,13 +168,13 @@ pub(crate) trait Words: Bits {
         words
     }
 
-    /// The inverse of [`Self::load_half_rows`].
+    /// Writes 32 bytes per lane, the inverse of [`Self::load_half_rows`].
     ///
     /// # Safety
     /// `rows` has `LANES` pointers, with 32 writable bytes at each plus `offset`.
     unsafe fn store_half_rows(words: [Self; 8], rows: *const *mut u8, offset: usize);
 
-    /// The inverse of [`Self::load_rows`].
+    /// Writes 64 bytes per lane, the inverse of [`Self::load_rows`].
     ///
     /// # Safety
     /// `rows` has `LANES` pointers, with 64 writable bytes at each plus `offset`.
@@ -189,20 +189,20 @@ pub(crate) trait Words: Bits {
 
 /// Bit planes: bit i of every plane belongs to message i.
 pub(crate) trait Planes: Bits {
-    /// 64-bit elements of a vector, 64 messages to each.
+    /// Number of 64-bit elements of a vector, with 64 messages each.
     const ELEMENTS: usize;
     fn splat(value: u64) -> Self;
     fn shl<const N: u32>(self) -> Self;
     fn shr<const N: u32>(self) -> Self;
 
-    /// Reads a vector; any alignment.
+    /// Reads a vector, with any alignment.
     ///
     /// # Safety
     /// The vector's bytes at `from` are readable.
     unsafe fn load(from: *const u64) -> Self;
 }
 
-/// Planes of messages that are read a 64-bit word at a time.
+/// Planes of messages that are read one 64-bit word at a time.
 pub(crate) trait Blocks: Planes {
     /// Reads 64 bytes at each of `ELEMENTS` pointers that lie 64 apart in `rows`, and turns them into eight vectors,
     /// the b-th of which holds each row's b-th little-endian 64-bit word.
@@ -211,10 +211,10 @@ pub(crate) trait Blocks: Planes {
     /// `rows`, `rows + 64`, ... are readable pointers, each to 64 readable bytes.
     unsafe fn load_blocks(rows: *const *const u8) -> [Self; 8];
 
-    /// The inverse of [`Self::load_blocks`].
+    /// Writes the blocks, the inverse of [`Self::load_blocks`].
     ///
     /// # Safety
-    /// As there, with writable bytes.
+    /// `rows`, `rows + 64`, ... are readable pointers, each to 64 writable bytes.
     unsafe fn store_blocks(blocks: [Self; 8], rows: *const *mut u8);
 }
 

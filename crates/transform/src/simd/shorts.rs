@@ -1,6 +1,6 @@
-//! Lanes of 16-bit words, one message to a lane: sixteen of AVX2, thirty-two of AVX-512.
+//! Lanes of 16-bit words, one message per lane: sixteen of AVX2, thirty-two of AVX-512.
 //!
-//! `unsafe` because intrinsics need proved features; see the contract in [`super`].
+//! `unsafe`: intrinsics need proved features; see the contract in [`super`].
 #![allow(unsafe_code)]
 
 use core::arch::x86_64::*;
@@ -16,20 +16,21 @@ pub(crate) trait Shorts: Words {
     fn zero() -> Self;
     fn add16(self, other: Self) -> Self;
 
-    /// The product mod 2^16 + 1 where 0 stands for 2^16, in constant time.
+    /// Returns the product mod 2^16 + 1 with 0 for 2^16, in constant time.
     ///
-    /// With 2^16 = -1 the product of two words is its low half minus its high half, plus one where that wraps.
-    /// The halves are equal only if a factor is 0, that is -1; then the product is 1 minus the sum of both factors.
-    /// `ones` is all ones, and the compiler must not know it, or it makes vectors of masks instead of using them.
+    /// Because 2^16 = -1, the product of two words is its low half minus its high half, plus one if that wraps. The
+    /// halves are equal only if a factor is 0, which means -1; then the product is 1 minus the sum of both factors.
+    /// `ones` is all ones and must be opaque to the compiler, which would otherwise build vectors from masks and not
+    /// use the masks.
     fn product(self, other: Self, ones: Self) -> Self;
 
-    /// One where the top bit of the word is set, else zero.
+    /// Returns one if the top bit of the word is set, and zero otherwise.
     fn top_bit(self) -> Self;
 
     /// Exchanges the bytes of every word.
     fn swap_pairs(self) -> Self;
 
-    /// Puts the low halves of the 32-bit words of `even` and `odd` side by side, and the high halves.
+    /// Returns the low halves of the 32-bit words of `even` and `odd` side by side, and the high halves likewise.
     fn halves(even: Self, odd: Self) -> (Self, Self);
 
     /// Reads 64 bytes at `rows[lane] + offset` of every lane and turns them into 32 vectors, the w-th of which holds
@@ -47,10 +48,10 @@ pub(crate) trait Shorts: Words {
         }
     }
 
-    /// The inverse of [`Self::load_short_rows`] at offset 0.
+    /// Writes 64 bytes per lane, the inverse of [`Self::load_short_rows`] at offset 0.
     ///
     /// # Safety
-    /// As there, with writable bytes.
+    /// `rows` has `SHORTS` pointers, with 64 writable bytes at each.
     #[inline(always)]
     unsafe fn store_short_rows(words: &[Self; 32], rows: *const *mut u8) {
         let (mut even, mut odd) = ([Self::zero(); 16], [Self::zero(); 16]);
@@ -66,7 +67,7 @@ pub(crate) trait Shorts: Words {
     }
 }
 
-/// Where a lane of [`Shorts`] keeps its words in memory: lanes of the two halves alternate.
+/// Returns the place in memory of the words of a lane of [`Shorts`]: lanes of the two halves alternate.
 pub(crate) const fn place(lane: usize, shorts: usize) -> usize {
     let (group, lane) = (lane / shorts * shorts, lane % shorts);
     group + 2 * (lane % (shorts / 2)) + lane / (shorts / 2)
@@ -158,7 +159,7 @@ impl Shorts for Y {
     }
 }
 
-/// One where the counter word wrapped to zero by `old + carry`: the top bit falls only then.
+/// Returns one if the counter word wrapped to zero by `old + carry`: the top bit falls only then.
 #[inline(always)]
 pub(crate) fn carried<V: Shorts>(old: V, new: V) -> V {
     Bits::and(old, new.not()).top_bit()

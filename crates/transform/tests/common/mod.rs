@@ -1,8 +1,8 @@
-//! What the test programs share.
+//! Helpers of the test programs.
 
 use sealane_transform::{Isa, Kernels, Tier};
 
-/// Every tier of every instruction set that this machine has, and the automatic choice on each.
+/// Returns every tier of every instruction set that this machine has, and the automatic choice on each.
 pub(crate) fn every_kernel() -> Vec<(String, Kernels)> {
     let tiers = Tier::ALL.map(Some).into_iter().chain([None]);
     tiers
