@@ -261,7 +261,7 @@ impl SshCommand {
     }
 }
 
-/// One word for a POSIX shell. A leading `~/` is not quoted, so that it means the home directory.
+/// Returns one word for a POSIX shell. A leading `~/` is not quoted, so that it means the home directory.
 fn quote(word: &[u8]) -> Vec<u8> {
     let (tilde, rest) = match word.strip_prefix(b"~/") {
         Some(rest) if !rest.is_empty() => (&b"~/"[..], rest),

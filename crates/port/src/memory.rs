@@ -221,7 +221,7 @@ impl Port for Cable {
     }
 }
 
-/// The batch given to `receive` has no room for even one packet, which is a fault of the caller.
+/// Returns the error of a batch given to `receive` without room for even one packet, which is a fault of the caller.
 pub(crate) fn no_room() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, "the batch has no room for a packet")
 }

@@ -203,9 +203,9 @@ impl Raw {
         self.peer = Some(peer);
     }
 
-    /// For an IPv4 socket: messages about packets that were too long wait for [`Self::too_long`], and have no effect
-    /// by themselves; packets leave whole, up to the limit of the device, until [`Self::set_whole`] says otherwise,
-    /// or, if they include their IP headers, as these say. Call it before [`Self::split`].
+    /// Makes messages about IPv4 packets that were too long wait for [`Self::too_long`], without an effect by
+    /// themselves. Packets leave whole, up to the limit of the device, until [`Self::set_whole`] says otherwise, or,
+    /// if they include their IP headers, as these say. Call it before [`Self::split`].
     ///
     /// # Errors
     /// Fails if the kernel has no such options, or the socket is not an IPv4 socket.

@@ -75,7 +75,7 @@ impl Routes {
         }
     }
 
-    /// Device, next hop and preferred source.
+    /// Returns device, next hop and preferred source.
     fn hop(
         &self,
         source: Option<Ipv4Addr>,

@@ -40,7 +40,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// One blocking queue with offloads.
+    /// Returns the options for one blocking queue with offloads.
     #[must_use]
     pub fn new(name: &str) -> Self {
         Self {

@@ -127,8 +127,8 @@ impl Udp {
         self.peer = Some(peer);
     }
 
-    /// For a socket that serves IPv4: messages about its IPv4 packets that were too long wait for [`Self::too_long`],
-    /// and have no effect by themselves; these packets leave whole, up to the limit of the device, until
+    /// Makes messages about IPv4 packets that were too long wait for [`Self::too_long`], without an effect by
+    /// themselves, on a socket that serves IPv4. These packets leave whole, up to the limit of the device, until
     /// [`Self::set_whole`] says otherwise. Call it before [`Self::split`].
     ///
     /// # Errors

@@ -26,7 +26,7 @@ pub enum Level {
 }
 
 impl Level {
-    /// From 0 up.
+    /// All levels, from 0 up.
     pub const ALL: [Self; 4] = [Self::Raw, Self::Generic, Self::Overlapped, Self::Bursts];
 }
 

@@ -34,7 +34,7 @@ pub enum Shared {
 }
 
 impl Shared {
-    /// From fast to slow.
+    /// The shared memories, from fast to slow.
     pub const ALL: [Self; 3] = [Self::Scratch, Self::Sram, Self::Dram];
 }
 
@@ -53,7 +53,7 @@ pub enum Home {
 }
 
 impl Home {
-    /// From fast to slow.
+    /// The memories, from fast to slow.
     pub const ALL: [Self; 4] = [Self::Local, Self::Scratch, Self::Sram, Self::Dram];
 
     /// Returns the shared memory that this is, or `None` for local memory.

@@ -72,7 +72,7 @@ impl Outcome {
         })
     }
 
-    /// Megabits of message in a second.
+    /// Returns the megabits of message per second.
     pub fn megabits_per_s(&self, mhz: u64) -> f64 {
         if self.cycles == 0 { 0.0 } else { (self.bytes * 8 * mhz) as f64 / self.cycles as f64 }
     }

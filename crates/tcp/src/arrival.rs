@@ -53,7 +53,7 @@ impl Connection {
         }
     }
 
-    /// Section 3.10.7.3.
+    /// Handles a segment in SYN-SENT (section 3.10.7.3).
     fn arrive_in_syn_sent(&mut self, segment: &Segment, now: Time, out: &mut Out) {
         let header = &segment.header;
         let flags = header.flags;
@@ -218,7 +218,7 @@ impl Connection {
         }
     }
 
-    /// From the acknowledgement on. Returns whether the payload was taken over.
+    /// Handles an acceptable segment, from its acknowledgement on. Returns whether the payload was taken over.
     fn arrive_acceptable(&mut self, segment: &Segment, now: Time, out: &mut Out) -> bool {
         let Segment { header, payload } = segment;
         if !header.flags.has(Flags::ACK) {
@@ -306,7 +306,7 @@ impl Connection {
         false
     }
 
-    /// The peer's FIN was reached.
+    /// Handles the peer's FIN once it has been reached.
     fn on_fin(&mut self, now: Time, out: &mut Out) {
         out.events.push(Event::PeerClosed);
         match self.state {

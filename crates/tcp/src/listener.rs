@@ -243,7 +243,7 @@ mod tests {
             repeated += 1;
         });
         assert_eq!(repeated, 4);
-        // Whoever did not react gives way.
+        // A peer that did not react makes room for another.
         assert!(matches!(listener.receive(50, &syn(5), secrets, now, &mut out), Answer::Reply(_)));
         assert_eq!(listener.half_open(), 4);
         for _ in 0..10 {

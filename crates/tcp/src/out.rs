@@ -68,7 +68,7 @@ impl Out {
             && self.events.is_empty()
     }
 
-    /// Most segments that one call takes.
+    /// Returns the most segments that one call takes.
     pub fn batch_max(&self) -> usize {
         self.batch_max
     }

@@ -42,7 +42,7 @@ impl Connection {
         self.timers.set(Timer::Retransmit, now + self.send.rtt.timeout());
     }
 
-    /// An acknowledgement with nothing else.
+    /// Sends an acknowledgement without data.
     pub(crate) fn send_ack(&mut self, now: Time, out: &mut Out) {
         if out.is_send_full() {
             self.receive.is_ack_due = true;

@@ -56,7 +56,7 @@ impl Rtt {
         self.backoff = (self.backoff + 1).min(BACKOFF_MAX);
     }
 
-    /// New data was acknowledged.
+    /// Notes that new data was acknowledged.
     pub(crate) fn progress(&mut self) {
         self.backoff = 0;
     }

@@ -248,7 +248,7 @@ impl Sender {
         outcome
     }
 
-    /// New data was acknowledged: the window grows, or recovery goes on or ends.
+    /// Handles newly acknowledged data: the window grows, or recovery goes on or ends.
     fn advance(&mut self, progress_bytes: u32, delivered_bytes: u32, flight_bytes: u32, now: Time) {
         self.duplicates = 0;
         let until = match self.phase {
@@ -320,7 +320,8 @@ impl Sender {
         }
     }
 
-    /// The retransmission timer ran out. Marks the first segment to be sent again, whatever the windows allow.
+    /// Notes that the retransmission timer ran out. Marks the first segment to be sent again, whatever the windows
+    /// allow.
     pub(crate) fn on_timeout(&mut self) {
         if self.wnd == 0 {
             // The peer refused this probe of its closed window, so nothing follows about the path.

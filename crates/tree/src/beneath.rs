@@ -52,7 +52,7 @@ pub(crate) struct Beneath {
 }
 
 impl Beneath {
-    /// `root` is a directory.
+    /// Makes one from `root`, which is a directory.
     pub(crate) fn new(root: impl Into<Arc<OwnedFd>>, resolution: Resolution) -> Self {
         let root = root.into();
         let one_call = resolution == Resolution::Detect && resolve(&root, b".", HANDLE).is_ok();

@@ -136,7 +136,7 @@ pub struct Metadata {
 }
 
 impl Metadata {
-    /// From `stat`, without attributes.
+    /// Returns the metadata in `stat`, without attributes.
     pub(crate) fn from_stat(stat: &Stat, with_owner: bool) -> Self {
         let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
         Self {

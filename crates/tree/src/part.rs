@@ -57,7 +57,7 @@ impl TempName {
         Self { number, name }
     }
 
-    /// The number it was made from.
+    /// Returns the number that the name was made from.
     pub fn number(&self) -> u64 {
         self.number
     }
@@ -150,7 +150,7 @@ impl PartFile {
         Ok(part)
     }
 
-    /// The name it will get.
+    /// Returns the name that the file will get.
     pub fn path(&self) -> &RelativePath {
         &self.path
     }

@@ -191,7 +191,7 @@ impl Spot {
         }
     }
 
-    /// For a path in a served folder, in which links can be followed: returns the folder and the path below it.
+    /// Returns the folder and the path below it, for a path in a served folder in which links can be followed.
     pub(crate) fn served(&self) -> Option<(&Beneath, &[u8])> {
         let (served, whole) = self.served.as_ref()?;
         served.follows().then_some((served, whole))

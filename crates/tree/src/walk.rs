@@ -31,7 +31,7 @@ pub struct WalkOptions {
 }
 
 impl Default for WalkOptions {
-    /// Everything, without owners and attributes.
+    /// The walk includes everything, without owners and attributes.
     fn default() -> Self {
         Self {
             recursive: true,

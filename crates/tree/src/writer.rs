@@ -496,9 +496,9 @@ pub(crate) fn rename_over(
     }
 }
 
-/// If backups are on, gives the entry that has the name, unless it is a directory, another name, maybe in another
-/// folder; an entry that is to be replaced keeps its own name as well, so that the name is never missing. Returns
-/// false if there is no such entry.
+/// Gives the entry that has the name, unless it is a directory, another name, maybe in another folder, if backups are
+/// on. An entry that is to be replaced keeps its own name as well, so that the name is never missing. Returns false
+/// if there is no such entry.
 pub(crate) fn back_up(
     inner: &Inner,
     parent: &Parent,

@@ -78,7 +78,7 @@ impl EspTrailer {
         Self { padding_bytes: padding_bytes as u8, next_header }
     }
 
-    /// Returns the length of padding, length field and protocol field in bytes.
+    /// Returns the length in bytes of padding, length field and protocol field.
     #[must_use]
     pub fn total_bytes(self) -> usize {
         usize::from(self.padding_bytes) + 2

@@ -47,17 +47,17 @@ impl<B: AsRef<[u8]>> Ipv6<B> {
         self.0
     }
 
-    /// DSCP and ECN together.
+    /// Returns DSCP and ECN together.
     pub fn traffic_class(&self) -> u8 {
         (u16_at(self.0.as_ref(), 0) >> 4) as u8
     }
 
-    /// Differentiated services code point.
+    /// Returns the differentiated services code point.
     pub fn dscp(&self) -> u8 {
         self.traffic_class() >> 2
     }
 
-    /// Explicit congestion notification (RFC 3168).
+    /// Returns the explicit congestion notification (RFC 3168).
     pub fn ecn(&self) -> u8 {
         self.traffic_class() & 3
     }

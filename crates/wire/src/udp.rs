@@ -37,7 +37,7 @@ impl<B: AsRef<[u8]>> Udp<B> {
         u16_at(self.0.as_ref(), 2)
     }
 
-    /// Returns the length of header and data in bytes.
+    /// Returns the length in bytes of header and data.
     pub fn total_bytes(&self) -> usize {
         usize::from(u16_at(self.0.as_ref(), 4))
     }

@@ -13,7 +13,7 @@ const ECN: u8 = 0x80;
 /// The way in which a large packet is to be cut.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Cut {
-    /// Not at all: it is an ordinary packet.
+    /// The packet is not cut: it is an ordinary one.
     #[default]
     Whole,
     /// TCP over IPv4, into segments.

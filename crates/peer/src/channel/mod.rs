@@ -69,7 +69,7 @@ pub enum PeerName {
         /// `host` or `user@host`, as given.
         host: String,
     },
-    /// Whoever started us with `--stdio`.
+    /// The process that started us with `--stdio`.
     Stdio {
         /// The address that sshd reports, if it started this process.
         from: Option<String>,
@@ -456,8 +456,8 @@ impl Channel {
         }
     }
 
-    /// Why there is nothing more. Returns `None` while a child may still explain the end by its exit status, for
-    /// which it has until `patience`, and [`LAST_WORDS`] in total.
+    /// Returns the reason why the stream ended. Returns `None` while a child may still explain the end by its exit
+    /// status, for which it has until `patience`, and [`LAST_WORDS`] in total.
     fn end_error(&mut self, patience: Instant) -> Option<ChannelError> {
         let (end, since) = self.end.as_mut()?;
         if let End::Failed(_) = end {

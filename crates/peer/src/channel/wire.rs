@@ -41,7 +41,7 @@ impl Wire {
         Ok(Self { input: socket.into(), output: Output::SameAsInput, input_flags })
     }
 
-    /// One descriptor for each direction.
+    /// Returns a wire with one descriptor for each direction.
     pub(crate) fn pair(input: OwnedFd, output: OwnedFd) -> io::Result<Self> {
         let input_flags = set_nonblocking(&input)?;
         let output_flags = set_nonblocking(&output)?;

@@ -102,7 +102,7 @@ fn signature_schemes() -> Vec<SignatureScheme> {
     vec![SignatureScheme::ED25519]
 }
 
-/// TLS 1.2 is not compiled in; if it were, this would refuse it.
+/// Returns the error for TLS 1.2, which is not compiled in; if it were, this would refuse it.
 fn no_tls12() -> rustls::Error {
     rustls::Error::PeerIncompatible(rustls::PeerIncompatible::Tls12NotOffered)
 }

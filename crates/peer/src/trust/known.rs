@@ -63,8 +63,8 @@ impl KnownPeers {
         Self::append_if(path, peer, |_| Ok(()))
     }
 
-    /// Trust on first use: adds the server's first line. Another process may have been faster; if it wrote another
-    /// key, that is a mismatch like any other.
+    /// Adds the server's first line, for trust on first use. Another process may have been faster; if it wrote
+    /// another key, that is a mismatch like any other.
     pub(crate) fn append_first(path: &Path, peer: &KnownPeer) -> Result<(), PeerError> {
         Self::append_if(path, peer, |known| match known.keys(&peer.address).next() {
             Some(other) => Err(PeerError::WrongServer {

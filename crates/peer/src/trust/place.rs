@@ -49,8 +49,8 @@ pub fn check_trusted_folder(path: &Path) -> Result<(), PeerError> {
     check_way(path)
 }
 
-/// The owner of a file or folder can change it, whatever its mode, so that must be us, or root, who can change
-/// everything.
+/// Checks that the owner is us or root, because the owner of a file or folder can change it, whatever its mode; and
+/// that no other user may write to it.
 fn check(path: &Path, owner: u32, mode: u32) -> Result<(), PeerError> {
     check_owner(path, owner, rustix::process::geteuid().as_raw())?;
     match mode & WRITABLE {

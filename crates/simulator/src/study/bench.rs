@@ -26,7 +26,7 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// Level 0, one thread.
+    /// Returns the cell of level 0 with one thread.
     pub fn raw(machine: usize, work: usize) -> Self {
         let parallelism = Parallelism::Flow;
         Self { machine, work, level: Level::Raw, engines: 1, threads: 1, parallelism }
@@ -41,7 +41,7 @@ impl Cell {
 /// The result of one simulation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Found {
-    /// Megabits of message in a second.
+    /// Megabits of message per second.
     pub megabits_per_s: f64,
     /// Cycles of all engines by state.
     pub states: States,
@@ -112,7 +112,7 @@ impl<'a> Bench<'a> {
         Self { machines, works, found: BTreeMap::new() }
     }
 
-    /// The works.
+    /// Returns the works.
     pub fn works(&self) -> &'a [Work] {
         self.works
     }
@@ -146,7 +146,7 @@ impl<'a> Bench<'a> {
         lower(&code, &self.machines[machine], Level::Raw, (1, 1), Parallelism::Flow).instructions
     }
 
-    /// Throughput of a cell.
+    /// Returns the throughput of a cell.
     pub fn rate(&mut self, cell: Cell) -> f64 {
         self.run(cell).megabits_per_s
     }

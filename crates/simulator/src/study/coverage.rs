@@ -42,7 +42,7 @@ fn is_in_catalogue(name: &str) -> bool {
     Algorithm::all().any(of)
 }
 
-/// Table I as a figure.
+/// Returns Table I as a figure.
 pub(super) fn coverage() -> Figure {
     let row = |name: &str, primitives: &BTreeSet<&str>, [covered, of]: [f64; 2]| {
         let count = |wanted: fn(&str) -> bool| primitives.iter().filter(|one| wanted(one)).count() as f64;

@@ -45,10 +45,10 @@ impl Window {
 
 /// A congestion avoidance algorithm. It sees acknowledgements of new data only while the window limits the sender.
 pub(crate) trait Algorithm {
-    /// `acked_bytes` were acknowledged in congestion avoidance.
+    /// Grows the window after `acked_bytes` were acknowledged in congestion avoidance.
     fn avoid(&mut self, window: &mut Window, acked_bytes: u32, rtt: Duration, now: Time);
 
-    /// Data was lost with `flight_bytes` in flight; returns the new threshold.
+    /// Shrinks the window after data was lost with `flight_bytes` in flight; returns the new threshold.
     fn shrink(&mut self, window: &Window, flight_bytes: u32) -> u32;
 
     /// Starts congestion avoidance anew, after a timeout or idle time.
@@ -121,7 +121,7 @@ impl Controller {
     }
 }
 
-/// RFC 6928, section 2.
+/// Returns the initial window (RFC 6928, section 2).
 fn initial_bytes(mss: u32) -> u32 {
     (10 * mss).min((2 * mss).max(14_600))
 }

@@ -35,7 +35,7 @@ impl Random {
         from + self.below(to - from + 1)
     }
 
-    /// True once in `times` times.
+    /// Returns true once in `times` calls on average.
     pub(crate) fn once_in(&mut self, times: u64) -> bool {
         self.below(times) == 0
     }
