@@ -76,7 +76,9 @@ pub(crate) fn histories(seeds: std::ops::Range<u64>, lost: impl Fn(&mut Dice) ->
             pair.run(Duration::from_millis(500));
         }
         assert!(pair.is_at_rest(), "seed {seed} does not come to rest");
-        pair.assert_agree();
+        let told =
+            |end: usize| (pair.ends[end].up.len(), pair.ends[end].children.len(), &pair.ends[end].down);
+        assert!(pair.agrees(), "seed {seed}: the ends differ: {:?} and {:?}", told(0), told(1));
         for end in &pair.ends {
             assert!(
                 end.children.values().all(|child| child.is_outbound_live),

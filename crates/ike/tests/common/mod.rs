@@ -347,13 +347,16 @@ impl Pair {
             && self.ends.iter().all(|end| end.endpoint.established().count() == end.up.len())
     }
 
-    /// Both ends have the same children with the same keys, and as many IKE SAs.
-    #[track_caller]
-    pub(crate) fn assert_agree(&self) {
+    /// Whether both ends have the same children with the same keys, and as many IKE SAs.
+    pub(crate) fn agrees(&self) -> bool {
         let swapped =
             |end: &End| end.keys().into_iter().map(|(a, b, c, d)| (c, d, a, b)).collect::<BTreeSet<_>>();
-        assert!(self.ends[0].keys() == swapped(&self.ends[1]), "the ends have different children");
-        assert_eq!(self.ends[0].up.len(), self.ends[1].up.len());
+        self.ends[0].keys() == swapped(&self.ends[1]) && self.ends[0].up.len() == self.ends[1].up.len()
+    }
+
+    #[track_caller]
+    pub(crate) fn assert_agree(&self) {
+        assert!(self.agrees(), "the ends have different children, or IKE SAs");
     }
 
     /// Both ends stand, with `children` children that both send on.
