@@ -63,7 +63,7 @@ fn table() {
         for (threads, published) in PUBLISHED {
             let cells = BYTES.into_iter().zip(published).map(|(bytes, published)| {
                 let world = World::new(Policy::LeastExpected, &vec![CARD; cards], false);
-                let found = megabits(rate(&world, threads, bytes, 4000), bytes);
+                let found = megabits(rate(&world, threads, bytes, 2000), bytes);
                 let off = 100.0 * (found / published - 1.0);
                 if cards == 1 { format!("{found:9.2} {off:+5.1}%") } else { format!("{found:16.2}") }
             });
@@ -125,12 +125,12 @@ fn crossover() {
         for bytes in [16, 64, 128, 160, 176, 192, 256, 512, 1024, 4096, 16384] {
             let alone = [CARD, processor].map(|engine| {
                 megabits(
-                    rate(&World::new(Policy::LeastExpected, &[engine], false), clients, bytes, 2000),
+                    rate(&World::new(Policy::LeastExpected, &[engine], false), clients, bytes, 1000),
                     bytes,
                 )
             });
             let world = World::new(Policy::LeastExpected, &[CARD, processor], false);
-            let both = megabits(rate(&world, clients, bytes, 2000), bytes);
+            let both = megabits(rate(&world, clients, bytes, 1000), bytes);
             let [card, processor] = [0, 1].map(|index: usize| world.reports()[index].answered_works as f64);
             let part = 100.0 * processor / (card + processor);
             println!("{bytes:>7} {:9.2} {:9.2} {both:9.2} {part:5.1} %", alone[0], alone[1]);

@@ -1,7 +1,8 @@
 //! One direction of a tunnel: loads are taken in arrival order, worked on by any lane, and sent on in that order.
 //!
 //! Guarantees: the load that was taken first is sent first, whatever the number of lanes and the order in which an engine
-//! answers; at most [`PLACES`] loads are under way beyond those in the lanes' hands; no lock is held over work; a lane
+//! answers; at most [`PLACES`] loads are under way beyond those in the lanes' hands, or [`LOADS`] per lane if that is more; no lock
+//! is held over work; a lane
 //! that has loads at an engine sleeps until the engine or the source has something, and one that has none blocks in the
 //! source alone.
 
@@ -50,8 +51,9 @@ pub struct Way<G, T, R> {
 impl<G, T: Recycle + std::fmt::Debug + Send + 'static, R> Way<G, T, R> {
     /// Without a load under way.
     pub fn new(lanes: usize, make: fn() -> T, from: G, to: R) -> Self {
-        let loads = Pool::of(PLACES + lanes, make);
-        Self { flow: Flow::new(PLACES, from, to), loads }
+        // A lane that found every place out would have nothing to sleep for.
+        let places = PLACES.max(lanes * LOADS.get());
+        Self { flow: Flow::new(places, from, to), loads: Pool::of(places + lanes, make) }
     }
 
     /// A lane's life: takes a load in arrival order, works on it beside other lanes, and lets whoever finds the next one in
