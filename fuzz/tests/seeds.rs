@@ -125,6 +125,23 @@ fn seeds_of_ike() {
 }
 
 #[test]
+fn seeds_of_the_engine_service() {
+    use sealane_client::Uri;
+    use sealane_client::setup::{Ask, Told, decode};
+    use sealane_service::{Policy, policy::Names};
+    check("engine_setup", &["unknown-field", "cut"], |bytes| {
+        let names = Names::of("www:x:33:33::/:/bin/false\n", "www:x:33:\n");
+        let is_text = |text: &str| {
+            text.parse::<Uri>().is_ok() || Uri::of_pem(text).is_ok() || Policy::parse(text, &names).is_ok()
+        };
+        decode::<Ask>(bytes).is_ok()
+            || decode::<Told>(bytes).is_ok()
+            || str::from_utf8(bytes).is_ok_and(is_text)
+    });
+    check("engine_ring", &[], |steps| steps.len() % 8 == 0 && steps.iter().step_by(8).any(|action| action % 4 == 2));
+}
+
+#[test]
 fn seeds_of_tunnels() {
     check("tunnel_files", &["unknown-field", "shared-key", "one-table"], |bytes| {
         use sealane_tunnel::keying::agreement::{Answer, Offer};

@@ -106,7 +106,12 @@ const CONTENTS: &[&str] = &[
     "usr/share/fish/vendor_completions.d/sealane.fish",
     "usr/lib/systemd/system/sealane.service",
     "usr/lib/systemd/system/sealane-tunnel@.service",
+    "usr/lib/systemd/system/sealane-engine.service",
+    "usr/lib/systemd/system/sealane-engine.socket",
+    "usr/lib/sealane/sealane-provider.so",
+    "usr/share/sealane/openssl-provider.cnf",
     "etc/default/sealane",
+    "etc/sealane/engine.toml",
     "etc/sealane/authorised-peers",
     "usr/share/doc/sealane/copyright",
 ];
@@ -133,6 +138,7 @@ pub(crate) fn deb(root: &Path, architecture: Architecture) -> Result<PathBuf> {
     generate::completions(root, &made.join("completions"))?;
     let (mut build, mut package) = (cargo(), cargo());
     build.current_dir(root).args(["build", "--quiet", "--release", "--locked", "--package", "sealane"]);
+    build.args(["--package", "sealane-provider"]);
     package.current_dir(root).args(["deb", "--quiet", "--no-build", "--package", "sealane"]);
     if architecture.is_own() {
         run(&mut build)?;

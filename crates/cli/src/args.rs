@@ -5,6 +5,7 @@
 
 mod cp;
 mod digest;
+mod engine;
 pub(crate) mod examples;
 mod filters;
 mod lab;
@@ -16,6 +17,10 @@ mod tunnel;
 
 pub use cp::{CpArgs, EndArg, FarEndArg, SinkArg};
 pub use digest::{DigestArgs, Md5Args};
+pub use engine::{
+    EngineArgs, EngineCheckArgs, EngineCommand, EngineKeysArgs, EngineKeysCommand, EngineServeArgs,
+    EngineSocketArgs, EngineStatusArgs,
+};
 pub use filters::Filters;
 pub use lab::{
     CaptureArgs, LabArgs, LabCommand, LabShared, LabTunnelArgs, LinkArgs, ListArgs, NetworkProcessorArgs,
@@ -73,6 +78,9 @@ pub enum Command {
     /// Join networks by IPsec in user space
     #[command(long_about = tunnel::LONG_ABOUT)]
     Tunnel(TunnelArgs),
+    /// Keep private keys in a process of their own, and compute with them for programs
+    #[command(long_about = engine::LONG_ABOUT)]
+    Engine(EngineArgs),
     /// Print your public key for daemons; it is made if there is none
     Id(IdArgs),
     /// Let a peer use your daemons

@@ -1,6 +1,7 @@
 //! The environment: read here and nowhere below.
 
 use anyhow::Context as _;
+use rustix::process::{PidfdFlags, PidfdGetfdFlags};
 use sealane_engine::Implementations;
 use sealane_peer::{Identity, PeerError, SshAddresses};
 use sealane_transform::Kernels;
@@ -8,6 +9,7 @@ use std::env;
 use std::error::Error;
 use std::ffi::OsString;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
@@ -76,6 +78,17 @@ pub(crate) fn tell_ready() -> io::Result<()> {
         _ => SocketAddr::from_pathname(&name)?,
     };
     UnixDatagram::unbound()?.send_to_addr(b"READY=1\n", &address).map(drop)
+}
+
+/// `LISTEN_FDS`: the socket that systemd has opened for this service (sd_listen_fds(3)), if it has.
+pub(crate) fn given_socket() -> io::Result<Option<OwnedFd>> {
+    let number = |name| env::var(name).ok().and_then(|text| text.parse::<u32>().ok());
+    if number("LISTEN_PID") != Some(std::process::id()) || number("LISTEN_FDS") != Some(1) {
+        return Ok(None);
+    }
+    let own = rustix::process::pidfd_open(rustix::process::getpid(), PidfdFlags::empty())?;
+    // The one descriptor is the first behind the standard ones. A copy of it has an owner.
+    Ok(Some(rustix::process::pidfd_getfd(own, 3, PidfdGetfdFlags::empty())?))
 }
 
 /// `SEALANE_SSH`: another program instead of `ssh`.

@@ -12,6 +12,7 @@ pub mod args;
 mod cp;
 mod digest;
 mod documents;
+mod engine;
 mod environment;
 pub mod events;
 pub mod exit;
@@ -73,6 +74,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitStatus {
         Command::Cp(arguments) => return cp::run(*arguments),
         Command::Serve(arguments) => serve::run(arguments),
         Command::Tunnel(arguments) => tunnel::run(&arguments),
+        Command::Engine(arguments) => engine::run(arguments),
         Command::Id(arguments) => id::run(&arguments),
         Command::Authorise(arguments) => peers::authorise(arguments),
         Command::Peers(arguments) => peers::run(&arguments),
@@ -94,7 +96,12 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitStatus {
 fn holds_keys(command: &Command) -> bool {
     matches!(
         command,
-        Command::Cp(_) | Command::Serve(_) | Command::Tunnel(_) | Command::Id(_) | Command::Authorise(_)
+        Command::Cp(_)
+            | Command::Serve(_)
+            | Command::Tunnel(_)
+            | Command::Engine(_)
+            | Command::Id(_)
+            | Command::Authorise(_)
     )
 }
 

@@ -66,6 +66,26 @@ const ARROWS: &[Crate] = &[
         why: "the daemon: devices, files and control round the protocols",
     },
     Crate {
+        folder: "client",
+        may_know: &[],
+        why: "the engine service's protocol as programs link it: no cryptography",
+    },
+    Crate {
+        folder: "asymmetric",
+        may_know: &["client"],
+        why: "public-key operations in the words of the client's protocol: no I/O",
+    },
+    Crate {
+        folder: "service",
+        may_know: &["asymmetric", "client", "peer"],
+        why: "the engine's process: keys, policy, workers",
+    },
+    Crate {
+        folder: "provider",
+        may_know: &["asymmetric", "client", "service"],
+        why: "OpenSSL's view of the client; its tests run a service",
+    },
+    Crate {
         folder: "lab",
         may_know: &[
             "copy",
@@ -88,6 +108,8 @@ const ARROWS: &[Crate] = &[
         may_know: &[
             "lab",
             "tunnel",
+            "service",
+            "client",
             "copy",
             "port",
             "peer",

@@ -88,6 +88,72 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         "sealane-tunnel-check",
         &[("sealane tunnel check site.toml", "say whether it is valid, or which line is not")],
     ),
+    (
+        "sealane-engine",
+        &[
+            (
+                "sealane engine serve --passphrase-file /etc/sealane/engine-passphrase --policy /etc/sealane/engine.toml",
+                "run the engine",
+            ),
+            ("sealane engine keys import web /etc/ssl/private/web.key", "hand a key over to it"),
+        ],
+    ),
+    (
+        "sealane-engine-serve",
+        &[
+            (
+                "sealane engine serve --passphrase-file pass --keys ./keys --socket ./socket --allow-swap",
+                "try it without root",
+            ),
+            (
+                "sealane engine serve --keyring sealane-engine",
+                "take the passphrase from the kernel's keyring",
+            ),
+        ],
+    ),
+    ("sealane-engine-status", &[("sealane engine status --json", "show clients and counters as JSON")]),
+    (
+        "sealane-engine-stats",
+        &[("sealane engine stats", "print counters for the text-file collector of Prometheus")],
+    ),
+    (
+        "sealane-engine-keys",
+        &[
+            ("sealane engine keys generate web rsa-2048", "make a key"),
+            ("sealane engine keys list", "list the keys that you may use"),
+        ],
+    ),
+    (
+        "sealane-engine-keys-list",
+        &[("sealane engine keys list --json", "list names, kinds and public halves")],
+    ),
+    (
+        "sealane-engine-keys-generate",
+        &[("sealane engine keys generate web p256 > web.pub", "make a key, and keep its public half")],
+    ),
+    (
+        "sealane-engine-keys-import",
+        &[(
+            "sealane engine keys import web web.p12 --passphrase-file pass",
+            "hand over the key of a PKCS#12 file",
+        )],
+    ),
+    ("sealane-engine-keys-public", &[("sealane engine keys public web", "print the public half")]),
+    (
+        "sealane-engine-keys-reference",
+        &[(
+            "sealane engine keys reference web > /etc/nginx/web.key",
+            "write the file that nginx takes as ssl_certificate_key",
+        )],
+    ),
+    ("sealane-engine-keys-remove", &[("sealane engine keys remove web", "delete a key for ever")]),
+    (
+        "sealane-engine-check",
+        &[
+            ("sealane engine check", "compute something with each key that you may use"),
+            ("sealane engine check --policy /etc/sealane/engine.toml", "check a policy file"),
+        ],
+    ),
     ("sealane-id", &[("sealane id", "print your public key, for `sealane authorise` at the daemon")]),
     (
         "sealane-authorise",

@@ -1,0 +1,561 @@
+//! AWS-LC's keys, called through C: the one place with `unsafe` in this crate.
+//!
+//! **Guarantees:** every pointer handed to C is to a slice with its length, or an object that lives through the call; each object is
+//! freed once by its owner; the library's error queue is empty after a failure.
+
+#![allow(unsafe_code)]
+
+use aws_lc_sys as c;
+use sealane_client::{Hash, KeyKind};
+use std::ffi::c_int;
+use std::mem::MaybeUninit;
+use std::ptr::{NonNull, null, null_mut};
+use zeroize::{Zeroize as _, Zeroizing};
+
+/// What reads files, of which the bindings have nothing unless all bindings are built. The names bear the library's version, so another
+/// version does not link.
+mod files {
+    use super::c;
+    use std::ffi::{c_char, c_int, c_void};
+
+    /// A passphrase's callback.
+    pub(super) type Passphrase =
+        Option<unsafe extern "C" fn(*mut c_char, c_int, c_int, *mut c_void) -> c_int>;
+
+    unsafe extern "C" {
+        #[link_name = "aws_lc_0_47_0_PKCS8_parse_encrypted_private_key"]
+        pub(super) fn PKCS8_parse_encrypted_private_key(
+            reader: *mut c::CBS,
+            passphrase: *const c_char,
+            length: usize,
+        ) -> *mut c::EVP_PKEY;
+        #[link_name = "aws_lc_0_47_0_PKCS12_get_key_and_certs"]
+        pub(super) fn PKCS12_get_key_and_certs(
+            key: *mut *mut c::EVP_PKEY,
+            certificates: *mut c_void,
+            reader: *mut c::CBS,
+            passphrase: *const c_char,
+        ) -> c_int;
+        #[link_name = "aws_lc_0_47_0_PEM_read_bio_PrivateKey"]
+        pub(super) fn PEM_read_bio_PrivateKey(
+            bio: *mut c_void,
+            key: *mut *mut c::EVP_PKEY,
+            passphrase: Passphrase,
+            argument: *mut c_void,
+        ) -> *mut c::EVP_PKEY;
+        #[link_name = "aws_lc_0_47_0_BIO_new_mem_buf"]
+        pub(super) fn BIO_new_mem_buf(bytes: *const c_void, length: isize) -> *mut c_void;
+        #[link_name = "aws_lc_0_47_0_BIO_free"]
+        pub(super) fn BIO_free(bio: *mut c_void) -> c_int;
+        #[link_name = "aws_lc_0_47_0_OPENSSL_sk_new_null"]
+        pub(super) fn OPENSSL_sk_new_null() -> *mut c_void;
+        #[link_name = "aws_lc_0_47_0_OPENSSL_sk_pop"]
+        pub(super) fn OPENSSL_sk_pop(stack: *mut c_void) -> *mut c_void;
+        #[link_name = "aws_lc_0_47_0_OPENSSL_sk_free"]
+        pub(super) fn OPENSSL_sk_free(stack: *mut c_void);
+        #[link_name = "aws_lc_0_47_0_X509_free"]
+        pub(super) fn X509_free(certificate: *mut c_void);
+    }
+}
+
+/// The library says no.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct No;
+
+/// An outcome of a function that gives 1 for yes.
+fn yes(outcome: c_int) -> Result<(), No> {
+    if outcome == 1 {
+        return Ok(());
+    }
+    // SAFETY: it takes nothing and touches the thread's own queue.
+    unsafe { c::ERR_clear_error() };
+    Err(No)
+}
+
+fn some<T>(pointer: *mut T) -> Result<NonNull<T>, No> {
+    NonNull::new(pointer).ok_or_else(|| {
+        // SAFETY: as in `yes`.
+        unsafe { c::ERR_clear_error() };
+        No
+    })
+}
+
+/// An `EVP_PKEY`, private or public.
+#[derive(Debug)]
+pub(crate) struct Pkey(NonNull<c::EVP_PKEY>);
+
+// SAFETY: openssl/evp.h: an EVP_PKEY may be used by several threads at once as long as none changes it, and nothing here does.
+unsafe impl Send for Pkey {}
+// SAFETY: as above.
+unsafe impl Sync for Pkey {}
+
+impl Drop for Pkey {
+    fn drop(&mut self) {
+        // SAFETY: this value owns one reference.
+        unsafe { c::EVP_PKEY_free(self.0.as_ptr()) };
+    }
+}
+
+/// An `EVP_PKEY_CTX`, one operation.
+struct Context(NonNull<c::EVP_PKEY_CTX>);
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        // SAFETY: this value owns it.
+        unsafe { c::EVP_PKEY_CTX_free(self.0.as_ptr()) };
+    }
+}
+
+/// An `EVP_MD_CTX`.
+struct DigestContext(NonNull<c::EVP_MD_CTX>);
+
+impl Drop for DigestContext {
+    fn drop(&mut self) {
+        // SAFETY: this value owns it.
+        unsafe { c::EVP_MD_CTX_free(self.0.as_ptr()) };
+    }
+}
+
+/// An `EC_KEY`.
+struct EcKey(NonNull<c::EC_KEY>);
+
+impl Drop for EcKey {
+    fn drop(&mut self) {
+        // SAFETY: this value owns one reference.
+        unsafe { c::EC_KEY_free(self.0.as_ptr()) };
+    }
+}
+
+/// An `EC_POINT`.
+struct Point(NonNull<c::EC_POINT>);
+
+impl Drop for Point {
+    fn drop(&mut self) {
+        // SAFETY: this value owns it.
+        unsafe { c::EC_POINT_free(self.0.as_ptr()) };
+    }
+}
+
+/// How RSA pads.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Padding {
+    /// PKCS#1 version 1.5; for a signature with the digest's algorithm in front.
+    Pkcs1(Option<Hash>),
+    /// PSS. Without a count the length of the salt is found in the signature.
+    Pss { hash: Hash, mask: Hash, salt_bytes: Option<u16> },
+    /// OAEP with an empty label.
+    Oaep { hash: Hash, mask: Hash },
+}
+
+fn digest(hash: Hash) -> *const c::EVP_MD {
+    // SAFETY: each gives a table that lives for ever.
+    unsafe {
+        match hash {
+            Hash::Sha1 => c::EVP_sha1(),
+            Hash::Sha224 => c::EVP_sha224(),
+            Hash::Sha256 => c::EVP_sha256(),
+            Hash::Sha384 => c::EVP_sha384(),
+            Hash::Sha512 => c::EVP_sha512(),
+        }
+    }
+}
+
+fn reader(bytes: &[u8]) -> c::CBS {
+    let mut reader = MaybeUninit::uninit();
+    // SAFETY: it fills the structure with the slice's address and length.
+    unsafe {
+        c::CBS_init(reader.as_mut_ptr(), bytes.as_ptr(), bytes.len());
+        reader.assume_init()
+    }
+}
+
+/// What a function writes into a builder.
+fn built(write: impl FnOnce(*mut c::CBB) -> c_int) -> Result<Zeroizing<Vec<u8>>, No> {
+    let mut builder = MaybeUninit::<c::CBB>::uninit();
+    let (mut data, mut length) = (null_mut(), 0);
+    // SAFETY: the builder is initialised before it is used, and finished or cleaned up once; what it gives is copied, wiped and freed.
+    unsafe {
+        yes(c::CBB_init(builder.as_mut_ptr(), 512))?;
+        let builder = builder.as_mut_ptr();
+        if write(builder) != 1 || c::CBB_finish(builder, &mut data, &mut length) != 1 {
+            c::CBB_cleanup(builder);
+            return yes(0).map(|()| Zeroizing::default());
+        }
+        let content = std::slice::from_raw_parts_mut(data, length);
+        let copy = Zeroizing::new(content.to_vec());
+        content.zeroize();
+        c::OPENSSL_free(data.cast());
+        Ok(copy)
+    }
+}
+
+/// What a function writes into memory whose length it is told and tells.
+fn filled(
+    capacity: usize,
+    write: impl FnOnce(*mut u8, *mut usize) -> c_int,
+) -> Result<Zeroizing<Vec<u8>>, No> {
+    let mut out = Zeroizing::new(vec![0; capacity]);
+    let mut length = capacity;
+    yes(write(out.as_mut_ptr(), &mut length))?;
+    out.truncate(length);
+    Ok(out)
+}
+
+impl Pkey {
+    pub(crate) fn generate(kind: KeyKind) -> Result<Self, No> {
+        let (id, curve) = match kind {
+            KeyKind::Rsa { .. } => (c::EVP_PKEY_RSA, None),
+            KeyKind::P256 => (c::EVP_PKEY_EC, Some(c::NID_X9_62_prime256v1)),
+            KeyKind::P384 => (c::EVP_PKEY_EC, Some(c::NID_secp384r1)),
+            KeyKind::Ed25519 => (c::EVP_PKEY_ED25519, None),
+            KeyKind::X25519 => (c::EVP_PKEY_X25519, None),
+        };
+        let mut key = null_mut();
+        // SAFETY: the context lives through the calls, and the key that is written is owned by the value returned.
+        unsafe {
+            let context = Context(some(c::EVP_PKEY_CTX_new_id(id, null_mut()))?);
+            let raw = context.0.as_ptr();
+            yes(c::EVP_PKEY_keygen_init(raw))?;
+            if let KeyKind::Rsa { bits } = kind {
+                yes(c::EVP_PKEY_CTX_set_rsa_keygen_bits(raw, bits.into()))?;
+            }
+            if let Some(curve) = curve {
+                yes(c::EVP_PKEY_CTX_set_ec_paramgen_curve_nid(raw, curve))?;
+            }
+            yes(c::EVP_PKEY_keygen(raw, &mut key))?;
+            some(key).map(Self)
+        }
+    }
+
+    /// PKCS#8 in DER, without encryption.
+    pub(crate) fn of_pkcs8(der: &[u8]) -> Result<Self, No> {
+        let mut reader = reader(der);
+        // SAFETY: the reader is over the slice, and a key that comes is owned here.
+        let key = unsafe { Self(some(c::EVP_parse_private_key(&mut reader))?) };
+        if reader.len == 0 { Ok(key) } else { Err(No) }
+    }
+
+    /// PKCS#8 in DER, encrypted.
+    pub(crate) fn of_encrypted_pkcs8(der: &[u8], passphrase: &[u8]) -> Result<Self, No> {
+        let mut reader = reader(der);
+        // SAFETY: both slices live through the call with their lengths.
+        unsafe {
+            let key = files::PKCS8_parse_encrypted_private_key(
+                &mut reader,
+                passphrase.as_ptr().cast(),
+                passphrase.len(),
+            );
+            some(key).map(Self)
+        }
+    }
+
+    /// The one key of a PKCS#12 file. `passphrase` ends with a zero byte.
+    pub(crate) fn of_pkcs12(der: &[u8], passphrase: &std::ffi::CStr) -> Result<Self, No> {
+        let mut reader = reader(der);
+        let mut key = null_mut();
+        // SAFETY: the stack is made and freed here with what was put on it; the passphrase ends with a zero byte.
+        unsafe {
+            let certificates = some(files::OPENSSL_sk_new_null())?.as_ptr();
+            let outcome =
+                files::PKCS12_get_key_and_certs(&mut key, certificates, &mut reader, passphrase.as_ptr());
+            while let Some(certificate) = NonNull::new(files::OPENSSL_sk_pop(certificates)) {
+                files::X509_free(certificate.as_ptr());
+            }
+            files::OPENSSL_sk_free(certificates);
+            yes(outcome)?;
+            some(key).map(Self)
+        }
+    }
+
+    /// The first private key of a PEM file: PKCS#8, PKCS#1 or SEC 1, encrypted or not.
+    pub(crate) fn of_pem(pem: &[u8], passphrase: &[u8]) -> Result<Self, No> {
+        let length = pem.len().try_into().map_err(|_| No)?;
+        let mut passphrase = passphrase;
+        // SAFETY: the memory under the BIO and the passphrase live through the call; the callback reads the latter.
+        unsafe {
+            let bio = some(files::BIO_new_mem_buf(pem.as_ptr().cast(), length))?;
+            let secret: *mut &[u8] = &mut passphrase;
+            let key = files::PEM_read_bio_PrivateKey(
+                bio.as_ptr(),
+                null_mut(),
+                Some(give_passphrase),
+                secret.cast(),
+            );
+            files::BIO_free(bio.as_ptr());
+            some(key).map(Self)
+        }
+    }
+
+    /// SubjectPublicKeyInfo in DER.
+    pub(crate) fn of_public(der: &[u8]) -> Result<Self, No> {
+        let mut reader = reader(der);
+        // SAFETY: the reader is over the slice, and a key that comes is owned here.
+        let key = unsafe { Self(some(c::EVP_parse_public_key(&mut reader))?) };
+        if reader.len == 0 { Ok(key) } else { Err(No) }
+    }
+
+    /// A public key of a peer for ECDH with this key.
+    fn peer(&self, bytes: &[u8]) -> Result<Self, No> {
+        // SAFETY: pointers that C gives back belong to `self` (the group) or are owned by values here; slices have their lengths.
+        unsafe {
+            if self.id() == c::EVP_PKEY_X25519 {
+                let key = c::EVP_PKEY_new_raw_public_key(
+                    c::EVP_PKEY_X25519,
+                    null_mut(),
+                    bytes.as_ptr(),
+                    bytes.len(),
+                );
+                return some(key).map(Self);
+            }
+            let group = c::EC_KEY_get0_group(c::EVP_PKEY_get0_EC_KEY(self.0.as_ptr()));
+            if group.is_null() {
+                return Err(No);
+            }
+            let ec = EcKey(some(c::EC_KEY_new())?);
+            yes(c::EC_KEY_set_group(ec.0.as_ptr(), group))?;
+            let point = Point(some(c::EC_POINT_new(group))?);
+            yes(c::EC_POINT_oct2point(group, point.0.as_ptr(), bytes.as_ptr(), bytes.len(), null_mut()))?;
+            yes(c::EC_KEY_set_public_key(ec.0.as_ptr(), point.0.as_ptr()))?;
+            let key = Self(some(c::EVP_PKEY_new())?);
+            yes(c::EVP_PKEY_set1_EC_KEY(key.0.as_ptr(), ec.0.as_ptr()))?;
+            Ok(key)
+        }
+    }
+
+    fn id(&self) -> c_int {
+        // SAFETY: the key lives.
+        unsafe { c::EVP_PKEY_id(self.0.as_ptr()) }
+    }
+
+    /// Its kind, if it is one that the engine has.
+    pub(crate) fn kind(&self) -> Option<KeyKind> {
+        let id = self.id();
+        if id == c::EVP_PKEY_RSA {
+            // SAFETY: the key lives.
+            let bits = unsafe { c::EVP_PKEY_bits(self.0.as_ptr()) };
+            let bits =
+                u16::try_from(bits).ok().filter(|bits| (2048..=8192).contains(bits) && bits % 8 == 0)?;
+            return Some(KeyKind::Rsa { bits });
+        }
+        if id == c::EVP_PKEY_EC {
+            // SAFETY: the key lives, and the group is a part of it.
+            let curve = unsafe {
+                let group = c::EC_KEY_get0_group(c::EVP_PKEY_get0_EC_KEY(self.0.as_ptr()));
+                if group.is_null() { 0 } else { c::EC_GROUP_get_curve_name(group) }
+            };
+            return match curve {
+                c::NID_X9_62_prime256v1 => Some(KeyKind::P256),
+                c::NID_secp384r1 => Some(KeyKind::P384),
+                _ => None,
+            };
+        }
+        match id {
+            c::EVP_PKEY_ED25519 => Some(KeyKind::Ed25519),
+            c::EVP_PKEY_X25519 => Some(KeyKind::X25519),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn to_pkcs8(&self) -> Result<Zeroizing<Vec<u8>>, No> {
+        // SAFETY: key and builder live through the call.
+        built(|builder| unsafe { c::EVP_marshal_private_key(builder, self.0.as_ptr()) })
+    }
+
+    pub(crate) fn to_public(&self) -> Result<Vec<u8>, No> {
+        // SAFETY: key and builder live through the call.
+        let der = built(|builder| unsafe { c::EVP_marshal_public_key(builder, self.0.as_ptr()) })?;
+        Ok(der.to_vec())
+    }
+
+    /// The greatest length of a signature, a plaintext or a secret.
+    fn size(&self) -> usize {
+        // SAFETY: the key lives.
+        usize::try_from(unsafe { c::EVP_PKEY_size(self.0.as_ptr()) }).unwrap_or(0)
+    }
+
+    fn context(&self) -> Result<Context, No> {
+        // SAFETY: the key lives, and the context takes a reference of its own.
+        some(unsafe { c::EVP_PKEY_CTX_new(self.0.as_ptr(), null_mut()) }).map(Context)
+    }
+
+    /// Signs a digest.
+    pub(crate) fn sign(&self, padding: Option<Padding>, digest: &[u8]) -> Result<Zeroizing<Vec<u8>>, No> {
+        let context = self.context()?;
+        // SAFETY: the context lives; slices have their lengths.
+        unsafe { yes(c::EVP_PKEY_sign_init(context.0.as_ptr()))? };
+        context.pad(padding)?;
+        // SAFETY: as above; `filled` gives memory of the length that it says.
+        filled(self.size(), |out, length| unsafe {
+            c::EVP_PKEY_sign(context.0.as_ptr(), out, length, digest.as_ptr(), digest.len())
+        })
+    }
+
+    /// Whether a signature of a digest is this key's.
+    pub(crate) fn verify(&self, padding: Option<Padding>, digest: &[u8], signature: &[u8]) -> Result<(), No> {
+        let context = self.context()?;
+        // SAFETY: the context lives; slices have their lengths.
+        unsafe { yes(c::EVP_PKEY_verify_init(context.0.as_ptr()))? };
+        context.pad(padding)?;
+        // SAFETY: as above.
+        yes(unsafe {
+            let (signature, length) = (signature.as_ptr(), signature.len());
+            c::EVP_PKEY_verify(context.0.as_ptr(), signature, length, digest.as_ptr(), digest.len())
+        })
+    }
+
+    /// Signs a message by Ed25519.
+    pub(crate) fn sign_message(&self, message: &[u8]) -> Result<Zeroizing<Vec<u8>>, No> {
+        // SAFETY: context and key live; slices have their lengths.
+        unsafe {
+            let context = DigestContext(some(c::EVP_MD_CTX_new())?);
+            let raw = context.0.as_ptr();
+            yes(c::EVP_DigestSignInit(raw, null_mut(), null(), null_mut(), self.0.as_ptr()))?;
+            filled(64, |out, length| c::EVP_DigestSign(raw, out, length, message.as_ptr(), message.len()))
+        }
+    }
+
+    /// Whether an Ed25519 signature of a message is this key's.
+    pub(crate) fn verify_message(&self, message: &[u8], signature: &[u8]) -> Result<(), No> {
+        // SAFETY: context and key live; slices have their lengths.
+        unsafe {
+            let context = DigestContext(some(c::EVP_MD_CTX_new())?);
+            let raw = context.0.as_ptr();
+            yes(c::EVP_DigestVerifyInit(raw, null_mut(), null(), null_mut(), self.0.as_ptr()))?;
+            let (signature, length) = (signature.as_ptr(), signature.len());
+            yes(c::EVP_DigestVerify(raw, signature, length, message.as_ptr(), message.len()))
+        }
+    }
+
+    pub(crate) fn decrypt(&self, padding: Padding, ciphertext: &[u8]) -> Result<Zeroizing<Vec<u8>>, No> {
+        let context = self.context()?;
+        // SAFETY: the context lives; slices have their lengths.
+        unsafe { yes(c::EVP_PKEY_decrypt_init(context.0.as_ptr()))? };
+        context.pad(Some(padding))?;
+        // SAFETY: as above; `filled` gives memory of the length that it says.
+        filled(self.size(), |out, length| unsafe {
+            c::EVP_PKEY_decrypt(context.0.as_ptr(), out, length, ciphertext.as_ptr(), ciphertext.len())
+        })
+    }
+
+    pub(crate) fn encrypt(&self, padding: Padding, plaintext: &[u8]) -> Result<Vec<u8>, No> {
+        let context = self.context()?;
+        // SAFETY: the context lives; slices have their lengths.
+        unsafe { yes(c::EVP_PKEY_encrypt_init(context.0.as_ptr()))? };
+        context.pad(Some(padding))?;
+        // SAFETY: as above; `filled` gives memory of the length that it says.
+        let out = filled(self.size(), |out, length| unsafe {
+            c::EVP_PKEY_encrypt(context.0.as_ptr(), out, length, plaintext.as_ptr(), plaintext.len())
+        })?;
+        Ok(out.to_vec())
+    }
+
+    /// The secret shared with the owner of a public key: an uncompressed point, or 32 bytes.
+    pub(crate) fn derive(&self, peer: &[u8]) -> Result<Zeroizing<Vec<u8>>, No> {
+        let peer = self.peer(peer)?;
+        let context = self.context()?;
+        // SAFETY: context and keys live; `filled` gives memory of the length that it says.
+        unsafe {
+            yes(c::EVP_PKEY_derive_init(context.0.as_ptr()))?;
+            yes(c::EVP_PKEY_derive_set_peer(context.0.as_ptr(), peer.0.as_ptr()))?;
+            filled(self.size().max(32), |out, length| c::EVP_PKEY_derive(context.0.as_ptr(), out, length))
+        }
+    }
+}
+
+impl Context {
+    fn pad(&self, padding: Option<Padding>) -> Result<(), No> {
+        let Some(padding) = padding else { return Ok(()) };
+        let raw = self.0.as_ptr();
+        // SAFETY: the context lives, and tables of digests live for ever.
+        unsafe {
+            match padding {
+                Padding::Pkcs1(hash) => {
+                    yes(c::EVP_PKEY_CTX_set_rsa_padding(raw, c::RSA_PKCS1_PADDING))?;
+                    hash.map_or(Ok(()), |hash| yes(c::EVP_PKEY_CTX_set_signature_md(raw, digest(hash))))
+                }
+                Padding::Pss { hash, mask, salt_bytes } => {
+                    yes(c::EVP_PKEY_CTX_set_rsa_padding(raw, c::RSA_PKCS1_PSS_PADDING))?;
+                    yes(c::EVP_PKEY_CTX_set_signature_md(raw, digest(hash)))?;
+                    yes(c::EVP_PKEY_CTX_set_rsa_mgf1_md(raw, digest(mask)))?;
+                    yes(c::EVP_PKEY_CTX_set_rsa_pss_saltlen(raw, salt_bytes.map_or(-2, c_int::from)))
+                }
+                Padding::Oaep { hash, mask } => {
+                    yes(c::EVP_PKEY_CTX_set_rsa_padding(raw, c::RSA_PKCS1_OAEP_PADDING))?;
+                    yes(c::EVP_PKEY_CTX_set_rsa_oaep_md(raw, digest(hash)))?;
+                    yes(c::EVP_PKEY_CTX_set_rsa_mgf1_md(raw, digest(mask)))
+                }
+            }
+        }
+    }
+}
+
+/// Fills bytes with random ones.
+pub(crate) fn random(bytes: &mut [u8]) {
+    // SAFETY: the slice has its length. It never fails: without entropy the library ends the process.
+    unsafe { c::RAND_bytes(bytes.as_mut_ptr(), bytes.len()) };
+}
+
+/// scrypt (RFC 7914) with r = 8 and p = 1.
+pub(crate) fn scrypt(passphrase: &[u8], salt: &[u8], log_n: u8, key: &mut [u8]) -> Result<(), No> {
+    let n = 1u64.checked_shl(log_n.into()).ok_or(No)?;
+    // SAFETY: slices have their lengths.
+    yes(unsafe {
+        let (secret, length) = (passphrase.as_ptr().cast(), passphrase.len());
+        let memory_max = 64 << 20;
+        c::EVP_PBE_scrypt(
+            secret,
+            length,
+            salt.as_ptr(),
+            salt.len(),
+            n,
+            8,
+            1,
+            memory_max,
+            key.as_mut_ptr(),
+            key.len(),
+        )
+    })
+}
+
+/// AES-256-GCM with a nonce of 12 bytes and a tag of 16; sealed or opened.
+pub(crate) fn gcm(
+    seal: bool,
+    key: &[u8; 32],
+    nonce: &[u8; 12],
+    associated: &[u8],
+    text: &[u8],
+) -> Result<Zeroizing<Vec<u8>>, No> {
+    // SAFETY: the context is freed after its one use; slices have their lengths.
+    unsafe {
+        let context = some(c::EVP_AEAD_CTX_new(c::EVP_aead_aes_256_gcm(), key.as_ptr(), key.len(), 16))?;
+        let run = if seal { c::EVP_AEAD_CTX_seal } else { c::EVP_AEAD_CTX_open };
+        let capacity = text.len() + 16;
+        let (nonce, nonce_length) = (nonce.as_ptr(), nonce.len());
+        let (data, data_length) = (associated.as_ptr(), associated.len());
+        let out = filled(capacity, |out, length| {
+            let raw = context.as_ptr();
+            run(raw, out, length, capacity, nonce, nonce_length, text.as_ptr(), text.len(), data, data_length)
+        });
+        c::EVP_AEAD_CTX_free(context.as_ptr());
+        out
+    }
+}
+
+/// Gives the passphrase that `secret` points to.
+unsafe extern "C" fn give_passphrase(
+    out: *mut std::ffi::c_char,
+    size: c_int,
+    _: c_int,
+    secret: *mut std::ffi::c_void,
+) -> c_int {
+    // SAFETY: `of_pem` passes a pointer to a slice that outlives the call, and the library `size` bytes to write to.
+    unsafe {
+        let passphrase: &[u8] = *secret.cast::<&[u8]>();
+        let capacity = usize::try_from(size).unwrap_or(0);
+        if passphrase.is_empty() || passphrase.len() > capacity {
+            return 0;
+        }
+        std::ptr::copy_nonoverlapping(passphrase.as_ptr(), out.cast(), passphrase.len());
+        passphrase.len() as c_int
+    }
+}

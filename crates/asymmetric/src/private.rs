@@ -1,0 +1,131 @@
+//! Private keys: where they come from, and what they compute.
+
+use crate::library::{Padding, Pkey};
+use sealane_client::{Answer, KeyKind, Operation, Status};
+use std::ffi::CString;
+use std::fmt;
+use zeroize::{Zeroize as _, Zeroizing};
+
+/// A private key.
+pub struct PrivateKey {
+    key: Pkey,
+    kind: KeyKind,
+    public: Vec<u8>,
+}
+
+/// Bytes hold no private key of a kind that the engine has, or the passphrase is not theirs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no private key of a kind that the engine has, or the passphrase is wrong")]
+pub struct NoKey;
+
+impl fmt::Debug for PrivateKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PrivateKey({})", self.kind)
+    }
+}
+
+impl PrivateKey {
+    fn of(key: Pkey) -> Result<Self, NoKey> {
+        let kind = key.kind().ok_or(NoKey)?;
+        let public = key.to_public().map_err(|_| NoKey)?;
+        Ok(Self { key, kind, public })
+    }
+
+    /// A new key.
+    ///
+    /// # Errors
+    /// When the library cannot make one of this kind.
+    pub fn generate(kind: KeyKind) -> Result<Self, NoKey> {
+        Self::of(Pkey::generate(kind).map_err(|_| NoKey)?)
+    }
+
+    /// PKCS#8 in DER (RFC 5958).
+    ///
+    /// # Errors
+    /// Bytes that are none.
+    pub fn of_pkcs8(der: &[u8]) -> Result<Self, NoKey> {
+        Self::of(Pkey::of_pkcs8(der).map_err(|_| NoKey)?)
+    }
+
+    /// Whatever people have: PEM (PKCS#8, PKCS#1, SEC 1), or DER of PKCS#8 or PKCS#12 (RFC 7292), encrypted or not.
+    ///
+    /// # Errors
+    /// Bytes that are none of these, or a passphrase that is not theirs.
+    pub fn import(bytes: &[u8], passphrase: Option<&[u8]>) -> Result<Self, NoKey> {
+        let secret = passphrase.unwrap_or_default();
+        if bytes.windows(11).any(|window| window == b"-----BEGIN ") {
+            return Self::of(Pkey::of_pem(bytes, secret).map_err(|_| NoKey)?);
+        }
+        let plain = Pkey::of_pkcs8(bytes);
+        let found = plain
+            .or_else(|no| if secret.is_empty() { Err(no) } else { Pkey::of_encrypted_pkcs8(bytes, secret) });
+        if let Ok(key) = found {
+            return Self::of(key);
+        }
+        let secret = CString::new(secret).map_err(|error| {
+            error.into_vec().zeroize();
+            NoKey
+        })?;
+        let found = Pkey::of_pkcs12(bytes, &secret);
+        secret.into_bytes().zeroize();
+        Self::of(found.map_err(|_| NoKey)?)
+    }
+
+    /// PKCS#8 in DER.
+    ///
+    /// # Errors
+    /// When the library cannot write it.
+    pub fn to_pkcs8(&self) -> Result<Zeroizing<Vec<u8>>, NoKey> {
+        self.key.to_pkcs8().map_err(|_| NoKey)
+    }
+
+    /// Its kind.
+    pub fn kind(&self) -> KeyKind {
+        self.kind
+    }
+
+    /// SubjectPublicKeyInfo in DER.
+    pub fn public(&self) -> &[u8] {
+        &self.public
+    }
+
+    /// What `operation` makes of `content`. [`Operation::Null`] gives the content back.
+    ///
+    /// # Errors
+    /// A status other than [`Status::Done`].
+    pub fn run(&self, operation: Operation, content: &[u8]) -> Answer {
+        if !operation.suits(self.kind) {
+            return Err(Status::WrongKind);
+        }
+        let is_digest = match operation {
+            Operation::SignPkcs1(Some(hash)) | Operation::SignPss { hash, .. } => {
+                content.len() == hash.bytes()
+            }
+            Operation::SignEcdsa => (1..=64).contains(&content.len()),
+            _ => true,
+        };
+        if !is_digest {
+            return Err(Status::BadContent);
+        }
+        let bad_content = |_| Status::BadContent;
+        match operation {
+            Operation::Null => Ok(Zeroizing::new(content.to_vec())),
+            Operation::SignPkcs1(hash) => {
+                self.key.sign(Some(Padding::Pkcs1(hash)), content).map_err(bad_content)
+            }
+            Operation::SignPss { hash, mask, salt_bytes } => {
+                let padding = Padding::Pss { hash, mask, salt_bytes: Some(salt_bytes) };
+                self.key.sign(Some(padding), content).map_err(bad_content)
+            }
+            Operation::SignEcdsa => self.key.sign(None, content).map_err(|_| Status::Failed),
+            Operation::SignEd25519 => self.key.sign_message(content).map_err(|_| Status::Failed),
+            Operation::DecryptPkcs1 => {
+                self.key.decrypt(Padding::Pkcs1(None), content).map_err(|_| Status::NotDecrypted)
+            }
+            Operation::DecryptOaep { hash, mask } => {
+                self.key.decrypt(Padding::Oaep { hash, mask }, content).map_err(|_| Status::NotDecrypted)
+            }
+            Operation::Derive => self.key.derive(content).map_err(bad_content),
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Public keys: what anybody can compute.
+
+use crate::library::{Padding, Pkey};
+use crate::private::NoKey;
+use sealane_client::{Hash, KeyKind};
+
+/// A public key.
+#[derive(Debug)]
+pub struct PublicKey {
+    key: Pkey,
+    kind: KeyKind,
+    der: Vec<u8>,
+}
+
+/// How a signature was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verification {
+    /// RSASSA-PKCS1-v1_5 of a digest; without a hash, of bytes that were padded as they are.
+    Pkcs1(Option<Hash>),
+    /// RSASSA-PSS of a digest.
+    Pss {
+        /// Of the message.
+        hash: Hash,
+        /// Of the mask.
+        mask: Hash,
+        /// Bytes of salt, if they must be so many.
+        salt_bytes: Option<u16>,
+    },
+    /// ECDSA of a digest.
+    Ecdsa,
+    /// Ed25519 of a message.
+    Ed25519,
+}
+
+impl PublicKey {
+    /// SubjectPublicKeyInfo in DER.
+    ///
+    /// # Errors
+    /// Bytes that are no key of a kind that the engine has.
+    pub fn of_der(der: &[u8]) -> Result<Self, NoKey> {
+        let key = Pkey::of_public(der).map_err(|_| NoKey)?;
+        let kind = key.kind().ok_or(NoKey)?;
+        let der = key.to_public().map_err(|_| NoKey)?;
+        Ok(Self { key, kind, der })
+    }
+
+    /// SubjectPublicKeyInfo in DER, with a curve's point uncompressed.
+    pub fn der(&self) -> &[u8] {
+        &self.der
+    }
+
+    /// Its kind.
+    pub fn kind(&self) -> KeyKind {
+        self.kind
+    }
+
+    /// Whether `signature` of `content`, a digest or a message, was made with the private half.
+    pub fn verifies(&self, how: Verification, content: &[u8], signature: &[u8]) -> bool {
+        let padded = |padding| self.key.verify(padding, content, signature);
+        let is_rsa = matches!(self.kind, KeyKind::Rsa { .. });
+        match how {
+            Verification::Pkcs1(hash) => is_rsa && padded(Some(Padding::Pkcs1(hash))).is_ok(),
+            Verification::Pss { hash, mask, salt_bytes } => {
+                is_rsa && padded(Some(Padding::Pss { hash, mask, salt_bytes })).is_ok()
+            }
+            Verification::Ecdsa => matches!(self.kind, KeyKind::P256 | KeyKind::P384) && padded(None).is_ok(),
+            Verification::Ed25519 => {
+                self.kind == KeyKind::Ed25519 && self.key.verify_message(content, signature).is_ok()
+            }
+        }
+    }
+
+    /// Encrypts for the private half: RSAES-PKCS1-v1_5, or RSAES-OAEP with the hashes of label and mask.
+    ///
+    /// # Errors
+    /// A plaintext that is too long, or a key that is not RSA.
+    pub fn encrypt(&self, oaep: Option<(Hash, Hash)>, plaintext: &[u8]) -> Result<Vec<u8>, NoKey> {
+        if !matches!(self.kind, KeyKind::Rsa { .. }) {
+            return Err(NoKey);
+        }
+        let padding = oaep.map_or(Padding::Pkcs1(None), |(hash, mask)| Padding::Oaep { hash, mask });
+        self.key.encrypt(padding, plaintext).map_err(|_| NoKey)
+    }
+}

@@ -1,0 +1,298 @@
+//! `sealane engine`: the engine service run, asked and given keys.
+
+use crate::args::{
+    EngineArgs, EngineCheckArgs, EngineCommand, EngineKeysCommand, EngineServeArgs, EngineSocketArgs,
+    EngineStatusArgs,
+};
+use crate::environment;
+use crate::exit::ExitStatus;
+use crate::failure::Failure;
+use crate::signals::Interrupts;
+use crate::text;
+use anyhow::{Context as _, anyhow};
+use sealane_client::key::is_name;
+use sealane_client::{
+    Client, ClientError, Hash, Key, KeyInfo, KeyKind, Operation, Refusal, SOCKET, Status, Uri,
+};
+use sealane_peer::open_trusted;
+use sealane_service::policy::{Names, POLICY_BYTES_MAX};
+use sealane_service::service::bind_at;
+use sealane_service::{
+    Audit, Policy, Service, ServiceError, Settings, Stop, Vault, VaultError, keyring, protect,
+};
+use serde::Serialize;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::Path;
+use std::thread;
+use zeroize::Zeroizing;
+
+/// The longest file with a private key that is read, in bytes.
+const KEY_FILE_BYTES_MAX: u64 = 60_000;
+/// The longest passphrase, in bytes.
+const PASSPHRASE_BYTES_MAX: u64 = 1024;
+
+/// Runs one of the commands.
+pub(crate) fn run(arguments: EngineArgs) -> Result<(), Failure> {
+    match arguments.command {
+        EngineCommand::Serve(arguments) => serve(&arguments),
+        EngineCommand::Status(arguments) => status(&arguments),
+        EngineCommand::Stats(socket) => print(&client(&socket)?.status().map_err(failed)?.prometheus()),
+        EngineCommand::Keys(arguments) => keys(arguments.command),
+        EngineCommand::Check(arguments) => check(&arguments),
+    }
+}
+
+fn usage(error: impl Into<anyhow::Error>) -> Failure {
+    Failure::new(ExitStatus::Usage, error)
+}
+
+fn fault(error: impl Into<anyhow::Error>) -> Failure {
+    Failure::new(ExitStatus::Io, error)
+}
+
+/// A call that failed: the user's mistake, or the engine's absence.
+fn failed(error: ClientError) -> Failure {
+    let status = match &error {
+        ClientError::Refused(Refusal::BadName | Refusal::BadKey | Refusal::Exists | Refusal::NoSuchKey) => {
+            ExitStatus::Usage
+        }
+        ClientError::Refused(Refusal::Storage { .. }) | ClientError::Job(_) => ExitStatus::Io,
+        _ => ExitStatus::Connection,
+    };
+    Failure::new(status, error)
+}
+
+fn print(text: &str) -> Result<(), Failure> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(text::lines(text).as_bytes()).and_then(|()| stdout.flush()).map_err(Failure::output)
+}
+
+fn print_json(value: &impl Serialize) -> Result<(), Failure> {
+    let line = serde_json::to_string(value).map_err(fault)?;
+    let mut stdout = io::stdout().lock();
+    writeln!(stdout, "{}", text::json(&line)).and_then(|()| stdout.flush()).map_err(Failure::output)
+}
+
+fn client(socket: &EngineSocketArgs) -> Result<Client, Failure> {
+    Client::connect(&socket.socket, "sealane engine").map_err(failed)
+}
+
+fn serve(arguments: &EngineServeArgs) -> Result<(), Failure> {
+    protect::forbid_dumps().map_err(|error| fault(anyhow!(error).context("forbidding core dumps")))?;
+    let memory_locked = match protect::lock_memory() {
+        Ok(()) => true,
+        Err(_) if arguments.allow_swap => false,
+        Err(error) => {
+            let context = "memory cannot be locked, so keys could be swapped out: raise the limit \
+                           (LimitMEMLOCK=infinity in a unit, `ulimit -l unlimited`), or run with --allow-swap";
+            return Err(fault(anyhow!(error).context(context)));
+        }
+    };
+    let policy = match &arguments.policy {
+        Some(path) => policy(path)?,
+        None => Policy::of_users(&[0, rustix::process::geteuid().as_raw()]),
+    };
+    let (passphrase, sealed_by) = passphrase(arguments)?;
+    let vault = Vault::open(&arguments.keys, &passphrase).map_err(|error| match error {
+        VaultError::Passphrase { .. } | VaultError::NoPassphrase => usage(error),
+        _ => fault(error),
+    })?;
+    let audit = arguments.audit.as_ref().map(|path| {
+        let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path);
+        file.with_context(|| format!("opening the audit log {}", path.display())).map_err(fault)
+    });
+    let audit = Audit::new(audit.transpose()?.map(|file| Box::new(file) as Box<dyn io::Write + Send>));
+    let listener = match environment::given_socket().map_err(fault)? {
+        Some(listener) => listener,
+        None => bind_at(&arguments.socket.socket).map_err(fault)?,
+    };
+    let workers =
+        arguments.workers.map_or_else(|| thread::available_parallelism().map_or(1, usize::from), usize::from);
+    let stop = Stop::new().map_err(fault)?;
+    let settings = Settings { listener, vault, policy, workers, audit, memory_locked, sealed_by };
+    let service = Service::start(settings, &stop).map_err(|error| match error {
+        ServiceError::Vault(VaultError::Damaged { .. }) => Failure::new(ExitStatus::Integrity, error),
+        error => fault(error),
+    })?;
+    let _interrupts = Interrupts::listen(move |_| stop.stop()).map_err(fault)?;
+    let shown = arguments.socket.socket.display();
+    text::say(&format!("the engine has {} keys and listens at {shown}", service.keys()));
+    if !memory_locked {
+        text::complain(format_args!("memory is not locked: keys may reach the swap device"));
+    }
+    environment::tell_ready()
+        .map_err(|error| fault(anyhow!(error).context("telling the service manager")))?;
+    service.run().map_err(fault)
+}
+
+/// The passphrase of the keys, and what `status` says of it.
+fn passphrase(arguments: &EngineServeArgs) -> Result<(Zeroizing<Vec<u8>>, String), Failure> {
+    if let Some(name) = &arguments.keyring {
+        let found = keyring::passphrase(name);
+        let context = || {
+            format!(
+                "the kernel's keyring has no passphrase {name:?} for this process: `keyctl padd user {name} @u` adds it"
+            )
+        };
+        return Ok((found.with_context(context).map_err(usage)?, format!("the kernel's keyring ({name})")));
+    }
+    let path = arguments.passphrase_file.as_ref().ok_or_else(|| usage(anyhow!("no passphrase")))?;
+    Ok((secret_file(path)?, "a passphrase".to_owned()))
+}
+
+/// A file with a passphrase in its first line, which only its owner may read.
+fn secret_file(path: &Path) -> Result<Zeroizing<Vec<u8>>, Failure> {
+    let file = open_trusted(path).map_err(usage)?;
+    let facts = file.metadata().map_err(fault)?;
+    // A service manager's credentials belong to root, and their groups' bits are those of an access list.
+    let others = if facts.uid() == 0 { 0o007 } else { 0o077 };
+    if facts.mode() & others != 0 {
+        return Err(usage(anyhow!("{} can be read by others than its owner: chmod 600 it", path.display())));
+    }
+    let mut content = Zeroizing::new(Vec::new());
+    file.take(PASSPHRASE_BYTES_MAX + 1).read_to_end(&mut content).map_err(fault)?;
+    if content.len() as u64 > PASSPHRASE_BYTES_MAX {
+        return Err(usage(anyhow!("{} holds more than a passphrase", path.display())));
+    }
+    let end = content.iter().position(|byte| *byte == b'\n').unwrap_or(content.len());
+    content.truncate(end);
+    Ok(content)
+}
+
+fn policy(path: &Path) -> Result<Policy, Failure> {
+    let mut text = String::new();
+    let file = open_trusted(path).map_err(usage)?;
+    let read = file.take(POLICY_BYTES_MAX as u64 + 1).read_to_string(&mut text);
+    read.with_context(|| format!("reading {}", path.display())).map_err(usage)?;
+    if text.len() > POLICY_BYTES_MAX {
+        return Err(usage(anyhow!("{} is longer than {POLICY_BYTES_MAX} bytes", path.display())));
+    }
+    let file = |path| fs::read_to_string(path).unwrap_or_default();
+    let names = Names::of(&file("/etc/passwd"), &file("/etc/group"));
+    Policy::parse(&text, &names).with_context(|| path.display().to_string()).map_err(usage)
+}
+
+fn status(arguments: &EngineStatusArgs) -> Result<(), Failure> {
+    let status = client(&arguments.socket)?.status().map_err(failed)?;
+    if arguments.json { print_json(&status) } else { print(&status.text()) }
+}
+
+/// A key as `--json` lists it.
+#[derive(Serialize)]
+struct Listed<'a> {
+    name: &'a str,
+    kind: String,
+    public: String,
+}
+
+fn keys(command: EngineKeysCommand) -> Result<(), Failure> {
+    match command {
+        EngineKeysCommand::List(arguments) => {
+            let keys = client(&arguments.socket)?.keys().map_err(failed)?;
+            for key in &keys {
+                let kind = key.kind.to_string();
+                match arguments.json {
+                    true => print_json(&Listed { name: &key.name, kind, public: public_pem(key) })?,
+                    false => print(&format!("{} {kind}\n", key.name))?,
+                }
+            }
+            Ok(())
+        }
+        EngineKeysCommand::Generate { socket, name, kind } => {
+            let info = client(&socket)?.generate(&name, kind).map_err(failed)?;
+            print(&public_pem(&info))
+        }
+        EngineKeysCommand::Import { socket, name, file, passphrase_file } => {
+            let bytes = key_file(&file)?;
+            let passphrase = passphrase_file.as_deref().map(secret_file).transpose()?;
+            let passphrase = passphrase.as_ref().map(|bytes| std::str::from_utf8(bytes)).transpose();
+            let passphrase = passphrase.context("the passphrase is not UTF-8").map_err(usage)?;
+            let info = client(&socket)?.import(&name, &bytes, passphrase).map_err(failed)?;
+            print(&public_pem(&info))
+        }
+        EngineKeysCommand::Public { socket, name } => {
+            let key = client(&socket)?.open(&name).map_err(failed)?;
+            print(&public_pem(&key.info))
+        }
+        EngineKeysCommand::Reference { socket, name } => {
+            if !is_name(&name) {
+                return Err(failed(Refusal::BadName.into()));
+            }
+            let socket = (socket.socket != Path::new(SOCKET)).then_some(socket.socket);
+            print(&Uri { name, socket }.to_pem())
+        }
+        EngineKeysCommand::Remove { socket, name } => client(&socket)?.remove(&name).map_err(failed),
+    }
+}
+
+fn key_file(path: &Path) -> Result<Zeroizing<Vec<u8>>, Failure> {
+    let mut content = Zeroizing::new(Vec::new());
+    let mut reader: Box<dyn io::Read> = match path.to_str() {
+        Some("-") => Box::new(io::stdin().lock()),
+        _ => {
+            Box::new(File::open(path).with_context(|| format!("opening {}", path.display())).map_err(usage)?)
+        }
+    };
+    let read = reader.by_ref().take(KEY_FILE_BYTES_MAX + 1).read_to_end(&mut content);
+    read.with_context(|| format!("reading {}", path.display())).map_err(fault)?;
+    if content.len() as u64 > KEY_FILE_BYTES_MAX {
+        return Err(usage(anyhow!("{} is too long for a file with one key", path.display())));
+    }
+    Ok(content)
+}
+
+fn public_pem(key: &KeyInfo) -> String {
+    sealane_client::key::pem("PUBLIC KEY", &key.public)
+}
+
+/// What a trial found of one key.
+#[derive(Serialize)]
+struct Tried {
+    name: String,
+    kind: String,
+    works: bool,
+    told: String,
+}
+
+fn check(arguments: &EngineCheckArgs) -> Result<(), Failure> {
+    if let Some(path) = &arguments.policy {
+        policy(path)?;
+        return print(&format!("{}: good\n", path.display()));
+    }
+    let mut client = client(&arguments.socket)?;
+    let mut bad = 0;
+    for info in client.keys().map_err(failed)? {
+        let (name, kind) = (info.name.clone(), info.kind.to_string());
+        let outcome = client.open(&name).and_then(|key| attempt(&mut client, &key));
+        let (works, told) = match outcome {
+            Ok(()) => (true, "works".to_owned()),
+            Err(
+                error @ (ClientError::Job(Status::NotAllowed) | ClientError::Refused(Refusal::NoSuchKey)),
+            ) => (true, format!("not for you: {error}")),
+            Err(error) => (false, error.to_string()),
+        };
+        bad += usize::from(!works);
+        match arguments.json {
+            true => print_json(&Tried { name, kind, works, told })?,
+            false => print(&format!("{name} {kind} {told}\n"))?,
+        }
+    }
+    match bad {
+        0 => Ok(()),
+        bad => Err(fault(anyhow!("{bad} keys do not work"))),
+    }
+}
+
+/// One operation with a key, whose result is thrown away.
+fn attempt(client: &mut Client, key: &Key) -> Result<(), ClientError> {
+    let (operation, content) = match key.info.kind {
+        KeyKind::Rsa { .. } => (Operation::SignPkcs1(Some(Hash::Sha256)), vec![0; 32]),
+        KeyKind::P256 | KeyKind::P384 => (Operation::SignEcdsa, vec![0; 32]),
+        KeyKind::Ed25519 => (Operation::SignEd25519, b"sealane engine check".to_vec()),
+        // The base point.
+        KeyKind::X25519 => (Operation::Derive, [&[9][..], &[0; 31]].concat()),
+    };
+    client.call(key, operation, &content).map(drop)
+}

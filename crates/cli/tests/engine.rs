@@ -1,0 +1,145 @@
+//! `sealane engine` as people use it: the engine in one process, and what it is asked in others.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+struct Engine {
+    folder: tempfile::TempDir,
+    child: Child,
+}
+
+impl Engine {
+    fn start(folder: tempfile::TempDir, more: &[&str]) -> Self {
+        let socket = folder.path().join("socket");
+        let _ = fs::remove_file(&socket);
+        let mut command = serve(folder.path());
+        let child = command.args(more).stderr(Stdio::null()).spawn().expect("it starts");
+        let engine = Self { folder, child };
+        let start = Instant::now();
+        while !engine.engine(&["status"]).status.success() {
+            assert!(start.elapsed() < PATIENCE, "the engine does not answer");
+            thread::sleep(Duration::from_millis(20));
+        }
+        engine
+    }
+
+    fn engine(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sealane"));
+        command.arg("engine").args(arguments).env("SEALANE_ENGINE", self.folder.path().join("socket"));
+        command.current_dir(self.folder.path()).output().expect("it runs")
+    }
+
+    #[track_caller]
+    fn good(&self, arguments: &[&str]) -> String {
+        let output = self.engine(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("UTF-8")
+    }
+
+    /// Its folder, after it has ended as SIGTERM asks.
+    fn end(mut self) -> tempfile::TempDir {
+        let process = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(process, rustix::process::Signal::TERM).expect("it runs");
+        assert!(self.child.wait().expect("it ends").success());
+        let Self { ref mut folder, .. } = self;
+        std::mem::replace(folder, tempfile::tempdir().expect("a folder"))
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// `sealane engine serve` in a folder.
+fn serve(folder: &Path) -> Command {
+    let passphrase = folder.join("passphrase");
+    if !passphrase.exists() {
+        fs::write(&passphrase, "a passphrase\n").expect("a file");
+        fs::set_permissions(&passphrase, fs::Permissions::from_mode(0o600)).expect("a mode");
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sealane"));
+    command.args([
+        "engine",
+        "serve",
+        "--socket",
+        "socket",
+        "--keys",
+        "keys",
+        "--passphrase-file",
+        "passphrase",
+    ]);
+    command.args(["--audit", "audit", "--allow-swap"]).current_dir(folder);
+    command
+}
+
+#[test]
+fn an_engine_keeps_keys_and_says_what_it_does() {
+    let engine = Engine::start(tempfile::tempdir().expect("a folder"), &["--workers", "2"]);
+    for (name, kind) in [("web", "rsa-2048"), ("mail", "p256"), ("ed", "ed25519"), ("x", "x25519")] {
+        assert!(engine.good(&["keys", "generate", name, kind]).starts_with("-----BEGIN PUBLIC KEY-----\n"));
+    }
+    assert_eq!(engine.good(&["keys", "list"]), "ed ed25519\nmail p256\nweb rsa-2048\nx x25519\n");
+    assert!(engine.good(&["check"]).lines().all(|line| line.ends_with(" works")));
+    let reference = engine.good(&["keys", "reference", "web"]);
+    assert!(reference.starts_with("-----BEGIN SEALANE ENGINE KEY-----\n"), "{reference}");
+    let again = engine.engine(&["keys", "generate", "web", "p256"]);
+    assert_eq!(again.status.code(), Some(2));
+    let public = engine.good(&["keys", "public", "web"]);
+    let engine = Engine::start(engine.end(), &[]);
+    assert_eq!(engine.good(&["keys", "public", "web"]), public);
+    assert!(engine.good(&["check", "--json"]).lines().all(|line| line.contains("\"works\":true")));
+    let status: serde_json::Value = serde_json::from_str(&engine.good(&["status", "--json"])).expect("JSON");
+    assert_eq!((&status["keys"], &status["done"]["sign-pkcs1"]), (&4.into(), &1.into()));
+    assert!(engine.good(&["stats"]).contains("sealane_engine_done_total{operation=\"sign-pkcs1\"} 1\n"));
+    engine.good(&["keys", "remove", "mail"]);
+    let folder = engine.end();
+    assert!(!folder.path().join("keys/mail.key").exists());
+    let audit = fs::read_to_string(folder.path().join("audit")).expect("an audit log");
+    let events: Vec<serde_json::Value> =
+        audit.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let count = |name: &str| events.iter().filter(|event| event["event"] == name).count();
+    assert_eq!((count("started"), count("generated"), count("removed"), count("ended")), (2, 4, 1, 2));
+    assert!(!audit.contains("a passphrase"));
+}
+
+#[test]
+fn an_engine_that_cannot_start_says_whose_turn_it_is() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (passphrase, policy) = (folder.path().join("passphrase"), folder.path().join("policy"));
+    let refused = |arguments: &[&str], code: i32, words: &str| {
+        let output = serve(folder.path()).args(arguments).output().expect("it runs");
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(code) && errors.contains(words), "{errors}");
+    };
+    fs::write(&policy, "[[allow]]\nusers = ['nobody-has-this-name']\n").expect("a file");
+    refused(&["--policy", "policy"], 2, "which this host does not have");
+    fs::write(&passphrase, "\n").expect("a file");
+    refused(&[], 2, "an empty passphrase protects nothing");
+    fs::set_permissions(&passphrase, fs::Permissions::from_mode(0o644)).expect("a mode");
+    refused(&[], 2, "can be read by others");
+    fs::remove_file(&passphrase).expect("a file");
+    let engine = Engine::start(folder, &[]);
+    let second = serve(engine.folder.path()).output().expect("it runs");
+    assert!(String::from_utf8_lossy(&second.stderr).contains("another engine has the keys"));
+    let folder = engine.end();
+    fs::write(folder.path().join("passphrase"), "another\n").expect("a file");
+    let wrong = serve(folder.path()).output().expect("it runs");
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&wrong.stderr).contains("the passphrase does not open the keys"));
+    let nobody = Command::new(env!("CARGO_BIN_EXE_sealane"))
+        .args(["engine", "status", "--socket"])
+        .arg(folder.path().join("nothing"))
+        .output()
+        .expect("it runs");
+    assert_eq!(nobody.status.code(), Some(3));
+    assert!(String::from_utf8_lossy(&nobody.stderr).contains("is `sealane engine serve` running?"));
+}

@@ -1,0 +1,206 @@
+//! Calls as futures, for any executor: many tasks share one connection, and one thread takes the answers.
+//!
+//! **Guarantees:** a future resolves once, with its own answer; one that is dropped leaves nothing behind when its job is answered. No more
+//! jobs are under way than the connection takes; the others wait for room. When the service ends, every
+//! future resolves with [`ClientError::Ended`].
+
+use crate::channel::{Channel, GLANCE, Receiver, Sender, Ticket};
+use crate::error::ClientError;
+use crate::job::{Answer, Operation};
+use crate::key::{Key, Source};
+use crate::setup::Ask;
+use std::collections::HashMap;
+use std::future::Future;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Poll, Waker};
+use std::thread;
+use zeroize::Zeroizing;
+
+/// A connection that tasks share.
+#[derive(Clone, Debug)]
+pub struct AsyncClient {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    /// Apart from the rest, because set-up calls wait for the service.
+    handles: Mutex<HashMap<Vec<u8>, u32>>,
+}
+
+#[derive(Debug)]
+struct State {
+    sender: Sender,
+    /// Jobs under way whose futures live.
+    waiting: HashMap<Ticket, Slot>,
+    /// Tasks that wait for room.
+    room: Vec<Waker>,
+    has_ended: bool,
+}
+
+#[derive(Debug)]
+enum Slot {
+    Waiting(Waker),
+    Answered(Answer),
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl AsyncClient {
+    /// Connects to the service that listens at `path`, and starts the thread that takes answers. Blocks for as long as that takes.
+    ///
+    /// # Errors
+    /// [`ClientError::Unreachable`], and a refusal.
+    pub fn connect(path: &Path, program: &str) -> Result<Self, ClientError> {
+        let (sender, receiver) = Channel::connect(path, program)?.split();
+        let state = State { sender, waiting: HashMap::new(), room: Vec::new(), has_ended: false };
+        let shared = Arc::new(Shared { state: Mutex::new(state), handles: Mutex::default() });
+        let weak = Arc::downgrade(&shared);
+        thread::Builder::new()
+            .name("sealane-answers".to_owned())
+            .spawn(move || take_answers(&weak, receiver))?;
+        Ok(Self { shared })
+    }
+
+    /// Opens a key. Blocks for one exchange with the service.
+    ///
+    /// # Errors
+    /// No such key, or none for this user; the connection's end.
+    pub fn open(&self, name: &str) -> Result<Key, ClientError> {
+        let mut handles = self.shared.handles.lock().unwrap_or_else(PoisonError::into_inner);
+        let (handle, info) = self.shared.state().sender.open(&Ask::Open(Source::Name(name.to_owned())))?;
+        handles.insert(info.public.clone(), handle);
+        Ok(Key { info })
+    }
+
+    /// Opens a key that was opened before, here or by another client, unless this one has it already.
+    ///
+    /// # Errors
+    /// As [`AsyncClient::open`], and if the key of that name is another one now.
+    pub fn open_once(&self, key: &Key) -> Result<Key, ClientError> {
+        let handles = self.shared.handles.lock().unwrap_or_else(PoisonError::into_inner);
+        if handles.contains_key(&key.info.public) {
+            return Ok(key.clone());
+        }
+        drop(handles);
+        let found = self.open(&key.info.name)?;
+        if found.info.public == key.info.public {
+            return Ok(found);
+        }
+        Err(ClientError::OtherKey { name: found.info.name })
+    }
+
+    /// Has the service compute `operation` with a key that this client has opened.
+    pub fn call(&self, key: &Key, operation: Operation, content: &[u8]) -> Answered {
+        let handles = self.shared.handles.lock().unwrap_or_else(PoisonError::into_inner);
+        // A handle that nobody has is answered as such.
+        let handle = handles.get(&key.info.public).copied().unwrap_or(u32::MAX);
+        let content = Zeroizing::new(content.to_vec());
+        Answered { shared: Arc::clone(&self.shared), step: Step::New { handle, operation, content } }
+    }
+}
+
+/// The answer of one job, to be awaited.
+#[derive(Debug)]
+pub struct Answered {
+    shared: Arc<Shared>,
+    step: Step,
+}
+
+#[derive(Debug)]
+enum Step {
+    New { handle: u32, operation: Operation, content: Zeroizing<Vec<u8>> },
+    UnderWay(Ticket),
+    Over,
+}
+
+impl Future for Answered {
+    type Output = Result<Zeroizing<Vec<u8>>, ClientError>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        let mut state = this.shared.state();
+        let outcome = match &this.step {
+            Step::New { .. } | Step::UnderWay(_) if state.has_ended => Err(ClientError::Ended),
+            Step::New { handle, operation, content } => {
+                match state.sender.submit(*handle, *operation, content).and_then(|ticket| {
+                    state.sender.flush()?;
+                    Ok(ticket)
+                }) {
+                    Ok(ticket) => {
+                        state.waiting.insert(ticket, Slot::Waiting(context.waker().clone()));
+                        this.step = Step::UnderWay(ticket);
+                        return Poll::Pending;
+                    }
+                    Err(ClientError::Full) => {
+                        state.room.push(context.waker().clone());
+                        return Poll::Pending;
+                    }
+                    Err(error) => Err(error),
+                }
+            }
+            Step::UnderWay(ticket) => match state.waiting.remove(ticket) {
+                Some(Slot::Answered(answer)) => answer.map_err(ClientError::Job),
+                _ => {
+                    state.waiting.insert(*ticket, Slot::Waiting(context.waker().clone()));
+                    return Poll::Pending;
+                }
+            },
+            Step::Over => panic!("polled after it was ready"),
+        };
+        this.step = Step::Over;
+        Poll::Ready(outcome)
+    }
+}
+
+impl Drop for Answered {
+    fn drop(&mut self) {
+        if let Step::UnderWay(ticket) = self.step {
+            self.shared.state().waiting.remove(&ticket);
+        }
+    }
+}
+
+/// Takes answers until the connection ends, or nobody has the client any more.
+fn take_answers(shared: &Weak<Shared>, mut receiver: Receiver) {
+    while take_one(shared, &mut receiver).unwrap_or(false) {}
+    if let Some(shared) = shared.upgrade() {
+        let mut state = shared.state();
+        state.has_ended = true;
+        let waiting = state.waiting.drain().filter_map(|(_, slot)| match slot {
+            Slot::Waiting(waker) => Some(waker),
+            Slot::Answered(_) => None,
+        });
+        let mut wakers: Vec<Waker> = waiting.collect();
+        wakers.append(&mut state.room);
+        drop(state);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+}
+
+/// Takes an answer, or sleeps a while for one; false when there is nobody to take it for, or nobody to give one.
+fn take_one(shared: &Weak<Shared>, receiver: &mut Receiver) -> Result<bool, ClientError> {
+    let taken = receiver.try_take()?;
+    let Some(shared) = shared.upgrade() else { return Ok(false) };
+    let Some((ticket, answer)) = taken else {
+        drop(shared);
+        return Ok(receiver.sleep(GLANCE)? || !receiver.is_over()?);
+    };
+    let mut state = shared.state();
+    let woken = state.waiting.get_mut(&ticket).map(|slot| std::mem::replace(slot, Slot::Answered(answer)));
+    // All of them: one whose future is gone would take the room of another.
+    let mut wakers = std::mem::take(&mut state.room);
+    drop(state);
+    if let Some(Slot::Waiting(waker)) = woken {
+        wakers.push(waker);
+    }
+    wakers.into_iter().for_each(Waker::wake);
+    Ok(true)
+}

@@ -1,0 +1,251 @@
+//! What a job asks of a key, and what comes back, as values and as numbers in a ring.
+//!
+//! **Guarantee:** every pair of numbers is an operation or is refused; [`Operation::to_numbers`] and [`Operation::of_numbers`] are each other's inverse.
+
+use crate::key::KeyKind;
+use serde::{Deserialize, Serialize};
+use zeroize::Zeroizing;
+
+/// A digest algorithm (FIPS 180-4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Hash {
+    /// SHA-1; for signatures of protocols that still have it.
+    Sha1,
+    /// SHA-224.
+    Sha224,
+    /// SHA-256.
+    Sha256,
+    /// SHA-384.
+    Sha384,
+    /// SHA-512.
+    Sha512,
+}
+
+impl Hash {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Sha1, Self::Sha224, Self::Sha256, Self::Sha384, Self::Sha512];
+
+    /// Bytes of a digest.
+    pub fn bytes(self) -> usize {
+        match self {
+            Self::Sha1 => 20,
+            Self::Sha224 => 28,
+            Self::Sha256 => 32,
+            Self::Sha384 => 48,
+            Self::Sha512 => 64,
+        }
+    }
+
+    fn to_number(self) -> u32 {
+        Self::ALL.iter().position(|hash| *hash == self).expect("ALL has every hash") as u32 + 1
+    }
+
+    fn of_number(number: u32) -> Option<Self> {
+        Self::ALL.get((number as usize).checked_sub(1)?).copied()
+    }
+}
+
+/// What is asked of a private key. The content that goes with it is named in each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Nothing: comes back as it is, without a key. For measurements.
+    Null,
+    /// RSASSA-PKCS1-v1_5 (RFC 8017, 8.2). Content: the digest; without a hash, the bytes to be padded (TLS 1.0's MD5 and SHA-1).
+    SignPkcs1(Option<Hash>),
+    /// RSASSA-PSS (RFC 8017, 8.1). Content: the digest.
+    SignPss {
+        /// Of the message.
+        hash: Hash,
+        /// Of the mask.
+        mask: Hash,
+        /// Bytes of salt.
+        salt_bytes: u16,
+    },
+    /// ECDSA (FIPS 186-5), answered in DER. Content: the digest.
+    SignEcdsa,
+    /// Ed25519 (RFC 8032). Content: the message.
+    SignEd25519,
+    /// RSAES-PKCS1-v1_5 (RFC 8017, 7.2). Content: the ciphertext.
+    DecryptPkcs1,
+    /// RSAES-OAEP (RFC 8017, 7.1) with an empty label. Content: the ciphertext.
+    DecryptOaep {
+        /// Of the label.
+        hash: Hash,
+        /// Of the mask.
+        mask: Hash,
+    },
+    /// ECDH (SP 800-56A), or X25519 (RFC 7748). Content: the peer's public key, as an uncompressed point or 32 bytes.
+    Derive,
+}
+
+/// What a policy allows or forbids.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Use {
+    /// To sign.
+    Sign,
+    /// To decrypt.
+    Decrypt,
+    /// To agree on a secret.
+    Derive,
+}
+
+impl Operation {
+    /// Code and parameters.
+    pub fn to_numbers(self) -> (u32, u32) {
+        let number = |hash: Option<Hash>| hash.map_or(0, Hash::to_number);
+        match self {
+            Self::Null => (0, 0),
+            Self::SignPkcs1(hash) => (1, number(hash)),
+            Self::SignPss { hash, mask, salt_bytes } => {
+                (2, hash.to_number() | mask.to_number() << 8 | u32::from(salt_bytes) << 16)
+            }
+            Self::SignEcdsa => (3, 0),
+            Self::SignEd25519 => (4, 0),
+            Self::DecryptPkcs1 => (5, 0),
+            Self::DecryptOaep { hash, mask } => (6, hash.to_number() | mask.to_number() << 8),
+            Self::Derive => (7, 0),
+        }
+    }
+
+    /// The operation with this code and these parameters, if there is one.
+    pub fn of_numbers(code: u32, parameters: u32) -> Option<Self> {
+        let (hash, mask) = (Hash::of_number(parameters & 0xff), Hash::of_number(parameters >> 8 & 0xff));
+        let operation = match code {
+            0 => Self::Null,
+            1 => Self::SignPkcs1(hash),
+            2 => Self::SignPss { hash: hash?, mask: mask?, salt_bytes: (parameters >> 16) as u16 },
+            3 => Self::SignEcdsa,
+            4 => Self::SignEd25519,
+            5 => Self::DecryptPkcs1,
+            6 => Self::DecryptOaep { hash: hash?, mask: mask? },
+            7 => Self::Derive,
+            _ => return None,
+        };
+        (operation.to_numbers() == (code, parameters)).then_some(operation)
+    }
+
+    /// What it is a use of; nothing for [`Operation::Null`].
+    pub fn of_use(self) -> Option<Use> {
+        match self {
+            Self::Null => None,
+            Self::SignPkcs1(_) | Self::SignPss { .. } | Self::SignEcdsa | Self::SignEd25519 => {
+                Some(Use::Sign)
+            }
+            Self::DecryptPkcs1 | Self::DecryptOaep { .. } => Some(Use::Decrypt),
+            Self::Derive => Some(Use::Derive),
+        }
+    }
+
+    /// Whether a key of this kind can do it.
+    pub fn suits(self, kind: KeyKind) -> bool {
+        match self {
+            Self::Null => true,
+            Self::SignPkcs1(_) | Self::SignPss { .. } | Self::DecryptPkcs1 | Self::DecryptOaep { .. } => {
+                matches!(kind, KeyKind::Rsa { .. })
+            }
+            Self::SignEcdsa => matches!(kind, KeyKind::P256 | KeyKind::P384),
+            Self::SignEd25519 => kind == KeyKind::Ed25519,
+            Self::Derive => matches!(kind, KeyKind::P256 | KeyKind::P384 | KeyKind::X25519),
+        }
+    }
+}
+
+/// How a job ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum Status {
+    /// Done; the answer's content is the result.
+    #[error("done")]
+    Done,
+    /// The service does not know this operation, or its parameters.
+    #[error("the service does not know the operation: it may be older than this program")]
+    UnknownOperation,
+    /// The handle names no key of this connection.
+    #[error("no key of this connection has that handle")]
+    UnknownKey,
+    /// The key is of another kind.
+    #[error("the key is of a kind that cannot do this")]
+    WrongKind,
+    /// The policy does not allow this client this use of the key.
+    #[error("the engine's policy does not allow this use of the key")]
+    NotAllowed,
+    /// The content is not what the operation takes, such as a digest of another length or a point off the curve.
+    #[error("the content is not what the operation takes")]
+    BadContent,
+    /// A ciphertext did not decrypt.
+    #[error("the ciphertext does not decrypt")]
+    NotDecrypted,
+    /// The key was removed after it was opened.
+    #[error("the key has been removed")]
+    Removed,
+    /// The computation failed, which is the service's fault.
+    #[error("the service failed to compute it")]
+    Failed,
+}
+
+impl Status {
+    const ALL: [Self; 9] = [
+        Self::Done,
+        Self::UnknownOperation,
+        Self::UnknownKey,
+        Self::WrongKind,
+        Self::NotAllowed,
+        Self::BadContent,
+        Self::NotDecrypted,
+        Self::Removed,
+        Self::Failed,
+    ];
+
+    /// Its number in an answer.
+    pub fn to_number(self) -> u32 {
+        Self::ALL.iter().position(|status| *status == self).expect("ALL has every status") as u32
+    }
+
+    /// The status with this number; of a number that a newer service gives, [`Status::Failed`].
+    pub fn of_number(number: u32) -> Self {
+        Self::ALL.get(number as usize).copied().unwrap_or(Self::Failed)
+    }
+}
+
+/// What comes back of a job: the result, or why there is none.
+pub type Answer = Result<Zeroizing<Vec<u8>>, Status>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn numbers_are_an_operation_or_refused(code in 0u32..12, parameters in any::<u32>()) {
+            if let Some(operation) = Operation::of_numbers(code, parameters) {
+                prop_assert_eq!(operation.to_numbers(), (code, parameters));
+            }
+        }
+    }
+
+    #[test]
+    fn every_operation_comes_back_from_its_numbers() {
+        let mut all = vec![
+            Operation::Null,
+            Operation::SignPkcs1(None),
+            Operation::SignEcdsa,
+            Operation::SignEd25519,
+            Operation::DecryptPkcs1,
+            Operation::Derive,
+        ];
+        for hash in Hash::ALL {
+            all.push(Operation::SignPkcs1(Some(hash)));
+            all.push(Operation::DecryptOaep { hash, mask: Hash::Sha1 });
+            all.push(Operation::SignPss { hash, mask: hash, salt_bytes: u16::MAX });
+        }
+        for operation in all {
+            let (code, parameters) = operation.to_numbers();
+            assert_eq!(Operation::of_numbers(code, parameters), Some(operation));
+        }
+        for status in Status::ALL {
+            assert_eq!(Status::of_number(status.to_number()), status);
+        }
+        assert_eq!(Status::of_number(77), Status::Failed);
+    }
+}

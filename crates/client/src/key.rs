@@ -1,0 +1,291 @@
+//! Keys as a client knows them: a name, a kind, the public half. The private half has no type here.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// Kinds of private keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum KeyKind {
+    /// RSA.
+    Rsa {
+        /// Of the modulus: 2,048 to 8,192 in steps of 8.
+        bits: u16,
+    },
+    /// The curve P-256.
+    P256,
+    /// The curve P-384.
+    P384,
+    /// Ed25519.
+    Ed25519,
+    /// X25519.
+    X25519,
+}
+
+impl fmt::Display for KeyKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rsa { bits } => write!(f, "rsa-{bits}"),
+            Self::P256 => f.write_str("p256"),
+            Self::P384 => f.write_str("p384"),
+            Self::Ed25519 => f.write_str("ed25519"),
+            Self::X25519 => f.write_str("x25519"),
+        }
+    }
+}
+
+/// A text is no kind of key.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no kind of key; there are rsa-2048 (to rsa-8192), p256, p384, ed25519 and x25519")]
+pub struct UnknownKind(String);
+
+impl FromStr for KeyKind {
+    type Err = UnknownKind;
+
+    fn from_str(text: &str) -> Result<Self, UnknownKind> {
+        let kind = match text {
+            "p256" => Some(Self::P256),
+            "p384" => Some(Self::P384),
+            "ed25519" => Some(Self::Ed25519),
+            "x25519" => Some(Self::X25519),
+            other => other
+                .strip_prefix("rsa-")
+                .and_then(|bits| bits.parse::<u16>().ok())
+                .filter(|bits| (2048..=8192).contains(bits) && bits % 8 == 0)
+                .map(|bits| Self::Rsa { bits }),
+        };
+        kind.ok_or_else(|| UnknownKind(text.to_owned()))
+    }
+}
+
+/// The longest name of a key, in bytes.
+pub const NAME_BYTES_MAX: usize = 64;
+
+/// Whether a text may name a key: letters, digits, `-`, `_` and `.`, the first one a letter or a digit. It is a file's name too.
+pub fn is_name(text: &str) -> bool {
+    text.len() <= NAME_BYTES_MAX
+        && text.starts_with(|first: char| first.is_ascii_alphanumeric())
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+}
+
+/// What anybody may know of a key who may use it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyInfo {
+    /// Its name; empty for a key that a connection has brought along.
+    pub name: String,
+    /// Its kind.
+    pub kind: KeyKind,
+    /// SubjectPublicKeyInfo (RFC 5280, 4.1.2.7) in DER.
+    pub public: Vec<u8>,
+}
+
+/// A key that a client has opened. Any client of the same user may use it, which opens it again where it must.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// What it is.
+    pub info: KeyInfo,
+}
+
+/// How a client says which key it means.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Source {
+    /// By its name.
+    Name(String),
+    /// By its public half, a SubjectPublicKeyInfo in DER.
+    Public(Vec<u8>),
+}
+
+/// A reference to a key, as files and command lines hold it: `sealane:NAME`, or `sealane:NAME?socket=/path` for another service than the
+/// system's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Uri {
+    /// The key's name.
+    pub name: String,
+    /// Where its service listens, unless at [`crate::SOCKET`].
+    pub socket: Option<PathBuf>,
+}
+
+/// A text is no reference to a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a reference to a key is sealane:NAME, or sealane:NAME?socket=/PATH")]
+pub struct NoUri;
+
+impl Uri {
+    /// The scheme, with its colon.
+    pub const SCHEME: &str = "sealane:";
+}
+
+impl FromStr for Uri {
+    type Err = NoUri;
+
+    fn from_str(text: &str) -> Result<Self, NoUri> {
+        let rest = text.strip_prefix(Self::SCHEME).ok_or(NoUri)?;
+        let (name, socket) = match rest.split_once('?') {
+            None => (rest, None),
+            Some((name, query)) => {
+                let path = query.strip_prefix("socket=").filter(|path| path.starts_with('/')).ok_or(NoUri)?;
+                (name, Some(PathBuf::from(path)))
+            }
+        };
+        if !is_name(name) || text.contains('\0') {
+            return Err(NoUri);
+        }
+        Ok(Self { name: name.to_owned(), socket })
+    }
+}
+
+/// The label of a PEM file that refers to a key.
+pub const PEM_LABEL: &str = "SEALANE ENGINE KEY";
+
+/// The longest reference, in bytes.
+const URI_BYTES_MAX: usize = 512;
+
+impl fmt::Display for Uri {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", Self::SCHEME, self.name)?;
+        self.socket.as_ref().map_or(Ok(()), |socket| write!(f, "?socket={}", socket.display()))
+    }
+}
+
+impl Uri {
+    /// A PEM file that programs take in place of a private key: it holds the reference, and no secret.
+    pub fn to_pem(&self) -> String {
+        pem(PEM_LABEL, &self.to_der())
+    }
+
+    /// What such a file holds: a sequence of one text in DER, because programs that take PEM files want to see DER in them.
+    pub fn to_der(&self) -> Vec<u8> {
+        element(SEQUENCE, &element(UTF8_STRING, self.to_string().as_bytes()))
+    }
+
+    /// The reference in such bytes.
+    ///
+    /// # Errors
+    /// Other bytes.
+    pub fn of_der(der: &[u8]) -> Result<Self, NoUri> {
+        let text = content(SEQUENCE, der).and_then(|inner| content(UTF8_STRING, inner)).ok_or(NoUri)?;
+        std::str::from_utf8(text).map_err(|_| NoUri)?.parse()
+    }
+
+    /// The first reference in a PEM file, which may hold other things before and behind it.
+    ///
+    /// # Errors
+    /// None there.
+    pub fn of_pem(text: &str) -> Result<Self, NoUri> {
+        let (_, rest) = text.split_once(&format!("-----BEGIN {PEM_LABEL}-----")).ok_or(NoUri)?;
+        let (body, _) = rest.split_once("-----END").ok_or(NoUri)?;
+        let digits: Vec<u8> =
+            body.bytes().filter(|byte| !byte.is_ascii_whitespace()).take(URI_BYTES_MAX * 2).collect();
+        Self::of_der(&of_base64(&digits).ok_or(NoUri)?)
+    }
+}
+
+const SEQUENCE: u8 = 0x30;
+const UTF8_STRING: u8 = 0x0c;
+
+/// An element in DER (X.690) of at most [`URI_BYTES_MAX`] bytes and a bit.
+fn element(tag: u8, content: &[u8]) -> Vec<u8> {
+    let length = (content.len() as u16).to_be_bytes();
+    [&[tag, 0x82], &length[..], content].concat()
+}
+
+/// The content of an element that is all of the bytes, with its length in any form.
+fn content(tag: u8, bytes: &[u8]) -> Option<&[u8]> {
+    let (length, content) = match bytes {
+        [found, first @ 0..=0x7f, content @ ..] if *found == tag => (usize::from(*first), content),
+        [found, 0x81, length, content @ ..] if *found == tag => (usize::from(*length), content),
+        [found, 0x82, high, low, content @ ..] if *found == tag => {
+            (usize::from(u16::from_be_bytes([*high, *low])), content)
+        }
+        _ => return None,
+    };
+    (content.len() == length).then_some(content)
+}
+
+/// Bytes as PEM (RFC 7468) under a label.
+pub fn pem(label: &str, bytes: &[u8]) -> String {
+    let mut text = format!("-----BEGIN {label}-----\n");
+    for line in base64(bytes).as_bytes().chunks(64) {
+        text.extend(line.iter().map(|byte| char::from(*byte)));
+        text.push('\n');
+    }
+    text + &format!("-----END {label}-----\n")
+}
+
+/// RFC 4648, section 4.
+const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+fn base64(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for three in bytes.chunks(3) {
+        let word = three.iter().fold(0, |word, byte| word << 8 | u32::from(*byte)) << (8 * (3 - three.len()));
+        for place in 0..4 {
+            let digit = DIGITS[(word >> (18 - 6 * place) & 63) as usize];
+            text.push(if place > three.len() { '=' } else { char::from(digit) });
+        }
+    }
+    text
+}
+
+fn of_base64(digits: &[u8]) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let padding = digits.iter().rev().take_while(|digit| **digit == b'=').count();
+    if !digits.len().is_multiple_of(4) || padding > 2 {
+        return None;
+    }
+    for four in digits[..digits.len() - padding].chunks(4) {
+        let mut word = 0;
+        for digit in four {
+            word = word << 6 | DIGITS.iter().position(|other| other == digit)? as u32;
+        }
+        word <<= 6 * (4 - four.len());
+        bytes.extend(&word.to_be_bytes()[1..four.len()]);
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_come_back_from_their_names() {
+        for text in ["rsa-2048", "rsa-8192", "p256", "p384", "ed25519", "x25519"] {
+            assert_eq!(text.parse::<KeyKind>().unwrap().to_string(), text);
+        }
+        for text in ["rsa-1024", "rsa-2049", "rsa-65535", "rsa", "", "P256"] {
+            assert!(text.parse::<KeyKind>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_reference_names_a_key_and_perhaps_a_socket() {
+        let uri: Uri = "sealane:web".parse().unwrap();
+        assert_eq!(uri, Uri { name: "web".to_owned(), socket: None });
+        let uri: Uri = "sealane:web.1?socket=/run/x/socket".parse().unwrap();
+        assert_eq!(uri.socket.unwrap(), PathBuf::from("/run/x/socket"));
+        for text in
+            ["web", "sealane:", "sealane:../web", "sealane:.web", "sealane:web?socket=x", "sealane:web?x=1"]
+        {
+            assert_eq!(text.parse::<Uri>(), Err(NoUri), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_reference_comes_back_from_its_pem() {
+        for name in ["w", "we", "web", "web1", "a-name-that-takes-more-than-one-line-of-base64.1234567890"] {
+            for socket in [None, Some(PathBuf::from("/run/x/socket"))] {
+                let uri = Uri { name: name.to_owned(), socket };
+                let pem = format!("# a comment\n{}trailing", uri.to_pem());
+                assert_eq!(Uri::of_pem(&pem), Ok(uri));
+            }
+        }
+        for text in
+            ["", "-----BEGIN SEALANE ENGINE KEY-----", "-----BEGIN SEALANE ENGINE KEY-----\n=\n-----END"]
+        {
+            assert_eq!(Uri::of_pem(text), Err(NoUri));
+        }
+    }
+}

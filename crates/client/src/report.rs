@@ -1,0 +1,91 @@
+//! A service's status as people read it, and as Prometheus does.
+
+use crate::setup::ServiceStatus;
+use std::fmt::Write as _;
+
+impl ServiceStatus {
+    /// Some lines for people.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        let memory = if self.memory_locked { "locked in memory" } else { "not locked in memory" };
+        let done: u64 = self.done.values().sum();
+        let refused: u64 = self.refused.values().sum();
+        let lines = [
+            format!("{}, up {} s, {} workers", self.service, self.up_seconds, self.workers),
+            format!("keys: {}, sealed by {}, {memory}", self.keys, self.sealed_by),
+            format!("connections: {}, ended for nonsense: {}", self.connections, self.lies),
+            format!("jobs: {done} done, {refused} refused; computing took {:.3} s", seconds(self.busy_ns)),
+        ];
+        for line in lines {
+            text += &line;
+            text.push('\n');
+        }
+        for (name, count) in self.done.iter().chain(&self.refused) {
+            let _ = writeln!(text, "  {name}: {count}");
+        }
+        for client in &self.clients {
+            let _ = writeln!(
+                text,
+                "user {}: {} connections, {} jobs, {:.3} s of computing",
+                client.user,
+                client.connections,
+                client.done,
+                seconds(client.busy_ns)
+            );
+        }
+        text
+    }
+
+    /// Prometheus's text format.
+    pub fn prometheus(&self) -> String {
+        let mut text = String::new();
+        let mut metric = |name: &str, kind: &str, help: &str, samples: &[(String, String)]| {
+            let _ =
+                writeln!(text, "# HELP sealane_engine_{name} {help}\n# TYPE sealane_engine_{name} {kind}");
+            for (labels, value) in samples {
+                let _ = writeln!(text, "sealane_engine_{name}{labels} {value}");
+            }
+        };
+        let one = |value: u64| [(String::new(), value.to_string())];
+        metric("up_seconds", "gauge", "Seconds since the start.", &one(self.up_seconds));
+        metric("keys", "gauge", "Keys kept.", &one(self.keys));
+        metric("connections", "gauge", "Connections of now.", &one(self.connections));
+        metric("memory_locked", "gauge", "Whether memory is locked.", &one(self.memory_locked.into()));
+        metric("lies_total", "counter", "Connections ended because they made no sense.", &one(self.lies));
+        metric("wakes_total", "counter", "Times that a worker was woken.", &one(self.wakes));
+        let busy = [(String::new(), format!("{:.9}", seconds(self.busy_ns)))];
+        metric("busy_seconds_total", "counter", "Seconds of computing.", &busy);
+        let labelled = |label: &str, counts: &std::collections::BTreeMap<String, u64>| -> Vec<_> {
+            counts
+                .iter()
+                .map(|(name, count)| (format!("{{{label}=\"{name}\"}}"), count.to_string()))
+                .collect()
+        };
+        metric("done_total", "counter", "Jobs done.", &labelled("operation", &self.done));
+        metric("refused_total", "counter", "Jobs refused or failed.", &labelled("reason", &self.refused));
+        let by_user = |value: fn(&crate::setup::ClientStatus) -> String| -> Vec<_> {
+            self.clients
+                .iter()
+                .map(|client| (format!("{{user=\"{}\"}}", client.user), value(client)))
+                .collect()
+        };
+        metric(
+            "client_connections",
+            "gauge",
+            "Connections of a user.",
+            &by_user(|client| client.connections.to_string()),
+        );
+        metric("client_jobs_total", "counter", "Jobs of a user.", &by_user(|client| client.done.to_string()));
+        metric(
+            "client_busy_seconds_total",
+            "counter",
+            "Seconds of computing for a user.",
+            &by_user(|client| format!("{:.9}", seconds(client.busy_ns))),
+        );
+        text
+    }
+}
+
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}

@@ -1,0 +1,283 @@
+//! Two rings of messages in shared memory, each with one producer and one consumer: requests one way, answers the other.
+//!
+//! A message is a descriptor of one cache line. Up to [`INLINE_BYTES`] of content travel in it; longer content lies in the
+//! payloads of as many slots as it needs, in a row.
+//!
+//! **Guarantees**, whatever the other process writes and whenever: each end goes by its own count and believes the other's only
+//! inside the ring; each word is read once into private memory, checked, and used from there; a consumer copies at most
+//! [`MESSAGE_BYTES_MAX`]. A count or a length that cannot be is a [`Lie`], after which the ring must be given up. Between two honest
+//! ends every message arrives once, whole and in order. Nothing waits here.
+
+use crate::sync::{AtomicU64, Ordering};
+use zeroize::Zeroize as _;
+
+/// Messages in a ring, and payloads.
+pub const SLOTS: usize = 128;
+
+/// Bytes of content that travel in the descriptor.
+pub const INLINE_BYTES: usize = 32;
+
+/// Bytes of a payload.
+pub const PAYLOAD_BYTES: usize = 512;
+
+/// The longest content: half a ring, so that there is room for it as soon as half is free.
+pub const MESSAGE_BYTES_MAX: usize = SLOTS / 2 * PAYLOAD_BYTES;
+
+/// Words from one count to the next: two cache lines, because processors fetch them in pairs.
+const COUNT_WORDS: usize = 16;
+const DESCRIPTOR_WORDS: usize = 8;
+const PAYLOAD_WORDS: usize = PAYLOAD_BYTES / 8;
+const RING_WORDS: usize = 2 * COUNT_WORDS + SLOTS * (DESCRIPTOR_WORDS + PAYLOAD_WORDS);
+
+/// Words of both rings.
+pub const WORDS: usize = 2 * RING_WORDS;
+
+/// Where the words are: shared memory, or an array in a test.
+pub trait Words {
+    /// All of them.
+    fn words(&self) -> &[AtomicU64; WORDS];
+}
+
+/// Which of the two rings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// From a client to the service.
+    Requests,
+    /// From the service to a client.
+    Answers,
+}
+
+impl Direction {
+    fn base(self) -> usize {
+        match self {
+            Self::Requests => 0,
+            Self::Answers => RING_WORDS,
+        }
+    }
+
+    /// The producer's count.
+    fn tail<W: Words>(self, words: &W) -> &AtomicU64 {
+        &words.words()[self.base()]
+    }
+
+    /// The consumer's count.
+    fn head<W: Words>(self, words: &W) -> &AtomicU64 {
+        &words.words()[self.base() + COUNT_WORDS]
+    }
+
+    fn descriptor<W: Words>(self, words: &W, count: u64) -> &[AtomicU64] {
+        let from = self.base() + 2 * COUNT_WORDS + slot(count) * DESCRIPTOR_WORDS;
+        &words.words()[from..from + DESCRIPTOR_WORDS]
+    }
+
+    fn payload<W: Words>(self, words: &W, count: u64) -> &[AtomicU64] {
+        let from = self.base() + 2 * COUNT_WORDS + SLOTS * DESCRIPTOR_WORDS + slot(count) * PAYLOAD_WORDS;
+        &words.words()[from..from + PAYLOAD_WORDS]
+    }
+}
+
+fn slot(count: u64) -> usize {
+    (count % SLOTS as u64) as usize
+}
+
+/// Slots that content of this length takes.
+pub const fn slots(length: usize) -> usize {
+    if length <= INLINE_BYTES { 1 } else { length.div_ceil(PAYLOAD_BYTES) }
+}
+
+/// What a message says besides its content.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Head {
+    /// The client's name for a job, which its answer bears.
+    pub tag: u64,
+    /// An operation, or a status.
+    pub code: u32,
+    /// The key's handle.
+    pub key: u32,
+    /// The operation's parameters.
+    pub parameters: u32,
+}
+
+/// The other process has written what no honest one writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the ring's other end wrote a count or a length that cannot be")]
+pub struct Lie;
+
+/// Why a message was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotPushed {
+    /// There is no room for it now.
+    Full,
+    /// It is longer than [`MESSAGE_BYTES_MAX`].
+    TooLong,
+    /// The consumer's count cannot be.
+    Lie,
+}
+
+/// The end that writes messages.
+#[derive(Debug)]
+pub struct Producer {
+    direction: Direction,
+    /// Slots ever written; what the consumer sees follows by [`Producer::publish`].
+    tail: u64,
+    /// Slots that the consumer has given back when it was last asked.
+    head: u64,
+}
+
+impl Producer {
+    /// The producer of a ring that nobody has used.
+    pub fn new(direction: Direction) -> Self {
+        Self { direction, tail: 0, head: 0 }
+    }
+
+    /// Slots that are free, by the consumer's word of now.
+    ///
+    /// # Errors
+    /// A count that cannot be.
+    pub fn free<W: Words>(&mut self, words: &W) -> Result<usize, Lie> {
+        let head = self.direction.head(words).load(Ordering::Acquire);
+        let used = self.tail.wrapping_sub(head);
+        // The consumer's count only grows, and stays behind ours.
+        if used > SLOTS as u64 || used > self.tail.wrapping_sub(self.head) {
+            return Err(Lie);
+        }
+        self.head = head;
+        Ok(SLOTS - used as usize)
+    }
+
+    /// Lays a message into the ring; the consumer sees it after [`Producer::publish`].
+    ///
+    /// # Errors
+    /// When it does not fit, now or ever.
+    pub fn push<W: Words>(&mut self, words: &W, head: Head, content: &[u8]) -> Result<(), NotPushed> {
+        if content.len() > MESSAGE_BYTES_MAX {
+            return Err(NotPushed::TooLong);
+        }
+        let needed = slots(content.len());
+        let free = SLOTS - self.tail.wrapping_sub(self.head) as usize;
+        if free < needed && self.free(words).map_err(|Lie| NotPushed::Lie)? < needed {
+            return Err(NotPushed::Full);
+        }
+        let descriptor = self.direction.descriptor(words, self.tail);
+        let store = |at: usize, word: u64| descriptor[at].store(word, Ordering::Relaxed);
+        store(0, head.tag);
+        store(1, pair(head.code, head.key));
+        store(2, pair(content.len() as u32, head.parameters));
+        if content.len() <= INLINE_BYTES {
+            write(&descriptor[4..], content);
+        } else {
+            for (count, part) in (self.tail..).zip(content.chunks(PAYLOAD_BYTES)) {
+                write(self.direction.payload(words, count), part);
+            }
+        }
+        self.tail = self.tail.wrapping_add(needed as u64);
+        Ok(())
+    }
+
+    /// Shows the consumer all that was pushed.
+    pub fn publish<W: Words>(&self, words: &W) {
+        self.direction.tail(words).store(self.tail, Ordering::Release);
+    }
+}
+
+/// The end that reads messages.
+#[derive(Debug)]
+pub struct Consumer {
+    direction: Direction,
+    /// Slots ever read; what the producer may write again follows by [`Consumer::release`].
+    head: u64,
+    /// Slots that the producer had shown when it was last asked.
+    tail: u64,
+}
+
+impl Consumer {
+    /// The consumer of a ring that nobody has used.
+    pub fn new(direction: Direction) -> Self {
+        Self { direction, head: 0, tail: 0 }
+    }
+
+    /// Whether there is a message, by the producer's word of now, which may be a lie.
+    pub fn is_pending<W: Words>(&self, words: &W) -> bool {
+        self.direction.tail(words).load(Ordering::Acquire) != self.head
+    }
+
+    /// Copies the next message out: its head, and its content into `content`, in place of what is there. `wipe` zeroes what lay in the
+    /// shared memory.
+    ///
+    /// # Errors
+    /// A count or a length that cannot be.
+    pub fn take<W: Words>(
+        &mut self,
+        words: &W,
+        content: &mut Vec<u8>,
+        wipe: bool,
+    ) -> Result<Option<Head>, Lie> {
+        if self.tail == self.head {
+            self.tail = self.direction.tail(words).load(Ordering::Acquire);
+        }
+        let shown = self.tail.wrapping_sub(self.head);
+        if shown == 0 {
+            return Ok(None);
+        }
+        if shown > SLOTS as u64 {
+            return Err(Lie);
+        }
+        let descriptor = self.direction.descriptor(words, self.head);
+        let load = |at: usize| descriptor[at].load(Ordering::Relaxed);
+        let (tag, (code, key), (length, parameters)) = (load(0), halves(load(1)), halves(load(2)));
+        let length = length as usize;
+        if length > MESSAGE_BYTES_MAX || slots(length) as u64 > shown {
+            return Err(Lie);
+        }
+        content.clear();
+        if length <= INLINE_BYTES {
+            read(&descriptor[4..], length, content, wipe);
+        } else {
+            for count in 0..slots(length) as u64 {
+                let left = (length - content.len()).min(PAYLOAD_BYTES);
+                read(self.direction.payload(words, self.head.wrapping_add(count)), left, content, wipe);
+            }
+        }
+        self.head = self.head.wrapping_add(slots(length) as u64);
+        Ok(Some(Head { tag, code, key, parameters }))
+    }
+
+    /// Gives the producer back the slots of all that was taken.
+    pub fn release<W: Words>(&self, words: &W) {
+        self.direction.head(words).store(self.head, Ordering::Release);
+    }
+}
+
+fn pair(low: u32, high: u32) -> u64 {
+    u64::from(low) | u64::from(high) << 32
+}
+
+fn halves(word: u64) -> (u32, u32) {
+    (word as u32, (word >> 32) as u32)
+}
+
+/// Writes bytes as words; the last one is filled with zeros.
+fn write(words: &[AtomicU64], bytes: &[u8]) {
+    let mut whole = bytes.chunks_exact(8);
+    for (word, eight) in words.iter().zip(&mut whole) {
+        word.store(u64::from_le_bytes(eight.try_into().expect("eight bytes")), Ordering::Relaxed);
+    }
+    let rest = whole.remainder();
+    if !rest.is_empty() {
+        let mut last = [0; 8];
+        last[..rest.len()].copy_from_slice(rest);
+        words[bytes.len() / 8].store(u64::from_le_bytes(last), Ordering::Relaxed);
+        last.zeroize();
+    }
+}
+
+/// Appends `length` bytes.
+fn read(words: &[AtomicU64], length: usize, content: &mut Vec<u8>, wipe: bool) {
+    for (index, word) in words[..length.div_ceil(8)].iter().enumerate() {
+        let eight = word.load(Ordering::Relaxed).to_le_bytes();
+        content.extend_from_slice(&eight[..(length - index * 8).min(8)]);
+        if wipe {
+            word.store(0, Ordering::Relaxed);
+        }
+    }
+}

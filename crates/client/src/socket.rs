@@ -1,0 +1,91 @@
+//! The set-up socket: packets (SOCK_SEQPACKET), so that a message is read whole or not at all, and descriptors beside them.
+//!
+//! **Guarantees:** nothing is received beyond [`MESSAGE_BYTES_MAX`], nor more than [`DESCRIPTORS_MAX`] descriptors; those that come unasked
+//! are closed.
+
+use crate::setup::{MESSAGE_BYTES_MAX, decode, encode};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recvmsg, sendmsg,
+    socket_with,
+};
+use serde::{Deserialize, Serialize};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use zeroize::Zeroizing;
+
+/// Descriptors with one message.
+pub const DESCRIPTORS_MAX: usize = 2;
+
+/// A new socket, connected to the service at `path`.
+///
+/// # Errors
+/// What the kernel says.
+pub fn connect_to(path: &Path) -> io::Result<OwnedFd> {
+    let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+    connect(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(socket)
+}
+
+/// Sends a message with descriptors.
+///
+/// # Errors
+/// `InvalidInput` for a message that is too long, and what the kernel says.
+pub fn send<T: Serialize>(
+    socket: impl AsFd,
+    message: &T,
+    descriptors: &[BorrowedFd<'_>],
+    flags: SendFlags,
+) -> io::Result<()> {
+    let bytes =
+        Zeroizing::new(encode(message).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?);
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    if !descriptors.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(descriptors)) {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    loop {
+        match sendmsg(&socket, &[IoSlice::new(&bytes)], &mut ancillary, flags | SendFlags::NOSIGNAL) {
+            Err(rustix::io::Errno::INTR) => {}
+            sent => return sent.map(|_| ()).map_err(io::Error::from),
+        }
+    }
+}
+
+/// Receives a message and its descriptors; nothing at the connection's end.
+///
+/// # Errors
+/// `InvalidData` for what is no message, and what the kernel says.
+pub fn receive<T: for<'a> Deserialize<'a>>(
+    socket: impl AsFd,
+    flags: RecvFlags,
+) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
+    let mut bytes = Zeroizing::new(vec![0; MESSAGE_BYTES_MAX]);
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let received = loop {
+        let mut parts = [IoSliceMut::new(&mut bytes)];
+        match recvmsg(&socket, &mut parts, &mut ancillary, flags | RecvFlags::CMSG_CLOEXEC) {
+            Err(rustix::io::Errno::INTR) => {}
+            received => break received?,
+        }
+    };
+    let mut descriptors = Vec::new();
+    for message in ancillary.drain() {
+        if let RecvAncillaryMessage::ScmRights(found) = message {
+            descriptors.extend(found);
+        }
+    }
+    if received.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    if received.bytes == 0 {
+        return Ok(None);
+    }
+    let message = decode(&bytes[..received.bytes]);
+    message
+        .map(|message| Some((message, descriptors)))
+        .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}

@@ -1,0 +1,166 @@
+//! Every interleaving that a scheduler thinks of: rings and doorbells, compiled from the crate's own sources over
+//! [shuttle](https://github.com/awslabs/shuttle)'s atomics. A lost wake is a deadlock here.
+
+#![allow(dead_code, unreachable_pub, reason = "of the sources only what the models call is used")]
+
+#[path = "../src/doorbell.rs"]
+mod doorbell;
+#[path = "../src/ring.rs"]
+mod ring;
+
+/// What `src/sync.rs` is to the crate.
+mod sync {
+    pub(crate) use shuttle::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+}
+
+use doorbell::{Bells, Waiting};
+use ring::{Consumer, Direction, Head, NotPushed, Producer, WORDS, Words};
+use shuttle::sync::{Condvar, Mutex};
+use shuttle::{check_random, thread};
+use std::sync::Arc;
+use sync::AtomicU64;
+
+const SCHEDULES: usize = 200;
+
+/// Both rings, the doorbells, and what the kernel does for sleepers.
+struct World {
+    words: Box<[AtomicU64; WORDS]>,
+    bells: Bells,
+    eventfd: Semaphore,
+    futex: Semaphore,
+}
+
+#[derive(Default)]
+struct Semaphore {
+    rung: Mutex<bool>,
+    wake: Condvar,
+}
+
+impl Semaphore {
+    fn ring(&self) {
+        *self.rung.lock().unwrap() = true;
+        self.wake.notify_one();
+    }
+
+    fn wait(&self) {
+        let mut rung = self.rung.lock().unwrap();
+        while !*rung {
+            rung = self.wake.wait(rung).unwrap();
+        }
+        *rung = false;
+    }
+}
+
+impl Words for World {
+    fn words(&self) -> &[AtomicU64; WORDS] {
+        &self.words
+    }
+}
+
+fn world() -> Arc<World> {
+    let words: Vec<AtomicU64> = (0..WORDS).map(|_| AtomicU64::new(0)).collect();
+    let words = words.into_boxed_slice().try_into().unwrap_or_else(|_| unreachable!("as many as asked for"));
+    Arc::new(World {
+        words,
+        bells: Bells::default(),
+        eventfd: Semaphore::default(),
+        futex: Semaphore::default(),
+    })
+}
+
+/// Lengths that travel in the descriptor, in one slot and in several; all together go around the ring.
+fn content(tag: u64) -> Vec<u8> {
+    vec![tag as u8; [0, 32, 33, 512, 513, 20_000][tag as usize % 6]]
+}
+
+#[test]
+fn messages_arrive_once_whole_and_in_order() {
+    check_random(
+        || {
+            let world = world();
+            let producer = Arc::clone(&world);
+            let sender = thread::spawn(move || {
+                let mut ring = Producer::new(Direction::Requests);
+                for tag in 0..14 {
+                    let head = Head { tag, code: 1, key: 2, parameters: 3 };
+                    loop {
+                        match ring.push(&*producer, head, &content(tag)) {
+                            Ok(()) => break,
+                            Err(NotPushed::Full) => thread::yield_now(),
+                            Err(other) => panic!("{other:?}"),
+                        }
+                    }
+                    ring.publish(&*producer);
+                }
+            });
+            let mut ring = Consumer::new(Direction::Requests);
+            let mut found = Vec::new();
+            for tag in 0..14 {
+                loop {
+                    if let Some(head) = ring.take(&*world, &mut found, true).unwrap() {
+                        assert_eq!(head, Head { tag, code: 1, key: 2, parameters: 3 });
+                        assert!(found == content(tag));
+                        ring.release(&*world);
+                        break;
+                    }
+                    thread::yield_now();
+                }
+            }
+            sender.join().unwrap();
+        },
+        SCHEDULES / 10,
+    );
+}
+
+#[test]
+fn neither_end_sleeps_while_there_is_something_for_it() {
+    const JOBS: u64 = 3;
+    check_random(
+        || {
+            let world = world();
+            let own = Arc::clone(&world);
+            let service = thread::spawn(move || {
+                let (mut requests, mut answers) =
+                    (Consumer::new(Direction::Requests), Producer::new(Direction::Answers));
+                let mut found = Vec::new();
+                let mut done = 0;
+                while done < JOBS {
+                    if let Some(head) = requests.take(&*own, &mut found, false).unwrap() {
+                        requests.release(&*own);
+                        answers.push(&*own, head, &[]).unwrap();
+                        answers.publish(&*own);
+                        if own.bells.must_wake_client() != Waiting::No {
+                            own.futex.ring();
+                        }
+                        done += 1;
+                        continue;
+                    }
+                    own.bells.service_is_about_to_sleep();
+                    if !requests.is_pending(&*own) {
+                        own.eventfd.wait();
+                    }
+                }
+            });
+            let (mut requests, mut answers) =
+                (Producer::new(Direction::Requests), Consumer::new(Direction::Answers));
+            let mut found = Vec::new();
+            for tag in 0..JOBS {
+                requests.push(&*world, Head { tag, ..Head::default() }, &[]).unwrap();
+                requests.publish(&*world);
+                if world.bells.must_wake_service() {
+                    world.eventfd.ring();
+                }
+                while answers.take(&*world, &mut found, false).unwrap().is_none() {
+                    world.bells.client_is_about_to_wait(Waiting::Futex);
+                    if !answers.is_pending(&*world) {
+                        world.futex.wait();
+                    }
+                    world.bells.client_is_awake();
+                }
+                answers.release(&*world);
+            }
+            service.join().unwrap();
+        },
+        SCHEDULES,
+    );
+}

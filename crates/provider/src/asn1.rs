@@ -1,0 +1,267 @@
+//! The few structures in DER (X.690) that keys travel in: read from AWS-LC's output, and written from what OpenSSL hands in.
+//!
+//! **Guarantee:** reading any bytes gives a value or nothing.
+
+use sealane_client::{Hash, KeyKind};
+use zeroize::Zeroizing;
+
+const INTEGER: u8 = 0x02;
+const BIT_STRING: u8 = 0x03;
+const OCTET_STRING: u8 = 0x04;
+const OBJECT: u8 = 0x06;
+const SEQUENCE: u8 = 0x30;
+
+const RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01];
+const PSS: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x0a];
+const MGF1: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x08];
+const EC: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01];
+const P256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
+const P384: &[u8] = &[0x2b, 0x81, 0x04, 0x00, 0x22];
+const X25519: &[u8] = &[0x2b, 0x65, 0x6e];
+const ED25519: &[u8] = &[0x2b, 0x65, 0x70];
+
+/// One element: its tag, what it holds, and what stands behind it.
+fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
+    let (&[tag, first], rest) = bytes.split_first_chunk::<2>()?;
+    let (length, rest) = match first {
+        0..=0x7f => (usize::from(first), rest),
+        0x81..=0x83 => {
+            let (digits, rest) = rest.split_at_checked(usize::from(first & 0x7f))?;
+            (digits.iter().fold(0, |length, digit| length << 8 | usize::from(*digit)), rest)
+        }
+        _ => return None,
+    };
+    let (content, rest) = rest.split_at_checked(length)?;
+    Some((tag, content, rest))
+}
+
+/// The content of an element with this tag, and what stands behind it.
+fn expect(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
+    element(bytes).filter(|(found, ..)| *found == tag).map(|(_, content, rest)| (content, rest))
+}
+
+/// A positive integer without its leading zeros.
+fn integer(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (content, rest) = expect(bytes, INTEGER)?;
+    Some((trimmed(content), rest))
+}
+
+fn trimmed(bytes: &[u8]) -> &[u8] {
+    let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
+    &bytes[zeros.min(bytes.len().saturating_sub(1))..]
+}
+
+fn put(tag: u8, parts: &[&[u8]]) -> Zeroizing<Vec<u8>> {
+    let length: usize = parts.iter().map(|part| part.len()).sum();
+    let mut out = Zeroizing::new(Vec::with_capacity(length + 6));
+    out.push(tag);
+    let digits = (length as u32).to_be_bytes();
+    match length {
+        0..0x80 => out.push(length as u8),
+        0x80..0x100 => out.extend([0x81, digits[3]]),
+        0x100..0x1_0000 => out.extend([0x82, digits[2], digits[3]]),
+        _ => out.extend([0x83, digits[1], digits[2], digits[3]]),
+    }
+    parts.iter().for_each(|part| out.extend_from_slice(part));
+    out
+}
+
+fn put_integer(big_endian: &[u8]) -> Zeroizing<Vec<u8>> {
+    let digits = trimmed(big_endian);
+    let sign: &[u8] = if digits.first().is_none_or(|first| *first >= 0x80) { &[0] } else { &[] };
+    put(INTEGER, &[sign, digits])
+}
+
+fn put_null() -> Vec<u8> {
+    vec![5, 0]
+}
+
+/// What an algorithm identifier of a key says.
+fn algorithm(kind: KeyKind) -> Zeroizing<Vec<u8>> {
+    let (algorithm, parameters) = match kind {
+        KeyKind::Rsa { .. } => (RSA, put_null()),
+        KeyKind::P256 => (EC, put(OBJECT, &[P256]).to_vec()),
+        KeyKind::P384 => (EC, put(OBJECT, &[P384]).to_vec()),
+        KeyKind::Ed25519 => (ED25519, Vec::new()),
+        KeyKind::X25519 => (X25519, Vec::new()),
+    };
+    put(SEQUENCE, &[&put(OBJECT, &[algorithm]), &parameters])
+}
+
+/// SubjectPublicKeyInfo of a point or of 32 bytes.
+pub(crate) fn public_of(kind: KeyKind, bytes: &[u8]) -> Vec<u8> {
+    put(SEQUENCE, &[&algorithm(kind), &put(BIT_STRING, &[&[0], bytes])]).to_vec()
+}
+
+/// SubjectPublicKeyInfo of an RSA key.
+pub(crate) fn public_of_rsa(n: &[u8], e: &[u8]) -> Vec<u8> {
+    let key = put(SEQUENCE, &[&put_integer(n), &put_integer(e)]);
+    public_of(KeyKind::Rsa { bits: 0 }, &key)
+}
+
+/// What a SubjectPublicKeyInfo holds: a point, 32 bytes, or an RSA key's modulus and exponent.
+pub(crate) fn of_public(der: &[u8]) -> Option<&[u8]> {
+    let (info, _) = expect(der, SEQUENCE)?;
+    let (_, rest) = expect(info, SEQUENCE)?;
+    let (bits, _) = expect(rest, BIT_STRING)?;
+    bits.strip_prefix(&[0])
+}
+
+/// Modulus and exponent of an RSA key's SubjectPublicKeyInfo.
+pub(crate) fn of_rsa_public(der: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (key, _) = expect(of_public(der)?, SEQUENCE)?;
+    let (n, rest) = integer(key)?;
+    let (e, _) = integer(rest)?;
+    Some((n, e))
+}
+
+fn pkcs8(kind: KeyKind, key: &[u8]) -> Zeroizing<Vec<u8>> {
+    put(SEQUENCE, &[&put_integer(&[0]), &algorithm(kind), &put(OCTET_STRING, &[key])])
+}
+
+/// PKCS#8 of an RSA key: n, e, d, p, q, d mod (p-1), d mod (q-1), q^-1 mod p.
+pub(crate) fn private_of_rsa(parts: &[Zeroizing<Vec<u8>>; 8]) -> Zeroizing<Vec<u8>> {
+    let mut key = put_integer(&[0]);
+    for part in parts {
+        key.extend_from_slice(&put_integer(part));
+    }
+    pkcs8(KeyKind::Rsa { bits: 0 }, &put(SEQUENCE, &[&key]))
+}
+
+/// PKCS#8 of a scalar of a curve.
+pub(crate) fn private_of_ec(kind: KeyKind, scalar: &[u8]) -> Zeroizing<Vec<u8>> {
+    let bytes = if kind == KeyKind::P256 { 32 } else { 48 };
+    let digits = trimmed(scalar);
+    let zeros = vec![0; bytes - digits.len().min(bytes)];
+    pkcs8(kind, &put(SEQUENCE, &[&put_integer(&[1]), &put(OCTET_STRING, &[&zeros, digits])]))
+}
+
+/// PKCS#8 of an Ed25519 or X25519 key (RFC 8410).
+pub(crate) fn private_of_raw(kind: KeyKind, raw: &[u8]) -> Zeroizing<Vec<u8>> {
+    pkcs8(kind, &put(OCTET_STRING, &[raw]))
+}
+
+/// The key within a PKCS#8 structure.
+fn of_pkcs8(der: &[u8]) -> Option<&[u8]> {
+    let (info, _) = expect(der, SEQUENCE)?;
+    let (_, rest) = integer(info)?;
+    let (_, rest) = expect(rest, SEQUENCE)?;
+    Some(expect(rest, OCTET_STRING)?.0)
+}
+
+/// The eight integers of an RSA key in PKCS#8, as [`private_of_rsa`] has them.
+pub(crate) fn of_rsa_private(der: &[u8]) -> Option<[Zeroizing<Vec<u8>>; 8]> {
+    let (key, _) = expect(of_pkcs8(der)?, SEQUENCE)?;
+    let (_, mut rest) = integer(key)?;
+    let mut parts = std::array::from_fn::<_, 8, _>(|_| Zeroizing::new(Vec::new()));
+    for part in &mut parts {
+        let (digits, behind) = integer(rest)?;
+        part.extend_from_slice(digits);
+        rest = behind;
+    }
+    Some(parts)
+}
+
+/// The scalar of a curve's key in PKCS#8.
+pub(crate) fn of_ec_private(der: &[u8]) -> Option<&[u8]> {
+    let (key, _) = expect(of_pkcs8(der)?, SEQUENCE)?;
+    let (_, rest) = integer(key)?;
+    Some(expect(rest, OCTET_STRING)?.0)
+}
+
+/// The 32 bytes of an Ed25519 or X25519 key in PKCS#8.
+pub(crate) fn of_raw_private(der: &[u8]) -> Option<&[u8]> {
+    Some(expect(of_pkcs8(der)?, OCTET_STRING)?.0)
+}
+
+fn hash_object(hash: Hash) -> &'static [u8] {
+    match hash {
+        Hash::Sha1 => &[0x2b, 0x0e, 0x03, 0x02, 0x1a],
+        Hash::Sha224 => &[0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 0x04],
+        Hash::Sha256 => &[0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 0x01],
+        Hash::Sha384 => &[0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 0x02],
+        Hash::Sha512 => &[0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 0x03],
+    }
+}
+
+/// AlgorithmIdentifier of sha…WithRSAEncryption (RFC 8017, A.2.4).
+pub(crate) fn algorithm_of_pkcs1(hash: Hash) -> Vec<u8> {
+    let last = match hash {
+        Hash::Sha1 => 5,
+        Hash::Sha224 => 14,
+        Hash::Sha256 => 11,
+        Hash::Sha384 => 12,
+        Hash::Sha512 => 13,
+    };
+    let object = [&RSA[..8], &[last]].concat();
+    put(SEQUENCE, &[&put(OBJECT, &[&object]), &put_null()]).to_vec()
+}
+
+/// AlgorithmIdentifier of RSASSA-PSS (RFC 8017, A.2.3).
+pub(crate) fn algorithm_of_pss(hash: Hash, mask: Hash, salt_bytes: u16) -> Vec<u8> {
+    let named = |hash| put(SEQUENCE, &[&put(OBJECT, &[hash_object(hash)]), &put_null()]);
+    let mask = put(SEQUENCE, &[&put(OBJECT, &[MGF1]), &named(mask)]);
+    let salt = put_integer(&salt_bytes.to_be_bytes());
+    let parameters =
+        put(SEQUENCE, &[&put(0xa0, &[&named(hash)]), &put(0xa1, &[&mask]), &put(0xa2, &[&salt])]);
+    put(SEQUENCE, &[&put(OBJECT, &[PSS]), &parameters]).to_vec()
+}
+
+/// AlgorithmIdentifier of ecdsa-with-SHA… (RFC 5758).
+pub(crate) fn algorithm_of_ecdsa(hash: Hash) -> Vec<u8> {
+    let tail: &[u8] = match hash {
+        Hash::Sha1 => &[1],
+        Hash::Sha224 => &[3, 1],
+        Hash::Sha256 => &[3, 2],
+        Hash::Sha384 => &[3, 3],
+        Hash::Sha512 => &[3, 4],
+    };
+    let object = [&[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04], tail].concat();
+    put(SEQUENCE, &[&put(OBJECT, &[&object])]).to_vec()
+}
+
+/// AlgorithmIdentifier of Ed25519 (RFC 8410).
+pub(crate) fn algorithm_of_ed25519() -> Vec<u8> {
+    algorithm(KeyKind::Ed25519).to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sealane_asymmetric::PrivateKey;
+
+    #[test]
+    fn keys_come_apart_and_together_again() {
+        for kind in
+            [KeyKind::Rsa { bits: 2048 }, KeyKind::P256, KeyKind::P384, KeyKind::Ed25519, KeyKind::X25519]
+        {
+            let key = PrivateKey::generate(kind).unwrap();
+            let der = key.to_pkcs8().unwrap();
+            let (private, public) = match kind {
+                KeyKind::Rsa { .. } => {
+                    let (n, e) = of_rsa_public(key.public()).unwrap();
+                    (private_of_rsa(&of_rsa_private(&der).unwrap()), public_of_rsa(n, e))
+                }
+                KeyKind::P256 | KeyKind::P384 => {
+                    let point = of_public(key.public()).unwrap();
+                    (private_of_ec(kind, of_ec_private(&der).unwrap()), public_of(kind, point))
+                }
+                KeyKind::Ed25519 | KeyKind::X25519 => {
+                    let point = of_public(key.public()).unwrap();
+                    (private_of_raw(kind, of_raw_private(&der).unwrap()), public_of(kind, point))
+                }
+            };
+            assert_eq!(public, key.public(), "{kind}");
+            assert_eq!(PrivateKey::of_pkcs8(&private).unwrap().public(), key.public(), "{kind}");
+            for length in 0..der.len() {
+                // Nothing but the absence of a panic.
+                let _ = (
+                    of_rsa_private(&der[..length]),
+                    of_ec_private(&der[..length]),
+                    of_raw_private(&der[..length]),
+                );
+                let _ = of_rsa_public(&der[..length]);
+            }
+        }
+    }
+}

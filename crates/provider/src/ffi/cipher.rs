@@ -1,0 +1,138 @@
+//! provider-asym_cipher(7): RSA encryption, which is public, and decryption.
+
+#![allow(unsafe_code)]
+
+use super::params::{OCTET_STRING, Param, Params, UTF8_STRING};
+use super::signature::{hash, named};
+use super::{Context, Dispatch, bytes, descriptions, give, key_of, table};
+use crate::reason::Reason;
+use crate::signing::{Crypting, Padding};
+use std::ffi::{c_int, c_uchar, c_void};
+
+type CryptingContext = Context<Crypting>;
+
+pub(super) static TABLE: &[Dispatch] = table![
+    1 => new,
+    2 => init,
+    3 => encrypt,
+    4 => init,
+    5 => decrypt,
+    6 => free,
+    7 => duplicate,
+    8 => get_params,
+    9 => gettable_params,
+    10 => set_params,
+    11 => settable_params,
+];
+
+unsafe extern "C" fn new(provider: *mut c_void) -> *mut c_void {
+    // SAFETY: OpenSSL hands in the context of this provider.
+    let core = unsafe { Context::<()>::shared(provider) }.core;
+    CryptingContext::give(core, Crypting::new())
+}
+
+unsafe extern "C" fn free(context: *mut c_void) {
+    // SAFETY: OpenSSL frees it once.
+    unsafe { CryptingContext::free(context) };
+}
+
+unsafe extern "C" fn duplicate(context: *mut c_void) -> *mut c_void {
+    // SAFETY: OpenSSL hands in what `new` made.
+    let own = unsafe { CryptingContext::shared(context) };
+    CryptingContext::give(own.core, own.value.clone())
+}
+
+unsafe extern "C" fn init(context: *mut c_void, key: *mut c_void, array: *const Param) -> c_int {
+    // SAFETY: OpenSSL hands in what `new` made, a key of this provider, and an array with a terminator or null.
+    let (own, key, params) = unsafe { (CryptingContext::of(context), key_of(key), Params::new(array)) };
+    let core = own.core;
+    core.succeeds(|| {
+        own.value.start(key.ok_or(Reason::NoKey)?)?;
+        set(&mut own.value, params)
+    })
+}
+
+unsafe extern "C" fn encrypt(
+    context: *mut c_void,
+    out: *mut c_uchar,
+    length: *mut usize,
+    capacity: usize,
+    plaintext: *const c_uchar,
+    plaintext_length: usize,
+) -> c_int {
+    // SAFETY: OpenSSL hands in what `new` made, and bytes with their lengths.
+    let (own, plaintext) = unsafe { (CryptingContext::shared(context), bytes(plaintext, plaintext_length)) };
+    own.core.succeeds(|| {
+        let most = own.value.size()?;
+        // SAFETY: OpenSSL hands in a place for the length, and a buffer of the capacity or null.
+        unsafe { give(out, length, capacity, most, || own.value.encrypt(plaintext)) }
+    })
+}
+
+unsafe extern "C" fn decrypt(
+    context: *mut c_void,
+    out: *mut c_uchar,
+    length: *mut usize,
+    capacity: usize,
+    ciphertext: *const c_uchar,
+    ciphertext_length: usize,
+) -> c_int {
+    // SAFETY: OpenSSL hands in what `new` made, and bytes with their lengths.
+    let (own, ciphertext) =
+        unsafe { (CryptingContext::shared(context), bytes(ciphertext, ciphertext_length)) };
+    own.core.succeeds(|| {
+        let most = own.value.size()?;
+        let make = || own.value.decrypt(ciphertext).map(|mut made| std::mem::take(&mut *made));
+        // SAFETY: OpenSSL hands in a place for the length, and a buffer of the capacity or null.
+        unsafe { give(out, length, capacity, most, make) }
+    })
+}
+
+unsafe extern "C" fn settable_params(_: *mut c_void, _: *mut c_void) -> *const Param {
+    static TABLE: &[Param] = descriptions![
+        c"pad-mode" => UTF8_STRING,
+        c"digest" => UTF8_STRING,
+        c"digest-props" => UTF8_STRING,
+        c"mgf1-digest" => UTF8_STRING,
+        c"mgf1-digest-props" => UTF8_STRING,
+        c"oaep-label" => OCTET_STRING,
+    ];
+    TABLE.as_ptr()
+}
+
+unsafe extern "C" fn set_params(context: *mut c_void, array: *const Param) -> c_int {
+    // SAFETY: OpenSSL hands in what `new` made, and an array with a terminator.
+    let (own, params) = unsafe { (CryptingContext::of(context), Params::new(array)) };
+    let core = own.core;
+    core.succeeds(|| set(&mut own.value, params))
+}
+
+fn set(crypting: &mut Crypting, params: Params<'_>) -> Result<(), Reason> {
+    if let Some(padding) = named(params, c"pad-mode", Padding::of_name, Padding::of_number)? {
+        crypting.padding = padding;
+    }
+    if let Some(hash) = hash(params, c"digest")? {
+        crypting.hash = hash;
+    }
+    if let Some(mask) = hash(params, c"mgf1-digest")? {
+        crypting.mask = Some(mask);
+    }
+    match params.octets(c"oaep-label") {
+        None | Some([]) => Ok(()),
+        Some(_) => Err(Reason::Unsupported),
+    }
+}
+
+unsafe extern "C" fn gettable_params(_: *mut c_void, _: *mut c_void) -> *const Param {
+    static TABLE: &[Param] = descriptions![c"pad-mode" => UTF8_STRING];
+    TABLE.as_ptr()
+}
+
+unsafe extern "C" fn get_params(context: *mut c_void, array: *mut Param) -> c_int {
+    // SAFETY: OpenSSL hands in what `new` made, and an array with a terminator.
+    let (own, params) = unsafe { (CryptingContext::shared(context), Params::new(array)) };
+    let padding = own.value.padding;
+    let filled = params.fill_number(c"pad-mode", padding.number())
+        || std::ffi::CString::new(padding.name()).is_ok_and(|name| params.fill_string(c"pad-mode", &name));
+    c_int::from(filled)
+}

@@ -1,0 +1,147 @@
+//! ASYNC_start_job(3): a program that runs its handshakes as jobs goes on with others while the service computes.
+//!
+//! The functions are libcrypto's, which every such program has loaded; they are looked up by name, because libraries of OpenSSL 3
+//! and 4 are called differently. A job waits by an eventfd(2) from a pool. The descriptor stays open and bound to its wait context
+//! until that ends: event loops such as HAProxy's keep it registered that long. **Guarantee:** without a job, a descriptor or these
+//! functions the caller waits by itself.
+
+#![allow(unsafe_code)]
+
+use rustix::event::{EventfdFlags, eventfd};
+use std::ffi::{CStr, c_int, c_void};
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::ptr::null_mut;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::task::{Wake, Waker};
+
+/// Descriptors in the pool.
+const SLOTS_MAX: usize = 1024;
+
+type Cleanup = unsafe extern "C" fn(*mut c_void, *const c_void, c_int, *mut c_void);
+
+#[derive(Clone, Copy)]
+struct Functions {
+    current_job: unsafe extern "C" fn() -> *mut c_void,
+    wait_context: unsafe extern "C" fn(*mut c_void) -> *mut c_void,
+    pause: unsafe extern "C" fn() -> c_int,
+    get_fd: unsafe extern "C" fn(*mut c_void, *const c_void, *mut c_int, *mut *mut c_void) -> c_int,
+    set_fd: unsafe extern "C" fn(*mut c_void, *const c_void, c_int, *mut c_void, Option<Cleanup>) -> c_int,
+}
+
+fn functions() -> Option<Functions> {
+    static FOUND: OnceLock<Option<Functions>> = OnceLock::new();
+    *FOUND.get_or_init(|| {
+        // SAFETY: dlsym(3) takes a string; each function has had its type since OpenSSL 1.1.0.
+        let find = |name: &CStr| unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+        // SAFETY: as above; null becomes nothing.
+        unsafe {
+            Some(Functions {
+                current_job: std::mem::transmute::<*mut c_void, Option<_>>(find(c"ASYNC_get_current_job"))?,
+                wait_context: std::mem::transmute::<*mut c_void, Option<_>>(find(c"ASYNC_get_wait_ctx"))?,
+                pause: std::mem::transmute::<*mut c_void, Option<_>>(find(c"ASYNC_pause_job"))?,
+                get_fd: std::mem::transmute::<*mut c_void, Option<_>>(find(c"ASYNC_WAIT_CTX_get_fd"))?,
+                set_fd: std::mem::transmute::<*mut c_void, Option<_>>(find(c"ASYNC_WAIT_CTX_set_wait_fd"))?,
+            })
+        }
+    })
+}
+
+/// One descriptor.
+#[derive(Debug)]
+struct Slot(OwnedFd);
+
+impl Wake for Slot {
+    fn wake(self: Arc<Self>) {
+        // A count that is full wakes as well.
+        let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
+    }
+}
+
+#[derive(Debug, Default)]
+struct Pool {
+    /// A child of the process that made them shares descriptors with it, and so makes its own.
+    process: u32,
+    free: Vec<Arc<Slot>>,
+    made: usize,
+}
+
+static POOL: Mutex<Pool> = Mutex::new(Pool { process: 0, free: Vec::new(), made: 0 });
+
+fn take_slot() -> Option<Arc<Slot>> {
+    let mut pool = POOL.lock().unwrap_or_else(PoisonError::into_inner);
+    let process = std::process::id();
+    if pool.process != process {
+        *pool = Pool { process, ..Pool::default() };
+    }
+    if let Some(slot) = pool.free.pop() {
+        return Some(slot);
+    }
+    if pool.made >= SLOTS_MAX {
+        return None;
+    }
+    let fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok()?;
+    pool.made += 1;
+    Some(Arc::new(Slot(fd)))
+}
+
+/// OpenSSL calls it when a wait context ends.
+unsafe extern "C" fn give_slot_back(_: *mut c_void, _: *const c_void, _: c_int, slot: *mut c_void) {
+    // SAFETY: `Job::current` has made the pointer of a counted reference, for this one call.
+    let slot = unsafe { Arc::from_raw(slot.cast::<Slot>()) };
+    let mut pool = POOL.lock().unwrap_or_else(PoisonError::into_inner);
+    if pool.process == std::process::id() && pool.free.len() < SLOTS_MAX {
+        pool.free.push(slot);
+    }
+}
+
+/// The job that this code runs in.
+pub(crate) struct Job {
+    functions: Functions,
+    slot: Arc<Slot>,
+}
+
+impl Job {
+    /// Nothing outside of jobs.
+    pub(crate) fn current() -> Option<Self> {
+        static KEY: u8 = 0;
+        let key: *const c_void = (&raw const KEY).cast();
+        let functions = functions()?;
+        // SAFETY: OpenSSL's functions, called as documented: the wait context lives as long as the job, `key` is the address of a
+        // constant, and the slot's reference is given to the context until its cleanup.
+        unsafe {
+            let job = (functions.current_job)();
+            if job.is_null() {
+                return None;
+            }
+            let context = (functions.wait_context)(job);
+            if context.is_null() {
+                return None;
+            }
+            let (mut fd, mut found) = (0, null_mut());
+            if (functions.get_fd)(context, key, &mut fd, &mut found) == 1 && !found.is_null() {
+                Arc::increment_strong_count(found.cast::<Slot>());
+                return Some(Self { functions, slot: Arc::from_raw(found.cast::<Slot>()) });
+            }
+            let slot = take_slot()?;
+            let raw = Arc::into_raw(Arc::clone(&slot)).cast_mut().cast();
+            if (functions.set_fd)(context, key, slot.0.as_raw_fd(), raw, Some(give_slot_back)) != 1 {
+                give_slot_back(context, key, 0, raw);
+                return None;
+            }
+            Some(Self { functions, slot })
+        }
+    }
+
+    /// Wakes the job by its descriptor.
+    pub(crate) fn waker(&self) -> Waker {
+        Waker::from(Arc::clone(&self.slot))
+    }
+
+    /// Lets the program go on with other things until the job is woken; false if it cannot.
+    pub(crate) fn pause(&self) -> bool {
+        // SAFETY: called within a job; no lock and no borrowed value of a thread is held meanwhile.
+        let paused = unsafe { (self.functions.pause)() } == 1;
+        let _ = rustix::io::read(&self.slot.0, &mut [0u8; 8]);
+        paused
+    }
+}

@@ -1,0 +1,415 @@
+//! provider-keymgmt(7): keys made, taken in, described and given away, the private ones of the service never.
+
+#![allow(unsafe_code)]
+
+use super::params::{Built, INTEGER, OCTET_STRING, Param, Params, UNSIGNED, UTF8_STRING};
+use super::{Context, Core, Dispatch, KeyContext, descriptions, key_of, table};
+use crate::asn1;
+use crate::key::{Content, Family, KeyBox, Private};
+use crate::reason::Reason;
+use sealane_asymmetric::PrivateKey;
+use sealane_client::KeyKind;
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ptr::null_mut;
+use std::sync::Arc;
+use zeroize::Zeroizing;
+
+const PRIVATE: c_int = 1;
+const PUBLIC: c_int = 2;
+const DOMAIN_PARAMETERS: c_int = 4;
+
+type Callback = unsafe extern "C" fn(*const Param, *mut c_void) -> c_int;
+
+/// Names of an RSA key's integers, as [`asn1::private_of_rsa`] orders them.
+const RSA_PARTS: [&CStr; 8] = [
+    c"n",
+    c"e",
+    c"d",
+    c"rsa-factor1",
+    c"rsa-factor2",
+    c"rsa-exponent1",
+    c"rsa-exponent2",
+    c"rsa-coefficient1",
+];
+
+macro_rules! keymgmt {
+    ($family:literal) => {
+        table![
+            1 => new::<$family>,
+            2 => gen_init::<$family>,
+            3 => gen_set_template,
+            4 => gen_set_params,
+            5 => gen_settable_params::<$family>,
+            6 => generate,
+            7 => gen_cleanup,
+            8 => load,
+            10 => free,
+            11 => get_params,
+            12 => gettable_params,
+            20 => operation_name::<$family>,
+            21 => has,
+            22 => validate,
+            23 => matches,
+            40 => import,
+            41 => types::<$family>,
+            42 => export,
+            43 => types::<$family>,
+            44 => duplicate,
+        ]
+    };
+}
+
+pub(super) static RSA: &[Dispatch] = keymgmt!(0);
+pub(super) static EC: &[Dispatch] = keymgmt!(1);
+pub(super) static ED25519: &[Dispatch] = keymgmt!(2);
+pub(super) static X25519: &[Dispatch] = keymgmt!(3);
+
+unsafe extern "C" fn new<const FAMILY: u8>(provider: *mut c_void) -> *mut c_void {
+    // SAFETY: OpenSSL hands in the context of this provider.
+    let core = unsafe { Context::<()>::shared(provider) }.core;
+    KeyContext::give(core, Arc::new(KeyBox::new(Family::of_number(FAMILY))))
+}
+
+unsafe extern "C" fn free(key: *mut c_void) {
+    // SAFETY: OpenSSL frees a key once.
+    unsafe { KeyContext::free(key) };
+}
+
+unsafe extern "C" fn duplicate(key: *const c_void, _: c_int) -> *mut c_void {
+    // SAFETY: OpenSSL hands in a key of this provider. What is in it never changes, so both may share it.
+    let own = unsafe { KeyContext::shared(key.cast_mut()) };
+    KeyContext::give(own.core, Arc::clone(&own.value))
+}
+
+/// Takes over a key that the store or a decoder has made.
+unsafe extern "C" fn load(reference: *const c_void, size: usize) -> *mut c_void {
+    if reference.is_null() || size != size_of::<*mut c_void>() {
+        return null_mut();
+    }
+    let place = reference.cast::<*mut c_void>().cast_mut();
+    // SAFETY: a reference is what `store::hand_over` made: a place for one pointer, which is emptied so that it has one owner.
+    unsafe {
+        let key = place.read_unaligned();
+        place.write_unaligned(null_mut());
+        key
+    }
+}
+
+unsafe extern "C" fn has(key: *const c_void, selection: c_int) -> c_int {
+    // SAFETY: OpenSSL hands in a key of this provider.
+    let key = unsafe { key_of(key.cast_mut()) };
+    let content = key.as_ref().and_then(|key| key.content().ok());
+    let wanted = selection & (PRIVATE | PUBLIC) != 0;
+    c_int::from(match content {
+        Some(content) => selection & PRIVATE == 0 || content.has_private(),
+        None => !wanted,
+    })
+}
+
+unsafe extern "C" fn validate(key: *const c_void, selection: c_int, _: c_int) -> c_int {
+    // SAFETY: as `has`. A key that is there was checked when it came in.
+    unsafe { has(key, selection) }
+}
+
+unsafe extern "C" fn matches(one: *const c_void, other: *const c_void, selection: c_int) -> c_int {
+    // SAFETY: OpenSSL hands in two keys of this provider.
+    let (one, other) = unsafe { (key_of(one.cast_mut()), key_of(other.cast_mut())) };
+    let (Some(one), Some(other)) = (one, other) else { return 0 };
+    let (Ok(one), Ok(other)) = (one.content(), other.content()) else { return 0 };
+    let same_kind = one.kind == other.kind;
+    let keys = selection & (PRIVATE | PUBLIC) != 0;
+    c_int::from(same_kind && (!keys || one.public.der() == other.public.der()))
+}
+
+unsafe extern "C" fn operation_name<const FAMILY: u8>(operation: c_int) -> *const c_char {
+    let name = match (Family::of_number(FAMILY), operation) {
+        (Family::Ec, 11) => c"ECDH",
+        (Family::Ec, 12) => c"ECDSA",
+        (family, _) => family.name(),
+    };
+    name.as_ptr()
+}
+
+fn group(kind: KeyKind) -> Option<&'static CStr> {
+    match kind {
+        KeyKind::P256 => Some(c"prime256v1"),
+        KeyKind::P384 => Some(c"secp384r1"),
+        _ => None,
+    }
+}
+
+fn kind_of_group(name: &str) -> Option<KeyKind> {
+    match name.to_ascii_lowercase().as_str() {
+        "prime256v1" | "p-256" | "secp256r1" => Some(KeyKind::P256),
+        "secp384r1" | "p-384" => Some(KeyKind::P384),
+        _ => None,
+    }
+}
+
+unsafe extern "C" fn gettable_params(_: *mut c_void) -> *const Param {
+    static TABLE: &[Param] = descriptions![
+        c"bits" => INTEGER,
+        c"security-bits" => INTEGER,
+        c"max-size" => INTEGER,
+        c"default-digest" => UTF8_STRING,
+        c"group" => UTF8_STRING,
+        c"pub" => OCTET_STRING,
+        c"encoded-pub-key" => OCTET_STRING,
+        c"n" => UNSIGNED,
+        c"e" => UNSIGNED,
+    ];
+    TABLE.as_ptr()
+}
+
+unsafe extern "C" fn get_params(key: *mut c_void, array: *mut Param) -> c_int {
+    // SAFETY: OpenSSL hands in a key of this provider, and an array with a terminator.
+    let (key, params) = unsafe { (KeyContext::shared(key), Params::new(array)) };
+    key.core.succeeds(|| {
+        let content = key.value.content()?;
+        let mut filled = params.fill_number(c"bits", content.bits().into())
+            && params.fill_number(c"security-bits", content.security_bits().into())
+            && params.fill_number(c"max-size", content.size() as i64);
+        match Family::of_kind(content.kind) {
+            // The empty name says that there is none.
+            Family::Ed25519 => filled &= params.fill_text(c"mandatory-digest", c""),
+            Family::Rsa | Family::Ec => filled &= params.fill_text(c"default-digest", c"SHA256"),
+            Family::X25519 => {}
+        }
+        if let Some(group) = group(content.kind) {
+            filled &= params.fill_text(c"group", group) && params.fill_text(c"point-format", c"uncompressed");
+        }
+        if let Some((n, e)) = asn1::of_rsa_public(content.public.der()) {
+            filled &= params.fill_digits(c"n", n) && params.fill_digits(c"e", e);
+        } else if let Some(point) = asn1::of_public(content.public.der()) {
+            filled &= params.fill_octets(c"pub", point) && params.fill_octets(c"encoded-pub-key", point);
+        }
+        if filled { Ok(()) } else { Err(Reason::BufferTooSmall) }
+    })
+}
+
+unsafe extern "C" fn types<const FAMILY: u8>(_: c_int) -> *const Param {
+    static RSA_TYPES: &[Param] = descriptions![
+        c"n" => UNSIGNED,
+        c"e" => UNSIGNED,
+        c"d" => UNSIGNED,
+        c"rsa-factor1" => UNSIGNED,
+        c"rsa-factor2" => UNSIGNED,
+        c"rsa-exponent1" => UNSIGNED,
+        c"rsa-exponent2" => UNSIGNED,
+        c"rsa-coefficient1" => UNSIGNED,
+    ];
+    static EC_TYPES: &[Param] =
+        descriptions![c"group" => UTF8_STRING, c"pub" => OCTET_STRING, c"priv" => UNSIGNED];
+    static RAW_TYPES: &[Param] = descriptions![c"pub" => OCTET_STRING, c"priv" => OCTET_STRING];
+    match Family::of_number(FAMILY) {
+        Family::Rsa => RSA_TYPES.as_ptr(),
+        Family::Ec => EC_TYPES.as_ptr(),
+        Family::Ed25519 | Family::X25519 => RAW_TYPES.as_ptr(),
+    }
+}
+
+unsafe extern "C" fn import(key: *mut c_void, selection: c_int, array: *const Param) -> c_int {
+    // SAFETY: OpenSSL hands in a key of this provider, and an array with a terminator.
+    let (key, params) = unsafe { (KeyContext::shared(key), Params::new(array)) };
+    key.core.succeeds(|| {
+        let family = key.value.family;
+        let private = if selection & PRIVATE == 0 { None } else { private_of(family, params) };
+        let content = match private {
+            Some(pkcs8) => Content::of_private(PrivateKey::of_pkcs8(&pkcs8).map_err(|_| Reason::NoKey)?)?,
+            None => Content::of_public(&public_of(family, params).ok_or(Reason::Unsupported)?)?,
+        };
+        key.value.fill(content)
+    })
+}
+
+/// PKCS#8 of what an array describes; nothing if it has no private key.
+fn private_of(family: Family, params: Params<'_>) -> Option<Zeroizing<Vec<u8>>> {
+    match family {
+        Family::Rsa => {
+            let mut parts = std::array::from_fn::<_, 8, _>(|_| Zeroizing::new(Vec::new()));
+            for (part, name) in parts.iter_mut().zip(RSA_PARTS) {
+                *part = params.digits(name)?;
+            }
+            Some(asn1::private_of_rsa(&parts))
+        }
+        Family::Ec => {
+            let kind = kind_of_group(params.text(c"group")?)?;
+            Some(asn1::private_of_ec(kind, &params.digits(c"priv")?))
+        }
+        Family::Ed25519 => Some(asn1::private_of_raw(KeyKind::Ed25519, params.octets(c"priv")?)),
+        Family::X25519 => Some(asn1::private_of_raw(KeyKind::X25519, params.octets(c"priv")?)),
+    }
+}
+
+/// SubjectPublicKeyInfo of what an array describes.
+fn public_of(family: Family, params: Params<'_>) -> Option<Vec<u8>> {
+    match family {
+        Family::Rsa => Some(asn1::public_of_rsa(&params.digits(c"n")?, &params.digits(c"e")?)),
+        Family::Ec => Some(asn1::public_of(kind_of_group(params.text(c"group")?)?, params.octets(c"pub")?)),
+        Family::Ed25519 => Some(asn1::public_of(KeyKind::Ed25519, params.octets(c"pub")?)),
+        Family::X25519 => Some(asn1::public_of(KeyKind::X25519, params.octets(c"pub")?)),
+    }
+}
+
+unsafe extern "C" fn export(
+    key: *mut c_void,
+    selection: c_int,
+    callback: Option<Callback>,
+    argument: *mut c_void,
+) -> c_int {
+    // SAFETY: OpenSSL hands in a key of this provider.
+    let key = unsafe { KeyContext::shared(key) };
+    let built = key.core.outcome(|| {
+        let content = key.value.content()?;
+        let mut built = Built::default();
+        describe(content, selection, &mut built)?;
+        Ok(built)
+    });
+    let (Some(built), Some(callback)) = (built, callback) else { return 0 };
+    // SAFETY: OpenSSL's own function with its argument, and an array with a terminator.
+    built.with(|array| unsafe { callback(array, argument) })
+}
+
+/// # Errors
+/// The private half of a key that is not here.
+fn describe(content: &Content, selection: c_int, built: &mut Built) -> Result<(), Reason> {
+    let der = content.public.der();
+    if let Some(group) = group(content.kind)
+        && selection & (DOMAIN_PARAMETERS | PUBLIC | PRIVATE) != 0
+    {
+        built.text(c"group", group);
+    }
+    if selection & (PUBLIC | PRIVATE) != 0 {
+        match asn1::of_rsa_public(der) {
+            Some((n, e)) => {
+                built.digits(c"n", n);
+                built.digits(c"e", e);
+            }
+            None => built.octets(c"pub", asn1::of_public(der).ok_or(Reason::NoKey)?),
+        }
+    }
+    if selection & PRIVATE == 0 {
+        return Ok(());
+    }
+    let pkcs8 = match &content.private {
+        Private::Own(key) => key.to_pkcs8().map_err(|_| Reason::NoKey)?,
+        // OpenSSL asks for everything even if a public half would do, and then tries another way.
+        Private::Nowhere => return Ok(()),
+        Private::Engine(_) => return Err(Reason::NoPrivateKey),
+    };
+    match Family::of_kind(content.kind) {
+        Family::Rsa => {
+            let parts = asn1::of_rsa_private(&pkcs8).ok_or(Reason::NoKey)?;
+            for (part, name) in parts.iter().zip(RSA_PARTS).skip(2) {
+                built.digits(name, part);
+            }
+        }
+        Family::Ec => built.digits(c"priv", asn1::of_ec_private(&pkcs8).ok_or(Reason::NoKey)?),
+        Family::Ed25519 | Family::X25519 => {
+            built.octets(c"priv", asn1::of_raw_private(&pkcs8).ok_or(Reason::NoKey)?);
+        }
+    }
+    Ok(())
+}
+
+/// What a key to be made is to be.
+struct Wanted {
+    family: Family,
+    kind: Option<KeyKind>,
+    /// Only the parameters of a curve are wanted, which is a key without halves elsewhere, and none here.
+    selection: c_int,
+}
+
+type Generation = Context<Wanted>;
+
+unsafe extern "C" fn gen_init<const FAMILY: u8>(
+    provider: *mut c_void,
+    selection: c_int,
+    array: *const Param,
+) -> *mut c_void {
+    // SAFETY: OpenSSL hands in the context of this provider.
+    let core: Core = unsafe { Context::<()>::shared(provider) }.core;
+    let family = Family::of_number(FAMILY);
+    let kind = match family {
+        Family::Rsa => Some(KeyKind::Rsa { bits: 2048 }),
+        Family::Ec => None,
+        Family::Ed25519 => Some(KeyKind::Ed25519),
+        Family::X25519 => Some(KeyKind::X25519),
+    };
+    let generation = Generation::give(core, Wanted { family, kind, selection });
+    // SAFETY: made just now; the array is OpenSSL's.
+    if unsafe { gen_set_params(generation, array) } == 1 {
+        return generation;
+    }
+    // SAFETY: nobody else has it.
+    unsafe { Generation::free(generation) };
+    null_mut()
+}
+
+unsafe extern "C" fn gen_set_template(generation: *mut c_void, template: *mut c_void) -> c_int {
+    // SAFETY: OpenSSL hands in what `gen_init` made, and a key of this provider.
+    let (generation, template) = unsafe { (Generation::of(generation), key_of(template)) };
+    let core = generation.core;
+    core.succeeds(|| {
+        generation.value.kind = Some(template.ok_or(Reason::NoKey)?.content()?.kind);
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn gen_settable_params<const FAMILY: u8>(_: *mut c_void, _: *mut c_void) -> *const Param {
+    static RSA_TABLE: &[Param] = descriptions![c"bits" => UNSIGNED, c"e" => UNSIGNED, c"primes" => UNSIGNED];
+    static EC_TABLE: &[Param] = descriptions![c"group" => UTF8_STRING];
+    static NONE: &[Param] = descriptions![];
+    match Family::of_number(FAMILY) {
+        Family::Rsa => RSA_TABLE.as_ptr(),
+        Family::Ec => EC_TABLE.as_ptr(),
+        Family::Ed25519 | Family::X25519 => NONE.as_ptr(),
+    }
+}
+
+unsafe extern "C" fn gen_set_params(generation: *mut c_void, array: *const Param) -> c_int {
+    // SAFETY: OpenSSL hands in what `gen_init` made, and an array with a terminator.
+    let (generation, params) = unsafe { (Generation::of(generation), Params::new(array)) };
+    let core = generation.core;
+    core.succeeds(|| {
+        match generation.value.family {
+            Family::Rsa => {
+                if let Some(bits) = params.number(c"bits") {
+                    let kind = format!("rsa-{bits}").parse().map_err(|_| Reason::Unsupported)?;
+                    generation.value.kind = Some(kind);
+                }
+                let exponent = params
+                    .digits(c"e")
+                    .is_none_or(|digits| digits.iter().skip_while(|digit| **digit == 0).eq([1, 0, 1].iter()));
+                if !exponent || params.number(c"primes").is_some_and(|primes| primes != 2) {
+                    return Err(Reason::Unsupported);
+                }
+            }
+            Family::Ec => {
+                if let Some(group) = params.text(c"group") {
+                    generation.value.kind = Some(kind_of_group(group).ok_or(Reason::Unsupported)?);
+                }
+            }
+            Family::Ed25519 | Family::X25519 => {}
+        }
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn generate(generation: *mut c_void, _: *mut c_void, _: *mut c_void) -> *mut c_void {
+    // SAFETY: OpenSSL hands in what `gen_init` made.
+    let generation = unsafe { Generation::of(generation) };
+    let made = generation.core.outcome(|| {
+        if generation.value.selection & (PRIVATE | PUBLIC) == 0 {
+            return Err(Reason::Unsupported);
+        }
+        let key = PrivateKey::generate(generation.value.kind.ok_or(Reason::Unsupported)?);
+        Content::of_private(key.map_err(|_| Reason::Failed)?)
+    });
+    made.map_or(null_mut(), |content| KeyContext::give(generation.core, Arc::new(KeyBox::of(content))))
+}
+
+unsafe extern "C" fn gen_cleanup(generation: *mut c_void) {
+    // SAFETY: OpenSSL frees it once.
+    unsafe { Generation::free(generation) };
+}

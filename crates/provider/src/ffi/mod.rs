@@ -1,0 +1,387 @@
+//! OpenSSL's provider interface: the structures of openssl/core.h, the numbers of openssl/core_dispatch.h, and an entry for each number.
+//!
+//! Entries turn what C hands in into values, call what is written elsewhere, and put the outcome where C expects it. **Guarantees:** a
+//! panic becomes a failure with a reason; objects that are handed out are boxes or counted references, given back once by the entry that
+//! frees them; outputs are written within the lengths that the caller states.
+
+#![allow(unsafe_code)]
+
+mod cipher;
+mod exchange;
+pub(crate) mod jobs;
+mod keymgmt;
+mod params;
+mod signature;
+mod store;
+
+use crate::key::KeyBox;
+use crate::reason::Reason;
+use params::{Param, Params};
+use std::ffi::{CStr, c_char, c_int, c_uchar, c_uint, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::{null, null_mut};
+use std::sync::Arc;
+
+/// `struct ossl_dispatch_st`: a function by its number.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Dispatch {
+    id: c_int,
+    function: *const (),
+}
+
+// SAFETY: tables hold numbers and addresses of functions, and nobody writes to them.
+unsafe impl Sync for Dispatch {}
+
+impl Dispatch {
+    const END: Self = Self { id: 0, function: null() };
+}
+
+/// `struct ossl_algorithm_st`: an algorithm's names, properties and table.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Algorithm {
+    names: *const c_char,
+    properties: *const c_char,
+    implementation: *const Dispatch,
+    description: *const c_char,
+}
+
+// SAFETY: it points to constants.
+unsafe impl Sync for Algorithm {}
+
+impl Algorithm {
+    const END: Self = Self { names: null(), properties: null(), implementation: null(), description: null() };
+
+    const fn new(
+        names: &'static CStr,
+        properties: &'static CStr,
+        implementation: &'static [Dispatch],
+    ) -> Self {
+        let (names, properties) = (names.as_ptr(), properties.as_ptr());
+        Self { names, properties, implementation: implementation.as_ptr(), description: null() }
+    }
+}
+
+/// `struct ossl_item_st`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Item {
+    id: c_uint,
+    text: *const c_char,
+}
+
+// SAFETY: it points to constants.
+unsafe impl Sync for Item {}
+
+/// A table of functions by their numbers.
+macro_rules! table {
+    ($($id:literal => $function:expr),+ $(,)?) => {
+        &[$($crate::ffi::Dispatch { id: $id, function: $function as *const () },)+ $crate::ffi::Dispatch::END]
+    };
+}
+use table;
+
+/// A table of the names and types of values.
+macro_rules! descriptions {
+    ($($key:expr => $kind:expr),* $(,)?) => {
+        &[$($crate::ffi::params::Param::describe($key, $kind),)* $crate::ffi::params::Param::END]
+    };
+}
+use descriptions;
+
+/// What OpenSSL offers to the provider. It outlives every object of this provider, which OpenSSL counts.
+#[derive(Clone, Copy, Debug)]
+struct Core {
+    handle: *const c_void,
+    new_error: Option<unsafe extern "C" fn(*const c_void)>,
+    set_error: Option<unsafe extern "C" fn(*const c_void, u32, *const c_char, *mut c_void)>,
+    gets: Option<unsafe extern "C" fn(*mut c_void, *mut c_char, c_int) -> c_int>,
+    read: Option<unsafe extern "C" fn(*mut c_void, *mut c_void, usize, *mut usize) -> c_int>,
+}
+
+impl Core {
+    /// # Safety
+    /// `functions` is a table of OpenSSL's with a terminator.
+    unsafe fn of(handle: *const c_void, functions: *const Dispatch) -> Self {
+        let mut core = Self { handle, new_error: None, set_error: None, gets: None, read: None };
+        let mut at = functions;
+        // SAFETY: every entry up to the terminator can be read, and a number's function has the type of that number for ever.
+        unsafe {
+            while (*at).id != 0 {
+                let function = (*at).function;
+                match (*at).id {
+                    5 => core.new_error = std::mem::transmute::<*const (), Option<_>>(function),
+                    7 => core.set_error = std::mem::transmute::<*const (), Option<_>>(function),
+                    42 => core.read = std::mem::transmute::<*const (), Option<_>>(function),
+                    49 => core.gets = std::mem::transmute::<*const (), Option<_>>(function),
+                    _ => {}
+                }
+                at = at.add(1);
+            }
+        }
+        core
+    }
+
+    /// Puts a reason into OpenSSL's error queue.
+    fn raise(&self, reason: Reason) {
+        if let (Some(new_error), Some(set_error)) = (self.new_error, self.set_error) {
+            // SAFETY: OpenSSL's own functions with its handle; without a format the arguments are not looked at.
+            unsafe {
+                new_error(self.handle);
+                set_error(self.handle, reason as u32, null(), null_mut());
+            }
+        }
+    }
+
+    /// The outcome of `call`; where there is none, its reason goes into the queue.
+    fn outcome<T>(&self, call: impl FnOnce() -> Result<T, Reason>) -> Option<T> {
+        let reason = match catch_unwind(AssertUnwindSafe(call)) {
+            Ok(Ok(value)) => return Some(value),
+            Ok(Err(reason)) => reason,
+            Err(_) => Reason::Panicked,
+        };
+        self.raise(reason);
+        None
+    }
+
+    /// The same as C's 1 or 0.
+    fn succeeds(&self, call: impl FnOnce() -> Result<(), Reason>) -> c_int {
+        self.outcome(call).map_or(0, |()| 1)
+    }
+}
+
+/// A context that is handed out, with what its entries need.
+struct Context<T> {
+    core: Core,
+    value: T,
+}
+
+impl<T> Context<T> {
+    fn give(core: Core, value: T) -> *mut c_void {
+        Box::into_raw(Box::new(Self { core, value })).cast()
+    }
+
+    /// # Safety
+    /// `pointer` came from `give` of the same type, was not freed, and nobody else uses it during `'a`: OpenSSL uses a context in one
+    /// thread at a time.
+    unsafe fn of<'a>(pointer: *mut c_void) -> &'a mut Self {
+        // SAFETY: promised.
+        unsafe { &mut *pointer.cast() }
+    }
+
+    /// # Safety
+    /// As `of`, but others may read it at the same time.
+    unsafe fn shared<'a>(pointer: *mut c_void) -> &'a Self {
+        // SAFETY: promised.
+        unsafe { &*pointer.cast() }
+    }
+
+    /// # Safety
+    /// As `of`; the pointer is worth nothing afterwards. Null is nothing.
+    unsafe fn free(pointer: *mut c_void) {
+        if !pointer.is_null() {
+            // SAFETY: promised.
+            drop(unsafe { Box::from_raw(pointer.cast::<Self>()) });
+        }
+    }
+}
+
+/// A key that is handed out. Operations under way have references of their own to what is in it.
+type KeyContext = Context<Arc<KeyBox>>;
+
+/// A reference of one's own to a key.
+///
+/// # Safety
+/// `pointer` is null or a key of this provider that was not freed.
+unsafe fn key_of(pointer: *mut c_void) -> Option<Arc<KeyBox>> {
+    if pointer.is_null() {
+        return None;
+    }
+    // SAFETY: promised; several threads may read it at once.
+    Some(Arc::clone(unsafe { &KeyContext::shared(pointer).value }))
+}
+
+/// Bytes that C hands in.
+///
+/// # Safety
+/// `data` is null, or good for `length` bytes during `'a`.
+unsafe fn bytes<'a>(data: *const c_uchar, length: usize) -> &'a [u8] {
+    if data.is_null() || length > isize::MAX as usize {
+        return &[];
+    }
+    // SAFETY: promised.
+    unsafe { std::slice::from_raw_parts(data, length) }
+}
+
+/// Text that C hands in.
+///
+/// # Safety
+/// `text` is null, or a string that ends with a zero byte and is good for `'a`.
+unsafe fn text<'a>(text: *const c_char) -> Option<&'a str> {
+    if text.is_null() {
+        return None;
+    }
+    // SAFETY: promised.
+    unsafe { CStr::from_ptr(text) }.to_str().ok()
+}
+
+/// Puts an output where C wants it: without a buffer only its greatest length.
+///
+/// # Safety
+/// `length` can be written; `out` is null or good for `capacity` bytes.
+unsafe fn give(
+    out: *mut c_uchar,
+    length: *mut usize,
+    capacity: usize,
+    most: usize,
+    make: impl FnOnce() -> Result<Vec<u8>, Reason>,
+) -> Result<(), Reason> {
+    if out.is_null() {
+        // SAFETY: promised.
+        unsafe { length.write(most) };
+        return Ok(());
+    }
+    let made = zeroize::Zeroizing::new(make()?);
+    if made.len() > capacity {
+        return Err(Reason::BufferTooSmall);
+    }
+    // SAFETY: promised, and checked against the capacity.
+    unsafe {
+        std::ptr::copy_nonoverlapping(made.as_ptr(), out, made.len());
+        length.write(made.len());
+    }
+    Ok(())
+}
+
+static KEYMGMT: &[Algorithm] = &[
+    Algorithm::new(c"RSA:rsaEncryption:1.2.840.113549.1.1.1", PROPERTIES, keymgmt::RSA),
+    Algorithm::new(c"EC:id-ecPublicKey:1.2.840.10045.2.1", PROPERTIES, keymgmt::EC),
+    Algorithm::new(c"ED25519:1.3.101.112", PROPERTIES, keymgmt::ED25519),
+    Algorithm::new(c"X25519:1.3.101.110", PROPERTIES, keymgmt::X25519),
+    Algorithm::END,
+];
+
+static SIGNATURE: &[Algorithm] = &[
+    Algorithm::new(c"RSA:rsaEncryption:1.2.840.113549.1.1.1", PROPERTIES, signature::RSA),
+    Algorithm::new(c"ECDSA", PROPERTIES, signature::ECDSA),
+    Algorithm::new(c"ED25519:1.3.101.112", PROPERTIES, signature::ED25519),
+    Algorithm::END,
+];
+
+static EXCHANGE: &[Algorithm] = &[
+    Algorithm::new(c"ECDH", PROPERTIES, exchange::TABLE),
+    Algorithm::new(c"X25519:1.3.101.110", PROPERTIES, exchange::TABLE),
+    Algorithm::END,
+];
+
+static ASYM_CIPHER: &[Algorithm] =
+    &[Algorithm::new(c"RSA:rsaEncryption:1.2.840.113549.1.1.1", PROPERTIES, cipher::TABLE), Algorithm::END];
+
+static STORE: &[Algorithm] = &[Algorithm::new(c"sealane", PROPERTIES, store::STORE), Algorithm::END];
+
+static DECODER: &[Algorithm] = &[
+    Algorithm::new(c"DER", c"provider=sealane,input=pem", store::PEM_TO_DER),
+    Algorithm::new(c"RSA", c"provider=sealane,input=der", store::RSA_DER),
+    Algorithm::new(c"EC", c"provider=sealane,input=der", store::EC_DER),
+    Algorithm::new(c"ED25519", c"provider=sealane,input=der", store::ED25519_DER),
+    Algorithm::new(c"X25519", c"provider=sealane,input=der", store::X25519_DER),
+    Algorithm::END,
+];
+
+const PROPERTIES: &CStr = c"provider=sealane";
+
+unsafe extern "C" fn query_operation(
+    _: *mut c_void,
+    operation: c_int,
+    no_cache: *mut c_int,
+) -> *const Algorithm {
+    if !no_cache.is_null() {
+        // SAFETY: OpenSSL hands in a place for the answer.
+        unsafe { no_cache.write(0) };
+    }
+    match operation {
+        10 => KEYMGMT.as_ptr(),
+        11 => EXCHANGE.as_ptr(),
+        12 => SIGNATURE.as_ptr(),
+        13 => ASYM_CIPHER.as_ptr(),
+        21 => DECODER.as_ptr(),
+        22 => STORE.as_ptr(),
+        _ => null(),
+    }
+}
+
+unsafe extern "C" fn gettable_params(_: *mut c_void) -> *const Param {
+    static TABLE: &[Param] = descriptions![
+        c"name" => 6,
+        c"version" => 6,
+        c"buildinfo" => 6,
+        c"status" => params::INTEGER,
+    ];
+    TABLE.as_ptr()
+}
+
+unsafe extern "C" fn get_params(_: *mut c_void, array: *mut Param) -> c_int {
+    // SAFETY: OpenSSL hands in an array with a terminator.
+    let params = unsafe { Params::new(array) };
+    const VERSION: &CStr =
+        match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
+            Ok(version) => version,
+            Err(_) => c"",
+        };
+    let filled = params.fill_text(c"name", c"Sealane engine provider")
+        && params.fill_text(c"version", VERSION)
+        && params.fill_text(c"buildinfo", VERSION)
+        && params.fill_number(c"status", 1);
+    c_int::from(filled)
+}
+
+unsafe extern "C" fn get_reason_strings(_: *mut c_void) -> *const Item {
+    static ITEMS: [Item; Reason::ALL.len() + 1] = {
+        let mut items = [Item { id: 0, text: null() }; Reason::ALL.len() + 1];
+        let mut at = 0;
+        while at < Reason::ALL.len() {
+            items[at] = Item { id: Reason::ALL[at].0 as c_uint, text: Reason::ALL[at].1.as_ptr() };
+            at += 1;
+        }
+        items
+    };
+    ITEMS.as_ptr()
+}
+
+unsafe extern "C" fn teardown(provider: *mut c_void) {
+    // SAFETY: `OSSL_provider_init` made it, and OpenSSL tears a provider down once.
+    unsafe { Context::<()>::free(provider) };
+}
+
+/// The functions of the provider.
+static PROVIDER: &[Dispatch] = table![
+    1024 => teardown,
+    1025 => gettable_params,
+    1026 => get_params,
+    1027 => query_operation,
+    1029 => get_reason_strings,
+];
+
+/// Where OpenSSL begins, by this name (provider-base(7)).
+///
+/// # Safety
+/// OpenSSL calls it, with a table of its functions and places for ours and for a context.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn OSSL_provider_init(
+    handle: *const c_void,
+    functions: *const Dispatch,
+    ours: *mut *const Dispatch,
+    context: *mut *mut c_void,
+) -> c_int {
+    if functions.is_null() || ours.is_null() || context.is_null() {
+        return 0;
+    }
+    // SAFETY: promised by OpenSSL.
+    unsafe {
+        let core = Core::of(handle, functions);
+        context.write(Context::give(core, ()));
+        ours.write(PROVIDER.as_ptr());
+    }
+    1
+}

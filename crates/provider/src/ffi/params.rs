@@ -1,0 +1,264 @@
+//! OSSL_PARAM(3): arrays of named values, which either side fills in for the other.
+//!
+//! **Guarantees:** an array is read up to its terminator; a value is read and written within the length that it states; a value of
+//! another type than asked for is as good as absent.
+
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::marker::PhantomData;
+use zeroize::Zeroizing;
+
+pub(super) const INTEGER: c_uint = 1;
+pub(super) const UNSIGNED: c_uint = 2;
+pub(super) const UTF8_STRING: c_uint = 4;
+pub(super) const OCTET_STRING: c_uint = 5;
+const UTF8_PTR: c_uint = 6;
+
+/// What a value has that nobody has filled in.
+const UNMODIFIED: usize = usize::MAX;
+
+/// The longest text or string of octets that is taken.
+const BYTES_MAX: usize = 1 << 20;
+
+/// `struct ossl_param_st`.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Param {
+    key: *const c_char,
+    data_type: c_uint,
+    data: *mut c_void,
+    data_size: usize,
+    return_size: usize,
+}
+
+// SAFETY: tables of descriptions hold pointers to constants, and nobody writes to them.
+unsafe impl Sync for Param {}
+
+impl Param {
+    /// A description: name and type.
+    pub(super) const fn describe(key: &'static CStr, data_type: c_uint) -> Self {
+        Self {
+            key: key.as_ptr(),
+            data_type,
+            data: std::ptr::null_mut(),
+            data_size: 0,
+            return_size: UNMODIFIED,
+        }
+    }
+
+    /// The terminator.
+    pub(super) const END: Self = Self {
+        key: std::ptr::null(),
+        data_type: 0,
+        data: std::ptr::null_mut(),
+        data_size: 0,
+        return_size: 0,
+    };
+}
+
+/// An array that OpenSSL hands in, for the time of one call.
+#[derive(Clone, Copy)]
+pub(super) struct Params<'a> {
+    first: *mut Param,
+    lifetime: PhantomData<&'a mut Param>,
+}
+
+impl<'a> Params<'a> {
+    /// # Safety
+    /// `first` is null, or points to an array with a terminator that is good for `'a`, and so is what its values point to.
+    pub(super) unsafe fn new(first: *const Param) -> Self {
+        Self { first: first.cast_mut(), lifetime: PhantomData }
+    }
+
+    fn find(self, key: &CStr) -> Option<&'a mut Param> {
+        let mut at = self.first;
+        if at.is_null() {
+            return None;
+        }
+        // SAFETY: by the promise of `new` each element up to the terminator can be read, and names are strings.
+        unsafe {
+            while !(*at).key.is_null() {
+                if CStr::from_ptr((*at).key) == key {
+                    return Some(&mut *at);
+                }
+                at = at.add(1);
+            }
+        }
+        None
+    }
+
+    pub(super) fn has(self, key: &CStr) -> bool {
+        self.find(key).is_some()
+    }
+
+    /// The bytes of a value of one of two types.
+    fn bytes(self, key: &CStr, data_type: c_uint) -> Option<&'a [u8]> {
+        let param = self.find(key).filter(|param| param.data_type == data_type)?;
+        if param.data.is_null() || param.data_size > BYTES_MAX {
+            return (param.data_size == 0).then_some(&[]);
+        }
+        // SAFETY: by the promise of `new` the value has as many bytes as it states.
+        Some(unsafe { std::slice::from_raw_parts(param.data.cast(), param.data_size) })
+    }
+
+    pub(super) fn text(self, key: &CStr) -> Option<&'a str> {
+        let bytes = self.bytes(key, UTF8_STRING)?;
+        let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+        std::str::from_utf8(&bytes[..end]).ok()
+    }
+
+    pub(super) fn octets(self, key: &CStr) -> Option<&'a [u8]> {
+        self.bytes(key, OCTET_STRING)
+    }
+
+    /// A number of any size, most significant byte first.
+    pub(super) fn digits(self, key: &CStr) -> Option<Zeroizing<Vec<u8>>> {
+        let native = self.bytes(key, UNSIGNED).or_else(|| self.bytes(key, INTEGER))?;
+        let mut digits = Zeroizing::new(native.to_vec());
+        if cfg!(target_endian = "little") {
+            digits.reverse();
+        }
+        Some(digits)
+    }
+
+    pub(super) fn number(self, key: &CStr) -> Option<i64> {
+        let signed = self.bytes(key, INTEGER);
+        let native = signed.or_else(|| self.bytes(key, UNSIGNED))?;
+        match native.len() {
+            4 => {
+                let four = native.try_into().ok()?;
+                Some(if signed.is_some() {
+                    i32::from_ne_bytes(four).into()
+                } else {
+                    u32::from_ne_bytes(four).into()
+                })
+            }
+            8 => Some(i64::from_ne_bytes(native.try_into().ok()?)),
+            _ => None,
+        }
+    }
+
+    /// Fills a value in, if it is asked for: true unless its buffer is too small or of another type.
+    fn fill(self, key: &CStr, types: [c_uint; 2], bytes: &[u8]) -> bool {
+        let Some(param) = self.find(key) else { return true };
+        if !types.contains(&param.data_type) {
+            return false;
+        }
+        param.return_size = bytes.len();
+        if param.data.is_null() {
+            return true;
+        }
+        if param.data_size < bytes.len() {
+            return false;
+        }
+        // SAFETY: by the promise of `new` the buffer has as many bytes as it states, and nobody else uses it meanwhile.
+        let buffer = unsafe { std::slice::from_raw_parts_mut(param.data.cast::<u8>(), param.data_size) };
+        buffer[..bytes.len()].copy_from_slice(bytes);
+        // Texts end with a zero where there is room for it.
+        if param.data_type == UTF8_STRING && buffer.len() > bytes.len() {
+            buffer[bytes.len()] = 0;
+        }
+        true
+    }
+
+    pub(super) fn fill_octets(self, key: &CStr, octets: &[u8]) -> bool {
+        self.fill(key, [OCTET_STRING; 2], octets)
+    }
+
+    pub(super) fn fill_text(self, key: &CStr, text: &'static CStr) -> bool {
+        if let Some(param) = self.find(key)
+            && param.data_type == UTF8_PTR
+        {
+            param.return_size = text.count_bytes();
+            if !param.data.is_null() {
+                // SAFETY: a value of this type points to a place for a pointer; the text lives for ever.
+                unsafe { param.data.cast::<*const c_char>().write_unaligned(text.as_ptr()) };
+            }
+            return true;
+        }
+        self.fill(key, [UTF8_STRING; 2], text.to_bytes())
+    }
+
+    /// A text that does not live for ever.
+    pub(super) fn fill_string(self, key: &CStr, text: &CStr) -> bool {
+        self.fill(key, [UTF8_STRING; 2], text.to_bytes())
+    }
+
+    /// A number of any size, from its most significant byte on; the buffer may be longer.
+    pub(super) fn fill_digits(self, key: &CStr, big_endian: &[u8]) -> bool {
+        let Some(param) = self.find(key) else { return true };
+        let size = if param.data.is_null() { big_endian.len() } else { param.data_size.min(BYTES_MAX) };
+        if size < big_endian.len() {
+            param.return_size = big_endian.len();
+            return false;
+        }
+        let mut native = vec![0; size - big_endian.len()];
+        native.extend_from_slice(big_endian);
+        if cfg!(target_endian = "little") {
+            native.reverse();
+        }
+        self.fill(key, [UNSIGNED, UNSIGNED], &native)
+    }
+
+    pub(super) fn fill_number(self, key: &CStr, number: i64) -> bool {
+        let Some(param) = self.find(key) else { return true };
+        match (param.data.is_null(), param.data_size) {
+            (false, 4) => self.fill(key, [INTEGER, UNSIGNED], &(number as c_int).to_ne_bytes()),
+            _ => self.fill(key, [INTEGER, UNSIGNED], &number.to_ne_bytes()),
+        }
+    }
+}
+
+/// An array that is handed out.
+#[derive(Default)]
+pub(super) struct Built {
+    values: Vec<(&'static CStr, c_uint, Zeroizing<Vec<u8>>)>,
+}
+
+impl Built {
+    pub(super) fn text(&mut self, key: &'static CStr, text: &CStr) {
+        self.values.push((key, UTF8_STRING, Zeroizing::new(text.to_bytes_with_nul().to_vec())));
+    }
+
+    pub(super) fn octets(&mut self, key: &'static CStr, octets: &[u8]) {
+        self.values.push((key, OCTET_STRING, Zeroizing::new(octets.to_vec())));
+    }
+
+    pub(super) fn integer(&mut self, key: &'static CStr, number: c_int) {
+        self.values.push((key, INTEGER, Zeroizing::new(number.to_ne_bytes().to_vec())));
+    }
+
+    /// A number of any size, from its most significant byte on.
+    pub(super) fn digits(&mut self, key: &'static CStr, big_endian: &[u8]) {
+        let mut native = Zeroizing::new(big_endian.to_vec());
+        if cfg!(target_endian = "little") {
+            native.reverse();
+        }
+        self.values.push((key, UNSIGNED, native));
+    }
+
+    /// Shows the array to `call`.
+    pub(super) fn with<T>(self, call: impl FnOnce(*const Param) -> T) -> T {
+        self.with_last(call).0
+    }
+
+    /// Shows the array to `call`, which may write into its values, and gives the last one back.
+    pub(super) fn with_last<T>(mut self, call: impl FnOnce(*const Param) -> T) -> (T, Vec<u8>) {
+        let mut params: Vec<Param> = self
+            .values
+            .iter_mut()
+            .map(|(key, data_type, value)| Param {
+                key: key.as_ptr(),
+                data_type: *data_type,
+                data: value.as_mut_ptr().cast(),
+                // A text's zero is there, and not counted.
+                data_size: value.len() - usize::from(*data_type == UTF8_STRING),
+                return_size: UNMODIFIED,
+            })
+            .collect();
+        params.push(Param::END);
+        let outcome = call(params.as_ptr());
+        (outcome, self.values.pop().map(|(_, _, last)| last.to_vec()).unwrap_or_default())
+    }
+}

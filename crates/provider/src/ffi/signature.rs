@@ -1,0 +1,294 @@
+//! provider-signature(7): RSA, ECDSA, Ed25519.
+
+#![allow(unsafe_code)]
+
+use super::params::{INTEGER, OCTET_STRING, Param, Params, UTF8_STRING};
+use super::{Context, Dispatch, bytes, descriptions, give, key_of, table, text};
+use crate::key::Family;
+use crate::reason::Reason;
+use crate::signing::{Padding, Salt, Signing, hash_of, name_of};
+use sealane_client::Hash;
+use std::ffi::{CStr, CString, c_char, c_int, c_uchar, c_void};
+
+type SigningContext = Context<Signing>;
+
+macro_rules! of_digests {
+    ($family:literal) => {
+        table![
+            1 => new::<$family>,
+            2 => init,
+            3 => sign,
+            4 => init,
+            5 => verify,
+            8 => message_init,
+            9 => update,
+            10 => sign_final,
+            12 => message_init,
+            13 => update,
+            14 => verify_final,
+            16 => free,
+            17 => duplicate,
+            18 => get_params,
+            19 => gettable_params,
+            20 => set_params,
+            21 => settable_params,
+        ]
+    };
+}
+
+pub(super) static RSA: &[Dispatch] = of_digests!(0);
+pub(super) static ECDSA: &[Dispatch] = of_digests!(1);
+pub(super) static ED25519: &[Dispatch] = table![
+    1 => new::<2>,
+    8 => message_init,
+    11 => sign_message,
+    12 => message_init,
+    15 => verify_message,
+    16 => free,
+    17 => duplicate,
+    18 => get_params,
+    19 => gettable_params,
+];
+
+unsafe extern "C" fn new<const FAMILY: u8>(provider: *mut c_void, _: *const c_char) -> *mut c_void {
+    // SAFETY: OpenSSL hands in the context of this provider.
+    let core = unsafe { Context::<()>::shared(provider) }.core;
+    SigningContext::give(core, Signing::new(Family::of_number(FAMILY)))
+}
+
+unsafe extern "C" fn free(context: *mut c_void) {
+    // SAFETY: OpenSSL frees it once.
+    unsafe { SigningContext::free(context) };
+}
+
+unsafe extern "C" fn duplicate(context: *mut c_void) -> *mut c_void {
+    // SAFETY: OpenSSL hands in what `new` made.
+    let own = unsafe { SigningContext::shared(context) };
+    SigningContext::give(own.core, own.value.clone())
+}
+
+unsafe extern "C" fn init(context: *mut c_void, key: *mut c_void, array: *const Param) -> c_int {
+    // SAFETY: OpenSSL hands in what `new` made, a key of this provider or null, and an array with a terminator or null.
+    let (own, key, params) = unsafe { (SigningContext::of(context), key_of(key), Params::new(array)) };
+    let core = own.core;
+    core.succeeds(|| {
+        own.value.start(key)?;
+        set(&mut own.value, params)
+    })
+}
+
+unsafe extern "C" fn message_init(
+    context: *mut c_void,
+    hash: *const c_char,
+    key: *mut c_void,
+    array: *const Param,
+) -> c_int {
+    // SAFETY: as `init`; the name is a string or null.
+    let (own, key, params, hash) =
+        unsafe { (SigningContext::of(context), key_of(key), Params::new(array), text(hash)) };
+    let core = own.core;
+    core.succeeds(|| {
+        own.value.start_message(hash, key)?;
+        set(&mut own.value, params)
+    })
+}
+
+unsafe extern "C" fn sign(
+    context: *mut c_void,
+    out: *mut c_uchar,
+    length: *mut usize,
+    capacity: usize,
+    digest: *const c_uchar,
+    digest_length: usize,
+) -> c_int {
+    // SAFETY: OpenSSL hands in what `new` made, and bytes with their lengths.
+    let (own, digest) = unsafe { (SigningContext::shared(context), bytes(digest, digest_length)) };
+    own.core.succeeds(|| {
+        let most = own.value.size()?;
+        // SAFETY: OpenSSL hands in a place for the length, and a buffer of the capacity or null.
+        unsafe { give(out, length, capacity, most, || own.value.sign(digest)) }
+    })
+}
+
+unsafe extern "C" fn verify(
+    context: *mut c_void,
+    signature: *const c_uchar,
+    signature_length: usize,
+    digest: *const c_uchar,
+    digest_length: usize,
+) -> c_int {
+    // SAFETY: OpenSSL hands in what `new` made, and bytes with their lengths.
+    let (own, signature, digest) = unsafe {
+        (SigningContext::shared(context), bytes(signature, signature_length), bytes(digest, digest_length))
+    };
+    let good = own.core.outcome(|| own.value.verify(digest, signature));
+    c_int::from(good.unwrap_or(false))
+}
+
+unsafe extern "C" fn update(context: *mut c_void, data: *const c_uchar, length: usize) -> c_int {
+    // SAFETY: OpenSSL hands in what `new` made, and bytes with their length.
+    let (own, data) = unsafe { (SigningContext::of(context), bytes(data, length)) };
+    let core = own.core;
+    core.succeeds(|| own.value.update(data))
+}
+
+unsafe extern "C" fn sign_final(
+    context: *mut c_void,
+    out: *mut c_uchar,
+    length: *mut usize,
+    capacity: usize,
+) -> c_int {
+    // SAFETY: OpenSSL hands in what `new` made.
+    let own = unsafe { SigningContext::of(context) };
+    let core = own.core;
+    core.succeeds(|| {
+        let most = own.value.size()?;
+        let signing = &mut own.value;
+        let make = || {
+            let digest = signing.digest()?;
+            signing.sign(digest.as_ref())
+        };
+        // SAFETY: OpenSSL hands in a place for the length, and a buffer of the capacity or null.
+        unsafe { give(out, length, capacity, most, make) }
+    })
+}
+
+unsafe extern "C" fn verify_final(context: *mut c_void, signature: *const c_uchar, length: usize) -> c_int {
+    // SAFETY: OpenSSL hands in what `new` made, and bytes with their length.
+    let (own, signature) = unsafe { (SigningContext::of(context), bytes(signature, length)) };
+    let core = own.core;
+    let good = core.outcome(|| {
+        let digest = own.value.digest()?;
+        own.value.verify(digest.as_ref(), signature)
+    });
+    c_int::from(good.unwrap_or(false))
+}
+
+unsafe extern "C" fn sign_message(
+    context: *mut c_void,
+    out: *mut c_uchar,
+    length: *mut usize,
+    capacity: usize,
+    message: *const c_uchar,
+    message_length: usize,
+) -> c_int {
+    // SAFETY: OpenSSL hands in what `new` made, and bytes with their lengths.
+    let (own, message) = unsafe { (SigningContext::of(context), bytes(message, message_length)) };
+    let core = own.core;
+    core.succeeds(|| {
+        let most = own.value.size()?;
+        let signing = &mut own.value;
+        // SAFETY: OpenSSL hands in a place for the length, and a buffer of the capacity or null.
+        unsafe { give(out, length, capacity, most, || signing.sign_message(message)) }
+    })
+}
+
+unsafe extern "C" fn verify_message(
+    context: *mut c_void,
+    signature: *const c_uchar,
+    signature_length: usize,
+    message: *const c_uchar,
+    message_length: usize,
+) -> c_int {
+    // SAFETY: OpenSSL hands in what `new` made, and bytes with their lengths.
+    let (own, signature, message) = unsafe {
+        (SigningContext::of(context), bytes(signature, signature_length), bytes(message, message_length))
+    };
+    let core = own.core;
+    let good = core.outcome(|| own.value.verify_message(message, signature));
+    c_int::from(good.unwrap_or(false))
+}
+
+unsafe extern "C" fn settable_params(_: *mut c_void, _: *mut c_void) -> *const Param {
+    static TABLE: &[Param] = descriptions![
+        c"digest" => UTF8_STRING,
+        c"properties" => UTF8_STRING,
+        c"pad-mode" => UTF8_STRING,
+        c"mgf1-digest" => UTF8_STRING,
+        c"mgf1-properties" => UTF8_STRING,
+        c"saltlen" => UTF8_STRING,
+    ];
+    TABLE.as_ptr()
+}
+
+unsafe extern "C" fn set_params(context: *mut c_void, array: *const Param) -> c_int {
+    // SAFETY: OpenSSL hands in what `new` made, and an array with a terminator.
+    let (own, params) = unsafe { (SigningContext::of(context), Params::new(array)) };
+    let core = own.core;
+    core.succeeds(|| set(&mut own.value, params))
+}
+
+/// A value that may be given by its name or by its number.
+pub(super) fn named<T>(
+    params: Params<'_>,
+    key: &CStr,
+    of_name: fn(&str) -> Option<T>,
+    of_number: fn(i64) -> Option<T>,
+) -> Result<Option<T>, Reason> {
+    if !params.has(key) {
+        return Ok(None);
+    }
+    let found = match params.text(key) {
+        Some(name) => of_name(name),
+        None => params.number(key).and_then(of_number),
+    };
+    found.map(Some).ok_or(Reason::Unsupported)
+}
+
+/// A hash by its name, if one is given.
+pub(super) fn hash(params: Params<'_>, key: &CStr) -> Result<Option<Hash>, Reason> {
+    named(params, key, hash_of, |_| None)
+}
+
+fn set(signing: &mut Signing, params: Params<'_>) -> Result<(), Reason> {
+    if let Some(hash) = hash(params, c"digest")? {
+        signing.hash = Some(hash);
+    }
+    if let Some(padding) = named(params, c"pad-mode", Padding::of_name, Padding::of_number)? {
+        signing.padding = padding;
+    }
+    if let Some(mask) = hash(params, c"mgf1-digest")? {
+        signing.mask = Some(mask);
+    }
+    if let Some(salt) = named(params, c"saltlen", Salt::of_name, Salt::of_number)? {
+        signing.salt = salt;
+    }
+    Ok(())
+}
+
+unsafe extern "C" fn gettable_params(_: *mut c_void, _: *mut c_void) -> *const Param {
+    static TABLE: &[Param] = descriptions![
+        c"algorithm-id" => OCTET_STRING,
+        c"digest" => UTF8_STRING,
+        c"pad-mode" => UTF8_STRING,
+        c"mgf1-digest" => UTF8_STRING,
+        c"saltlen" => INTEGER,
+    ];
+    TABLE.as_ptr()
+}
+
+unsafe extern "C" fn get_params(context: *mut c_void, array: *mut Param) -> c_int {
+    // SAFETY: OpenSSL hands in what `new` made, and an array with a terminator.
+    let (own, params) = unsafe { (SigningContext::shared(context), Params::new(array)) };
+    own.core.succeeds(|| {
+        let signing = &own.value;
+        let mut filled = true;
+        if params.has(c"algorithm-id") {
+            filled &= params.fill_octets(c"algorithm-id", &signing.algorithm_id()?);
+        }
+        if let Some(hash) = signing.hash {
+            filled &= fill_name(params, c"digest", name_of(hash));
+            filled &= fill_name(params, c"mgf1-digest", name_of(signing.mask.unwrap_or(hash)));
+        }
+        // By number or by name, whatever is asked for.
+        filled &= params.fill_number(c"pad-mode", signing.padding.number())
+            || fill_name(params, c"pad-mode", signing.padding.name());
+        filled &= params.fill_number(c"saltlen", signing.salt.number())
+            || fill_name(params, c"saltlen", &signing.salt.number().to_string());
+        if filled { Ok(()) } else { Err(Reason::BufferTooSmall) }
+    })
+}
+
+fn fill_name(params: Params<'_>, key: &CStr, name: &str) -> bool {
+    CString::new(name).is_ok_and(|name| params.fill_string(key, &name))
+}

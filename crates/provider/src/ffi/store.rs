@@ -1,0 +1,229 @@
+//! provider-storemgmt(7) and provider-decoder(7): from a reference to a key.
+
+#![allow(unsafe_code)]
+
+use super::params::{Built, INTEGER, Param};
+use super::{Context, Core, Dispatch, KeyContext, descriptions, table, text};
+use crate::key::{Content, Family, KeyBox};
+use crate::reason::Reason;
+use sealane_client::Uri;
+use sealane_client::key::PEM_LABEL;
+use std::ffi::{c_char, c_int, c_void};
+use std::ptr::null_mut;
+use std::sync::Arc;
+
+/// `OSSL_OBJECT_PKEY`.
+const OBJECT_KEY: c_int = 2;
+
+/// The longest PEM file that is read, in bytes.
+const PEM_BYTES_MAX: usize = 4096;
+
+type Callback = unsafe extern "C" fn(*const Param, *mut c_void) -> c_int;
+
+/// Hands a key to OpenSSL, which takes it by `keymgmt`'s `load`, or does not.
+fn hand_over(core: Core, content: Content, callback: Callback, argument: *mut c_void) -> c_int {
+    let family = Family::of_kind(content.kind);
+    let key = KeyContext::give(core, Arc::new(KeyBox::of(content)));
+    let place = (key as usize).to_ne_bytes();
+    let mut built = Built::default();
+    built.integer(c"type", OBJECT_KEY);
+    built.text(c"data-type", family.name());
+    built.octets(c"reference", &place);
+    let (outcome, left) = built.with_last(|array| {
+        // SAFETY: OpenSSL's own function with its argument, and an array with a terminator.
+        unsafe { callback(array, argument) }
+    });
+    if left == place {
+        // SAFETY: nobody has taken it, so it is still ours.
+        unsafe { KeyContext::free(key) };
+    }
+    outcome
+}
+
+/// A reference that was opened, and whether its key was given.
+struct Opened {
+    uri: Uri,
+    is_over: bool,
+}
+
+type OpenedContext = Context<Opened>;
+
+pub(super) static STORE: &[Dispatch] = table![
+    1 => store_open,
+    3 => store_settable_params,
+    4 => store_set_params,
+    5 => store_load,
+    6 => store_eof,
+    7 => store_close,
+];
+
+unsafe extern "C" fn store_open(provider: *mut c_void, uri: *const c_char) -> *mut c_void {
+    // SAFETY: OpenSSL hands in the context of this provider, and a string.
+    let (core, uri) = unsafe { (Context::<()>::shared(provider).core, text(uri)) };
+    let uri = core.outcome(|| uri.and_then(|uri| uri.parse().ok()).ok_or(Reason::BadReference));
+    uri.map_or(null_mut(), |uri| OpenedContext::give(core, Opened { uri, is_over: false }))
+}
+
+unsafe extern "C" fn store_settable_params(_: *mut c_void) -> *const Param {
+    static TABLE: &[Param] = descriptions![c"expect" => INTEGER];
+    TABLE.as_ptr()
+}
+
+unsafe extern "C" fn store_set_params(_: *mut c_void, _: *const Param) -> c_int {
+    // Whatever is expected: there is one key, and OpenSSL checks what comes.
+    1
+}
+
+unsafe extern "C" fn store_load(
+    context: *mut c_void,
+    callback: Option<Callback>,
+    argument: *mut c_void,
+    _: *const c_void,
+    _: *mut c_void,
+) -> c_int {
+    // SAFETY: OpenSSL hands in what `store_open` made.
+    let own = unsafe { OpenedContext::of(context) };
+    own.value.is_over = true;
+    let content = own.core.outcome(|| Content::of_uri(&own.value.uri));
+    let (Some(content), Some(callback)) = (content, callback) else { return 0 };
+    hand_over(own.core, content, callback, argument)
+}
+
+unsafe extern "C" fn store_eof(context: *mut c_void) -> c_int {
+    // SAFETY: OpenSSL hands in what `store_open` made.
+    c_int::from(unsafe { OpenedContext::shared(context) }.value.is_over)
+}
+
+unsafe extern "C" fn store_close(context: *mut c_void) -> c_int {
+    // SAFETY: OpenSSL closes it once.
+    unsafe { OpenedContext::free(context) };
+    1
+}
+
+type DecoderContext = Context<Family>;
+
+macro_rules! decoder {
+    ($family:literal, $decode:expr) => {
+        table![
+            1 => decoder_new::<$family>,
+            2 => decoder_free,
+            10 => decoder_does_selection,
+            11 => $decode,
+        ]
+    };
+}
+
+/// From PEM to what is in it.
+pub(super) static PEM_TO_DER: &[Dispatch] = decoder!(0, pem_to_der);
+pub(super) static RSA_DER: &[Dispatch] = decoder!(0, decode_der);
+pub(super) static EC_DER: &[Dispatch] = decoder!(1, decode_der);
+pub(super) static ED25519_DER: &[Dispatch] = decoder!(2, decode_der);
+pub(super) static X25519_DER: &[Dispatch] = decoder!(3, decode_der);
+
+unsafe extern "C" fn decoder_new<const FAMILY: u8>(provider: *mut c_void) -> *mut c_void {
+    // SAFETY: OpenSSL hands in the context of this provider.
+    let core = unsafe { Context::<()>::shared(provider) }.core;
+    DecoderContext::give(core, Family::of_number(FAMILY))
+}
+
+unsafe extern "C" fn decoder_free(context: *mut c_void) {
+    // SAFETY: OpenSSL frees it once.
+    unsafe { DecoderContext::free(context) };
+}
+
+unsafe extern "C" fn decoder_does_selection(_: *mut c_void, selection: c_int) -> c_int {
+    // Nothing in particular, or a private key, which has its public half with it.
+    c_int::from(selection == 0 || selection & 1 != 0)
+}
+
+/// Gives what a PEM file with a reference holds.
+unsafe extern "C" fn pem_to_der(
+    context: *mut c_void,
+    file: *mut c_void,
+    _: c_int,
+    callback: Option<Callback>,
+    argument: *mut c_void,
+    _: *const c_void,
+    _: *mut c_void,
+) -> c_int {
+    // SAFETY: OpenSSL hands in what `decoder_new` made.
+    let own = unsafe { DecoderContext::shared(context) };
+    let uri = read_reference(own.core, file).and_then(|pem| Uri::of_pem(&pem).ok());
+    let (Some(uri), Some(callback)) = (uri, callback) else { return 1 };
+    let mut built = Built::default();
+    built.integer(c"type", OBJECT_KEY);
+    built.octets(c"data", &uri.to_der());
+    // SAFETY: OpenSSL's own function with its argument, and an array with a terminator.
+    built.with(|array| unsafe { callback(array, argument) })
+}
+
+/// Gives the key of what such a file holds, and nothing for all other bytes.
+unsafe extern "C" fn decode_der(
+    context: *mut c_void,
+    file: *mut c_void,
+    _: c_int,
+    callback: Option<Callback>,
+    argument: *mut c_void,
+    _: *const c_void,
+    _: *mut c_void,
+) -> c_int {
+    // SAFETY: OpenSSL hands in what `decoder_new` made.
+    let own = unsafe { DecoderContext::shared(context) };
+    match Uri::of_der(&read_der(own.core, file)) {
+        Ok(uri) => give_key(own, &uri, callback, argument),
+        Err(_) => 1,
+    }
+}
+
+fn give_key(own: &DecoderContext, uri: &Uri, callback: Option<Callback>, argument: *mut c_void) -> c_int {
+    let Some(content) = own.core.outcome(|| Content::of_uri(uri)) else { return 0 };
+    if Family::of_kind(content.kind) != own.value {
+        // The decoder of its family comes later.
+        return 1;
+    }
+    callback.map_or(0, |callback| hand_over(own.core, content, callback, argument))
+}
+
+/// As much of a file as a reference has at most, and a bit, by which a longer one is known.
+fn read_der(core: Core, file: *mut c_void) -> Vec<u8> {
+    let mut bytes = vec![0; PEM_BYTES_MAX];
+    let mut filled = 0;
+    while let Some(read) = core.read.filter(|_| filled < bytes.len()) {
+        let rest = &mut bytes[filled..];
+        let mut length = 0;
+        // SAFETY: OpenSSL's own function with its file, and a buffer with its length.
+        let outcome = unsafe { read(file, rest.as_mut_ptr().cast(), rest.len(), &mut length) };
+        if outcome != 1 || length == 0 || length > rest.len() {
+            break;
+        }
+        filled += length;
+    }
+    bytes.truncate(filled);
+    bytes
+}
+
+/// The first PEM text of a file, if it is a reference.
+fn read_reference(core: Core, file: *mut c_void) -> Option<String> {
+    let gets = core.gets?;
+    let begin = format!("-----BEGIN {PEM_LABEL}-----");
+    let mut pem = String::new();
+    let mut read = 0;
+    let mut line = [0u8; 256];
+    while read < PEM_BYTES_MAX {
+        // SAFETY: OpenSSL's own function with its file, and a buffer with its length.
+        let length = unsafe { gets(file, line.as_mut_ptr().cast(), line.len() as c_int) };
+        let length = usize::try_from(length).ok().filter(|length| (1..=line.len()).contains(length))?;
+        read += length;
+        let Ok(found) = std::str::from_utf8(&line[..length]) else { return None };
+        if pem.is_empty() && found.starts_with("-----BEGIN ") && found.trim_end() != begin {
+            return None;
+        }
+        if !pem.is_empty() || found.trim_end() == begin {
+            pem.push_str(found);
+        }
+        if !pem.is_empty() && found.starts_with("-----END ") {
+            return Some(pem);
+        }
+    }
+    None
+}

@@ -1,0 +1,158 @@
+//! A key as OpenSSL holds it: the public half, and a private half that is here, in the service, or nowhere.
+
+use crate::engine::EngineKey;
+use crate::reason::Reason;
+use sealane_asymmetric::{PrivateKey, PublicKey};
+use sealane_client::{KeyKind, Operation, Uri};
+use std::ffi::CStr;
+use std::sync::OnceLock;
+use zeroize::Zeroizing;
+
+/// What OpenSSL calls a type of keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Family {
+    Rsa = 0,
+    Ec = 1,
+    Ed25519 = 2,
+    X25519 = 3,
+}
+
+impl Family {
+    pub(crate) fn of_number(number: u8) -> Self {
+        match number {
+            0 => Self::Rsa,
+            1 => Self::Ec,
+            2 => Self::Ed25519,
+            _ => Self::X25519,
+        }
+    }
+
+    pub(crate) fn of_kind(kind: KeyKind) -> Self {
+        match kind {
+            KeyKind::Rsa { .. } => Self::Rsa,
+            KeyKind::P256 | KeyKind::P384 => Self::Ec,
+            KeyKind::Ed25519 => Self::Ed25519,
+            KeyKind::X25519 => Self::X25519,
+        }
+    }
+
+    pub(crate) fn name(self) -> &'static CStr {
+        match self {
+            Self::Rsa => c"RSA",
+            Self::Ec => c"EC",
+            Self::Ed25519 => c"ED25519",
+            Self::X25519 => c"X25519",
+        }
+    }
+}
+
+/// Where the private half is.
+#[derive(Debug)]
+pub(crate) enum Private {
+    Nowhere,
+    Engine(EngineKey),
+    Own(PrivateKey),
+}
+
+/// A key.
+#[derive(Debug)]
+pub(crate) struct Content {
+    pub(crate) kind: KeyKind,
+    pub(crate) public: PublicKey,
+    pub(crate) private: Private,
+}
+
+impl Content {
+    pub(crate) fn of_public(der: &[u8]) -> Result<Self, Reason> {
+        let public = PublicKey::of_der(der).map_err(|_| Reason::NoKey)?;
+        Ok(Self { kind: public.kind(), public, private: Private::Nowhere })
+    }
+
+    pub(crate) fn of_private(key: PrivateKey) -> Result<Self, Reason> {
+        let public = Self::of_public(key.public())?;
+        Ok(Self { private: Private::Own(key), ..public })
+    }
+
+    /// Asks the service for a key.
+    pub(crate) fn of_uri(uri: &Uri) -> Result<Self, Reason> {
+        let key = EngineKey::open(uri)?;
+        let public = Self::of_public(&key.key.info.public)?;
+        Ok(Self { private: Private::Engine(key), ..public })
+    }
+
+    pub(crate) fn has_private(&self) -> bool {
+        !matches!(self.private, Private::Nowhere)
+    }
+
+    /// What the private half makes of `content`.
+    pub(crate) fn run(&self, operation: Operation, content: &[u8]) -> Result<Zeroizing<Vec<u8>>, Reason> {
+        match &self.private {
+            Private::Nowhere => Err(Reason::NoPrivateKey),
+            Private::Engine(key) => key.call(operation, content),
+            Private::Own(key) => key.run(operation, content).map_err(Reason::from),
+        }
+    }
+
+    pub(crate) fn bits(&self) -> u32 {
+        match self.kind {
+            KeyKind::Rsa { bits } => bits.into(),
+            KeyKind::P256 | KeyKind::Ed25519 => 256,
+            KeyKind::P384 => 384,
+            KeyKind::X25519 => 253,
+        }
+    }
+
+    /// NIST SP 800-57, part 1, table 2, as OpenSSL counts.
+    pub(crate) fn security_bits(&self) -> u32 {
+        match self.kind {
+            KeyKind::Rsa { bits } if bits >= 7680 => 192,
+            KeyKind::Rsa { bits } if bits >= 4096 => 152,
+            KeyKind::Rsa { bits } if bits >= 3072 => 128,
+            KeyKind::Rsa { .. } => 112,
+            KeyKind::P256 | KeyKind::Ed25519 | KeyKind::X25519 => 128,
+            KeyKind::P384 => 192,
+        }
+    }
+
+    /// The greatest length of a signature or a secret.
+    pub(crate) fn size(&self) -> usize {
+        match self.kind {
+            KeyKind::Rsa { bits } => usize::from(bits) / 8,
+            KeyKind::P256 => 72,
+            KeyKind::P384 => 104,
+            KeyKind::Ed25519 => 64,
+            KeyKind::X25519 => 32,
+        }
+    }
+}
+
+/// What OpenSSL makes before it says what is in it.
+#[derive(Debug)]
+pub(crate) struct KeyBox {
+    pub(crate) family: Family,
+    content: OnceLock<Content>,
+}
+
+impl KeyBox {
+    pub(crate) fn new(family: Family) -> Self {
+        Self { family, content: OnceLock::new() }
+    }
+
+    pub(crate) fn of(content: Content) -> Self {
+        Self { family: Family::of_kind(content.kind), content: content.into() }
+    }
+
+    /// # Errors
+    /// A second key, and one of another family.
+    pub(crate) fn fill(&self, content: Content) -> Result<(), Reason> {
+        if Family::of_kind(content.kind) != self.family {
+            return Err(Reason::Unsupported);
+        }
+        self.content.set(content).map_err(|_| Reason::NoKey)
+    }
+
+    pub(crate) fn content(&self) -> Result<&Content, Reason> {
+        self.content.get().ok_or(Reason::NoKey)
+    }
+}

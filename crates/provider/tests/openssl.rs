@@ -1,0 +1,481 @@
+//! Programs that are not changed use keys that they do not have: `openssl`, curl and nginx, as real processes, with the provider beside
+//! OpenSSL's own, and OpenSSL's own at the other end.
+
+#[path = "../../service/tests/common/mod.rs"]
+mod common;
+#[path = "../../../testing/skip.rs"]
+mod skip;
+
+use common::Engine;
+use rustix::process::{Pid, Signal};
+use sealane_asymmetric::PrivateKey;
+use sealane_client::{KeyKind, Uri, key};
+use std::fs::{self, File};
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const KINDS: [(&str, KeyKind); 3] =
+    [("rsa", KeyKind::Rsa { bits: 2048 }), ("ec", KeyKind::P256), ("ed", KeyKind::Ed25519)];
+
+/// How long a program may take to start or to answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The library that is tested, where cargo has put it.
+fn library() -> PathBuf {
+    let deps = std::env::current_exe().expect("a test").parent().expect("a folder").to_owned();
+    let name = "libsealane_provider.so";
+    let places = [deps.join(name), deps.parent().expect("a folder").join(name)];
+    places.into_iter().find(|path| path.exists()).expect("cargo builds the library before its tests")
+}
+
+/// Whether programs are there; said if not.
+fn have(programs: &[&str]) -> bool {
+    for program in programs {
+        let found = Command::new(program).arg(if *program == "openssl" { "version" } else { "-V" }).output();
+        if !found.as_ref().is_ok_and(|output| output.status.success()) {
+            skip::skip(format_args!("no {program}"));
+            return false;
+        }
+        if *program == "openssl" && !found.is_ok_and(|output| output.stdout.starts_with(b"OpenSSL 3")) {
+            skip::skip("no OpenSSL 3");
+            return false;
+        }
+    }
+    true
+}
+
+/// A service with a key of each kind, and files that refer to them.
+struct World {
+    folder: tempfile::TempDir,
+    engine: Engine,
+    keys: Vec<(&'static str, PrivateKey)>,
+}
+
+impl World {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let engine = Engine::start(folder.path(), None);
+        let mut client = engine.client();
+        let mut keys = Vec::new();
+        for (name, kind) in KINDS {
+            let key = PrivateKey::generate(kind).unwrap();
+            client.import(name, &key.to_pkcs8().unwrap(), None).unwrap();
+            let uri = Uri { name: name.to_owned(), socket: Some(engine.socket.clone()) };
+            fs::write(folder.path().join(format!("{name}.key")), uri.to_pem()).unwrap();
+            fs::write(folder.path().join(format!("{name}.pub")), key::pem("PUBLIC KEY", key.public()))
+                .unwrap();
+            keys.push((name, key));
+        }
+        let config = format!(
+            "openssl_conf = all\n[all]\nproviders = providers\n[providers]\ndefault = their\nsealane = ours\n\
+             [their]\nactivate = 1\n[ours]\nmodule = {}\nactivate = 1\n[req]\ndistinguished_name = name\n[name]\n",
+            library().display()
+        );
+        fs::write(folder.path().join("openssl.cnf"), &config).unwrap();
+        let preferred = config.replace("[all]\n", "[all]\nalg_section = preferred\n")
+            + "[preferred]\ndefault_properties = ?provider=sealane\n";
+        fs::write(folder.path().join("preferred.cnf"), preferred).unwrap();
+        Self { folder, engine, keys }
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.folder.path().join(name).into_os_string().into_string().unwrap()
+    }
+
+    fn uri(&self, name: &str) -> String {
+        format!("sealane:{name}?socket={}", self.engine.socket.display())
+    }
+
+    /// A program with the provider.
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command
+            .env("OPENSSL_CONF", self.path("openssl.cnf"))
+            .current_dir(self.folder.path())
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Runs `openssl` with the provider, to its good end.
+    #[track_caller]
+    fn openssl(&self, arguments: &[&str]) -> Output {
+        good(self.command("openssl").args(arguments))
+    }
+
+    /// A certificate that a key signs for itself, made by `openssl req`.
+    fn certificate(&self, name: &str) -> String {
+        let path = self.path(&format!("{name}.crt"));
+        if !Path::new(&path).exists() {
+            let subject = "/CN=localhost";
+            let key = self.uri(name);
+            let names = "subjectAltName=DNS:localhost";
+            let request =
+                ["req", "-x509", "-new", "-key", &key, "-subj", subject, "-addext", names, "-out", &path];
+            self.openssl(&request);
+        }
+        path
+    }
+
+    /// Jobs that the service has done.
+    fn done(&self) -> u64 {
+        self.engine.client().status().unwrap().done.values().sum()
+    }
+}
+
+#[track_caller]
+fn good(command: &mut Command) -> Output {
+    let output = command.output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {errors}{}", String::from_utf8_lossy(&output.stdout));
+    output
+}
+
+/// A process that ends with the value.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Not SIGKILL: nginx takes its workers along.
+        let _ = rustix::process::kill_process(Pid::from_child(&self.0), Signal::TERM);
+        let _ = self.0.wait();
+    }
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+fn wait_for(port: u16) {
+    let start = Instant::now();
+    while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        assert!(start.elapsed() < PATIENCE, "nobody listens on port {port}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// How often the memory that a process can write to holds these bytes: nobody else has put a key elsewhere.
+fn occurrences(process: u32, needle: &[u8]) -> usize {
+    let maps = fs::read_to_string(format!("/proc/{process}/maps")).unwrap();
+    let mut memory = File::open(format!("/proc/{process}/mem")).unwrap();
+    let mut count = 0;
+    for line in maps.lines().filter(|line| !line.contains("[v")) {
+        let Some((range, rest)) = line.split_once(' ') else { continue };
+        let Some((from, to)) = range.split_once('-').filter(|_| rest.starts_with("rw")) else { continue };
+        let (from, to) = (u64::from_str_radix(from, 16).unwrap(), u64::from_str_radix(to, 16).unwrap());
+        let mut bytes = Vec::new();
+        memory.seek(SeekFrom::Start(from)).unwrap();
+        // A page of a file that ends before it cannot be read.
+        let _ = (&mut memory).take(to - from).read_to_end(&mut bytes);
+        // Pages of zeros are most of it.
+        let pages = bytes.chunks(4096).enumerate().filter(|(_, page)| page.iter().any(|byte| *byte != 0));
+        for (index, _) in pages {
+            let from = index * 4096;
+            let until = (from + 4096 + needle.len() - 1).min(bytes.len());
+            count += bytes[from..until].windows(needle.len()).filter(|window| *window == needle).count();
+        }
+    }
+    count
+}
+
+/// Pieces of a private key as programs would have them: most significant byte first, or last.
+fn secrets(key: &PrivateKey) -> Vec<Vec<u8>> {
+    let der = key.to_pkcs8().unwrap();
+    // A piece from the middle of RSA's primes, or of the scalar, by its place in the structure.
+    let from = match key.kind() {
+        KeyKind::Rsa { .. } => der.len() - 700,
+        KeyKind::P256 => 40,
+        _ => der.len() - 30,
+    };
+    let piece = der[from..from + 24].to_vec();
+    let reversed = piece.iter().rev().copied().collect();
+    vec![piece, reversed]
+}
+
+/// Asserts that the search finds what is there, and no secret.
+fn has_no_secret(process: u32, certificate: &str, key: &PrivateKey) {
+    let public = &key.public()[key.public().len() - 24..];
+    assert!(fs::metadata(certificate).is_ok());
+    assert!(occurrences(process, public) > 0, "the search finds nothing");
+    for secret in secrets(key) {
+        assert_eq!(occurrences(process, &secret), 0, "the private key is in the memory of process {process}");
+    }
+}
+
+#[test]
+fn the_search_finds_a_key_that_is_in_memory() {
+    let key = PrivateKey::generate(KeyKind::P256).unwrap();
+    let held = key.to_pkcs8().unwrap();
+    assert!(occurrences(std::process::id(), &secrets(&key)[0]) > 0);
+    drop(held);
+}
+
+#[test]
+fn openssl_signs_decrypts_and_agrees_with_keys_by_reference() {
+    if !have(&["openssl"]) {
+        return;
+    }
+    let world = World::new();
+    let (message, signature) = (world.path("message"), world.path("signature"));
+    fs::write(&message, "a message").unwrap();
+    for (name, _) in KINDS {
+        let public = world.path(&format!("{name}.pub"));
+        let printed = world.openssl(&["pkey", "-in", &world.uri(name), "-pubout"]);
+        assert_eq!(printed.stdout, fs::read(&public).unwrap(), "{name}");
+        let certificate = world.certificate(name);
+        good(Command::new("openssl").args(["verify", "-CAfile", &certificate, &certificate]));
+        let before = world.done();
+        for key in [world.uri(name), world.path(&format!("{name}.key"))] {
+            let raw: &[&str] = if name == "ed" { &["-rawin"] } else { &["-rawin", "-digest", "sha256"] };
+            let signing = ["pkeyutl", "-sign", "-inkey", &key, "-in", &message, "-out", &signature];
+            world.openssl(&[&signing, raw].concat());
+            let verifying =
+                ["pkeyutl", "-verify", "-pubin", "-inkey", &public, "-in", &message, "-sigfile", &signature];
+            good(Command::new("openssl").args([&verifying, raw].concat()));
+        }
+        assert_eq!(world.done(), before + 2, "the service has signed");
+    }
+    let public = world.path("rsa.pub");
+    for padding in [
+        &["-pkeyopt", "rsa_padding_mode:pkcs1"][..],
+        &["-pkeyopt", "rsa_padding_mode:oaep", "-pkeyopt", "rsa_oaep_md:sha256"],
+    ] {
+        let ciphertext = world.path("ciphertext");
+        let encrypting =
+            ["pkeyutl", "-encrypt", "-pubin", "-inkey", &public, "-in", &message, "-out", &ciphertext];
+        good(Command::new("openssl").args([&encrypting, padding].concat()));
+        let decrypting = ["pkeyutl", "-decrypt", "-inkey", &world.uri("rsa"), "-in", &ciphertext];
+        assert_eq!(world.openssl(&[&decrypting, padding].concat()).stdout, b"a message");
+    }
+    let peer = world.path("peer.key");
+    let curve = "ec_paramgen_curve:P-256";
+    good(Command::new("openssl").args(["genpkey", "-algorithm", "EC", "-pkeyopt", curve, "-out", &peer]));
+    let peer_public = world.path("peer.pub");
+    good(Command::new("openssl").args(["pkey", "-in", &peer, "-pubout", "-out", &peer_public]));
+    let theirs = good(Command::new("openssl").args([
+        "pkeyutl",
+        "-derive",
+        "-inkey",
+        &peer,
+        "-peerkey",
+        &world.path("ec.pub"),
+    ]));
+    let ours = world.openssl(&["pkeyutl", "-derive", "-inkey", &world.uri("ec"), "-peerkey", &peer_public]);
+    assert_eq!(ours.stdout, theirs.stdout);
+    assert_eq!(ours.stdout.len(), 32);
+}
+
+#[test]
+fn what_is_wrong_is_said_in_openssls_words() {
+    if !have(&["openssl"]) {
+        return;
+    }
+    let mut world = World::new();
+    let missing =
+        world.command("openssl").args(["pkey", "-in", &world.uri("none"), "-noout"]).output().unwrap();
+    assert!(!missing.status.success());
+    let errors = String::from_utf8_lossy(&missing.stderr).into_owned();
+    assert!(errors.contains("the engine has no such key"), "{errors}");
+    // A private half is not exported, whatever asks for it.
+    let exported = world.command("openssl").args(["pkey", "-in", &world.uri("rsa")]).output().unwrap();
+    assert!(!exported.status.success() && !String::from_utf8_lossy(&exported.stdout).contains("PRIVATE"));
+    world.engine.stop();
+    let gone = world.command("openssl").args(["pkey", "-in", &world.uri("rsa"), "-noout"]).output().unwrap();
+    let errors = String::from_utf8_lossy(&gone.stderr).into_owned();
+    assert!(errors.contains("cannot reach the engine"), "{errors}");
+}
+
+#[test]
+fn a_tls_server_and_its_client_have_no_key_in_their_memory() {
+    if !have(&["openssl", "curl"]) {
+        return;
+    }
+    let world = World::new();
+    for (name, key) in &world.keys {
+        let certificate = world.certificate(name);
+        let port = free_port();
+        let mut server = world.command("openssl");
+        let reference = world.path(&format!("{name}.key"));
+        let accept = format!("127.0.0.1:{port}");
+        server.args(["s_server", "-accept", &accept, "-cert", &certificate, "-key", &reference, "-www"]);
+        server.args(["-verify", "1", "-CAfile", &certificate, "-quiet"]);
+        let server = Running(server.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+        wait_for(port);
+        for version in ["-tls1_2", "-tls1_3"] {
+            let before = world.done();
+            let mut client = Command::new("openssl");
+            client.args([
+                "s_client",
+                "-connect",
+                &accept,
+                version,
+                "-CAfile",
+                &certificate,
+                "-verify_return_error",
+            ]);
+            let output = good(client.args(["-servername", "localhost"]).stdin(Stdio::null()));
+            assert!(
+                String::from_utf8_lossy(&output.stdout).contains("Verify return code: 0"),
+                "{name} {version}"
+            );
+            assert_eq!(world.done(), before + 1, "{name} {version}: the service has signed");
+        }
+        // curl's own certificate is the same, by its reference; the server asks for one.
+        if *name != "ed" {
+            let before = world.done();
+            let url = format!("https://localhost:{port}/");
+            let mut curl = world.command("curl");
+            curl.args(["-sS", "--cacert", &certificate, "--cert", &certificate, "--key", &reference, &url]);
+            let page = good(curl.env("no_proxy", "*"));
+            assert!(String::from_utf8_lossy(&page.stdout).contains("s_server"), "{name}");
+            assert_eq!(world.done(), before + 2, "{name}: the service has signed for both");
+        }
+        has_no_secret(server.0.id(), &certificate, key);
+    }
+}
+
+#[test]
+fn a_server_that_runs_handshakes_as_jobs_goes_on_meanwhile() {
+    if !have(&["openssl"]) {
+        return;
+    }
+    let world = World::new();
+    let certificate = world.certificate("rsa");
+    let port = free_port();
+    let accept = format!("127.0.0.1:{port}");
+    let reference = world.path("rsa.key");
+    let mut server = world.command("openssl");
+    server.args([
+        "s_server",
+        "-async",
+        "-accept",
+        &accept,
+        "-cert",
+        &certificate,
+        "-key",
+        &reference,
+        "-www",
+        "-quiet",
+    ]);
+    let _server = Running(server.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    wait_for(port);
+    let before = world.done();
+    for version in ["-tls1_2", "-tls1_3"] {
+        let mut client = Command::new("openssl");
+        client.args([
+            "s_client",
+            "-connect",
+            &accept,
+            version,
+            "-CAfile",
+            &certificate,
+            "-verify_return_error",
+        ]);
+        let output = good(client.stdin(Stdio::null()));
+        assert!(String::from_utf8_lossy(&output.stdout).contains("Verify return code: 0"), "{version}");
+    }
+    assert_eq!(world.done(), before + 2);
+    // Its connection for keys, and the one that its jobs share.
+    assert_eq!(world.engine.client().status().unwrap().connections, 3);
+}
+
+#[test]
+fn nginx_serves_without_the_key_and_through_a_restart_of_the_service() {
+    if !have(&["openssl", "curl"]) || !Path::new("/usr/sbin/nginx").exists() {
+        if !Path::new("/usr/sbin/nginx").exists() {
+            skip::skip("no nginx");
+        }
+        return;
+    }
+    let mut world = World::new();
+    let (port, certificate) = (free_port(), world.certificate("rsa"));
+    let user = if common::user() == 0 { "user root;" } else { "" };
+    let config = format!(
+        "daemon off;\n{user}\nworker_processes 2;\npid nginx.pid;\nerror_log nginx.log;\nevents {{}}\nhttp {{\n\
+         access_log off;\nclient_body_temp_path body;\nproxy_temp_path proxy;\nfastcgi_temp_path fastcgi;\n\
+         uwsgi_temp_path uwsgi;\nscgi_temp_path scgi;\nserver {{\nlisten 127.0.0.1:{port} ssl;\nssl_certificate rsa.crt;\n\
+         ssl_certificate_key rsa.key;\nlocation / {{ return 200 served; }}\n}}\n}}\n"
+    );
+    fs::write(world.path("nginx.conf"), config).unwrap();
+    let mut nginx = world.command("/usr/sbin/nginx");
+    nginx.args(["-p", &world.path(""), "-c", &world.path("nginx.conf"), "-e", &world.path("nginx.log")]);
+    let nginx = Running(nginx.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    wait_for(port);
+    let fetch = || {
+        let mut curl = Command::new("curl");
+        let url = format!("https://localhost:{port}/");
+        curl.args(["-sS", "--max-time", "20", "--cacert", &certificate, &url])
+            .env("no_proxy", "*")
+            .output()
+            .unwrap()
+    };
+    let before = world.done();
+    for _ in 0..10 {
+        let page = fetch();
+        assert_eq!(page.stdout, b"served", "{}", String::from_utf8_lossy(&page.stderr));
+    }
+    assert_eq!(world.done(), before + 10, "the service has signed");
+    let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", nginx.0.id())).unwrap();
+    let workers: Vec<u32> = children.split_whitespace().map(|number| number.parse().unwrap()).collect();
+    assert_eq!(workers.len(), 2);
+    for process in workers.iter().chain([&nginx.0.id()]) {
+        has_no_secret(*process, &certificate, &world.keys[0].1);
+    }
+    world.engine.stop();
+    assert!(!fetch().status.success(), "a handshake without a key");
+    world.engine.start_again();
+    for _ in 0..4 {
+        let page = fetch();
+        assert_eq!(page.stdout, b"served", "{}", String::from_utf8_lossy(&page.stderr));
+    }
+}
+
+#[test]
+fn keys_of_the_program_itself_work_where_the_provider_is_preferred() {
+    if !have(&["openssl"]) {
+        return;
+    }
+    let world = World::new();
+    let run = |arguments: &[&str]| {
+        let config = world.path("preferred.cnf");
+        good(world.command("openssl").env("OPENSSL_CONF", config).args(arguments))
+    };
+    let plain = |arguments: &[&str]| good(Command::new("openssl").args(arguments));
+    let (message, signature) = (world.path("message"), world.path("signature"));
+    File::create(&message).unwrap().write_all(b"a message").unwrap();
+    let before = world.done();
+    for (name, generate) in [
+        ("rsa", &["-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048"][..]),
+        ("ec", &["-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256"]),
+        ("ed", &["-algorithm", "ED25519"]),
+    ] {
+        let (ours, theirs) = (world.path(&format!("{name}.ours")), world.path(&format!("{name}.theirs")));
+        run(&[&["genpkey", "-out", &ours], generate].concat());
+        plain(&[&["genpkey", "-out", &theirs], generate].concat());
+        for key in [&ours, &theirs] {
+            let raw: &[&str] = if name == "ed" { &["-rawin"] } else { &["-rawin", "-digest", "sha256"] };
+            let options: &[&[&str]] = match name {
+                "rsa" => &[&[], &["-pkeyopt", "rsa_padding_mode:pss", "-pkeyopt", "rsa_pss_saltlen:digest"]],
+                _ => &[&[]],
+            };
+            for option in options {
+                let signing = ["pkeyutl", "-sign", "-inkey", key, "-in", &message, "-out", &signature];
+                let verifying =
+                    ["pkeyutl", "-verify", "-inkey", key, "-in", &message, "-sigfile", &signature];
+                // What one signs the other verifies, both ways.
+                run(&[&signing, raw, option].concat());
+                plain(&[&verifying, raw, option].concat());
+                plain(&[&signing, raw, option].concat());
+                run(&[&verifying, raw, option].concat());
+            }
+        }
+        assert_eq!(
+            run(&["pkey", "-in", &theirs, "-pubout"]).stdout,
+            plain(&["pkey", "-in", &theirs, "-pubout"]).stdout
+        );
+    }
+    assert_eq!(world.done(), before, "the service has nothing to do with these");
+}

@@ -1,0 +1,175 @@
+//! What the service costs: null jobs through the rings, beside a Unix socket's round trip; RSA-2048 signatures of processes with one
+//! operation under way each, beside the same in process. `cargo bench -p sealane-service --bench rings [SECONDS]`.
+//!
+//! Clients are processes of their own: this program, started again. Times are wall-clock; CPU is that of the clients alone.
+
+use sealane_asymmetric::PrivateKey;
+use sealane_client::{Channel, Client, Hash, KeyKind, Operation};
+use sealane_service::service::bind_at;
+use sealane_service::{Audit, Policy, Service, Settings, Stop, Vault};
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use std::{env, thread};
+
+fn main() {
+    let arguments: Vec<String> = env::args().skip(1).filter(|argument| argument != "--bench").collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["client", socket, seconds] => service_client(Path::new(socket), number(seconds)),
+        ["alone", folder, seconds] => own_client(Path::new(folder), number(seconds)),
+        rest => report(rest.first().map_or(2.0, |seconds| number(seconds))),
+    }
+}
+
+fn number(text: &str) -> f64 {
+    text.parse().expect("a number of seconds")
+}
+
+fn report(seconds: f64) {
+    let folder = env::temp_dir().join(format!("sealane-rings-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let socket = folder.join("socket");
+    let key = PrivateKey::generate(KeyKind::Rsa { bits: 2048 }).expect("a key");
+    std::fs::write(folder.join("key.der"), &*key.to_pkcs8().expect("PKCS#8")).expect("a file");
+    let settings = Settings {
+        listener: bind_at(&socket).expect("a socket"),
+        vault: Vault::open(&folder.join("keys"), b"a benchmark").expect("a vault"),
+        policy: Policy::of_users(&[rustix::process::geteuid().as_raw()]),
+        workers: thread::available_parallelism().map_or(1, usize::from),
+        audit: Audit::new(None),
+        memory_locked: false,
+        sealed_by: "a benchmark".to_owned(),
+    };
+    let stop = Stop::new().expect("a switch");
+    let service = Service::start(settings, &stop).expect("a service");
+    let running = thread::spawn(move || service.run());
+    let mut client = Client::connect(&socket, "bench").expect("a client");
+    client.import("bench", &key.to_pkcs8().expect("PKCS#8"), None).expect("a key");
+    println!("null jobs, one client:");
+    for burst in [1, 8, 32] {
+        println!("  burst {burst:>2}: {:>8.1} ns a job", null_jobs(&socket, burst, seconds));
+    }
+    println!("  alone, with 1 ms between: {:>8.1} us", asleep(&socket, seconds));
+    println!("  a Unix socket's round trip, with 1 ms between: {:>8.1} us", socket_round_trip(seconds));
+    println!("RSA-2048 signatures a second, and client CPU of each:");
+    for processes in [1, 2, 4, 8, 16, 32] {
+        let own = processes_of(processes, "alone", &folder, seconds);
+        let service = processes_of(processes, "client", &socket, seconds);
+        println!(
+            "  {processes:>2} processes: in process {:>8.0}, {:>6.1} us; service {:>8.0}, {:>6.1} us; {:.2} x",
+            own.0,
+            own.1,
+            service.0,
+            service.1,
+            service.0 / own.0
+        );
+    }
+    stop.stop();
+    running.join().expect("no panic").expect("it serves");
+    std::fs::remove_dir_all(&folder).expect("a folder");
+}
+
+fn null_jobs(socket: &Path, burst: usize, seconds: f64) -> f64 {
+    let mut channel = Channel::connect(socket, "bench").expect("a channel");
+    let (start, mut jobs) = (Instant::now(), 0u64);
+    while start.elapsed().as_secs_f64() < seconds {
+        for _ in 0..64 {
+            for _ in 0..burst {
+                channel.submit(0, Operation::Null, &[]).expect("room");
+            }
+            channel.flush().expect("a flush");
+            for _ in 0..burst {
+                channel.take().expect("an answer").1.expect("done");
+            }
+            jobs += burst as u64;
+        }
+    }
+    start.elapsed().as_nanos() as f64 / jobs as f64
+}
+
+/// The median of single jobs after pauses in which both ends fall asleep.
+fn asleep(socket: &Path, seconds: f64) -> f64 {
+    let mut channel = Channel::connect(socket, "bench").expect("a channel");
+    median_us(seconds, || {
+        channel.call(0, Operation::Null, &[]).expect("an answer").expect("done");
+    })
+}
+
+fn socket_round_trip(seconds: f64) -> f64 {
+    let (mut near, mut far) = UnixStream::pair().expect("sockets");
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            let mut byte = [0];
+            while far.read_exact(&mut byte).is_ok() && far.write_all(&byte).is_ok() {}
+        });
+        let median = median_us(seconds, || {
+            near.write_all(&[1]).expect("a byte");
+            near.read_exact(&mut [0]).expect("a byte");
+        });
+        drop(near);
+        median
+    })
+}
+
+fn median_us(seconds: f64, mut call: impl FnMut()) -> f64 {
+    let (start, mut times) = (Instant::now(), Vec::new());
+    while start.elapsed().as_secs_f64() < seconds {
+        thread::sleep(Duration::from_millis(1));
+        let began = Instant::now();
+        call();
+        times.push(began.elapsed());
+    }
+    times.sort();
+    times[times.len() / 2].as_nanos() as f64 / 1000.0
+}
+
+/// Signatures a second of all, and microseconds of client CPU for each.
+fn processes_of(count: usize, kind: &str, place: &PathBuf, seconds: f64) -> (f64, f64) {
+    let start = || {
+        let mut command = Command::new(env::current_exe().expect("a program"));
+        command.arg(kind).arg(place).arg(seconds.to_string()).stdout(Stdio::piped());
+        command.spawn().expect("a process")
+    };
+    let children: Vec<_> = (0..count).map(|_| start()).collect();
+    let (mut rate, mut cpu_us, mut jobs) = (0.0, 0.0, 0.0);
+    for child in children {
+        let output = child.wait_with_output().expect("a process");
+        let text = String::from_utf8(output.stdout).expect("numbers");
+        let numbers: Vec<f64> = text.split_whitespace().map(number).collect();
+        rate += numbers[0] / numbers[1];
+        jobs += numbers[0];
+        cpu_us += numbers[2];
+    }
+    (rate, cpu_us / jobs)
+}
+
+fn service_client(socket: &Path, seconds: f64) {
+    let mut client = Client::connect(socket, "bench").expect("a client");
+    let key = client.open("bench").expect("a key");
+    measure(seconds, || {
+        client.sign(&key, Hash::Sha256, &[7; 32]).expect("a signature");
+    });
+}
+
+fn own_client(folder: &Path, seconds: f64) {
+    let der = std::fs::read(folder.join("key.der")).expect("a file");
+    let key = PrivateKey::of_pkcs8(&der).expect("a key");
+    measure(seconds, || {
+        key.run(Operation::SignPkcs1(Some(Hash::Sha256)), &[7; 32]).expect("a signature");
+    });
+}
+
+/// Prints calls, seconds and microseconds of CPU.
+fn measure(seconds: f64, mut call: impl FnMut()) {
+    let (start, mut calls) = (Instant::now(), 0);
+    while start.elapsed().as_secs_f64() < seconds {
+        call();
+        calls += 1;
+    }
+    let stat = std::fs::read_to_string("/proc/self/schedstat").expect("schedstat");
+    let cpu_ns: f64 = stat.split_whitespace().next().expect("a number").parse().expect("a number");
+    println!("{calls} {} {}", start.elapsed().as_secs_f64(), cpu_ns / 1000.0);
+}

@@ -1,0 +1,314 @@
+//! One client's rings as the service has them: requests that are taken, jobs made of them, answers put back.
+//!
+//! **Guarantees:** a request is copied, then checked; a job is taken only when its answer has room, so an answer never waits for a client;
+//! what a client is woken by cannot block the service. The computation sees keys and copies only.
+
+use crate::counters::Counters;
+use rustix::net::SendFlags;
+use rustix::thread::futex;
+use sealane_asymmetric::PrivateKey;
+use sealane_client::job::Use;
+use sealane_client::ring::{Consumer, Direction, Head, Lie, Producer};
+use sealane_client::setup::Told;
+use sealane_client::{Answer, KeyInfo, Memory, Operation, Status, Waiting, socket};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use zeroize::Zeroizing;
+
+/// Slots of an answer at most: 1,024 bytes, of an RSA key of 8,192 bits.
+const ANSWER_SLOTS: usize = 2;
+
+/// Handles of one connection.
+pub(crate) const HANDLES_MAX: usize = 1024;
+
+/// What computes jobs. The one that there is runs them singly on AWS-LC; one that fills lanes takes more at a time.
+pub trait Computation: Send + Sync + fmt::Debug {
+    /// Jobs that one call should have.
+    fn batch(&self) -> usize;
+
+    /// Answers each of the jobs.
+    fn compute(&self, jobs: &mut [Job]);
+}
+
+/// One operation after the other.
+#[derive(Debug)]
+pub(crate) struct Single;
+
+impl Computation for Single {
+    fn batch(&self) -> usize {
+        1
+    }
+
+    fn compute(&self, jobs: &mut [Job]) {
+        for job in jobs {
+            job.answer = Some(job.key.key.run(job.operation, &job.content));
+        }
+    }
+}
+
+/// A private key that the service has open.
+#[derive(Debug)]
+pub(crate) struct StoredKey {
+    pub(crate) info: KeyInfo,
+    pub(crate) key: PrivateKey,
+    /// Its owner removed it; handles to it are worth nothing now.
+    pub(crate) removed: AtomicBool,
+}
+
+/// One operation that a client asks for, on a copy of its content.
+#[derive(Debug)]
+pub struct Job {
+    key: Arc<StoredKey>,
+    operation: Operation,
+    content: Zeroizing<Vec<u8>>,
+    answer: Option<Answer>,
+    tag: u64,
+    end: Arc<End>,
+    pub(crate) user: u32,
+    pub(crate) expected_ns: u64,
+}
+
+impl Job {
+    /// The key.
+    pub fn key(&self) -> &PrivateKey {
+        &self.key.key
+    }
+
+    /// What is asked of it.
+    pub fn operation(&self) -> Operation {
+        self.operation
+    }
+
+    /// The digest, message, ciphertext or public key that the operation takes.
+    pub fn content(&self) -> &[u8] {
+        &self.content
+    }
+
+    /// Ends the job.
+    pub fn answer(&mut self, answer: Answer) {
+        self.answer = Some(answer);
+    }
+
+    /// Puts the answer into the ring; a job that nobody has answered has failed.
+    pub(crate) fn deliver(self, counters: &Counters) {
+        let answer = self.answer.unwrap_or(Err(Status::Failed));
+        match &answer {
+            Ok(_) => counters.count_done(self.operation),
+            Err(status) => counters.count_refused(*status),
+        }
+        let (status, content) = match &answer {
+            Ok(content) => (Status::Done, content.as_slice()),
+            Err(status) => (*status, [].as_slice()),
+        };
+        self.end.put(&[Ready { tag: self.tag, status, content: Zeroizing::new(content.to_vec()) }]);
+        self.end.under_way.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// An answer that needed no computation.
+#[derive(Debug)]
+pub(crate) struct Ready {
+    tag: u64,
+    status: Status,
+    content: Zeroizing<Vec<u8>>,
+}
+
+/// What workers need of a connection.
+#[derive(Debug)]
+pub(crate) struct End {
+    pub(crate) memory: Memory,
+    /// Its set-up socket, by which a client in an event loop is woken.
+    socket: Arc<OwnedFd>,
+    answers: Mutex<Producer>,
+    /// Jobs taken and not answered.
+    under_way: AtomicUsize,
+    /// Nothing is put into its ring any more.
+    pub(crate) is_over: AtomicBool,
+}
+
+impl End {
+    pub(crate) fn new(memory: Memory, socket: Arc<OwnedFd>) -> Self {
+        let answers = Mutex::new(Producer::new(Direction::Answers));
+        Self { memory, socket, answers, under_way: AtomicUsize::new(0), is_over: AtomicBool::new(false) }
+    }
+
+    /// Jobs that could be answered besides those under way.
+    fn room(&self) -> Result<usize, Lie> {
+        let free = self.answers.lock().unwrap_or_else(PoisonError::into_inner).free(&self.memory)?;
+        Ok((free / ANSWER_SLOTS).saturating_sub(self.under_way.load(Ordering::Acquire)))
+    }
+
+    /// Puts answers into the ring, and wakes the client if it waits. A ring without room for what room was kept for belongs to a liar.
+    pub(crate) fn put(&self, answers: &[Ready]) {
+        if self.is_over.load(Ordering::Acquire) {
+            return;
+        }
+        let mut producer = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        for answer in answers {
+            let head = Head { tag: answer.tag, code: answer.status.to_number(), ..Head::default() };
+            if producer.push(&self.memory, head, &answer.content).is_err() {
+                self.is_over.store(true, Ordering::Release);
+                return;
+            }
+        }
+        producer.publish(&self.memory);
+        drop(producer);
+        match self.memory.bells().must_wake_client() {
+            Waiting::No => {}
+            Waiting::Futex => {
+                // Nobody asleep there is as good.
+                let _ = futex::wake(self.memory.bells().client_word(), futex::Flags::empty(), 1);
+            }
+            Waiting::Socket => {
+                // A socket that is full of these wakes as well; the flag keeps a client from making this wait.
+                let _ = socket::send(&*self.socket, &Told::Answers, &[], SendFlags::DONTWAIT);
+            }
+        }
+    }
+}
+
+/// A key as one connection may use it.
+#[derive(Debug)]
+pub(crate) struct Handle {
+    pub(crate) key: Arc<StoredKey>,
+    pub(crate) uses: BTreeSet<Use>,
+}
+
+/// The requests of one connection; whoever has it is the ring's consumer.
+#[derive(Debug)]
+pub(crate) struct Intake {
+    pub(crate) end: Arc<End>,
+    pub(crate) user: u32,
+    requests: Consumer,
+    handles: Vec<Option<Handle>>,
+}
+
+/// What was taken from a ring.
+#[derive(Debug, Default)]
+pub(crate) struct Work {
+    /// To be computed.
+    pub(crate) jobs: Vec<Job>,
+    /// To be put back as they are.
+    pub(crate) ready: Vec<Ready>,
+    /// Where.
+    pub(crate) ready_end: Option<Arc<End>>,
+}
+
+impl Intake {
+    pub(crate) fn new(end: Arc<End>, user: u32) -> Self {
+        Self { end, user, requests: Consumer::new(Direction::Requests), handles: Vec::new() }
+    }
+
+    /// Gives a key a handle in this connection; nothing if there are too many.
+    pub(crate) fn open(&mut self, handle: Handle) -> Option<u32> {
+        let at = match self.handles.iter().position(Option::is_none) {
+            Some(at) => at,
+            None if self.handles.len() < HANDLES_MAX => {
+                self.handles.push(None);
+                self.handles.len() - 1
+            }
+            None => return None,
+        };
+        self.handles[at] = Some(handle);
+        u32::try_from(at).ok()
+    }
+
+    pub(crate) fn close(&mut self, handle: u32) {
+        if let Some(place) = self.handles.get_mut(handle as usize) {
+            *place = None;
+        }
+    }
+
+    /// Whether a request is there that may be taken. A client that leaves no room for answers waits for itself.
+    pub(crate) fn is_pending(&self) -> bool {
+        self.requests.is_pending(&self.end.memory) && self.end.room() != Ok(0)
+    }
+
+    /// Takes up to `jobs` jobs to be computed, and up to `ready` requests that need no computation.
+    pub(crate) fn take(
+        &mut self,
+        jobs: usize,
+        ready: usize,
+        work: &mut Work,
+        counters: &Counters,
+    ) -> Result<(), Lie> {
+        let memory = &self.end.memory;
+        let room = self.end.room()?;
+        let (mut jobs_left, mut ready_left) = (jobs.min(room), ready.min(room));
+        let mut taken = 0;
+        while jobs_left > 0 && ready_left > 0 && taken < room {
+            let mut content = Zeroizing::new(Vec::new());
+            let Some(head) = self.requests.take(memory, &mut content, false)? else { break };
+            taken += 1;
+            match self.job(head) {
+                Ok((key, operation)) => {
+                    jobs_left -= 1;
+                    self.end.under_way.fetch_add(1, Ordering::AcqRel);
+                    work.jobs.push(Job {
+                        expected_ns: expected_ns(operation, key.info.kind),
+                        key,
+                        operation,
+                        content,
+                        answer: None,
+                        tag: head.tag,
+                        end: Arc::clone(&self.end),
+                        user: self.user,
+                    });
+                }
+                Err(status) => {
+                    ready_left -= 1;
+                    match status {
+                        Status::Done => counters.count_done(Operation::Null),
+                        _ => {
+                            content.clear();
+                            counters.count_refused(status);
+                        }
+                    }
+                    work.ready.push(Ready { tag: head.tag, status, content });
+                }
+            }
+        }
+        if taken > 0 {
+            self.requests.release(memory);
+        }
+        if !work.ready.is_empty() {
+            work.ready_end = Some(Arc::clone(&self.end));
+        }
+        Ok(())
+    }
+
+    /// The key and operation that a request asks for, or why there is nothing to compute.
+    fn job(&self, head: Head) -> Result<(Arc<StoredKey>, Operation), Status> {
+        let operation = Operation::of_numbers(head.code, head.parameters).ok_or(Status::UnknownOperation)?;
+        let Some(needed) = operation.of_use() else { return Err(Status::Done) };
+        let handle =
+            self.handles.get(head.key as usize).and_then(Option::as_ref).ok_or(Status::UnknownKey)?;
+        if handle.key.removed.load(Ordering::Acquire) {
+            return Err(Status::Removed);
+        }
+        if !operation.suits(handle.key.info.kind) {
+            return Err(Status::WrongKind);
+        }
+        if !handle.uses.contains(&needed) {
+            return Err(Status::NotAllowed);
+        }
+        Ok((Arc::clone(&handle.key), operation))
+    }
+}
+
+/// What a job will cost, until it is known: roughly, on a core of 4 GHz.
+fn expected_ns(operation: Operation, kind: sealane_client::KeyKind) -> u64 {
+    use sealane_client::KeyKind;
+    match (operation, kind) {
+        (Operation::Null, _) => 200,
+        (_, KeyKind::Rsa { bits }) => {
+            let relative = u64::from(bits) * 1000 / 2048;
+            200 * relative * relative * relative / 1_000_000
+        }
+        (_, KeyKind::P384) => 150_000,
+        _ => 30_000,
+    }
+}

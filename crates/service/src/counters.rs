@@ -1,0 +1,81 @@
+//! What the service counts, and the status it makes of it.
+
+use sealane_client::{Operation, Status};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Names of operations, by their codes.
+const OPERATIONS: [&str; 8] = [
+    "null",
+    "sign-pkcs1",
+    "sign-pss",
+    "sign-ecdsa",
+    "sign-ed25519",
+    "decrypt-pkcs1",
+    "decrypt-oaep",
+    "derive",
+];
+
+/// Names of statuses, by their numbers.
+const STATUSES: [&str; 9] = [
+    "done",
+    "unknown-operation",
+    "unknown-key",
+    "wrong-kind",
+    "not-allowed",
+    "bad-content",
+    "not-decrypted",
+    "removed",
+    "failed",
+];
+
+/// Counters since the start.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    done: [AtomicU64; OPERATIONS.len()],
+    refused: [AtomicU64; STATUSES.len()],
+    pub(crate) lies: AtomicU64,
+    pub(crate) wakes: AtomicU64,
+    pub(crate) busy_ns: AtomicU64,
+}
+
+impl Counters {
+    pub(crate) fn count_done(&self, operation: Operation) {
+        self.done[operation.to_numbers().0 as usize].fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn count_refused(&self, status: Status) {
+        self.refused[status.to_number() as usize].fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn done(&self) -> BTreeMap<String, u64> {
+        named(&OPERATIONS, &self.done)
+    }
+
+    pub(crate) fn refused(&self) -> BTreeMap<String, u64> {
+        named(&STATUSES, &self.refused)
+    }
+}
+
+fn named(names: &[&str], counters: &[AtomicU64]) -> BTreeMap<String, u64> {
+    let counted =
+        names.iter().zip(counters).map(|(name, counter)| ((*name).to_owned(), counter.load(Relaxed)));
+    counted.filter(|(_, count)| *count > 0).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_operation_and_every_status_has_a_name() {
+        assert!(Operation::of_numbers(OPERATIONS.len() as u32 - 1, 0).is_some());
+        assert!(Operation::of_numbers(OPERATIONS.len() as u32, 0).is_none());
+        assert_eq!(Status::Failed.to_number() as usize, STATUSES.len() - 1);
+        let counters = Counters::default();
+        counters.count_done(Operation::Derive);
+        counters.count_refused(Status::Failed);
+        assert_eq!(counters.done(), BTreeMap::from([("derive".to_owned(), 1)]));
+        assert_eq!(counters.refused(), BTreeMap::from([("failed".to_owned(), 1)]));
+    }
+}

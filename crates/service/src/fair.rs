@@ -1,0 +1,133 @@
+//! Whose turn it is: an account for each user, by start-time fair queueing, and a bucket of tokens where the policy has a rate.
+//!
+//! **Guarantees:** of users that all have work, the one that has been computed for least is next, so their computing times differ by
+//! one job at most; a user that comes back from idleness has no credit from it. A user with a rate of n gets at most n jobs in any second
+//! after the first. A value: no clock, no lock.
+
+use std::time::{Duration, Instant};
+
+/// One user.
+#[derive(Clone, Debug)]
+pub(crate) struct Account {
+    /// Nanoseconds computed for it, moved up to the others' when it was idle.
+    spent_ns: u64,
+    bucket: Option<Bucket>,
+}
+
+#[derive(Clone, Debug)]
+struct Bucket {
+    rate: u32,
+    /// When it is full again. A job moves it on by 1/rate; more than a second ahead there is nothing left.
+    full_at: Instant,
+}
+
+impl Account {
+    pub(crate) fn new(rate: Option<u32>, now: Instant) -> Self {
+        Self { spent_ns: 0, bucket: rate.map(|rate| Bucket { rate, full_at: now }) }
+    }
+
+    /// When it may have a job, if that is not now.
+    pub(crate) fn waits_until(&self, now: Instant) -> Option<Instant> {
+        let bucket = self.bucket.as_ref()?;
+        let Some(between) = Duration::from_secs(1).checked_div(bucket.rate) else {
+            return Some(now + Duration::from_secs(3600));
+        };
+        let first = (bucket.full_at + between).checked_sub(Duration::from_secs(1))?;
+        (first > now).then_some(first)
+    }
+
+    /// Takes off what a job of `ns` is expected to cost.
+    pub(crate) fn charge(&mut self, ns: u64, now: Instant) {
+        self.spent_ns = self.spent_ns.saturating_add(ns);
+        if let Some(bucket) = &mut self.bucket {
+            let between = Duration::from_secs(1).checked_div(bucket.rate).unwrap_or_default();
+            bucket.full_at = bucket.full_at.max(now) + between;
+        }
+    }
+
+    /// Puts right what was expected of a job, when it is known what it cost.
+    pub(crate) fn correct(&mut self, expected_ns: u64, cost_ns: u64) {
+        self.spent_ns = self.spent_ns.saturating_sub(expected_ns).saturating_add(cost_ns);
+    }
+}
+
+/// What was computed for whoever had the last turn, when it began.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Turns {
+    start_ns: u64,
+}
+
+impl Turns {
+    /// By what the next turn is given: least first. Idleness is forgotten here.
+    pub(crate) fn rank(self, account: &mut Account) -> u64 {
+        account.spent_ns = account.spent_ns.max(self.start_ns);
+        account.spent_ns
+    }
+
+    /// The turn of `account` begins.
+    pub(crate) fn begin(&mut self, account: &Account) {
+        self.start_ns = self.start_ns.max(account.spent_ns);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn users_that_all_have_work_are_computed_for_alike(costs in prop::collection::vec(1u64..1_000_000, 2..6)) {
+            let now = Instant::now();
+            let mut turns = Turns::default();
+            let mut accounts: Vec<_> = costs.iter().map(|_| Account::new(None, now)).collect();
+            let mut got = vec![0u64; costs.len()];
+            for _ in 0..2000 {
+                let next = (0..costs.len()).min_by_key(|&index| turns.rank(&mut accounts[index])).unwrap();
+                turns.begin(&accounts[next]);
+                accounts[next].charge(500, now);
+                accounts[next].correct(500, costs[next]);
+                got[next] += costs[next];
+            }
+            let dearest = costs.iter().max().unwrap();
+            prop_assert!(got.iter().max().unwrap() - got.iter().min().unwrap() <= 2 * dearest);
+        }
+    }
+
+    #[test]
+    fn idleness_gives_no_credit() {
+        let now = Instant::now();
+        let mut turns = Turns::default();
+        let (mut busy, mut idle) = (Account::new(None, now), Account::new(None, now));
+        for _ in 0..1000 {
+            turns.rank(&mut busy);
+            turns.begin(&busy);
+            busy.charge(1000, now);
+        }
+        let mut of_idle = 0;
+        for _ in 0..100 {
+            let idle_first = turns.rank(&mut idle) < turns.rank(&mut busy);
+            let next = if idle_first { &mut idle } else { &mut busy };
+            of_idle += u32::from(idle_first);
+            turns.begin(next);
+            next.charge(1000, now);
+        }
+        assert!((45..=55).contains(&of_idle), "{of_idle}");
+    }
+
+    #[test]
+    fn a_rate_is_kept() {
+        let mut now = Instant::now();
+        let mut account = Account::new(Some(10), now);
+        let mut done = 0;
+        for _ in 0..5000 {
+            if account.waits_until(now).is_none() {
+                account.charge(1, now);
+                done += 1;
+            }
+            now += Duration::from_millis(1);
+        }
+        assert!((59..=61).contains(&done), "ten at once, and fifty in five seconds: {done}");
+        assert!(Account::new(Some(0), now).waits_until(now).is_some());
+    }
+}

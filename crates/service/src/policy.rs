@@ -1,0 +1,322 @@
+//! Who may use which key for what: the policy file.
+//!
+//! ```toml
+//! [[allow]]
+//! users = ["www-data"]          # names or numbers of users
+//! groups = ["web"]              # and of groups
+//! keys = ["web-*"]              # names of keys; `*` stands for any characters
+//! uses = ["sign"]               # sign, decrypt, derive
+//! rate = 2000                   # jobs a second for each of the users; without it, no limit
+//! connections = 64              # for each of the users; 64 without it
+//! lend = true                   # they may bring keys of their own
+//! admin = true                  # they may make, import and remove keys
+//! ```
+//!
+//! **Guarantees:** whom no entry names is refused; what several entries give one user adds up; a word that is not understood, a user or a
+//! group that the host does not have, is an error before the service starts.
+
+use sealane_client::job::Use;
+use serde::Deserialize;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Connections of one user if nothing else is said.
+const CONNECTIONS: u32 = 64;
+
+/// The longest policy file that is read, in bytes.
+pub const POLICY_BYTES_MAX: usize = 1 << 20;
+
+/// A policy makes no sense.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PolicyError {
+    /// The text is not what a policy file holds.
+    #[error("the policy file: {0}")]
+    Syntax(String),
+    /// An entry names nobody.
+    #[error("entry {entry} of the policy names neither users nor groups")]
+    Nobody {
+        /// Counted from 1.
+        entry: usize,
+    },
+    /// A user or group that the host does not have.
+    #[error("entry {entry} of the policy names {name:?}, which this host does not have")]
+    Unknown {
+        /// Counted from 1.
+        entry: usize,
+        /// The name.
+        name: String,
+    },
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    allow: Vec<Entry>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+enum Name {
+    Number(u32),
+    Text(String),
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    #[serde(default)]
+    users: Vec<Name>,
+    #[serde(default)]
+    groups: Vec<Name>,
+    #[serde(default)]
+    keys: Vec<String>,
+    #[serde(default)]
+    uses: BTreeSet<Use>,
+    rate: Option<u32>,
+    connections: Option<u32>,
+    #[serde(default)]
+    lend: bool,
+    #[serde(default)]
+    admin: bool,
+}
+
+/// Names of users and groups, as /etc/passwd and /etc/group have them.
+#[derive(Clone, Debug, Default)]
+pub struct Names {
+    users: BTreeMap<String, (u32, u32)>,
+    groups: BTreeMap<String, (u32, Vec<String>)>,
+}
+
+impl Names {
+    /// Reads the texts of both files. Lines that make no sense are passed over.
+    pub fn of(passwd: &str, group: &str) -> Self {
+        let fields = |line: &str| line.split(':').map(str::to_owned).collect::<Vec<_>>();
+        let users = passwd.lines().map(fields).filter_map(|fields| {
+            Some((fields.first()?.clone(), (fields.get(2)?.parse().ok()?, fields.get(3)?.parse().ok()?)))
+        });
+        let groups = group.lines().map(fields).filter_map(|fields| {
+            let members = fields.get(3)?.split(',').filter(|name| !name.is_empty()).map(str::to_owned);
+            Some((fields.first()?.clone(), (fields.get(2)?.parse().ok()?, members.collect())))
+        });
+        Self { users: users.collect(), groups: groups.collect() }
+    }
+}
+
+/// What one entry gives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Rule {
+    users: BTreeSet<u32>,
+    groups: BTreeSet<u32>,
+    keys: Vec<String>,
+    uses: BTreeSet<Use>,
+    rate: Option<u32>,
+    connections: u32,
+    lend: bool,
+    admin: bool,
+}
+
+/// All rules.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policy {
+    rules: Vec<Rule>,
+}
+
+impl Policy {
+    /// Reads a policy file.
+    ///
+    /// # Errors
+    /// When it makes no sense on a host with these names.
+    pub fn parse(text: &str, names: &Names) -> Result<Self, PolicyError> {
+        let file: File = toml::from_str(text).map_err(|error| PolicyError::Syntax(error.to_string()))?;
+        let rules = (1..)
+            .zip(file.allow)
+            .map(|(entry, allow)| rule(entry, &allow, names))
+            .collect::<Result<_, _>>()?;
+        Ok(Self { rules })
+    }
+
+    /// Without a file: these users may do everything.
+    pub fn of_users(users: &[u32]) -> Self {
+        let rule = Rule {
+            users: users.iter().copied().collect(),
+            groups: BTreeSet::new(),
+            keys: vec!["*".to_owned()],
+            uses: [Use::Sign, Use::Decrypt, Use::Derive].into(),
+            rate: None,
+            connections: CONNECTIONS,
+            lend: true,
+            admin: true,
+        };
+        Self { rules: vec![rule] }
+    }
+
+    /// What a user may do; nothing if no rule names it.
+    pub fn grant(&self, user: u32, group: u32) -> Option<Grant> {
+        let rules: Vec<_> = self
+            .rules
+            .iter()
+            .filter(|rule| rule.users.contains(&user) || rule.groups.contains(&group))
+            .cloned()
+            .collect();
+        (!rules.is_empty()).then_some(Grant { rules })
+    }
+}
+
+fn rule(entry: usize, allow: &Entry, names: &Names) -> Result<Rule, PolicyError> {
+    if allow.users.is_empty() && allow.groups.is_empty() {
+        return Err(PolicyError::Nobody { entry });
+    }
+    let unknown = |name: &str| PolicyError::Unknown { entry, name: name.to_owned() };
+    let mut users = BTreeSet::new();
+    for user in &allow.users {
+        users.insert(match user {
+            Name::Number(number) => *number,
+            Name::Text(name) => names.users.get(name).ok_or_else(|| unknown(name))?.0,
+        });
+    }
+    let mut groups = BTreeSet::new();
+    for group in &allow.groups {
+        match group {
+            Name::Number(number) => {
+                groups.insert(*number);
+                let members = names.groups.values().filter(|(found, _)| found == number);
+                users.extend(
+                    members
+                        .flat_map(|(_, members)| members)
+                        .filter_map(|name| Some(names.users.get(name)?.0)),
+                );
+            }
+            Name::Text(name) => {
+                let (number, members) = names.groups.get(name).ok_or_else(|| unknown(name))?;
+                groups.insert(*number);
+                users.extend(members.iter().filter_map(|name| Some(names.users.get(name)?.0)));
+            }
+        }
+    }
+    // Whose first group it is, too, whatever group a process of that user has taken.
+    users.extend(names.users.values().filter(|(_, group)| groups.contains(group)).map(|(user, _)| *user));
+    Ok(Rule {
+        users,
+        groups,
+        keys: allow.keys.clone(),
+        uses: allow.uses.clone(),
+        rate: allow.rate,
+        connections: allow.connections.unwrap_or(CONNECTIONS),
+        lend: allow.lend,
+        admin: allow.admin,
+    })
+}
+
+/// What one user may do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grant {
+    rules: Vec<Rule>,
+}
+
+impl Grant {
+    /// What it may use the key of this name for.
+    pub fn uses(&self, key: &str) -> BTreeSet<Use> {
+        let matching = self.rules.iter().filter(|rule| rule.keys.iter().any(|pattern| matches(pattern, key)));
+        matching.flat_map(|rule| rule.uses.iter().copied()).collect()
+    }
+
+    /// Whether it may make, import and remove keys.
+    pub fn is_admin(&self) -> bool {
+        self.rules.iter().any(|rule| rule.admin)
+    }
+
+    /// Whether it may bring keys along.
+    pub fn may_lend(&self) -> bool {
+        self.rules.iter().any(|rule| rule.lend)
+    }
+
+    /// Jobs a second, if there is a limit: the greatest of its rules.
+    pub fn rate(&self) -> Option<u32> {
+        self.rules.iter().map(|rule| rule.rate).try_fold(0, |most, rate| Some(most.max(rate?)))
+    }
+
+    /// Connections.
+    pub fn connections(&self) -> u32 {
+        self.rules.iter().map(|rule| rule.connections).max().unwrap_or(0)
+    }
+}
+
+/// Whether a name is one of those that a pattern with `*` stands for.
+fn matches(pattern: &str, name: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let Some(mut rest) = parts.next().and_then(|first| name.strip_prefix(first)) else { return false };
+    let mut parts: Vec<&str> = parts.collect();
+    let Some(last) = parts.pop() else { return rest.is_empty() };
+    for part in parts {
+        let Some(at) = rest.find(part) else { return false };
+        rest = &rest[at + part.len()..];
+    }
+    rest.ends_with(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PASSWD: &str =
+        "root:x:0:0::/:/bin/sh\nwww:x:33:33::/:/bin/false\nann:x:1000:100::/:/bin/sh\nnonsense\n";
+    const GROUP: &str = "root:x:0:\nwww:x:33:\nusers:x:100:\nadm:x:4:ann,www\n";
+
+    fn policy(text: &str) -> Result<Policy, PolicyError> {
+        Policy::parse(text, &Names::of(PASSWD, GROUP))
+    }
+
+    #[test]
+    fn whom_no_entry_names_is_refused() {
+        let policy =
+            policy("[[allow]]\nusers = ['www']\nkeys = ['web-*']\nuses = ['sign']\nrate = 5\n").unwrap();
+        assert_eq!(policy.grant(1000, 100), None);
+        assert_eq!(policy.grant(0, 0), None);
+        let grant = policy.grant(33, 33).unwrap();
+        assert_eq!(grant.uses("web-1"), [Use::Sign].into());
+        assert!(grant.uses("mail").is_empty());
+        assert_eq!((grant.rate(), grant.is_admin(), grant.may_lend()), (Some(5), false, false));
+    }
+
+    #[test]
+    fn entries_add_up() {
+        let policy = policy(
+            "[[allow]]\nusers = [33]\nkeys = ['web']\nuses = ['sign']\nrate = 5\nconnections = 1\n\
+             [[allow]]\ngroups = ['adm']\nkeys = ['*']\nuses = ['derive']\nadmin = true\n",
+        )
+        .unwrap();
+        let grant = policy.grant(33, 33).unwrap();
+        assert_eq!(grant.uses("web"), [Use::Sign, Use::Derive].into());
+        assert_eq!((grant.rate(), grant.connections(), grant.is_admin()), (None, 64, true));
+        assert_eq!(policy.grant(1000, 100).unwrap().uses("web"), [Use::Derive].into());
+        assert!(policy.grant(7, 4).is_some());
+    }
+
+    #[test]
+    fn a_file_that_makes_no_sense_is_an_error() {
+        for text in
+            ["allow = 1", "[[allow]]\nuser = ['www']\n", "[[allow]]\nusers = ['www']\nuses = ['read']\n", "x"]
+        {
+            assert!(matches!(policy(text), Err(PolicyError::Syntax(_))), "{text}");
+        }
+        assert_eq!(policy("[[allow]]\nkeys = ['*']\n"), Err(PolicyError::Nobody { entry: 1 }));
+        let unknown = PolicyError::Unknown { entry: 1, name: "nobody".to_owned() };
+        assert_eq!(policy("[[allow]]\nusers = ['nobody']\n"), Err(unknown));
+    }
+
+    #[test]
+    fn patterns_match_as_shells_do() {
+        for (pattern, name, expected) in [
+            ("web", "web", true),
+            ("web", "web1", false),
+            ("*", "", true),
+            ("web-*", "web-", true),
+            ("*-rsa", "web-rsa", true),
+            ("w*b*1", "web-b1", true),
+            ("w*b*1", "w1", false),
+            ("a*a", "a", false),
+        ] {
+            assert_eq!(matches(pattern, name), expected, "{pattern} {name}");
+        }
+    }
+}

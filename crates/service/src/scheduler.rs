@@ -1,0 +1,187 @@
+//! All connections' requests, and whose are taken next. Workers share it under one lock, held for a look at the rings and a copy.
+//!
+//! **Guarantees:** the user whose turn it is ([`crate::fair`]) has its connections taken from in rotation; a connection that lies is
+//! dropped here at once; a connection is in this list before its client can submit anything, so no request goes unseen.
+
+use crate::connection::{End, Handle, Intake, Work};
+use crate::counters::Counters;
+use crate::fair::{Account, Turns};
+use sealane_client::setup::ClientStatus;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+/// A connection's name in the service.
+pub(crate) type Id = u64;
+
+/// Requests without computation that one turn takes: what the fastest client submits at once.
+const READY_PER_TURN: usize = 32;
+
+/// What a request without computation costs, nanoseconds.
+const READY_NS: u64 = 200;
+
+#[derive(Debug)]
+struct Client {
+    account: Account,
+    /// In the order of their turns.
+    connections: VecDeque<Id>,
+    status: ClientStatus,
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(crate) struct Scheduler {
+    clients: BTreeMap<u32, Client>,
+    intakes: BTreeMap<Id, Intake>,
+    turns: Turns,
+    /// Dropped for a lie, for the thread that has their sockets.
+    fallen: Vec<Id>,
+}
+
+/// Whether there is something to do.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Work was taken.
+    Work,
+    /// Nothing, unless a client whose rate is used up may go on then.
+    Nothing(Option<Instant>),
+}
+
+impl Scheduler {
+    pub(crate) fn add(&mut self, id: Id, end: Arc<End>, user: u32, rate: Option<u32>, now: Instant) {
+        let client = self.clients.entry(user).or_insert_with(|| Client {
+            account: Account::new(rate, now),
+            connections: VecDeque::new(),
+            status: ClientStatus { user, ..ClientStatus::default() },
+        });
+        client.connections.push_back(id);
+        client.status.connections = client.connections.len() as u64;
+        self.intakes.insert(id, Intake::new(end, user));
+    }
+
+    pub(crate) fn remove(&mut self, id: Id) {
+        let Some(intake) = self.intakes.remove(&id) else { return };
+        intake.end.is_over.store(true, Ordering::Release);
+        if let Some(client) = self.clients.get_mut(&intake.user) {
+            client.connections.retain(|other| *other != id);
+            client.status.connections = client.connections.len() as u64;
+        }
+    }
+
+    /// Forgets clients without connections, whose accounts would fill the list otherwise. A rate is kept that long.
+    pub(crate) fn forget_idle(&mut self, now: Instant) {
+        self.clients
+            .retain(|_, client| !client.connections.is_empty() || client.account.waits_until(now).is_some());
+    }
+
+    pub(crate) fn open(&mut self, id: Id, handle: Handle) -> Option<u32> {
+        self.intakes.get_mut(&id)?.open(handle)
+    }
+
+    pub(crate) fn close(&mut self, id: Id, handle: u32) {
+        if let Some(intake) = self.intakes.get_mut(&id) {
+            intake.close(handle);
+        }
+    }
+
+    /// Takes what is next: up to `batch` jobs of one user.
+    pub(crate) fn next(&mut self, batch: usize, now: Instant, work: &mut Work, counters: &Counters) -> Next {
+        loop {
+            let (user, id) = match self.whose_turn(now) {
+                Ok(found) => found,
+                Err(until) => return Next::Nothing(until),
+            };
+            let (Some(client), Some(intake)) = (self.clients.get_mut(&user), self.intakes.get_mut(&id))
+            else {
+                return Next::Nothing(None);
+            };
+            let taken = intake.take(batch, READY_PER_TURN, work, counters);
+            self.turns.begin(&client.account);
+            if let Some(at) = client.connections.iter().position(|other| *other == id) {
+                client.connections.rotate_left(at + 1);
+            }
+            for _ in &work.ready {
+                client.account.charge(READY_NS, now);
+            }
+            for job in &work.jobs {
+                client.account.charge(job.expected_ns, now);
+            }
+            client.status.done += (work.ready.len() + work.jobs.len()) as u64;
+            if taken.is_err() || intake.end.is_over.load(Ordering::Acquire) {
+                counters.lies.fetch_add(1, Ordering::Relaxed);
+                self.remove(id);
+                self.fallen.push(id);
+            }
+            if !work.jobs.is_empty() || !work.ready.is_empty() {
+                return Next::Work;
+            }
+        }
+    }
+
+    /// The user whose turn it is and the connection to take from, or when somebody who waits for its rate may go on.
+    fn whose_turn(&mut self, now: Instant) -> Result<(u32, Id), Option<Instant>> {
+        let mut best: Option<(u64, u32, Id)> = None;
+        let mut until: Option<Instant> = None;
+        for (user, client) in &mut self.clients {
+            let pending =
+                client.connections.iter().find(|id| self.intakes.get(id).is_some_and(Intake::is_pending));
+            let Some(id) = pending else { continue };
+            if let Some(due) = client.account.waits_until(now) {
+                client.status.waited += 1;
+                until = Some(until.map_or(due, |until| until.min(due)));
+                continue;
+            }
+            let rank = self.turns.rank(&mut client.account);
+            if best.is_none_or(|(least, ..)| rank < least) {
+                best = Some((rank, *user, *id));
+            }
+        }
+        best.map(|(_, user, id)| (user, id)).ok_or(until)
+    }
+
+    /// Whether any ring has a request that may be taken.
+    pub(crate) fn is_pending(&self, now: Instant) -> bool {
+        self.clients.values().any(|client| {
+            client.account.waits_until(now).is_none()
+                && client.connections.iter().any(|id| self.intakes.get(id).is_some_and(Intake::is_pending))
+        })
+    }
+
+    /// Asks every client to wake the service from now on, and tells whether a core is free. What was submitted before may go
+    /// unannounced, so the rings must be looked at once more.
+    pub(crate) fn ask_to_be_woken(&self, core_is_free: bool) {
+        for intake in self.intakes.values() {
+            intake.end.memory.bells().service_is_about_to_sleep();
+            intake.end.memory.bells().set_core_is_free(core_is_free);
+        }
+    }
+
+    /// Puts right what was expected of a job, when it is known what it cost.
+    pub(crate) fn correct(&mut self, user: u32, expected_ns: u64, cost_ns: u64) {
+        if let Some(client) = self.clients.get_mut(&user) {
+            client.account.correct(expected_ns, cost_ns);
+            client.status.busy_ns += cost_ns;
+        }
+    }
+
+    /// Connections that have been dropped here since the last call.
+    pub(crate) fn fallen(&mut self) -> Vec<Id> {
+        std::mem::take(&mut self.fallen)
+    }
+
+    pub(crate) fn has_fallen(&self) -> bool {
+        !self.fallen.is_empty()
+    }
+
+    pub(crate) fn connections(&self) -> usize {
+        self.intakes.len()
+    }
+
+    pub(crate) fn status(&self, most: usize) -> Vec<ClientStatus> {
+        let mut all: Vec<_> = self.clients.values().map(|client| client.status.clone()).collect();
+        all.sort_by_key(|client| std::cmp::Reverse(client.busy_ns));
+        all.truncate(most);
+        all
+    }
+}

@@ -1,0 +1,402 @@
+//! The service's life: it listens, lets clients in, and answers their set-up messages, on one thread beside the workers.
+//!
+//! **Guarantees:** who a client is comes from the kernel; a client that says nothing, too much or nonsense costs its own connection; a
+//! client that does not read what it is told is dropped; connections are bounded, for each user and in all.
+
+use crate::audit::{Audit, Event};
+use crate::chores::Chores;
+use crate::connection::{Computation, End, Single};
+use crate::policy::{Grant, Policy};
+use crate::scheduler::Id;
+use crate::setup::{Answered, Asker, Facts, Keys, answer};
+use crate::vault::{Vault, VaultError};
+use crate::workers::{Shared, Workers, new_bell, ring};
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen,
+    socket_with, sockopt,
+};
+use sealane_client::setup::{Ask, Told, VERSION};
+use sealane_client::{Memory, Refusal, socket};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Connections in all.
+pub const CONNECTIONS_MAX: usize = 1024;
+
+/// Connections of a user whom the policy does not name, until each has been told so.
+const STRANGER_CONNECTIONS_MAX: u32 = 4;
+
+/// How long a client may take for its first message when others wait to be let in.
+const HELLO_PATIENCE: Duration = Duration::from_secs(5);
+
+const LISTENER: u64 = 0;
+const CONTROL: u64 = 1;
+const STOP: u64 = 2;
+const FIRST_ID: u64 = 16;
+
+/// The service cannot start or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum ServiceError {
+    /// The keys.
+    #[error(transparent)]
+    Vault(#[from] VaultError),
+    /// The socket.
+    #[error("cannot listen at {}", path.display())]
+    Listen {
+        /// Where.
+        path: PathBuf,
+        /// The system's words.
+        #[source]
+        source: io::Error,
+    },
+    /// Another service.
+    #[error("another engine listens at {}", path.display())]
+    InUse {
+        /// Where.
+        path: PathBuf,
+    },
+    /// Something else of the system.
+    #[error("the engine cannot go on")]
+    System(#[from] io::Error),
+}
+
+/// What a service is made of.
+#[derive(Debug)]
+pub struct Settings {
+    /// A listening socket: of [`bind_at`], or from a service manager.
+    pub listener: OwnedFd,
+    /// The keys.
+    pub vault: Vault,
+    /// Who may do what.
+    pub policy: Policy,
+    /// Threads that compute; at least one.
+    pub workers: usize,
+    /// The log.
+    pub audit: Audit,
+    /// Whether memory is locked, for the status.
+    pub memory_locked: bool,
+    /// Where the passphrase comes from, for the status.
+    pub sealed_by: String,
+}
+
+/// Ends a service from any thread.
+#[derive(Debug, Clone)]
+pub struct Stop(Arc<OwnedFd>);
+
+impl Stop {
+    /// A switch that nobody has turned.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self(Arc::new(new_bell()?)))
+    }
+
+    /// Ends the service that has it.
+    pub fn stop(&self) {
+        ring(&self.0);
+    }
+}
+
+/// Makes a socket at `path` that every user may connect to: the policy decides who is let in. A socket that nobody listens at is replaced.
+///
+/// # Errors
+/// Another service that listens there, and what the system says.
+pub fn bind_at(path: &Path) -> Result<OwnedFd, ServiceError> {
+    let failed = |source: io::Error| ServiceError::Listen { path: path.to_owned(), source };
+    let address = SocketAddrUnix::new(path).map_err(|error| failed(error.into()))?;
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let listener = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+        .map_err(|error| failed(error.into()))?;
+    if let Err(error) = bind(&listener, &address) {
+        if error != Errno::ADDRINUSE {
+            return Err(failed(error.into()));
+        }
+        if socket::connect_to(path).is_ok() {
+            return Err(ServiceError::InUse { path: path.to_owned() });
+        }
+        fs::remove_file(path).map_err(failed)?;
+        bind(&listener, &address).map_err(|error| failed(error.into()))?;
+    }
+    fs::set_permissions(path, fs::Permissions::from_mode(0o666)).map_err(failed)?;
+    listen(&listener, 128).map_err(|error| failed(error.into()))?;
+    Ok(listener)
+}
+
+#[derive(Debug)]
+struct Connection {
+    socket: Arc<OwnedFd>,
+    user: u32,
+    process: i32,
+    grant: Option<Grant>,
+    since: Instant,
+    /// After its first message.
+    inside: Option<(Asker, OwnedFd)>,
+}
+
+/// A service that runs when it is told to.
+#[derive(Debug)]
+pub struct Service {
+    listener: OwnedFd,
+    policy: Policy,
+    audit: Audit,
+    keys: Keys,
+    facts: Facts,
+    shared: Arc<Shared>,
+    epoll: OwnedFd,
+    /// Its descriptor is waited for.
+    _stop: Stop,
+    connections: BTreeMap<Id, Connection>,
+    next_id: Id,
+    /// Dropped last but for what it needs.
+    _workers: Workers,
+}
+
+impl Service {
+    /// Opens the keys and starts the workers.
+    ///
+    /// # Errors
+    /// Keys that cannot be opened, and what the system says.
+    pub fn start(settings: Settings, stop: &Stop) -> Result<Self, ServiceError> {
+        Self::start_with(settings, stop, Box::new(Single))
+    }
+
+    /// Starts with another way to compute.
+    ///
+    /// # Errors
+    /// As [`Service::start`].
+    pub fn start_with(
+        settings: Settings,
+        stop: &Stop,
+        computation: Box<dyn Computation>,
+    ) -> Result<Self, ServiceError> {
+        let shared = Arc::new(Shared::new(computation)?);
+        let vault = Arc::new(settings.vault);
+        let chores = Chores::start(Arc::clone(&vault), shared.control.try_clone()?)?;
+        let keys = Keys::new(vault.keys()?, vault, chores);
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(io::Error::from)?;
+        for (fd, data, flags) in [
+            (settings.listener.as_fd(), LISTENER, EventFlags::IN),
+            (shared.control.as_fd(), CONTROL, EventFlags::IN),
+            (stop.0.as_fd(), STOP, EventFlags::IN),
+        ] {
+            epoll::add(&epoll, fd, EventData::new_u64(data), flags).map_err(io::Error::from)?;
+        }
+        let workers = settings.workers.max(1);
+        let facts = Facts {
+            service: concat!("sealane engine ", env!("CARGO_PKG_VERSION")).to_owned(),
+            start: Instant::now(),
+            workers,
+            memory_locked: settings.memory_locked,
+            sealed_by: settings.sealed_by,
+        };
+        settings.audit.write(&Event::Started { keys: keys.len() });
+        Ok(Self {
+            listener: settings.listener,
+            policy: settings.policy,
+            audit: settings.audit,
+            keys,
+            facts,
+            _workers: Workers::start(&shared, workers)?,
+            shared,
+            epoll,
+            _stop: stop.clone(),
+            connections: BTreeMap::new(),
+            next_id: FIRST_ID,
+        })
+    }
+
+    /// Keys that it keeps.
+    pub fn keys(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Serves until it is stopped.
+    ///
+    /// # Errors
+    /// What the kernel says of its means to wait.
+    pub fn run(mut self) -> Result<(), ServiceError> {
+        loop {
+            let mut space = [const { MaybeUninit::uninit() }; 64];
+            let events: Vec<u64> = match epoll::wait(&self.epoll, &mut space, None) {
+                Ok((events, _)) => events.iter().map(|event| event.data.u64()).collect(),
+                Err(Errno::INTR) => continue,
+                Err(error) => return Err(io::Error::from(error).into()),
+            };
+            for event in events {
+                match event {
+                    STOP => {
+                        self.audit.write(&Event::Ended);
+                        return Ok(());
+                    }
+                    LISTENER => self.accept(),
+                    CONTROL => self.control(),
+                    id => self.hear(id),
+                }
+            }
+        }
+    }
+
+    fn accept(&mut self) {
+        // Whoever holds a place without saying anything gives it to the next.
+        let silent: Vec<Id> = self
+            .connections
+            .iter()
+            .filter(|(_, connection)| {
+                connection.inside.is_none() && connection.since.elapsed() > HELLO_PATIENCE
+            })
+            .map(|(id, _)| *id)
+            .collect();
+        silent.into_iter().for_each(|id| self.drop_connection(id));
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = match accept_with(&self.listener, flags) {
+            Ok(socket) => socket,
+            Err(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS) => {
+                // It stays in the queue, and so does the event.
+                std::thread::sleep(Duration::from_millis(10));
+                return;
+            }
+            Err(_) => return,
+        };
+        let Ok(peer) = sockopt::socket_peercred(&socket) else { return };
+        let (user, process) = (peer.uid.as_raw(), peer.pid.as_raw_nonzero().get());
+        let grant = self.policy.grant(user, peer.gid.as_raw());
+        let most = grant.as_ref().map_or(STRANGER_CONNECTIONS_MAX, Grant::connections);
+        let own = self.connections.values().filter(|connection| connection.user == user).count();
+        if self.connections.len() >= CONNECTIONS_MAX || own >= most as usize {
+            let what = "connections".to_owned();
+            let _ = socket::send(&socket, &Told::Refused(Refusal::Limit { what }), &[], SendFlags::DONTWAIT);
+            return;
+        }
+        let id = self.next_id;
+        if epoll::add(&self.epoll, &socket, EventData::new_u64(id), EventFlags::IN | EventFlags::RDHUP)
+            .is_err()
+        {
+            return;
+        }
+        self.next_id += 1;
+        let (socket, since) = (Arc::new(socket), Instant::now());
+        self.connections.insert(id, Connection { socket, user, process, grant, since, inside: None });
+    }
+
+    /// Hears one message of a client.
+    fn hear(&mut self, id: Id) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let told = match socket::receive::<Ask>(&*connection.socket, RecvFlags::DONTWAIT) {
+            Ok(None) => return self.drop_connection(id),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+            Err(error) => {
+                if error.kind() == io::ErrorKind::InvalidData {
+                    self.lied(id);
+                }
+                return self.drop_connection(id);
+            }
+            Ok(Some((ask, _))) => match &mut connection.inside {
+                None => return self.greet(id, &ask),
+                Some((asker, _)) => {
+                    answer(ask, asker, &mut self.keys, &self.shared, &self.facts, &self.audit)
+                }
+            },
+        };
+        if let Answered::Now(told) = told {
+            self.tell(id, &told, &[]);
+        }
+    }
+
+    fn tell(&mut self, id: Id, told: &Told, descriptors: &[BorrowedFd<'_>]) {
+        let Some(connection) = self.connections.get(&id) else { return };
+        if socket::send(&*connection.socket, told, descriptors, SendFlags::DONTWAIT).is_err() {
+            self.drop_connection(id);
+        }
+    }
+
+    /// Answers a first message.
+    fn greet(&mut self, id: Id, ask: &Ask) {
+        let outcome = self.let_in(id, ask);
+        let Some(connection) = self.connections.get(&id) else { return };
+        let (user, process) = (connection.user, connection.process);
+        match (outcome, ask) {
+            (Ok((memory, bell)), Ask::Hello { program, .. }) => {
+                let program: String = program.chars().filter(|char| !char.is_control()).take(64).collect();
+                self.audit.write(&Event::Connected { user, process, program });
+                let told = Told::Welcome { version: VERSION, service: self.facts.service.clone() };
+                self.tell(id, &told, &[memory.as_fd(), bell.as_fd()]);
+            }
+            (outcome, _) => {
+                let refusal = outcome.err().unwrap_or(Refusal::Unexpected);
+                self.audit.write(&Event::Refused { user, process, why: refusal.to_string() });
+                self.tell(id, &Told::Refused(refusal), &[]);
+                self.drop_connection(id);
+            }
+        }
+    }
+
+    /// Makes the rings of a client. Workers know them before the client does, so nothing that it submits goes unseen.
+    fn let_in(&mut self, id: Id, ask: &Ask) -> Result<(OwnedFd, OwnedFd), Refusal> {
+        let connection = self.connections.get_mut(&id).ok_or(Refusal::Unexpected)?;
+        let Ask::Hello { lowest, highest, .. } = ask else { return Err(Refusal::Unexpected) };
+        if !(*lowest..=*highest).contains(&VERSION) {
+            return Err(Refusal::Version { lowest: VERSION, highest: VERSION });
+        }
+        let grant = connection.grant.clone().ok_or(Refusal::NotAllowed)?;
+        let limit = |_| Refusal::Limit { what: "memory and descriptors".to_owned() };
+        let (memory, fd) = Memory::create().map_err(limit)?;
+        let bell = new_bell().map_err(limit)?;
+        let given = bell.try_clone().map_err(limit)?;
+        self.shared.listen_to(&bell).map_err(limit)?;
+        memory.bells().service_is_about_to_sleep();
+        let end = Arc::new(End::new(memory, Arc::clone(&connection.socket)));
+        self.shared.scheduler().add(id, end, connection.user, grant.rate(), Instant::now());
+        let (user, process) = (connection.user, connection.process);
+        connection.inside = Some((Asker { id, user, process, grant, has_chore: false }, bell));
+        Ok((fd, given))
+    }
+
+    /// What workers and chores have to tell.
+    fn control(&mut self) {
+        let _ = rustix::io::read(&self.shared.control, &mut [0u8; 8]);
+        let fallen = self.shared.scheduler().fallen();
+        for id in fallen {
+            self.lied(id);
+            self.drop_connection(id);
+        }
+        while let Some(done) = self.keys.chores.done() {
+            let id = done.id;
+            let inside = self.connections.get_mut(&id).and_then(|connection| connection.inside.as_mut());
+            if let Some((asker, _)) = inside {
+                asker.has_chore = false;
+            }
+            let told = self.keys.settle(done, &self.audit);
+            self.tell(id, &told, &[]);
+        }
+    }
+
+    fn lied(&self, id: Id) {
+        if let Some(connection) = self.connections.get(&id) {
+            self.audit.write(&Event::Lied { user: connection.user, process: connection.process });
+        }
+    }
+
+    fn drop_connection(&mut self, id: Id) {
+        let Some(connection) = self.connections.remove(&id) else { return };
+        // One that is not there is as good.
+        let _ = epoll::delete(&self.epoll, &*connection.socket);
+        if let Some((_, bell)) = &connection.inside {
+            self.shared.forget(bell);
+            let mut scheduler = self.shared.scheduler();
+            scheduler.remove(id);
+            scheduler.forget_idle(Instant::now());
+        }
+        // Answers under way hold the socket a little longer; the client is to know now.
+        let _ = rustix::net::shutdown(&*connection.socket, rustix::net::Shutdown::Both);
+    }
+}

@@ -1,0 +1,273 @@
+//! Set-up messages answered: what each may do, by the grant of the user that the kernel names.
+//!
+//! **Guarantees:** a user without a grant learns nothing but that; a key that a user may not use does not exist for it; names are checked
+//! before they become files; every list has a bound.
+
+use crate::audit::{Audit, Event};
+use crate::chores::{Chore, Chores, Done, What};
+use crate::connection::{Handle, StoredKey};
+use crate::policy::Grant;
+use crate::scheduler::Id;
+use crate::vault::{KEYS_MAX, Vault};
+use crate::workers::Shared;
+use sealane_asymmetric::PrivateKey;
+use sealane_client::job::Use;
+use sealane_client::key::is_name;
+use sealane_client::setup::{Ask, KEYS_PER_LIST, ServiceStatus, Told};
+use sealane_client::{KeyInfo, Refusal, Source};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+/// Clients in a status.
+const CLIENTS_MAX: usize = 64;
+
+/// Who asks.
+#[derive(Debug)]
+pub(crate) struct Asker {
+    pub(crate) id: Id,
+    pub(crate) user: u32,
+    pub(crate) process: i32,
+    pub(crate) grant: Grant,
+    /// A chore is under way for it.
+    pub(crate) has_chore: bool,
+}
+
+/// Facts of the service that do not change.
+#[derive(Debug)]
+pub(crate) struct Facts {
+    pub(crate) service: String,
+    pub(crate) start: Instant,
+    pub(crate) workers: usize,
+    pub(crate) memory_locked: bool,
+    pub(crate) sealed_by: String,
+}
+
+/// The keys, and what changes them.
+#[derive(Debug)]
+pub(crate) struct Keys {
+    by_name: BTreeMap<String, Arc<StoredKey>>,
+    by_public: HashMap<Vec<u8>, Arc<StoredKey>>,
+    /// Being made.
+    reserved: BTreeSet<String>,
+    vault: Arc<Vault>,
+    pub(crate) chores: Chores,
+}
+
+impl Keys {
+    pub(crate) fn new(keys: Vec<(String, PrivateKey)>, vault: Arc<Vault>, chores: Chores) -> Self {
+        let (by_name, by_public) = (BTreeMap::new(), HashMap::new());
+        let mut all = Self { by_name, by_public, reserved: BTreeSet::new(), vault, chores };
+        for (name, key) in keys {
+            all.insert(stored(name, key));
+        }
+        all
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.by_name.len()
+    }
+
+    fn insert(&mut self, key: Arc<StoredKey>) {
+        self.by_public.insert(key.info.public.clone(), Arc::clone(&key));
+        self.by_name.insert(key.info.name.clone(), key);
+    }
+
+    fn find(&self, source: &Source) -> Option<&Arc<StoredKey>> {
+        match source {
+            Source::Name(name) => self.by_name.get(name),
+            Source::Public(der) => self.by_public.get(der),
+        }
+    }
+
+    /// Takes the name for a key that is to be made.
+    fn reserve(&mut self, name: &str) -> Result<(), Refusal> {
+        if !is_name(name) {
+            return Err(Refusal::BadName);
+        }
+        if self.by_name.contains_key(name) || self.reserved.contains(name) {
+            return Err(Refusal::Exists);
+        }
+        if self.by_name.len() + self.reserved.len() >= KEYS_MAX {
+            return Err(Refusal::Limit { what: "keys".to_owned() });
+        }
+        self.reserved.insert(name.to_owned());
+        Ok(())
+    }
+
+    /// Takes in a key that was made, and says so.
+    pub(crate) fn settle(&mut self, done: Done, audit: &Audit) -> Told {
+        self.reserved.remove(&done.name);
+        let key = match done.outcome {
+            Ok(key) => key,
+            Err(refusal) => return Told::Refused(refusal),
+        };
+        let key = stored(done.name, key);
+        let (user, name, kind) = (done.user, key.info.name.clone(), key.info.kind.to_string());
+        audit.write(&match done.is_import {
+            true => Event::Imported { user, key: name, kind },
+            false => Event::Generated { user, key: name, kind },
+        });
+        let info = key.info.clone();
+        self.insert(key);
+        Told::Key { handle: u32::MAX, info }
+    }
+
+    fn remove(&mut self, name: &str) -> Result<(), Refusal> {
+        let Some(key) = self.by_name.get(name) else { return Err(Refusal::NoSuchKey) };
+        self.vault.remove(name).map_err(|error| Refusal::Storage { why: error.to_string() })?;
+        key.removed.store(true, Ordering::Release);
+        if let Some(key) = self.by_name.remove(name)
+            && self.by_public.get(&key.info.public).is_some_and(|other| other.info.name == name)
+        {
+            self.by_public.remove(&key.info.public);
+        }
+        Ok(())
+    }
+}
+
+fn stored(name: String, key: PrivateKey) -> Arc<StoredKey> {
+    let info = KeyInfo { name, kind: key.kind(), public: key.public().to_vec() };
+    Arc::new(StoredKey { info, key, removed: AtomicBool::new(false) })
+}
+
+/// What to do after a message.
+pub(crate) enum Answered {
+    /// Send this.
+    Now(Told),
+    /// Nothing yet: a chore will have the answer.
+    Later,
+}
+
+/// Answers a message that is not the first one.
+pub(crate) fn answer(
+    ask: Ask,
+    asker: &mut Asker,
+    keys: &mut Keys,
+    shared: &Shared,
+    facts: &Facts,
+    audit: &Audit,
+) -> Answered {
+    match answered(ask, asker, keys, shared, facts, audit) {
+        Ok(answered) => answered,
+        Err(refusal) => {
+            audit.write(&Event::Refused {
+                user: asker.user,
+                process: asker.process,
+                why: refusal.to_string(),
+            });
+            Answered::Now(Told::Refused(refusal))
+        }
+    }
+}
+
+fn answered(
+    ask: Ask,
+    asker: &mut Asker,
+    keys: &mut Keys,
+    shared: &Shared,
+    facts: &Facts,
+    audit: &Audit,
+) -> Result<Answered, Refusal> {
+    if asker.has_chore {
+        return Err(Refusal::Unexpected);
+    }
+    let told = match ask {
+        Ask::Hello { .. } => return Err(Refusal::Unexpected),
+        Ask::Open(source) => {
+            let key = keys.find(&source).ok_or(Refusal::NoSuchKey)?;
+            let uses = asker.grant.uses(&key.info.name);
+            if uses.is_empty() {
+                return Err(Refusal::NoSuchKey);
+            }
+            let name = key.info.name.clone();
+            let told = open(asker.id, Handle { key: Arc::clone(key), uses }, shared)?;
+            audit.write(&Event::Opened { user: asker.user, process: asker.process, key: name });
+            told
+        }
+        Ask::Lend { pkcs8 } => {
+            if !asker.grant.may_lend() {
+                return Err(Refusal::NotAllowed);
+            }
+            let key = PrivateKey::of_pkcs8(&pkcs8.0).map_err(|_| Refusal::BadKey)?;
+            // What it may do with a key that it has anyway.
+            let uses = [Use::Sign, Use::Decrypt, Use::Derive].into();
+            open(asker.id, Handle { key: stored(String::new(), key), uses }, shared)?
+        }
+        Ask::Close { handle } => {
+            shared.scheduler().close(asker.id, handle);
+            Told::Done
+        }
+        Ask::List { after } => {
+            use std::ops::Bound::{Excluded, Unbounded};
+            let behind = keys.by_name.range::<String, _>((Excluded(&after), Unbounded));
+            let usable =
+                behind.filter(|(name, _)| asker.grant.is_admin() || !asker.grant.uses(name).is_empty());
+            Told::Keys(usable.take(KEYS_PER_LIST).map(|(_, key)| key.info.clone()).collect())
+        }
+        Ask::Generate { name, kind } => return chore(asker, keys, name, What::Generate(kind)),
+        Ask::Import { name, bytes, passphrase } => {
+            return chore(asker, keys, name, What::Import { bytes, passphrase });
+        }
+        Ask::Remove { name } => {
+            if !asker.grant.is_admin() {
+                return Err(Refusal::NotAdmin);
+            }
+            keys.remove(&name)?;
+            audit.write(&Event::Removed { user: asker.user, key: name });
+            Told::Done
+        }
+        Ask::Status => Told::Status(Box::new(status(asker, keys, shared, facts))),
+    };
+    Ok(Answered::Now(told))
+}
+
+fn open(id: Id, handle: Handle, shared: &Shared) -> Result<Told, Refusal> {
+    let info = handle.key.info.clone();
+    let handle =
+        shared.scheduler().open(id, handle).ok_or_else(|| Refusal::Limit { what: "open keys".to_owned() })?;
+    Ok(Told::Key { handle, info })
+}
+
+fn chore(asker: &mut Asker, keys: &mut Keys, name: String, what: What) -> Result<Answered, Refusal> {
+    if !asker.grant.is_admin() {
+        return Err(Refusal::NotAdmin);
+    }
+    if let What::Generate(kind) = &what
+        && kind.to_string().parse() != Ok(*kind)
+    {
+        return Err(Refusal::BadKey);
+    }
+    keys.reserve(&name)?;
+    let added = keys.chores.add(Chore { id: asker.id, user: asker.user, name: name.clone(), what });
+    if added.is_err() {
+        keys.reserved.remove(&name);
+    }
+    added?;
+    asker.has_chore = true;
+    Ok(Answered::Later)
+}
+
+/// All of it for who may manage keys; of other clients nothing for the rest.
+fn status(asker: &Asker, keys: &Keys, shared: &Shared, facts: &Facts) -> ServiceStatus {
+    let scheduler = shared.scheduler();
+    let mut clients = scheduler.status(CLIENTS_MAX);
+    clients.retain(|client| asker.grant.is_admin() || client.user == asker.user);
+    let counters = &shared.counters;
+    ServiceStatus {
+        service: facts.service.clone(),
+        up_seconds: facts.start.elapsed().as_secs(),
+        workers: facts.workers as u32,
+        memory_locked: facts.memory_locked,
+        sealed_by: facts.sealed_by.clone(),
+        keys: keys.len() as u64,
+        connections: scheduler.connections() as u64,
+        done: counters.done(),
+        refused: counters.refused(),
+        lies: counters.lies.load(Ordering::Relaxed),
+        wakes: counters.wakes.load(Ordering::Relaxed),
+        busy_ns: counters.busy_ns.load(Ordering::Relaxed),
+        clients,
+    }
+}

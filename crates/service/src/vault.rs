@@ -1,0 +1,267 @@
+//! Keys at rest: a folder with a file for each, sealed under a passphrase.
+//!
+//! The file `seal` has the salt and cost of scrypt, and a sealed word by which a wrong passphrase is known. `NAME.key` is a key's PKCS#8
+//! under AES-256-GCM, bound to its name. **Guarantees:** files are written whole or not at all, readable by their owner only; a file
+//! that was changed, moved or renamed is an error, never another key; the private bytes exist in clear only in zeroed buffers.
+
+use rustix::fs::{FlockOperation, flock};
+use sealane_asymmetric::{PrivateKey, SCRYPT_LOG_N, Sealer, random};
+use sealane_client::key::is_name;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+/// Keys in one vault.
+pub const KEYS_MAX: usize = 4096;
+
+/// The longest file that is read, in bytes: an RSA key of 8,192 bits has 4,700.
+const FILE_BYTES_MAX: u64 = 16_384;
+
+const SEAL: &str = "seal";
+const SEAL_MAGIC: &[u8] = b"sealane engine seal 1\n";
+const KEY_MAGIC: &[u8] = b"sealane engine key 1\n";
+const SALT_BYTES: usize = 16;
+const SUFFIX: &str = ".key";
+
+/// The vault does not do what it should.
+#[derive(Debug, thiserror::Error)]
+pub enum VaultError {
+    /// A file.
+    #[error("cannot {doing} {}", path.display())]
+    File {
+        /// What was tried.
+        doing: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The system's words.
+        #[source]
+        source: io::Error,
+    },
+    /// Another service has it.
+    #[error("another engine has the keys in {}", path.display())]
+    InUse {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// The passphrase is not that of these keys.
+    #[error("the passphrase does not open the keys in {}", path.display())]
+    Passphrase {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// No passphrase at all.
+    #[error("an empty passphrase protects nothing")]
+    NoPassphrase,
+    /// A file was changed, or is no key.
+    #[error("{} is damaged, or not a key of this engine: restore it from a backup, or remove it", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Too many keys.
+    #[error("{} has more than {KEYS_MAX} keys", path.display())]
+    TooMany {
+        /// The folder.
+        path: PathBuf,
+    },
+}
+
+/// The folder, opened.
+#[derive(Debug)]
+pub struct Vault {
+    folder: PathBuf,
+    sealer: Sealer,
+    /// Holds the lock.
+    _lock: File,
+}
+
+fn failed(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> VaultError {
+    move |source| VaultError::File { doing, path: path.to_owned(), source }
+}
+
+impl Vault {
+    /// Opens the folder, which is made if it is missing, with the passphrase it was first opened with.
+    ///
+    /// # Errors
+    /// Another passphrase, another service, a file that cannot be read.
+    pub fn open(folder: &Path, passphrase: &[u8]) -> Result<Self, VaultError> {
+        if passphrase.is_empty() {
+            return Err(VaultError::NoPassphrase);
+        }
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+        made.map_err(failed("make", folder))?;
+        let lock = File::open(folder).map_err(failed("open", folder))?;
+        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+            return Err(VaultError::InUse { path: folder.to_owned() });
+        }
+        let path = folder.join(SEAL);
+        let (found, is_new) = match read(&path) {
+            Ok(found) => (found, false),
+            Err(VaultError::File { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                (Self::new_seal(folder, passphrase)?, true)
+            }
+            Err(error) => return Err(error),
+        };
+        let damaged = || VaultError::Damaged { path: path.clone() };
+        let (head, word) = found.split_at_checked(SEAL_MAGIC.len() + SALT_BYTES + 1).ok_or_else(damaged)?;
+        let rest = head.strip_prefix(SEAL_MAGIC).ok_or_else(damaged)?;
+        let (salt, log_n) = rest.split_at(SALT_BYTES);
+        let sealer = Sealer::new(passphrase, salt, log_n[0]).map_err(|_| damaged())?;
+        if sealer.open(head, word).is_err() {
+            return Err(VaultError::Passphrase { path: folder.to_owned() });
+        }
+        if is_new {
+            write(folder, SEAL, &found)?;
+        }
+        Ok(Self { folder: folder.to_owned(), sealer, _lock: lock })
+    }
+
+    fn new_seal(folder: &Path, passphrase: &[u8]) -> Result<Vec<u8>, VaultError> {
+        let salt = random::<SALT_BYTES>();
+        let head = [SEAL_MAGIC, &salt, &[SCRYPT_LOG_N]].concat();
+        let damaged = |_| VaultError::Damaged { path: folder.join(SEAL) };
+        let sealer = Sealer::new(passphrase, &salt, SCRYPT_LOG_N).map_err(damaged)?;
+        let word = sealer.seal(&head, &[]).map_err(damaged)?;
+        Ok([head, word].concat())
+    }
+
+    /// Every key, with its name.
+    ///
+    /// # Errors
+    /// A file that is no key of this vault: the service must not start as if that key did not exist.
+    pub fn keys(&self) -> Result<Vec<(String, PrivateKey)>, VaultError> {
+        let mut keys = Vec::new();
+        for entry in fs::read_dir(&self.folder).map_err(failed("read", &self.folder))? {
+            let path = entry.map_err(failed("read", &self.folder))?.path();
+            let Some(name) = path.file_name().and_then(|name| name.to_str()?.strip_suffix(SUFFIX)) else {
+                continue;
+            };
+            // A file that was being written when the service ended.
+            if !is_name(name) {
+                continue;
+            }
+            if keys.len() == KEYS_MAX {
+                return Err(VaultError::TooMany { path: self.folder.clone() });
+            }
+            let damaged = || VaultError::Damaged { path: path.clone() };
+            let sealed = read(&path)?;
+            let sealed = sealed.strip_prefix(KEY_MAGIC).ok_or_else(damaged)?;
+            let pkcs8 = self.sealer.open(&associated(name), sealed).map_err(|_| damaged())?;
+            keys.push((name.to_owned(), PrivateKey::of_pkcs8(&pkcs8).map_err(|_| damaged())?));
+        }
+        Ok(keys)
+    }
+
+    /// Keeps a key.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn store(&self, name: &str, key: &PrivateKey) -> Result<(), VaultError> {
+        let path = self.path(name);
+        let damaged = |_| VaultError::Damaged { path: path.clone() };
+        let pkcs8 = key.to_pkcs8().map_err(damaged)?;
+        let sealed = self.sealer.seal(&associated(name), &pkcs8).map_err(damaged)?;
+        write(&self.folder, &format!("{name}{SUFFIX}"), &[KEY_MAGIC, &sealed].concat())
+    }
+
+    /// Deletes a key.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn remove(&self, name: &str) -> Result<(), VaultError> {
+        let path = self.path(name);
+        fs::remove_file(&path).map_err(failed("remove", &path))?;
+        sync(&self.folder)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        assert!(is_name(name), "names are checked where they come in");
+        self.folder.join(format!("{name}{SUFFIX}"))
+    }
+}
+
+fn associated(name: &str) -> Vec<u8> {
+    [KEY_MAGIC, name.as_bytes()].concat()
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, VaultError> {
+    let mut content = Vec::new();
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path);
+    let file = file.map_err(failed("open", path))?;
+    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut content).map_err(failed("read", path))?;
+    if content.len() as u64 > FILE_BYTES_MAX {
+        return Err(VaultError::Damaged { path: path.to_owned() });
+    }
+    Ok(content)
+}
+
+/// Writes a file whole: beside its place, then there.
+fn write(folder: &Path, name: &str, content: &[u8]) -> Result<(), VaultError> {
+    let (path, beside) = (folder.join(name), folder.join(format!(".{name}.new")));
+    let written = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside);
+    let written = written.and_then(|mut file| file.write_all(content).and_then(|()| file.sync_all()));
+    written.and_then(|()| fs::rename(&beside, &path)).map_err(failed("write", &path))?;
+    sync(folder)
+}
+
+fn sync(folder: &Path) -> Result<(), VaultError> {
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed("write", folder))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sealane_client::KeyKind;
+
+    fn names(vault: &Vault) -> Vec<String> {
+        let mut names: Vec<_> = vault.keys().unwrap().into_iter().map(|(name, _)| name).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn keys_come_back_with_the_passphrase_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("keys");
+        let vault = Vault::open(&path, b"one").unwrap();
+        assert!(matches!(Vault::open(&path, b"one"), Err(VaultError::InUse { .. })));
+        let key = PrivateKey::generate(KeyKind::P256).unwrap();
+        vault.store("web", &key).unwrap();
+        vault.store("mail", &PrivateKey::generate(KeyKind::Ed25519).unwrap()).unwrap();
+        drop(vault);
+        assert!(matches!(Vault::open(&path, b"two"), Err(VaultError::Passphrase { .. })));
+        assert!(matches!(Vault::open(&path, b""), Err(VaultError::NoPassphrase)));
+        let vault = Vault::open(&path, b"one").unwrap();
+        assert_eq!(names(&vault), ["mail", "web"]);
+        let found = vault.keys().unwrap().into_iter().find(|(name, _)| name == "web").unwrap().1;
+        assert_eq!(found.public(), key.public());
+        vault.remove("web").unwrap();
+        assert_eq!(names(&vault), ["mail"]);
+        let text = fs::read(path.join("mail.key")).unwrap();
+        let pkcs8 = vault.keys().unwrap()[0].1.to_pkcs8().unwrap();
+        assert!(!text.windows(16).any(|window| pkcs8.windows(16).any(|clear| clear == window)));
+    }
+
+    #[test]
+    fn a_file_that_was_changed_or_renamed_is_no_key() {
+        let folder = tempfile::tempdir().unwrap();
+        let vault = Vault::open(folder.path(), b"one").unwrap();
+        vault.store("web", &PrivateKey::generate(KeyKind::X25519).unwrap()).unwrap();
+        let (web, mail) = (folder.path().join("web.key"), folder.path().join("mail.key"));
+        let good = fs::read(&web).unwrap();
+        fs::write(&mail, &good).unwrap();
+        assert!(matches!(vault.keys(), Err(VaultError::Damaged { path }) if path == mail));
+        fs::remove_file(&mail).unwrap();
+        for at in 0..good.len() {
+            let mut bad = good.clone();
+            bad[at] ^= 1;
+            fs::write(&web, bad).unwrap();
+            assert!(matches!(vault.keys(), Err(VaultError::Damaged { .. })), "byte {at}");
+        }
+        fs::write(&web, vec![0; FILE_BYTES_MAX as usize + 1]).unwrap();
+        assert!(matches!(vault.keys(), Err(VaultError::Damaged { .. })));
+        fs::write(&web, good).unwrap();
+        assert_eq!(names(&vault), ["web"]);
+    }
+}

@@ -1,0 +1,72 @@
+//! A service on a thread of a test, and what tests ask of it.
+
+// A program of tests may need only a part.
+#![allow(dead_code)]
+
+use sealane_client::Client;
+use sealane_service::policy::Names;
+use sealane_service::service::bind_at;
+use sealane_service::{Audit, Policy, Service, Settings, Stop, Vault};
+use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
+
+/// A running service. It ends with the value.
+pub(crate) struct Engine {
+    pub(crate) socket: PathBuf,
+    folder: PathBuf,
+    policy: Option<String>,
+    running: Option<(Stop, JoinHandle<()>)>,
+}
+
+impl Engine {
+    /// Starts in a folder that outlives it. Without a policy this user may do everything.
+    pub(crate) fn start(folder: &Path, policy: Option<&str>) -> Self {
+        let socket = folder.join("socket");
+        let mut engine =
+            Self { socket, folder: folder.to_owned(), policy: policy.map(str::to_owned), running: None };
+        engine.start_again();
+        engine
+    }
+
+    pub(crate) fn start_again(&mut self) {
+        let policy = match &self.policy {
+            Some(text) => Policy::parse(text, &Names::default()).expect("a policy"),
+            None => Policy::of_users(&[rustix::process::geteuid().as_raw()]),
+        };
+        let settings = Settings {
+            listener: bind_at(&self.socket).expect("a socket"),
+            vault: Vault::open(&self.folder.join("keys"), b"a passphrase").expect("a vault"),
+            policy,
+            workers: 2,
+            audit: Audit::new(None),
+            memory_locked: false,
+            sealed_by: "a test".to_owned(),
+        };
+        let stop = Stop::new().expect("a switch");
+        let service = Service::start(settings, &stop).expect("a service");
+        let thread = std::thread::spawn(move || service.run().expect("it serves"));
+        self.running = Some((stop, thread));
+    }
+
+    pub(crate) fn stop(&mut self) {
+        if let Some((stop, thread)) = self.running.take() {
+            stop.stop();
+            thread.join().expect("it ends");
+        }
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        Client::connect(&self.socket, "a test").expect("a client")
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// This process's user.
+pub(crate) fn user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}

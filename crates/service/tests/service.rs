@@ -1,0 +1,412 @@
+//! The service and its clients, over real sockets and rings: what honest clients get, and what others do not.
+
+mod common;
+
+use common::{Engine, user};
+use rustix::net::{RecvFlags, SendFlags};
+use sealane_asymmetric::{PrivateKey, PublicKey, Verification, random};
+use sealane_client::ring::{Direction, Head, Producer, WORDS, Words as _};
+use sealane_client::setup::{Ask, Told, VERSION};
+use sealane_client::{
+    AsyncClient, Channel, Client, ClientError, Hash, KeyKind, Memory, Operation, Refusal, Source, Status,
+    socket,
+};
+use std::future::Future;
+use std::os::fd::{AsFd, OwnedFd};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+
+const KINDS: [KeyKind; 5] =
+    [KeyKind::Rsa { bits: 2048 }, KeyKind::P256, KeyKind::P384, KeyKind::Ed25519, KeyKind::X25519];
+
+#[test]
+fn every_kind_of_key_computes_in_the_service_and_survives_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut engine = Engine::start(folder.path(), None);
+    let mut client = engine.client();
+    for (index, kind) in KINDS.into_iter().enumerate() {
+        let info = client.generate(&format!("key-{index}"), kind).unwrap();
+        assert_eq!(info.kind, kind);
+    }
+    for round in 0..2 {
+        let keys = client.keys().unwrap();
+        assert_eq!(keys.iter().map(|key| key.kind).collect::<Vec<_>>(), KINDS, "round {round}");
+        for info in keys {
+            let key = client.open(&info.name).unwrap();
+            let public = PublicKey::of_der(&info.public).unwrap();
+            let digest = random::<32>();
+            let hash = Hash::Sha256;
+            let pss = Operation::SignPss { hash, mask: hash, salt_bytes: 32 };
+            let trials: &[(Operation, Verification)] = match info.kind {
+                KeyKind::Rsa { .. } => &[
+                    (Operation::SignPkcs1(Some(hash)), Verification::Pkcs1(Some(hash))),
+                    (Operation::SignPkcs1(None), Verification::Pkcs1(None)),
+                    (pss, Verification::Pss { hash, mask: hash, salt_bytes: Some(32) }),
+                ],
+                KeyKind::P256 | KeyKind::P384 => &[(Operation::SignEcdsa, Verification::Ecdsa)],
+                KeyKind::Ed25519 => &[(Operation::SignEd25519, Verification::Ed25519)],
+                KeyKind::X25519 => &[],
+            };
+            for (operation, how) in trials {
+                let signature = client.call(&key, *operation, &digest).unwrap();
+                assert!(public.verifies(*how, &digest, &signature), "{operation:?}");
+                assert!(!public.verifies(*how, &random::<32>(), &signature), "{operation:?}");
+            }
+            if let KeyKind::Rsa { .. } = info.kind {
+                for (oaep, operation) in [
+                    (None, Operation::DecryptPkcs1),
+                    (Some((hash, Hash::Sha1)), Operation::DecryptOaep { hash, mask: Hash::Sha1 }),
+                ] {
+                    let ciphertext = public.encrypt(oaep, b"a premaster secret").unwrap();
+                    assert_eq!(*client.call(&key, operation, &ciphertext).unwrap(), b"a premaster secret");
+                }
+            }
+            if matches!(info.kind, KeyKind::X25519 | KeyKind::P256) {
+                let peer = PrivateKey::generate(info.kind).unwrap();
+                // The last bytes of either structure are the raw public key or the uncompressed point.
+                let length = if info.kind == KeyKind::X25519 { 32 } else { 65 };
+                let tail = |der: &[u8]| der[der.len() - length..].to_vec();
+                let ours = client.call(&key, Operation::Derive, &tail(peer.public())).unwrap();
+                assert_eq!(ours, peer.run(Operation::Derive, &tail(&info.public)).unwrap());
+            }
+        }
+        engine.stop();
+        engine.start_again();
+    }
+}
+
+#[test]
+fn a_client_whose_service_restarts_goes_on_by_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut engine = Engine::start(folder.path(), None);
+    let mut client = engine.client();
+    client.generate("web", KeyKind::P256).unwrap();
+    let key = client.open("web").unwrap();
+    client.sign(&key, Hash::Sha256, &[1; 32]).unwrap();
+    engine.stop();
+    assert!(matches!(client.sign(&key, Hash::Sha256, &[1; 32]), Err(ClientError::Unreachable { .. })));
+    engine.start_again();
+    client.sign(&key, Hash::Sha256, &[1; 32]).unwrap();
+    // Another key of the same name is not taken for the first.
+    client.remove("web").unwrap();
+    client.generate("web", KeyKind::P256).unwrap();
+    engine.stop();
+    engine.start_again();
+    assert!(matches!(client.sign(&key, Hash::Sha256, &[1; 32]), Err(ClientError::OtherKey { .. })));
+}
+
+#[test]
+fn what_the_policy_does_not_allow_does_not_happen() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut engine = Engine::start(folder.path(), None);
+    let mut client = engine.client();
+    for (name, kind) in [("web-1", KeyKind::P256), ("mail", KeyKind::P256)] {
+        client.generate(name, kind).unwrap();
+    }
+    assert!(matches!(client.generate("mail", KeyKind::P256), Err(ClientError::Refused(Refusal::Exists))));
+    assert!(matches!(client.generate("../mail", KeyKind::P256), Err(ClientError::Refused(Refusal::BadName))));
+    engine.stop();
+    let policy =
+        format!("[[allow]]\nusers = [{}]\nkeys = ['web-*']\nuses = ['sign']\nconnections = 2\n", user());
+    let engine = Engine::start(folder.path(), Some(&policy));
+    let mut client = engine.client();
+    assert_eq!(client.keys().unwrap().len(), 1);
+    let web = client.open("web-1").unwrap();
+    client.sign(&web, Hash::Sha256, &[1; 32]).unwrap();
+    let point = web.info.public[web.info.public.len() - 65..].to_vec();
+    let derived = client.call(&web, Operation::Derive, &point);
+    assert!(matches!(derived, Err(ClientError::Job(Status::NotAllowed))), "{derived:?}");
+    let hidden = client.open_by(Source::Name("mail".to_owned()));
+    assert!(matches!(hidden, Err(ClientError::Refused(Refusal::NoSuchKey))));
+    assert!(matches!(client.generate("new", KeyKind::P256), Err(ClientError::Refused(Refusal::NotAdmin))));
+    assert!(matches!(client.remove("web-1"), Err(ClientError::Refused(Refusal::NotAdmin))));
+    let own = PrivateKey::generate(KeyKind::Ed25519).unwrap().to_pkcs8().unwrap();
+    assert!(matches!(client.lend(&own), Err(ClientError::Refused(Refusal::NotAllowed))));
+    let _second = engine.client();
+    let third = Client::connect(&engine.socket, "one too many");
+    assert!(
+        matches!(third, Err(ClientError::Refused(Refusal::Limit { .. }) | ClientError::Ended)),
+        "{third:?}"
+    );
+    drop(engine);
+    let engine = Engine::start(folder.path(), Some("[[allow]]\nusers = [54321]\nadmin = true\n"));
+    let stranger = Client::connect(&engine.socket, "a stranger");
+    assert!(matches!(stranger, Err(ClientError::Refused(Refusal::NotAllowed))), "{stranger:?}");
+}
+
+#[test]
+fn a_key_that_is_lent_or_removed_is_worth_nothing_elsewhere() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = Engine::start(folder.path(), None);
+    let (mut one, mut other) = (engine.client(), engine.client());
+    let own = PrivateKey::generate(KeyKind::Ed25519).unwrap();
+    let key = one.lend(&own.to_pkcs8().unwrap()).unwrap();
+    let signature = one.call(&key, Operation::SignEd25519, b"text").unwrap();
+    assert_eq!(signature, own.run(Operation::SignEd25519, b"text").unwrap());
+    assert!(one.keys().unwrap().is_empty());
+    assert!(matches!(
+        other.call(&key, Operation::SignEd25519, b"text"),
+        Err(ClientError::Refused(Refusal::NoSuchKey))
+    ));
+    one.generate("web", KeyKind::Ed25519).unwrap();
+    let web = one.open("web").unwrap();
+    other.remove("web").unwrap();
+    let removed = one.call(&web, Operation::SignEd25519, b"text");
+    assert!(matches!(removed, Err(ClientError::Job(Status::Removed))), "{removed:?}");
+    assert!(!folder.path().join("keys/web.key").exists());
+}
+
+#[test]
+fn keys_are_imported_in_the_forms_that_people_have() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = Engine::start(folder.path(), None);
+    let mut client = engine.client();
+    let key = PrivateKey::generate(KeyKind::P256).unwrap();
+    let der = key.to_pkcs8().unwrap();
+    let pem = sealane_client::key::pem("PRIVATE KEY", &der);
+    for (name, bytes) in [("der", der.as_slice()), ("pem", pem.as_bytes())] {
+        assert_eq!(client.import(name, bytes, None).unwrap().public, key.public());
+    }
+    for bytes in [b"".as_slice(), b"-----BEGIN PRIVATE KEY-----\n", &der[1..]] {
+        let outcome = client.import("bad", bytes, Some("a passphrase"));
+        assert!(matches!(outcome, Err(ClientError::Refused(Refusal::BadKey))), "{outcome:?}");
+    }
+    // The name of an attempt that failed is free again.
+    client.import("bad", &der, None).unwrap();
+}
+
+#[test]
+fn many_jobs_under_way_come_back_with_their_own_answers() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = Engine::start(folder.path(), None);
+    let mut channel = Channel::connect(&engine.socket, "a test").unwrap();
+    let mut expected = std::collections::BTreeMap::new();
+    let mut answered = 0;
+    for round in 0..300usize {
+        let content = vec![round as u8; [0, 1, 31, 32, 33, 511, 512, 513][round % 8]];
+        match channel.submit(0, Operation::Null, &content) {
+            Ok(ticket) => {
+                expected.insert(ticket, content);
+            }
+            Err(ClientError::Full) => {
+                channel.flush().unwrap();
+                let (ticket, answer) = channel.take().unwrap();
+                assert_eq!(expected.remove(&ticket).as_ref(), Some(&*answer.unwrap()));
+                answered += 1;
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+    channel.flush().unwrap();
+    while !expected.is_empty() {
+        // By the socket, as an event loop waits.
+        if !channel.arm() {
+            let mut fds =
+                [rustix::event::PollFd::from_borrowed_fd(channel.fd(), rustix::event::PollFlags::IN)];
+            rustix::event::poll(&mut fds, None).unwrap();
+        }
+        channel.disarm().unwrap();
+        while let Some((ticket, answer)) = channel.try_take().unwrap() {
+            assert_eq!(expected.remove(&ticket).as_ref(), Some(&*answer.unwrap()));
+            answered += 1;
+        }
+    }
+    assert!(answered > 100);
+    assert_eq!(channel.in_flight(), 0);
+    let too_long = vec![0; sealane_client::ring::MESSAGE_BYTES_MAX + 1];
+    assert!(matches!(channel.submit(0, Operation::Null, &too_long), Err(ClientError::TooLong)));
+}
+
+/// Wakes a thread that runs a future.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut future = pin!(future);
+    loop {
+        if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return value;
+        }
+        thread::park();
+    }
+}
+
+#[test]
+fn tasks_share_one_connection() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut engine = Engine::start(folder.path(), None);
+    engine.client().generate("web", KeyKind::Ed25519).unwrap();
+    let client = AsyncClient::connect(&engine.socket, "a test").unwrap();
+    let key = client.open("web").unwrap();
+    let public = PublicKey::of_der(&key.info.public).unwrap();
+    thread::scope(|scope| {
+        for task in 0..8u8 {
+            let (client, key, public) = (&client, &key, &public);
+            scope.spawn(move || {
+                for round in 0..20u8 {
+                    drop(client.call(key, Operation::SignEd25519, b"nobody waits for this"));
+                    let text = [task, round];
+                    let signature = block_on(client.call(key, Operation::SignEd25519, &text)).unwrap();
+                    assert!(public.verifies(Verification::Ed25519, &text, &signature));
+                }
+            });
+        }
+    });
+    engine.stop();
+    let ended = block_on(client.call(&key, Operation::SignEd25519, b"text"));
+    assert!(matches!(ended, Err(ClientError::Ended)), "{ended:?}");
+}
+
+/// A client's end without the client's manners.
+struct Bare {
+    socket: OwnedFd,
+    memory: Memory,
+    bell: OwnedFd,
+}
+
+impl Bare {
+    fn connect(engine: &Engine) -> Self {
+        let socket = socket::connect_to(&engine.socket).unwrap();
+        let hello = Ask::Hello { lowest: 0, highest: VERSION, program: "bare".to_owned() };
+        socket::send(&socket, &hello, &[], SendFlags::empty()).unwrap();
+        let (told, fds) = socket::receive::<Told>(&socket, RecvFlags::empty()).unwrap().unwrap();
+        assert!(matches!(told, Told::Welcome { version: VERSION, .. }));
+        let [memory, bell] = <[OwnedFd; 2]>::try_from(fds).unwrap();
+        assert!(rustix::fs::ftruncate(&memory, 0).is_err(), "the memory is sealed");
+        Self { socket, memory: Memory::map(memory.as_fd()).unwrap(), bell }
+    }
+
+    fn ring(&self) {
+        rustix::io::write(&self.bell, &1u64.to_ne_bytes()).unwrap();
+    }
+
+    /// Waits for the end that the service makes of it.
+    fn is_ended(&self) {
+        while let Ok(Some(_)) = socket::receive::<Told>(&self.socket, RecvFlags::empty()) {}
+    }
+}
+
+#[test]
+fn a_client_that_lies_is_dropped_and_harms_nobody() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = Engine::start(folder.path(), None);
+    let mut honest = engine.client();
+    honest.generate("web", KeyKind::Ed25519).unwrap();
+    let key = honest.open("web").unwrap();
+    let public = PublicKey::of_der(&key.info.public).unwrap();
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut random_number = 0x9e37_79b9_7f4a_7c15_u64;
+            let mut next = || {
+                random_number ^= random_number << 13;
+                random_number ^= random_number >> 7;
+                random_number ^= random_number << 17;
+                random_number
+            };
+            for round in 0..60 {
+                let bare = Bare::connect(&engine);
+                let words = bare.memory.words();
+                for _ in 0..200 {
+                    let at = match next() % 4 {
+                        // The counts, where lies hurt most.
+                        0 => [0, 16, WORDS / 2, WORDS / 2 + 16][(next() % 4) as usize],
+                        _ => (next() % WORDS as u64) as usize,
+                    };
+                    let value = if next() % 2 == 0 { next() } else { next() % 200 };
+                    words[at].store(value, Ordering::Relaxed);
+                    bare.ring();
+                }
+                // A certain lie at the end.
+                words[0].store(u64::MAX / 2, Ordering::Relaxed);
+                bare.ring();
+                bare.is_ended();
+                if round % 10 == 0 {
+                    // One that goes away without a word, with jobs under way.
+                    let bare = Bare::connect(&engine);
+                    let mut producer = Producer::new(Direction::Requests);
+                    for tag in 0..64 {
+                        producer.push(&bare.memory, Head { tag, ..Head::default() }, &[7; 100]).unwrap();
+                    }
+                    producer.publish(&bare.memory);
+                    bare.ring();
+                }
+            }
+            is_over.store(true, Ordering::Release);
+        });
+        while !is_over.load(Ordering::Acquire) {
+            let text = random::<40>();
+            let signature = honest.call(&key, Operation::SignEd25519, &text).unwrap();
+            assert!(public.verifies(Verification::Ed25519, &text, &signature));
+        }
+    });
+    assert!(honest.status().unwrap().lies >= 60);
+}
+
+#[test]
+fn a_client_that_takes_no_answers_is_not_computed_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = Engine::start(folder.path(), None);
+    let bare = Bare::connect(&engine);
+    let mut producer = Producer::new(Direction::Requests);
+    for tag in 0..128 {
+        producer.push(&bare.memory, Head { tag, ..Head::default() }, &[]).unwrap();
+    }
+    producer.publish(&bare.memory);
+    bare.ring();
+    let mut client = engine.client();
+    client.generate("web", KeyKind::P256).unwrap();
+    let key = client.open("web").unwrap();
+    for _ in 0..20 {
+        client.sign(&key, Hash::Sha256, &[1; 32]).unwrap();
+    }
+    let status = client.status().unwrap();
+    assert!(status.done["null"] < 128, "{status:?}");
+    assert_eq!(status.lies, 0);
+}
+
+#[test]
+fn messages_that_make_no_sense_end_their_connection_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = Engine::start(folder.path(), None);
+    let mut honest = engine.client();
+    for bytes in [&[0xff; 10][..], &[0; 1], &[1; 65_000]] {
+        let socket = socket::connect_to(&engine.socket).unwrap();
+        rustix::net::send(&socket, bytes, SendFlags::NOSIGNAL).unwrap();
+        while let Ok(Some(_)) = socket::receive::<Told>(&socket, RecvFlags::empty()) {}
+    }
+    let old = socket::connect_to(&engine.socket).unwrap();
+    let hello = Ask::Hello { lowest: VERSION + 1, highest: VERSION + 9, program: String::new() };
+    socket::send(&old, &hello, &[], SendFlags::empty()).unwrap();
+    let (told, _) = socket::receive::<Told>(&old, RecvFlags::empty()).unwrap().unwrap();
+    assert_eq!(told, Told::Refused(Refusal::Version { lowest: VERSION, highest: VERSION }));
+    let status = honest.status().unwrap();
+    assert_eq!(status.connections, 1);
+    assert!(status.prometheus().contains("sealane_engine_connections 1\n"));
+    assert!(status.text().contains("sealed by a test"));
+}
+
+#[test]
+fn a_rate_is_kept_and_others_do_not_wait_for_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let policy = format!("[[allow]]\nusers = [{}]\nkeys = ['*']\nuses = ['sign']\nrate = 40\n", user());
+    let engine = Engine::start(folder.path(), Some(&policy));
+    let mut client = Channel::connect(&engine.socket, "a test").unwrap();
+    for _ in 0..60 {
+        let ticket = client.submit(0, Operation::Null, &[]).unwrap();
+        client.flush().unwrap();
+        client.take_of(ticket).unwrap().unwrap();
+    }
+    let Ok(Told::Status(status)) = client.ask(&Ask::Status) else { panic!("no status") };
+    assert_eq!(status.done["null"], 60);
+    assert!(status.clients[0].waited > 0, "{status:?}");
+}
